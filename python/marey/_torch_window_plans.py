@@ -11,7 +11,7 @@ import os
 import re
 import signal
 import statistics
-import time
+from time import perf_counter
 from types import FrameType
 from typing import Any, NamedTuple, Protocol
 
@@ -83,8 +83,11 @@ class Event(Protocol):
     def disarm(self) -> None:
         """Undoes `arm`."""
 
-    def has_happened(self) -> bool:
-        """Whether it has happened since the last call; called after each step."""
+    def has_happened(self, *, in_window: bool) -> bool:
+        """Whether it has happened since the last call.
+
+        Called after each step; `in_window` if the profiler ran in the step, which slows it down.
+        """
 
 
 class Trigger:
@@ -104,13 +107,15 @@ class Trigger:
         self._event.disarm()
 
     def after_step(self, step: int) -> Action:
-        happened = self._event.has_happened()
+        if step == 0:
+            return Action()
+        happened = self._event.has_happened(in_window=self._end is not None)
         if self._end is not None:
             if step < self._end:
                 return Action()
             self._end = None
             return Action(stops=True, is_done=self._windows == MAX_WINDOWS)
-        if not happened or step == 0:
+        if not happened:
             return Action()
         self._end = step + self._steps
         self._windows += 1
@@ -132,7 +137,7 @@ class FileAppears:
 
     def disarm(self) -> None: ...
 
-    def has_happened(self) -> bool:
+    def has_happened(self, *, in_window: bool) -> bool:
         stamp = self._stamp()
         happened = stamp is not None and stamp != self._seen
         self._seen = stamp
@@ -174,7 +179,7 @@ class SignalArrives:
                 signal.signal(signal.SIGUSR2, self._earlier)
         self._is_armed = False
 
-    def has_happened(self) -> bool:
+    def has_happened(self, *, in_window: bool) -> bool:
         if self._is_armed and signal.getsignal(signal.SIGUSR2) != self._handle:
             self._is_armed = False
             with contextlib.suppress(UserWarning):  # the program makes errors of warnings
@@ -200,8 +205,11 @@ class SlowStep:
 
     def disarm(self) -> None: ...
 
-    def has_happened(self) -> bool:
-        now = time.perf_counter()
+    def has_happened(self, *, in_window: bool) -> bool:
+        if in_window:
+            self._last_end = None  # the next step waits until the trace is written
+            return False
+        now = perf_counter()
         last_end, self._last_end = self._last_end, now
         if last_end is None:
             return False
