@@ -217,7 +217,8 @@ for _ in range({BATCHES}):
     loss = model(torch.ones(2, 8)).sum()
     loss.backward()
     optimizer.step()
-print("loss", round(loss.item(), 3), flush=True)
+# In one write, because both ranks print into one pipe.
+print(f"loss {{loss.item():.3f}}\\n", end="", flush=True)
 dist.destroy_process_group()
 """
 

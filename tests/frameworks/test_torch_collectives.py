@@ -42,7 +42,7 @@ for _ in range({STEPS}):
 dist.all_reduce(torch.ones(3, dtype=torch.float64), group=pairs[rank // 2])
 dist.all_gather_into_tensor(torch.empty(RANKS * 2), torch.ones(2))
 dist.barrier()
-print("rank", rank, "of", dist.get_world_size())
+print(f"rank {{rank}} of {{dist.get_world_size()}}\\n", end="", flush=True)
 dist.destroy_process_group()
 """.replace("RANKS", str(RANKS))
 
