@@ -112,7 +112,7 @@ fn spans_have_the_arguments_that_their_frame_names() {
         spans(0, 1, &[(STEP, 70, 80)]),
     ]);
     let run = Recorded::with_spools(&[&frames]);
-    let run = marey_store::open(run.path(), &mut |_| ()).unwrap();
+    let run = marey_store::open(run.path(), &no_trace, &mut |_| ()).unwrap();
     let reader = Reader::new(&run, Window::default()).unwrap();
     let rows: Vec<Span> = reader.rows().unwrap().map(Result::unwrap).collect();
     let found: Vec<_> = rows
