@@ -80,26 +80,34 @@ fn help_of_run_and_doctor_needs_no_python() {
            marey run [OPTIONS] -- COMMAND [ARGS]...
 
     Options:
-      -n, --name <NAME>              Name of the profile [default: name of the target]
-      -o, --output <PATH>            File to write, ending in .hatchet, .hatchet_msgpack or (-d trace)
-                                     .chrome_trace or .marey, or a directory for it
-      -b, --backend <BACKEND>        Source of GPU records [default: the one available]
-      -c, --context <CONTEXT>        Context of records: the scopes, or the Python call stack [default:
-                                     shadow] [possible values: shadow, python]
-      -d, --data <DATA>              Record sums by context, or each event with its time [default: tree]
-                                     [possible values: tree, trace]
-      -k, --hook <HOOK>              Launch hook, for example `triton`
-      -i, --instrument <INSTRUMENT>  Print the memory accesses of Triton kernels at the end, instead of
-                                     a profile [possible values: print-mem-spaces]
-          --mode <MODE>              Mode of the backend, for example `periodic_flushing`
-          --operators                Record each PyTorch operator too, below its module
-          --window <WHEN>            Trace, and run torch.profiler too in steps `10:12`, or in one step
-                                     after `file:PATH`, `SIGUSR2` or `slow:1.5x`
-          --memory                   Record memory too, at each module and step
-          --no-torch                 Do not hook PyTorch modules and optimizers
-          --no-children              Profile this process only
-      -m <MODULE>                    Run a module, like python -m
-      -h, --help                     Print help
+      -n, --name <NAME>                 Name of the profile [default: name of the target]
+      -o, --output <PATH>               File to write, ending in .hatchet, .hatchet_msgpack or (-d
+                                        trace) .chrome_trace or .marey, or a directory for it
+      -b, --backend <BACKEND>           Source of GPU records [default: the one available]
+      -c, --context <CONTEXT>           Context of records: the scopes, or the Python call stack
+                                        [default: shadow] [possible values: shadow, python]
+      -d, --data <DATA>                 Record sums by context, or each event with its time [default:
+                                        tree] [possible values: tree, trace]
+      -k, --hook <HOOK>                 Launch hook, for example `triton`
+      -i, --instrument <INSTRUMENT>     Print the memory accesses of Triton kernels at the end, instead
+                                        of a profile [possible values: print-mem-spaces]
+          --mode <MODE>                 Mode of the backend, for example `periodic_flushing`
+          --operators                   Record each PyTorch operator too, below its module
+          --performance-events <NAMES>  Performance events to count in each scope, with commas between
+                                        them, such as `cycles,cache_misses`
+          --shapes <SHAPES>             Operators whose shapes, FLOP and bytes are recorded: those of a
+                                        step in a hundred, all, none [default: sampled] [possible
+                                        values: sampled, all, off]
+          --window <WHEN>               Trace, and run torch.profiler too in steps `10:12`, or in one
+                                        step after `file:PATH`, `SIGUSR2` or `slow:1.5x`
+          --overhead                    Measure what recording costs, against training steps without it
+          --overhead-target <PERCENT>   Record less while a training step takes longer than this because
+                                        of it, for example `2%`
+          --memory                      Record memory too, at each module and step
+          --no-torch                    Do not hook PyTorch modules and optimizers
+          --no-children                 Profile this process only
+      -m <MODULE>                       Run a module, like python -m
+      -h, --help                        Print help
 
     Examples:
       marey run train.py --epochs 3           Write train.hatchet
