@@ -89,7 +89,8 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     operators: bool,
 
-    /// Operators whose shapes, FLOP and bytes are recorded: those of a step in a hundred, all, none
+    /// Operators whose shapes, FLOP and bytes are recorded: those of one step in a hundred, all, or
+    /// none
     #[arg(long, value_parser = ["sampled", "all", "off"], default_value = "sampled")]
     shapes: String,
 
