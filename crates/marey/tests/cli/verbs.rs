@@ -90,8 +90,8 @@ fn help_of_run_and_doctor_needs_no_python() {
           --mode <MODE>              Mode of the backend, for example `periodic_flushing`
           --operators                Record each PyTorch operator too, below its module
           --shapes <SHAPES>          Operators whose shapes, FLOP and bytes are recorded: those of one
-                                     step in a hundred, all, or none [default: sampled] [possible values:
-                                     sampled, all, off]
+                                     step in a hundred, all, or none [default: sampled] [possible
+                                     values: sampled, all, off]
           --no-torch                 Do not hook PyTorch modules and optimizers
           --no-children              Profile this process only
       -m <MODULE>                    Run a module, like python -m
