@@ -270,6 +270,21 @@ impl Column {
         Ok(())
     }
 
+    /// Adds to a metric of `node` that is summed and has a float already. Returns whether it has.
+    pub(crate) fn add_float(&self, node: u32, number: u32, added: f64) -> bool {
+        let metric = self
+            .stats
+            .get(node)
+            .and_then(|stats| self.metrics(stats).find(|metric| metric.has_number(number)));
+        let Some(metric) = metric else { return false };
+        let is_float = metric.tag.load(Ordering::Relaxed) == Tag::Float as u8;
+        if is_float {
+            let sum = f64::from_bits(metric.value.load(Ordering::Relaxed)) + added;
+            metric.value.store(sum.to_bits(), Ordering::Relaxed);
+        }
+        is_float
+    }
+
     fn metrics(&self, stats: &Stats) -> impl Iterator<Item = &Metric> {
         let mut number = stats.metrics.load(Ordering::Acquire);
         std::iter::from_fn(move || {

@@ -40,16 +40,19 @@ impl Local {
         Some(OperatorCall { nodes, sessions: top.sessions })
     }
 
-    /// Adds metrics to an operator's nodes, in the sums only.
+    /// Adds to metrics of an operator's nodes that are summed, and not to a trace.
     pub(crate) fn add_to_operator(&self, call: OperatorCall, values: &[(u32, f64)]) {
         let sessions = call.sessions & CONTROL.active.load(Ordering::Relaxed);
         let python = CONTROL.python.load(Ordering::Relaxed);
         for &(number, value) in values {
-            let Some(name) = names::metric(number) else { continue };
             for slot in slots(sessions) {
                 let is_shadow = python & bit(slot) == 0;
                 let node = if is_shadow { call.nodes.shadow } else { call.nodes.python };
                 let Some(column) = self.tree.column(slot) else { continue };
+                if column.add_float(node, number, value) {
+                    continue;
+                }
+                let Some(name) = names::metric(number) else { continue };
                 let value = MetricValue::Float(value);
                 if column.add_metric(node, number, &name, &value).is_err() {
                     losses::count(LossCause::MetricRefused);
