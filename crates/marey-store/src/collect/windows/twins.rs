@@ -15,8 +15,8 @@ use super::trace::TracedSpan;
 /// Greatest distance of the starts, or else of the ends, of the two spans of a pair.
 pub(super) const TOLERANCE_NANOS: i64 = 50_000;
 
-/// Distance below which two spans need not overlap: calls in a row do not overlap either, and they
-/// are longer.
+/// Distance at one end within which two spans need not overlap: calls in a row do not overlap either,
+/// and they are longer.
 const CLOSE_NANOS: i64 = 2_000;
 
 /// Returns, for each span of the profiler, the position of its twin among the recorded spans.
@@ -91,9 +91,11 @@ fn twin_distance(a: Times, b: Times) -> Option<i64> {
         .map(|nanos| i64::try_from(nanos).unwrap_or(i64::MAX));
     let overlap_nanos = a.1.min(b.1).saturating_sub(a.0.max(b.0));
     let shorter_nanos = a.1.saturating_sub(a.0).min(b.1.saturating_sub(b.0));
-    let is_close = start.max(end) <= CLOSE_NANOS;
+    let agree = start.min(end);
+    // The shortest calls may not overlap at all, as neither clock is exact.
+    let is_close = agree <= CLOSE_NANOS && overlap_nanos > -CLOSE_NANOS;
     let overlaps = overlap_nanos > 0 && overlap_nanos >= shorter_nanos / 2;
-    (is_close || (overlaps && start.min(end) <= TOLERANCE_NANOS)).then(|| start.saturating_add(end))
+    (is_close || (overlaps && agree <= TOLERANCE_NANOS)).then(|| start.saturating_add(end))
 }
 
 #[cfg(test)]
