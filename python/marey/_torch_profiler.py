@@ -284,7 +284,8 @@ class _Others:
 
     def are_running(self, torch: Any) -> bool:
         """Whether a profiler of the program is prepared or running, or another tool's is."""
-        return len(self._running) > 0 or bool(torch.autograd._profiler_enabled())
+        are_known = any(getattr(it, "kineto_results", None) is None for it in self._running)
+        return are_known or bool(torch.autograd._profiler_enabled())
 
     def watch(self, torch: Any, on_start: Callable[[], None]) -> Callable[[], None]:
         profile = torch.autograd.profiler.profile

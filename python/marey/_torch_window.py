@@ -175,6 +175,7 @@ class _Runner:
         self._starts_in_step = False
         self._step = 0
         self._thread: int | None = None
+        self._watches_others = False
         self._undo = contextlib.ExitStack()
 
     @property
@@ -202,6 +203,7 @@ class _Runner:
         """Ends an open window, and follows the plan no longer."""
         self._stop()
         self._undo.close()
+        self._watches_others = False
 
     def begin_step(self) -> None:
         """Begins a window that starts with the first step. Called often in a step."""
@@ -216,6 +218,7 @@ class _Runner:
             self._thread = threading.get_ident()
         if self._thread != threading.get_ident() or self._plan is None:
             return
+        self._torch()  # watches the program's profilers long before a window begins
         self._step += 1
         action = self._plan.after_step(self._step)
         if action.stops:
@@ -278,8 +281,6 @@ class _Runner:
             self._watches_others = True
             self._undo.callback(_torch_profiler.watch_others(torch, self.yield_to_program))
         return torch
-
-    _watches_others = False
 
     @contextlib.contextmanager
     def _failures_counted(self) -> Iterator[None]:

@@ -302,6 +302,25 @@ def test_a_profiler_of_the_program_is_not_disturbed() -> None:
     assert losses("others.marey")["torch_windows"] == 1
 
 
+def test_a_profiler_of_the_program_that_warms_up_is_not_disturbed() -> None:
+    model = Model()
+    session = marey.start("warmup", data="trace")
+    window = marey.torch.window(steps=1, wait=2).arm()
+    model.train(1)
+    schedule = torch.profiler.schedule(wait=0, warmup=2, active=1)
+    with torch.profiler.profile(schedule=schedule) as program:
+        with pytest.warns(UserWarning, match=r"another torch\.profiler is running"):
+            model.train(1)
+        program.step()
+        model.train(1)
+        program.step()
+        model.train(1)
+    window.disarm()
+    assert any(event.name == "aten::conv2d" for event in program.events())
+    marey.finalize(session)
+    assert losses("warmup.marey")["torch_windows"] == 1
+
+
 def test_a_window_ends_when_the_program_starts_a_profiler() -> None:
     model = Model()
     session = marey.start("yields", data="trace")
