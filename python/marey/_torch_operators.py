@@ -66,6 +66,16 @@ def stop() -> None:
     _undo.close()
 
 
+def pause() -> None:
+    """Removes the hooks of `start` that a paused session leaves: those of data loaders."""
+    _undo.close()
+
+
+def resume() -> None:
+    """Installs the hooks again that `pause` has removed."""
+    _record_fetches()
+
+
 def _record_fetches() -> None:
     """Records the loading of each batch, in the process that does it: mostly a worker."""
     _undo.close()

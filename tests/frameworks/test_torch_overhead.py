@@ -88,7 +88,7 @@ def test_blocks_without_recording_give_the_cost_of_recording(train: Callable[[in
     assert found["low_percent"] < found["percent"] < found["high_percent"]
     assert found["statement"].startswith(f"{found['percent']:.1f} % (95 % interval ")
     assert f"{found['block_count']} blocks of {BASELINE_STEPS} steps" in found["statement"]
-    assert found["detail"] == "operators, modules, steps"
+    assert found["detail"] == "shapes, operators, modules, steps"
     assert found["step_count"] == steps
     assert found["unrecorded_steps"] == BASELINE_STEPS * MIN_BLOCKS
     # No recorded step contains unrecorded ones.
@@ -150,7 +150,7 @@ def test_a_run_without_a_measurement_says_so(train: Callable[[int], None]) -> No
 def test_a_target_drops_the_detail_that_costs_too_much(train: Callable[[int], None]) -> None:
     session = marey.start("target", data="trace")
     # A hundred operators are nearly all of the step, so that recording them cannot be this cheap.
-    marey.torch.enable(operators=True, overhead_target="0.01%")
+    marey.torch.enable(operators=True, shapes="off", overhead_target="0.01%")
     train((MIN_BLOCKS + 1) * CYCLE_STEPS)
     assert not marey.torch._records_operators
     train(CYCLE_STEPS)
@@ -170,11 +170,13 @@ def test_a_target_drops_the_detail_that_costs_too_much(train: Callable[[int], No
 
 def test_each_detail_is_dropped_in_turn() -> None:
     session = marey.start("ladder")
-    marey.torch.enable(operators=True)
+    marey.torch.enable(operators=True, memory=True)
     modules = torch.nn.modules.module
-    for expected, kept in (("operators", ["modules", "steps"]), ("modules", ["steps"])):
-        assert marey.torch._drop_detail() == expected
-        assert marey.torch._recorded_details() == kept
+    details = ["shapes", "operators", "memory", "modules", "steps"]
+    while details != ["steps"]:
+        assert marey.torch._recorded_details() == details
+        assert marey.torch._drop_detail() == details.pop(0)
+    assert marey.torch._recorded_details() == details
     assert not modules._global_forward_hooks
     assert marey.torch._drop_detail() is None
     marey.torch.disable()

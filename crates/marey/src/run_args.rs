@@ -92,16 +92,12 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     operators: bool,
 
-<<<<<<< HEAD
     /// Performance events to count in each scope, with commas between them, such as `cycles,cache_misses`
     #[arg(long, value_name = "NAMES")]
     performance_events: Option<String>,
 
-    /// Operators whose shapes, FLOP and bytes are recorded: those of a step in a hundred, all, none
-=======
     /// Operators whose shapes, FLOP and bytes are recorded: those of one step in a hundred, all, or
     /// none
->>>>>>> wip-ops
     #[arg(long, value_parser = ["sampled", "all", "off"], default_value = "sampled")]
     shapes: String,
 
