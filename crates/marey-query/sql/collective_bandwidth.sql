@@ -22,39 +22,7 @@ messages AS (
         replace(lower(name(name_id)), '_', '') AS plain,
         -- The message size by the larger side: the output of a gather, the input of a scatter. For other
         -- collectives both sides are equal.
-        greatest(in_elements, out_elements) * CASE replace(replace(lower(name(dtype_id)), 'torch.', ''), 'c10::', '')
-            WHEN 'float' THEN 4
-            WHEN 'float32' THEN 4
-            WHEN 'half' THEN 2
-            WHEN 'float16' THEN 2
-            WHEN 'bfloat16' THEN 2
-            WHEN 'double' THEN 8
-            WHEN 'float64' THEN 8
-            WHEN 'long' THEN 8
-            WHEN 'int64' THEN 8
-            WHEN 'int' THEN 4
-            WHEN 'int32' THEN 4
-            WHEN 'uint32' THEN 4
-            WHEN 'uint64' THEN 8
-            WHEN 'short' THEN 2
-            WHEN 'int16' THEN 2
-            WHEN 'uint16' THEN 2
-            WHEN 'byte' THEN 1
-            WHEN 'uint8' THEN 1
-            WHEN 'char' THEN 1
-            WHEN 'int8' THEN 1
-            WHEN 'bool' THEN 1
-            WHEN 'float8_e4m3fn' THEN 1
-            WHEN 'float8_e4m3fnuz' THEN 1
-            WHEN 'float8_e5m2' THEN 1
-            WHEN 'float8_e5m2fnuz' THEN 1
-            WHEN 'float8_e8m0fnu' THEN 1
-            WHEN 'complexhalf' THEN 4
-            WHEN 'complexfloat' THEN 8
-            WHEN 'complex64' THEN 8
-            WHEN 'complexdouble' THEN 16
-            WHEN 'complex128' THEN 16
-        END AS bytes
+        CAST(greatest(in_elements, out_elements) * dtype_bytes(name(dtype_id)) AS BIGINT) AS bytes
     FROM sizes
 ),
 factors AS (

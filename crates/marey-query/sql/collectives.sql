@@ -13,6 +13,7 @@ SELECT
     name(dtype_id) AS dtype,
     in_elements,
     out_elements,
+    CAST(greatest(in_elements, out_elements) * dtype_bytes(name(dtype_id)) AS BIGINT) AS bytes,
     device,
     stream,
     path(context_id) AS path,

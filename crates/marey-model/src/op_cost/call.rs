@@ -300,16 +300,22 @@ impl<'a> Iterator for JsonStrings<'a> {
     }
 }
 
-/// Bytes per element, by the C++ type names that the profiler records.
-pub(super) fn bytes_per_element(dtype: &str) -> Option<f64> {
-    let name = dtype.strip_prefix("c10::").unwrap_or(dtype);
-    Some(match name {
-        "double" | "long" | "long int" | "int64_t" | "complex<float>" | "unsigned long" => 8.0,
-        "float" | "int" | "unsigned int" | "complex<Half>" | "complex<c10::Half>" => 4.0,
-        "Half" | "BFloat16" | "short" | "short int" | "unsigned short" => 2.0,
-        "bool" | "signed char" | "unsigned char" | "char" | "qint8" | "quint8" => 1.0,
-        "complex<double>" => 16.0,
-        _ if name.starts_with("Float8_") => 1.0,
+/// Returns the bytes of an element by the name of its type: in C++ as `torch.profiler` records it, in
+/// PyTorch, or as the flight recorder has it, in upper or lower case.
+pub fn bytes_per_element(dtype: &str) -> Option<f64> {
+    let name = dtype.trim_start_matches("torch.").trim_start_matches("c10::");
+    let name = name.to_ascii_lowercase();
+    Some(match name.as_str() {
+        "double" | "float64" | "long" | "long int" | "int64_t" | "int64" | "uint64"
+        | "unsigned long" | "complex<float>" | "complexfloat" | "complex64" => 8.0,
+        "float" | "float32" | "int" | "int32" | "uint32" | "unsigned int" | "complex<half>"
+        | "complex<c10::half>" | "complexhalf" | "complex32" => 4.0,
+        "half" | "float16" | "bfloat16" | "short" | "short int" | "int16" | "uint16"
+        | "unsigned short" => 2.0,
+        "bool" | "signed char" | "unsigned char" | "char" | "byte" | "int8" | "uint8" | "qint8"
+        | "quint8" => 1.0,
+        "complex<double>" | "complexdouble" | "complex128" => 16.0,
+        _ if name.starts_with("float8_") => 1.0,
         _ => return None,
     })
 }

@@ -24,9 +24,10 @@ mod family;
 mod tests;
 
 use crate::json_member::member_value;
+pub use call::bytes_per_element;
 use call::{
-    Call, JsonStrings, bytes_per_element, matmul_size, numel, plausible_cost, require_positive,
-    split_last, window_products,
+    Call, JsonStrings, matmul_size, numel, plausible_cost, require_positive, split_last,
+    window_products,
 };
 use family::Family;
 

@@ -334,6 +334,11 @@ pub const COLLECTIVES: Table = Table {
         nullable("dtype", Text, "Element type."),
         nullable("in_elements", Int, "Number of input elements on this rank."),
         nullable("out_elements", Int, "Number of output elements on this rank."),
+        nullable(
+            "bytes",
+            Int,
+            "Size of the larger of input and output on this rank; null if the type is unknown.",
+        ),
         MAYBE_DEVICE,
         nullable("stream", Id, "Stream."),
         nullable("path", Text, "Path of the call, separated by `/`."),

@@ -118,8 +118,8 @@ fn device_activities_have_the_path_of_their_launch() {
     assert_eq!(
         run.rows("SELECT * FROM collectives ORDER BY start_nanos"),
         [
-            r#"allreduce | dp | 0-7 | 8 | 3 | 1040 | 1100 | 60 | 1035 | completed | false | Float | 1024 | 1024 | 0 | 9 | null | 40 | 1 | 0 | null | {"bytes":4,"why":"c"}"#,
-            "send | dp | null | null | null | 1041 | null | null | null | scheduled | true | null | null | null | null | null | null | 40 | 1 | 0 | null | null",
+            r#"allreduce | dp | 0-7 | 8 | 3 | 1040 | 1100 | 60 | 1035 | completed | false | Float | 1024 | 1024 | 4096 | 0 | 9 | null | 40 | 1 | 0 | null | {"bytes":4,"why":"c"}"#,
+            "send | dp | null | null | null | 1041 | null | null | null | scheduled | true | null | null | null | null | null | null | null | 40 | 1 | 0 | null | null",
         ]
     );
 }

@@ -95,8 +95,8 @@ fn help_of_run_and_doctor_needs_no_python() {
           --operators                   Record each PyTorch operator too, below its module
           --performance-events <NAMES>  Performance events to count in each scope, with commas between
                                         them, such as `cycles,cache_misses`
-          --shapes <SHAPES>             Operators whose shapes, FLOP and bytes are recorded: those of a
-                                        step in a hundred, all, none [default: sampled] [possible
+          --shapes <SHAPES>             Operators whose shapes, FLOP and bytes are recorded: those of
+                                        one step in a hundred, all, or none [default: sampled] [possible
                                         values: sampled, all, off]
           --window <WHEN>               Trace, and run torch.profiler too in steps `10:12`, or in one
                                         step after `file:PATH`, `SIGUSR2` or `slow:1.5x`

@@ -1,5 +1,5 @@
-//! Costs of operators and peak rates of devices: `op_flops`, `op_bytes`, `peak_flops` and
-//! `peak_bytes_per_second`.
+//! Costs of operators and peak rates of devices: `op_flops`, `op_bytes`, `dtype_bytes`, `peak_flops`
+//! and `peak_bytes_per_second`.
 
 use std::sync::Arc;
 
@@ -17,9 +17,14 @@ use super::documented;
 use crate::peaks::device_peaks;
 
 pub(super) fn functions() -> impl Iterator<Item = ScalarUDF> {
-    let figures =
-        [Figure::OpFlops, Figure::OpBytes, Figure::PeakFlops, Figure::PeakBytes].into_iter();
-    figures.map(|figure| Cost { figure, signature: figure.signature() }.into())
+    let figures = [
+        Figure::OpFlops,
+        Figure::OpBytes,
+        Figure::DtypeBytes,
+        Figure::PeakFlops,
+        Figure::PeakBytes,
+    ];
+    figures.into_iter().map(|figure| Cost { figure, signature: figure.signature() }.into())
 }
 
 /// The figure that a function returns.
@@ -27,6 +32,7 @@ pub(super) fn functions() -> impl Iterator<Item = ScalarUDF> {
 enum Figure {
     OpFlops,
     OpBytes,
+    DtypeBytes,
     PeakFlops,
     PeakBytes,
 }
@@ -36,7 +42,7 @@ impl Figure {
         let types = match self {
             Self::OpFlops | Self::OpBytes => vec![DataType::Utf8View; 2],
             Self::PeakFlops => vec![DataType::Utf8View, DataType::Int64],
-            Self::PeakBytes => vec![DataType::Utf8View],
+            Self::DtypeBytes | Self::PeakBytes => vec![DataType::Utf8View],
         };
         Signature::exact(types, Volatility::Immutable)
     }
@@ -53,6 +59,7 @@ impl ScalarUDFImpl for Cost {
         match self.figure {
             Figure::OpFlops => "op_flops",
             Figure::OpBytes => "op_bytes",
+            Figure::DtypeBytes => "dtype_bytes",
             Figure::PeakFlops => "peak_flops",
             Figure::PeakBytes => "peak_bytes_per_second",
         }
@@ -80,6 +87,9 @@ impl ScalarUDFImpl for Cost {
         let numbers: Float64Array = match self.figure {
             Figure::OpFlops => with_args(op_cost::flops),
             Figure::OpBytes => with_args(op_cost::bytes),
+            Figure::DtypeBytes => {
+                names.iter().map(|name| op_cost::bytes_per_element(name?)).collect()
+            }
             Figure::PeakFlops => {
                 let pairs = names.iter().zip(columns[1].as_primitive::<Int64Type>());
                 let flops =
@@ -108,6 +118,12 @@ impl ScalarUDFImpl for Cost {
                  Null if the operator, its shapes or its types are unknown.",
                 "op_bytes(name, args)",
                 "SELECT name, sum(op_bytes(name, args)) AS bytes FROM spans GROUP BY name"
+            ),
+            Figure::DtypeBytes => documented!(
+                "Bytes of an element, by the name of its type in C++, PyTorch or NCCL, such as \
+                 `c10::Half`, `torch.float16` or `Half`. Null for unknown types.",
+                "dtype_bytes(name)",
+                "SELECT DISTINCT dtype, dtype_bytes(dtype) FROM collectives"
             ),
             Figure::PeakFlops => documented!(
                 "Peak of a device in floating-point operations per second for dense matrices, by \
