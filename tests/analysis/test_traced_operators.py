@@ -37,7 +37,13 @@ def test_each_argument_of_an_operator_is_a_column(tmp_path: Path) -> None:
             event("aten::mul", "cpu_op", 20, 50, **ARGUMENTS),
             event("aten::empty", "cpu_op", 30, 40, **{"Record function id": 8}),
             event("aten::mul.Tensor", "cpu_op", 62, 66, **{**ARGUMENTS, "flops": None}),
-            event("aten::add", "cpu_op", 70, 80, **{"Module Hierarchy": "A.B"}),
+            event(
+                "aten::add",
+                "cpu_op",
+                70,
+                80,
+                **{"Record function id": 10, "Module Hierarchy": "A.B"},
+            ),
             event("range", "user_annotation", 85, 90, **{"Record function id": 9}),
         ],
     )

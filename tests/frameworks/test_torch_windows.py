@@ -134,7 +134,7 @@ print("trained")
 def test_an_operator_that_both_record_is_one_span() -> None:
     model = Model()
     model.train(1)
-    marey.torch.enable(operators=True)
+    marey.torch.enable(operators=True, shapes="off")
     session = marey.start("both", data="trace")
     with marey.torch.window(with_stack=False):
         model.train(2)
@@ -274,7 +274,7 @@ def test_the_step_after_a_slow_one_is_a_window(monkeypatch: pytest.MonkeyPatch) 
 def test_allocations_have_the_context_that_made_them() -> None:
     model = Model()
     model.train(1)
-    marey.torch.enable(operators=True)
+    marey.torch.enable(operators=True, shapes="off")
     session = marey.start("memory", data="trace")
     with marey.torch.window(with_stack=False):
         model.train(1)

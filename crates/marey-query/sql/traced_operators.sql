@@ -9,7 +9,15 @@ operators AS (
         context_id,
         args(args_id, arg_numbers) AS args
     FROM raw.spans
-    WHERE args_id IS NOT NULL AND kind(context_id) = 'operator'
+    WHERE
+        args_id IS NOT NULL
+        AND kind(context_id) = 'operator'
+        -- Others have arguments from marey alone: the shapes of a sample.
+        AND (
+            external_id IS NOT NULL
+            OR arg(args(args_id, arg_numbers), 'Record function id') IS NOT NULL
+            OR arg(args(args_id, arg_numbers), 'Ev Idx') IS NOT NULL
+        )
 ),
 ancestors AS (
     SELECT id AS context_id, id AS operator_id, parent_id
