@@ -34,14 +34,9 @@ pub(crate) struct Stats {
     max_nanos: AtomicU64,
     /// Null while there is at most one entry.
     sketch: Link<Sketch>,
-    /// The page of the last entry, null while there is no sketch. Owner only, like its number.
-    last_page: Link<Page>,
-    last_page_number: AtomicU32,
     /// The first metric's number plus one.
     metrics: AtomicU32,
 }
-
-const _: () = assert!(size_of::<Stats>() == 64);
 
 impl Default for Stats {
     fn default() -> Self {
@@ -52,8 +47,6 @@ impl Default for Stats {
             min_nanos: AtomicU64::new(u64::MAX),
             max_nanos: AtomicU64::new(0),
             sketch: Link::default(),
-            last_page: Link::default(),
-            last_page_number: AtomicU32::new(0),
             metrics: AtomicU32::new(0),
         }
     }
@@ -141,29 +134,8 @@ impl Stats {
     /// Returns the counter of a duration's bucket, if its page exists.
     #[inline(always)]
     fn counter(&self, nanos: u64) -> Option<&AtomicU32> {
-        let number = sketch::page(nanos);
-        let page = if self.last_page_number.load(Ordering::Relaxed) == number {
-            self.last_page()?
-        } else {
-            let page = self.sketch()?.page(number as usize)?;
-            self.set_last_page(page, number);
-            page
-        };
+        let page = self.sketch()?.page(sketch::page(nanos) as usize)?;
         page.0.get(sketch::index_in_page(nanos) as usize)
-    }
-
-    #[inline(always)]
-    #[expect(unsafe_code, reason = "the page is reached through a link")]
-    fn last_page(&self) -> Option<&Page> {
-        // SAFETY: `set_last_page` set an element of the same column as these statistics.
-        unsafe { self.last_page.get() }
-    }
-
-    /// Sets the page that the next entry tries first, without the sketch.
-    #[inline(always)]
-    fn set_last_page(&self, page: &Page, number: u32) {
-        self.last_page.set(Some(page));
-        self.last_page_number.store(number, Ordering::Relaxed);
     }
 
     #[inline(always)]
@@ -229,7 +201,6 @@ impl Column {
         let bucket_in_page = (bucket % sketch::BUCKETS_PER_PAGE) as usize;
         let sketch = stats.sketch().or_else(|| self.make_sketch(stats))?;
         let page = sketch.page(power).or_else(|| self.make_page(sketch, power))?;
-        stats.set_last_page(page, power as u32);
         increment(page.0.get(bucket_in_page)?);
         Some(())
     }

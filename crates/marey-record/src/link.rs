@@ -38,24 +38,6 @@ impl<T> Link<T> {
         unsafe { &*self.0.load(Ordering::Acquire) }
     }
 
-    /// Starts to load the element into the processor's cache, if there is one.
-    #[inline(always)]
-    #[cfg_attr(
-        target_arch = "x86_64",
-        expect(unsafe_code, reason = "the instruction has no safe intrinsic")
-    )]
-    pub(crate) fn prefetch(&self) {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let element = self.0.load(Ordering::Relaxed);
-            if !element.is_null() {
-                // SAFETY: the instruction exists on every x86-64 processor and never faults.
-                unsafe { _mm_prefetch::<_MM_HINT_T0>(element.cast()) };
-            }
-        }
-    }
-
     /// Points the link to another element, or to none.
     #[inline(always)]
     pub(crate) fn set(&self, element: Option<&T>) {

@@ -12,9 +12,7 @@ pub(crate) const SHADOW_ROOT: u32 = 0;
 /// The root of the paths made of Python frames.
 pub(crate) const PYTHON_ROOT: u32 = 1;
 
-/// A context node. Written once by the owner, before `Nodes::len` counts it. Aligned to a cache line
-/// of its own.
-#[repr(align(64))]
+/// A context node. Written once by the owner, before `Nodes::len` counts it.
 #[derive(Debug, Default)]
 pub(crate) struct Node {
     /// The name in the low half, the kind above.

@@ -31,10 +31,6 @@ impl ThreadTree {
         if node.name_kind() != name_kind || !node.is_fast(CONTROL.version()) {
             return None;
         }
-        // The exit reads the statistics, and the next event may enter a scope inside: both have
-        // often left the cache since the last visit, and load while the program works.
-        node.stats.prefetch();
-        node.expected_child.prefetch();
         let id = self.next_id();
         self.outer.set(Some(outer));
         self.top.set(Some(frame));
@@ -59,7 +55,6 @@ impl ThreadTree {
         if !node.is_fast(CONTROL.version()) {
             return None;
         }
-        node.expected_sibling.prefetch();
         let nanos = clock::counter_nanos(now.checked_sub(frame.start_ticks())?);
         // SAFETY: the link was cached under this version of the masks, so the column has not been
         // taken, or the thread that took it waits for the end of this event before it frees the

@@ -37,9 +37,11 @@ struct OpenCalls {
 }
 
 thread_local! {
-    static OPEN_CALLS: OpenCalls = const {
+    // In a box: if the library has more than some hundred bytes of thread-local variables, every
+    // access to one of them takes the slow path of the loader, also that of a scope.
+    static OPEN_CALLS: Box<OpenCalls> = {
         const NONE: OpenCall = OpenCall { function: null(), recorded: None, inner_flops: 0.0 };
-        OpenCalls { depth: Cell::new(0), calls: [const { Cell::new(NONE) }; MAX_DEPTH] }
+        Box::new(OpenCalls { depth: Cell::new(0), calls: [const { Cell::new(NONE) }; MAX_DEPTH] })
     };
 }
 
@@ -54,12 +56,15 @@ pub(crate) unsafe fn begin(name: u32, function: *const RecordFunction) {
     // SAFETY: guaranteed by the caller.
     let known = unsafe { known::find(name, function) };
     let recorded = known.and_then(|known| Some((api::record_inputs(name, known.args)?, known)));
-    OPEN_CALLS.with(|open| open.push(OpenCall { function, recorded, inner_flops: 0.0 }));
+    // Fails while the thread ends.
+    drop(OPEN_CALLS.try_with(|open| {
+        open.push(OpenCall { function, recorded, inner_flops: 0.0 });
+    }));
 }
 
 /// Adds the cost of an operator whose inputs were recorded.
 pub(crate) fn end(function: *const RecordFunction) {
-    let Some(call) = OPEN_CALLS.with(|open| open.pop(function)) else { return };
+    let Ok(Some(call)) = OPEN_CALLS.try_with(|open| open.pop(function)) else { return };
     let Some((operator, known)) = call.recorded else { return };
     // The first value counts the call, whether it has a cost itself or not.
     let num_values = if call.has_own_cost() { known.values().len() } else { 1 };
