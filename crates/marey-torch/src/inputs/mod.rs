@@ -56,10 +56,9 @@ pub(crate) unsafe fn begin(name: u32, function: *const RecordFunction) {
     // SAFETY: guaranteed by the caller.
     let known = unsafe { known::find(name, function) };
     let recorded = known.and_then(|known| Some((api::record_inputs(name, known.args)?, known)));
-    // Fails while the thread ends.
-    drop(OPEN_CALLS.try_with(|open| {
-        open.push(OpenCall { function, recorded, inner_flops: 0.0 });
-    }));
+    let call = OpenCall { function, recorded, inner_flops: 0.0 };
+    // Fails while the thread ends; then the call has no inputs.
+    OPEN_CALLS.try_with(|open| open.push(call)).unwrap_or_default();
 }
 
 /// Adds the cost of an operator whose inputs were recorded.
