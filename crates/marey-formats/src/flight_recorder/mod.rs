@@ -10,7 +10,6 @@
 //! several groups may share, becomes an argument.
 
 mod entry;
-mod json;
 
 use marey_model::args::NewArgs;
 use marey_store::{NewProcess, ProcessGroup};
@@ -19,7 +18,7 @@ use self::entry::ENTRIES;
 use crate::shared::group_ranks::GroupRanks;
 use crate::shared::import::{Import, ReaderError};
 use crate::shared::input::Input;
-use crate::shared::pickle::{Fields, Pickle, RowList, Value, Values};
+use crate::shared::pickle::{Document, Fields, Pickle, RowList, Value, Values, read_document};
 use crate::shared::rank_in_name::{rank_after_word, rank_at_end};
 
 const LISTS: &[RowList] = &[RowList { key: ENTRIES, depth: 1 }];
@@ -31,7 +30,7 @@ pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderE
     let process = import.add_process(NewProcess { pid: -1, rank, ..NewProcess::default() });
     let is_pickle = input.head()?.first() == Some(&0x80);
     let mut dump = Dump { import, process, args: NewArgs::default() };
-    if is_pickle { dump.read_pickle(input) } else { json::read(input, &mut dump) }
+    if is_pickle { dump.read_pickle(input) } else { read_document(input, &mut dump) }
 }
 
 /// A dump that is being read.
@@ -39,6 +38,26 @@ struct Dump<'a> {
     import: &'a mut Import,
     process: u32,
     args: NewArgs,
+}
+
+/// A dump in JSON.
+impl Document for Dump<'_> {
+    const NAME: &'static str = "a dump of the flight recorder";
+    const LONG_LISTS: &'static [&'static str] = &[ENTRIES];
+
+    fn add(
+        &mut self,
+        key: &str,
+        value: Value,
+        values: &mut Values,
+        offset: u64,
+    ) -> Result<(), ReaderError> {
+        if key == ENTRIES {
+            self.add_entry(values, value, offset)
+        } else {
+            self.add_member(key, value, values, offset)
+        }
+    }
 }
 
 impl Dump<'_> {

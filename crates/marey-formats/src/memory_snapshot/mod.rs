@@ -24,7 +24,7 @@ use marey_store::row::MemoryBlock;
 
 use crate::shared::import::{Import, ReaderError};
 use crate::shared::input::Input;
-use crate::shared::pickle::{Pickle, Row, RowList, Values};
+use crate::shared::pickle::{Pickle, Row, RowList, Values, read_document};
 use crate::shared::rank_in_name::rank_after_word;
 
 const SEGMENTS: &str = "segments";
@@ -62,7 +62,7 @@ pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderE
         events_without_time: 0,
     };
     let result =
-        if is_pickle { snapshot.read_pickle(input) } else { json::read(input, &mut snapshot) };
+        if is_pickle { snapshot.read_pickle(input) } else { read_document(input, &mut snapshot) };
     // A snapshot that ends early has blocks too.
     snapshot.add_blocks()?;
     result

@@ -8,7 +8,7 @@ use super::values::{Value, Values};
 
 impl Values {
     /// Returns an empty set for values of JSON, which shares none: the file bounds their expansion.
-    pub(crate) fn unshared() -> Self {
+    pub(super) fn unshared() -> Self {
         let mut values = Self::default();
         values.set_max_expanded_bytes(u64::MAX);
         values
@@ -16,7 +16,7 @@ impl Values {
 }
 
 /// Deserializes a value.
-pub(crate) struct ValueSeed<'a>(pub(crate) &'a mut Values);
+pub(super) struct ValueSeed<'a>(pub(super) &'a mut Values);
 
 impl<'de> DeserializeSeed<'de> for ValueSeed<'_> {
     type Value = Value;

@@ -13,6 +13,7 @@
 //! ([`Values::count_expansion`]) keeps a few bytes from becoming a large run. Nested values take no
 //! stack.
 
+mod document;
 mod fields;
 mod frames;
 mod from_json;
@@ -25,9 +26,9 @@ mod values;
 
 use std::collections::VecDeque;
 
+pub(crate) use self::document::{Document, read_document};
 pub(crate) use self::fields::{ElementError, Fields};
 pub(crate) use self::frames::stack_context;
-pub(crate) use self::from_json::ValueSeed;
 use self::source::ByteReader;
 pub(crate) use self::values::{Value, ValueError, Values};
 use crate::shared::import::ReaderError;
