@@ -48,6 +48,8 @@ pub const NVML_PERIOD_MS: &str = "MAREY_NVML_PERIOD_MS";
 
 /// Whether the program's NVTX annotations become scopes.
 pub const NVTX: &str = "MAREY_NVTX";
+/// Whether a recording process answers at a Unix socket.
+pub const ENDPOINT: &str = "MAREY_ENDPOINT";
 /// Memory limit of queries.
 pub const MEMORY_LIMIT: &str = "MAREY_MEMORY_LIMIT";
 
@@ -55,7 +57,7 @@ pub const MEMORY_LIMIT: &str = "MAREY_MEMORY_LIMIT";
 pub const NVTX_INJECTION: &str = "NVTX_INJECTION64_PATH";
 
 /// Every variable.
-pub const ALL: [EnvVar; 19] = [
+pub const ALL: [EnvVar; 20] = [
     EnvVar {
         name: DISABLE,
         default: "unset",
@@ -140,6 +142,11 @@ pub const ALL: [EnvVar; 19] = [
         name: NVTX,
         default: "1",
         doc: "`0` (or the empty value) ignores the program's NVTX annotations; otherwise they become scopes.",
+    },
+    EnvVar {
+        name: ENDPOINT,
+        default: "1",
+        doc: "`0` (or the empty value) opens no Unix socket while the process records, so that `marey ps`, `config` and `flush` do not find it.",
     },
     EnvVar {
         name: MEMORY_LIMIT,

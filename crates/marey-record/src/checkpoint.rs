@@ -3,17 +3,16 @@
 
 use crate::clock;
 use crate::device;
-use crate::environment;
+use crate::endpoint;
 use crate::local;
 use crate::lock;
 use crate::progress;
 use crate::recorder;
+use crate::settings;
 use crate::worker::{STOP, Worker};
-use marey_model::env;
+use marey_model::setting::Setting;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
-
-const DEFAULT_INTERVAL_SECS: f64 = 10.0;
 
 /// The checkpoint thread.
 pub(crate) static WORKER: Worker = Worker::new("marey", run);
@@ -31,12 +30,12 @@ pub(crate) fn ensure_running() {
 }
 
 fn run() {
-    let interval = checkpoint_interval();
     // A thread that is restarted after a fork continues its interval.
     if LAST_ROUND_TICKS.load(Ordering::Relaxed) == 0 {
         restart_interval();
     }
     loop {
+        let interval = checkpoint_interval();
         let timeout = interval.map(|interval| interval.saturating_sub(since_last_round()));
         let requests = WORKER.wait(timeout);
         if requests & TERMINATE != 0 {
@@ -66,7 +65,7 @@ fn since_last_round() -> Duration {
 
 /// Returns the time between checkpoints, `None` if they are disabled.
 fn checkpoint_interval() -> Option<Duration> {
-    let secs = environment::number(env::CHECKPOINT_SECS).unwrap_or(DEFAULT_INTERVAL_SECS);
+    let secs = settings::value(Setting::CheckpointInterval);
     Duration::try_from_secs_f64(secs).ok().filter(|interval| !interval.is_zero())
 }
 
@@ -126,6 +125,7 @@ fn end_by_sigterm() {
         drop(recorder::finalize(id, None));
     }
     progress::wait_for_writers();
+    endpoint::remove_path();
     die_by_sigterm();
 }
 

@@ -7,7 +7,6 @@
 use crate::clock::{self, ClockReading};
 use crate::control::{CONTROL, MAX_SESSIONS, bit};
 use crate::device::{self, FlushMode};
-use crate::environment;
 use crate::error::Error;
 use crate::local;
 use crate::lock::lock;
@@ -19,15 +18,14 @@ use crate::registry;
 use crate::session::{self, ClosedPhase, Session, SessionId, SessionOptions};
 use crate::thread::ThreadTree;
 use crate::writing::{self, WriteJob};
-use crate::{checkpoint, fork, metadata, trace};
+use crate::{checkpoint, endpoint, fork, metadata, trace};
 use marey_model::context::ContextSource;
-use marey_model::env;
 use marey_model::spool::SessionEvent;
 use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
 static SESSIONS: Mutex<Sessions> = Mutex::new(Sessions::new());
 
@@ -59,12 +57,6 @@ impl Sessions {
         self.next_slot = (slot + 1) % MAX_SESSIONS;
         Some(slot)
     }
-}
-
-/// Returns the maximum number of nodes of a thread's tree.
-pub(crate) fn max_nodes() -> u32 {
-    static MAX_NODES: OnceLock<u32> = OnceLock::new();
-    *MAX_NODES.get_or_init(|| environment::number(env::MAX_NODES).unwrap_or(1_000_000))
 }
 
 /// Moves the data of ended threads into the sessions and frees the threads. Returns the threads
@@ -133,6 +125,7 @@ pub(crate) fn start(options: &SessionOptions) -> Result<SessionId, Error> {
     drop(sessions);
     metadata::measure_scope();
     checkpoint::ensure_running();
+    endpoint::ensure_running();
     if options.format.needs_trace() {
         trace::WORKER.ensure_running();
         trace::request_drain();
@@ -187,6 +180,38 @@ pub(crate) fn live_sessions() -> Vec<SessionId> {
     lock(&SESSIONS).alive.keys().copied().collect()
 }
 
+/// A live session, for those who ask from outside.
+#[derive(Debug)]
+pub(crate) struct SessionFacts {
+    pub(crate) id: SessionId,
+    /// Path of the file or folder that the session writes.
+    pub(crate) path: String,
+    pub(crate) format: Format,
+    pub(crate) is_active: bool,
+    pub(crate) phase: u32,
+    pub(crate) start_ticks: u64,
+}
+
+/// Returns the live sessions, lowest id first.
+pub(crate) fn describe_sessions() -> Vec<SessionFacts> {
+    let run_directory = trace::run_dir().map(|path| path.to_string_lossy().into_owned());
+    let active = CONTROL.active.load(Ordering::Relaxed);
+    let sessions = lock(&SESSIONS);
+    let describe = |(&id, session): (&SessionId, &Session)| {
+        let format = session.options.format;
+        let file = || format!("{}.{}", session.phase_base(session.phase), format.as_str());
+        SessionFacts {
+            id,
+            path: run_directory.clone().filter(|_| format == Format::Run).unwrap_or_else(file),
+            format,
+            is_active: active & bit(session.slot) != 0,
+            phase: session.phase,
+            start_ticks: session.start.ticks,
+        }
+    };
+    sessions.alive.iter().map(describe).collect()
+}
+
 /// Returns the ids of the live sessions that record, lowest first.
 pub(crate) fn active_sessions() -> Vec<SessionId> {
     let active = CONTROL.active.load(Ordering::Relaxed);
@@ -205,6 +230,7 @@ pub(crate) fn finalize(id: SessionId, format: Option<Format>) -> Result<Vec<Path
         None => lock(&SESSIONS).get(id)?.options.format,
     };
     let mut session = end_session(id, Some(format))?;
+    endpoint::stop_if_idle();
     let spool = session.spool.clone();
     if format == Format::Run {
         let spool = spool.filter(|_| !session.is_quiet());
@@ -228,6 +254,7 @@ pub(crate) fn finalize(id: SessionId, format: Option<Format>) -> Result<Vec<Path
 /// Ends a session without writing anything.
 pub(crate) fn discard(id: SessionId) -> Result<(), Error> {
     let session = end_session(id, None)?;
+    endpoint::stop_if_idle();
     lock(&session.outputs).closed = true;
     Ok(())
 }

@@ -24,6 +24,7 @@ pub use self::call::CudaApi;
 pub(crate) use self::entry::Entry;
 pub(crate) use self::inherit::{is_entered_by_program, restart_after_fork};
 pub use self::inputs::OperatorCall;
+pub(crate) use self::steps::completed as completed_steps;
 
 use crate::api;
 use crate::clock;
@@ -32,13 +33,14 @@ use crate::device;
 use crate::handler_slot::HandlerSlot;
 use crate::losses;
 use crate::names;
-use crate::recorder;
 use crate::registry;
+use crate::settings;
 use crate::thread::ThreadTree;
 use crate::trace::{self, Log};
 use crate::tree::{Index, PYTHON_ROOT, SHADOW_ROOT};
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
+use marey_model::setting::Setting;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -298,7 +300,7 @@ impl Local {
             path: Vec::new(),
             autograd: None,
             tree,
-            index: Index::new(recorder::max_nodes()),
+            index: Index::new(settings::whole(Setting::MaxNodes) as u32),
             inherited: 0,
             states: Vec::with_capacity(8),
             open_operators: 0,

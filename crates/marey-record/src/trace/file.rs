@@ -1,10 +1,10 @@
 //! The spool's file: its path, appending, and removal.
 
 use super::run_directory::RunDirectory;
-use crate::environment;
 use crate::error::Error;
 use crate::reopening_file::ReopeningFile;
-use marey_model::env;
+use crate::settings;
+use marey_model::setting::Setting;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -143,6 +143,5 @@ impl Appender {
 
 /// Returns the maximum size of a spool in bytes.
 pub(super) fn max_spool_bytes() -> u64 {
-    const DEFAULT: u64 = 16 << 30;
-    environment::number(env::SPOOL_BYTES).unwrap_or(DEFAULT)
+    settings::whole(Setting::SpoolBytes)
 }

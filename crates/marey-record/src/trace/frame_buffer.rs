@@ -20,7 +20,6 @@ pub(super) struct FrameBuffer {
     self_contained_ranges: Vec<Range<usize>>,
     /// The position of the buffer's first frame in the file.
     start_bytes: u64,
-    max_bytes: u64,
     /// Whether the filesystem has enough free space.
     has_space: bool,
     /// Whether a write has failed: the definitions in it are missing, so no frame that uses them
@@ -51,7 +50,6 @@ impl FrameBuffer {
             entries: 0,
             self_contained_ranges: Vec::new(),
             start_bytes: 0,
-            max_bytes: file::max_spool_bytes(),
             has_space: true,
             has_failed: false,
         })
@@ -67,7 +65,7 @@ impl FrameBuffer {
         self.has_space
             && !self.has_failed
             && self.buffer.len() < MAX_BYTES
-            && self.position_bytes() < self.max_bytes
+            && self.position_bytes() < file::max_spool_bytes()
     }
 
     /// Returns the position of the next frame in the file.

@@ -15,6 +15,7 @@ mod detached;
 mod devices;
 #[cfg(test)]
 mod documents;
+mod endpoint;
 #[cfg(test)]
 mod environment;
 #[cfg(test)]
