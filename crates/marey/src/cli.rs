@@ -16,6 +16,7 @@ use crate::export::{self, ExportArgs};
 use crate::import::{self, ImportArgs};
 use crate::info::{self, InfoArgs};
 use crate::interrupt;
+use crate::live::{self, ConfigArgs, FlushArgs, PsArgs};
 use crate::merge::{self, MergeArgs};
 use crate::output::{Output, Stop};
 use crate::pack::{self, PackArgs};
@@ -37,6 +38,8 @@ Examples:
   marey analyze train.marey             Find hot spots and bottlenecks
   marey compare old.marey new.marey     Show what became faster and slower
   marey query train.marey               Query a run with SQL
+  marey ps                              List the processes that record
+  marey analyze 4242                    Analyse what a process has recorded so far
   marey dump 4242                       Show where a running process is, and what it waits for
   marey record -p 4242 -d 30            Sample a running process for 30 seconds
   marey info trace.json.gz              Open a file of another format directly
@@ -79,6 +82,12 @@ enum Command {
     Info(InfoArgs),
     /// Describe the tables and columns of runs
     Schema(SchemaArgs),
+    /// List the processes that record
+    Ps(PsArgs),
+    /// Write what a process has recorded so far
+    Flush(FlushArgs),
+    /// Show and change the settings of a process that records
+    Config(ConfigArgs),
     /// Print the stacks of a running process
     Dump(DumpArgs),
     /// Sample a running process into a run
@@ -155,6 +164,9 @@ fn dispatch(command: &Command, output: &mut Output) -> Result<(), Stop> {
         Command::Query(args) => query::query(args, output),
         Command::Info(args) => info::info(args, output),
         Command::Schema(args) => schema::schema(args, output),
+        Command::Ps(args) => live::ps(args, output),
+        Command::Flush(args) => live::flush(args, output),
+        Command::Config(args) => live::config(args, output),
         Command::Dump(args) => dump::dump(args, output),
         Command::Record(args) => record::record(args, output),
         Command::Import(args) => import::import(args, output),

@@ -39,6 +39,7 @@ mod import;
 mod info;
 mod interrupt;
 mod limits;
+mod live;
 mod merge;
 mod new_run;
 mod out_file;
