@@ -141,6 +141,17 @@ ENV_NVTX: Final = "MAREY_NVTX"
 ENV_ENDPOINT: Final = "MAREY_ENDPOINT"
 ENV_MEMORY_LIMIT: Final = "MAREY_MEMORY_LIMIT"
 ENV_NVTX_INJECTION64_PATH: Final = "NVTX_INJECTION64_PATH"
+
+# Settings: docs/reference/settings.md.
+SETTING_CHECKPOINT_INTERVAL: Final = "checkpoint.interval"
+SETTING_DEVICE_COUNTER_INTERVAL: Final = "device.counter_interval"
+SETTING_LAUNCH_BUFFER_BYTES: Final = "launch.buffer_bytes"
+SETTING_SPOOL_MAX_BYTES: Final = "spool.max_bytes"
+SETTING_TORCH_OPERATORS: Final = "torch.operators"
+SETTING_TRACE_BUFFER_BYTES: Final = "trace.buffer_bytes"
+SETTING_TREE_MAX_NODES: Final = "tree.max_nodes"
+
+# Variables with the rank of a process.
 RANK_VARS: Final = (
     "RANK",
     "SLURM_PROCID",

@@ -33,7 +33,7 @@ from marey import (
     _torch_overhead,
     _torch_snapshot,
 )
-from marey._names import CALL_SITE, KIND_MODULE, KIND_SCOPE
+from marey._names import CALL_SITE, KIND_MODULE, KIND_SCOPE, SETTING_TORCH_OPERATORS
 from marey._torch_window import window
 from marey._warning import warn
 
@@ -103,8 +103,9 @@ def enable(
         if not _enabled:
             _records_modules = True
         _enabled = True
-        _records_operators |= operators
         if operators:
+            _records_operators = True
+            _native.set_setting(SETTING_TORCH_OPERATORS, True)
             _shapes = shapes
         if memory and not _records_memory:
             _records_memory = True
@@ -142,6 +143,7 @@ def disable() -> None:
             from marey import _torch_operators
 
             _records_operators = False
+            _native.set_setting(SETTING_TORCH_OPERATORS, False)
             _torch_operators.stop()
 
 
@@ -423,10 +425,23 @@ def _begin_step() -> None:
 
 def _end_step() -> None:
     _native.step_end()
+    if (_native.setting(SETTING_TORCH_OPERATORS) != 0) != _records_operators:
+        _switch_operators()
     if _collectives is not None:
         _collectives.end_step()
     for _, on_end in _step_listeners:
         on_end()
+
+
+def _switch_operators() -> None:
+    """Begins or ends the recording of operators, as set by `marey config` for this process."""
+    global _records_operators
+    with _lock:
+        _records_operators = not _records_operators
+        if _records_operators:
+            _record_operators(_torch)
+        else:
+            sys.modules["marey._torch_operators"].stop()
 
 
 @functools.cache
@@ -608,6 +623,7 @@ def _drop_detail() -> str | None:
             return "shapes"
         if _records_operators:
             _records_operators = False
+            _native.set_setting(SETTING_TORCH_OPERATORS, False)
             sys.modules["marey._torch_operators"].stop()
             return "operators"
         if _records_memory:

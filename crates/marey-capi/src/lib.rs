@@ -18,11 +18,12 @@ mod sessions;
 
 use marey_gpu::nvtx;
 use marey_model::loss::LossCause;
+use marey_model::setting::Declaration;
 use marey_record::api::{CollectiveSample, CollectiveState};
 use marey_record::table::{
     ABI_VERSION, CollectiveArg, ErrorBuffer, MetricArg, NO_METRIC, Sink, Table,
 };
-use marey_record::{Detached, NodeKind, api};
+use marey_record::{Detached, NodeKind, api, settings};
 use marey_torch::autograd::Fields;
 use marey_torch::inputs::InputFields;
 use marey_torch::shapes::{self, Shapes};
@@ -119,7 +120,25 @@ static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(|| Table {
     active_sessions: sessions::active_sessions,
     note,
     record_collectives,
+    setting,
+    set_setting,
 });
+
+extern "C" fn setting(setting: u32) -> f64 {
+    declared(setting).map_or(0.0, |declared| settings::value(declared.setting))
+}
+
+extern "C" fn set_setting(setting: u32, value: f64) -> bool {
+    let declared = declared(setting).filter(|declared| declared.accepts(value));
+    declared.is_some_and(|declared| {
+        settings::set(declared.setting, value);
+        true
+    })
+}
+
+fn declared(setting: u32) -> Option<&'static Declaration> {
+    marey_model::setting::ALL.get(setting as usize)
+}
 
 extern "C" fn note_environment() {
     catch_panic((), api::copy_environment);

@@ -174,10 +174,15 @@ impl Declaration {
             Kind::Whole => text.parse::<u64>().ok().map(|whole| whole as f64),
             Kind::Real => text.parse::<f64>().ok().filter(|value| value.is_finite()),
         };
-        let (low, high) = self.range;
-        value.filter(|value| (low..=high).contains(value)).ok_or_else(|| {
+        value.filter(|&value| self.accepts(value)).ok_or_else(|| {
             InvalidValue(format!("`{}` is {}, not `{text}`", self.key, self.describe_values()))
         })
+    }
+
+    /// Whether the setting can have a value.
+    pub fn accepts(&self, value: f64) -> bool {
+        let (low, high) = self.range;
+        (low..=high).contains(&value)
     }
 
     /// Returns a value as a text that [`Self::parse`] accepts.

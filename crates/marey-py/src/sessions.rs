@@ -320,6 +320,27 @@ fn count_losses(cause: &str, losses: u64) -> PyResult<()> {
     Ok(())
 }
 
+/// Returns the value of a setting; a switch is 1 or 0.
+#[pyfunction]
+fn setting(key: &str) -> PyResult<f64> {
+    Ok((table().setting)(setting_number(key)?))
+}
+
+/// Sets a setting to a value in its range.
+#[pyfunction]
+fn set_setting(key: &str, value: f64) -> PyResult<()> {
+    if (table().set_setting)(setting_number(key)?, value) {
+        return Ok(());
+    }
+    Err(PyValueError::new_err(format!("setting {key} cannot have the value {value}")))
+}
+
+fn setting_number(key: &str) -> PyResult<u32> {
+    let declared = marey_model::setting::find(key)
+        .ok_or_else(|| PyValueError::new_err(format!("there is no setting {key}")))?;
+    Ok(declared.setting.number() as u32)
+}
+
 /// Adds the functions to the module.
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     for function in [
@@ -343,6 +364,8 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(is_recording, module)?,
         wrap_pyfunction!(is_active, module)?,
         wrap_pyfunction!(count_losses, module)?,
+        wrap_pyfunction!(setting, module)?,
+        wrap_pyfunction!(set_setting, module)?,
     ] {
         module.add_function(function)?;
     }

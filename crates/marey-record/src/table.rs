@@ -354,6 +354,12 @@ pub struct Table {
     ),
     /// Records collectives for trace sessions, in the order of their calls.
     pub record_collectives: unsafe extern "C" fn(collectives: *const CollectiveArg, len: usize),
+    /// Returns the value of a setting, by its number in `marey_model::setting::ALL`; 0 for an unknown
+    /// one.
+    pub setting: extern "C" fn(setting: u32) -> f64,
+    /// Sets a setting, by its number. A value outside of its range, or an unknown setting, changes
+    /// nothing and returns false.
+    pub set_setting: extern "C" fn(setting: u32, value: f64) -> bool,
 }
 
 /// A collective operation or point-to-point message. A negative number means unknown; so does name

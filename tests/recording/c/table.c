@@ -74,5 +74,7 @@ int main(void) {
     PLACE(active_sessions);
     PLACE(note);
     PLACE(record_collectives);
+    PLACE(setting);
+    PLACE(set_setting);
     return 0;
 }

@@ -3,7 +3,7 @@
 use marey_model::counter::DeviceCounter;
 use marey_model::loss::LossCause;
 use marey_model::table::{Table, stored, view};
-use marey_model::{env, gpu_time, rank, wall};
+use marey_model::{env, gpu_time, rank, setting, wall};
 
 /// Returns the content of `docs/reference/environment.md`.
 pub(super) fn environment() -> String {
@@ -19,6 +19,27 @@ pub(super) fn environment() -> String {
         "\nThe rank of a process in a distributed job is the value of the first of these variables\n\
          that contains a number: {rank}.\n\
          It becomes part of the names of the process's files.\n"
+    )
+}
+
+/// Returns the content of `docs/reference/settings.md`.
+pub(super) fn settings() -> String {
+    let rows = setting::ALL.map(|declared| {
+        let aliases = declared.aliases.iter().map(|alias| format!(", also {}", code(alias)));
+        [
+            code(declared.key) + &aliases.collect::<String>(),
+            cell(&declared.describe_values()),
+            code(&declared.format(declared.default)),
+            declared.env.map(code).unwrap_or_default(),
+            cell(declared.doc),
+        ]
+    });
+    page(
+        "Settings",
+        "`marey config PID` shows and changes these settings of a process that records. A variable of the environment sets\n\
+         the value with which the process begins; a value that the setting cannot have is ignored.",
+        "setting.rs",
+        &table(["Setting", "Values", "Default", "Variable", "Effect"], &rows),
     )
 }
 
@@ -153,6 +174,9 @@ mod tests {
     fn every_entry_is_on_its_page() {
         for variable in env::ALL {
             assert!(environment().contains(&format!("| `{}` |", variable.name)));
+        }
+        for declared in &setting::ALL {
+            assert!(settings().contains(&format!("| `{}`", declared.key)));
         }
         for cause in LossCause::ALL {
             assert!(losses().contains(&format!("| `{}` |", cause.as_str())));
