@@ -67,7 +67,7 @@ def _is_bare_run(first: str) -> bool:
 
 
 def _run_command(arguments: list[str]) -> None:
-    target, options, instrument = _parse(arguments)
+    target, options, instrument = parse(arguments)
     if target.kind == "command":
         _exec_command(target, options)
     program = _run.load(target)
@@ -128,7 +128,11 @@ def _announce_processes(options: _recording.Options) -> None:
     print(f"marey: each Python process {verb} {shown}", file=sys.stderr, flush=True)
 
 
-def _parse(arguments: list[str]) -> tuple[_run.Target, _recording.Options, str | None]:
+def parse(arguments: list[str]) -> tuple[_run.Target, _recording.Options, str | None]:
+    """Returns the target, the options and the instrument that arguments of `marey run` mean.
+
+    Prints what is wrong and exits with 2 otherwise.
+    """
     parser = _parser()
     try:
         _config.set_defaults(parser, os.getcwd())

@@ -122,6 +122,8 @@ LOSS_CAUSES: Final = (
 
 # Environment variables: docs/reference/environment.md.
 ENV_DISABLE: Final = "MAREY_DISABLE"
+ENV_MAREY: Final = "MAREY"
+ENV_TORCH_PROFILING: Final = "MAREY_TORCH_PROFILING"
 ENV_CHECKPOINT_SECS: Final = "MAREY_CHECKPOINT_SECS"
 ENV_LIB: Final = "MAREY_LIB"
 ENV_RUN: Final = "MAREY_RUN"

@@ -13,6 +13,10 @@ pub struct EnvVar {
 
 /// Turns all of marey into no-ops.
 pub const DISABLE: &str = "MAREY_DISABLE";
+/// Records each Python program, as `marey run` does.
+pub const AUTOSTART: &str = "MAREY";
+/// Records the modules and memory of PyTorch, as Probing's variable of this name does.
+pub const TORCH_PROFILING: &str = "MAREY_TORCH_PROFILING";
 /// Seconds between checkpoints.
 pub const CHECKPOINT_SECS: &str = "MAREY_CHECKPOINT_SECS";
 /// Path of `libmarey.so`.
@@ -57,11 +61,21 @@ pub const MEMORY_LIMIT: &str = "MAREY_MEMORY_LIMIT";
 pub const NVTX_INJECTION: &str = "NVTX_INJECTION64_PATH";
 
 /// Every variable.
-pub const ALL: [EnvVar; 20] = [
+pub const ALL: [EnvVar; 22] = [
     EnvVar {
         name: DISABLE,
         default: "unset",
         doc: "`1` (or any non-empty value except `0`) disables marey: `start` returns `None`, nothing is recorded and no file is written.",
+    },
+    EnvVar {
+        name: AUTOSTART,
+        default: "unset",
+        doc: "`1` records each Python program that is started, as `marey run` does with its defaults. Any other value has the options of `marey run`, such as `-d trace --operators`. Unset, empty or `0`: nothing is imported.",
+    },
+    EnvVar {
+        name: TORCH_PROFILING,
+        default: "unset",
+        doc: "`on` or `1` is `MAREY='-d trace --memory'`, for programs that are started as Probing documents it.",
     },
     EnvVar {
         name: CHECKPOINT_SECS,
