@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -77,8 +78,18 @@ def record(program: Live, name: str) -> None:
 
 @contextlib.contextmanager
 def recording(source: str = PROGRAM, **env: str) -> Iterator[tuple[Live, int]]:
+    """Runs a program that prints its id once it records, until its socket is there."""
     with Live(source, **env) as program:
-        yield program, int(program.read_line())
+        pid = int(program.read_line())
+        wait_for_socket(pid, env.get("XDG_RUNTIME_DIR"))
+        yield program, pid
+
+
+def wait_for_socket(pid: int, runtime_dir: str | None = None) -> None:
+    deadline = time.monotonic() + DEADLINE_SECS
+    while not socket_path(pid, runtime_dir).exists():
+        assert time.monotonic() < deadline, f"process {pid} has no socket"
+        os.sched_yield()
 
 
 def test_a_recording_process_is_listed_until_it_ends() -> None:
@@ -182,7 +193,8 @@ def test_operators_are_recorded_from_the_step_after_they_are_switched_on() -> No
 
 @pytest.mark.parametrize("arguments", [["flush"], ["config"], ["query"], ["info"]])
 def test_a_process_that_does_not_record_is_refused_with_what_works(arguments: list[str]) -> None:
-    with recording("import os; print(os.getpid(), flush=True); input()") as (_, pid):
+    with Live("import os; print(os.getpid(), flush=True); input()") as program:
+        pid = int(program.read_line())
         done = marey(*arguments, str(pid), *(["SELECT 1"] if arguments == ["query"] else []))
         assert done.returncode == 2
         assert f"process {pid} does not record" in done.stderr
@@ -210,9 +222,44 @@ def test_python_that_hangs_in_c_with_the_gil_is_still_answered_for() -> None:
 
 
 def test_no_socket_is_opened_where_the_environment_forbids_it() -> None:
-    with recording(MAREY_ENDPOINT="0") as (_, pid):
+    with Live(PROGRAM, MAREY_ENDPOINT="0") as program:
+        pid = int(program.read_line())
         assert listed(pid) is None
         assert not socket_path(pid).exists()
+
+
+def test_a_recording_process_listens_on_no_network() -> None:
+    source = """
+    import os
+    import marey
+
+    marey.start("program", data="trace")
+    print(os.getpid(), flush=True)
+    input()
+    """
+    with recording(source) as (_, pid):
+        assert listed(pid) is not None
+        descriptors = [os.readlink(entry) for entry in Path(f"/proc/{pid}/fd").iterdir()]
+        own = {name[8:-1] for name in descriptors if name.startswith("socket:[")}
+        assert own  # its Unix socket
+        for table in ("tcp", "tcp6", "udp", "udp6", "raw", "packet"):
+            path = Path(f"/proc/{pid}/net/{table}")
+            lines = path.read_text().splitlines()[1:] if path.exists() else []
+            assert not own.intersection(word for line in lines for word in line.split())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder to another user")
+def test_a_socket_in_a_folder_of_another_user_is_not_trusted() -> None:
+    with (
+        tempfile.TemporaryDirectory() as runtime_dir,
+        recording(XDG_RUNTIME_DIR=runtime_dir) as (_, pid),
+    ):
+        assert "checkpoint.interval" in succeed("config", str(pid))
+        os.chown(Path(runtime_dir, "marey"), NOBODY_UID, NOBODY_UID)
+        done = marey("config", str(pid))
+        assert done.returncode == 2
+        assert f"process {pid} does not record" in done.stderr
+        os.chown(Path(runtime_dir, "marey"), 0, 0)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
@@ -254,7 +301,7 @@ except OSError as error:
     return done.stdout
 
 
-def socket_path(pid: int) -> Path:
-    runtime_dir = os.environ.get("XDG_RUNTIME_DIR")
+def socket_path(pid: int, runtime_dir: str | None = None) -> Path:
+    runtime_dir = runtime_dir or os.environ.get("XDG_RUNTIME_DIR")
     folder = Path(runtime_dir, "marey") if runtime_dir else Path(f"/tmp/marey-{os.geteuid()}")
     return folder / f"{pid}.sock"

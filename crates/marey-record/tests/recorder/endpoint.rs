@@ -175,6 +175,24 @@ fn a_request_that_is_malformed_too_long_or_never_sent_is_refused_and_the_next_on
 }
 
 #[test]
+fn every_request_is_one_of_four() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("profile");
+    ask_self(&Request::Status).unwrap();
+    let words = ["status", "flush", "settings", "set spool.max_bytes 17179869184"];
+    for word in words {
+        let answer = send(&own_socket(), format!("marey 1 {word}\n").as_bytes()).unwrap();
+        assert!(answer.starts_with("ok\n"), "{word}: {answer}");
+    }
+    for word in ["stop", "eval 1", "load x.so", "flush /etc/passwd", "set a b c", "status 1", ""] {
+        let answer = send(&own_socket(), format!("marey 1 {word}\n").as_bytes()).unwrap();
+        assert!(answer.starts_with("error\n"), "{word}: {answer}");
+    }
+    assert_eq!(api::active_sessions(), [session]);
+    assert_eq!(fixture.files(), ["profile.hatchet"]); // of the flush
+}
+
+#[test]
 fn a_child_of_a_fork_has_its_own_socket_and_the_parent_keeps_its_own() {
     let fixture = Fixture::begin();
     fixture.start("profile");
