@@ -136,6 +136,14 @@ typedef struct marey_gpu_options {
     size_t paths_len;          /**< Size of `paths` in bytes. */
 } marey_gpu_options_t;
 
+/** A sample of the Python stack of a thread. */
+typedef struct marey_stack_sample {
+    uint64_t os_id;          /**< The operating system's id of the sampled thread. */
+    uint32_t thread_name;    /**< Its name, from intern of the table. */
+    uint32_t node;           /**< The innermost frame, from frame_child on the calling thread. */
+    uint64_t duration_nanos; /**< Time since the previous sample. */
+} marey_stack_sample_t;
+
 /** A collective operation. A negative number means unknown; so does 0 in group_ranks and dtype. */
 typedef struct marey_collective {
     uint32_t name;               /**< The operation, from intern of the table. */
@@ -244,6 +252,8 @@ typedef struct marey_table {
     void (*record_collectives)(const marey_collective_t *collectives, size_t len);
     double (*setting)(uint32_t setting);
     bool (*set_setting)(uint32_t setting, double value);
+    void (*record_samples)(const marey_stack_sample_t *samples, size_t len);
+    void (*set_settings_listener)(void (*listener)(void));
 } marey_table_t;
 
 /* ---- Finding the library --------------------------------------------------------------------- */

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 from . import _native, _nvtx, _session
 from ._decorator import is_coroutine_function
 from ._flags import flags, is_disabled, is_proton_disabled
+from ._names import SETTING_SAMPLE_INTERVAL
 from ._warning import warn
 from .errors import BackendUnavailable
 
@@ -114,6 +115,12 @@ def start_for(
             _native.finalize(session)
         raise
     _nvtx.register_tool()
+    if data == "trace":
+        _native.follow_settings()
+        if _native.setting(SETTING_SAMPLE_INTERVAL) > 0:
+            from . import sampling  # a module that most programs never use
+
+            sampling.follow_setting()
     # The session may be an existing one that was deactivated and has hooks.
     if manager := _session.hook_manager():
         manager.activate(session)

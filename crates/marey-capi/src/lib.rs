@@ -19,7 +19,7 @@ mod sessions;
 use marey_gpu::nvtx;
 use marey_model::loss::LossCause;
 use marey_model::setting::Declaration;
-use marey_record::api::{CollectiveSample, CollectiveState};
+use marey_record::api::{CollectiveSample, CollectiveState, StackSample};
 use marey_record::table::{
     ABI_VERSION, CollectiveArg, ErrorBuffer, MetricArg, NO_METRIC, Sink, Table,
 };
@@ -122,7 +122,13 @@ static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(|| Table {
     record_collectives,
     setting,
     set_setting,
+    record_samples,
+    set_settings_listener,
 });
+
+extern "C" fn set_settings_listener(listener: settings::Listener) {
+    settings::set_listener(listener);
+}
 
 extern "C" fn setting(setting: u32) -> f64 {
     declared(setting).map_or(0.0, |declared| settings::value(declared.setting))
@@ -408,6 +414,15 @@ unsafe extern "C" fn record_collectives(collectives: *const CollectiveArg, len: 
         is_p2p: collective.is_p2p != 0,
     });
     catch_panic((), || api::record_collectives(&samples.collect::<Vec<_>>()));
+}
+
+unsafe extern "C" fn record_samples(samples: *const StackSample, len: usize) {
+    if samples.is_null() {
+        return;
+    }
+    // SAFETY: the caller passes `len` samples.
+    let samples = unsafe { std::slice::from_raw_parts(samples, len) };
+    catch_panic((), || api::record_samples(samples));
 }
 
 // Tasks and Python frames.

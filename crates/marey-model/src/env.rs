@@ -32,6 +32,8 @@ pub const MAX_NODES: &str = "MAREY_MAX_NODES";
 pub const TRACE_BUFFER_BYTES: &str = "MAREY_TRACE_BUFFER_BYTES";
 /// Size of a thread's launch ring.
 pub const LAUNCH_BUFFER_BYTES: &str = "MAREY_LAUNCH_BUFFER_BYTES";
+/// Time between samples of Python's stacks.
+pub const SAMPLE_SECS: &str = "MAREY_SAMPLE_SECS";
 /// Maximum size of a spool.
 pub const SPOOL_BYTES: &str = "MAREY_SPOOL_BYTES";
 /// Keeps spools after collection.
@@ -61,7 +63,7 @@ pub const MEMORY_LIMIT: &str = "MAREY_MEMORY_LIMIT";
 pub const NVTX_INJECTION: &str = "NVTX_INJECTION64_PATH";
 
 /// Every variable.
-pub const ALL: [EnvVar; 22] = [
+pub const ALL: [EnvVar; 23] = [
     EnvVar {
         name: DISABLE,
         default: "unset",
@@ -111,6 +113,11 @@ pub const ALL: [EnvVar; 22] = [
         name: LAUNCH_BUFFER_BYTES,
         default: "4194304",
         doc: "Size of each thread's buffer for launches on devices, at 32 bytes per launch. Launches that do not fit until the decoder reads the buffer are counted in `losses`.",
+    },
+    EnvVar {
+        name: SAMPLE_SECS,
+        default: "0",
+        doc: "Seconds between samples of the Python stacks of all threads, in traces, such as `0.1`. `0` takes none.",
     },
     EnvVar {
         name: SPOOL_BYTES,

@@ -12,6 +12,8 @@ pub enum Setting {
     DeviceCounterInterval,
     /// Size of the launch buffers of new threads.
     LaunchBufferBytes,
+    /// Time between samples of Python's stacks.
+    SampleInterval,
     /// Maximum size of a spool.
     SpoolBytes,
     /// Whether PyTorch's operators are recorded.
@@ -64,7 +66,7 @@ pub struct InvalidValue(pub String);
 const LARGEST_WHOLE: f64 = 9_007_199_254_740_992.0;
 
 /// All settings, in the order of their keys.
-pub const ALL: [Declaration; 7] = [
+pub const ALL: [Declaration; 8] = [
     Declaration {
         setting: Setting::CheckpointInterval,
         key: "checkpoint.interval",
@@ -97,6 +99,17 @@ pub const ALL: [Declaration; 7] = [
         default: 4_194_304.0,
         range: (64.0, 1_073_741_824.0),
         doc: "Size of a thread's buffer for launches on devices. A change is for threads that begin to launch after it.",
+    },
+    Declaration {
+        setting: Setting::SampleInterval,
+        key: "sample.interval",
+        aliases: &["probing.sample_rate"],
+        env: Some(env::SAMPLE_SECS),
+        kind: Kind::Real,
+        unit: "s",
+        default: 0.0,
+        range: (0.0, 3600.0),
+        doc: "Time between samples of the Python stacks of all threads, in traces, at least 0.001; 0 takes none. A change begins at the next line of Python that the main thread runs, or after the next sample.",
     },
     Declaration {
         setting: Setting::SpoolBytes,

@@ -371,6 +371,28 @@ pub struct CollectiveSample {
     pub is_p2p: bool,
 }
 
+/// A sample of the call stack of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct StackSample {
+    /// The operating system's id of the sampled thread.
+    pub os_id: u64,
+    /// Number of the thread's name, from [`intern`].
+    pub thread_name: u32,
+    /// The innermost frame, from [`frame_child`] on the calling thread.
+    pub node: u32,
+    /// Time since the previous sample.
+    pub duration_nanos: u64,
+}
+
+/// Records samples of call stacks, taken now. Takes a lock: for a thread that does nothing else.
+pub fn record_samples(samples: &[StackSample]) {
+    let tree = local::event(|local| Some(Arc::clone(&local.tree)));
+    if let Some(tree) = tree {
+        trace::write_samples(&tree, samples);
+    }
+}
+
 /// Records collectives, in the order of their calls. Takes a lock.
 pub fn record_collectives(collectives: &[CollectiveSample]) {
     trace::write_collectives(collectives);

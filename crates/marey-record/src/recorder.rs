@@ -184,8 +184,10 @@ pub(crate) fn live_sessions() -> Vec<SessionId> {
 #[derive(Debug)]
 pub(crate) struct SessionFacts {
     pub(crate) id: SessionId,
-    /// Path of the file or folder that the session writes.
-    pub(crate) path: String,
+    /// Path of the file that the session writes, unless it writes the run alone.
+    pub(crate) file: Option<String>,
+    /// Path of the run directory that has the session's events, if it traces.
+    pub(crate) run: Option<String>,
     pub(crate) format: Format,
     pub(crate) is_active: bool,
     pub(crate) phase: u32,
@@ -202,7 +204,8 @@ pub(crate) fn describe_sessions() -> Vec<SessionFacts> {
         let file = || format!("{}.{}", session.phase_base(session.phase), format.as_str());
         SessionFacts {
             id,
-            path: run_directory.clone().filter(|_| format == Format::Run).unwrap_or_else(file),
+            file: (format != Format::Run).then(file),
+            run: run_directory.clone().filter(|_| session.is_trace()),
             format,
             is_active: active & bit(session.slot) != 0,
             phase: session.phase,

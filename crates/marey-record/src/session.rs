@@ -5,7 +5,7 @@ use crate::device;
 use crate::error::Error;
 use crate::merged::{MergedTree, SessionView};
 use crate::output::{Format, Outputs, Playback};
-use crate::trace::SpoolSnapshot;
+use crate::trace::{self, SpoolSnapshot};
 use marey_model::context::ContextSource;
 use marey_model::rank;
 use std::collections::BTreeMap;
@@ -102,6 +102,7 @@ impl Session {
     /// Whether the session recorded nothing and is to write no file in that case.
     pub(crate) fn is_quiet(&self) -> bool {
         self.options.quiet_if_empty
+            && !(self.is_trace() && trace::has_samples())
             && !self.has_written_phase
             && self.closed_phases.values().all(|phase| phase.tree.is_empty())
     }

@@ -2,7 +2,7 @@
 
 use crate::environment;
 use marey_model::setting::{self, InvalidValue, Setting};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// The bits of a value that was not read from the environment yet. As a number it is not a number.
 const UNREAD: u64 = u64::MAX;
@@ -42,12 +42,29 @@ pub fn set(setting: Setting, value: f64) {
     }
 }
 
-/// Sets a setting to the value that a text means.
+/// Called after a setting was changed from outside, on a thread of the recorder.
+pub type Listener = extern "C" fn();
+
+static LISTENER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Registers the function that is called after a setting was changed from outside.
+pub fn set_listener(listener: Listener) {
+    LISTENER.store(listener as *mut (), Ordering::Release);
+}
+
+/// Sets a setting to the value that a text means, for a request from outside.
 pub(crate) fn parse_and_set(key: &str, text: &str) -> Result<(), InvalidValue> {
     let Some(declared) = setting::find(key) else {
         return Err(InvalidValue(format!("there is no setting `{key}`")));
     };
     set(declared.setting, declared.parse(text)?);
+    let listener = LISTENER.load(Ordering::Acquire);
+    if !listener.is_null() {
+        // SAFETY: not null, so `set_listener` has stored a function of this type.
+        #[expect(unsafe_code, reason = "an atomic has no type for functions")]
+        let listener = unsafe { std::mem::transmute::<*mut (), Listener>(listener) };
+        listener();
+    }
     Ok(())
 }
 

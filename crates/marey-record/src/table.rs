@@ -5,6 +5,7 @@
 //! of the table: a binding checks `abi_version` for incompatible changes, and `size` for fields
 //! that may be absent.
 
+use crate::api::StackSample;
 use crate::detached::Detached;
 use std::ffi::{c_char, c_void};
 use std::sync::atomic::AtomicU64;
@@ -360,6 +361,12 @@ pub struct Table {
     /// Sets a setting, by its number. A value outside of its range, or an unknown setting, changes
     /// nothing and returns false.
     pub set_setting: extern "C" fn(setting: u32, value: f64) -> bool,
+    /// Records samples of call stacks for trace sessions. Their nodes are those of the calling thread,
+    /// which should do nothing else.
+    pub record_samples: unsafe extern "C" fn(samples: *const StackSample, len: usize),
+    /// Registers the function that is called after a setting was changed from outside the process, on
+    /// a thread of the recorder.
+    pub set_settings_listener: extern "C" fn(listener: crate::settings::Listener),
 }
 
 /// A collective operation or point-to-point message. A negative number means unknown; so does name

@@ -76,5 +76,7 @@ int main(void) {
     PLACE(record_collectives);
     PLACE(setting);
     PLACE(set_setting);
+    PLACE(record_samples);
+    PLACE(set_settings_listener);
     return 0;
 }

@@ -60,7 +60,12 @@ fn status() -> Facts {
 fn add_session(facts: &mut Facts, session: &SessionFacts) {
     let mut add =
         |key: &str, value: &str| facts.add(format!("session.{}.{key}", session.id), value);
-    add("path", &session.path);
+    if let Some(file) = &session.file {
+        add("file", file);
+    }
+    if let Some(run) = &session.run {
+        add("run", run);
+    }
     add("format", session.format.as_str());
     add("active", if session.is_active { "true" } else { "false" });
     add("phase", &session.phase.to_string());

@@ -180,6 +180,7 @@ fn is_self_contained(frame: &Frame) -> bool {
         | Frame::Values { .. }
         | Frame::Counters(_)
         | Frame::Collectives(_)
+        | Frame::Samples { .. }
         | Frame::Open { .. } => false,
     }
 }

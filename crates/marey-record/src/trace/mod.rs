@@ -23,7 +23,7 @@ pub(crate) use self::log::Log;
 
 use self::run_directory::RunDirectory;
 use self::spool::Spool;
-use crate::api::{CollectiveSample, CounterSample};
+use crate::api::{CollectiveSample, CounterSample, StackSample};
 use crate::control::CONTROL;
 use crate::device::{JoinedActivity, Threads};
 use crate::error::Error;
@@ -38,7 +38,7 @@ use marey_model::loss::LossCause;
 use marey_model::spool::{Detail, SessionEvent};
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -63,6 +63,9 @@ struct Tracer {
     /// Created when the first session starts; after a fork, when there is data to write.
     spool: Option<Spool>,
 }
+
+/// Whether the spool has samples of call stacks.
+static HAS_SAMPLES: AtomicBool = AtomicBool::new(false);
 
 /// A live trace session.
 #[derive(Clone, Debug)]
@@ -238,6 +241,7 @@ fn flush_spool() {
 pub(crate) fn begin_session(session: &Session) -> Result<(), Error> {
     let mut tracer = lock(&TRACER);
     if tracer.run_directory.is_none() {
+        HAS_SAMPLES.store(false, Ordering::Relaxed);
         tracer.run_directory = Some(Arc::new(RunDirectory::open(&session.options.name)?));
     }
     tracer.sessions.push(TraceSession::new(session, true));
@@ -379,6 +383,27 @@ pub(crate) fn write_counters(samples: &[CounterSample]) {
     }
 }
 
+/// Adds samples of call stacks, whose nodes are those of the calling thread. They reach the file
+/// with the next drain.
+pub(crate) fn write_samples(tree: &ThreadTree, samples: &[StackSample]) {
+    if samples.is_empty() || !is_recording() {
+        return;
+    }
+    match lock(&TRACER).spool() {
+        Ok(Some(spool)) => {
+            spool.write_samples(tree, samples);
+            HAS_SAMPLES.store(true, Ordering::Relaxed);
+        }
+        Ok(None) => {}
+        Err(_no_spool) => losses::add(LossCause::Spool, samples.len() as u64),
+    }
+}
+
+/// Whether the spool has samples of call stacks.
+pub(crate) fn has_samples() -> bool {
+    HAS_SAMPLES.load(Ordering::Relaxed)
+}
+
 /// Adds collectives. They reach the file with the next drain.
 pub(crate) fn write_collectives(collectives: &[CollectiveSample]) {
     if collectives.is_empty() || !is_recording() {
@@ -426,6 +451,7 @@ pub(crate) fn begin_child<'a>(sessions: impl Iterator<Item = &'a Session>) {
         // The file is the parent's.
         spool.abandon();
     }
+    HAS_SAMPLES.store(false, Ordering::Relaxed);
     let active = CONTROL.active.load(Ordering::Relaxed);
     tracer.sessions = sessions
         .filter(|session| session.is_trace())

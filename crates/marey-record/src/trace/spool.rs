@@ -8,7 +8,7 @@ use super::run_directory::RunDirectory;
 use super::texts::Texts;
 use super::thread::{OpenScope, Shared, ThreadWriter};
 use super::{PERIOD, SpoolSnapshot, TraceSession};
-use crate::api::{CollectiveSample, CounterSample};
+use crate::api::{CollectiveSample, CounterSample, StackSample};
 use crate::clock::{self, ClockReading};
 use crate::control::{CONTROL, bit};
 use crate::device::{self, DeviceInfo, JoinedActivity, Threads};
@@ -276,6 +276,13 @@ impl Spool {
         let frame = Frame::Counters(counters.collect());
         texts.take_unwritten().for_each(|texts| buffer.push(&texts));
         buffer.push_entries(&frame, count);
+    }
+
+    /// Writes samples of call stacks, whose nodes are in `tree`.
+    pub(super) fn write_samples(&mut self, tree: &ThreadTree, samples: &[StackSample]) {
+        let now_ticks = clock::ticks();
+        let (thread, shared) = self.thread_writer(tree);
+        thread.write_samples(tree, samples, now_ticks, shared);
     }
 
     /// Writes collectives.

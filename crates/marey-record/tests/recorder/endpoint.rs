@@ -73,7 +73,7 @@ fn a_recording_process_states_its_sessions_and_its_losses() {
     let facts = ask_self(&Request::Status).unwrap();
     let path = fixture.path("profile.hatchet");
     assert_eq!(facts.get("pid"), Some(&*std::process::id().to_string()));
-    assert_eq!(facts.get(&format!("session.{session}.path")), path.to_str());
+    assert_eq!(facts.get(&format!("session.{session}.file")), path.to_str());
     assert_eq!(facts.get(&format!("session.{session}.active")), Some("true"));
     assert_eq!(facts.get("loss.unmatched_exits"), Some("1"));
     assert!(facts.get("events").unwrap().parse::<u64>().unwrap() >= 2);

@@ -6,7 +6,7 @@ use clap::Args;
 use marey_model::endpoint::Request;
 
 use super::peer::Peer;
-use super::sessions;
+use super::{Session, sessions};
 use crate::output::{Output, Stop};
 use crate::text::quote_path;
 
@@ -33,8 +33,9 @@ pub(crate) fn flush(args: &FlushArgs, output: &mut Output) -> Result<(), Stop> {
         match flushed {
             Ok((facts, peer)) => {
                 let paths: BTreeSet<_> = sessions(&facts)
-                    .into_iter()
-                    .map(|session| peer.path_outside(session.path))
+                    .iter()
+                    .flat_map(Session::paths)
+                    .map(|path| peer.path_outside(path))
                     .collect();
                 for path in paths {
                     output.note(format_args!("process {pid} wrote {}", quote_path(&path)))?;

@@ -19,9 +19,10 @@ use crate::output::Failure;
 
 /// A session of a process, from the facts that it states.
 struct Session<'a> {
-    path: &'a Path,
-    /// `marey` for a run, else the extension of a profile or trace.
-    format: &'a str,
+    /// Path of the file that it writes, if it writes one.
+    file: Option<&'a Path>,
+    /// Path of the run that has its events, if it traces.
+    run: Option<&'a Path>,
     is_active: bool,
     age_s: f64,
 }
@@ -40,9 +41,9 @@ fn flushed_run(pid: u32) -> Result<PathBuf, Failure> {
     let peer = Peer::find(pid)?;
     let facts = peer.ask(&Request::Flush)?;
     let sessions = sessions(&facts);
-    let run = sessions.iter().find(|session| session.format == "marey").or(sessions.first());
-    match run {
-        Some(session) => Ok(peer.path_outside(session.path)),
+    let run = sessions.iter().find_map(|session| session.run);
+    match run.or_else(|| sessions.iter().find_map(|session| session.file)) {
+        Some(path) => Ok(peer.path_outside(path)),
         None => Err(Failure {
             message: format!("process {pid} has just ended its session"),
             hint: None,
@@ -52,15 +53,22 @@ fn flushed_run(pid: u32) -> Result<PathBuf, Failure> {
 
 /// Returns the sessions among the facts about a process, lowest id first.
 fn sessions(facts: &Facts) -> Vec<Session<'_>> {
-    let path_keys = facts.0.iter().filter_map(|(key, path)| {
-        let id = key.strip_prefix("session.")?.strip_suffix(".path")?;
+    let sessions = facts.0.iter().filter_map(|(key, is_active)| {
+        let id = key.strip_prefix("session.")?.strip_suffix(".active")?;
         let get = |name: &str| facts.get(&format!("session.{id}.{name}"));
         Some(Session {
-            path: Path::new(path),
-            format: get("format")?,
-            is_active: get("active")? == "true",
+            file: get("file").map(Path::new),
+            run: get("run").map(Path::new),
+            is_active: is_active == "true",
             age_s: get("age_s")?.parse().ok()?,
         })
     });
-    path_keys.collect()
+    sessions.collect()
+}
+
+impl<'a> Session<'a> {
+    /// Returns the paths that the session writes.
+    fn paths(&self) -> impl Iterator<Item = &'a Path> {
+        self.run.into_iter().chain(self.file)
+    }
 }

@@ -1,6 +1,6 @@
 //! `marey ps`: lists the processes that record.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use marey_model::quantity::Grouped;
 use serde::Serialize;
 
 use super::peer::Peer;
-use super::sessions;
+use super::{Session, sessions};
 use crate::output::{Output, Stop, Style};
 use crate::text::{printable, width};
 
@@ -73,6 +73,7 @@ impl Process {
     fn new(pid: u32, facts: &Facts) -> Self {
         let number = |key: &str| facts.get(key).and_then(|text| text.parse().ok());
         let sessions = sessions(facts);
+        let paths: BTreeSet<_> = sessions.iter().flat_map(Session::paths).collect();
         let losses = facts.0.iter().filter_map(|(key, count)| {
             Some((key.strip_prefix("loss.")?.to_owned(), count.parse().ok()?))
         });
@@ -84,7 +85,7 @@ impl Process {
             events: number("events").unwrap_or(0),
             losses: losses.collect(),
             refused_connections: number("refused_connections").unwrap_or(0),
-            paths: sessions.iter().map(|session| session.path.display().to_string()).collect(),
+            paths: paths.into_iter().map(|path| path.display().to_string()).collect(),
             is_active: sessions.iter().any(|session| session.is_active),
             version: facts.get("version").unwrap_or_default().to_owned(),
             command: marey_attach::command_line(pid),
