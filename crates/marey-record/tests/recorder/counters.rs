@@ -60,7 +60,7 @@ fn samples_of_stacks_are_recorded_while_a_trace_is_active() {
     }
     let spool = spool_of_part(TEST, "run", &[]);
     let rows = spool.samples.iter().map(|(name, path, sample)| (&**name, &**path, sample.os_id));
-    let path = "ROOT/train.py:7@main/train.py:3@step";
+    let path = "train.py:7@main/train.py:3@step";
     assert_eq!(rows.collect::<Vec<_>>(), [("MainThread", path, 2), ("MainThread", path, 4)]);
     assert!(spool.samples.iter().all(|(_, _, sample)| sample.duration_nanos == 100));
 }

@@ -167,7 +167,7 @@ fn samples_belong_to_their_threads_also_those_that_have_recorded_nothing() {
         let thread = ids(&threads, "id").iter().position(|&id| id == thread).unwrap();
         (os_ids[thread].cast_unsigned(), text(&threads, "name", thread).clone())
     });
-    let (late, unknown) = ((LATE_OS_ID, "late"), (UNKNOWN_OS_ID, "tokens"));
+    let (late, unknown) = ((LATE_OS_ID, "late"), (UNKNOWN_OS_ID, "step"));
     let of_samples: Vec<_> = of_samples.collect();
     let of_samples: Vec<_> = of_samples.iter().map(|(id, name)| (*id, &**name)).collect();
     assert_eq!(of_samples, [late, late, unknown]);
