@@ -101,7 +101,7 @@ def parse_target(text: str) -> float:
 
 
 class Hooks(NamedTuple):
-    """What the measurement does with the hooks of `marey.torch`."""
+    """Functions of `marey.torch` by which the measurement switches its hooks."""
 
     remove: Callable[[], None]
     """Removes all hooks except the one that ends steps."""

@@ -129,7 +129,7 @@ impl RunDirectory {
     }
 }
 
-/// What to do with a finished earlier run at the same path.
+/// Treatment of a finished earlier run at the same path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum EarlierRun {
     Join,
