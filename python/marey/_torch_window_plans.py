@@ -75,7 +75,7 @@ class Schedule:
 
 
 class Event(Protocol):
-    """Triggers of windows."""
+    """A trigger of windows."""
 
     def arm(self) -> None:
         """Begins to watch."""
