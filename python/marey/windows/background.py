@@ -1,0 +1,111 @@
+"""Threads that the program does not see: `threading.enumerate` does not list them.
+
+They are daemons: the process ends without them.
+"""
+
+from __future__ import annotations
+
+import _thread
+import queue
+import threading
+from collections.abc import Callable
+from time import monotonic
+from typing import Any
+
+from marey import _session
+
+__all__ = ["Caller", "Timer"]
+
+
+class Timer:
+    """Calls a function again and again, after each period, on a thread of its own."""
+
+    def __init__(self, period_seconds: float, action: Callable[[], None]) -> None:
+        self._period_seconds = period_seconds
+        self._action = action
+        self._condition = threading.Condition(threading.Lock())
+        self._generation = 0
+        self._deadline = 0.0
+        self._acting_thread: int | None = None
+
+    def start(self) -> None:
+        """Begins the first period."""
+        with self._condition:
+            self._generation += 1
+            self._deadline = monotonic() + self._period_seconds
+            _thread.start_new_thread(self._run, (self._generation,))
+
+    def restart(self) -> None:
+        """Begins the period again."""
+        with self._condition:
+            self._deadline = monotonic() + self._period_seconds
+
+    def stop(self) -> None:
+        """Ends the calls, and waits for the end of one in progress."""
+        with self._condition:
+            self._generation += 1
+            self._condition.notify_all()
+            if self._acting_thread != threading.get_ident():
+                self._condition.wait_for(lambda: self._acting_thread is None)
+
+    def _run(self, generation: int) -> None:
+        while self._wait(generation):
+            try:
+                self._action()
+            except Exception as error:
+                _session.say(f"the end of a window failed: {error}")
+            finally:
+                with self._condition:
+                    self._acting_thread = None
+                    self._condition.notify_all()
+
+    def _wait(self, generation: int) -> bool:
+        """Waits for the next deadline; false if the timer was stopped."""
+        with self._condition:
+            while self._generation == generation:
+                now = monotonic()
+                if now >= self._deadline:
+                    # Periods that were missed, because the process was suspended, are skipped.
+                    missed = (now - self._deadline) // self._period_seconds
+                    self._deadline += (1 + missed) * self._period_seconds
+                    self._acting_thread = threading.get_ident()
+                    return True
+                # No thread can wait longer than TIMEOUT_MAX.
+                self._condition.wait(min(self._deadline - now, threading.TIMEOUT_MAX))
+            return False
+
+
+class Caller:
+    """Calls functions of the program, one after the other, on a thread of its own."""
+
+    def __init__(self) -> None:
+        self._calls: queue.SimpleQueue[tuple[Callable[[Any], object], Any]] = queue.SimpleQueue()
+        self._condition = threading.Condition(threading.Lock())
+        self._pending = 0
+        self._is_running = False
+
+    def call(self, function: Callable[[Any], object], argument: Any) -> None:
+        """Calls the function soon. What it raises is printed."""
+        with self._condition:
+            self._pending += 1
+            self._calls.put((function, argument))
+            if not self._is_running:
+                self._is_running = True
+                _thread.start_new_thread(self._run, ())
+
+    def wait(self, timeout_s: float) -> None:
+        """Waits until all calls have returned, at most `timeout_s` seconds."""
+        with self._condition:
+            self._condition.wait_for(lambda: self._pending == 0, timeout_s)
+
+    def _run(self) -> None:
+        while True:
+            function, argument = self._calls.get()
+            try:
+                function(argument)
+            except Exception as error:
+                name = getattr(function, "__name__", repr(function))
+                _session.say(f"the alert callback {name} raised {error!r}")
+            with self._condition:
+                self._pending -= 1
+                self._condition.notify_all()

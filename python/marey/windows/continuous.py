@@ -1,0 +1,200 @@
+"""`ContinuousProfiler`: windows that are compared with those before them."""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from . import checks, retention
+from .alert import Alert, Condition
+from .background import Caller
+from .metric_names import NAMES, REQUESTS
+from .requests import RequestLog, RequestMetrics
+from .robust import MOST_VALUES, Baseline
+from .rolling import load_engine, read_metrics
+from .rotation import Names, Rotation, start_session
+from .service import record_scope
+from .window import Window
+
+__all__ = ["ContinuousProfiler"]
+
+DEFAULT_ALERTS = ("avg_kernel_time_ms", "step_time.p50", "p99_latency_ms")
+
+
+class ContinuousProfiler:
+    """Compares each window with the last ones, and calls back if one differs.
+
+    The profile is ``<profile_dir>/continuous_<time>.hatchet``. A metric differs if it is farther
+    from the median of up to 20 windows before than a multiple of the median absolute deviation
+    that undisturbed windows exceed in 1 % of cases, for each metric, and by more than 1/32 of the
+    median. At least 5 windows must precede.
+
+    Args:
+        window_seconds: Time after which a window ends by itself.
+        alert_callback: Called with the metrics of a window that differs, on a thread of its own.
+            What it raises is printed, and the recording goes on.
+        profile_dir: Folder of the profiles, created if it does not exist.
+        keep: Which windows are kept, as for `TimeWindowProfiler`.
+        alerts: Metrics that are compared, or conditions such as ``"step_time.p99>+20%"``.
+        backend: Source of GPU activities, as for `marey.start`.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: A number is not positive or not finite, `keep` is no limit, or an alert is no
+            condition.
+    """
+
+    def __init__(
+        self,
+        window_seconds: float = 300,
+        alert_callback: Callable[[dict[str, Any]], object] | None = None,
+        *,
+        profile_dir: str | os.PathLike[str] = ".",
+        keep: str | int | None = None,
+        alerts: Sequence[str] = DEFAULT_ALERTS,
+        backend: str | None = None,
+    ) -> None:
+        if alert_callback is not None and not callable(alert_callback):
+            raise TypeError(f"alert_callback must be callable, not {alert_callback!r}")
+        if isinstance(alerts, str):
+            raise TypeError(f"alerts must be a sequence of conditions, not the text {alerts!r}")
+        self.window_seconds = checks.positive("window_seconds", window_seconds)
+        self.alert_callback = alert_callback
+        self.profile_dir = profile_dir
+        self.performance_history: deque[dict[str, Any]] = deque(maxlen=MOST_VALUES)
+        self.baseline_metrics: dict[str, float] | None = None
+        self._watch = Watch(alerts, (*NAMES, *REQUESTS))
+        self._caller = Caller()
+        self._requests = RequestLog()
+        self._changed = threading.Condition(threading.Lock())
+        self._analysed = 0
+        self._windows = Rotation(
+            self.window_seconds,
+            Names(profile_dir, "continuous", "{prefix}_{time}"),
+            start_session(backend=backend),
+            keep=retention.parse(keep),
+            caller="ContinuousProfiler",
+            on_end=self._record_metrics,
+            after_end=self._analyse,
+        )
+
+    @property
+    def windows(self) -> list[Window]:
+        """The windows that have ended and are kept, the oldest first, with their metrics."""
+        return list(self._windows.ended)
+
+    def start(self) -> None:
+        """Starts the first window, and returns at once.
+
+        Raises:
+            RuntimeError: A window is open.
+            OSError: `profile_dir` cannot be created.
+        """
+        load_engine()
+        self._windows.begin()
+
+    def stop(self) -> None:
+        """Ends the window and the recording. Alerts that are due are called first.
+
+        Raises:
+            RuntimeError: No window is open.
+            OSError: The profile cannot be written. It is kept in memory: call `stop` again.
+        """
+        self._windows.end()
+        self._caller.wait(timeout_s=10)
+        with self._changed:
+            self._changed.notify_all()
+
+    def profile_with_monitoring(self) -> dict[str, Any] | None:
+        """Waits for the end of the window, and returns its metrics.
+
+        The first call starts the first window. Between two calls the recording goes on.
+
+        Returns:
+            The metrics, as passed to `alert_callback`; `None` if `stop` has ended the recording.
+
+        Raises:
+            OSError: `profile_dir` cannot be created.
+        """
+        if self._windows.open is None:
+            self.start()
+        with self._changed:
+            seen = self._analysed
+            # With a timeout, because the program may have ended all sessions.
+            while self._analysed == seen and self._windows.open is not None:
+                self._changed.wait(1.0)
+            return self.performance_history[-1] if self._analysed > seen else None
+
+    def record_request(self, request_metrics: RequestMetrics) -> None:
+        """Adds a request to the open window, as `ServiceWindowProfiler.record_request` does."""
+        if self._windows.open is None:
+            raise RuntimeError("ContinuousProfiler: no window for the request; call start first")
+        self._requests.add(request_metrics)
+
+    def _record_metrics(self, window: Window) -> dict[str, float]:
+        metrics = self._requests.drain(window.duration_seconds)
+        if "success_rate" not in metrics:
+            return {}
+        record_scope("continuous_window", self.window_seconds, window, metrics)
+        return metrics
+
+    def _analyse(self, window: Window) -> None:
+        """Compares a window with the last ones."""
+        measured = read_metrics(window, self._watch.metrics) or dict(window.metrics)
+        alerts = self._watch.judge(measured, self.performance_history)
+        self.baseline_metrics = self._watch.medians(self.performance_history)
+        missing = ("avg_kernel_time_ms", "max_kernel_time_ms", "avg_utilization")
+        metrics = {
+            "timestamp": window.end,
+            **dict.fromkeys(missing, math.nan),
+            **measured,
+            "profile_path": window.path,
+            "window": window.number,
+            "alerts": alerts,
+        }
+        with self._changed:
+            self.performance_history.append(metrics)
+            self._analysed += 1
+            self._changed.notify_all()
+        if alerts and self.alert_callback is not None:
+            self._caller.call(self.alert_callback, metrics)
+
+
+class Watch:
+    """The conditions that windows are compared by."""
+
+    def __init__(self, conditions: Sequence[str], known: Sequence[str]) -> None:
+        self.conditions = [Condition.parse(text, known) for text in conditions]
+        self.metrics = tuple(condition.metric for condition in self.conditions)
+
+    def judge(
+        self, metrics: dict[str, float], history: Sequence[dict[str, Any]] | deque[dict[str, Any]]
+    ) -> list[Alert]:
+        """Returns the alerts of a window; `history` are the windows before."""
+        earlier = [_known(window) for window in history]
+        judged = (condition.judge(metrics, earlier) for condition in self.conditions)
+        return [alert for alert in judged if alert is not None]
+
+    def medians(
+        self, history: Sequence[dict[str, Any]] | deque[dict[str, Any]]
+    ) -> dict[str, float] | None:
+        """Returns the medians that a window was compared with; `None` if there were too few."""
+        found = {}
+        for metric in self.metrics:
+            values = [window[metric] for window in map(_known, history) if metric in window]
+            if baseline := Baseline.of_values(values):
+                found[metric] = baseline.median
+        return found or None
+
+
+def _known(metrics: dict[str, Any]) -> dict[str, float]:
+    """Returns the metrics that are numbers."""
+    return {
+        name: value
+        for name, value in metrics.items()
+        if isinstance(value, (int, float)) and not math.isnan(value)
+    }
