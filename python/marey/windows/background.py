@@ -18,9 +18,14 @@ __all__ = ["Caller", "Timer"]
 
 
 class Timer:
-    """Calls a function again and again, after each period, on a thread of its own."""
+    """Calls a function again and again, after each period, on a thread of its own.
 
-    def __init__(self, period_seconds: float, action: Callable[[], None]) -> None:
+    The argument of the function is the value of `restarts` at the end of the period: if they differ
+    when the function can act, the period was begun again meanwhile.
+    """
+
+    def __init__(self, period_seconds: float, action: Callable[[int], None]) -> None:
+        self.restarts = 0
         self._period_seconds = period_seconds
         self._action = action
         self._condition = threading.Condition(threading.Lock())
@@ -38,6 +43,7 @@ class Timer:
     def restart(self) -> None:
         """Begins the period again."""
         with self._condition:
+            self.restarts += 1
             self._deadline = monotonic() + self._period_seconds
 
     def stop(self) -> None:
@@ -49,9 +55,9 @@ class Timer:
                 self._condition.wait_for(lambda: self._acting_thread is None)
 
     def _run(self, generation: int) -> None:
-        while self._wait(generation):
+        while (restarts := self._wait(generation)) is not None:
             try:
-                self._action()
+                self._action(restarts)
             except Exception as error:
                 _session.say(f"the end of a window failed: {error}")
             finally:
@@ -59,8 +65,8 @@ class Timer:
                     self._acting_thread = None
                     self._condition.notify_all()
 
-    def _wait(self, generation: int) -> bool:
-        """Waits for the next deadline; false if the timer was stopped."""
+    def _wait(self, generation: int) -> int | None:
+        """Waits for the next deadline, and returns `restarts`; `None` if the timer was stopped."""
         with self._condition:
             while self._generation == generation:
                 now = monotonic()
@@ -69,10 +75,10 @@ class Timer:
                     missed = (now - self._deadline) // self._period_seconds
                     self._deadline += (1 + missed) * self._period_seconds
                     self._acting_thread = threading.get_ident()
-                    return True
+                    return self.restarts
                 # No thread can wait longer than TIMEOUT_MAX.
                 self._condition.wait(min(self._deadline - now, threading.TIMEOUT_MAX))
-            return False
+            return None
 
 
 class Caller:

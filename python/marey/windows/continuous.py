@@ -95,6 +95,7 @@ class ContinuousProfiler:
             OSError: `profile_dir` cannot be created.
         """
         load_engine()
+        self._requests.drain(0)
         self._windows.begin()
 
     def stop(self) -> None:
@@ -131,8 +132,6 @@ class ContinuousProfiler:
 
     def record_request(self, request_metrics: RequestMetrics) -> None:
         """Adds a request to the open window, as `ServiceWindowProfiler.record_request` does."""
-        if self._windows.open is None:
-            raise RuntimeError("ContinuousProfiler: no window for the request; call start first")
         self._requests.add(request_metrics)
 
     def _record_metrics(self, window: Window) -> dict[str, float]:

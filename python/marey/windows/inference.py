@@ -148,25 +148,25 @@ class LLMInferenceProfiler:
     ) -> None:
         """Adds a request to the open window. May be called on any thread and in any task.
 
+        The scope ``request`` of the profile has the sums of the tokens. A request that ends while
+        no window is open belongs to none.
+
         Args:
-            request_id: Name of the request, for error messages. It is not recorded, because a
-                profile with a node for each request grows without a limit.
+            request_id: Name of the request. Only error messages have it, because a profile with a
+                node for each request would grow without a limit.
             prompt_tokens: Tokens of the prompt.
             generated_tokens: Tokens of the answer.
             latency_ms: Duration in milliseconds, for the percentiles of the window.
             success: Whether it was answered without an error.
 
         Raises:
-            RuntimeError: No window is open.
             TypeError: A number is none.
             ValueError: A number is negative, infinite or NaN. The request is not added.
         """
-        if self._windows.open is None:
-            raise RuntimeError(
-                f"LLMInferenceProfiler: no window for request {request_id!r}; "
-                "call start_profiling_window first"
-            )
-        self._requests.add_counts(prompt_tokens, generated_tokens, success, latency_ms)
+        try:
+            self._requests.add_counts(prompt_tokens, generated_tokens, success, latency_ms)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"request {request_id}: {error}") from None
         with marey.scope(
             "request",
             {

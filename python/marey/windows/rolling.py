@@ -94,6 +94,7 @@ class RollingWindowProfiler:
                 memory until the next window ends.
         """
         if self._windows.open is None:
+            self._requests.drain(0)
             self._windows.begin()
         else:
             self._windows.rotate()
@@ -109,8 +110,6 @@ class RollingWindowProfiler:
 
     def record_request(self, request_metrics: RequestMetrics) -> None:
         """Adds a request to the open window, as `ServiceWindowProfiler.record_request` does."""
-        if self._windows.open is None:
-            raise RuntimeError("RollingWindowProfiler: no window for the request; start_new_window")
         self._requests.add(request_metrics)
 
     def get_recent_profiles(self, n: int | None = None) -> list[str]:

@@ -144,8 +144,8 @@ class Rotation:
         with self._lock:
             window, error = self._next()
             begun = self.open
-        if self._timer is not None:
-            self._timer.restart()
+            if self._timer is not None:
+                self._timer.restart()
         self._finish(begun, error)
         return window
 
@@ -181,12 +181,11 @@ class Rotation:
             )
         return self.open
 
-    def _rotate_if_due(self) -> None:
-        """Ends the window on the timer's thread."""
+    def _rotate_if_due(self, restarts: int) -> None:
+        """Ends the window on the timer's thread, unless the program has just ended it itself."""
         with self._lock:
-            elapsed = perf_counter() - self._begin_time
-            if self.open is None or elapsed < (self._seconds or 0) / 2:
-                return  # the program has just ended the window itself
+            if self.open is None or self._timer is None or self._timer.restarts != restarts:
+                return
             _, error = self._next()
             begun = self.open
         self._finish(begun, error)
@@ -212,6 +211,7 @@ class Rotation:
     def _advance(self, window: Window) -> OSError | None:
         """Closes the phase of a window, which writes its profile. Returns why it is not written."""
         if self.session is None:
+            self.ended.append(window)
             self._finished.append(window)
             return None
         self._unwritten[self._phase] = window
@@ -232,7 +232,7 @@ class Rotation:
         """Gives the profiles that the session has written the names of their windows."""
         failure = None
         for phase, window in self._unwritten.items():
-            written = f"{self._stem}.part_{phase}{self._names.suffix}"
+            written = self._written_path(phase)
             try:
                 if window.path is not None and os.path.exists(written):
                     make_way(window.path)
@@ -243,6 +243,13 @@ class Rotation:
             self._finished.append(window)
         self._unwritten.clear()
         return failure
+
+    def _written_path(self, phase: int) -> str:
+        """Returns the path at which the session writes a phase."""
+        path = f"{self._stem}.part_{phase}{self._names.suffix}"
+        # A session that was ended in its first phase has a file without a number.
+        whole = f"{self._stem}{self._names.suffix}"
+        return whole if phase == 0 and not os.path.exists(path) else path
 
     def _open_window(self, start: datetime, begin_time: float) -> Window:
         self._begin_time = begin_time

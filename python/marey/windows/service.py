@@ -84,13 +84,12 @@ class ServiceWindowProfiler:
     def record_request(self, request_metrics: RequestMetrics) -> None:
         """Adds a request to the open window. May be called on any thread.
 
+        A request that ends while no window is open belongs to none.
+
         Raises:
-            RuntimeError: No window is open.
             TypeError: A number is none.
             ValueError: A number is negative, infinite or NaN. The request is not added.
         """
-        if self._windows.open is None:
-            raise RuntimeError("ServiceWindowProfiler: no window for the request; start_window")
         self._requests.add(request_metrics)
 
     def end_window(self) -> None:
