@@ -13,6 +13,7 @@ from typing import Any
 
 import marey
 import pytest
+from marey import _native
 from marey.windows import (
     ContinuousProfiler,
     LLMInferenceProfiler,
@@ -23,7 +24,7 @@ from marey.windows import (
     retention,
 )
 from programs import Live, run_program, run_well
-from windows import paths, total, until
+from window_files import paths, total, until
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -116,6 +117,28 @@ def test_names_of_profiles_are_those_that_are_documented() -> None:
     ]
 
 
+def test_attributes_state_what_was_asked_for_and_what_is_open() -> None:
+    time = TimeWindowProfiler(60, "a")
+    assert (time.window_duration, time.output_dir, time.window_count) == (60, "a", 0)
+    assert (time.current_session, time.profiling) == (None, False)
+    time.start_window()
+    assert time.current_session in _native.sessions()
+    assert (time.window_count, time.profiling) == (1, True)
+    time.end_window()
+    inference = LLMInferenceProfiler(2, "b", 7)
+    assert (inference.window_duration, inference.profile_dir) == (timedelta(minutes=2), "b")
+    assert (inference.detailed_interval, inference.window_number) == (7, 0)
+    assert (inference.current_session, inference.window_start_time) == (None, None)
+    rolling = RollingWindowProfiler(2, 4, "c")
+    assert (rolling.window_size, rolling.max_windows, rolling.profile_dir) == (120, 4, "c")
+    assert (rolling.current_session, [*rolling.profile_queue]) == (None, [])
+    service = ServiceWindowProfiler(9)
+    assert (service.window_seconds, service.window_start, service.current_requests) == (9, None, [])
+    continuous = ContinuousProfiler(9, print)
+    assert (continuous.window_seconds, continuous.alert_callback) == (9, print)
+    assert (continuous.baseline_metrics, [*continuous.performance_history]) == (None, [])
+
+
 def test_windows_of_one_second_have_different_names() -> None:
     profiler = RollingWindowProfiler(10, max_windows_kept=9)
     for _ in range(5):
@@ -198,12 +221,22 @@ def test_arguments_that_cannot_be_are_refused_by_name(make: Any, message: str) -
         make()
 
 
+def _any(value: Any) -> Any:
+    return value
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: TimeWindowProfiler("5m"), "window_duration_seconds must be a number, not '5m'"),
-        (lambda: RollingWindowProfiler(5, 2.5), "max_windows_kept must be a whole number"),
-        (lambda: ContinuousProfiler(5, "call"), "alert_callback must be callable, not 'call'"),
+        (
+            lambda: TimeWindowProfiler(_any("5m")),
+            "seconds must be a number, not '5m'",
+        ),
+        (lambda: RollingWindowProfiler(5, _any(2.5)), "max_windows_kept must be a whole number"),
+        (
+            lambda: ContinuousProfiler(5, _any("call")),
+            "alert_callback must be callable",
+        ),
         (lambda: ContinuousProfiler(5, alerts="steps"), "alerts must be a sequence"),
     ],
 )

@@ -13,7 +13,7 @@ from marey import _native
 from marey.windows import Alert, ContinuousProfiler, RequestMetrics, RollingWindowProfiler
 from marey.windows.alert import Condition
 from marey.windows.robust import FALSE_ALARM_RATE, Baseline
-from windows import until
+from window_files import until
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -153,6 +153,16 @@ def test_monitoring_returns_the_metrics_of_each_window() -> None:
     }
 
 
+def test_monitoring_skips_no_window_that_has_ended_between_two_calls() -> None:
+    profiler = ContinuousProfiler(300)
+    profiler.start()
+    for _ in range(3):
+        profiler._windows.rotate()
+    found = [profiler.profile_with_monitoring() for _ in range(3)]
+    profiler.stop()
+    assert [metrics["window"] for metrics in found if metrics is not None] == [0, 1, 2]
+
+
 def test_monitoring_returns_when_another_thread_stops_it() -> None:
     profiler = ContinuousProfiler(300)
     returned = []
@@ -162,6 +172,8 @@ def test_monitoring_returns_when_another_thread_stops_it() -> None:
     profiler.stop()
     thread.join(60)
     assert not thread.is_alive()
+    assert profiler.profile_with_monitoring() is None
+    assert len(returned) == len(profiler.windows) == 1
 
 
 def test_requests_of_a_continuous_window_raise_alerts() -> None:

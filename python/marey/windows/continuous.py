@@ -71,7 +71,8 @@ class ContinuousProfiler:
         self._caller = Caller()
         self._requests = RequestLog()
         self._changed = threading.Condition(threading.Lock())
-        self._analysed = 0
+        self._analysed = self._returned = 0
+        self._is_stopped = False
         self._windows = Rotation(
             self.window_seconds,
             Names(profile_dir, "continuous", "{prefix}_{time}"),
@@ -96,6 +97,7 @@ class ContinuousProfiler:
         """
         load_engine()
         self._requests.drain(0)
+        self._is_stopped = False
         self._windows.begin()
 
     def stop(self) -> None:
@@ -106,14 +108,16 @@ class ContinuousProfiler:
             OSError: The profile cannot be written. It is kept in memory: call `stop` again.
         """
         self._windows.end()
+        self._is_stopped = True
         self._caller.wait(timeout_s=10)
         with self._changed:
             self._changed.notify_all()
 
     def profile_with_monitoring(self) -> dict[str, Any] | None:
-        """Waits for the end of the window, and returns its metrics.
+        """Waits for the end of a window, and returns its metrics.
 
-        The first call starts the first window. Between two calls the recording goes on.
+        The first call starts the first window, unless `start` has. Between two calls the recording goes on; a call
+        returns at once if a window has ended since the call before.
 
         Returns:
             The metrics, as passed to `alert_callback`; `None` if `stop` has ended the recording.
@@ -121,14 +125,17 @@ class ContinuousProfiler:
         Raises:
             OSError: `profile_dir` cannot be created.
         """
-        if self._windows.open is None:
+        if self._windows.open is None and not self._is_stopped:
             self.start()
         with self._changed:
-            seen = self._analysed
             # With a timeout, because the program may have ended all sessions.
-            while self._analysed == seen and self._windows.open is not None:
+            while self._analysed == self._returned and self._windows.open is not None:
                 self._changed.wait(1.0)
-            return self.performance_history[-1] if self._analysed > seen else None
+            if self._analysed == self._returned:
+                return None
+            waiting = min(self._analysed - self._returned, len(self.performance_history))
+            self._returned = self._analysed - waiting + 1
+            return self.performance_history[-waiting]
 
     def record_request(self, request_metrics: RequestMetrics) -> None:
         """Adds a request to the open window, as `ServiceWindowProfiler.record_request` does."""
