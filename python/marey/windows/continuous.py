@@ -116,8 +116,8 @@ class ContinuousProfiler:
     def profile_with_monitoring(self) -> dict[str, Any] | None:
         """Waits for the end of a window, and returns its metrics.
 
-        The first call starts the first window, unless `start` has. Between two calls the recording goes on; a call
-        returns at once if a window has ended since the call before.
+        The first call starts the first window, unless `start` has. Between two calls the recording
+        goes on; a call returns at once if a window has ended since the call before.
 
         Returns:
             The metrics, as passed to `alert_callback`; `None` if `stop` has ended the recording.
