@@ -13,6 +13,7 @@ from marey import _native
 from marey.windows import Alert, ContinuousProfiler, RequestMetrics, RollingWindowProfiler
 from marey.windows.alert import Condition
 from marey.windows.robust import FALSE_ALARM_RATE, Baseline
+from marey.windows.watch import Watch
 from window_files import until
 
 pytestmark = pytest.mark.usefixtures("own_directory")
@@ -208,17 +209,29 @@ def test_a_text_that_is_no_condition_is_refused(text: str) -> None:
 
 def test_a_condition_needs_history_direction_amount_and_no_chance() -> None:
     more = Condition("x", 1, 20)
-    history = [{"x": 10.0 + number / 100} for number in range(8)]
-    assert more.judge({"x": 100}, history[:4]) is None
-    assert more.judge({"x": 11}, history) is None
-    assert more.judge({"x": 1}, history) is None
-    assert more.judge({}, history) is None
-    assert more.judge({"x": 13}, history) == Alert("x", 13, 10.035, 8)
-    noisy = [{"x": value} for value in (10.0, 2.0, 18.0, 7.0, 13.0, 5.0, 16.0, 9.0)]
-    assert more.judge({"x": 20}, noisy) is None
-    assert Condition("x").judge({"x": 1}, history) == Alert("x", 1, 10.035, 8)
-    zero = [{"x": 0.0}] * 8
-    assert str(more.judge({"x": 3}, zero)).startswith("x is 3, 3 above the median of the last 8")
+    assert Baseline.of_values([10.0] * 4) is None
+    assert more.judge(100, None) is None
+    history = Baseline.of_values([10.0 + number / 100 for number in range(8)])
+    assert more.judge(11, history) is None
+    assert more.judge(1, history) is None
+    assert more.judge(None, history) is None
+    assert more.judge(13, history) == Alert("x", 13, 10.035, 8)
+    noisy = Baseline.of_values([10.0, 2.0, 18.0, 7.0, 13.0, 5.0, 16.0, 9.0])
+    assert more.judge(20, noisy) is None
+    assert Condition("x").judge(1, history) == Alert("x", 1, 10.035, 8)
+    zero = Baseline.of_values([0.0] * 8)
+    assert str(more.judge(3, zero)).startswith("x is 3, 3 above the median of the last 8")
+
+
+def test_windows_without_the_metric_are_no_history() -> None:
+    watch = Watch(["steps"], ["steps"])
+    for _ in range(10):
+        assert watch.judge({}) == []
+    for number in range(5):
+        assert watch.judge({"steps": 10 + number}) == []
+    assert watch.medians is None
+    assert [alert.windows for alert in watch.judge({"steps": 500})] == [5]
+    assert watch.medians == {"steps": 12}
 
 
 def test_one_outlier_in_the_history_does_not_hide_another() -> None:

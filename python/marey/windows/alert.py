@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from .metric_names import check_metric
@@ -81,16 +81,11 @@ class Condition:
             raise ValueError(f"{text!r} is no change in this direction; write {meant}")
         return Condition(metric, 1 if comparison == ">" else -1, float(percent))
 
-    def judge(
-        self, metrics: Mapping[str, float], history: Sequence[Mapping[str, float]]
-    ) -> Alert | None:
-        """Returns an alert if the metric differs from its history; `None` if not, or not known.
+    def judge(self, value: float | None, baseline: Baseline | None) -> Alert | None:
+        """Returns an alert if a value differs from those before; `None` if not, or not known.
 
         The difference must exceed `percent` and be too large for chance (`robust`).
         """
-        value = metrics.get(self.metric)
-        earlier = [metrics[self.metric] for metrics in history if self.metric in metrics]
-        baseline = Baseline.of_values(earlier)
         if value is None or baseline is None or not baseline.differs(value):
             return None
         change = value - baseline.median

@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import checks, retention
-from .alert import Alert, Condition
 from .background import Caller
 from .metric_names import NAMES, REQUESTS
 from .requests import RequestLog, RequestMetrics
-from .robust import MOST_VALUES, Baseline
+from .robust import MOST_VALUES
 from .rolling import load_engine, read_metrics
 from .rotation import Names, Rotation, start_session
 from .service import record_scope
+from .watch import Watch
 from .window import Window
 
 __all__ = ["ContinuousProfiler"]
@@ -151,8 +151,8 @@ class ContinuousProfiler:
     def _analyse(self, window: Window) -> None:
         """Compares a window with the last ones."""
         measured = read_metrics(window, self._watch.metrics) or dict(window.metrics)
-        alerts = self._watch.judge(measured, self.performance_history)
-        self.baseline_metrics = self._watch.medians(self.performance_history)
+        alerts = self._watch.judge(measured)
+        self.baseline_metrics = self._watch.medians
         missing = ("avg_kernel_time_ms", "max_kernel_time_ms", "avg_utilization")
         metrics = {
             "timestamp": window.end,
@@ -168,39 +168,3 @@ class ContinuousProfiler:
             self._changed.notify_all()
         if alerts and self.alert_callback is not None:
             self._caller.call(self.alert_callback, metrics)
-
-
-class Watch:
-    """The conditions that windows are compared by."""
-
-    def __init__(self, conditions: Sequence[str], known: Sequence[str]) -> None:
-        self.conditions = [Condition.parse(text, known) for text in conditions]
-        self.metrics = tuple(condition.metric for condition in self.conditions)
-
-    def judge(
-        self, metrics: dict[str, float], history: Sequence[dict[str, Any]] | deque[dict[str, Any]]
-    ) -> list[Alert]:
-        """Returns the alerts of a window; `history` are the windows before."""
-        earlier = [_known(window) for window in history]
-        judged = (condition.judge(metrics, earlier) for condition in self.conditions)
-        return [alert for alert in judged if alert is not None]
-
-    def medians(
-        self, history: Sequence[dict[str, Any]] | deque[dict[str, Any]]
-    ) -> dict[str, float] | None:
-        """Returns the medians that a window was compared with; `None` if there were too few."""
-        found = {}
-        for metric in self.metrics:
-            values = [window[metric] for window in map(_known, history) if metric in window]
-            if baseline := Baseline.of_values(values):
-                found[metric] = baseline.median
-        return found or None
-
-
-def _known(metrics: dict[str, Any]) -> dict[str, float]:
-    """Returns the metrics that are numbers."""
-    return {
-        name: value
-        for name, value in metrics.items()
-        if isinstance(value, (int, float)) and not math.isnan(value)
-    }

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections import deque
 from typing import Any, NamedTuple
 
 from marey import _session
 
 from . import checks, retention
-from .continuous import Watch
 from .files import with_rank
 from .metric_names import NAMES
-from .robust import MOST_VALUES
 from .rolling import load_engine, read_metrics
 from .rotation import Names, Rotation
+from .watch import Watch
 from .window import Window
 
 __all__ = ["Plan", "RunWindows", "parse_conditions"]
@@ -48,7 +46,6 @@ class RunWindows:
         stem = with_rank(path)
         folder, prefix = os.path.split(stem)
         self._watch = Watch(plan.alerts, NAMES) if plan.alerts else None
-        self._history: deque[dict[str, float]] = deque(maxlen=MOST_VALUES)
         self._compared: set[str] = set()
         self._windows = Rotation(
             plan.seconds,
@@ -83,9 +80,8 @@ class RunWindows:
         if self._watch is None:
             return
         metrics = read_metrics(window, self._watch.metrics) or {}
-        for alert in self._watch.judge(metrics, self._history):
+        for alert in self._watch.judge(metrics):
             _session.say(f"window {window.number}: {alert}; see {window.path}")
-        self._history.append(metrics)
         self._compared |= metrics.keys()
 
 
