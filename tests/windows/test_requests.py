@@ -163,12 +163,12 @@ def test_an_inference_window_has_a_profile_and_metadata() -> None:
     assert metadata["end_time"] >= metadata["start_time"]
 
 
-def test_metadata_of_an_earlier_program_are_renamed() -> None:
+def test_metadata_of_an_earlier_program_stay() -> None:
     for _ in range(2):
         profiler = LLMInferenceProfiler(hook=None)
         profiler.start_profiling_window()
         profiler.end_profiling_window()
-    assert {"metadata_w1.json", "metadata_w1.1.json"} <= {*os.listdir("inference_profiles")}
+    assert {"metadata_w1.json", "metadata_w1_2.json"} <= {*os.listdir("inference_profiles")}
 
 
 def test_a_bad_request_of_inference_is_named() -> None:

@@ -22,6 +22,7 @@ from marey.windows import (
     TimeWindowProfiler,
     Window,
     retention,
+    rotation,
 )
 from programs import Live, run_program, run_well
 from window_files import paths, total, until
@@ -323,6 +324,58 @@ def test_what_cannot_be_written_is_kept_and_written_later() -> None:
     profiler.end_window()
     assert [total([path], "step") for path in paths(profiler.windows)] == [1, 1, 1]
     assert len(os.listdir("profiles")) == 3
+
+
+def test_memory_is_limited_while_nothing_can_be_written(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(rotation, "MAX_UNWRITTEN", 3)
+    profiler = TimeWindowProfiler()
+    profiler.start_window()
+    os.rename("profiles", "elsewhere")
+    Path("profiles").touch()
+    for _ in range(5):
+        with marey.scope("step"):
+            pass
+        with pytest.raises(OSError, match="is not written"):
+            profiler.rotate_profile()
+    os.remove("profiles")
+    os.mkdir("profiles")
+    profiler.end_window()
+    assert [window.number for window in profiler.windows] == [2, 3, 4, 5]
+    assert total(paths(profiler.windows), "step") == 3
+    assert len(os.listdir("profiles")) == 4
+    assert "marey: window 0 is lost: 3 later ones are not written either" in capfd.readouterr().err
+
+
+def test_processes_with_one_folder_keep_each_others_windows() -> None:
+    output = run_well(
+        """
+        import os, marey
+        from marey.windows import TimeWindowProfiler
+
+        start = os.pipe()
+        children = []
+        for _ in range(4):
+            child = os.fork()
+            if child == 0:
+                os.close(start[1])
+                os.read(start[0], 1)
+                profiler = TimeWindowProfiler(300, keep=1, hook=None)
+                profiler.start_window()
+                for _ in range(3):
+                    with marey.scope("step"):
+                        pass
+                    profiler.rotate_profile()
+                profiler.end_window()
+                os._exit(len(profiler.windows) != 1)
+            children.append(child)
+        os.close(start[1])
+        print([os.waitpid(child, 0)[1] for child in children])
+        """
+    )
+    assert output == "[0, 0, 0, 0]\n"
+    assert len(os.listdir("profiles")) == 4
 
 
 def test_the_timer_says_what_it_cannot_write_and_goes_on() -> None:

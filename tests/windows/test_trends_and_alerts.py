@@ -143,6 +143,23 @@ def test_a_callback_that_blocks_or_raises_disturbs_nothing(
     assert "marey: the alert callback alert raised OSError('no pager')" in capfd.readouterr().err
 
 
+def test_a_callback_may_stop_the_recording() -> None:
+    stopped = threading.Event()
+
+    def alert(metrics: dict[str, Any]) -> None:
+        profiler.stop()
+        stopped.set()
+
+    profiler = ContinuousProfiler(300, alert, alerts=["step_time.p50>+100%"])
+    profiler.start()
+    for work in [10] * 6 + [1000]:
+        for _ in range(5):
+            step(work)
+        profiler._windows.rotate()
+    assert stopped.wait(5)
+    assert profiler._windows.open is None
+
+
 def test_monitoring_returns_the_metrics_of_each_window() -> None:
     profiler = ContinuousProfiler(0.05)
     found = [profiler.profile_with_monitoring() for _ in range(3)]

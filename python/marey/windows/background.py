@@ -14,6 +14,8 @@ from typing import Any
 
 from marey import _session
 
+from .forks import begin_anew_in_child
+
 __all__ = ["Caller", "Timer"]
 
 
@@ -85,10 +87,16 @@ class Caller:
     """Calls functions of the program, one after the other, on a thread of its own."""
 
     def __init__(self) -> None:
+        self.forget()
+        begin_anew_in_child(self)
+
+    def forget(self) -> None:
+        """Begins anew, in a forked child."""
         self._calls: queue.SimpleQueue[tuple[Callable[[Any], object], Any]] = queue.SimpleQueue()
         self._condition = threading.Condition(threading.Lock())
         self._pending = 0
         self._is_running = False
+        self._thread: int | None = None
 
     def call(self, function: Callable[[Any], object], argument: Any) -> None:
         """Calls the function soon. What it raises is printed."""
@@ -100,11 +108,17 @@ class Caller:
                 _thread.start_new_thread(self._run, ())
 
     def wait(self, timeout_s: float) -> None:
-        """Waits until all calls have returned, at most `timeout_s` seconds."""
+        """Waits until all calls have returned, at most `timeout_s` seconds.
+
+        Returns at once if a call is what waits.
+        """
+        if self._thread == threading.get_ident():
+            return
         with self._condition:
             self._condition.wait_for(lambda: self._pending == 0, timeout_s)
 
     def _run(self) -> None:
+        self._thread = threading.get_ident()
         while True:
             function, argument = self._calls.get()
             try:

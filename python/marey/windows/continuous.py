@@ -11,6 +11,7 @@ from typing import Any
 
 from . import checks, retention
 from .background import Caller
+from .forks import begin_anew_in_child
 from .metric_names import NAMES, REQUESTS
 from .requests import RequestLog, RequestMetrics
 from .robust import MOST_VALUES
@@ -70,9 +71,8 @@ class ContinuousProfiler:
         self._watch = Watch(alerts, (*NAMES, *REQUESTS))
         self._caller = Caller()
         self._requests = RequestLog()
-        self._changed = threading.Condition(threading.Lock())
-        self._analysed = self._returned = 0
-        self._is_stopped = False
+        self.forget()
+        begin_anew_in_child(self)
         self._windows = Rotation(
             self.window_seconds,
             Names(profile_dir, "continuous", "{prefix}_{time}"),
@@ -82,6 +82,12 @@ class ContinuousProfiler:
             on_end=self._record_metrics,
             after_end=self._analyse,
         )
+
+    def forget(self) -> None:
+        """Begins anew, in a forked child."""
+        self._changed = threading.Condition(threading.Lock())
+        self._analysed = self._returned = 0
+        self._is_stopped = False
 
     @property
     def windows(self) -> list[Window]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
+from collections.abc import Iterator
 
 from marey._names import RANK_VARS
 
-__all__ = ["make_way", "prefix_with_rank", "rank", "with_rank"]
+__all__ = ["make_way", "place", "prefix_with_rank", "rank", "with_rank", "write_new"]
 
 
 def rank() -> int | None:
@@ -30,6 +32,52 @@ def with_rank(path: str) -> str:
     if number is None or re.search(rf"rank[_\-.=]*0*{number}(?!\d)", name):
         return path
     return f"{path}.rank{number}"
+
+
+def place(source: str, path: str) -> str:
+    """Renames a file, never over another one, and returns the new path: `path`, or ``a_2.hatchet``.
+
+    Raises:
+        OSError: The file cannot be renamed.
+    """
+    for candidate in _numbered(path):
+        try:
+            os.link(source, candidate)
+        except FileExistsError:
+            continue
+        except FileNotFoundError:
+            raise
+        except OSError:  # the file system has no links
+            if os.path.lexists(candidate):
+                continue
+            os.rename(source, candidate)
+            return candidate
+        os.unlink(source)
+        return candidate
+    raise AssertionError("there is always another number")
+
+
+def write_new(path: str, text: str) -> str:
+    """Writes a file, never over another one, and returns its path: `path`, or ``a_2.json``.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    for candidate in _numbered(path):
+        try:
+            with open(candidate, "x", encoding="utf-8") as file:
+                file.write(text)
+        except FileExistsError:
+            continue
+        return candidate
+    raise AssertionError("there is always another number")
+
+
+def _numbered(path: str) -> Iterator[str]:
+    stem, suffix = os.path.splitext(path)
+    yield path
+    for number in itertools.count(2):
+        yield f"{stem}_{number}{suffix}"
 
 
 def make_way(path: str) -> None:

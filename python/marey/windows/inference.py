@@ -11,7 +11,7 @@ import marey
 from marey import _session
 
 from . import checks, retention
-from .files import make_way, prefix_with_rank
+from .files import place, prefix_with_rank, write_new
 from .requests import RequestLog
 from .rotation import Names, Rotation, start_session
 from .service import record_scope
@@ -181,25 +181,33 @@ class LLMInferenceProfiler:
         """Starts the session with call stacks, if the window is to have one."""
         if window.path is None or window.number % self.detailed_interval != 0:
             return
-        prefix = prefix_with_rank(self.profile_dir, "inference")
-        time = window.start.strftime("%Y%m%d_%H%M%S")
-        name = f"{prefix}_detailed_w{window.number}_{time}"
         try:
             self._detailed_session = marey.start(
-                name, context="python", backend=self._backend, hook=self._hook
+                f"{self._detailed_stem(window)}.{os.getpid()}",
+                context="python",
+                backend=self._backend,
+                hook=self._hook,
             )
         except (OSError, RuntimeError) as error:
             _session.say(f"window {window.number} has no call stacks: {error}")
-        else:
-            window.extra_files.append(f"{name}.hatchet")
+
+    def _detailed_stem(self, window: Window) -> str:
+        prefix = prefix_with_rank(self.profile_dir, "inference")
+        time = window.start.strftime("%Y%m%d_%H%M%S")
+        return f"{prefix}_detailed_w{window.number}_{time}"
 
     def _end_details(self, window: Window) -> None:
         session, self._detailed_session = self._detailed_session, None
-        if session is not None:
-            try:
-                marey.finalize(session)
-            except (OSError, IndexError) as error:
-                _session.say(f"the call stacks of window {window.number} are lost: {error}")
+        if session is None:
+            return
+        stem = self._detailed_stem(window)
+        try:
+            marey.finalize(session)
+            path = place(f"{stem}.{os.getpid()}.hatchet", f"{stem}.hatchet")
+        except (OSError, IndexError) as error:
+            _session.say(f"the call stacks of window {window.number} are not written: {error}")
+        else:
+            window.extra_files.append(path)
 
     def _record_metrics(self, window: Window) -> dict[str, float]:
         metrics = self._requests.drain(window.duration_seconds)
@@ -224,9 +232,7 @@ class LLMInferenceProfiler:
         prefix = prefix_with_rank(self.profile_dir, "metadata")
         path = f"{prefix}_w{window.number}.json"
         try:
-            make_way(path)
-            with open(path, "x", encoding="utf-8") as file:
-                json.dump(metadata, file, indent=2)
+            path = write_new(path, json.dumps(metadata, indent=2))
         except OSError as error:
             _session.say(f"the metadata of window {window.number} are not written: {error}")
         else:

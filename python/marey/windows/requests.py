@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import threading
-import weakref
 from collections import deque
 from dataclasses import dataclass
 
 from . import checks
+from .forks import begin_anew_in_child
 from .sketch import Sketch
 
 __all__ = ["RequestLog", "RequestMetrics"]
@@ -50,7 +49,7 @@ class RequestLog:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._totals = _Totals()
-        _logs.add(self)
+        begin_anew_in_child(self)
 
     def add(self, request: RequestMetrics) -> None:
         """Adds a request.
@@ -105,8 +104,8 @@ class RequestLog:
             totals, self._totals = self._totals, fresh
         return _metrics(totals, duration_seconds)
 
-    def _forget(self) -> None:
-        """Begins anew in a forked child, where another thread may have had the lock."""
+    def forget(self) -> None:
+        """Begins anew, in a forked child."""
         self._lock = threading.Lock()
         self._totals = _Totals()
 
@@ -148,14 +147,3 @@ SUMS = (
 def as_scope_metrics(metrics: dict[str, float]) -> dict[str, float]:
     """Returns the metrics of a window as those of a scope: a property is not added to another."""
     return {key if key in SUMS else f"{key} (pty)": value for key, value in metrics.items()}
-
-
-_logs: weakref.WeakSet[RequestLog] = weakref.WeakSet()
-
-
-def _forget_in_child() -> None:
-    for log in list(_logs):
-        log._forget()
-
-
-os.register_at_fork(after_in_child=_forget_in_child)

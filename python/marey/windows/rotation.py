@@ -15,7 +15,8 @@ import marey
 from marey import _native, _session
 
 from .background import Timer
-from .files import make_way, prefix_with_rank
+from .files import make_way, place, prefix_with_rank
+from .forks import begin_anew_in_child
 from .retention import Retention
 from .window import Window
 
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from marey.hooks import Hook
 
 __all__ = ["Names", "Rotation", "start_session"]
+
+
+MAX_UNWRITTEN = 24
+"""Windows that stay in memory while they cannot be written."""
 
 
 class Names(NamedTuple):
@@ -79,10 +84,6 @@ class Rotation:
         on_end: Callable[[Window], dict[str, float]] = _no_metrics,
         after_end: Callable[[Window], None] = _nothing,
     ) -> None:
-        self.session: int | None = None
-        self.ended: list[Window] = []
-        """The windows that are kept, the oldest first."""
-        self.open: Window | None = None
         self._seconds = seconds
         self._names = names
         self._start = start
@@ -91,16 +92,18 @@ class Rotation:
         self._given_stem = stem
         self._on_begin, self._on_end, self._after_end = on_begin, on_end, after_end
         self._next_number = names.first_number
-        self._reset()
+        self.forget()
         _rotations.add(self)
+        begin_anew_in_child(self)
 
-    def _reset(self) -> None:
-        """Forgets the session."""
+    def forget(self) -> None:
+        """Begins anew, in a forked child: the parent has the windows and ends the session."""
+        self.ended: list[Window] = []  # those that are kept, the oldest first
         self._lock = threading.Lock()
         self._timer = None if self._seconds is None else Timer(self._seconds, self._rotate_if_due)
-        self.session = None
-        self.open = None
-        self._stem = ""
+        self.session: int | None = None
+        self.open: Window | None = None
+        self._stem = self._prefix = ""
         self._begin_time = self._end_time = 0.0  # of the open window, and of the one before
         self._phase = 0
         self._unwritten: dict[int, Window] = {}  # by phase
@@ -221,6 +224,7 @@ class Rotation:
             # The program has ended all sessions, which has written the profile.
             self.session = None
         except OSError as error:
+            self._drop_oldest()
             return OSError(
                 error.errno,
                 f"the profile of window {window.number} is not written and stays in memory: "
@@ -228,15 +232,26 @@ class Rotation:
             )
         return self._name_files()
 
+    def _drop_oldest(self) -> None:
+        """Drops a window that could not be written if there are many: memory is limited."""
+        if len(self._unwritten) > MAX_UNWRITTEN:
+            phase = min(self._unwritten)
+            window = self._unwritten.pop(phase)
+            marey.data.clear(self.session, phase)
+            _session.say(
+                f"window {window.number} is lost: {MAX_UNWRITTEN} later ones are not written either"
+            )
+
     def _name_files(self) -> OSError | None:
         """Gives the profiles that the session has written the names of their windows."""
         failure = None
         for phase, window in self._unwritten.items():
             written = self._written_path(phase)
             try:
-                if window.path is not None and os.path.exists(written):
-                    make_way(window.path)
-                    os.rename(written, window.path)
+                if window.path is not None:
+                    window.path = self._place(written, window.path)
+            except FileNotFoundError:
+                pass  # the program has ended the session, and that could not write the profile
             except OSError as error:
                 window.path, failure = written, error
             self.ended.append(window)
@@ -244,31 +259,32 @@ class Rotation:
         self._unwritten.clear()
         return failure
 
+    def _place(self, written: str, path: str) -> str:
+        """Gives a profile its name, and returns it. Raises `OSError`."""
+        if self._given_stem is None:
+            return place(written, path)  # other processes may choose the same name
+        make_way(path)
+        os.rename(written, path)
+        return path
+
     def _written_path(self, phase: int) -> str:
-        """Returns the path at which the session writes a phase."""
-        path = f"{self._stem}.part_{phase}{self._names.suffix}"
+        """Returns the path at which the session has written a phase."""
         # A session that was ended in its first phase has a file without a number.
-        whole = f"{self._stem}{self._names.suffix}"
-        return whole if phase == 0 and not os.path.exists(path) else path
+        part = "" if phase == 0 and self.session is None else f".part_{phase}"
+        return f"{self._stem}{part}{self._names.suffix}"
 
     def _open_window(self, start: datetime, begin_time: float) -> Window:
         self._begin_time = begin_time
-        path = None if self.session is None else self._free_path(start)
+        path = None if self.session is None else self._path(start)
         window = self.open = Window(self._next_number, start, path)
         self._next_number += 1
         return window
 
-    def _free_path(self, start: datetime) -> str:
-        """Returns the path of the next window, which no other window of this object has."""
+    def _path(self, start: datetime) -> str:
+        """Returns the path of the next window."""
         time = start.strftime("%Y%m%d_%H%M%S")
         fields = {"prefix": self._prefix, "number": self._next_number, "time": time}
-        stem = self._names.pattern.format(**fields)
-        used = {window.path for window in [*self.ended, *self._unwritten.values()]}
-        path, copy = stem + self._names.suffix, 1
-        while path in used:
-            copy += 1
-            path = f"{stem}_{copy}{self._names.suffix}"
-        return path
+        return self._names.pattern.format(**fields) + self._names.suffix
 
     def _finish(self, begun: Window | None, error: OSError | None) -> None:
         """Does what needs no lock: the callbacks, and deleting old windows."""
@@ -286,12 +302,14 @@ class Rotation:
         with self._lock:
             expired = self._keep.expired(self.ended, datetime.now())
             self.ended = self.ended[len(expired) :]
-        for window in expired:
-            for path in window.files():
-                try:
-                    os.remove(path)
-                except OSError as error:
-                    _session.say(f"an old window could not be deleted: {error}")
+        # Each call of the system lets the program take the GIL and costs it a change of threads.
+        for path in [path for window in expired for path in window.files()]:
+            try:
+                os.remove(path)
+            except FileNotFoundError:
+                pass  # the program has deleted it
+            except OSError as error:
+                _session.say(f"an old window could not be deleted: {error}")
 
     def _pause(self, is_paused: bool) -> None:
         if self.session is not None and self.session in _native.sessions():
@@ -335,12 +353,4 @@ def _end_at_exit() -> None:
                 _session.say(str(error))
 
 
-def _forget_in_child() -> None:
-    """Leaves the windows to the parent: the child's session is written when the child ends."""
-    for rotation in list(_rotations):
-        rotation.ended = []
-        rotation._reset()
-
-
 atexit.register(_end_at_exit)
-os.register_at_fork(after_in_child=_forget_in_child)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -16,8 +15,9 @@ class Window:
     Attributes:
         number: Number of the window.
         start: When it began, in local time.
-        path: Path of its profile, which exists when the window has ended; `None` if marey is
-            disabled, or `marey run` records the program.
+        path: Path of its profile. The file exists when the window has ended, under this name or,
+            if that was taken, with a number; then the path is changed. `None` if marey is disabled,
+            or `marey run` records the program.
         end: When it ended, in local time; `None` before.
         duration_seconds: Its length on the monotonic clock.
         metrics: What the program has recorded of it, such as requests and percentiles.
@@ -33,6 +33,5 @@ class Window:
     extra_files: list[str] = field(default_factory=list)
 
     def files(self) -> list[str]:
-        """Returns the paths of all files of the window that exist."""
-        paths = [*self.extra_files, *([] if self.path is None else [self.path])]
-        return [path for path in paths if os.path.exists(path)]
+        """Returns the paths of all files of the window."""
+        return [*self.extra_files, *([] if self.path is None else [self.path])]
