@@ -39,7 +39,7 @@ from .scope import cpu_timed_scope, enter_scope, exit_scope, scope
 from .state import enter_state, exit_state, metadata_state, state
 
 if TYPE_CHECKING:
-    from . import comparison, graph, hooks, mode, performance, run, sampling, specs, viewer
+    from . import comparison, graph, hooks, mode, performance, run, sampling, specs, viewer, windows
     from .comparison import compare
     from .hooks import register_triton_hook, unregister_triton_hook
     from .run import import_files
@@ -92,6 +92,7 @@ __all__ = [
     "state",
     "unregister_triton_hook",
     "viewer",
+    "windows",
 ]
 
 # Submodules that most programs never use, and the names that they define: imported on first use.
@@ -105,6 +106,7 @@ _LAZY_MODULES = (
     "sampling",
     "specs",
     "viewer",
+    "windows",
 )
 _LAZY_NAMES = {
     "compare": "comparison",

@@ -144,10 +144,7 @@ def parse(arguments: list[str]) -> tuple[_run.Target, _recording.Options, str | 
             parser.error(f"--{switch} needs the hooks that --no-torch leaves out")
     if parsed.overhead_target and not parsed.torch:
         parser.error("--overhead-target needs the hooks that --no-torch leaves out")
-    if parsed.data is None:
-        parsed.data = "tree" if parsed.window is None else "trace"
-    if parsed.window is not None:
-        _check_window(parser, parsed)
+    _check_window(parser, parsed)
     if parsed.module is not None:
         target = _run.Target("module", parsed.module + parsed.target)
     else:
@@ -175,11 +172,54 @@ def parse(arguments: list[str]) -> tuple[_run.Target, _recording.Options, str | 
         overhead_target=parsed.overhead_target,
         memory=parsed.memory,
         children=parsed.children,
+        keep=parsed.keep,
+        alerts=parsed.alert,
     )
     return target, options, parsed.instrument
 
 
 def _check_window(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> None:
+    """Checks `--window` and what depends on it, and sets the default of `--data`."""
+    is_of_time = parsed.window is not None and _is_duration(parser, parsed.window)
+    if parsed.data is None:
+        parsed.data = "tree" if parsed.window is None or is_of_time else "trace"
+    if is_of_time:
+        _check_time_windows(parser, parsed)
+        return
+    for option in ("keep", "alert"):
+        if getattr(parsed, option) is not None:
+            parser.error(f"--{option} needs windows of time, such as --window 5m")
+    if parsed.window is not None:
+        _check_step_windows(parser, parsed)
+
+
+def _is_duration(parser: argparse.ArgumentParser, window: str) -> bool:
+    from marey.windows import run_windows
+
+    try:
+        return run_windows.duration_seconds(window) is not None
+    except ValueError as error:
+        parser.error(f"--window: {error}")
+
+
+def _check_time_windows(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> None:
+    from marey.windows import retention, run_windows
+
+    if parsed.data != "tree":
+        parser.error(f"--window {parsed.window} writes profiles, not --data {parsed.data}")
+    if parsed.mode is not None:
+        parser.error(f"--window {parsed.window} sets the mode; leave --mode out")
+    try:
+        retention.parse(parsed.keep)
+    except ValueError as error:
+        parser.error(f"--keep: {error}")
+    try:
+        run_windows.parse_conditions(parsed.alert or [])
+    except ValueError as error:
+        parser.error(f"--alert: {error}")
+
+
+def _check_step_windows(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> None:
     from marey import _torch_window_plans
 
     if not parsed.torch:
@@ -189,7 +229,7 @@ def _check_window(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -
     try:
         _torch_window_plans.parse(parsed.window)
     except ValueError as error:
-        parser.error(f"--window: {error}")
+        parser.error(f"--window: {error}, or a time such as 5m")
 
 
 def _target(arguments: list[str], target_argv: list[str]) -> _run.Target:
@@ -259,6 +299,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--performance-events", type=_names)
     parser.add_argument("--shapes", choices=("sampled", "all", "off"), default="sampled")
     parser.add_argument("--window")
+    parser.add_argument("--keep")
+    parser.add_argument("--alert", type=_names)
     parser.add_argument("--overhead", action="store_true")
     parser.add_argument("--overhead-target", type=_overhead_target)
     parser.add_argument("--memory", action="store_true")

@@ -11,13 +11,16 @@ import json
 import os
 import shlex
 import sys
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import marey
 from marey import _native, _session
 from marey._flags import flags
 from marey._names import ENV_RUN, ENV_RUN_DIR
 from marey.profile import describe_lack, start_for
+
+if TYPE_CHECKING:
+    from marey.windows.run_windows import RunWindows
 
 _STARTUP_DIR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_startup")
 
@@ -41,6 +44,8 @@ class Options(NamedTuple):
     overhead_target: str | None
     memory: bool
     children: bool
+    keep: str | None = None
+    alerts: list[str] | None = None
 
 
 def start(options: Options, *, announce: bool) -> int | None:
@@ -50,6 +55,9 @@ def start(options: Options, *, announce: bool) -> int | None:
     """
     if options.performance_events:
         _count_events(options.performance_events)
+    window_seconds = _window_seconds(options)
+    if window_seconds is not None:
+        options = options._replace(mode=f"periodic_flushing:format={options.format}")
     flags.command_line = False  # is set in a child, where `marey run` opens another session
     session = start_for(
         "marey" if options.format == "marey" else "chrome_trace",
@@ -67,7 +75,10 @@ def start(options: Options, *, announce: bool) -> int | None:
         _session.say(lack)
     announcing = (os.getpid(), os.getcwd()) if announce else (0, "")
     run = run_directory(options) if options.data == "trace" else None
-    atexit.register(_finish, options.format, run, *announcing)
+    windows = None
+    if window_seconds is not None:
+        windows = _start_windows(options, session, window_seconds)
+    atexit.register(_finish, options.format, run, windows, *announcing)
     if options.torch:
         from marey import torch
 
@@ -78,11 +89,27 @@ def start(options: Options, *, announce: bool) -> int | None:
             measure_overhead=options.overhead,
             overhead_target=options.overhead_target,
         )
-        if options.window is not None:
+        if options.window is not None and window_seconds is None:
             from marey import _torch_window
 
             _torch_window.arm(options.window)
     return session
+
+
+def _window_seconds(options: Options) -> float | None:
+    """Returns the length of windows of time; `None` if there are none."""
+    if options.window is None or options.data == "trace":
+        return None
+    from marey.windows import run_windows
+
+    return run_windows.duration_seconds(options.window)
+
+
+def _start_windows(options: Options, session: int, seconds: float) -> RunWindows:
+    from marey.windows.run_windows import Plan, RunWindows
+
+    plan = Plan(seconds, options.keep, options.alerts or [])
+    return RunWindows(plan, options.path, f".{options.format}", session)
 
 
 def _count_events(events: list[str]) -> None:
@@ -94,8 +121,16 @@ def _count_events(events: list[str]) -> None:
         _session.say(f"no performance events are recorded: {error}")
 
 
-def _finish(file_format: str, run: str | None, announcing_pid: int, directory: str) -> None:
+def _finish(
+    file_format: str,
+    run: str | None,
+    windows: RunWindows | None,
+    announcing_pid: int,
+    directory: str,
+) -> None:
     """Writes the profile. Registered before the program starts, so it runs after its handlers."""
+    if windows is not None:
+        windows.finish(directory if os.getpid() == announcing_pid else None)
     try:
         marey.finalize(output_format=file_format)
     except Exception as error:

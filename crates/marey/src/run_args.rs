@@ -21,6 +21,7 @@ Examples:
   marey run -o runs/ -c python train.py   Write runs/train.hatchet, by Python call stack
   marey run --operators train.py          Record PyTorch's operators below modules
   marey run --window 10:12 train.py       Trace, with torch.profiler in steps 10 to 12
+  marey run --window 5m serve.py          Write a profile every five minutes
   marey run -d trace --memory train.py    Record memory at each module and step
   marey run -m package.train              Like python -m package.train
   marey run pytest tests/test_step.py     Like python -m pytest tests/test_step.py
@@ -101,10 +102,19 @@ pub(crate) struct RunArgs {
     #[arg(long, value_parser = ["sampled", "all", "off"], default_value = "sampled")]
     shapes: String,
 
-    /// Trace, and run torch.profiler too in steps `10:12`, or in one step after `file:PATH`,
-    /// `SIGUSR2` or `slow:1.5x`
+    /// A profile for each span of time such as `5m`; or trace, and run torch.profiler too in steps
+    /// `10:12`, or in one step after `file:PATH`, `SIGUSR2` or `slow:1.5x`
     #[arg(long, value_name = "WHEN")]
     window: Option<String>,
+
+    /// Windows of time to keep, by number `12`, age `24h` or size `2GB` [default: all]
+    #[arg(long, value_name = "LIMIT")]
+    keep: Option<String>,
+
+    /// Print a line when a window of time differs from those before, such as `step_time.p99>+20%`;
+    /// several with commas between them
+    #[arg(long, value_name = "CONDITION")]
+    alert: Option<String>,
 
     /// Measure what recording costs, against training steps without it
     #[arg(long)]
