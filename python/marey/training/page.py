@@ -1,0 +1,73 @@
+"""The page of a profile: that of `marey analyze`, as a file or on a local port."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from marey import _engine
+
+HOST = "127.0.0.1"
+"""The address of the page: this machine alone."""
+
+
+def write_page(path: str, output: str | None) -> None:
+    """Writes the page of a run to a file, or to standard output.
+
+    Raises:
+        ValueError: The page cannot be written; the reason is on stderr.
+    """
+    target = [] if output is None else ["-o", output]
+    if _engine.cli_main(["marey", "analyze", path, "-f", "html", *target]) != 0:
+        raise ValueError(f"there is no page of {path}")
+
+
+def serve(path: str, port: int) -> None:
+    """Shows the page of a run at a port of this machine until Ctrl-C.
+
+    Raises:
+        OSError: The port is in use.
+        ValueError: There is no page of the file; the reason is on stderr.
+    """
+    with tempfile.TemporaryDirectory(prefix="marey-") as folder:
+        file = os.path.join(folder, "page.html")
+        write_page(path, file)
+        with open(file, "rb") as page:
+            content = page.read()
+    with _server(content, port) as server:
+        print(f"{path} is at http://localhost:{port} until Ctrl-C", flush=True)
+        with contextlib.suppress(KeyboardInterrupt):
+            server.serve_forever()
+
+
+def _server(content: bytes, port: int) -> ThreadingHTTPServer:
+    # A page of another site that resolves its name to this machine has another host.
+    hosts = {f"{name}:{port}" for name in ("localhost", HOST)}
+
+    class Handler(BaseHTTPRequestHandler):
+        """Answers each request for ``/`` with the page."""
+
+        def do_GET(self) -> None:
+            if self.headers.get("Host") not in hosts:
+                self.send_error(HTTPStatus.FORBIDDEN)
+            elif self.path != "/":
+                self.send_error(HTTPStatus.NOT_FOUND)
+            else:
+                self.send_response(HTTPStatus.OK)
+                self.send_header("Content-Type", "text/html; charset=utf-8")
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+        def log_message(self, format: str, *values: object) -> None:
+            """Logs nothing."""
+
+    try:
+        return ThreadingHTTPServer((HOST, port), Handler)
+    except OSError as error:
+        print(f"hint: choose another port, such as --port {port + 1}", file=sys.stderr)
+        raise OSError(f"port {port} cannot be used: {error.strerror}") from None
