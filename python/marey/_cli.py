@@ -52,6 +52,7 @@ def _doctor_command(arguments: list[str]) -> NoReturn:
 def _profile_command(arguments: list[str]) -> NoReturn:
     from marey.training import cli  # loads the engine
 
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends quietly when a pager is closed
     sys.exit(cli.main(arguments))
 
 
@@ -162,10 +163,12 @@ def _parse(arguments: list[str]) -> tuple[_run.Target, _recording.Options, str |
         target = _target(arguments, parsed.target)
     if not target.argv or target.argv[0] == "-":
         parser.error("no program to run")
-    if parsed.instrument and target.kind == "command":
-        parser.error("--instrument takes a Python script or module, not a command")
+    for switch in ("instrument", "profile"):
+        if getattr(parsed, switch) and target.kind == "command":
+            parser.error(f"--{switch} takes a Python script or module, not a command")
     name = parsed.name or target.default_name()
-    output = _profile_recording(parsed, name) if parsed.profile else parsed.output
+    profile = _profile_path(parsed, name)
+    output = parsed.output if profile is None else f"{profile}.marey"
     path, file_format = _output_path(parser, output, name, parsed.data)
     options = _recording.Options(
         path=path,
@@ -184,7 +187,7 @@ def _parse(arguments: list[str]) -> tuple[_run.Target, _recording.Options, str |
         overhead_target=parsed.overhead_target,
         memory=parsed.memory,
         children=parsed.children,
-        profile=_profile_path(parsed, name),
+        profile=profile,
     )
     return target, options, parsed.instrument
 

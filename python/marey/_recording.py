@@ -10,11 +10,12 @@ import atexit
 import json
 import os
 import shlex
+import shutil
 import sys
 from typing import Literal, NamedTuple
 
 import marey
-from marey import _native, _session
+from marey import _collect, _command, _native, _session
 from marey._flags import flags
 from marey._names import ENV_RUN, ENV_RUN_DIR
 from marey.profile import describe_lack, start_for
@@ -41,6 +42,7 @@ class Options(NamedTuple):
     overhead_target: str | None
     memory: bool
     children: bool
+    profile: str | None = None  # absolute path of the training profile
 
 
 def start(options: Options, *, announce: bool) -> int | None:
@@ -67,7 +69,7 @@ def start(options: Options, *, announce: bool) -> int | None:
         _session.say(lack)
     announcing = (os.getpid(), os.getcwd()) if announce else (0, "")
     run = run_directory(options) if options.data == "trace" else None
-    atexit.register(_finish, options.format, run, *announcing)
+    atexit.register(_finish, options, run, *announcing)
     if options.torch:
         from marey import torch
 
@@ -94,21 +96,38 @@ def _count_events(events: list[str]) -> None:
         _session.say(f"no performance events are recorded: {error}")
 
 
-def _finish(file_format: str, run: str | None, announcing_pid: int, directory: str) -> None:
+def _finish(options: Options, run: str | None, announcing_pid: int, directory: str) -> None:
     """Writes the profile. Registered before the program starts, so it runs after its handlers."""
     try:
-        marey.finalize(output_format=file_format)
+        marey.finalize(output_format=options.format)
     except Exception as error:
         _session.say(f"could not write the profile: {error}")
     if os.getpid() == announcing_pid:
         _say_overhead()
         paths = dict.fromkeys(_session.written)
+        if run is not None and options.profile is not None:
+            _save_profile(run, options.profile, directory)
         if run is not None and os.path.isdir(run):
             paths[run] = None
-        for path in paths:
+        for path in filter(os.path.exists, paths):
             shown = shown_path(path, directory)
             _session.say(f"wrote {shown}")
             _session.say(_next_step(shown))
+
+
+def _save_profile(run: str, path: str, directory: str) -> None:
+    """Packs the run into a training profile, and removes its folder unless a process uses it."""
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        _command.run("pack", run, "-o", path, "--force")
+    except OSError as error:
+        _session.say(f"could not write the training profile: {error}")
+        return
+    shown = shown_path(path, directory)
+    _session.say(f"wrote {shown}")
+    _session.say(f"analyze it with: marey profile analyze {shlex.quote(shown)}")
+    if not _collect.is_recorded(run):
+        shutil.rmtree(run, ignore_errors=True)
 
 
 def _say_overhead() -> None:

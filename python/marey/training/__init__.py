@@ -12,14 +12,19 @@ and records values of marey, and the analysis asks the run. `docs/training.md` d
 
 from __future__ import annotations
 
-from .analyzer import ProfileAnalyzer
-from .bottleneck import Bottleneck, BottleneckType
-from .call_graph import CallGraphBuilder, CallNode
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from .config import ProfilerConfig
-from .data import ProfileData
-from .interactive import InteractivePlotter
 from .profiler import TrainingProfiler
-from .visualization import ProfilePlotter
+
+if TYPE_CHECKING:
+    from .analyzer import ProfileAnalyzer
+    from .bottleneck import Bottleneck, BottleneckType
+    from .call_graph import CallGraphBuilder, CallNode
+    from .data import ProfileData
+    from .interactive import InteractivePlotter
+    from .visualization import ProfilePlotter
 
 __all__ = [
     "Bottleneck",
@@ -33,3 +38,26 @@ __all__ = [
     "ProfilerConfig",
     "TrainingProfiler",
 ]
+
+# The analysis loads the engine, which a profiled program does not need.
+_LAZY_NAMES = {
+    "Bottleneck": "bottleneck",
+    "BottleneckType": "bottleneck",
+    "CallGraphBuilder": "call_graph",
+    "CallNode": "call_graph",
+    "InteractivePlotter": "interactive",
+    "ProfileAnalyzer": "analyzer",
+    "ProfileData": "data",
+    "ProfilePlotter": "visualization",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Imports the module of a name on first use."""
+    if name in _LAZY_NAMES:
+        return getattr(importlib.import_module(f"{__name__}.{_LAZY_NAMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

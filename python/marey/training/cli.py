@@ -8,16 +8,16 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 
-import marey
 from marey import _engine
 
 from .analyzer import ProfileAnalyzer
-from .data import ProfileData
+from .data import ProfileData, check_events
 from .page import serve, write_page
 from .report import comparison
 
@@ -31,13 +31,16 @@ def main(arguments: list[str]) -> int:
     if not arguments or not {"-h", "--help"}.isdisjoint(arguments):
         return _engine.cli_main(["marey", "profile", "--help"])
     options = parser().parse_args(arguments)
-    command: Callable[[argparse.Namespace], None] = options.command
+    command: Callable[[argparse.Namespace], int] = options.command
+    warnings.showwarning = _show_warning
     try:
-        command(options)
-    except (OSError, ValueError, ModuleNotFoundError) as error:
+        return command(options)
+    except OSError as error:
+        named = None if error.filename is None else f"{error.filename}: {error.strerror}"
+        print(f"error: {named or error}", file=sys.stderr)
+    except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    return 2
 
 
 def parser() -> argparse.ArgumentParser:
@@ -45,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="marey profile", allow_abbrev=False, add_help=False)
     verbs = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
 
-    def add(name: str, command: Callable[[argparse.Namespace], None]) -> argparse.ArgumentParser:
+    def add(name: str, command: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
         verb = verbs.add_parser(name, allow_abbrev=False, add_help=False)
         verb.set_defaults(command=command)
         return verb
@@ -68,14 +71,13 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _analyze(options: argparse.Namespace) -> None:
+def _analyze(options: argparse.Namespace) -> int:
     if options.format == "html":
-        write_page(options.profile, options.output)
-        return
+        return write_page(options.profile, options.output)
     analyzer = ProfileAnalyzer(options.profile)
     if options.format == "txt":
         _print(analyzer.get_efficiency_report(), options.output)
-        return
+        return 0
     bottlenecks = [
         {**asdict(bottleneck), "type": bottleneck.type.value}
         for bottleneck in analyzer.identify_bottlenecks()
@@ -86,23 +88,30 @@ def _analyze(options: argparse.Namespace) -> None:
         "bottlenecks": bottlenecks,
     }
     _print(json.dumps(document, indent=2), options.output)
+    return 0
 
 
-def _view(options: argparse.Namespace) -> None:
-    serve(options.profile, options.port)
+def _view(options: argparse.Namespace) -> int:
+    return serve(options.profile, options.port)
 
 
-def _compare(options: argparse.Namespace) -> None:
+def _compare(options: argparse.Namespace) -> int:
     first, second = (ProfileAnalyzer(path) for path in (options.profile1, options.profile2))
     _print(comparison(first.get_summary(), second.get_summary()), options.output)
+    return 0
 
 
-def _export(options: argparse.Namespace) -> None:
+def _export(options: argparse.Namespace) -> int:
     if options.format == "json":
         ProfileData.load(options.profile).write(options.output)
-        return
-    with marey.open(options.profile) as run:
-        run.export(options.output, format=options.format)
+        return 0
+    check_events(options.profile)
+    output = ["-f", options.format, "-o", options.output]
+    return _engine.cli_main(["marey", "export", options.profile, *output])
+
+
+def _show_warning(message: Warning | str, *_: object) -> None:
+    print(f"warning: {message}", file=sys.stderr)
 
 
 def _print(text: str, output: str | None) -> None:

@@ -18,6 +18,7 @@ from marey.run import Run
 
 from .bottleneck import BottleneckType, MemoryPoint
 from .config import ProfilerConfig
+from .gpu_regions import METRIC as GPU_TIME
 from .loop import EPOCH, EPOCH_METRIC, PROBABILITY_METRIC
 from .recording import NOTE
 from .sampling import weights
@@ -150,17 +151,37 @@ class ProfileData:
             raise ValueError(f"{path} is not a complete profile: {error!r}") from None
 
 
-def _read_json(path: str | os.PathLike[str]) -> dict[str, Any] | None:
-    """Returns the document of a profile that was saved as JSON; `None` for any other file."""
-    start = f'{{"format":"{FORMAT}"'.encode()
+def check_events(path: str | os.PathLike[str]) -> None:
+    """Checks that a file may have events, and not the sums of a profile alone.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: It was saved as JSON.
+    """
+    if _begins_as_json(path):
+        raise ValueError(
+            f"{os.fspath(path)} has the sums of a profile, not its events:"
+            " use a profile that was saved with storage_format='binary'"
+        )
+
+
+_START = f'{{"format":"{FORMAT}"'.encode()
+
+
+def _begins_as_json(path: str | os.PathLike[str]) -> bool:
     try:
         with open(path, "rb") as file:
-            head = file.read(len(start))
-            if head != start:
-                return None
-            document: dict[str, Any] = json.loads(head + file.read())
+            return file.read(len(_START)) == _START
     except IsADirectoryError:
+        return False
+
+
+def _read_json(path: str | os.PathLike[str]) -> dict[str, Any] | None:
+    """Returns the document of a profile that was saved as JSON; `None` for any other file."""
+    if not _begins_as_json(path):
         return None
+    try:
+        document: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"{os.fspath(path)} is not a complete profile: {error}") from None
     return document
@@ -240,28 +261,47 @@ class _Reader:
         return f"CASE {' '.join(changes)} ELSE {last!r} END" if changes else "1.0"
 
     def _operations(self) -> list[Operation]:
-        if self._is_weighted():
-            weight = self._weight("start_nanos")
-            query = f"""
-                SELECT name, kind, sum(weight * self_nanos), sum(weight * duration_nanos),
-                    sum(weight)
-                FROM (SELECT name, kind, self_nanos, duration_nanos, {weight} AS weight FROM spans)
-                GROUP BY name, kind"""
-        else:
-            query = "SELECT name, kind, self_nanos, total_nanos, count FROM top WHERE count > 0"
+        """Returns the sums of each name and kind over all context nodes."""
+        nodes = self._run.sql(
+            "SELECT context_id, parent_id, name, kind, count, total_nanos FROM flame"
+            " ORDER BY depth DESC"
+        ).rows()
+        weighted = self._weighted_sums()
         gpu_ms = self._gpu_ms()
+        self_nanos: dict[int | None, float] = {}
+        sums: dict[tuple[str, str], list[float]] = {}
+        for node, parent, name, kind, count, total_nanos in nodes:  # inner nodes first
+            if weighted is not None:
+                count, total_nanos = weighted.get(node, (0.0, 0.0))
+            # A step that did not end has no time, but what is in it has: then the node around it
+            # counts that time as its own.
+            own_nanos = self_nanos.get(node, 0.0) + total_nanos
+            deficit_nanos = min(own_nanos, 0.0)
+            self_nanos[parent] = self_nanos.get(parent, 0.0) - total_nanos + deficit_nanos
+            values = (own_nanos - deficit_nanos, total_nanos, count)
+            entry = sums.setdefault((name, kind), [0.0, 0.0, 0.0])
+            sums[name, kind] = [a + b for a, b in zip(entry, values, strict=True)]
         operations = [
             Operation(
-                name,
-                kind,
-                self_nanos / _NANOS_PER_MS,
-                total_nanos / _NANOS_PER_MS,
-                calls,
-                gpu_ms.get(name, 0.0),
+                name, kind, own / _NANOS_PER_MS, total / _NANOS_PER_MS, count, gpu_ms.get(name, 0.0)
             )
-            for name, kind, self_nanos, total_nanos, calls in self._run.sql(query)
+            for (name, kind), (own, total, count) in sums.items()
+            if own or count
         ]
         return sorted(operations, key=lambda operation: (-operation.total_ms, operation.name))
+
+    def _weighted_sums(self) -> dict[int, tuple[float, float]] | None:
+        """Returns calls and time of each context node for all epochs; `None` if all count once."""
+        if not self._is_weighted():
+            return None
+        rows = self._run.sql(f"""
+            SELECT context_id, sum(weight), sum(weight * duration_nanos)
+            FROM (
+                SELECT context_id, duration_nanos, {self._weight("start_nanos")} AS weight
+                FROM spans
+            )
+            GROUP BY context_id""")
+        return {node: (calls, nanos) for node, calls, nanos in rows}
 
     def _is_weighted(self) -> bool:
         return any(weight != 1 for weight in self._weights)
@@ -280,7 +320,7 @@ class _Reader:
             return times
         events = f"""
             SELECT path, sum({self._weight("time_nanos")} * value) FROM counters
-            WHERE name = 'gpu_time (ns)' GROUP BY path"""
+            WHERE name = '{GPU_TIME}' GROUP BY path"""
         for path, nanos in self._run.sql(events):
             name = path.rpartition("/")[2]
             times[name] = times.get(name, 0.0) + nanos / _NANOS_PER_MS
@@ -350,7 +390,7 @@ class _Reader:
     def _findings(self, operations: list[Operation], is_sampled: bool) -> list[Finding]:
         """Returns the findings of the rules, as percent of the time that was recorded.
 
-        Shares of operations are those of the extrapolated times, if some epochs are missing.
+        Shares of operations are those of their extrapolated exclusive times.
         """
         coverage = self._coverage() if is_sampled else 1.0
         least = LEAST_PERCENT * coverage
@@ -361,7 +401,7 @@ class _Reader:
                 "memory_bound.min_percent": least,
             }
         )
-        shares = _shares(operations) if self._is_weighted() else {}
+        shares = _shares(operations)
         columns = (rows.column(name) for name in ("rule", "subject", "impact_percent", "hint"))
         found = []
         for rule, subject, percent, remedy in zip(*columns, strict=True):

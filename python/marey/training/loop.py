@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, TypeVar
 
+import marey.torch
 from marey import _native
 from marey._names import KIND_SCOPE
 
@@ -46,6 +47,7 @@ class Loop:
         self._is_begun_by_step = False
         self._epochs = 0
         self._sampled_epochs = 0
+        self._steps_before = 0  # the epoch
         self._scopes: list[str] = []
         self._reset_region()
 
@@ -56,6 +58,7 @@ class Loop:
         if self._config.enabled and not self.recording.is_open:
             self.recording.begin()
             if self.recording.is_open:
+                marey.torch.listen_to_steps(_do_nothing, _count_step)
                 self._begin_regions()
                 self._read_memory()
 
@@ -94,7 +97,8 @@ class Loop:
         self._switch_operators()
         self._begin_regions()
         self._enter(EPOCH)
-        self.begin_batch()
+        self._begin_step()
+        self._steps_before = _ended_steps
 
     def end_epoch(self) -> None:
         """Ends an epoch; without effect if none is open."""
@@ -105,6 +109,8 @@ class Loop:
         if not draw.is_sampled:
             return
         self._sampled_epochs += 1
+        if _ended_steps == self._steps_before:
+            self._end_step()  # without an optimizer, the epoch is a step
         if self._config.cuda_sync_per_epoch and (cuda := cuda_in_use()) is not None:
             cuda.synchronize()
         self._read_memory()
@@ -121,13 +127,13 @@ class Loop:
 
     def begin_batch(self) -> None:
         """Begins a training step, so that the step contains the batch from its first region on."""
-        if self._records_scopes() and "torch" in sys.modules:
-            _native.step_begin()
+        if self._draw is not None and self._draw.is_sampled:
+            self._begin_step()
 
     def end_batch(self) -> None:
         """Ends a training step where no optimizer of PyTorch does."""
-        if self._records_scopes() and "torch" not in sys.modules:
-            _native.step_end()
+        if self._draw is not None and self._draw.is_sampled and "torch" not in sys.modules:
+            self._end_step()
 
     def begin_sample(self) -> None:
         """Enters the scope of a sample: a section of the training with several epochs."""
@@ -163,6 +169,15 @@ class Loop:
             while last != name:
                 last = self._scopes.pop()
                 _native.pop(last)
+
+    def _begin_step(self) -> None:
+        if self._records_scopes():
+            _native.step_begin()
+
+    def _end_step(self) -> None:
+        if self._records_scopes():
+            _native.step_end()
+            _count_step()
 
     def _read_memory(self) -> None:
         if self._config.collect_memory:
@@ -200,6 +215,19 @@ class Loop:
             if cuda is not None and _native.gpu_level()[0] != "cupti":
                 self._gpu_regions = GpuRegions(cuda)
         return _native.scope if self._gpu_regions is None else self._gpu_regions.region
+
+
+_ended_steps = 0
+"""Training steps of the process that have ended."""
+
+
+def _count_step() -> None:
+    global _ended_steps
+    _ended_steps += 1
+
+
+def _do_nothing() -> None:
+    """Does nothing."""
 
 
 class NoRegion:

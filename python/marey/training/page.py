@@ -4,44 +4,51 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import tempfile
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from marey import _engine
 
+from .data import check_events
+
 HOST = "127.0.0.1"
 """The address of the page: this machine alone."""
 
 
-def write_page(path: str, output: str | None) -> None:
+def write_page(path: str, output: str | None) -> int:
     """Writes the page of a run to a file, or to standard output.
 
+    Returns:
+        The exit code of `marey analyze`, which has printed why there is no page.
+
     Raises:
-        ValueError: The page cannot be written; the reason is on stderr.
+        ValueError: The file was saved as JSON and has no events.
     """
+    check_events(path)
     target = [] if output is None else ["-o", output]
-    if _engine.cli_main(["marey", "analyze", path, "-f", "html", *target]) != 0:
-        raise ValueError(f"there is no page of {path}")
+    return _engine.cli_main(["marey", "analyze", path, "-f", "html", *target])
 
 
-def serve(path: str, port: int) -> None:
-    """Shows the page of a run at a port of this machine until Ctrl-C.
+def serve(path: str, port: int) -> int:
+    """Shows the page of a run at a port of this machine until Ctrl-C; returns the exit code.
 
     Raises:
         OSError: The port is in use.
-        ValueError: There is no page of the file; the reason is on stderr.
+        ValueError: The file was saved as JSON and has no events.
     """
     with tempfile.TemporaryDirectory(prefix="marey-") as folder:
         file = os.path.join(folder, "page.html")
-        write_page(path, file)
+        exit_code = write_page(path, file)
+        if exit_code != 0:
+            return exit_code
         with open(file, "rb") as page:
             content = page.read()
     with _server(content, port) as server:
         print(f"{path} is at http://localhost:{port} until Ctrl-C", flush=True)
         with contextlib.suppress(KeyboardInterrupt):
             server.serve_forever()
+    return 0
 
 
 def _server(content: bytes, port: int) -> ThreadingHTTPServer:
@@ -69,5 +76,6 @@ def _server(content: bytes, port: int) -> ThreadingHTTPServer:
     try:
         return ThreadingHTTPServer((HOST, port), Handler)
     except OSError as error:
-        print(f"hint: choose another port, such as --port {port + 1}", file=sys.stderr)
-        raise OSError(f"port {port} cannot be used: {error.strerror}") from None
+        raise OSError(
+            f"port {port} cannot be used: {error.strerror}; choose another one with --port"
+        ) from None

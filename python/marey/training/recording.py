@@ -19,7 +19,7 @@ from typing import Any
 
 import marey
 import marey.torch
-from marey import _command, _native, _recording, _session, _torch_memory
+from marey import _collect, _command, _native, _recording, _session, _torch_memory
 from marey._warning import warn
 from marey.profile import start_for
 
@@ -162,12 +162,12 @@ class Recording:
         runs = [str(run) for run in self._runs] or [self._run_in_use()]
         path.parent.mkdir(parents=True, exist_ok=True)
         if len(runs) == 1:
-            _call_engine("pack", runs[0], "-o", str(path), "--force")
+            _command.run("pack", runs[0], "-o", str(path), "--force")
         else:
             with tempfile.TemporaryDirectory(prefix="marey-", dir=path.parent) as folder:
                 merged = os.path.join(folder, "merged.marey")
-                _call_engine("merge", *runs, "-o", merged)
-                _call_engine("pack", merged, "-o", str(path), "--force")
+                _command.run("merge", *runs, "-o", merged)
+                _command.run("pack", merged, "-o", str(path), "--force")
         self._is_saved = True
 
     def _run_in_use(self) -> str:
@@ -193,7 +193,7 @@ class Recording:
             return
         self.end()
         for run in self._runs:
-            if self._is_saved:
+            if self._is_saved and not _collect.is_recorded(str(run)):
                 shutil.rmtree(run, ignore_errors=True)
             elif run.is_dir():
                 shown = _recording.shown_path(str(run), os.getcwd())
@@ -209,29 +209,10 @@ def export_chrome_trace(run: Path, path: Path) -> None:
     Raises:
         OSError: The file cannot be written.
     """
-    _call_engine("export", str(run), "--format", "chrome-trace", "-o", str(path))
+    _command.run("export", str(run), "--format", "chrome-trace", "-o", str(path))
 
 
 def _start_trace(path: Path) -> int | None:
     return start_for(
         "marey", path, context="shadow", data="trace", backend=None, mode=None, hook=None
     )
-
-
-def _call_engine(*arguments: str) -> None:
-    """Runs a command of the engine in a child process, because it is large.
-
-    Raises:
-        OSError: The command failed. The message has what it printed.
-    """
-    with tempfile.TemporaryFile() as output:
-        files = [
-            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_DUP2, output.fileno(), 1),
-            (os.POSIX_SPAWN_DUP2, output.fileno(), 2),
-        ]
-        exit_code = _command.wait(_command.start(arguments, files))
-        output.seek(0)
-        printed = output.read().decode(errors="replace").strip().removeprefix("error: ")
-    if exit_code not in (0, None):
-        raise OSError(f"marey {arguments[0]} failed: {printed or f'exit code {exit_code}'}")
