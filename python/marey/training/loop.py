@@ -65,6 +65,7 @@ class Loop:
     def end_training(self) -> None:
         """Leaves the open scopes and ends the recording. Safe to call twice."""
         if not self.recording.is_open:
+            self.recording.end()
             return
         if self._is_begun_by_step:
             self._draw = None  # the epoch after the last step has nothing in it

@@ -46,12 +46,13 @@ class Recording:
         self._host: _native.Memory | None = None
         self._process = os.getpid()
         self._runs: list[Path] = []
-        self._is_saved = False
+        self._saved_runs = 0
 
     @property
     def is_open(self) -> bool:
-        """Whether `begin` is in effect in this process."""
-        return self._is_open and self._process == os.getpid()
+        """Whether `begin` is in effect in this process, and nobody else has ended its session."""
+        is_alive = self._session is None or self._session in _native.sessions()
+        return self._is_open and is_alive and self._process == os.getpid()
 
     @property
     def is_own(self) -> bool:
@@ -60,12 +61,12 @@ class Recording:
 
     def begin(self) -> None:
         """Starts a session unless one records, and installs the hooks of `marey.torch`."""
+        self.end()
         if not _native.is_active():
             self._session = self._start()
         self._is_open = _native.is_active()
         if not self._is_open:
             return  # MAREY_DISABLE is set
-        self._is_saved = False
         self._is_paused = False
         self._host = _native.Memory(_native.HOST_MEMORY)
         if self._config.collect_timing and not marey.torch.is_enabled():
@@ -168,7 +169,7 @@ class Recording:
                 merged = os.path.join(folder, "merged.marey")
                 _command.run("merge", *runs, "-o", merged)
                 _command.run("pack", merged, "-o", str(path), "--force")
-        self._is_saved = True
+        self._saved_runs = len(self._runs)
 
     def _run_in_use(self) -> str:
         """Returns the run directory of a session that was not started here, up to date."""
@@ -192,9 +193,10 @@ class Recording:
         if self._process != os.getpid():
             return
         self.end()
-        for run in self._runs:
-            if self._is_saved and not _collect.is_recorded(str(run)):
-                shutil.rmtree(run, ignore_errors=True)
+        for number, run in enumerate(self._runs):
+            if number < self._saved_runs:
+                if not _collect.is_recorded(str(run)):
+                    shutil.rmtree(run, ignore_errors=True)
             elif run.is_dir():
                 shown = _recording.shown_path(str(run), os.getcwd())
                 _session.say(
