@@ -632,9 +632,7 @@ def _drop_detail() -> str | None:
         return None
 
 
-_METER_HOOKS = _torch_overhead.Hooks(
-    pause_hooks, resume_hooks, _recorded_details, _drop_detail
-)
+_METER_HOOKS = _torch_overhead.Hooks(pause_hooks, resume_hooks, _recorded_details, _drop_detail)
 
 
 def _record_operators(torch: Any) -> None:

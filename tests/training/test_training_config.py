@@ -65,13 +65,15 @@ def test_the_fields_and_defaults_are_prism_s() -> None:
     ("name", "nearest"), [("sample_rat", "sample_rate"), ("cuda_sync_epoch", "cuda_sync_per_epoch")]
 )
 def test_a_misspelt_field_names_the_nearest(name: str, nearest: str) -> None:
+    fields: dict[str, Any] = {name: 1}
     with pytest.raises(TypeError, match=f"no field '{name}'; did you mean '{nearest}'"):
-        ProfilerConfig(**{name: 1})
+        ProfilerConfig(**fields)
 
 
 def test_an_unknown_field_lists_the_known_ones() -> None:
+    fields: dict[str, Any] = {"xyz": 1}
     with pytest.raises(TypeError, match=r"no field 'xyz'; known: enabled, collect_timing, "):
-        ProfilerConfig(**{"xyz": 1})
+        ProfilerConfig(**fields)
 
 
 @pytest.mark.parametrize(
@@ -283,7 +285,9 @@ def test_storage_format_json_has_the_same_analysis() -> None:
 
 def test_export_chrome_trace_writes_one_beside_the_profile() -> None:
     saved(changed(export_chrome_trace=True), 2)
-    names = [event["name"] for event in json.loads(Path("profile.trace.json").read_text())["traceEvents"]]
+    names = [
+        event["name"] for event in json.loads(Path("profile.trace.json").read_text())["traceEvents"]
+    ]
     assert names.count("forward") == 2
 
 
@@ -295,7 +299,9 @@ def test_no_chrome_trace_is_written_without_it() -> None:
 def test_bottleneck_threshold_pct_selects_operations() -> None:
     def hot(threshold: float) -> list[str]:
         analyzer = saved(changed(bottleneck_threshold_pct=threshold), 5, millis=2)
-        return [bottleneck.description.split("'")[1] for bottleneck in analyzer.identify_bottlenecks()]
+        return [
+            bottleneck.description.split("'")[1] for bottleneck in analyzer.identify_bottlenecks()
+        ]
 
     assert hot(10.0) == ["forward", "backward_pass"]
     assert hot(50.0) == ["forward"]

@@ -170,7 +170,7 @@ print(f"  Memory saved: {memory_reduction:.1f} MB")
 before_bottlenecks = analyzer_before.identify_bottlenecks()
 after_bottlenecks = analyzer_after.identify_bottlenecks()
 print(f"  Bottlenecks fixed: {len(before_bottlenecks) - len(after_bottlenecks)}")
-"""
+"""  # noqa: E501
 
 
 def run(example: str, **names: Any) -> tuple[str, dict[str, Any]]:

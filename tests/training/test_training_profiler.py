@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import random
 import signal
 from collections.abc import Iterator
@@ -235,7 +234,7 @@ def test_a_file_that_cannot_be_written_keeps_the_recording() -> None:
     with pytest.raises(OSError, match="file"):
         profiler.save("file/profile.pt")
     Path("folder.pt").mkdir()
-    with pytest.raises(OSError, match="marey pack failed: .*folder.pt"):
+    with pytest.raises(OSError, match=r"marey pack failed: .*folder\.pt"):
         profiler.save("folder.pt")
     profiler.save(FILE)
     assert counts()["epoch"] == 2

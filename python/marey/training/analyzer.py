@@ -16,7 +16,6 @@ from .bottleneck import (
 )
 from .config import ProfilerConfig
 from .data import Finding, ProfileData
-from .loop import EPOCH
 from .report import text_report
 from .sampling import Estimate, estimate
 
@@ -35,9 +34,7 @@ class ProfileAnalyzer:
         ValueError: It is no profile.
     """
 
-    def __init__(
-        self, path: str | os.PathLike[str], config: ProfilerConfig | None = None
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str], config: ProfilerConfig | None = None) -> None:
         self.data = ProfileData.load(path)
         self.config = self.data.config if config is None else config
 
@@ -150,16 +147,12 @@ class ProfileAnalyzer:
 
     def _bottleneck(self, finding: Finding, total_ms: float) -> Bottleneck:
         kind = BottleneckType(finding.rule)
-        percent = f"{finding.percent:.1f}%"
+        share = f"{finding.percent:.1f}% of total time"
         description = {
-            BottleneckType.HOT_OPERATION: f"'{finding.subject}': {percent} of total time",
-            BottleneckType.CPU_GPU_SYNC: f"CPU-GPU sync in '{finding.subject}': {percent} of total"
-            " time",
-            BottleneckType.MEMORY_BOUND: f"'{finding.subject}' kernels wait for memory: {percent} of"
-            " total time",
+            BottleneckType.HOT_OPERATION: f"'{finding.subject}': {share}",
+            BottleneckType.CPU_GPU_SYNC: f"CPU-GPU sync in '{finding.subject}': {share}",
+            BottleneckType.MEMORY_BOUND: f"'{finding.subject}' kernels wait for memory: {share}",
         }[kind]
-        if kind is BottleneckType.HOT_OPERATION and finding.subject == EPOCH:
-            description += ", in no region"
         return Bottleneck(
             type=kind,
             severity=severity(kind, finding.percent),

@@ -90,9 +90,7 @@ class CallGraphBuilder:
     def __init__(self, separator: str = "/") -> None:
         self._separator = separator
 
-    def build_from_regions(
-        self, region_times: Mapping[str, float | Sequence[float]]
-    ) -> CallNode:
+    def build_from_regions(self, region_times: Mapping[str, float | Sequence[float]]) -> CallNode:
         """Returns the root of the graph.
 
         A region whose outer region has no time, or less than those inside, gets the sum of these.

@@ -110,7 +110,7 @@ def _export(options: argparse.Namespace) -> int:
     return _engine.cli_main(["marey", "export", options.profile, *output])
 
 
-def _show_warning(message: Warning | str, *_: object) -> None:
+def _show_warning(message: Warning | str, *_: object, **_named: object) -> None:
     print(f"warning: {message}", file=sys.stderr)
 
 

@@ -63,7 +63,9 @@ class ProfilerConfig:
         for name in fields:
             if name not in known:
                 nearest = difflib.get_close_matches(name, known, n=1)
-                remedy = f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(known)}"
+                remedy = (
+                    f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(known)}"
+                )
                 raise TypeError(f"ProfilerConfig has no field {name!r}; {remedy}")
         return super().__new__(cls)
 

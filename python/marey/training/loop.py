@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import marey.torch
 from marey import _native
@@ -27,7 +26,26 @@ PROBABILITY_METRIC = "sample_probability"
 """The value with the probability with which the epoch was drawn, recorded with the number."""
 
 F = TypeVar("F", bound=Callable[..., Any])
-Region = Callable[..., AbstractContextManager[Any]]
+
+
+class Region(Protocol):
+    """A context manager and decorator, such as that of `marey.scope`."""
+
+    def __enter__(self) -> Any: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+        /,
+    ) -> None: ...
+
+    def __call__(self, func: F, /) -> F: ...
+
+
+MakeRegion = Callable[..., Region]
+"""Returns a region with a name and, optionally, metrics."""
 
 
 class Loop:
@@ -37,7 +55,7 @@ class Loop:
     started here records all epochs.
     """
 
-    def __init__(self, config: ProfilerConfig, use_region: Callable[[Region], None]) -> None:
+    def __init__(self, config: ProfilerConfig, use_region: Callable[[MakeRegion], None]) -> None:
         self._config = config
         self._use_region = use_region
         self._sampler = Sampler(config.sample_rate, is_adaptive=config.adaptive_sampling)
@@ -106,7 +124,7 @@ class Loop:
         draw, self._draw = self._draw, None
         if draw is None:
             return
-        self._epochs = draw.index + 1
+        self._epochs = draw.number + 1
         if not draw.is_sampled:
             return
         self._sampled_epochs += 1
@@ -117,7 +135,7 @@ class Loop:
         self._read_memory()
         if self._gpu_regions is not None:
             self._gpu_regions.resolve()
-        _native.add_metrics({EPOCH_METRIC: draw.index, PROBABILITY_METRIC: draw.probability})
+        _native.add_metrics({EPOCH_METRIC: draw.number, PROBABILITY_METRIC: draw.probability})
         self._leave(EPOCH)
         self.recording.note(self._epochs)
 
@@ -193,15 +211,13 @@ class Loop:
             elif self._sampled_epochs == config.warmup_samples + config.active_samples:
                 self.recording.record_operators(is_wanted=False)
 
-    # Regions. The profiler calls the one in use directly, because a region costs as much as a scope.
+    # Regions. The profiler calls what returns them directly: a region costs as much as a scope.
 
     def _reset_region(self) -> None:
         is_recorded = self._config.enabled and self._config.collect_timing
         self._use_region(self._first_region if is_recorded else NoRegion)
 
-    def _first_region(
-        self, name: str, metrics: dict[str, Any] | None = None
-    ) -> AbstractContextManager[Any]:
+    def _first_region(self, name: str, metrics: dict[str, Any] | None = None) -> Region:
         """Starts to record, and returns a region."""
         self.begin_training()
         return self._region()(name, metrics)
@@ -210,7 +226,7 @@ class Loop:
         if self._config.collect_timing:
             self._use_region(self._region())
 
-    def _region(self) -> Region:
+    def _region(self) -> MakeRegion:
         if self._gpu_regions is None and self._config.use_cuda_events:
             cuda = cuda_in_use()
             if cuda is not None and _native.gpu_level()[0] != "cupti":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import tempfile
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -44,6 +45,7 @@ def serve(path: str, port: int) -> int:
             return exit_code
         with open(file, "rb") as page:
             content = page.read()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # the engine has replaced it
     with _server(content, port) as server:
         print(f"{path} is at http://localhost:{port} until Ctrl-C", flush=True)
         with contextlib.suppress(KeyboardInterrupt):

@@ -11,7 +11,7 @@ from marey._warning import warn
 
 from .callback import ProfilerCallback
 from .config import ProfilerConfig
-from .loop import Loop, Region
+from .loop import Loop, MakeRegion
 from .recording import export_chrome_trace
 
 DEFAULT_FILE = "profile.pt"
@@ -28,7 +28,7 @@ class TrainingProfiler:
         config: The settings; all defaults if not given.
     """
 
-    profile_region: Region
+    profile_region: MakeRegion
     """Returns a scope with a name, ``profile_region("forward")``: a context manager and decorator.
 
     Args of a call: the name, and optionally metrics, as of `marey.scope`, whose object it is.
@@ -39,7 +39,7 @@ class TrainingProfiler:
         self.loop = Loop(self.config, self._use_region)
         self.callback = ProfilerCallback(self)
 
-    def _use_region(self, region: Region) -> None:
+    def _use_region(self, region: MakeRegion) -> None:
         self.profile_region = region
 
     def step(self) -> None:
@@ -112,6 +112,8 @@ def _name_of_rank(file: Path) -> Path:
     rank = os.environ.get("RANK", "")
     if not rank.isdecimal() or os.environ.get("WORLD_SIZE", "1") == "1":
         return file
-    return file if f"rank{rank}" in file.name else file.with_name(
-        f"{file.stem}.rank{rank}{file.suffix}"
+    return (
+        file
+        if f"rank{rank}" in file.name
+        else file.with_name(f"{file.stem}.rank{rank}{file.suffix}")
     )

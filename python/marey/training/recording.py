@@ -185,7 +185,8 @@ class Recording:
                 " use data='trace', or marey run -d trace"
             )
         raise RuntimeError(
-            "nothing was recorded: no region was entered, no epoch was begun, or MAREY_DISABLE is set"
+            "nothing was recorded: no region was entered and no epoch was begun,"
+            " or MAREY_DISABLE is set"
         )
 
     def _finish_at_exit(self) -> None:

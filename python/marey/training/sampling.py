@@ -8,6 +8,7 @@ variance is that of successive differences (Wolter, "Introduction to Variance Es
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections.abc import Sequence
@@ -25,7 +26,7 @@ EARLY_FACTOR = 3
 class Draw(NamedTuple):
     """Whether an epoch is recorded."""
 
-    index: int
+    number: int
     """The number of the epoch, from 0."""
     probability: float
     """The probability with which an epoch of this number is recorded."""
@@ -44,17 +45,17 @@ class Sampler:
 
     def draw(self) -> Draw:
         """Decides on the next epoch."""
-        index = self._epochs
-        probability = self._probability(index)
+        number = self._epochs
+        probability = self._probability(number)
         self._epochs += 1
         before = math.floor(self._position)
         self._position += probability
-        return Draw(index, probability, probability == 1 or math.floor(self._position) > before)
+        return Draw(number, probability, probability == 1 or math.floor(self._position) > before)
 
-    def _probability(self, index: int) -> float:
-        if index == 0:
+    def _probability(self, number: int) -> float:
+        if number == 0:
             return 1.0
-        if self._is_adaptive and index < EARLY_EPOCHS:
+        if self._is_adaptive and number < EARLY_EPOCHS:
             return min(1.0, EARLY_FACTOR * self._rate)
         return self._rate
 
@@ -106,7 +107,7 @@ def estimate(values: Sequence[float], probabilities: Sequence[float], epochs: in
     others = epochs - (len(values) - count)
     mean = math.fsum(factor * value for factor, value in drawn) / others
     residuals = [factor * (value - mean) for factor, value in drawn]
-    differences = math.fsum((b - a) ** 2 for a, b in zip(residuals, residuals[1:], strict=False))
+    differences = math.fsum((b - a) ** 2 for a, b in itertools.pairwise(residuals))
     variance = (1 - count / others) * count * differences / (2 * (count - 1))
     margin = student_t(count - 1) * math.sqrt(variance)
     return Estimate(total, max(total - margin, 0.0), total + margin)

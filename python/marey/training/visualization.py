@@ -1,4 +1,4 @@
-"""Plots of a profile by matplotlib. They use no global state of matplotlib: no backend, no pyplot."""
+"""Plots of a profile by matplotlib, without its global state: no backend, no pyplot."""
 
 from __future__ import annotations
 
@@ -111,7 +111,9 @@ class ProfilePlotter:
             axes.plot(numbers, sizes, marker=".", label=memory)
             line = trend(points)
             if line is not None and line.is_leak(threshold_mb):
-                ends = [line.start_mb + line.slope_mb * number for number in (numbers[0], numbers[-1])]
+                ends = [
+                    line.start_mb + line.slope_mb * number for number in (numbers[0], numbers[-1])
+                ]
                 label = f"{memory}: {line.slope_mb:+.1f} MB/{unit}"
                 axes.plot([numbers[0], numbers[-1]], ends, color="red", linestyle="--", label=label)
         if axes.lines:
