@@ -38,7 +38,7 @@ def test_the_plots_show_names_and_times(analyzer: ProfileAnalyzer) -> None:
     plotter = ProfilePlotter(analyzer)
     (axes,) = plotter.plot_timing_breakdown().axes
     labels = [label.get_text() for label in axes.get_yticklabels()]
-    assert labels[-2:] == ["backward_pass", "forward"]
+    assert {"backward_pass", "forward"} <= set(labels)
     assert any(text.endswith(" ms, 14 calls") for text in texts(axes))
     (axes,) = plotter.plot_memory_timeline().axes
     assert axes.get_legend().get_texts()[0].get_text() == "host"

@@ -114,6 +114,37 @@ def test_hugging_face_s_trainer_calls_the_callback() -> None:
     assert counts()["epoch/step"] == 6
 
 
+@pytest.mark.filterwarnings("ignore")  # of Lightning, about data loaders without workers
+def test_lightning_s_trainer_calls_the_callback() -> None:
+    lightning = pytest.importorskip("pytorch_lightning")
+
+    class Model(lightning.LightningModule):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(4, 1)
+
+        def training_step(self, batch: Any, _index: int) -> Any:
+            return self.layer(batch).sum()
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    profiler = TrainingProfiler(ALL)
+    trainer = lightning.Trainer(
+        accelerator="cpu",
+        max_epochs=2,
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        default_root_dir="checkpoints",
+        callbacks=[profiler.callback],
+    )
+    trainer.fit(Model(), torch.utils.data.DataLoader(torch.ones(6, 4), batch_size=2))
+    profiler.save(FILE)
+    assert counts()["epoch"] == 2
+    assert counts()["epoch/step"] == 6
+
+
 def test_steps_are_those_of_the_optimizer() -> None:
     profiler, trainer = TrainingProfiler(ALL), Trainer()
     for _ in range(3):
@@ -204,6 +235,14 @@ def test_save_contains_what_earlier_saves_contained() -> None:
     profiler.save("second.pt")
     assert ProfileAnalyzer("first.pt").get_summary()["total_epochs"] == 2
     assert ProfileAnalyzer("second.pt").get_summary()["total_epochs"] == 5
+
+
+def test_save_replaces_an_earlier_file() -> None:
+    profiler = TrainingProfiler(dataclasses.replace(ALL, export_chrome_trace=True))
+    for expected in (2, 4):
+        run_epochs(profiler, 2)
+        profiler.save(FILE)
+        assert counts()["epoch"] == expected
 
 
 def test_two_profilers_one_after_the_other_are_apart() -> None:
@@ -302,6 +341,43 @@ def test_a_session_that_the_program_ends_is_started_anew() -> None:
     run_epochs(profiler, 3)
     profiler.save(FILE)
     assert counts()["epoch"] == 5
+
+
+def test_a_child_process_that_is_forked_leaves_the_parent_s_recording_alone() -> None:
+    run_well("""
+        import os
+        from marey.training import ProfilerConfig, TrainingProfiler
+
+        profiler = TrainingProfiler(ProfilerConfig(sample_rate=1.0, export_chrome_trace=False))
+        profiler.callback.on_epoch_begin()
+        child = os.fork()
+        with profiler.profile_region("child" if child == 0 else "parent"):
+            pass
+        profiler.callback.on_epoch_end()
+        profiler.callback.on_train_end()
+        if child == 0:
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        profiler.save("profile.pt")
+    """)
+    assert ProfileAnalyzer(FILE).get_summary()["total_epochs"] == 1
+    assert counts()["epoch/step/parent"] == 1
+
+
+def test_operators_of_the_program_s_own_hooks_are_left_alone() -> None:
+    marey.torch.enable(operators=True)
+    try:
+        config = dataclasses.replace(ALL, collect_gpu_ops=True, active_samples=1, warmup_samples=0)
+        profiler, trainer = TrainingProfiler(config), Trainer()
+        for _ in range(3):
+            profiler.callback.on_epoch_begin()
+            trainer.step()
+            profiler.callback.on_epoch_end()
+        profiler.save(FILE)
+        assert marey.torch.is_enabled()
+    finally:
+        marey.torch.disable()
+    assert query(FILE, "SELECT count(*) FROM spans WHERE name = 'aten::linear'") == [(6,)]
 
 
 def test_each_rank_of_a_job_has_its_own_file() -> None:

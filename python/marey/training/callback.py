@@ -54,12 +54,28 @@ _EVENTS = {
 """Names of callbacks by the method of `Loop` that they call."""
 
 
+_IGNORED = (
+    # of Keras
+    "set_model",
+    "set_params",
+    # of Lightning
+    "setup",
+    "teardown",
+    "state_dict",
+    "load_state_dict",
+    "configure_sharded_model",
+)
+"""Other names that trainers call."""
+
+
 class ProfilerCallback:
     """Passes what a trainer reports to its profiler.
 
-    A name that begins with ``on_`` and is none of these, and Keras's `set_model` and `set_params`,
-    are accepted and do nothing.
+    Other names that begin with ``on_``, and those in `_IGNORED`, are accepted and do nothing.
     """
+
+    state_key = "marey.training"
+    """The key of the callback's state in Lightning's checkpoints; there is no state."""
 
     def __init__(self, profiler: TrainingProfiler) -> None:
         self.profiler = profiler
@@ -68,7 +84,7 @@ class ProfilerCallback:
                 setattr(self, name, _without_arguments(getattr(profiler.loop, method)))
 
     def __getattr__(self, name: str) -> Callable[..., None]:
-        if name.startswith("on_") or name in ("set_model", "set_params"):
+        if name.startswith("on_") or name in _IGNORED:
             return _ignore
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 

@@ -106,7 +106,7 @@ def _export(options: argparse.Namespace) -> int:
         ProfileData.load(options.profile).write(options.output)
         return 0
     check_events(options.profile)
-    output = ["-f", options.format, "-o", options.output]
+    output = ["-f", options.format, "-o", options.output, "--force"]
     return _engine.cli_main(["marey", "export", options.profile, *output])
 
 

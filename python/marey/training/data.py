@@ -246,9 +246,12 @@ class _Reader:
         return epochs, ends
 
     def _values(self, name: str) -> list[tuple[Any, ...]]:
-        return self._run.sql(
-            f"SELECT time_nanos, value FROM counters WHERE name = '{name}' ORDER BY time_nanos"
-        ).rows()
+        """Returns times and values of a metric, in one rank: those of one job have equal epochs."""
+        return self._run.sql(f"""
+            SELECT time_nanos, value FROM counters
+            WHERE name = '{name}'
+                AND pid = (SELECT min(pid) FROM counters WHERE name = '{name}')
+            ORDER BY time_nanos""").rows()
 
     def _weight(self, time: str) -> str:
         """Returns the SQL of the weight of what happened at a time: 1 before the first epoch."""
@@ -390,7 +393,7 @@ class _Reader:
     def _findings(self, operations: list[Operation], is_sampled: bool) -> list[Finding]:
         """Returns the findings of the rules, as percent of the time that was recorded.
 
-        Shares of operations are those of their extrapolated exclusive times.
+        In a recording with epochs, shares of operations are those of their exclusive times.
         """
         coverage = self._coverage() if is_sampled else 1.0
         least = LEAST_PERCENT * coverage
@@ -401,7 +404,7 @@ class _Reader:
                 "memory_bound.min_percent": least,
             }
         )
-        shares = _shares(operations)
+        shares = _shares(operations) if self._epoch_starts else {}
         columns = (rows.column(name) for name in ("rule", "subject", "impact_percent", "hint"))
         found = []
         for rule, subject, percent, remedy in zip(*columns, strict=True):

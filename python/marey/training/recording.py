@@ -20,6 +20,7 @@ from typing import Any
 import marey
 import marey.torch
 from marey import _collect, _command, _native, _recording, _session, _torch_memory
+from marey._flags import is_disabled
 from marey._warning import warn
 from marey.profile import start_for
 
@@ -42,6 +43,7 @@ class Recording:
         self._session: int | None = None
         self._is_open = False
         self._is_paused = False
+        self._has_hooks = False
         self._undo = contextlib.ExitStack()
         self._host: _native.Memory | None = None
         self._process = os.getpid()
@@ -60,13 +62,20 @@ class Recording:
         return self._session is not None
 
     def begin(self) -> None:
-        """Starts a session unless one records, and installs the hooks of `marey.torch`."""
+        """Starts a session unless one records, and installs the hooks of `marey.torch`.
+
+        Does nothing under ``MAREY_DISABLE``, and in a child that was forked while this records:
+        there the session of the parent goes on.
+        """
+        if is_disabled() or (self._is_open and self._process != os.getpid()):
+            return
         self.end()
+        self._process = os.getpid()
         if not _native.is_active():
             self._session = self._start()
         self._is_open = _native.is_active()
         if not self._is_open:
-            return  # MAREY_DISABLE is set
+            return
         self._is_paused = False
         self._host = _native.Memory(_native.HOST_MEMORY)
         if self._config.collect_timing and not marey.torch.is_enabled():
@@ -74,6 +83,7 @@ class Recording:
                 modules=self._config.with_modules, memory=self._config.collect_memory
             )
             self._undo.callback(marey.torch.disable)
+            self._has_hooks = True
         elif self._config.collect_memory and not _torch_memory.is_started():
             self._read_memory_of_devices()
         self.note(0)
@@ -117,9 +127,12 @@ class Recording:
             marey.torch.resume_hooks()
 
     def record_operators(self, *, is_wanted: bool) -> None:
-        """Begins or ends the recording of operators, with shapes as the settings say."""
+        """Begins or ends the recording of operators, with shapes as the settings say.
+
+        Without effect if the program has installed the hooks, or another session records.
+        """
         config = self._config
-        if self._session is None or not config.collect_timing or "torch" not in sys.modules:
+        if self._session is None or not self._has_hooks or "torch" not in sys.modules:
             return
         if is_wanted:
             needs_shapes = config.record_shapes or config.with_flops
@@ -144,10 +157,11 @@ class Recording:
 
     def end(self) -> None:
         """Removes the hooks and ends the session. Safe to call twice."""
-        if not self._is_open:
+        if not self._is_open or self._process != os.getpid():
             return
         self.resume()
         self._is_open = False
+        self._has_hooks = False
         self._undo.close()
         session, self._session = self._session, None
         if session is not None and session in _native.sessions():
@@ -212,7 +226,7 @@ def export_chrome_trace(run: Path, path: Path) -> None:
     Raises:
         OSError: The file cannot be written.
     """
-    _command.run("export", str(run), "--format", "chrome-trace", "-o", str(path))
+    _command.run("export", str(run), "--format", "chrome-trace", "-o", str(path), "--force")
 
 
 def _start_trace(path: Path) -> int | None:
