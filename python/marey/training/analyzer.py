@@ -108,9 +108,8 @@ class ProfileAnalyzer:
 
     def identify_bottlenecks(self) -> list[Bottleneck]:
         """Returns the bottlenecks, the most severe first, then by their time."""
-        total_ms = self.total_time().total
         found = [
-            self._bottleneck(finding, total_ms)
+            _bottleneck(finding)
             for finding in self.data.findings
             if finding.percent > self.config.bottleneck_threshold_pct
         ]
@@ -145,21 +144,22 @@ class ProfileAnalyzer:
         )
         return max(sizes, default=0.0)
 
-    def _bottleneck(self, finding: Finding, total_ms: float) -> Bottleneck:
-        kind = BottleneckType(finding.rule)
-        share = f"{finding.percent:.1f}% of total time"
-        description = {
-            BottleneckType.HOT_OPERATION: f"'{finding.subject}': {share}",
-            BottleneckType.CPU_GPU_SYNC: f"CPU-GPU sync in '{finding.subject}': {share}",
-            BottleneckType.MEMORY_BOUND: f"'{finding.subject}' kernels wait for memory: {share}",
-        }[kind]
-        return Bottleneck(
-            type=kind,
-            severity=severity(kind, finding.percent),
-            description=description,
-            recommendation=finding.remedy,
-            impact_ms=total_ms * finding.percent / 100,
-        )
+
+def _bottleneck(finding: Finding) -> Bottleneck:
+    kind = BottleneckType(finding.rule)
+    share = f"{finding.percent:.1f}% of total time"
+    description = {
+        BottleneckType.HOT_OPERATION: f"'{finding.subject}': {share}",
+        BottleneckType.CPU_GPU_SYNC: f"CPU-GPU sync in '{finding.subject}': {share}",
+        BottleneckType.MEMORY_BOUND: f"'{finding.subject}' kernels wait for memory: {share}",
+    }[kind]
+    return Bottleneck(
+        type=kind,
+        severity=severity(kind, finding.percent),
+        description=description,
+        recommendation=finding.remedy,
+        impact_ms=finding.impact_ms,
+    )
 
 
 def _is_host(memory: str) -> bool:

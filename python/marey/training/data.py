@@ -32,6 +32,9 @@ MAX_SINGLE_TIMES = 1_000_000
 LEAST_PERCENT = 1.0
 """The percent of the time from which on a finding is part of a profile."""
 
+_RULES = {kind.value for kind in BottleneckType} - {BottleneckType.MEMORY_LEAK.value}
+"""The rules that bottlenecks come from."""
+
 _NANOS_PER_MS = 1e6
 _BYTES_PER_MB = 1e6
 
@@ -68,6 +71,8 @@ class Finding(NamedTuple):
     subject: str
     percent: float
     """Of the recorded time."""
+    impact_ms: float
+    """The time that it takes in all epochs."""
     remedy: str
 
 
@@ -213,7 +218,7 @@ class _Reader:
             region_times=self._region_times(),
             memory=self._memory(ends, epochs),
             flops=self._flops() if config.with_flops else None,
-            findings=self._findings(operations, len(epochs) < total_epochs),
+            findings=self._findings(operations, total_epochs / len(epochs) if epochs else 1.0),
         )
 
     def _note(self) -> tuple[ProfilerConfig, int]:
@@ -390,12 +395,16 @@ class _Reader:
             inner[path.rpartition("/")[0]] += max(own.get(path, 0.0), inner[path])
         return inner[""]
 
-    def _findings(self, operations: list[Operation], is_sampled: bool) -> list[Finding]:
+    def _findings(self, operations: list[Operation], scale: float) -> list[Finding]:
         """Returns the findings of the rules, as percent of the time that was recorded.
 
         In a recording with epochs, shares of operations are those of their exclusive times.
+
+        Args:
+            operations: The operations of the run.
+            scale: Number of epochs for each recorded one.
         """
-        coverage = self._coverage() if is_sampled else 1.0
+        coverage = self._coverage() if scale > 1 else 1.0
         least = LEAST_PERCENT * coverage
         rows = self._run.findings(
             {
@@ -404,17 +413,22 @@ class _Reader:
                 "memory_bound.min_percent": least,
             }
         )
-        shares = _shares(operations) if self._epoch_starts else {}
-        columns = (rows.column(name) for name in ("rule", "subject", "impact_percent", "hint"))
+        divisors = dict(self._run.sql("SELECT process_id, divisor FROM step_summary").rows())
+        times_ms = _times(operations) if self._epoch_starts else {}
+        all_ms = sum(times_ms.values())
+        names = ("rule", "subject", "impact_percent", "impact_nanos", "process_id", "hint")
+        columns = (rows.column(name) for name in names)
         found = []
-        for rule, subject, percent, remedy in zip(*columns, strict=True):
-            if rule == BottleneckType.HOT_OPERATION.value:
-                percent = shares.get(subject, percent / coverage)
-            elif rule not in (BottleneckType.CPU_GPU_SYNC.value, BottleneckType.MEMORY_BOUND.value):
+        for rule, subject, percent, nanos, process, remedy in zip(*columns, strict=True):
+            if rule not in _RULES:
                 continue
+            if rule == BottleneckType.HOT_OPERATION.value and subject in times_ms and all_ms:
+                impact_ms = times_ms[subject]
+                percent = 100 * impact_ms / all_ms
             else:
+                impact_ms = nanos * divisors.get(process, 1) * scale / _NANOS_PER_MS
                 percent /= coverage
-            found.append(Finding(rule, subject, percent, remedy))
+            found.append(Finding(rule, subject, percent, impact_ms, remedy))
         return found
 
     def _coverage(self) -> float:
@@ -426,14 +440,12 @@ class _Reader:
         return min(1.0, recorded / window) if recorded and window else 1.0
 
 
-def _shares(operations: list[Operation]) -> dict[str, float]:
-    """Returns the percent of the exclusive time of each name."""
-    total_ms = sum(operation.total_ms for operation in operations)
-    shares: dict[str, float] = {}
+def _times(operations: list[Operation]) -> dict[str, float]:
+    """Returns the exclusive time of each name in ms."""
+    times: dict[str, float] = {}
     for operation in operations:
-        share = 100 * operation.total_ms / total_ms if total_ms else 0.0
-        shares[operation.name] = shares.get(operation.name, 0.0) + share
-    return shares
+        times[operation.name] = times.get(operation.name, 0.0) + operation.total_ms
+    return times
 
 
 def _ends(path: str) -> list[int]:
