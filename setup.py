@@ -69,7 +69,11 @@ def requirements(path: str) -> list[str]:
 
 setup(
     version=version(),
-    extras_require={"test": requirements("tests/requirements.txt"), "torch": ["torch"]},
+    extras_require={
+        "plots": ["matplotlib", "plotly"],
+        "test": requirements("tests/requirements.txt"),
+        "torch": ["torch"],
+    },
     options={"bdist_wheel": {"py_limited_api": "cp310"}},  # one wheel for CPython 3.10 and later
     cmdclass={"build_py": BuildPython, "build_rust": BuildRust},
     rust_extensions=[

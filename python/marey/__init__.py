@@ -39,7 +39,19 @@ from .scope import cpu_timed_scope, enter_scope, exit_scope, scope
 from .state import enter_state, exit_state, metadata_state, state
 
 if TYPE_CHECKING:
-    from . import comparison, graph, hooks, mode, performance, run, sampling, specs, viewer, windows
+    from . import (
+        comparison,
+        graph,
+        hooks,
+        mode,
+        performance,
+        run,
+        sampling,
+        specs,
+        training,
+        viewer,
+        windows,
+    )
     from .comparison import compare
     from .hooks import register_triton_hook, unregister_triton_hook
     from .run import import_files
@@ -90,6 +102,7 @@ __all__ = [
     "specs",
     "start",
     "state",
+    "training",
     "unregister_triton_hook",
     "viewer",
     "windows",
@@ -105,6 +118,7 @@ _LAZY_MODULES = (
     "run",
     "sampling",
     "specs",
+    "training",
     "viewer",
     "windows",
 )

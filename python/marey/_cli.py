@@ -1,6 +1,6 @@
-"""The command `marey`: `run` and `doctor` are in Python, all other commands in the engine.
+"""The command `marey`: `run`, `doctor` and `profile` are in Python, all others in the engine.
 
-The help of all commands, these two included, is in the engine, in one style.
+The help of all commands, these three included, is in the engine, in one style.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ def main() -> None:
         _run_command(sys.argv[2:])
     elif first == "doctor":
         _doctor_command(sys.argv[2:])
+    elif first == "profile":
+        _profile_command(sys.argv[2:])
     elif first not in _TOP_LEVEL_OPTIONS and _is_bare_run(first):
         _run_command(sys.argv[1:])
     else:
@@ -45,6 +47,13 @@ def _doctor_command(arguments: list[str]) -> NoReturn:
 
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # waits for child processes; no cleanup needed
     sys.exit(_doctor.main(arguments))
+
+
+def _profile_command(arguments: list[str]) -> NoReturn:
+    from marey.training import cli  # loads the engine
+
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends quietly when a pager is closed
+    sys.exit(cli.main(arguments))
 
 
 def _run_engine(argv: list[str]) -> NoReturn:
@@ -139,6 +148,10 @@ def parse(arguments: list[str]) -> tuple[_run.Target, _recording.Options, str | 
     except _config.InvalidConfig as error:
         _fail(str(error))
     parsed = parser.parse_args(arguments)
+    if parsed.profile_output is not None and not parsed.profile:
+        parser.error("--profile-output needs --profile")
+    if parsed.profile:
+        _set_profile_defaults(parser, parsed)
     for switch in ("operators", "memory", "overhead"):
         if getattr(parsed, switch) and not parsed.torch:
             parser.error(f"--{switch} needs the hooks that --no-torch leaves out")
@@ -151,10 +164,13 @@ def parse(arguments: list[str]) -> tuple[_run.Target, _recording.Options, str | 
         target = _target(arguments, parsed.target)
     if not target.argv or target.argv[0] == "-":
         parser.error("no program to run")
-    if parsed.instrument and target.kind == "command":
-        parser.error("--instrument takes a Python script or module, not a command")
+    for switch in ("instrument", "profile"):
+        if getattr(parsed, switch) and target.kind == "command":
+            parser.error(f"--{switch} takes a Python script or module, not a command")
     name = parsed.name or target.default_name()
-    path, file_format = _output_path(parser, parsed.output, name, parsed.data)
+    profile = _profile_path(parsed, name)
+    output = parsed.output if profile is None else f"{profile}.marey"
+    path, file_format = _output_path(parser, output, name, parsed.data)
     options = _recording.Options(
         path=path,
         format=file_format,
@@ -174,8 +190,27 @@ def parse(arguments: list[str]) -> tuple[_run.Target, _recording.Options, str | 
         children=parsed.children,
         keep=parsed.keep,
         alerts=parsed.alert,
+        profile=profile,
     )
     return target, options, parsed.instrument
+
+
+def _set_profile_defaults(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> None:
+    """Traces with memory, as a training profile needs it."""
+    if parsed.data == "tree":
+        parser.error("--profile needs a trace, not --data tree")
+    if parsed.output is not None:
+        parser.error("--profile writes --profile-output instead of --output")
+    parsed.data = "trace"
+    parsed.memory = parsed.memory or parsed.torch
+
+
+def _profile_path(parsed: argparse.Namespace, name: str) -> str | None:
+    """Returns the absolute path of the training profile."""
+    if not parsed.profile:
+        return None
+    default = os.path.join("runs", name, "profile.pt")
+    return os.path.abspath(parsed.profile_output or default)
 
 
 def _check_window(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> None:
@@ -304,6 +339,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--overhead", action="store_true")
     parser.add_argument("--overhead-target", type=_overhead_target)
     parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--profile-output")
     parser.add_argument("--no-torch", dest="torch", action="store_false")
     parser.add_argument("--no-children", dest="children", action="store_false")
     parser.add_argument("-m", dest="module", nargs=remainder)

@@ -10,11 +10,12 @@ import atexit
 import json
 import os
 import shlex
+import shutil
 import sys
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import marey
-from marey import _native, _session
+from marey import _collect, _command, _native, _session
 from marey._flags import flags
 from marey._names import ENV_RUN, ENV_RUN_DIR
 from marey.profile import describe_lack, start_for
@@ -46,6 +47,7 @@ class Options(NamedTuple):
     children: bool
     keep: str | None = None
     alerts: list[str] | None = None
+    profile: str | None = None  # absolute path of the training profile
 
 
 def start(options: Options, *, announce: bool) -> int | None:
@@ -78,7 +80,7 @@ def start(options: Options, *, announce: bool) -> int | None:
     windows = None
     if window_seconds is not None:
         windows = _start_windows(options, session, window_seconds)
-    atexit.register(_finish, options.format, run, windows, *announcing)
+    atexit.register(_finish, options, run, windows, *announcing)
     if options.torch:
         from marey import torch
 
@@ -122,7 +124,7 @@ def _count_events(events: list[str]) -> None:
 
 
 def _finish(
-    file_format: str,
+    options: Options,
     run: str | None,
     windows: RunWindows | None,
     announcing_pid: int,
@@ -132,18 +134,35 @@ def _finish(
     if windows is not None:
         windows.finish(directory if os.getpid() == announcing_pid else None)
     try:
-        marey.finalize(output_format=file_format)
+        marey.finalize(output_format=options.format)
     except Exception as error:
         _session.say(f"could not write the profile: {error}")
     if os.getpid() == announcing_pid:
         _say_overhead()
         paths = dict.fromkeys(_session.written)
+        if run is not None and options.profile is not None:
+            _save_profile(run, options.profile, directory)
         if run is not None and os.path.isdir(run):
             paths[run] = None
-        for path in paths:
+        for path in filter(os.path.exists, paths):
             shown = shown_path(path, directory)
             _session.say(f"wrote {shown}")
             _session.say(_next_step(shown))
+
+
+def _save_profile(run: str, path: str, directory: str) -> None:
+    """Packs the run into a training profile, and removes its folder unless a process uses it."""
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        _command.run("pack", run, "-o", path, "--force")
+    except OSError as error:
+        _session.say(f"could not write the training profile: {error}")
+        return
+    shown = shown_path(path, directory)
+    _session.say(f"wrote {shown}")
+    _session.say(f"analyze it with: marey profile analyze {shlex.quote(shown)}")
+    if not _collect.is_recorded(run):
+        shutil.rmtree(run, ignore_errors=True)
 
 
 def _say_overhead() -> None:

@@ -65,7 +65,7 @@ class Cost(NamedTuple):
         if count < MIN_BLOCKS:
             return None
         mean = statistics.fmean(log_ratios)
-        margin = _student_t(count - 1) * statistics.stdev(log_ratios) / math.sqrt(count)
+        margin = student_t(count - 1) * statistics.stdev(log_ratios) / math.sqrt(count)
         return cls(*(100 * math.expm1(value) for value in (mean, mean - margin, mean + margin)))
 
     def __str__(self) -> str:
@@ -73,7 +73,7 @@ class Cost(NamedTuple):
         return f"{self.percent:.1f} % (95 % interval {low} to {high} %)"
 
 
-def _student_t(degrees_of_freedom: int) -> float:
+def student_t(degrees_of_freedom: int) -> float:
     """Returns the 97.5th percentile of Student's t: Abramowitz and Stegun 26.7.5."""
     x = statistics.NormalDist().inv_cdf(0.975)
     terms = (

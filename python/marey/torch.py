@@ -64,6 +64,7 @@ def enable(
     *,
     operators: bool = False,
     shapes: Shapes = "sampled",
+    modules: bool = True,
     memory: bool = False,
     measure_overhead: bool = False,
     overhead_target: str | None = None,
@@ -82,6 +83,7 @@ def enable(
             bytes: ``"sampled"`` those of one training step in a hundred, drawn at random, and
             before the first step one operator in a hundred; ``"all"``; or ``"off"``. Of a sample,
             FLOP and bytes are extrapolated to all calls. Without effect without `operators`.
+        modules: Whether the first call of this function records module calls.
         memory: Whether to record, at each of these scopes, the bytes that each device in use has
             allocated and reserved, their peak, and the resident size of the process.
         measure_overhead: Whether to measure what recording costs: blocks of 5 steps run without
@@ -101,7 +103,7 @@ def enable(
     target_percent = _torch_overhead.parse_target(overhead_target) if overhead_target else None
     with _lock:
         if not _enabled:
-            _records_modules = True
+            _records_modules = modules
         _enabled = True
         if operators:
             _records_operators = True
@@ -125,7 +127,7 @@ def enable(
 
 def disable() -> None:
     """Removes all hooks and closes the scopes that they have opened on this thread."""
-    global _enabled, _records_operators, _records_memory, _meter, _detach_steps, _collectives
+    global _enabled, _records_memory, _meter, _detach_steps, _collectives
     meter, _meter = _meter, None
     if meter is not None:
         meter.stop()
@@ -139,6 +141,13 @@ def disable() -> None:
         if _detach_steps is not None:
             _detach_steps()
             _detach_steps = _collectives = None
+        stop_operators()
+
+
+def stop_operators() -> None:
+    """Ends the recording of operators; the other hooks stay."""
+    global _records_operators
+    with _lock:
         if _records_operators:
             from marey import _torch_operators
 
@@ -587,16 +596,18 @@ def _reinstall_hooks() -> None:
             _install_hooks()
 
 
-# What the measurement of the cost switches.
+# What the measurement of the cost and the sampling of training switch.
 
 
-def _begin_baseline() -> None:
+def pause_hooks() -> None:
+    """Removes all hooks except the one that ends steps, until `resume_hooks`."""
     _remove_hooks()
     if _records_operators:
         sys.modules["marey._torch_operators"].pause()
 
 
-def _end_baseline() -> None:
+def resume_hooks() -> None:
+    """Installs the hooks that `pause_hooks` has removed."""
     _install_hooks()
     if _records_operators:
         sys.modules["marey._torch_operators"].resume()
@@ -615,16 +626,14 @@ def _recorded_details() -> list[str]:
 
 def _drop_detail() -> str | None:
     """Ends the recording of the most expensive detail; returns which, `None` without any."""
-    global _records_operators, _records_modules, _records_memory, _shapes
+    global _records_modules, _records_memory, _shapes
     with _lock:
         if _records_operators and _shapes != "off":
             _shapes = "off"
             _record_operators(_torch)
             return "shapes"
         if _records_operators:
-            _records_operators = False
-            _native.set_setting(SETTING_TORCH_OPERATORS, False)
-            sys.modules["marey._torch_operators"].stop()
+            stop_operators()
             return "operators"
         if _records_memory:
             _records_memory = False
@@ -638,9 +647,7 @@ def _drop_detail() -> str | None:
         return None
 
 
-_METER_HOOKS = _torch_overhead.Hooks(
-    _begin_baseline, _end_baseline, _recorded_details, _drop_detail
-)
+_METER_HOOKS = _torch_overhead.Hooks(pause_hooks, resume_hooks, _recorded_details, _drop_detail)
 
 
 def _record_operators(torch: Any) -> None:

@@ -23,7 +23,7 @@ use crate::pack::{self, PackArgs};
 use crate::query::{self, QueryArgs};
 use crate::record::{self, RecordArgs};
 use crate::run;
-use crate::run_args::{DoctorArgs, RunArgs};
+use crate::run_args::{DoctorArgs, ProfileArgs, RunArgs};
 use crate::schema::{self, SchemaArgs};
 use crate::triton::{self, TritonArgs};
 use crate::view::{self, ViewArgs};
@@ -37,6 +37,7 @@ Examples:
   marey info train.marey                Summarise a run and its losses
   marey analyze train.marey             Find hot spots and bottlenecks
   marey compare old.marey new.marey     Show what became faster and slower
+  marey profile analyze my_profile.pt   Summarise the profile of a training loop
   marey query train.marey               Query a run with SQL
   marey ps                              List the processes that record
   marey analyze 4242                    Analyse what a process has recorded so far
@@ -76,6 +77,8 @@ enum Command {
     Compare(CompareArgs),
     /// Check a run against a baseline, for CI
     Check(CheckArgs),
+    /// Analyze, show, compare or export the profile of a training loop
+    Profile(ProfileArgs),
     /// Query a run with SQL
     Query(QueryArgs),
     /// Summarise a run
@@ -116,7 +119,7 @@ enum Command {
 
 /// Runs the command line `args`, program name first; returns the exit code.
 ///
-/// `run` and `doctor` replace the process by Python, and return only on an error.
+/// `run`, `doctor` and `profile` replace the process by Python, and return only on an error.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> i32 {
     let mut args = run::normalize_args(args.into_iter().collect());
     if args.get(1).is_some_and(|verb| verb == "view") {
@@ -161,6 +164,7 @@ fn dispatch(command: &Command, output: &mut Output) -> Result<(), Stop> {
         Command::Analyze(args) => analyze::analyze(args, output),
         Command::Compare(args) => compare::compare(args, output),
         Command::Check(args) => check::check(args, output),
+        Command::Profile(args) => Err(run::exec_python("profile", &args.line).into()),
         Command::Query(args) => query::query(args, output),
         Command::Info(args) => info::info(args, output),
         Command::Schema(args) => schema::schema(args, output),

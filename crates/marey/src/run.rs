@@ -1,4 +1,4 @@
-//! `marey run` and `marey doctor`, which are implemented by the Python package.
+//! `marey run`, `marey doctor` and `marey profile`, which are implemented by the Python package.
 
 use std::ffi::OsString;
 use std::io;
@@ -18,8 +18,8 @@ const HAS_PACKAGE: &str =
 
 /// Moves the id of a process behind the verb that follows it, as in `marey 4242 config`. Inserts
 /// `run` before a bare target, so that `marey train.py` is `marey run train.py`, and `--`
-/// after `run` and `doctor`, so that this program parses none of their options except for help.
-/// Without arguments, adds `--help`.
+/// after `run`, `doctor` and `profile`, so that this program parses none of their options except
+/// for help. Without arguments, adds `--help`.
 pub(crate) fn normalize_args(mut args: Vec<OsString>) -> Vec<OsString> {
     if args.len() > 2 && is_number(&args[1]) && !is_number(&args[2]) {
         args.swap(1, 2);
@@ -31,7 +31,7 @@ pub(crate) fn normalize_args(mut args: Vec<OsString>) -> Vec<OsString> {
         args.push("--help".into());
         return args;
     };
-    if verb == "run" || verb == "doctor" {
+    if ["run", "doctor", "profile"].iter().any(|python| verb == python) {
         if requests_help(&args[2..]) {
             args.truncate(2);
             args.push("--help".into());
@@ -125,6 +125,8 @@ mod tests {
             ("marey run a.py --help", "marey run -- a.py --help"),
             ("marey doctor -h", "marey doctor --help"),
             ("marey doctor --json", "marey doctor -- --json"),
+            ("marey profile --help", "marey profile --help"),
+            ("marey profile view p.pt", "marey profile -- view p.pt"),
             ("marey view x.py", "marey view x.py"),
             ("marey runs/x.hatchet", "marey runs/x.hatchet"),
             ("marey ./x.hatchet_msgpack", "marey ./x.hatchet_msgpack"),

@@ -1,6 +1,6 @@
-//! The arguments of `marey run` and `marey doctor`, for help and completions.
+//! The arguments of `marey run`, `marey doctor` and `marey profile`, for help and completions.
 //!
-//! The Python package parses both command lines. They are only described here, and a test of the
+//! The Python package parses these command lines. They are only described here, and a test of the
 //! package compares its options with this help.
 
 use std::ffi::OsString;
@@ -23,6 +23,7 @@ Examples:
   marey run --window 10:12 train.py       Trace, with torch.profiler in steps 10 to 12
   marey run --window 5m serve.py          Write a profile every five minutes
   marey run -d trace --memory train.py    Record memory at each module and step
+  marey run --profile train.py            Write runs/train/profile.pt for `marey profile`
   marey run -m package.train              Like python -m package.train
   marey run pytest tests/test_step.py     Like python -m pytest tests/test_step.py
   marey run -- ./launch.sh                Profile each Python process that it starts
@@ -44,6 +45,25 @@ Each line is \"ok\", \"missing\" (optional, and not found) or \"broken\" (found,
 with a command that fixes it.
 
 The exit code is 1 if a line is \"broken\", 2 for bad usage, else 0.";
+
+const PROFILE_USAGE: &str = "\
+marey profile analyze PROFILE [--format txt|html|json] [-o FILE]
+       marey profile view PROFILE [--port PORT]
+       marey profile compare PROFILE PROFILE [-o FILE]
+       marey profile export PROFILE --format FORMAT -o FILE";
+
+const PROFILE_EXAMPLES: &str = "\
+Examples:
+  marey profile analyze my_profile.pt
+  marey profile analyze my_profile.pt --format json -o report.json
+  marey profile view my_profile.pt --port 8080
+  marey profile compare baseline.pt optimized.pt
+  marey profile export my_profile.pt --format chrome-trace -o trace.json
+
+A profile is a file that marey.training.TrainingProfiler or `marey run --profile` has written, a run,
+or a file of any format that marey reads.
+
+The exit code is 0, or 2 for bad usage or a file that cannot be read or written.";
 
 /// Arguments of `marey run`.
 #[derive(Args)]
@@ -128,6 +148,14 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     memory: bool,
 
+    /// Trace, with memory, into a training profile for `marey profile`
+    #[arg(long)]
+    profile: bool,
+
+    /// File of the training profile [default: runs/NAME/profile.pt]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    profile_output: Option<String>,
+
     /// Do not hook PyTorch modules and optimizers
     #[arg(long)]
     no_torch: bool,
@@ -158,7 +186,29 @@ pub(crate) struct DoctorArgs {
     pub(crate) line: Vec<OsString>,
 }
 
-/// Whether the words after `run` or `doctor` ask for marey's help, not for the target's.
+/// Arguments of `marey profile`.
+#[derive(Args)]
+#[command(override_usage = PROFILE_USAGE, after_help = PROFILE_EXAMPLES)]
+pub(crate) struct ProfileArgs {
+    /// Format of the report of `analyze` [default: txt], or of the file of `export`: chrome-trace,
+    /// csv, tensorboard or json
+    #[arg(long)]
+    format: Option<String>,
+
+    /// File to write, instead of standard output; `export` needs it
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    output: Option<String>,
+
+    /// Port of the page of `view`, which this machine alone can open
+    #[arg(long, default_value = "8051")]
+    port: String,
+
+    /// The arguments after the subcommand, which the Python package parses
+    #[arg(hide = true)]
+    pub(crate) line: Vec<OsString>,
+}
+
+/// Whether the words after `run`, `doctor` or `profile` ask for marey's help, not for the target's.
 pub(crate) fn requests_help(words: &[OsString]) -> bool {
     let options = RunArgs::augment_args(Command::new("run"));
     let mut words = words.iter().map(|word| word.to_string_lossy());
