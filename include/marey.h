@@ -242,6 +242,10 @@ typedef struct marey_table {
     size_t (*active_sessions)(int64_t *sessions, size_t len);
     void (*note)(const char *key, size_t key_len, const char *text, size_t text_len);
     void (*record_collectives)(const marey_collective_t *collectives, size_t len);
+    uintptr_t *cpp_state;
+    void (*scope_args)(uint32_t name, const char *json, size_t json_len);
+    void (*scope_exit_autograd)(uint32_t name, uint64_t sequence, uint64_t forward_os_id);
+    size_t (*performance_counts)(uint32_t *metrics, uint64_t *counts, size_t len);
 } marey_table_t;
 
 /* ---- Finding the library --------------------------------------------------------------------- */

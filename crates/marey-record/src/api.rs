@@ -84,6 +84,15 @@ pub fn set_performance_events(names: &[&str]) -> Result<(), PerfError> {
     perf::set_events(names)
 }
 
+/// Returns the numbers of the metrics of this thread's performance events, and their totals at its
+/// latest entry or exit of a scope. Empty if none are counted.
+pub fn performance_totals() -> Vec<(u32, u64)> {
+    if !CONTROL.is_live() {
+        return Vec::new();
+    }
+    local::event(|local| Some(local.performance_totals())).unwrap_or_default()
+}
+
 /// Enters a scope on this thread. Returns its id, or 0 when nothing is recorded.
 #[inline(always)]
 pub fn enter(name: u32, kind: NodeKind) -> u64 {

@@ -7,7 +7,7 @@
 
 use crate::detached::Detached;
 use std::ffi::{c_char, c_void};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 /// The version of the table. A binding built for another version must not use it.
 pub const ABI_VERSION: u32 = 1;
@@ -354,6 +354,19 @@ pub struct Table {
     ),
     /// Records collectives for trace sessions, in the order of their calls.
     pub record_collectives: unsafe extern "C" fn(collectives: *const CollectiveArg, len: usize),
+    /// The address of what the libraries of a process that include `marey.hpp` share, 0 before the
+    /// first of them stores it. The recorder does not use it.
+    pub cpp_state: &'static AtomicUsize,
+    /// Records the arguments of the innermost scope of this thread for trace sessions, if it has
+    /// this name. `json` is the text of a JSON object.
+    pub scope_args: unsafe extern "C" fn(name: u32, json: *const c_char, json_len: usize),
+    /// Exits the innermost scope with that name, an operator, and records its part in a backward
+    /// pass for trace sessions. `forward_os_id` is 0 for an operator of the forward pass.
+    pub scope_exit_autograd: extern "C" fn(name: u32, sequence: u64, forward_os_id: u64),
+    /// Writes the totals of the performance events of this thread at its latest entry or exit of a
+    /// scope, and the numbers of their metrics. Returns how many there are, 0 if none are counted.
+    pub performance_counts:
+        unsafe extern "C" fn(metrics: *mut u32, counts: *mut u64, len: usize) -> usize,
 }
 
 /// A collective operation or point-to-point message. A negative number means unknown; so does name

@@ -74,5 +74,9 @@ int main(void) {
     PLACE(active_sessions);
     PLACE(note);
     PLACE(record_collectives);
+    PLACE(cpp_state);
+    PLACE(scope_args);
+    PLACE(scope_exit_autograd);
+    PLACE(performance_counts);
     return 0;
 }
