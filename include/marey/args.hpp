@@ -29,7 +29,7 @@ inline void append_member(std::string &json, std::string_view key, std::string_v
 
 inline void append_number_member(std::string &json, std::string_view key, std::int64_t number) {
     append_key(json, key);
-    json += std::to_string(number);
+    json += integer_text(number);
 }
 
 /// Appends a part of each input; for a list of tensors, a list of their parts.

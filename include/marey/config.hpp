@@ -22,7 +22,7 @@ enum class ProfilerState : std::uint8_t {
 /// A source of events.
 enum class ActivityType : std::uint8_t {
     CPU,  ///< Scopes of the host; without it a profile has no events of scopes.
-    CUDA, ///< Kernels, copies and fills of NVIDIA GPUs, in the run.
+    CUDA, ///< Kernels, copies and fills of NVIDIA GPUs, and the calls that launched them.
 };
 
 /// The kind of a scope. A profile can be limited to some kinds.
@@ -50,6 +50,9 @@ struct ExperimentalConfig {
     /// `r01c2`. Values include the scopes inside. An event that the machine does not count is
     /// reported by name in `ProfilerResult::warnings`.
     std::vector<std::string> performance_events;
+    /// Records synchronisations with devices as events, for waits between streams. Needs the
+    /// activity CUDA.
+    bool enable_cuda_sync_events = false;
     /// Records all threads of the process. Otherwise a profile records the thread that enabled it
     /// and those that called `enableProfilerInChildThread`.
     bool profile_all_threads = false;

@@ -1,5 +1,5 @@
 /// @file
-/// `Event`: one scope, allocation or instant of a profile.
+/// `Event`: one scope, report of memory, or device event of a profile.
 #ifndef MAREY_EVENT_HPP
 #define MAREY_EVENT_HPP
 
@@ -7,6 +7,7 @@
 #include "config.hpp"
 #include "inputs.hpp"
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -60,10 +61,15 @@ struct Details {
     DeviceType device = DeviceType::CPU;
     std::int32_t device_index = -1;
     bool is_memory = false;
+    const char *category = nullptr; // of a device event
+    std::int64_t stream = -1;
+    std::uint64_t linked_id = 0;
+    std::array<std::uint32_t, 6> sizes = {};
+    std::uint32_t registers = 0;
 };
 
-/// An event with the number of its name.
-struct Record {
+/// The parts of an event that every event has. The name is a number.
+struct RecordBase {
     std::uint32_t name = 0;
     RecordScope scope = RecordScope::FUNCTION;
     bool is_finished = true;
@@ -75,7 +81,19 @@ struct Record {
     std::uint64_t forward_thread = 0;
     std::uint64_t start_thread = 0;
     std::uint64_t end_thread = 0;
-    std::shared_ptr<Details> details;
+};
+
+/// An event while it is recorded. It may outlive the library that made it, so it owns no object
+/// with a function of that library, such as a `std::shared_ptr` has one.
+struct Record : RecordBase {
+    std::unique_ptr<Details> details;
+
+    Details &make_details() {
+        if (details == nullptr) {
+            details.reset(new Details);
+        }
+        return *details;
+    }
 };
 
 class TraceWriter;
@@ -87,11 +105,12 @@ MAREY_FN_ const Details &no_details() {
 
 } // namespace detail
 
-/// One scope or one report of memory of a profile.
+/// One scope, report of memory, device activity, or call of a device's API.
 class Event {
 public:
     Event(std::string name, detail::Record record, std::int64_t profile_start_ns)
-        : name_(std::move(name)), record_(std::move(record)), profile_start_ns_(profile_start_ns) {}
+        : name_(std::move(name)), record_(record), details_(std::move(record.details)),
+          profile_start_ns_(profile_start_ns) {}
 
     /// The name; "[memory]" for a report of memory.
     const std::string &name() const { return name_; }
@@ -107,7 +126,7 @@ public:
     }
     /// Microseconds.
     double duration_us() const { return static_cast<double>(duration_ns()) / 1000; }
-    /// The operating system's id of the thread that began the scope.
+    /// The operating system's id of the thread that began the scope; 0 for an activity.
     std::uint64_t thread_id() const { return record_.start_thread; }
     /// The thread that ended the scope.
     std::uint64_t end_thread_id() const { return record_.end_thread; }
@@ -115,13 +134,37 @@ public:
     bool is_async() const { return record_.start_thread != record_.end_thread; }
     /// Whether the scope ended before the profile did. Otherwise it ends with the profile.
     bool is_finished() const { return record_.is_finished; }
-    /// The device of reported memory; CPU for scopes.
+    /// The category in traces: "cpu_op", "user_annotation", "cpu_instant_event" for memory,
+    /// "cuda_runtime" and "cuda_driver" for calls, "kernel", "gpu_memcpy", "gpu_memset", "cuda_sync",
+    /// "overhead".
+    const char *category() const {
+        if (details().category != nullptr) {
+            return details().category;
+        }
+        if (is_memory()) {
+            return "cpu_instant_event";
+        }
+        return scope() == RecordScope::USER_SCOPE ? "user_annotation" : "cpu_op";
+    }
+    /// Whether this is a device activity, or a call of a device's API.
+    bool is_device_event() const { return details().category != nullptr; }
+    /// The device of an activity or of reported memory; CPU for scopes and calls.
     DeviceType device() const { return details().device; }
     /// The number of the device, -1 if it has none.
     int device_index() const { return details().device_index; }
     RecordScope scope() const { return record_.scope; }
-    /// A number that no other event of the process has.
+    /// The stream of an activity, -1 if there is none.
+    std::int64_t stream() const { return details().stream; }
+    /// Of a scope, a number that no other scope of the process has. Of a call and its activities,
+    /// the number that they share, 0 if there is none.
     std::uint64_t correlation_id() const { return record_.id; }
+    /// The correlation id of the scope in which an activity was launched or a call was made; 0 if
+    /// there is none.
+    std::uint64_t linked_correlation_id() const { return details().linked_id; }
+    /// Grid in blocks and block in threads of a kernel, x to z.
+    const std::array<std::uint32_t, 6> &kernel_sizes() const { return details().sizes; }
+    /// Registers per thread of a kernel.
+    std::uint32_t registers() const { return details().registers; }
     /// The number that a forward operator shares with its backward, -1 if there is none.
     std::int64_t sequence_number() const { return record_.sequence; }
     /// The thread of the forward operator with the same sequence number; 0 if this is no backward
@@ -160,7 +203,7 @@ public:
     double flops() const { return details().flops; }
     /// Whether this is a report of memory.
     bool is_memory() const { return details().is_memory; }
-    /// Reported bytes, negative for a release.
+    /// Bytes reported, negative for a release; bytes that a device copied or filled.
     std::int64_t bytes() const { return details().bytes; }
     /// Reported address.
     std::uintptr_t address() const { return details().address; }
@@ -173,7 +216,7 @@ private:
     friend class detail::TraceWriter;
 
     const detail::Details &details() const {
-        return record_.details ? *record_.details : detail::no_details();
+        return details_ ? *details_ : detail::no_details();
     }
 
     template <class Part>
@@ -186,7 +229,8 @@ private:
     }
 
     std::string name_;
-    detail::Record record_;
+    detail::RecordBase record_;
+    std::shared_ptr<const detail::Details> details_;
     std::int64_t profile_start_ns_;
 };
 

@@ -39,14 +39,14 @@ inline void reportMemory(const void *address, std::int64_t bytes,
         }
         const std::int64_t sum = all->allocated_bytes.fetch_add(bytes) + bytes;
         detail::Record record;
-        record.details = std::make_shared<detail::Details>();
-        record.details->is_memory = true;
-        record.details->address = reinterpret_cast<std::uintptr_t>(address);
-        record.details->bytes = bytes;
-        record.details->total_allocated = total_allocated < 0 ? sum : total_allocated;
-        record.details->total_reserved = total_reserved;
-        record.details->device = device;
-        record.details->device_index = device_index;
+        detail::Details &details = record.make_details();
+        details.is_memory = true;
+        details.address = reinterpret_cast<std::uintptr_t>(address);
+        details.bytes = bytes;
+        details.total_allocated = total_allocated < 0 ? sum : total_allocated;
+        details.total_reserved = total_reserved;
+        details.device = device;
+        details.device_index = device_index;
         record.id = all->next_id.fetch_add(1, std::memory_order_relaxed);
         detail::add_instant(*all, thread, profile, std::move(record));
     }

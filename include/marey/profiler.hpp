@@ -3,6 +3,7 @@
 #ifndef MAREY_PROFILER_HPP
 #define MAREY_PROFILER_HPP
 
+#include "devices.hpp"
 #include "record.hpp"
 #include "result.hpp"
 
@@ -94,10 +95,11 @@ inline void start_session(Shared &all, bool has_devices) {
             all.warnings.push_back(std::string("devices are not recorded: ") + error.message);
         }
     }
+    all.has_devices = has_devices;
     const char *folder = std::getenv("TMPDIR");
     all.run_stem = std::string(folder != nullptr && *folder != '\0' ? folder : "/tmp") +
-                   "/marey-profile-" + std::to_string(getpid()) + "-" +
-                   std::to_string(all.next_profile);
+                   "/marey-profile-" + integer_text(getpid()) + "-" +
+                   integer_text(all.next_profile);
     marey_options_t options = {};
     options.format = MAREY_RUN;
     all.session = marey_start(all.run_stem.c_str(), &options, &error);
@@ -167,10 +169,13 @@ inline std::vector<Record> take_records(Shared &all, std::uint64_t profile, std:
         }
         thread->profile = 0;
     }
+    return records;
+}
+
+inline void sort_records(std::vector<Record> &records) {
     std::stable_sort(records.begin(), records.end(), [](const Record &one, const Record &other) {
         return one.start_ns != other.start_ns ? one.start_ns < other.start_ns : one.id < other.id;
     });
-    return records;
 }
 
 /// Sets the forward thread of backward operators that do not state it, by sequence number.
@@ -242,6 +247,8 @@ inline std::unique_ptr<ProfilerResult> disableProfiler() {
     std::vector<detail::Record> records;
     std::string run_stem;
     std::int64_t session = MAREY_NO_SESSION;
+    detail::DeviceReader reader = {&records, 0, 0, false};
+    bool has_devices = false;
     {
         const std::lock_guard<std::mutex> guard(all->mutex);
         const std::uint64_t profile = all->profile;
@@ -263,6 +270,10 @@ inline std::unique_ptr<ProfilerResult> disableProfiler() {
         all->counters = nullptr;
         session = std::exchange(all->session, MAREY_NO_SESSION);
         run_stem = all->run_stem;
+        has_devices = all->has_devices;
+        reader.clock_offset_ns = all->clock_offset_ns;
+        reader.start_ns = all->start_ns;
+        reader.has_synchronisations = all->config.experimental_config.enable_cuda_sync_events;
     }
     std::string run;
     if (session >= 0) {
@@ -271,7 +282,15 @@ inline std::unique_ptr<ProfilerResult> disableProfiler() {
         if (marey_finalize(session, &error) != MAREY_OK) {
             header.warnings.push_back(std::string("the run is incomplete: ") + error.message);
         }
+        if (has_devices && !run.empty() &&
+            marey_table_->device_events(run.data(), run.size(), session,
+                                        detail::receive_device_event, &reader,
+                                        &error) != MAREY_OK) {
+            header.warnings.push_back(std::string("devices are in the run alone: ") + error.message);
+        }
     }
+    detail::sort_records(records);
+    detail::link_device_events(records);
     detail::link_backward(records);
     detail::Resolver resolver;
     std::vector<Event> events;

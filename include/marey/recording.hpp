@@ -75,7 +75,7 @@ inline std::vector<std::uint64_t> counter_totals(const Counters &counters) {
 
 /// Returns what the options of the profile demand beyond name and times; null if that is nothing.
 /// The contents of `given` are moved. `caller` is where the call of the scope returns to.
-inline std::shared_ptr<Details> details_at_start(const Shared &all, const Thread &thread,
+inline std::unique_ptr<Details> details_at_start(const Shared &all, const Thread &thread,
                                                  Details *given, const void *caller) {
     const std::uint32_t options = all.options.load(std::memory_order_relaxed);
     const Counters *counters = all.counters.load(std::memory_order_acquire);
@@ -86,7 +86,7 @@ inline std::shared_ptr<Details> details_at_start(const Shared &all, const Thread
     if (given == nullptr && !has_modules && !has_frames && !has_counters) {
         return nullptr;
     }
-    auto details = std::make_shared<Details>();
+    auto details = std::make_unique<Details>();
     if (given != nullptr) {
         *details = std::move(*given);
     }
@@ -164,11 +164,9 @@ inline void add_callers(Record &record, const std::vector<Record> &open) {
     if (open.empty()) {
         return;
     }
-    if (record.details == nullptr) {
-        record.details = std::make_shared<Details>();
-    }
+    Details &details = record.make_details();
     for (const Record &caller : open) {
-        record.details->callers.push_back(caller.name);
+        details.callers.push_back(caller.name);
     }
 }
 

@@ -156,6 +156,7 @@ struct Shared {
     ProfilerConfig config;
     std::int64_t start_ns = 0;
     std::int64_t session = MAREY_NO_SESSION;
+    bool has_devices = false;
     std::string run_stem; // path of the run without its extension
     std::vector<std::string> warnings;
 };

@@ -14,20 +14,36 @@
 namespace marey {
 namespace detail {
 
+/// Returns an integer as text. Unlike `std::to_string` it has no static variable, which would keep a
+/// library from being closed.
+template <class Integer> std::string integer_text(Integer number) {
+    char digits[32];
+    if constexpr (std::is_signed<Integer>::value) {
+        std::snprintf(digits, sizeof digits, "%lld", static_cast<long long>(number));
+    } else {
+        std::snprintf(digits, sizeof digits, "%llu", static_cast<unsigned long long>(number));
+    }
+    return digits;
+}
+
+inline std::string decimal_text(double number) {
+    char digits[40];
+    std::snprintf(digits, sizeof digits, "%.9g", number);
+    return digits;
+}
+
 /// Appends a number as Python prints it: "1.0", "3", "True".
 template <class Number> void append_number(std::string &text, Number number) {
     if constexpr (std::is_same<Number, bool>::value) {
         text += number ? "True" : "False";
     } else if constexpr (std::is_floating_point<Number>::value) {
-        char digits[40];
-        std::snprintf(digits, sizeof digits, "%.9g", static_cast<double>(number));
+        const std::string digits = decimal_text(static_cast<double>(number));
         text += digits;
-        if (std::isfinite(number) && std::string_view(digits).find_first_of(".e") ==
-                                         std::string_view::npos) {
+        if (std::isfinite(number) && digits.find_first_of(".e") == std::string::npos) {
             text += ".0";
         }
     } else {
-        text += std::to_string(number);
+        text += integer_text(number);
     }
 }
 
@@ -103,7 +119,7 @@ void append_json_list(std::string &json, const Range &range, const Append &appen
 /// Appends a list of integers.
 template <class Range> void append_json_integers(std::string &json, const Range &range) {
     append_json_list(json, range,
-                     [](std::string &to, const auto &number) { to += std::to_string(number); });
+                     [](std::string &to, const auto &number) { to += integer_text(number); });
 }
 
 } // namespace detail

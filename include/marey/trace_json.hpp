@@ -7,6 +7,7 @@
 #include "args.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -43,7 +44,13 @@ public:
         name_threads(events, header);
         std::int64_t index = 0;
         for (const Event &event : events) {
-            event.is_memory() ? write_memory(event, index) : write_scope(event, index);
+            if (event.is_device_event()) {
+                write_device_event(event);
+            } else if (event.is_memory()) {
+                write_memory(event, index);
+            } else {
+                write_scope(event, index);
+            }
             index++;
         }
         write_flows(events);
@@ -70,7 +77,7 @@ private:
         const char *world_size = std::getenv("WORLD_SIZE");
         if (rank != nullptr && *rank != '\0') {
             // With a space after the colon, for which HTA searches.
-            json += ", \"distributedInfo\": {\"rank\": " + std::to_string(std::atoi(rank));
+            json += ", \"distributedInfo\": {\"rank\": " + integer_text(std::atoi(rank));
             if (world_size != nullptr && *world_size != '\0') {
                 append_number_member(json, "world_size", std::atoi(world_size));
             }
@@ -99,7 +106,7 @@ private:
 
     /// Returns the start of an event: name, category, phase, place and time.
     std::string begin(std::string_view name, std::string_view category, const char *phase,
-                      std::uint64_t thread, std::int64_t time_ns) {
+                      std::int64_t pid, std::int64_t thread, std::int64_t time_ns) {
         std::string json = is_first_ ? "\n{" : ",\n{";
         is_first_ = false;
         append_member(json, "ph", phase);
@@ -107,8 +114,8 @@ private:
             append_member(json, "cat", category);
         }
         append_member(json, "name", name);
-        append_number_member(json, "pid", pid_);
-        append_number_member(json, "tid", static_cast<std::int64_t>(thread));
+        append_number_member(json, "pid", pid);
+        append_number_member(json, "tid", thread);
         append_key(json, "ts");
         append_micros(json, time_ns - base_ns_);
         return json;
@@ -121,29 +128,89 @@ private:
         json += digits;
     }
 
-    void name_threads(const std::vector<Event> &events, const TraceHeader &header) {
-        std::set<std::uint64_t> threads;
-        for (const Event &event : events) {
-            threads.insert(event.thread_id());
-        }
-        std::string json = begin("process_name", "", "M", 0, header.start_ns);
+    /// Returns the start of an event of its thread, or of its device and stream.
+    std::string begin(const Event &event, const char *phase) {
+        const bool is_on_device = event.is_device_event() && event.device() != DeviceType::CPU;
+        return begin(event.name(), event.category(), phase,
+                     is_on_device ? event.device_index() : pid_,
+                     is_on_device ? event.stream() : static_cast<std::int64_t>(event.thread_id()),
+                     event.start_ns());
+    }
+
+    /// Writes the name of a process or thread of the trace, or of the device or stream in its place.
+    void name(const char *kind, std::int64_t pid, std::int64_t thread, const std::string &title,
+              const TraceHeader &header, const char *key = "name") {
+        std::string json = begin(kind, "", "M", pid, thread, header.start_ns);
         append_key(json, "args");
         json += "{";
-        append_member(json, "name", header.title);
+        append_member(json, key, title);
         put(json + "}}");
+    }
+
+    void name_threads(const std::vector<Event> &events, const TraceHeader &header) {
+        std::set<std::uint64_t> threads;
+        std::set<std::pair<std::int64_t, std::int64_t>> streams;
+        for (const Event &event : events) {
+            if (event.is_device_event() && event.device() != DeviceType::CPU) {
+                streams.insert({event.device_index(), event.stream()});
+            } else {
+                threads.insert(event.thread_id());
+            }
+        }
+        name("process_name", pid_, 0, header.title, header);
+        name("process_labels", pid_, 0, "CPU", header, "labels");
         for (std::uint64_t thread : threads) {
-            json = begin("thread_name", "", "M", thread, header.start_ns);
-            append_key(json, "args");
-            json += "{";
-            append_member(json, "name", "thread " + std::to_string(thread));
-            put(json + "}}");
+            name("thread_name", pid_, static_cast<std::int64_t>(thread),
+                 "thread " + integer_text(thread), header);
+        }
+        for (const auto &stream : streams) {
+            const std::string device = "GPU " + integer_text(stream.first);
+            name("process_name", stream.first, 0, header.title, header);
+            name("process_labels", stream.first, 0, device, header, "labels");
+            name("thread_name", stream.first, stream.second,
+                 "stream " + integer_text(stream.second), header);
+        }
+    }
+
+    void write_device_event(const Event &event) {
+        std::string json = begin(event, "X");
+        append_key(json, "dur");
+        append_micros(json, event.duration_ns());
+        append_key(json, "args");
+        json += "{";
+        if (event.linked_correlation_id() != 0) {
+            append_number_member(json, "External id",
+                                 static_cast<std::int64_t>(event.linked_correlation_id()));
+        }
+        const auto correlation = static_cast<std::int64_t>(event.correlation_id());
+        append_number_member(json, "correlation", correlation);
+        const bool is_call = event.device() == DeviceType::CPU;
+        if (!is_call) {
+            append_number_member(json, "device", event.device_index());
+            append_number_member(json, "stream", event.stream());
+        }
+        if (event.bytes() > 0) {
+            append_number_member(json, "bytes", event.bytes());
+            append_key(json, "memory bandwidth (GB/s)");
+            const auto nanos = static_cast<double>(std::max<std::int64_t>(event.duration_ns(), 1));
+            json += decimal_text(static_cast<double>(event.bytes()) / nanos);
+        }
+        const std::array<std::uint32_t, 6> &sizes = event.kernel_sizes();
+        if (sizes[0] != 0) {
+            append_number_member(json, "registers per thread", event.registers());
+            append_key(json, "grid");
+            append_json_integers(json, std::vector<std::uint32_t>(sizes.begin(), sizes.begin() + 3));
+            append_key(json, "block");
+            append_json_integers(json, std::vector<std::uint32_t>(sizes.begin() + 3, sizes.end()));
+        }
+        put(json + "}}");
+        if (correlation != 0) {
+            write_flow("ac2g", is_call ? "s" : "f", event, correlation);
         }
     }
 
     void write_scope(const Event &event, std::int64_t index) {
-        const bool is_user = event.scope() == RecordScope::USER_SCOPE;
-        std::string json = begin(event.name(), is_user ? "user_annotation" : "cpu_op", "X",
-                                 event.thread_id(), event.start_ns());
+        std::string json = begin(event, "X");
         append_key(json, "dur");
         append_micros(json, event.duration_ns());
         append_key(json, "args");
@@ -188,8 +255,7 @@ private:
     }
 
     void write_memory(const Event &event, std::int64_t index) {
-        std::string json = begin(event.name(), "cpu_instant_event", "i", event.thread_id(),
-                                 event.start_ns());
+        std::string json = begin(event, "i");
         append_member(json, "s", "t");
         append_key(json, "args");
         json += "{";
@@ -217,15 +283,19 @@ private:
             }
             const auto found = forward.find({event.forward_thread_id(), event.sequence_number()});
             if (found != forward.end()) {
-                write_flow("s", *found->second, flow);
-                write_flow("f", event, flow);
+                write_flow("fwdbwd", "s", *found->second, flow);
+                write_flow("fwdbwd", "f", event, flow);
                 flow++;
             }
         }
     }
 
-    void write_flow(const char *phase, const Event &event, std::int64_t flow) {
-        std::string json = begin("fwdbwd", "fwdbwd", phase, event.thread_id(), event.start_ns());
+    void write_flow(const char *name, const char *phase, const Event &event, std::int64_t flow) {
+        const bool is_on_device = event.device() != DeviceType::CPU;
+        std::string json =
+            begin(name, name, phase, is_on_device ? event.device_index() : pid_,
+                  is_on_device ? event.stream() : static_cast<std::int64_t>(event.thread_id()),
+                  event.start_ns());
         append_number_member(json, "id", flow);
         if (*phase == 'f') {
             append_member(json, "bp", "e");

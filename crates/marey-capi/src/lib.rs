@@ -124,6 +124,7 @@ static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(|| Table {
     scope_args,
     scope_exit_autograd,
     performance_counts,
+    device_events: sessions::device_events,
 });
 
 /// The address of what C++ libraries share.

@@ -139,6 +139,7 @@ void memory_layout() {
 
 void forward_and_backward() {
     ProfilerConfig config(ProfilerState::KINETO);
+    config.experimental_config.enable_cuda_sync_events = true;
     config.experimental_config.profile_all_threads = true;
     // The profiler automatically tracks sequence numbers
     config.report_input_shapes = true;

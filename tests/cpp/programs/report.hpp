@@ -64,6 +64,13 @@ inline std::string event_json(const marey::Event &event) {
     member(line, "address", std::to_string(event.address()));
     member(line, "total_allocated", std::to_string(event.total_allocated()));
     member(line, "total_reserved", std::to_string(event.total_reserved()));
+    member(line, "category", texts({event.category()}));
+    member(line, "stream", std::to_string(event.stream()));
+    member(line, "linked_id", std::to_string(event.linked_correlation_id()));
+    std::string sizes;
+    marey::detail::append_json_integers(sizes, event.kernel_sizes());
+    member(line, "sizes", sizes);
+    member(line, "registers", std::to_string(event.registers()));
     member(line, "device", std::to_string(static_cast<int>(event.device())));
     member(line, "device_index", std::to_string(event.device_index()));
     return line + "}";

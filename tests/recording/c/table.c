@@ -78,5 +78,6 @@ int main(void) {
     PLACE(scope_args);
     PLACE(scope_exit_autograd);
     PLACE(performance_counts);
+    PLACE(device_events);
     return 0;
 }
