@@ -170,6 +170,27 @@ typedef void (*marey_task_receiver_t)(void *receiver, const marey_detached_t *sc
 /** Calls `receive` once, before it returns, with the scope of the task on the calling thread. */
 typedef void (*marey_task_provider_t)(marey_task_receiver_t receive, void *receiver);
 
+/** An activity of a device, or a call of its API on a thread of the host. */
+typedef struct marey_device_event {
+    const char *name;        /**< UTF-8, not terminated. */
+    size_t name_len;         /**< Size of the name in bytes. */
+    uint64_t thread;         /**< Kernel id of the calling thread; 0 for an activity. */
+    int64_t start_nanos;     /**< Start, on CLOCK_MONOTONIC. */
+    uint64_t duration_nanos; /**< Duration. */
+    uint64_t bytes;          /**< Bytes copied or filled. */
+    int32_t kind;            /**< -1: call on the host, 0: kernel, 1: copy, 2: fill,
+                                  3: synchronisation, 4: overhead of the vendor's library. */
+    uint32_t device;         /**< Device number. */
+    uint32_t stream;         /**< Stream; UINT32_MAX for none. */
+    uint32_t correlation;    /**< Shared by a call and its activities; 0 for none. */
+    uint32_t sizes[6];       /**< Grid in blocks and block in threads, x to z; 0 if no kernel. */
+    uint32_t registers;      /**< Registers per thread. */
+    uint32_t reserved;       /**< Zero. */
+} marey_device_event_t;
+
+/** Receives a device event. It is valid until the function returns. */
+typedef void (*marey_device_event_receiver_t)(void *context, const marey_device_event_t *event);
+
 /** Receives bytes that a call returns. The bytes are valid until it returns. */
 typedef void (*marey_sink_t)(void *context, const uint8_t *bytes, size_t len);
 
@@ -254,6 +275,13 @@ typedef struct marey_table {
     bool (*set_setting)(uint32_t setting, double value);
     void (*record_samples)(const marey_stack_sample_t *samples, size_t len);
     void (*set_settings_listener)(void (*listener)(void));
+    uintptr_t *cpp_state;
+    void (*scope_args)(uint32_t name, const char *json, size_t json_len);
+    void (*scope_exit_autograd)(uint32_t name, uint64_t sequence, uint64_t forward_os_id);
+    size_t (*performance_counts)(uint32_t *metrics, uint64_t *counts, size_t len);
+    int32_t (*device_events)(const char *run, size_t run_len, int64_t session,
+                             marey_device_event_receiver_t receive, void *context,
+                             marey_error_t *error);
 } marey_table_t;
 
 /* ---- Finding the library --------------------------------------------------------------------- */

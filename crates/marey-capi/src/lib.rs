@@ -31,6 +31,7 @@ use marey_torch::{ids, operators};
 use ptr::{Failure, catch_panic, read_metrics, read_text, send};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 /// Returns the recorder's function table. The pointer is valid for the life of the process.
 #[unsafe(no_mangle)]
@@ -124,6 +125,11 @@ static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(|| Table {
     set_setting,
     record_samples,
     set_settings_listener,
+    cpp_state: &CPP_STATE,
+    scope_args,
+    scope_exit_autograd,
+    performance_counts,
+    device_events: sessions::device_events,
 });
 
 extern "C" fn set_settings_listener(listener: settings::Listener) {
@@ -145,6 +151,9 @@ extern "C" fn set_setting(setting: u32, value: f64) -> bool {
 fn declared(setting: u32) -> Option<&'static Declaration> {
     marey_model::setting::ALL.get(setting as usize)
 }
+
+/// The address of what C++ libraries share.
+static CPP_STATE: AtomicUsize = AtomicUsize::new(0);
 
 extern "C" fn note_environment() {
     catch_panic((), api::copy_environment);
@@ -194,6 +203,23 @@ extern "C" fn operator_exit(name: u32) -> u64 {
 
 extern "C" fn operator_exit_id(id: u64) -> u64 {
     api::exit_operator_with_id(id)
+}
+
+extern "C" fn scope_exit_autograd(name: u32, sequence: u64, forward_os_id: u64) {
+    api::exit_autograd(name, api::AutogradCall { sequence, forward_os_id });
+}
+
+unsafe extern "C" fn scope_args(name: u32, json: *const c_char, json_len: usize) {
+    if !api::is_tracing() {
+        return;
+    }
+    // SAFETY: the caller passes a readable text of `json_len` bytes, as the header requires.
+    let json = unsafe { read_text(json, json_len, "json") };
+    if let Ok(json) = json {
+        catch_panic((), || {
+            api::record_inputs(name, api::intern_text(&json));
+        });
+    }
 }
 
 extern "C" fn count_losses(cause: u8, losses: u64) {
@@ -354,6 +380,20 @@ unsafe extern "C" fn performance_events(
             Ok(api::set_performance_events(&names)?)
         })
     }
+}
+
+unsafe extern "C" fn performance_counts(metrics: *mut u32, counts: *mut u64, len: usize) -> usize {
+    let totals = catch_panic(Vec::new(), api::performance_totals);
+    if !metrics.is_null() && !counts.is_null() {
+        for (index, &(metric, count)) in totals.iter().enumerate().take(len) {
+            // SAFETY: the caller passes two arrays of `len` writable numbers.
+            unsafe {
+                *metrics.add(index) = metric;
+                *counts.add(index) = count;
+            }
+        }
+    }
+    totals.len()
 }
 
 unsafe extern "C" fn torch_ids(is_on: bool, error: *mut ErrorBuffer) -> i32 {

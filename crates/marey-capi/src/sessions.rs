@@ -1,10 +1,11 @@
 //! The table's functions for sessions.
 
 use crate::ptr::{self, Failure, call_with_error, call_with_status, catch_panic, read_text, send};
-use marey_record::table::{ErrorBuffer, Sink, StartOptions};
+use marey_record::table::{DeviceEventArg, DeviceEventReceiver, ErrorBuffer, Sink, StartOptions};
 use marey_record::{ContextSource, Error, Format, SessionId, SessionOptions, api};
 use std::ffi::{c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// The session number that means all sessions.
 const ALL_SESSIONS: i64 = -1;
@@ -247,5 +248,51 @@ pub(crate) unsafe extern "C" fn run_dir(
             }
             Ok(())
         })
+    }
+}
+
+pub(crate) unsafe extern "C" fn device_events(
+    run: *const c_char,
+    run_len: usize,
+    session: i64,
+    receive: Option<DeviceEventReceiver>,
+    context: *mut c_void,
+    error: *mut ErrorBuffer,
+) -> i32 {
+    // SAFETY: the caller passes a readable path, a function that takes an event and this context,
+    // and a writable buffer or null.
+    unsafe {
+        call_with_status(error, || {
+            let run = read_text(run, run_len, "run")?;
+            let Some(receive) = receive else {
+                return Err(Failure::argument("receive", "is null"));
+            };
+            let session = session_id(session)?;
+            let result = api::read_device_events(Path::new(&*run), session, |event| {
+                let event = device_event_arg(&event);
+                receive(context, &raw const event);
+            });
+            result.map_err(|error| Failure::io(format!("cannot read the run {run}: {error}")))
+        })
+    }
+}
+
+/// Returns an event for C, which is valid as long as `event`.
+fn device_event_arg(event: &api::DeviceEvent<'_>) -> DeviceEventArg {
+    let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+    DeviceEventArg {
+        name: event.name.as_ptr().cast(),
+        name_len: event.name.len(),
+        thread: event.thread,
+        start_nanos: event.start_nanos,
+        duration_nanos: event.duration_nanos,
+        bytes: event.bytes,
+        kind: event.kind.map_or(-1, |kind| kind as i32),
+        device: event.device,
+        stream: event.stream,
+        correlation: event.correlation,
+        sizes: event.sizes.map(small),
+        registers: small(event.registers),
+        reserved: 0,
     }
 }

@@ -9,7 +9,8 @@ use crate::local;
 pub use crate::local::{AutogradCall, CudaApi, OperatorCall};
 use crate::losses;
 use crate::names;
-use crate::output::Format;
+pub use crate::output::DeviceEvent;
+use crate::output::{self, Format};
 use crate::perf::{self, PerfError};
 use crate::session::{SessionId, SessionOptions};
 use crate::tree::PYTHON_ROOT;
@@ -21,7 +22,7 @@ use marey_model::metric::{MetricError, MetricValue};
 pub use marey_model::spool::CollectiveState;
 use std::ffi::c_void;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
@@ -82,6 +83,15 @@ pub fn intern_metric(name: &str) -> Option<u32> {
 /// still counted.
 pub fn set_performance_events(names: &[&str]) -> Result<(), PerfError> {
     perf::set_events(names)
+}
+
+/// Returns the numbers of the metrics of this thread's performance events, and their totals at its
+/// latest entry or exit of a scope. Empty if none are counted.
+pub fn performance_totals() -> Vec<(u32, u64)> {
+    if !CONTROL.is_live() {
+        return Vec::new();
+    }
+    local::event(|local| Some(local.performance_totals())).unwrap_or_default()
 }
 
 /// Enters a scope on this thread. Returns its id, or 0 when nothing is recorded.
@@ -606,6 +616,17 @@ pub fn context_source(session: SessionId) -> Result<ContextSource, Error> {
 /// Returns the run directory that contains a session's events, `None` without a trace.
 pub fn run_dir(session: SessionId) -> Result<Option<PathBuf>, Error> {
     recorder::run_dir(session)
+}
+
+/// Passes the activities of devices, and the calls of their APIs, of a trace session of this
+/// process that has ended to `receive`. `run` is its run directory. Events of an earlier session
+/// with the same number may be among them.
+pub fn read_device_events(
+    run: &Path,
+    session: SessionId,
+    mut receive: impl FnMut(DeviceEvent<'_>),
+) -> std::io::Result<()> {
+    output::read_device_events(run, session, &mut receive)
 }
 
 /// Makes a session write no file if it records nothing.

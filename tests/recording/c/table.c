@@ -78,5 +78,10 @@ int main(void) {
     PLACE(set_setting);
     PLACE(record_samples);
     PLACE(set_settings_listener);
+    PLACE(cpp_state);
+    PLACE(scope_args);
+    PLACE(scope_exit_autograd);
+    PLACE(performance_counts);
+    PLACE(device_events);
     return 0;
 }

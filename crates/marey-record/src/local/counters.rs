@@ -18,6 +18,15 @@ pub(super) struct OpenCounts {
 }
 
 impl Local {
+    /// Returns the events' metrics and totals at the latest entry or exit of a scope.
+    pub(crate) fn performance_totals(&self) -> Vec<(u32, u64)> {
+        let totals = perf::events().and_then(|events| {
+            let counts = self.open_counts.counters.latest(events)?;
+            Some(events.metrics.iter().copied().zip(counts).collect())
+        });
+        totals.unwrap_or_default()
+    }
+
     /// Adds what was counted so far to the innermost scope, before a scope is entered in it.
     #[inline(always)]
     pub(super) fn count_before_entry(&mut self) {
