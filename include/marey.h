@@ -242,6 +242,7 @@ typedef struct marey_table {
     size_t (*active_sessions)(int64_t *sessions, size_t len);
     void (*note)(const char *key, size_t key_len, const char *text, size_t text_len);
     void (*record_collectives)(const marey_collective_t *collectives, size_t len);
+    void (*end_idle_threads)(void);
 } marey_table_t;
 
 /* ---- Finding the library --------------------------------------------------------------------- */

@@ -103,6 +103,7 @@ def detach() -> list[str]:
         output = _output(recording)
         earlier = len(_session.written)
         _session.finish(recording.session, "")
+        _native.end_idle_threads()
         return ["ended", *dict.fromkeys([*_session.written[earlier:], output])]
 
 

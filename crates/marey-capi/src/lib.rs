@@ -119,6 +119,7 @@ static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(|| Table {
     active_sessions: sessions::active_sessions,
     note,
     record_collectives,
+    end_idle_threads: sessions::end_idle_threads,
 });
 
 extern "C" fn note_environment() {

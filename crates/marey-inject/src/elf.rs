@@ -72,8 +72,8 @@ impl Image {
         Ok(addresses)
     }
 
-    /// Returns the writable addresses between the end of the variables and the end of their page,
-    /// which belong to nothing.
+    /// Returns the addresses between the end of the variables and the end of their page, which belong
+    /// to nothing.
     pub(crate) fn unused(&self) -> io::Result<Option<Range>> {
         let cache = self.open()?;
         let file = parse(&cache)?;
@@ -99,13 +99,28 @@ impl Image {
             return 0;
         }
         let loaded = file.elf_program_headers().iter();
-        let first = loaded.filter(|header| header.p_type(endian) == PT_LOAD).map(|it| it.p_vaddr(endian)).min();
+        let first = loaded
+            .filter(|header| header.p_type(endian) == PT_LOAD)
+            .map(|it| it.p_vaddr(endian))
+            .min();
         self.base.wrapping_sub(first.unwrap_or(0) / PAGE_BYTES * PAGE_BYTES)
     }
 }
 
 fn parse(cache: &ReadCache<File>) -> io::Result<Elf<'_>> {
     ElfFile64::<Endianness, _>::parse(cache).map_err(io::Error::other)
+}
+
+/// Returns the writable memory of a process.
+pub(crate) fn writable(pid: u32) -> io::Result<Vec<Range>> {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
+    let range = |line: &str| {
+        let (addresses, rights) = line.split_once(' ')?;
+        let (start, end) = addresses.split_once('-')?;
+        let parse = |digits| u64::from_str_radix(digits, 16).ok();
+        rights.starts_with("rw").then_some((parse(start)?, parse(end)?))
+    };
+    Ok(maps.lines().filter_map(range).collect())
 }
 
 /// Returns the address and the path of a line of `/proc/PID/maps` that shows the start of a file.

@@ -20,7 +20,9 @@ pub enum InjectError {
         reason: String,
     },
     /// The package is not in the file system of the process.
-    #[error("process {pid} cannot import marey: its file system, that of a container, has no {path}")]
+    #[error(
+        "process {pid} cannot import marey: its file system, that of a container, has no {path}"
+    )]
     NotInstalled {
         /// The process.
         pid: u32,

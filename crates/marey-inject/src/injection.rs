@@ -64,7 +64,8 @@ impl Injection {
         let interpreter = Interpreter::find(pid)?;
         let unstored = |error| InjectError::Script { pid, error };
         let mailbox = Mailbox::create(pid).map_err(unstored)?;
-        let script = mailbox.store(pid, &script(pid, call, &mailbox.answers())).map_err(unstored)?;
+        let script =
+            mailbox.store(pid, &script(pid, call, &mailbox.answers())).map_err(unstored)?;
         let mut injection =
             Self { pid, interpreter, mailbox, stopped: Duration::ZERO, has_begun: false };
         injection.place(&script)?;

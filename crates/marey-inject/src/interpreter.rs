@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::InjectError;
-use crate::elf::{Image, Range};
+use crate::elf::{self, Image, Range};
 use crate::memory::Memory;
 use crate::pending_calls::{Layout, PendingCalls};
 use crate::remote_exec::RemoteExec;
@@ -44,7 +44,8 @@ impl Interpreter {
                 let run = python.run_string.ok_or_else(|| {
                     unsupported("its interpreter exports no PyRun_SimpleString".to_owned())
                 })?;
-                let unused = unused(&images);
+                let unused =
+                    unused(pid, &images).map_err(|error| unsupported(error.to_string()))?;
                 PendingCalls::find(python.memory, python.runtime, run, layout, unused)
                     .map(Self::PendingCalls)
             }
@@ -87,7 +88,9 @@ impl Unstopped {
     pub(crate) fn reason(&self) -> String {
         match self {
             Self::Refused => "its threads cannot be stopped".to_owned(),
-            Self::Late(id) => format!("thread {id} does not stop: it waits for a device or a child"),
+            Self::Late(id) => {
+                format!("thread {id} does not stop: it waits for a device or a child")
+            }
             Self::Gone => "its threads have ended".to_owned(),
         }
     }
@@ -156,10 +159,14 @@ fn check_libc(images: &[Image]) -> Result<(), String> {
 }
 
 /// Returns unused memory of libraries. The loader uses its own, and the heap may follow the program.
-fn unused(images: &[Image]) -> Vec<Range> {
-    let libraries =
-        images.iter().filter(|image| image.name().contains(".so") && !image.name().starts_with("ld"));
-    libraries.filter_map(|image| image.unused().ok().flatten()).collect()
+fn unused(pid: u32, images: &[Image]) -> io::Result<Vec<Range>> {
+    let writable = elf::writable(pid)?;
+    let is_writable =
+        |range: &Range| writable.iter().any(|memory| memory.0 <= range.0 && range.1 <= memory.1);
+    let libraries = images
+        .iter()
+        .filter(|image| image.name().contains(".so") && !image.name().starts_with("ld"));
+    Ok(libraries.filter_map(|image| image.unused().ok().flatten()).filter(is_writable).collect())
 }
 
 #[cfg(test)]

@@ -25,5 +25,5 @@ mod stop;
 mod target;
 
 pub use self::error::InjectError;
-pub use self::injection::{Call, Injection, Progress};
+pub use self::injection::{Call, Injection, Progress, literal};
 pub use self::target::is_same_file_system;

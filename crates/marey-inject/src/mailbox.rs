@@ -68,7 +68,8 @@ impl Mailbox {
     /// process sees it.
     pub(crate) fn store(&self, pid: u32, script: &str) -> io::Result<String> {
         let path = self.folder.path().join(SCRIPT);
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(OWN_FILE).open(&path)?;
+        let mut file =
+            OpenOptions::new().write(true).create_new(true).mode(OWN_FILE).open(&path)?;
         file.write_all(script.as_bytes())?;
         let own = file.metadata().map(|it| (it.uid(), it.gid()))?;
         if let Some((user, group)) = target::owner(pid).filter(|owner| *owner != own) {

@@ -171,8 +171,7 @@ impl PendingCalls {
         unused: Vec<Range>,
     ) -> Result<Self, String> {
         let unreadable = |error: io::Error| format!("its interpreter cannot be read: {error}");
-        let interpreter =
-            memory.read_u64(runtime + layout.main_interpreter).map_err(unreadable)?;
+        let interpreter = memory.read_u64(runtime + layout.main_interpreter).map_err(unreadable)?;
         if interpreter == 0 {
             return Err("its interpreter has not started yet, or has ended".to_owned());
         }
@@ -210,7 +209,8 @@ impl PendingCalls {
         self.memory.write_i32(queue + layout.first + 4, next)?;
         self.memory.write_i32(queue + layout.count, self.count_with_one_more(state))?;
         self.alert(&threads)?;
-        self.placed = Some(Placed { index: state.end, line: (address, address + line.len() as u64) });
+        self.placed =
+            Some(Placed { index: state.end, line: (address, address + line.len() as u64) });
         Ok(Attempt::Placed)
     }
 
@@ -335,10 +335,27 @@ impl PendingCalls {
 }
 
 /// Returns the line of Python that runs a script, as a C string. The script may be gone when a forked
-/// child runs the line; the program may have other meanings for names such as `open`.
+/// child runs the line; the program may have other meanings for names such as `open`; and a Ctrl-C
+/// meanwhile is repeated, because it is meant for the program.
 fn line(script: &str) -> String {
     format!(
-        "try:__builtins__.exec(__builtins__.open('{script}').read(),{{}})\nexcept \
-         __builtins__.Exception:pass\n\0"
+        "try:__builtins__.exec(__builtins__.open('{script}').read(),{{}})
+except __builtins__.Exception:pass
+except __builtins__.KeyboardInterrupt:__builtins__.exec('from _thread import*\\nstart_new_thread\
+         (interrupt_main,())',{{}})\n\0"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_python_without_names_of_the_program() {
+        let expected = "try:__builtins__.exec(__builtins__.open('/tmp/s.py').read(),{})\n\
+                        except __builtins__.Exception:pass\n\
+                        except __builtins__.KeyboardInterrupt:__builtins__.exec('from _thread \
+                        import*\\nstart_new_thread(interrupt_main,())',{})\n\0";
+        assert_eq!(line("/tmp/s.py"), expected);
+    }
 }

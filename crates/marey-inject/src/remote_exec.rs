@@ -79,7 +79,8 @@ impl RemoteExec {
             .ok_or("its interpreter has not started yet, or has ended")?;
         let field = |base: u64, offset: usize| base + table.at(offset);
         if memory.read_i32(field(interpreter, IS_ENABLED)).map_err(unreadable)? == 0 {
-            let reason = "it forbids that, by PYTHON_DISABLE_REMOTE_DEBUG or -X disable-remote-debug";
+            let reason =
+                "it forbids that, by PYTHON_DISABLE_REMOTE_DEBUG or -X disable-remote-debug";
             return Err(reason.to_owned());
         }
         let thread = memory.read_u64(field(interpreter, MAIN_THREAD)).map_err(unreadable)?;

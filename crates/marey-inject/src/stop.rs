@@ -39,7 +39,11 @@ pub(crate) fn while_stopped<T: Send>(
     };
     let builder = thread::Builder::new().name("marey-tracer".into());
     let joined = thread::scope(|scope| {
-        builder.spawn_scoped(scope, traced).map_err(|_| Unstopped::Gone)?.join().map_err(|_| Unstopped::Gone)
+        builder
+            .spawn_scoped(scope, traced)
+            .map_err(|_| Unstopped::Gone)?
+            .join()
+            .map_err(|_| Unstopped::Gone)
     });
     let (result, start) = joined??;
     Ok((result, start.map_or(Duration::ZERO, |start| start.elapsed())))
@@ -103,7 +107,10 @@ fn seize(pid: u32, id: i32) -> Result<bool, Unstopped> {
 /// Whether a thread has stopped or ended.
 fn has_stopped(id: Pid) -> bool {
     // An error is a stop by a real-time signal, which `nix` cannot name, or a thread that has ended.
-    !matches!(waitpid(id, Some(WaitPidFlag::WNOHANG | WaitPidFlag::__WALL)), Ok(WaitStatus::StillAlive))
+    !matches!(
+        waitpid(id, Some(WaitPidFlag::WNOHANG | WaitPidFlag::__WALL)),
+        Ok(WaitStatus::StillAlive)
+    )
 }
 
 fn threads(pid: u32) -> Vec<i32> {

@@ -57,7 +57,8 @@ pub(crate) fn outside(pid: u32, path: &Path) -> PathBuf {
 
 /// Whether a path means the same file here and in the process: it is not in another container.
 pub fn is_same_file_system(pid: u32) -> bool {
-    let root = |pid: &str| fs::metadata(format!("/proc/{pid}/root/")).map(|it| (it.dev(), it.ino()));
+    let root =
+        |pid: &str| fs::metadata(format!("/proc/{pid}/root/")).map(|it| (it.dev(), it.ino()));
     let space = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/mnt"));
     let pid = pid.to_string();
     matches!((root(&pid), root("self")), (Ok(theirs), Ok(ours)) if theirs == ours)

@@ -354,6 +354,8 @@ pub struct Table {
     ),
     /// Records collectives for trace sessions, in the order of their calls.
     pub record_collectives: unsafe extern "C" fn(collectives: *const CollectiveArg, len: usize),
+    /// Ends the background threads if no session is alive. The next session starts them again.
+    pub end_idle_threads: extern "C" fn(),
 }
 
 /// A collective operation or point-to-point message. A negative number means unknown; so does name
