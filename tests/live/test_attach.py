@@ -18,7 +18,6 @@ from programs import DEADLINE_SECS, Live, run_program, write_program
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
-READY = "import os, select, sys\n"
 # Ends when a line arrives on stdin, without a call that waits.
 IS_ENDED = "select.select([0], [], [], 0)[0]"
 
@@ -30,11 +29,11 @@ total = 0
 while not {IS_ENDED}:
     for number in range(1000):
         total += number
-print(total % 499500, set(globals()) - names[0], sys.path == names[1])
+print(total % 499500, sorted(set(globals()) - names[0]), sys.path == names[1])
 import threading
 print(threading.main_thread() is threading.current_thread(), sys.getswitchinterval())
 """
-BUSY_OUTPUT = "0 {'names', 'total', 'number'} True\nTrue 0.005\n"
+BUSY_OUTPUT = "0 ['names', 'number', 'total'] True\nTrue 0.005\n"
 
 WAITING = """
 import os, sys
@@ -113,7 +112,7 @@ def test_a_busy_process_is_recorded_and_ends_as_ever(version: str) -> None:
         assert detach(pid) == [run_path]
         end(program)
     with marey.open(run_path) as recorded:
-        assert recorded.sql("SELECT pid FROM processes") == [(pid,)]
+        assert list(recorded.sql("SELECT pid FROM processes")) == [(pid,)]
 
 
 @pytest.mark.parametrize("version", interpreters())
@@ -211,10 +210,9 @@ def test_nothing_but_libraries_stays_after_detach(busy: Live) -> None:
     detach(pid)
     until_threads_are(pid, before[0])
     assert files(pid) == before[1]
-    added = {Path(path).name.partition(".")[0] for path in mapped_files(pid) - before[2]}
-    assert {"_native", "libmarey"} <= added
-    # Modules of the standard library, and what the libraries of marey need.
-    assert added <= {"_native", "libmarey", "libgcc_s", "_contextvars", "_socket", "_posixsubprocess"}
+    added = {path for path in mapped_files(pid) - before[2] if "/lib-dynload/" not in path}
+    names = {Path(path).name.partition(".")[0] for path in added}
+    assert {"_native", "libmarey"} <= names <= {"_native", "libmarey", "libgcc_s"}
     assert not list(Path("/tmp").glob("marey-attach-*"))
     end(busy)
 
@@ -420,9 +418,10 @@ def test_a_process_of_another_user_is_refused_with_the_remedy(busy: Live) -> Non
 
 @needs_root
 def test_root_attaches_to_a_process_of_another_user(tmp_path: Path) -> None:
-    source = textwrap.dedent(BUSY).replace(
-        "names =", "import marey._attached\nos.setgid(65534)\nos.setuid(65534)\nnames =", 1
-    )
+    # The interpreter may be in root's home, so the user changes after the imports.
+    imports = "import importlib.metadata, importlib.util, marey._attached, marey._backend"
+    change = f"{imports}\nos.setgid(65534)\nos.setuid(65534)\nnames ="
+    source = textwrap.dedent(BUSY).replace("names =", change, 1)
     tmp_path.chmod(0o777)
     for parent in list(tmp_path.parents)[:2]:
         parent.chmod(0o755)

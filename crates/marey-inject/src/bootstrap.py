@@ -1,7 +1,7 @@
 """Calls a function of `marey._attached` and writes its answer into a pipe.
 
 Runs in the process that is attached to, between two instructions of any code, so that it only
-starts a thread. The constants PID, ANSWERS, PACKAGE, VERSION, FUNCTION and ARGUMENTS precede it.
+starts a thread. The constants PID, ANSWERS, PARENT, VERSION, FUNCTION and ARGUMENTS precede it.
 """
 
 FORK_TIMEOUT_S = 2
@@ -77,20 +77,17 @@ def delay_forks():
 
 
 def attached():
-    """Imports `marey._attached` from PACKAGE, without a change of `sys.path`."""
+    """Imports `marey._attached` from the folder PARENT, without a change of `sys.path`."""
     import sys
-    from importlib.machinery import PathFinder
 
-    class Finder:
-        @staticmethod
-        def find_spec(name, path=None, target=None):
-            return PathFinder.find_spec(name, [PACKAGE[: -len("/marey")]]) if name == "marey" else None
-
-    sys.meta_path.insert(0, Finder)
+    finder = None if "marey" in sys.modules else package_finder()
+    if finder is not None:
+        sys.meta_path.insert(0, finder)
     try:
         import marey
     finally:
-        sys.meta_path.remove(Finder)
+        if finder is not None:
+            sys.meta_path.remove(finder)
     if marey.__version__ != VERSION:
         raise ImportError(
             f"the process has imported marey {marey.__version__}, and this command is {VERSION}"
@@ -98,6 +95,18 @@ def attached():
     from marey import _attached
 
     return _attached
+
+
+def package_finder():
+    """Returns a finder of the package alone."""
+    from importlib.machinery import PathFinder
+
+    class Finder:
+        @staticmethod
+        def find_spec(name, path=None, target=None):
+            return PathFinder.find_spec(name, [PARENT]) if name == "marey" else None
+
+    return Finder
 
 
 begin()

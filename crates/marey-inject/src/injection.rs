@@ -19,6 +19,8 @@ const BOOTSTRAP: &str = include_str!("bootstrap.py");
 const PLACE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time between two attempts to place it.
 const RETRY_PAUSE: Duration = Duration::from_millis(2);
+/// The same after a thread did not stop in time, so that the others run most of the time.
+const LATE_PAUSE: Duration = Duration::from_millis(100);
 /// Time after which the process is looked at again: does it live, and has it seen the request?
 const CHECK_PAUSE: Duration = Duration::from_millis(100);
 
@@ -128,7 +130,8 @@ impl Injection {
                 }
                 return Err(InjectError::Busy { pid, reason });
             }
-            thread::sleep(RETRY_PAUSE);
+            let is_late = matches!(attempt, Err(Unstopped::Late(_)));
+            thread::park_timeout(if is_late { LATE_PAUSE } else { RETRY_PAUSE });
         }
     }
 }
@@ -157,11 +160,11 @@ fn check_package(pid: u32, package: &Path) -> Result<(), InjectError> {
 /// Returns the script with its constants.
 fn script(pid: u32, call: Call<'_>, answers: &str) -> String {
     let mut script = String::new();
-    let package = literal(&call.package.to_string_lossy());
+    let parent = call.package.parent().unwrap_or(call.package);
     let constants = [
         ("PID", target::inner_pid(pid).to_string()),
         ("ANSWERS", literal(answers)),
-        ("PACKAGE", package),
+        ("PARENT", literal(&parent.to_string_lossy())),
         ("VERSION", literal(call.version)),
         ("FUNCTION", literal(call.function)),
     ];

@@ -33,6 +33,14 @@ impl Memory {
         Ok(u64::from_ne_bytes(bytes))
     }
 
+    /// Reads consecutive words.
+    pub(crate) fn read_words<const N: usize>(self, address: u64) -> io::Result<[u64; N]> {
+        let mut bytes = vec![0; 8 * N];
+        self.read(address, &mut bytes)?;
+        let mut words = bytes.chunks_exact(8).map(|word| word.try_into().map(u64::from_ne_bytes));
+        Ok(std::array::from_fn(|_| words.next().and_then(Result::ok).unwrap_or_default()))
+    }
+
     pub(crate) fn read_i32(self, address: u64) -> io::Result<i32> {
         let mut bytes = [0; 4];
         self.read(address, &mut bytes)?;

@@ -27,8 +27,6 @@ pub(crate) struct Layout {
     runtime: u64,
     /// In the interpreter: its number, 0 for the main one.
     id: u64,
-    /// In the interpreter: the address of the first thread.
-    first_thread: u64,
     /// In the interpreter: the queue.
     queue: u64,
     breaker: Breaker,
@@ -50,8 +48,9 @@ pub(crate) struct Layout {
 enum Breaker {
     /// An integer of the interpreter, at this offset.
     Interpreter(u64),
-    /// A word of each thread, at this offset.
-    Thread(u64),
+    /// The word `eval_breaker` of each thread; at this offset of the interpreter is the address of the
+    /// first one.
+    Threads(u64),
 }
 
 /// The lock of the queue.
@@ -63,15 +62,14 @@ enum Lock {
     Mutex(u64),
 }
 
-/// In a thread state: the address of the next thread, and of the interpreter.
+/// In a thread state of CPython 3.13: the address of the next thread, which that of the interpreter
+/// and the word `eval_breaker` follow.
 const NEXT_THREAD: u64 = 8;
-const INTERPRETER_OF_THREAD: u64 = 16;
 
 const CPYTHON_3_10: Layout = Layout {
     main_interpreter: 40,
     runtime: 16,
     id: 24,
-    first_thread: 8,
     queue: 80,
     breaker: Breaker::Interpreter(68),
     lock: Lock::Semaphore(0),
@@ -86,7 +84,6 @@ const CPYTHON_3_11: Layout = Layout {
     main_interpreter: 48,
     runtime: 40,
     id: 48,
-    first_thread: 16,
     queue: 112,
     breaker: Breaker::Interpreter(100),
     ..CPYTHON_3_10
@@ -96,7 +93,6 @@ const CPYTHON_3_12: Layout = Layout {
     main_interpreter: 48,
     runtime: 96,
     id: 8,
-    first_thread: 72,
     queue: 400,
     breaker: Breaker::Interpreter(368),
     lock: Lock::Semaphore(8),
@@ -110,9 +106,8 @@ const CPYTHON_3_13: Layout = Layout {
     main_interpreter: 640,
     runtime: 7376,
     id: 7272,
-    first_thread: 7344,
     queue: 32,
-    breaker: Breaker::Thread(24),
+    breaker: Breaker::Threads(7344),
     lock: Lock::Mutex(8),
     count: 12,
     calls: 24,
@@ -191,7 +186,7 @@ impl PendingCalls {
         let Some(state) = self.state()? else {
             return Ok(Attempt::Unexpected("its queue of calls has an unknown layout".to_owned()));
         };
-        let threads = self.threads()?;
+        let breakers = self.breakers()?;
         let next = (state.end + 1) % self.layout.capacity;
         if next == state.first {
             return Ok(Attempt::Later("its queue of calls is full"));
@@ -208,7 +203,7 @@ impl PendingCalls {
         self.memory.write(call, &entry)?;
         self.memory.write_i32(queue + layout.first + 4, next)?;
         self.memory.write_i32(queue + layout.count, self.count_with_one_more(state))?;
-        self.alert(&threads)?;
+        self.alert(&breakers)?;
         self.placed =
             Some(Placed { index: state.end, line: (address, address + line.len() as u64) });
         Ok(Attempt::Placed)
@@ -266,7 +261,7 @@ impl PendingCalls {
     fn is_count_sound(&self, state: State) -> bool {
         match self.layout.breaker {
             Breaker::Interpreter(_) => (0..=1).contains(&state.count),
-            Breaker::Thread(_) => {
+            Breaker::Threads(_) => {
                 state.count == (state.end - state.first).rem_euclid(self.layout.capacity)
             }
         }
@@ -275,7 +270,7 @@ impl PendingCalls {
     const fn count_with_one_more(&self, state: State) -> i32 {
         match self.layout.breaker {
             Breaker::Interpreter(_) => 1,
-            Breaker::Thread(_) => state.count + 1,
+            Breaker::Threads(_) => state.count + 1,
         }
     }
 
@@ -293,29 +288,30 @@ impl PendingCalls {
         }
     }
 
-    /// Returns the addresses of the threads of the interpreter.
-    fn threads(&self) -> io::Result<Vec<u64>> {
-        let mut threads = Vec::new();
-        let mut thread = self.memory.read_u64(self.interpreter + self.layout.first_thread)?;
-        while thread != 0 && threads.len() < MAX_THREADS {
-            if self.memory.read_u64(thread + INTERPRETER_OF_THREAD)? != self.interpreter {
+    /// Returns the addresses of the words of threads that tell them to look at the queue, and their
+    /// values; none before 3.13.
+    fn breakers(&self) -> io::Result<Vec<(u64, u64)>> {
+        let Breaker::Threads(first) = self.layout.breaker else { return Ok(Vec::new()) };
+        let mut breakers = Vec::new();
+        let mut thread = self.memory.read_u64(self.interpreter + first)?;
+        while thread != 0 && breakers.len() < MAX_THREADS {
+            let [next, interpreter, breaker] = self.memory.read_words(thread + NEXT_THREAD)?;
+            if interpreter != self.interpreter {
                 return Err(io::Error::other("its list of threads has an unknown layout"));
             }
-            threads.push(thread);
-            thread = self.memory.read_u64(thread + NEXT_THREAD)?;
+            breakers.push((thread + NEXT_THREAD + 16, breaker));
+            thread = next;
         }
-        Ok(threads)
+        Ok(breakers)
     }
 
     /// Tells the interpreter to look at the queue.
-    fn alert(&self, threads: &[u64]) -> io::Result<()> {
-        match self.layout.breaker {
-            Breaker::Interpreter(offset) => self.memory.write_i32(self.interpreter + offset, 1),
-            Breaker::Thread(offset) => threads.iter().try_for_each(|thread| {
-                let bits = self.memory.read_u64(thread + offset)?;
-                self.memory.write_u64(thread + offset, bits | CALLS_TO_DO)
-            }),
+    fn alert(&self, breakers: &[(u64, u64)]) -> io::Result<()> {
+        if let Breaker::Interpreter(offset) = self.layout.breaker {
+            self.memory.write_i32(self.interpreter + offset, 1)?;
         }
+        let mut breakers = breakers.iter();
+        breakers.try_for_each(|(address, bits)| self.memory.write_u64(*address, bits | CALLS_TO_DO))
     }
 
     /// Returns the address of unused memory for a line of Python, with zeros around it.
@@ -334,16 +330,16 @@ impl PendingCalls {
     }
 }
 
-/// Returns the line of Python that runs a script, as a C string. The script may be gone when a forked
-/// child runs the line; the program may have other meanings for names such as `open`; and a Ctrl-C
-/// meanwhile is repeated, because it is meant for the program.
+/// Returns the Python that runs a script, as a C string. Its names are not those of the program. The
+/// script may be gone when a forked child comes here, and a Ctrl-C meanwhile is repeated, because it
+/// is meant for the program.
 fn line(script: &str) -> String {
-    format!(
-        "try:__builtins__.exec(__builtins__.open('{script}').read(),{{}})
-except __builtins__.Exception:pass
-except __builtins__.KeyboardInterrupt:__builtins__.exec('from _thread import*\\nstart_new_thread\
-         (interrupt_main,())',{{}})\n\0"
-    )
+    let read = format!("with open('{script}')as f:s=f.read()");
+    let repeat = "import _thread as t;t.start_new_thread(t.interrupt_main,())";
+    let code = format!(
+        "try:\\n {read}\\n exec(s,{{}})\\nexcept Exception:pass\\nexcept KeyboardInterrupt:\\n {repeat}"
+    );
+    format!("__builtins__.exec(\"{code}\",{{}})\0")
 }
 
 #[cfg(test)]
@@ -351,11 +347,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_python_without_names_of_the_program() {
-        let expected = "try:__builtins__.exec(__builtins__.open('/tmp/s.py').read(),{})\n\
-                        except __builtins__.Exception:pass\n\
-                        except __builtins__.KeyboardInterrupt:__builtins__.exec('from _thread \
-                        import*\\nstart_new_thread(interrupt_main,())',{})\n\0";
+    fn the_names_of_a_line_are_its_own() {
+        let expected = "__builtins__.exec(\"try:\\n with open('/tmp/s.py')as f:s=f.read()\\n \
+                        exec(s,{})\\nexcept Exception:pass\\nexcept KeyboardInterrupt:\\n import \
+                        _thread as t;t.start_new_thread(t.interrupt_main,())\",{})\0";
         assert_eq!(line("/tmp/s.py"), expected);
     }
 }

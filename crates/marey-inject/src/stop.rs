@@ -9,12 +9,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
-use nix::sys::ptrace;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::sys::{prctl, ptrace};
 use nix::unistd::Pid;
 
 /// Time in which all threads must stop. A thread in an uninterruptible system call does not.
 const STOP_TIMEOUT: Duration = Duration::from_millis(20);
+
+/// Time between two looks at threads that have not stopped yet.
+const POLL_PAUSE: Duration = Duration::from_micros(10);
 
 /// Why a process could not be stopped.
 #[derive(Debug)]
@@ -34,6 +37,8 @@ pub(crate) fn while_stopped<T: Send>(
     work: impl FnOnce() -> T + Send,
 ) -> Result<(T, Duration), Unstopped> {
     let traced = move || {
+        // Otherwise the kernel adds 50 microseconds to each pause. It always allows this.
+        prctl::set_timerslack(1).map_err(|_error| Unstopped::Gone)?;
         let mut stop = Stop { pid, known: HashSet::new(), start: None };
         stop.stop_all().map(|()| (work(), stop.start))
     };
@@ -41,9 +46,9 @@ pub(crate) fn while_stopped<T: Send>(
     let joined = thread::scope(|scope| {
         builder
             .spawn_scoped(scope, traced)
-            .map_err(|_| Unstopped::Gone)?
+            .map_err(|_error| Unstopped::Gone)?
             .join()
-            .map_err(|_| Unstopped::Gone)
+            .map_err(|_error| Unstopped::Gone)
     });
     let (result, start) = joined??;
     Ok((result, start.map_or(Duration::ZERO, |start| start.elapsed())))
@@ -83,14 +88,15 @@ impl Stop {
     fn interrupt(&mut self, mut threads: Vec<Pid>) -> Result<(), Unstopped> {
         let start = *self.start.get_or_insert_with(Instant::now);
         threads.retain(|id| ptrace::interrupt(*id).is_ok());
-        loop {
-            threads.retain(|id| !has_stopped(*id));
-            let Some(late) = threads.first() else { return Ok(()) };
-            if start.elapsed() > STOP_TIMEOUT {
-                return Err(Unstopped::Late(late.as_raw()));
+        for id in threads {
+            while !has_stopped(id) {
+                if start.elapsed() > STOP_TIMEOUT {
+                    return Err(Unstopped::Late(id.as_raw()));
+                }
+                thread::park_timeout(POLL_PAUSE);
             }
-            thread::yield_now();
         }
+        Ok(())
     }
 }
 

@@ -155,9 +155,9 @@ pub(crate) fn detach(args: &DetachArgs, output: &mut Output) -> Result<(), Stop>
         return Err(refusal(pid, kind, reason).into());
     }
     for path in paths {
-        let path = shown(pid, path);
+        let is_run = Path::new(path).extension().is_some_and(|suffix| suffix == "marey");
+        let (path, verb) = (shown(pid, path), if is_run { "analyze" } else { "view" });
         output.note(format_args!("wrote {path}"))?;
-        let verb = if path.ends_with(".marey") { "analyze" } else { "view" };
         output.note(format_args!("see it with: marey {verb} {path}"))?;
     }
     Ok(())
