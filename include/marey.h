@@ -282,6 +282,7 @@ typedef struct marey_table {
     int32_t (*device_events)(const char *run, size_t run_len, int64_t session,
                              marey_device_event_receiver_t receive, void *context,
                              marey_error_t *error);
+    void (*end_idle_threads)(void);
 } marey_table_t;
 
 /* ---- Finding the library --------------------------------------------------------------------- */

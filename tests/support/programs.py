@@ -56,9 +56,9 @@ class Live:
     The program prints a line when it is ready, and waits by reading a line.
     """
 
-    def __init__(self, source: str, *flags: str, **env: str) -> None:
+    def __init__(self, source: str, *flags: str, python: str = sys.executable, **env: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-u", *flags, str(write_program(source))],
+            [python, "-u", *flags, str(write_program(source))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

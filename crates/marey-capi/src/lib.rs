@@ -130,6 +130,7 @@ static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(|| Table {
     scope_exit_autograd,
     performance_counts,
     device_events: sessions::device_events,
+    end_idle_threads: sessions::end_idle_threads,
 });
 
 extern "C" fn set_settings_listener(listener: settings::Listener) {

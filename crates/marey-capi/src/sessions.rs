@@ -226,6 +226,10 @@ pub(crate) extern "C" fn checkpoint() {
     catch_panic((), api::write_checkpoints);
 }
 
+pub(crate) extern "C" fn end_idle_threads() {
+    catch_panic((), api::end_idle_threads);
+}
+
 pub(crate) extern "C" fn after_fork_in_parent() {
     catch_panic((), api::after_fork_in_parent);
 }

@@ -273,6 +273,12 @@ fn checkpoint(py: Python<'_>) {
     py.detach(|| (table().checkpoint)());
 }
 
+/// Ends the background threads if no session is alive. The next session starts them again.
+#[pyfunction]
+fn end_idle_threads(py: Python<'_>) {
+    py.detach(|| (table().end_idle_threads)());
+}
+
 /// Must be called before a fork that [`after_fork_in_parent`] follows.
 #[pyfunction]
 fn before_fork() {
@@ -359,6 +365,7 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(run_dir, module)?,
         wrap_pyfunction!(set_quiet_if_empty, module)?,
         wrap_pyfunction!(checkpoint, module)?,
+        wrap_pyfunction!(end_idle_threads, module)?,
         wrap_pyfunction!(before_fork, module)?,
         wrap_pyfunction!(after_fork_in_parent, module)?,
         wrap_pyfunction!(is_recording, module)?,

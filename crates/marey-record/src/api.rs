@@ -639,6 +639,11 @@ pub fn write_checkpoints() {
     recorder::write_checkpoints();
 }
 
+/// Ends the background threads if no session is alive. The next session starts them again.
+pub fn end_idle_threads() {
+    recorder::end_idle_threads();
+}
+
 /// Defers the restart of the background threads after this thread's next fork to the caller.
 pub fn defer_fork_restart() {
     fork::defer_restart();

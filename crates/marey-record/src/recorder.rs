@@ -223,6 +223,20 @@ pub(crate) fn active_sessions() -> Vec<SessionId> {
     records.map(|(&id, _)| id).collect()
 }
 
+/// Ends the background threads if no session is alive. The next session starts them again.
+pub(crate) fn end_idle_threads() {
+    if !live_sessions().is_empty() {
+        return;
+    }
+    trace::WORKER.stop();
+    checkpoint::WORKER.stop();
+    // A session may have started meanwhile.
+    if !live_sessions().is_empty() {
+        checkpoint::ensure_running();
+        trace::WORKER.ensure_running();
+    }
+}
+
 /// Ends a session and writes its files, in `format` or the session's own format. Returns their
 /// paths.
 pub(crate) fn finalize(id: SessionId, format: Option<Format>) -> Result<Vec<PathBuf>, Error> {

@@ -392,6 +392,8 @@ pub struct Table {
         context: *mut c_void,
         error: *mut ErrorBuffer,
     ) -> i32,
+    /// Ends the background threads if no session is alive. The next session starts them again.
+    pub end_idle_threads: extern "C" fn(),
 }
 
 /// Receives a device event.

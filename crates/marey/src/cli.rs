@@ -8,6 +8,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::analyze::{self, AnalyzeArgs};
+use crate::attach::{self, AttachArgs, DetachArgs};
 use crate::check::{self, CheckArgs};
 use crate::collect::{self, CollectArgs};
 use crate::compare::{self, CompareArgs};
@@ -43,6 +44,7 @@ Examples:
   marey analyze 4242                    Analyse what a process has recorded so far
   marey dump 4242                       Show where a running process is, and what it waits for
   marey record -p 4242 -d 30            Sample a running process for 30 seconds
+  marey attach 4242                     Record a running process from now on
   marey info trace.json.gz              Open a file of another format directly
   marey export train.marey -f perfetto -o train.pftrace
 
@@ -95,6 +97,10 @@ enum Command {
     Dump(DumpArgs),
     /// Sample a running process into a run
     Record(RecordArgs),
+    /// Start recording in a running process
+    Attach(AttachArgs),
+    /// End a recording that `attach` has started
+    Detach(DetachArgs),
     /// Convert files of other formats to a run
     Import(ImportArgs),
     /// Convert a run to another format
@@ -173,6 +179,8 @@ fn dispatch(command: &Command, output: &mut Output) -> Result<(), Stop> {
         Command::Config(args) => live::config(args, output),
         Command::Dump(args) => dump::dump(args, output),
         Command::Record(args) => record::record(args, output),
+        Command::Attach(args) => attach::attach(args, output),
+        Command::Detach(args) => attach::detach(args, output),
         Command::Import(args) => import::import(args, output),
         Command::Export(args) => export::export(args, output),
         Command::Merge(args) => merge::merge(args, output),

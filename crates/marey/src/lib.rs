@@ -29,6 +29,7 @@ pub use view::lines;
 
 mod aligned;
 mod analyze;
+mod attach;
 mod check;
 mod collect;
 mod compare;

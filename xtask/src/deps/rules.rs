@@ -55,6 +55,11 @@ pub(crate) const RULES: &[Rule] = &[
         never: &[ARROW, DATAFUSION, IN_PROCESS, PYTHON],
     },
     Rule {
+        name: "marey-inject",
+        may_use: &["marey-attach"],
+        never: &[ARROW, DATAFUSION, IN_PROCESS, PYTHON],
+    },
+    Rule {
         name: "marey-store",
         may_use: &["marey-model"],
         never: &[DATAFUSION, HTTP, IN_PROCESS, PYTHON],
@@ -79,6 +84,7 @@ pub(crate) const RULES: &[Rule] = &[
         may_use: &[
             "marey-model",
             "marey-attach",
+            "marey-inject",
             "marey-store",
             "marey-formats",
             "marey-query",

@@ -1,0 +1,204 @@
+//! A call of a function of marey in another process, from the request to the answer.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use marey_attach::AttachError;
+
+use crate::InjectError;
+use crate::interpreter::{Attempt, Interpreter};
+use crate::mailbox::Mailbox;
+use crate::stop::{Unstopped, while_stopped};
+use crate::target;
+
+/// The script that runs in the process, without its constants.
+const BOOTSTRAP: &str = include_str!("bootstrap.py");
+/// Time in which the request must be placed.
+const PLACE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time between two attempts to place it.
+const RETRY_PAUSE: Duration = Duration::from_millis(2);
+/// The same after a thread did not stop in time, so that the others run most of the time.
+const LATE_PAUSE: Duration = Duration::from_millis(100);
+/// Time after which the process is looked at again: does it live, and has it seen the request?
+const CHECK_PAUSE: Duration = Duration::from_millis(100);
+
+/// A function of the module `marey._attached` to call, and its arguments.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    /// Folder of the package `marey`.
+    pub package: &'a Path,
+    /// Version of the package.
+    pub version: &'a str,
+    /// Name of the function, which takes keyword arguments and returns a list of strings.
+    pub function: &'a str,
+    /// Arguments by name, as expressions of Python.
+    pub arguments: &'a [(&'a str, String)],
+}
+
+/// A call in progress. Dropped before it has begun, it does not happen.
+#[derive(Debug)]
+pub struct Injection {
+    pid: u32,
+    interpreter: Interpreter,
+    mailbox: Mailbox,
+    stopped: Duration,
+    has_begun: bool,
+}
+
+/// The state of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// The interpreter has not looked at the request.
+    Waiting,
+    /// The function runs.
+    Running,
+    /// The function has returned these strings; the first one is the kind of the answer.
+    Answered(Vec<String>),
+}
+
+impl Injection {
+    /// Requests a call in a process.
+    pub fn begin(pid: u32, call: Call<'_>) -> Result<Self, InjectError> {
+        target::check(pid)?;
+        check_package(pid, call.package)?;
+        let interpreter = Interpreter::find(pid)?;
+        let unstored = |error| InjectError::Script { pid, error };
+        let mailbox = Mailbox::create(pid).map_err(unstored)?;
+        let script =
+            mailbox.store(pid, &script(pid, call, &mailbox.answers())).map_err(unstored)?;
+        let mut injection =
+            Self { pid, interpreter, mailbox, stopped: Duration::ZERO, has_begun: false };
+        injection.place(&script)?;
+        Ok(injection)
+    }
+
+    /// Returns for how long the process was stopped.
+    pub const fn stopped(&self) -> Duration {
+        self.stopped
+    }
+
+    /// Waits for the answer, at most this long.
+    pub fn wait(&mut self, timeout: Duration) -> Result<Progress, InjectError> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            let pause = deadline.saturating_duration_since(Instant::now()).min(CHECK_PAUSE);
+            let line = self.mailbox.receive(pause);
+            match line.map_err(|error| InjectError::Script { pid: self.pid, error })? {
+                Some(line) if self.has_begun => {
+                    return Ok(Progress::Answered(line.split('\0').map(str::to_owned).collect()));
+                }
+                Some(_) => self.has_begun = true,
+                None if !marey_attach::is_alive(self.pid) => {
+                    return Err(InjectError::Ended(self.pid));
+                }
+                None if pause.is_zero() => {
+                    let is_running = self.has_begun;
+                    return Ok(if is_running { Progress::Running } else { Progress::Waiting });
+                }
+                None if self.has_begun => {}
+                None => self.interpreter.remind(),
+            }
+        }
+    }
+
+    /// Stops the process and writes the request, again while another one is in the way.
+    fn place(&mut self, script: &str) -> Result<(), InjectError> {
+        let (pid, interpreter) = (self.pid, &mut self.interpreter);
+        let start = Instant::now();
+        loop {
+            let attempt = while_stopped(pid, || interpreter.place(script));
+            let reason = match attempt {
+                Ok((Attempt::Placed, stopped)) => {
+                    self.stopped = stopped;
+                    return Ok(());
+                }
+                Ok((Attempt::Unexpected(reason), _)) => {
+                    return Err(InjectError::Unsupported { pid, reason });
+                }
+                Ok((Attempt::Later(reason), _)) => reason.to_owned(),
+                Err(ref unstopped) => unstopped.reason(),
+            };
+            if !marey_attach::is_alive(pid) {
+                return Err(AttachError::NoProcess(pid).into());
+            }
+            if start.elapsed() > PLACE_TIMEOUT {
+                target::check_tracer(pid)?;
+                if matches!(attempt, Err(Unstopped::Refused)) {
+                    return Err(AttachError::Forbidden(pid).into());
+                }
+                return Err(InjectError::Busy { pid, reason });
+            }
+            let is_late = matches!(attempt, Err(Unstopped::Late(_)));
+            thread::park_timeout(if is_late { LATE_PAUSE } else { RETRY_PAUSE });
+        }
+    }
+}
+
+impl Drop for Injection {
+    fn drop(&mut self) {
+        let (interpreter, has_run) = (&mut self.interpreter, self.has_begun);
+        if has_run {
+            interpreter.withdraw(true);
+        } else {
+            // If the process cannot be stopped, the script finds no folder, and does nothing.
+            drop(while_stopped(self.pid, || interpreter.withdraw(false)));
+        }
+    }
+}
+
+/// Returns an error if the process cannot see the package.
+fn check_package(pid: u32, package: &Path) -> Result<(), InjectError> {
+    if target::outside(pid, package).join("__init__.py").is_file() {
+        return Ok(());
+    }
+    let (inner_pid, path) = (target::inner_pid(pid), package.display().to_string());
+    Err(InjectError::NotInstalled { pid, inner_pid, path })
+}
+
+/// Returns the script with its constants.
+fn script(pid: u32, call: Call<'_>, answers: &str) -> String {
+    let mut script = String::new();
+    let parent = call.package.parent().unwrap_or(call.package);
+    let constants = [
+        ("PID", target::inner_pid(pid).to_string()),
+        ("ANSWERS", literal(answers)),
+        ("PARENT", literal(&parent.to_string_lossy())),
+        ("VERSION", literal(call.version)),
+        ("FUNCTION", literal(call.function)),
+    ];
+    for (name, value) in constants {
+        writeln!(script, "{name} = {value}").expect("writing to memory");
+    }
+    script.push_str("ARGUMENTS = {");
+    for (name, value) in call.arguments {
+        write!(script, "{}: {value}, ", literal(name)).expect("writing to memory");
+    }
+    script.push_str("}\n");
+    script + BOOTSTRAP
+}
+
+/// Returns a string as an expression of Python.
+pub fn literal(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for letter in text.chars() {
+        match letter {
+            ' ' | '!' | '#'..='[' | ']'..='~' => quoted.push(letter),
+            other => write!(quoted, "\\U{:08x}", u32::from(other)).expect("writing to memory"),
+        }
+    }
+    quoted + "\""
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_literal_has_no_special_characters() {
+        assert_eq!(literal("/tmp/a b"), "\"/tmp/a b\"");
+        assert_eq!(literal("\"\\\n"), "\"\\U00000022\\U0000005c\\U0000000a\"");
+        assert_eq!(literal("é"), "\"\\U000000e9\"");
+    }
+}

@@ -1,0 +1,192 @@
+//! The interpreter of a process: its version, and the place where it accepts requests.
+
+use std::io;
+
+use crate::InjectError;
+use crate::elf::{self, Image, Range};
+use crate::memory::Memory;
+use crate::pending_calls::{Layout, PendingCalls};
+use crate::remote_exec::RemoteExec;
+use crate::stop::Unstopped;
+
+const SUPPORTED: &str = "marey attaches to CPython 3.10 to 3.14";
+
+/// The place where an interpreter accepts requests.
+#[derive(Debug)]
+pub(crate) enum Interpreter {
+    /// CPython 3.10 to 3.13.
+    PendingCalls(PendingCalls),
+    /// CPython 3.14.
+    RemoteExec(RemoteExec),
+}
+
+/// The result of an attempt to place a request.
+#[derive(Debug)]
+pub(crate) enum Attempt {
+    /// It is placed.
+    Placed,
+    /// The interpreter is changing the place, or it is full: an attempt later will succeed.
+    Later(&'static str),
+    /// The structures are not as expected; nothing was written.
+    Unexpected(String),
+}
+
+impl Interpreter {
+    /// Finds the interpreter of a process.
+    pub(crate) fn find(pid: u32) -> Result<Self, InjectError> {
+        let unsupported = |reason: String| InjectError::Unsupported { pid, reason };
+        let images = Image::all(pid).map_err(|error| unsupported(error.to_string()))?;
+        check_libc(&images).map_err(unsupported)?;
+        let python = Python::find(pid, &images).map_err(unsupported)?;
+        match python.minor {
+            10..=13 => {
+                let layout = Layout::of_minor(python.minor);
+                let run = python.run_string.ok_or_else(|| {
+                    unsupported("its interpreter exports no PyRun_SimpleString".to_owned())
+                })?;
+                let unused =
+                    unused(pid, &images).map_err(|error| unsupported(error.to_string()))?;
+                PendingCalls::find(python.memory, python.runtime, run, layout, unused)
+                    .map(Self::PendingCalls)
+            }
+            14 => RemoteExec::find(python.memory, python.runtime).map(Self::RemoteExec),
+            minor => Err(format!("it runs CPython 3.{minor}; {SUPPORTED}")),
+        }
+        .map_err(unsupported)
+    }
+
+    /// Writes the request; the threads must be stopped.
+    pub(crate) fn place(&mut self, script: &str) -> Attempt {
+        let result = match self {
+            Self::PendingCalls(calls) => calls.place(script),
+            Self::RemoteExec(remote) => remote.place(script),
+        };
+        result.unwrap_or_else(|error| Attempt::Unexpected(error.to_string()))
+    }
+
+    /// Has the interpreter look at the request again. The threads may run.
+    pub(crate) fn remind(&self) {
+        if let Self::PendingCalls(calls) = self {
+            // If the process has ended, there is nothing to remind.
+            drop(calls.remind());
+        }
+    }
+
+    /// Removes what is left of the request, so that it does nothing. The threads must be stopped,
+    /// unless the request has been read (`has_run`).
+    pub(crate) fn withdraw(&mut self, has_run: bool) {
+        // If the process has ended, nothing is left.
+        drop(match self {
+            Self::PendingCalls(calls) => calls.withdraw(has_run),
+            Self::RemoteExec(remote) => remote.withdraw(),
+        });
+    }
+}
+
+impl Unstopped {
+    /// Returns why the attempt failed, for a message.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            Self::Refused => "its threads cannot be stopped".to_owned(),
+            Self::Late(id) => {
+                format!("thread {id} does not stop: it waits for a device or a child")
+            }
+            Self::Gone => "its threads have ended".to_owned(),
+        }
+    }
+}
+
+/// The interpreter as its symbols show it.
+struct Python {
+    memory: Memory,
+    /// Address of `_PyRuntime`.
+    runtime: u64,
+    /// Address of `PyRun_SimpleString`.
+    run_string: Option<u64>,
+    minor: u8,
+}
+
+impl Python {
+    fn find(pid: u32, images: &[Image]) -> Result<Self, String> {
+        let memory = Memory::new(pid);
+        let is_library = |image: &&Image| image.name().starts_with("libpython3");
+        let program = std::fs::read_link(format!("/proc/{pid}/exe"));
+        let program = program.map_err(|error| error.to_string())?;
+        let candidates = images.iter().filter(is_library);
+        for image in candidates.chain(images.iter().filter(|image| image.path == program)) {
+            let names = ["_PyRuntime", "PyRun_SimpleString", "Py_Version"];
+            let found = image.symbols(names);
+            let [runtime, run_string, version] = found
+                .map_err(|error| format!("{} cannot be read: {error}", image.path.display()))?;
+            let Some(runtime) = runtime else { continue };
+            let minor = match version {
+                Some(address) => minor_of(memory.read_u64(address))?,
+                None => 10, // the only supported version without this variable
+            };
+            if is_free_threaded(image.name()) {
+                return Err("free-threaded builds of CPython are not supported yet".to_owned());
+            }
+            return Ok(Self { memory, runtime, run_string, minor });
+        }
+        Err("no interpreter of CPython was found in it".to_owned())
+    }
+}
+
+/// Returns the minor version in the value of `Py_Version`, such as 0x030b07f0 for 3.11.7.
+fn minor_of(version: io::Result<u64>) -> Result<u8, String> {
+    let version = version.map_err(|error| error.to_string())?;
+    match (version >> 24, (version >> 16 & 0xff) as u8) {
+        (3, minor) => Ok(minor),
+        _ => Err(format!("its version is unknown; {SUPPORTED}")),
+    }
+}
+
+/// Whether a library or program has the name of a free-threaded build, such as `python3.13t`.
+fn is_free_threaded(name: &str) -> bool {
+    let version = name.strip_prefix("libpython3.").or_else(|| name.strip_prefix("python3."));
+    let suffix = version.map(|version| version.trim_start_matches(|it: char| it.is_ascii_digit()));
+    suffix.is_some_and(|suffix| suffix.starts_with('t'))
+}
+
+/// Returns an error if the process uses another C library than marey's own libraries.
+fn check_libc(images: &[Image]) -> Result<(), String> {
+    let uses_musl = images.iter().any(|image| image.name().starts_with("ld-musl"));
+    match (uses_musl, cfg!(target_env = "musl")) {
+        (true, false) => Err("it uses musl, and this marey is built for glibc".to_owned()),
+        (false, true) => Err("it uses glibc, and this marey is built for musl".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+/// Returns unused memory of libraries. The loader uses its own, and the heap may follow the program.
+fn unused(pid: u32, images: &[Image]) -> io::Result<Vec<Range>> {
+    let writable = elf::writable(pid)?;
+    let is_writable =
+        |range: &Range| writable.iter().any(|memory| memory.0 <= range.0 && range.1 <= memory.1);
+    let libraries = images
+        .iter()
+        .filter(|image| image.name().contains(".so") && !image.name().starts_with("ld"));
+    Ok(libraries.filter_map(|image| image.unused().ok().flatten()).filter(is_writable).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn free_threaded_builds_are_known_by_their_names() {
+        for name in ["libpython3.13t.so.1.0", "python3.14t", "libpython3.13td.so"] {
+            assert!(is_free_threaded(name), "{name}");
+        }
+        for name in ["libpython3.13.so.1.0", "python3.14", "python3", "libtorch_python.so"] {
+            assert!(!is_free_threaded(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_minor_version_is_in_the_second_byte() {
+        assert_eq!(minor_of(Ok(0x030b_07f0)), Ok(11));
+        assert!(minor_of(Ok(0x0206_09f0)).is_err());
+        assert!(minor_of(Ok(0)).is_err());
+    }
+}

@@ -1,0 +1,112 @@
+//! The folder with the script, and the pipe by which the script answers.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown};
+use std::path::Path;
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+use tempfile::TempDir;
+
+use crate::target;
+
+/// Folders for temporary files, as the process sees them.
+const FOLDERS: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
+/// Name of the script in its folder.
+const SCRIPT: &str = "script.py";
+/// Name of the pipe.
+const ANSWERS: &str = "answers";
+/// The longest answer.
+const MAX_ANSWER_BYTES: usize = 1 << 16;
+/// Rights of the owner alone.
+const OWN_FILE: u32 = 0o600;
+
+/// A folder that only the user of the process can open.
+#[derive(Debug)]
+pub(crate) struct Mailbox {
+    folder: TempDir,
+    /// Path of the folder as the process sees it.
+    inner_folder: String,
+    answers: File,
+    received: Vec<u8>,
+}
+
+impl Mailbox {
+    /// Creates the folder and the pipe where the process finds them.
+    pub(crate) fn create(pid: u32) -> io::Result<Self> {
+        let mut failure = io::Error::from(ErrorKind::NotFound);
+        for parent in FOLDERS {
+            let outer = target::outside(pid, Path::new(parent));
+            match tempfile::Builder::new().prefix("marey-attach-").tempdir_in(outer) {
+                Ok(folder) => return Self::in_folder(folder, parent),
+                Err(error) => failure = error,
+            }
+        }
+        Err(failure)
+    }
+
+    fn in_folder(folder: TempDir, parent: &str) -> io::Result<Self> {
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700))?;
+        let pipe = folder.path().join(ANSWERS);
+        mkfifo(&pipe, Mode::from_bits_truncate(OWN_FILE))?;
+        let answers = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(pipe)?;
+        let name = folder.path().file_name().unwrap_or_default().to_string_lossy();
+        let inner_folder = format!("{parent}/{name}");
+        Ok(Self { folder, inner_folder, answers, received: Vec::new() })
+    }
+
+    /// Returns the path of the pipe as the process sees it.
+    pub(crate) fn answers(&self) -> String {
+        format!("{}/{ANSWERS}", self.inner_folder)
+    }
+
+    /// Stores the script, gives all to the user of the process, and returns the script's path as the
+    /// process sees it.
+    pub(crate) fn store(&self, pid: u32, script: &str) -> io::Result<String> {
+        let path = self.folder.path().join(SCRIPT);
+        let mut file =
+            OpenOptions::new().write(true).create_new(true).mode(OWN_FILE).open(&path)?;
+        file.write_all(script.as_bytes())?;
+        let own = file.metadata().map(|it| (it.uid(), it.gid()))?;
+        if let Some((user, group)) = target::owner(pid).filter(|owner| *owner != own) {
+            // The folder last: until then nobody else can replace a file in it.
+            for path in [&path, &self.folder.path().join(ANSWERS), self.folder.path()] {
+                chown(path, Some(user), Some(group))?;
+            }
+        }
+        Ok(format!("{}/{SCRIPT}", self.inner_folder))
+    }
+
+    /// Waits until a line arrives, at most this long, and returns it without its end.
+    pub(crate) fn receive(&mut self, timeout: Duration) -> io::Result<Option<String>> {
+        if let Some(line) = self.next_line() {
+            return Ok(Some(line));
+        }
+        let mut descriptors = [PollFd::new(self.answers.as_fd(), PollFlags::POLLIN)];
+        poll(&mut descriptors, PollTimeout::try_from(timeout).unwrap_or(PollTimeout::MAX))?;
+        let mut chunk = [0; 4096];
+        loop {
+            match self.answers.read(&mut chunk) {
+                Ok(0) => break,
+                Ok(length) => self.received.extend(&chunk[..length]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+            if self.received.len() > MAX_ANSWER_BYTES {
+                return Err(io::Error::other("its answer is too long"));
+            }
+        }
+        Ok(self.next_line())
+    }
+
+    fn next_line(&mut self) -> Option<String> {
+        let end = self.received.iter().position(|byte| *byte == b'\n')?;
+        let line = self.received.drain(..=end).collect::<Vec<_>>();
+        Some(String::from_utf8_lossy(&line[..end]).into_owned())
+    }
+}

@@ -1,0 +1,356 @@
+//! The queue of pending calls of CPython 3.10 to 3.13.
+//!
+//! The interpreter calls the functions in it between two instructions, holding the GIL. A request is
+//! an entry with `PyRun_SimpleString` and a line of Python, which is stored behind the variables of
+//! a library, where a page has unused bytes.
+
+use std::io;
+
+use crate::elf::Range;
+use crate::interpreter::Attempt;
+use crate::memory::Memory;
+
+/// Bit of a thread's `eval_breaker` in CPython 3.13: there are pending calls.
+const CALLS_TO_DO: u64 = 1 << 2;
+/// Bytes that stay zero on both sides of the line.
+const MARGIN_BYTES: u64 = 16;
+/// A longer list of threads is not one.
+const MAX_THREADS: usize = 100_000;
+
+/// Offsets in bytes of one version, from its internal headers (`pycore_interp.h`,
+/// `pycore_ceval_state.h`, `pycore_runtime.h`). They are the same for x86-64 and aarch64.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    /// In `_PyRuntime`: the address of the main interpreter.
+    main_interpreter: u64,
+    /// In the interpreter: the address of `_PyRuntime`.
+    runtime: u64,
+    /// In the interpreter: its number, 0 for the main one.
+    id: u64,
+    /// In the interpreter: the queue.
+    queue: u64,
+    breaker: Breaker,
+    lock: Lock,
+    /// In the queue: the number of calls in 3.13, before that whether there are any.
+    count: u64,
+    /// In the queue: the calls.
+    calls: u64,
+    /// Bytes of a call.
+    call_bytes: u64,
+    /// Calls for which the queue has room.
+    capacity: i32,
+    /// In the queue: the index of the first call, which that behind the last one follows.
+    first: u64,
+}
+
+/// Where the interpreter is told to look at the queue.
+#[derive(Clone, Copy, Debug)]
+enum Breaker {
+    /// An integer of the interpreter, at this offset.
+    Interpreter(u64),
+    /// The word `eval_breaker` of each thread; at this offset of the interpreter is the address of the
+    /// first one.
+    Threads(u64),
+}
+
+/// The lock of the queue.
+#[derive(Clone, Copy, Debug)]
+enum Lock {
+    /// The address of a semaphore, at this offset in the queue: 0 if it is locked.
+    Semaphore(u64),
+    /// A byte at this offset in the queue, whose bit 0 is set if it is locked.
+    Mutex(u64),
+}
+
+/// In a thread state of CPython 3.13: the address of the next thread, which that of the interpreter
+/// and the word `eval_breaker` follow.
+const NEXT_THREAD: u64 = 8;
+
+const CPYTHON_3_10: Layout = Layout {
+    main_interpreter: 40,
+    runtime: 16,
+    id: 24,
+    queue: 80,
+    breaker: Breaker::Interpreter(68),
+    lock: Lock::Semaphore(0),
+    count: 8,
+    calls: 16,
+    call_bytes: 16,
+    capacity: 32,
+    first: 528,
+};
+
+const CPYTHON_3_11: Layout = Layout {
+    main_interpreter: 48,
+    runtime: 40,
+    id: 48,
+    queue: 112,
+    breaker: Breaker::Interpreter(100),
+    ..CPYTHON_3_10
+};
+
+const CPYTHON_3_12: Layout = Layout {
+    main_interpreter: 48,
+    runtime: 96,
+    id: 8,
+    queue: 400,
+    breaker: Breaker::Interpreter(368),
+    lock: Lock::Semaphore(8),
+    count: 16,
+    calls: 24,
+    first: 536,
+    ..CPYTHON_3_10
+};
+
+const CPYTHON_3_13: Layout = Layout {
+    main_interpreter: 640,
+    runtime: 7376,
+    id: 7272,
+    queue: 32,
+    breaker: Breaker::Threads(7344),
+    lock: Lock::Mutex(8),
+    count: 12,
+    calls: 24,
+    call_bytes: 24,
+    capacity: 300,
+    first: 7224,
+};
+
+impl Layout {
+    /// Returns the layout of CPython 3.`minor`, from 10 to 13.
+    pub(crate) const fn of_minor(minor: u8) -> &'static Self {
+        match minor {
+            ..=10 => &CPYTHON_3_10,
+            11 => &CPYTHON_3_11,
+            12 => &CPYTHON_3_12,
+            13.. => &CPYTHON_3_13,
+        }
+    }
+}
+
+/// The queue of the main interpreter of a process.
+#[derive(Debug)]
+pub(crate) struct PendingCalls {
+    memory: Memory,
+    layout: &'static Layout,
+    interpreter: u64,
+    run_string: u64,
+    /// Memory that belongs to nothing.
+    unused: Vec<Range>,
+    placed: Option<Placed>,
+}
+
+/// A request in the queue.
+#[derive(Clone, Copy, Debug)]
+struct Placed {
+    index: i32,
+    line: Range,
+}
+
+/// The queue at one time.
+#[derive(Clone, Copy, Debug)]
+struct State {
+    count: i32,
+    first: i32,
+    /// Index behind the last call.
+    end: i32,
+}
+
+impl PendingCalls {
+    /// Finds and checks the queue.
+    pub(crate) fn find(
+        memory: Memory,
+        runtime: u64,
+        run_string: u64,
+        layout: &'static Layout,
+        unused: Vec<Range>,
+    ) -> Result<Self, String> {
+        let unreadable = |error: io::Error| format!("its interpreter cannot be read: {error}");
+        let interpreter = memory.read_u64(runtime + layout.main_interpreter).map_err(unreadable)?;
+        if interpreter == 0 {
+            return Err("its interpreter has not started yet, or has ended".to_owned());
+        }
+        let back = memory.read_u64(interpreter + layout.runtime).map_err(unreadable)?;
+        let id = memory.read_u64(interpreter + layout.id).map_err(unreadable)?;
+        if (back, id) != (runtime, 0) {
+            return Err("its build of CPython has an unknown layout".to_owned());
+        }
+        Ok(Self { memory, layout, interpreter, run_string, unused, placed: None })
+    }
+
+    /// Adds a call that runs the script.
+    pub(crate) fn place(&mut self, script: &str) -> io::Result<Attempt> {
+        if self.is_locked()? {
+            return Ok(Attempt::Later("its queue of calls is locked"));
+        }
+        let Some(state) = self.state()? else {
+            return Ok(Attempt::Unexpected("its queue of calls has an unknown layout".to_owned()));
+        };
+        let breakers = self.breakers()?;
+        let next = (state.end + 1) % self.layout.capacity;
+        if next == state.first {
+            return Ok(Attempt::Later("its queue of calls is full"));
+        }
+        let line = line(script);
+        let Some(address) = self.room_for(line.len() as u64)? else {
+            return Ok(Attempt::Later("it has no unused memory for a line of Python"));
+        };
+        self.memory.write(address, line.as_bytes())?;
+        let (layout, queue) = (self.layout, self.queue());
+        let call = queue + layout.calls + u64::from(state.end.cast_unsigned()) * layout.call_bytes;
+        let mut entry = [self.run_string, address, 0].map(u64::to_ne_bytes).concat();
+        entry.truncate(layout.call_bytes as usize);
+        self.memory.write(call, &entry)?;
+        self.memory.write_i32(queue + layout.first + 4, next)?;
+        self.memory.write_i32(queue + layout.count, self.count_with_one_more(state))?;
+        self.alert(&breakers)?;
+        self.placed =
+            Some(Placed { index: state.end, line: (address, address + line.len() as u64) });
+        Ok(Attempt::Placed)
+    }
+
+    /// Tells the interpreter again to look at the queue, if the call is still in it: before 3.13 a
+    /// thread that was stopped may have gone on to clear the flag. Needs no stopped threads, because
+    /// the flag only makes the interpreter look.
+    pub(crate) fn remind(&self) -> io::Result<()> {
+        match self.layout.breaker {
+            Breaker::Interpreter(_) if self.is_waiting()? => self.alert(&[]),
+            _ => Ok(()),
+        }
+    }
+
+    /// Clears the line of Python if the interpreter has run it, or else has not begun to read it. An
+    /// empty line does nothing.
+    pub(crate) fn withdraw(&mut self, has_run: bool) -> io::Result<()> {
+        let Some(placed) = self.placed else { return Ok(()) };
+        if has_run || self.is_waiting()? {
+            let zeros = vec![0; (placed.line.1 - placed.line.0) as usize];
+            self.memory.write(placed.line.0, &zeros)?;
+        }
+        self.placed = None;
+        Ok(())
+    }
+
+    /// Whether the call is in the queue, and so has not begun.
+    fn is_waiting(&self) -> io::Result<bool> {
+        let (Some(placed), Some(state)) = (self.placed, self.state()?) else { return Ok(false) };
+        let capacity = self.layout.capacity;
+        let position = (placed.index - state.first).rem_euclid(capacity);
+        Ok(position < (state.end - state.first).rem_euclid(capacity))
+    }
+
+    fn queue(&self) -> u64 {
+        self.interpreter + self.layout.queue
+    }
+
+    /// Returns the queue; `None` if its values make no sense.
+    fn state(&self) -> io::Result<Option<State>> {
+        let (queue, layout) = (self.queue(), self.layout);
+        let state = State {
+            count: self.memory.read_i32(queue + layout.count)?,
+            first: self.memory.read_i32(queue + layout.first)?,
+            end: self.memory.read_i32(queue + layout.first + 4)?,
+        };
+        let indexes = 0..layout.capacity;
+        let is_sound = indexes.contains(&state.first)
+            && indexes.contains(&state.end)
+            && self.is_count_sound(state);
+        Ok(is_sound.then_some(state))
+    }
+
+    fn is_count_sound(&self, state: State) -> bool {
+        match self.layout.breaker {
+            Breaker::Interpreter(_) => (0..=1).contains(&state.count),
+            Breaker::Threads(_) => {
+                state.count == (state.end - state.first).rem_euclid(self.layout.capacity)
+            }
+        }
+    }
+
+    const fn count_with_one_more(&self, state: State) -> i32 {
+        match self.layout.breaker {
+            Breaker::Interpreter(_) => 1,
+            Breaker::Threads(_) => state.count + 1,
+        }
+    }
+
+    fn is_locked(&self) -> io::Result<bool> {
+        match self.layout.lock {
+            Lock::Semaphore(offset) => {
+                let semaphore = self.memory.read_u64(self.queue() + offset)?;
+                Ok(self.memory.read_i32(semaphore)? == 0)
+            }
+            Lock::Mutex(offset) => {
+                let mut byte = [0];
+                self.memory.read(self.queue() + offset, &mut byte)?;
+                Ok(byte[0] & 1 == 1)
+            }
+        }
+    }
+
+    /// Returns the addresses of the words of threads that tell them to look at the queue, and their
+    /// values; none before 3.13.
+    fn breakers(&self) -> io::Result<Vec<(u64, u64)>> {
+        let Breaker::Threads(first) = self.layout.breaker else { return Ok(Vec::new()) };
+        let mut breakers = Vec::new();
+        let mut thread = self.memory.read_u64(self.interpreter + first)?;
+        while thread != 0 && breakers.len() < MAX_THREADS {
+            let [next, interpreter, breaker] = self.memory.read_words(thread + NEXT_THREAD)?;
+            if interpreter != self.interpreter {
+                return Err(io::Error::other("its list of threads has an unknown layout"));
+            }
+            breakers.push((thread + NEXT_THREAD + 16, breaker));
+            thread = next;
+        }
+        Ok(breakers)
+    }
+
+    /// Tells the interpreter to look at the queue.
+    fn alert(&self, breakers: &[(u64, u64)]) -> io::Result<()> {
+        if let Breaker::Interpreter(offset) = self.layout.breaker {
+            self.memory.write_i32(self.interpreter + offset, 1)?;
+        }
+        let mut breakers = breakers.iter();
+        breakers.try_for_each(|(address, bits)| self.memory.write_u64(*address, bits | CALLS_TO_DO))
+    }
+
+    /// Returns the address of unused memory for a line of Python, with zeros around it.
+    fn room_for(&self, bytes: u64) -> io::Result<Option<u64>> {
+        for &(start, end) in &self.unused {
+            let mut content = vec![0; (end - start) as usize];
+            self.memory.read(start, &mut content)?;
+            // The line of another request may be at the start.
+            let used = content.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+            let address = start + used as u64 + MARGIN_BYTES;
+            if address + bytes + MARGIN_BYTES <= end {
+                return Ok(Some(address));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Returns the Python that runs a script, as a C string. Its names are not those of the program. The
+/// script may be gone when a forked child comes here, and a Ctrl-C meanwhile is repeated, because it
+/// is meant for the program.
+fn line(script: &str) -> String {
+    let read = format!("with open('{script}')as f:s=f.read()");
+    let repeat = "import _thread as t;t.start_new_thread(t.interrupt_main,())";
+    let code = format!(
+        "try:\\n {read}\\n exec(s,{{}})\\nexcept Exception:pass\\nexcept KeyboardInterrupt:\\n {repeat}"
+    );
+    format!("__builtins__.exec(\"{code}\",{{}})\0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_of_a_line_are_its_own() {
+        let expected = "__builtins__.exec(\"try:\\n with open('/tmp/s.py')as f:s=f.read()\\n \
+                        exec(s,{})\\nexcept Exception:pass\\nexcept KeyboardInterrupt:\\n import \
+                        _thread as t;t.start_new_thread(t.interrupt_main,())\",{})\0";
+        assert_eq!(line("/tmp/s.py"), expected);
+    }
+}

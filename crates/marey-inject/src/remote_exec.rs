@@ -1,0 +1,149 @@
+//! The request of `sys.remote_exec` (PEP 768), which CPython 3.14 looks for at its safe points.
+
+use std::io;
+
+use crate::interpreter::Attempt;
+use crate::memory::Memory;
+
+/// Bit of a thread's `eval_breaker`: there is a request.
+const PLEASE_STOP: u64 = 1 << 5;
+/// Longest list of interpreters that is read.
+const MAX_INTERPRETERS: usize = 1000;
+
+// Offsets of fields in the table of offsets with which `_PyRuntime` begins, which is the same for
+// all releases of 3.14.
+const COOKIE: &[u8; 8] = b"xdebugpy";
+const VERSION: usize = 8;
+const FREE_THREADED: usize = 16;
+const FIRST_INTERPRETER: usize = 40;
+const INTERPRETER_ID: usize = 56;
+const NEXT_INTERPRETER: usize = 64;
+const MAIN_THREAD: usize = 80;
+const THREAD_INTERPRETER: usize = 200;
+const EVAL_BREAKER: usize = 712;
+const SUPPORT: usize = 720;
+const IS_ENABLED: usize = 728;
+const IS_PENDING: usize = 736;
+const SCRIPT_PATH: usize = 744;
+const SCRIPT_PATH_BYTES: usize = 752;
+const TABLE_BYTES: usize = 760;
+
+/// The place of the request of the main thread.
+#[derive(Debug)]
+pub(crate) struct RemoteExec {
+    memory: Memory,
+    /// Address of the word that says whether there is a request.
+    is_pending: u64,
+    script_path: u64,
+    script_path_bytes: usize,
+    eval_breaker: u64,
+    is_placed: bool,
+}
+
+/// The table of offsets of a process.
+struct Table([u8; TABLE_BYTES]);
+
+impl Table {
+    fn read(memory: Memory, runtime: u64) -> io::Result<Self> {
+        let mut table = Self([0; TABLE_BYTES]);
+        memory.read(runtime, &mut table.0)?;
+        Ok(table)
+    }
+
+    fn at(&self, field: usize) -> u64 {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&self.0[field..field + 8]);
+        u64::from_ne_bytes(bytes)
+    }
+
+    /// Returns why the table cannot be used, if so.
+    fn objection(&self) -> Option<&'static str> {
+        if !self.0.starts_with(COOKIE) || self.at(VERSION) >> 16 != 0x030e {
+            return Some("its build of CPython has an unknown layout");
+        }
+        (self.at(FREE_THREADED) != 0)
+            .then_some("free-threaded builds of CPython are not supported yet")
+    }
+}
+
+impl RemoteExec {
+    /// Finds and checks the place of the main thread.
+    pub(crate) fn find(memory: Memory, runtime: u64) -> Result<Self, String> {
+        let unreadable = |error: io::Error| format!("its interpreter cannot be read: {error}");
+        let table = Table::read(memory, runtime).map_err(unreadable)?;
+        if let Some(objection) = table.objection() {
+            return Err(objection.to_owned());
+        }
+        let interpreter = main_interpreter(memory, runtime, &table)
+            .map_err(unreadable)?
+            .ok_or("its interpreter has not started yet, or has ended")?;
+        let field = |base: u64, offset: usize| base + table.at(offset);
+        if memory.read_i32(field(interpreter, IS_ENABLED)).map_err(unreadable)? == 0 {
+            let reason =
+                "it forbids that, by PYTHON_DISABLE_REMOTE_DEBUG or -X disable-remote-debug";
+            return Err(reason.to_owned());
+        }
+        let thread = memory.read_u64(field(interpreter, MAIN_THREAD)).map_err(unreadable)?;
+        if thread == 0 {
+            return Err("its main thread runs no Python".to_owned());
+        }
+        if memory.read_u64(field(thread, THREAD_INTERPRETER)).map_err(unreadable)? != interpreter {
+            return Err("its build of CPython has an unknown layout".to_owned());
+        }
+        let support = field(thread, SUPPORT);
+        Ok(Self {
+            memory,
+            is_pending: field(support, IS_PENDING),
+            script_path: field(support, SCRIPT_PATH),
+            script_path_bytes: table.at(SCRIPT_PATH_BYTES).min(4096) as usize,
+            eval_breaker: field(thread, EVAL_BREAKER),
+            is_placed: false,
+        })
+    }
+
+    /// Writes the path of the script and the request to run it.
+    pub(crate) fn place(&mut self, script: &str) -> io::Result<Attempt> {
+        if script.len() >= self.script_path_bytes {
+            return Ok(Attempt::Unexpected(format!("the path {script} is too long for it")));
+        }
+        match self.memory.read_i32(self.is_pending)? {
+            0 => {}
+            1 => return Ok(Attempt::Later("another request waits in it")),
+            _ => return Ok(Attempt::Unexpected("its requests have an unknown layout".to_owned())),
+        }
+        self.memory.write(self.script_path, &[script.as_bytes(), &[0]].concat())?;
+        self.memory.write_i32(self.is_pending, 1)?;
+        self.is_placed = true;
+        let bits = self.memory.read_u64(self.eval_breaker)?;
+        self.memory.write_u64(self.eval_breaker, bits | PLEASE_STOP)?;
+        Ok(Attempt::Placed)
+    }
+
+    /// Removes the request, if the thread has not looked at it.
+    pub(crate) fn withdraw(&mut self) -> io::Result<()> {
+        if self.is_waiting()? {
+            self.memory.write_i32(self.is_pending, 0)?;
+        }
+        self.is_placed = false;
+        Ok(())
+    }
+
+    /// Whether the thread has not looked at the request yet.
+    fn is_waiting(&self) -> io::Result<bool> {
+        Ok(self.is_placed && self.memory.read_i32(self.is_pending)? == 1)
+    }
+}
+
+fn main_interpreter(memory: Memory, runtime: u64, table: &Table) -> io::Result<Option<u64>> {
+    let mut interpreter = memory.read_u64(runtime + table.at(FIRST_INTERPRETER))?;
+    for _ in 0..MAX_INTERPRETERS {
+        if interpreter == 0 {
+            break;
+        }
+        if memory.read_u64(interpreter + table.at(INTERPRETER_ID))? == 0 {
+            return Ok(Some(interpreter));
+        }
+        interpreter = memory.read_u64(interpreter + table.at(NEXT_INTERPRETER))?;
+    }
+    Ok(None)
+}

@@ -1,0 +1,73 @@
+//! Facts about the process from `/proc`.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use marey_attach::AttachError;
+
+use crate::InjectError;
+
+/// Returns why a process cannot be entered at all, before anything else is tried.
+pub(crate) fn check(pid: u32) -> Result<(), InjectError> {
+    if !marey_attach::is_alive(pid) {
+        return Err(AttachError::NoProcess(pid).into());
+    }
+    // The same check of the kernel as for process_vm_writev and ptrace.
+    if fs::metadata(format!("/proc/{pid}/root/")).is_err() {
+        return Err(AttachError::Forbidden(pid).into());
+    }
+    if is_stopped(pid) {
+        return Err(InjectError::Stopped(pid));
+    }
+    check_tracer(pid)
+}
+
+/// Returns an error if a debugger traces the process.
+pub(crate) fn check_tracer(pid: u32) -> Result<(), InjectError> {
+    let tracer = status(pid, "TracerPid").and_then(|words| words.parse().ok()).unwrap_or(0);
+    if tracer == 0 {
+        return Ok(());
+    }
+    let name = fs::read_to_string(format!("/proc/{tracer}/comm")).unwrap_or_default();
+    Err(InjectError::Traced { pid, tracer, name: name.trim().to_owned() })
+}
+
+fn is_stopped(pid: u32) -> bool {
+    status(pid, "State").is_some_and(|state| state.starts_with('T'))
+}
+
+/// Returns the ids of user and group with which the process opens files.
+pub(crate) fn owner(pid: u32) -> Option<(u32, u32)> {
+    let last = |key| status(pid, key)?.split_ascii_whitespace().last()?.parse().ok();
+    Some((last("Uid")?, last("Gid")?))
+}
+
+/// Returns the id of a process as the process itself sees it, in a container.
+pub(crate) fn inner_pid(pid: u32) -> u32 {
+    let ids = status(pid, "NSpid");
+    ids.and_then(|ids| ids.split_ascii_whitespace().last()?.parse().ok()).unwrap_or(pid)
+}
+
+/// Returns the path by which this process reaches a file of another one.
+pub(crate) fn outside(pid: u32, path: &Path) -> PathBuf {
+    let relative = path.strip_prefix("/").unwrap_or(path);
+    Path::new(&format!("/proc/{pid}/root")).join(relative)
+}
+
+/// Whether a path means the same file here and in the process: it is not in another container.
+pub fn is_same_file_system(pid: u32) -> bool {
+    let root =
+        |pid: &str| fs::metadata(format!("/proc/{pid}/root/")).map(|it| (it.dev(), it.ino()));
+    let space = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/mnt"));
+    let pid = pid.to_string();
+    matches!((root(&pid), root("self")), (Ok(theirs), Ok(ours)) if theirs == ours)
+        && matches!((space(&pid), space("self")), (Ok(theirs), Ok(ours)) if theirs == ours)
+}
+
+/// Returns the value of a line of `/proc/PID/status`.
+fn status(pid: u32, key: &str) -> Option<String> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let mut values = text.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+    values.next().map(|value| value.trim().to_owned())
+}

@@ -1,0 +1,291 @@
+//! `marey attach` and `marey detach`: recording in a process that runs.
+
+use std::fs;
+use std::path::{self, Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum, ValueHint};
+use marey_attach::{Options, Target, Thread};
+use marey_inject::{Call, InjectError, Injection, Progress, literal};
+
+use crate::interrupt;
+use crate::output::{Failure, Output, Stop};
+use crate::text::printable;
+
+const ATTACH_EXAMPLES: &str = "\
+Examples:
+  marey attach 4242                        Record a trace into process-4242.marey
+  marey attach 4242 -o slow.marey --operators
+  marey detach 4242                        End it
+  marey analyze process-4242.marey
+
+The process need not know marey. Its modules of PyTorch, optimizer steps, GPU activities and scopes are
+recorded from now on; `marey record` samples any Python. It is stopped for less than a millisecond, then
+imports marey at the next instruction of its main thread. Without detach, the recording ends with the
+process. That needs the rights to debug it (the same user, or root). CPython 3.10 to 3.14.";
+
+const DETACH_EXAMPLES: &str = "\
+Examples:
+  marey detach 4242
+
+The files are written, hooks removed and threads ended. The loaded libraries stay in the process.";
+
+/// Time after which the reason for the delay is printed.
+const NOTE_AFTER: Duration = Duration::from_secs(1);
+/// Time between two checks for Ctrl-C.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Library of the package that is loaded if Python runs this command.
+const ENGINE: &str = "/_engine.abi3.so";
+/// Prints the folder of the package. Finding it imports nothing.
+const FIND_PACKAGE: &str =
+    "import importlib.util as u; print(u.find_spec('marey').submodule_search_locations[0], end='')";
+
+/// Arguments of `marey attach`.
+#[derive(Args)]
+#[command(after_help = ATTACH_EXAMPLES, args_override_self = true)]
+pub(crate) struct AttachArgs {
+    /// Process to record
+    #[arg(value_name = "PID")]
+    pid: u32,
+
+    /// Run or profile to write [default: process-PID in the process's working directory]
+    #[arg(short, long, value_name = "PATH", value_hint = ValueHint::AnyPath)]
+    output: Option<PathBuf>,
+
+    /// Data to record: every event with its time, or sums by path
+    #[arg(short, long, value_enum, default_value_t = Data::Trace)]
+    data: Data,
+
+    /// Paths consist of scopes, or of Python frames
+    #[arg(short, long, value_enum, default_value_t = Context::Shadow)]
+    context: Context,
+
+    /// Record PyTorch's operators below modules
+    #[arg(long)]
+    operators: bool,
+
+    /// Record memory at each module and step
+    #[arg(long)]
+    memory: bool,
+
+    /// Seconds to wait for the process
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    timeout: u32,
+}
+
+/// Arguments of `marey detach`.
+#[derive(Args)]
+#[command(after_help = DETACH_EXAMPLES, args_override_self = true)]
+pub(crate) struct DetachArgs {
+    /// Process that is recorded
+    #[arg(value_name = "PID")]
+    pid: u32,
+
+    /// Seconds to wait for the process
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    timeout: u32,
+}
+
+/// Values of `--data`.
+#[derive(Clone, Copy, ValueEnum)]
+enum Data {
+    Trace,
+    Tree,
+}
+
+/// Values of `--context`.
+#[derive(Clone, Copy, ValueEnum)]
+enum Context {
+    Shadow,
+    Python,
+}
+
+impl From<InjectError> for Failure {
+    fn from(error: InjectError) -> Self {
+        Self { message: error.to_string(), hint: error.hint() }
+    }
+}
+
+/// Runs `marey attach`.
+pub(crate) fn attach(args: &AttachArgs, output: &mut Output) -> Result<(), Stop> {
+    let pid = args.pid;
+    let (data, suffix) = match args.data {
+        Data::Trace => ("trace", "marey"),
+        Data::Tree => ("tree", "hatchet"),
+    };
+    let context = match args.context {
+        Context::Shadow => "shadow",
+        Context::Python => "python",
+    };
+    let path = args.output.as_deref().map(|path| profile_path(pid, path, suffix)).transpose()?;
+    let boolean = |value| if value { "True" } else { "False" }.to_owned();
+    let arguments = [
+        ("output", path.map_or_else(|| "None".to_owned(), |path| literal(&path))),
+        ("data", literal(data)),
+        ("context", literal(context)),
+        ("operators", boolean(args.operators)),
+        ("memory", boolean(args.memory)),
+    ];
+    let answer = call(pid, "attach", &arguments, args.timeout, output)?;
+    let [kind, path, details @ ..] = answer.as_slice() else { return Err(unknown(pid).into()) };
+    if kind != "recording" {
+        return Err(refusal(pid, kind, path).into());
+    }
+    let path = shown(pid, path);
+    output
+        .note(format_args!("process {pid} records into {path}; end it with: marey detach {pid}"))?;
+    if details.is_empty() {
+        output.note(format_args!(
+            "it has not imported PyTorch, so only its scopes and GPU activities are recorded; to sample \
+             its Python code: marey record -p {pid}"
+        ))?;
+    }
+    Ok(())
+}
+
+/// Runs `marey detach`.
+pub(crate) fn detach(args: &DetachArgs, output: &mut Output) -> Result<(), Stop> {
+    let pid = args.pid;
+    let answer = call(pid, "detach", &[], args.timeout, output)?;
+    let [kind, paths @ ..] = answer.as_slice() else { return Err(unknown(pid).into()) };
+    if kind != "ended" {
+        let reason = paths.first().map_or("", String::as_str);
+        return Err(refusal(pid, kind, reason).into());
+    }
+    for path in paths {
+        let is_run = Path::new(path).extension().is_some_and(|suffix| suffix == "marey");
+        let (path, verb) = (shown(pid, path), if is_run { "analyze" } else { "view" });
+        output.note(format_args!("wrote {path}"))?;
+        output.note(format_args!("see it with: marey {verb} {path}"))?;
+    }
+    Ok(())
+}
+
+/// Calls a function in the process and returns its answer.
+fn call(
+    pid: u32,
+    function: &str,
+    arguments: &[(&str, String)],
+    timeout_secs: u32,
+    output: &mut Output,
+) -> Result<Vec<String>, Stop> {
+    let package = package()?;
+    let version = env!("CARGO_PKG_VERSION");
+    let call = Call { package: &package, version, function, arguments };
+    let stop = interrupt::stop_on_interrupt()?;
+    let start = Instant::now();
+    let mut injection = Injection::begin(pid, call).map_err(Failure::from)?;
+    let answer = wait(&mut injection, start + NOTE_AFTER, &stop)?;
+    if let Some(answer) = answer {
+        return Ok(answer);
+    }
+    output.note(format_args!("{}; waiting for it, Ctrl-C gives up", delay(pid)))?;
+    let deadline = start + Duration::from_secs(timeout_secs.into());
+    let answer = wait(&mut injection, deadline, &stop)?;
+    answer.ok_or_else(|| {
+        Failure {
+            message: format!("{}, for {timeout_secs} s; nothing was changed", delay(pid)),
+            hint: Some(format!("`marey dump {pid}` shows all threads; --timeout waits longer")),
+        }
+        .into()
+    })
+}
+
+/// Returns the answer, `None` at the deadline.
+fn wait(
+    injection: &mut Injection,
+    deadline: Instant,
+    stop: &Receiver<()>,
+) -> Result<Option<Vec<String>>, Stop> {
+    loop {
+        if let Progress::Answered(answer) = injection.wait(PAUSE).map_err(Failure::from)? {
+            return Ok(Some(answer));
+        }
+        if stop.try_recv().is_ok() {
+            return Err(Stop::Interrupted);
+        }
+        if Instant::now() >= deadline {
+            return Ok(None);
+        }
+    }
+}
+
+/// Returns why the process has not answered yet.
+fn delay(pid: u32) -> String {
+    let target = Target::open(pid, Options { locals: false, waits: true });
+    let snapshot = target.and_then(|mut target| target.snapshot());
+    let main = snapshot.ok().and_then(|snapshot| {
+        snapshot.threads.into_iter().find(|thread| thread.os_id == Some(pid.into()))
+    });
+    let activity = main.map_or_else(String::new, |thread| format!(": {}", activity(&thread)));
+    format!("the main thread of process {pid} has reached no Python instruction{activity}")
+}
+
+/// Returns what a thread does and where.
+fn activity(thread: &Thread) -> String {
+    let activity = match &thread.wait {
+        Some(wait) => format!("it {wait}"),
+        None => "it is in C code".to_owned(),
+    };
+    let place = thread.frames.first().map_or_else(String::new, |frame| {
+        format!(", called by {} ({}:{})", frame.function, frame.file, frame.line)
+    });
+    printable(&format!("{activity}{place}")).into_owned()
+}
+
+/// Returns the path of a profile without its suffix, as the process sees it.
+fn profile_path(pid: u32, path: &Path, suffix: &str) -> Result<String, Failure> {
+    let unusable = |message: String| Failure { message, hint: None };
+    let absolute = if marey_inject::is_same_file_system(pid) {
+        path::absolute(path).map_err(|error| unusable(format!("{}: {error}", path.display())))?
+    } else if path.is_absolute() {
+        path.to_owned()
+    } else {
+        return Err(unusable(format!(
+            "process {pid} is in another container: -o must be an absolute path inside of it"
+        )));
+    };
+    let has_suffix = absolute.extension().is_some_and(|extension| extension == suffix);
+    let stem = if has_suffix { absolute.with_extension("") } else { absolute };
+    let stem = stem.into_os_string().into_string();
+    stem.map_err(|path| unusable(format!("{} is not UTF-8", path.display())))
+}
+
+/// Returns a path of the process as it can be opened here.
+fn shown(pid: u32, path: &str) -> String {
+    let outer =
+        if marey_inject::is_same_file_system(pid) { "" } else { &format!("/proc/{pid}/root") };
+    printable(&format!("{outer}{path}")).into_owned()
+}
+
+fn refusal(pid: u32, kind: &str, reason: &str) -> Failure {
+    let reason = printable(reason);
+    let message = match kind {
+        "refused" => format!("process {pid} was left as it is: {reason}"),
+        _ => format!("marey failed in process {pid}: {reason}"),
+    };
+    Failure { message, hint: None }
+}
+
+fn unknown(pid: u32) -> Failure {
+    refusal(pid, "failed", "its answer has an unknown form")
+}
+
+/// Returns the folder of the Python package.
+fn package() -> Result<PathBuf, Failure> {
+    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let engine = maps.lines().find(|line| line.ends_with(ENGINE));
+    if let Some(folder) = engine.and_then(|line| line.find('/').map(|start| &line[start..])) {
+        return Ok(PathBuf::from(folder.trim_end_matches(ENGINE)));
+    }
+    let mut python = Command::new("python3");
+    let found = python.args(["-c", FIND_PACKAGE]).stdin(Stdio::null()).output();
+    let folder = found.ok().filter(|found| found.status.success());
+    let folder = folder.and_then(|found| String::from_utf8(found.stdout).ok());
+    folder.map(PathBuf::from).ok_or_else(|| Failure {
+        message: "python3 has no module `marey`, which the process is to import".to_owned(),
+        hint: Some("run `python3 -m pip install marey`".to_owned()),
+    })
+}

@@ -1,0 +1,486 @@
+"""`marey attach` and `marey detach`: recording in processes that never heard of marey."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import marey
+import pytest
+from interpreters import interpreters
+from programs import DEADLINE_SECS, Live, run_program, write_program
+
+pytestmark = pytest.mark.usefixtures("own_directory")
+
+# Ends when a line arrives on stdin, without a call that waits.
+IS_ENDED = "select.select([0], [], [], 0)[0]"
+
+BUSY = f"""
+import os, select, sys
+names = set(globals()), list(sys.path)
+print(os.getpid(), flush=True)
+total = 0
+while not {IS_ENDED}:
+    for number in range(1000):
+        total += number
+print(total % 499500, sorted(set(globals()) - names[0]), sys.path == names[1])
+import threading
+print(threading.main_thread() is threading.current_thread(), sys.getswitchinterval())
+"""
+BUSY_OUTPUT = "0 ['names', 'number', 'total'] True\nTrue 0.005\n"
+
+WAITING = """
+import os, sys
+print(os.getpid(), flush=True)
+print(sys.stdin.readline().strip(), flush=True)
+print(sys.stdin.readline().strip(), flush=True)
+"""
+
+
+def command(verb: str, pid: int, *options: str) -> list[str]:
+    return [sys.executable, "-m", "marey", verb, str(pid), *options]
+
+
+def run(verb: str, pid: int, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(verb, pid, *options), capture_output=True, text=True, timeout=DEADLINE_SECS
+    )
+
+
+def attach(pid: int, *options: str) -> str:
+    """Attaches and returns what was printed."""
+    done = run("attach", pid, *options)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    return done.stderr
+
+
+def detach(pid: int) -> list[str]:
+    """Detaches and returns the paths that were written."""
+    done = run("detach", pid)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    return re.findall(r"^wrote (.*)$", done.stderr, re.MULTILINE)
+
+
+def threads(pid: int) -> set[str]:
+    return {path.name for path in Path(f"/proc/{pid}/task").iterdir()}
+
+
+def until_threads_are(pid: int, expected: set[str]) -> None:
+    """Waits for the end of other threads; the kernel removes them after they have answered."""
+    while threads(pid) != expected:
+        assert expected <= threads(pid)
+
+
+def files(pid: int) -> list[str]:
+    """Returns what the descriptors of a process refer to."""
+    return sorted(f"{path.name} {path.readlink()}" for path in Path(f"/proc/{pid}/fd").iterdir())
+
+
+def mapped_files(pid: int) -> set[str]:
+    lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    return {fields[5] for line in lines if len(fields := line.split(maxsplit=5)) == 6}
+
+
+@pytest.fixture
+def busy() -> Iterator[Live]:
+    with Live(BUSY) as program:
+        yield program
+
+
+def end(program: Live) -> None:
+    """Ends a busy program, which must not have noticed anything."""
+    program.write_line()
+    assert program.end() == (0, BUSY_OUTPUT, "")
+
+
+@pytest.mark.parametrize("version", interpreters())
+def test_a_busy_process_is_recorded_and_ends_as_ever(version: str) -> None:
+    with Live(BUSY, python=interpreters()[version]) as program:
+        pid = int(program.read_line())
+        said = attach(pid)
+        run_path = str(Path(f"process-{pid}.marey").absolute())
+        assert said.startswith(
+            f"process {pid} records into {run_path}; end it with: marey detach {pid}\n"
+        )
+        assert "it has not imported PyTorch" in said
+        assert detach(pid) == [run_path]
+        end(program)
+    with marey.open(run_path) as recorded:
+        assert list(recorded.sql("SELECT pid FROM processes")) == [(pid,)]
+
+
+@pytest.mark.parametrize("version", interpreters())
+def test_a_process_that_waits_is_recorded_when_it_goes_on(version: str) -> None:
+    with Live(WAITING, python=interpreters()[version]) as program:
+        pid = int(program.read_line())
+        recorder = subprocess.Popen(command("attach", pid), stderr=subprocess.PIPE, text=True)
+        assert recorder.stderr is not None
+        said = recorder.stderr.readline()
+        start = f"the main thread of process {pid} has reached no Python instruction: it waits for data"
+        assert said.startswith(start)
+        assert said.endswith("; waiting for it, Ctrl-C gives up\n")
+        program.write_line("first")
+        assert program.read_line() == "first"
+        _, said = recorder.communicate(timeout=DEADLINE_SECS)
+        assert recorder.returncode == 0, said
+        program.write_line("second")
+        outcome = program.end()
+    assert outcome == (0, "second\n", "")
+
+
+@pytest.mark.parametrize("version", interpreters())
+def test_a_request_that_is_given_up_changes_nothing(version: str) -> None:
+    with Live(WAITING, python=interpreters()[version]) as program:
+        pid = int(program.read_line())
+        done = run("attach", pid, "--timeout", "1")
+        assert done.returncode == 2
+        assert "for 1 s; nothing was changed\n" in done.stderr
+        assert f"hint: `marey dump {pid}` shows all threads" in done.stderr
+        program.write_line("first")
+        assert program.read_line() == "first"
+        assert "marey" not in "".join(mapped_files(pid))
+        program.write_line("second")
+        assert program.end() == (0, "second\n", "")
+
+
+def test_a_ctrl_c_gives_up() -> None:
+    with Live(WAITING) as program:
+        pid = int(program.read_line())
+        recorder = subprocess.Popen(command("attach", pid), stderr=subprocess.PIPE, text=True)
+        assert recorder.stderr is not None
+        recorder.stderr.readline()
+        recorder.send_signal(signal.SIGINT)
+        assert recorder.wait(DEADLINE_SECS) == 130
+        recorder.stderr.close()
+        program.write_line("first")
+        program.write_line("second")
+        assert program.end() == (0, "first\nsecond\n", "")
+    assert not list(Path("/tmp").glob(f"marey-attach-*/{pid}"))
+
+
+def test_a_call_in_c_that_holds_the_gil_delays_the_recording() -> None:
+    source = f"""
+    import itertools, os, select, sys, time
+    def count(n):
+        return sum(itertools.repeat(1, n))
+    start = time.perf_counter()
+    count(10**6)
+    per_call = (time.perf_counter() - start) / 10**6
+    print(os.getpid(), flush=True)
+    count(int(2.5 / per_call))  # longer than the second after which the command speaks
+    while not {IS_ENDED}:
+        pass
+    """
+    with Live(source) as program:
+        pid = int(program.read_line())
+        first, *others = attach(pid).splitlines()
+        assert "it is in C code, called by count (/" in first
+        assert others[0].startswith(f"process {pid} records into")
+        program.write_line()
+        assert program.end() == (0, "", "")
+
+
+def test_of_two_at_once_one_attaches_and_the_other_says_so(busy: Live) -> None:
+    pid = int(busy.read_line())
+    both = [
+        subprocess.Popen(command("attach", pid), stderr=subprocess.PIPE, text=True) for _ in range(2)
+    ]
+    said = [process.communicate(timeout=DEADLINE_SECS)[1] for process in both]
+    assert sorted(process.returncode for process in both) == [0, 2], said
+    (refusal,) = [text for process, text in zip(both, said, strict=True) if process.returncode]
+    path = Path(f"process-{pid}.marey").absolute()
+    assert refusal == (
+        f"error: process {pid} was left as it is: it is recorded already, into {path}\n"
+    )
+    end(busy)
+
+
+def test_nothing_but_libraries_stays_after_detach(busy: Live) -> None:
+    pid = int(busy.read_line())
+    before = threads(pid), files(pid), mapped_files(pid)
+    attach(pid)
+    assert len(threads(pid)) > len(before[0])
+    assert files(pid) != before[1]
+    detach(pid)
+    until_threads_are(pid, before[0])
+    assert files(pid) == before[1]
+    added = {path for path in mapped_files(pid) - before[2] if "/lib-dynload/" not in path}
+    names = {Path(path).name.partition(".")[0] for path in added}
+    assert {"_native", "libmarey"} <= names <= {"_native", "libmarey", "libgcc_s"}
+    assert not list(Path("/tmp").glob("marey-attach-*"))
+    end(busy)
+
+
+def test_a_process_can_be_attached_again(busy: Live) -> None:
+    pid = int(busy.read_line())
+    for name in ("first", "second"):
+        attach(pid, "-o", f"{name}.marey")
+        assert detach(pid) == [str(Path(f"{name}.marey").absolute())]
+    assert detach_refusal(pid) == "it is not recorded"
+    end(busy)
+
+
+def detach_refusal(pid: int) -> str:
+    done = run("detach", pid)
+    assert done.returncode == 2, done.stderr
+    start = f"error: process {pid} was left as it is: "
+    assert done.stderr.startswith(start)
+    return done.stderr.removeprefix(start).rstrip("\n")
+
+
+def test_a_process_with_200_threads_keeps_them() -> None:
+    source = """
+    import os, sys, threading
+    go_on = threading.Event()
+    waiting = [threading.Thread(target=go_on.wait) for _ in range(200)]
+    for thread in waiting:
+        thread.start()
+    print(os.getpid(), flush=True)
+    while sys.stdin.readline() != "end\\n":
+        pass
+    go_on.set()
+    for thread in waiting:
+        thread.join()
+    print("joined", threading.active_count())
+    """
+    with Live(source) as program:
+        pid = int(program.read_line())
+        before = threads(pid)
+        assert len(before) == 201
+        for verb in ("attach", "detach"):
+            process = subprocess.Popen(command(verb, pid), stderr=subprocess.PIPE, text=True)
+            assert process.stderr is not None
+            process.stderr.readline()  # it waits for the main thread
+            program.write_line()
+            _, said = process.communicate(timeout=DEADLINE_SECS)
+            assert process.returncode == 0, said
+        until_threads_are(pid, before)
+        program.write_line("end")
+        assert program.end() == (0, "joined 1\n", "")
+
+
+def test_children_that_are_forked_meanwhile_end_as_ever() -> None:
+    source = f"""
+    import os, select, sys
+    print(os.getpid(), flush=True)
+    failures = 0
+    while not {IS_ENDED}:
+        child = os.fork()
+        if child == 0:
+            import contextvars, signal, textwrap  # marey imports some of them too
+            os._exit(0)
+        failures += os.waitpid(child, 0)[1] != 0
+    print(failures)
+    """
+    with Live(source) as program:
+        pid = int(program.read_line())
+        for _ in range(3):
+            attach(pid)
+            detach(pid)
+        program.write_line()
+        assert program.end() == (0, "0\n", "")
+
+
+def test_a_recording_that_nobody_ends_ends_with_the_process(busy: Live) -> None:
+    pid = int(busy.read_line())
+    attach(pid, "--data", "tree", "-o", "whole.hatchet")
+    end(busy)
+    assert Path("whole.hatchet").is_file()
+
+
+TRAINING = f"""
+import os, select, sys
+import torch
+
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+batch = torch.ones(4, 8)
+print(os.getpid(), flush=True)
+steps = 0
+while steps < 100 or not {IS_ENDED}:
+    optimizer.zero_grad()
+    loss = model(batch).square().mean()
+    loss.backward()
+    optimizer.step()
+    steps += 1
+    if steps == 100:
+        print(f"{{loss.item():.6f}}", flush=True)
+print(torch.nn.Module.__call__ is not None, len(torch.nn.modules.module._global_forward_hooks))
+"""
+
+
+def test_a_training_loop_is_analysed_and_trains_as_ever() -> None:
+    with Live(TRAINING) as program:
+        pid = int(program.read_line())
+        said = attach(pid, "--operators", "-o", "train.marey")
+        assert "PyTorch" not in said
+        loss = program.read_line()
+        assert detach(pid) == [str(Path("train.marey").absolute())]
+        program.write_line()
+        attached = program.end()
+    with Live(TRAINING) as program:
+        program.read_line()
+        assert program.read_line() == loss
+        program.write_line()
+        assert program.end() == attached == (0, "True 0\n", "")
+    analysis = subprocess.run(
+        [sys.executable, "-m", "marey", "analyze", "train.marey"],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_SECS,
+    )
+    assert analysis.returncode == 0, analysis.stderr
+    with marey.open("train.marey") as recorded:
+        names = {name for (name,) in recorded.sql("SELECT DISTINCT name FROM spans")}
+        ((steps,),) = recorded.sql("SELECT count(*) FROM steps")
+    assert {"Sequential", "0", "1", "SGD.step", "aten::addmm"} <= names
+    assert steps > 0
+
+
+def test_a_process_of_marey_run_is_left_as_it_is() -> None:
+    with Live(BUSY, "-m", "marey", "run", "-d", "trace", "-n", "outer") as program:
+        pid = int(program.read_line())
+        done = run("attach", pid)
+        path = Path("outer.marey").absolute()
+        assert done.stderr == (
+            f"error: process {pid} was left as it is: it is recorded already, into {path}\n"
+        )
+        assert "`marey attach` did not start it" in detach_refusal(pid)
+        program.write_line()
+        assert program.end().exit_code == 0
+
+
+def test_a_process_that_disables_marey_is_left_as_it_is() -> None:
+    with Live(BUSY, MAREY_DISABLE="1") as program:
+        pid = int(program.read_line())
+        done = run("attach", pid)
+        assert done.returncode == 2
+        assert done.stderr.endswith("left as it is: MAREY_DISABLE is set in its environment\n")
+        end(program)
+
+
+def test_a_process_that_has_stopped_is_refused_with_the_remedy(busy: Live) -> None:
+    pid = int(busy.read_line())
+    busy.process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, pid, os.WSTOPPED)
+    done = run("attach", pid)
+    busy.process.send_signal(signal.SIGCONT)
+    expected = f"error: process {pid} is stopped\nhint: continue it: kill -CONT {pid}\n"
+    assert (done.returncode, done.stderr) == (2, expected)
+    end(busy)
+
+
+def test_a_process_without_python_is_refused() -> None:
+    sleeper = subprocess.Popen(["sleep", "100"])
+    try:
+        done = run("attach", sleeper.pid)
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+    assert done.returncode == 2
+    assert done.stderr.endswith("no interpreter of CPython was found in it\n")
+
+
+def test_a_process_that_does_not_exist_is_an_error() -> None:
+    for verb in ("attach", "detach"):
+        done = run(verb, 2**22 + 1)
+        assert (done.returncode, done.stderr) == (2, f"error: there is no process {2**22 + 1}\n")
+
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+
+
+@needs_root
+def test_a_process_of_another_user_is_refused_with_the_remedy(busy: Live) -> None:
+    pid = int(busy.read_line())
+    # The interpreter may be in root's home, so the user changes after the imports.
+    done = run_program(
+        f"""
+        import os
+        from marey import _engine
+        os.setgid(65534)
+        os.setuid(65534)
+        raise SystemExit(_engine.cli_main(["marey", "attach", "{pid}"]))
+        """
+    )
+    assert done.exit_code == 2
+    assert f"error: process {pid} cannot be read: the system does not allow it\n" in done.stderr
+    assert "--cap-add SYS_PTRACE" in done.stderr
+    end(busy)
+
+
+@needs_root
+def test_root_attaches_to_a_process_of_another_user(tmp_path: Path) -> None:
+    # The interpreter may be in root's home, so the user changes after the imports.
+    imports = "import importlib.metadata, importlib.util, marey._attached, marey._backend"
+    change = f"{imports}\nos.setgid(65534)\nos.setuid(65534)\nnames ="
+    source = textwrap.dedent(BUSY).replace("names =", change, 1)
+    tmp_path.chmod(0o777)
+    for parent in list(tmp_path.parents)[:2]:
+        parent.chmod(0o755)
+    with Live(source) as program:
+        pid = int(program.read_line())
+        attach(pid)
+        (path,) = detach(pid)
+        assert Path(path).stat().st_uid == 65534
+        end(program)
+
+
+def in_container(preparation: str, source: str) -> list[str]:
+    """Returns a command that runs a program where other file systems are mounted."""
+    line = f"{preparation} && exec {sys.executable} -u {write_program(source)}"
+    return ["unshare", "--mount", "sh", "-c", line]
+
+
+def can_mount() -> bool:
+    done = subprocess.run(
+        ["unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True
+    )
+    return done.returncode == 0
+
+
+needs_mounts = pytest.mark.skipif(
+    os.geteuid() != 0 or not can_mount(), reason="needs the right to mount"
+)
+
+
+@needs_mounts
+def test_a_process_in_a_container_is_reached_by_its_own_paths() -> None:
+    # A /tmp of its own, as containers have.
+    line = in_container("mount -t tmpfs none /var/tmp && mount -t tmpfs none /dev/shm", BUSY)
+    process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    pid = int(process.stdout.readline())
+    relative = run("attach", pid, "-o", "x.marey")
+    assert relative.stderr.endswith("-o must be an absolute path inside of it\n")
+    said = attach(pid, "-o", "/dev/shm/inner.marey")
+    path = f"/proc/{pid}/root/dev/shm/inner.marey"
+    assert said.startswith(f"process {pid} records into {path};")
+    assert not Path("/dev/shm/inner.marey").exists()
+    assert detach(pid) == [path]
+    assert Path(path, "spool").is_dir()
+    assert process.communicate("\n", timeout=DEADLINE_SECS)[0] == BUSY_OUTPUT
+
+
+@needs_mounts
+def test_a_container_without_marey_is_refused_with_the_remedy() -> None:
+    package = Path(marey.__file__).parent
+    line = in_container(f"mount -t tmpfs none {package}", BUSY)
+    process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    pid = int(process.stdout.readline())
+    done = run("attach", pid)
+    assert done.returncode == 2
+    assert done.stderr.startswith(
+        f"error: process {pid} cannot import marey: its file system, that of a container, has no "
+    )
+    assert f"hint: install marey there and attach from inside: sudo nsenter -t {pid} -a" in done.stderr
+    process.communicate("\n", timeout=DEADLINE_SECS)
+    assert process.returncode == 0
