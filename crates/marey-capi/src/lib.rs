@@ -22,7 +22,7 @@ use marey_record::api::{CollectiveSample, CollectiveState};
 use marey_record::table::{
     ABI_VERSION, CollectiveArg, ErrorBuffer, MetricArg, NO_METRIC, Sink, Table,
 };
-use marey_record::{Detached, NodeKind, api};
+use marey_record::{ContextSource, Detached, NodeKind, api};
 use marey_torch::autograd::Fields;
 use marey_torch::inputs::InputFields;
 use marey_torch::shapes::{self, Shapes};
@@ -119,6 +119,8 @@ static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(|| Table {
     active_sessions: sessions::active_sessions,
     note,
     record_collectives,
+    session_scope: sessions::session_scope,
+    context_names,
 });
 
 extern "C" fn note_environment() {
@@ -207,6 +209,17 @@ unsafe extern "C" fn add_metrics(
     let values = unsafe { read_metrics(values, len) };
     // SAFETY: the caller passes a writable error buffer or null.
     unsafe { ptr::call_with_status(error, || Ok(api::add_metrics(&values?)?)) }
+}
+
+unsafe extern "C" fn context_names(context: u32, names: *mut u32, len: usize) -> usize {
+    let names = if names.is_null() {
+        &mut []
+    } else {
+        // SAFETY: the caller passes `len` writable numbers.
+        unsafe { std::slice::from_raw_parts_mut(names, len) }
+    };
+    let source = if context == 1 { ContextSource::Python } else { ContextSource::Shadow };
+    catch_panic(0, || api::context_names(source, names))
 }
 
 // Detached scopes.

@@ -110,8 +110,8 @@ pub struct StartOptions {
     /// Not 0: the caller has just called `note_environment` where no thread sets a variable, which
     /// may not be true of `start`.
     pub environment_noted: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Not 0: record only what is addressed to the session by `session_scope`.
+    pub only_addressed: u32,
 }
 
 /// The options for recording devices. Zero is the default of every field.
@@ -354,6 +354,17 @@ pub struct Table {
     ),
     /// Records collectives for trace sessions, in the order of their calls.
     pub record_collectives: unsafe extern "C" fn(collectives: *const CollectiveArg, len: usize),
+    /// Returns `scope` (null: the root) as an exited scope addressed to one session: values added to
+    /// it, and scopes entered inside it, are recorded in this session alone, also in one that
+    /// records nothing else. May return null. The caller must release it.
+    pub session_scope: unsafe extern "C" fn(
+        session: i64,
+        scope: *const Detached,
+        error: *mut ErrorBuffer,
+    ) -> *const Detached,
+    /// Writes the names of this thread's open scopes (`context` 0) or Python frames (1), and of its
+    /// state, outermost first. Returns how many there are, which may be more than `len`.
+    pub context_names: unsafe extern "C" fn(context: u32, names: *mut u32, len: usize) -> usize,
 }
 
 /// A collective operation or point-to-point message. A negative number means unknown; so does name

@@ -74,5 +74,7 @@ int main(void) {
     PLACE(active_sessions);
     PLACE(note);
     PLACE(record_collectives);
+    PLACE(session_scope);
+    PLACE(context_names);
     return 0;
 }

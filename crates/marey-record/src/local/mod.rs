@@ -69,7 +69,7 @@ impl NodePair {
     }
 }
 
-const ROOTS: NodePair = NodePair { shadow: SHADOW_ROOT, python: PYTHON_ROOT };
+pub(crate) const ROOTS: NodePair = NodePair { shadow: SHADOW_ROOT, python: PYTHON_ROOT };
 
 /// The part of a thread's recorder that only its thread accesses.
 pub(crate) struct Local {

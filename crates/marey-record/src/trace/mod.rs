@@ -167,7 +167,7 @@ pub(crate) fn has_sessions() -> bool {
 
 /// Whether a trace session records now.
 pub(crate) fn is_recording() -> bool {
-    CONTROL.active.load(Ordering::Relaxed) & CONTROL.trace.load(Ordering::Relaxed) != 0
+    CONTROL.addressable() & CONTROL.trace.load(Ordering::Relaxed) != 0
 }
 
 /// Requests a drain, because a log is half full. Called in the middle of events.
@@ -426,7 +426,7 @@ pub(crate) fn begin_child<'a>(sessions: impl Iterator<Item = &'a Session>) {
         // The file is the parent's.
         spool.abandon();
     }
-    let active = CONTROL.active.load(Ordering::Relaxed);
+    let active = CONTROL.addressable();
     tracer.sessions = sessions
         .filter(|session| session.is_trace())
         .map(|session| TraceSession::new(session, active & crate::control::bit(session.slot) != 0))
