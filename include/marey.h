@@ -245,6 +245,7 @@ typedef struct marey_table {
     const marey_detached_t *(*session_scope)(int64_t session, const marey_detached_t *scope,
                                              marey_error_t *error);
     size_t (*context_names)(uint32_t context, uint32_t *names, size_t len);
+    uint32_t (*state_name)(void);
 } marey_table_t;
 
 /* ---- Finding the library --------------------------------------------------------------------- */

@@ -121,6 +121,7 @@ static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(|| Table {
     record_collectives,
     session_scope: sessions::session_scope,
     context_names,
+    state_name,
 });
 
 extern "C" fn note_environment() {
@@ -220,6 +221,10 @@ unsafe extern "C" fn context_names(context: u32, names: *mut u32, len: usize) ->
     };
     let source = if context == 1 { ContextSource::Python } else { ContextSource::Shadow };
     catch_panic(0, || api::context_names(source, names))
+}
+
+extern "C" fn state_name() -> u32 {
+    api::state_name()
 }
 
 // Detached scopes.

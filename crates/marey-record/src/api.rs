@@ -335,14 +335,18 @@ pub fn address(
     recorder::address(session, scope)
 }
 
-/// Writes the names of this thread's open scopes, or of its Python frames, and of its state,
-/// outermost first. Returns how many there are, which may be more than fit.
+/// Writes the names of this thread's open scopes, or of its Python frames, outermost first. Returns how many there are, which may be more than fit.
 pub fn context_names(source: ContextSource, names: &mut [u32]) -> usize {
     if !CONTROL.is_live() {
         return 0;
     }
     let leaf = (source == ContextSource::Python).then(call_frame_provider);
     local::event(|local| local.context_names(leaf, names))
+}
+
+/// Returns the number of the name of this thread's innermost state, 0 for none.
+pub fn state_name() -> u32 {
+    if CONTROL.is_live() { local::event(|local| local.state_name()) } else { 0 }
 }
 
 // Sources other than the program's threads.

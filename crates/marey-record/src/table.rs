@@ -362,9 +362,11 @@ pub struct Table {
         scope: *const Detached,
         error: *mut ErrorBuffer,
     ) -> *const Detached,
-    /// Writes the names of this thread's open scopes (`context` 0) or Python frames (1), and of its
-    /// state, outermost first. Returns how many there are, which may be more than `len`.
+    /// Writes the names of this thread's open scopes (`context` 0) or Python frames (1), outermost
+    /// first. Returns how many there are, which may be more than `len`.
     pub context_names: unsafe extern "C" fn(context: u32, names: *mut u32, len: usize) -> usize,
+    /// Returns the number of the name of this thread's innermost state, or 0.
+    pub state_name: extern "C" fn() -> u32,
 }
 
 /// A collective operation or point-to-point message. A negative number means unknown; so does name

@@ -76,5 +76,6 @@ int main(void) {
     PLACE(record_collectives);
     PLACE(session_scope);
     PLACE(context_names);
+    PLACE(state_name);
     return 0;
 }

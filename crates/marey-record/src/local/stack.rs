@@ -436,8 +436,7 @@ impl Local {
             .map_or(0, |frame| frame.name)
     }
 
-    /// Writes the names of the open scopes, or with `python_leaf` those of its path, and of the state,
-    /// outermost first. Returns how many there are, which may be more than fit.
+    /// Writes the names of the open scopes, or with `python_leaf` those of its path, outermost first. Returns how many there are, which may be more than fit.
     pub(crate) fn context_names(&mut self, python_leaf: Option<u32>, names: &mut [u32]) -> usize {
         let mut path = std::mem::take(&mut self.path);
         if let Some(mut node) = python_leaf {
@@ -451,7 +450,6 @@ impl Local {
         } else {
             path.extend((0..self.depth()).filter_map(|index| Some(self.frame(index)?.name)));
         }
-        path.extend(Some(self.state_name()).filter(|&state| state != 0));
         for (slot, name) in names.iter_mut().zip(&path) {
             *slot = *name;
         }
