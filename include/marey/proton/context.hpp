@@ -17,10 +17,8 @@
 #include "../../marey.h"
 #include "detail.hpp"
 
-#pragma GCC visibility push(hidden)
-
 namespace proton {
-inline namespace marey_1 {
+inline namespace MAREY_PROTON_VERSION {
 
 /** One element of a path. */
 struct Context {
@@ -43,12 +41,14 @@ struct Scope : public Context {
     /** The number that no scope has. */
     static constexpr std::size_t DummyScopeId = std::numeric_limits<std::size_t>::max();
     /** The next number. Each library that includes this header counts on its own. */
-    static inline std::atomic<std::size_t> scopeIdCounter{0};
+    MAREY_PROTON_HIDDEN static inline std::atomic<std::size_t> scopeIdCounter{0};
 
     std::size_t scopeId = DummyScopeId;
 
     /** Returns a new number. */
-    static std::size_t getNewScopeId() { return scopeIdCounter.fetch_add(1, std::memory_order_relaxed); }
+    MAREY_PROTON_HIDDEN static std::size_t getNewScopeId() {
+        return scopeIdCounter.fetch_add(1, std::memory_order_relaxed);
+    }
 
     explicit Scope(std::size_t id) : scopeId(id) {}
     explicit Scope(std::string text) : Context(std::move(text)), scopeId(getNewScopeId()) {}
@@ -106,9 +106,9 @@ private:
     /* Of interfaces beyond these, a thread starts no operators. Without a destructor, so that it does
      * not keep a library loaded. */
     static constexpr std::size_t MAX_INTERFACES = 16;
-    static inline thread_local const OpInterface *inProgress[MAX_INTERFACES] = {};
+    MAREY_PROTON_HIDDEN static inline thread_local const OpInterface *inProgress[MAX_INTERFACES] = {};
 
-    static const OpInterface **find(const OpInterface *interface) {
+    MAREY_PROTON_HIDDEN static const OpInterface **find(const OpInterface *interface) {
         for (const OpInterface *&slot : inProgress) {
             if (slot == interface) {
                 return &slot;
@@ -191,9 +191,7 @@ public:
     std::optional<marey_context> recorderContext() const override { return MAREY_PYTHON; }
 };
 
-} // namespace marey_1
+} // namespace MAREY_PROTON_VERSION
 } // namespace proton
-
-#pragma GCC visibility pop
 
 #endif // MAREY_PROTON_CONTEXT_HPP

@@ -18,16 +18,14 @@
 #include "detail.hpp"
 #include "metric.hpp"
 
-#pragma GCC visibility push(hidden)
-
 namespace proton {
-inline namespace marey_1 {
+inline namespace MAREY_PROTON_VERSION {
 
 /** The format of a file. The first two are of trees, the others of traces. */
 enum class OutputFormat { Hatchet, HatchetMsgPack, ChromeTrace, Run };
 
 /** Returns the suffix of a format's files. */
-inline const std::string outputFormatToString(OutputFormat format) {
+MAREY_PROTON_HIDDEN inline const std::string outputFormatToString(OutputFormat format) {
     static constexpr const char *NAMES[] = {"hatchet", "hatchet_msgpack", "chrome_trace", "marey"};
     return NAMES[static_cast<int>(format)];
 }
@@ -86,6 +84,9 @@ public:
     /** Whether the data has single events, and not only their sums. */
     virtual bool isTrace() const { return false; }
 
+    /** Whether there is a file in this format. */
+    virtual bool canWrite(OutputFormat) const { return true; }
+
     const std::string &getPath() const { return path; }
 
 protected:
@@ -95,9 +96,7 @@ protected:
     ContextSource *contextSource;
 };
 
-} // namespace marey_1
+} // namespace MAREY_PROTON_VERSION
 } // namespace proton
-
-#pragma GCC visibility pop
 
 #endif // MAREY_PROTON_DATA_HPP

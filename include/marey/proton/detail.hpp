@@ -1,8 +1,9 @@
 /*
  * Parts that the headers of Proton's C++ interface share; nothing here is for programs to call.
  *
- * All of it is hidden, so that each library has its own copy: it can be unloaded, and it never meets
- * the symbols of Triton's libproton.so.
+ * Each library has its own copy of everything that has static data, which is hidden, so that a library
+ * can be unloaded. The inline namespace keeps apart the symbols of Triton's libproton.so, and of code
+ * that is compiled without exceptions.
  */
 #ifndef MAREY_PROTON_DETAIL_HPP
 #define MAREY_PROTON_DETAIL_HPP
@@ -19,11 +20,19 @@
 
 #include "../../marey.h"
 
-#pragma GCC visibility push(hidden)
+#ifdef __cpp_exceptions
+#define MAREY_PROTON_VERSION marey_1
+#else
+#define MAREY_PROTON_VERSION marey_1_noexcept
+#endif
+
+/** Of functions with static data, and of static data: a copy for each library. */
+#define MAREY_PROTON_HIDDEN __attribute__((visibility("hidden")))
 
 /** Proton's classes. Plug-ins may be declared in it too. */
 namespace proton {
-inline namespace marey_1 {
+inline namespace MAREY_PROTON_VERSION {
+#pragma GCC visibility push(hidden)
 namespace detail {
 
 /* Reports an error: throws std::runtime_error, or without exceptions prints the message, after which
@@ -87,8 +96,8 @@ inline void setState(const char *name) {
     }
 }
 
-/* The lock of all data of this library: held for a moment, and never while a plug-in is called. A
- * fork waits for it, so that a child finds everything complete. */
+/* The lock of all data of this library: held for a moment, and never while a plug-in or the recorder is
+ * called. A fork waits for it, so that a child finds everything complete. */
 inline std::mutex &dataMutex() {
     struct Lock {
         std::mutex mutex;
@@ -102,6 +111,7 @@ inline std::mutex &dataMutex() {
 }
 
 } // namespace detail
+#pragma GCC visibility pop
 
 /** A class with one instance for each library that includes this header. */
 template <typename T> class Singleton {
@@ -109,7 +119,7 @@ public:
     Singleton(const Singleton &) = delete;
     Singleton &operator=(const Singleton &) = delete;
 
-    static T &instance() {
+    MAREY_PROTON_HIDDEN static T &instance() {
         static T &object = *new T;  // never destroyed, for the same reason
         return object;
     }
@@ -119,9 +129,7 @@ protected:
     ~Singleton() = default;
 };
 
-} // namespace marey_1
+} // namespace MAREY_PROTON_VERSION
 } // namespace proton
-
-#pragma GCC visibility pop
 
 #endif // MAREY_PROTON_DETAIL_HPP

@@ -16,10 +16,8 @@
 
 #include "detail.hpp"
 
-#pragma GCC visibility push(hidden)
-
 namespace proton {
-inline namespace marey_1 {
+inline namespace MAREY_PROTON_VERSION {
 
 /** The group that a metric belongs to. A class of your own may use any of them. */
 enum class MetricKind { Flexible, Kernel, PCSampling, Count };
@@ -102,7 +100,7 @@ private:
         return id < values.size() ? id : values.size() - 1;
     }
 
-    static const char *typeName(const MetricValueType &value) {
+    MAREY_PROTON_HIDDEN static const char *typeName(const MetricValueType &value) {
         static constexpr const char *NAMES[] = {"uint64_t", "int64_t", "double", "std::string"};
         return NAMES[value.index()];
     }
@@ -165,7 +163,7 @@ public:
 
     const std::string getName() const override { return "KernelMetric"; }
 
-    const std::string getValueName(int valueId) const override {
+    MAREY_PROTON_HIDDEN const std::string getValueName(int valueId) const override {
         static constexpr const char *NAMES[] = {"start_time (ns)", "end_time (ns)", "count",
                                                 "time (ns)",       "device_id",     "device_type"};
         return valueId >= 0 && valueId < Count ? NAMES[valueId] : "";
@@ -229,7 +227,7 @@ public:
 
     const std::string getName() const override { return "PCSamplingMetric"; }
 
-    const std::string getValueName(int valueId) const override {
+    MAREY_PROTON_HIDDEN const std::string getValueName(int valueId) const override {
         static constexpr const char *NAMES[] = {
             "num_samples",           "num_stalled_samples",     "stalled_branch_resolving",
             "stalled_no_instruction", "stalled_short_scoreboard", "stalled_wait",
@@ -245,9 +243,7 @@ public:
     bool isExclusive(int) const override { return false; }
 };
 
-} // namespace marey_1
+} // namespace MAREY_PROTON_VERSION
 } // namespace proton
-
-#pragma GCC visibility pop
 
 #endif // MAREY_PROTON_METRIC_HPP

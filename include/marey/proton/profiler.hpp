@@ -19,10 +19,8 @@
 #include "data.hpp"
 #include "detail.hpp"
 
-#pragma GCC visibility push(hidden)
-
 namespace proton {
-inline namespace marey_1 {
+inline namespace MAREY_PROTON_VERSION {
 
 /** A source of metrics. A class of your own adds them to getDataSet(), from any thread. */
 class Profiler {
@@ -125,25 +123,27 @@ protected:
 
         /** Notes a launch, as work of the operator that is in progress on this thread. */
         void submit(std::uint64_t correlationId) {
-            raise(maxSubmittedCorrelationId, correlationId);
-            const std::lock_guard<std::mutex> lock(detail::dataMutex());
-            corrIdToExternId_[correlationId] = externId();
-        }
-
-        /** Notes that a launch is complete. Returns the number of its operator, or
-         * Scope::DummyScopeId. */
-        std::size_t complete(std::uint64_t correlationId) {
-            std::size_t externId = Scope::DummyScopeId;
             {
                 const std::lock_guard<std::mutex> lock(detail::dataMutex());
-                const auto found = corrIdToExternId_.find(correlationId);
-                if (found != corrIdToExternId_.end()) {
-                    externId = found->second;
-                    corrIdToExternId_.erase(found);
-                }
+                corrIdToExternId_[correlationId] = currentOp();
+            }
+            raise(maxSubmittedCorrelationId, correlationId);
+        }
+
+        /** Returns the number of a launch's operator, or Scope::DummyScopeId. */
+        std::size_t externId(std::uint64_t correlationId) const {
+            const std::lock_guard<std::mutex> lock(detail::dataMutex());
+            const auto found = corrIdToExternId_.find(correlationId);
+            return found == corrIdToExternId_.end() ? Scope::DummyScopeId : found->second;
+        }
+
+        /** Notes that the metrics of a launch are in the data. Launches complete in order. */
+        void complete(std::uint64_t correlationId) {
+            {
+                const std::lock_guard<std::mutex> lock(detail::dataMutex());
+                corrIdToExternId_.erase(correlationId);
             }
             raise(maxCompletedCorrelationId, correlationId);
-            return externId;
         }
 
         /** Calls `flush` until all launches are complete. Returns false after `maxRetries` calls. */
@@ -160,8 +160,8 @@ protected:
             return true;
         }
 
-        /** The operator in progress on this thread, or Scope::DummyScopeId. */
-        static std::size_t &externId() {
+        /** The number of the operator in progress on this thread, or Scope::DummyScopeId. */
+        MAREY_PROTON_HIDDEN static std::size_t &currentOp() {
             static thread_local std::size_t id = Scope::DummyScopeId;
             return id;
         }
@@ -181,13 +181,13 @@ protected:
 
     /** Adds the operator to the data. */
     void startOp(const Scope &scope) override {
-        Correlation::externId() = scope.scopeId;
+        Correlation::currentOp() = scope.scopeId;
         for (Data *data : this->getDataSet()) {
             data->addOp(scope.scopeId, scope.name);
         }
     }
 
-    void stopOp(const Scope &) override { Correlation::externId() = Scope::DummyScopeId; }
+    void stopOp(const Scope &) override { Correlation::currentOp() = Scope::DummyScopeId; }
 
     void doStart() override { pImpl->doStart(); }
     void doFlush() override { pImpl->doFlush(); }
@@ -247,9 +247,7 @@ private:
     };
 };
 
-} // namespace marey_1
+} // namespace MAREY_PROTON_VERSION
 } // namespace proton
-
-#pragma GCC visibility pop
 
 #endif // MAREY_PROTON_PROFILER_HPP

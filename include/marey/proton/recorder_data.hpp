@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <unordered_map>
@@ -20,10 +21,8 @@
 
 #include "data.hpp"
 
-#pragma GCC visibility push(hidden)
-
 namespace proton {
-inline namespace marey_1 {
+inline namespace MAREY_PROTON_VERSION {
 
 /**
  * A session of the recorder, which begins here and ends with dump() or with this object: see
@@ -50,6 +49,9 @@ public:
 
     std::int64_t recorderSession() const override { return session_; }
     bool isTrace() const override { return isTrace_; }
+    bool canWrite(OutputFormat format) const override {
+        return isTrace_ || format == OutputFormat::Hatchet || format == OutputFormat::HatchetMsgPack;
+    }
 
     /** Records the scope, unless the recorder has recorded it itself, and remembers its place. */
     void enterScope(const Scope &scope) override {
@@ -62,13 +64,17 @@ public:
     }
 
     void exitScope(const Scope &scope) override {
-        const std::lock_guard<std::mutex> lock(detail::dataMutex());
-        const auto place = places_.find(scope.scopeId);
-        if (place != places_.end() && place->second.isOpen) {
-            if (isOwnSource() && place->second.node != nullptr) {
-                marey_load()->detached_exit(place->second.node.get());
+        Node node, forgotten;
+        {
+            const std::lock_guard<std::mutex> lock(detail::dataMutex());
+            const auto place = places_.find(scope.scopeId);
+            if (place != places_.end() && place->second.isOpen) {
+                node = place->second.node;
+                forgotten = close(scope.scopeId, place->second);
             }
-            close(scope.scopeId, place->second);
+        }
+        if (node != nullptr && isOwnSource()) {
+            marey_load()->detached_exit(node.get());
         }
     }
 
@@ -77,9 +83,9 @@ public:
         if (table == nullptr) {
             return scopeId;
         }
-        if (isRemembered(scopeId)) {
+        if (const std::optional<Node> parent = find(scopeId)) {
             const std::size_t op = Scope::getNewScopeId();
-            remember(op, Place{operatorBelow(*table, scopeId, opName), false});
+            remember(op, Place{child(*table, *parent, opName, MAREY_KIND_OPERATOR), false});
             return op;
         }
         Node node = isOwnSource() ? nodeAt(*table, contexts()) : nodeHere(*table);
@@ -120,10 +126,6 @@ public:
         const std::string suffix = outputFormatToString(format);
         marey_error_t error;
         table->finalize(session_, suffix.data(), suffix.size(), nullptr, nullptr, &error);
-        if (error.code == MAREY_ERROR_ARGUMENT || error.code == MAREY_ERROR_UNSUPPORTED) {
-            detail::check(error);  // the session lacks the data of this format, and goes on
-            return;
-        }
         forgetAll();
         // The end of the process, or another binding, may have ended the session before.
         if (error.code != MAREY_ERROR_NOT_FOUND) {
@@ -151,7 +153,7 @@ protected:
         if (detail::check(error) && session >= 0) {
             session_ = session;
             hasEnded_ = false;
-            root_ = Node(table->session_scope(session_, nullptr, nullptr));
+            root_ = own(table->session_scope(session_, nullptr, nullptr));
         }
     }
 
@@ -176,11 +178,8 @@ private:
     /* Number of the cause `metrics_unfetched`. */
     static constexpr std::uint8_t METRICS_UNFETCHED = 18;
 
-    struct Release {
-        void operator()(const marey_detached_t *node) const { marey_load()->detached_release(node); }
-    };
     /* A node of this session's tree; null if the session does not have it. */
-    using Node = std::unique_ptr<const marey_detached_t, Release>;
+    using Node = std::shared_ptr<const marey_detached_t>;
 
     /* The node of a scope or operator. */
     struct Place {
@@ -219,72 +218,74 @@ private:
         }
     }
 
+    static Node own(const marey_detached_t *node) {
+        return node == nullptr ? Node() : Node(node, marey_load()->detached_release);
+    }
+
     /* Returns the calling thread's innermost scope in this session. */
     Node nodeHere(const marey_table_t &table) const {
-        const Node scope(table.detached_here());
-        return Node(scope == nullptr ? nullptr : table.session_scope(session_, scope.get(), nullptr));
+        const Node scope = own(table.detached_here());
+        return scope == nullptr ? scope : own(table.session_scope(session_, scope.get(), nullptr));
     }
 
     /* Returns the node at the end of a path, entered as a scope. */
     Node nodeAt(const marey_table_t &table, const std::vector<Context> &names) const {
-        if (names.empty()) {
-            return Node(table.session_scope(session_, nullptr, nullptr));
-        }
-        Node last;
+        Node last = root_;
         for (const Context &context : names) {
-            last = child(table, last == nullptr ? root_ : last, context.name, MAREY_KIND_SCOPE);
+            last = child(table, last, context.name, MAREY_KIND_SCOPE);
         }
         return last;
     }
 
     static Node child(const marey_table_t &table, const Node &parent, const std::string &name,
                       marey_kind kind) {
+        if (parent == nullptr) {
+            return parent;
+        }
         const std::uint32_t number = detail::intern(table, name);
-        return Node(parent == nullptr ? nullptr
-                                      : table.detached_enter(parent.get(), number,
-                                                             static_cast<std::uint8_t>(kind)));
+        return own(table.detached_enter(parent.get(), number, static_cast<std::uint8_t>(kind)));
     }
 
-    Node operatorBelow(const marey_table_t &table, std::size_t scopeId, const std::string &name) {
+    std::optional<Node> find(std::size_t scopeId) const {
         const std::lock_guard<std::mutex> lock(detail::dataMutex());
         const auto place = places_.find(scopeId);
-        return place == places_.end() ? Node()
-                                      : child(table, place->second.node, name, MAREY_KIND_OPERATOR);
-    }
-
-    bool isRemembered(std::size_t scopeId) const {
-        const std::lock_guard<std::mutex> lock(detail::dataMutex());
-        return places_.count(scopeId) != 0;
+        return place == places_.end() ? std::nullopt : std::optional<Node>(place->second.node);
     }
 
     void remember(std::size_t scopeId, Place place) {
+        Node forgotten;  // released after the lock
         const std::lock_guard<std::mutex> lock(detail::dataMutex());
         if (!hasEnded_) {
             Place &slot = places_[scopeId];
-            slot = std::move(place);
+            std::swap(slot, place);
             if (!slot.isOpen) {
-                close(scopeId, slot);
+                forgotten = close(scopeId, slot);
             }
         }
     }
 
-    /* Marks a place as closed, and forgets the oldest of too many. */
-    void close(std::size_t scopeId, Place &place) {
+    /* Marks a place as closed. Forgets the oldest of too many, and returns its node. */
+    Node close(std::size_t scopeId, Place &place) {
         place.isOpen = false;
         closed_.push_back(scopeId);
-        if (closed_.size() > MAX_CLOSED_PLACES) {
-            const auto oldest = places_.find(closed_.front());
-            closed_.pop_front();
-            if (oldest != places_.end() && !oldest->second.isOpen) {
-                places_.erase(oldest);
-            }
+        if (closed_.size() <= MAX_CLOSED_PLACES) {
+            return Node();
         }
+        const auto oldest = places_.find(closed_.front());
+        closed_.pop_front();
+        if (oldest == places_.end() || oldest->second.isOpen) {
+            return Node();
+        }
+        Node node = std::move(oldest->second.node);
+        places_.erase(oldest);
+        return node;
     }
 
     void forgetAll() {
+        std::unordered_map<std::size_t, Place> forgotten;  // released after the lock
         const std::lock_guard<std::mutex> lock(detail::dataMutex());
         hasEnded_ = true;
-        places_.clear();
+        places_.swap(forgotten);
         closed_.clear();
     }
 
@@ -312,14 +313,20 @@ private:
             }
             metrics.push_back(metric);
         }
-        const std::lock_guard<std::mutex> lock(detail::dataMutex());
-        const auto place = places_.find(scopeId);
-        if (place != places_.end() && place->second.node != nullptr) {
-            table->detached_add_metrics(place->second.node.get(), metrics.data(), metrics.size(),
-                                        nullptr);
-        } else if (closed_.size() == MAX_CLOSED_PLACES && scopeId < closed_.front()) {
+        if (const std::optional<Node> node = find(scopeId)) {
+            if (*node != nullptr) {
+                table->detached_add_metrics(node->get(), metrics.data(), metrics.size(), nullptr);
+            }
+        } else if (isForgotten(scopeId)) {
             table->count_losses(METRICS_UNFETCHED, metrics.size());
         }
+    }
+
+    /* Numbers are given out in order: an unknown one above the oldest that is known belongs to no scope
+     * of this data. */
+    bool isForgotten(std::size_t scopeId) const {
+        const std::lock_guard<std::mutex> lock(detail::dataMutex());
+        return closed_.size() == MAX_CLOSED_PLACES && scopeId < closed_.front();
     }
 
     static std::int64_t toInteger(const MetricValueType &value) {
@@ -347,9 +354,7 @@ public:
         : RecorderData(file, source, format) {}
 };
 
-} // namespace marey_1
+} // namespace MAREY_PROTON_VERSION
 } // namespace proton
-
-#pragma GCC visibility pop
 
 #endif // MAREY_PROTON_RECORDER_DATA_HPP

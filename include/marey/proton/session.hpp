@@ -17,10 +17,8 @@
 #include "profiler.hpp"
 #include "recorder_data.hpp"
 
-#pragma GCC visibility push(hidden)
-
 namespace proton {
-inline namespace marey_1 {
+inline namespace MAREY_PROTON_VERSION {
 
 /** An object of a session, with the interfaces that its class has; found without RTTI. */
 template <typename T> struct Part {
@@ -107,9 +105,7 @@ private:
     Part<Profiler> profiler_;
 };
 
-} // namespace marey_1
+} // namespace MAREY_PROTON_VERSION
 } // namespace proton
-
-#pragma GCC visibility pop
 
 #endif // MAREY_PROTON_SESSION_HPP

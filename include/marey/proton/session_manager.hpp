@@ -19,10 +19,8 @@
 
 #include "session.hpp"
 
-#pragma GCC visibility push(hidden)
-
 namespace proton {
-inline namespace marey_1 {
+inline namespace MAREY_PROTON_VERSION {
 
 /**
  * Creates sessions, and passes on scopes and operators to them. Each library that includes this
@@ -179,7 +177,8 @@ public:
 
     /** Adds values to a scope or operator, in all active sessions of this manager. */
     void addMetrics(std::size_t scopeId, const std::map<std::string, MetricValueType> &metrics) {
-        for (const std::shared_ptr<Session> &session : current()->sessions) {
+        const std::shared_ptr<const Interfaces> interfaces = current();
+        for (const std::shared_ptr<Session> &session : interfaces->sessions) {
             session->addMetrics(scopeId, metrics);
         }
     }
@@ -281,7 +280,7 @@ private:
         return std::nullopt;
     }
 
-    std::size_t add(Part<Profiler> profiler, Part<ContextSource> source, Part<Data> data) {
+    MAREY_PROTON_HIDDEN std::size_t add(Part<Profiler> profiler, Part<ContextSource> source, Part<Data> data) {
         data.object->deactivate();
         const std::int64_t recorderSession = data.object->recorderSession();
         std::size_t id = static_cast<std::size_t>(recorderSession);
@@ -322,7 +321,10 @@ private:
     }
 
     void finalize(const std::shared_ptr<Session> &session, OutputFormat format) {
-        if (session != nullptr) {
+        if (session != nullptr && !session->data_.object->canWrite(format)) {
+            detail::fail("the data of \"" + session->getPath() + "\" cannot be written as " +
+                         outputFormatToString(format) + ": use data \"trace\"");
+        } else if (session != nullptr) {
             deactivate(session);
             {
                 const std::lock_guard<std::mutex> lock(detail::dataMutex());
@@ -379,9 +381,7 @@ private:
     }
 };
 
-} // namespace marey_1
+} // namespace MAREY_PROTON_VERSION
 } // namespace proton
-
-#pragma GCC visibility pop
 
 #endif // MAREY_PROTON_SESSION_MANAGER_HPP
