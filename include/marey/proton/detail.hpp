@@ -83,6 +83,12 @@ inline std::uint32_t intern(const marey_table_t &table, std::string_view name) {
     return table.intern(name.data(), name.size());
 }
 
+/* The depth of operators on this thread. Interfaces are told of the outermost one alone. */
+inline std::size_t &opDepth() {
+    static thread_local std::size_t depth = 0;
+    return depth;
+}
+
 /* Replaces the state that this thread has set here; null exits it. */
 inline void setState(const char *name) {
     static thread_local bool isSet = false;

@@ -157,9 +157,11 @@ public:
 
     /** Enters an operator, such as the launch of a kernel. Operators inside it are not recorded. */
     void enterOp(const Scope &scope) {
-        const std::shared_ptr<const Interfaces> interfaces = current();
-        for (OpInterface *interface : interfaces->ops) {
-            interface->enterOp(scope);
+        if (detail::opDepth()++ == 0) {
+            const std::shared_ptr<const Interfaces> interfaces = current();
+            for (OpInterface *interface : interfaces->ops) {
+                interface->enterOp(scope);
+            }
         }
         if (const marey_table_t *table = marey_live_table_()) {
             table->operator_enter(detail::intern(*table, scope.name));
@@ -170,9 +172,11 @@ public:
         if (const marey_table_t *table = marey_live_table_()) {
             table->operator_exit(detail::intern(*table, scope.name));
         }
-        const std::shared_ptr<const Interfaces> interfaces = current();
-        std::for_each(interfaces->ops.rbegin(), interfaces->ops.rend(),
-                      [&](OpInterface *interface) { interface->exitOp(scope); });
+        if (detail::opDepth() != 0 && --detail::opDepth() == 0) {
+            const std::shared_ptr<const Interfaces> interfaces = current();
+            std::for_each(interfaces->ops.rbegin(), interfaces->ops.rend(),
+                          [&](OpInterface *interface) { interface->exitOp(scope); });
+        }
     }
 
     /** Adds values to a scope or operator, in all active sessions of this manager. */

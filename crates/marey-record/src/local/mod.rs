@@ -32,6 +32,7 @@ use crate::device;
 use crate::handler_slot::HandlerSlot;
 use crate::losses;
 use crate::names;
+use crate::os;
 use crate::recorder;
 use crate::registry;
 use crate::thread::ThreadTree;
@@ -275,8 +276,10 @@ pub(crate) fn is_in_event() -> bool {
 #[cold]
 #[inline(never)]
 fn register_thread() {
-    // Fails while the thread's destructors run: the end of the thread could no longer be observed.
-    if THREAD_END_GUARD.try_with(|_| ()).is_err() {
+    // Fails while the thread's destructors run: the end of the thread could no longer be observed. That
+    // of the main thread need not be, because the process ends: destructors of static objects record.
+    let is_main = os::thread_id() == u64::from(std::process::id());
+    if THREAD_END_GUARD.try_with(|_| ()).is_err() && !is_main {
         losses::count(LossCause::ThreadGone);
         return;
     }
