@@ -124,7 +124,7 @@ typedef struct marey_start_options {
     uint32_t flush_phases;   /**< Not 0: write each phase when it is closed. */
     uint32_t quiet_if_empty; /**< Not 0: write no file if nothing was recorded. */
     uint32_t environment_noted; /**< Not 0: note_environment was called right before this. */
-    uint32_t reserved;          /**< Zero. */
+    uint32_t only_addressed;    /**< Not 0: record only what session_scope addresses to it. */
 } marey_start_options_t;
 
 /** The argument of the table's `gpu_start`. */
@@ -283,6 +283,10 @@ typedef struct marey_table {
                              marey_device_event_receiver_t receive, void *context,
                              marey_error_t *error);
     void (*end_idle_threads)(void);
+    const marey_detached_t *(*session_scope)(int64_t session, const marey_detached_t *scope,
+                                             marey_error_t *error);
+    size_t (*context_names)(uint32_t context, uint32_t *names, size_t len);
+    uint32_t (*state_name)(void);
 } marey_table_t;
 
 /* ---- Finding the library --------------------------------------------------------------------- */

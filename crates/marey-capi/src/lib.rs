@@ -23,7 +23,7 @@ use marey_record::api::{CollectiveSample, CollectiveState, StackSample};
 use marey_record::table::{
     ABI_VERSION, CollectiveArg, ErrorBuffer, MetricArg, NO_METRIC, Sink, Table,
 };
-use marey_record::{Detached, NodeKind, api, settings};
+use marey_record::{ContextSource, Detached, NodeKind, api, settings};
 use marey_torch::autograd::Fields;
 use marey_torch::inputs::InputFields;
 use marey_torch::shapes::{self, Shapes};
@@ -131,6 +131,9 @@ static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(|| Table {
     performance_counts,
     device_events: sessions::device_events,
     end_idle_threads: sessions::end_idle_threads,
+    session_scope: sessions::session_scope,
+    context_names,
+    state_name,
 });
 
 extern "C" fn set_settings_listener(listener: settings::Listener) {
@@ -259,6 +262,21 @@ unsafe extern "C" fn add_metrics(
     let values = unsafe { read_metrics(values, len) };
     // SAFETY: the caller passes a writable error buffer or null.
     unsafe { ptr::call_with_status(error, || Ok(api::add_metrics(&values?)?)) }
+}
+
+unsafe extern "C" fn context_names(context: u32, names: *mut u32, len: usize) -> usize {
+    let names = if names.is_null() {
+        &mut []
+    } else {
+        // SAFETY: the caller passes `len` writable numbers.
+        unsafe { std::slice::from_raw_parts_mut(names, len) }
+    };
+    let source = if context == 1 { ContextSource::Python } else { ContextSource::Shadow };
+    catch_panic(0, || api::context_names(source, names))
+}
+
+extern "C" fn state_name() -> u32 {
+    api::state_name()
 }
 
 // Detached scopes.

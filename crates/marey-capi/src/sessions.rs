@@ -2,10 +2,11 @@
 
 use crate::ptr::{self, Failure, call_with_error, call_with_status, catch_panic, read_text, send};
 use marey_record::table::{DeviceEventArg, DeviceEventReceiver, ErrorBuffer, Sink, StartOptions};
-use marey_record::{ContextSource, Error, Format, SessionId, SessionOptions, api};
+use marey_record::{ContextSource, Detached, Error, Format, SessionId, SessionOptions, api};
 use std::ffi::{c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The session number that means all sessions.
 const ALL_SESSIONS: i64 = -1;
@@ -59,6 +60,7 @@ pub(crate) unsafe extern "C" fn start(
                 },
                 flush_phases: options.flush_phases != 0,
                 quiet_if_empty: options.quiet_if_empty != 0,
+                only_addressed: options.only_addressed != 0,
             };
             let is_environment_copied = options.environment_noted != 0;
             let start =
@@ -195,6 +197,20 @@ pub(crate) unsafe extern "C" fn context(session: i64, error: *mut ErrorBuffer) -
 pub(crate) unsafe extern "C" fn set_quiet_if_empty(session: i64, error: *mut ErrorBuffer) -> i32 {
     // SAFETY: as above.
     unsafe { call_with_status(error, || Ok(api::set_quiet_if_empty(session_id(session)?)?)) }
+}
+
+pub(crate) unsafe extern "C" fn session_scope(
+    session: i64,
+    scope: *const Detached,
+    error: *mut ErrorBuffer,
+) -> *const Detached {
+    // SAFETY: `scope` is null or a scope that was not released; `error` as above.
+    unsafe {
+        call_with_error(error, std::ptr::null(), || {
+            let scope = api::address(session_id(session)?, scope.as_ref())?;
+            Ok(scope.map_or(std::ptr::null(), Arc::into_raw))
+        })
+    }
 }
 
 pub(crate) unsafe extern "C" fn sessions(sessions: *mut i64, len: usize) -> usize {

@@ -51,7 +51,7 @@ fn start(
         flush_phases: u32::from(flush_phases),
         quiet_if_empty: u32::from(quiet_if_empty),
         environment_noted: 1,
-        reserved: 0,
+        only_addressed: 0,
     };
     let options = SendPtr(&raw const options);
     let session = py.detach(|| {

@@ -335,6 +335,30 @@ pub fn detach_innermost() -> Option<Arc<Detached>> {
     Detached::from_innermost()
 }
 
+/// Returns a scope, by default the session's root, as one that is addressed to a session: values
+/// added to it and scopes inside it are recorded in this session alone. `None` if the scope is of
+/// sessions that have ended, or the thread cannot record.
+pub fn address(
+    session: SessionId,
+    scope: Option<&Detached>,
+) -> Result<Option<Arc<Detached>>, Error> {
+    recorder::address(session, scope)
+}
+
+/// Writes the names of this thread's open scopes, or of its Python frames, outermost first. Returns how many there are, which may be more than fit.
+pub fn context_names(source: ContextSource, names: &mut [u32]) -> usize {
+    if !CONTROL.is_live() {
+        return 0;
+    }
+    let leaf = (source == ContextSource::Python).then(call_frame_provider);
+    local::event(|local| local.context_names(leaf, names))
+}
+
+/// Returns the number of the name of this thread's innermost state, 0 for none.
+pub fn state_name() -> u32 {
+    if CONTROL.is_live() { local::event(|local| local.state_name()) } else { 0 }
+}
+
 // Sources other than the program's threads.
 
 /// One sample of a counter of the machine.

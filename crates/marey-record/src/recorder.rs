@@ -6,6 +6,7 @@
 
 use crate::clock::{self, ClockReading};
 use crate::control::{CONTROL, MAX_SESSIONS, bit};
+use crate::detached::Detached;
 use crate::device::{self, FlushMode};
 use crate::error::Error;
 use crate::local;
@@ -121,7 +122,7 @@ pub(crate) fn start(options: &SessionOptions) -> Result<SessionId, Error> {
     device::begin_session(&session);
     CONTROL.configure(slot, options.context == ContextSource::Python, session.is_trace());
     sessions.alive.insert(id, session);
-    CONTROL.begin(slot);
+    CONTROL.begin(slot, options.only_addressed);
     drop(sessions);
     metadata::measure_scope();
     checkpoint::ensure_running();
@@ -150,11 +151,10 @@ pub(crate) fn activate(id: SessionId) -> Result<(), Error> {
 }
 
 fn activate_and_log(session: &Session) {
-    let active = CONTROL.active.load(Ordering::Relaxed);
-    if session.is_trace() && active & bit(session.slot) == 0 {
+    if session.is_trace() && CONTROL.addressable() & bit(session.slot) == 0 {
         trace::write_event(session, SessionEvent::Activated, clock::ticks());
     }
-    CONTROL.activate(session.slot);
+    CONTROL.activate(session.slot, session.options.only_addressed);
 }
 
 /// Stops a session from recording. Events that began before this call are complete when it returns.
@@ -217,7 +217,7 @@ pub(crate) fn describe_sessions() -> Vec<SessionFacts> {
 
 /// Returns the ids of the live sessions that record, lowest first.
 pub(crate) fn active_sessions() -> Vec<SessionId> {
-    let active = CONTROL.active.load(Ordering::Relaxed);
+    let active = CONTROL.addressable();
     let sessions = lock(&SESSIONS);
     let records = sessions.alive.iter().filter(|(_, session)| active & bit(session.slot) != 0);
     records.map(|(&id, _)| id).collect()
@@ -520,6 +520,15 @@ fn snapshot_open_phase(session: &Session, threads: &[Arc<ThreadTree>]) -> Merged
         tree.absorb_running(thread, session.view());
     }
     tree
+}
+
+/// Returns a scope, by default the root, as one that is addressed to a session.
+pub(crate) fn address(
+    id: SessionId,
+    scope: Option<&Detached>,
+) -> Result<Option<Arc<Detached>>, Error> {
+    let slot = lock(&SESSIONS).get(id)?.slot;
+    Ok(Detached::in_session(scope, slot))
 }
 
 /// Returns the number of scopes on this thread's stack that a session sees.

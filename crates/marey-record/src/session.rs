@@ -30,6 +30,8 @@ pub struct SessionOptions {
     pub flush_phases: bool,
     /// Write no file if nothing was recorded.
     pub quiet_if_empty: bool,
+    /// Record only what is addressed to this session: see [`crate::Detached::in_session`].
+    pub only_addressed: bool,
 }
 
 impl SessionOptions {
@@ -41,6 +43,7 @@ impl SessionOptions {
             format: Format::default(),
             flush_phases: false,
             quiet_if_empty: false,
+            only_addressed: false,
         }
     }
 }

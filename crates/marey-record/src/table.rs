@@ -111,8 +111,8 @@ pub struct StartOptions {
     /// Not 0: the caller has just called `note_environment` where no thread sets a variable, which
     /// may not be true of `start`.
     pub environment_noted: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Not 0: record only what is addressed to the session by `session_scope`.
+    pub only_addressed: u32,
 }
 
 /// The options for recording devices. Zero is the default of every field.
@@ -394,6 +394,19 @@ pub struct Table {
     ) -> i32,
     /// Ends the background threads if no session is alive. The next session starts them again.
     pub end_idle_threads: extern "C" fn(),
+    /// Returns `scope` (null: the root) as an exited scope addressed to one session: values added to
+    /// it, and scopes entered inside it, are recorded in this session alone, also in one that
+    /// records nothing else. May return null. The caller must release it.
+    pub session_scope: unsafe extern "C" fn(
+        session: i64,
+        scope: *const Detached,
+        error: *mut ErrorBuffer,
+    ) -> *const Detached,
+    /// Writes the names of this thread's open scopes (`context` 0) or Python frames (1), outermost
+    /// first. Returns how many there are, which may be more than `len`.
+    pub context_names: unsafe extern "C" fn(context: u32, names: *mut u32, len: usize) -> usize,
+    /// Returns the number of the name of this thread's innermost state, or 0.
+    pub state_name: extern "C" fn() -> u32,
 }
 
 /// Receives a device event.

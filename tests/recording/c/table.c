@@ -83,5 +83,9 @@ int main(void) {
     PLACE(scope_exit_autograd);
     PLACE(performance_counts);
     PLACE(device_events);
+    PLACE(end_idle_threads);
+    PLACE(session_scope);
+    PLACE(context_names);
+    PLACE(state_name);
     return 0;
 }

@@ -2,6 +2,7 @@
 
 use super::Local;
 use super::stack::open_frame_nodes;
+use crate::control::CONTROL;
 use crate::losses;
 use crate::perf::{self, Counts, EventSet, MAX_EVENTS, ThreadCounters};
 use crate::thread::OpenFrame;
@@ -65,7 +66,8 @@ impl Local {
         let values = values.get(..events.metrics.len()).unwrap_or_default();
         let nodes = open_frame_nodes(top);
         // A refused value is counted as a loss.
-        drop(self.add_metrics_at(nodes, top.state, top.sessions, None, values));
+        let active = top.sessions & CONTROL.recording().0;
+        drop(self.add_metrics_at(nodes, top.state, active, None, values));
     }
 }
 

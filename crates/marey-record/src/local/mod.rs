@@ -33,6 +33,7 @@ use crate::device;
 use crate::handler_slot::HandlerSlot;
 use crate::losses;
 use crate::names;
+use crate::os;
 use crate::registry;
 use crate::settings;
 use crate::thread::ThreadTree;
@@ -71,7 +72,7 @@ impl NodePair {
     }
 }
 
-const ROOTS: NodePair = NodePair { shadow: SHADOW_ROOT, python: PYTHON_ROOT };
+pub(crate) const ROOTS: NodePair = NodePair { shadow: SHADOW_ROOT, python: PYTHON_ROOT };
 
 /// The part of a thread's recorder that only its thread accesses.
 pub(crate) struct Local {
@@ -277,8 +278,10 @@ pub(crate) fn is_in_event() -> bool {
 #[cold]
 #[inline(never)]
 fn register_thread() {
-    // Fails while the thread's destructors run: the end of the thread could no longer be observed.
-    if THREAD_END_GUARD.try_with(|_| ()).is_err() {
+    // Fails while the thread's destructors run: the end of the thread could no longer be observed. That
+    // of the main thread need not be, because the process ends: destructors of static objects record.
+    let is_main = os::thread_id() == u64::from(std::process::id());
+    if THREAD_END_GUARD.try_with(|_| ()).is_err() && !is_main {
         losses::count(LossCause::ThreadGone);
         return;
     }

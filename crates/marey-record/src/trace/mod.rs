@@ -170,7 +170,7 @@ pub(crate) fn has_sessions() -> bool {
 
 /// Whether a trace session records now.
 pub(crate) fn is_recording() -> bool {
-    CONTROL.active.load(Ordering::Relaxed) & CONTROL.trace.load(Ordering::Relaxed) != 0
+    CONTROL.addressable() & CONTROL.trace.load(Ordering::Relaxed) != 0
 }
 
 /// Requests a drain, because a log is half full. Called in the middle of events.
@@ -452,7 +452,7 @@ pub(crate) fn begin_child<'a>(sessions: impl Iterator<Item = &'a Session>) {
         spool.abandon();
     }
     HAS_SAMPLES.store(false, Ordering::Relaxed);
-    let active = CONTROL.active.load(Ordering::Relaxed);
+    let active = CONTROL.addressable();
     tracer.sessions = sessions
         .filter(|session| session.is_trace())
         .map(|session| TraceSession::new(session, active & crate::control::bit(session.slot) != 0))
