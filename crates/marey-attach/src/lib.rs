@@ -9,16 +9,21 @@
 //! samples. CPython's structures are read by `py-spy`, which has the offsets of each version; this
 //! crate adds what the operating system knows: states, names and what a thread waits for.
 //!
-//! **Where to start.** [`target`] reads a process, [`wait`] explains what a thread waits for.
+//! **Where to start.** [`target`] reads a process, [`wait`] explains what a thread waits for, [`hang`]
+//! compares the ranks of a job.
 
 mod error;
+pub mod hang;
+mod memory;
 mod process;
+mod rank;
 mod schedule;
 mod target;
 mod wait;
 
 pub use self::error::AttachError;
 pub use self::process::{children, command_line, is_alive};
+pub use self::rank::Rank;
 pub use self::schedule::{Schedule, Tick};
 pub use self::target::{Frame, Options, Snapshot, Target, Thread};
 pub use self::wait::Wait;

@@ -13,6 +13,7 @@ use crate::collect::{self, CollectArgs};
 use crate::compare::{self, CompareArgs};
 use crate::dump::{self, DumpArgs};
 use crate::export::{self, ExportArgs};
+use crate::hang::{self, HangArgs};
 use crate::import::{self, ImportArgs};
 use crate::info::{self, InfoArgs};
 use crate::interrupt;
@@ -38,6 +39,7 @@ Examples:
   marey compare old.marey new.marey     Show what became faster and slower
   marey query train.marey               Query a run with SQL
   marey dump 4242                       Show where a running process is, and what it waits for
+  marey hang 4242                       Find the rank that a hanging job waits for
   marey record -p 4242 -d 30            Sample a running process for 30 seconds
   marey info trace.json.gz              Open a file of another format directly
   marey export train.marey -f perfetto -o train.pftrace
@@ -81,6 +83,8 @@ enum Command {
     Schema(SchemaArgs),
     /// Print the stacks of a running process
     Dump(DumpArgs),
+    /// Find the rank that a hanging job waits for
+    Hang(HangArgs),
     /// Sample a running process into a run
     Record(RecordArgs),
     /// Convert files of other formats to a run
@@ -156,6 +160,7 @@ fn dispatch(command: &Command, output: &mut Output) -> Result<(), Stop> {
         Command::Info(args) => info::info(args, output),
         Command::Schema(args) => schema::schema(args, output),
         Command::Dump(args) => dump::dump(args, output),
+        Command::Hang(args) => hang::hang(args, output),
         Command::Record(args) => record::record(args, output),
         Command::Import(args) => import::import(args, output),
         Command::Export(args) => export::export(args, output),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use clap::Args;
-use marey_attach::{AttachError, Options, Snapshot, Target, Thread};
+use marey_attach::{AttachError, Frame, Options, Snapshot, Target, Thread};
 
 use crate::output::{Failure, Output, Stop, Style};
 use crate::text::printable;
@@ -101,12 +101,19 @@ fn print(snapshot: &Snapshot, output: &mut Output) -> io::Result<()> {
     Ok(())
 }
 
-fn print_thread(thread: &Thread, output: &mut Output) -> io::Result<()> {
+/// Prints a thread with its stack.
+pub(crate) fn print_thread(thread: &Thread, output: &mut Output) -> io::Result<()> {
     let paint = output.paint;
     let id = thread.os_id.map_or_else(String::new, |id| format!(" ({id})"));
     let name = format!("{}{id}", printable(&thread.name));
     writeln!(output.data(), "{} {}", paint.with(Style::Bold, name), activity(thread))?;
-    for frame in &thread.frames {
+    print_frames(&thread.frames, output)
+}
+
+/// Prints frames, the innermost first.
+pub(crate) fn print_frames(frames: &[Frame], output: &mut Output) -> io::Result<()> {
+    let paint = output.paint;
+    for frame in frames {
         let place = format!("({}:{})", printable(&frame.file), frame.line);
         let place = paint.with(Style::Dim, place);
         writeln!(output.data(), "    {} {place}", printable(&frame.function))?;
