@@ -1,8 +1,8 @@
 //! Stacks of other processes, read from outside.
 //!
 //! A [`Target`] is a Python process that need not know marey: its threads and frames are read from
-//! its memory (`process_vm_readv(2)`) and from `/proc`. The process is never stopped, and nothing
-//! is written to it.
+//! its memory (`process_vm_readv(2)`) and from `/proc`. Nothing is written to the process, and it is
+//! stopped only for native frames, while its stacks are copied.
 //!
 //! **Constraints.** A running process changes while it is read, so a reading may fail or, rarely,
 //! have a frame that has just returned. Failed readings are repeated, and counted by whoever
@@ -15,6 +15,7 @@
 mod error;
 pub mod hang;
 mod memory;
+mod native;
 mod process;
 mod rank;
 mod schedule;

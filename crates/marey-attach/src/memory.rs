@@ -90,9 +90,14 @@ fn parse_map(line: &str) -> Option<(u64, u64, &str, PathBuf)> {
 pub(crate) fn exported_address(file: &Mapped, name: &str) -> Option<u64> {
     let cache = ReadCache::new(file.open()?);
     let elf = ElfFile::<FileHeader64<Endianness>, _>::parse(&cache).ok()?;
-    let lowest = elf.segments().map(|segment| segment.address()).min()?;
     let symbol =
         elf.dynamic_symbols().find(|symbol| symbol.is_definition() && symbol.name() == Ok(name))?;
+    Some(bias(file, &elf)?.wrapping_add(symbol.address()))
+}
+
+/// Returns what to add to an address in a file for its address in the process.
+pub(crate) fn bias<'data>(file: &Mapped, elf: &impl Object<'data>) -> Option<u64> {
+    let lowest = elf.segments().map(|segment| segment.address()).min()?;
     // Segments begin at pages.
-    Some(file.start - (lowest & !0xfff) + symbol.address())
+    Some(file.start.wrapping_sub(lowest & !0xfff))
 }

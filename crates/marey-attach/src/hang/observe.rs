@@ -212,6 +212,8 @@ mod tests {
                 function: function.into(),
                 file: "f".into(),
                 line,
+                is_native: false,
+                is_entry: true,
                 locals: Vec::new(),
             };
             calls.iter().map(frame).collect()

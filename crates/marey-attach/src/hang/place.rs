@@ -98,7 +98,14 @@ mod tests {
     use super::*;
 
     fn frame(function: &str, file: &str) -> Frame {
-        Frame { function: function.into(), file: file.into(), line: 1, locals: Vec::new() }
+        Frame {
+            function: function.into(),
+            file: file.into(),
+            line: 1,
+            is_native: false,
+            is_entry: true,
+            locals: Vec::new(),
+        }
     }
 
     #[test]
