@@ -14,6 +14,7 @@ use crate::collect::{self, CollectArgs};
 use crate::compare::{self, CompareArgs};
 use crate::dump::{self, DumpArgs};
 use crate::export::{self, ExportArgs};
+use crate::hang::{self, HangArgs};
 use crate::import::{self, ImportArgs};
 use crate::info::{self, InfoArgs};
 use crate::interrupt;
@@ -43,6 +44,7 @@ Examples:
   marey ps                              List the processes that record
   marey analyze 4242                    Analyse what a process has recorded so far
   marey dump 4242                       Show where a running process is, and what it waits for
+  marey hang 4242                       Find the rank that a hanging job waits for
   marey record -p 4242 -d 30            Sample a running process for 30 seconds
   marey attach 4242                     Record a running process from now on
   marey info trace.json.gz              Open a file of another format directly
@@ -95,6 +97,8 @@ enum Command {
     Config(ConfigArgs),
     /// Print the stacks of a running process
     Dump(DumpArgs),
+    /// Find the rank that a hanging job waits for
+    Hang(HangArgs),
     /// Sample a running process into a run
     Record(RecordArgs),
     /// Start recording in a running process
@@ -178,6 +182,7 @@ fn dispatch(command: &Command, output: &mut Output) -> Result<(), Stop> {
         Command::Flush(args) => live::flush(args, output),
         Command::Config(args) => live::config(args, output),
         Command::Dump(args) => dump::dump(args, output),
+        Command::Hang(args) => hang::hang(args, output),
         Command::Record(args) => record::record(args, output),
         Command::Attach(args) => attach::attach(args, output),
         Command::Detach(args) => attach::detach(args, output),

@@ -36,6 +36,7 @@ mod compare;
 mod dump;
 mod export;
 mod foreign;
+mod hang;
 mod import;
 mod info;
 mod interrupt;
