@@ -12,6 +12,7 @@ import marey
 import pytest
 from marey.metrics import MetricsCollector, compare_runs
 from profiles import find, live_root, metrics
+from programs import run_well
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -206,6 +207,22 @@ def collector_timing(collector: MetricsCollector) -> Any:
     return collector.generate_report()["timing"].items()
 
 
+def test_a_forked_child_may_use_a_collector_whose_locks_were_held() -> None:
+    program = """
+    import os, signal
+    from marey.metrics import MetricsCollector
+    collector = MetricsCollector()
+    with collector._lock:
+        child = os.fork()
+        if not child:
+            signal.alarm(20)
+            collector.record("new in the child", 1)
+            os._exit(0)
+    print(os.waitpid(child, 0)[1])
+    """
+    assert run_well(program) == "0\n"
+
+
 def test_a_block_that_raises_is_measured() -> None:
     collector = MetricsCollector()
     session = marey.start("x")
@@ -335,7 +352,5 @@ def test_negative_values_are_values() -> None:
 
 
 def test_importing_metrics_loads_no_query_engine() -> None:
-    from programs import run_well
-
     program = "import sys, marey.metrics; print([m for m in sys.modules if 'engine' in m])"
     assert run_well(program) == "[]\n"

@@ -12,6 +12,7 @@ import marey
 import pytest
 from marey._torch_memory import Allocator
 from marey.metrics import MemoryTracker
+from programs import run_well
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -189,6 +190,7 @@ def test_a_peak_that_the_program_resets_counts(device: Device) -> None:
     tracker = MemoryTracker(track_timeline=False)
     with tracker:
         device.peak = device.allocated
+        tracker.snapshot("reset")
         device.allocate(20 * MB)
         device.free(20 * MB)
     stats = tracker.get_stats()
@@ -263,15 +265,14 @@ def test_an_unknown_snapshot_names_the_nearest() -> None:
 
 
 def test_a_forked_child_does_not_hang() -> None:
-    from programs import run_well
-
     program = """
-    import os
+    import os, signal
     from marey.metrics import MemoryTracker
     tracker = MemoryTracker(interval=1)
     with tracker:
         child = os.fork()
         if not child:
+            signal.alarm(20)
             tracker.snapshot("child")
             os._exit(0)
     print(os.waitpid(child, 0)[1])

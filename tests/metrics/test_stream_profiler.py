@@ -101,6 +101,7 @@ session = marey.start("profile", data="trace")
 double.play("other")
 with marey.metrics.StreamProfiler() as profiler:
     double.play("streams")
+double.play("late")
 with marey.metrics.StreamProfiler() as second:
     double.play("late")
 double.play("other")
@@ -110,6 +111,9 @@ print(json.dumps([profiler.get_stream_efficiency(), second.get_stream_efficiency
     )
     first, second = ([row["stream"] for row in part["streams"]] for part in figures)
     assert (first, second) == ([13, 14, 15, 16], [21])
+    # What the stream did before the block is no gap of the block.
+    [row] = figures[1]["streams"]
+    assert row["busy_ms"] + row["gap_ms"] == pytest.approx(figures[1]["window_ms"])
     with marey.open("profile.marey") as recorded:
         names = recorded.sql("SELECT name FROM gpu_activities WHERE stream = 30").column("name")
     assert names == ["g", "g"]

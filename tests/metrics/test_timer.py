@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from types import SimpleNamespace
 from typing import Any
@@ -24,6 +25,7 @@ class Device:
         self.done_ms = 0.0
         self.syncs = 0
         self.fails = False
+        self.is_capturing = False
         device = self
 
         class Event:
@@ -46,7 +48,11 @@ class Device:
                 elapsed: float = end.time_ms - self.time_ms
                 return elapsed
 
-        cuda = SimpleNamespace(Event=Event, synchronize=self.synchronize)
+        cuda = SimpleNamespace(
+            Event=Event,
+            synchronize=self.synchronize,
+            is_current_stream_capturing=lambda: self.is_capturing,
+        )
         self.torch = SimpleNamespace(cuda=cuda, version=SimpleNamespace(hip=None))
 
     def synchronize(self) -> None:
@@ -135,6 +141,45 @@ def test_tasks_that_take_turns_have_their_own_times() -> None:
     run = marey.open("x.marey")
     assert sorted(run.sql("SELECT path FROM spans").column("path")) == ["a", "b"]
     assert run.info()["losses"] == {}
+
+
+def test_tasks_may_time_the_same_name_in_turns() -> None:
+    timer = CUDATimer()
+
+    async def both() -> None:
+        first_started, second_started, first_stopped = (asyncio.Event() for _ in range(3))
+
+        async def first() -> None:
+            timer.start("request")
+            first_started.set()
+            await second_started.wait()
+            timer.stop("request")
+            first_stopped.set()
+
+        async def second() -> None:
+            await first_started.wait()
+            threading.Event().wait(0.02)
+            timer.start("request")
+            second_started.set()
+            await first_stopped.wait()
+            timer.stop("request")
+
+        await asyncio.gather(first(), second())
+
+    asyncio.run(both())
+    # The second began 20 ms later, and stopped last.
+    assert timer.get_elapsed("request") == timer.results["request"].min
+
+
+def test_stop_ends_the_latest_start_of_a_name() -> None:
+    timer = CUDATimer()
+    timer.start("a")
+    threading.Event().wait(0.02)
+    timer.start("a")
+    timer.stop("a")
+    inner = timer.get_elapsed("a")
+    timer.stop("a")
+    assert inner < 20 <= timer.get_elapsed("a")
 
 
 def test_time_iterations_leaves_the_warmup_out() -> None:
@@ -232,6 +277,46 @@ def test_a_gpu_that_failed_loses_the_time_and_nothing_else(device: Device) -> No
     assert set(timer.results) == {"before"}
     marey.finalize(session, "marey")
     assert marey.open("x.marey").info()["losses"] == {"metrics_unfetched": 1}
+
+
+def test_a_gpu_that_fails_inside_a_block_leaves_the_error_of_the_program(device: Device) -> None:
+    session = marey.start("x", data="trace")
+    timer = CUDATimer(synchronize=False)
+
+    def query(_event: Any) -> bool:
+        raise RuntimeError("CUDA error")
+
+    def fail() -> None:
+        event: Any = device.torch.cuda.Event
+        event.query = event.record = query
+        raise ValueError("of the program")
+
+    with pytest.raises(ValueError, match="of the program"), timer.measure("lost"):
+        fail()
+    marey.finalize(session, "marey")
+    run = marey.open("x.marey")
+    assert run.sql("SELECT name FROM spans").rows() == [("lost",)]
+    assert run.info()["losses"] == {"metrics_unfetched": 1}
+
+
+def test_the_capture_of_a_graph_is_not_disturbed(device: Device) -> None:
+    timer = CUDATimer()
+    device.is_capturing = True
+    with timer.measure("captured"):
+        device.work(1.0)
+    device.is_capturing = False
+    assert (device.syncs, timer.results) == (0, {})
+
+
+def test_a_forked_child_leaves_pending_times_to_its_parent(device: Device) -> None:
+    timer = CUDATimer(synchronize=False)
+    with timer.measure("step"):
+        device.work(1.0)
+    child = os.fork()
+    if not child:
+        os._exit(len(timer.results))
+    assert os.waitpid(child, 0)[1] == 0
+    assert timer.results["step"].count == 1
 
 
 # Bad input

@@ -14,10 +14,10 @@ class Clock(Protocol):
     is_gpu: bool
 
     def synchronize(self) -> None:
-        """Waits until all work of the device is done."""
+        """Waits until all work of the device is done, unless a CUDA graph is being captured."""
 
     def stamp(self) -> Any:
-        """Returns a new stamp, without waiting."""
+        """Returns a new stamp, without waiting; `None` while a CUDA graph is being captured."""
 
     def is_passed(self, stamp: Any) -> bool:
         """Whether a stamp is passed. Does not wait."""
@@ -55,9 +55,12 @@ class EventClock:
         self.name = "HIP events" if torch.version.hip else "CUDA events"
 
     def synchronize(self) -> None:
-        self._cuda.synchronize()
+        if not self._cuda.is_current_stream_capturing():
+            self._cuda.synchronize()
 
     def stamp(self) -> Any:
+        if self._cuda.is_current_stream_capturing():
+            return None  # timed events would invalidate the capture
         event = self._cuda.Event(enable_timing=True)
         event.record()
         return event

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-import weakref
 from collections.abc import Mapping
 from threading import get_ident
 from time import perf_counter_ns
@@ -19,6 +18,7 @@ from marey._names import KIND_SCOPE
 from marey._warning import warn
 
 from .figures import NANOS_PER_MILLI, Statistics, summarise
+from .forks import follow, followers
 from .nesting import self_times
 from .series import ITERATION, MAX_ITEMS, Series, TimeSeries, checked_name
 
@@ -30,7 +30,6 @@ _pop = _native.pop
 _add_metrics = _native.add_metrics
 
 _numbers = itertools.count(1)
-_living: weakref.WeakSet[MetricsCollector] = weakref.WeakSet()
 
 
 class Measurement:
@@ -76,7 +75,7 @@ class MetricsCollector:
         self._values: dict[str, Series] = {}
         self._not_finite: dict[str, int] = {}
         self._lock = threading.Lock()
-        _living.add(self)
+        follow(self)
 
     def measure_time(self, name: str) -> Measurement:
         """Returns a context manager that measures one block: a scope and two clock readings.
@@ -192,6 +191,12 @@ class MetricsCollector:
         """Returns how many values of a name were infinite or NaN."""
         return dict(self._not_finite)
 
+    def after_fork_in_child(self) -> None:
+        """Replaces the locks, which other threads of the parent may hold."""
+        self._lock = threading.Lock()
+        for series in (*self._times.values(), *self._values.values()):
+            series.replace_lock()
+
     def _new_times(self, name: str) -> TimeSeries:
         with self._lock:
             return self._times.setdefault(checked_name(name), TimeSeries(name))
@@ -217,7 +222,8 @@ class MetricsCollector:
 
 def living_collectors() -> list[MetricsCollector]:
     """Returns the collectors of this process, by name."""
-    return sorted(_living, key=lambda collector: collector.name)
+    found = (follower for follower in followers() if isinstance(follower, MetricsCollector))
+    return sorted(found, key=lambda collector: collector.name)
 
 
 def _as_number(name: object, value: object) -> float:

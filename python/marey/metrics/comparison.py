@@ -193,7 +193,7 @@ STEP_TIME = "step_time.mean"
 def _compared_metric(
     before: Report, after: Report, changes: dict[str, Change], metric: str | None
 ) -> str:
-    times = [name for name in before["timing"] if name in changes]
+    times: list[str] = [name for name in before["timing"] if name in changes]
     if STEP_TIME in changes:
         times.insert(0, STEP_TIME)
     if metric is not None:
@@ -209,8 +209,8 @@ def _compared_metric(
         )
     if times[0] == STEP_TIME:
         return STEP_TIME
-    iteration = str(before["iteration"])
-    if iteration in times and iteration == after["iteration"]:
+    iteration: str = before["iteration"]
+    if iteration in times and after["iteration"] == iteration:
         return iteration
 
     def total(name: str) -> float:

@@ -6,6 +6,7 @@ than the peak before the block; otherwise it is the highest reading.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import time
@@ -16,6 +17,7 @@ from marey import _native
 from marey._torch_memory import UNKNOWN, Allocator, find_allocator
 
 from .allocations import AllocationHistory
+from .forks import follow
 from .series import checked_name, unknown_name
 
 HOST = _native.HOST_MEMORY
@@ -78,6 +80,7 @@ class MemoryTracker:
         self._stop: threading.Event | None = None
         self._thread: threading.Thread | None = None
         self._history: AllocationHistory | None = None
+        follow(self)
 
     def __enter__(self) -> MemoryTracker:
         if self._stop is not None:
@@ -223,8 +226,15 @@ class MemoryTracker:
         memory.record(reading.allocated, reading.peak_allocated, reserved)
 
     def _read_repeatedly(self, stop: threading.Event) -> None:
-        while not stop.wait(self.interval / 1e3):
-            self._read()
+        # If the device has failed, the program's own calls report it.
+        with contextlib.suppress(RuntimeError):
+            while not stop.wait(self.interval / 1e3):
+                self._read()
+
+    def after_fork_in_child(self) -> None:
+        """Replaces the lock. The child has no thread that reads; the end of its block does."""
+        self._lock = threading.Lock()
+        self._thread = None
 
     def __repr__(self) -> str:
         count = sum(map(len, self._readings.values()))

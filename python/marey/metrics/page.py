@@ -125,7 +125,8 @@ def _comparison(comparison: RunComparison) -> str:
         (*change[:-1], {True: "yes", False: "no", None: "unknown"}[change.significant])
         for change in changes
     ]
-    return speedup + change_chart(charted) + _table(columns, rows)
+    about = "<p>Bars: change in percent, green for less. Lines: 95 % intervals.</p>"
+    return speedup + about + change_chart(charted) + _table(columns, rows)
 
 
 def _lines(series: dict[str, list[float]], unit: str) -> Iterable[str]:

@@ -38,6 +38,10 @@ class Series:
         self.items: list[Any] = []
         self.dropped = 0
         self.dropped_total = 0.0
+        self.replace_lock()
+
+    def replace_lock(self) -> None:
+        """Replaces the lock, which another thread of a forked parent may hold."""
         self._lock = threading.Lock()
 
     def make_room(self) -> None:

@@ -107,10 +107,14 @@ class StreamProfiler:
         run_dir = _native.run_dir(session)
         self._reason = _backend.gpu_note() or "the block launched nothing"
         _session.settle()
-        _native.finalize(session)
-        if run_dir is not None:
-            with marey.open(run_dir) as run:
-                self._figures = _figures_of(run, scope.name, self.num_streams)
+        # The block must not fail because its figures cannot be had.
+        try:
+            _native.finalize(session)
+            if run_dir is not None:
+                with marey.open(run_dir) as run:
+                    self._figures = _figures_of(run, scope.name, self.num_streams)
+        except (OSError, ValueError) as error:
+            self._reason = f"the run of the block cannot be read: {error}"
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None

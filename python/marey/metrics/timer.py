@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -15,24 +14,28 @@ from marey._names import KIND_SCOPE, LOSS_METRICS_UNFETCHED
 
 from .clock import find_clock
 from .figures import FIGURES, NANOS_PER_MILLI, Statistics, summarise
+from .forks import follow, followers
 from .report import text_table
 from .series import MAX_ITEMS, Series, checked_name, unknown_name
 
 GPU_TIME = "gpu_time (ns)"
 """The metric of the time between two events."""
 
+_stamps_of_parent: list[object] = []
+"""Stamps in a forked child, which must not free them."""
+
+
 _Owner = tuple[int, object]
 """A thread, and its current task or `None`."""
-
-_living: weakref.WeakSet[CUDATimer] = weakref.WeakSet()
 
 
 class _Start:
     """A time that was started and not stopped."""
 
-    def __init__(self, name: str, stamp: Any) -> None:
+    def __init__(self, name: str, stamp: Any, owner: _Owner) -> None:
         self.name = name
         self.stamp = stamp
+        self.owner = owner
         self.has_scope = True
         """Whether its scope is still open: the end of an outer scope ends the inner ones."""
 
@@ -74,7 +77,7 @@ class CUDATimer:
         self._pending: deque[_Pending] = deque()
         # Reentrant, because a signal handler may read results.
         self._lock = threading.RLock()
-        _living.add(self)
+        follow(self)
 
     @property
     def clock(self) -> str:
@@ -177,14 +180,13 @@ class CUDATimer:
         if self.synchronize:
             self._clock.synchronize()
         _native.push(name, KIND_SCOPE)
-        started = _Start(name, self._clock.stamp())
-        self._starts.setdefault(_owner(), []).append(started)
+        started = _Start(name, self._stamp(), _owner())
+        self._starts.setdefault(started.owner, []).append(started)
         return started
 
     def _end(self, started: _Start) -> None:
-        end = self._clock.stamp()
-        owner = _owner()
-        starts = self._starts[owner]
+        end = self._stamp()
+        starts = self._starts[started.owner]
         position = starts.index(started)
         scope = None
         if started.has_scope:
@@ -196,15 +198,32 @@ class CUDATimer:
             _native.pop(started.name)
         del starts[position]
         if not starts:
-            del self._starts[owner]
-        self._pending.append(_Pending(started.name, started.stamp, end, scope))
+            del self._starts[started.owner]
+        if started.stamp is not None and end is not None:
+            self._pending.append(_Pending(started.name, started.stamp, end, scope))
         self._resolve(waits=False)
+
+    def _stamp(self) -> Any:
+        """Returns a new stamp; `None`, counted as a loss, if the device gives none."""
+        try:
+            stamp = self._clock.stamp()
+        except RuntimeError:  # the GPU has failed, which the program's own calls report
+            stamp = None
+        if stamp is None:
+            _native.count_losses(LOSS_METRICS_UNFETCHED, 1)
+        return stamp
 
     def _resolve(self, *, waits: bool) -> None:
         """Reads the times that the GPU has passed, the oldest first; all of them if `waits`."""
         with self._lock:
-            while self._pending and (waits or self._clock.is_passed(self._pending[0].end)):
+            while self._pending and (waits or self._is_passed(self._pending[0])):
                 self._keep(self._pending.popleft())
+
+    def _is_passed(self, pending: _Pending) -> bool:
+        try:
+            return self._clock.is_passed(pending.end)
+        except RuntimeError:  # the GPU has failed: `_keep` counts the loss
+            return True
 
     def _keep(self, pending: _Pending) -> None:
         try:
@@ -220,6 +239,12 @@ class CUDATimer:
             series.make_room()
         if pending.scope is not None:
             pending.scope.add_metrics({GPU_TIME: nanos})
+
+    def after_fork_in_child(self) -> None:
+        """Replaces the lock, and leaves the pending times to the parent."""
+        self._lock = threading.RLock()
+        _stamps_of_parent.append(self._pending)
+        self._pending = deque()
 
     def __repr__(self) -> str:
         return f"<marey.metrics.CUDATimer: {len(self._series)} names, clock {self.clock}>"
@@ -248,8 +273,9 @@ def _check_counts(warmup: int, repeat: int) -> None:
 
 
 def _settle() -> None:
-    for timer in list(_living):
-        timer._resolve(waits=True)
+    for timer in followers():
+        if isinstance(timer, CUDATimer):
+            timer._resolve(waits=True)
 
 
 # The metrics of a session are complete only when the GPU's times are among them.
