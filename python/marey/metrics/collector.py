@@ -54,8 +54,9 @@ class Measurement:
         end = perf_counter_ns()
         series = self._series
         _pop(series.name)
-        series.items.append((self._start, end, get_ident()))
-        if len(series.items) >= MAX_ITEMS:
+        items = series.items
+        items.append((self._start, end, get_ident()))
+        if len(items) >= MAX_ITEMS:
             series.make_room()
 
 
@@ -110,8 +111,9 @@ class MetricsCollector:
         if series is None:
             series = self._new_values(name)
         if number - number == 0.0:
-            series.items.append(number)
-            if len(series.items) >= MAX_ITEMS:
+            items = series.items
+            items.append(number)
+            if len(items) >= MAX_ITEMS:
                 series.make_room()
         else:
             self._count_not_finite(name, number)
