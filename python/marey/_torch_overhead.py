@@ -22,6 +22,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from . import _native
+from ._student import student_t
 from .profile import activate, deactivate
 
 BASELINE_STEPS = 5
@@ -71,19 +72,6 @@ class Cost(NamedTuple):
     def __str__(self) -> str:
         low, high = f"{self.low_percent:.1f}", f"{self.high_percent:.1f}"
         return f"{self.percent:.1f} % (95 % interval {low} to {high} %)"
-
-
-def student_t(degrees_of_freedom: int) -> float:
-    """Returns the 97.5th percentile of Student's t: Abramowitz and Stegun 26.7.5."""
-    x = statistics.NormalDist().inv_cdf(0.975)
-    terms = (
-        (x**3 + x) / 4,
-        (5 * x**5 + 16 * x**3 + 3 * x) / 96,
-        (3 * x**7 + 19 * x**5 + 17 * x**3 - 15 * x) / 384,
-    )
-    inverse = 1 / degrees_of_freedom
-    first, second, third = terms
-    return x + inverse * (first + inverse * (second + inverse * third))
 
 
 def parse_target(text: str) -> float:

@@ -14,7 +14,7 @@ import random
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from marey._torch_overhead import student_t
+from marey._student import student_t
 
 EARLY_EPOCHS = 10
 """Epochs in which adaptive sampling has a higher rate."""
