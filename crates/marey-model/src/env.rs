@@ -45,6 +45,8 @@ pub const CUDA_API: &str = "MAREY_CUDA_API";
 pub const NVML_LIB: &str = "MAREY_NVML_LIB";
 /// Period of reading device counters, in milliseconds.
 pub const NVML_PERIOD_MS: &str = "MAREY_NVML_PERIOD_MS";
+/// Time between readings of the counters of the process, in seconds.
+pub const SYSTEM_METRICS_SECS: &str = "MAREY_SYSTEM_METRICS_SECS";
 
 /// Whether the program's NVTX annotations become scopes.
 pub const NVTX: &str = "MAREY_NVTX";
@@ -57,7 +59,7 @@ pub const MEMORY_LIMIT: &str = "MAREY_MEMORY_LIMIT";
 pub const NVTX_INJECTION: &str = "NVTX_INJECTION64_PATH";
 
 /// Every variable.
-pub const ALL: [EnvVar; 20] = [
+pub const ALL: [EnvVar; 21] = [
     EnvVar {
         name: DISABLE,
         default: "unset",
@@ -137,6 +139,11 @@ pub const ALL: [EnvVar; 20] = [
         name: NVML_PERIOD_MS,
         default: "100",
         doc: "Milliseconds between readings of the device counters, at least 10. `0` disables them.",
+    },
+    EnvVar {
+        name: SYSTEM_METRICS_SECS,
+        default: "1",
+        doc: "Seconds between readings of the counters of the process (CPU, memory, page faults, I/O, network, context switches) in traces, at least 0.05. `0` disables them.",
     },
     EnvVar {
         name: NVTX,

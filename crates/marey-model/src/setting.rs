@@ -14,6 +14,8 @@ pub enum Setting {
     LaunchBufferBytes,
     /// Maximum size of a spool.
     SpoolBytes,
+    /// Time between readings of the counters of the process.
+    SystemInterval,
     /// Whether PyTorch's operators are recorded.
     TorchOperators,
     /// Size of the trace buffers of new threads.
@@ -64,7 +66,7 @@ pub struct InvalidValue(pub String);
 const LARGEST_WHOLE: f64 = 9_007_199_254_740_992.0;
 
 /// All settings, in the order of their keys.
-pub const ALL: [Declaration; 7] = [
+pub const ALL: [Declaration; 8] = [
     Declaration {
         setting: Setting::CheckpointInterval,
         key: "checkpoint.interval",
@@ -108,6 +110,17 @@ pub const ALL: [Declaration; 7] = [
         default: 17_179_869_184.0,
         range: (0.0, LARGEST_WHOLE),
         doc: "Maximum size of the process's spool; further events are counted as losses. A change begins at once.",
+    },
+    Declaration {
+        setting: Setting::SystemInterval,
+        key: "system.interval",
+        aliases: &[],
+        env: Some(env::SYSTEM_METRICS_SECS),
+        kind: Kind::Real,
+        unit: "s",
+        default: 1.0,
+        range: (0.0, 3600.0),
+        doc: "Time between readings of the counters of the process in traces, at least 0.05; 0 reads none. A change begins within a second.",
     },
     Declaration {
         setting: Setting::TorchOperators,

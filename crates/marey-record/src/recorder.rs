@@ -18,7 +18,7 @@ use crate::registry;
 use crate::session::{self, ClosedPhase, Session, SessionId, SessionOptions};
 use crate::thread::ThreadTree;
 use crate::writing::{self, WriteJob};
-use crate::{checkpoint, endpoint, fork, metadata, trace};
+use crate::{checkpoint, endpoint, fork, metadata, system, trace};
 use marey_model::context::ContextSource;
 use marey_model::spool::SessionEvent;
 use std::collections::BTreeMap;
@@ -129,6 +129,7 @@ pub(crate) fn start(options: &SessionOptions) -> Result<SessionId, Error> {
     if options.format.needs_trace() {
         trace::WORKER.ensure_running();
         trace::request_drain();
+        system::ensure_running();
     }
     Ok(id)
 }

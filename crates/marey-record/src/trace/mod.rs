@@ -379,6 +379,16 @@ pub(crate) fn write_counters(samples: &[CounterSample]) {
     }
 }
 
+/// Adds samples of counters to the spool if there is one, and drops them otherwise: the child of a
+/// fork that records nothing itself writes no file.
+pub(crate) fn write_counters_to_existing_spool(samples: &[CounterSample]) {
+    if is_recording()
+        && let Some(spool) = &mut lock(&TRACER).spool
+    {
+        spool.write_counters(samples);
+    }
+}
+
 /// Adds collectives. They reach the file with the next drain.
 pub(crate) fn write_collectives(collectives: &[CollectiveSample]) {
     if collectives.is_empty() || !is_recording() {

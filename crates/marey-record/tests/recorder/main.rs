@@ -52,6 +52,8 @@ mod stalls;
 #[cfg(test)]
 mod steps;
 #[cfg(test)]
+mod system;
+#[cfg(test)]
 mod tasks;
 #[cfg(test)]
 mod threads;
