@@ -30,6 +30,12 @@ pub const TRACE_BUFFER_BYTES: &str = "MAREY_TRACE_BUFFER_BYTES";
 pub const LAUNCH_BUFFER_BYTES: &str = "MAREY_LAUNCH_BUFFER_BYTES";
 /// Maximum size of a spool.
 pub const SPOOL_BYTES: &str = "MAREY_SPOOL_BYTES";
+/// Maximum size of a ring.
+pub const RING_BYTES: &str = "MAREY_RING_BYTES";
+/// Number of records that a ring keeps.
+pub const RING_RECORDS: &str = "MAREY_RING_RECORDS";
+/// Time before its last record that a ring keeps, in seconds.
+pub const RING_SECONDS: &str = "MAREY_RING_SECONDS";
 /// Keeps spools after collection.
 pub const KEEP_SPOOL: &str = "MAREY_KEEP_SPOOL";
 /// Whether a program collects its run when it ends.
@@ -59,7 +65,7 @@ pub const MEMORY_LIMIT: &str = "MAREY_MEMORY_LIMIT";
 pub const NVTX_INJECTION: &str = "NVTX_INJECTION64_PATH";
 
 /// Every variable.
-pub const ALL: [EnvVar; 21] = [
+pub const ALL: [EnvVar; 24] = [
     EnvVar {
         name: DISABLE,
         default: "unset",
@@ -104,6 +110,21 @@ pub const ALL: [EnvVar; 21] = [
         name: SPOOL_BYTES,
         default: "17179869184",
         doc: "Maximum size of a process's spool, the file that traces are recorded into; further events are counted in `losses`.",
+    },
+    EnvVar {
+        name: RING_BYTES,
+        default: "67108864",
+        doc: "Maximum size of the files of a ring (`data=\"ring\"`), whatever else it is to keep.",
+    },
+    EnvVar {
+        name: RING_RECORDS,
+        default: "10000",
+        doc: "Number of scopes, values, counters and activities that a ring keeps.",
+    },
+    EnvVar {
+        name: RING_SECONDS,
+        default: "0",
+        doc: "Seconds before its last record that a ring keeps; `0` keeps a number of records instead.",
     },
     EnvVar {
         name: KEEP_SPOOL,

@@ -12,6 +12,12 @@ pub enum Setting {
     DeviceCounterInterval,
     /// Size of the launch buffers of new threads.
     LaunchBufferBytes,
+    /// Maximum size of a ring.
+    RingBytes,
+    /// Number of records that a ring keeps.
+    RingRecords,
+    /// Time before its last record that a ring keeps.
+    RingSeconds,
     /// Maximum size of a spool.
     SpoolBytes,
     /// Time between readings of the counters of the process.
@@ -66,7 +72,7 @@ pub struct InvalidValue(pub String);
 const LARGEST_WHOLE: f64 = 9_007_199_254_740_992.0;
 
 /// All settings, in the order of their keys.
-pub const ALL: [Declaration; 8] = [
+pub const ALL: [Declaration; 11] = [
     Declaration {
         setting: Setting::CheckpointInterval,
         key: "checkpoint.interval",
@@ -99,6 +105,39 @@ pub const ALL: [Declaration; 8] = [
         default: 4_194_304.0,
         range: (64.0, 1_073_741_824.0),
         doc: "Size of a thread's buffer for launches on devices. A change is for threads that begin to launch after it.",
+    },
+    Declaration {
+        setting: Setting::RingBytes,
+        key: "ring.max_bytes",
+        aliases: &[],
+        env: Some(env::RING_BYTES),
+        kind: Kind::Whole,
+        unit: "B",
+        default: 67_108_864.0,
+        range: (65_536.0, 1_099_511_627_776.0),
+        doc: "Maximum size of a ring, whatever else it is to keep. A change begins with the next segment.",
+    },
+    Declaration {
+        setting: Setting::RingRecords,
+        key: "ring.records",
+        aliases: &[],
+        env: Some(env::RING_RECORDS),
+        kind: Kind::Whole,
+        unit: "",
+        default: 10_000.0,
+        range: (1.0, 1_000_000_000.0),
+        doc: "Number of scopes, values, counters and activities that a ring keeps, without `ring.seconds`. A change begins with the next segment.",
+    },
+    Declaration {
+        setting: Setting::RingSeconds,
+        key: "ring.seconds",
+        aliases: &[],
+        env: Some(env::RING_SECONDS),
+        kind: Kind::Real,
+        unit: "s",
+        default: 0.0,
+        range: (0.0, 86_400.0),
+        doc: "Time before its last record that a ring keeps; 0 keeps `ring.records` instead. A change begins with the next segment.",
     },
     Declaration {
         setting: Setting::SpoolBytes,

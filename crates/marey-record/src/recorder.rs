@@ -90,6 +90,9 @@ pub(crate) fn start(options: &SessionOptions) -> Result<SessionId, Error> {
     if options.format == Format::Run && session::is_stdout_name(&base) {
         return Err(Error::RunToStdout);
     }
+    if options.is_ring && (options.format != Format::Run || options.flush_phases) {
+        return Err(Error::RingFormat);
+    }
     let mut sessions = lock(&SESSIONS);
     let existing = sessions.alive.iter().find(|(_, session)| session.base == base);
     if let Some((&id, session)) = existing {
@@ -126,6 +129,9 @@ pub(crate) fn start(options: &SessionOptions) -> Result<SessionId, Error> {
     metadata::measure_scope();
     checkpoint::ensure_running();
     endpoint::ensure_running();
+    if options.is_ring {
+        checkpoint::install_sigusr1_handler();
+    }
     if options.format.needs_trace() {
         trace::WORKER.ensure_running();
         trace::request_drain();
@@ -308,6 +314,14 @@ fn end_session(id: SessionId, format: Option<Format>) -> Result<Session, Error> 
         }
         (playback, _) => Ok(playback),
     };
+    // A ring removes segments that are not kept as soon as its last session is removed.
+    if let Ok(Some((spool, _))) = &spool
+        && format.is_some()
+        && !session.is_quiet()
+        && !session.is_for_stdout()
+    {
+        spool.file.keep();
+    }
     if session.is_trace() {
         trace::remove_session(&session);
     }
@@ -323,9 +337,6 @@ fn end_session(id: SessionId, format: Option<Format>) -> Result<Session, Error> 
         spool => spool.ok().flatten(),
     };
     if let Some((spool, phase_start)) = spool {
-        if format.is_some() && !session.is_quiet() && !session.is_for_stdout() {
-            spool.file.keep();
-        }
         session.spool = Some(spool);
         set_spool_range(&mut session, phase_start..u64::MAX);
     }

@@ -30,6 +30,9 @@ pub struct SessionOptions {
     pub flush_phases: bool,
     /// Write no file if nothing was recorded.
     pub quiet_if_empty: bool,
+    /// Keep only the last records of a trace, up to the limits `ring.*` of the settings. Needs
+    /// [`Format::Run`], and phases that are not flushed.
+    pub is_ring: bool,
 }
 
 impl SessionOptions {
@@ -41,6 +44,7 @@ impl SessionOptions {
             format: Format::default(),
             flush_phases: false,
             quiet_if_empty: false,
+            is_ring: false,
         }
     }
 }
@@ -92,6 +96,9 @@ impl Session {
     pub(crate) fn check_format(&self, format: Format) -> Result<(), Error> {
         if format.needs_trace() && !self.is_trace() {
             return Err(Error::FormatNeedsTrace(format));
+        }
+        if format == Format::ChromeTrace && self.options.is_ring {
+            return Err(Error::RingFormat);
         }
         if format == Format::Run && self.is_for_stdout() {
             return Err(Error::RunToStdout);

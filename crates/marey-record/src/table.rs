@@ -110,8 +110,8 @@ pub struct StartOptions {
     /// Not 0: the caller has just called `note_environment` where no thread sets a variable, which
     /// may not be true of `start`.
     pub environment_noted: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Not 0: keep only the last records of a trace. Needs the format `marey`.
+    pub is_ring: u32,
 }
 
 /// The options for recording devices. Zero is the default of every field.

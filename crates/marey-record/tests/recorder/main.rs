@@ -38,6 +38,8 @@ mod phases;
 #[cfg(test)]
 mod profile;
 #[cfg(test)]
+mod rings;
+#[cfg(test)]
 mod runs;
 #[cfg(test)]
 mod schedules;
