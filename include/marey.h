@@ -125,6 +125,7 @@ typedef struct marey_start_options {
     uint32_t quiet_if_empty; /**< Not 0: write no file if nothing was recorded. */
     uint32_t environment_noted; /**< Not 0: note_environment was called right before this. */
     uint32_t only_addressed;    /**< Not 0: record only what session_scope addresses to it. */
+    uint32_t is_ring;           /**< Not 0: keep only the last records; needs MAREY_RUN. */
 } marey_start_options_t;
 
 /** The argument of the table's `gpu_start`. */

@@ -61,6 +61,7 @@ pub(crate) unsafe extern "C" fn start(
                 flush_phases: options.flush_phases != 0,
                 quiet_if_empty: options.quiet_if_empty != 0,
                 only_addressed: options.only_addressed != 0,
+                is_ring: options.is_ring != 0,
             };
             let is_environment_copied = options.environment_noted != 0;
             let start =

@@ -36,6 +36,12 @@ pub const LAUNCH_BUFFER_BYTES: &str = "MAREY_LAUNCH_BUFFER_BYTES";
 pub const SAMPLE_SECS: &str = "MAREY_SAMPLE_SECS";
 /// Maximum size of a spool.
 pub const SPOOL_BYTES: &str = "MAREY_SPOOL_BYTES";
+/// Maximum size of a ring.
+pub const RING_BYTES: &str = "MAREY_RING_BYTES";
+/// Number of records that a ring keeps.
+pub const RING_RECORDS: &str = "MAREY_RING_RECORDS";
+/// Time before its last record that a ring keeps, in seconds.
+pub const RING_SECONDS: &str = "MAREY_RING_SECONDS";
 /// Keeps spools after collection.
 pub const KEEP_SPOOL: &str = "MAREY_KEEP_SPOOL";
 /// Whether a program collects its run when it ends.
@@ -51,6 +57,8 @@ pub const CUDA_API: &str = "MAREY_CUDA_API";
 pub const NVML_LIB: &str = "MAREY_NVML_LIB";
 /// Period of reading device counters, in milliseconds.
 pub const NVML_PERIOD_MS: &str = "MAREY_NVML_PERIOD_MS";
+/// Time between readings of the counters of the process, in seconds.
+pub const SYSTEM_METRICS_SECS: &str = "MAREY_SYSTEM_METRICS_SECS";
 
 /// Whether the program's NVTX annotations become scopes.
 pub const NVTX: &str = "MAREY_NVTX";
@@ -63,7 +71,7 @@ pub const MEMORY_LIMIT: &str = "MAREY_MEMORY_LIMIT";
 pub const NVTX_INJECTION: &str = "NVTX_INJECTION64_PATH";
 
 /// Every variable.
-pub const ALL: [EnvVar; 23] = [
+pub const ALL: [EnvVar; 27] = [
     EnvVar {
         name: DISABLE,
         default: "unset",
@@ -125,6 +133,21 @@ pub const ALL: [EnvVar; 23] = [
         doc: "Maximum size of a process's spool, the file that traces are recorded into; further events are counted in `losses`.",
     },
     EnvVar {
+        name: RING_BYTES,
+        default: "67108864",
+        doc: "Maximum size of the files of a ring (`data=\"ring\"`), whatever else it is to keep.",
+    },
+    EnvVar {
+        name: RING_RECORDS,
+        default: "10000",
+        doc: "Number of scopes, values, counters and activities that a ring keeps.",
+    },
+    EnvVar {
+        name: RING_SECONDS,
+        default: "0",
+        doc: "Seconds before its last record that a ring keeps; `0` keeps a number of records instead.",
+    },
+    EnvVar {
         name: KEEP_SPOOL,
         default: "unset",
         doc: "`1` (or any non-empty value except `0`) keeps the spools of a run after they are collected into tables.",
@@ -158,6 +181,11 @@ pub const ALL: [EnvVar; 23] = [
         name: NVML_PERIOD_MS,
         default: "100",
         doc: "Milliseconds between readings of the device counters, at least 10. `0` disables them.",
+    },
+    EnvVar {
+        name: SYSTEM_METRICS_SECS,
+        default: "1",
+        doc: "Seconds between readings of the counters of the process (CPU, memory, page faults, I/O, network, context switches) in traces, at least 0.05. `0` disables them.",
     },
     EnvVar {
         name: NVTX,

@@ -12,10 +12,18 @@ pub enum Setting {
     DeviceCounterInterval,
     /// Size of the launch buffers of new threads.
     LaunchBufferBytes,
+    /// Maximum size of a ring.
+    RingBytes,
+    /// Number of records that a ring keeps.
+    RingRecords,
+    /// Time before its last record that a ring keeps.
+    RingSeconds,
     /// Time between samples of Python's stacks.
     SampleInterval,
     /// Maximum size of a spool.
     SpoolBytes,
+    /// Time between readings of the counters of the process.
+    SystemInterval,
     /// Whether PyTorch's operators are recorded.
     TorchOperators,
     /// Size of the trace buffers of new threads.
@@ -66,7 +74,7 @@ pub struct InvalidValue(pub String);
 const LARGEST_WHOLE: f64 = 9_007_199_254_740_992.0;
 
 /// All settings, in the order of their keys.
-pub const ALL: [Declaration; 8] = [
+pub const ALL: [Declaration; 12] = [
     Declaration {
         setting: Setting::CheckpointInterval,
         key: "checkpoint.interval",
@@ -101,6 +109,39 @@ pub const ALL: [Declaration; 8] = [
         doc: "Size of a thread's buffer for launches on devices. A change is for threads that begin to launch after it.",
     },
     Declaration {
+        setting: Setting::RingBytes,
+        key: "ring.max_bytes",
+        aliases: &[],
+        env: Some(env::RING_BYTES),
+        kind: Kind::Whole,
+        unit: "B",
+        default: 67_108_864.0,
+        range: (65_536.0, 1_099_511_627_776.0),
+        doc: "Maximum size of a ring, whatever else it is to keep. A change begins with the next segment.",
+    },
+    Declaration {
+        setting: Setting::RingRecords,
+        key: "ring.records",
+        aliases: &[],
+        env: Some(env::RING_RECORDS),
+        kind: Kind::Whole,
+        unit: "",
+        default: 10_000.0,
+        range: (1.0, 1_000_000_000.0),
+        doc: "Number of scopes, values, counters and activities that a ring keeps, without `ring.seconds`. A change begins with the next segment.",
+    },
+    Declaration {
+        setting: Setting::RingSeconds,
+        key: "ring.seconds",
+        aliases: &[],
+        env: Some(env::RING_SECONDS),
+        kind: Kind::Real,
+        unit: "s",
+        default: 0.0,
+        range: (0.0, 86_400.0),
+        doc: "Time before its last record that a ring keeps; 0 keeps `ring.records` instead. A change begins with the next segment.",
+    },
+    Declaration {
         setting: Setting::SampleInterval,
         key: "sample.interval",
         aliases: &["probing.sample_rate"],
@@ -121,6 +162,17 @@ pub const ALL: [Declaration; 8] = [
         default: 17_179_869_184.0,
         range: (0.0, LARGEST_WHOLE),
         doc: "Maximum size of the process's spool; further events are counted as losses. A change begins at once.",
+    },
+    Declaration {
+        setting: Setting::SystemInterval,
+        key: "system.interval",
+        aliases: &[],
+        env: Some(env::SYSTEM_METRICS_SECS),
+        kind: Kind::Real,
+        unit: "s",
+        default: 1.0,
+        range: (0.0, 3600.0),
+        doc: "Time between readings of the counters of the process in traces, at least 0.05; 0 reads none. A change begins within a second.",
     },
     Declaration {
         setting: Setting::TorchOperators,

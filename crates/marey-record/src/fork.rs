@@ -8,6 +8,7 @@ use crate::lock::{lock, try_lock};
 use crate::names;
 use crate::progress;
 use crate::recorder;
+use crate::system;
 use crate::trace;
 use crate::worker::{self, Worker};
 use std::any::Any;
@@ -18,7 +19,8 @@ use std::sync::{Mutex, Once};
 use std::time::{Duration, Instant};
 
 /// The background threads that are stopped while the process forks.
-const WORKERS: [&Worker; 3] = [&endpoint::WORKER, &checkpoint::WORKER, &trace::WORKER];
+const WORKERS: [&Worker; 4] =
+    [&endpoint::WORKER, &system::WORKER, &checkpoint::WORKER, &trace::WORKER];
 
 /// The longest time that a fork waits for the background threads to end. A program that counts the
 /// process's threads after the fork, as CPython does, sees them only if a disk is slower than this.
@@ -149,6 +151,7 @@ fn try_lock_all(workers_may_run: bool) -> Option<Box<dyn Any>> {
         names::lock_for_fork(),
         environment::lock_for_fork(),
         endpoint::lock_for_fork(),
+        system::lock_for_fork(),
     );
     let sources = try_lock(&SOURCES)?;
     let workers = sources.iter().copied().chain(WORKERS);

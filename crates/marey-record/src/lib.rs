@@ -99,6 +99,8 @@ mod session;
 pub mod settings;
 pub mod sync;
 #[cfg(not(loom))]
+mod system;
+#[cfg(not(loom))]
 pub mod table;
 #[cfg(not(loom))]
 mod tag;

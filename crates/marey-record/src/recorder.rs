@@ -19,7 +19,7 @@ use crate::registry;
 use crate::session::{self, ClosedPhase, Session, SessionId, SessionOptions};
 use crate::thread::ThreadTree;
 use crate::writing::{self, WriteJob};
-use crate::{checkpoint, endpoint, fork, metadata, trace};
+use crate::{checkpoint, endpoint, fork, metadata, system, trace};
 use marey_model::context::ContextSource;
 use marey_model::spool::SessionEvent;
 use std::collections::BTreeMap;
@@ -91,6 +91,9 @@ pub(crate) fn start(options: &SessionOptions) -> Result<SessionId, Error> {
     if options.format == Format::Run && session::is_stdout_name(&base) {
         return Err(Error::RunToStdout);
     }
+    if options.is_ring && (options.format != Format::Run || options.flush_phases) {
+        return Err(Error::RingFormat);
+    }
     let mut sessions = lock(&SESSIONS);
     let existing = sessions.alive.iter().find(|(_, session)| session.base == base);
     if let Some((&id, session)) = existing {
@@ -127,9 +130,13 @@ pub(crate) fn start(options: &SessionOptions) -> Result<SessionId, Error> {
     metadata::measure_scope();
     checkpoint::ensure_running();
     endpoint::ensure_running();
+    if options.is_ring {
+        checkpoint::install_sigusr1_handler();
+    }
     if options.format.needs_trace() {
         trace::WORKER.ensure_running();
         trace::request_drain();
+        system::ensure_running();
     }
     Ok(id)
 }
@@ -324,6 +331,14 @@ fn end_session(id: SessionId, format: Option<Format>) -> Result<Session, Error> 
         }
         (playback, _) => Ok(playback),
     };
+    // A ring removes segments that are not kept as soon as its last session is removed.
+    if let Ok(Some((spool, _))) = &spool
+        && format.is_some()
+        && !session.is_quiet()
+        && !session.is_for_stdout()
+    {
+        spool.file.keep();
+    }
     if session.is_trace() {
         trace::remove_session(&session);
     }
@@ -339,9 +354,6 @@ fn end_session(id: SessionId, format: Option<Format>) -> Result<Session, Error> 
         spool => spool.ok().flatten(),
     };
     if let Some((spool, phase_start)) = spool {
-        if format.is_some() && !session.is_quiet() && !session.is_for_stdout() {
-            spool.file.keep();
-        }
         session.spool = Some(spool);
         set_spool_range(&mut session, phase_start..u64::MAX);
     }

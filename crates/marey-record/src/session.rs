@@ -32,6 +32,9 @@ pub struct SessionOptions {
     pub quiet_if_empty: bool,
     /// Record only what is addressed to this session: see [`crate::Detached::in_session`].
     pub only_addressed: bool,
+    /// Keep only the last records of a trace, up to the limits `ring.*` of the settings. Needs
+    /// [`Format::Run`], and phases that are not flushed.
+    pub is_ring: bool,
 }
 
 impl SessionOptions {
@@ -44,6 +47,7 @@ impl SessionOptions {
             flush_phases: false,
             quiet_if_empty: false,
             only_addressed: false,
+            is_ring: false,
         }
     }
 }
@@ -95,6 +99,9 @@ impl Session {
     pub(crate) fn check_format(&self, format: Format) -> Result<(), Error> {
         if format.needs_trace() && !self.is_trace() {
             return Err(Error::FormatNeedsTrace(format));
+        }
+        if format == Format::ChromeTrace && self.options.is_ring {
+            return Err(Error::RingFormat);
         }
         if format == Format::Run && self.is_for_stdout() {
             return Err(Error::RunToStdout);

@@ -113,6 +113,8 @@ pub struct StartOptions {
     pub environment_noted: u32,
     /// Not 0: record only what is addressed to the session by `session_scope`.
     pub only_addressed: u32,
+    /// Not 0: keep only the last records of a trace. Needs the format `marey`.
+    pub is_ring: u32,
 }
 
 /// The options for recording devices. Zero is the default of every field.

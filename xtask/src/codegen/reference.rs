@@ -1,6 +1,6 @@
 //! Reference pages in Markdown.
 
-use marey_model::counter::DeviceCounter;
+use marey_model::counter::{DeviceCounter, SystemCounter};
 use marey_model::loss::LossCause;
 use marey_model::table::{Table, stored, view};
 use marey_model::{env, gpu_time, rank, setting, wall};
@@ -49,9 +49,15 @@ pub(super) fn counters() -> String {
         .iter()
         .map(|counter| [code(counter.name()), cell(counter.doc())])
         .collect();
+    let system_rows: Vec<_> = SystemCounter::ALL
+        .iter()
+        .map(|counter| [code(counter.name()), cell(counter.doc())])
+        .collect();
     page(
-        "Counters of devices",
-        "A trace samples these counters of every NVIDIA device that the process uses (before it uses any: of every visible\n\
+        "Counters",
+        "The rows of `counters` that marey samples by itself, while a trace records.\n\n\
+         ## Counters of devices\n\n\
+         A trace samples these counters of every NVIDIA device that the process uses (before it uses any: of every visible\n\
          device) through NVML every 100 ms (`MAREY_NVML_PERIOD_MS`), as rows of `counters`. Counters that a device does not\n\
          support are missing. Counters marked (GPM) need a device of the Hopper generation or later, and are averages since\n\
          the previous reading. `device` is the CUDA device number, as for kernels, not the number in nvidia-smi: with\n\
@@ -62,7 +68,16 @@ pub(super) fn counters() -> String {
          ```",
         "counter.rs",
         &table(["Name", "Meaning"], &rows),
-    )
+    ) + "\n## Counters of the process\n\n\
+         A trace samples these counters every second (`MAREY_SYSTEM_METRICS_SECS`, or `marey config PID system.interval=0.1`), on\n\
+         Linux, without a `device`. Rates are averages since the previous reading, so the first rows come after one\n\
+         interval; the child of a fork has rows once it has recorded something itself. A counter that the kernel does not\n\
+         provide is missing.\n\n\
+         ```sql\n\
+         SELECT name, avg(value) AS mean, max(value) AS peak FROM counters\n\
+         WHERE name LIKE 'process%' OR name LIKE 'thread_cpu%' GROUP BY name ORDER BY name\n\
+         ```\n\n"
+        + &table(["Name", "Meaning"], &system_rows)
 }
 
 /// Returns the content of `docs/reference/losses.md`.

@@ -8,6 +8,7 @@ use crate::metadata;
 use crate::recorder::{self, SessionFacts};
 use crate::registry;
 use crate::settings;
+use crate::trace;
 use marey_model::endpoint::{Facts, Request};
 use marey_model::setting;
 use std::sync::atomic::Ordering;
@@ -18,7 +19,12 @@ pub(super) fn answer(request: &Request) -> Result<Facts, String> {
         Request::Status => Ok(status()),
         Request::Flush => {
             recorder::write_checkpoints();
-            Ok(status())
+            let saved = trace::save_ring().transpose().map_err(|error| error.to_string())?;
+            let mut facts = status();
+            if let Some(path) = saved {
+                facts.add("saved", path.display());
+            }
+            Ok(facts)
         }
         Request::Settings => Ok(settings_facts()),
         Request::Set { key, value } => {

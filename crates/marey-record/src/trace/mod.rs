@@ -13,6 +13,7 @@ mod file;
 mod frame_buffer;
 mod log;
 mod nodes;
+mod ring;
 mod run_directory;
 mod spool;
 mod texts;
@@ -20,6 +21,7 @@ mod thread;
 
 pub(crate) use self::file::SpoolFile;
 pub(crate) use self::log::Log;
+pub(crate) use self::ring::save as save_ring;
 
 use self::run_directory::RunDirectory;
 use self::spool::Spool;
@@ -52,7 +54,7 @@ const DRAIN: u32 = 2;
 const PERIOD: Duration = Duration::from_millis(200);
 
 static TRACER: Mutex<Tracer> =
-    Mutex::new(Tracer { sessions: Vec::new(), run_directory: None, spool: None });
+    Mutex::new(Tracer { sessions: Vec::new(), run_directory: None, is_ring: false, spool: None });
 
 /// The trace sessions of the process, and their spool.
 struct Tracer {
@@ -60,6 +62,8 @@ struct Tracer {
     sessions: Vec<TraceSession>,
     /// The run directory of the first session, `None` without sessions.
     run_directory: Option<Arc<RunDirectory>>,
+    /// Whether the sessions keep only their last records.
+    is_ring: bool,
     /// Created when the first session starts; after a fork, when there is data to write.
     spool: Option<Spool>,
 }
@@ -118,11 +122,11 @@ impl Tracer {
     /// Returns the spool, created if needed, with all sessions written to it. `None` without a
     /// session.
     fn spool(&mut self) -> Result<Option<&mut Spool>, Error> {
-        let Self { sessions, run_directory, spool } = self;
+        let Self { sessions, run_directory, is_ring, spool } = self;
         let Some(run_directory) = run_directory else { return Ok(None) };
         let spool = match spool {
             Some(spool) => spool,
-            None => spool.insert(Spool::create(run_directory)?),
+            None => spool.insert(Spool::create(run_directory, *is_ring)?),
         };
         sessions
             .iter_mut()
@@ -199,12 +203,14 @@ fn drain() {
         drop(tracer);
         if should_flush {
             flush_spool();
+            ring::continue_if_full();
         }
     }
     if let Some(spool) = lock(&TRACER).spool_for(&threads) {
         spool.write_state(&threads);
     }
     flush_spool();
+    ring::continue_if_full();
 }
 
 /// Writes the spool's buffer to the file, without the tracer's lock: a slow disk blocks neither
@@ -243,6 +249,9 @@ pub(crate) fn begin_session(session: &Session) -> Result<(), Error> {
     if tracer.run_directory.is_none() {
         HAS_SAMPLES.store(false, Ordering::Relaxed);
         tracer.run_directory = Some(Arc::new(RunDirectory::open(&session.options.name)?));
+        tracer.is_ring = session.options.is_ring;
+    } else if tracer.is_ring != session.options.is_ring {
+        return Err(Error::RingBesideTrace);
     }
     tracer.sessions.push(TraceSession::new(session, true));
     let created = tracer.spool().map(drop);
@@ -349,6 +358,7 @@ pub(crate) fn snapshot(session: &Session) -> Result<Option<(SpoolSnapshot, u64)>
         spool.write_overhead_and_clock();
     }
     drop(tracer);
+    ring::continue_if_full();
     Ok(flush_and_snapshot(session))
 }
 
@@ -402,6 +412,16 @@ pub(crate) fn write_samples(tree: &ThreadTree, samples: &[StackSample]) {
 /// Whether the spool has samples of call stacks.
 pub(crate) fn has_samples() -> bool {
     HAS_SAMPLES.load(Ordering::Relaxed)
+}
+
+/// Adds samples of counters to the spool if there is one, and drops them otherwise: the child of a
+/// fork that records nothing itself writes no file.
+pub(crate) fn write_counters_to_existing_spool(samples: &[CounterSample]) {
+    if is_recording()
+        && let Some(spool) = &mut lock(&TRACER).spool
+    {
+        spool.write_counters(samples);
+    }
 }
 
 /// Adds collectives. They reach the file with the next drain.

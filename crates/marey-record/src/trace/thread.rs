@@ -28,6 +28,7 @@ pub(super) struct Shared {
 #[derive(Debug)]
 pub(super) struct ThreadWriter {
     number: u32,
+    definition: Frame,
     decoder: Decoder,
     nodes: SpoolNodes,
     batch: Batch,
@@ -78,15 +79,24 @@ impl ThreadWriter {
     /// Writes the definition of a thread to the spool.
     pub(super) fn new(number: u32, tree: &ThreadTree, buffer: &mut FrameBuffer) -> Self {
         let (os_id, name) = (tree.os_id, tree.name.clone());
-        buffer.push(&Frame::Thread { thread: number, os_id, name });
+        let definition = Frame::Thread { thread: number, os_id, name };
+        buffer.push(&definition);
         Self {
             number,
+            definition,
             decoder: Decoder::default(),
             nodes: SpoolNodes::default(),
             batch: Batch::default(),
             open_args: Vec::new(),
             written_open: Vec::new(),
         }
+    }
+
+    /// Defines the thread again, in the next segment of a ring.
+    pub(super) fn begin_segment(&mut self, buffer: &mut FrameBuffer) {
+        buffer.push(&self.definition);
+        self.nodes = SpoolNodes::default();
+        self.written_open.clear();
     }
 
     /// Drains the log and writes its entries.

@@ -38,6 +38,8 @@ mod phases;
 #[cfg(test)]
 mod profile;
 #[cfg(test)]
+mod rings;
+#[cfg(test)]
 mod runs;
 #[cfg(test)]
 mod schedules;
@@ -51,6 +53,8 @@ mod spool;
 mod stalls;
 #[cfg(test)]
 mod steps;
+#[cfg(test)]
+mod system;
 #[cfg(test)]
 mod tasks;
 #[cfg(test)]
