@@ -14,6 +14,7 @@ from typing import NoReturn
 import marey
 from marey import _config, _native, _recording, _run, _torch_overhead
 from marey._flags import is_disabled
+from marey._names import ENV_RING_RECORDS, ENV_RING_SECONDS
 
 
 def main() -> None:
@@ -124,7 +125,7 @@ def _exec_command(target: _run.Target, options: _recording.Options) -> NoReturn:
 
 
 def _announce_processes(options: _recording.Options) -> None:
-    if options.data == "trace":
+    if options.data != "tree":
         try:
             _recording.rename_earlier_run(options)
         except OSError as error:
@@ -158,6 +159,7 @@ def parse(arguments: list[str]) -> tuple[_run.Target, _recording.Options, str | 
     if parsed.overhead_target and not parsed.torch:
         parser.error("--overhead-target needs the hooks that --no-torch leaves out")
     _check_window(parser, parsed)
+    _set_ring_limits(parser, parsed)
     if parsed.module is not None:
         target = _run.Target("module", parsed.module + parsed.target)
     else:
@@ -213,6 +215,20 @@ def _profile_path(parsed: argparse.Namespace, name: str) -> str | None:
     return os.path.abspath(parsed.profile_output or default)
 
 
+def _set_ring_limits(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> None:
+    """Sets the limits of a ring in the environment, where child processes read them too."""
+    for option, variable in (
+        ("ring_records", ENV_RING_RECORDS),
+        ("ring_seconds", ENV_RING_SECONDS),
+    ):
+        value = getattr(parsed, option)
+        if value is None:
+            continue
+        if parsed.data != "ring":
+            parser.error(f"--{option.replace('_', '-')} needs --data ring")
+        os.environ[variable] = str(value)
+
+
 def _check_window(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> None:
     """Checks `--window` and what depends on it, and sets the default of `--data`."""
     is_of_time = parsed.window is not None and _is_duration(parser, parsed.window)
@@ -259,7 +275,7 @@ def _check_step_windows(parser: argparse.ArgumentParser, parsed: argparse.Namesp
 
     if not parsed.torch:
         parser.error("--window needs the hooks that --no-torch leaves out")
-    if parsed.data != "trace":
+    if parsed.data == "tree":
         parser.error("--window needs a trace, not --data tree")
     try:
         _torch_window_plans.parse(parsed.window)
@@ -305,7 +321,11 @@ def _suffixes(formats: tuple[str, ...]) -> str:
     return ", ".join(f".{name}" for name in formats)
 
 
-_FORMATS = {"tree": ("hatchet", "hatchet_msgpack"), "trace": ("chrome_trace", "marey")}
+_FORMATS = {
+    "tree": ("hatchet", "hatchet_msgpack"),
+    "trace": ("chrome_trace", "marey"),
+    "ring": ("marey",),
+}
 """Suffixes of the output files by `--data`, the default first."""
 
 
@@ -326,7 +346,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-o", "--output")
     parser.add_argument("-b", "--backend")
     parser.add_argument("-c", "--context", choices=("shadow", "python"), default="shadow")
-    parser.add_argument("-d", "--data", choices=("tree", "trace"))
+    parser.add_argument("-d", "--data", choices=("tree", "trace", "ring"))
+    parser.add_argument("--ring-records", type=_records)
+    parser.add_argument("--ring-seconds", type=_seconds)
     parser.add_argument("-k", "--hook")
     parser.add_argument("-i", "--instrument", choices=("print-mem-spaces",))
     parser.add_argument("--mode")
@@ -346,6 +368,20 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-m", dest="module", nargs=remainder)
     parser.add_argument("target", nargs=remainder)
     return parser
+
+
+def _records(text: str) -> int:
+    records = int(text)
+    if not 1 <= records <= 1_000_000_000:
+        raise argparse.ArgumentTypeError("the number is not from 1 to 1,000,000,000")
+    return records
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds <= 86_400:
+        raise argparse.ArgumentTypeError("the number is not above 0 and up to 86,400")
+    return seconds
 
 
 def _names(text: str) -> list[str]:

@@ -32,7 +32,7 @@ class Options(NamedTuple):
     path: str  # absolute, without the suffix of the format
     format: str  # "hatchet" or "hatchet_msgpack"; of a trace, "chrome_trace" or "marey"
     context: Literal["shadow", "python"]
-    data: Literal["tree", "trace"]
+    data: Literal["tree", "trace", "ring"]
     backend: str | None
     mode: str | None
     hook: str | None
@@ -76,7 +76,7 @@ def start(options: Options, *, announce: bool) -> int | None:
     if announce and (lack := describe_lack(options.mode)):
         _session.say(lack)
     announcing = (os.getpid(), os.getcwd()) if announce else (0, "")
-    run = run_directory(options) if options.data == "trace" else None
+    run = run_directory(options) if options.data != "tree" else None
     windows = None
     if window_seconds is not None:
         windows = _start_windows(options, session, window_seconds)
@@ -190,7 +190,7 @@ def shown_path(path: str, directory: str) -> str:
 def export_to_children(options: Options) -> None:
     """Sets the environment so that Python child processes are profiled too."""
     os.environ[ENV_RUN] = json.dumps(options._asdict())
-    if options.data == "trace":
+    if options.data != "tree":
         os.environ[ENV_RUN_DIR] = run_directory(options)
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if paths[0] != _STARTUP_DIR:
@@ -211,6 +211,7 @@ def rename_earlier_run(options: Options) -> None:
         output_format="marey",
         flush_phases=False,
         quiet_if_empty=True,
+        is_ring=False,
     )
     _native.finalize(session)
 

@@ -54,8 +54,9 @@ impl From<Error> for Failure {
             Error::UnknownContext(_)
             | Error::UnknownFormat(_)
             | Error::FormatNeedsTrace(_)
-            | Error::RunToStdout => ErrorCode::Argument,
-            Error::DataNeedsTree => ErrorCode::Unsupported,
+            | Error::RunToStdout
+            | Error::RingFormat => ErrorCode::Argument,
+            Error::DataNeedsTree | Error::RingBesideTrace => ErrorCode::Unsupported,
             Error::Metric(_) => ErrorCode::Metric,
             Error::Write { .. } => ErrorCode::Io,
         };

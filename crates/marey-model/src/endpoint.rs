@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 pub const MAX_REQUEST_BYTES: usize = 4096;
 /// Maximum length of an answer, in bytes.
 pub const MAX_ANSWER_BYTES: usize = 1 << 20;
+/// Key of the fact with the path of the run that a ring was saved as.
+pub const SAVED: &str = "saved";
 /// Prefix of each request, with the version of the protocol.
 const PREFIX: &str = "marey 1 ";
 
@@ -48,6 +50,8 @@ pub enum Request {
     Status,
     /// Write all that was recorded so far to the files.
     Flush,
+    /// Like [`Self::Flush`], and save the ring, if there is one, as a run of its own.
+    Save,
     /// The values of all settings.
     Settings,
     /// Set a setting to a value.
@@ -65,6 +69,7 @@ impl Request {
         let words = match self {
             Self::Status => "status".to_owned(),
             Self::Flush => "flush".to_owned(),
+            Self::Save => "save".to_owned(),
             Self::Settings => "settings".to_owned(),
             Self::Set { key, value } => format!("set {key} {value}"),
         };
@@ -82,6 +87,7 @@ impl Request {
         match *words.split(' ').collect::<Vec<_>>() {
             ["status"] => Ok(Self::Status),
             ["flush"] => Ok(Self::Flush),
+            ["save"] => Ok(Self::Save),
             ["settings"] => Ok(Self::Settings),
             ["set", key, value] => Ok(Self::Set { key: key.to_owned(), value: value.to_owned() }),
             _ => Err("the request is not one that this version of marey knows".to_owned()),
@@ -158,7 +164,7 @@ mod tests {
     #[test]
     fn a_request_is_read_as_it_was_written() {
         let set = Request::Set { key: "spool.max_bytes".to_owned(), value: "7".to_owned() };
-        for request in [Request::Status, Request::Flush, Request::Settings, set] {
+        for request in [Request::Status, Request::Flush, Request::Save, Request::Settings, set] {
             assert_eq!(Request::parse(request.to_line().as_bytes()), Ok(request));
         }
     }

@@ -7,6 +7,7 @@ use std::path::Path;
 use clap::Args;
 use marey_attach::{AttachError, Frame, Options, Snapshot, Target, Thread};
 
+use crate::live::{self, FlushArgs};
 use crate::output::{Failure, Output, Stop, Style};
 use crate::text::printable;
 
@@ -16,6 +17,7 @@ Examples:
   marey dump 4242 --locals      With the local variables of each frame
   marey dump 4242 --native      With the frames of native functions, such as those of PyTorch
   marey dump 4242 --tree        The process and all processes that it has started, such as a torchrun job
+  marey dump 4242 --ring        Save the last events of a process under `marey run -d ring` as a run
   marey dump 4242 --json | jq -r '.[].threads[] | select(.holds_gil) | .frames[0]'
 
 The process need not know marey, and is neither stopped nor changed: its memory is read from outside.
@@ -45,10 +47,17 @@ pub(crate) struct DumpArgs {
     /// Print a JSON list with an object for each process
     #[arg(long)]
     json: bool,
+
+    /// Save the last events that the process has recorded, as `marey flush` does
+    #[arg(long, conflicts_with_all = ["tree", "locals", "json"])]
+    ring: bool,
 }
 
 /// Runs `marey dump`.
 pub(crate) fn dump(args: &DumpArgs, output: &mut Output) -> Result<(), Stop> {
+    if args.ring {
+        return live::flush(&FlushArgs::for_process(args.pid), output);
+    }
     let options = Options { locals: args.locals, waits: true, native: args.native };
     let mut snapshots = Vec::new();
     match read(args.pid, options) {

@@ -93,9 +93,17 @@ pub(crate) struct RunArgs {
     #[arg(short, long, default_value = "shadow", value_parser = ["shadow", "python"])]
     context: String,
 
-    /// Record sums by context, or each event with its time
-    #[arg(short, long, default_value = "tree", value_parser = ["tree", "trace"])]
+    /// Record sums by context, each event with its time, or only the last such events
+    #[arg(short, long, default_value = "tree", value_parser = ["tree", "trace", "ring"])]
     data: String,
+
+    /// Number of events that a ring keeps [default: 10000]
+    #[arg(long, value_name = "N")]
+    ring_records: Option<u64>,
+
+    /// Seconds that a ring keeps, instead of a number of events
+    #[arg(long, value_name = "S")]
+    ring_seconds: Option<f64>,
 
     /// Launch hook, for example `triton`
     #[arg(short = 'k', long)]

@@ -7,7 +7,7 @@
 //! its records, then to number the definitions anew and to leave out the records beyond the limits.
 
 use std::collections::HashMap;
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Read, Write};
 
 use super::{AutogradCall, Frame, IdMap, NodeDef, Reader, SessionEvent, SpoolError, Writer};
 use crate::context::NodeKind;
@@ -436,18 +436,20 @@ impl SegmentIds {
 }
 
 /// Joins the segments of a ring, oldest first, into a spool. A torn end of a segment is left out.
-/// Stops at a frame that contradicts an earlier one, and returns the reason.
-pub fn join_ring<R: Read + Seek>(
-    segments: &mut [R],
+/// Stops at a frame that contradicts an earlier one, and returns the reason. Each segment is opened
+/// twice and must have the same bytes both times.
+pub fn join_ring<S, R: Read>(
+    segments: &[S],
+    open: impl Fn(&S) -> io::Result<R>,
     out: impl Write,
 ) -> Result<Option<SpoolError>, SpoolError> {
     let mut survey = RingSurvey::default();
-    read_segments(segments, |frame, _| {
+    read_segments(segments, &open, |frame, _| {
         survey.add(&frame);
         Ok(())
     })?;
     let mut join = RingJoin::new(&survey, out)?;
-    let broken = read_segments(segments, |frame, is_first| {
+    let broken = read_segments(segments, &open, |frame, is_first| {
         if is_first {
             join.begin_segment()?;
         }
@@ -458,14 +460,14 @@ pub fn join_ring<R: Read + Seek>(
 }
 
 /// Passes every frame on, with whether it is the first of its segment.
-fn read_segments<R: Read + Seek>(
-    segments: &mut [R],
+fn read_segments<S, R: Read>(
+    segments: &[S],
+    open: impl Fn(&S) -> io::Result<R>,
     mut on_frame: impl FnMut(Frame, bool) -> io::Result<()>,
 ) -> Result<Option<SpoolError>, SpoolError> {
     for segment in segments {
-        segment.rewind()?;
         let mut is_first = true;
-        let frames = match Reader::new(segment) {
+        let frames = match Reader::new(open(segment)?) {
             Ok(frames) => frames,
             Err(SpoolError::Io(error)) => return Err(SpoolError::Io(error)),
             Err(error) => return Ok(Some(error)),

@@ -9,7 +9,7 @@ use crate::recorder::{self, SessionFacts};
 use crate::registry;
 use crate::settings;
 use crate::trace;
-use marey_model::endpoint::{Facts, Request};
+use marey_model::endpoint::{Facts, Request, SAVED};
 use marey_model::setting;
 use std::sync::atomic::Ordering;
 
@@ -19,10 +19,14 @@ pub(super) fn answer(request: &Request) -> Result<Facts, String> {
         Request::Status => Ok(status()),
         Request::Flush => {
             recorder::write_checkpoints();
+            Ok(status())
+        }
+        Request::Save => {
+            recorder::write_checkpoints();
             let saved = trace::save_ring().transpose().map_err(|error| error.to_string())?;
             let mut facts = status();
             if let Some(path) = saved {
-                facts.add("saved", path.display());
+                facts.add(SAVED, path.display());
             }
             Ok(facts)
         }

@@ -52,9 +52,9 @@ fn segments(run: &Path) -> Vec<PathBuf> {
 
 /// Returns the joined segments of a run directory, as a reader of the run has them.
 fn joined(run: &Path) -> Spool {
-    let mut files: Vec<_> = segments(run).iter().map(|path| File::open(path).unwrap()).collect();
     let path = run.with_extension("joined");
-    assert!(join_ring(&mut files, File::create(&path).unwrap()).unwrap().is_none());
+    let joined = join_ring(&segments(run), File::open, File::create(&path).unwrap());
+    assert!(joined.unwrap().is_none());
     Spool::read(&path)
 }
 
