@@ -122,7 +122,9 @@ def test_a_process_that_waits_is_recorded_when_it_goes_on(version: str) -> None:
         recorder = subprocess.Popen(command("attach", pid), stderr=subprocess.PIPE, text=True)
         assert recorder.stderr is not None
         said = recorder.stderr.readline()
-        start = f"the main thread of process {pid} has reached no Python instruction: it waits for data"
+        start = (
+            f"the main thread of process {pid} has reached no Python instruction: it waits for data"
+        )
         assert said.startswith(start)
         assert said.endswith("; waiting for it, Ctrl-C gives up\n")
         program.write_line("first")
@@ -189,7 +191,8 @@ def test_a_call_in_c_that_holds_the_gil_delays_the_recording() -> None:
 def test_of_two_at_once_one_attaches_and_the_other_says_so(busy: Live) -> None:
     pid = int(busy.read_line())
     both = [
-        subprocess.Popen(command("attach", pid), stderr=subprocess.PIPE, text=True) for _ in range(2)
+        subprocess.Popen(command("attach", pid), stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
     ]
     said = [process.communicate(timeout=DEADLINE_SECS)[1] for process in both]
     assert sorted(process.returncode for process in both) == [0, 2], said
@@ -492,6 +495,8 @@ def test_a_container_without_marey_is_refused_with_the_remedy() -> None:
     assert done.stderr.startswith(
         f"error: process {pid} cannot import marey: its file system, that of a container, has no "
     )
-    assert f"hint: install marey there and attach from inside: sudo nsenter -t {pid} -a" in done.stderr
+    assert (
+        f"hint: install marey there and attach from inside: sudo nsenter -t {pid} -a" in done.stderr
+    )
     process.communicate("\n", timeout=DEADLINE_SECS)
     assert process.returncode == 0
