@@ -25,7 +25,7 @@ BUSY = f"""
 import os, select, sys
 names = set(globals()), list(sys.path)
 print(os.getpid(), flush=True)
-total = 0
+total = number = 0
 while not {IS_ENDED}:
     for number in range(1000):
         total += number
@@ -85,6 +85,12 @@ def files(pid: int) -> list[str]:
 def mapped_files(pid: int) -> set[str]:
     lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
     return {fields[5] for line in lines if len(fields := line.split(maxsplit=5)) == 6}
+
+
+def scripts(pid: int) -> list[Path]:
+    """Returns the scripts for a process that are not removed."""
+    paths = Path("/tmp").glob("marey-attach-*/script.py")
+    return [path for path in paths if f"PID = {pid}\n" in path.read_text()]
 
 
 @pytest.fixture
@@ -163,7 +169,7 @@ def test_a_ctrl_c_gives_up() -> None:
         program.write_line("first")
         program.write_line("second")
         assert program.end() == (0, "first\nsecond\n", "")
-    assert not list(Path("/tmp").glob(f"marey-attach-*/{pid}"))
+    assert not scripts(pid)
 
 
 def test_a_call_in_c_that_holds_the_gil_delays_the_recording() -> None:
@@ -216,7 +222,7 @@ def test_nothing_but_libraries_stays_after_detach(busy: Live) -> None:
     added = {path for path in mapped_files(pid) - before[2] if "/lib-dynload/" not in path}
     names = {Path(path).name.partition(".")[0] for path in added}
     assert {"_native", "libmarey"} <= names <= {"_native", "libmarey", "libgcc_s"}
-    assert not list(Path("/tmp").glob("marey-attach-*"))
+    assert not scripts(pid)
     end(busy)
 
 

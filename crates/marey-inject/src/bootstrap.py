@@ -54,16 +54,19 @@ def answer():
     """Returns the answer of the function; the kind `failed` with the error if there is none."""
     import sys
 
-    interval = sys.getswitchinterval()
     # Each file that the import reads may wait this long for the GIL.
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
-    changed_interval = sys.getswitchinterval()
+    interval = sys.getswitchinterval()
+    # It is short while another request runs, which will restore it.
+    shortens = interval > SWITCH_INTERVAL_S
+    if shortens:
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
+    short_interval = sys.getswitchinterval()
     try:
         return getattr(attached(), FUNCTION)(**ARGUMENTS)
     except BaseException as error:
         return ["failed", f"{type(error).__name__}: {error}"]
     finally:
-        if sys.getswitchinterval() == changed_interval:
+        if shortens and sys.getswitchinterval() == short_interval:
             sys.setswitchinterval(interval)
 
 
