@@ -1,7 +1,7 @@
 """Recording in a process that `marey attach` has reached, until `marey detach` ends it.
 
-Both functions run on a thread of their own in the middle of any program, which must not notice: they
-print nothing, and return what the command prints. The first string of an answer is its kind:
+Both functions run on a thread of their own in the middle of any program, which must not notice.
+They print nothing, and return what the command prints. The first string of an answer is its kind:
 ``recording`` and ``ended`` are followed by paths, ``refused`` by the reason.
 """
 

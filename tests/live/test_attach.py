@@ -25,7 +25,7 @@ BUSY = f"""
 import os, select, sys
 names = set(globals()), list(sys.path)
 print(os.getpid(), flush=True)
-total = 0
+total = number = 0
 while not {IS_ENDED}:
     for number in range(1000):
         total += number
@@ -87,6 +87,12 @@ def mapped_files(pid: int) -> set[str]:
     return {fields[5] for line in lines if len(fields := line.split(maxsplit=5)) == 6}
 
 
+def scripts(pid: int) -> list[Path]:
+    """Returns the scripts for a process that are not removed."""
+    paths = Path("/tmp").glob("marey-attach-*/script.py")
+    return [path for path in paths if f"PID = {pid}\n" in path.read_text()]
+
+
 @pytest.fixture
 def busy() -> Iterator[Live]:
     with Live(BUSY) as program:
@@ -122,7 +128,9 @@ def test_a_process_that_waits_is_recorded_when_it_goes_on(version: str) -> None:
         recorder = subprocess.Popen(command("attach", pid), stderr=subprocess.PIPE, text=True)
         assert recorder.stderr is not None
         said = recorder.stderr.readline()
-        start = f"the main thread of process {pid} has reached no Python instruction: it waits for data"
+        start = (
+            f"the main thread of process {pid} has reached no Python instruction: it waits for data"
+        )
         assert said.startswith(start)
         assert said.endswith("; waiting for it, Ctrl-C gives up\n")
         program.write_line("first")
@@ -140,7 +148,7 @@ def test_a_request_that_is_given_up_changes_nothing(version: str) -> None:
         pid = int(program.read_line())
         done = run("attach", pid, "--timeout", "1")
         assert done.returncode == 2
-        assert "for 1 s; nothing was changed\n" in done.stderr
+        assert ", for 1 s\n" in done.stderr
         assert f"hint: `marey dump {pid}` shows all threads" in done.stderr
         program.write_line("first")
         assert program.read_line() == "first"
@@ -161,7 +169,7 @@ def test_a_ctrl_c_gives_up() -> None:
         program.write_line("first")
         program.write_line("second")
         assert program.end() == (0, "first\nsecond\n", "")
-    assert not list(Path("/tmp").glob(f"marey-attach-*/{pid}"))
+    assert not scripts(pid)
 
 
 def test_a_call_in_c_that_holds_the_gil_delays_the_recording() -> None:
@@ -189,7 +197,8 @@ def test_a_call_in_c_that_holds_the_gil_delays_the_recording() -> None:
 def test_of_two_at_once_one_attaches_and_the_other_says_so(busy: Live) -> None:
     pid = int(busy.read_line())
     both = [
-        subprocess.Popen(command("attach", pid), stderr=subprocess.PIPE, text=True) for _ in range(2)
+        subprocess.Popen(command("attach", pid), stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
     ]
     said = [process.communicate(timeout=DEADLINE_SECS)[1] for process in both]
     assert sorted(process.returncode for process in both) == [0, 2], said
@@ -213,7 +222,7 @@ def test_nothing_but_libraries_stays_after_detach(busy: Live) -> None:
     added = {path for path in mapped_files(pid) - before[2] if "/lib-dynload/" not in path}
     names = {Path(path).name.partition(".")[0] for path in added}
     assert {"_native", "libmarey"} <= names <= {"_native", "libmarey", "libgcc_s"}
-    assert not list(Path("/tmp").glob("marey-attach-*"))
+    assert not scripts(pid)
     end(busy)
 
 
@@ -265,7 +274,8 @@ def test_a_process_with_200_threads_keeps_them() -> None:
         assert program.end() == (0, "joined 1\n", "")
 
 
-def test_children_that_are_forked_meanwhile_end_as_ever() -> None:
+@pytest.mark.parametrize("version", interpreters())
+def test_children_that_are_forked_meanwhile_end_as_ever(version: str) -> None:
     source = f"""
     import os, select, sys
     print(os.getpid(), flush=True)
@@ -273,16 +283,15 @@ def test_children_that_are_forked_meanwhile_end_as_ever() -> None:
     while not {IS_ENDED}:
         child = os.fork()
         if child == 0:
-            import contextvars, signal, textwrap  # marey imports some of them too
+            import contextvars, functools, signal, typing  # as marey does
             os._exit(0)
         failures += os.waitpid(child, 0)[1] != 0
     print(failures)
     """
-    with Live(source) as program:
+    with Live(source, python=interpreters()[version]) as program:
         pid = int(program.read_line())
-        for _ in range(3):
-            attach(pid)
-            detach(pid)
+        attach(pid)
+        detach(pid)
         program.write_line()
         assert program.end() == (0, "0\n", "")
 
@@ -363,6 +372,17 @@ def test_a_process_that_disables_marey_is_left_as_it_is() -> None:
         done = run("attach", pid)
         assert done.returncode == 2
         assert done.stderr.endswith("left as it is: MAREY_DISABLE is set in its environment\n")
+        end(program)
+
+
+@pytest.mark.skipif("3.14" not in interpreters(), reason="needs CPython 3.14")
+def test_a_process_that_forbids_remote_debugging_is_left_as_it_is() -> None:
+    forbidding = {"PYTHON_DISABLE_REMOTE_DEBUG": "1"}
+    with Live(BUSY, python=interpreters()["3.14"], **forbidding) as program:
+        pid = int(program.read_line())
+        done = run("attach", pid)
+        assert done.returncode == 2
+        assert "it forbids that, by PYTHON_DISABLE_REMOTE_DEBUG" in done.stderr
         end(program)
 
 
@@ -481,6 +501,8 @@ def test_a_container_without_marey_is_refused_with_the_remedy() -> None:
     assert done.stderr.startswith(
         f"error: process {pid} cannot import marey: its file system, that of a container, has no "
     )
-    assert f"hint: install marey there and attach from inside: sudo nsenter -t {pid} -a" in done.stderr
+    assert (
+        f"hint: install marey there and attach from inside: sudo nsenter -t {pid} -a" in done.stderr
+    )
     process.communicate("\n", timeout=DEADLINE_SECS)
     assert process.returncode == 0

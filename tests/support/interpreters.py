@@ -15,7 +15,7 @@ MINORS = range(10, 15)
 
 @functools.cache
 def interpreters() -> dict[str, str]:
-    """Returns paths of interpreters by version, such as ``3.11``: this one, and others by `find`."""
+    """Returns paths of interpreters by version, such as ``3.11``: this one and what is found."""
     own = f"{sys.version_info.major}.{sys.version_info.minor}"
     found = {f"3.{minor}": path for minor in MINORS if (path := find(minor)) is not None}
     return {**found, own: sys.executable}

@@ -4,8 +4,10 @@ Runs in the process that is attached to, between two instructions of any code, s
 starts a thread. The constants PID, ANSWERS, PARENT, VERSION, FUNCTION and ARGUMENTS precede it.
 """
 
-FORK_TIMEOUT_S = 2
 SWITCH_INTERVAL_S = 1e-4
+LOOK_PAUSE_S = 1e-3
+looks_left = 2000
+ended = []  # the thread's id in the system, once it has answered
 
 
 def begin():
@@ -14,10 +16,21 @@ def begin():
     import posix
 
     if posix.getpid() == PID:
+        posix.register_at_fork(before=wait_before_fork)
         _thread.start_new_thread(run, ())
 
 
 def run():
+    """Answers, and ends."""
+    from _thread import get_native_id
+
+    try:
+        write_answer()
+    finally:
+        ended.append(str(get_native_id()))
+
+
+def write_answer():
     """Answers once; without effect if nobody waits any more."""
     import os
 
@@ -41,39 +54,47 @@ def answer():
     """Returns the answer of the function; the kind `failed` with the error if there is none."""
     import sys
 
-    interval = sys.getswitchinterval()
     # Each file that the import reads may wait this long for the GIL.
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
-    changed_interval = sys.getswitchinterval()
-    finish = delay_forks()
+    interval = sys.getswitchinterval()
+    # It is short while another request runs, which will restore it.
+    shortens = interval > SWITCH_INTERVAL_S
+    if shortens:
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
+    short_interval = sys.getswitchinterval()
     try:
         return getattr(attached(), FUNCTION)(**ARGUMENTS)
     except BaseException as error:
         return ["failed", f"{type(error).__name__}: {error}"]
     finally:
-        finish()
-        if sys.getswitchinterval() == changed_interval:
+        if shortens and sys.getswitchinterval() == short_interval:
             sys.setswitchinterval(interval)
 
 
-def delay_forks():
-    """Delays forks until the returned function is called: a child would wait for ever for an import
-    of this thread, which it does not have."""
-    import _thread
-    import os
+def has_ended():
+    """Whether the thread has ended for the system too, which counts it."""
+    import posix
+
+    return ended and ended[0] not in posix.listdir("/proc/self/task")
+
+
+def wait_before_fork():
+    """Delays a fork until the thread has ended.
+
+    A child without it would wait for ever for a module that the thread was importing, and CPython
+    3.12 warns of forks in a process with several threads.
+    """
+    global looks_left
     import sys
+    import time
 
-    lock = _thread.allocate_lock()
-    if "marey" in sys.modules:  # imported before, so that little is left to import
-        return lambda: None
-    lock.acquire()
-
-    def wait():
-        if lock.locked() and lock.acquire(timeout=FORK_TIMEOUT_S):
-            lock.release()
-
-    os.register_at_fork(before=wait)
-    return lock.release
+    if looks_left > 0:
+        while looks_left > 0 and not has_ended():
+            looks_left -= 1
+            time.sleep(LOOK_PAUSE_S)
+        looks_left = 0
+        # This fork does not see the handler that marey has registered meanwhile.
+        if "marey._native" in sys.modules:
+            sys.modules["marey._native"].before_fork()
 
 
 def attached():

@@ -177,43 +177,43 @@ fn call(
     let stop = interrupt::stop_on_interrupt()?;
     let start = Instant::now();
     let mut injection = Injection::begin(pid, call).map_err(Failure::from)?;
-    let answer = wait(&mut injection, start + NOTE_AFTER, &stop)?;
-    if let Some(answer) = answer {
+    let progress = wait(&mut injection, start + NOTE_AFTER, &stop)?;
+    if let Progress::Answered(answer) = progress {
         return Ok(answer);
     }
-    output.note(format_args!("{}; waiting for it, Ctrl-C gives up", delay(pid)))?;
-    let deadline = start + Duration::from_secs(timeout_secs.into());
-    let answer = wait(&mut injection, deadline, &stop)?;
-    answer.ok_or_else(|| {
-        Failure {
-            message: format!("{}, for {timeout_secs} s; nothing was changed", delay(pid)),
+    output.note(format_args!("{}; waiting for it, Ctrl-C gives up", delay(pid, &progress)))?;
+    match wait(&mut injection, start + Duration::from_secs(timeout_secs.into()), &stop)? {
+        Progress::Answered(answer) => Ok(answer),
+        progress => Err(Failure {
+            message: format!("{}, for {timeout_secs} s", delay(pid, &progress)),
             hint: Some(format!("`marey dump {pid}` shows all threads; --timeout waits longer")),
         }
-        .into()
-    })
+        .into()),
+    }
 }
 
-/// Returns the answer, `None` at the deadline.
+/// Waits for the answer, until the deadline.
 fn wait(
     injection: &mut Injection,
     deadline: Instant,
     stop: &Receiver<()>,
-) -> Result<Option<Vec<String>>, Stop> {
+) -> Result<Progress, Stop> {
     loop {
-        if let Progress::Answered(answer) = injection.wait(PAUSE).map_err(Failure::from)? {
-            return Ok(Some(answer));
+        let progress = injection.wait(PAUSE).map_err(Failure::from)?;
+        if matches!(progress, Progress::Answered(_)) || Instant::now() >= deadline {
+            return Ok(progress);
         }
         if stop.try_recv().is_ok() {
             return Err(Stop::Interrupted);
-        }
-        if Instant::now() >= deadline {
-            return Ok(None);
         }
     }
 }
 
 /// Returns why the process has not answered yet.
-fn delay(pid: u32) -> String {
+fn delay(pid: u32, progress: &Progress) -> String {
+    if *progress == Progress::Running {
+        return format!("process {pid} has begun, and has not answered");
+    }
     let target = Target::open(pid, Options { waits: true, ..Options::default() });
     let snapshot = target.and_then(|mut target| target.snapshot());
     let main = snapshot.ok().and_then(|snapshot| {
