@@ -118,7 +118,7 @@ def test_hugging_face_s_trainer_calls_the_callback() -> None:
 def test_lightning_s_trainer_calls_the_callback() -> None:
     lightning = pytest.importorskip("pytorch_lightning")
 
-    class Model(lightning.LightningModule):  # type: ignore[misc]
+    class Model(lightning.LightningModule):  # type: ignore[misc,name-defined]
         def __init__(self) -> None:
             super().__init__()
             self.layer = torch.nn.Linear(4, 1)
