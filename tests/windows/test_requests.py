@@ -9,9 +9,11 @@ import os
 import threading
 from pathlib import Path
 
+import marey
 import pytest
 from marey.windows import LLMInferenceProfiler, RequestMetrics, ServiceWindowProfiler
 from marey.windows.sketch import Sketch
+from profiles import tree, walk
 from programs import run_well
 from window_files import node, paths, total, until
 
@@ -111,6 +113,33 @@ def test_a_request_outside_of_windows_is_in_none() -> None:
         profiler.end_window()
         profiler.record_request(RequestMetrics(1, 1, True))
     assert [window.metrics["min_latency_ms"] for window in profiler.windows] == [2, 2]
+
+
+def test_a_window_has_its_metrics_whatever_scope_is_open() -> None:
+    profiler = ServiceWindowProfiler(0.02)
+    with marey.scope("serve"):
+        profiler.start_window()
+
+        def serve() -> None:
+            with marey.scope("request"):
+                profiler.record_request(RequestMetrics(1, 1, True))
+
+        until(lambda: len(profiler.windows) >= 3, serve)
+    profiler.end_window()
+    for window in profiler.windows:
+        root = tree(str(window.path))
+        (found,) = [node for path, node in walk(root) if path.split("/")[-1] == "service_window"]
+        assert found["metrics"]["total_requests"] == window.metrics["total_requests"]
+
+
+def test_a_second_start_loses_no_request() -> None:
+    profiler = ServiceWindowProfiler()
+    profiler.start_window()
+    profiler.record_request(RequestMetrics(1, 1, True))
+    with pytest.raises(RuntimeError, match="window 0 is open already"):
+        profiler.start_window()
+    profiler.end_window()
+    assert profiler.windows[0].metrics["total_requests"] == 1
 
 
 def test_percentiles_of_a_sketch_are_those_of_numpy_within_a_64th() -> None:

@@ -123,7 +123,7 @@ def test_names_of_profiles_are_those_that_are_documented() -> None:
     ]
 
 
-def test_attributes_state_what_was_asked_for_and_what_is_open() -> None:
+def test_attributes_state_their_arguments_and_what_is_open() -> None:
     time = TimeWindowProfiler(60, "a")
     assert (time.window_duration, time.output_dir, time.window_count) == (60, "a", 0)
     assert (time.current_session, time.profiling) == (None, False)

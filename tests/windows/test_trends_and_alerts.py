@@ -226,17 +226,17 @@ def test_a_text_that_is_no_condition_is_refused(text: str) -> None:
 
 def test_a_condition_needs_history_direction_amount_and_no_chance() -> None:
     more = Condition("x", 1, 20)
-    assert Baseline.of_values([10.0] * 4) is None
+    assert Baseline.from_values([10.0] * 4) is None
     assert more.judge(100, None) is None
-    history = Baseline.of_values([10.0 + number / 100 for number in range(8)])
+    history = Baseline.from_values([10.0 + number / 100 for number in range(8)])
     assert more.judge(11, history) is None
     assert more.judge(1, history) is None
     assert more.judge(None, history) is None
     assert more.judge(13, history) == Alert("x", 13, 10.035, 8)
-    noisy = Baseline.of_values([10.0, 2.0, 18.0, 7.0, 13.0, 5.0, 16.0, 9.0])
+    noisy = Baseline.from_values([10.0, 2.0, 18.0, 7.0, 13.0, 5.0, 16.0, 9.0])
     assert more.judge(20, noisy) is None
     assert Condition("x").judge(1, history) == Alert("x", 1, 10.035, 8)
-    zero = Baseline.of_values([0.0] * 8)
+    zero = Baseline.from_values([0.0] * 8)
     assert str(more.judge(3, zero)).startswith("x is 3, 3 above the median of the last 8")
 
 
@@ -252,7 +252,7 @@ def test_windows_without_the_metric_are_no_history() -> None:
 
 
 def test_one_outlier_in_the_history_does_not_hide_another() -> None:
-    baseline = Baseline.of_values([10.0, 10.1, 9.9, 10.05, 9.95, 80.0, 10.02, 9.98])
+    baseline = Baseline.from_values([10.0, 10.1, 9.9, 10.05, 9.95, 80.0, 10.02, 9.98])
     assert baseline is not None
     assert baseline.differs(80.0)
     assert not baseline.differs(10.2)
@@ -264,7 +264,7 @@ def test_the_rate_of_false_alarms_is_the_stated_one(count: int) -> None:
     samples = 20_000
     alarms = 0
     for _ in range(samples):
-        baseline = Baseline.of_values([draw.gauss(1000, 200) for _ in range(count)])
+        baseline = Baseline.from_values([draw.gauss(1000, 200) for _ in range(count)])
         assert baseline is not None
         alarms += baseline.differs(draw.gauss(1000, 200))
     assert alarms / samples == pytest.approx(FALSE_ALARM_RATE, rel=0.3)

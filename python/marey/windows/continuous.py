@@ -17,7 +17,7 @@ from .requests import RequestLog, RequestMetrics
 from .robust import MOST_VALUES
 from .rolling import load_engine, read_metrics
 from .rotation import Names, Rotation, start_session
-from .service import record_scope
+from .service import discard_early_requests, record_scope
 from .watch import Watch
 from .window import Window
 
@@ -102,9 +102,9 @@ class ContinuousProfiler:
             OSError: `profile_dir` cannot be created.
         """
         load_engine()
-        self._requests.drain(0)
-        self._is_stopped = False
+        discard_early_requests(self._requests, self._windows)
         self._windows.begin()
+        self._is_stopped = False
 
     def stop(self) -> None:
         """Ends the window and the recording. Alerts that are due are called first.
@@ -113,8 +113,12 @@ class ContinuousProfiler:
             RuntimeError: No window is open.
             OSError: The profile cannot be written. It is kept in memory: call `stop` again.
         """
-        self._windows.end()
-        self._is_stopped = True
+        self._is_stopped = True  # so that `profile_with_monitoring` does not start again
+        try:
+            self._windows.end()
+        except BaseException:
+            self._is_stopped = False
+            raise
         self._caller.wait(timeout_s=10)
         with self._changed:
             self._changed.notify_all()

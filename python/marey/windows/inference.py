@@ -14,7 +14,7 @@ from . import checks, retention
 from .files import place, prefix_with_rank, write_new
 from .requests import RequestLog
 from .rotation import Names, Rotation, start_session
-from .service import record_scope
+from .service import discard_early_requests, record_scope
 from .time_window import INSTALLED, installed_hook
 from .window import Window
 
@@ -118,7 +118,7 @@ class LLMInferenceProfiler:
             RuntimeError: A window is open.
             OSError: `profile_dir` cannot be created.
         """
-        self._requests.drain(0)
+        discard_early_requests(self._requests, self._windows)
         self._windows.begin()
 
     def end_profiling_window(self) -> None:

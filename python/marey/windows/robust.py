@@ -49,7 +49,7 @@ class Baseline(NamedTuple):
     values: int
 
     @staticmethod
-    def of_values(values: Sequence[float]) -> Baseline | None:
+    def from_values(values: Sequence[float]) -> Baseline | None:
         """Returns the baseline of the last `MOST_VALUES` values; `None` if there are too few."""
         recent = values[-MOST_VALUES:]
         if len(recent) < LEAST_VALUES:

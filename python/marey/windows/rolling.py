@@ -12,7 +12,7 @@ from marey.errors import UnreadableProfile
 from . import checks, retention
 from .requests import RequestLog, RequestMetrics
 from .rotation import Names, Rotation, start_session
-from .service import record_scope
+from .service import discard_early_requests, record_scope
 from .trends import Trends
 from .window import Window
 
@@ -94,7 +94,7 @@ class RollingWindowProfiler:
                 memory until the next window ends.
         """
         if self._windows.open is None:
-            self._requests.drain(0)
+            discard_early_requests(self._requests, self._windows)
             self._windows.begin()
         else:
             self._windows.rotate()

@@ -320,13 +320,13 @@ class Rotation:
         if session is not None and session in _native.sessions():
             _native.set_quiet_if_empty(session)
             marey.finalize(session)
-            self._remove_empty_rest()
+            self._remove_empty_phase()
 
-    def _remove_empty_rest(self) -> None:
+    def _remove_empty_phase(self) -> None:
         """Removes the empty phase after the last window, if a checkpoint has written it."""
-        rest = f"{self._stem}.part_{self._phase + 1}{self._names.suffix}"
-        if os.path.exists(rest):
-            os.remove(rest)
+        path = f"{self._stem}.part_{self._phase + 1}{self._names.suffix}"
+        if os.path.exists(path):
+            os.remove(path)
 
 
 def start_session(

@@ -78,7 +78,7 @@ class ServiceWindowProfiler:
             RuntimeError: A window is open.
             OSError: `profile_dir` cannot be created.
         """
-        self._requests.drain(0)
+        discard_early_requests(self._requests, self._windows)
         self._windows.begin()
 
     def record_request(self, request_metrics: RequestMetrics) -> None:
@@ -105,6 +105,12 @@ class ServiceWindowProfiler:
         metrics = self._requests.drain(window.duration_seconds)
         record_scope("service_window", self.window_seconds, window, metrics)
         return metrics
+
+
+def discard_early_requests(requests: RequestLog, windows: Rotation) -> None:
+    """Discards the requests that ended before the first window."""
+    if windows.open is None:
+        requests.drain(0)
 
 
 def record_scope(name: str, seconds: float, window: Window, metrics: dict[str, float]) -> None:

@@ -37,7 +37,7 @@ class Watch:
         """Returns the alerts of the next window."""
         history = list(self._history)
         baselines = {
-            metric: Baseline.of_values([window[metric] for window in history if metric in window])
+            metric: Baseline.from_values([window[metric] for window in history if metric in window])
             for metric in self.metrics
         }
         known = {metric: line.median for metric, line in baselines.items() if line is not None}
