@@ -42,7 +42,8 @@ def test_tensors_of_aten_are_inputs(tmp_path: Path) -> None:
     libraries = [f"-L{torch / 'lib'}", "-Wl,--no-as-needed", "-ltorch_cpu", "-lc10"]
     options = ["-std=c++20", "-DATEN", f"-isystem{torch / 'include'}", "-o", str(path)]
     compile_program("g++", SOURCE, *options, after=libraries)
-    result = report(path, LD_LIBRARY_PATH=f"{torch / 'lib'}:{os.environ.get('LD_LIBRARY_PATH', '')}")
+    folders = [str(torch / "lib"), os.environ.get("LD_LIBRARY_PATH", "")]
+    result = report(path, LD_LIBRARY_PATH=os.pathsep.join(folders))
     tensors = result["tensors"]
     assert tensors["dtypes"] == ["float", "float", "long int", ""]
     assert tensors["shapes"] == [[2, 3], [3, 2], [3], []]

@@ -45,7 +45,7 @@ def compiler(family: str) -> str | None:
 
 
 def compile_program(family: str, source: Path, *options: str, after: Sequence[str] = ()) -> None:
-    """Compiles without warnings; skips the test if there is no compiler. `after` names libraries."""
+    """Compiles without warnings, or skips the test without a compiler. `after` has libraries."""
     name = compiler(family)
     if name is None:
         pytest.skip(f"there is no {family} here")
