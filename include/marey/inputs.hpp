@@ -95,12 +95,20 @@ struct IsRange<T, void_type<decltype(std::begin(std::declval<const T &>())),
                             decltype(std::end(std::declval<const T &>()))>>
     : std::bool_constant<!IsText<T>::value> {};
 
+template <class T, class = void> struct IsMatrix : std::false_type {}; // of Eigen
+template <class T>
+struct IsMatrix<T, void_type<decltype(std::declval<const T &>().rowStride()),
+                             decltype(std::declval<const T &>().colStride()),
+                             decltype(std::declval<const T &>().data()), typename T::Scalar>>
+    : std::true_type {};
+
 template <class T, class = void> struct IsNumbers : std::false_type {};
 template <class T>
 struct IsNumbers<T, void_type<decltype(std::declval<const T &>().data() +
                                        std::declval<const T &>().size()),
                               typename T::value_type>>
-    : std::bool_constant<std::is_arithmetic<typename T::value_type>::value && !IsText<T>::value> {};
+    : std::bool_constant<std::is_arithmetic<typename T::value_type>::value && !IsText<T>::value &&
+                         !IsMatrix<T>::value> {};
 
 /// Returns the name of a type of numbers, as traces of PyTorch have it.
 template <class T> constexpr const char *dtype_name() {
@@ -247,10 +255,7 @@ template <class T> struct ReadyTraits<T, std::enable_if_t<IsNumbers<T>::value>> 
 };
 
 /// Matrices, arrays and maps of Eigen. Expressions must be evaluated first.
-template <class T>
-struct ReadyTraits<T, void_type<decltype(std::declval<const T &>().rowStride()),
-                                decltype(std::declval<const T &>().colStride()),
-                                decltype(std::declval<const T &>().data()), typename T::Scalar>> {
+template <class T> struct ReadyTraits<T, std::enable_if_t<IsMatrix<T>::value>> {
     static std::vector<std::int64_t> shape(const T &matrix) {
         return {static_cast<std::int64_t>(matrix.rows()), static_cast<std::int64_t>(matrix.cols())};
     }

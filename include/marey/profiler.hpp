@@ -216,7 +216,9 @@ inline void enableProfiler(const ProfilerConfig &config, const std::set<Activity
     const bool has_devices = config.state == ProfilerState::CUDA ||
                              (config.state != ProfilerState::CPU &&
                               activities.count(ActivityType::CUDA) > 0);
+    all->starting_thread = thread.id;
     detail::start_session(*all, has_devices);
+    all->starting_thread = 0;
     detail::start_counters(*all);
     if (!config.trace_id.empty()) {
         marey_table_->note("trace_id", 8, config.trace_id.data(), config.trace_id.size());

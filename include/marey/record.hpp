@@ -127,7 +127,7 @@ public:
     /// -1 if there is none.
     std::int64_t seqNr() const { return sequence_; }
     /// The operating system's id of the thread that began the scope.
-    std::uint64_t threadId() const { return thread_ == nullptr ? 0 : thread_->id; }
+    std::uint64_t threadId() const { return thread_id_; }
     /// 0 if there is none.
     std::uint64_t forwardThreadId() const { return forward_thread_; }
     /// The inputs, if something that listens needed them.
@@ -170,6 +170,7 @@ private:
             return;
         }
         thread_ = &detail::this_thread(*all_);
+        thread_id_ = thread_->id;
         if (thread_->disabled > 0) {
             return;
         }
@@ -302,6 +303,7 @@ private:
     std::uint64_t forward_thread_ = 0;
     detail::Shared *all_ = nullptr;
     detail::Thread *thread_ = nullptr;
+    std::uint32_t thread_id_ = 0;
     const void *caller_ = nullptr;
     std::unique_ptr<Extra> extra_;
 };

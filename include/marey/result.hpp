@@ -94,10 +94,10 @@ private:
             return run_.empty() ? "there is no run, or it was saved already"
                                 : "the run is a part of " + run_;
         }
-        if (std::filesystem::exists(path)) {
+        std::error_code failed;
+        if (std::filesystem::exists(path, failed)) {
             return "it exists already";
         }
-        std::error_code failed;
         std::filesystem::rename(run_, path, failed);
         if (failed) { // another file system
             failed.clear();

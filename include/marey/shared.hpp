@@ -146,6 +146,8 @@ struct Shared {
     std::atomic<bool> is_off{false}; // enableRecordFunction(false)
     std::atomic<std::uint64_t> callbacks_version{1};
 
+    std::atomic<std::uint32_t> starting_thread{0}; // the thread in `enableProfiler`
+
     std::mutex mutex; // guards what follows
     std::vector<std::unique_ptr<Thread>> threads;
     std::size_t next_sweep = 1024;
@@ -194,18 +196,30 @@ inline std::int64_t now_ns(const Shared &all) {
     return clock_ns(CLOCK_MONOTONIC) + all.clock_offset_ns.load(std::memory_order_relaxed);
 }
 
-/* A forked child has no profile. Other threads may have been writing their events. */
+/* A forked child has no profile. Other threads may have been writing their events. A vendor's
+ * library may fork while a profile starts, to run another program at once: nothing is done then. */
 MAREY_VAR_ std::uint32_t forking_thread = 0;
 
 MAREY_FN_ void before_fork() {
-    shared_pointer->mutex.lock();
-    forking_thread = os_thread_id();
+    const std::uint32_t thread = os_thread_id();
+    if (shared_pointer->starting_thread.load() != thread) {
+        shared_pointer->mutex.lock();
+        forking_thread = thread;
+    }
 }
 
-MAREY_FN_ void after_fork_in_parent() { shared_pointer->mutex.unlock(); }
+MAREY_FN_ void after_fork_in_parent() {
+    if (forking_thread == os_thread_id()) {
+        forking_thread = 0;
+        shared_pointer->mutex.unlock();
+    }
+}
 
 MAREY_FN_ void after_fork_in_child() {
     Shared &all = *shared_pointer;
+    if (forking_thread == 0) {
+        return;
+    }
     std::unique_ptr<Thread> own;
     for (std::unique_ptr<Thread> &thread : all.threads) {
         if (thread->id == forking_thread) {
@@ -223,6 +237,7 @@ MAREY_FN_ void after_fork_in_child() {
     all.profile = 0;
     all.session = MAREY_NO_SESSION;
     all.listening.fetch_and(~listens_profile);
+    forking_thread = 0;
     all.mutex.unlock();
 }
 

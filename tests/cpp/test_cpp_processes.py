@@ -19,9 +19,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # Libraries of different compilers share one profile.
     for family, name in (("g++", "first"), ("clang++", "second")):
         output = str(folder / f"lib{name}.so")
-        compile_program(
-            family, PROGRAMS / "plugin.cpp", *shared, f'-DNAME="{name}"', "-o", output
-        )
+        compile_program(family, PROGRAMS / "plugin.cpp", *shared, f'-DNAME="{name}"', "-o", output)
     return folder
 
 

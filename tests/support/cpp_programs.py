@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -43,13 +44,13 @@ def compiler(family: str) -> str | None:
     return next((name for name in (family, *versions) if shutil.which(name)), None)
 
 
-def compile_program(family: str, source: Path, *options: str) -> None:
-    """Compiles without warnings; skips the test if there is no compiler."""
+def compile_program(family: str, source: Path, *options: str, after: Sequence[str] = ()) -> None:
+    """Compiles without warnings, or skips the test without a compiler. `after` has libraries."""
     name = compiler(family)
     if name is None:
         pytest.skip(f"there is no {family} here")
     libraries = () if "-fsyntax-only" in options else ("-pthread", "-ldl")
-    command = [name, *STRICT, f"-I{headers()}", *options, str(source), *libraries]
+    command = [name, *STRICT, f"-I{headers()}", *options, str(source), *after, *libraries]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

@@ -1,0 +1,34 @@
+// Inputs of Eigen and, with ATEN defined, of ATen.
+#ifdef ATEN
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
+#else
+#include <Eigen/Core>
+#endif
+
+#include "report.hpp"
+
+int main() {
+    marey::ProfilerConfig config;
+    config.report_input_shapes = true;
+    marey::set_record_concrete_inputs_enabled(true);
+    marey::enableProfiler(config, {marey::ActivityType::CPU});
+#ifdef ATEN
+    const at::Tensor tensor = at::arange(6, at::kFloat).reshape({2, 3});
+    const at::Tensor integers = at::arange(3, at::kLong);
+    const at::Tensor none;
+    {
+        MAREY_RECORD_FUNCTION("tensors", marey::inputs(tensor, tensor.t(), integers, none));
+    }
+    const std::vector<at::Tensor> list = {tensor, integers};
+    { MAREY_RECORD_FUNCTION("list", list); }
+#else
+    Eigen::MatrixXf matrix(2, 3); // stored by columns
+    matrix << 1, 2, 3, 4, 5, 6;
+    const Eigen::Matrix<double, 2, 2, Eigen::RowMajor> rows{{1, 2}, {3, 4}};
+    const Eigen::VectorXi vector = Eigen::VectorXi::Ones(2);
+    const Eigen::Map<const Eigen::MatrixXf> map(matrix.data(), 3, 2);
+    { MAREY_RECORD_FUNCTION("tensors", marey::inputs(matrix, rows, vector, map)); }
+#endif
+    report(*marey::disableProfiler());
+}
