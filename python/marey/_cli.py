@@ -1,4 +1,4 @@
-"""The command `marey`: `run` and `doctor` are in Python, all other commands in the engine.
+"""The command `marey`: `run`, `doctor` and `--cflags` are in Python, all other commands in the engine.
 
 The help of all commands, these two included, is in the engine, in one style.
 """
@@ -12,7 +12,7 @@ import sys
 from typing import NoReturn
 
 import marey
-from marey import _config, _native, _recording, _run, _torch_overhead
+from marey import _build_options, _config, _native, _recording, _run, _torch_overhead
 from marey._flags import is_disabled
 
 
@@ -21,6 +21,8 @@ def main() -> None:
     first = sys.argv[1] if len(sys.argv) > 1 else "--help"
     if first == "run":
         _run_command(sys.argv[2:])
+    elif _build_options.are_build_options(sys.argv[1:]):
+        print(_build_options.text(sys.argv[1:]))
     elif first == "doctor":
         _doctor_command(sys.argv[2:])
     elif first not in _TOP_LEVEL_OPTIONS and _is_bare_run(first):
