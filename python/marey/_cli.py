@@ -1,4 +1,4 @@
-"""The command `marey`: `run`, `doctor` and `--cflags` are in Python, all other commands in the engine.
+"""The command `marey`: `run`, `doctor`, `--cflags` are in Python, other commands in the engine.
 
 The help of all commands, these two included, is in the engine, in one style.
 """

@@ -1,4 +1,4 @@
-"""How C++ programs find marey: `find_package`, `pkg-config`, `marey --cflags`; and `examples/cpp`."""
+"""C++ programs find marey by `find_package`, `pkg-config`, `marey --cflags`; and `examples/cpp`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def cmake() -> str:
 def program(name: str, options: str) -> Path:
     """Compiles a program that records one scope; the options are a shell's words."""
     Path("program.cpp").write_text(
-        '#include <marey.h>\n#include <marey/proton/context.hpp>\n'
+        "#include <marey.h>\n#include <marey/proton/context.hpp>\n"
         f'int main() {{ marey_start("{name}", nullptr, nullptr); MAREY_SCOPE("scope"); }}\n'
     )
     done = subprocess.run(
@@ -76,7 +76,9 @@ def test_pkg_config_finds_marey_wherever_the_package_lies() -> None:
     assert version == marey.__version__
     moved = Path("moved").absolute()
     shutil.copytree(folder, moved / "lib" / "pkgconfig")
-    options = output("pkg-config", "--cflags", "marey", PKG_CONFIG_PATH=str(moved / "lib" / "pkgconfig"))
+    options = output(
+        "pkg-config", "--cflags", "marey", PKG_CONFIG_PATH=str(moved / "lib" / "pkgconfig")
+    )
     assert Path(options.removeprefix("-I")).resolve() == moved / "include"
 
 
@@ -86,7 +88,14 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     build = tmp_path_factory.mktemp("examples")
     torch = find_spec("torch")
     root = "" if torch is None or torch.origin is None else str(Path(torch.origin).parent)
-    configure = [cmake(), "-S", native_programs.EXAMPLES, "-B", build, f"-Dmarey_DIR={marey_options('--cmakedir')}"]
+    configure = [
+        cmake(),
+        "-S",
+        native_programs.EXAMPLES,
+        "-B",
+        build,
+        f"-Dmarey_DIR={marey_options('--cmakedir')}",
+    ]
     native_programs.run(*configure, f"-DTORCH_ROOT={root}", "-DCMAKE_BUILD_TYPE=Debug")
     targets = ["profiler_basic", "profiler_advanced", *(["torch_training"] if root else [])]
     native_programs.run(cmake(), "--build", build, "--parallel", "2", "--target", *targets)
@@ -120,10 +129,19 @@ def test_the_advanced_example_sums_up_by_tenant_and_traces_its_second_half(examp
     assert profiles.counts(tree) == {"handle": 6, "handle/decode": 6}
     assert profiles.metrics(profiles.find(tree, "handle")) == {"requests": 6, "last request": 5}
     assert profiles.metrics(profiles.find(tree, "handle/decode")) == {"tokens": 16 * 21}
-    requests = {path: profiles.metrics(node).get("requests") for path, node in profiles.walk(tenants)}
-    assert requests == {"batch": None, "batch/handle": 2, "interactive": None, "interactive/handle": 4}
+    requests = {
+        path: profiles.metrics(node).get("requests") for path, node in profiles.walk(tenants)
+    }
+    assert requests == {
+        "batch": None,
+        "batch/handle": 2,
+        "interactive": None,
+        "interactive/handle": 4,
+    }
     events = json.loads(Path("half.chrome_trace").read_text())["traceEvents"]
-    stacks = [event["args"]["call_stack"][1:] for event in events if "call_stack" in event.get("args", {})]
+    stacks = [
+        event["args"]["call_stack"][1:] for event in events if "call_stack" in event.get("args", {})
+    ]
     assert stacks.count(["handle", "decode"]) == 3
 
 

@@ -1,4 +1,4 @@
-"""Programs of several parts: C++ in Python, Python in C++, libraries that are loaded and unloaded."""
+"""Programs of several parts: C++ in Python, Python in C++, libraries that come and go."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def run_python(extension: Path, program: str) -> str:
     return native_programs.run(sys.executable, "program.py").stdout
 
 
-def test_scopes_of_cxx_and_python_are_in_one_tree_whoever_starts_the_session(extension: Path) -> None:
+def test_scopes_of_cxx_and_python_are_in_one_tree_whoever_starts_the_session(
+    extension: Path,
+) -> None:
     run_python(
         extension,
         """
