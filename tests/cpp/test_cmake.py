@@ -88,7 +88,7 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     build = tmp_path_factory.mktemp("examples")
     torch = find_spec("torch")
     root = "" if torch is None or torch.origin is None else str(Path(torch.origin).parent)
-    configure = [
+    configure: list[str | Path] = [
         cmake(),
         "-S",
         native_programs.EXAMPLES,
