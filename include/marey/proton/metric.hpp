@@ -220,7 +220,7 @@ public:
     /** Samples with one stall reason. */
     PCSamplingMetric(PCSamplingMetricKind reason, std::uint64_t samples, std::uint64_t stalledSamples)
         : PCSamplingMetric() {
-        values[reason] = stalledSamples;
+        values[static_cast<std::size_t>(reason)] = stalledSamples;
         values[NumSamples] = samples;
         values[NumStalledSamples] = stalledSamples;
     }
