@@ -41,7 +41,7 @@ Examples:
   marey record -p 4242 -d 30            Sample a running process for 30 seconds
   marey info trace.json.gz              Open a file of another format directly
   marey export train.marey -f perfetto -o train.pftrace
-  c++ app.cpp $(marey --cflags --libs)  Build a C++ program that is annotated (also --cmakedir, --pkgconfigdir)
+  c++ app.cpp $(marey --cflags --libs)  Build an annotated C++ program
 
 Run `marey help COMMAND` for the options and examples of a command.
 

@@ -45,7 +45,9 @@ public:
     virtual bool isExclusive(int valueId) const = 0;
 
     /** Returns the value as the profile stores it; nothing if only the program needs it. */
-    virtual std::optional<MetricValueType> getStoredValue(int valueId) const { return values[index(valueId)]; }
+    virtual std::optional<MetricValueType> getStoredValue(int valueId) const {
+        return values[index(valueId)];
+    }
 
     MetricKind getKind() const { return kind_; }
     const std::vector<MetricValueType> &getValues() const { return values; }
