@@ -1,4 +1,4 @@
-"""The command `marey`: `run`, `doctor` and `profile` are in Python, all others in the engine.
+"""The command `marey`: `run`, `doctor`, `profile`, `--cflags` are in Python, others in the engine.
 
 The help of all commands, these three included, is in the engine, in one style.
 """
@@ -12,7 +12,7 @@ import sys
 from typing import NoReturn
 
 import marey
-from marey import _config, _native, _recording, _run, _torch_overhead
+from marey import _build_options, _config, _native, _recording, _run, _torch_overhead
 from marey._flags import is_disabled
 from marey._names import ENV_RING_RECORDS, ENV_RING_SECONDS
 
@@ -22,6 +22,8 @@ def main() -> None:
     first = sys.argv[1] if len(sys.argv) > 1 else "--help"
     if first == "run":
         _run_command(sys.argv[2:])
+    elif _build_options.are_build_options(sys.argv[1:]):
+        print(_build_options.text(sys.argv[1:]))
     elif first == "doctor":
         _doctor_command(sys.argv[2:])
     elif first == "profile":

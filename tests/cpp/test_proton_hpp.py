@@ -26,7 +26,9 @@ def _directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def sessions(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return native_programs.compile_program(tmp_path_factory.mktemp("sessions") / "program", SESSIONS)
+    return native_programs.compile_program(
+        tmp_path_factory.mktemp("sessions") / "program", SESSIONS
+    )
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +38,9 @@ def plugins(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def extension(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return native_programs.compile_program(tmp_path_factory.mktemp("extension") / "program", EXTENSION)
+    return native_programs.compile_program(
+        tmp_path_factory.mktemp("extension") / "program", EXTENSION
+    )
 
 
 def metrics(file: str) -> dict[str, dict[str, Any]]:
@@ -152,14 +156,23 @@ def test_sessions_change_while_many_threads_record(sessions: Path) -> None:
     native_programs.run(sessions, "threads")
     root = profiles.tree("threads.hatchet")
     assert profiles.counts(root) == {"outer": 3200, "outer/even": 1600, "outer/odd": 1600}
-    assert metrics("threads.hatchet") == {"outer/even": {"items": 1600}, "outer/odd": {"items": 1600}}
+    assert metrics("threads.hatchet") == {
+        "outer/even": {"items": 1600},
+        "outer/odd": {"items": 1600},
+    }
     assert losses("threads.hatchet") == {}
 
 
 def test_hostile_names_and_exits_break_nothing(sessions: Path) -> None:
     native_programs.run(sessions, "hostile")
     counts = profiles.counts(profiles.tree("hostile.hatchet"))
-    assert counts == {'"quoted" \\ \ufffd\ufffd': 1, "": 1, "left": 1, "reused": 1, "reused/reused": 1}
+    assert counts == {
+        '"quoted" \\ \ufffd\ufffd': 1,
+        "": 1,
+        "left": 1,
+        "reused": 1,
+        "reused/reused": 1,
+    }
     assert losses("hostile.hatchet") == {"unmatched_exits": 2, "unclosed_scopes": 1}
 
 
@@ -188,7 +201,14 @@ def test_the_extensions_of_the_guide_record_in_their_sessions(extension: Path) -
         "solve": {"items": 16},
         "solve/matmul": {**kernel, **energy},
     }
-    each = {**kernel, "count": 3, "time (ns)": 3000, **energy, "energy (J)": 1.5, "peak power (W)": 120.0}
+    each = {
+        **kernel,
+        "count": 3,
+        "time (ns)": 3000,
+        **energy,
+        "energy (J)": 1.5,
+        "peak power (W)": 120.0,
+    }
     assert metrics("requests.hatchet") == {
         f"server/request {number}{below}": values
         for number in (1, 2)
@@ -222,7 +242,11 @@ def test_paths_of_a_source_are_in_its_sessions_alone(plugins: Path) -> None:
     assert metrics("own.hatchet") == {"program/outer/inner": {"items": 2}}
     assert "of marey.h/outer/inner" in profiles.counts(profiles.tree("other.hatchet"))
     events = json.loads(Path("own-trace.chrome_trace").read_text())["traceEvents"]
-    stacks = {tuple(event["args"]["call_stack"][1:]) for event in events if "call_stack" in event.get("args", {})}
+    stacks = {
+        tuple(event["args"]["call_stack"][1:])
+        for event in events
+        if "call_stack" in event.get("args", {})
+    }
     assert ("program", "outer") in stacks
     assert not any("of marey.h" in stack for stack in stacks)
 
@@ -253,7 +277,9 @@ def test_cupti_records_the_kernels_of_a_scope(plugins: Path) -> None:
     ],
     ids=["C++20", "C++23", "Clang"],
 )
-def test_the_header_compiles_without_rtti_and_exceptions(compiler: str, options: tuple[str, ...]) -> None:
+def test_the_header_compiles_without_rtti_and_exceptions(
+    compiler: str, options: tuple[str, ...]
+) -> None:
     program = native_programs.compile_program(
         Path("program"), SESSIONS, options=options, compiler=compiler
     )

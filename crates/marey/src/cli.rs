@@ -49,6 +49,7 @@ Examples:
   marey attach 4242                     Record a running process from now on
   marey info trace.json.gz              Open a file of another format directly
   marey export train.marey -f perfetto -o train.pftrace
+  c++ app.cpp $(marey --cflags --libs)  Build an annotated C++ program
 
 Run `marey help COMMAND` for the options and examples of a command.
 

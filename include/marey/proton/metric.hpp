@@ -45,7 +45,9 @@ public:
     virtual bool isExclusive(int valueId) const = 0;
 
     /** Returns the value as the profile stores it; nothing if only the program needs it. */
-    virtual std::optional<MetricValueType> getStoredValue(int valueId) const { return values[index(valueId)]; }
+    virtual std::optional<MetricValueType> getStoredValue(int valueId) const {
+        return values[index(valueId)];
+    }
 
     MetricKind getKind() const { return kind_; }
     const std::vector<MetricValueType> &getValues() const { return values; }
@@ -220,7 +222,7 @@ public:
     /** Samples with one stall reason. */
     PCSamplingMetric(PCSamplingMetricKind reason, std::uint64_t samples, std::uint64_t stalledSamples)
         : PCSamplingMetric() {
-        values[reason] = stalledSamples;
+        values[static_cast<std::size_t>(reason)] = stalledSamples;
         values[NumSamples] = samples;
         values[NumStalledSamples] = stalledSamples;
     }

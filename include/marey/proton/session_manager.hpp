@@ -293,7 +293,8 @@ private:
             if (recorderSession < 0) {
                 id = nextForeignId_++;
             }
-            sessions_[id] = std::make_shared<Session>(id, std::move(profiler), std::move(source), std::move(data));
+            sessions_[id] = std::make_shared<Session>(id, std::move(profiler), std::move(source),
+                                                      std::move(data));
         }
         // After the recorder's own handler, which was registered for its first session: runs before it.
         static ExitGuard guard;

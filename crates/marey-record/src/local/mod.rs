@@ -280,8 +280,9 @@ pub(crate) fn is_in_event() -> bool {
 fn register_thread() {
     // Fails while the thread's destructors run: the end of the thread could no longer be observed. That
     // of the main thread need not be, because the process ends: destructors of static objects record.
-    let is_main = os::thread_id() == u64::from(std::process::id());
-    if THREAD_END_GUARD.try_with(|_| ()).is_err() && !is_main {
+    if THREAD_END_GUARD.try_with(|_| ()).is_err()
+        && os::thread_id() != u64::from(std::process::id())
+    {
         losses::count(LossCause::ThreadGone);
         return;
     }
