@@ -25,6 +25,7 @@ use crate::record::{self, RecordArgs};
 use crate::run;
 use crate::run_args::{DoctorArgs, RunArgs};
 use crate::schema::{self, SchemaArgs};
+use crate::top::{self, TopArgs};
 use crate::triton::{self, TritonArgs};
 use crate::view::{self, ViewArgs};
 
@@ -39,6 +40,7 @@ Examples:
   marey compare old.marey new.marey     Show what became faster and slower
   marey query train.marey               Query a run with SQL
   marey dump 4242                       Show where a running process is, and what it waits for
+  marey top 4242                        Show where a running process spends its time
   marey hang 4242                       Find the rank that a hanging job waits for
   marey record -p 4242 -d 30            Sample a running process for 30 seconds
   marey info trace.json.gz              Open a file of another format directly
@@ -83,6 +85,8 @@ enum Command {
     Schema(SchemaArgs),
     /// Print the stacks of a running process
     Dump(DumpArgs),
+    /// Show where a running process spends its time
+    Top(TopArgs),
     /// Find the rank that a hanging job waits for
     Hang(HangArgs),
     /// Sample a running process into a run
@@ -160,6 +164,7 @@ fn dispatch(command: &Command, output: &mut Output) -> Result<(), Stop> {
         Command::Info(args) => info::info(args, output),
         Command::Schema(args) => schema::schema(args, output),
         Command::Dump(args) => dump::dump(args, output),
+        Command::Top(args) => top::top(args, output),
         Command::Hang(args) => hang::hang(args, output),
         Command::Record(args) => record::record(args, output),
         Command::Import(args) => import::import(args, output),
