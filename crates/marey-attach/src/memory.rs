@@ -80,6 +80,18 @@ pub(crate) fn mapped_files(pid: u32) -> Vec<Mapped> {
     files.into_iter().filter(|(_, has_code)| *has_code).map(|(file, _)| file).collect()
 }
 
+/// Returns the first address and the one after the last of each mapping of a process, ascending.
+pub(crate) fn mappings(pid: u32) -> Vec<(u64, u64)> {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    maps.lines().filter_map(|line| parse_range(line.split(' ').next()?)).collect()
+}
+
+fn parse_range(text: &str) -> Option<(u64, u64)> {
+    let (start, end) = text.split_once('-')?;
+    let address = |digits| u64::from_str_radix(digits, 16).ok();
+    Some((address(start)?, address(end)?))
+}
+
 /// A line of `/proc/PID/maps`.
 struct Map<'a> {
     start: u64,
@@ -92,18 +104,11 @@ struct Map<'a> {
 /// Parses a line of `/proc/PID/maps`: `start-end mode offset device inode path`.
 fn parse_map(line: &str) -> Option<Map<'_>> {
     let mut words = line.splitn(6, ' ');
-    let (start, end) = words.next()?.split_once('-')?;
+    let (start, end) = parse_range(words.next()?)?;
     let (mode, offset) = (words.next()?, words.next()?);
     let path = words.nth(2)?.trim_start();
-    let number = |digits| u64::from_str_radix(digits, 16).ok();
     path.starts_with('/').then_some(())?;
-    Some(Map {
-        start: number(start)?,
-        end: number(end)?,
-        mode,
-        offset: number(offset)?,
-        path: path.into(),
-    })
+    Some(Map { start, end, mode, offset: u64::from_str_radix(offset, 16).ok()?, path: path.into() })
 }
 
 /// Returns the address of a variable that a mapped file exports.
