@@ -66,6 +66,8 @@ def threads(pid: int) -> dict[str, dict[str, Any]]:
         (process,) = json.loads(dump(pid, "--json"))
         found = {thread["name"]: thread for thread in process["threads"]}
         if (found["sorts"]["wait"] or {}).get("call") == "read":
+            if sys.version_info >= (3, 14) and "has_native_frames" not in found["sorts"]:
+                pytest.skip("this interpreter runs Python code in functions without symbols")
             return found
     raise AssertionError(found)
 

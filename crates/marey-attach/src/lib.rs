@@ -20,6 +20,7 @@ mod process;
 mod rank;
 mod schedule;
 mod target;
+mod usage;
 mod wait;
 
 pub use self::error::AttachError;
@@ -27,4 +28,5 @@ pub use self::process::{children, command_line, is_alive};
 pub use self::rank::Rank;
 pub use self::schedule::{Schedule, Tick};
 pub use self::target::{Frame, Options, Snapshot, Target, Thread};
+pub use self::usage::Usage;
 pub use self::wait::Wait;

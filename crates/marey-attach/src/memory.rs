@@ -46,6 +46,8 @@ pub(crate) struct Mapped {
     pub(crate) start: u64,
     /// Address after the last one of the file.
     pub(crate) end: u64,
+    /// Position in the file of the first address.
+    offset: u64,
     pid: u32,
 }
 
@@ -61,29 +63,52 @@ impl Mapped {
 pub(crate) fn mapped_files(pid: u32) -> Vec<Mapped> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
     let mut files: Vec<(Mapped, bool)> = Vec::new();
+    let mut last_offset = 0;
     for line in maps.lines() {
-        let Some((start, end, mode, path)) = parse_map(line) else { continue };
+        let Some(Map { start, end, mode, offset, path }) = parse_map(line) else { continue };
         let is_code = mode.contains('x');
         match files.last_mut() {
-            Some((file, has_code)) if file.path == path => {
+            // A file may be mapped again, as a whole or in part, right behind.
+            Some((file, has_code)) if file.path == path && offset > last_offset => {
                 file.end = end;
                 *has_code |= is_code;
             }
-            _ => files.push((Mapped { path, start, end, pid }, is_code)),
+            _ => files.push((Mapped { path, start, end, offset, pid }, is_code)),
         }
+        last_offset = offset;
     }
     files.into_iter().filter(|(_, has_code)| *has_code).map(|(file, _)| file).collect()
 }
 
-/// Parses a line of `/proc/PID/maps`: `start-end mode offset device inode path`.
-fn parse_map(line: &str) -> Option<(u64, u64, &str, PathBuf)> {
-    let mut words = line.splitn(6, ' ');
-    let (start, end) = words.next()?.split_once('-')?;
-    let mode = words.next()?;
-    let path = words.nth(3)?.trim_start();
+/// Returns the first address and the one after the last of each mapping of a process, ascending.
+pub(crate) fn mappings(pid: u32) -> Vec<(u64, u64)> {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    maps.lines().filter_map(|line| parse_range(line.split(' ').next()?)).collect()
+}
+
+fn parse_range(text: &str) -> Option<(u64, u64)> {
+    let (start, end) = text.split_once('-')?;
     let address = |digits| u64::from_str_radix(digits, 16).ok();
+    Some((address(start)?, address(end)?))
+}
+
+/// A line of `/proc/PID/maps`.
+struct Map<'a> {
+    start: u64,
+    end: u64,
+    mode: &'a str,
+    offset: u64,
+    path: PathBuf,
+}
+
+/// Parses a line of `/proc/PID/maps`: `start-end mode offset device inode path`.
+fn parse_map(line: &str) -> Option<Map<'_>> {
+    let mut words = line.splitn(6, ' ');
+    let (start, end) = parse_range(words.next()?)?;
+    let (mode, offset) = (words.next()?, words.next()?);
+    let path = words.nth(2)?.trim_start();
     path.starts_with('/').then_some(())?;
-    Some((address(start)?, address(end)?, mode, path.into()))
+    Some(Map { start, end, mode, offset: u64::from_str_radix(offset, 16).ok()?, path: path.into() })
 }
 
 /// Returns the address of a variable that a mapped file exports.
@@ -97,7 +122,37 @@ pub(crate) fn exported_address(file: &Mapped, name: &str) -> Option<u64> {
 
 /// Returns what to add to an address in a file for its address in the process.
 pub(crate) fn bias<'data>(file: &Mapped, elf: &impl Object<'data>) -> Option<u64> {
-    let lowest = elf.segments().map(|segment| segment.address()).min()?;
-    // Segments begin at pages.
-    Some(file.start.wrapping_sub(lowest & !0xfff))
+    elf.segments().find_map(|segment| {
+        let (offset, length) = segment.file_range();
+        // Files are mapped in whole pages.
+        let first_page = offset & !0xfff;
+        (first_page..offset + length).contains(&file.offset).then(|| {
+            let address = segment.address().wrapping_sub(offset).wrapping_add(file.offset);
+            file.start.wrapping_sub(address)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_environment_of_the_own_process_is_found() {
+        let files = mapped_files(std::process::id());
+        let found = files.iter().find_map(|file| exported_address(file, "environ")).unwrap();
+        let memory = Memory::open(std::process::id()).unwrap();
+        let first = memory.word(memory.word(found).unwrap()).unwrap();
+        assert!(memory.read_up_to(first, 64).contains(&b'='));
+    }
+
+    #[test]
+    fn a_line_without_a_file_is_none() {
+        let line = "7f00-7f10 r-xp 00002000 fe:00 10635702                   /lib/a b.so";
+        let map = parse_map(line).unwrap();
+        assert_eq!((map.start, map.end, map.offset), (0x7f00, 0x7f10, 0x2000));
+        assert_eq!((map.mode, map.path), ("r-xp", PathBuf::from("/lib/a b.so")));
+        assert!(parse_map("7f00-7f10 rw-p 00000000 00:00 0 ").is_none());
+        assert!(parse_map("7f00-7f10 rw-p 00000000 00:00 0          [heap]").is_none());
+    }
 }

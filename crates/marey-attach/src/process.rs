@@ -88,6 +88,12 @@ pub(crate) fn times(pid: u32, thread: u64) -> Option<Times> {
     }
 }
 
+/// Returns the time that all threads of a process have been on a processor.
+pub(crate) fn cpu(pid: u32) -> Option<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    cpu_of_stat(stat.rsplit_once(") ")?.1)
+}
+
 /// Returns a field of the kernel's `sched`, which is in milliseconds.
 fn sched_field(sched: &str, name: &str) -> Option<Duration> {
     let line = sched.lines().find(|line| line.split(' ').next() == Some(name))?;

@@ -117,6 +117,8 @@ impl Target {
     /// Reads all threads, again if the process changed while it was read.
     pub fn snapshot(&mut self) -> Result<Snapshot, AttachError> {
         let mut threads = if self.options.native {
+            // What is found now need not be looked for while the process is stopped.
+            self.python_threads()?;
             // A thread that is stopped does not tell whether it ran.
             let running = self.running_threads();
             let stopped = native::stop(self.pid)?;

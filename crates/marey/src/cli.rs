@@ -27,6 +27,7 @@ use crate::record::{self, RecordArgs};
 use crate::run;
 use crate::run_args::{DoctorArgs, ProfileArgs, RunArgs};
 use crate::schema::{self, SchemaArgs};
+use crate::top::{self, TopArgs};
 use crate::triton::{self, TritonArgs};
 use crate::view::{self, ViewArgs};
 
@@ -44,6 +45,7 @@ Examples:
   marey ps                              List the processes that record
   marey analyze 4242                    Analyse what a process has recorded so far
   marey dump 4242                       Show where a running process is, and what it waits for
+  marey top 4242                        Show where a running process spends its time
   marey hang 4242                       Find the rank that a hanging job waits for
   marey record -p 4242 -d 30            Sample a running process for 30 seconds
   marey attach 4242                     Record a running process from now on
@@ -98,6 +100,8 @@ enum Command {
     Config(ConfigArgs),
     /// Print the stacks of a running process
     Dump(DumpArgs),
+    /// Show where a running process spends its time
+    Top(TopArgs),
     /// Find the rank that a hanging job waits for
     Hang(HangArgs),
     /// Sample a running process into a run
@@ -183,6 +187,7 @@ fn dispatch(command: &Command, output: &mut Output) -> Result<(), Stop> {
         Command::Flush(args) => live::flush(args, output),
         Command::Config(args) => live::config(args, output),
         Command::Dump(args) => dump::dump(args, output),
+        Command::Top(args) => top::top(args, output),
         Command::Hang(args) => hang::hang(args, output),
         Command::Record(args) => record::record(args, output),
         Command::Attach(args) => attach::attach(args, output),

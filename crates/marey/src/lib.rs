@@ -55,5 +55,6 @@ mod run_args;
 mod runs;
 mod schema;
 mod text;
+mod top;
 mod triton;
 mod view;

@@ -1,6 +1,7 @@
 //! The processes of a job: its ranks, and what each of them has started.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use crate::process;
 use crate::rank::Rank;
@@ -53,7 +54,8 @@ impl Job {
         ended.retain(|&pid| !has_ancestor(pid, &members));
         let first = members.first().and_then(|member| member.rank.clone());
         let world_size = first.as_ref().and_then(|rank| rank.world_size);
-        let absent = first.map(|first| absent(&members, &first)).unwrap_or_default();
+        let ranks: Vec<&Rank> = members.iter().filter_map(|member| member.rank.as_ref()).collect();
+        let absent = first.map(|first| absent(&ranks, &first, ended.len())).unwrap_or_default();
         Self { members, ended: ended.into_iter().collect(), absent, world_size }
     }
 }
@@ -94,18 +96,47 @@ fn is_ancestor(ancestor: u32, pid: u32) -> bool {
     std::iter::successors(next(&pid), next).any(|parent| parent == ancestor)
 }
 
-/// Returns the ranks of this host that no process has.
-fn absent(members: &[Process], first: &Rank) -> Vec<u32> {
-    let ranks = || members.iter().filter_map(|member| member.rank.as_ref());
-    let present: BTreeSet<u32> = ranks().map(|rank| rank.rank).collect();
-    let expected = match (first.local_world_size, first.local_rank, first.world_size) {
-        // The ranks of a host follow one another.
-        (Some(count), Some(local), _) => {
-            let lowest = first.rank.saturating_sub(local);
-            lowest..lowest.saturating_add(count)
-        }
-        (None, _, Some(count)) => 0..count,
-        _ => 0..0,
+/// Returns the ranks of this host that no process has. If the number of ranks of the host is not
+/// known, the others may run elsewhere, unless as many processes have ended here.
+fn absent(ranks: &[&Rank], first: &Rank, ended: usize) -> Vec<u32> {
+    let present: BTreeSet<u32> = ranks.iter().map(|rank| rank.rank).collect();
+    let absent_of = |expected: Range<u32>| -> Vec<u32> {
+        expected.filter(|rank| !present.contains(rank)).collect()
     };
-    expected.filter(|rank| !present.contains(rank)).collect()
+    match (first.local_world_size, first.local_rank, first.world_size) {
+        (Some(count), Some(local), _) => {
+            // The ranks of a host follow one another.
+            let lowest = first.rank.saturating_sub(local);
+            absent_of(lowest..lowest.saturating_add(count))
+        }
+        (_, _, Some(count)) => {
+            let absent = absent_of(0..count);
+            if absent.len() == ended { absent } else { Vec::new() }
+        }
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_that_may_run_elsewhere_are_not_absent() {
+        let rank = |rank, local_world_size: Option<u32>| Rank {
+            rank,
+            local_rank: local_world_size.map(|size| rank % size),
+            world_size: Some(4),
+            local_world_size,
+            rendezvous: None,
+        };
+        let absent =
+            |ranks: &[Rank], ended| absent(&ranks.iter().collect::<Vec<_>>(), &ranks[0], ended);
+        // The second host of two ranks each has lost its second rank.
+        assert_eq!(absent(&[rank(2, Some(2))], 0), [3]);
+        assert_eq!(absent(&[rank(2, Some(2)), rank(3, Some(2))], 0), []);
+        assert_eq!(absent(&[rank(2, None)], 0), []);
+        assert_eq!(absent(&[rank(0, None), rank(1, None), rank(3, None)], 1), [2]);
+        assert_eq!(absent(&[rank(0, None), rank(1, None), rank(3, None)], 0), []);
+    }
 }

@@ -39,10 +39,11 @@ fn dead(hang: &Hang) -> String {
         [] => subject_of(hang, &hang.odd),
         absent => sentence_case(&ranks(absent)),
     };
+    let verb = if hang.absent.len().max(hang.odd.len()) > 1 { "have" } else { "has" };
     match &ended[..] {
-        [] => format!("{subject} has ended: no process of this host has that rank"),
-        [pid] => format!("{subject} has ended: process {pid} is a zombie"),
-        pids => format!("{subject} have ended: processes {} are zombies", numbers(pids)),
+        [] => format!("{subject} {verb} ended: no process of this host has that rank"),
+        [pid] => format!("{subject} {verb} ended: process {pid} is a zombie"),
+        pids => format!("{subject} {verb} ended: processes {} are zombies", numbers(pids)),
     }
 }
 

@@ -14,7 +14,7 @@ use nix::errno::Errno;
 
 use self::merge::NativeFrame;
 use self::unwind::StackCopy;
-use crate::memory::{Memory, mapped_files};
+use crate::memory::{Memory, mapped_files, mappings};
 use crate::{AttachError, Thread};
 
 pub(crate) use self::stop::Stopped;
@@ -25,9 +25,9 @@ pub(crate) struct Copies(Vec<Option<StackCopy>>);
 impl Copies {
     /// Copies the stacks of stopped threads.
     pub(crate) fn read(pid: u32, stopped: &Stopped, threads: &[Thread]) -> Self {
-        let memory = Memory::open(pid);
+        let (memory, mappings) = (Memory::open(pid), mappings(pid));
         let copy = |thread: &Thread| {
-            Some(StackCopy::read(memory.as_ref()?, stopped.registers(thread.os_id?)?))
+            Some(StackCopy::read(memory.as_ref()?, &mappings, stopped.registers(thread.os_id?)?))
         };
         Self(threads.iter().map(copy).collect())
     }

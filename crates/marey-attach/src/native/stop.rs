@@ -43,15 +43,20 @@ impl Stopped {
             if new.is_empty() {
                 break;
             }
+            let first = stopped.threads.len();
+            // Those that are asked first stop while the others are asked.
             for thread in new {
-                stopped.add(thread)?;
+                stopped.interrupt(thread)?;
+            }
+            for index in first..stopped.threads.len() {
+                stopped.wait(index)?;
             }
         }
         Ok(stopped)
     }
 
-    /// Stops a thread, unless it ends meanwhile.
-    fn add(&mut self, thread: Pid) -> Result<(), Errno> {
+    /// Asks a thread to stop, unless it has ended.
+    fn interrupt(&mut self, thread: Pid) -> Result<(), Errno> {
         match ptrace::seize(thread, ptrace::Options::empty()) {
             Err(Errno::ESRCH) => return Ok(()),
             other => other?,
@@ -59,21 +64,20 @@ impl Stopped {
         // From here on the thread has to be released.
         self.threads.push((thread, None));
         match ptrace::interrupt(thread) {
-            Err(Errno::ESRCH) => {}
-            other => other?,
+            Err(Errno::ESRCH) => Ok(()),
+            other => other,
         }
+    }
+
+    /// Waits until a thread has stopped, or ended.
+    fn wait(&mut self, index: usize) -> Result<(), Errno> {
+        let (thread, pending) = &mut self.threads[index];
         loop {
-            match waitpid(thread, Some(WaitPidFlag::__WALL)) {
+            match waitpid(*thread, Some(WaitPidFlag::__WALL)) {
                 Err(Errno::EINTR) => {}
                 Err(error) => return Err(error),
                 Ok(WaitStatus::Stopped(_, signal)) => {
-                    if let Some((_, pending)) = self.threads.last_mut() {
-                        *pending = Some(signal);
-                    }
-                    return Ok(());
-                }
-                Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..)) => {
-                    self.threads.pop();
+                    *pending = Some(signal);
                     return Ok(());
                 }
                 Ok(_) => return Ok(()),

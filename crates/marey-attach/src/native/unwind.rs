@@ -33,9 +33,13 @@ pub(crate) struct StackCopy {
 }
 
 impl StackCopy {
-    /// Copies the stack of a thread that is stopped.
-    pub(crate) fn read(memory: &Memory, registers: Registers) -> Self {
-        Self { registers, bytes: memory.read_up_to(registers.stack, MAX_STACK_BYTES) }
+    /// Copies the stack of a thread that is stopped, to the end of its mapping.
+    pub(crate) fn read(memory: &Memory, mappings: &[(u64, u64)], registers: Registers) -> Self {
+        let next = mappings.partition_point(|&(_, end)| end <= registers.stack);
+        let end = mappings.get(next).map_or(registers.stack, |&(_, end)| end);
+        let length = usize::try_from(end - registers.stack).unwrap_or(usize::MAX);
+        let bytes = memory.read_up_to(registers.stack, length.min(MAX_STACK_BYTES));
+        Self { registers, bytes }
     }
 
     fn words(&self) -> impl Iterator<Item = u64> {

@@ -1,0 +1,55 @@
+//! Resources that a process has used.
+
+use std::fs;
+use std::time::Duration;
+
+use crate::process;
+
+/// Resources that a process has used since it began, and the memory that it has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Time on processors, of all threads.
+    pub cpu: Duration,
+    /// Memory in use (RSS).
+    pub resident_bytes: u64,
+    /// Number of threads.
+    pub threads: u64,
+    /// Bytes read from storage.
+    pub read_bytes: u64,
+    /// Bytes written to storage.
+    pub written_bytes: u64,
+}
+
+impl Usage {
+    /// Reads what a process has used; `None` if it has ended.
+    pub fn of_process(pid: u32) -> Option<Self> {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        // Of other users' processes, storage is secret.
+        let storage = fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
+        Some(Self {
+            cpu: process::cpu(pid)?,
+            resident_bytes: 1_024 * field(&status, "VmRSS:").unwrap_or(0),
+            threads: field(&status, "Threads:").unwrap_or(0),
+            read_bytes: field(&storage, "read_bytes:").unwrap_or(0),
+            written_bytes: field(&storage, "write_bytes:").unwrap_or(0),
+        })
+    }
+}
+
+/// Returns the number after a label at the start of a line.
+fn field(text: &str, label: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(label))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_has_memory_and_a_thread() {
+        let usage = Usage::of_process(std::process::id()).unwrap();
+        assert!(usage.resident_bytes > 100_000 && usage.threads >= 1, "{usage:?}");
+        assert_eq!(field("VmRSS:\t   12 kB\nThreads:\t3\n", "Threads:"), Some(3));
+    }
+}

@@ -1,0 +1,262 @@
+//! `marey top`: shows where a running process spends its time.
+//!
+//! [`sampler`] samples on a thread, [`profile`] has the samples as rows, and [`screen`] shows them on a
+//! terminal; elsewhere they are printed once.
+
+mod profile;
+mod sampler;
+mod screen;
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use marey_attach::{Options, Target, Usage};
+use marey_model::quantity::Size;
+use serde::Serialize;
+
+use self::profile::{Grouping, Order, Profile, Row};
+use self::sampler::Sampler;
+use self::screen::Screen;
+use crate::aligned::{Align, TextLayout, write_rows};
+use crate::export::{Export, Span};
+use crate::interrupt;
+use crate::output::{Failure, Output, Stop, Style};
+use crate::record::seconds;
+use crate::runs;
+use crate::text::printable;
+
+const EXAMPLES: &str = "\
+Examples:
+  marey top 4242                        Functions by their time, until q
+  marey top 4242 --by lines             Lines of the program
+  marey top 4242 --once -d 5            A table of five seconds
+  marey top 4242 --json | jq '.rows[0]'
+
+Keys: Tab functions, lines or threads; s order; / search; Space pause; r reset; f write a flame graph;
+arrows scroll; q quit. Own is the time in a function itself, total that with what it calls; 100 % is one
+thread that runs all the time. The process is neither stopped nor changed.";
+
+/// Rows of a table that is printed once.
+const PRINTED_ROWS: usize = 20;
+
+/// Arguments of `marey top`.
+#[derive(Args)]
+#[command(after_help = EXAMPLES, args_override_self = true)]
+pub(crate) struct TopArgs {
+    /// Process to sample
+    #[arg(value_name = "PID")]
+    pid: u32,
+
+    /// Rows to show
+    #[arg(long, value_name = "PART", default_value = "functions")]
+    by: Grouping,
+
+    /// Order of the rows
+    #[arg(short, long, value_name = "ORDER", default_value = "own")]
+    sort: Order,
+
+    /// Samples per second
+    #[arg(short, long, value_name = "HZ", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    rate: u32,
+
+    /// Sample threads that wait too, and not only those that run
+    #[arg(short, long)]
+    idle: bool,
+
+    /// Print a table after --duration; the default where stdout is not a terminal
+    #[arg(long)]
+    once: bool,
+
+    /// Seconds to sample for before a table is printed
+    #[arg(short, long, value_name = "SECONDS", default_value_t = 1.0)]
+    duration: f64,
+
+    /// Print a JSON object after --duration
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `marey top`.
+pub(crate) fn top(args: &TopArgs, output: &mut Output) -> Result<(), Stop> {
+    let duration = seconds("--duration", args.duration)?;
+    let mut target = Target::open(args.pid, Options::default()).map_err(Failure::from)?;
+    target.python_threads().map_err(Failure::from)?;
+    let python = target.python_version();
+    let stop = interrupt::stop_on_interrupt()?;
+    let sampler = Sampler::begin(target, args.rate, args.idle)?;
+    if output.is_terminal && !args.once && !args.json {
+        let flame_graph = PathBuf::from(format!("process-{}.svg", args.pid));
+        let screen = Screen::new(&sampler, args, &python, &flame_graph);
+        return screen.run(&stop);
+    }
+    let mut meter = Meter::begin(args.pid);
+    if stop.recv_timeout(duration) != Err(RecvTimeoutError::Timeout) {
+        return Err(Stop::Interrupted);
+    }
+    let load = meter.load();
+    let profile = sampler.profile();
+    let rows = profile.rows(args.by, args.sort, "");
+    let report = Report::new(args.pid, &python, load, &profile, rows);
+    if args.json {
+        serde_json::to_writer_pretty(output.data(), &report).map_err(io::Error::from)?;
+        writeln!(output.data())?;
+        return Ok(());
+    }
+    print(&report, &profile, args, output)
+}
+
+/// What a process used per second, and has now.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+struct Load {
+    /// Share of one processor.
+    cpu: f64,
+    resident_bytes: u64,
+    threads: u64,
+    read_bytes_per_sec: f64,
+    written_bytes_per_sec: f64,
+    seconds: f64,
+}
+
+impl Load {
+    /// Describes it in a line.
+    fn describe(&self) -> String {
+        format!(
+            "CPU {:.0} %, memory {}, {} threads, reads {}/s, writes {}/s",
+            100.0 * self.cpu,
+            Size(self.resident_bytes),
+            self.threads,
+            Size(self.read_bytes_per_sec as u64),
+            Size(self.written_bytes_per_sec as u64)
+        )
+    }
+}
+
+/// Measures what a process uses.
+struct Meter {
+    pid: u32,
+    time: Instant,
+    last: Usage,
+}
+
+impl Meter {
+    fn begin(pid: u32) -> Self {
+        Self { pid, time: Instant::now(), last: Usage::of_process(pid).unwrap_or_default() }
+    }
+
+    /// Returns what the process used since the last call.
+    fn load(&mut self) -> Load {
+        let now = Usage::of_process(self.pid).unwrap_or(self.last);
+        let seconds = self.time.elapsed().as_secs_f64();
+        let per_sec = |now: u64, last: u64| now.saturating_sub(last) as f64 / seconds;
+        let load = Load {
+            cpu: now.cpu.saturating_sub(self.last.cpu).as_secs_f64() / seconds,
+            resident_bytes: now.resident_bytes,
+            threads: now.threads,
+            read_bytes_per_sec: per_sec(now.read_bytes, self.last.read_bytes),
+            written_bytes_per_sec: per_sec(now.written_bytes, self.last.written_bytes),
+            seconds,
+        };
+        (self.time, self.last) = (Instant::now(), now);
+        load
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.time.elapsed()
+    }
+}
+
+/// What is printed of a process.
+#[derive(Serialize)]
+struct Report<'a> {
+    pid: u32,
+    argv: Vec<String>,
+    python: &'a str,
+    #[serde(flatten)]
+    load: Load,
+    samples: u64,
+    failed: u64,
+    skipped: u64,
+    rows: Vec<Row>,
+}
+
+impl<'a> Report<'a> {
+    fn new(pid: u32, python: &'a str, load: Load, profile: &Profile, rows: Vec<Row>) -> Self {
+        let argv = marey_attach::command_line(pid);
+        let Profile { readings, failed, skipped, .. } = *profile;
+        Self { pid, argv, python, load, samples: readings, failed, skipped, rows }
+    }
+
+    /// Describes the process in two lines.
+    fn heading(&self) -> (String, String) {
+        let argv = self.argv.join(" ");
+        let title = format!("Process {}: {}", self.pid, printable(&argv));
+        let facts = format!(
+            "CPython {}, {} samples, {} failed, {} skipped; {}",
+            self.python,
+            self.samples,
+            self.failed,
+            self.skipped,
+            self.load.describe()
+        );
+        (title, facts)
+    }
+}
+
+fn print(
+    report: &Report,
+    profile: &Profile,
+    args: &TopArgs,
+    output: &mut Output,
+) -> Result<(), Stop> {
+    let paint = output.paint;
+    let (title, facts) = report.heading();
+    writeln!(output.data(), "{}\n{facts}\n", paint.with(Style::Bold, title))?;
+    let rows: Vec<Vec<String>> =
+        report.rows.iter().take(PRINTED_ROWS).map(|row| cells(row, profile)).collect();
+    let heading = ["own", "total", args.by.title(), ""].map(str::to_owned);
+    let aligns = [Align::Right, Align::Right, Align::Left, Align::Left];
+    let layout = TextLayout { paint, max_width: output.terminal_width() };
+    write_rows(&heading, &rows, &aligns, layout, output.data())?;
+    let left_out = report.rows.len().saturating_sub(PRINTED_ROWS);
+    if left_out > 0 {
+        output.note(format_args!("{left_out} more rows; --json prints all"))?;
+    }
+    if rows.is_empty() {
+        output
+            .warning("no thread ran Python code at any sample; --idle samples those that wait")?;
+    }
+    Ok(())
+}
+
+/// Returns the cells of a row.
+fn cells(row: &Row, profile: &Profile) -> Vec<String> {
+    let percent = |samples| format!("{:.1} %", 100.0 * profile.share(samples));
+    let text = |text: &str| printable(text).into_owned();
+    vec![percent(row.own), percent(row.total), text(&row.name), text(&row.place)]
+}
+
+/// Writes samples as a flame graph, which replaces an earlier one.
+fn write_flame_graph(profile: &Profile, path: &Path) -> Result<(), Failure> {
+    let cannot_write = |error: io::Error| Failure {
+        message: format!("the flame graph cannot be written: {error}"),
+        hint: None,
+    };
+    let folder = tempfile::tempdir_in(marey_store::temp_dir()).map_err(cannot_write)?;
+    let stacks = folder.path().join("stacks.folded");
+    fs::write(&stacks, profile.collapsed()).map_err(cannot_write)?;
+    let (run, _imported, _folder) = runs::import(&[stacks])?;
+    let export = Export {
+        run: &run,
+        name: path,
+        format: None,
+        out: path,
+        replaces_existing: true,
+        span: Span::Times { from: None, to: None },
+        ranks: None,
+    };
+    export.write().map(drop)
+}

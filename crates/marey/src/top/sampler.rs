@@ -1,0 +1,86 @@
+//! A thread that samples a process.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use marey_attach::{Schedule, Target};
+
+use super::profile::Profile;
+
+/// Samples a process until it is dropped.
+pub(super) struct Sampler {
+    shared: Arc<Shared>,
+    /// Ends the thread when it is dropped.
+    stop: Option<SyncSender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    profile: Mutex<Profile>,
+    is_paused: AtomicBool,
+}
+
+impl Sampler {
+    /// Begins to sample, `rate_hz` times a second.
+    pub(super) fn begin(mut target: Target, rate_hz: u32, idle: bool) -> io::Result<Self> {
+        let shared =
+            Arc::new(Shared { profile: Mutex::default(), is_paused: AtomicBool::new(false) });
+        let (stop, is_stopped) = mpsc::sync_channel(1);
+        let own = Arc::clone(&shared);
+        let sample = move || {
+            let mut schedule = Schedule::begin(rate_hz);
+            loop {
+                let tick = schedule.next(Instant::now());
+                if is_stopped.recv_timeout(tick.wait) != Err(RecvTimeoutError::Timeout) {
+                    return;
+                }
+                if own.is_paused.load(Ordering::Relaxed) {
+                    continue;
+                }
+                let read = target.try_read();
+                let mut profile = own.profile();
+                profile.skipped += u64::from(tick.skipped);
+                match read {
+                    Ok(threads) => profile.add(threads, idle),
+                    Err(_) => profile.failed += 1,
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("marey-top".into()).spawn(sample)?;
+        Ok(Self { shared, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Returns the samples so far; sampling waits while they are in use.
+    pub(super) fn profile(&self) -> MutexGuard<'_, Profile> {
+        self.shared.profile()
+    }
+
+    /// Pauses sampling, or goes on.
+    pub(super) fn toggle_pause(&self) {
+        self.shared.is_paused.fetch_xor(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_paused(&self) -> bool {
+        self.shared.is_paused.load(Ordering::Relaxed)
+    }
+}
+
+impl Shared {
+    fn profile(&self) -> MutexGuard<'_, Profile> {
+        self.profile.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Sampler {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // It ends at its next sample, and cannot panic.
+            drop(thread.join());
+        }
+    }
+}

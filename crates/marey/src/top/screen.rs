@@ -1,0 +1,238 @@
+//! The terminal of `marey top`.
+
+use std::io::{self, Stdout};
+use std::path::Path;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use ratatui::Terminal;
+use ratatui::backend::TermionBackend;
+use ratatui::layout::{Constraint, Layout};
+use ratatui::style::{Modifier, Style};
+use ratatui::termion::event::Key;
+use ratatui::termion::input::TermRead;
+use ratatui::termion::raw::{IntoRawMode, RawTerminal};
+use ratatui::termion::screen::{AlternateScreen, IntoAlternateScreen};
+use ratatui::text::Line;
+use ratatui::widgets::{Row, Table};
+
+use super::profile::{Grouping, Order, Profile};
+use super::sampler::Sampler;
+use super::{Load, Meter, Report, TopArgs, cells, write_flame_graph};
+use crate::output::Stop;
+
+/// Time between two pictures.
+const REFRESH_INTERVAL: Duration = Duration::from_millis(250);
+/// Time over which the use of resources is measured.
+const LOAD_INTERVAL: Duration = Duration::from_secs(1);
+/// Columns of a share, such as `100.0 %`.
+const SHARE_COLUMNS: u16 = 8;
+
+/// Keys that wait to be obeyed; the reader waits when there are more.
+const KEYS: usize = 64;
+
+/// A terminal without echo, on a screen of its own; restored when it is dropped.
+type RawScreen = Terminal<TermionBackend<AlternateScreen<RawTerminal<Stdout>>>>;
+
+/// What is shown, and how.
+pub(super) struct Screen<'a> {
+    sampler: &'a Sampler,
+    pid: u32,
+    python: &'a str,
+    flame_graph: &'a Path,
+    grouping: Grouping,
+    order: Order,
+    search: String,
+    is_typing: bool,
+    first_row: usize,
+    message: String,
+    meter: Meter,
+    load: Load,
+}
+
+/// Whether the screen stays.
+#[derive(PartialEq, Eq)]
+enum Next {
+    Stay,
+    Leave,
+}
+
+impl<'a> Screen<'a> {
+    pub(super) fn new(
+        sampler: &'a Sampler,
+        args: &TopArgs,
+        python: &'a str,
+        flame_graph: &'a Path,
+    ) -> Self {
+        Self {
+            sampler,
+            pid: args.pid,
+            python,
+            flame_graph,
+            grouping: args.by,
+            order: args.sort,
+            search: String::new(),
+            is_typing: false,
+            first_row: 0,
+            message: String::new(),
+            meter: Meter::begin(args.pid),
+            load: Load::default(),
+        }
+    }
+
+    /// Shows the process until the user or its end ends it.
+    pub(super) fn run(mut self, stop: &Receiver<()>) -> Result<(), Stop> {
+        let screen = io::stdout().into_raw_mode()?.into_alternate_screen()?;
+        let mut terminal = Terminal::new(TermionBackend::new(screen))?;
+        let keys = read_keys()?;
+        loop {
+            if self.meter.elapsed() >= LOAD_INTERVAL {
+                self.load = self.meter.load();
+            }
+            self.draw(&mut terminal)?;
+            match keys.recv_timeout(REFRESH_INTERVAL) {
+                Ok(key) if self.press(key) == Next::Leave => return Ok(()),
+                // The terminal is closed.
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+                Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+            }
+            if stop.try_recv().is_ok() {
+                return Ok(());
+            }
+            if !marey_attach::is_alive(self.pid) {
+                "the process has ended".clone_into(&mut self.message);
+            }
+        }
+    }
+
+    fn draw(&self, terminal: &mut RawScreen) -> io::Result<()> {
+        let profile = self.sampler.profile();
+        let rows = profile.rows(self.grouping, self.order, &self.search);
+        let report = Report::new(self.pid, self.python, self.load, &profile, Vec::new());
+        let (title, facts) = report.heading();
+        let table = self.table(&rows, &profile);
+        drop(profile);
+        let bold = Style::new().add_modifier(Modifier::BOLD);
+        let dim = Style::new().add_modifier(Modifier::DIM);
+        terminal.draw(|frame| {
+            let heights = [1, 1, 1].map(Constraint::Length);
+            let [top, second, state, body, keys] = Layout::vertical([
+                heights[0],
+                heights[1],
+                heights[2],
+                Constraint::Min(1),
+                Constraint::Length(1),
+            ])
+            .areas(frame.area());
+            frame.render_widget(Line::styled(title, bold), top);
+            frame.render_widget(Line::from(facts), second);
+            frame.render_widget(Line::from(self.state()), state);
+            frame.render_widget(table, body);
+            let help = "Tab rows  s order  / search  Space pause  r reset  f flame graph  q quit";
+            frame.render_widget(Line::styled(help, dim), keys);
+        })?;
+        Ok(())
+    }
+
+    fn table(&self, rows: &[super::Row], profile: &Profile) -> Table<'static> {
+        let shown = rows.iter().skip(self.first_row.min(rows.len().saturating_sub(1)));
+        let shown = shown.map(|row| Row::new(cells(row, profile)));
+        let widths = [
+            Constraint::Length(SHARE_COLUMNS),
+            Constraint::Length(SHARE_COLUMNS),
+            Constraint::Percentage(40),
+            Constraint::Min(1),
+        ];
+        let heading = Row::new(["own", "total", self.grouping.title(), ""]);
+        let heading = heading.style(Style::new().add_modifier(Modifier::BOLD));
+        Table::new(shown, widths).header(heading)
+    }
+
+    /// Says what is not obvious from the rows.
+    fn state(&self) -> String {
+        let order = match self.order {
+            Order::Own => "by own time",
+            Order::Total => "by total time",
+            Order::Name => "by name",
+        };
+        let mut parts = vec![order.to_owned()];
+        if self.is_typing || !self.search.is_empty() {
+            parts.push(format!("search: {}{}", self.search, if self.is_typing { "_" } else { "" }));
+        }
+        if self.sampler.is_paused() {
+            parts.push("paused".to_owned());
+        }
+        if !self.message.is_empty() {
+            parts.push(self.message.clone());
+        }
+        parts.join("; ")
+    }
+
+    fn press(&mut self, key: Key) -> Next {
+        self.message.clear();
+        if self.is_typing && key != Key::Ctrl('c') {
+            self.type_search(key);
+            return Next::Stay;
+        }
+        match key {
+            Key::Char('q') | Key::Esc | Key::Ctrl('c') => return Next::Leave,
+            Key::Char(' ') => self.sampler.toggle_pause(),
+            Key::Char('s') => self.order = following(&Order::ALL, self.order),
+            Key::Char('/') => self.is_typing = true,
+            Key::Char('r') => *self.sampler.profile() = Profile::default(),
+            Key::Char('f') => self.write_flame_graph(),
+            Key::Char('\t') => {
+                self.grouping = following(&Grouping::ALL, self.grouping);
+                self.first_row = 0;
+            }
+            Key::Down => self.first_row += 1,
+            Key::Up => self.first_row = self.first_row.saturating_sub(1),
+            _ => {}
+        }
+        Next::Stay
+    }
+
+    fn type_search(&mut self, key: Key) {
+        match key {
+            Key::Char('\n') => self.is_typing = false,
+            Key::Esc => {
+                self.is_typing = false;
+                self.search.clear();
+            }
+            Key::Backspace => drop(self.search.pop()),
+            Key::Char(letter) => self.search.push(letter),
+            _ => {}
+        }
+        self.first_row = 0;
+    }
+
+    fn write_flame_graph(&mut self) {
+        let written = write_flame_graph(&self.sampler.profile(), self.flame_graph);
+        self.message = match written {
+            Ok(()) => format!("wrote {}", self.flame_graph.display()),
+            Err(failure) => failure.message,
+        };
+    }
+}
+
+/// Returns the value after another, and the first after the last.
+fn following<T: Copy + PartialEq>(all: &[T], value: T) -> T {
+    let mut values = all.iter().copied().cycle();
+    values.find(|other| *other == value);
+    values.next().unwrap_or(value)
+}
+
+/// Returns the keys that are pressed, which a thread reads until the process ends.
+fn read_keys() -> io::Result<Receiver<Key>> {
+    let (sender, keys) = mpsc::sync_channel(KEYS);
+    let read = move || {
+        for key in io::stdin().keys().map_while(Result::ok) {
+            if sender.send(key).is_err() {
+                return;
+            }
+        }
+    };
+    thread::Builder::new().name("marey-keys".into()).spawn(read)?;
+    Ok(keys)
+}

@@ -1,0 +1,203 @@
+"""`marey top`: where a running process spends its time, on a terminal and elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from fcntl import ioctl
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pytest
+from programs import DEADLINE_SECS, Live
+
+pytestmark = pytest.mark.usefixtures("own_directory")
+
+PROGRAM = """
+import os, sys, threading, time
+
+def hot():
+    end = time.perf_counter() + 0.004
+    while time.perf_counter() < end:
+        pass
+
+def cold():
+    end = time.perf_counter() + 0.001
+    while time.perf_counter() < end:
+        pass
+
+def work():
+    while True:
+        hot()
+        cold()
+
+threading.Thread(target=work, name="worker", daemon=True).start()
+print(os.getpid(), flush=True)
+sys.stdin.readline()
+"""
+ROWS, COLUMNS = 30, 160
+# What a terminal is told: to move the cursor, something else, or to show a letter.
+TOLD = re.compile(r"\x1b\[(\d+);(\d+)H|\x1b\[[0-9;?]*[a-zA-Z]|\x1b[()][A-Z0-9]|(.)", re.DOTALL)
+
+
+class Terminal:
+    """A command on a pseudo terminal."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.reader, writer = pty.openpty()
+        ioctl(writer, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+        self.settings = termios.tcgetattr(writer)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "marey", *arguments],
+            stdin=writer,
+            stdout=writer,
+            stderr=writer,
+            env={**os.environ, "TERM": "xterm"},
+        )
+        self.writer = writer
+        self.screen = [[" "] * COLUMNS for _ in range(ROWS)]
+        self.cursor = (0, 0)
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self.reader)
+        os.close(self.writer)
+
+    def press(self, keys: str) -> None:
+        os.write(self.reader, keys.encode())
+
+    def wait_for(self, *texts: str) -> list[str]:
+        """Returns the lines of the screen once it has some texts."""
+        end = time.monotonic() + DEADLINE_SECS / 4
+        while time.monotonic() < end:
+            if select.select([self.reader], [], [], 1)[0]:
+                self.show(os.read(self.reader, 65_536).decode(errors="replace"))
+            lines = ["".join(row).rstrip() for row in self.screen]
+            if all(any(text in line for line in lines) for text in texts):
+                return lines
+        raise AssertionError(texts, lines)
+
+    def show(self, told: str) -> None:
+        row, column = self.cursor
+        for to_row, to_column, letter in TOLD.findall(told):
+            if to_row:
+                row, column = int(to_row) - 1, int(to_column) - 1
+            elif letter and row < ROWS and column < COLUMNS:
+                self.screen[row][column] = letter
+                column += 1
+        self.cursor = (row, column)
+
+    def leave(self, keys: str) -> int:
+        """Presses keys that end the command; returns its exit code."""
+        self.press(keys)
+        while self.process.poll() is None:
+            if select.select([self.reader], [], [], 0.1)[0]:
+                os.read(self.reader, 65_536)
+        return self.process.returncode
+
+
+@pytest.fixture
+def pid() -> Iterator[int]:
+    with Live(PROGRAM) as program:
+        yield int(program.read_line())
+
+
+def run_top(pid: int, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "marey", "top", str(pid), *options]
+    return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_SECS)
+
+
+def report(pid: int, *options: str) -> dict[str, Any]:
+    done = run_top(pid, "--json", *options)
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def test_own_and_total_time_are_where_the_program_spends_them(pid: int) -> None:
+    found = report(pid, "-d", "2")
+    rows = {row["name"]: row for row in found["rows"]}
+    assert rows["hot"]["own"] > rows["cold"]["own"] > 0
+    assert rows["work"]["total"] >= rows["hot"]["total"] + rows["cold"]["total"]
+    assert found["rows"][0] == rows["hot"]
+    assert rows["hot"]["place"].endswith("program.py")
+    assert 0 < found["samples"] <= 200
+    assert 0.3 < found["cpu"] < 1.5
+    assert found["threads"] == 2
+    assert found["resident_bytes"] > 1_000_000
+
+
+def test_lines_and_threads_have_rows(pid: int) -> None:
+    lines = report(pid, "--by", "lines")["rows"]
+    assert re.fullmatch(r".*program\.py:[56]", lines[0]["place"])
+    (worker,) = report(pid, "--by", "threads")["rows"]
+    assert worker["name"] == "worker"
+    names = {row["name"] for row in report(pid, "--by", "threads", "--idle")["rows"]}
+    assert names == {"MainThread", "worker"}
+
+
+def test_a_table_is_printed_once_where_stdout_is_not_a_terminal(pid: int) -> None:
+    done = run_top(pid)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith(f"Process {pid}: ")
+    assert " samples, " in lines[1]
+    assert "CPU " in lines[1]
+    assert lines[3].split() == ["own", "total", "function"]
+    assert lines[4].split()[4] == "hot"
+    assert "\x1b" not in done.stdout
+
+
+def test_the_terminal_shows_rows_and_obeys_keys(pid: int) -> None:
+    with Terminal("top", str(pid)) as terminal:
+        lines = terminal.wait_for("hot", "cold", "work", "by own time")
+        assert lines[0].startswith(f"Process {pid}: ")
+        assert lines[3].split() == ["own", "total", "function"]
+        terminal.press("s")
+        lines = terminal.wait_for("by total time")
+        assert "_bootstrap" in lines[4]
+        terminal.press("\t")
+        terminal.wait_for(" line", "program.py:6")
+        terminal.press("\t ")
+        terminal.wait_for(" thread", "worker", "paused")
+        terminal.press("\t/COLD\r")
+        lines = terminal.wait_for("search: COLD; paused")
+        assert [line.split()[4] for line in lines[4:-1] if line] == ["cold"]
+        terminal.press("f")
+        terminal.wait_for(f"wrote process-{pid}.svg")
+        assert "hot" in Path(f"process-{pid}.svg").read_text()
+        assert terminal.leave("q") == 0
+        assert termios.tcgetattr(terminal.writer) == terminal.settings
+
+
+@pytest.mark.parametrize("key", ["\x03", "\x1b"])
+def test_control_c_and_escape_leave_the_terminal_as_it_was(pid: int, key: str) -> None:
+    with Terminal("top", str(pid)) as terminal:
+        terminal.wait_for("program.py")
+        assert terminal.leave(key) == 0
+        assert termios.tcgetattr(terminal.writer) == terminal.settings
+
+
+def test_a_process_that_does_not_exist_is_an_error() -> None:
+    done = run_top(2**22 + 1)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"error: there is no process {2**22 + 1}\n"
