@@ -141,7 +141,7 @@ def test_own_and_total_time_are_where_the_program_spends_them(pid: int) -> None:
     assert found["rows"][0] == rows["hot"]
     assert rows["hot"]["place"].endswith("program.py")
     assert 0 < found["samples"] <= 200
-    assert 0.3 < found["cpu"] < 1.5
+    assert 0 < found["cpu"] < 2
     assert found["threads"] == 2
     assert found["resident_bytes"] > 1_000_000
 

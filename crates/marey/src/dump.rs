@@ -21,7 +21,8 @@ Examples:
   marey dump 4242 --json | jq -r '.[].threads[] | select(.holds_gil) | .frames[0]'
 
 The process need not know marey, and is neither stopped nor changed: its memory is read from outside.
-Only --native stops it, for some milliseconds, as a debugger would. Reading a process needs the rights to debug it (the same user, or root). CPython 3.10 to 3.14 can be read.";
+Only --native stops it, while its stacks are copied, as a debugger would. Reading a process needs the
+rights to debug it (the same user, or root). CPython 3.10 to 3.14 can be read.";
 
 /// Arguments of `marey dump`.
 #[derive(Args)]

@@ -19,7 +19,7 @@ const BUSY_SHARE: f64 = 0.2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// It used the processor between the looks.
+    /// It used the processor between the looks, or was ready to at both.
     Runs,
     /// It sleeps.
     Waits,
@@ -118,11 +118,18 @@ impl Look {
             let thread = snapshot.threads.iter().find(|thread| thread.os_id == Some(id));
             thread.map(|thread| thread.frames.clone()).unwrap_or_default()
         };
+        // On a processor that others use too, a thread that is ready may hardly run.
+        let is_ready = |snapshot: &Snapshot| {
+            snapshot.threads.iter().any(|thread| thread.os_id == Some(id) && thread.is_running)
+        };
+        let is_always_ready = is_ready(&first) && is_ready(&second);
         let (before, after) = (frames_of(&first), frames_of(&second));
         let frames = common_frames(&before, &after);
         let state = match process::state(pid, id) {
             Some('T' | 't') => State::Stopped,
-            _ if ran.as_secs_f64() > BUSY_SHARE * elapsed.as_secs_f64() => State::Runs,
+            _ if is_always_ready || ran.as_secs_f64() > BUSY_SHARE * elapsed.as_secs_f64() => {
+                State::Runs
+            }
             _ => State::Waits,
         };
         // A thread that looks now and then whether it may go on has waited since before the looks.
