@@ -98,6 +98,7 @@ bench: install ## Measure the peers and marey in turn
 	$(PY) bench/views.py
 	$(PY) bench/gpu.py
 	$(PY) bench/operators.py
+	$(PY) bench/metrics.py
 
 .PHONY: layout
 layout: ## Compare the tables of CUPTI with NVIDIA's headers of every version (needs a network)

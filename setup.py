@@ -8,6 +8,7 @@ import sysconfig
 from pathlib import Path
 
 from setuptools import setup
+from setuptools.command.build_py import build_py
 from setuptools_rust import Binding, RustExtension, build_rust
 
 ROOT = Path(__file__).parent
@@ -25,6 +26,18 @@ class BuildRust(build_rust):  # type: ignore[misc]
     def get_dylib_ext_path(self, ext: RustExtension, target_fname: str) -> str:
         path: str = super().get_dylib_ext_path(ext, target_fname)
         return str(Path(path).with_name("libmarey.so")) if ext.name == LIBMAREY else path
+
+
+class BuildPython(build_py):  # type: ignore[misc]
+    """Adds the file that the interpreter reads at its start, beside the package."""
+
+    def run(self) -> None:
+        super().run()
+        if not self.editable_mode:
+            self.copy_file(str(ROOT / "python/marey.pth"), str(Path(self.build_lib, "marey.pth")))
+
+    def get_source_files(self) -> list[str]:
+        return [*super().get_source_files(), "python/marey.pth"]
 
 
 def library(name: str, crate: str) -> RustExtension:
@@ -56,9 +69,13 @@ def requirements(path: str) -> list[str]:
 
 setup(
     version=version(),
-    extras_require={"test": requirements("tests/requirements.txt"), "torch": ["torch"]},
+    extras_require={
+        "plots": ["matplotlib", "plotly"],
+        "test": requirements("tests/requirements.txt"),
+        "torch": ["torch"],
+    },
     options={"bdist_wheel": {"py_limited_api": "cp310"}},  # one wheel for CPython 3.10 and later
-    cmdclass={"build_rust": BuildRust},
+    cmdclass={"build_py": BuildPython, "build_rust": BuildRust},
     rust_extensions=[
         library("marey._native", "marey-py"),
         library("marey._engine", "marey-engine"),

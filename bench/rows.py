@@ -159,6 +159,22 @@ ROWS = (
         round_millis=50,
     ),
     Row(
+        "region",
+        '`with profiler.profile_region("x")` of `marey.training`, beside `marey.scope` in a trace',
+        marey("region", "regions"),
+        Side("marey.scope", "marey-trace", "scope"),
+        Bar("ratio", 1.3),
+        round_millis=20,
+    ),
+    Row(
+        "skipped-epoch",
+        "epoch that `marey.training` does not record: callbacks and three regions"
+        " (0.1 % of the step of `examples/train_gpt.py`)",
+        marey("skipped-epoch", "regions"),
+        bar=Bar("nanos", 0.001 * 13.9 * NANOS_PER_MILLI),
+        round_millis=20,
+    ),
+    Row(
         "import",
         "`import marey`, beside `import triton.profiler`",
         marey("marey", "imports"),

@@ -8,10 +8,12 @@ of the loop.
 from __future__ import annotations
 
 import importlib
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 Work = Callable[[int], None]
@@ -244,6 +246,53 @@ def training_workloads() -> dict[str, Workload]:
     return {"plain": module.plain, "hooked": module.hooked}
 
 
+# --- The profiler for training loops -------------------------------------------------------------
+
+
+def region_workloads() -> dict[str, Workload]:
+    return {"region": measure_region, "skipped-epoch": measure_skipped_epoch}
+
+
+def measure_region(count: int) -> float:
+    """Measures a region, in a recording that is ended each time to bound memory."""
+    from marey.training import ProfilerConfig, TrainingProfiler
+
+    folder = Path("regions")
+    with TrainingProfiler(ProfilerConfig(output_dir=folder)) as profiler:
+        start_nanos = time.process_time_ns()
+        for _ in range(count):
+            with profiler.profile_region("x"):
+                pass
+        nanos = time.process_time_ns() - start_nanos
+    shutil.rmtree(folder)
+    return nanos / count
+
+
+def measure_skipped_epoch(count: int) -> float:
+    """Measures an epoch that is not recorded: what the trainer reports, and three regions."""
+    from marey.training import ProfilerConfig, TrainingProfiler
+
+    folder = Path("epochs")
+    config = ProfilerConfig(sample_rate=1e-12, adaptive_sampling=False, output_dir=folder)
+    with TrainingProfiler(config) as profiler:
+        callback = profiler.callback
+        for epoch in range(2):  # the first one is recorded, the second one ends that
+            callback.on_epoch_begin(epoch)
+            callback.on_epoch_end(epoch)
+        start_nanos = time.process_time_ns()
+        for epoch in range(count):
+            callback.on_epoch_begin(epoch)
+            callback.on_batch_begin(epoch)
+            for _ in range(3):
+                with profiler.profile_region("x"):
+                    pass
+            callback.on_batch_end(epoch)
+            callback.on_epoch_end(epoch, loss=1.0)
+        nanos = time.process_time_ns() - start_nanos
+    shutil.rmtree(folder)
+    return nanos / count
+
+
 SYSTEMS: dict[str, Callable[[], dict[str, Workload]]] = {
     "proton-off": lambda: proton_workloads(None),
     "proton": lambda: proton_workloads("shadow"),
@@ -256,6 +305,7 @@ SYSTEMS: dict[str, Callable[[], dict[str, Workload]]] = {
     "torch": torch_workloads,
     "imports": import_workloads,
     "training": training_workloads,
+    "regions": region_workloads,
 }
 
 if __name__ == "__main__":

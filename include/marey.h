@@ -124,7 +124,8 @@ typedef struct marey_start_options {
     uint32_t flush_phases;   /**< Not 0: write each phase when it is closed. */
     uint32_t quiet_if_empty; /**< Not 0: write no file if nothing was recorded. */
     uint32_t environment_noted; /**< Not 0: note_environment was called right before this. */
-    uint32_t reserved;          /**< Zero. */
+    uint32_t only_addressed;    /**< Not 0: record only what session_scope addresses to it. */
+    uint32_t is_ring;           /**< Not 0: keep only the last records; needs MAREY_RUN. */
 } marey_start_options_t;
 
 /** The argument of the table's `gpu_start`. */
@@ -135,6 +136,14 @@ typedef struct marey_gpu_options {
     const char *paths;         /**< Folders of packages that may contain libraries, one per line. */
     size_t paths_len;          /**< Size of `paths` in bytes. */
 } marey_gpu_options_t;
+
+/** A sample of the Python stack of a thread. */
+typedef struct marey_stack_sample {
+    uint64_t os_id;          /**< The operating system's id of the sampled thread. */
+    uint32_t thread_name;    /**< Its name, from intern of the table. */
+    uint32_t node;           /**< The innermost frame, from frame_child on the calling thread. */
+    uint64_t duration_nanos; /**< Time since the previous sample. */
+} marey_stack_sample_t;
 
 /** A collective operation. A negative number means unknown; so does 0 in group_ranks and dtype. */
 typedef struct marey_collective {
@@ -161,6 +170,27 @@ typedef void (*marey_task_receiver_t)(void *receiver, const marey_detached_t *sc
 
 /** Calls `receive` once, before it returns, with the scope of the task on the calling thread. */
 typedef void (*marey_task_provider_t)(marey_task_receiver_t receive, void *receiver);
+
+/** An activity of a device, or a call of its API on a thread of the host. */
+typedef struct marey_device_event {
+    const char *name;        /**< UTF-8, not terminated. */
+    size_t name_len;         /**< Size of the name in bytes. */
+    uint64_t thread;         /**< Kernel id of the calling thread; 0 for an activity. */
+    int64_t start_nanos;     /**< Start, on CLOCK_MONOTONIC. */
+    uint64_t duration_nanos; /**< Duration. */
+    uint64_t bytes;          /**< Bytes copied or filled. */
+    int32_t kind;            /**< -1: call on the host, 0: kernel, 1: copy, 2: fill,
+                                  3: synchronisation, 4: overhead of the vendor's library. */
+    uint32_t device;         /**< Device number. */
+    uint32_t stream;         /**< Stream; UINT32_MAX for none. */
+    uint32_t correlation;    /**< Shared by a call and its activities; 0 for none. */
+    uint32_t sizes[6];       /**< Grid in blocks and block in threads, x to z; 0 if no kernel. */
+    uint32_t registers;      /**< Registers per thread. */
+    uint32_t reserved;       /**< Zero. */
+} marey_device_event_t;
+
+/** Receives a device event. It is valid until the function returns. */
+typedef void (*marey_device_event_receiver_t)(void *context, const marey_device_event_t *event);
 
 /** Receives bytes that a call returns. The bytes are valid until it returns. */
 typedef void (*marey_sink_t)(void *context, const uint8_t *bytes, size_t len);
@@ -242,7 +272,22 @@ typedef struct marey_table {
     size_t (*active_sessions)(int64_t *sessions, size_t len);
     void (*note)(const char *key, size_t key_len, const char *text, size_t text_len);
     void (*record_collectives)(const marey_collective_t *collectives, size_t len);
+    double (*setting)(uint32_t setting);
+    bool (*set_setting)(uint32_t setting, double value);
+    void (*record_samples)(const marey_stack_sample_t *samples, size_t len);
+    void (*set_settings_listener)(void (*listener)(void));
+    uintptr_t *cpp_state;
+    void (*scope_args)(uint32_t name, const char *json, size_t json_len);
+    void (*scope_exit_autograd)(uint32_t name, uint64_t sequence, uint64_t forward_os_id);
+    size_t (*performance_counts)(uint32_t *metrics, uint64_t *counts, size_t len);
+    int32_t (*device_events)(const char *run, size_t run_len, int64_t session,
+                             marey_device_event_receiver_t receive, void *context,
+                             marey_error_t *error);
     void (*end_idle_threads)(void);
+    const marey_detached_t *(*session_scope)(int64_t session, const marey_detached_t *scope,
+                                             marey_error_t *error);
+    size_t (*context_names)(uint32_t context, uint32_t *names, size_t len);
+    uint32_t (*state_name)(void);
 } marey_table_t;
 
 /* ---- Finding the library --------------------------------------------------------------------- */

@@ -39,7 +39,20 @@ from .scope import cpu_timed_scope, enter_scope, exit_scope, scope
 from .state import enter_state, exit_state, metadata_state, state
 
 if TYPE_CHECKING:
-    from . import comparison, graph, hooks, mode, performance, run, specs, viewer
+    from . import (
+        comparison,
+        graph,
+        hooks,
+        metrics,
+        mode,
+        performance,
+        run,
+        sampling,
+        specs,
+        training,
+        viewer,
+        windows,
+    )
     from .comparison import compare
     from .hooks import register_triton_hook, unregister_triton_hook
     from .run import import_files
@@ -78,6 +91,7 @@ __all__ = [
     "max_bps",
     "max_flops",
     "metadata_state",
+    "metrics",
     "mode",
     "parse",
     "performance",
@@ -85,16 +99,32 @@ __all__ = [
     "read",
     "register_triton_hook",
     "run",
+    "sampling",
     "scope",
     "specs",
     "start",
     "state",
+    "training",
     "unregister_triton_hook",
     "viewer",
+    "windows",
 ]
 
 # Submodules that most programs never use, and the names that they define: imported on first use.
-_LAZY_MODULES = ("comparison", "graph", "hooks", "mode", "performance", "run", "specs", "viewer")
+_LAZY_MODULES = (
+    "comparison",
+    "graph",
+    "hooks",
+    "metrics",
+    "mode",
+    "performance",
+    "run",
+    "sampling",
+    "specs",
+    "training",
+    "viewer",
+    "windows",
+)
 _LAZY_NAMES = {
     "compare": "comparison",
     "import_files": "run",

@@ -94,7 +94,7 @@ def check_backend(backend: str | None) -> None:
 
 
 def _request_injection() -> None:
-    """Has the driver load `libmarey.so` when the program starts it, unless another tool is set."""
+    """Makes the driver load `libmarey.so` when it starts, unless another tool is set."""
     library = _native.library_path()
     if library is not None:
         os.environ.setdefault(ENV_INJECTION, os.path.abspath(library))

@@ -1,6 +1,6 @@
-"""The command `marey`: `run` and `doctor` are in Python, all other commands in the engine.
+"""The command `marey`: `run`, `doctor` and `profile` are in Python, all others in the engine.
 
-The help of all commands, these two included, is in the engine, in one style.
+The help of all commands, these three included, is in the engine, in one style.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import NoReturn
 import marey
 from marey import _config, _native, _recording, _run, _torch_overhead
 from marey._flags import is_disabled
+from marey._names import ENV_RING_RECORDS, ENV_RING_SECONDS
 
 
 def main() -> None:
@@ -23,6 +24,8 @@ def main() -> None:
         _run_command(sys.argv[2:])
     elif first == "doctor":
         _doctor_command(sys.argv[2:])
+    elif first == "profile":
+        _profile_command(sys.argv[2:])
     elif first not in _TOP_LEVEL_OPTIONS and _is_bare_run(first):
         _run_command(sys.argv[1:])
     else:
@@ -47,6 +50,13 @@ def _doctor_command(arguments: list[str]) -> NoReturn:
     sys.exit(_doctor.main(arguments))
 
 
+def _profile_command(arguments: list[str]) -> NoReturn:
+    from marey.training import cli  # loads the engine
+
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends quietly when a pager is closed
+    sys.exit(cli.main(arguments))
+
+
 def _run_engine(argv: list[str]) -> NoReturn:
     from marey import _engine  # large, and never needed in a profiled program
 
@@ -67,7 +77,7 @@ def _is_bare_run(first: str) -> bool:
 
 
 def _run_command(arguments: list[str]) -> None:
-    target, options, instrument = _parse(arguments)
+    target, options, instrument = parse(arguments)
     if target.kind == "command":
         _exec_command(target, options)
     program = _run.load(target)
@@ -115,7 +125,7 @@ def _exec_command(target: _run.Target, options: _recording.Options) -> NoReturn:
 
 
 def _announce_processes(options: _recording.Options) -> None:
-    if options.data == "trace":
+    if options.data != "tree":
         try:
             _recording.rename_earlier_run(options)
         except OSError as error:
@@ -128,32 +138,41 @@ def _announce_processes(options: _recording.Options) -> None:
     print(f"marey: each Python process {verb} {shown}", file=sys.stderr, flush=True)
 
 
-def _parse(arguments: list[str]) -> tuple[_run.Target, _recording.Options, str | None]:
+def parse(arguments: list[str]) -> tuple[_run.Target, _recording.Options, str | None]:
+    """Returns the target, the options and the instrument that arguments of `marey run` mean.
+
+    Prints what is wrong and exits with 2 otherwise.
+    """
     parser = _parser()
     try:
         _config.set_defaults(parser, os.getcwd())
     except _config.InvalidConfig as error:
         _fail(str(error))
     parsed = parser.parse_args(arguments)
+    if parsed.profile_output is not None and not parsed.profile:
+        parser.error("--profile-output needs --profile")
+    if parsed.profile:
+        _set_profile_defaults(parser, parsed)
     for switch in ("operators", "memory", "overhead"):
         if getattr(parsed, switch) and not parsed.torch:
             parser.error(f"--{switch} needs the hooks that --no-torch leaves out")
     if parsed.overhead_target and not parsed.torch:
         parser.error("--overhead-target needs the hooks that --no-torch leaves out")
-    if parsed.data is None:
-        parsed.data = "tree" if parsed.window is None else "trace"
-    if parsed.window is not None:
-        _check_window(parser, parsed)
+    _check_window(parser, parsed)
+    _set_ring_limits(parser, parsed)
     if parsed.module is not None:
         target = _run.Target("module", parsed.module + parsed.target)
     else:
         target = _target(arguments, parsed.target)
     if not target.argv or target.argv[0] == "-":
         parser.error("no program to run")
-    if parsed.instrument and target.kind == "command":
-        parser.error("--instrument takes a Python script or module, not a command")
+    for switch in ("instrument", "profile"):
+        if getattr(parsed, switch) and target.kind == "command":
+            parser.error(f"--{switch} takes a Python script or module, not a command")
     name = parsed.name or target.default_name()
-    path, file_format = _output_path(parser, parsed.output, name, parsed.data)
+    profile = _profile_path(parsed, name)
+    output = parsed.output if profile is None else f"{profile}.marey"
+    path, file_format = _output_path(parser, output, name, parsed.data)
     options = _recording.Options(
         path=path,
         format=file_format,
@@ -171,21 +190,97 @@ def _parse(arguments: list[str]) -> tuple[_run.Target, _recording.Options, str |
         overhead_target=parsed.overhead_target,
         memory=parsed.memory,
         children=parsed.children,
+        keep=parsed.keep,
+        alerts=parsed.alert,
+        profile=profile,
     )
     return target, options, parsed.instrument
 
 
+def _set_profile_defaults(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> None:
+    """Traces with memory, as a training profile needs it."""
+    if parsed.data == "tree":
+        parser.error("--profile needs a trace, not --data tree")
+    if parsed.output is not None:
+        parser.error("--profile writes --profile-output instead of --output")
+    parsed.data = "trace"
+    parsed.memory = parsed.memory or parsed.torch
+
+
+def _profile_path(parsed: argparse.Namespace, name: str) -> str | None:
+    """Returns the absolute path of the training profile."""
+    if not parsed.profile:
+        return None
+    default = os.path.join("runs", name, "profile.pt")
+    return os.path.abspath(parsed.profile_output or default)
+
+
+def _set_ring_limits(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> None:
+    """Sets the limits of a ring in the environment, where child processes read them too."""
+    for option, variable in (
+        ("ring_records", ENV_RING_RECORDS),
+        ("ring_seconds", ENV_RING_SECONDS),
+    ):
+        value = getattr(parsed, option)
+        if value is None:
+            continue
+        if parsed.data != "ring":
+            parser.error(f"--{option.replace('_', '-')} needs --data ring")
+        os.environ[variable] = str(value)
+
+
 def _check_window(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> None:
+    """Checks `--window` and what depends on it, and sets the default of `--data`."""
+    is_of_time = parsed.window is not None and _is_duration(parser, parsed.window)
+    if parsed.data is None:
+        parsed.data = "tree" if parsed.window is None or is_of_time else "trace"
+    if is_of_time:
+        _check_time_windows(parser, parsed)
+        return
+    for option in ("keep", "alert"):
+        if getattr(parsed, option) is not None:
+            parser.error(f"--{option} needs windows of time, such as --window 5m")
+    if parsed.window is not None:
+        _check_step_windows(parser, parsed)
+
+
+def _is_duration(parser: argparse.ArgumentParser, window: str) -> bool:
+    from marey.windows import run_windows
+
+    try:
+        return run_windows.duration_seconds(window) is not None
+    except ValueError as error:
+        parser.error(f"--window: {error}")
+
+
+def _check_time_windows(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> None:
+    from marey.windows import retention, run_windows
+
+    if parsed.data != "tree":
+        parser.error(f"--window {parsed.window} writes profiles, not --data {parsed.data}")
+    if parsed.mode is not None:
+        parser.error(f"--window {parsed.window} sets the mode; leave --mode out")
+    try:
+        retention.parse(parsed.keep)
+    except ValueError as error:
+        parser.error(f"--keep: {error}")
+    try:
+        run_windows.parse_conditions(parsed.alert or [])
+    except ValueError as error:
+        parser.error(f"--alert: {error}")
+
+
+def _check_step_windows(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> None:
     from marey import _torch_window_plans
 
     if not parsed.torch:
         parser.error("--window needs the hooks that --no-torch leaves out")
-    if parsed.data != "trace":
+    if parsed.data == "tree":
         parser.error("--window needs a trace, not --data tree")
     try:
         _torch_window_plans.parse(parsed.window)
     except ValueError as error:
-        parser.error(f"--window: {error}")
+        parser.error(f"--window: {error}, or a time such as 5m")
 
 
 def _target(arguments: list[str], target_argv: list[str]) -> _run.Target:
@@ -226,7 +321,11 @@ def _suffixes(formats: tuple[str, ...]) -> str:
     return ", ".join(f".{name}" for name in formats)
 
 
-_FORMATS = {"tree": ("hatchet", "hatchet_msgpack"), "trace": ("chrome_trace", "marey")}
+_FORMATS = {
+    "tree": ("hatchet", "hatchet_msgpack"),
+    "trace": ("chrome_trace", "marey"),
+    "ring": ("marey",),
+}
 """Suffixes of the output files by `--data`, the default first."""
 
 
@@ -247,7 +346,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-o", "--output")
     parser.add_argument("-b", "--backend")
     parser.add_argument("-c", "--context", choices=("shadow", "python"), default="shadow")
-    parser.add_argument("-d", "--data", choices=("tree", "trace"))
+    parser.add_argument("-d", "--data", choices=("tree", "trace", "ring"))
+    parser.add_argument("--ring-records", type=_records)
+    parser.add_argument("--ring-seconds", type=_seconds)
     parser.add_argument("-k", "--hook")
     parser.add_argument("-i", "--instrument", choices=("print-mem-spaces",))
     parser.add_argument("--mode")
@@ -255,14 +356,32 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--performance-events", type=_names)
     parser.add_argument("--shapes", choices=("sampled", "all", "off"), default="sampled")
     parser.add_argument("--window")
+    parser.add_argument("--keep")
+    parser.add_argument("--alert", type=_names)
     parser.add_argument("--overhead", action="store_true")
     parser.add_argument("--overhead-target", type=_overhead_target)
     parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--profile-output")
     parser.add_argument("--no-torch", dest="torch", action="store_false")
     parser.add_argument("--no-children", dest="children", action="store_false")
     parser.add_argument("-m", dest="module", nargs=remainder)
     parser.add_argument("target", nargs=remainder)
     return parser
+
+
+def _records(text: str) -> int:
+    records = int(text)
+    if not 1 <= records <= 1_000_000_000:
+        raise argparse.ArgumentTypeError("the number is not from 1 to 1,000,000,000")
+    return records
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds <= 86_400:
+        raise argparse.ArgumentTypeError("the number is not above 0 and up to 86,400")
+    return seconds
 
 
 def _names(text: str) -> list[str]:

@@ -57,7 +57,7 @@ def _collect_runs() -> None:
     if _is_disabled or os.environ.get(ENV_COLLECT, "1") in ("", "0"):
         return
     for run in _scheduled_runs:
-        if not _has_spools(run) or _is_recorded(run):
+        if not _has_spools(run) or is_recorded(run):
             continue
         try:
             succeeded = collect(run)
@@ -78,7 +78,7 @@ def _has_spools(run: str) -> bool:
         return False
 
 
-def _is_recorded(run: str) -> bool:
+def is_recorded(run: str) -> bool:
     """Whether a process still records into the run, and so holds the lock on `.recording`."""
     import fcntl
 

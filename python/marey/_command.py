@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Sequence
 from typing import Any
 
@@ -59,3 +60,25 @@ def wait(process: int) -> int | None:
         os.waitpid(process, 0)
         raise
     return os.waitstatus_to_exitcode(status)
+
+
+def run(*arguments: str) -> None:
+    """Runs `marey` with these arguments, and shows nothing of what it prints.
+
+    Raises:
+        OSError: The process cannot be started, or failed. The message has what it printed.
+    """
+    with tempfile.TemporaryFile() as output:
+        process = start(
+            arguments,
+            [
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_DUP2, output.fileno(), 1),
+                (os.POSIX_SPAWN_DUP2, output.fileno(), 2),
+            ],
+        )
+        exit_code = wait(process)
+        output.seek(0)
+        printed = output.read().decode(errors="replace").strip().removeprefix("error: ")
+    if exit_code not in (0, None):
+        raise OSError(f"marey {arguments[0]} failed: {printed or f'exit code {exit_code}'}")

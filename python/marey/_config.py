@@ -45,6 +45,8 @@ _KEYS = (
     "children",
     "shapes",
     "window",
+    "keep",
+    "alert",
     "overhead",
     "overhead_target",
     "memory",

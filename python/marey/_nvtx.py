@@ -9,7 +9,7 @@ from ._names import ENV_NVTX, ENV_NVTX_INJECTION64_PATH
 
 
 def register_tool() -> None:
-    """Has NVTX load `libmarey.so` in libraries that annotate for the first time after this call.
+    """Makes NVTX load `libmarey.so` in libraries that annotate for the first time after this call.
 
     Child processes inherit the setting. Does nothing under ``MAREY_NVTX=0``, or if another tool is
     registered.

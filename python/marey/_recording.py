@@ -10,14 +10,18 @@ import atexit
 import json
 import os
 import shlex
+import shutil
 import sys
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import marey
-from marey import _native, _session
+from marey import _collect, _command, _native, _session
 from marey._flags import flags
 from marey._names import ENV_RUN, ENV_RUN_DIR
 from marey.profile import describe_lack, start_for
+
+if TYPE_CHECKING:
+    from marey.windows.run_windows import RunWindows
 
 _STARTUP_DIR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_startup")
 
@@ -28,7 +32,7 @@ class Options(NamedTuple):
     path: str  # absolute, without the suffix of the format
     format: str  # "hatchet" or "hatchet_msgpack"; of a trace, "chrome_trace" or "marey"
     context: Literal["shadow", "python"]
-    data: Literal["tree", "trace"]
+    data: Literal["tree", "trace", "ring"]
     backend: str | None
     mode: str | None
     hook: str | None
@@ -41,6 +45,9 @@ class Options(NamedTuple):
     overhead_target: str | None
     memory: bool
     children: bool
+    keep: str | None = None
+    alerts: list[str] | None = None
+    profile: str | None = None  # absolute path of the training profile
 
 
 def start(options: Options, *, announce: bool) -> int | None:
@@ -50,6 +57,9 @@ def start(options: Options, *, announce: bool) -> int | None:
     """
     if options.performance_events:
         _count_events(options.performance_events)
+    window_seconds = _window_seconds(options)
+    if window_seconds is not None:
+        options = options._replace(mode=f"periodic_flushing:format={options.format}")
     flags.command_line = False  # is set in a child, where `marey run` opens another session
     session = start_for(
         "marey" if options.format == "marey" else "chrome_trace",
@@ -66,8 +76,11 @@ def start(options: Options, *, announce: bool) -> int | None:
     if announce and (lack := describe_lack(options.mode)):
         _session.say(lack)
     announcing = (os.getpid(), os.getcwd()) if announce else (0, "")
-    run = run_directory(options) if options.data == "trace" else None
-    atexit.register(_finish, options.format, run, *announcing)
+    run = run_directory(options) if options.data != "tree" else None
+    windows = None
+    if window_seconds is not None:
+        windows = _start_windows(options, session, window_seconds)
+    atexit.register(_finish, options, run, windows, *announcing)
     if options.torch:
         from marey import torch
 
@@ -78,11 +91,27 @@ def start(options: Options, *, announce: bool) -> int | None:
             measure_overhead=options.overhead,
             overhead_target=options.overhead_target,
         )
-        if options.window is not None:
+        if options.window is not None and window_seconds is None:
             from marey import _torch_window
 
             _torch_window.arm(options.window)
     return session
+
+
+def _window_seconds(options: Options) -> float | None:
+    """Returns the length of windows of time; `None` if there are none."""
+    if options.window is None or options.data == "trace":
+        return None
+    from marey.windows import run_windows
+
+    return run_windows.duration_seconds(options.window)
+
+
+def _start_windows(options: Options, session: int, seconds: float) -> RunWindows:
+    from marey.windows.run_windows import Plan, RunWindows
+
+    plan = Plan(seconds, options.keep, options.alerts or [])
+    return RunWindows(plan, options.path, f".{options.format}", session)
 
 
 def _count_events(events: list[str]) -> None:
@@ -94,21 +123,46 @@ def _count_events(events: list[str]) -> None:
         _session.say(f"no performance events are recorded: {error}")
 
 
-def _finish(file_format: str, run: str | None, announcing_pid: int, directory: str) -> None:
+def _finish(
+    options: Options,
+    run: str | None,
+    windows: RunWindows | None,
+    announcing_pid: int,
+    directory: str,
+) -> None:
     """Writes the profile. Registered before the program starts, so it runs after its handlers."""
+    if windows is not None:
+        windows.finish(directory if os.getpid() == announcing_pid else None)
     try:
-        marey.finalize(output_format=file_format)
+        marey.finalize(output_format=options.format)
     except Exception as error:
         _session.say(f"could not write the profile: {error}")
     if os.getpid() == announcing_pid:
         _say_overhead()
         paths = dict.fromkeys(_session.written)
+        if run is not None and options.profile is not None:
+            _save_profile(run, options.profile, directory)
         if run is not None and os.path.isdir(run):
             paths[run] = None
-        for path in paths:
+        for path in filter(os.path.exists, paths):
             shown = shown_path(path, directory)
             _session.say(f"wrote {shown}")
             _session.say(_next_step(shown))
+
+
+def _save_profile(run: str, path: str, directory: str) -> None:
+    """Packs the run into a training profile, and removes its folder unless a process uses it."""
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        _command.run("pack", run, "-o", path, "--force")
+    except OSError as error:
+        _session.say(f"could not write the training profile: {error}")
+        return
+    shown = shown_path(path, directory)
+    _session.say(f"wrote {shown}")
+    _session.say(f"analyze it with: marey profile analyze {shlex.quote(shown)}")
+    if not _collect.is_recorded(run):
+        shutil.rmtree(run, ignore_errors=True)
 
 
 def _say_overhead() -> None:
@@ -136,7 +190,7 @@ def shown_path(path: str, directory: str) -> str:
 def export_to_children(options: Options) -> None:
     """Sets the environment so that Python child processes are profiled too."""
     os.environ[ENV_RUN] = json.dumps(options._asdict())
-    if options.data == "trace":
+    if options.data != "tree":
         os.environ[ENV_RUN_DIR] = run_directory(options)
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if paths[0] != _STARTUP_DIR:
@@ -157,6 +211,7 @@ def rename_earlier_run(options: Options) -> None:
         output_format="marey",
         flush_phases=False,
         quiet_if_empty=True,
+        is_ring=False,
     )
     _native.finalize(session)
 

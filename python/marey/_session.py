@@ -68,7 +68,7 @@ settlers: list[Callable[[], None]] = []
 
 
 def settle() -> None:
-    """Has hooks add metrics that they wait for, before data is read or a session ends."""
+    """Makes hooks add metrics that they wait for, before data is read or a session ends."""
     if manager := hook_manager():
         manager.settle()
     for settler in settlers:

@@ -198,6 +198,11 @@ def _at_optimizer(*_: object) -> None:
         read_step()
 
 
+def is_started() -> bool:
+    """Whether `start` is in effect."""
+    return _readings is not None
+
+
 def read_step() -> None:
     """Reads memory at the boundary of a part of a step, if it is recorded."""
     _read(_Readings.read_step)

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from . import _native
+from ._student import student_t
 from .profile import activate, deactivate
 
 BASELINE_STEPS = 5
@@ -65,25 +66,12 @@ class Cost(NamedTuple):
         if count < MIN_BLOCKS:
             return None
         mean = statistics.fmean(log_ratios)
-        margin = _student_t(count - 1) * statistics.stdev(log_ratios) / math.sqrt(count)
+        margin = student_t(count - 1) * statistics.stdev(log_ratios) / math.sqrt(count)
         return cls(*(100 * math.expm1(value) for value in (mean, mean - margin, mean + margin)))
 
     def __str__(self) -> str:
         low, high = f"{self.low_percent:.1f}", f"{self.high_percent:.1f}"
         return f"{self.percent:.1f} % (95 % interval {low} to {high} %)"
-
-
-def _student_t(degrees_of_freedom: int) -> float:
-    """Returns the 97.5th percentile of Student's t: Abramowitz and Stegun 26.7.5."""
-    x = statistics.NormalDist().inv_cdf(0.975)
-    terms = (
-        (x**3 + x) / 4,
-        (5 * x**5 + 16 * x**3 + 3 * x) / 96,
-        (3 * x**7 + 19 * x**5 + 17 * x**3 - 15 * x) / 384,
-    )
-    inverse = 1 / degrees_of_freedom
-    first, second, third = terms
-    return x + inverse * (first + inverse * (second + inverse * third))
 
 
 def parse_target(text: str) -> float:
@@ -101,7 +89,7 @@ def parse_target(text: str) -> float:
 
 
 class Hooks(NamedTuple):
-    """What the measurement does with the hooks of `marey.torch`."""
+    """Functions of `marey.torch` by which the measurement switches its hooks."""
 
     remove: Callable[[], None]
     """Removes all hooks except the one that ends steps."""

@@ -25,7 +25,7 @@ from ._warning import warn
 
 
 class Switches(NamedTuple):
-    """What torch.profiler records in a window."""
+    """Switches of torch.profiler for a window."""
 
     record_shapes: bool = True
     profile_memory: bool = True

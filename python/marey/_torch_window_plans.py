@@ -32,7 +32,7 @@ class Plan(Protocol):
 
 
 class Action(NamedTuple):
-    """What to do between two steps."""
+    """An action between two steps."""
 
     prepares: bool = False
     starts: bool = False
@@ -75,7 +75,7 @@ class Schedule:
 
 
 class Event(Protocol):
-    """What triggers a window."""
+    """A trigger of windows."""
 
     def arm(self) -> None:
         """Begins to watch."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 from . import _native, _nvtx, _session
 from ._decorator import is_coroutine_function
 from ._flags import flags, is_disabled, is_proton_disabled
+from ._names import SETTING_SAMPLE_INTERVAL
 from ._warning import warn
 from .errors import BackendUnavailable
 
@@ -28,7 +29,7 @@ def start(
     name: str | os.PathLike[str] | None = None,
     *,
     context: Literal["shadow", "python"] | str = "shadow",
-    data: Literal["tree", "trace"] | str = "tree",
+    data: Literal["tree", "trace", "ring"] | str = "tree",
     backend: str | None = None,
     mode: str | BaseMode | None = None,
     hook: str | Hook | None = None,
@@ -43,7 +44,9 @@ def start(
             ``"python"``: a path consists of the executing Python frames, then the scope.
         data: ``"tree"``: values are summed by path. ``"trace"``: each scope and value is also
             recorded with its time, in the run directory ``<name>.marey`` that all processes of the
-            program share, and `finalize` writes a Chrome trace.
+            program share, and `finalize` writes a Chrome trace. ``"ring"``: a trace of which only
+            the last records are kept, 10,000 unless ``MAREY_RING_RECORDS``, ``MAREY_RING_SECONDS``
+            or ``MAREY_RING_BYTES`` say otherwise; `finalize` writes the run directory alone.
         backend: Source of GPU activities, for example ``"cupti"``. `None` selects the available
             backend, and records only the host if there is none.
         mode: Mode of the backend. ``"periodic_flushing[:format=F]"`` writes each phase to its own
@@ -60,9 +63,11 @@ def start(
     Raises:
         BackendUnavailable: The named backend cannot start.
         ImportError: ``hook="triton"``, and Triton is not installed.
-        OSError: With ``data="trace"``, the spool cannot be written in the run directory.
+        OSError: With ``data="trace"`` or ``"ring"``, the spool cannot be written in the run
+            directory.
         ValueError: An argument has an unknown value, or a value that `data` does not allow.
-        RuntimeError: 64 sessions are alive, which is the limit.
+        RuntimeError: 64 sessions are alive, which is the limit; or one with ``data="trace"`` is
+            alive and this one has ``data="ring"``, or the other way round.
     """
     if is_proton_disabled():
         return None
@@ -89,11 +94,14 @@ def start_for(
         return None
     if context not in ("shadow", "python"):
         raise ValueError(f"Unknown context source: {context}")
-    if data not in ("tree", "trace"):
+    if data not in ("tree", "trace", "ring"):
         raise ValueError(f"Unknown data: {data}")
     flush_format = _flush_format(mode)
     if flush_format == "chrome_trace" and data == "tree":
         raise ValueError(f'mode "{mode}" needs data="trace"')
+    if flush_format is not None and data == "ring":
+        raise ValueError(f'mode "{mode}" writes phases, which data="ring" does not have')
+    keeps_activities = data != "tree"
     launch_hook = _as_hook(hook)
     from . import _backend
 
@@ -102,18 +110,25 @@ def start_for(
     session = _native.start(
         DEFAULT_PROFILE_NAME if name is None else os.fspath(name),
         python_context=context == "python",
-        output_format=trace_format if data == "trace" else flush_format or "hatchet",
+        output_format=_output_format(data, trace_format, flush_format),
         flush_phases=flush_format is not None,
         quiet_if_empty=False,
+        is_ring=data == "ring",
     )
     try:
-        _backend.start_gpu(backend, keeps_activities=data == "trace")
+        _backend.start_gpu(backend, keeps_activities=keeps_activities)
     except BackendUnavailable:
         if session not in live_sessions:
             _native.set_quiet_if_empty(session)
             _native.finalize(session)
         raise
     _nvtx.register_tool()
+    if data == "trace":
+        _native.follow_settings()
+        if _native.setting(SETTING_SAMPLE_INTERVAL) > 0:
+            from . import sampling  # a module that most programs never use
+
+            sampling.follow_setting()
     # The session may be an existing one that was deactivated and has hooks.
     if manager := _session.hook_manager():
         manager.activate(session)
@@ -124,7 +139,7 @@ def start_for(
         if isinstance(launch_hook, LaunchHook) and _backend.may_have_other_subscriber():
             from .triton.events import FallbackTimer
 
-            timer = FallbackTimer(keeps_activities=data == "trace")
+            timer = FallbackTimer(keeps_activities=keeps_activities)
             HookManager.accompany(timer, session)
     return session
 
@@ -140,6 +155,13 @@ def describe_lack(mode: str | BaseMode | None) -> str | None:
     from . import mode as modes
 
     return modes.describe_lack(modes.parse(mode))
+
+
+def _output_format(data: str, trace_format: str, flush_format: str | None) -> str:
+    """Returns the format of `finalize` without an argument."""
+    if data == "ring":
+        return "marey"
+    return trace_format if data == "trace" else flush_format or "hatchet"
 
 
 def _flush_format(mode: str | BaseMode | None) -> str | None:

@@ -33,7 +33,7 @@ from marey import (
     _torch_overhead,
     _torch_snapshot,
 )
-from marey._names import CALL_SITE, KIND_MODULE, KIND_SCOPE
+from marey._names import CALL_SITE, KIND_MODULE, KIND_SCOPE, SETTING_TORCH_OPERATORS
 from marey._torch_window import window
 from marey._warning import warn
 
@@ -64,6 +64,7 @@ def enable(
     *,
     operators: bool = False,
     shapes: Shapes = "sampled",
+    modules: bool = True,
     memory: bool = False,
     measure_overhead: bool = False,
     overhead_target: str | None = None,
@@ -82,6 +83,7 @@ def enable(
             bytes: ``"sampled"`` those of one training step in a hundred, drawn at random, and
             before the first step one operator in a hundred; ``"all"``; or ``"off"``. Of a sample,
             FLOP and bytes are extrapolated to all calls. Without effect without `operators`.
+        modules: Whether the first call of this function records module calls.
         memory: Whether to record, at each of these scopes, the bytes that each device in use has
             allocated and reserved, their peak, and the resident size of the process.
         measure_overhead: Whether to measure what recording costs: blocks of 5 steps run without
@@ -101,10 +103,11 @@ def enable(
     target_percent = _torch_overhead.parse_target(overhead_target) if overhead_target else None
     with _lock:
         if not _enabled:
-            _records_modules = True
+            _records_modules = modules
         _enabled = True
-        _records_operators |= operators
         if operators:
+            _records_operators = True
+            _native.set_setting(SETTING_TORCH_OPERATORS, True)
             _shapes = shapes
         if memory and not _records_memory:
             _records_memory = True
@@ -124,7 +127,7 @@ def enable(
 
 def disable() -> None:
     """Removes all hooks and closes the scopes that they have opened on this thread."""
-    global _enabled, _records_operators, _records_memory, _meter, _detach_steps, _collectives
+    global _enabled, _records_memory, _meter, _detach_steps, _collectives
     meter, _meter = _meter, None
     if meter is not None:
         meter.stop()
@@ -138,10 +141,18 @@ def disable() -> None:
         if _detach_steps is not None:
             _detach_steps()
             _detach_steps = _collectives = None
+        stop_operators()
+
+
+def stop_operators() -> None:
+    """Ends the recording of operators; the other hooks stay."""
+    global _records_operators
+    with _lock:
         if _records_operators:
             from marey import _torch_operators
 
             _records_operators = False
+            _native.set_setting(SETTING_TORCH_OPERATORS, False)
             _torch_operators.stop()
 
 
@@ -423,10 +434,23 @@ def _begin_step() -> None:
 
 def _end_step() -> None:
     _native.step_end()
+    if (_native.setting(SETTING_TORCH_OPERATORS) != 0) != _records_operators:
+        _switch_operators()
     if _collectives is not None:
         _collectives.end_step()
     for _, on_end in _step_listeners:
         on_end()
+
+
+def _switch_operators() -> None:
+    """Begins or ends the recording of operators, as set by `marey config` for this process."""
+    global _records_operators
+    with _lock:
+        _records_operators = not _records_operators
+        if _records_operators:
+            _record_operators(_torch)
+        else:
+            sys.modules["marey._torch_operators"].stop()
 
 
 @functools.cache
@@ -572,16 +596,18 @@ def _reinstall_hooks() -> None:
             _install_hooks()
 
 
-# What the measurement of the cost switches.
+# What the measurement of the cost and the sampling of training switch.
 
 
-def _begin_baseline() -> None:
+def pause_hooks() -> None:
+    """Removes all hooks except the one that ends steps, until `resume_hooks`."""
     _remove_hooks()
     if _records_operators:
         sys.modules["marey._torch_operators"].pause()
 
 
-def _end_baseline() -> None:
+def resume_hooks() -> None:
+    """Installs the hooks that `pause_hooks` has removed."""
     _install_hooks()
     if _records_operators:
         sys.modules["marey._torch_operators"].resume()
@@ -600,15 +626,14 @@ def _recorded_details() -> list[str]:
 
 def _drop_detail() -> str | None:
     """Ends the recording of the most expensive detail; returns which, `None` without any."""
-    global _records_operators, _records_modules, _records_memory, _shapes
+    global _records_modules, _records_memory, _shapes
     with _lock:
         if _records_operators and _shapes != "off":
             _shapes = "off"
             _record_operators(_torch)
             return "shapes"
         if _records_operators:
-            _records_operators = False
-            sys.modules["marey._torch_operators"].stop()
+            stop_operators()
             return "operators"
         if _records_memory:
             _records_memory = False
@@ -622,9 +647,7 @@ def _drop_detail() -> str | None:
         return None
 
 
-_METER_HOOKS = _torch_overhead.Hooks(
-    _begin_baseline, _end_baseline, _recorded_details, _drop_detail
-)
+_METER_HOOKS = _torch_overhead.Hooks(pause_hooks, resume_hooks, _recorded_details, _drop_detail)
 
 
 def _record_operators(torch: Any) -> None:

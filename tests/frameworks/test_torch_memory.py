@@ -306,13 +306,6 @@ def test_rows_of_the_table_of_probing_have_stage_order_and_memory(device: Device
     ]
 
 
-def test_the_table_of_stacks_is_not_there_yet(device: Device) -> None:
-    run = record(device, 1)
-    with pytest.raises(marey.errors.QueryError, match=r"no table `python\.backtrace` yet") as error:
-        run.sql("SELECT * FROM python.backtrace;")
-    assert "python.torch_trace" in str(error.value) + str(getattr(error.value, "hint", ""))
-
-
 # The process's own size.
 
 

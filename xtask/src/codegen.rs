@@ -14,13 +14,14 @@ struct Generated {
     text: String,
 }
 
-fn generated_files() -> [Generated; 7] {
+fn generated_files() -> [Generated; 8] {
     [
         Generated { path: "docs/reference/counters.md", text: reference::counters() },
         Generated { path: "docs/reference/environment.md", text: reference::environment() },
         Generated { path: "docs/reference/losses.md", text: reference::losses() },
         Generated { path: "docs/reference/metrics.md", text: reference::metrics() },
         Generated { path: "docs/reference/schema.md", text: reference::schema() },
+        Generated { path: "docs/reference/settings.md", text: reference::settings() },
         Generated { path: "include/marey_enums.h", text: header::enums() },
         Generated { path: "python/marey/_names.py", text: python::names() },
     ]

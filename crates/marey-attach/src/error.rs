@@ -13,6 +13,9 @@ pub enum AttachError {
     /// The system forbids reading the process.
     #[error("process {0} cannot be read: the system does not allow it")]
     Forbidden(u32),
+    /// The threads of the process cannot be stopped, because another tool traces it.
+    #[error("process {0} cannot be stopped to read native frames: a debugger may trace it already")]
+    NotStopped(u32),
     /// The process is not a Python interpreter that can be read.
     #[error("process {pid} is not a CPython process that can be read: {reason}")]
     NotPython {

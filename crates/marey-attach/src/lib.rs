@@ -1,24 +1,30 @@
 //! Stacks of other processes, read from outside.
 //!
 //! A [`Target`] is a Python process that need not know marey: its threads and frames are read from
-//! its memory (`process_vm_readv(2)`) and from `/proc`. The process is never stopped, and nothing
-//! is written to it.
+//! its memory (`process_vm_readv(2)`) and from `/proc`. Nothing is written to the process, and it is
+//! stopped only for native frames, while its stacks are copied.
 //!
 //! **Constraints.** A running process changes while it is read, so a reading may fail or, rarely,
 //! have a frame that has just returned. Failed readings are repeated, and counted by whoever
 //! samples. CPython's structures are read by `py-spy`, which has the offsets of each version; this
 //! crate adds what the operating system knows: states, names and what a thread waits for.
 //!
-//! **Where to start.** [`target`] reads a process, [`wait`] explains what a thread waits for.
+//! **Where to start.** [`target`] reads a process, [`wait`] explains what a thread waits for, [`hang`]
+//! compares the ranks of a job.
 
 mod error;
+pub mod hang;
+mod memory;
+mod native;
 mod process;
+mod rank;
 mod schedule;
 mod target;
 mod wait;
 
 pub use self::error::AttachError;
 pub use self::process::{children, command_line, is_alive};
+pub use self::rank::Rank;
 pub use self::schedule::{Schedule, Tick};
 pub use self::target::{Frame, Options, Snapshot, Target, Thread};
 pub use self::wait::Wait;

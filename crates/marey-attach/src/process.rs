@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use marey_model::redact;
 
@@ -47,11 +48,58 @@ pub fn is_alive(pid: u32) -> bool {
     !matches!(state(pid, pid.into()), None | Some('Z' | 'X'))
 }
 
+/// Returns the parent of a process.
+pub(crate) fn parent(pid: u32) -> Option<u32> {
+    stat(pid, pid.into())?.split(' ').nth(1)?.parse().ok()
+}
+
 /// Returns the state of a thread as `ps` shows it: `R` runs, `S` sleeps, `D` waits for a device.
 pub(crate) fn state(pid: u32, thread: u64) -> Option<char> {
+    stat(pid, thread)?.chars().next()
+}
+
+/// Returns what the kernel's `stat` has after the name of a thread, beginning with its state.
+fn stat(pid: u32, thread: u64) -> Option<String> {
     let stat = fs::read_to_string(thread_file(pid, thread, "stat")).ok()?;
-    // The name before it is in parentheses and may contain any character.
-    stat.rsplit_once(") ")?.1.chars().next()
+    // The name is in parentheses and may contain any character.
+    Some(stat.rsplit_once(") ")?.1.to_owned())
+}
+
+/// How long a thread has run, and when it did last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Times {
+    /// Time on a processor since the thread began.
+    pub(crate) cpu: Duration,
+    /// Time since it last ran, if the kernel tells. Where a hypervisor withholds processor time, it
+    /// may be some seconds off.
+    pub(crate) idle: Option<Duration>,
+}
+
+/// Returns the times of a thread; `None` if it has ended.
+pub(crate) fn times(pid: u32, thread: u64) -> Option<Times> {
+    let sched = fs::read_to_string(thread_file(pid, thread, "sched")).unwrap_or_default();
+    match (sched_field(&sched, "se.sum_exec_runtime"), sched_field(&sched, "se.exec_start")) {
+        (Some(cpu), Some(last_ran)) => {
+            let own = fs::read_to_string("/proc/thread-self/sched").unwrap_or_default();
+            let now = sched_field(&own, "se.exec_start");
+            Some(Times { cpu, idle: now.map(|now| now.saturating_sub(last_ran)) })
+        }
+        _ => Some(Times { cpu: cpu_of_stat(&stat(pid, thread)?)?, idle: None }),
+    }
+}
+
+/// Returns a field of the kernel's `sched`, which is in milliseconds.
+fn sched_field(sched: &str, name: &str) -> Option<Duration> {
+    let line = sched.lines().find(|line| line.split(' ').next() == Some(name))?;
+    let millis: f64 = line.rsplit_once(':')?.1.trim().parse().ok()?;
+    Duration::try_from_secs_f64(millis / 1e3).ok()
+}
+
+/// Returns the processor time that `stat` has, in hundredths of a second.
+fn cpu_of_stat(stat: &str) -> Option<Duration> {
+    let mut fields = stat.split(' ').skip(11).map(str::parse::<u64>);
+    let (user, system) = (fields.next()?.ok()?, fields.next()?.ok()?);
+    Some(Duration::from_millis(10 * (user + system)))
 }
 
 /// Returns the name of a thread in the kernel, at most 15 bytes.
@@ -63,4 +111,24 @@ pub(crate) fn thread_name(pid: u32, thread: u64) -> String {
 /// Returns the path of a file with facts about a thread.
 pub(crate) fn thread_file(pid: u32, thread: u64, name: &str) -> PathBuf {
     format!("/proc/{pid}/task/{thread}/{name}").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_has_run_and_its_time_is_read_from_either_file() {
+        let own = u64::from(std::process::id());
+        let times = times(std::process::id(), own).unwrap();
+        assert!(times.cpu < Duration::from_hours(1), "{times:?}");
+        let sched = "a (1, #threads: 2)\n---\nse.exec_start        :  47870566.485767\n";
+        assert_eq!(
+            sched_field(sched, "se.exec_start"),
+            Some(Duration::from_nanos(47_870_566_485_767))
+        );
+        assert_eq!(sched_field(sched, "se.exec"), None);
+        let stat = "S 1 2 3 0 -1 4194560 7 8 9 10 150 25 0 0";
+        assert_eq!(cpu_of_stat(stat), Some(Duration::from_millis(1_750)));
+    }
 }

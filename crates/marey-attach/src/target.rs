@@ -9,6 +9,7 @@ use py_spy::{Config, PythonSpy, StackTrace};
 use serde::Serialize;
 
 use crate::AttachError;
+use crate::native::{self, Copies};
 use crate::process::{self, command_line};
 use crate::wait::{self, Wait};
 
@@ -22,6 +23,8 @@ pub struct Options {
     pub locals: bool,
     /// Whether to read what sleeping threads wait for.
     pub waits: bool,
+    /// Whether to read native frames, for which the process is stopped for a moment.
+    pub native: bool,
 }
 
 /// A Python process that can be read.
@@ -58,19 +61,28 @@ pub struct Thread {
     pub holds_gil: bool,
     /// What it waits for, if it sleeps in a known system call.
     pub wait: Option<Wait>,
-    /// Python frames, the innermost first.
+    /// Whether `frames` has the native frames.
+    #[serde(skip_serializing_if = "is_false")]
+    pub has_native_frames: bool,
+    /// Frames of Python, and native ones if they were asked for, the innermost first.
     pub frames: Vec<Frame>,
 }
 
-/// A Python frame.
+/// A frame of Python, or a native one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Frame {
     /// Name of the function.
     pub function: String,
-    /// Path of the source file, as the code object has it.
+    /// Path of the source file, as the code object has it; of a native frame, that of its library.
     pub file: String,
-    /// Line in progress, from 1.
+    /// Line in progress, from 1; 0 in a native frame.
     pub line: i32,
+    /// Whether it is a native frame.
+    #[serde(skip_serializing_if = "is_false")]
+    pub is_native: bool,
+    /// Whether native code has called this Python frame.
+    #[serde(skip)]
+    pub(crate) is_entry: bool,
     /// Local variables as name and text, if they were asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub locals: Vec<(String, String)>,
@@ -97,16 +109,37 @@ impl Target {
         Ok(Self { pid, options, spy })
     }
 
+    /// Returns the version of CPython, such as `3.11.7`.
+    pub fn python_version(&self) -> String {
+        self.spy.version.to_string()
+    }
+
     /// Reads all threads, again if the process changed while it was read.
     pub fn snapshot(&mut self) -> Result<Snapshot, AttachError> {
-        let mut threads = self.python_threads()?;
-        self.add_native_threads(&mut threads);
+        let mut threads = if self.options.native {
+            // A thread that is stopped does not tell whether it ran.
+            let running = self.running_threads();
+            let stopped = native::stop(self.pid)?;
+            let mut threads = self.python_threads()?;
+            self.add_native_threads(&mut threads);
+            let copies = Copies::read(self.pid, &stopped, &threads);
+            drop(stopped);
+            for thread in &mut threads {
+                thread.is_running = thread.os_id.is_some_and(|id| running.contains(&id));
+            }
+            copies.merge_into(self.pid, &mut threads);
+            threads
+        } else {
+            let mut threads = self.python_threads()?;
+            self.add_native_threads(&mut threads);
+            threads
+        };
         if self.options.waits {
             for thread in threads.iter_mut().filter(|thread| !thread.is_running) {
                 thread.wait = thread.os_id.and_then(|id| wait::of_thread(self.pid, id));
             }
         }
-        let python = self.spy.version.to_string();
+        let python = self.python_version();
         Ok(Snapshot { pid: self.pid, argv: command_line(self.pid), python, threads })
     }
 
@@ -144,8 +177,14 @@ impl Target {
             is_running: state.map_or(stack.active, |state| state == 'R'),
             holds_gil: stack.owns_gil,
             wait: None,
+            has_native_frames: false,
             frames: stack.frames.into_iter().map(Frame::from).collect(),
         }
+    }
+
+    fn running_threads(&self) -> HashSet<u64> {
+        let threads = process::threads(self.pid).into_iter();
+        threads.filter(|&thread| process::state(self.pid, thread) == Some('R')).collect()
     }
 
     fn kernel_name(&self, os_id: Option<u64>) -> Option<String> {
@@ -175,6 +214,7 @@ impl Target {
             is_running: process::state(self.pid, id) == Some('R'),
             holds_gil: false,
             wait: None,
+            has_native_frames: false,
             frames: Vec::new(),
         }));
     }
@@ -184,8 +224,20 @@ impl From<py_spy::Frame> for Frame {
     fn from(frame: py_spy::Frame) -> Self {
         let locals = frame.locals.unwrap_or_default().into_iter();
         let locals = locals.map(|local| (local.name, local.repr.unwrap_or_default())).collect();
-        Self { function: frame.name, file: frame.filename, line: frame.line, locals }
+        Self {
+            function: frame.name,
+            file: frame.filename,
+            line: frame.line,
+            is_native: false,
+            is_entry: frame.is_entry || frame.is_shim_entry,
+            locals,
+        }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// Returns why a process cannot be read at all, before anything else is tried.

@@ -18,11 +18,12 @@ mod sessions;
 
 use marey_gpu::nvtx;
 use marey_model::loss::LossCause;
-use marey_record::api::{CollectiveSample, CollectiveState};
+use marey_model::setting::Declaration;
+use marey_record::api::{CollectiveSample, CollectiveState, StackSample};
 use marey_record::table::{
     ABI_VERSION, CollectiveArg, ErrorBuffer, MetricArg, NO_METRIC, Sink, Table,
 };
-use marey_record::{Detached, NodeKind, api};
+use marey_record::{ContextSource, Detached, NodeKind, api, settings};
 use marey_torch::autograd::Fields;
 use marey_torch::inputs::InputFields;
 use marey_torch::shapes::{self, Shapes};
@@ -30,6 +31,7 @@ use marey_torch::{ids, operators};
 use ptr::{Failure, catch_panic, read_metrics, read_text, send};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 /// Returns the recorder's function table. The pointer is valid for the life of the process.
 #[unsafe(no_mangle)]
@@ -119,8 +121,43 @@ static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(|| Table {
     active_sessions: sessions::active_sessions,
     note,
     record_collectives,
+    setting,
+    set_setting,
+    record_samples,
+    set_settings_listener,
+    cpp_state: &CPP_STATE,
+    scope_args,
+    scope_exit_autograd,
+    performance_counts,
+    device_events: sessions::device_events,
     end_idle_threads: sessions::end_idle_threads,
+    session_scope: sessions::session_scope,
+    context_names,
+    state_name,
 });
+
+extern "C" fn set_settings_listener(listener: settings::Listener) {
+    settings::set_listener(listener);
+}
+
+extern "C" fn setting(setting: u32) -> f64 {
+    declared(setting).map_or(0.0, |declared| settings::value(declared.setting))
+}
+
+extern "C" fn set_setting(setting: u32, value: f64) -> bool {
+    let declared = declared(setting).filter(|declared| declared.accepts(value));
+    declared.is_some_and(|declared| {
+        settings::set(declared.setting, value);
+        true
+    })
+}
+
+fn declared(setting: u32) -> Option<&'static Declaration> {
+    marey_model::setting::ALL.get(setting as usize)
+}
+
+/// The address of what C++ libraries share.
+static CPP_STATE: AtomicUsize = AtomicUsize::new(0);
 
 extern "C" fn note_environment() {
     catch_panic((), api::copy_environment);
@@ -172,6 +209,23 @@ extern "C" fn operator_exit_id(id: u64) -> u64 {
     api::exit_operator_with_id(id)
 }
 
+extern "C" fn scope_exit_autograd(name: u32, sequence: u64, forward_os_id: u64) {
+    api::exit_autograd(name, api::AutogradCall { sequence, forward_os_id });
+}
+
+unsafe extern "C" fn scope_args(name: u32, json: *const c_char, json_len: usize) {
+    if !api::is_tracing() {
+        return;
+    }
+    // SAFETY: the caller passes a readable text of `json_len` bytes, as the header requires.
+    let json = unsafe { read_text(json, json_len, "json") };
+    if let Ok(json) = json {
+        catch_panic((), || {
+            api::record_inputs(name, api::intern_text(&json));
+        });
+    }
+}
+
 extern "C" fn count_losses(cause: u8, losses: u64) {
     if let Some(&cause) = LossCause::ALL.get(usize::from(cause)) {
         api::count_losses(cause, losses);
@@ -208,6 +262,21 @@ unsafe extern "C" fn add_metrics(
     let values = unsafe { read_metrics(values, len) };
     // SAFETY: the caller passes a writable error buffer or null.
     unsafe { ptr::call_with_status(error, || Ok(api::add_metrics(&values?)?)) }
+}
+
+unsafe extern "C" fn context_names(context: u32, names: *mut u32, len: usize) -> usize {
+    let names = if names.is_null() {
+        &mut []
+    } else {
+        // SAFETY: the caller passes `len` writable numbers.
+        unsafe { std::slice::from_raw_parts_mut(names, len) }
+    };
+    let source = if context == 1 { ContextSource::Python } else { ContextSource::Shadow };
+    catch_panic(0, || api::context_names(source, names))
+}
+
+extern "C" fn state_name() -> u32 {
+    api::state_name()
 }
 
 // Detached scopes.
@@ -332,6 +401,20 @@ unsafe extern "C" fn performance_events(
     }
 }
 
+unsafe extern "C" fn performance_counts(metrics: *mut u32, counts: *mut u64, len: usize) -> usize {
+    let totals = catch_panic(Vec::new(), api::performance_totals);
+    if !metrics.is_null() && !counts.is_null() {
+        for (index, &(metric, count)) in totals.iter().enumerate().take(len) {
+            // SAFETY: the caller passes two arrays of `len` writable numbers.
+            unsafe {
+                *metrics.add(index) = metric;
+                *counts.add(index) = count;
+            }
+        }
+    }
+    totals.len()
+}
+
 unsafe extern "C" fn torch_ids(is_on: bool, error: *mut ErrorBuffer) -> i32 {
     // SAFETY: the caller passes a writable error buffer or null.
     unsafe {
@@ -390,6 +473,15 @@ unsafe extern "C" fn record_collectives(collectives: *const CollectiveArg, len: 
         is_p2p: collective.is_p2p != 0,
     });
     catch_panic((), || api::record_collectives(&samples.collect::<Vec<_>>()));
+}
+
+unsafe extern "C" fn record_samples(samples: *const StackSample, len: usize) {
+    if samples.is_null() {
+        return;
+    }
+    // SAFETY: the caller passes `len` samples.
+    let samples = unsafe { std::slice::from_raw_parts(samples, len) };
+    catch_panic((), || api::record_samples(samples));
 }
 
 // Tasks and Python frames.

@@ -19,6 +19,11 @@ impl Failure {
         Self { code: ErrorCode::Argument, message: format!("argument `{name}` {problem}") }
     }
 
+    /// Creates the error of a file that cannot be read.
+    pub(crate) fn io(message: String) -> Self {
+        Self { code: ErrorCode::Io, message }
+    }
+
     /// Creates the error of a call that is not supported here.
     pub(crate) fn unsupported(message: String) -> Self {
         Self { code: ErrorCode::Unsupported, message }
@@ -49,8 +54,9 @@ impl From<Error> for Failure {
             Error::UnknownContext(_)
             | Error::UnknownFormat(_)
             | Error::FormatNeedsTrace(_)
-            | Error::RunToStdout => ErrorCode::Argument,
-            Error::DataNeedsTree => ErrorCode::Unsupported,
+            | Error::RunToStdout
+            | Error::RingFormat => ErrorCode::Argument,
+            Error::DataNeedsTree | Error::RingBesideTrace => ErrorCode::Unsupported,
             Error::Metric(_) => ErrorCode::Metric,
             Error::Write { .. } => ErrorCode::Io,
         };

@@ -1,10 +1,12 @@
 //! The table's functions for sessions.
 
 use crate::ptr::{self, Failure, call_with_error, call_with_status, catch_panic, read_text, send};
-use marey_record::table::{ErrorBuffer, Sink, StartOptions};
-use marey_record::{ContextSource, Error, Format, SessionId, SessionOptions, api};
+use marey_record::table::{DeviceEventArg, DeviceEventReceiver, ErrorBuffer, Sink, StartOptions};
+use marey_record::{ContextSource, Detached, Error, Format, SessionId, SessionOptions, api};
 use std::ffi::{c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
 
 /// The session number that means all sessions.
 const ALL_SESSIONS: i64 = -1;
@@ -58,6 +60,8 @@ pub(crate) unsafe extern "C" fn start(
                 },
                 flush_phases: options.flush_phases != 0,
                 quiet_if_empty: options.quiet_if_empty != 0,
+                only_addressed: options.only_addressed != 0,
+                is_ring: options.is_ring != 0,
             };
             let is_environment_copied = options.environment_noted != 0;
             let start =
@@ -196,6 +200,20 @@ pub(crate) unsafe extern "C" fn set_quiet_if_empty(session: i64, error: *mut Err
     unsafe { call_with_status(error, || Ok(api::set_quiet_if_empty(session_id(session)?)?)) }
 }
 
+pub(crate) unsafe extern "C" fn session_scope(
+    session: i64,
+    scope: *const Detached,
+    error: *mut ErrorBuffer,
+) -> *const Detached {
+    // SAFETY: `scope` is null or a scope that was not released; `error` as above.
+    unsafe {
+        call_with_error(error, std::ptr::null(), || {
+            let scope = api::address(session_id(session)?, scope.as_ref())?;
+            Ok(scope.map_or(std::ptr::null(), Arc::into_raw))
+        })
+    }
+}
+
 pub(crate) unsafe extern "C" fn sessions(sessions: *mut i64, len: usize) -> usize {
     // SAFETY: guaranteed by the caller.
     unsafe { write_ids(&catch_panic(Vec::new(), api::live_sessions), sessions, len) }
@@ -251,5 +269,51 @@ pub(crate) unsafe extern "C" fn run_dir(
             }
             Ok(())
         })
+    }
+}
+
+pub(crate) unsafe extern "C" fn device_events(
+    run: *const c_char,
+    run_len: usize,
+    session: i64,
+    receive: Option<DeviceEventReceiver>,
+    context: *mut c_void,
+    error: *mut ErrorBuffer,
+) -> i32 {
+    // SAFETY: the caller passes a readable path, a function that takes an event and this context,
+    // and a writable buffer or null.
+    unsafe {
+        call_with_status(error, || {
+            let run = read_text(run, run_len, "run")?;
+            let Some(receive) = receive else {
+                return Err(Failure::argument("receive", "is null"));
+            };
+            let session = session_id(session)?;
+            let result = api::read_device_events(Path::new(&*run), session, |event| {
+                let event = device_event_arg(&event);
+                receive(context, &raw const event);
+            });
+            result.map_err(|error| Failure::io(format!("cannot read the run {run}: {error}")))
+        })
+    }
+}
+
+/// Returns an event for C, which is valid as long as `event`.
+fn device_event_arg(event: &api::DeviceEvent<'_>) -> DeviceEventArg {
+    let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+    DeviceEventArg {
+        name: event.name.as_ptr().cast(),
+        name_len: event.name.len(),
+        thread: event.thread,
+        start_nanos: event.start_nanos,
+        duration_nanos: event.duration_nanos,
+        bytes: event.bytes,
+        kind: event.kind.map_or(-1, |kind| kind as i32),
+        device: event.device,
+        stream: event.stream,
+        correlation: event.correlation,
+        sizes: event.sizes.map(small),
+        registers: small(event.registers),
+        reserved: 0,
     }
 }

@@ -89,7 +89,6 @@ pub(crate) fn bad_query(error: &SqlError) -> PyErr {
         | SqlError::TooDeep { .. }
         | SqlError::ReadOnly { .. }
         | SqlError::UnknownTable { .. }
-        | SqlError::ReservedTable { .. }
         | SqlError::UnknownColumn { .. }
         | SqlError::UnknownFunction { .. }
         | SqlError::Plan { .. }

@@ -1,16 +1,16 @@
-//! The device counters that marey reads through NVML, declared once. The reference page is
-//! generated from this table.
+//! The counters that marey samples: of devices through NVML, and of the process from the kernel. Declared once; the
+//! reference page is generated from these tables.
 
-/// Declares the counters: variant, name with its unit, and description.
+/// Declares counters: variant, name with its unit, and description.
 macro_rules! counters {
-    ($($variant:ident $name:literal $doc:literal,)+) => {
-        /// A counter of a device.
+    ($(#[$meta:meta])* $counter:ident: $($variant:ident $name:literal $doc:literal,)+) => {
+        $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum DeviceCounter {
+        pub enum $counter {
             $(#[doc = concat!("`", $name, "`")] $variant,)+
         }
 
-        impl DeviceCounter {
+        impl $counter {
             /// Every counter, in the order of the reference page.
             pub const ALL: &[Self] = &[$(Self::$variant,)+];
 
@@ -28,6 +28,8 @@ macro_rules! counters {
 }
 
 counters! {
+    /// A counter of a device.
+    DeviceCounter:
     Utilization "gpu_utilization (%)" "Share of the driver's last sampling period with a kernel running.",
     MemoryUtilization "gpu_memory_utilization (%)" "Share of the driver's last sampling period with device memory being read or written.",
     MemoryUsed "gpu_memory_used (bytes)" "Device memory allocated by all processes, without memory reserved by the driver if the driver reports it separately.",
@@ -70,6 +72,36 @@ counters! {
     Fp16Active "gpu_fp16_active (%)" "Utilisation of the half-precision pipes, without tensor cores (GPM).",
 }
 
+counters! {
+    /// A counter of the process or of its machine. A part of the name in brackets stands for one of several sources.
+    SystemCounter:
+    ProcessCpu "process_cpu (%)" "CPU time of the process since the previous reading, in percent of one core: 250 is two and a half cores.",
+    ThreadCpu "thread_cpu[THREAD] (%)" "The same for a thread, by its name and id in the kernel: the five busiest threads of each reading, if they used at least 1 %. At most 64 threads of a process are named; later ones are summed as `thread_cpu[others] (%)`. With more than 1,024 threads none is read.",
+    ProcessRss "process_rss (bytes)" "Resident memory of the process.",
+    ProcessVms "process_vms (bytes)" "Virtual memory of the process.",
+    MinorFaults "process_minor_faults (1/s)" "Page faults that needed no I/O.",
+    MajorFaults "process_major_faults (1/s)" "Page faults that read from storage.",
+    VoluntarySwitches "process_voluntary_switches (1/s)" "Context switches because a thread of the process waited.",
+    InvoluntarySwitches "process_involuntary_switches (1/s)" "Context switches because a thread of the process had to leave the processor.",
+    Read "process_read (bytes/s)" "Bytes that the process read by system calls, from files, pipes and sockets, also from the page cache.",
+    Written "process_written (bytes/s)" "Bytes that the process wrote by system calls.",
+    StorageRead "process_storage_read (bytes/s)" "Bytes that were read from storage for the process.",
+    StorageWritten "process_storage_written (bytes/s)" "Bytes that the process caused to be written to storage.",
+    NetworkReceived "network_rx[INTERFACE] (bytes/s)" "Bytes that an interface received, for all processes of the network namespace. Interfaces have rows from their first traffic on, at most 16 of them.",
+    NetworkSent "network_tx[INTERFACE] (bytes/s)" "Bytes that an interface sent, as above.",
+}
+
+impl SystemCounter {
+    /// Returns the name for one of several sources, such as a thread or an interface.
+    pub fn name_for(self, source: &str) -> String {
+        let name = self.name();
+        match (name.find('['), name.find(']')) {
+            (Some(start), Some(end)) => format!("{}[{source}{}", &name[..start], &name[end..]),
+            _ => name.to_owned(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,5 +115,17 @@ mod tests {
             assert_eq!(*counter as usize, number);
             assert!(counter.name().starts_with("gpu_") && counter.doc().ends_with('.'));
         }
+    }
+
+    #[test]
+    fn names_of_the_system_are_unique_and_end_in_their_unit() {
+        let names: HashSet<_> = SystemCounter::ALL.iter().map(|counter| counter.name()).collect();
+        assert_eq!(names.len(), SystemCounter::ALL.len());
+        for (number, counter) in SystemCounter::ALL.iter().enumerate() {
+            assert_eq!(*counter as usize, number);
+            assert!(counter.name().ends_with(')') && counter.doc().ends_with('.'));
+        }
+        assert_eq!(SystemCounter::ProcessCpu.name_for("x"), "process_cpu (%)");
+        assert_eq!(SystemCounter::NetworkSent.name_for("eth0"), "network_tx[eth0] (bytes/s)");
     }
 }

@@ -13,6 +13,10 @@ pub struct EnvVar {
 
 /// Turns all of marey into no-ops.
 pub const DISABLE: &str = "MAREY_DISABLE";
+/// Records each Python program, as `marey run` does.
+pub const AUTOSTART: &str = "MAREY";
+/// Records the modules and memory of PyTorch, as Probing's variable of this name does.
+pub const TORCH_PROFILING: &str = "MAREY_TORCH_PROFILING";
 /// Seconds between checkpoints.
 pub const CHECKPOINT_SECS: &str = "MAREY_CHECKPOINT_SECS";
 /// Path of `libmarey.so`.
@@ -28,8 +32,16 @@ pub const MAX_NODES: &str = "MAREY_MAX_NODES";
 pub const TRACE_BUFFER_BYTES: &str = "MAREY_TRACE_BUFFER_BYTES";
 /// Size of a thread's launch ring.
 pub const LAUNCH_BUFFER_BYTES: &str = "MAREY_LAUNCH_BUFFER_BYTES";
+/// Time between samples of Python's stacks.
+pub const SAMPLE_SECS: &str = "MAREY_SAMPLE_SECS";
 /// Maximum size of a spool.
 pub const SPOOL_BYTES: &str = "MAREY_SPOOL_BYTES";
+/// Maximum size of a ring.
+pub const RING_BYTES: &str = "MAREY_RING_BYTES";
+/// Number of records that a ring keeps.
+pub const RING_RECORDS: &str = "MAREY_RING_RECORDS";
+/// Time before its last record that a ring keeps, in seconds.
+pub const RING_SECONDS: &str = "MAREY_RING_SECONDS";
 /// Keeps spools after collection.
 pub const KEEP_SPOOL: &str = "MAREY_KEEP_SPOOL";
 /// Whether a program collects its run when it ends.
@@ -45,9 +57,13 @@ pub const CUDA_API: &str = "MAREY_CUDA_API";
 pub const NVML_LIB: &str = "MAREY_NVML_LIB";
 /// Period of reading device counters, in milliseconds.
 pub const NVML_PERIOD_MS: &str = "MAREY_NVML_PERIOD_MS";
+/// Time between readings of the counters of the process, in seconds.
+pub const SYSTEM_METRICS_SECS: &str = "MAREY_SYSTEM_METRICS_SECS";
 
 /// Whether the program's NVTX annotations become scopes.
 pub const NVTX: &str = "MAREY_NVTX";
+/// Whether a recording process answers at a Unix socket.
+pub const ENDPOINT: &str = "MAREY_ENDPOINT";
 /// Memory limit of queries.
 pub const MEMORY_LIMIT: &str = "MAREY_MEMORY_LIMIT";
 
@@ -55,11 +71,21 @@ pub const MEMORY_LIMIT: &str = "MAREY_MEMORY_LIMIT";
 pub const NVTX_INJECTION: &str = "NVTX_INJECTION64_PATH";
 
 /// Every variable.
-pub const ALL: [EnvVar; 19] = [
+pub const ALL: [EnvVar; 27] = [
     EnvVar {
         name: DISABLE,
         default: "unset",
         doc: "`1` (or any non-empty value except `0`) disables marey: `start` returns `None`, nothing is recorded and no file is written.",
+    },
+    EnvVar {
+        name: AUTOSTART,
+        default: "unset",
+        doc: "`1` records each Python program that is started, as `marey run` does with its defaults. Any other value has the options of `marey run`, such as `-d trace --operators`. Unset, empty or `0`: nothing is imported.",
+    },
+    EnvVar {
+        name: TORCH_PROFILING,
+        default: "unset",
+        doc: "`on` or `1` is `MAREY='-d trace --memory'`, for programs that are started as Probing documents it.",
     },
     EnvVar {
         name: CHECKPOINT_SECS,
@@ -97,9 +123,29 @@ pub const ALL: [EnvVar; 19] = [
         doc: "Size of each thread's buffer for launches on devices, at 32 bytes per launch. Launches that do not fit until the decoder reads the buffer are counted in `losses`.",
     },
     EnvVar {
+        name: SAMPLE_SECS,
+        default: "0",
+        doc: "Seconds between samples of the Python stacks of all threads, in traces, such as `0.1`. `0` takes none.",
+    },
+    EnvVar {
         name: SPOOL_BYTES,
         default: "17179869184",
         doc: "Maximum size of a process's spool, the file that traces are recorded into; further events are counted in `losses`.",
+    },
+    EnvVar {
+        name: RING_BYTES,
+        default: "67108864",
+        doc: "Maximum size of the files of a ring (`data=\"ring\"`), whatever else it is to keep.",
+    },
+    EnvVar {
+        name: RING_RECORDS,
+        default: "10000",
+        doc: "Number of scopes, values, counters and activities that a ring keeps.",
+    },
+    EnvVar {
+        name: RING_SECONDS,
+        default: "0",
+        doc: "Seconds before its last record that a ring keeps; `0` keeps a number of records instead.",
     },
     EnvVar {
         name: KEEP_SPOOL,
@@ -137,9 +183,19 @@ pub const ALL: [EnvVar; 19] = [
         doc: "Milliseconds between readings of the device counters, at least 10. `0` disables them.",
     },
     EnvVar {
+        name: SYSTEM_METRICS_SECS,
+        default: "1",
+        doc: "Seconds between readings of the counters of the process (CPU, memory, page faults, I/O, network, context switches) in traces, at least 0.05. `0` disables them.",
+    },
+    EnvVar {
         name: NVTX,
         default: "1",
         doc: "`0` (or the empty value) ignores the program's NVTX annotations; otherwise they become scopes.",
+    },
+    EnvVar {
+        name: ENDPOINT,
+        default: "1",
+        doc: "`0` (or the empty value) opens no Unix socket while the process records, so that `marey ps`, `config` and `flush` do not find it.",
     },
     EnvVar {
         name: MEMORY_LIMIT,

@@ -62,6 +62,8 @@ pub enum LossCause {
     BaselineSteps = 27,
     /// The recorder of collectives overwrote an entry before it was read.
     CollectivesOverwritten = 28,
+    /// A record of a ring was dropped, because the ring keeps only the last ones.
+    Ring = 29,
 }
 
 impl LossCause {
@@ -69,7 +71,7 @@ impl LossCause {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every cause, in the order of its number.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::Nodes,
         Self::Names,
         Self::UnmatchedExit,
@@ -99,6 +101,7 @@ impl LossCause {
         Self::Window,
         Self::BaselineSteps,
         Self::CollectivesOverwritten,
+        Self::Ring,
     ];
 
     /// Returns the key under which files count the cause.
@@ -133,6 +136,7 @@ impl LossCause {
             Self::Window => "torch_windows",
             Self::BaselineSteps => "baseline_steps",
             Self::CollectivesOverwritten => "collectives_overwritten",
+            Self::Ring => "ring_dropped",
         }
     }
 
@@ -225,6 +229,9 @@ impl LossCause {
             }
             Self::CollectivesOverwritten => {
                 "Collectives that PyTorch's flight recorder overwrote before they were read; they are missing from the view `collectives`."
+            }
+            Self::Ring => {
+                "Records before the last ones, which are all that a ring (`data=\"ring\"`) keeps."
             }
         }
     }

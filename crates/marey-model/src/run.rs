@@ -11,6 +11,10 @@ pub const COLLECTING: &str = ".collecting";
 /// Name of the spool folder, and extension of the spool files.
 pub const SPOOL: &str = "spool";
 
+/// Extension of the segments of a ring, beside the spools: `7-1700000000000000000.000012.ring` is the
+/// twelfth segment of the ring that the process 7 started at that time, in nanoseconds since 1970.
+pub const RING: &str = "ring";
+
 /// Suffix of the trace of a window, beside the spools: the window 5 of the process 7 is in
 /// `7-5.window.json`.
 pub const WINDOW: &str = ".window.json";

@@ -71,6 +71,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(frames::enable_frames, module)?)?;
     module.add_function(wrap_pyfunction!(frames::set_frame_base, module)?)?;
     module.add_function(wrap_pyfunction!(frames::frames_are_fast, module)?)?;
+    module.add_function(wrap_pyfunction!(frames::sampling::sample_stacks, module)?)?;
+    module.add_function(wrap_pyfunction!(frames::sampling::follow_settings, module)?)?;
     module.add_function(wrap_pyfunction!(task::task_detection_is_fast, module)?)?;
     module.add_function(wrap_pyfunction!(task::launches_find_tasks, module)?)?;
     module.add_function(wrap_pyfunction!(library::library_path, module)?)?;

@@ -20,7 +20,7 @@ const ALL_SESSIONS: i64 = -1;
 
 /// Starts a session and returns its number.
 #[pyfunction]
-#[pyo3(signature = (name, *, python_context, output_format, flush_phases, quiet_if_empty))]
+#[pyo3(signature = (name, *, python_context, output_format, flush_phases, quiet_if_empty, is_ring))]
 #[expect(clippy::needless_pass_by_value, reason = "what PyO3 extracts from an argument is owned")]
 fn start(
     py: Python<'_>,
@@ -29,6 +29,7 @@ fn start(
     output_format: &str,
     flush_phases: bool,
     quiet_if_empty: bool,
+    is_ring: bool,
 ) -> PyResult<i64> {
     let format = match output_format {
         "hatchet" => 0,
@@ -51,7 +52,8 @@ fn start(
         flush_phases: u32::from(flush_phases),
         quiet_if_empty: u32::from(quiet_if_empty),
         environment_noted: 1,
-        reserved: 0,
+        only_addressed: 0,
+        is_ring: u32::from(is_ring),
     };
     let options = SendPtr(&raw const options);
     let session = py.detach(|| {
@@ -326,6 +328,27 @@ fn count_losses(cause: &str, losses: u64) -> PyResult<()> {
     Ok(())
 }
 
+/// Returns the value of a setting; a switch is 1 or 0.
+#[pyfunction]
+fn setting(key: &str) -> PyResult<f64> {
+    Ok((table().setting)(setting_number(key)?))
+}
+
+/// Sets a setting to a value in its range.
+#[pyfunction]
+fn set_setting(key: &str, value: f64) -> PyResult<()> {
+    if (table().set_setting)(setting_number(key)?, value) {
+        return Ok(());
+    }
+    Err(PyValueError::new_err(format!("setting {key} cannot have the value {value}")))
+}
+
+fn setting_number(key: &str) -> PyResult<u32> {
+    let declared = marey_model::setting::find(key)
+        .ok_or_else(|| PyValueError::new_err(format!("there is no setting {key}")))?;
+    Ok(declared.setting.number() as u32)
+}
+
 /// Adds the functions to the module.
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     for function in [
@@ -350,6 +373,8 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(is_recording, module)?,
         wrap_pyfunction!(is_active, module)?,
         wrap_pyfunction!(count_losses, module)?,
+        wrap_pyfunction!(setting, module)?,
+        wrap_pyfunction!(set_setting, module)?,
     ] {
         module.add_function(function)?;
     }

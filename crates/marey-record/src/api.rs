@@ -9,7 +9,8 @@ use crate::local;
 pub use crate::local::{AutogradCall, CudaApi, OperatorCall};
 use crate::losses;
 use crate::names;
-use crate::output::Format;
+pub use crate::output::DeviceEvent;
+use crate::output::{self, Format};
 use crate::perf::{self, PerfError};
 use crate::session::{SessionId, SessionOptions};
 use crate::tree::PYTHON_ROOT;
@@ -21,7 +22,7 @@ use marey_model::metric::{MetricError, MetricValue};
 pub use marey_model::spool::CollectiveState;
 use std::ffi::c_void;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
@@ -82,6 +83,15 @@ pub fn intern_metric(name: &str) -> Option<u32> {
 /// still counted.
 pub fn set_performance_events(names: &[&str]) -> Result<(), PerfError> {
     perf::set_events(names)
+}
+
+/// Returns the numbers of the metrics of this thread's performance events, and their totals at its
+/// latest entry or exit of a scope. Empty if none are counted.
+pub fn performance_totals() -> Vec<(u32, u64)> {
+    if !CONTROL.is_live() {
+        return Vec::new();
+    }
+    local::event(|local| Some(local.performance_totals())).unwrap_or_default()
 }
 
 /// Enters a scope on this thread. Returns its id, or 0 when nothing is recorded.
@@ -325,6 +335,30 @@ pub fn detach_innermost() -> Option<Arc<Detached>> {
     Detached::from_innermost()
 }
 
+/// Returns a scope, by default the session's root, as one that is addressed to a session: values
+/// added to it and scopes inside it are recorded in this session alone. `None` if the scope is of
+/// sessions that have ended, or the thread cannot record.
+pub fn address(
+    session: SessionId,
+    scope: Option<&Detached>,
+) -> Result<Option<Arc<Detached>>, Error> {
+    recorder::address(session, scope)
+}
+
+/// Writes the names of this thread's open scopes, or of its Python frames, outermost first. Returns how many there are, which may be more than fit.
+pub fn context_names(source: ContextSource, names: &mut [u32]) -> usize {
+    if !CONTROL.is_live() {
+        return 0;
+    }
+    let leaf = (source == ContextSource::Python).then(call_frame_provider);
+    local::event(|local| local.context_names(leaf, names))
+}
+
+/// Returns the number of the name of this thread's innermost state, 0 for none.
+pub fn state_name() -> u32 {
+    if CONTROL.is_live() { local::event(|local| local.state_name()) } else { 0 }
+}
+
 // Sources other than the program's threads.
 
 /// One sample of a counter of the machine.
@@ -369,6 +403,28 @@ pub struct CollectiveSample {
     pub state: CollectiveState,
     /// Whether it is a point-to-point message.
     pub is_p2p: bool,
+}
+
+/// A sample of the call stack of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct StackSample {
+    /// The operating system's id of the sampled thread.
+    pub os_id: u64,
+    /// Number of the thread's name, from [`intern`].
+    pub thread_name: u32,
+    /// The innermost frame, from [`frame_child`] on the calling thread.
+    pub node: u32,
+    /// Time since the previous sample.
+    pub duration_nanos: u64,
+}
+
+/// Records samples of call stacks, taken now. Takes a lock: for a thread that does nothing else.
+pub fn record_samples(samples: &[StackSample]) {
+    let tree = local::event(|local| Some(Arc::clone(&local.tree)));
+    if let Some(tree) = tree {
+        trace::write_samples(&tree, samples);
+    }
 }
 
 /// Records collectives, in the order of their calls. Takes a lock.
@@ -584,6 +640,17 @@ pub fn context_source(session: SessionId) -> Result<ContextSource, Error> {
 /// Returns the run directory that contains a session's events, `None` without a trace.
 pub fn run_dir(session: SessionId) -> Result<Option<PathBuf>, Error> {
     recorder::run_dir(session)
+}
+
+/// Passes the activities of devices, and the calls of their APIs, of a trace session of this
+/// process that has ended to `receive`. `run` is its run directory. Events of an earlier session
+/// with the same number may be among them.
+pub fn read_device_events(
+    run: &Path,
+    session: SessionId,
+    mut receive: impl FnMut(DeviceEvent<'_>),
+) -> std::io::Result<()> {
+    output::read_device_events(run, session, &mut receive)
 }
 
 /// Makes a session write no file if it records nothing.

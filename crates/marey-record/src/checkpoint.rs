@@ -3,17 +3,19 @@
 
 use crate::clock;
 use crate::device;
-use crate::environment;
+use crate::endpoint;
 use crate::local;
 use crate::lock;
+use crate::losses;
 use crate::progress;
 use crate::recorder;
+use crate::settings;
+use crate::trace;
 use crate::worker::{STOP, Worker};
-use marey_model::env;
+use marey_model::loss::LossCause;
+use marey_model::setting::Setting;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
-
-const DEFAULT_INTERVAL_SECS: f64 = 10.0;
 
 /// The checkpoint thread.
 pub(crate) static WORKER: Worker = Worker::new("marey", run);
@@ -23,6 +25,8 @@ static IS_HANDLER_INSTALLED: AtomicBool = AtomicBool::new(false);
 
 /// The request to write the files and end the process by SIGTERM.
 const TERMINATE: u32 = 2;
+/// The request to save the ring as a run, because SIGUSR1 has arrived.
+const SAVE_RING: u32 = 4;
 
 /// Starts the thread if it is not running, and installs the SIGTERM handler.
 pub(crate) fn ensure_running() {
@@ -31,12 +35,12 @@ pub(crate) fn ensure_running() {
 }
 
 fn run() {
-    let interval = checkpoint_interval();
     // A thread that is restarted after a fork continues its interval.
     if LAST_ROUND_TICKS.load(Ordering::Relaxed) == 0 {
         restart_interval();
     }
     loop {
+        let interval = checkpoint_interval();
         let timeout = interval.map(|interval| interval.saturating_sub(since_last_round()));
         let requests = WORKER.wait(timeout);
         if requests & TERMINATE != 0 {
@@ -44,6 +48,9 @@ fn run() {
         }
         if requests & STOP != 0 {
             return;
+        }
+        if requests & SAVE_RING != 0 && matches!(trace::save_ring(), Some(Err(_))) {
+            losses::count(LossCause::CheckpointFailed);
         }
         let is_due = interval.is_some_and(|interval| since_last_round() >= interval);
         if is_due && recorder::write_tree_checkpoints(|| !WORKER.is_stopping()) {
@@ -66,7 +73,7 @@ fn since_last_round() -> Duration {
 
 /// Returns the time between checkpoints, `None` if they are disabled.
 fn checkpoint_interval() -> Option<Duration> {
-    let secs = environment::number(env::CHECKPOINT_SECS).unwrap_or(DEFAULT_INTERVAL_SECS);
+    let secs = settings::value(Setting::CheckpointInterval);
     Duration::try_from_secs_f64(secs).ok().filter(|interval| !interval.is_zero())
 }
 
@@ -88,6 +95,32 @@ fn install_sigterm_handler() {
         handler.sa_flags = libc::SA_RESTART;
         libc::sigaction(libc::SIGTERM, &raw const handler, std::ptr::null_mut());
     }
+}
+
+/// Installs the handler that saves the ring, once, if SIGUSR1 has its default action.
+#[expect(unsafe_code, reason = "std has no signals")]
+pub(crate) fn install_sigusr1_handler() {
+    static INSTALLED: AtomicBool = AtomicBool::new(false);
+    if INSTALLED.swap(true, Ordering::SeqCst) {
+        return;
+    }
+    // SAFETY: plain data, filled in by the first call and below.
+    unsafe {
+        let mut current: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(libc::SIGUSR1, std::ptr::null(), &raw mut current);
+        if current.sa_sigaction != libc::SIG_DFL {
+            return;
+        }
+        let mut handler: libc::sigaction = std::mem::zeroed();
+        handler.sa_sigaction = on_sigusr1 as *const () as libc::sighandler_t;
+        handler.sa_flags = libc::SA_RESTART;
+        libc::sigaction(libc::SIGUSR1, &raw const handler, std::ptr::null_mut());
+    }
+}
+
+/// Passes the signal to the thread. Async-signal-safe.
+extern "C" fn on_sigusr1(_signal: libc::c_int) {
+    WORKER.request(SAVE_RING);
 }
 
 /// Passes the signal to the thread and parks the interrupted thread of the program. Without a
@@ -126,6 +159,7 @@ fn end_by_sigterm() {
         drop(recorder::finalize(id, None));
     }
     progress::wait_for_writers();
+    endpoint::remove_path();
     die_by_sigterm();
 }
 

@@ -13,6 +13,9 @@ pub(crate) struct Control {
     pub(crate) live: AtomicU64,
     /// Sessions that record now.
     pub(crate) active: AtomicU64,
+    /// Sessions that record now, but only what is addressed to them: see
+    /// [`crate::Detached::in_session`]. None of them is in `active`.
+    pub(crate) addressed: AtomicU64,
     /// Live sessions whose paths are Python frames.
     pub(crate) python: AtomicU64,
     /// Live sessions that trace.
@@ -34,6 +37,7 @@ pub(crate) struct Control {
 pub(crate) static CONTROL: Control = Control {
     live: AtomicU64::new(0),
     active: AtomicU64::new(0),
+    addressed: AtomicU64::new(0),
     python: AtomicU64::new(0),
     trace: AtomicU64::new(0),
     epoch: AtomicU64::new(0),
@@ -57,23 +61,25 @@ impl Control {
     }
 
     /// Makes a session live and active.
-    pub(crate) fn begin(&self, slot: u32) {
+    pub(crate) fn begin(&self, slot: u32, is_addressed: bool) {
         self.live.fetch_or(bit(slot), Ordering::SeqCst);
-        self.activate(slot);
+        self.activate(slot, is_addressed);
     }
 
-    /// Lets a session record.
-    pub(crate) fn activate(&self, slot: u32) {
-        self.active.fetch_or(bit(slot), Ordering::SeqCst);
+    /// Lets a session record all events, or only what is addressed to it.
+    pub(crate) fn activate(&self, slot: u32, is_addressed: bool) {
+        let word = if is_addressed { &self.addressed } else { &self.active };
+        word.fetch_or(bit(slot), Ordering::SeqCst);
         self.invalidate();
     }
 
     /// Stops a session from recording. Returns whether it was active. Events in progress may still
     /// record it.
     pub(crate) fn deactivate(&self, slot: u32) -> bool {
-        let before = self.active.fetch_and(!bit(slot), Ordering::SeqCst);
+        let active = self.active.fetch_and(!bit(slot), Ordering::SeqCst);
+        let addressed = self.addressed.fetch_and(!bit(slot), Ordering::SeqCst);
         self.invalidate();
-        before & bit(slot) != 0
+        (active | addressed) & bit(slot) != 0
     }
 
     /// Invalidates every thread's tree.
@@ -106,6 +112,11 @@ impl Control {
     #[inline(always)]
     pub(crate) fn is_live(&self) -> bool {
         self.live.load(Ordering::Relaxed) != 0
+    }
+
+    /// Returns the sessions that record, all events or only what is addressed to them.
+    pub(crate) fn addressable(&self) -> u64 {
+        self.active.load(Ordering::Relaxed) | self.addressed.load(Ordering::Relaxed)
     }
 
     /// Returns the active sessions, and those of them whose paths are Python frames.

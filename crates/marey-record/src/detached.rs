@@ -6,8 +6,8 @@
 //! already exited: values that arrive late are added to it.
 
 use crate::clock;
-use crate::control::CONTROL;
-use crate::local::{self, Entry, Local, NodePair};
+use crate::control::{CONTROL, bit};
+use crate::local::{self, Entry, Local, NodePair, ROOTS};
 use crate::thread::ThreadTree;
 use crate::tree::SHADOW_ROOT;
 use marey_model::context::NodeKind;
@@ -25,6 +25,8 @@ pub struct Detached {
     start_ticks: u64,
     child_nanos: AtomicU64,
     is_exited: AtomicBool,
+    /// Whether the scope is addressed to one session: scopes inside it are recorded there alone.
+    is_addressed: bool,
     /// The number of ancestors that had been exited already when the next scope below them was
     /// entered.
     exited_ancestors: u32,
@@ -56,8 +58,16 @@ impl Detached {
         python_leaf: u32,
     ) -> Option<Arc<Self>> {
         local::event(|local| {
-            let (active, python) = CONTROL.recording();
             let epoch = CONTROL.epoch.load(Ordering::Relaxed);
+            let addressee = parent.as_ref().filter(|parent| parent.is_addressed);
+            if addressee.is_some_and(|parent| parent.epoch != epoch) {
+                return None;
+            }
+            let is_addressed = addressee.is_some();
+            let (active, python) = match addressee {
+                Some(parent) => parent.recording(),
+                None => CONTROL.recording(),
+            };
             let parent =
                 parent.filter(|parent| parent.epoch == epoch).and_then(Self::effective_parent);
             let parent_nodes = match &parent {
@@ -76,6 +86,7 @@ impl Detached {
                 start_ticks: clock::ticks(),
                 child_nanos: AtomicU64::new(0),
                 is_exited: AtomicBool::new(false),
+                is_addressed,
                 stack_top_id: local.top_id(),
                 id: local.next_id(),
                 origin: Arc::clone(&local.tree),
@@ -97,6 +108,7 @@ impl Detached {
                 start_ticks: clock::ticks(),
                 child_nanos: AtomicU64::new(0),
                 is_exited: AtomicBool::new(true),
+                is_addressed: false,
                 exited_ancestors: 0,
                 id: local.top_id(),
                 stack_top_id: 0,
@@ -104,6 +116,45 @@ impl Detached {
                 nodes,
             }))
         })
+    }
+
+    /// Returns a scope, by default the root, as an exited scope that is addressed to one session:
+    /// values added to it and scopes inside it are recorded in this session alone, also in one that
+    /// records nothing else. `None` if the scope is of an older epoch or the thread cannot record.
+    pub(crate) fn in_session(scope: Option<&Self>, slot: u32) -> Option<Arc<Self>> {
+        local::event(|local| {
+            let epoch = CONTROL.epoch.load(Ordering::Relaxed);
+            if scope.is_some_and(|scope| scope.epoch != epoch) {
+                return None;
+            }
+            Some(Arc::new(Self {
+                parent: None,
+                state: scope.map_or(0, |scope| scope.state),
+                sessions: bit(slot) & scope.map_or(u64::MAX, |scope| scope.sessions),
+                epoch,
+                start_ticks: scope.map_or_else(clock::ticks, |scope| scope.start_ticks),
+                child_nanos: AtomicU64::new(0),
+                is_exited: AtomicBool::new(true),
+                is_addressed: true,
+                exited_ancestors: 0,
+                id: local.next_id(),
+                stack_top_id: 0,
+                origin: Arc::clone(&local.tree),
+                nodes: scope.map_or(ROOTS, |scope| scope.nodes_in(local)),
+            }))
+        })
+    }
+
+    /// Returns those of the scope's sessions that record it, and those of them whose paths are
+    /// Python frames.
+    fn recording(&self) -> (u64, u64) {
+        let active = if self.is_addressed {
+            CONTROL.addressable()
+        } else {
+            CONTROL.active.load(Ordering::Relaxed)
+        };
+        let sessions = active & self.sessions;
+        (sessions, sessions & CONTROL.python.load(Ordering::Relaxed))
     }
 
     /// Returns the scope that becomes the parent of a scope entered inside this one: this one, or
@@ -129,8 +180,12 @@ impl Detached {
     }
 
     /// Records that the calling thread runs the task whose innermost scope this is. PyTorch's
-    /// autograd threads, which run backward for this thread, record below it too.
+    /// autograd threads, which run backward for this thread, record below it too. A scope that is
+    /// addressed to one session is no task.
     pub fn set_as_task(&self) {
+        if self.is_addressed {
+            return;
+        }
         local::event(|local| {
             if self.epoch == CONTROL.epoch.load(Ordering::Relaxed) {
                 let nodes = self.nodes_in(local);
@@ -167,7 +222,7 @@ impl Detached {
             let child_nanos = self.child_nanos.load(Ordering::Relaxed);
             let nodes = self.nodes_in(local);
             let entry = Entry::new(nodes, self.sessions, self.start_ticks..now, child_nanos);
-            local.record(&entry);
+            local.record_in(self.recording().0, &entry);
             let nanos = entry.nanos;
             if local.tree.task.node() == nodes.shadow {
                 local.set_task_node(self.parent_node_in(&local.tree));
@@ -193,7 +248,8 @@ impl Detached {
             }
             let nodes = self.nodes_in(local);
             let ticks = self.is_exited().then_some(self.start_ticks);
-            Some(local.add_metrics_at(nodes, self.state, self.sessions, ticks, values))
+            let (sessions, _) = self.recording();
+            Some(local.add_metrics_at(nodes, self.state, sessions, ticks, values))
         });
         added.unwrap_or(Ok(()))
     }

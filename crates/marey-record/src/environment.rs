@@ -14,8 +14,12 @@ use std::sync::Mutex;
 /// The variable with the folder for temporary files.
 const TMPDIR: &str = "TMPDIR";
 
-/// Variables of other software: library folders, visible devices, the folder for temporary files.
-const THIRD_PARTY: [&str; 4] = ["CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", TMPDIR];
+/// The variable with the folder for sockets of the user.
+const RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
+
+/// Variables of other software: library folders, visible devices, folders.
+const THIRD_PARTY: [&str; 5] =
+    ["CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", RUNTIME_DIR, TMPDIR];
 
 /// The variables that are set; `None` before the first copy, when no background thread runs yet.
 static VARIABLES: Mutex<Option<BTreeMap<&'static str, OsString>>> = Mutex::new(None);
@@ -47,6 +51,11 @@ pub fn text(name: &str) -> Option<String> {
 /// Returns the folder for temporary files.
 pub(crate) fn temp_dir() -> PathBuf {
     get(TMPDIR).map_or_else(|| PathBuf::from("/tmp"), PathBuf::from)
+}
+
+/// Returns the folder for sockets of the user, if there is one.
+pub(crate) fn runtime_dir() -> Option<PathBuf> {
+    get(RUNTIME_DIR).map(PathBuf::from)
 }
 
 /// Returns the number in a variable, if it is set and parses.

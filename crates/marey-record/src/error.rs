@@ -32,6 +32,15 @@ pub enum Error {
     /// A run is a directory and cannot be written to standard output.
     #[error("output format \"marey\" is a directory and cannot be written to standard output")]
     RunToStdout,
+    /// A ring is a run, and has neither another format nor files of phases.
+    #[error("data=\"ring\" writes a run alone: no phases, and no format but \"marey\"")]
+    RingFormat,
+    /// All trace sessions of a process share one spool, which is a ring or is not.
+    #[error(
+        "a session with data=\"ring\" and one with data=\"trace\" cannot record at the same time; \
+         finalize the other one first"
+    )]
+    RingBesideTrace,
     /// The call needs a session with `data="tree"`, and the session traces.
     #[error("only the data of a session with data=\"tree\" can be read while it is alive")]
     DataNeedsTree,

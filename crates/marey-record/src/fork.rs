@@ -2,11 +2,13 @@
 
 use crate::checkpoint;
 use crate::device;
+use crate::endpoint;
 use crate::environment;
 use crate::lock::{lock, try_lock};
 use crate::names;
 use crate::progress;
 use crate::recorder;
+use crate::system;
 use crate::trace;
 use crate::worker::{self, Worker};
 use std::any::Any;
@@ -17,7 +19,8 @@ use std::sync::{Mutex, Once};
 use std::time::{Duration, Instant};
 
 /// The background threads that are stopped while the process forks.
-const WORKERS: [&Worker; 2] = [&checkpoint::WORKER, &trace::WORKER];
+const WORKERS: [&Worker; 4] =
+    [&endpoint::WORKER, &system::WORKER, &checkpoint::WORKER, &trace::WORKER];
 
 /// The longest time that a fork waits for the background threads to end. A program that counts the
 /// process's threads after the fork, as CPython does, sees them only if a disk is slower than this.
@@ -143,8 +146,13 @@ fn pause_workers(deadline: Instant) {
 fn try_lock_all(workers_may_run: bool) -> Option<Box<dyn Any>> {
     let sessions = recorder::lock_sessions_for_fork();
     let source = device::lock_source_for_fork();
-    let other_locks =
-        (recorder::lock_for_fork(), names::lock_for_fork(), environment::lock_for_fork());
+    let other_locks = (
+        recorder::lock_for_fork(),
+        names::lock_for_fork(),
+        environment::lock_for_fork(),
+        endpoint::lock_for_fork(),
+        system::lock_for_fork(),
+    );
     let sources = try_lock(&SOURCES)?;
     let workers = sources.iter().copied().chain(WORKERS);
     let threads = workers.map(|worker| worker.try_lock_for_fork(workers_may_run));
@@ -173,6 +181,7 @@ extern "C" fn after_in_child() {
         source.reset_in_child();
         source.cancel_resume();
     }
+    endpoint::begin_child();
     checkpoint::begin_child();
     device::begin_child_source();
     recorder::begin_child();

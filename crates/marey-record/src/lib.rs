@@ -48,6 +48,8 @@ mod detached;
 #[cfg(not(loom))]
 pub mod device;
 #[cfg(not(loom))]
+mod endpoint;
+#[cfg(not(loom))]
 pub mod environment;
 #[cfg(not(loom))]
 mod error;
@@ -93,7 +95,11 @@ pub mod ring;
 pub mod seq;
 #[cfg(not(loom))]
 mod session;
+#[cfg(not(loom))]
+pub mod settings;
 pub mod sync;
+#[cfg(not(loom))]
+mod system;
 #[cfg(not(loom))]
 pub mod table;
 #[cfg(not(loom))]

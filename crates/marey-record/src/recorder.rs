@@ -6,8 +6,8 @@
 
 use crate::clock::{self, ClockReading};
 use crate::control::{CONTROL, MAX_SESSIONS, bit};
+use crate::detached::Detached;
 use crate::device::{self, FlushMode};
-use crate::environment;
 use crate::error::Error;
 use crate::local;
 use crate::lock::lock;
@@ -19,15 +19,14 @@ use crate::registry;
 use crate::session::{self, ClosedPhase, Session, SessionId, SessionOptions};
 use crate::thread::ThreadTree;
 use crate::writing::{self, WriteJob};
-use crate::{checkpoint, fork, metadata, trace};
+use crate::{checkpoint, endpoint, fork, metadata, system, trace};
 use marey_model::context::ContextSource;
-use marey_model::env;
 use marey_model::spool::SessionEvent;
 use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
 static SESSIONS: Mutex<Sessions> = Mutex::new(Sessions::new());
 
@@ -61,12 +60,6 @@ impl Sessions {
     }
 }
 
-/// Returns the maximum number of nodes of a thread's tree.
-pub(crate) fn max_nodes() -> u32 {
-    static MAX_NODES: OnceLock<u32> = OnceLock::new();
-    *MAX_NODES.get_or_init(|| environment::number(env::MAX_NODES).unwrap_or(1_000_000))
-}
-
 /// Moves the data of ended threads into the sessions and frees the threads. Returns the threads
 /// that were running at the same moment.
 fn fold_ended_threads(sessions: &mut Sessions) -> Vec<Arc<ThreadTree>> {
@@ -97,6 +90,9 @@ pub(crate) fn start(options: &SessionOptions) -> Result<SessionId, Error> {
     let base = session::base_path(&options.name, metadata::rank());
     if options.format == Format::Run && session::is_stdout_name(&base) {
         return Err(Error::RunToStdout);
+    }
+    if options.is_ring && (options.format != Format::Run || options.flush_phases) {
+        return Err(Error::RingFormat);
     }
     let mut sessions = lock(&SESSIONS);
     let existing = sessions.alive.iter().find(|(_, session)| session.base == base);
@@ -129,13 +125,18 @@ pub(crate) fn start(options: &SessionOptions) -> Result<SessionId, Error> {
     device::begin_session(&session);
     CONTROL.configure(slot, options.context == ContextSource::Python, session.is_trace());
     sessions.alive.insert(id, session);
-    CONTROL.begin(slot);
+    CONTROL.begin(slot, options.only_addressed);
     drop(sessions);
     metadata::measure_scope();
     checkpoint::ensure_running();
+    endpoint::ensure_running();
+    if options.is_ring {
+        checkpoint::install_sigusr1_handler();
+    }
     if options.format.needs_trace() {
         trace::WORKER.ensure_running();
         trace::request_drain();
+        system::ensure_running();
     }
     Ok(id)
 }
@@ -157,11 +158,10 @@ pub(crate) fn activate(id: SessionId) -> Result<(), Error> {
 }
 
 fn activate_and_log(session: &Session) {
-    let active = CONTROL.active.load(Ordering::Relaxed);
-    if session.is_trace() && active & bit(session.slot) == 0 {
+    if session.is_trace() && CONTROL.addressable() & bit(session.slot) == 0 {
         trace::write_event(session, SessionEvent::Activated, clock::ticks());
     }
-    CONTROL.activate(session.slot);
+    CONTROL.activate(session.slot, session.options.only_addressed);
 }
 
 /// Stops a session from recording. Events that began before this call are complete when it returns.
@@ -187,9 +187,44 @@ pub(crate) fn live_sessions() -> Vec<SessionId> {
     lock(&SESSIONS).alive.keys().copied().collect()
 }
 
+/// A live session, for those who ask from outside.
+#[derive(Debug)]
+pub(crate) struct SessionFacts {
+    pub(crate) id: SessionId,
+    /// Path of the file that the session writes, unless it writes the run alone.
+    pub(crate) file: Option<String>,
+    /// Path of the run directory that has the session's events, if it traces.
+    pub(crate) run: Option<String>,
+    pub(crate) format: Format,
+    pub(crate) is_active: bool,
+    pub(crate) phase: u32,
+    pub(crate) start_ticks: u64,
+}
+
+/// Returns the live sessions, lowest id first.
+pub(crate) fn describe_sessions() -> Vec<SessionFacts> {
+    let run_directory = trace::run_dir().map(|path| path.to_string_lossy().into_owned());
+    let active = CONTROL.active.load(Ordering::Relaxed);
+    let sessions = lock(&SESSIONS);
+    let describe = |(&id, session): (&SessionId, &Session)| {
+        let format = session.options.format;
+        let file = || format!("{}.{}", session.phase_base(session.phase), format.as_str());
+        SessionFacts {
+            id,
+            file: (format != Format::Run).then(file),
+            run: run_directory.clone().filter(|_| session.is_trace()),
+            format,
+            is_active: active & bit(session.slot) != 0,
+            phase: session.phase,
+            start_ticks: session.start.ticks,
+        }
+    };
+    sessions.alive.iter().map(describe).collect()
+}
+
 /// Returns the ids of the live sessions that record, lowest first.
 pub(crate) fn active_sessions() -> Vec<SessionId> {
-    let active = CONTROL.active.load(Ordering::Relaxed);
+    let active = CONTROL.addressable();
     let sessions = lock(&SESSIONS);
     let records = sessions.alive.iter().filter(|(_, session)| active & bit(session.slot) != 0);
     records.map(|(&id, _)| id).collect()
@@ -219,6 +254,7 @@ pub(crate) fn finalize(id: SessionId, format: Option<Format>) -> Result<Vec<Path
         None => lock(&SESSIONS).get(id)?.options.format,
     };
     let mut session = end_session(id, Some(format))?;
+    endpoint::stop_if_idle();
     let spool = session.spool.clone();
     if format == Format::Run {
         let spool = spool.filter(|_| !session.is_quiet());
@@ -242,6 +278,7 @@ pub(crate) fn finalize(id: SessionId, format: Option<Format>) -> Result<Vec<Path
 /// Ends a session without writing anything.
 pub(crate) fn discard(id: SessionId) -> Result<(), Error> {
     let session = end_session(id, None)?;
+    endpoint::stop_if_idle();
     lock(&session.outputs).closed = true;
     Ok(())
 }
@@ -294,6 +331,14 @@ fn end_session(id: SessionId, format: Option<Format>) -> Result<Session, Error> 
         }
         (playback, _) => Ok(playback),
     };
+    // A ring removes segments that are not kept as soon as its last session is removed.
+    if let Ok(Some((spool, _))) = &spool
+        && format.is_some()
+        && !session.is_quiet()
+        && !session.is_for_stdout()
+    {
+        spool.file.keep();
+    }
     if session.is_trace() {
         trace::remove_session(&session);
     }
@@ -309,9 +354,6 @@ fn end_session(id: SessionId, format: Option<Format>) -> Result<Session, Error> 
         spool => spool.ok().flatten(),
     };
     if let Some((spool, phase_start)) = spool {
-        if format.is_some() && !session.is_quiet() && !session.is_for_stdout() {
-            spool.file.keep();
-        }
         session.spool = Some(spool);
         set_spool_range(&mut session, phase_start..u64::MAX);
     }
@@ -490,6 +532,15 @@ fn snapshot_open_phase(session: &Session, threads: &[Arc<ThreadTree>]) -> Merged
         tree.absorb_running(thread, session.view());
     }
     tree
+}
+
+/// Returns a scope, by default the root, as one that is addressed to a session.
+pub(crate) fn address(
+    id: SessionId,
+    scope: Option<&Detached>,
+) -> Result<Option<Arc<Detached>>, Error> {
+    let slot = lock(&SESSIONS).get(id)?.slot;
+    Ok(Detached::in_session(scope, slot))
 }
 
 /// Returns the number of scopes on this thread's stack that a session sees.

@@ -5,7 +5,7 @@ use crate::device;
 use crate::error::Error;
 use crate::merged::{MergedTree, SessionView};
 use crate::output::{Format, Outputs, Playback};
-use crate::trace::SpoolSnapshot;
+use crate::trace::{self, SpoolSnapshot};
 use marey_model::context::ContextSource;
 use marey_model::rank;
 use std::collections::BTreeMap;
@@ -30,6 +30,11 @@ pub struct SessionOptions {
     pub flush_phases: bool,
     /// Write no file if nothing was recorded.
     pub quiet_if_empty: bool,
+    /// Record only what is addressed to this session: see [`crate::Detached::in_session`].
+    pub only_addressed: bool,
+    /// Keep only the last records of a trace, up to the limits `ring.*` of the settings. Needs
+    /// [`Format::Run`], and phases that are not flushed.
+    pub is_ring: bool,
 }
 
 impl SessionOptions {
@@ -41,6 +46,8 @@ impl SessionOptions {
             format: Format::default(),
             flush_phases: false,
             quiet_if_empty: false,
+            only_addressed: false,
+            is_ring: false,
         }
     }
 }
@@ -93,6 +100,9 @@ impl Session {
         if format.needs_trace() && !self.is_trace() {
             return Err(Error::FormatNeedsTrace(format));
         }
+        if format == Format::ChromeTrace && self.options.is_ring {
+            return Err(Error::RingFormat);
+        }
         if format == Format::Run && self.is_for_stdout() {
             return Err(Error::RunToStdout);
         }
@@ -102,6 +112,7 @@ impl Session {
     /// Whether the session recorded nothing and is to write no file in that case.
     pub(crate) fn is_quiet(&self) -> bool {
         self.options.quiet_if_empty
+            && !(self.is_trace() && trace::has_samples())
             && !self.has_written_phase
             && self.closed_phases.values().all(|phase| phase.tree.is_empty())
     }

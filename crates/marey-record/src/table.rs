@@ -5,9 +5,10 @@
 //! of the table: a binding checks `abi_version` for incompatible changes, and `size` for fields
 //! that may be absent.
 
+use crate::api::StackSample;
 use crate::detached::Detached;
 use std::ffi::{c_char, c_void};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 /// The version of the table. A binding built for another version must not use it.
 pub const ABI_VERSION: u32 = 1;
@@ -110,8 +111,10 @@ pub struct StartOptions {
     /// Not 0: the caller has just called `note_environment` where no thread sets a variable, which
     /// may not be true of `start`.
     pub environment_noted: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Not 0: record only what is addressed to the session by `session_scope`.
+    pub only_addressed: u32,
+    /// Not 0: keep only the last records of a trace. Needs the format `marey`.
+    pub is_ring: u32,
 }
 
 /// The options for recording devices. Zero is the default of every field.
@@ -354,8 +357,94 @@ pub struct Table {
     ),
     /// Records collectives for trace sessions, in the order of their calls.
     pub record_collectives: unsafe extern "C" fn(collectives: *const CollectiveArg, len: usize),
+    /// Returns the value of a setting, by its number in `marey_model::setting::ALL`; 0 for an unknown
+    /// one.
+    pub setting: extern "C" fn(setting: u32) -> f64,
+    /// Sets a setting, by its number. A value outside of its range, or an unknown setting, changes
+    /// nothing and returns false.
+    pub set_setting: extern "C" fn(setting: u32, value: f64) -> bool,
+    /// Records samples of call stacks for trace sessions. Their nodes are those of the calling thread,
+    /// which should do nothing else.
+    pub record_samples: unsafe extern "C" fn(samples: *const StackSample, len: usize),
+    /// Registers the function that is called after a setting was changed from outside the process, on
+    /// a thread of the recorder.
+    pub set_settings_listener: extern "C" fn(listener: crate::settings::Listener),
+    /// The address of what the libraries of a process that include `marey.hpp` share, 0 before the
+    /// first of them stores it. The recorder does not use it.
+    pub cpp_state: &'static AtomicUsize,
+    /// Records the arguments of the innermost scope of this thread for trace sessions, if it has
+    /// this name. `json` is the text of a JSON object.
+    pub scope_args: unsafe extern "C" fn(name: u32, json: *const c_char, json_len: usize),
+    /// Exits the innermost scope with that name, an operator, and records its part in a backward
+    /// pass for trace sessions. `forward_os_id` is 0 for an operator of the forward pass.
+    pub scope_exit_autograd: extern "C" fn(name: u32, sequence: u64, forward_os_id: u64),
+    /// Writes the totals of the performance events of this thread at its latest entry or exit of a
+    /// scope, and the numbers of their metrics. Returns how many there are, 0 if none are counted.
+    pub performance_counts:
+        unsafe extern "C" fn(metrics: *mut u32, counts: *mut u64, len: usize) -> usize,
+    /// Passes the activities of devices, and the calls of their APIs, of a trace session that has
+    /// ended to `receive`, each valid until it returns. `run` is the path of its run directory.
+    /// Events of an earlier session with the same number may be among them. Returns an
+    /// [`ErrorCode`].
+    pub device_events: unsafe extern "C" fn(
+        run: *const c_char,
+        run_len: usize,
+        session: i64,
+        receive: Option<DeviceEventReceiver>,
+        context: *mut c_void,
+        error: *mut ErrorBuffer,
+    ) -> i32,
     /// Ends the background threads if no session is alive. The next session starts them again.
     pub end_idle_threads: extern "C" fn(),
+    /// Returns `scope` (null: the root) as an exited scope addressed to one session: values added to
+    /// it, and scopes entered inside it, are recorded in this session alone, also in one that
+    /// records nothing else. May return null. The caller must release it.
+    pub session_scope: unsafe extern "C" fn(
+        session: i64,
+        scope: *const Detached,
+        error: *mut ErrorBuffer,
+    ) -> *const Detached,
+    /// Writes the names of this thread's open scopes (`context` 0) or Python frames (1), outermost
+    /// first. Returns how many there are, which may be more than `len`.
+    pub context_names: unsafe extern "C" fn(context: u32, names: *mut u32, len: usize) -> usize,
+    /// Returns the number of the name of this thread's innermost state, or 0.
+    pub state_name: extern "C" fn() -> u32,
+}
+
+/// Receives a device event.
+pub type DeviceEventReceiver =
+    unsafe extern "C" fn(context: *mut c_void, event: *const DeviceEventArg);
+
+/// An activity of a device, or a call of its API on a thread of the host.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct DeviceEventArg {
+    /// The name, UTF-8.
+    pub name: *const c_char,
+    /// Size of the name in bytes.
+    pub name_len: usize,
+    /// The operating system's id of the calling thread; 0 for an activity.
+    pub thread: u64,
+    /// Start, on the monotonic clock of the operating system.
+    pub start_nanos: i64,
+    /// Duration.
+    pub duration_nanos: u64,
+    /// Bytes copied or filled.
+    pub bytes: u64,
+    /// An `ActivityKind` of `marey_model::spool`, -1 for a call on the host.
+    pub kind: i32,
+    /// Device number.
+    pub device: u32,
+    /// Stream; `u32::MAX` for none.
+    pub stream: u32,
+    /// The number that a call shares with its activities; 0 for none.
+    pub correlation: u32,
+    /// Grid in blocks and block in threads, x to z; 0 if this is no kernel.
+    pub sizes: [u32; 6],
+    /// Registers per thread.
+    pub registers: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
 /// A collective operation or point-to-point message. A negative number means unknown; so does name

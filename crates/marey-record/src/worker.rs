@@ -40,6 +40,8 @@ pub struct Worker {
     run: fn(),
     thread: Mutex<Option<JoinHandle<()>>>,
     requests: Requests,
+    /// Makes a thread that waits for something else look at the requests.
+    wake: fn(),
     /// One of the states above.
     state: AtomicU32,
     /// Raised when the thread has ended.
@@ -53,9 +55,16 @@ pub struct Worker {
 impl Worker {
     /// Creates a worker that calls `run`, which must return when it receives [`STOP`].
     pub const fn new(name: &'static str, run: fn()) -> Self {
+        Self::with_wake(name, run, || {})
+    }
+
+    /// Creates a worker that may wait for something else than requests: `wake`, called after the
+    /// request to stop, must make it call [`Self::wait`].
+    pub(crate) const fn with_wake(name: &'static str, run: fn(), wake: fn()) -> Self {
         Self {
             name,
             run,
+            wake,
             thread: Mutex::new(None),
             requests: Requests::new(),
             state: AtomicU32::new(STOPPED),
@@ -141,6 +150,7 @@ impl Worker {
         self.is_listening.store(false, Ordering::SeqCst);
         self.transition(RUNNING, STOPPING);
         self.request(STOP);
+        (self.wake)();
         if let Some(deadline) = deadline {
             while !thread.is_finished() && self.state.load(Ordering::SeqCst) != STOPPED {
                 let remaining = deadline.saturating_duration_since(Instant::now());

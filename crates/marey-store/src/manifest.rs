@@ -295,7 +295,8 @@ fn part_number(table: &str, file: &str) -> Option<u32> {
 
 /// Whether it is the name of a file directly in the spool folder.
 fn is_spool_name(name: &str) -> bool {
-    name.strip_suffix(".spool").is_some_and(|stem| !stem.is_empty() && !name.contains('/'))
+    let stem = name.strip_suffix(".spool").or_else(|| name.strip_suffix(".ring"));
+    stem.is_some_and(|stem| !stem.is_empty() && !name.contains('/'))
 }
 
 fn unix_nanos() -> i64 {

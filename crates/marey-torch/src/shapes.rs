@@ -17,7 +17,7 @@ pub enum Shapes {
     /// None.
     #[default]
     Off,
-    /// Those of one step in [`STEPS_PER_SAMPLE`]; before the first step has ended, each operator
+    /// The operators of one step in [`STEPS_PER_SAMPLE`]; before the first step has ended, each operator
     /// with the same probability.
     Sampled,
     /// All.

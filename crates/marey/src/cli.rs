@@ -14,16 +14,18 @@ use crate::collect::{self, CollectArgs};
 use crate::compare::{self, CompareArgs};
 use crate::dump::{self, DumpArgs};
 use crate::export::{self, ExportArgs};
+use crate::hang::{self, HangArgs};
 use crate::import::{self, ImportArgs};
 use crate::info::{self, InfoArgs};
 use crate::interrupt;
+use crate::live::{self, ConfigArgs, FlushArgs, PsArgs};
 use crate::merge::{self, MergeArgs};
 use crate::output::{Output, Stop};
 use crate::pack::{self, PackArgs};
 use crate::query::{self, QueryArgs};
 use crate::record::{self, RecordArgs};
 use crate::run;
-use crate::run_args::{DoctorArgs, RunArgs};
+use crate::run_args::{DoctorArgs, ProfileArgs, RunArgs};
 use crate::schema::{self, SchemaArgs};
 use crate::triton::{self, TritonArgs};
 use crate::view::{self, ViewArgs};
@@ -37,8 +39,12 @@ Examples:
   marey info train.marey                Summarise a run and its losses
   marey analyze train.marey             Find hot spots and bottlenecks
   marey compare old.marey new.marey     Show what became faster and slower
+  marey profile analyze my_profile.pt   Summarise the profile of a training loop
   marey query train.marey               Query a run with SQL
+  marey ps                              List the processes that record
+  marey analyze 4242                    Analyse what a process has recorded so far
   marey dump 4242                       Show where a running process is, and what it waits for
+  marey hang 4242                       Find the rank that a hanging job waits for
   marey record -p 4242 -d 30            Sample a running process for 30 seconds
   marey attach 4242                     Record a running process from now on
   marey info trace.json.gz              Open a file of another format directly
@@ -75,14 +81,24 @@ enum Command {
     Compare(CompareArgs),
     /// Check a run against a baseline, for CI
     Check(CheckArgs),
+    /// Analyze, show, compare or export the profile of a training loop
+    Profile(ProfileArgs),
     /// Query a run with SQL
     Query(QueryArgs),
     /// Summarise a run
     Info(InfoArgs),
     /// Describe the tables and columns of runs
     Schema(SchemaArgs),
+    /// List the processes that record
+    Ps(PsArgs),
+    /// Write what a process has recorded so far
+    Flush(FlushArgs),
+    /// Show and change the settings of a process that records
+    Config(ConfigArgs),
     /// Print the stacks of a running process
     Dump(DumpArgs),
+    /// Find the rank that a hanging job waits for
+    Hang(HangArgs),
     /// Sample a running process into a run
     Record(RecordArgs),
     /// Start recording in a running process
@@ -113,7 +129,7 @@ enum Command {
 
 /// Runs the command line `args`, program name first; returns the exit code.
 ///
-/// `run` and `doctor` replace the process by Python, and return only on an error.
+/// `run`, `doctor` and `profile` replace the process by Python, and return only on an error.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> i32 {
     let mut args = run::normalize_args(args.into_iter().collect());
     if args.get(1).is_some_and(|verb| verb == "view") {
@@ -158,10 +174,15 @@ fn dispatch(command: &Command, output: &mut Output) -> Result<(), Stop> {
         Command::Analyze(args) => analyze::analyze(args, output),
         Command::Compare(args) => compare::compare(args, output),
         Command::Check(args) => check::check(args, output),
+        Command::Profile(args) => Err(run::exec_python("profile", &args.line).into()),
         Command::Query(args) => query::query(args, output),
         Command::Info(args) => info::info(args, output),
         Command::Schema(args) => schema::schema(args, output),
+        Command::Ps(args) => live::ps(args, output),
+        Command::Flush(args) => live::flush(args, output),
+        Command::Config(args) => live::config(args, output),
         Command::Dump(args) => dump::dump(args, output),
+        Command::Hang(args) => hang::hang(args, output),
         Command::Record(args) => record::record(args, output),
         Command::Attach(args) => attach::attach(args, output),
         Command::Detach(args) => attach::detach(args, output),

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::path::Path;
 
 use clap::Args;
-use marey_attach::{AttachError, Options, Snapshot, Target, Thread};
+use marey_attach::{AttachError, Frame, Options, Snapshot, Target, Thread};
 
+use crate::live::{self, FlushArgs};
 use crate::output::{Failure, Output, Stop, Style};
 use crate::text::printable;
 
@@ -13,15 +15,18 @@ const EXAMPLES: &str = "\
 Examples:
   marey dump 4242               The stack of each thread, and what it waits for
   marey dump 4242 --locals      With the local variables of each frame
+  marey dump 4242 --native      With the frames of native functions, such as those of PyTorch
   marey dump 4242 --tree        The process and all processes that it has started, such as a torchrun job
+  marey dump 4242 --ring        Save the last events of a process under `marey run -d ring` as a run
   marey dump 4242 --json | jq -r '.[].threads[] | select(.holds_gil) | .frames[0]'
 
 The process need not know marey, and is neither stopped nor changed: its memory is read from outside.
-That needs the rights to debug it (the same user, or root). CPython 3.10 to 3.14 can be read.";
+Only --native stops it, for some milliseconds, as a debugger would. Reading a process needs the rights to debug it (the same user, or root). CPython 3.10 to 3.14 can be read.";
 
 /// Arguments of `marey dump`.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option")]
 pub(crate) struct DumpArgs {
     /// Process to read
     #[arg(value_name = "PID")]
@@ -35,14 +40,25 @@ pub(crate) struct DumpArgs {
     #[arg(short, long)]
     locals: bool,
 
+    /// Print native frames too; the process is stopped while its stacks are copied
+    #[arg(short, long)]
+    native: bool,
+
     /// Print a JSON list with an object for each process
     #[arg(long)]
     json: bool,
+
+    /// Save the last events that the process has recorded, as `marey flush` does
+    #[arg(long, conflicts_with_all = ["tree", "locals", "json"])]
+    ring: bool,
 }
 
 /// Runs `marey dump`.
 pub(crate) fn dump(args: &DumpArgs, output: &mut Output) -> Result<(), Stop> {
-    let options = Options { locals: args.locals, waits: true };
+    if args.ring {
+        return live::flush(&FlushArgs::for_process(args.pid), output);
+    }
+    let options = Options { locals: args.locals, waits: true, native: args.native };
     let mut snapshots = Vec::new();
     match read(args.pid, options) {
         Ok(snapshot) => snapshots.push(snapshot),
@@ -69,7 +85,7 @@ pub(crate) fn dump(args: &DumpArgs, output: &mut Output) -> Result<(), Stop> {
         if index > 0 {
             writeln!(output.data())?;
         }
-        print(snapshot, output)?;
+        print(snapshot, args.native, output)?;
     }
     Ok(())
 }
@@ -84,7 +100,7 @@ fn read(pid: u32, options: Options) -> Result<Snapshot, Failure> {
     Ok(Target::open(pid, options)?.snapshot()?)
 }
 
-fn print(snapshot: &Snapshot, output: &mut Output) -> io::Result<()> {
+fn print(snapshot: &Snapshot, native_frames: bool, output: &mut Output) -> io::Result<()> {
     let (paint, argv) = (output.paint, snapshot.argv.join(" "));
     let title = format!("Process {}: {}", snapshot.pid, printable(&argv));
     writeln!(output.data(), "{}", paint.with(Style::Bold, title))?;
@@ -94,6 +110,10 @@ fn print(snapshot: &Snapshot, output: &mut Output) -> io::Result<()> {
     for thread in python {
         writeln!(output.data())?;
         print_thread(thread, output)?;
+        if native_frames && !thread.has_native_frames {
+            let note = "Native frames are left out: they do not match those of Python";
+            writeln!(output.data(), "    ({note})")?;
+        }
     }
     if !native.is_empty() {
         writeln!(output.data(), "\nWithout Python frames: {}", native_threads(&native))?;
@@ -101,13 +121,25 @@ fn print(snapshot: &Snapshot, output: &mut Output) -> io::Result<()> {
     Ok(())
 }
 
-fn print_thread(thread: &Thread, output: &mut Output) -> io::Result<()> {
+/// Prints a thread with its stack.
+pub(crate) fn print_thread(thread: &Thread, output: &mut Output) -> io::Result<()> {
     let paint = output.paint;
     let id = thread.os_id.map_or_else(String::new, |id| format!(" ({id})"));
     let name = format!("{}{id}", printable(&thread.name));
     writeln!(output.data(), "{} {}", paint.with(Style::Bold, name), activity(thread))?;
-    for frame in &thread.frames {
-        let place = format!("({}:{})", printable(&frame.file), frame.line);
+    print_frames(&thread.frames, output)
+}
+
+/// Prints frames, the innermost first.
+pub(crate) fn print_frames(frames: &[Frame], output: &mut Output) -> io::Result<()> {
+    let paint = output.paint;
+    for frame in frames {
+        let place = match Path::new(&frame.file).file_name() {
+            Some(library) if frame.is_native => {
+                format!("({})", printable(&library.to_string_lossy()))
+            }
+            _ => format!("({}:{})", printable(&frame.file), frame.line),
+        };
         let place = paint.with(Style::Dim, place);
         writeln!(output.data(), "    {} {place}", printable(&frame.function))?;
         for (name, value) in &frame.locals {

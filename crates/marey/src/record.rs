@@ -67,7 +67,7 @@ pub(crate) struct RecordArgs {
 
 /// Runs `marey record`.
 pub(crate) fn record(args: &RecordArgs, output: &mut Output) -> Result<(), Stop> {
-    let duration = args.duration.map(seconds).transpose()?;
+    let duration = args.duration.map(|duration| seconds("--duration", duration)).transpose()?;
     let default = || PathBuf::from(format!("process-{}.marey", args.pid));
     let path = args.output.clone().unwrap_or_else(default);
     let mut target = Target::open(args.pid, Options::default()).map_err(Failure::from)?;
@@ -87,10 +87,11 @@ pub(crate) fn record(args: &RecordArgs, output: &mut Output) -> Result<(), Stop>
     report(&counts, &published, args, output)
 }
 
-fn seconds(seconds: f64) -> Result<Duration, Failure> {
+/// Returns the value of an option that is a positive number of seconds.
+pub(crate) fn seconds(option: &str, seconds: f64) -> Result<Duration, Failure> {
     Duration::try_from_secs_f64(seconds).ok().filter(|duration| !duration.is_zero()).ok_or_else(
         || Failure {
-            message: format!("--duration {seconds} is not a positive number of seconds"),
+            message: format!("{option} {seconds} is not a positive number of seconds"),
             hint: None,
         },
     )

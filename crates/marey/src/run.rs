@@ -1,4 +1,4 @@
-//! `marey run` and `marey doctor`, which are implemented by the Python package.
+//! `marey run`, `marey doctor` and `marey profile`, which are implemented by the Python package.
 
 use std::ffi::OsString;
 use std::io;
@@ -16,10 +16,14 @@ const PYTHON: &str = "python3";
 const HAS_PACKAGE: &str =
     "import importlib.util, sys; sys.exit(importlib.util.find_spec('marey') is None)";
 
-/// Inserts `run` before a bare target, so that `marey train.py` is `marey run train.py`, and `--`
-/// after `run` and `doctor`, so that this program parses none of their options except for help.
-/// Without arguments, adds `--help`.
+/// Moves the id of a process behind the verb that follows it, as in `marey 4242 config`. Inserts
+/// `run` before a bare target, so that `marey train.py` is `marey run train.py`, and `--`
+/// after `run`, `doctor` and `profile`, so that this program parses none of their options except
+/// for help. Without arguments, adds `--help`.
 pub(crate) fn normalize_args(mut args: Vec<OsString>) -> Vec<OsString> {
+    if args.len() > 2 && is_number(&args[1]) && !is_number(&args[2]) {
+        args.swap(1, 2);
+    }
     if args.get(1).is_some_and(|first| is_bare_run(&first.to_string_lossy())) {
         args.insert(1, "run".into());
     }
@@ -27,7 +31,7 @@ pub(crate) fn normalize_args(mut args: Vec<OsString>) -> Vec<OsString> {
         args.push("--help".into());
         return args;
     };
-    if verb == "run" || verb == "doctor" {
+    if ["run", "doctor", "profile"].iter().any(|python| verb == python) {
         if requests_help(&args[2..]) {
             args.truncate(2);
             args.push("--help".into());
@@ -47,6 +51,10 @@ fn is_bare_run(first: &str) -> bool {
     let is_target = first.starts_with('-') || first == "pytest" || is_path;
     let is_profile = ends_with(&[".hatchet", ".hatchet_msgpack"]);
     !is_own_option && is_target && !is_profile && !is_run(first)
+}
+
+fn is_number(word: &OsString) -> bool {
+    word.to_str().is_some_and(|word| word.parse::<u32>().is_ok())
 }
 
 /// Whether a path has the name of a run, folder or pack.
@@ -117,11 +125,14 @@ mod tests {
             ("marey run a.py --help", "marey run -- a.py --help"),
             ("marey doctor -h", "marey doctor --help"),
             ("marey doctor --json", "marey doctor -- --json"),
+            ("marey profile --help", "marey profile --help"),
+            ("marey profile view p.pt", "marey profile -- view p.pt"),
             ("marey view x.py", "marey view x.py"),
             ("marey runs/x.hatchet", "marey runs/x.hatchet"),
             ("marey ./x.hatchet_msgpack", "marey ./x.hatchet_msgpack"),
             ("marey runs/train.marey", "marey runs/train.marey"),
             ("marey train.marey.zip", "marey train.marey.zip"),
+            ("marey 4242 config a=1", "marey config 4242 a=1"),
             ("marey app.zip", "marey run -- app.zip"),
             ("marey --help", "marey --help"),
             ("marey", "marey --help"),

@@ -1,6 +1,6 @@
-//! The arguments of `marey run` and `marey doctor`, for help and completions.
+//! The arguments of `marey run`, `marey doctor` and `marey profile`, for help and completions.
 //!
-//! The Python package parses both command lines. They are only described here, and a test of the
+//! The Python package parses these command lines. They are only described here, and a test of the
 //! package compares its options with this help.
 
 use std::ffi::OsString;
@@ -21,7 +21,9 @@ Examples:
   marey run -o runs/ -c python train.py   Write runs/train.hatchet, by Python call stack
   marey run --operators train.py          Record PyTorch's operators below modules
   marey run --window 10:12 train.py       Trace, with torch.profiler in steps 10 to 12
+  marey run --window 5m serve.py          Write a profile every five minutes
   marey run -d trace --memory train.py    Record memory at each module and step
+  marey run --profile train.py            Write runs/train/profile.pt for `marey profile`
   marey run -m package.train              Like python -m package.train
   marey run pytest tests/test_step.py     Like python -m pytest tests/test_step.py
   marey run -- ./launch.sh                Profile each Python process that it starts
@@ -43,6 +45,25 @@ Each line is \"ok\", \"missing\" (optional, and not found) or \"broken\" (found,
 with a command that fixes it.
 
 The exit code is 1 if a line is \"broken\", 2 for bad usage, else 0.";
+
+const PROFILE_USAGE: &str = "\
+marey profile analyze PROFILE [--format txt|html|json] [-o FILE]
+       marey profile view PROFILE [--port PORT]
+       marey profile compare PROFILE PROFILE [-o FILE]
+       marey profile export PROFILE --format FORMAT -o FILE";
+
+const PROFILE_EXAMPLES: &str = "\
+Examples:
+  marey profile analyze my_profile.pt
+  marey profile analyze my_profile.pt --format json -o report.json
+  marey profile view my_profile.pt --port 8080
+  marey profile compare baseline.pt optimized.pt
+  marey profile export my_profile.pt --format chrome-trace -o trace.json
+
+A profile is a file that marey.training.TrainingProfiler or `marey run --profile` has written, a run,
+or a file of any format that marey reads.
+
+The exit code is 0, or 2 for bad usage or a file that cannot be read or written.";
 
 /// Arguments of `marey run`.
 #[derive(Args)]
@@ -72,9 +93,17 @@ pub(crate) struct RunArgs {
     #[arg(short, long, default_value = "shadow", value_parser = ["shadow", "python"])]
     context: String,
 
-    /// Record sums by context, or each event with its time
-    #[arg(short, long, default_value = "tree", value_parser = ["tree", "trace"])]
+    /// Record sums by context, each event with its time, or only the last such events
+    #[arg(short, long, default_value = "tree", value_parser = ["tree", "trace", "ring"])]
     data: String,
+
+    /// Number of events that a ring keeps [default: 10000]
+    #[arg(long, value_name = "N")]
+    ring_records: Option<u64>,
+
+    /// Seconds that a ring keeps, instead of a number of events
+    #[arg(long, value_name = "S")]
+    ring_seconds: Option<f64>,
 
     /// Launch hook, for example `triton`
     #[arg(short = 'k', long)]
@@ -101,10 +130,19 @@ pub(crate) struct RunArgs {
     #[arg(long, value_parser = ["sampled", "all", "off"], default_value = "sampled")]
     shapes: String,
 
-    /// Trace, and run torch.profiler too in steps `10:12`, or in one step after `file:PATH`,
-    /// `SIGUSR2` or `slow:1.5x`
+    /// A profile for each span of time such as `5m`; or trace, and run torch.profiler too in steps
+    /// `10:12`, or in one step after `file:PATH`, `SIGUSR2` or `slow:1.5x`
     #[arg(long, value_name = "WHEN")]
     window: Option<String>,
+
+    /// Windows of time to keep, by number `12`, age `24h` or size `2GB` [default: all]
+    #[arg(long, value_name = "LIMIT")]
+    keep: Option<String>,
+
+    /// Print a line when a window of time differs from those before, such as `step_time.p99>+20%`;
+    /// several with commas between them
+    #[arg(long, value_name = "CONDITION")]
+    alert: Option<String>,
 
     /// Measure what recording costs, against training steps without it
     #[arg(long)]
@@ -117,6 +155,14 @@ pub(crate) struct RunArgs {
     /// Record memory too, at each module and step
     #[arg(long)]
     memory: bool,
+
+    /// Trace, with memory, into a training profile for `marey profile`
+    #[arg(long)]
+    profile: bool,
+
+    /// File of the training profile [default: runs/NAME/profile.pt]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    profile_output: Option<String>,
 
     /// Do not hook PyTorch modules and optimizers
     #[arg(long)]
@@ -148,7 +194,29 @@ pub(crate) struct DoctorArgs {
     pub(crate) line: Vec<OsString>,
 }
 
-/// Whether the words after `run` or `doctor` ask for marey's help, not for the target's.
+/// Arguments of `marey profile`.
+#[derive(Args)]
+#[command(override_usage = PROFILE_USAGE, after_help = PROFILE_EXAMPLES)]
+pub(crate) struct ProfileArgs {
+    /// Format of the report of `analyze` [default: txt], or of the file of `export`: chrome-trace,
+    /// csv, tensorboard or json
+    #[arg(long)]
+    format: Option<String>,
+
+    /// File to write, instead of standard output; `export` needs it
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    output: Option<String>,
+
+    /// Port of the page of `view`, which this machine alone can open
+    #[arg(long, default_value = "8051")]
+    port: String,
+
+    /// The arguments after the subcommand, which the Python package parses
+    #[arg(hide = true)]
+    pub(crate) line: Vec<OsString>,
+}
+
+/// Whether the words after `run`, `doctor` or `profile` ask for marey's help, not for the target's.
 pub(crate) fn requests_help(words: &[OsString]) -> bool {
     let options = RunArgs::augment_args(Command::new("run"));
     let mut words = words.iter().map(|word| word.to_string_lossy());

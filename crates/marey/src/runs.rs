@@ -11,6 +11,7 @@ use tempfile::TempDir;
 
 use crate::foreign;
 use crate::interrupt::UnfinishedPath;
+use crate::live;
 use crate::output::{Failure, Output, Stop};
 use crate::progress::Progress;
 use crate::text::{printable, quote_path};
@@ -90,8 +91,9 @@ pub(crate) fn open(path: &Path, output: &mut Output) -> Result<OpenedRun, Stop> 
 }
 
 /// Opens a run, folder or pack, after collecting what was recorded since; or imports a file of
-/// another format.
+/// another format. A process id means what the process has recorded so far.
 pub(crate) fn open_quietly(path: &Path) -> Result<OpenedRun, Failure> {
+    let path = &*live::resolve(path)?;
     if is_foreign(path) {
         let TemporaryRun { run, imported } = foreign::open(path)?;
         return Ok(OpenedRun { run, name: path.to_owned(), imported: Some(imported) });

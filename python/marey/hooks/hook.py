@@ -116,7 +116,7 @@ class HookManager:
 
     @classmethod
     def settle(cls) -> None:
-        """Has all hooks add the metrics that they wait for."""
+        """Makes all hooks add the metrics that they wait for."""
         for hook in cls.registered():
             hook.settle()
 

@@ -74,5 +74,18 @@ int main(void) {
     PLACE(active_sessions);
     PLACE(note);
     PLACE(record_collectives);
+    PLACE(setting);
+    PLACE(set_setting);
+    PLACE(record_samples);
+    PLACE(set_settings_listener);
+    PLACE(cpp_state);
+    PLACE(scope_args);
+    PLACE(scope_exit_autograd);
+    PLACE(performance_counts);
+    PLACE(device_events);
+    PLACE(end_idle_threads);
+    PLACE(session_scope);
+    PLACE(context_names);
+    PLACE(state_name);
     return 0;
 }

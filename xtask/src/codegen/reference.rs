@@ -1,9 +1,9 @@
 //! Reference pages in Markdown.
 
-use marey_model::counter::DeviceCounter;
+use marey_model::counter::{DeviceCounter, SystemCounter};
 use marey_model::loss::LossCause;
 use marey_model::table::{Table, stored, view};
-use marey_model::{env, gpu_time, rank, wall};
+use marey_model::{env, gpu_time, rank, setting, wall};
 
 /// Returns the content of `docs/reference/environment.md`.
 pub(super) fn environment() -> String {
@@ -22,15 +22,42 @@ pub(super) fn environment() -> String {
     )
 }
 
+/// Returns the content of `docs/reference/settings.md`.
+pub(super) fn settings() -> String {
+    let rows = setting::ALL.map(|declared| {
+        let aliases = declared.aliases.iter().map(|alias| format!(", also {}", code(alias)));
+        [
+            code(declared.key) + &aliases.collect::<String>(),
+            cell(&declared.describe_values()),
+            code(&declared.format(declared.default)),
+            declared.env.map(code).unwrap_or_default(),
+            cell(declared.doc),
+        ]
+    });
+    page(
+        "Settings",
+        "`marey config PID` shows and changes these settings of a process that records. A variable of the environment sets\n\
+         the value with which the process begins; a value that the setting cannot have is ignored.",
+        "setting.rs",
+        &table(["Setting", "Values", "Default", "Variable", "Effect"], &rows),
+    )
+}
+
 /// Returns the content of `docs/reference/counters.md`.
 pub(super) fn counters() -> String {
     let rows: Vec<_> = DeviceCounter::ALL
         .iter()
         .map(|counter| [code(counter.name()), cell(counter.doc())])
         .collect();
+    let system_rows: Vec<_> = SystemCounter::ALL
+        .iter()
+        .map(|counter| [code(counter.name()), cell(counter.doc())])
+        .collect();
     page(
-        "Counters of devices",
-        "A trace samples these counters of every NVIDIA device that the process uses (before it uses any: of every visible\n\
+        "Counters",
+        "The rows of `counters` that marey samples by itself, while a trace records.\n\n\
+         ## Counters of devices\n\n\
+         A trace samples these counters of every NVIDIA device that the process uses (before it uses any: of every visible\n\
          device) through NVML every 100 ms (`MAREY_NVML_PERIOD_MS`), as rows of `counters`. Counters that a device does not\n\
          support are missing. Counters marked (GPM) need a device of the Hopper generation or later, and are averages since\n\
          the previous reading. `device` is the CUDA device number, as for kernels, not the number in nvidia-smi: with\n\
@@ -41,7 +68,16 @@ pub(super) fn counters() -> String {
          ```",
         "counter.rs",
         &table(["Name", "Meaning"], &rows),
-    )
+    ) + "\n## Counters of the process\n\n\
+         A trace samples these counters every second (`MAREY_SYSTEM_METRICS_SECS`, or `marey config PID system.interval=0.1`), on\n\
+         Linux, without a `device`. Rates are averages since the previous reading, so the first rows come after one\n\
+         interval; the child of a fork has rows once it has recorded something itself. A counter that the kernel does not\n\
+         provide is missing.\n\n\
+         ```sql\n\
+         SELECT name, avg(value) AS mean, max(value) AS peak FROM counters\n\
+         WHERE name LIKE 'process%' OR name LIKE 'thread_cpu%' GROUP BY name ORDER BY name\n\
+         ```\n\n"
+        + &table(["Name", "Meaning"], &system_rows)
 }
 
 /// Returns the content of `docs/reference/losses.md`.
@@ -153,6 +189,9 @@ mod tests {
     fn every_entry_is_on_its_page() {
         for variable in env::ALL {
             assert!(environment().contains(&format!("| `{}` |", variable.name)));
+        }
+        for declared in &setting::ALL {
+            assert!(settings().contains(&format!("| `{}`", declared.key)));
         }
         for cause in LossCause::ALL {
             assert!(losses().contains(&format!("| `{}` |", cause.as_str())));

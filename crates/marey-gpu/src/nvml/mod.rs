@@ -23,13 +23,13 @@ pub use self::probe::{DeviceProperties, Probe, ProbedDevice, probe};
 
 use self::library::lock;
 use self::sampler::Sampler;
-use marey_model::env;
-use marey_record::{STOP, Worker, api, environment};
+use marey_model::setting::Setting;
+use marey_record::{STOP, Worker, api, settings};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Period of readings, unless set in the environment.
-const DEFAULT_PERIOD: Duration = Duration::from_millis(100);
+/// Period of looking at the setting while no counters are to be read.
+const IDLE_PERIOD: Duration = Duration::from_secs(1);
 /// Minimum period: NVML itself samples no more often.
 const MIN_PERIOD: Duration = Duration::from_millis(10);
 
@@ -91,33 +91,34 @@ fn set_state(state: State) {
     *lock(&STATE) = (std::process::id(), state);
 }
 
+/// Returns the period that is set, `None` if no counters are to be read.
 fn period() -> Option<Duration> {
-    match environment::number(env::NVML_PERIOD_MS) {
-        Some(0) => None,
-        Some(millis) => Some(Duration::from_millis(millis).max(MIN_PERIOD)),
-        None => Some(DEFAULT_PERIOD),
+    match settings::whole(Setting::DeviceCounterInterval) {
+        0 => None,
+        millis => Some(Duration::from_millis(millis).max(MIN_PERIOD)),
     }
 }
 
 /// Main function of the thread.
 fn run_reader() {
-    let period = period().unwrap_or(DEFAULT_PERIOD);
+    let period = period().unwrap_or(IDLE_PERIOD);
     let paused = lock(&PAUSED_SAMPLER).take().filter(Sampler::belongs_to_this_process);
     let mut sampler = match paused.map_or_else(|| Sampler::open(period), Ok) {
         Ok(sampler) => sampler,
         Err(reason) => return set_state(State::Ended(reason)),
     };
-    match read_until_stopped(&mut sampler, period) {
+    match read_until_stopped(&mut sampler) {
         Ok(()) => *lock(&PAUSED_SAMPLER) = Some(sampler),
         Err(reason) => set_state(State::Ended(reason)),
     }
 }
 
 /// Reads until the thread is stopped or no device responds.
-fn read_until_stopped(sampler: &mut Sampler, period: Duration) -> Result<(), Unavailable> {
+fn read_until_stopped(sampler: &mut Sampler) -> Result<(), Unavailable> {
     let mut next_reading = Instant::now();
     loop {
-        if api::is_tracing() {
+        let period = period();
+        if period.is_some() && api::is_tracing() {
             sampler.read();
         }
         let devices = sampler.device_count();
@@ -126,7 +127,7 @@ fn read_until_stopped(sampler: &mut Sampler, period: Duration) -> Result<(), Una
         }
         set_state(State::Reading { devices });
         // Missed readings are not made up for.
-        next_reading = (next_reading + period).max(Instant::now());
+        next_reading = (next_reading + period.unwrap_or(IDLE_PERIOD)).max(Instant::now());
         while let remaining = next_reading.saturating_duration_since(Instant::now())
             && !remaining.is_zero()
         {

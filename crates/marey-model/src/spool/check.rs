@@ -69,6 +69,10 @@ impl ConsistencyCheck {
                 .iter()
                 .flat_map(Collective::texts)
                 .try_for_each(|text| self.check_text(text)),
+            Frame::Samples { thread, samples } => {
+                self.check_nodes(*thread, samples.iter().map(|sample| sample.node))?;
+                samples.iter().try_for_each(|sample| self.check_text(sample.thread_name))
+            }
             Frame::Open { thread, spans } => {
                 self.check_nodes(*thread, spans.iter().map(|span| span.0))
             }

@@ -5,6 +5,7 @@ use super::device::{read_activities, read_device, read_shapes};
 use super::encode::{kind, session_event, value_type};
 use super::error::Malformed;
 use super::frame::{AutogradCall, Counter, Frame, NodeDef, SessionEvent, Span, Value};
+use super::sample::read_samples;
 use super::varint::{Fields, unzigzag};
 use crate::context::NodeKind;
 use crate::loss::LossCause;
@@ -71,6 +72,9 @@ fn read_frame(fields: &mut Fields<'_>) -> Result<Frame, Malformed> {
             sessions: fields.read_varint()?,
             activities: read_activities(fields)?,
         },
+        kind::SAMPLES => {
+            Frame::Samples { thread: fields.read_u32()?, samples: read_samples(fields)? }
+        }
         kind::COLLECTIVES => Frame::Collectives(read_collectives(fields)?),
         kind::NOTE => Frame::Note {
             key: fields.read_text()?.to_owned(),

@@ -4,6 +4,7 @@ use super::collective::put_collectives;
 use super::device::{put_activities, put_device, put_shapes};
 use super::error::FrameTooLong;
 use super::frame::{AutogradCall, Counter, Frame, NodeDef, SessionEvent, Span, Value};
+use super::sample::put_samples;
 use super::varint::{put_signed, put_text, put_varint, zigzag};
 use super::{MAX_FRAME_BYTES, PREFIX_BYTES};
 use crate::loss::LossCause;
@@ -34,6 +35,7 @@ pub(super) mod kind {
     pub(in super::super) const SPAN_ARGS: u8 = 20;
     pub(in super::super) const ARGS_OF_SPANS: u8 = 21;
     pub(in super::super) const COLLECTIVES: u8 = 22;
+    pub(in super::super) const SAMPLES: u8 = 23;
 }
 
 /// Number of each value type.
@@ -166,6 +168,11 @@ fn put_frame(out: &mut Vec<u8>, frame: &Frame) {
         Frame::Collectives(collectives) => {
             out.push(kind::COLLECTIVES);
             put_collectives(out, collectives);
+        }
+        Frame::Samples { thread, samples } => {
+            out.push(kind::SAMPLES);
+            put_varint(out, u64::from(*thread));
+            put_samples(out, samples);
         }
         Frame::End => out.push(kind::END),
     }

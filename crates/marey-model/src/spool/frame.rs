@@ -7,6 +7,7 @@ use crate::profile::{Overhead, Process};
 
 use super::collective::Collective;
 use super::device::{Activity, Device, Shape};
+use super::sample::Sample;
 
 /// A frame of a spool.
 #[derive(Clone, Debug, PartialEq)]
@@ -133,6 +134,13 @@ pub enum Frame {
     },
     /// Collectives of the process, ordered by their calls.
     Collectives(Vec<Collective>),
+    /// Samples of call stacks, ordered by time.
+    Samples {
+        /// The thread that sampled, which has the nodes of the stacks.
+        thread: u32,
+        /// The samples.
+        samples: Vec<Sample>,
+    },
     /// Metadata of the process. Replaces earlier frames with the same key.
     Note {
         /// Key.

@@ -41,6 +41,8 @@ mod error;
 mod frame;
 mod id_map;
 mod read;
+mod ring;
+mod sample;
 pub(crate) mod varint;
 mod write;
 
@@ -51,6 +53,8 @@ pub use error::{FrameTooLong, Inconsistency, Malformed, SpoolError};
 pub use frame::{AutogradCall, Counter, Frame, NodeDef, SessionEvent, Span, Value};
 pub use id_map::IdMap;
 pub use read::{Reader, TornTail};
+pub use ring::{RING_RECORDS, RING_SECONDS, join_ring};
+pub use sample::Sample;
 pub use varint::{unzigzag, zigzag};
 pub use write::Writer;
 

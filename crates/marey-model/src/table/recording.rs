@@ -1,6 +1,6 @@
 //! Views of the recording itself.
 
-use super::ColumnKind::{Int, Real, Text};
+use super::ColumnKind::{Id, Int, Nanos, Real, Text};
 use super::view::{PID, PROCESS_ID, RANK};
 use super::{Table, column, nullable};
 
@@ -31,6 +31,27 @@ pub const RECORDING_OVERHEAD: Table = Table {
         PID,
         RANK,
         PROCESS_ID,
+    ],
+    sorted_by: None,
+};
+
+/// The last sampled stack of each thread.
+pub const BACKTRACE: Table = Table {
+    name: "backtrace",
+    doc: "The last sampled stack of each thread, one row per frame, with Probing's columns. A running process that samples its stacks (`marey config PID sample.interval=0.1`) is queried by its id.",
+    columns: &[
+        nullable("ip", Text, "Instruction pointer; null, because the frames are Python's."),
+        column("file", Text, "File of the function."),
+        column("func", Text, "Name of the function."),
+        nullable("lineno", Int, "Line that was executing."),
+        column("depth", Int, "Position in the stack; the innermost frame is 0."),
+        column("frame_type", Text, "`Python`."),
+        nullable("thread", Text, "Name of the thread."),
+        column("time_nanos", Nanos, "Time of the sample."),
+        PID,
+        RANK,
+        PROCESS_ID,
+        column("thread_id", Id, "Thread (`threads.id`)."),
     ],
     sorted_by: None,
 };

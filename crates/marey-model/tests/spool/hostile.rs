@@ -7,7 +7,7 @@ use std::path::Path;
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
 use marey_model::spool::{
-    Activity, ActivityKind, Counter, Frame, NodeDef, Reader, Shape, Span, SpoolError, Value,
+    Activity, ActivityKind, Counter, Frame, NodeDef, Reader, Sample, Shape, Span, SpoolError, Value,
 };
 use proptest::prelude::*;
 
@@ -115,6 +115,10 @@ fn a_frame_that_contradicts_earlier_frames_is_an_error() {
         let value = Value { node, time_nanos: 0, metric, value: MetricValue::Int(1) };
         Frame::Values { thread: 7, sessions: 1, values: vec![value] }
     };
+    let samples = |node, thread_name| {
+        let sample = Sample { time_nanos: 0, duration_nanos: 1, os_id: 1, thread_name, node };
+        Frame::Samples { thread: 7, samples: vec![sample] }
+    };
     let shapes = |first, name| {
         let details = Vec::new();
         let shape = Shape { kind: ActivityKind::Kernel, name, device: 0, stream: 0, details };
@@ -168,6 +172,8 @@ fn a_frame_that_contradicts_earlier_frames_is_an_error() {
             Frame::Counters(vec![Counter { time_nanos: 0, name: 2, device: None, value: 0.0 }]),
             "text 2 is not defined",
         ),
+        (samples(2, 0), "node 2 of thread 7 is not defined"),
+        (samples(0, 2), "text 2 is not defined"),
         (Frame::Open { thread: 7, spans: vec![(2, 0)] }, "node 2 of thread 7 is not defined"),
     ] {
         let file = encode_file(&[&valid_frames[..], &[frame, Frame::End]].concat());

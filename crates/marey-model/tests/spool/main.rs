@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 mod hostile;
+mod ring;
 mod round_trip;
 mod torn;
 mod training;

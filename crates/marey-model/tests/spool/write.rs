@@ -8,7 +8,7 @@ use marey_model::metric::MetricValue;
 use marey_model::profile::{Overhead, Process};
 use marey_model::spool::{
     Activity, ActivityKind, AutogradCall, Collective, CollectiveState, Counter, Detail, Device,
-    Frame, NodeDef, Reader, SessionEvent, Shape, Span, Value, encode,
+    Frame, NodeDef, Reader, Sample, SessionEvent, Shape, Span, Value, encode,
 };
 use proptest::collection::vec;
 use proptest::option::of;
@@ -106,6 +106,16 @@ fn each_frame_has_the_bytes_of_version_1() {
     assert_eq!(encode_file(&[]), *b"MAREYSPL\x01\0\0\0");
     // CRC-32 (ISO-HDLC).
     assert_eq!(encode_file(&[Frame::End])[12..], [1, 0, 0, 0, 0x05, 0x36, 0xD0, 0x45, 11]);
+}
+
+#[test]
+fn frames_of_samples_have_the_bytes_of_version_1() {
+    let sample =
+        Sample { time_nanos: 9, duration_nanos: 300, os_id: 4242, thread_name: 3, node: 4 };
+    check_bytes(
+        &Frame::Samples { thread: 2, samples: vec![sample, Sample { time_nanos: 8, ..sample }] },
+        &[23, 2, 2, 18, 0xAC, 2, 0x92, 0x21, 3, 4, 1, 0xAC, 2, 0x92, 0x21, 3, 4],
+    );
 }
 
 #[test]
@@ -337,6 +347,18 @@ impl DefinedIds {
 
 const THREADS: u32 = 3;
 
+fn samples(defined: DefinedIds) -> impl Strategy<Value = Sample> {
+    (times(), numbers(), numbers(), defined.ids(), defined.ids()).prop_map(
+        |(time_nanos, duration_nanos, os_id, thread_name, node)| Sample {
+            time_nanos,
+            duration_nanos,
+            os_id,
+            thread_name,
+            node,
+        },
+    )
+}
+
 fn frame_after(defined: DefinedIds) -> impl Strategy<Value = Frame> {
     let thread = 0..THREADS;
     let span = (defined.ids(), times(), times()).prop_map(|(node, start_nanos, end_nanos)| Span {
@@ -395,6 +417,8 @@ fn frame_after(defined: DefinedIds) -> impl Strategy<Value = Frame> {
         (texts(), texts()).prop_map(|(key, value)| Frame::Note { key, value }),
         vec(counter, 0..20).prop_map(Frame::Counters),
         vec(collectives(defined), 0..20).prop_map(Frame::Collectives),
+        (0..THREADS, vec(samples(defined), 0..20))
+            .prop_map(|(thread, samples)| Frame::Samples { thread, samples }),
         vec(loss, 0..10).prop_map(Frame::Losses),
         overheads().prop_map(Frame::Overhead),
     ]

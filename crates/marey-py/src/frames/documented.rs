@@ -19,7 +19,16 @@ pub(super) fn code_type(py: Python<'_>) -> *mut ffi::PyTypeObject {
 /// Appends the frames of the calling thread, innermost first.
 pub(super) fn walk(py: Python<'_>, positions: &mut Vec<Position>, max_frames: usize) {
     // SAFETY: the GIL is held; the frame is borrowed from the running thread, or null.
-    let mut frame = unsafe { Bound::from_borrowed_ptr_or_opt(py, ffi::PyEval_GetFrame().cast()) };
+    let frame = unsafe { Bound::from_borrowed_ptr_or_opt(py, ffi::PyEval_GetFrame().cast()) };
+    walk_from(frame, positions, max_frames);
+}
+
+/// Appends a frame object and those around it, innermost first.
+pub(super) fn walk_from(
+    mut frame: Option<Bound<'_, PyAny>>,
+    positions: &mut Vec<Position>,
+    max_frames: usize,
+) {
     while let Some(current) = frame {
         if positions.len() == max_frames || push_position(&current, positions).is_err() {
             return;

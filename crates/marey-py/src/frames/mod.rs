@@ -15,6 +15,7 @@
 mod documented;
 mod layout;
 mod names;
+pub(crate) mod sampling;
 
 use crate::library::table;
 use crate::thread::{self, Thread};
@@ -136,6 +137,11 @@ fn walk(thread: &Thread, positions: &mut Vec<Position>) {
         },
         _ => documented::walk(thread.attach().py(), positions, MAX_DEPTH),
     }
+    leave_out_base(positions);
+}
+
+/// Removes the frame of the base, and all frames around it.
+fn leave_out_base(positions: &mut Vec<Position>) {
     let base = BASE_CODE.load(Ordering::Relaxed);
     if !base.is_null()
         && let Some(index) = positions.iter().rposition(|position| position.code == base)
@@ -161,11 +167,16 @@ extern "C" fn innermost_node() -> u32 {
 
 impl ThreadFrames {
     fn innermost_node(&mut self, root: u32, generation: u64, thread: &Thread) -> u32 {
+        walk(thread, &mut self.positions);
+        self.node_of_positions(root, generation, thread)
+    }
+
+    /// Returns the node of the path in `positions`, whose frames are on the stack of a thread.
+    fn node_of_positions(&mut self, root: u32, generation: u64, thread: &Thread) -> u32 {
         if self.generation != generation {
             self.generation = generation;
             self.stack.clear();
         }
-        walk(thread, &mut self.positions);
         let common_len = self
             .stack
             .iter()

@@ -57,14 +57,6 @@ pub enum SqlError {
         /// All tables.
         known: Vec<String>,
     },
-    /// The table is reserved for a later version.
-    #[error(
-        "there is no table `{name}` yet: the name is reserved for the stacks of a running program"
-    )]
-    ReservedTable {
-        /// The name as written.
-        name: String,
-    },
     /// There is no such column.
     #[error("there is no column `{name}`")]
     UnknownColumn {
@@ -133,10 +125,6 @@ impl SqlError {
             Self::UnknownTable { nearest, known, .. } => {
                 Some(suggestion("the tables are", nearest, known))
             }
-            Self::ReservedTable { .. } => Some(
-                "`python.torch_trace` has the calls of modules, and `spans` the Python frames of a recording with `marey run -d trace -c python`"
-                    .into(),
-            ),
             Self::UnknownColumn { nearest, known, .. } => {
                 Some(suggestion("the columns are", nearest, known))
             }

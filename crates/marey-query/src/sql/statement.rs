@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
-use super::catalogue::{CATALOGUE, MAIN, PYTHON};
+use super::catalogue::{CATALOGUE, MAIN};
 use super::error::syntax;
 use super::{SqlError, bounds};
 
@@ -120,9 +120,6 @@ fn check_table_exists(state: &SessionState, table: &TableReference) -> Result<()
             .is_ok_and(|schema| schema.table_exist(table.table()));
     if exists {
         return Ok(());
-    }
-    if (schema_name, table.table()) == (PYTHON, "backtrace") {
-        return Err(SqlError::ReservedTable { name: table.to_string() });
     }
     let catalogue = state.catalog_list().catalog(CATALOGUE);
     let names = |schema: &str| -> Vec<String> {

@@ -1,11 +1,10 @@
 //! A thread's log of launches that the decoder has not drained yet.
 
-use crate::environment;
 use crate::losses;
 use crate::ring::{Pushed, RECORD_BYTES, Record, Ring};
-use marey_model::env;
+use crate::settings;
 use marey_model::loss::LossCause;
-use std::sync::OnceLock;
+use marey_model::setting::Setting;
 
 use super::source;
 
@@ -67,11 +66,7 @@ pub(super) const KIND_MASK: u64 = 3 << KIND_SHIFT;
 
 impl Launches {
     pub(crate) fn new() -> Self {
-        const DEFAULT_BYTES: u64 = 4 << 20;
-        static BYTES: OnceLock<u64> = OnceLock::new();
-        let bytes = BYTES
-            .get_or_init(|| environment::number(env::LAUNCH_BUFFER_BYTES).unwrap_or(DEFAULT_BYTES));
-        Self(Ring::new(bytes / RECORD_BYTES))
+        Self(Ring::new(settings::whole(Setting::LaunchBufferBytes) / RECORD_BYTES))
     }
 
     /// Logs a launch. Only the owner may call this.

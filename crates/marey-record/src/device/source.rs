@@ -23,7 +23,7 @@ pub trait Source: Sync {
     fn begin_child(&self);
 }
 
-/// What a flush waits for.
+/// Extent of a flush: the activities that it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlushMode {
     /// The devices, until they have finished all launched work.

@@ -2,6 +2,7 @@
 
 use super::Local;
 use super::stack::open_frame_nodes;
+use crate::control::CONTROL;
 use crate::losses;
 use crate::perf::{self, Counts, EventSet, MAX_EVENTS, ThreadCounters};
 use crate::thread::OpenFrame;
@@ -18,6 +19,15 @@ pub(super) struct OpenCounts {
 }
 
 impl Local {
+    /// Returns the events' metrics and totals at the latest entry or exit of a scope.
+    pub(crate) fn performance_totals(&self) -> Vec<(u32, u64)> {
+        let totals = perf::events().and_then(|events| {
+            let counts = self.open_counts.counters.latest(events)?;
+            Some(events.metrics.iter().copied().zip(counts).collect())
+        });
+        totals.unwrap_or_default()
+    }
+
     /// Adds what was counted so far to the innermost scope, before a scope is entered in it.
     #[inline(always)]
     pub(super) fn count_before_entry(&mut self) {
@@ -56,7 +66,8 @@ impl Local {
         let values = values.get(..events.metrics.len()).unwrap_or_default();
         let nodes = open_frame_nodes(top);
         // A refused value is counted as a loss.
-        drop(self.add_metrics_at(nodes, top.state, top.sessions, None, values));
+        let active = top.sessions & CONTROL.recording().0;
+        drop(self.add_metrics_at(nodes, top.state, active, None, values));
     }
 }
 

@@ -32,8 +32,14 @@ impl Local {
     /// the log if one of these sessions traces.
     #[inline(always)]
     pub(crate) fn record(&self, entry: &Entry) {
+        self.record_in(CONTROL.active.load(Ordering::Relaxed), entry);
+    }
+
+    /// Adds an entry to the columns, and to the log, of those of `sessions` that saw it begin.
+    #[inline(always)]
+    pub(crate) fn record_in(&self, sessions: u64, entry: &Entry) {
         let python = CONTROL.python.load(Ordering::Relaxed);
-        let sessions = entry.sessions & CONTROL.active.load(Ordering::Relaxed);
+        let sessions = entry.sessions & sessions;
         for slot in slots(sessions) {
             let is_shadow = python & bit(slot) == 0;
             let node = if is_shadow { entry.nodes.shadow } else { entry.nodes.python };

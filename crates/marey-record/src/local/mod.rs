@@ -24,6 +24,7 @@ pub use self::call::CudaApi;
 pub(crate) use self::entry::Entry;
 pub(crate) use self::inherit::{is_entered_by_program, restart_after_fork};
 pub use self::inputs::OperatorCall;
+pub(crate) use self::steps::completed as completed_steps;
 
 use crate::api;
 use crate::clock;
@@ -32,13 +33,15 @@ use crate::device;
 use crate::handler_slot::HandlerSlot;
 use crate::losses;
 use crate::names;
-use crate::recorder;
+use crate::os;
 use crate::registry;
+use crate::settings;
 use crate::thread::ThreadTree;
 use crate::trace::{self, Log};
 use crate::tree::{Index, PYTHON_ROOT, SHADOW_ROOT};
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
+use marey_model::setting::Setting;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -69,7 +72,7 @@ impl NodePair {
     }
 }
 
-const ROOTS: NodePair = NodePair { shadow: SHADOW_ROOT, python: PYTHON_ROOT };
+pub(crate) const ROOTS: NodePair = NodePair { shadow: SHADOW_ROOT, python: PYTHON_ROOT };
 
 /// The part of a thread's recorder that only its thread accesses.
 pub(crate) struct Local {
@@ -275,8 +278,10 @@ pub(crate) fn is_in_event() -> bool {
 #[cold]
 #[inline(never)]
 fn register_thread() {
-    // Fails while the thread's destructors run: the end of the thread could no longer be observed.
-    if THREAD_END_GUARD.try_with(|_| ()).is_err() {
+    // Fails while the thread's destructors run: the end of the thread could no longer be observed. That
+    // of the main thread need not be, because the process ends: destructors of static objects record.
+    let is_main = os::thread_id() == u64::from(std::process::id());
+    if THREAD_END_GUARD.try_with(|_| ()).is_err() && !is_main {
         losses::count(LossCause::ThreadGone);
         return;
     }
@@ -298,7 +303,7 @@ impl Local {
             path: Vec::new(),
             autograd: None,
             tree,
-            index: Index::new(recorder::max_nodes()),
+            index: Index::new(settings::whole(Setting::MaxNodes) as u32),
             inherited: 0,
             states: Vec::with_capacity(8),
             open_operators: 0,

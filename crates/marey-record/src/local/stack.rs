@@ -436,6 +436,29 @@ impl Local {
             .map_or(0, |frame| frame.name)
     }
 
+    /// Writes the names of the open scopes, or with `python_leaf` those of its path, outermost first. Returns how many there are, which may be more than fit.
+    pub(crate) fn context_names(&mut self, python_leaf: Option<u32>, names: &mut [u32]) -> usize {
+        let mut path = std::mem::take(&mut self.path);
+        if let Some(mut node) = python_leaf {
+            while node > PYTHON_ROOT
+                && let Some(frame) = self.tree.nodes.get(node)
+            {
+                path.push(frame.name());
+                node = frame.parent();
+            }
+            path.reverse();
+        } else {
+            path.extend((0..self.depth()).filter_map(|index| Some(self.frame(index)?.name)));
+        }
+        for (slot, name) in names.iter_mut().zip(&path) {
+            *slot = *name;
+        }
+        let len = path.len();
+        path.clear();
+        self.path = path;
+        len
+    }
+
     /// Returns the number of scopes on the stack that a session sees.
     pub(crate) fn visible_depth(&self, slot: u32) -> u32 {
         let visible = (0..self.depth()).filter(|&index| {

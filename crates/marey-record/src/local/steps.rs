@@ -9,6 +9,15 @@ use crate::clock;
 use crate::names;
 use crate::tree::PYTHON_ROOT;
 use marey_model::context::{NodeKind, STEP_NAME};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Steps that were closed since the process started or was forked.
+static COMPLETED: AtomicU64 = AtomicU64::new(0);
+
+/// Returns the number of steps that were closed since the process started or was forked.
+pub(crate) fn completed() -> u64 {
+    COMPLETED.load(Ordering::Relaxed)
+}
 
 impl Local {
     pub(super) fn is_step(&self, index: u32) -> bool {
@@ -46,6 +55,7 @@ impl Local {
     pub(super) fn close_step(&mut self) {
         self.change_flags(self.depth() - 1, 0, CLOSING);
         self.pop(clock::ticks());
+        COMPLETED.fetch_add(1, Ordering::Relaxed);
         self.open_step();
     }
 

@@ -47,7 +47,8 @@ impl Local {
     /// Adds user metrics to the innermost scope.
     pub(crate) fn add_metrics(&mut self, values: &[(u32, MetricValue)]) -> Result<(), MetricError> {
         let (nodes, state, sessions) = self.innermost();
-        self.add_metrics_at(nodes, state, sessions, None, values)
+        let active = CONTROL.active.load(Ordering::Relaxed) & sessions;
+        self.add_metrics_at(nodes, state, active, None, values)
     }
 
     /// Returns the nodes of the innermost scope, the state below which its metrics are stored (0
@@ -75,17 +76,16 @@ impl Local {
         added
     }
 
-    /// Adds user metrics to nodes, below `state` unless that is 0. A trace dates them `ticks`, by
-    /// default now. Returns the first error.
+    /// Adds user metrics to nodes in sessions that record, below `state` unless that is 0. A trace
+    /// dates them `ticks`, by default now. Returns the first error.
     pub(crate) fn add_metrics_at(
         &mut self,
         mut nodes: NodePair,
         state: u32,
-        sessions: u64,
+        active: u64,
         ticks: Option<u64>,
         values: &[(u32, MetricValue)],
     ) -> Result<(), MetricError> {
-        let active = CONTROL.active.load(Ordering::Relaxed) & sessions;
         let python = active & CONTROL.python.load(Ordering::Relaxed);
         if state != 0 {
             nodes = self.child_nodes(nodes, state, NodeKind::State, active, python);

@@ -1,6 +1,7 @@
 //! The recorder's output: profile documents, their formats, and their files.
 
 mod chrome;
+mod device_events;
 mod file;
 mod hatchet;
 
@@ -8,6 +9,8 @@ mod hatchet;
 mod tests;
 
 pub(crate) use self::chrome::{Extent, Playback};
+pub use self::device_events::DeviceEvent;
+pub(crate) use self::device_events::read as read_device_events;
 pub(crate) use self::file::Outputs;
 
 use crate::error::Error;

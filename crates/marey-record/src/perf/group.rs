@@ -49,6 +49,11 @@ impl Counters {
         Some(std::array::from_fn(|index| counts[index].wrapping_sub(last[index])))
     }
 
+    /// Returns the totals at the latest [`Self::advance`], or when the counters were opened.
+    pub(super) fn latest(&self) -> Counts {
+        self.last
+    }
+
     fn read(&self) -> Option<Counts> {
         let mut counts = Counts::default();
         let mut unread = counts.as_mut_slice();

@@ -82,6 +82,12 @@ pub(crate) struct ThreadCounters {
 }
 
 impl ThreadCounters {
+    /// Returns the totals at the latest [`Self::advance`]. `None` if these events are not counted.
+    pub(crate) fn latest(&self, set: &'static EventSet) -> Option<Counts> {
+        let counters = self.counters.as_ref()?;
+        self.set.is_some_and(|known| std::ptr::eq(known, set)).then(|| counters.latest())
+    }
+
     /// Returns the counts since the previous call. `None` if they are unknown: this is the first
     /// call for these events, or they cannot be counted.
     pub(crate) fn advance(&mut self, set: &'static EventSet) -> Option<Counts> {

@@ -1,22 +1,25 @@
 //! The spool's file: its path, appending, and removal.
 
 use super::run_directory::RunDirectory;
-use crate::environment;
 use crate::error::Error;
 use crate::reopening_file::ReopeningFile;
-use marey_model::env;
+use crate::settings;
+use marey_model::setting::Setting;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// A spool on disk. The file is removed on drop, unless [`SpoolFile::keep`] was called.
 #[derive(Debug)]
 pub(crate) struct SpoolFile {
     path: PathBuf,
-    is_kept: AtomicBool,
+    /// Shared by the segments of a ring.
+    is_kept: Arc<AtomicBool>,
+    /// The earlier segments of a ring that has ended, which live as long as its last one.
+    older: OnceLock<Vec<Arc<SpoolFile>>>,
     /// The directory stays locked until the file is complete; dropped after the file.
     run_directory: Arc<RunDirectory>,
 }
@@ -32,9 +35,7 @@ impl SpoolFile {
             let path = folder.join(format!("{}-{number}.spool", std::process::id()));
             last_error = match fs::create_dir_all(&folder).and_then(|()| Appender::create(&path)) {
                 Ok(file) => {
-                    let (run_directory, is_kept) =
-                        (Arc::clone(run_directory), AtomicBool::new(false));
-                    return Ok((Self { path, is_kept, run_directory }, file));
+                    return Ok((Self::new(path, Arc::default(), run_directory), file));
                 }
                 Err(error) => error,
             };
@@ -48,11 +49,45 @@ impl SpoolFile {
         Err(Error::Write { action: "create", path: folder, source: last_error })
     }
 
+    /// Creates the file of a segment of a ring.
+    pub(super) fn create_segment(
+        run_directory: &Arc<RunDirectory>,
+        name: &str,
+        is_kept: Arc<AtomicBool>,
+    ) -> Result<(Self, Appender), Error> {
+        let folder = run_directory.spool_folder();
+        let path = folder.join(name);
+        let created = fs::create_dir_all(&folder).and_then(|()| Appender::create(&path));
+        match created {
+            Ok(appender) => Ok((Self::new(path, is_kept, run_directory), appender)),
+            Err(source) => Err(Error::Write { action: "create", path, source }),
+        }
+    }
+
+    fn new(path: PathBuf, is_kept: Arc<AtomicBool>, run_directory: &Arc<RunDirectory>) -> Self {
+        Self { path, is_kept, older: OnceLock::new(), run_directory: Arc::clone(run_directory) }
+    }
+
+    /// Keeps the earlier segments of the ring as long as this one.
+    pub(super) fn set_older(&self, older: Vec<Arc<Self>>) {
+        drop(self.older.set(older));
+    }
+
+    /// Removes a segment that the ring no longer needs, although the ring is kept.
+    pub(super) fn remove(&self) {
+        drop(fs::remove_file(&self.path));
+    }
+
+    /// Returns the flag that keeps all segments of the ring.
+    pub(super) fn kept_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.is_kept)
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    pub(crate) fn run_directory(&self) -> &RunDirectory {
+    pub(crate) fn run_directory(&self) -> &Arc<RunDirectory> {
         &self.run_directory
     }
 
@@ -143,6 +178,5 @@ impl Appender {
 
 /// Returns the maximum size of a spool in bytes.
 pub(super) fn max_spool_bytes() -> u64 {
-    const DEFAULT: u64 = 16 << 30;
-    environment::number(env::SPOOL_BYTES).unwrap_or(DEFAULT)
+    settings::whole(Setting::SpoolBytes)
 }

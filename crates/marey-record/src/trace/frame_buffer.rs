@@ -1,6 +1,6 @@
 //! The buffer of frames between the tracer and the file.
 
-use super::file::{self, Appender};
+use super::file::Appender;
 use crate::losses;
 use crate::os;
 use marey_model::loss::LossCause;
@@ -18,9 +18,12 @@ pub(super) struct FrameBuffer {
     entries: u64,
     /// The ranges of the buffer with self-contained frames.
     self_contained_ranges: Vec<Range<usize>>,
+    /// The number of scopes, values and counters in the file and the buffer.
+    total_entries: u64,
     /// The position of the buffer's first frame in the file.
     start_bytes: u64,
-    max_bytes: u64,
+    /// Returns the size of the file up to which scopes and values are accepted.
+    max_bytes: fn() -> u64,
     /// Whether the filesystem has enough free space.
     has_space: bool,
     /// Whether a write has failed: the definitions in it are missing, so no frame that uses them
@@ -42,16 +45,17 @@ const FLUSH_BYTES: usize = 1 << 18;
 const MAX_BYTES: usize = 1 << 28;
 
 impl FrameBuffer {
-    /// Creates a buffer with the header of a spool.
-    pub(super) fn new() -> io::Result<Self> {
+    /// Creates a buffer with the header of a spool, for a file of at most so many bytes.
+    pub(super) fn new(max_bytes: fn() -> u64) -> io::Result<Self> {
         let mut buffer = Vec::with_capacity(2 * FLUSH_BYTES);
         Writer::new(&mut buffer)?;
         Ok(Self {
             buffer,
             entries: 0,
             self_contained_ranges: Vec::new(),
+            total_entries: 0,
             start_bytes: 0,
-            max_bytes: file::max_spool_bytes(),
+            max_bytes,
             has_space: true,
             has_failed: false,
         })
@@ -67,12 +71,17 @@ impl FrameBuffer {
         self.has_space
             && !self.has_failed
             && self.buffer.len() < MAX_BYTES
-            && self.position_bytes() < self.max_bytes
+            && self.position_bytes() < (self.max_bytes)()
     }
 
     /// Returns the position of the next frame in the file.
     pub(super) fn position_bytes(&self) -> u64 {
         self.start_bytes + self.buffer.len() as u64
+    }
+
+    /// Returns the number of scopes, values and counters in the file and the buffer.
+    pub(super) fn total_entries(&self) -> u64 {
+        self.total_entries
     }
 
     /// Whether the buffer should be written.
@@ -91,6 +100,7 @@ impl FrameBuffer {
         let is_allowed = !self.has_failed || is_self_contained(frame);
         if is_allowed && encode(frame, &mut self.buffer).is_ok() {
             self.entries += count;
+            self.total_entries += count;
             if is_self_contained(frame) {
                 self.self_contained_ranges.push(start..self.buffer.len());
             }
@@ -182,6 +192,7 @@ fn is_self_contained(frame: &Frame) -> bool {
         | Frame::Values { .. }
         | Frame::Counters(_)
         | Frame::Collectives(_)
+        | Frame::Samples { .. }
         | Frame::Open { .. } => false,
     }
 }

@@ -3,29 +3,24 @@
 //! The owner appends inside its events; [`super`] drains. An entry is one record of a [`Ring`]. The
 //! elements of vectors and texts follow in further records.
 
-use crate::environment;
 use crate::local::AutogradCall;
 use crate::losses;
 use crate::ring::{Pushed, RECORD_BYTES, Record, Ring, WORDS_PER_RECORD};
+use crate::settings;
 use crate::tag::Tag;
 use crate::trace::{self, texts};
-use marey_model::env;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
-use std::sync::OnceLock;
+use marey_model::setting::Setting;
 
 /// The log.
 #[derive(Debug)]
 pub(crate) struct Log(Ring);
 
 impl Log {
-    /// Creates a log of the size that the environment sets.
+    /// Creates a log of the size that is set.
     pub(crate) fn new() -> Self {
-        const DEFAULT_BYTES: u64 = 4 << 20;
-        static BYTES: OnceLock<u64> = OnceLock::new();
-        let bytes = BYTES
-            .get_or_init(|| environment::number(env::TRACE_BUFFER_BYTES).unwrap_or(DEFAULT_BYTES));
-        Self::with_records(bytes / RECORD_BYTES)
+        Self::with_records(settings::whole(Setting::TraceBufferBytes) / RECORD_BYTES)
     }
 
     /// Creates a log for this many records.

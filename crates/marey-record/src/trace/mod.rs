@@ -13,6 +13,7 @@ mod file;
 mod frame_buffer;
 mod log;
 mod nodes;
+mod ring;
 mod run_directory;
 mod spool;
 mod texts;
@@ -20,10 +21,11 @@ mod thread;
 
 pub(crate) use self::file::SpoolFile;
 pub(crate) use self::log::Log;
+pub(crate) use self::ring::save as save_ring;
 
 use self::run_directory::RunDirectory;
 use self::spool::Spool;
-use crate::api::{CollectiveSample, CounterSample};
+use crate::api::{CollectiveSample, CounterSample, StackSample};
 use crate::control::CONTROL;
 use crate::device::{JoinedActivity, Threads};
 use crate::error::Error;
@@ -38,7 +40,7 @@ use marey_model::loss::LossCause;
 use marey_model::spool::{Detail, SessionEvent};
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -52,7 +54,7 @@ const DRAIN: u32 = 2;
 const PERIOD: Duration = Duration::from_millis(200);
 
 static TRACER: Mutex<Tracer> =
-    Mutex::new(Tracer { sessions: Vec::new(), run_directory: None, spool: None });
+    Mutex::new(Tracer { sessions: Vec::new(), run_directory: None, is_ring: false, spool: None });
 
 /// The trace sessions of the process, and their spool.
 struct Tracer {
@@ -60,9 +62,14 @@ struct Tracer {
     sessions: Vec<TraceSession>,
     /// The run directory of the first session, `None` without sessions.
     run_directory: Option<Arc<RunDirectory>>,
+    /// Whether the sessions keep only their last records.
+    is_ring: bool,
     /// Created when the first session starts; after a fork, when there is data to write.
     spool: Option<Spool>,
 }
+
+/// Whether the spool has samples of call stacks.
+static HAS_SAMPLES: AtomicBool = AtomicBool::new(false);
 
 /// A live trace session.
 #[derive(Clone, Debug)]
@@ -115,11 +122,11 @@ impl Tracer {
     /// Returns the spool, created if needed, with all sessions written to it. `None` without a
     /// session.
     fn spool(&mut self) -> Result<Option<&mut Spool>, Error> {
-        let Self { sessions, run_directory, spool } = self;
+        let Self { sessions, run_directory, is_ring, spool } = self;
         let Some(run_directory) = run_directory else { return Ok(None) };
         let spool = match spool {
             Some(spool) => spool,
-            None => spool.insert(Spool::create(run_directory)?),
+            None => spool.insert(Spool::create(run_directory, *is_ring)?),
         };
         sessions
             .iter_mut()
@@ -167,7 +174,7 @@ pub(crate) fn has_sessions() -> bool {
 
 /// Whether a trace session records now.
 pub(crate) fn is_recording() -> bool {
-    CONTROL.active.load(Ordering::Relaxed) & CONTROL.trace.load(Ordering::Relaxed) != 0
+    CONTROL.addressable() & CONTROL.trace.load(Ordering::Relaxed) != 0
 }
 
 /// Requests a drain, because a log is half full. Called in the middle of events.
@@ -196,12 +203,14 @@ fn drain() {
         drop(tracer);
         if should_flush {
             flush_spool();
+            ring::continue_if_full();
         }
     }
     if let Some(spool) = lock(&TRACER).spool_for(&threads) {
         spool.write_state(&threads);
     }
     flush_spool();
+    ring::continue_if_full();
 }
 
 /// Writes the spool's buffer to the file, without the tracer's lock: a slow disk blocks neither
@@ -238,7 +247,11 @@ fn flush_spool() {
 pub(crate) fn begin_session(session: &Session) -> Result<(), Error> {
     let mut tracer = lock(&TRACER);
     if tracer.run_directory.is_none() {
+        HAS_SAMPLES.store(false, Ordering::Relaxed);
         tracer.run_directory = Some(Arc::new(RunDirectory::open(&session.options.name)?));
+        tracer.is_ring = session.options.is_ring;
+    } else if tracer.is_ring != session.options.is_ring {
+        return Err(Error::RingBesideTrace);
     }
     tracer.sessions.push(TraceSession::new(session, true));
     let created = tracer.spool().map(drop);
@@ -345,6 +358,7 @@ pub(crate) fn snapshot(session: &Session) -> Result<Option<(SpoolSnapshot, u64)>
         spool.write_overhead_and_clock();
     }
     drop(tracer);
+    ring::continue_if_full();
     Ok(flush_and_snapshot(session))
 }
 
@@ -376,6 +390,37 @@ pub(crate) fn write_counters(samples: &[CounterSample]) {
         Ok(Some(spool)) => spool.write_counters(samples),
         Ok(None) => {}
         Err(_no_spool) => losses::add(LossCause::Spool, samples.len() as u64),
+    }
+}
+
+/// Adds samples of call stacks, whose nodes are those of the calling thread. They reach the file
+/// with the next drain.
+pub(crate) fn write_samples(tree: &ThreadTree, samples: &[StackSample]) {
+    if samples.is_empty() || !is_recording() {
+        return;
+    }
+    match lock(&TRACER).spool() {
+        Ok(Some(spool)) => {
+            spool.write_samples(tree, samples);
+            HAS_SAMPLES.store(true, Ordering::Relaxed);
+        }
+        Ok(None) => {}
+        Err(_no_spool) => losses::add(LossCause::Spool, samples.len() as u64),
+    }
+}
+
+/// Whether the spool has samples of call stacks.
+pub(crate) fn has_samples() -> bool {
+    HAS_SAMPLES.load(Ordering::Relaxed)
+}
+
+/// Adds samples of counters to the spool if there is one, and drops them otherwise: the child of a
+/// fork that records nothing itself writes no file.
+pub(crate) fn write_counters_to_existing_spool(samples: &[CounterSample]) {
+    if is_recording()
+        && let Some(spool) = &mut lock(&TRACER).spool
+    {
+        spool.write_counters(samples);
     }
 }
 
@@ -426,7 +471,8 @@ pub(crate) fn begin_child<'a>(sessions: impl Iterator<Item = &'a Session>) {
         // The file is the parent's.
         spool.abandon();
     }
-    let active = CONTROL.active.load(Ordering::Relaxed);
+    HAS_SAMPLES.store(false, Ordering::Relaxed);
+    let active = CONTROL.addressable();
     tracer.sessions = sessions
         .filter(|session| session.is_trace())
         .map(|session| TraceSession::new(session, active & crate::control::bit(session.slot) != 0))

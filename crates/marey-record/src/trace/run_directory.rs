@@ -129,7 +129,7 @@ impl RunDirectory {
     }
 }
 
-/// What to do with a finished earlier run at the same path.
+/// Treatment of a finished earlier run at the same path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum EarlierRun {
     Join,
@@ -252,7 +252,7 @@ fn prevents_move(error: &io::Error) -> bool {
     kinds.contains(&error.kind())
 }
 
-fn numbered_path(path: &Path, number: u32) -> PathBuf {
+pub(super) fn numbered_path(path: &Path, number: u32) -> PathBuf {
     path.with_extension(format!("{number}.{EXTENSION}"))
 }
 

@@ -2,13 +2,14 @@
 
 use super::activities::{ActivityWriter, location_without_launch};
 use super::clock::TraceClock;
-use super::file::{Appender, SpoolFile};
+use super::file::{self, Appender, SpoolFile};
 use super::frame_buffer::{self, Chunk, FrameBuffer};
+use super::ring::{self, Ring};
 use super::run_directory::RunDirectory;
 use super::texts::Texts;
 use super::thread::{OpenScope, Shared, ThreadWriter};
 use super::{PERIOD, SpoolSnapshot, TraceSession};
-use crate::api::{CollectiveSample, CounterSample};
+use crate::api::{CollectiveSample, CounterSample, StackSample};
 use crate::clock::{self, ClockReading};
 use crate::control::{CONTROL, bit};
 use crate::device::{self, DeviceInfo, JoinedActivity, Threads};
@@ -52,19 +53,28 @@ pub(super) struct Spool {
     last_clock_ticks: u64,
     /// The time spent on draining logs and writing them.
     flushing_nanos: u64,
+    /// The start of the spool, which all segments of a ring have.
+    start: ClockReading,
+    ring: Option<Ring>,
 }
 
 impl Spool {
     /// Creates a spool in a run directory.
-    pub(super) fn create(run_directory: &Arc<RunDirectory>) -> Result<Self, Error> {
-        let (file, appender) = SpoolFile::create(run_directory)?;
+    pub(super) fn create(run_directory: &Arc<RunDirectory>, is_ring: bool) -> Result<Self, Error> {
+        let start = ClockReading::now();
+        let ring = is_ring.then(|| Ring::starting_at(start));
+        let (file, appender) = match &ring {
+            Some(ring) => {
+                SpoolFile::create_segment(run_directory, &ring.segment_name(), Arc::default())?
+            }
+            None => SpoolFile::create(run_directory)?,
+        };
         let failed =
             |source| Error::Write { action: "write", path: file.path().to_owned(), source };
-        let now = ClockReading::now();
         let shared = Shared {
-            clock: TraceClock::starting_at(now),
+            clock: TraceClock::starting_at(start),
             texts: Texts::default(),
-            buffer: FrameBuffer::new().map_err(failed)?,
+            buffer: new_buffer(is_ring).map_err(failed)?,
         };
         let mut spool = Self {
             file: Arc::new(file),
@@ -79,11 +89,64 @@ impl Spool {
             losses: LossCause::ALL.map(|cause| (cause, 0)),
             last_clock_ticks: 0,
             flushing_nanos: 0,
+            start,
+            ring,
         };
-        spool.shared.buffer.push(&Frame::Process(describe_process(now)));
-        spool.write_clock(now);
+        spool.write_start(start);
         spool.shared.buffer.set_has_space(frame_buffer::has_free_space(spool.file.path()));
         Ok(spool)
+    }
+
+    fn write_start(&mut self, now: ClockReading) {
+        self.shared.buffer.push(&Frame::Process(describe_process(self.start)));
+        self.write_clock(now);
+        let notes = self.ring.as_ref().map(|_| ring::limit_notes());
+        notes.into_iter().flatten().for_each(|note| self.shared.buffer.push(&note));
+    }
+
+    /// Returns the file, if this is a ring.
+    pub(super) fn ring_file(&self) -> Option<&Arc<SpoolFile>> {
+        self.ring.as_ref().map(|_| &self.file)
+    }
+
+    /// Returns the name of the next segment of a ring whose current one is full, or is to end.
+    pub(super) fn next_segment_name(&self, must_end: bool) -> Option<String> {
+        let ring = self.ring.as_ref()?;
+        let is_due = must_end || ring.is_full(&self.shared.buffer);
+        is_due.then(|| ring.next_segment_name())
+    }
+
+    /// Continues in the next segment of the ring. Returns the end of the current one, to be written
+    /// without the tracer's lock, and the files that the ring no longer needs.
+    pub(super) fn continue_in(
+        &mut self,
+        file: SpoolFile,
+        appender: Appender,
+    ) -> io::Result<SegmentEnd> {
+        let buffer = new_buffer(true)?;
+        self.write_overhead_and_clock();
+        let ended = SegmentEnd {
+            buffer: std::mem::replace(&mut self.shared.buffer, buffer),
+            appender: std::mem::replace(&mut self.appender, Arc::new(Mutex::new(appender))),
+            unneeded: Vec::new(),
+        };
+        let ended_file = std::mem::replace(&mut self.file, Arc::new(file));
+        self.shared.texts = Texts::default();
+        self.written_bytes = 0;
+        self.activities = ActivityWriter::default();
+        (self.devices, self.notes) = (Vec::new(), Vec::new());
+        self.losses = LossCause::ALL.map(|cause| (cause, 0));
+        let unneeded = self.ring.as_mut().map(|ring| ring.add_segment(ended_file, &ended.buffer));
+        self.write_start(ClockReading::now());
+        for thread in self.threads.values_mut() {
+            thread.begin_segment(&mut self.shared.buffer);
+        }
+        Ok(SegmentEnd { unneeded: unneeded.unwrap_or_default(), ..ended })
+    }
+
+    /// Returns the files of the ended segments of a ring, oldest first.
+    pub(super) fn ended_segments(&self) -> Vec<Arc<SpoolFile>> {
+        self.ring.as_ref().map(Ring::ended_segments).unwrap_or_default()
     }
 
     /// Returns the file and its written extent.
@@ -278,6 +341,13 @@ impl Spool {
         buffer.push_entries(&frame, count);
     }
 
+    /// Writes samples of call stacks, whose nodes are in `tree`.
+    pub(super) fn write_samples(&mut self, tree: &ThreadTree, samples: &[StackSample]) {
+        let now_ticks = clock::ticks();
+        let (thread, shared) = self.thread_writer(tree);
+        thread.write_samples(tree, samples, now_ticks, shared);
+    }
+
     /// Writes collectives.
     pub(super) fn write_collectives(&mut self, collectives: &[CollectiveSample]) {
         let count = collectives.len() as u64;
@@ -376,6 +446,9 @@ impl Spool {
         self.write_overhead_and_clock();
         self.shared.buffer.push(&Frame::End);
         self.write_buffer(&mut appender);
+        if let Some(ring) = &self.ring {
+            self.file.set_older(ring.ended_segments());
+        }
     }
 
     fn write_buffer(&mut self, appender: &mut Appender) {
@@ -383,6 +456,31 @@ impl Spool {
         let written = chunk.append_to(appender);
         self.finish_chunk(written, chunk, appender);
     }
+}
+
+/// The end of a segment of a ring, which is not in its file yet.
+pub(super) struct SegmentEnd {
+    buffer: FrameBuffer,
+    appender: Arc<Mutex<Appender>>,
+    /// The files of segments that the ring no longer needs.
+    unneeded: Vec<Arc<SpoolFile>>,
+}
+
+impl SegmentEnd {
+    /// Writes the end of the segment, and removes files.
+    pub(super) fn write(mut self) {
+        let mut appender = lock(&self.appender);
+        if appender.has_failed() {
+            self.buffer.handle_failure(appender.written_bytes());
+        }
+        // What could not be written is counted.
+        drop(self.buffer.take_chunk().append_to(&mut appender));
+        self.unneeded.iter().for_each(|file| file.remove());
+    }
+}
+
+fn new_buffer(is_ring: bool) -> io::Result<FrameBuffer> {
+    FrameBuffer::new(if is_ring { ring::max_segment_bytes } else { file::max_spool_bytes })
 }
 
 /// Together with the time between two drains: one second.

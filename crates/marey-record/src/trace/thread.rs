@@ -6,13 +6,14 @@ use super::frame_buffer::FrameBuffer;
 use super::log::{Decoder, Entry, Log};
 use super::nodes::SpoolNodes;
 use super::texts::Texts;
+use crate::api::StackSample;
 use crate::control::CONTROL;
 use crate::device::Launch;
 use crate::losses;
 use crate::thread::ThreadTree;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
-use marey_model::spool::{AutogradCall, Frame, Span, Value};
+use marey_model::spool::{AutogradCall, Frame, Sample, Span, Value};
 use std::sync::atomic::Ordering;
 
 /// The parts of a spool that its threads share.
@@ -27,6 +28,7 @@ pub(super) struct Shared {
 #[derive(Debug)]
 pub(super) struct ThreadWriter {
     number: u32,
+    definition: Frame,
     decoder: Decoder,
     nodes: SpoolNodes,
     batch: Batch,
@@ -77,15 +79,24 @@ impl ThreadWriter {
     /// Writes the definition of a thread to the spool.
     pub(super) fn new(number: u32, tree: &ThreadTree, buffer: &mut FrameBuffer) -> Self {
         let (os_id, name) = (tree.os_id, tree.name.clone());
-        buffer.push(&Frame::Thread { thread: number, os_id, name });
+        let definition = Frame::Thread { thread: number, os_id, name };
+        buffer.push(&definition);
         Self {
             number,
+            definition,
             decoder: Decoder::default(),
             nodes: SpoolNodes::default(),
             batch: Batch::default(),
             open_args: Vec::new(),
             written_open: Vec::new(),
         }
+    }
+
+    /// Defines the thread again, in the next segment of a ring.
+    pub(super) fn begin_segment(&mut self, buffer: &mut FrameBuffer) {
+        buffer.push(&self.definition);
+        self.nodes = SpoolNodes::default();
+        self.written_open.clear();
     }
 
     /// Drains the log and writes its entries.
@@ -256,6 +267,37 @@ impl ThreadWriter {
             }
         }
         self.write_definitions(shared);
+    }
+
+    /// Writes samples that this thread has taken of others.
+    pub(super) fn write_samples(
+        &mut self,
+        tree: &ThreadTree,
+        samples: &[StackSample],
+        ticks: u64,
+        shared: &mut Shared,
+    ) {
+        let count = samples.len() as u64;
+        if !shared.buffer.has_room() {
+            losses::add(LossCause::Spool, count);
+            return;
+        }
+        let time_nanos = shared.clock.nanos_at(ticks);
+        let sessions = CONTROL.trace.load(Ordering::Relaxed);
+        let samples = samples.iter().filter_map(|sample| {
+            self.nodes.map_node(&tree.nodes, sample.node, sessions, &mut shared.texts);
+            let (_, node) = self.nodes.group(sample.node, 0)?;
+            Some(Sample {
+                time_nanos,
+                duration_nanos: sample.duration_nanos,
+                os_id: sample.os_id,
+                thread_name: shared.texts.scope_name(sample.thread_name),
+                node,
+            })
+        });
+        let frame = Frame::Samples { thread: self.number, samples: samples.collect() };
+        self.write_definitions(shared);
+        shared.buffer.push_entries(&frame, count);
     }
 
     fn write_definitions(&mut self, shared: &mut Shared) {

@@ -4,7 +4,7 @@ use crate::harness::{Fixture, Subprocess, fork, scope, subprocess_part};
 use crate::spool::{Spool, spool_of};
 use marey_model::loss::LossCause;
 use marey_model::spool::Counter;
-use marey_record::api::{CollectiveSample, CollectiveState, CounterSample};
+use marey_record::api::{CollectiveSample, CollectiveState, CounterSample, StackSample};
 use marey_record::{Format, STOP, SessionId, SessionOptions, Worker, api};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,6 +35,34 @@ fn record_samples(value: f64) {
         sample("power (W)", Some(1), value + 0.5),
         sample("load", None, value),
     ]);
+}
+
+#[test]
+fn samples_of_stacks_are_recorded_while_a_trace_is_active() {
+    const TEST: &str = "counters::samples_of_stacks_are_recorded_while_a_trace_is_active";
+    let record = |os_id| {
+        let (root, _) = api::frame_root();
+        let outer = api::frame_child(root, api::intern("train.py:7@main"));
+        let node = api::frame_child(outer, api::intern("train.py:3@step"));
+        let thread_name = api::intern("MainThread");
+        api::record_samples(&[StackSample { os_id, thread_name, node, duration_nanos: 100 }]);
+    };
+    if let Some((_, folder)) = subprocess_part() {
+        record(1);
+        let session = start(&folder.join("trace"));
+        record(2);
+        api::deactivate(session).unwrap();
+        record(3);
+        api::activate(session).unwrap();
+        record(4);
+        api::finalize(session, None).unwrap();
+        return;
+    }
+    let spool = spool_of_part(TEST, "run", &[]);
+    let rows = spool.samples.iter().map(|(name, path, sample)| (&**name, &**path, sample.os_id));
+    let path = "train.py:7@main/train.py:3@step";
+    assert_eq!(rows.collect::<Vec<_>>(), [("MainThread", path, 2), ("MainThread", path, 4)]);
+    assert!(spool.samples.iter().all(|(_, _, sample)| sample.duration_nanos == 100));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::harness::{Fixture, on_thread, profile_of, scope};
 use marey_model::metric::MetricValue;
-use marey_record::{Detached, NodeKind, api};
+use marey_record::{ContextSource, Detached, NodeKind, SessionOptions, api};
 use std::sync::Arc;
 
 fn enter(parent: Option<&Arc<Detached>>, name: &str) -> Arc<Detached> {
@@ -130,4 +130,90 @@ fn an_operator_exits_by_its_id_if_it_is_open() {
     let profile = profile_of(session);
     assert_eq!(profile.counts(), [("next", 1), ("operator", 1), ("operator/forgotten", 1)]);
     assert_eq!(profile.losses(), [("unclosed_scopes", 1)]);
+}
+
+#[test]
+fn what_is_addressed_to_a_session_is_recorded_there_alone() {
+    let fixture = Fixture::begin();
+    let addressee = SessionOptions { only_addressed: true, ..fixture.options("addressee") };
+    let (addressee, other) = (api::start(&addressee).unwrap(), fixture.start("other"));
+    let items = api::intern_metric("items").unwrap();
+    let inner = scope("outer", || {
+        let root = api::address(addressee, None).unwrap().unwrap();
+        let inner = enter(Some(&enter(Some(&root), "path")), "inner");
+        root.add_metrics(&[(items, MetricValue::Int(1))]).unwrap();
+        inner
+    });
+    on_thread("another", move || {
+        inner.add_metrics(&[(items, MetricValue::Int(2))]).unwrap();
+        inner.exit();
+    });
+    let profile = profile_of(addressee);
+    // The scope of the path was not exited, so it has no time.
+    assert_eq!(profile.counts(), [("path", 0), ("path/inner", 1)]);
+    assert_eq!(profile.metric("path/inner", "items"), 2);
+    assert_eq!(profile.metric("", "items"), 1);
+    assert_eq!(profile_of(other).counts(), [("outer", 1)]);
+}
+
+#[test]
+fn a_scope_can_be_addressed_to_one_of_the_sessions_that_saw_it() {
+    let fixture = Fixture::begin();
+    let (first, second) = (fixture.start("first"), fixture.start("second"));
+    let items = api::intern_metric("items").unwrap();
+    let inner = scope("inner", || api::detach_innermost().unwrap());
+    let later = fixture.start("later");
+    for session in [first, later] {
+        let addressed = api::address(session, Some(&inner)).unwrap().unwrap();
+        addressed.add_metrics(&[(items, MetricValue::Int(3))]).unwrap();
+        let operator = enter(Some(&addressed), "operator");
+        operator.add_metrics(&[(items, MetricValue::Int(4))]).unwrap();
+    }
+    api::deactivate(first).unwrap();
+    let inactive = api::address(first, Some(&inner)).unwrap().unwrap();
+    inactive.add_metrics(&[(items, MetricValue::Int(3))]).unwrap();
+    let profile = profile_of(first);
+    assert_eq!(profile.metric("inner", "items"), 3);
+    assert_eq!(profile.metric("inner/operator", "items"), 4);
+    assert!(profile_of(second).metric("inner", "items").is_null());
+    assert_eq!(profile_of(second).paths(), ["inner"]);
+    // A session that began after the scope has no node for it.
+    assert!(profile_of(later).paths().is_empty());
+}
+
+#[test]
+fn a_scope_of_an_ended_session_is_addressed_to_no_later_one() {
+    let fixture = Fixture::begin();
+    let first = fixture.start("first");
+    let old = api::address(first, None).unwrap().unwrap();
+    api::discard(first).unwrap();
+    assert!(api::address(first, None).is_err());
+    let second = fixture.start("second");
+    assert!(
+        api::enter_detached(Some(Arc::clone(&old)), api::intern("new"), NodeKind::Scope).is_none()
+    );
+    assert!(api::address(second, Some(&old)).unwrap().is_none());
+}
+
+#[test]
+fn the_names_of_a_context_are_those_of_the_open_scopes() {
+    let fixture = Fixture::begin();
+    let names = |len| {
+        let mut names = vec![0; len];
+        let count = api::context_names(ContextSource::Shadow, &mut names);
+        (count, names.iter().map(|&name| api::name(name).to_string()).collect::<Vec<_>>())
+    };
+    assert_eq!(names(0), (0, vec![]));
+    fixture.start("names");
+    scope("outer", || {
+        scope("inner", || {
+            api::enter_state(api::intern("state"));
+            assert_eq!(names(2).1, ["outer", "inner"]);
+            assert_eq!(names(1), (2, vec!["outer".to_owned()]));
+            assert_eq!(&*api::name(api::state_name()), "state");
+            api::exit_state();
+            assert_eq!(api::state_name(), 0);
+        });
+    });
+    assert_eq!(names(0).0, 0);
 }

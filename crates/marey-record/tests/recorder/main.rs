@@ -15,6 +15,7 @@ mod detached;
 mod devices;
 #[cfg(test)]
 mod documents;
+mod endpoint;
 #[cfg(test)]
 mod environment;
 #[cfg(test)]
@@ -37,6 +38,8 @@ mod phases;
 #[cfg(test)]
 mod profile;
 #[cfg(test)]
+mod rings;
+#[cfg(test)]
 mod runs;
 #[cfg(test)]
 mod schedules;
@@ -50,6 +53,8 @@ mod spool;
 mod stalls;
 #[cfg(test)]
 mod steps;
+#[cfg(test)]
+mod system;
 #[cfg(test)]
 mod tasks;
 #[cfg(test)]

@@ -5,8 +5,8 @@ use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::profile::Overhead;
 use marey_model::spool::{
-    Activity, AutogradCall, Collective, Counter, Device, Frame, NodeDef, Reader, SessionEvent,
-    Shape, Span, TornTail,
+    Activity, AutogradCall, Collective, Counter, Device, Frame, NodeDef, Reader, Sample,
+    SessionEvent, Shape, Span, TornTail,
 };
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -26,6 +26,8 @@ pub(crate) struct Spool {
     pub(crate) notes: BTreeMap<String, String>,
     /// With the names of the operation and of the group.
     pub(crate) collectives: Vec<(String, String, Collective)>,
+    /// With the names of the sampled threads, and the paths.
+    pub(crate) samples: Vec<(String, String, Sample)>,
     shapes: BTreeMap<u32, Shape>,
     /// Arguments of spans by id.
     pub(crate) span_args: BTreeMap<u32, String>,
@@ -101,6 +103,12 @@ impl Spool {
                 let texts = &self.texts;
                 let named = |counter: Counter| (texts[&counter.name].clone(), counter);
                 self.counters.extend(counters.into_iter().map(named));
+            }
+            Frame::Samples { thread, samples } => {
+                for sample in samples {
+                    let name = self.texts[&sample.thread_name].clone();
+                    self.samples.push((name, self.path(thread, sample.node), sample));
+                }
             }
             Frame::Session { session, event, .. } => self.events.push((session, event)),
             Frame::Launches { thread, launches } => {

@@ -58,6 +58,8 @@ pub(super) struct Events<'a> {
     activities: Sorter<GpuActivity>,
     counters: Sorter<row::Counter>,
     collectives: Sorter<row::Collective>,
+    /// Samples, whose threads are positions.
+    samples: Sorter<row::Sample>,
     /// Readings of memory, whose threads are positions.
     readings: Sorter<MemoryEvent>,
 }
@@ -85,6 +87,8 @@ pub(super) struct SpoolRows {
     pub(super) arg_texts: Vec<String>,
     pub(super) counters: Sorter<row::Counter>,
     pub(super) collectives: Sorter<row::Collective>,
+    /// Samples of call stacks; their threads are positions.
+    pub(super) samples: Sorter<row::Sample>,
     /// Readings of memory; their threads are positions among the threads of the spool.
     pub(super) readings: Sorter<MemoryEvent>,
 }
@@ -125,6 +129,7 @@ impl<'a> Events<'a> {
             activities: Sorter::new(spill_file),
             counters: Sorter::new(spill_file),
             collectives: Sorter::new(spill_file),
+            samples: Sorter::new(spill_file),
             readings: Sorter::new(spill_file),
         }
     }
@@ -136,6 +141,7 @@ impl<'a> Events<'a> {
             Frame::Values { thread, sessions, values } => self.add_values(thread, sessions, values),
             Frame::Counters(counters) => self.add_counters(&counters),
             Frame::Collectives(collectives) => self.add_collectives(&collectives),
+            Frame::Samples { thread, samples } => self.add_samples(thread, &samples),
             Frame::Launches { thread, launches } => {
                 self.launches.insert(thread, launches);
                 Ok(())
@@ -200,7 +206,7 @@ impl<'a> Events<'a> {
         let (stamps, activities) = (stamps.into_vec(), self.activities);
         let (autograd, arg_texts) = (self.autograd, self.shapes.into_texts());
         let Windows { flows, memory_events, details, .. } = self.windows;
-        let collectives = self.collectives;
+        let (collectives, samples) = (self.collectives, self.samples);
         Ok(SpoolRows {
             stamps,
             totals,
@@ -216,6 +222,7 @@ impl<'a> Events<'a> {
             arg_texts,
             counters,
             collectives,
+            samples,
             readings,
         })
     }
@@ -440,6 +447,26 @@ impl<'a> Events<'a> {
             let time_nanos = self.clock.unix_nanos(time_nanos, &mut self.clock_line);
             let process_id = self.process;
             self.counters.push(&row::Counter { time_nanos, process_id, device, name_id, value })?;
+        }
+        Ok(())
+    }
+
+    fn add_samples(&mut self, thread: u32, samples: &[spool::Sample]) -> Result<(), StoreError> {
+        let Some(thread) = self.outline.threads.get(&thread) else { return Ok(()) };
+        let Some(name_id) = self.outline.sample_name else { return Ok(()) };
+        for sample in samples {
+            let Some(&node) = thread.nodes.get(sample.node) else { continue };
+            let known = self.outline.sampled_thread(sample.os_id);
+            let time_nanos = self.clock.unix_nanos(sample.time_nanos, &mut self.clock_line);
+            self.samples.push(&row::Sample {
+                process_id: self.process,
+                thread_id: known.map(|(_, thread)| thread.position),
+                context_id: self.outline.nodes[node as usize].context,
+                name_id,
+                time_nanos: Some(time_nanos),
+                value: MetricValue::Int(sample.duration_nanos.cast_signed()),
+                args: row::Args::default(),
+            })?;
         }
         Ok(())
     }

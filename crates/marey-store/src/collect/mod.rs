@@ -15,6 +15,7 @@ mod events;
 mod meter;
 mod outline;
 mod process;
+mod ring;
 mod rows;
 mod sessions;
 mod spool;
@@ -36,7 +37,7 @@ use marey_model::spool::SpoolError;
 use marey_model::table::stored;
 
 use self::meter::Meter;
-use self::spool::{SpoolFile, SpoolIds, SpoolResult};
+use self::spool::{Input, SpoolFile, SpoolIds, SpoolResult};
 use self::uncollected::{Spool, Spools, list_spools};
 use crate::arg_texts::ArgTexts;
 use crate::environment::keeps_spools;
@@ -199,25 +200,28 @@ impl Collector {
     /// Collects a spool; its rows replace those of an earlier collection of it.
     fn collect_spool(
         &mut self,
-        spool: Spool,
+        mut spool: Spool,
         read_trace: ReadTrace,
         meter: &mut Meter,
     ) -> Result<(), StoreError> {
+        let mut input = Input::open(&self.parts.run, &mut spool)?;
         let next = &mut self.manifest.next;
         let process = spool.process_id.unwrap_or(next.processes);
         next.processes = next.processes.max(process + 1);
         let threads = self.threads.remove(&process).unwrap_or_default();
         let mut ids = SpoolIds { process, threads, next_thread: next.threads };
         let Self { names, args, parts, .. } = self;
-        let mut result = spool::collect(&spool, read_trace, &mut ids, names, args, parts, meter)?;
+        let mut result =
+            spool::collect(&spool, &mut input, read_trace, &mut ids, names, args, parts, meter)?;
         let Spool { name, file: spool_file, .. } = spool;
         self.manifest.next.threads = ids.next_thread;
 
         let is_whole = result.is_whole;
-        self.unpublished_bytes += spool_file.len_bytes;
+        self.unpublished_bytes += input.file.len_bytes;
         let torn_bytes = spool_file.len_bytes - result.read_bytes;
         if is_whole && result.broken.is_none() {
             self.removable.append(&mut result.windows);
+            self.removable.extend(input.older_segments);
             self.removable.push(spool_file);
         }
         self.update_manifest(&name, &result, torn_bytes, is_whole);
@@ -239,7 +243,8 @@ impl Collector {
         manifest.processes.push(result.process.clone());
         manifest.processes.sort_by_key(|process| process.id);
         // If the name was reused, the older spool no longer exists.
-        manifest.spools.retain(|spool| spool.name != name);
+        let key = ring::spool_key(name);
+        manifest.spools.retain(|spool| ring::spool_key(&spool.name) != key);
         manifest.spools.push(CollectedSpool {
             name: name.to_owned(),
             bytes: result.read_bytes,

@@ -7,11 +7,18 @@ use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::memory::parse_reading_name;
 use marey_model::profile::{Overhead, Process};
-use marey_model::spool::{Device, Frame, IdMap, NodeDef};
+use marey_model::spool::{Device, Frame, IdMap, NodeDef, Sample};
 
 use super::sessions::Sessions;
 use crate::names::{self, Names};
 use crate::rollup::NO_NODE;
+
+/// The highest number of a thread that a spool defines. Threads that were sampled and have recorded
+/// nothing have higher ones.
+const LAST_NUMBER: u32 = u32::MAX / 2;
+
+/// Name of the values of samples, as `marey record` writes it.
+const SAMPLE_NAME: &str = "time (ns)";
 
 /// The contents of a spool except events.
 #[derive(Debug, Default)]
@@ -32,6 +39,8 @@ pub(super) struct Outline {
     /// Notes about the recording, as JSON.
     pub(super) notes: BTreeMap<String, String>,
     pub(super) losses: Vec<(LossCause, u64)>,
+    /// The run's id of the name of samples, if there are any.
+    pub(super) sample_name: Option<u32>,
     pub(super) overhead: Option<Overhead>,
     /// Number of events.
     pub(super) events: u64,
@@ -86,11 +95,7 @@ impl Outline {
                 self.memories
                     .extend(texts.filter_map(|(text, id)| Some((id, Memory::from_name(text)?))));
             }
-            Frame::Thread { thread, os_id, name } => {
-                let position = self.threads.len() as u32;
-                let thread = self.threads.entry(*thread).or_insert_with(|| Thread::new(position));
-                (thread.os_id, thread.name) = (*os_id, name.clone());
-            }
+            Frame::Thread { thread, os_id, name } => self.add_thread(*thread, *os_id, name),
             Frame::Nodes { thread, first, nodes } => self.add_nodes(*thread, *first, nodes, names),
             Frame::Spans { spans, .. } => {
                 self.events += spans.len() as u64;
@@ -114,6 +119,14 @@ impl Outline {
                 self.events += activities.len() as u64;
                 self.extend_to(activities.iter().map(|activity| activity.start_nanos));
             }
+            Frame::Samples { samples, .. } => {
+                self.events += samples.len() as u64;
+                self.sample_name = Some(names.text(SAMPLE_NAME));
+                for sample in samples {
+                    self.add_sampled_thread(sample, names);
+                    self.extend_to([sample.time_nanos]);
+                }
+            }
             Frame::Collectives(collectives) => self.events += collectives.len() as u64,
             Frame::Device(device) => {
                 self.devices.insert(device.number, device.clone());
@@ -131,6 +144,40 @@ impl Outline {
             Frame::Overhead(overhead) => self.overhead = Some(*overhead),
             Frame::End => self.is_complete = true,
         }
+    }
+
+    fn add_thread(&mut self, number: u32, os_id: u64, name: &str) {
+        if !self.threads.contains_key(&number) {
+            // A thread that was sampled before it recorded anything.
+            let sampled = self.sampled_thread(os_id).map(|(number, _)| number);
+            let sampled = sampled.filter(|&number| number > LAST_NUMBER);
+            let removed = sampled.and_then(|number| self.threads.remove(&number));
+            let position = removed.map_or(self.threads.len() as u32, |thread| thread.position);
+            self.threads.insert(number, Thread::new(position));
+        }
+        if let Some(thread) = self.threads.get_mut(&number) {
+            (thread.os_id, thread.name) = (os_id, name.to_owned());
+        }
+    }
+
+    /// Adds the sampled thread, unless it is known.
+    fn add_sampled_thread(&mut self, sample: &Sample, names: &Names) {
+        if self.sampled_thread(sample.os_id).is_some() {
+            return;
+        }
+        let position = self.threads.len() as u32;
+        let mut thread = Thread::new(position);
+        thread.os_id = sample.os_id;
+        let name = self.texts.get(sample.thread_name).copied().unwrap_or_default();
+        names.text_of(name).clone_into(&mut thread.name);
+        self.threads.insert(u32::MAX - position, thread);
+    }
+
+    /// Returns the number and the thread with an id in the operating system, the last one if the
+    /// system has given out the id again.
+    pub(super) fn sampled_thread(&self, os_id: u64) -> Option<(u32, &Thread)> {
+        let mut threads = self.threads.iter().rev();
+        threads.find(|(_, thread)| thread.os_id == os_id).map(|(&number, thread)| (number, thread))
     }
 
     fn add_nodes(&mut self, thread: u32, first: u32, nodes: &[NodeDef], names: &mut Names) {

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, Take};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use marey_model::loss::LossCause;
 use marey_model::profile::Process;
@@ -14,6 +14,7 @@ use super::events::Events;
 use super::meter::Meter;
 use super::outline::Outline;
 use super::process;
+use super::ring;
 use super::uncollected::Spool;
 use super::windows::Windows;
 use super::write::{self, References};
@@ -33,6 +34,35 @@ pub(super) struct SpoolFile {
     pub(super) path: PathBuf,
     pub(super) len_bytes: u64,
     pub(super) id: FileId,
+}
+
+/// What is read of a spool.
+#[derive(Debug)]
+pub(super) struct Input {
+    /// The spool's file, or the joined segments of a ring in a temporary one. One descriptor for
+    /// both passes: by the second, the name may belong to another file.
+    descriptor: File,
+    pub(super) file: SpoolFile,
+    /// The segments of a ring before the last one.
+    pub(super) older_segments: Vec<SpoolFile>,
+    /// The reason if the segments of a ring could be joined only in part.
+    broken: Option<SpoolError>,
+}
+
+impl Input {
+    /// Opens a spool. A ring may have gone on since it was listed: `spool` then names its last
+    /// segment.
+    pub(super) fn open(run: &Path, spool: &mut Spool) -> Result<Self, StoreError> {
+        if ring::is_segment(&spool.name) {
+            let joined = ring::join(run, spool)?;
+            let file = SpoolFile { len_bytes: joined.len_bytes, ..spool.file.clone() };
+            let ring::Joined { file: descriptor, older_segments, broken, .. } = joined;
+            return Ok(Self { descriptor, file, older_segments, broken });
+        }
+        let file = spool.file.clone();
+        let opened = File::open(&file.path).map_err(StoreError::io("open", &file.path))?;
+        Ok(Self { descriptor: opened, file, older_segments: Vec::new(), broken: None })
+    }
 }
 
 /// The ids of a spool's process and threads.
@@ -63,6 +93,7 @@ pub(super) struct SpoolResult {
 /// Writes the parts of a spool.
 pub(super) fn collect(
     spool: &Spool,
+    input: &mut Input,
     read_trace: ReadTrace,
     ids: &mut SpoolIds,
     names: &mut Names,
@@ -70,31 +101,23 @@ pub(super) fn collect(
     parts: &mut Parts,
     meter: &mut Meter,
 ) -> Result<SpoolResult, StoreError> {
-    let spool_file = &spool.file;
+    let Input { descriptor: file, file: spool_file, .. } = &*input;
     meter.begin_spool(spool_file.len_bytes);
-    // One descriptor for both passes: by the second, the name may belong to another file.
-    let file = File::open(&spool_file.path).map_err(StoreError::io("open", &spool_file.path))?;
     let mut outline = Outline::default();
-    let read_end = spool_file.read_frames(&file, meter, |frame| {
+    let read_end = spool_file.read_frames(file, meter, |frame| {
         outline.add(&frame, names);
         Ok(())
     })?;
     let clock = Clock::new(&outline.clocks);
-    let mut windows = Windows::read(
-        &spool.windows,
-        (spool_file, &file),
-        &mut outline,
-        &clock,
-        names,
-        read_trace,
-    )?;
+    let mut windows =
+        Windows::read(&spool.windows, (spool_file, file), &mut outline, &clock, names, read_trace)?;
     let process = process::process_entry(&outline, &clock, spool_file.pid(), ids.process);
     ids.assign_threads(outline.threads.len());
 
     let window_files = std::mem::take(&mut windows.files);
     let spill_file = SpillFile::new(&parts.run);
     let mut events = Events::new(&outline, &clock, process.id, windows, &spill_file);
-    spool_file.read_frames(&file, meter, |frame| events.add(frame))?;
+    spool_file.read_frames(file, meter, |frame| events.add(frame))?;
     let rows = events.finish()?;
     let saturated = rows.totals.iter().filter(|node_totals| node_totals.is_saturated()).count();
     outline.losses.push((LossCause::Unsupported, saturated as u64));
@@ -115,9 +138,14 @@ pub(super) fn collect(
         process,
         losses: process::losses(&outline).collect(),
         events: outline.events,
-        read_bytes: read_end.read_bytes,
+        // The torn end of a segment is not in what was joined.
+        read_bytes: if ring::is_segment(&spool.name) {
+            spool.file.len_bytes
+        } else {
+            read_end.read_bytes
+        },
         is_whole,
-        broken: read_end.broken,
+        broken: input.broken.take().or(read_end.broken),
         windows: window_files,
     })
 }

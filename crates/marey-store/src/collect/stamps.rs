@@ -1,4 +1,4 @@
-//! What many spans share besides their context: sessions, phase, and whether they are open.
+//! Stamps: the properties that many spans share besides their context, which are sessions, phase, and whether they are open.
 
 use std::collections::HashMap;
 

@@ -9,6 +9,7 @@ use std::path::Path;
 use marey_model::profile::Process;
 use marey_model::run::{SPOOL, WINDOW};
 
+use super::ring;
 use super::spool::SpoolFile;
 use crate::file_id::{self, FileId};
 use crate::{CollectedSpool, Manifest, ProcessEntry, StoreError, is_recording};
@@ -25,7 +26,7 @@ pub(super) struct Spools {
 /// A spool to collect.
 #[derive(Debug)]
 pub(super) struct Spool {
-    /// Its file name.
+    /// Its file name; that of its last segment if it is a ring.
     pub(super) name: String,
     pub(super) file: SpoolFile,
     /// The id of its process and the bytes collected before, if it was collected before.
@@ -73,8 +74,9 @@ pub(super) fn list_spools(run: &Path, manifest: &Manifest) -> Result<Spools, Sto
     for name in names {
         let Some(spool_file) = regular_file(&run.join(SPOOL).join(&name))? else { continue };
         match find_earlier_collection(&name, &spool_file, manifest) {
-            Some(earlier) if is_collected(earlier, &spool_file, is_closed) => {
+            Some(earlier) if is_collected(earlier, &name, &spool_file, is_closed) => {
                 if earlier.is_whole && earlier.bytes == spool_file.len_bytes {
+                    spools.collected.extend(ring::older_segments(run, &name)?);
                     spools.collected.push(spool_file);
                 }
             }
@@ -113,7 +115,7 @@ pub(super) fn remove_spool(spool: &SpoolFile) -> Result<(), StoreError> {
 }
 
 /// Returns the file at a path; `None` if it is not a regular file.
-fn regular_file(path: &Path) -> Result<Option<SpoolFile>, StoreError> {
+pub(super) fn regular_file(path: &Path) -> Result<Option<SpoolFile>, StoreError> {
     let metadata = fs::symlink_metadata(path).map_err(StoreError::io("open", path))?;
     Ok(metadata.is_file().then(|| SpoolFile {
         path: path.to_owned(),
@@ -156,6 +158,7 @@ fn list_spool_names(run: &Path) -> Result<Vec<String>, StoreError> {
             names.extend(name.into_string());
         }
     }
+    names.extend(ring::last_segments(run)?);
     Ok(names)
 }
 
@@ -166,7 +169,8 @@ fn find_earlier_collection<'a>(
     spool_file: &SpoolFile,
     manifest: &'a Manifest,
 ) -> Option<&'a CollectedSpool> {
-    let spool = manifest.spools.iter().find(|spool| spool.name == name)?;
+    let key = ring::spool_key(name);
+    let spool = manifest.spools.iter().find(|spool| ring::spool_key(&spool.name) == key)?;
     let process = manifest.processes.iter().find(|process| process.id == spool.process_id)?;
     let is_same = !spool.is_whole
         || spool_file.process().is_none_or(|recorded| is_same_process(&recorded, process));
@@ -180,7 +184,13 @@ fn is_same_process(recorded: &Process, process: &ProcessEntry) -> bool {
 
 /// Whether the tables contain a spool completely. A complete spool is never collected again, since
 /// its rows may share parts with others and cannot be replaced.
-fn is_collected(earlier: &CollectedSpool, spool_file: &SpoolFile, is_closed: bool) -> bool {
+fn is_collected(
+    earlier: &CollectedSpool,
+    name: &str,
+    spool_file: &SpoolFile,
+    is_closed: bool,
+) -> bool {
     let known_bytes = earlier.bytes.saturating_add(earlier.torn_bytes);
-    earlier.is_whole || (known_bytes == spool_file.len_bytes && !is_closed)
+    let is_known = earlier.name == name && known_bytes == spool_file.len_bytes;
+    earlier.is_whole || (is_known && !is_closed)
 }

@@ -68,6 +68,7 @@ pub(super) fn write(
         arg_texts,
         counters,
         collectives,
+        samples,
         readings,
     } = rows;
     let rows = [
@@ -78,6 +79,7 @@ pub(super) fn write(
         autograd.rows(),
         counters.rows(),
         collectives.rows(),
+        samples.rows(),
         readings.rows(),
     ];
     meter.begin_writing(rows.into_iter().sum());
@@ -99,7 +101,23 @@ pub(super) fn write(
     write_memory_events(&memory_events, &arg_text_ids, references, parts)?;
     write_by_time(counters, references, parts, meter)?;
     write_by_time(collectives, references, parts, meter)?;
+    write_samples(samples, references, parts, meter)?;
     write_readings(readings, references, parts, meter)
+}
+
+/// Writes samples by time.
+fn write_samples(
+    samples: Sorter<row::Sample>,
+    references: References,
+    parts: &mut Parts,
+    meter: &mut Meter,
+) -> Result<(), StoreError> {
+    write_rows(samples, references.owner, parts, |rows| {
+        for row in rows.iter_mut() {
+            row.thread_id = row.thread_id.map(|position| references.threads[position as usize]);
+        }
+        meter.add_written(rows.len() as u64);
+    })
 }
 
 /// Writes spans by start, and the training steps among them.

@@ -11,6 +11,7 @@ use marey_store::{Reader, Run, Window};
 
 use super::choose::{Choice, ChosenMetric, Request, choose};
 use crate::foreign;
+use crate::live;
 use crate::output::Failure;
 use crate::progress::Progress;
 use crate::runs;
@@ -60,6 +61,7 @@ impl<'a> Loaded<'a> {
 
 /// Returns the graph of a profile, a run, or a file that can be imported, and warnings about it.
 pub(super) fn open(file: &Path) -> Result<(Graph, Vec<String>), Failure> {
+    let file = &*live::resolve(file)?;
     let profile = if is_profile(file) { read_profile(file) } else { profile_of_run(file) };
     profile.map(|(profile, notes)| (Graph::new(profile), notes))
 }

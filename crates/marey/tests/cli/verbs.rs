@@ -86,8 +86,11 @@ fn help_of_run_and_doctor_needs_no_python() {
       -b, --backend <BACKEND>           Source of GPU records [default: the one available]
       -c, --context <CONTEXT>           Context of records: the scopes, or the Python call stack
                                         [default: shadow] [possible values: shadow, python]
-      -d, --data <DATA>                 Record sums by context, or each event with its time [default:
-                                        tree] [possible values: tree, trace]
+      -d, --data <DATA>                 Record sums by context, each event with its time, or only the
+                                        last such events [default: tree] [possible values: tree, trace,
+                                        ring]
+          --ring-records <N>            Number of events that a ring keeps [default: 10000]
+          --ring-seconds <S>            Seconds that a ring keeps, instead of a number of events
       -k, --hook <HOOK>                 Launch hook, for example `triton`
       -i, --instrument <INSTRUMENT>     Print the memory accesses of Triton kernels at the end, instead
                                         of a profile [possible values: print-mem-spaces]

@@ -164,6 +164,7 @@ impl Playback {
             // links of autograd nor arguments of operators nor collectives.
             Frame::Counters(_)
             | Frame::Collectives(_)
+            | Frame::Samples { .. }
             | Frame::Autograd { .. }
             | Frame::SpanArgs { .. }
             | Frame::ArgsOfSpans { .. }

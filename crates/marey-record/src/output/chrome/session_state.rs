@@ -122,6 +122,7 @@ impl SessionState {
             | Frame::ArgsOfSpans { .. }
             | Frame::Shapes { .. }
             | Frame::Collectives(_)
+            | Frame::Samples { .. }
             | Frame::Device(_)
             | Frame::Note { .. }
             | Frame::Overhead(_)

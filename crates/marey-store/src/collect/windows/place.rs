@@ -39,7 +39,7 @@ pub(super) struct Placed {
     pub(super) points: Vec<u32>,
 }
 
-/// What is visited; the order decides about equal times.
+/// An item of the visit; the order decides about equal times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Item {
     Recorded(usize),

@@ -1,4 +1,4 @@
-//! What the recorder has of a window: its spans, and the anchors that align the clocks.
+//! The recorder's events in a window: its spans, and the anchors that align the clocks.
 
 use std::collections::BTreeMap;
 use std::fs::File;

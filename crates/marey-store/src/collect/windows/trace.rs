@@ -26,7 +26,7 @@ const FLOPS: &str = "marey_flops";
 /// The files whose functions record the window, in the names of Python calls.
 const OWN_FILES: [&str; 2] = ["marey/_torch_window.py", "marey/_torch_profiler.py"];
 
-/// What the profiler has of a window. After [`Trace::shift`], times are on the clock of the tables.
+/// The profiler's events in a window. After [`Trace::shift`], times are on the clock of the tables.
 #[derive(Debug, Default)]
 pub(super) struct Trace {
     /// By the thread's id in the operating system.
@@ -41,7 +41,7 @@ pub(super) struct Trace {
     pub(super) launches: Launches,
 }
 
-/// What the profiler has of a thread.
+/// The profiler's events on a thread.
 #[derive(Debug, Default)]
 pub(super) struct ThreadTrace {
     /// By start, parents first.

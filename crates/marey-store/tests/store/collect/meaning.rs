@@ -8,9 +8,11 @@ use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::profile::Overhead;
-use marey_model::spool::{Collective, CollectiveState, Counter, Frame, NodeDef, SessionEvent};
+use marey_model::spool::{
+    Collective, CollectiveState, Counter, Frame, NodeDef, Sample, SessionEvent,
+};
 use marey_model::table::stored::{
-    COLLECTIVES, INSTANTS, LOSSES, PHASES, PROCESSES, SESSIONS, STRINGS, THREADS,
+    COLLECTIVES, INSTANTS, LOSSES, PHASES, PROCESSES, SAMPLES, SESSIONS, STRINGS, THREADS,
 };
 use marey_store::Run;
 use proptest::collection::vec;
@@ -131,6 +133,47 @@ fn collectives_keep_the_times_of_the_wall_clock() {
     let name = ids(&rows, "name_id")[0] as usize;
     assert_eq!(text(&strings, "text", name), "inner");
     assert_eq!(column(&rows, "dtype_id").null_count(), 2);
+}
+
+#[test]
+fn samples_belong_to_their_threads_also_those_that_have_recorded_nothing() {
+    const LATE_OS_ID: u64 = 77;
+    const UNKNOWN_OS_ID: u64 = 78;
+    let sample = |time_nanos, os_id, node| Sample {
+        time_nanos,
+        duration_nanos: 100,
+        os_id,
+        thread_name: 3,
+        node,
+    };
+    let mut frames = first_frames(100);
+    frames.extend([
+        Frame::Samples { thread: 0, samples: vec![sample(20, LATE_OS_ID, OUTER)] },
+        // The sampled thread records something later, under a name of its own.
+        Frame::Thread { thread: 1, os_id: LATE_OS_ID, name: "late".to_owned() },
+        Frame::Samples {
+            thread: 0,
+            samples: vec![sample(120, LATE_OS_ID, INNER), sample(120, UNKNOWN_OS_ID, OUTER)],
+        },
+        Frame::End,
+    ]);
+    let run = collect_run(&Recorded::with_spools(&[&frames]));
+    let rows = run.read(&SAMPLES).unwrap();
+    assert_eq!(ints(&rows, "time_nanos"), [UNIX + 20, UNIX + 120, UNIX + 120]);
+    assert_eq!(ints(&rows, "integer"), [100, 100, 100]);
+    let threads = run.read(&THREADS).unwrap();
+    let os_ids = ints(&threads, "os_id");
+    let of_samples = ids(&rows, "thread_id").iter().map(|&thread| {
+        let thread = ids(&threads, "id").iter().position(|&id| id == thread).unwrap();
+        (os_ids[thread].cast_unsigned(), text(&threads, "name", thread).clone())
+    });
+    let (late, unknown) = ((LATE_OS_ID, "late"), (UNKNOWN_OS_ID, "step"));
+    let of_samples: Vec<_> = of_samples.collect();
+    let of_samples: Vec<_> = of_samples.iter().map(|(id, name)| (*id, &**name)).collect();
+    assert_eq!(of_samples, [late, late, unknown]);
+    assert_eq!(os_ids.len(), 3);
+    let strings = run.read(&STRINGS).unwrap();
+    assert_eq!(text(&strings, "text", ids(&rows, "name_id")[0] as usize), "time (ns)");
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod memory;
 mod model;
 mod random;
 mod read_only;
+mod rings;
 pub(crate) mod spools;
 mod tables;
 mod windows;

@@ -115,6 +115,7 @@ impl<'a> Model<'a> {
             | Frame::SpanArgs { .. }
             | Frame::ArgsOfSpans { .. }
             | Frame::Collectives(_)
+            | Frame::Samples { .. }
             | Frame::Device(_)
             | Frame::Shapes { .. }
             | Frame::Activities { .. }

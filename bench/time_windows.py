@@ -1,0 +1,175 @@
+"""Measures what the end of a window costs requests of a service: `python bench/time_windows.py`.
+
+An asyncio server on a Unix socket answers requests of a client in the same process while windows
+end. Requests in progress within 20 ms after the beginning of an end are compared with the others;
+in a process without windows, those after the same points in time. `--update` writes the table to
+`docs/benchmarks.md`; `--factors` prints the factors of `marey/windows/robust.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+
+from table import duration, markdown_table, update_document
+
+PROCESSES = 3
+PROFILERS = {
+    "none": "none (the same points in time)",
+    "TimeWindowProfiler": "`TimeWindowProfiler`",
+    "ServiceWindowProfiler": "`ServiceWindowProfiler`",
+    "ContinuousProfiler": "`ContinuousProfiler`, with an alert",
+}
+NODES = (100, 10_000)
+
+# Prints the 99th percentiles of requests near the end of a window and of the others, in seconds.
+WORKER = """
+import asyncio, bisect, json, os, statistics, sys, time
+import marey
+from marey.windows import *
+
+WINDOW_SECS, NEAR_SECS, SECS = 0.25, 0.02, 5
+which, nodes = sys.argv[1], int(sys.argv[2])
+names = [f"request {number}" for number in range(nodes)]
+profiler = {
+    "none": lambda: None,
+    "TimeWindowProfiler": lambda: TimeWindowProfiler(WINDOW_SECS, keep=4),
+    "ServiceWindowProfiler": lambda: ServiceWindowProfiler(WINDOW_SECS, keep=4),
+    "ContinuousProfiler": lambda: ContinuousProfiler(
+        WINDOW_SECS, print, keep=4, alerts=["scope(request 1).p99>+900%"]
+    ),
+}[which]()
+if which == "none":
+    marey.start("none")
+ends = []
+if profiler is not None:
+    rotation = profiler._windows
+    measure = rotation._measure
+    def noted(window):
+        ends.append(time.perf_counter())
+        measure(window)
+    rotation._measure = noted
+
+async def answer(reader, writer):
+    number = 0
+    while line := await reader.readline():
+        start = time.perf_counter()
+        for _ in range(20):
+            number = (number + 1) % nodes
+            with marey.scope(names[number]):
+                sum(range(50))
+        if hasattr(profiler, "record_request"):
+            latency_ms = (time.perf_counter() - start) * 1e3
+            profiler.record_request(RequestMetrics(latency_ms, 20, True))
+        writer.write(line)
+
+async def main():
+    server = await asyncio.start_unix_server(answer, "socket")
+    reader, writer = await asyncio.open_unix_connection("socket")
+    requests = []
+    async def ask():
+        start = time.perf_counter()
+        writer.write(b"x" + b"\\n")
+        await reader.readline()
+        requests.append((start, time.perf_counter()))
+    for _ in range(max(200, nodes // 10)):
+        await ask()
+    requests.clear()
+    if hasattr(profiler, "start"):
+        profiler.start()
+    elif hasattr(profiler, "start_window"):
+        profiler.start_window()
+    begin = time.perf_counter()
+    deadline = begin + SECS
+    while time.perf_counter() < deadline:
+        await ask()
+    writer.close()
+    await writer.wait_closed()
+    await asyncio.sleep(0.1)
+    seen = list(ends)
+    if profiler is None:
+        seen = [begin + number * WINDOW_SECS for number in range(1, int(SECS / WINDOW_SECS))]
+    else:
+        getattr(profiler, "end_window", getattr(profiler, "stop", None))()
+    near, far = [], []
+    for start, end in requests:
+        position = bisect.bisect_right(seen, end)
+        is_near = position > 0 and start < seen[position - 1] + NEAR_SECS
+        (near if is_near else far).append(end - start)
+    p99 = lambda values: statistics.quantiles(values, n=100)[98]
+    print(json.dumps(dict(near=p99(near), far=p99(far), ends=len(seen), near_count=len(near))))
+
+asyncio.run(main())
+"""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Measures the ends of windows of time.")
+    parser.add_argument("--update", action="store_true", help="write docs/benchmarks.md")
+    parser.add_argument("--factors", action="store_true", help="print the factors of the test")
+    options = parser.parse_args()
+    if options.factors:
+        for count in range(5, 21):
+            print(f"{count}: {factor(count):.2f}")
+        return 0
+    text = costs_table()
+    print(text)
+    if options.update:
+        update_document("bench/time_windows.py", [text])
+    return 0
+
+
+def costs_table() -> str:
+    lines = [("profiler", "scopes", "p99, others", "p99, at an end", "added", "ends")]
+    cases = [(profiler, nodes) for profiler in PROFILERS for nodes in NODES]
+    measured = [[run(profiler, nodes) for profiler, nodes in cases] for _ in range(PROCESSES)]
+    for case, results in zip(cases, zip(*measured, strict=True), strict=True):
+        far = statistics.median(result["far"] for result in results)
+        at_end = statistics.median(result["near"] for result in results)
+        lines.append(
+            (
+                PROFILERS[case[0]],
+                f"{case[1]:,}",
+                duration(far * 1e9),
+                duration(at_end * 1e9),
+                duration(max(0.0, at_end - far) * 1e9),
+                f"{sum(int(result['ends']) for result in results)}",
+            )
+        )
+    return markdown_table(lines)
+
+
+def run(profiler: str, nodes: int) -> dict[str, float]:
+    """Runs a process, in a folder of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [sys.executable, "-c", WORKER, profiler, str(nodes)],
+            cwd=folder,
+            check=True,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+    result: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    print(profiler, nodes, result, file=sys.stderr)
+    return result
+
+
+def factor(count: int, samples: int = 200_000) -> float:
+    """Returns the quantile 0.99 of |x - median| / MAD over `count` normal values before x."""
+    draw = random.Random(count)
+    ratios = []
+    for _ in range(samples):
+        values = [draw.gauss(0, 1) for _ in range(count)]
+        median = statistics.median(values)
+        mad = statistics.median([abs(value - median) for value in values])
+        ratios.append(abs(draw.gauss(0, 1) - median) / mad)
+    return sorted(ratios)[int(0.99 * samples)]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,230 @@
+//! The sentence that says which rank a job waits for, where and since when.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::judge::{self, Cause};
+use super::observe::{Member, State};
+use super::place::{self, Place};
+use super::{Hang, LastCollective};
+use crate::Frame;
+
+/// Members that a sentence describes one by one.
+const MAX_DESCRIBED: usize = 3;
+
+/// Returns the sentence of a job.
+pub(super) fn of_hang(hang: &Hang) -> String {
+    let mut sentence = match hang.cause {
+        Cause::DeadRank => dead(hang),
+        Cause::None => "The job goes on: the stacks of its ranks change".to_owned(),
+        Cause::AllWait => all_wait(hang),
+        _ => odd(hang),
+    };
+    if let Some(others) = others(hang) {
+        sentence.push_str("; ");
+        sentence.push_str(&others);
+    }
+    if let Some(collectives) = collectives(&hang.collectives) {
+        sentence.push_str(". By the flight recorder, ");
+        sentence.push_str(&collectives);
+    }
+    sentence.push('.');
+    sentence
+}
+
+fn dead(hang: &Hang) -> String {
+    let mut ended = hang.ended.clone();
+    ended.extend(hang.odd.iter().map(|&index| hang.members[index].pid));
+    let subject = match &hang.absent[..] {
+        [] => subject_of(hang, &hang.odd),
+        absent => sentence_case(&ranks(absent)),
+    };
+    match &ended[..] {
+        [] => format!("{subject} has ended: no process of this host has that rank"),
+        [pid] => format!("{subject} has ended: process {pid} is a zombie"),
+        pids => format!("{subject} have ended: processes {} are zombies", numbers(pids)),
+    }
+}
+
+fn all_wait(hang: &Hang) -> String {
+    let first = hang.members.first().map(activity).unwrap_or_default();
+    let count = hang.members.len();
+    let hint = match hang.world_size {
+        Some(size) if size as usize > count => {
+            format!("look at the hosts of the other {} ranks", size as usize - count)
+        }
+        _ => "none is late, so look at the network and the backend".to_owned(),
+    };
+    format!("All {count} ranks of this host are in one collective: each {first}; {hint}")
+}
+
+fn odd(hang: &Hang) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    for &index in hang.odd.iter().take(MAX_DESCRIBED) {
+        let member = &hang.members[index];
+        parts.push(format!("{} {}", name(member), activity(member)));
+        parts.extend(child(member));
+    }
+    if hang.odd.len() > MAX_DESCRIBED {
+        parts.push(format!("so do {} more ranks", hang.odd.len() - MAX_DESCRIBED));
+    }
+    sentence_case(&parts.join("; "))
+}
+
+/// Says what the members do that wait for the odd ones.
+fn others(hang: &Hang) -> Option<String> {
+    if matches!(hang.cause, Cause::AllWait | Cause::None) {
+        return None;
+    }
+    let is_other = |index: &usize| !hang.odd.contains(index);
+    let others: Vec<usize> = (0..hang.members.len()).filter(is_other).collect();
+    // What most of them do.
+    let group = hang.groups.iter().find(|group| group.iter().any(is_other))?;
+    let first = &hang.members[*group.iter().find(|index| is_other(index))?];
+    let subject = match others.len() {
+        1 => name(first),
+        count => format!("the other {count} ranks"),
+    };
+    let verb = if others.len() == 1 { "waits" } else { "wait" };
+    let verb = if judge::is_in_collective(first) { verb } else { "are" };
+    let since = longest_idle(hang, &others).map(since).unwrap_or_default();
+    Some(format!("{subject} {verb} in {}{since}", location(first)))
+}
+
+fn longest_idle(hang: &Hang, members: &[usize]) -> Option<f64> {
+    let idle = members.iter().filter_map(|&index| hang.members[index].idle_secs);
+    idle.max_by(f64::total_cmp)
+}
+
+/// Says what a child does that its parent may wait for.
+fn child(member: &Member) -> Option<String> {
+    let children = || member.children.iter();
+    let dead = children().find(|child| child.state == State::Ended);
+    if let Some(dead) = dead {
+        return Some(format!("its child process {} has ended", dead.pid));
+    }
+    let is_at_work =
+        |child: &&Member| !child.frames.is_empty() && !place::is_idle_worker(&child.frames);
+    let is_loader = member.place == Place::DataLoader;
+    let child = children().filter(|_| is_loader).find(is_at_work)?;
+    Some(format!("its worker process {} {}", child.pid, activity(child)))
+}
+
+/// Says what a member does, as the predicate of a sentence.
+fn activity(member: &Member) -> String {
+    let what = match (&member.place, member.state) {
+        (_, State::Ended) => return "has ended".to_owned(),
+        (_, State::Unreadable) => return "cannot be read".to_owned(),
+        (_, State::Stopped) => "is stopped by a debugger or a signal".to_owned(),
+        (Place::DataLoader, _) => "waits for its data loader".to_owned(),
+        (Place::Collective { .. }, State::Waits) => "waits".to_owned(),
+        (_, State::Runs) if member.is_moving => "still runs, its stack changes,".to_owned(),
+        (_, State::Runs) => "runs".to_owned(),
+        (_, State::Waits) => match &member.wait {
+            Some(wait) => wait.to_string(),
+            None => "sleeps".to_owned(),
+        },
+    };
+    let since = member.idle_secs.map(since).unwrap_or_default();
+    format!("{what} in {}{since}", location(member))
+}
+
+/// Returns the collective or function that a member is in, with the line of the program.
+fn location(member: &Member) -> String {
+    let at = at(&member.frames);
+    match (&member.place, place::program_frame(&member.frames)) {
+        (Place::Collective { name }, _) => format!("`{name}`{at}"),
+        (_, Some(frame)) => format!("`{}`{at}", frame.function),
+        (_, None) => "native code".to_owned(),
+    }
+}
+
+fn at(frames: &[Frame]) -> String {
+    let Some(frame) = place::program_frame(frames) else { return String::new() };
+    let file = Path::new(&frame.file).file_name().unwrap_or_default().to_string_lossy();
+    format!(" ({file}:{})", frame.line)
+}
+
+fn since(idle_secs: f64) -> String {
+    let whole = idle_secs as u64;
+    let (hours, minutes, secs) = (whole / 3_600, whole / 60 % 60, whole % 60);
+    match (hours, minutes) {
+        (0, 0) => format!(" for at least {secs} s"),
+        (0, _) => format!(" for at least {minutes} min {secs} s"),
+        _ => format!(" for at least {hours} h {minutes} min"),
+    }
+}
+
+fn name(member: &Member) -> String {
+    match &member.rank {
+        Some(rank) => format!("rank {} (process {})", rank.rank, member.pid),
+        None => format!("process {}", member.pid),
+    }
+}
+
+fn subject_of(hang: &Hang, members: &[usize]) -> String {
+    let names: Vec<String> = members.iter().map(|&index| name(&hang.members[index])).collect();
+    sentence_case(&names.join(", "))
+}
+
+/// Says which ranks are at which collective; `None` without a flight recorder.
+fn collectives(collectives: &[LastCollective]) -> Option<String> {
+    let mut by_collective: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+    for last in collectives {
+        let LastCollective { group, name, state, .. } = last;
+        let number = last.sequence.map(|sequence| format!(" {sequence}")).unwrap_or_default();
+        let what = format!("`{name}`{number} of group {group} ({state})");
+        by_collective.entry(what).or_default().push(last.rank);
+    }
+    let mut parts: Vec<(Vec<u32>, String)> =
+        by_collective.into_iter().map(|(what, ranks)| (ranks, what)).collect();
+    parts.sort();
+    let parts = parts.iter().map(|(members, what)| {
+        let verb = if members.len() == 1 { "is" } else { "are" };
+        format!("{} {verb} at {what}", ranks(members))
+    });
+    (!collectives.is_empty()).then(|| parts.collect::<Vec<_>>().join(", "))
+}
+
+fn ranks(ranks: &[u32]) -> String {
+    let word = if ranks.len() == 1 { "rank" } else { "ranks" };
+    format!("{word} {}", numbers(ranks))
+}
+
+/// Lists numbers, in ascending order, with ranges: `0-2, 4`.
+pub fn numbers(numbers: &[u32]) -> String {
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for &number in numbers {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => ranges.push((number, number)),
+        }
+    }
+    let text = |&(first, last): &(u32, u32)| {
+        if first == last { first.to_string() } else { format!("{first}-{last}") }
+    };
+    ranges.iter().map(text).collect::<Vec<_>>().join(", ")
+}
+
+fn sentence_case(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_ranges() {
+        assert_eq!(numbers(&[0, 1, 2, 4, 6, 7]), "0-2, 4, 6-7");
+        assert_eq!(numbers(&[]), "");
+    }
+
+    #[test]
+    fn times_have_the_two_largest_units() {
+        for (secs, text) in [(3.9, "3 s"), (71.0, "1 min 11 s"), (7_260.0, "2 h 1 min")] {
+            assert_eq!(since(secs), format!(" for at least {text}"));
+        }
+    }
+}

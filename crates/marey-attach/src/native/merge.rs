@@ -1,0 +1,145 @@
+//! Native and Python frames of a thread as one stack.
+
+use std::path::Path;
+
+use super::symbols::Function;
+use crate::Frame;
+
+/// The function of CPython that runs Python frames: those since the last entry from native code.
+const EVALUATE: &str = "_PyEval_EvalFrameDefault";
+/// Prefix of its parts, in builds whose instructions are functions.
+const EVALUATE_PART: &str = "_TAIL_CALL_";
+
+/// Functions of CPython by which Python calls native functions, which say nothing.
+const CALLS: [&str; 7] =
+    ["_PyEval_", "PyObject_", "_PyObject_", "method_", "cfunction_", "slot_", "_PyFunction_"];
+/// Functions of the C library by which threads begin.
+const STARTS: [&str; 5] = ["_start", "__libc_start_", "start_thread", "clone", "__clone"];
+
+/// A native frame.
+pub(super) struct NativeFrame<'a> {
+    /// The function; `None` outside of all files.
+    pub(super) function: Option<&'a Function>,
+    /// Path of its file.
+    pub(super) file: &'a Path,
+    /// Its address.
+    pub(super) address: u64,
+}
+
+impl NativeFrame<'_> {
+    fn name(&self) -> Option<&str> {
+        self.function?.name.as_deref()
+    }
+
+    fn evaluates(&self) -> bool {
+        let is_evaluation = |name: &str| {
+            let part = name.strip_prefix(EVALUATE);
+            part.is_some_and(|part| part.is_empty() || part.starts_with('.'))
+                || name.starts_with(EVALUATE_PART)
+        };
+        self.name().is_some_and(is_evaluation)
+    }
+
+    fn starts_with_any(&self, prefixes: &[&str]) -> bool {
+        self.name().is_some_and(|name| prefixes.iter().any(|prefix| name.starts_with(prefix)))
+    }
+
+    fn to_frame(&self) -> Frame {
+        let address = || format!("{:#x}", self.address);
+        Frame {
+            function: self.name().map_or_else(address, str::to_owned),
+            file: self.file.to_string_lossy().into_owned(),
+            line: 0,
+            locals: Vec::new(),
+            is_native: true,
+            is_entry: false,
+        }
+    }
+}
+
+/// Merges the frames of a thread, the innermost first: Python frames replace the native frame that
+/// runs them. `None` if the two stacks do not match.
+pub(super) fn merge(native: &[NativeFrame], python: &[Frame]) -> Option<Vec<Frame>> {
+    let interpreter = native.iter().find(|frame| frame.evaluates()).map(|frame| frame.file);
+    let mut python = python.iter();
+    let mut merged: Vec<Frame> = Vec::new();
+    let mut has_python = false;
+    for frame in native {
+        if frame.evaluates() {
+            has_python = true;
+            for call in python.by_ref() {
+                merged.push(call.clone());
+                if call.is_entry {
+                    break;
+                }
+            }
+        } else if !frame.starts_with_any(&STARTS) {
+            // What the interpreter does between two Python calls says nothing.
+            let is_interpreter = Some(frame.file) == interpreter;
+            if !is_interpreter || (!has_python && !frame.starts_with_any(&CALLS)) {
+                merged.push(frame.to_frame());
+            }
+        }
+    }
+    // The functions by which threads begin may have no symbols.
+    let named = |frame: &Frame| !frame.is_native || !frame.function.starts_with("0x");
+    merged.truncate(merged.iter().rposition(named).map_or(0, |last| last + 1));
+    python.next().is_none().then_some(merged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn python(function: &str, is_entry: bool) -> Frame {
+        Frame {
+            function: function.into(),
+            file: "a.py".into(),
+            line: 1,
+            locals: Vec::new(),
+            is_native: false,
+            is_entry,
+        }
+    }
+
+    fn merged(native: &[(&str, &str)], frames: &[Frame]) -> Option<Vec<String>> {
+        let functions: Vec<Function> = native
+            .iter()
+            .map(|(name, _)| Function { name: Some((*name).to_owned()), file: 0 })
+            .collect();
+        let native: Vec<NativeFrame> = native
+            .iter()
+            .zip(&functions)
+            .map(|((_, file), function)| NativeFrame {
+                function: Some(function),
+                file: Path::new(file),
+                address: 0,
+            })
+            .collect();
+        Some(merge(&native, frames)?.into_iter().map(|frame| frame.function).collect())
+    }
+
+    const NATIVE: [(&str, &str); 8] = [
+        ("futex_wait", "libc"),
+        ("lock_acquire", "python"),
+        ("_PyEval_EvalFrameDefault", "python"),
+        ("PyObject_Call", "python"),
+        ("at::run", "torch"),
+        ("_PyEval_EvalFrameDefault.cold", "python"),
+        ("__libc_start_main", "libc"),
+        ("0x7fc594e45249", "libc"),
+    ];
+
+    #[test]
+    fn python_calls_stand_where_the_interpreter_runs_them() {
+        let frames = [python("wait", false), python("hook", true), python("main", true)];
+        let expected = ["futex_wait", "lock_acquire", "wait", "hook", "at::run", "main"];
+        assert_eq!(merged(&NATIVE, &frames).unwrap(), expected);
+    }
+
+    #[test]
+    fn stacks_that_do_not_match_are_not_merged() {
+        let frames = [python("wait", true), python("hook", true), python("main", true)];
+        assert_eq!(merged(&NATIVE, &frames), None);
+    }
+}

@@ -1,0 +1,65 @@
+//! Native frames of the threads of a process, merged with those of Python.
+//!
+//! The threads are stopped ([`stop`]) while their stacks are copied, and go on before the copies are
+//! unwound ([`unwind`]), named ([`symbols`]) and merged ([`merge`]).
+
+mod merge;
+mod stop;
+mod symbols;
+mod unwind;
+
+use std::path::Path;
+
+use nix::errno::Errno;
+
+use self::merge::NativeFrame;
+use self::unwind::StackCopy;
+use crate::memory::{Memory, mapped_files};
+use crate::{AttachError, Thread};
+
+pub(crate) use self::stop::Stopped;
+
+/// Copies of the stacks of threads, in their order.
+pub(crate) struct Copies(Vec<Option<StackCopy>>);
+
+impl Copies {
+    /// Copies the stacks of stopped threads.
+    pub(crate) fn read(pid: u32, stopped: &Stopped, threads: &[Thread]) -> Self {
+        let memory = Memory::open(pid);
+        let copy = |thread: &Thread| {
+            Some(StackCopy::read(memory.as_ref()?, stopped.registers(thread.os_id?)?))
+        };
+        Self(threads.iter().map(copy).collect())
+    }
+
+    /// Adds the native frames to the threads. Where they do not match the Python frames, those stay
+    /// alone.
+    pub(crate) fn merge_into(self, pid: u32, threads: &mut [Thread]) {
+        let files = mapped_files(pid);
+        let (places, stacks): (Vec<usize>, Vec<StackCopy>) =
+            self.0.into_iter().enumerate().filter_map(|(at, copy)| Some((at, copy?))).unzip();
+        let unwound = unwind::unwind(&files, &stacks);
+        let functions = symbols::functions(&files, &unwound.concat());
+        let native_frame = |&address: &u64| {
+            let function = functions.get(&address);
+            let file = function.and_then(|function| files.get(function.file));
+            NativeFrame { function, file: file.map_or(Path::new("?"), |file| &file.path), address }
+        };
+        for (place, addresses) in places.into_iter().zip(unwound) {
+            let native: Vec<NativeFrame> = addresses.iter().map(native_frame).collect();
+            let Some(thread) = threads.get_mut(place) else { continue };
+            if let Some(frames) = merge::merge(&native, &thread.frames) {
+                thread.frames = frames;
+                thread.has_native_frames = true;
+            }
+        }
+    }
+}
+
+/// Stops all threads of a process.
+pub(crate) fn stop(pid: u32) -> Result<Stopped, AttachError> {
+    Stopped::all_threads(pid).map_err(|error| match error {
+        Errno::EPERM | Errno::EACCES => AttachError::NotStopped(pid),
+        error => AttachError::Unreadable { pid, reason: format!("it cannot be stopped: {error}") },
+    })
+}

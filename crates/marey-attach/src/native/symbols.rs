@@ -1,0 +1,87 @@
+//! Names of functions, from the symbols of the files that have them.
+
+use std::collections::HashMap;
+use std::fs::File;
+
+use cpp_demangle::DemangleOptions;
+use object::elf::FileHeader64;
+use object::read::elf::ElfFile;
+use object::{Endianness, Object, ObjectSymbol, ReadCache, SymbolKind};
+
+use crate::memory::{Mapped, bias};
+
+/// A function at an address.
+#[derive(Clone, Debug)]
+pub(crate) struct Function {
+    /// Name; `None` if the file has no symbol for it.
+    pub(crate) name: Option<String>,
+    /// Index of its file.
+    pub(crate) file: usize,
+}
+
+/// Finds the functions of addresses. An address outside of all files has none.
+pub(crate) fn functions(files: &[Mapped], addresses: &[u64]) -> HashMap<u64, Function> {
+    let mut sorted = addresses.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let mut found = HashMap::new();
+    for (index, file) in files.iter().enumerate() {
+        let first = sorted.partition_point(|&address| address < file.start);
+        let end = sorted.partition_point(|&address| address < file.end);
+        let within = &sorted[first..end];
+        if within.is_empty() {
+            continue;
+        }
+        let names = names(file, within).unwrap_or_else(|| vec![None; within.len()]);
+        for (&address, name) in within.iter().zip(names) {
+            found.insert(address, Function { name, file: index });
+        }
+    }
+    found
+}
+
+/// Returns the names of the functions at ascending addresses of a file.
+fn names(file: &Mapped, addresses: &[u64]) -> Option<Vec<Option<String>>> {
+    let cache: ReadCache<File> = ReadCache::new(file.open()?);
+    let elf = ElfFile::<FileHeader64<Endianness>, _>::parse(&cache).ok()?;
+    let bias = bias(file, &elf)?;
+    // The start of the nearest symbol before each address, with its name.
+    let mut nearest: Vec<Option<(u64, &str)>> = vec![None; addresses.len()];
+    for symbol in elf.symbols().chain(elf.dynamic_symbols()) {
+        if symbol.kind() != SymbolKind::Text || !symbol.is_definition() {
+            continue;
+        }
+        let start = bias.wrapping_add(symbol.address());
+        let end = start.wrapping_add(symbol.size().max(1));
+        let first = addresses.partition_point(|&address| address < start);
+        let last = addresses.partition_point(|&address| address < end);
+        for slot in nearest.get_mut(first..last).into_iter().flatten() {
+            if slot.is_none_or(|(known, _)| known < start)
+                && let Ok(name) = symbol.name()
+            {
+                *slot = Some((start, name));
+            }
+        }
+    }
+    Some(nearest.into_iter().map(|slot| slot.map(|(_, name)| demangle(name))).collect())
+}
+
+/// Returns the name of a function as its source has it, without its parameters.
+fn demangle(name: &str) -> String {
+    let options = DemangleOptions::new().no_params().no_return_type();
+    let symbol = name.starts_with("_Z").then(|| cpp_demangle::Symbol::new(name).ok()).flatten();
+    symbol
+        .and_then(|symbol| symbol.demangle_with_options(&options).ok())
+        .unwrap_or_else(|| name.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_cpp_are_readable() {
+        assert_eq!(demangle("_ZN2at6native3addERKNS_6TensorE"), "at::native::add");
+        assert_eq!(demangle("_PyEval_EvalFrameDefault"), "_PyEval_EvalFrameDefault");
+    }
+}

@@ -1,0 +1,114 @@
+//! Native stacks, unwound by the tables for exceptions (`.eh_frame`), which need no frame pointers.
+
+use std::fs::File;
+
+use framehop::{
+    ExplicitModuleSectionInfo, FrameAddress, MayAllocateDuringUnwind, Module, Unwinder,
+};
+use object::elf::FileHeader64;
+use object::read::elf::ElfFile;
+use object::{Endianness, Object, ObjectSection, ReadCache};
+
+use super::stop::Registers;
+use crate::memory::{Mapped, Memory, bias};
+
+/// Bytes of a stack that are read at most.
+const MAX_STACK_BYTES: usize = 1 << 19;
+/// Frames of a stack that are unwound at most.
+const MAX_FRAMES: usize = 1_024;
+
+#[cfg(target_arch = "x86_64")]
+type NativeUnwinder = framehop::x86_64::UnwinderX86_64<Vec<u8>, MayAllocateDuringUnwind>;
+#[cfg(target_arch = "x86_64")]
+type NativeCache = framehop::x86_64::CacheX86_64<MayAllocateDuringUnwind>;
+#[cfg(target_arch = "aarch64")]
+type NativeUnwinder = framehop::aarch64::UnwinderAarch64<Vec<u8>, MayAllocateDuringUnwind>;
+#[cfg(target_arch = "aarch64")]
+type NativeCache = framehop::aarch64::CacheAarch64<MayAllocateDuringUnwind>;
+
+/// A copy of the stack of a stopped thread.
+pub(crate) struct StackCopy {
+    registers: Registers,
+    bytes: Vec<u8>,
+}
+
+impl StackCopy {
+    /// Copies the stack of a thread that is stopped.
+    pub(crate) fn read(memory: &Memory, registers: Registers) -> Self {
+        Self { registers, bytes: memory.read_up_to(registers.stack, MAX_STACK_BYTES) }
+    }
+
+    fn words(&self) -> impl Iterator<Item = u64> {
+        let registers = [self.registers.instruction, self.registers.link];
+        registers.into_iter().chain(self.bytes.chunks_exact(8).map(word))
+    }
+
+    fn word_at(&self, address: u64) -> Option<u64> {
+        let offset = usize::try_from(address.checked_sub(self.registers.stack)?).ok()?;
+        self.bytes.get(offset..offset.checked_add(8)?).map(word)
+    }
+}
+
+fn word(bytes: &[u8]) -> u64 {
+    bytes.try_into().map(u64::from_ne_bytes).unwrap_or_default()
+}
+
+/// Returns the addresses of the calls on each stack, the innermost first.
+pub(crate) fn unwind(files: &[Mapped], stacks: &[StackCopy]) -> Vec<Vec<u64>> {
+    let mut unwinder = NativeUnwinder::new();
+    for file in files.iter().filter(|file| is_on_stack(file, stacks)) {
+        if let Some(module) = module(file) {
+            unwinder.add_module(module);
+        }
+    }
+    let mut cache = NativeCache::new();
+    stacks.iter().map(|stack| unwind_one(&unwinder, &mut cache, stack)).collect()
+}
+
+/// Whether a stack may have calls of a file. Other files need not be read, and they can be large.
+fn is_on_stack(file: &Mapped, stacks: &[StackCopy]) -> bool {
+    stacks.iter().flat_map(StackCopy::words).any(|word| (file.start..file.end).contains(&word))
+}
+
+fn unwind_one(unwinder: &NativeUnwinder, cache: &mut NativeCache, stack: &StackCopy) -> Vec<u64> {
+    let Registers { instruction, stack: end, frame, link } = stack.registers;
+    #[cfg(target_arch = "x86_64")]
+    let registers = framehop::x86_64::UnwindRegsX86_64::new(instruction, end, frame);
+    #[cfg(target_arch = "x86_64")]
+    let _ = link;
+    #[cfg(target_arch = "aarch64")]
+    let registers = framehop::aarch64::UnwindRegsAarch64::new(link, end, frame);
+    let mut read = |address| stack.word_at(address).ok_or(());
+    let mut frames = unwinder.iter_frames(instruction, registers, cache, &mut read);
+    let mut addresses = Vec::new();
+    while let Ok(Some(frame)) = frames.next() {
+        addresses.push(FrameAddress::address_for_lookup(frame));
+        if addresses.len() == MAX_FRAMES {
+            break;
+        }
+    }
+    addresses
+}
+
+/// Reads the tables of a file.
+fn module(file: &Mapped) -> Option<Module<Vec<u8>>> {
+    let cache: ReadCache<File> = ReadCache::new(file.open()?);
+    let elf = ElfFile::<FileHeader64<Endianness>, _>::parse(&cache).ok()?;
+    let section = |name: &str| elf.section_by_name(name);
+    let range = |name: &str| {
+        section(name).map(|section| section.address()..section.address() + section.size())
+    };
+    let data = |name: &str| section(name)?.data().ok().map(<[u8]>::to_vec);
+    let info = ExplicitModuleSectionInfo {
+        base_svma: 0,
+        text_svma: range(".text"),
+        got_svma: range(".got"),
+        eh_frame_svma: range(".eh_frame"),
+        eh_frame: data(".eh_frame"),
+        eh_frame_hdr_svma: range(".eh_frame_hdr"),
+        eh_frame_hdr: data(".eh_frame_hdr"),
+        ..ExplicitModuleSectionInfo::default()
+    };
+    let name = file.path.to_string_lossy().into_owned();
+    Some(Module::new(name, file.start..file.end, bias(file, &elf)?, info))
+}

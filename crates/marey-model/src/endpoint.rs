@@ -1,0 +1,213 @@
+//! The Unix socket at which a recording process answers: its path and its messages.
+//!
+//! A connection carries one request, a line such as `marey 1 status`, and one answer: the line `ok` or `error`,
+//! then one line for each fact, its key and value separated by a tab.
+
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+
+/// Maximum length of a request, in bytes, with its newline.
+pub const MAX_REQUEST_BYTES: usize = 4096;
+/// Maximum length of an answer, in bytes.
+pub const MAX_ANSWER_BYTES: usize = 1 << 20;
+/// Key of the fact with the path of the run that a ring was saved as.
+pub const SAVED: &str = "saved";
+/// Prefix of each request, with the version of the protocol.
+const PREFIX: &str = "marey 1 ";
+
+/// The longest runtime folder for which the path of a socket fits into the 107 bytes that a Unix
+/// socket's address holds.
+const MAX_RUNTIME_DIR_BYTES: usize = 80;
+
+/// Returns the folder of the sockets of a user's processes: `marey` in the user's runtime folder
+/// (`XDG_RUNTIME_DIR`), or a folder of the user in `/tmp` without one.
+pub fn folder(runtime_dir: Option<&Path>, uid: u32) -> PathBuf {
+    let is_usable = |path: &&Path| {
+        path.is_absolute()
+            && path.as_os_str().len() <= MAX_RUNTIME_DIR_BYTES
+            && path != &Path::new("/")
+    };
+    match runtime_dir.filter(is_usable) {
+        Some(path) => path.join("marey"),
+        None => PathBuf::from(format!("/tmp/marey-{uid}")),
+    }
+}
+
+/// Returns the name of a process's socket in its folder.
+pub fn socket_name(pid: u32) -> String {
+    format!("{pid}.sock")
+}
+
+/// Returns the process whose socket has this name.
+pub fn pid_of(socket_name: &str) -> Option<u32> {
+    socket_name.strip_suffix(".sock")?.parse().ok()
+}
+
+/// A request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// The process, its sessions and its losses.
+    Status,
+    /// Write all that was recorded so far to the files.
+    Flush,
+    /// Like [`Self::Flush`], and save the ring, if there is one, as a run of its own.
+    Save,
+    /// The values of all settings.
+    Settings,
+    /// Set a setting to a value.
+    Set {
+        /// Key or alias of the setting.
+        key: String,
+        /// Text of the value.
+        value: String,
+    },
+}
+
+impl Request {
+    /// Returns the request as a line.
+    pub fn to_line(&self) -> String {
+        let words = match self {
+            Self::Status => "status".to_owned(),
+            Self::Flush => "flush".to_owned(),
+            Self::Save => "save".to_owned(),
+            Self::Settings => "settings".to_owned(),
+            Self::Set { key, value } => format!("set {key} {value}"),
+        };
+        format!("{PREFIX}{words}\n")
+    }
+
+    /// Reads a request, whose newline may be missing. The error is a sentence without a period.
+    pub fn parse(line: &[u8]) -> Result<Self, String> {
+        if line.len() > MAX_REQUEST_BYTES {
+            return Err(format!("the request has more than {MAX_REQUEST_BYTES} bytes"));
+        }
+        let line = std::str::from_utf8(line).map_err(|_invalid| "the request is not UTF-8")?;
+        let line = line.strip_suffix('\n').unwrap_or(line);
+        let words = line.strip_prefix(PREFIX).ok_or("the request does not begin with `marey 1`")?;
+        match *words.split(' ').collect::<Vec<_>>() {
+            ["status"] => Ok(Self::Status),
+            ["flush"] => Ok(Self::Flush),
+            ["save"] => Ok(Self::Save),
+            ["settings"] => Ok(Self::Settings),
+            ["set", key, value] => Ok(Self::Set { key: key.to_owned(), value: value.to_owned() }),
+            _ => Err("the request is not one that this version of marey knows".to_owned()),
+        }
+    }
+}
+
+/// The facts of an answer, as keys and values.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts(pub Vec<(String, String)>);
+
+impl Facts {
+    /// Adds a fact.
+    pub fn add(&mut self, key: impl Into<String>, value: impl Display) {
+        self.0.push((key.into(), format!("{value}")));
+    }
+
+    /// Returns the first value with this key.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str())
+    }
+}
+
+/// Returns an answer as text. An error is a sentence without a period.
+pub fn format_answer(answer: &Result<Facts, String>) -> String {
+    let line = |(key, value): &(String, String)| format!("{}\t{}\n", escape(key), escape(value));
+    match answer {
+        Ok(facts) => "ok\n".to_owned() + &facts.0.iter().map(line).collect::<String>(),
+        Err(message) => format!("error\nmessage\t{}\n", escape(message)),
+    }
+}
+
+/// Reads an answer. `None`: it is not an answer, or incomplete.
+pub fn parse_answer(text: &str) -> Option<Result<Facts, String>> {
+    let mut lines = text.strip_suffix('\n')?.split('\n');
+    let is_ok = match lines.next()? {
+        "ok" => true,
+        "error" => false,
+        _ => return None,
+    };
+    let facts = lines.map(|line| {
+        let (key, value) = line.split_once('\t')?;
+        Some((unescape(key), unescape(value)))
+    });
+    let facts = Facts(facts.collect::<Option<_>>()?);
+    if is_ok { Some(Ok(facts)) } else { Some(Err(facts.get("message")?.to_owned())) }
+}
+
+fn escape(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('\t', "\\t").replace('\n', "\\n")
+}
+
+fn unescape(text: &str) -> String {
+    let mut unescaped = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(char) = chars.next() {
+        unescaped.push(match char {
+            '\\' => match chars.next() {
+                Some('t') => '\t',
+                Some('n') => '\n',
+                Some(other) => other,
+                None => '\\',
+            },
+            other => other,
+        });
+    }
+    unescaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_read_as_it_was_written() {
+        let set = Request::Set { key: "spool.max_bytes".to_owned(), value: "7".to_owned() };
+        for request in [Request::Status, Request::Flush, Request::Save, Request::Settings, set] {
+            assert_eq!(Request::parse(request.to_line().as_bytes()), Ok(request));
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_no_request_is_refused_with_its_reason() {
+        for (line, expected) in [
+            (&b"GET / HTTP/1.1\r\n"[..], "does not begin"),
+            (b"marey 2 status\n", "does not begin"),
+            (b"marey 1 \xff\n", "UTF-8"),
+            (b"marey 1 eval 1\n", "knows"),
+            (b"marey 1 set a\n", "knows"),
+            (b"marey 1 set a b c\n", "knows"),
+            (b"", "does not begin"),
+            (&[b'a'; MAX_REQUEST_BYTES + 1], "4096 bytes"),
+        ] {
+            let message = Request::parse(line).unwrap_err();
+            assert!(message.contains(expected), "{message}");
+        }
+    }
+
+    #[test]
+    fn an_answer_is_read_as_it_was_written_whatever_its_values_contain() {
+        let mut facts = Facts::default();
+        facts.add("path", "a\tb\\n\n\\");
+        facts.add("step", 7);
+        facts.add("", "");
+        for answer in [Ok(facts), Ok(Facts::default()), Err("no\n such".to_owned())] {
+            assert_eq!(parse_answer(&format_answer(&answer)), Some(answer));
+        }
+        for torn in ["", "ok", "ok\nstep", "error\n", "yes\n", "ok\nstep\n"] {
+            assert_eq!(parse_answer(torn), None, "{torn}");
+        }
+    }
+
+    #[test]
+    fn sockets_are_in_the_runtime_folder_if_their_path_fits() {
+        assert_eq!(folder(Some(Path::new("/run/user/7")), 7), Path::new("/run/user/7/marey"));
+        let long = format!("/{}", "x".repeat(MAX_RUNTIME_DIR_BYTES));
+        for unusable in [None, Some("run"), Some("/"), Some(""), Some(&long)] {
+            assert_eq!(folder(unusable.map(Path::new), 7), Path::new("/tmp/marey-7"));
+        }
+        assert_eq!(pid_of(&socket_name(4242)), Some(4242));
+        assert_eq!(pid_of("4242.sock.new"), None);
+    }
+}

@@ -1,0 +1,312 @@
+//! Settings of the recorder that can be changed while it records, declared once. The reference page is generated
+//! from this table.
+
+use crate::env;
+
+/// A setting. Its position in [`ALL`] is its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// Time between checkpoints.
+    CheckpointInterval,
+    /// Time between readings of the device counters.
+    DeviceCounterInterval,
+    /// Size of the launch buffers of new threads.
+    LaunchBufferBytes,
+    /// Maximum size of a ring.
+    RingBytes,
+    /// Number of records that a ring keeps.
+    RingRecords,
+    /// Time before its last record that a ring keeps.
+    RingSeconds,
+    /// Time between samples of Python's stacks.
+    SampleInterval,
+    /// Maximum size of a spool.
+    SpoolBytes,
+    /// Time between readings of the counters of the process.
+    SystemInterval,
+    /// Whether PyTorch's operators are recorded.
+    TorchOperators,
+    /// Size of the trace buffers of new threads.
+    TraceBufferBytes,
+    /// Maximum number of context nodes of new threads.
+    MaxNodes,
+}
+
+/// The type of a setting's values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A whole number.
+    Whole,
+    /// A number.
+    Real,
+    /// `on` or `off`, 1 or 0 as a number.
+    Switch,
+}
+
+/// The declaration of a setting.
+#[derive(Clone, Copy, Debug)]
+pub struct Declaration {
+    /// The setting.
+    pub setting: Setting,
+    /// Name.
+    pub key: &'static str,
+    /// Other names that are accepted.
+    pub aliases: &'static [&'static str],
+    /// The environment variable with the initial value.
+    pub env: Option<&'static str>,
+    /// Type.
+    pub kind: Kind,
+    /// Unit, empty for a number without one.
+    pub unit: &'static str,
+    /// The initial value if the environment has none.
+    pub default: f64,
+    /// The smallest and the largest value.
+    pub range: (f64, f64),
+    /// Effect of a change, and when it begins.
+    pub doc: &'static str,
+}
+
+/// A value that a setting cannot have, as a sentence without a period.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidValue(pub String);
+
+/// 2^53: larger whole numbers have no exact value of this type.
+const LARGEST_WHOLE: f64 = 9_007_199_254_740_992.0;
+
+/// All settings, in the order of their keys.
+pub const ALL: [Declaration; 12] = [
+    Declaration {
+        setting: Setting::CheckpointInterval,
+        key: "checkpoint.interval",
+        aliases: &[],
+        env: Some(env::CHECKPOINT_SECS),
+        kind: Kind::Real,
+        unit: "s",
+        default: 10.0,
+        range: (0.0, 86_400.0),
+        doc: "Time between checkpoints of a profile; 0 writes none. A change begins with the checkpoint that is due next.",
+    },
+    Declaration {
+        setting: Setting::DeviceCounterInterval,
+        key: "device.counter_interval",
+        aliases: &[],
+        env: Some(env::NVML_PERIOD_MS),
+        kind: Kind::Whole,
+        unit: "ms",
+        default: 100.0,
+        range: (0.0, 3_600_000.0),
+        doc: "Time between readings of the device counters of traces, at least 10; 0 reads none. A change begins after the next reading.",
+    },
+    Declaration {
+        setting: Setting::LaunchBufferBytes,
+        key: "launch.buffer_bytes",
+        aliases: &[],
+        env: Some(env::LAUNCH_BUFFER_BYTES),
+        kind: Kind::Whole,
+        unit: "B",
+        default: 4_194_304.0,
+        range: (64.0, 1_073_741_824.0),
+        doc: "Size of a thread's buffer for launches on devices. A change is for threads that begin to launch after it.",
+    },
+    Declaration {
+        setting: Setting::RingBytes,
+        key: "ring.max_bytes",
+        aliases: &[],
+        env: Some(env::RING_BYTES),
+        kind: Kind::Whole,
+        unit: "B",
+        default: 67_108_864.0,
+        range: (65_536.0, 1_099_511_627_776.0),
+        doc: "Maximum size of a ring, whatever else it is to keep. A change begins with the next segment.",
+    },
+    Declaration {
+        setting: Setting::RingRecords,
+        key: "ring.records",
+        aliases: &[],
+        env: Some(env::RING_RECORDS),
+        kind: Kind::Whole,
+        unit: "",
+        default: 10_000.0,
+        range: (1.0, 1_000_000_000.0),
+        doc: "Number of scopes, values, counters and activities that a ring keeps, without `ring.seconds`. A change begins with the next segment.",
+    },
+    Declaration {
+        setting: Setting::RingSeconds,
+        key: "ring.seconds",
+        aliases: &[],
+        env: Some(env::RING_SECONDS),
+        kind: Kind::Real,
+        unit: "s",
+        default: 0.0,
+        range: (0.0, 86_400.0),
+        doc: "Time before its last record that a ring keeps; 0 keeps `ring.records` instead. A change begins with the next segment.",
+    },
+    Declaration {
+        setting: Setting::SampleInterval,
+        key: "sample.interval",
+        aliases: &["probing.sample_rate"],
+        env: Some(env::SAMPLE_SECS),
+        kind: Kind::Real,
+        unit: "s",
+        default: 0.0,
+        range: (0.0, 3600.0),
+        doc: "Time between samples of the Python stacks of all threads, in traces, at least 0.001; 0 takes none. A change begins at the next line of Python that the main thread runs, or after the next sample.",
+    },
+    Declaration {
+        setting: Setting::SpoolBytes,
+        key: "spool.max_bytes",
+        aliases: &[],
+        env: Some(env::SPOOL_BYTES),
+        kind: Kind::Whole,
+        unit: "B",
+        default: 17_179_869_184.0,
+        range: (0.0, LARGEST_WHOLE),
+        doc: "Maximum size of the process's spool; further events are counted as losses. A change begins at once.",
+    },
+    Declaration {
+        setting: Setting::SystemInterval,
+        key: "system.interval",
+        aliases: &[],
+        env: Some(env::SYSTEM_METRICS_SECS),
+        kind: Kind::Real,
+        unit: "s",
+        default: 1.0,
+        range: (0.0, 3600.0),
+        doc: "Time between readings of the counters of the process in traces, at least 0.05; 0 reads none. A change begins within a second.",
+    },
+    Declaration {
+        setting: Setting::TorchOperators,
+        key: "torch.operators",
+        aliases: &["probing.torch.profiling"],
+        env: None,
+        kind: Kind::Switch,
+        unit: "",
+        default: 0.0,
+        range: (0.0, 1.0),
+        doc: "Whether PyTorch's operators are recorded, as by `marey run --operators`. A change begins with the next training step.",
+    },
+    Declaration {
+        setting: Setting::TraceBufferBytes,
+        key: "trace.buffer_bytes",
+        aliases: &[],
+        env: Some(env::TRACE_BUFFER_BYTES),
+        kind: Kind::Whole,
+        unit: "B",
+        default: 4_194_304.0,
+        range: (64.0, 1_073_741_824.0),
+        doc: "Size of a thread's buffer for scopes of a trace. A change is for threads that begin to record after it.",
+    },
+    Declaration {
+        setting: Setting::MaxNodes,
+        key: "tree.max_nodes",
+        aliases: &[],
+        env: Some(env::MAX_NODES),
+        kind: Kind::Whole,
+        unit: "",
+        default: 1_000_000.0,
+        range: (1.0, 4_294_967_294.0),
+        doc: "Maximum number of context nodes of a thread; further ones are counted as losses. A change is for threads that begin to record after it.",
+    },
+];
+
+/// Returns the declaration with this key or alias.
+pub fn find(key: &str) -> Option<&'static Declaration> {
+    ALL.iter().find(|declared| declared.key == key || declared.aliases.contains(&key))
+}
+
+impl Setting {
+    /// Returns the setting's declaration.
+    pub fn declaration(self) -> &'static Declaration {
+        &ALL[self.number()]
+    }
+
+    /// Returns the setting's position in [`ALL`].
+    pub const fn number(self) -> usize {
+        let mut number = 0;
+        while ALL[number].setting as usize != self as usize {
+            number += 1;
+        }
+        number
+    }
+}
+
+impl Declaration {
+    /// Returns the value that a text means.
+    pub fn parse(&self, text: &str) -> Result<f64, InvalidValue> {
+        let text = text.trim();
+        let value = match self.kind {
+            Kind::Switch => parse_switch(text),
+            Kind::Whole => text.parse::<u64>().ok().map(|whole| whole as f64),
+            Kind::Real => text.parse::<f64>().ok().filter(|value| value.is_finite()),
+        };
+        value.filter(|&value| self.accepts(value)).ok_or_else(|| {
+            InvalidValue(format!("`{}` is {}, not `{text}`", self.key, self.describe_values()))
+        })
+    }
+
+    /// Whether the setting can have a value.
+    pub fn accepts(&self, value: f64) -> bool {
+        let (low, high) = self.range;
+        (low..=high).contains(&value)
+    }
+
+    /// Returns a value as a text that [`Self::parse`] accepts.
+    pub fn format(&self, value: f64) -> String {
+        match self.kind {
+            Kind::Switch if value == 0.0 => "off".to_owned(),
+            Kind::Switch => "on".to_owned(),
+            Kind::Whole | Kind::Real => format!("{value}"),
+        }
+    }
+
+    /// Returns the type and range of the values: `a whole number from 1 to 9 B`.
+    pub fn describe_values(&self) -> String {
+        let (low, high) = self.range;
+        let unit = if self.unit.is_empty() { "" } else { " " };
+        match self.kind {
+            Kind::Switch => "`on` or `off`".to_owned(),
+            Kind::Whole => format!("a whole number from {low} to {high}{unit}{}", self.unit),
+            Kind::Real => format!("a number from {low} to {high}{unit}{}", self.unit),
+        }
+    }
+}
+
+fn parse_switch(text: &str) -> Option<f64> {
+    match text.to_ascii_lowercase().as_str() {
+        "on" | "1" | "true" => Some(1.0),
+        "off" | "0" | "false" => Some(0.0),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_sorted_and_each_declaration_is_found_by_its_names() {
+        assert!(ALL.is_sorted_by(|left, right| left.key < right.key));
+        for declared in &ALL {
+            assert_eq!(declared.setting.declaration().key, declared.key);
+            for name in declared.aliases.iter().chain([&declared.key]) {
+                assert_eq!(find(name).unwrap().key, declared.key);
+            }
+            assert_eq!(declared.parse(&declared.format(declared.default)), Ok(declared.default));
+        }
+        assert!(find("probing").is_none());
+    }
+
+    #[test]
+    fn a_value_outside_of_type_or_range_is_refused_by_name() {
+        let interval = Setting::CheckpointInterval.declaration();
+        assert_eq!(interval.parse(" 0.5 "), Ok(0.5));
+        for text in ["-1", "86401", "NaN", "inf", "", "1 s"] {
+            assert!(interval.parse(text).is_err(), "{text}");
+        }
+        let message = Setting::MaxNodes.declaration().parse("1.5").unwrap_err().0;
+        assert_eq!(message, "`tree.max_nodes` is a whole number from 1 to 4294967294, not `1.5`");
+        let operators = Setting::TorchOperators.declaration();
+        assert_eq!((operators.parse("ON"), operators.parse("0")), (Ok(1.0), Ok(0.0)));
+        assert!(operators.parse("2").is_err());
+    }
+}

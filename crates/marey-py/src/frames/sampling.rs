@@ -1,0 +1,79 @@
+//! Samples of the Python stacks of other threads.
+//!
+//! A thread of marey's package calls [`sample_stacks`] with the GIL, so no other thread runs Python meanwhile. The
+//! frames are those of `sys._current_frames()`.
+
+use super::{FRAMES, MAX_DEPTH, ThreadFrames, documented, enable_frames, leave_out_base};
+use crate::library::table;
+use crate::thread::Thread;
+use marey_record::api::StackSample;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::ffi::{c_int, c_void};
+
+/// Calls `marey.sampling.follow_setting` on the main thread after each change of a setting from outside.
+#[pyfunction]
+pub(crate) fn follow_settings() {
+    (table().set_settings_listener)(request_follow);
+}
+
+/// Requests the call, at the next line of Python that the main thread runs.
+extern "C" fn request_follow() {
+    // SAFETY: may be called without the GIL, by any thread; the function lives as long as the
+    // library. A full queue is the only failure, and a setting is also read before each sample.
+    unsafe { ffi::Py_AddPendingCall(Some(follow), std::ptr::null_mut()) };
+}
+
+extern "C" fn follow(_argument: *mut c_void) -> c_int {
+    // SAFETY: pending calls run with the GIL.
+    let py = unsafe { Python::assume_attached() };
+    let followed =
+        py.import("marey.sampling").and_then(|module| module.call_method0("follow_setting"));
+    if let Err(error) = followed {
+        error.write_unraisable(py, None);
+    }
+    0
+}
+
+/// Records where each of these threads is, for trace sessions.
+///
+/// `frames` has the innermost frame of each thread by its identifier, `threads` the id in the operating system and the
+/// name. A thread that is in one of them only is left out. Each sample stands for `duration_nanos`.
+#[pyfunction]
+pub(crate) fn sample_stacks(
+    py: Python<'_>,
+    frames: &Bound<'_, PyDict>,
+    threads: &Bound<'_, PyDict>,
+    duration_nanos: u64,
+) -> PyResult<()> {
+    enable_frames(py)?;
+    let mut samples = Vec::with_capacity(frames.len());
+    for (identifier, frame) in frames {
+        let Some(thread) = threads.get_item(identifier)? else { continue };
+        let (os_id, name): (u64, String) = thread.extract()?;
+        let node = FRAMES.with(|frames| {
+            let mut frames = frames.try_borrow_mut().ok()?;
+            Some(frames.node_of_frame(py, frame))
+        });
+        // SAFETY: the name lives until the call returns.
+        let thread_name = unsafe { (table().intern)(name.as_ptr().cast(), name.len()) };
+        samples.extend(node.map(|node| StackSample { os_id, thread_name, node, duration_nanos }));
+    }
+    // SAFETY: a slice of samples, which lives until the call returns.
+    unsafe { (table().record_samples)(samples.as_ptr(), samples.len()) };
+    Ok(())
+}
+
+impl ThreadFrames {
+    /// Returns the node, in the calling thread's tree, of another thread's frame.
+    fn node_of_frame(&mut self, py: Python<'_>, frame: Bound<'_, PyAny>) -> u32 {
+        let mut generation = 0;
+        // SAFETY: a writable number.
+        let root = unsafe { (table().frame_root)(&raw mut generation) };
+        self.positions.clear();
+        documented::walk_from(Some(frame), &mut self.positions, MAX_DEPTH);
+        leave_out_base(&mut self.positions);
+        self.node_of_positions(root, generation, &Thread::attached(py))
+    }
+}

@@ -1,0 +1,84 @@
+//! The answers to requests.
+
+use super::REFUSED;
+use crate::clock;
+use crate::local;
+use crate::losses;
+use crate::metadata;
+use crate::recorder::{self, SessionFacts};
+use crate::registry;
+use crate::settings;
+use crate::trace;
+use marey_model::endpoint::{Facts, Request, SAVED};
+use marey_model::setting;
+use std::sync::atomic::Ordering;
+
+/// Returns the answer to a request. An error is a sentence without a period.
+pub(super) fn answer(request: &Request) -> Result<Facts, String> {
+    match request {
+        Request::Status => Ok(status()),
+        Request::Flush => {
+            recorder::write_checkpoints();
+            Ok(status())
+        }
+        Request::Save => {
+            recorder::write_checkpoints();
+            let saved = trace::save_ring().transpose().map_err(|error| error.to_string())?;
+            let mut facts = status();
+            if let Some(path) = saved {
+                facts.add(SAVED, path.display());
+            }
+            Ok(facts)
+        }
+        Request::Settings => Ok(settings_facts()),
+        Request::Set { key, value } => {
+            settings::parse_and_set(key, value).map_err(|invalid| invalid.0)?;
+            Ok(settings_facts())
+        }
+    }
+}
+
+/// Returns the values of all settings.
+fn settings_facts() -> Facts {
+    let mut facts = Facts::default();
+    for declared in &setting::ALL {
+        facts.add(declared.key, declared.format(settings::value(declared.setting)));
+    }
+    facts
+}
+
+/// Returns the facts about the process, its sessions and its losses.
+fn status() -> Facts {
+    let mut facts = Facts::default();
+    facts.add("pid", std::process::id());
+    facts.add("version", env!("CARGO_PKG_VERSION"));
+    if let Some(rank) = metadata::rank() {
+        facts.add("rank", rank);
+    }
+    facts.add("steps", local::completed_steps());
+    facts.add("events", registry::totals().events);
+    for session in recorder::describe_sessions() {
+        add_session(&mut facts, &session);
+    }
+    for (cause, count) in losses::snapshot().into_iter().filter(|&(_, count)| count > 0) {
+        facts.add(format!("loss.{}", cause.as_str()), count);
+    }
+    facts.add("refused_connections", REFUSED.load(Ordering::Relaxed));
+    facts
+}
+
+fn add_session(facts: &mut Facts, session: &SessionFacts) {
+    let mut add =
+        |key: &str, value: &str| facts.add(format!("session.{}.{key}", session.id), value);
+    if let Some(file) = &session.file {
+        add("file", file);
+    }
+    if let Some(run) = &session.run {
+        add("run", run);
+    }
+    add("format", session.format.as_str());
+    add("active", if session.is_active { "true" } else { "false" });
+    add("phase", &session.phase.to_string());
+    let age_nanos = clock::nanos_since(session.start_ticks);
+    add("age_s", &format!("{:.3}", age_nanos as f64 / 1e9));
+}

@@ -1,0 +1,166 @@
+//! Device activities, and the calls of device APIs, of a session of this process that has ended.
+
+use crate::control::bit;
+use marey_model::context::NodeKind;
+use marey_model::spool::{Activity, ActivityKind, Detail, Frame, IdMap, Reader, Shape, Span};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, BufReader};
+use std::path::Path;
+
+/// An activity of a device, or a call of its API on a thread of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceEvent<'a> {
+    /// Name.
+    pub name: &'a str,
+    /// `None` for a call on the host.
+    pub kind: Option<ActivityKind>,
+    /// The operating system's id of the calling thread; 0 for an activity.
+    pub thread: u64,
+    /// Device number.
+    pub device: u32,
+    /// Stream; `u32::MAX` for none.
+    pub stream: u32,
+    /// The number that a call shares with its activities; 0 for none.
+    pub correlation: u32,
+    /// Start, on the monotonic clock of the operating system.
+    pub start_nanos: i64,
+    /// Duration.
+    pub duration_nanos: u64,
+    /// Bytes copied or filled.
+    pub bytes: u64,
+    /// Grid in blocks and block in threads, x to z; 0 if this is no kernel.
+    pub sizes: [u64; 6],
+    /// Registers per thread.
+    pub registers: u64,
+}
+
+/// Passes the device events of a session to `receive`, in no order. `run` is the run directory.
+/// Sessions get the numbers of ended ones, so events of an earlier session may be among them.
+pub(crate) fn read(
+    run: &Path,
+    session: u32,
+    receive: &mut dyn FnMut(DeviceEvent<'_>),
+) -> io::Result<()> {
+    let own = format!("{}-", std::process::id());
+    for entry in fs::read_dir(run.join("spool"))? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with(&own) {
+            read_spool(&entry.path(), session, receive)?;
+        }
+    }
+    Ok(())
+}
+
+/// The parts of a spool to which events refer by number.
+#[derive(Default)]
+struct Known {
+    texts: IdMap<String>,
+    shapes: IdMap<Shape>,
+    threads: BTreeMap<u32, Thread>,
+}
+
+#[derive(Default)]
+struct Thread {
+    os_id: u64,
+    /// The names of API calls by node.
+    calls: BTreeMap<u32, u32>,
+    /// The launches among the spans of the next frame: index of the span and correlation id.
+    launches: Vec<(u32, u32)>,
+}
+
+fn read_spool(
+    path: &Path,
+    session: u32,
+    receive: &mut dyn FnMut(DeviceEvent<'_>),
+) -> io::Result<()> {
+    let reader = Reader::new(BufReader::new(File::open(path)?)).map_err(io::Error::other)?;
+    let mut known = Known::default();
+    for frame in reader {
+        known.add(frame.map_err(io::Error::other)?, session, receive);
+    }
+    Ok(())
+}
+
+impl Known {
+    fn add(&mut self, frame: Frame, session: u32, receive: &mut dyn FnMut(DeviceEvent<'_>)) {
+        match frame {
+            Frame::Strings { first, texts } => self.texts.extend(first, texts),
+            Frame::Shapes { first, shapes } => self.shapes.extend(first, shapes),
+            Frame::Thread { thread, os_id, .. } => {
+                self.threads.entry(thread).or_default().os_id = os_id;
+            }
+            Frame::Nodes { thread, first, nodes } => {
+                let calls = &mut self.threads.entry(thread).or_default().calls;
+                let nodes = (first..).zip(nodes);
+                let own = nodes.filter(|(_, node)| node.kind == NodeKind::Runtime);
+                calls.extend(own.map(|(number, node)| (number, node.name)));
+            }
+            Frame::Launches { thread, launches } => {
+                self.threads.entry(thread).or_default().launches = launches;
+            }
+            Frame::Spans { thread, sessions, spans } => {
+                let thread = self.threads.entry(thread).or_default();
+                let launches = std::mem::take(&mut thread.launches);
+                if sessions & bit(session) != 0 {
+                    for (index, correlation) in launches {
+                        if let Some(span) = spans.get(index as usize)
+                            && let Some(call) = thread.call(span, correlation, &self.texts)
+                        {
+                            receive(call);
+                        }
+                    }
+                }
+            }
+            Frame::Activities { sessions, activities } if sessions & bit(session) != 0 => {
+                activities.iter().filter_map(|activity| self.activity(activity)).for_each(receive);
+            }
+            _ => {}
+        }
+    }
+
+    fn activity(&self, activity: &Activity) -> Option<DeviceEvent<'_>> {
+        use Detail::{BlockX, BlockY, BlockZ, GridX, GridY, GridZ, Registers};
+        let shape = self.shapes.get(activity.shape)?;
+        let detail = |wanted: Detail| {
+            let found = shape.details.iter().find(|(detail, _)| *detail == wanted);
+            found.map_or(0, |&(_, value)| value)
+        };
+        Some(DeviceEvent {
+            name: self.texts.get(shape.name)?,
+            kind: Some(shape.kind),
+            thread: 0,
+            device: shape.device,
+            stream: shape.stream,
+            correlation: activity.correlation,
+            start_nanos: activity.start_nanos,
+            duration_nanos: activity.duration_nanos,
+            bytes: activity.bytes,
+            sizes: [GridX, GridY, GridZ, BlockX, BlockY, BlockZ].map(detail),
+            registers: detail(Registers),
+        })
+    }
+}
+
+impl Thread {
+    fn call<'t>(
+        &self,
+        span: &Span,
+        correlation: u32,
+        texts: &'t IdMap<String>,
+    ) -> Option<DeviceEvent<'t>> {
+        Some(DeviceEvent {
+            name: texts.get(*self.calls.get(&span.node)?)?,
+            kind: None,
+            thread: self.os_id,
+            device: 0,
+            stream: u32::MAX,
+            correlation,
+            start_nanos: span.start_nanos,
+            duration_nanos: span.duration_nanos(),
+            bytes: 0,
+            sizes: [0; 6],
+            registers: 0,
+        })
+    }
+}

@@ -1,0 +1,75 @@
+//! The values of the settings, which the program's owner may change while the process records.
+
+use crate::environment;
+use marey_model::setting::{self, InvalidValue, Setting};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+/// The bits of a value that was not read from the environment yet. As a number it is not a number.
+const UNREAD: u64 = u64::MAX;
+
+static VALUES: [AtomicU64; setting::ALL.len()] =
+    [const { AtomicU64::new(UNREAD) }; setting::ALL.len()];
+
+/// Returns the value of a setting: the last one set, else that of its environment variable, else
+/// the default. A variable whose value the setting cannot have is ignored.
+pub fn value(setting: Setting) -> f64 {
+    let Some(stored) = VALUES.get(setting.number()) else { return setting.declaration().default };
+    let bits = stored.load(Ordering::Relaxed);
+    if bits != UNREAD {
+        return f64::from_bits(bits);
+    }
+    let initial = initial_value(setting).to_bits();
+    match stored.compare_exchange(UNREAD, initial, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => f64::from_bits(initial),
+        Err(set_meanwhile) => f64::from_bits(set_meanwhile),
+    }
+}
+
+/// Returns the value of a setting whose values are whole numbers.
+pub fn whole(setting: Setting) -> u64 {
+    value(setting) as u64
+}
+
+/// Whether a switch is on.
+pub fn is_on(setting: Setting) -> bool {
+    value(setting) != 0.0
+}
+
+/// Sets a setting to a number, which is in its range.
+pub fn set(setting: Setting, value: f64) {
+    if let Some(stored) = VALUES.get(setting.number()) {
+        stored.store(value.to_bits(), Ordering::Relaxed);
+    }
+}
+
+/// Called after a setting was changed from outside, on a thread of the recorder.
+pub type Listener = extern "C" fn();
+
+static LISTENER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Registers the function that is called after a setting was changed from outside.
+pub fn set_listener(listener: Listener) {
+    LISTENER.store(listener as *mut (), Ordering::Release);
+}
+
+/// Sets a setting to the value that a text means, for a request from outside.
+pub(crate) fn parse_and_set(key: &str, text: &str) -> Result<(), InvalidValue> {
+    let Some(declared) = setting::find(key) else {
+        return Err(InvalidValue(format!("there is no setting `{key}`")));
+    };
+    set(declared.setting, declared.parse(text)?);
+    let listener = LISTENER.load(Ordering::Acquire);
+    if !listener.is_null() {
+        // SAFETY: not null, so `set_listener` has stored a function of this type.
+        #[expect(unsafe_code, reason = "an atomic has no type for functions")]
+        let listener = unsafe { std::mem::transmute::<*mut (), Listener>(listener) };
+        listener();
+    }
+    Ok(())
+}
+
+fn initial_value(setting: Setting) -> f64 {
+    let declared = setting.declaration();
+    let text = declared.env.and_then(environment::text);
+    text.and_then(|text| declared.parse(&text).ok()).unwrap_or(declared.default)
+}

@@ -1,0 +1,159 @@
+//! Samples of the counters, as differences between two readings.
+
+use super::proc_files::{self, Interface, Io, Usage};
+use super::threads::ThreadTimes;
+use crate::api::CounterSample;
+use crate::clock;
+use crate::names;
+use marey_model::counter::SystemCounter;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The number of interfaces that are recorded.
+const MAX_INTERFACES: usize = 16;
+
+/// The last reading, from which the next one counts.
+#[derive(Debug)]
+pub(super) struct Sampler {
+    /// The process; the child of a fork has counters of its own.
+    pid: u32,
+    ticks: u64,
+    usage: Usage,
+    io: Option<Io>,
+    interfaces: Vec<Interface>,
+    /// The interfaces that had traffic, with the numbers of their counters' names.
+    recorded_interfaces: BTreeMap<String, [u32; 2]>,
+    threads: ThreadTimes,
+    samples: Vec<CounterSample>,
+}
+
+/// The samples of one reading.
+struct Batch<'a> {
+    samples: &'a mut Vec<CounterSample>,
+    time_ticks: u64,
+    elapsed_secs: f64,
+}
+
+impl Batch<'_> {
+    fn push(&mut self, counter: SystemCounter, value: f64) {
+        self.push_named(names::intern(counter.name()), value);
+    }
+
+    fn push_named(&mut self, name: u32, value: f64) {
+        let time_ticks = self.time_ticks;
+        self.samples.push(CounterSample { name, device: None, time_ticks, value });
+    }
+
+    /// Adds the growth of a sum per second.
+    fn push_rate(&mut self, counter: SystemCounter, now: u64, before: u64) {
+        self.push(counter, self.rate(now, before));
+    }
+
+    fn rate(&self, now: u64, before: u64) -> f64 {
+        now.saturating_sub(before) as f64 / self.elapsed_secs
+    }
+}
+
+impl Sampler {
+    /// Reads for the first time.
+    pub(super) fn begin() -> Self {
+        Self {
+            pid: std::process::id(),
+            ticks: clock::ticks(),
+            usage: proc_files::usage(),
+            io: proc_files::io(),
+            interfaces: proc_files::interfaces(),
+            recorded_interfaces: BTreeMap::new(),
+            threads: ThreadTimes::now(),
+            samples: Vec::new(),
+        }
+    }
+
+    /// Whether the sampler belongs to this process, not to its parent.
+    pub(super) fn belongs_to_this_process(&self) -> bool {
+        self.pid == std::process::id()
+    }
+
+    /// Returns the time since the last reading.
+    pub(super) fn since_reading(&self) -> Duration {
+        Duration::from_nanos(clock::nanos_since(self.ticks))
+    }
+
+    /// Reads all counters and passes the samples on.
+    pub(super) fn read(&mut self, write: fn(&[CounterSample])) {
+        let time_ticks = clock::ticks();
+        let elapsed_nanos = clock::nanos(time_ticks.saturating_sub(self.ticks)).max(1) as f64;
+        self.ticks = time_ticks;
+        let mut samples = std::mem::take(&mut self.samples);
+        samples.clear();
+        let elapsed_secs = elapsed_nanos / 1e9;
+        let mut batch = Batch { samples: &mut samples, time_ticks, elapsed_secs };
+        self.read_usage(&mut batch);
+        self.read_memory_and_io(&mut batch);
+        self.read_interfaces(&mut batch);
+        for (source, percent) in self.threads.read(elapsed_nanos) {
+            batch.push_named(names::intern(&SystemCounter::ThreadCpu.name_for(&source)), percent);
+        }
+        write(&samples);
+        self.samples = samples;
+    }
+
+    fn read_usage(&mut self, batch: &mut Batch<'_>) {
+        let now = proc_files::usage();
+        let before = std::mem::replace(&mut self.usage, now);
+        batch.push(SystemCounter::ProcessCpu, batch.rate(now.cpu_nanos, before.cpu_nanos) / 1e7);
+        for (counter, now, before) in [
+            (SystemCounter::MinorFaults, now.minor_faults, before.minor_faults),
+            (SystemCounter::MajorFaults, now.major_faults, before.major_faults),
+            (SystemCounter::VoluntarySwitches, now.voluntary_switches, before.voluntary_switches),
+            (
+                SystemCounter::InvoluntarySwitches,
+                now.involuntary_switches,
+                before.involuntary_switches,
+            ),
+        ] {
+            batch.push_rate(counter, now, before);
+        }
+    }
+
+    fn read_memory_and_io(&mut self, batch: &mut Batch<'_>) {
+        if let Some((virtual_bytes, resident_bytes)) = proc_files::memory_bytes() {
+            batch.push(SystemCounter::ProcessRss, resident_bytes as f64);
+            batch.push(SystemCounter::ProcessVms, virtual_bytes as f64);
+        }
+        let now = proc_files::io();
+        let before = std::mem::replace(&mut self.io, now);
+        if let (Some(now), Some(before)) = (now, before) {
+            batch.push_rate(SystemCounter::Read, now.read, before.read);
+            batch.push_rate(SystemCounter::Written, now.written, before.written);
+            batch.push_rate(SystemCounter::StorageRead, now.storage_read, before.storage_read);
+            let written = (now.storage_written, before.storage_written);
+            batch.push_rate(SystemCounter::StorageWritten, written.0, written.1);
+        }
+    }
+
+    fn read_interfaces(&mut self, batch: &mut Batch<'_>) {
+        let now = proc_files::interfaces();
+        let before = std::mem::take(&mut self.interfaces);
+        for interface in &now {
+            let Some(before) = before.iter().find(|before| before.name == interface.name) else {
+                continue;
+            };
+            let has_room = self.recorded_interfaces.len() < MAX_INTERFACES;
+            let recorded = match self.recorded_interfaces.get(&interface.name) {
+                Some(&recorded) => recorded,
+                None if has_room && before != interface => {
+                    let counters = [SystemCounter::NetworkReceived, SystemCounter::NetworkSent];
+                    let recorded =
+                        counters.map(|counter| names::intern(&counter.name_for(&interface.name)));
+                    self.recorded_interfaces.insert(interface.name.clone(), recorded);
+                    recorded
+                }
+                None => continue,
+            };
+            batch.push_named(recorded[0], batch.rate(interface.received, before.received));
+            batch.push_named(recorded[1], batch.rate(interface.sent, before.sent));
+        }
+        self.interfaces = now;
+    }
+}

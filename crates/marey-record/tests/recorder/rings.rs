@@ -1,0 +1,234 @@
+//! Rings: traces of which only the last records are kept.
+
+use crate::harness::{
+    Fixture, Subprocess, fork, report_ready, scope, subprocess_part, wait_for_end_of_stdin,
+    wait_until_ready,
+};
+use crate::spool::Spool;
+use marey_model::loss::LossCause;
+use marey_model::spool::join_ring;
+use marey_record::{Error, Format, SessionId, SessionOptions, api};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// The number of records that the rings of these tests keep.
+const RECORDS: usize = 1000;
+/// The scopes between two checkpoints, at which a full segment ends.
+const BURST: usize = 100;
+const ENV: [(&str, &str); 2] = [("MAREY_RING_RECORDS", "1000"), ("MAREY_SYSTEM_METRICS_SECS", "0")];
+
+fn start(folder: &Path) -> SessionId {
+    let name = folder.join("run");
+    api::start(&options(&name)).unwrap()
+}
+
+fn options(name: &Path) -> SessionOptions {
+    let format = Format::Run;
+    SessionOptions { format, is_ring: true, ..SessionOptions::named(name.to_str().unwrap()) }
+}
+
+/// Records scopes with these numbers. Names repeat, as in a program.
+fn record(numbers: std::ops::Range<usize>) {
+    for number in numbers {
+        scope(&name_of(number), || ());
+        if (number + 1) % BURST == 0 {
+            api::write_checkpoints();
+        }
+    }
+}
+
+fn name_of(number: usize) -> String {
+    format!("work {}", number % 97)
+}
+
+/// Returns the segments in a run directory, oldest first.
+fn segments(run: &Path) -> Vec<PathBuf> {
+    let entries = run.join("spool").read_dir().unwrap();
+    let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths
+}
+
+/// Returns the joined segments of a run directory, as a reader of the run has them.
+fn joined(run: &Path) -> Spool {
+    let path = run.with_extension("joined");
+    let joined = join_ring(&segments(run), File::open, File::create(&path).unwrap());
+    assert!(joined.unwrap().is_none());
+    Spool::read(&path)
+}
+
+/// Checks that a run has exactly the last of `count` scopes, and counts the others.
+fn check_last(run: &Path, count: usize) -> Spool {
+    let spool = joined(run);
+    let expected: Vec<_> = (count.saturating_sub(RECORDS)..count).map(name_of).collect();
+    assert_eq!(spool.exited_paths(0, 0), expected);
+    assert_eq!(spool.loss_count(LossCause::Ring), count.saturating_sub(RECORDS) as u64);
+    spool
+}
+
+#[test]
+fn a_ring_has_exactly_the_last_records_also_after_sigkill() {
+    const TEST: &str = "rings::a_ring_has_exactly_the_last_records_also_after_sigkill";
+    if let Some((part, folder)) = subprocess_part() {
+        let session = start(&folder);
+        let count: usize = part.split_once(' ').unwrap().1.parse().unwrap();
+        record(0..count);
+        if part.starts_with("killed") {
+            report_ready();
+            wait_for_end_of_stdin();
+        }
+        api::finalize(session, None).unwrap();
+        return;
+    }
+    for (part, count) in [("ends", 700), ("ends", 9170), ("killed", 5400)] {
+        let fixture = Fixture::begin();
+        let part = format!("{part} {count}");
+        let subprocess = Subprocess::new(TEST, &part, &fixture);
+        let run = fixture.path("run.marey");
+        if part.starts_with("killed") {
+            let mut child = subprocess.spawn(&ENV);
+            let out = wait_until_ready(&mut child);
+            // While it runs, a reader has the same.
+            assert!(!check_last(&run, count).has_end);
+            child.kill().unwrap();
+            child.wait().unwrap();
+            drop(out);
+            assert!(!check_last(&run, count).has_end);
+        } else {
+            subprocess.run(&ENV);
+            assert!(check_last(&run, count).has_end);
+        }
+        let files = segments(&run);
+        let bytes: u64 = files.iter().map(|path| path.metadata().unwrap().len()).sum();
+        assert!(files.len() <= 8 && bytes < 64_000, "{files:?}: {bytes} B");
+    }
+}
+
+#[test]
+fn a_ring_is_bounded_in_bytes() {
+    const TEST: &str = "rings::a_ring_is_bounded_in_bytes";
+    if let Some((_, folder)) = subprocess_part() {
+        let session = start(&folder);
+        record(0..40_000);
+        api::finalize(session, None).unwrap();
+        return;
+    }
+    let fixture = Fixture::begin();
+    let env = [("MAREY_RING_BYTES", "65536"), ("MAREY_RING_RECORDS", "1000000")];
+    Subprocess::new(TEST, "run", &fixture).run(&[&env[..], &ENV[1..]].concat());
+    let run = fixture.path("run.marey");
+    let bytes: u64 = segments(&run).iter().map(|path| path.metadata().unwrap().len()).sum();
+    assert!(bytes <= 65_536, "{bytes}");
+    let spool = joined(&run);
+    let kept = spool.exited_paths(0, 0);
+    assert_eq!(kept, (40_000 - kept.len()..40_000).map(name_of).collect::<Vec<_>>());
+    assert!(kept.len() > 1000);
+    assert_eq!(spool.loss_count(LossCause::Ring), 40_000 - kept.len() as u64);
+}
+
+#[test]
+fn open_scopes_and_phases_are_known_although_their_segments_are_gone() {
+    const TEST: &str = "rings::open_scopes_and_phases_are_known_although_their_segments_are_gone";
+    if let Some((_, folder)) = subprocess_part() {
+        let session = start(&folder);
+        crate::harness::enter("outer");
+        api::advance_phase(session).unwrap();
+        record(0..5000);
+        report_ready();
+        wait_for_end_of_stdin();
+        return;
+    }
+    let fixture = Fixture::begin();
+    let mut child = Subprocess::new(TEST, "run", &fixture).spawn(&ENV);
+    let out = wait_until_ready(&mut child);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    drop(out);
+    let spool = joined(&fixture.path("run.marey"));
+    assert_eq!(spool.threads[&0].open, ["outer"]);
+    let paths = spool.exited_paths(0, 0);
+    assert!(paths.len() == RECORDS && paths.iter().all(|path| path.starts_with("outer/work ")));
+    use marey_model::spool::SessionEvent;
+    assert_eq!(spool.events, [(0, SessionEvent::Started), (0, SessionEvent::Phase(1))]);
+}
+
+#[test]
+fn a_signal_saves_the_ring_as_a_run_and_recording_goes_on() {
+    const TEST: &str = "rings::a_signal_saves_the_ring_as_a_run_and_recording_goes_on";
+    if let Some((_, folder)) = subprocess_part() {
+        let session = start(&folder);
+        record(0..3000);
+        // SAFETY: sends a signal to this process, which has a handler for it.
+        #[expect(unsafe_code, reason = "std has no signals")]
+        unsafe {
+            libc::raise(libc::SIGUSR1);
+        }
+        // The lock on the recording directory is not the saved run's: it is complete when its last
+        // segment is there, which the finalized session waits for by ending the thread that saves.
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !folder.join("run.1.marey/spool").exists()
+            || segments(&folder.join("run.1.marey")).len()
+                < segments(&folder.join("run.marey")).len() - 1
+        {
+            assert!(Instant::now() < deadline, "the ring was not saved");
+            std::thread::yield_now();
+        }
+        record(3000..6000);
+        api::finalize(session, None).unwrap();
+        return;
+    }
+    let fixture = Fixture::begin();
+    Subprocess::new(TEST, "run", &fixture).run(&ENV);
+    check_last(&fixture.path("run.1.marey"), 3000);
+    check_last(&fixture.path("run.marey"), 6000);
+}
+
+#[test]
+fn the_child_of_a_fork_has_a_ring_of_its_own() {
+    const TEST: &str = "rings::the_child_of_a_fork_has_a_ring_of_its_own";
+    if let Some((_, folder)) = subprocess_part() {
+        let session = start(&folder);
+        record(0..2000);
+        let child = fork(|| {
+            record(0..3000);
+            let ended = api::live_sessions().into_iter().map(|id| api::finalize(id, None));
+            i32::from(ended.collect::<Result<Vec<_>, _>>().is_err())
+        });
+        assert_eq!(child, 0);
+        record(2000..4000);
+        api::finalize(session, None).unwrap();
+        return;
+    }
+    let fixture = Fixture::begin();
+    let parent = Subprocess::new(TEST, "run", &fixture).run(&ENV);
+    let run = fixture.path("run.marey");
+    let is_of_parent = |path: &PathBuf| {
+        path.file_name().unwrap().to_str().unwrap().starts_with(&format!("{parent}-"))
+    };
+    let (of_parent, of_child): (Vec<_>, Vec<_>) =
+        segments(&run).into_iter().partition(is_of_parent);
+    assert!(!of_parent.is_empty() && !of_child.is_empty());
+    for (name, paths, count) in [("parent", of_parent, 4000), ("child", of_child, 3000)] {
+        let folder = fixture.path(name);
+        fs::create_dir_all(folder.join("spool")).unwrap();
+        for path in paths {
+            fs::rename(&path, folder.join("spool").join(path.file_name().unwrap())).unwrap();
+        }
+        check_last(&folder, count);
+    }
+}
+
+#[test]
+fn a_ring_is_a_run_alone_and_not_beside_a_trace() {
+    let fixture = Fixture::begin();
+    let chrome = SessionOptions { format: Format::ChromeTrace, ..options(&fixture.path("ring")) };
+    assert!(matches!(api::start(&chrome), Err(Error::RingFormat)));
+    let ring = api::start(&options(&fixture.path("ring"))).unwrap();
+    let trace = SessionOptions { is_ring: false, ..options(&fixture.path("trace")) };
+    assert!(matches!(api::start(&trace), Err(Error::RingBesideTrace)));
+    assert!(matches!(api::finalize(ring, Some(Format::ChromeTrace)), Err(Error::RingFormat)));
+    scope("work", || ());
+    api::discard(ring).unwrap();
+    assert_eq!(fixture.files(), [""; 0]);
+}

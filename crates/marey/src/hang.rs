@@ -1,0 +1,193 @@
+//! `marey hang`: says which rank of a job the others wait for.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::json::ArrayWriter;
+use clap::{Args, ValueHint};
+use marey_attach::hang::{Hang, LastCollective, Member, State, numbers};
+use marey_query::sql::Database;
+
+use crate::dump::{print_frames, print_thread};
+use crate::limits::limits;
+use crate::output::{Failure, Output, Stop, Style};
+use crate::record::seconds;
+use crate::runs;
+use crate::text::{printable, quote_path};
+
+const EXAMPLES: &str = "\
+Examples:
+  marey hang 4242                        The job of a rank, or the ranks below torchrun
+  marey hang 4250 4251 4252 4253         These processes
+  marey hang 4242 --flight-recorder /tmp/dumps
+                                         With the last collective of each rank, from dumps of PyTorch
+  marey hang 4242 --json | jq -r .sentence
+
+The ranks of this host are read from outside, twice, and compared: those at one place are a group, and the
+sentence says which rank the others wait for, where, why and since when. No rank is stopped or changed.
+A rank is known by RANK in its environment. Times are those since a thread last ran.";
+
+/// The last collective of each rank in the dumps of a flight recorder.
+const LAST_COLLECTIVES: &str = "\
+SELECT CAST(rank AS BIGINT) AS rank, process_group AS \"group\", sequence, name,
+    CASE WHEN state = 'scheduled' AND arg(args, 'retired') = 'true' THEN 'completed' ELSE state END AS state
+FROM (
+    SELECT *, row_number() OVER (PARTITION BY rank ORDER BY created_nanos DESC, sequence DESC) AS place
+    FROM collectives
+)
+WHERE place = 1 AND rank IS NOT NULL
+ORDER BY rank";
+
+/// Arguments of `marey hang`.
+#[derive(Args)]
+#[command(after_help = EXAMPLES, args_override_self = true)]
+pub(crate) struct HangArgs {
+    /// A rank, or a process that has started the ranks, such as torchrun
+    #[arg(value_name = "PID", required = true)]
+    pids: Vec<u32>,
+
+    /// Time between the two looks at each rank
+    #[arg(short, long, value_name = "SECONDS", default_value_t = 1.0)]
+    interval: f64,
+
+    /// Folder of the dumps of PyTorch's flight recorder
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    flight_recorder: Option<PathBuf>,
+
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `marey hang`.
+pub(crate) fn hang(args: &HangArgs, output: &mut Output) -> Result<(), Stop> {
+    let interval = seconds("--interval", args.interval)?;
+    let collectives = match &args.flight_recorder {
+        Some(folder) => last_collectives(folder, output)?,
+        None => Vec::new(),
+    };
+    let hang = look(&args.pids, interval, collectives)?;
+    if args.json {
+        serde_json::to_writer_pretty(output.data(), &hang).map_err(io::Error::from)?;
+        writeln!(output.data())?;
+        return Ok(());
+    }
+    print(&hang, output)
+}
+
+fn look(
+    pids: &[u32],
+    interval: Duration,
+    collectives: Vec<LastCollective>,
+) -> Result<Hang, Failure> {
+    let hang = marey_attach::hang::look(pids, interval, collectives)?;
+    let problems = || hang.members.iter().filter_map(|member| member.problem.as_ref());
+    match problems().next() {
+        Some(problem) if problems().count() == hang.members.len() => {
+            Err(Failure { message: problem.clone(), hint: None })
+        }
+        _ => Ok(hang),
+    }
+}
+
+/// Reads the last collective of each rank from the dumps in a folder.
+fn last_collectives(folder: &Path, output: &mut Output) -> Result<Vec<LastCollective>, Stop> {
+    let cannot_read = |error: io::Error| Failure {
+        message: format!("{} cannot be read: {error}", quote_path(folder)),
+        hint: None,
+    };
+    let entries = fs::read_dir(folder).map_err(cannot_read)?;
+    let mut files: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.is_file())
+        .collect();
+    files.sort();
+    if files.is_empty() {
+        let message = format!("{} has no dumps of a flight recorder", quote_path(folder));
+        let hint = "PyTorch writes them to the path in TORCH_FR_DUMP_TEMP_FILE";
+        return Err(Failure { message, hint: Some(hint.to_owned()) }.into());
+    }
+    let (run, imported, _folder) = runs::import(&files)?;
+    for warning in crate::foreign::warnings(&imported) {
+        output.warning(warning)?;
+    }
+    let database = Database::new(Arc::new(run), limits(None, None)?);
+    let mut rows = ArrayWriter::new(Vec::new());
+    for batch in database.query(LAST_COLLECTIVES, None)? {
+        rows.write(&batch?).map_err(io::Error::other)?;
+    }
+    rows.finish().map_err(io::Error::other)?;
+    let rows = rows.into_inner();
+    if rows.is_empty() {
+        return Ok(Vec::new());
+    }
+    Ok(serde_json::from_slice(&rows).map_err(io::Error::from)?)
+}
+
+fn print(hang: &Hang, output: &mut Output) -> Result<(), Stop> {
+    let paint = output.paint;
+    writeln!(output.data(), "{}", paint.with(Style::Bold, printable(&hang.sentence)))?;
+    for group in &hang.groups {
+        let members: Vec<&Member> =
+            group.iter().filter_map(|&index| hang.members.get(index)).collect();
+        let Some(first) = members.first() else { continue };
+        writeln!(output.data())?;
+        let title = printable(&title(&members)).into_owned();
+        writeln!(output.data(), "{}: {}", paint.with(Style::Bold, title), state(first))?;
+        print_frames(&first.frames, output)?;
+        if group.iter().any(|index| hang.odd.contains(index)) {
+            for member in members {
+                print_details(member, output)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Names the members of a group.
+fn title(members: &[&Member]) -> String {
+    let ranks: Option<Vec<u32>> =
+        members.iter().map(|member| Some(member.rank.as_ref()?.rank)).collect();
+    let pids: Vec<u32> = members.iter().map(|member| member.pid).collect();
+    match (ranks, &pids[..]) {
+        (Some(ranks), [pid]) => format!("Rank {} (process {pid})", numbers(&ranks)),
+        (Some(ranks), _) => format!("{} ranks ({})", pids.len(), numbers(&ranks)),
+        (None, [pid]) => format!("Process {pid}"),
+        (None, _) => format!("{} processes ({})", pids.len(), numbers(&pids)),
+    }
+}
+
+/// Says what the first member of a group does.
+fn state(member: &Member) -> String {
+    match member.state {
+        State::Runs if member.is_moving => "runs, and its stack changes".to_owned(),
+        State::Runs => "runs".to_owned(),
+        State::Stopped => "stopped by a debugger or a signal".to_owned(),
+        State::Ended => "has ended".to_owned(),
+        State::Unreadable => {
+            printable(member.problem.as_deref().unwrap_or("cannot be read")).into_owned()
+        }
+        State::Waits => match &member.wait {
+            Some(wait) => printable(&wait.to_string()).into_owned(),
+            None => "sleeps".to_owned(),
+        },
+    }
+}
+
+/// Prints the other threads and the processes of a rank that the others wait for.
+fn print_details(member: &Member, output: &mut Output) -> Result<(), Stop> {
+    let paint = output.paint;
+    for thread in &member.other_threads {
+        writeln!(output.data())?;
+        print_thread(thread, output)?;
+    }
+    for child in &member.children {
+        let title = format!("Process {}, started by {}", child.pid, member.pid);
+        writeln!(output.data(), "\n{}: {}", paint.with(Style::Bold, title), state(child))?;
+        print_frames(&child.frames, output)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,74 @@
+//! Processes that record now: `ps`, `flush`, `config`, and a process id in the place of a run.
+
+mod config;
+mod flush;
+mod peer;
+mod ps;
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+use marey_model::endpoint::{Facts, Request};
+
+pub(crate) use config::{ConfigArgs, config};
+pub(crate) use flush::{FlushArgs, flush};
+pub(crate) use ps::{PsArgs, ps};
+
+use self::peer::Peer;
+use crate::output::Failure;
+
+/// A session of a process, from the facts that it states.
+struct Session<'a> {
+    /// Path of the file that it writes, if it writes one.
+    file: Option<&'a Path>,
+    /// Path of the run that has its events, if it traces.
+    run: Option<&'a Path>,
+    is_active: bool,
+    age_s: f64,
+}
+
+/// Returns the path of the run or profile that a process records, after the process has written all that it has
+/// recorded so far, if `run` is the id of a process; otherwise `run` itself.
+pub(crate) fn resolve(run: &Path) -> Result<Cow<'_, Path>, Failure> {
+    let pid = run.to_str().filter(|_| !run.exists()).and_then(|text| text.parse::<u32>().ok());
+    match pid {
+        Some(pid) => Ok(Cow::Owned(flushed_run(pid)?)),
+        None => Ok(Cow::Borrowed(run)),
+    }
+}
+
+fn flushed_run(pid: u32) -> Result<PathBuf, Failure> {
+    let peer = Peer::find(pid)?;
+    let facts = peer.ask(&Request::Flush)?;
+    let sessions = sessions(&facts);
+    let run = sessions.iter().find_map(|session| session.run);
+    match run.or_else(|| sessions.iter().find_map(|session| session.file)) {
+        Some(path) => Ok(peer.path_outside(path)),
+        None => Err(Failure {
+            message: format!("process {pid} has just ended its session"),
+            hint: None,
+        }),
+    }
+}
+
+/// Returns the sessions among the facts about a process, lowest id first.
+fn sessions(facts: &Facts) -> Vec<Session<'_>> {
+    let sessions = facts.0.iter().filter_map(|(key, is_active)| {
+        let id = key.strip_prefix("session.")?.strip_suffix(".active")?;
+        let get = |name: &str| facts.get(&format!("session.{id}.{name}"));
+        Some(Session {
+            file: get("file").map(Path::new),
+            run: get("run").map(Path::new),
+            is_active: is_active == "true",
+            age_s: get("age_s")?.parse().ok()?,
+        })
+    });
+    sessions.collect()
+}
+
+impl<'a> Session<'a> {
+    /// Returns the paths that the session writes.
+    fn paths(&self) -> impl Iterator<Item = &'a Path> {
+        self.run.into_iter().chain(self.file)
+    }
+}

@@ -1,0 +1,206 @@
+//! The connection to a process that records.
+
+use std::fs;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use marey_model::endpoint::{self, Facts, MAX_ANSWER_BYTES, Request};
+
+use crate::output::Failure;
+use crate::text::printable;
+
+/// Time for an answer: a flush writes files.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time for the socket to appear: a process closes it during a fork.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(300);
+const RETRY_PERIOD: Duration = Duration::from_millis(20);
+const RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
+
+/// A process and the path of its socket.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub(super) pid: u32,
+    socket: PathBuf,
+}
+
+impl Peer {
+    /// Returns a process that records. Fails with the reason if it does not.
+    pub(super) fn find(pid: u32) -> Result<Self, Failure> {
+        let process = PathBuf::from(format!("/proc/{pid}"));
+        let Ok(owner) = fs::metadata(&process).map(|metadata| metadata.uid()) else {
+            return Err(Failure { message: format!("there is no process {pid}"), hint: None });
+        };
+        // In a container the process has another number, and other files.
+        let (root, own_pid) = (process.join("root"), namespace_pid(&process).unwrap_or(pid));
+        let deadline = Instant::now() + CONNECT_TIMEOUT;
+        loop {
+            for folder in folders(owner, environment_of(&process, RUNTIME_DIR).as_deref()) {
+                let folder = root.join(folder.strip_prefix("/").unwrap_or(&folder));
+                let socket = folder.join(endpoint::socket_name(own_pid));
+                if is_private(&folder, owner) && UnixStream::connect(&socket).is_ok() {
+                    return Ok(Self { pid, socket });
+                }
+            }
+            if Instant::now() >= deadline {
+                return Err(not_recording(pid, owner));
+            }
+            thread::park_timeout(RETRY_PERIOD);
+        }
+    }
+
+    /// Returns the processes of this user that record on this machine, and for root those of all
+    /// users, by process id. Removes the sockets of processes that were killed.
+    pub(super) fn all() -> Vec<Self> {
+        let mut found = Vec::new();
+        for (folder, owner) in all_folders() {
+            let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+            for entry in entries.filter(|_| is_private(&folder, owner)) {
+                let name = entry.file_name();
+                let Some(pid) = name.to_str().and_then(endpoint::pid_of) else { continue };
+                if Path::new(&format!("/proc/{pid}")).exists() {
+                    found.push(Self { pid, socket: entry.path() });
+                } else {
+                    drop(fs::remove_file(entry.path()));
+                }
+            }
+        }
+        found.sort_by_key(|peer| peer.pid);
+        found
+    }
+
+    /// Sends a request and returns the answer.
+    pub(super) fn ask(&self, request: &Request) -> Result<Facts, Failure> {
+        let pid = self.pid;
+        let text = self.exchange(request).map_err(|error| {
+            let reason = match error.kind() {
+                ErrorKind::WouldBlock | ErrorKind::TimedOut => "no answer in time".to_owned(),
+                _ => error.to_string(),
+            };
+            let hint = format!("`marey dump {pid}` shows where the process is");
+            Failure {
+                message: format!("process {pid} does not answer: {reason}"),
+                hint: Some(hint),
+            }
+        })?;
+        match endpoint::parse_answer(&text) {
+            Some(Ok(facts)) => Ok(facts),
+            Some(Err(refusal)) => Err(Failure {
+                message: format!("process {pid} refuses: {}", printable(&refusal)),
+                hint: None,
+            }),
+            None => Err(Failure {
+                message: format!("the answer of process {pid} is incomplete"),
+                hint: Some("it may record with another version of marey".to_owned()),
+            }),
+        }
+    }
+
+    fn exchange(&self, request: &Request) -> io::Result<String> {
+        let mut stream = UnixStream::connect(&self.socket)?;
+        stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+        stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
+        stream.write_all(request.to_line().as_bytes())?;
+        let mut answer = String::new();
+        stream.take(MAX_ANSWER_BYTES as u64).read_to_string(&mut answer)?;
+        Ok(answer)
+    }
+
+    /// Returns the path by which this process reaches a path of that process.
+    pub(super) fn path_outside(&self, path: &Path) -> PathBuf {
+        let through_root = PathBuf::from(format!("/proc/{}/root", self.pid))
+            .join(path.strip_prefix("/").unwrap_or(path));
+        let identity =
+            |path: &Path| fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino())).ok();
+        let is_same = identity(path).is_some() && identity(path) == identity(&through_root);
+        if is_same || !through_root.exists() { path.to_owned() } else { through_root }
+    }
+}
+
+fn not_recording(pid: u32, owner: u32) -> Failure {
+    let (message, hint) = if is_allowed(owner) {
+        let hint = format!("`marey dump {pid}` and `marey record -p {pid}` read it from outside");
+        (format!("process {pid} does not record"), hint)
+    } else {
+        let hint = "run the command as that user, or as root".to_owned();
+        (format!("process {pid} belongs to another user"), hint)
+    };
+    Failure { message, hint: Some(hint) }
+}
+
+/// Returns the folders in which a process of a user may have its socket.
+fn folders(owner: u32, runtime_dir: Option<&Path>) -> Vec<PathBuf> {
+    let login = PathBuf::from(format!("/run/user/{owner}"));
+    let mut folders = vec![
+        endpoint::folder(runtime_dir, owner),
+        endpoint::folder(Some(&login), owner),
+        endpoint::folder(None, owner),
+    ];
+    let mut seen = Vec::new();
+    folders.retain(|folder| {
+        !seen.contains(folder) && {
+            seen.push(folder.clone());
+            true
+        }
+    });
+    folders
+}
+
+/// Returns the folders with sockets of this user, for root of all users, with their owners.
+fn all_folders() -> Vec<(PathBuf, u32)> {
+    let own = own_uid();
+    let mut uids = vec![own];
+    if own == 0 {
+        uids.extend(uids_in("/run/user", ""));
+        uids.extend(uids_in("/tmp", "marey-"));
+        uids.sort_unstable();
+        uids.dedup();
+    }
+    let runtime_dir = environment_of(Path::new("/proc/self"), RUNTIME_DIR);
+    let of_user = |uid: u32| {
+        let own_runtime_dir = runtime_dir.as_deref().filter(|_| uid == own);
+        folders(uid, own_runtime_dir).into_iter().map(move |folder| (folder, uid))
+    };
+    uids.into_iter().flat_map(of_user).collect()
+}
+
+fn uids_in(folder: &str, prefix: &str) -> Vec<u32> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.strip_prefix(prefix)?.parse().ok())
+        .collect()
+}
+
+/// Whether no user but `owner` can have made what is in a folder.
+fn is_private(folder: &Path, owner: u32) -> bool {
+    fs::symlink_metadata(folder).is_ok_and(|metadata| {
+        metadata.is_dir() && metadata.uid() == owner && metadata.mode() & 0o777 == 0o700
+    })
+}
+
+fn is_allowed(owner: u32) -> bool {
+    matches!(own_uid(), own if own == owner || own == 0)
+}
+
+fn own_uid() -> u32 {
+    fs::metadata("/proc/self").map_or(u32::MAX, |metadata| metadata.uid())
+}
+
+/// Returns the number of a process in its own namespace.
+fn namespace_pid(process: &Path) -> Option<u32> {
+    let status = fs::read_to_string(process.join("status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    line.split_ascii_whitespace().next_back()?.parse().ok()
+}
+
+/// Returns a variable of the environment with which a process was started.
+fn environment_of(process: &Path, name: &str) -> Option<PathBuf> {
+    let environment = fs::read(process.join("environ")).ok()?;
+    let prefix = format!("{name}=");
+    let mut variables = environment.split(|&byte| byte == 0);
+    let value = variables.find_map(|variable| variable.strip_prefix(prefix.as_bytes()))?;
+    Some(PathBuf::from(String::from_utf8_lossy(value).into_owned()))
+}

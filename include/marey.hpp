@@ -1,0 +1,30 @@
+/// @file
+/// marey for C++17: a profiler of operators with the names of PyTorch's profiler, over `marey.h`.
+///
+///     #include <marey.hpp>
+///
+///     marey::ProfilerConfig config(marey::ProfilerState::KINETO);
+///     config.report_input_shapes = true;
+///     marey::enableProfiler(config, {marey::ActivityType::CPU});
+///     {
+///         RECORD_FUNCTION("solve", marey::inputs(matrix, vector));
+///         ...
+///     }
+///     auto result = marey::disableProfiler();
+///     result->save("trace.json");  // for Perfetto, chrome://tracing, HTA
+///     result->save("solve.marey"); // for marey
+///
+/// Header-only; link with -ldl where the C library wants it. Scopes are also scopes of the sessions
+/// of `marey.h` and of Python in the same process. Without `libmarey.so` every call is a no-op, and a
+/// scope costs two loads and a branch.
+///
+/// Works with `-fno-exceptions` and `-fno-rtti`. No call throws; what cannot be recorded is in
+/// `ProfilerResult::warnings` and `dropped_events`.
+#ifndef MAREY_HPP
+#define MAREY_HPP
+
+#include "marey/macros.hpp"
+#include "marey/memory.hpp"
+#include "marey/profiler.hpp"
+
+#endif // MAREY_HPP

@@ -1,0 +1,81 @@
+/// @file
+/// What a profile records: `ProfilerConfig`, its states, activities and kinds of scopes.
+#ifndef MAREY_CONFIG_HPP
+#define MAREY_CONFIG_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace marey {
+
+/// How a profile records.
+enum class ProfilerState : std::uint8_t {
+    Disabled,        ///< `enableProfiler` does nothing.
+    CPU,             ///< The host alone, whatever activities are requested.
+    CUDA,            ///< As KINETO, with the activity CUDA added.
+    KINETO,          ///< The requested activities.
+    KINETO_ONDEMAND, ///< As KINETO, on all threads.
+};
+
+/// A source of events.
+enum class ActivityType : std::uint8_t {
+    CPU,  ///< Scopes of the host; without it a profile has no events of scopes.
+    CUDA, ///< Kernels, copies and fills of NVIDIA GPUs, and the calls that launched them.
+};
+
+/// The kind of a scope. A profile can be limited to some kinds.
+enum class RecordScope : std::uint8_t {
+    FUNCTION = 0,
+    BACKWARD_FUNCTION,
+    TORCHSCRIPT_FUNCTION,
+    KERNEL_FUNCTION_DTYPE,
+    CUSTOM_CLASS,
+    BUILD_FEATURE,
+    LITE_INTERPRETER,
+    USER_SCOPE,
+    STATIC_RUNTIME_OP,
+    STATIC_RUNTIME_MODEL,
+    NUM_SCOPES,
+};
+
+/// Options beyond the usual ones.
+struct ExperimentalConfig {
+    /// Records the names of the modules and scopes around each scope: "Module Hierarchy" and
+    /// "Call stack".
+    bool verbose = false;
+    /// Performance counters of each scope, at most eight: `cycles`, `instructions`,
+    /// `cache_references`, `cache_misses`, `branch_misses`, `page_faults`, ..., or raw events as
+    /// `r01c2`. Values include the scopes inside. An event that the machine does not count is
+    /// reported by name in `ProfilerResult::warnings`.
+    std::vector<std::string> performance_events;
+    /// Records synchronisations with devices as events, for waits between streams. Needs the
+    /// activity CUDA.
+    bool enable_cuda_sync_events = false;
+    /// Records all threads of the process. Otherwise a profile records the thread that enabled it
+    /// and those that called `enableProfilerInChildThread`.
+    bool profile_all_threads = false;
+    /// The number of events that a profile keeps. Further ones are counted in
+    /// `ProfilerResult::dropped_events`.
+    std::size_t max_events = 10000000;
+};
+
+/// What `enableProfiler` records.
+struct ProfilerConfig {
+    explicit ProfilerConfig(ProfilerState profiler_state = ProfilerState::KINETO)
+        : state(profiler_state) {}
+
+    ProfilerState state;              ///< How to record.
+    bool report_input_shapes = false; ///< Shapes and types of inputs.
+    bool profile_memory = false;      ///< Calls of `reportMemory` as events.
+    bool with_stack = false;          ///< Native call stacks of scopes.
+    bool with_flops = false;          ///< Floating-point operations of known operators.
+    bool with_modules = false;        ///< The modules around each scope (`RECORD_MODULE`).
+    ExperimentalConfig experimental_config; ///< Further options.
+    std::string trace_id;                   ///< Written to the files of the profile.
+};
+
+} // namespace marey
+
+#endif // MAREY_CONFIG_HPP

@@ -1,0 +1,124 @@
+/// @file
+/// Allocations as events of a profile: `reportMemory`, an allocator, and a memory resource.
+#ifndef MAREY_MEMORY_HPP
+#define MAREY_MEMORY_HPP
+
+#include "recording.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#if __has_include(<memory_resource>)
+#include <memory_resource>
+#endif
+
+namespace marey {
+
+/// Records that `bytes` bytes at `address` were allocated, or released if the number is negative.
+/// `total_allocated` and `total_reserved` are the bytes that the allocator has in use and has
+/// obtained from the system; if the former is negative, it is the sum of the reports since the
+/// profile was enabled.
+inline void reportMemory(const void *address, std::int64_t bytes,
+                         std::int64_t total_allocated = -1, std::int64_t total_reserved = 0,
+                         DeviceType device = DeviceType::CPU, int device_index = -1) noexcept {
+    if (!detail::is_listened_to()) {
+        return;
+    }
+    detail::Shared *all = detail::shared();
+    if (all == nullptr || (all->listening & detail::listens_profile) == 0 ||
+        (all->options & detail::records_memory) == 0) {
+        return;
+    }
+    MAREY_TRY_ {
+        detail::Thread &thread = detail::this_thread(*all);
+        const std::uint64_t profile = detail::profile_of_thread(*all, thread);
+        if (profile == 0 || thread.disabled > 0) {
+            return;
+        }
+        const std::int64_t sum = all->allocated_bytes.fetch_add(bytes) + bytes;
+        detail::Record record;
+        detail::Details &details = record.make_details();
+        details.is_memory = true;
+        details.address = reinterpret_cast<std::uintptr_t>(address);
+        details.bytes = bytes;
+        details.total_allocated = total_allocated < 0 ? sum : total_allocated;
+        details.total_reserved = total_reserved;
+        details.device = device;
+        details.device_index = device_index;
+        record.id = all->next_id.fetch_add(1, std::memory_order_relaxed);
+        detail::add_instant(*all, thread, profile, std::move(record));
+    }
+    MAREY_CATCH_ALL_ { detail::count_dropped(*all); }
+}
+
+/// An allocator of the standard library's form that reports what `Base` allocates.
+template <class T, class Base = std::allocator<T>> class Allocator {
+public:
+    using value_type = T;
+
+    template <class U> struct rebind {
+        using other =
+            Allocator<U, typename std::allocator_traits<Base>::template rebind_alloc<U>>;
+    };
+
+    Allocator() = default;
+    explicit Allocator(const Base &base) : base_(base) {}
+    template <class U, class OtherBase>
+    Allocator(const Allocator<U, OtherBase> &other) : base_(other.base()) {}
+
+    T *allocate(std::size_t count) {
+        T *memory = std::allocator_traits<Base>::allocate(base_, count);
+        reportMemory(memory, static_cast<std::int64_t>(count * sizeof(T)));
+        return memory;
+    }
+
+    void deallocate(T *memory, std::size_t count) {
+        reportMemory(memory, -static_cast<std::int64_t>(count * sizeof(T)));
+        std::allocator_traits<Base>::deallocate(base_, memory, count);
+    }
+
+    const Base &base() const { return base_; }
+
+    friend bool operator==(const Allocator &one, const Allocator &other) {
+        return one.base_ == other.base_;
+    }
+    friend bool operator!=(const Allocator &one, const Allocator &other) { return !(one == other); }
+
+private:
+    Base base_;
+};
+
+#if defined(__cpp_lib_memory_resource)
+
+/// A memory resource that reports what another one allocates.
+class MemoryResource : public std::pmr::memory_resource {
+public:
+    explicit MemoryResource(std::pmr::memory_resource *upstream = std::pmr::get_default_resource())
+        : upstream_(upstream) {}
+
+private:
+    void *do_allocate(std::size_t bytes, std::size_t alignment) override {
+        void *memory = upstream_->allocate(bytes, alignment);
+        reportMemory(memory, static_cast<std::int64_t>(bytes));
+        return memory;
+    }
+
+    void do_deallocate(void *memory, std::size_t bytes, std::size_t alignment) override {
+        reportMemory(memory, -static_cast<std::int64_t>(bytes));
+        upstream_->deallocate(memory, bytes, alignment);
+    }
+
+    bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override {
+        return this == &other;
+    }
+
+    std::pmr::memory_resource *upstream_;
+};
+
+#endif
+
+} // namespace marey
+
+#endif // MAREY_MEMORY_HPP

@@ -1,0 +1,342 @@
+/// @file
+/// `enableProfiler` and `disableProfiler`.
+#ifndef MAREY_PROFILER_HPP
+#define MAREY_PROFILER_HPP
+
+#include "devices.hpp"
+#include "record.hpp"
+#include "result.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <unistd.h>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+namespace marey {
+namespace detail {
+
+inline std::uint32_t option_bits(const ProfilerConfig &config,
+                                 const std::set<ActivityType> &activities) {
+    const ExperimentalConfig &experimental = config.experimental_config;
+    const bool has_all_threads =
+        experimental.profile_all_threads || config.state == ProfilerState::KINETO_ONDEMAND;
+    const bool has_scopes =
+        activities.count(ActivityType::CPU) > 0 || config.state == ProfilerState::CPU;
+    const std::pair<bool, std::uint32_t> bits[] = {
+        {has_scopes, records_scopes},
+        {config.report_input_shapes, records_shapes},
+        {experimental.verbose, records_names_around},
+        {config.with_stack, records_frames},
+        {config.with_modules, records_modules},
+        {config.with_flops, records_flops},
+        {!experimental.performance_events.empty(), records_counters},
+        {config.profile_memory, records_memory},
+        {has_all_threads, records_all_threads},
+    };
+    std::uint32_t options = 0;
+    for (const auto &bit : bits) {
+        options |= bit.first ? bit.second : 0;
+    }
+    return options;
+}
+
+inline std::vector<std::string> option_names(const ProfilerConfig &config) {
+    const std::pair<bool, const char *> names[] = {{config.report_input_shapes, "record_shapes"},
+                                                   {config.profile_memory, "profile_memory"},
+                                                   {config.with_stack, "with_stack"},
+                                                   {config.with_modules, "with_modules"},
+                                                   {config.with_flops, "with_flops"}};
+    std::vector<std::string> set;
+    for (const auto &name : names) {
+        if (name.first) {
+            set.emplace_back(name.second);
+        }
+    }
+    return set;
+}
+
+/// Starts the performance counters. The caller holds the lock.
+inline void start_counters(Shared &all) {
+    const std::vector<std::string> &names = all.config.experimental_config.performance_events;
+    all.counters = nullptr;
+    if (names.empty()) {
+        return;
+    }
+    std::string list;
+    auto counters = std::make_unique<Counters>();
+    for (const std::string &name : names) {
+        list += (list.empty() ? "" : ",") + name;
+        counters->names.push_back(name);
+        counters->metrics.push_back(marey_table_->intern_metric(name.data(), name.size()));
+    }
+    marey_error_t error;
+    if (marey_table_->performance_events(list.data(), list.size(), &error) == MAREY_OK) {
+        all.counters = counters.release(); // a thread may read it at any time
+    } else {
+        all.warnings.emplace_back(error.message);
+    }
+}
+
+/// Starts the recording of devices and the session of the recorder. The caller holds the lock.
+inline void start_session(Shared &all, bool has_devices) {
+    marey_error_t error;
+    if (has_devices) {
+        marey_gpu_options_t gpu = {sizeof gpu, 1, 1, "", 0};
+        if (marey_table_->gpu_start(&gpu, &error) != MAREY_OK) {
+            all.warnings.push_back(std::string("devices are not recorded: ") + error.message);
+        }
+    }
+    all.has_devices = has_devices;
+    const char *folder = std::getenv("TMPDIR");
+    all.run_stem = std::string(folder != nullptr && *folder != '\0' ? folder : "/tmp") +
+                   "/marey-profile-" + integer_text(getpid()) + "-" +
+                   integer_text(all.next_profile);
+    marey_options_t options = {};
+    options.format = MAREY_RUN;
+    all.session = marey_start(all.run_stem.c_str(), &options, &error);
+    if (all.session < 0) {
+        all.warnings.push_back(std::string("there is no run: ") + error.message);
+    }
+}
+
+/// Resolves the numbers of names and the addresses of frames.
+class Resolver {
+public:
+    Event event(Record record, std::int64_t profile_start_ns) {
+        std::string name = names(record.name);
+        if (record.details != nullptr) {
+            Details &details = *record.details;
+            if (details.is_memory) {
+                name = "[memory]";
+            } else if (!details.name.empty()) {
+                name = details.name;
+            }
+            if (!details.frames.empty()) {
+                for (std::size_t i = details.frames.size(); i-- > 0;) {
+                    details.stack.push_back(symbols_.name(details.frames[i]));
+                }
+            } else {
+                for (std::uint32_t caller : details.callers) {
+                    details.stack.push_back(names(caller));
+                }
+            }
+        }
+        return Event(std::move(name), std::move(record), profile_start_ns);
+    }
+
+private:
+    const std::string &names(std::uint32_t number) {
+        const auto known = names_.find(number);
+        return known != names_.end() ? known->second
+                                     : names_.emplace(number, name_text(number)).first->second;
+    }
+
+    std::unordered_map<std::uint32_t, std::string> names_;
+    Symbols symbols_;
+};
+
+/// Takes the events of a profile from all threads. Those that are open end now.
+inline std::vector<Record> take_records(Shared &all, std::uint64_t profile, std::int64_t end_ns) {
+    std::vector<Record> records;
+    const std::uint32_t current = os_thread_id();
+    for (const std::unique_ptr<Thread> &thread : all.threads) {
+        const ThreadGuard guard(*thread, current);
+        if (!guard.is_acquired()) {
+            count_dropped(all);
+            continue;
+        }
+        if (thread->profile != profile) {
+            continue;
+        }
+        for (Record &record : thread->open) {
+            record.end_ns = std::max(end_ns, record.start_ns);
+            record.end_thread = record.start_thread;
+            record.is_finished = false;
+        }
+        for (std::vector<Record> *part : {&thread->done, &thread->open}) {
+            records.insert(records.end(), std::make_move_iterator(part->begin()),
+                           std::make_move_iterator(part->end()));
+            std::vector<Record>().swap(*part);
+        }
+        thread->profile = 0;
+    }
+    return records;
+}
+
+inline void sort_records(std::vector<Record> &records) {
+    std::stable_sort(records.begin(), records.end(), [](const Record &one, const Record &other) {
+        return one.start_ns != other.start_ns ? one.start_ns < other.start_ns : one.id < other.id;
+    });
+}
+
+/// Sets the forward thread of backward operators that do not state it, by sequence number.
+inline void link_backward(std::vector<Record> &records) {
+    std::unordered_map<std::int64_t, std::uint64_t> forward;
+    for (Record &record : records) {
+        if (record.sequence < 0) {
+            continue;
+        }
+        if (record.scope != RecordScope::BACKWARD_FUNCTION) {
+            forward[record.sequence] = record.start_thread;
+        } else if (record.forward_thread == 0) {
+            const auto found = forward.find(record.sequence);
+            record.forward_thread = found == forward.end() ? 0 : found->second;
+        }
+    }
+}
+
+} // namespace detail
+
+/// Starts a profile. `scopes` limits it to kinds of scopes; empty means all. What cannot be recorded
+/// is in `ProfilerResult::warnings`. Without `libmarey.so` this does nothing.
+inline void enableProfiler(const ProfilerConfig &config, const std::set<ActivityType> &activities,
+                           const std::unordered_set<RecordScope> &scopes = {}) {
+    detail::Shared *all = detail::shared();
+    if (all == nullptr || config.state == ProfilerState::Disabled) {
+        return;
+    }
+    detail::Thread &thread = detail::this_thread(*all);
+    const std::lock_guard<std::mutex> guard(all->mutex);
+    if (all->profile != 0) {
+        std::fprintf(stderr, "marey: a profile is being recorded already; end it with "
+                             "disableProfiler() before enableProfiler()\n");
+        return;
+    }
+    all->config = config;
+    all->warnings.clear();
+    const bool has_devices = config.state == ProfilerState::CUDA ||
+                             (config.state != ProfilerState::CPU &&
+                              activities.count(ActivityType::CUDA) > 0);
+    detail::start_session(*all, has_devices);
+    detail::start_counters(*all);
+    if (!config.trace_id.empty()) {
+        marey_table_->note("trace_id", 8, config.trace_id.data(), config.trace_id.size());
+    }
+    std::uint32_t mask = scopes.empty() ? 0xffffffff : 0;
+    for (RecordScope scope : scopes) {
+        mask |= 1U << static_cast<unsigned>(scope);
+    }
+    all->scopes = mask;
+    all->options = detail::option_bits(config, activities);
+    all->remaining_events = static_cast<std::int64_t>(config.experimental_config.max_events);
+    all->dropped_events = 0;
+    all->allocated_bytes = 0;
+    all->clock_offset_ns = detail::clock_ns(CLOCK_REALTIME) - detail::clock_ns(CLOCK_MONOTONIC);
+    all->start_ns = detail::now_ns(*all);
+    thread.joined_profile = all->next_profile;
+    all->profile.store(all->next_profile++, std::memory_order_release);
+    all->listening.fetch_or(detail::listens_profile, std::memory_order_release);
+}
+
+/// Ends the profile and returns its events; none if there was no profile. Never null.
+inline std::unique_ptr<ProfilerResult> disableProfiler() {
+    detail::Shared *all = detail::shared();
+    if (all == nullptr) {
+        return std::make_unique<ProfilerResult>();
+    }
+    detail::TraceHeader header;
+    std::vector<detail::Record> records;
+    std::string run_stem;
+    std::int64_t session = MAREY_NO_SESSION;
+    detail::DeviceReader reader = {&records, 0, 0, false};
+    bool has_devices = false;
+    {
+        const std::lock_guard<std::mutex> guard(all->mutex);
+        const std::uint64_t profile = all->profile;
+        if (profile == 0) {
+            return std::make_unique<ProfilerResult>();
+        }
+        all->listening.fetch_and(~detail::listens_profile, std::memory_order_release);
+        header.end_ns = detail::now_ns(*all);
+        all->profile.store(0, std::memory_order_release);
+        records = detail::take_records(*all, profile, header.end_ns);
+        header.start_ns = all->start_ns;
+        header.trace_id = all->config.trace_id;
+        header.flags = detail::option_names(all->config);
+        header.warnings = std::move(all->warnings);
+        header.dropped_events = all->dropped_events;
+        if (all->counters.load() != nullptr) {
+            marey_table_->performance_events("", 0, nullptr);
+        }
+        all->counters = nullptr;
+        session = std::exchange(all->session, MAREY_NO_SESSION);
+        run_stem = all->run_stem;
+        has_devices = all->has_devices;
+        reader.clock_offset_ns = all->clock_offset_ns;
+        reader.start_ns = all->start_ns;
+        reader.has_synchronisations = all->config.experimental_config.enable_cuda_sync_events;
+    }
+    std::string run;
+    if (session >= 0) {
+        marey_error_t error;
+        marey_table_->run_dir(session, detail::append_bytes, &run, nullptr);
+        if (marey_finalize(session, &error) != MAREY_OK) {
+            header.warnings.push_back(std::string("the run is incomplete: ") + error.message);
+        }
+        if (has_devices && !run.empty() &&
+            marey_table_->device_events(run.data(), run.size(), session,
+                                        detail::receive_device_event, &reader,
+                                        &error) != MAREY_OK) {
+            header.warnings.push_back(std::string("devices are in the run alone: ") + error.message);
+        }
+    }
+    detail::sort_records(records);
+    detail::link_device_events(records);
+    detail::link_backward(records);
+    detail::Resolver resolver;
+    std::vector<Event> events;
+    events.reserve(records.size());
+    for (detail::Record &record : records) {
+        events.push_back(resolver.event(std::move(record), header.start_ns));
+    }
+    const bool owns_run = !run.empty() && run == run_stem + ".marey";
+    return std::make_unique<ProfilerResult>(std::move(header), std::move(events), std::move(run),
+                                            owns_run);
+}
+
+/// Whether a profile is being recorded.
+inline bool profilerEnabled() {
+    detail::Shared *all = detail::shared();
+    return all != nullptr && all->profile != 0;
+}
+
+/// Records the calling thread in the current profile too. Only needed without
+/// `profile_all_threads`.
+inline void enableProfilerInChildThread() {
+    if (detail::Shared *all = detail::shared()) {
+        detail::this_thread(*all).joined_profile = all->profile;
+    }
+}
+
+/// Stops recording the calling thread in the current profile.
+inline void disableProfilerInChildThread() {
+    if (detail::Shared *all = detail::shared()) {
+        detail::this_thread(*all).joined_profile = 0;
+    }
+}
+
+/// Records strides and values of inputs, in this and later profiles. Off by default.
+inline void set_record_concrete_inputs_enabled(bool enable) {
+    if (detail::Shared *all = detail::shared()) {
+        all->is_concrete = enable;
+    }
+}
+
+/// Whether strides and values of inputs are recorded.
+inline bool get_record_concrete_inputs_enabled() {
+    detail::Shared *all = detail::shared();
+    return all != nullptr && all->is_concrete;
+}
+
+} // namespace marey
+
+#endif // MAREY_PROFILER_HPP

@@ -1,0 +1,462 @@
+/// @file
+/// `RecordFunction`, the scope that profiles, callbacks and sessions of the recorder see, and the
+/// switches and guards of a thread. The macros are in `macros.hpp`.
+#ifndef MAREY_RECORD_HPP
+#define MAREY_RECORD_HPP
+
+#include "recording.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace marey {
+
+/// A scope, from `before` to `end` or the end of the object. The macros are the usual way to make
+/// one. It may end on another thread than it began on.
+class RecordFunction {
+public:
+    explicit RecordFunction(RecordScope scope = RecordScope::FUNCTION) noexcept : scope_(scope) {
+        if (__builtin_expect(static_cast<long>(detail::is_listened_to()), 0)) {
+            attach();
+        }
+    }
+
+    ~RecordFunction() {
+        if (active_ != 0) {
+            end();
+        }
+    }
+
+    RecordFunction(const RecordFunction &) = delete;
+    RecordFunction &operator=(const RecordFunction &) = delete;
+
+    /// Whether anything listens to this scope. Otherwise the other calls have no effect.
+    bool isActive() const { return active_ != 0; }
+
+    /// Whether anything that listens needs the inputs.
+    bool needsInputs() const { return (active_ & needs_inputs) != 0; }
+
+    /// Sets the name, UTF-8. `cache`, if not null, keeps the number of a name that is the same in
+    /// every call, such as a literal.
+    void setName(std::string_view name, std::atomic<std::uint32_t> *cache = nullptr) noexcept {
+        const std::uint32_t known = cache == nullptr ? 0 : cache->load(std::memory_order_relaxed);
+        name_ = known != 0 ? known : marey_table_->intern(name.data(), name.size());
+        if (cache != nullptr) {
+            cache->store(name_, std::memory_order_relaxed);
+        }
+        if (name_ == detail::lost_name) {
+            extra().details.name = std::string(name);
+        }
+    }
+
+    /// Describes the inputs: see `inputs.hpp`.
+    template <class T> void setInputs(const T &inputs) noexcept {
+        MAREY_TRY_ {
+            const bool concrete = all_->is_concrete.load(std::memory_order_relaxed);
+            extra().details.inputs = detail::describe_all(inputs, concrete);
+        }
+        MAREY_CATCH_ALL_ {}
+    }
+
+    /// No inputs, or described ones.
+    void setInputs(std::initializer_list<Input> inputs) noexcept {
+        extra().details.inputs.assign(inputs);
+    }
+
+    /// Sets the keyword arguments.
+    void setKwargs(Kwargs kwargs) noexcept { extra().details.kwargs = std::move(kwargs); }
+
+    /// Sets the debug handle of an edge scope.
+    void setDebugHandle(std::int64_t handle) noexcept { debug_handle_ = handle; }
+
+    /// Begins the scope. `sequence` is the number that a forward operator shares with its backward,
+    /// and `forward_thread` the operating system's id of the thread that ran the former; -1 for
+    /// both means unknown.
+    __attribute__((noinline)) void before(std::int64_t sequence = -1,
+                                          std::int64_t forward_thread = -1) noexcept {
+        if (active_ == 0) {
+            return;
+        }
+        caller_ = __builtin_extract_return_addr(__builtin_return_address(0));
+        sequence_ = sequence;
+        forward_thread_ = forward_thread > 0 ? static_cast<std::uint64_t>(forward_thread) : 0;
+        MAREY_TRY_ { begin(); }
+        MAREY_CATCH_ALL_ { all_->dropped_events.fetch_add(1, std::memory_order_relaxed); }
+    }
+
+    /// Begins the scope with a name and inputs.
+    template <class T>
+    void before(std::string_view name, const T &inputs, std::int64_t sequence = -1) noexcept {
+        if (active_ != 0) {
+            setName(name);
+            if (needsInputs()) {
+                setInputs(inputs);
+            }
+            before(sequence);
+        }
+    }
+
+    /// Begins the scope with a name.
+    void before(std::string_view name) noexcept {
+        if (active_ != 0) {
+            setName(name);
+            before();
+        }
+    }
+
+    /// Ends the scope. Later calls have no effect.
+    void end() noexcept {
+        MAREY_TRY_ { finish(); }
+        MAREY_CATCH_ALL_ { all_->dropped_events.fetch_add(1, std::memory_order_relaxed); }
+        active_ = 0;
+    }
+
+    /// The name.
+    std::string name() const {
+        return name_ == detail::lost_name ? extra_->details.name : detail::name_text(name_);
+    }
+    RecordScope scope() const { return scope_; }
+    /// A number that no other scope of the process has; 0 if no profile or callback listens.
+    std::uint64_t handle() const { return id_; }
+    /// -1 if there is none.
+    std::int64_t seqNr() const { return sequence_; }
+    /// The operating system's id of the thread that began the scope.
+    std::uint64_t threadId() const { return thread_ == nullptr ? 0 : thread_->id; }
+    /// 0 if there is none.
+    std::uint64_t forwardThreadId() const { return forward_thread_; }
+    /// The inputs, if something that listens needed them.
+    const std::vector<Input> &inputs() const {
+        return extra_ ? extra_->details.inputs : detail::no_details().inputs;
+    }
+    /// The keyword arguments.
+    const Kwargs &kwargs() const {
+        return extra_ ? extra_->details.kwargs : detail::no_details().kwargs;
+    }
+
+private:
+    /// Bits of `active_`.
+    static constexpr std::uint32_t for_recorder = 1;
+    static constexpr std::uint32_t for_profile = 2;
+    static constexpr std::uint32_t for_callbacks = 4;
+    static constexpr std::uint32_t needs_inputs = 8;
+
+    struct RunningCallback {
+        RecordFunctionCallback callback;
+        std::unique_ptr<ObserverContext> context;
+    };
+
+    struct Extra {
+        detail::Details details;
+        std::vector<RunningCallback> callbacks;
+    };
+
+    Extra &extra() {
+        if (!extra_) {
+            extra_ = std::make_unique<Extra>();
+        }
+        return *extra_;
+    }
+
+    /// Finds out what listens.
+    void attach() noexcept {
+        all_ = detail::shared();
+        if (all_ == nullptr || all_->is_off.load(std::memory_order_relaxed)) {
+            return;
+        }
+        thread_ = &detail::this_thread(*all_);
+        if (thread_->disabled > 0) {
+            return;
+        }
+        active_ = marey_live_table_() != nullptr ? for_recorder : 0;
+        const std::uint32_t listening = all_->listening.load(std::memory_order_acquire);
+        if ((listening & detail::listens_profile) != 0) {
+            attach_to_profile();
+        }
+        if ((listening & detail::listens_callbacks) != 0) {
+            MAREY_TRY_ { attach_callbacks(); }
+            MAREY_CATCH_ALL_ {}
+        }
+    }
+
+    void attach_to_profile() {
+        profile_ = detail::profile_of_thread(*all_, *thread_);
+        const std::uint32_t options = all_->options.load(std::memory_order_relaxed);
+        const std::uint32_t scopes = all_->scopes.load(std::memory_order_relaxed);
+        if (profile_ == 0 || (options & detail::records_scopes) == 0 ||
+            (scopes >> static_cast<unsigned>(scope_) & 1U) == 0) {
+            return;
+        }
+        active_ |= for_profile;
+        const bool concrete = all_->is_concrete.load(std::memory_order_relaxed);
+        if (concrete || (options & (detail::records_shapes | detail::records_flops)) != 0) {
+            active_ |= needs_inputs;
+        }
+    }
+
+    void attach_callbacks() {
+        detail::update_callbacks(*all_, *thread_);
+        for (const auto *added : {&thread_->global_callbacks, &thread_->own_callbacks}) {
+            for (const detail::AddedCallback &each : *added) {
+                const RecordFunctionCallback &callback = each.callback;
+                const double probability = callback.samplingProb();
+                if (each.is_enabled && callback.checkScope(scope_) &&
+                    (probability >= 1 || thread_->next_random() < probability)) {
+                    extra().callbacks.push_back({callback, nullptr});
+                    active_ |= for_callbacks | (callback.needsInputs() ? needs_inputs : 0);
+                }
+            }
+        }
+    }
+
+    void begin() {
+        if ((active_ & (for_profile | for_callbacks)) != 0) {
+            id_ = all_->next_id.fetch_add(1, std::memory_order_relaxed);
+        }
+        if ((active_ & for_callbacks) != 0) {
+            thread_->disabled++; // scopes of a callback are not recorded
+            for (RunningCallback &running : extra_->callbacks) {
+                MAREY_TRY_ {
+                    if (running.callback.start() != nullptr) {
+                        running.context = running.callback.start()(*this);
+                    }
+                }
+                MAREY_CATCH_ALL_ {}
+            }
+            thread_->disabled--;
+        }
+        if ((active_ & for_recorder) != 0 &&
+            marey_scope_enter_kind(name_, detail::kind_of(scope_)) == 0) {
+            active_ &= ~for_recorder;
+        }
+        if ((active_ & for_profile) != 0 && !begin_event()) {
+            active_ &= ~for_profile;
+        }
+    }
+
+    bool begin_event() {
+        detail::Record record;
+        record.name = name_;
+        record.scope = scope_;
+        record.id = id_;
+        record.sequence = sequence_;
+        record.forward_thread = forward_thread_;
+        record.debug_handle = debug_handle_;
+        detail::Details given;
+        if (extra_ != nullptr && (active_ & for_callbacks) != 0) {
+            given = extra_->details; // callbacks read the inputs until the scope ends
+        } else if (extra_ != nullptr) {
+            given = std::move(extra_->details);
+        }
+        detail::Details *given_or_null = extra_ != nullptr ? &given : nullptr;
+        record.details = detail::details_at_start(*all_, *thread_, given_or_null, caller_);
+        if (record.details != nullptr && (active_ & for_recorder) != 0) {
+            detail::record_args(record);
+        }
+        return detail::begin_event(*all_, *thread_, profile_, std::move(record));
+    }
+
+    void finish() {
+        const bool is_same_thread = (active_ & (for_recorder | for_profile)) != 0 &&
+                                    &detail::this_thread(*all_) == thread_;
+        const std::int64_t end_ns = (active_ & for_profile) != 0 ? detail::now_ns(*all_) : 0;
+        if ((active_ & for_recorder) != 0 && is_same_thread) {
+            if (sequence_ < 0) {
+                marey_scope_exit(name_);
+            } else {
+                marey_table_->scope_exit_autograd(
+                    name_, static_cast<std::uint64_t>(sequence_), forward_thread_);
+            }
+        }
+        if ((active_ & for_profile) != 0) {
+            detail::end_event(*all_, *thread_, profile_, id_, end_ns, is_same_thread);
+        }
+        if ((active_ & for_callbacks) != 0) {
+            detail::Thread &current = detail::this_thread(*all_);
+            current.disabled++;
+            for (std::size_t i = extra_->callbacks.size(); i-- > 0;) {
+                RunningCallback &running = extra_->callbacks[i];
+                MAREY_TRY_ {
+                    if (running.callback.end() != nullptr) {
+                        running.callback.end()(*this, running.context.get());
+                    }
+                }
+                MAREY_CATCH_ALL_ {}
+            }
+            current.disabled--;
+        }
+    }
+
+    std::uint32_t active_ = 0;
+    RecordScope scope_;
+    std::uint32_t name_ = 0;
+    std::uint64_t id_ = 0;
+    std::uint64_t profile_ = 0;
+    std::int64_t sequence_ = -1;
+    std::int64_t debug_handle_ = -1;
+    std::uint64_t forward_thread_ = 0;
+    detail::Shared *all_ = nullptr;
+    detail::Thread *thread_ = nullptr;
+    const void *caller_ = nullptr;
+    std::unique_ptr<Extra> extra_;
+};
+
+/// A module from here to the end of the block: a scope, and a part of the "Module Hierarchy" of the
+/// scopes inside.
+class ModuleScope {
+public:
+    explicit ModuleScope(std::string_view name) noexcept {
+        if (detail::is_listened_to()) {
+            enter(name);
+        }
+    }
+
+    ~ModuleScope() {
+        if (thread_ != nullptr) {
+            thread_->modules.pop_back();
+            if (is_entered_) {
+                marey_scope_exit(name_);
+            }
+        }
+    }
+
+    ModuleScope(const ModuleScope &) = delete;
+    ModuleScope &operator=(const ModuleScope &) = delete;
+
+private:
+    void enter(std::string_view name) noexcept {
+        detail::Shared *all = detail::shared();
+        if (all == nullptr) {
+            return;
+        }
+        detail::Thread &thread = detail::this_thread(*all);
+        MAREY_TRY_ {
+            std::string path = thread.modules.empty() ? "" : thread.modules.back() + ".";
+            thread.modules.push_back(path.append(name));
+        }
+        MAREY_CATCH_ALL_ { return; }
+        thread_ = &thread;
+        name_ = marey_table_->intern(name.data(), name.size());
+        is_entered_ = marey_scope_enter_kind(name_, MAREY_KIND_MODULE) != 0;
+    }
+
+    detail::Thread *thread_ = nullptr;
+    std::uint32_t name_ = 0;
+    bool is_entered_ = false;
+};
+
+/// Calls the functions of `callback` around scopes of all threads, until it is removed.
+inline CallbackHandle addGlobalCallback(RecordFunctionCallback callback) {
+    detail::Shared *all = detail::shared();
+    return all == nullptr ? 0 : detail::add_global_callback(*all, callback);
+}
+
+/// Calls the functions of `callback` around scopes of this thread, until it is removed.
+inline CallbackHandle addThreadLocalCallback(RecordFunctionCallback callback) {
+    detail::Shared *all = detail::shared();
+    return all == nullptr ? 0 : detail::add_own_callback(*all, detail::this_thread(*all), callback);
+}
+
+/// Removes a global callback, or one of this thread. Its end function is still called for scopes
+/// that are open.
+inline void removeCallback(CallbackHandle handle) {
+    if (detail::Shared *all = detail::shared()) {
+        detail::change_callback(*all, detail::this_thread(*all), handle, detail::Change::Remove);
+    }
+}
+
+/// Stops calling a callback, without removing it.
+inline void disableCallback(CallbackHandle handle) {
+    if (detail::Shared *all = detail::shared()) {
+        detail::change_callback(*all, detail::this_thread(*all), handle, detail::Change::Disable);
+    }
+}
+
+/// Calls a callback again that was disabled.
+inline void reenableCallback(CallbackHandle handle) {
+    if (detail::Shared *all = detail::shared()) {
+        detail::change_callback(*all, detail::this_thread(*all), handle, detail::Change::Enable);
+    }
+}
+
+/// Whether any global callback, or one of this thread, was added and not removed.
+inline bool hasCallbacks() {
+    detail::Shared *all = detail::shared();
+    if (all == nullptr) {
+        return false;
+    }
+    detail::Thread &thread = detail::this_thread(*all);
+    detail::update_callbacks(*all, thread);
+    return !thread.global_callbacks.empty() || !thread.own_callbacks.empty();
+}
+
+/// Records scopes, or none of any thread.
+inline void enableRecordFunction(bool is_enabled = true) {
+    if (detail::Shared *all = detail::shared()) {
+        all->is_off = !is_enabled;
+    }
+}
+
+/// Whether scopes of this thread that begin now are recorded if something listens.
+inline bool isRecordFunctionEnabled() {
+    detail::Shared *all = detail::shared();
+    return all != nullptr && !all->is_off && detail::this_thread(*all).disabled == 0;
+}
+
+/// Scopes of this thread are not recorded from here to the end of the block.
+class DisableRecordFunctionGuard {
+public:
+    DisableRecordFunctionGuard() {
+        if (detail::Shared *all = detail::shared()) {
+            thread_ = &detail::this_thread(*all);
+            thread_->disabled++;
+        }
+    }
+
+    ~DisableRecordFunctionGuard() {
+        if (thread_ != nullptr) {
+            thread_->disabled--;
+        }
+    }
+
+    DisableRecordFunctionGuard(const DisableRecordFunctionGuard &) = delete;
+    DisableRecordFunctionGuard &operator=(const DisableRecordFunctionGuard &) = delete;
+
+private:
+    detail::Thread *thread_ = nullptr;
+};
+
+/// Scopes of this thread are recorded, or not, from here to the end of the block, whatever guards
+/// are around it.
+class RecordFunctionGuard {
+public:
+    explicit RecordFunctionGuard(bool is_enabled = true) {
+        if (detail::Shared *all = detail::shared()) {
+            thread_ = &detail::this_thread(*all);
+            previous_ = thread_->disabled;
+            thread_->disabled = is_enabled ? 0 : 1;
+        }
+    }
+
+    ~RecordFunctionGuard() {
+        if (thread_ != nullptr) {
+            thread_->disabled = previous_;
+        }
+    }
+
+    RecordFunctionGuard(const RecordFunctionGuard &) = delete;
+    RecordFunctionGuard &operator=(const RecordFunctionGuard &) = delete;
+
+private:
+    detail::Thread *thread_ = nullptr;
+    int previous_ = 0;
+};
+
+} // namespace marey
+
+#endif // MAREY_RECORD_HPP

@@ -1,0 +1,330 @@
+/// @file
+/// What all libraries of a process that include this header share: the profile that is being
+/// recorded, the events of each thread, and the callbacks.
+///
+/// `libmarey.so` keeps the address of `Shared`, so that a scope in one library is seen by a profile
+/// that another one has enabled. Neither `Shared` nor a `Thread` is ever freed, and neither points
+/// into a library except for the callbacks of the program, so that a library may be closed.
+///
+/// Each thread writes its own `Thread`, under a lock that is contended only while a profile ends or
+/// when a scope ends on another thread.
+#ifndef MAREY_SHARED_HPP
+#define MAREY_SHARED_HPP
+
+#include "../marey.h"
+#include "callbacks.hpp"
+#include "event.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <ctime>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <pthread.h>
+#include <string>
+#include <sys/syscall.h>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+namespace marey {
+namespace detail {
+
+/// Bits of `Shared::listening`.
+constexpr std::uint32_t listens_profile = 1;
+constexpr std::uint32_t listens_callbacks = 2;
+
+/// Bits of `Shared::options`.
+constexpr std::uint32_t records_scopes = 1;
+constexpr std::uint32_t records_shapes = 2;
+constexpr std::uint32_t records_concrete = 4;
+constexpr std::uint32_t records_names_around = 8;
+constexpr std::uint32_t records_frames = 16;
+constexpr std::uint32_t records_modules = 32;
+constexpr std::uint32_t records_flops = 64;
+constexpr std::uint32_t records_counters = 128;
+constexpr std::uint32_t records_memory = 256;
+constexpr std::uint32_t records_all_threads = 512;
+
+/// A lock that fails instead of waiting for its own thread, which a signal may have interrupted.
+class ThreadLock {
+public:
+    /// Returns false if the calling thread holds the lock, or if another one has held it for a
+    /// second.
+    bool acquire(std::uint32_t thread) {
+        std::uint32_t holder = 0;
+        if (holder_.compare_exchange_strong(holder, thread, std::memory_order_acquire)) {
+            return true;
+        }
+        return holder != thread && wait(thread);
+    }
+
+    void release() { holder_.store(0, std::memory_order_release); }
+
+private:
+    bool wait(std::uint32_t thread) {
+        constexpr int spins = 1000;
+        constexpr int pauses = 1000; // of a millisecond
+        for (int i = 0; i < spins + pauses; i++) {
+            std::uint32_t holder = 0;
+            if (holder_.compare_exchange_weak(holder, thread, std::memory_order_acquire)) {
+                return true;
+            }
+            if (i < spins) {
+                std::this_thread::yield();
+            } else {
+                const timespec pause = {0, 1000000};
+                nanosleep(&pause, nullptr);
+            }
+        }
+        return false;
+    }
+
+    std::atomic<std::uint32_t> holder_{0};
+};
+
+/// A callback that was added.
+struct AddedCallback {
+    CallbackHandle handle;
+    RecordFunctionCallback callback;
+    bool is_enabled;
+};
+
+/// The events of a thread, and what belongs to the thread alone.
+struct Thread {
+    explicit Thread(std::uint32_t os_id) : id(os_id), random(os_id * 0x9E3779B97F4A7C15U + 1) {}
+
+    std::uint32_t id; // of the operating system
+    ThreadLock lock;
+    // Guarded by `lock`.
+    std::vector<Record> open; // in the order of their starts
+    std::vector<Record> done;
+    std::size_t budget = 0;   // events that fit before the next reservation
+    std::uint64_t profile = 0; // that `done` and `open` belong to
+
+    // Used by the thread alone.
+    std::uint64_t joined_profile = 0;
+    std::vector<std::string> modules; // paths, outermost first
+    std::vector<AddedCallback> global_callbacks; // a copy
+    std::uint64_t callbacks_version = 0;
+    std::vector<AddedCallback> own_callbacks;
+    std::uint64_t random;
+    int disabled = 0; // guards that are open
+
+    /// Returns a number from 0 to less than 1.
+    double next_random() {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        return static_cast<double>(random >> 11) * 0x1p-53;
+    }
+};
+
+/// The performance events of a profile.
+struct Counters {
+    std::vector<std::string> names;
+    std::vector<std::uint32_t> metrics; // numbers of the names, as the recorder has them
+};
+
+/// What the libraries of a process share.
+struct Shared {
+    std::uint64_t layout = 0;
+    std::atomic<std::uint32_t> listening{0};
+    std::atomic<std::uint32_t> options{0};
+    std::atomic<std::uint32_t> scopes{0};
+    std::atomic<std::uint64_t> profile{0}; // 0 while none is recorded
+    std::atomic<std::uint64_t> next_id{1};
+    std::atomic<std::int64_t> remaining_events{0};
+    std::atomic<std::uint64_t> dropped_events{0};
+    std::atomic<std::int64_t> allocated_bytes{0};
+    std::atomic<std::int64_t> clock_offset_ns{0};   // from CLOCK_MONOTONIC to CLOCK_REALTIME
+    std::atomic<const Counters *> counters{nullptr}; // never freed
+    std::atomic<bool> is_concrete{false};
+    std::atomic<bool> is_off{false}; // enableRecordFunction(false)
+    std::atomic<std::uint64_t> callbacks_version{1};
+
+    std::mutex mutex; // guards what follows
+    std::vector<std::unique_ptr<Thread>> threads;
+    std::size_t next_sweep = 1024;
+    std::vector<AddedCallback> callbacks;
+    std::uint64_t own_callback_count = 0;
+    CallbackHandle next_handle = 1;
+    std::uint64_t next_profile = 1;
+    ProfilerConfig config;
+    std::int64_t start_ns = 0;
+    std::int64_t session = MAREY_NO_SESSION;
+    bool has_devices = false;
+    std::string run_stem; // path of the run without its extension
+    std::vector<std::string> warnings;
+};
+
+/// A number that differs between versions and standard libraries with another layout of `Shared`.
+constexpr std::uint64_t shared_layout() {
+    constexpr std::uint64_t version = 1;
+#if defined(_GLIBCXX_USE_CXX11_ABI)
+    constexpr std::uint64_t library = 2 + _GLIBCXX_USE_CXX11_ABI;
+#else
+    constexpr std::uint64_t library = 1;
+#endif
+    return version << 48 | library << 40 | static_cast<std::uint64_t>(sizeof(Shared)) << 20 |
+           sizeof(Thread);
+}
+
+/* This library's variables. The words are never written. */
+MAREY_VAR_ const std::uint32_t unsearched = 0x80000000;
+MAREY_VAR_ const std::uint32_t never = 0;
+MAREY_VAR_ const std::uint32_t *listening_word = &unsearched;
+MAREY_VAR_ Shared *shared_pointer = nullptr;
+MAREY_VAR_ thread_local Thread *this_thread_pointer = nullptr;
+
+inline std::uint32_t os_thread_id() { return static_cast<std::uint32_t>(syscall(SYS_gettid)); }
+
+/// Returns the time of a clock in nanoseconds.
+inline std::int64_t clock_ns(clockid_t clock) {
+    timespec time;
+    clock_gettime(clock, &time);
+    return static_cast<std::int64_t>(time.tv_sec) * 1000000000 + time.tv_nsec;
+}
+
+/// Returns nanoseconds since 1970 by a clock that is not adjusted during a profile.
+inline std::int64_t now_ns(const Shared &all) {
+    return clock_ns(CLOCK_MONOTONIC) + all.clock_offset_ns.load(std::memory_order_relaxed);
+}
+
+/* A forked child has no profile. Other threads may have been writing their events. */
+MAREY_VAR_ std::uint32_t forking_thread = 0;
+
+MAREY_FN_ void before_fork() {
+    shared_pointer->mutex.lock();
+    forking_thread = os_thread_id();
+}
+
+MAREY_FN_ void after_fork_in_parent() { shared_pointer->mutex.unlock(); }
+
+MAREY_FN_ void after_fork_in_child() {
+    Shared &all = *shared_pointer;
+    std::unique_ptr<Thread> own;
+    for (std::unique_ptr<Thread> &thread : all.threads) {
+        if (thread->id == forking_thread) {
+            own = std::move(thread);
+        }
+        thread.release(); // may be half written
+    }
+    all.threads.clear();
+    if (own != nullptr) {
+        own->id = os_thread_id();
+        own->open.clear();
+        own->done.clear();
+        all.threads.push_back(std::move(own));
+    }
+    all.profile = 0;
+    all.session = MAREY_NO_SESSION;
+    all.listening.fetch_and(~listens_profile);
+    all.mutex.unlock();
+}
+
+/// Finds or creates what the process shares; null without libmarey.so.
+MAREY_FN_ Shared *find_shared() {
+    const marey_table_t *table = marey_load();
+    if (table == nullptr) {
+        __atomic_store_n(&listening_word, &never, __ATOMIC_RELEASE);
+        return nullptr;
+    }
+    bool is_creator = false;
+    std::uintptr_t address = __atomic_load_n(table->cpp_state, __ATOMIC_ACQUIRE);
+    if (address == 0) {
+        Shared *created = new (std::nothrow) Shared;
+        if (created == nullptr) {
+            return nullptr;
+        }
+        created->layout = shared_layout();
+        const auto created_address = reinterpret_cast<std::uintptr_t>(created);
+        if (__atomic_compare_exchange_n(table->cpp_state, &address, created_address, false,
+                                        __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+            address = created_address;
+            is_creator = true;
+        } else {
+            delete created;
+        }
+    }
+    Shared *shared = reinterpret_cast<Shared *>(address);
+    if (shared->layout != shared_layout()) {
+        __atomic_store_n(&listening_word, &never, __ATOMIC_RELEASE);
+        return nullptr;
+    }
+    __atomic_store_n(&shared_pointer, shared, __ATOMIC_RELEASE);
+    if (is_creator) {
+        pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    }
+    __atomic_store_n(&listening_word, reinterpret_cast<const std::uint32_t *>(&shared->listening),
+                     __ATOMIC_RELEASE);
+    return shared;
+}
+
+static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t) &&
+                  std::atomic<std::uint32_t>::is_always_lock_free,
+              "Shared::listening is read as a plain word");
+
+/// Returns what the process shares; null without libmarey.so.
+inline Shared *shared() {
+    Shared *found = __atomic_load_n(&shared_pointer, __ATOMIC_ACQUIRE);
+    if (found != nullptr || __atomic_load_n(&listening_word, __ATOMIC_ACQUIRE) == &never) {
+        return found;
+    }
+    return find_shared();
+}
+
+/// Whether a profile, a callback or a session of the recorder listens to scopes.
+inline bool is_listened_to() {
+    const std::uint32_t *word = __atomic_load_n(&listening_word, __ATOMIC_ACQUIRE);
+    const std::uint64_t *live = __atomic_load_n(&marey_live_, __ATOMIC_ACQUIRE);
+    return (__atomic_load_n(word, __ATOMIC_RELAXED) | __atomic_load_n(live, __ATOMIC_RELAXED)) != 0;
+}
+
+/// Frees the threads that have ended and have no events. The caller holds the lock.
+inline void sweep_threads(Shared &all) {
+    if (all.threads.size() < all.next_sweep) {
+        return;
+    }
+    std::vector<std::unique_ptr<Thread>> kept;
+    for (std::unique_ptr<Thread> &thread : all.threads) {
+        const bool has_events = !thread->open.empty() || !thread->done.empty();
+        if (has_events || syscall(SYS_tgkill, getpid(), thread->id, 0) == 0) {
+            kept.push_back(std::move(thread));
+        }
+    }
+    all.threads.swap(kept);
+    all.next_sweep = all.threads.size() * 2 + 1024;
+}
+
+MAREY_FN_ Thread &find_this_thread(Shared &all) {
+    const std::uint32_t id = os_thread_id();
+    const std::lock_guard<std::mutex> guard(all.mutex);
+    sweep_threads(all);
+    Thread *found = nullptr;
+    for (const std::unique_ptr<Thread> &thread : all.threads) {
+        if (thread->id == id) {
+            found = thread.get(); // of this thread, or of an ended one whose id is in use again
+        }
+    }
+    if (found == nullptr) {
+        all.threads.push_back(std::make_unique<Thread>(id));
+        found = all.threads.back().get();
+    }
+    this_thread_pointer = found;
+    return *found;
+}
+
+/// Returns the calling thread's events and settings.
+inline Thread &this_thread(Shared &all) {
+    Thread *thread = this_thread_pointer;
+    return thread != nullptr ? *thread : find_this_thread(all);
+}
+
+} // namespace detail
+} // namespace marey
+
+#endif // MAREY_SHARED_HPP

@@ -1,0 +1,3 @@
+/// @file
+/// `marey/xsigma.hpp` under the name that programs for XSigma include.
+#include "../../../xsigma.hpp"

@@ -1,0 +1,236 @@
+"""Collection of times and values: `MetricsCollector`.
+
+Start reading at `MetricsCollector.measure_time` and `record`, which programs call in each step.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Mapping
+from threading import get_ident
+from time import perf_counter_ns
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from marey import _native
+from marey._names import KIND_SCOPE
+from marey._warning import warn
+
+from .figures import NANOS_PER_MILLI, Statistics, summarise
+from .forks import follow, followers
+from .nesting import self_times
+from .series import ITERATION, MAX_ITEMS, Series, TimeSeries, checked_name
+
+if TYPE_CHECKING:
+    from .report import Report
+
+_push = _native.push
+_pop = _native.pop
+_add_metrics = _native.add_metrics
+
+_numbers = itertools.count(1)
+
+
+class Measurement:
+    """The result of `MetricsCollector.measure_time`: measures one block."""
+
+    __slots__ = ("_series", "_start")
+
+    def __init__(self, series: TimeSeries) -> None:
+        self._series = series
+
+    def __enter__(self) -> Measurement:
+        _push(self._series.name, KIND_SCOPE)
+        self._start = perf_counter_ns()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        end = perf_counter_ns()
+        series = self._series
+        _pop(series.name)
+        items = series.items
+        items.append((self._start, end, get_ident()))
+        if len(items) >= MAX_ITEMS:
+            series.make_room()
+
+
+class MetricsCollector:
+    """Collects measured times and recorded values. All threads may use it at the same time.
+
+    Args:
+        name: Label in `marey.metrics.prometheus`; numbered if not given.
+        iteration: The measured time that is one iteration; throughput is computed from it.
+    """
+
+    def __init__(self, name: str | None = None, *, iteration: str = ITERATION) -> None:
+        number = next(_numbers)
+        self.name = f"collector-{number}" if name is None else checked_name(name)
+        self.iteration = checked_name(iteration)
+        self._times: dict[str, TimeSeries] = {}
+        self._values: dict[str, Series] = {}
+        self._not_finite: dict[str, int] = {}
+        self._lock = threading.Lock()
+        follow(self)
+
+    def measure_time(self, name: str) -> Measurement:
+        """Returns a context manager that measures one block: a scope and two clock readings.
+
+        A block that raises is measured too. Each call returns a new object.
+
+        Raises:
+            TypeError: The name is not a `str`.
+            ValueError: The name is empty.
+        """
+        series = self._times.get(name)
+        return Measurement(self._new_times(name) if series is None else series)
+
+    def record(self, name: str, value: float) -> None:
+        """Records a value, also as a metric of the innermost scope.
+
+        The session gets a floating-point number: in a trace one for each call, in a tree their sum,
+        or the last one if the name ends with ``(pty)``. Infinities and NaN are counted, with a
+        warning for the first of a name, and left out of the statistics.
+
+        Args:
+            name: Name of the value.
+            value: A number, or an object that `float` converts. A tensor of a device makes `float`
+                wait for the device.
+
+        Raises:
+            TypeError: The value is not a number, or the name is not a `str`.
+            ValueError: The name is empty, or a session has a metric of this name with another type.
+        """
+        number = value if type(value) is float else _as_number(name, value)
+        series = self._values.get(name)
+        if series is None:
+            series = self._new_values(name)
+        if number - number == 0.0:
+            items = series.items
+            items.append(number)
+            if len(items) >= MAX_ITEMS:
+                series.make_room()
+        else:
+            self._count_not_finite(name, number)
+        _add_metrics({name: number})
+
+    def add(self, values: Mapping[str, float]) -> None:
+        """Records several values, see `record`. None of them is recorded if one is not a number."""
+        numbers = {checked_name(name): _as_number(name, value) for name, value in values.items()}
+        for name, number in numbers.items():
+            self.record(name, number)
+
+    def aggregate(self, *, warmup: int = 0) -> dict[str, dict[str, Statistics]]:
+        """Returns the statistics of ``timing`` (milliseconds) and ``values``, by name.
+
+        Args:
+            warmup: Number of the first times and values of each name to leave out.
+
+        Raises:
+            ValueError: `warmup` is negative.
+        """
+        if warmup < 0:
+            raise ValueError(f"warmup must not be negative: {warmup}")
+        timing = {name: series.millis()[warmup:] for name, series in self.times().items()}
+        values = {name: list(series.items)[warmup:] for name, series in self.values().items()}
+        return {
+            "timing": {name: summarise(millis) for name, millis in timing.items() if millis},
+            "values": {name: summarise(numbers) for name, numbers in values.items() if numbers},
+        }
+
+    def analyze_bottlenecks(self) -> dict[str, Any]:
+        """Returns where the measured time went, by self time: that of a block without inner blocks.
+
+        Returns:
+            ``bottleneck``: the name with the most self time, or `None` if nothing was measured.
+            ``percent``: its share of all self time. ``components``: for each name ``name``,
+            ``self_ms``, ``total_ms``, ``count``, ``mean_ms`` and ``percent``, the largest first.
+            The percentages add up to 100.
+        """
+        spans = {name: series.spans() for name, series in self.times().items()}
+        self_nanos = self_times(spans)
+        whole = sum(self_nanos.values()) or 1
+        components = []
+        for name, nanos in sorted(self_nanos.items(), key=lambda item: -item[1]):
+            total = sum(span.end - span.start for span in spans[name]) / NANOS_PER_MILLI
+            components.append(
+                {
+                    "name": name,
+                    "self_ms": nanos / NANOS_PER_MILLI,
+                    "total_ms": total,
+                    "count": len(spans[name]),
+                    "mean_ms": total / len(spans[name]),
+                    "percent": 100 * nanos / whole,
+                }
+            )
+        first: dict[str, Any] = components[0] if components else {"name": None, "percent": 0.0}
+        return {
+            "bottleneck": first["name"],
+            "percent": first["percent"],
+            "components": components,
+        }
+
+    def generate_report(self) -> Report:
+        """Returns all figures so far: a `dict` that prints as a table."""
+        from .report import report_of_collector
+
+        return report_of_collector(self)
+
+    def times(self) -> dict[str, TimeSeries]:
+        """Returns the measured times by name, in the order of their first measurement."""
+        return {name: series for name, series in list(self._times.items()) if series.items}
+
+    def values(self) -> dict[str, Series]:
+        """Returns the recorded finite values by name, in the order of their first value."""
+        return {name: series for name, series in list(self._values.items()) if series.items}
+
+    def not_finite(self) -> dict[str, int]:
+        """Returns how many values of a name were infinite or NaN."""
+        return dict(self._not_finite)
+
+    def after_fork_in_child(self) -> None:
+        """Replaces the locks, which other threads of the parent may hold."""
+        self._lock = threading.Lock()
+        for series in (*self._times.values(), *self._values.values()):
+            series.replace_lock()
+
+    def _new_times(self, name: str) -> TimeSeries:
+        with self._lock:
+            return self._times.setdefault(checked_name(name), TimeSeries(name))
+
+    def _new_values(self, name: str) -> Series:
+        with self._lock:
+            return self._values.setdefault(checked_name(name), Series(name))
+
+    def _count_not_finite(self, name: str, number: float) -> None:
+        with self._lock:
+            self._not_finite[name] = self._not_finite.get(name, 0) + 1
+            is_first = self._not_finite[name] == 1
+        if is_first:
+            warn(f"{name!r} is {number}: such values are counted, not used for statistics")
+
+    def __repr__(self) -> str:
+        times, values = len(self.times()), len(self.values())
+        return f"<marey.metrics.MetricsCollector {self.name}: {times} times, {values} values>"
+
+    def _repr_html_(self) -> str:
+        return self.generate_report()._repr_html_()
+
+
+def living_collectors() -> list[MetricsCollector]:
+    """Returns the collectors of this process, by name."""
+    found = (follower for follower in followers() if isinstance(follower, MetricsCollector))
+    return sorted(found, key=lambda collector: collector.name)
+
+
+def _as_number(name: object, value: object) -> float:
+    if isinstance(value, (str, bytes, bytearray)) or not hasattr(type(value), "__float__"):
+        if hasattr(type(value), "__index__"):
+            return float(value.__index__())  # type: ignore[attr-defined]
+        raise TypeError(f"the value of {name!r} must be a number, not {type(value).__name__}")
+    return float(value)  # type: ignore[arg-type]

@@ -1,0 +1,46 @@
+"""Writing of files as a whole: a failed write leaves the file as it was."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+
+
+def save_text(path: str | os.PathLike[str], text: str) -> str:
+    """Writes a file and returns its absolute path.
+
+    Raises:
+        OSError: The file cannot be written; the message has its path. An existing file is
+            unchanged.
+    """
+    target = os.path.abspath(os.fspath(path))
+    try:
+        if os.path.exists(target) and not os.path.isfile(target):
+            with open(
+                target, "w", encoding="utf-8", errors="backslashreplace"
+            ) as device:  # such as a pipe
+                device.write(text)
+        else:
+            _replace(target, text)
+    except OSError as error:
+        raise OSError(
+            error.errno, f"cannot write the report: {error.strerror or error}", target
+        ) from error
+    return target
+
+
+def _replace(target: str, text: str) -> None:
+    # As `open` would create it: not readable by the owner alone.
+    umask = os.umask(0)
+    os.umask(umask)
+    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(target), suffix=".tmp")
+    try:
+        with open(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+        os.chmod(temporary, 0o666 & ~umask)
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise

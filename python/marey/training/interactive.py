@@ -1,0 +1,60 @@
+"""Interactive plots of a profile by plotly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .analyzer import ProfileAnalyzer
+from .call_graph import CallGraphBuilder
+from .visualization import import_extra
+
+
+class InteractivePlotter:
+    """Draws a profile. Each method returns a `plotly.graph_objects.Figure`.
+
+    Raises:
+        ModuleNotFoundError: plotly is not installed; the message names the extra.
+    """
+
+    def __init__(self, analyzer: ProfileAnalyzer) -> None:
+        self._analyzer = analyzer
+        self._plotly = import_extra("plotly.graph_objects", "plotly")
+
+    def plot_timing_breakdown(self) -> Any:
+        """Draws a bar for each of the operations with the longest exclusive time."""
+        operations = self._analyzer.get_top_operations(10)[::-1]
+        bars = self._plotly.Bar(
+            x=[operation["total_ms"] for operation in operations],
+            y=[operation["name"] for operation in operations],
+            orientation="h",
+        )
+        return self._figure(bars, "Operations: exclusive time (ms)")
+
+    def plot_memory_timeline(self) -> Any:
+        """Draws the memory at the end of each recorded epoch."""
+        lines = [
+            self._plotly.Scatter(
+                x=[point.number for point in points],
+                y=[point.allocated_mb for point in points],
+                mode="lines+markers",
+                name=memory,
+            )
+            for memory, points in self._analyzer.memory().items()
+        ]
+        return self._figure(lines, "Memory: allocated (MB)")
+
+    def plot_flame_graph(self) -> Any:
+        """Draws the call graph as stacked bars, which a click enlarges."""
+        return self._figure(self._plotly.Icicle(**self._call_graph()), "Call graph")
+
+    def plot_sunburst(self) -> Any:
+        """Draws the call graph as rings, which a click enlarges."""
+        return self._figure(self._plotly.Sunburst(**self._call_graph()), "Call graph")
+
+    def _figure(self, data: Any, title: str) -> Any:
+        return self._plotly.Figure(data=data, layout={"title": {"text": title}})
+
+    def _call_graph(self) -> dict[str, Any]:
+        graph = CallGraphBuilder().build_from_regions(self._analyzer.data.region_times)
+        # Values of inner regions are part of those around them.
+        return {**graph.to_sunburst(), "branchvalues": "total"}

@@ -1,0 +1,268 @@
+"""A training loop: its epochs, of which some are recorded, and the scopes around them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Protocol, TypeVar
+
+import marey.torch
+from marey import _native
+from marey._names import KIND_SCOPE
+
+from .config import ProfilerConfig
+from .gpu_regions import GpuRegions, cuda_in_use
+from .recording import Recording
+from .sampling import Draw, Sampler
+
+EPOCH = "epoch"
+"""The scope of a recorded epoch."""
+
+EPOCH_METRIC = "sampled_epoch"
+"""The value with the number of an epoch, recorded at the end of a recorded epoch."""
+
+PROBABILITY_METRIC = "sample_probability"
+"""The value with the probability with which the epoch was drawn, recorded with the number."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Region(Protocol):
+    """A context manager and decorator, such as that of `marey.scope`."""
+
+    def __enter__(self) -> Any: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+        /,
+    ) -> None: ...
+
+    def __call__(self, func: F, /) -> F: ...
+
+
+MakeRegion = Callable[..., Region]
+"""Returns a region with a name and, optionally, metrics."""
+
+
+class Loop:
+    """Records the epochs that are drawn, and nothing in the others.
+
+    What happens between two epochs is recorded like the epoch before it. A session that was not
+    started here records all epochs.
+    """
+
+    def __init__(self, config: ProfilerConfig, use_region: Callable[[MakeRegion], None]) -> None:
+        self._config = config
+        self._use_region = use_region
+        self._sampler = Sampler(config.sample_rate, is_adaptive=config.adaptive_sampling)
+        self.recording = Recording(config)
+        self._gpu_regions: GpuRegions | None = None
+        self._draw: Draw | None = None
+        self._is_begun_by_step = False
+        self._epochs = 0
+        self._sampled_epochs = 0
+        self._steps_before = 0  # the epoch
+        self._scopes: list[str] = []
+        self._reset_region()
+
+    # What trainers report.
+
+    def begin_training(self) -> None:
+        """Starts to record, if nothing is recorded yet."""
+        if self._config.enabled and not self.recording.is_open:
+            self.recording.begin()
+            if self.recording.is_open:
+                marey.torch.listen_to_steps(_do_nothing, _count_step)
+                self._begin_regions()
+                self._read_memory()
+
+    def end_training(self) -> None:
+        """Leaves the open scopes and ends the recording. Safe to call twice."""
+        if not self.recording.is_open:
+            self.recording.end()
+            return
+        if self._is_begun_by_step:
+            self._draw = None  # the epoch after the last step has nothing in it
+        self.end_epoch()
+        self.recording.resume()
+        while self._scopes:
+            _native.pop(self._scopes.pop())
+        self._read_memory()
+        if self._gpu_regions is not None:
+            self._gpu_regions.resolve(waits=True)
+        self.recording.note(self._epochs)
+        self.recording.end()
+        self._reset_region()
+
+    def begin_epoch(self) -> None:
+        """Draws whether the next epoch is recorded, and records it."""
+        self.end_epoch()
+        self.begin_training()
+        if not self.recording.is_open:
+            return
+        draw = self._sampler.draw()
+        if not self.recording.is_own:
+            draw = draw._replace(probability=1.0, is_sampled=True)
+        self._draw = draw
+        self._is_begun_by_step = False
+        if not draw.is_sampled:
+            self.recording.pause()
+            return
+        self.recording.resume()
+        self._switch_operators()
+        self._begin_regions()
+        self._enter(EPOCH)
+        self._begin_step()
+        self._steps_before = _ended_steps
+
+    def end_epoch(self) -> None:
+        """Ends an epoch; without effect if none is open."""
+        draw, self._draw = self._draw, None
+        if draw is None:
+            return
+        self._epochs = draw.number + 1
+        if not draw.is_sampled:
+            return
+        self._sampled_epochs += 1
+        if _ended_steps == self._steps_before:
+            self._end_step()  # without an optimizer, the epoch is a step
+        if self._config.cuda_sync_per_epoch and (cuda := cuda_in_use()) is not None:
+            cuda.synchronize()
+        self._read_memory()
+        if self._gpu_regions is not None:
+            self._gpu_regions.resolve()
+        _native.add_metrics({EPOCH_METRIC: draw.number, PROBABILITY_METRIC: draw.probability})
+        self._leave(EPOCH)
+        self.recording.note(self._epochs)
+
+    def step(self) -> None:
+        """Ends an epoch and begins the next, in a loop that reports nothing."""
+        self.begin_epoch()
+        self._is_begun_by_step = True
+
+    def begin_batch(self) -> None:
+        """Begins a training step, so that the step contains the batch from its first region on."""
+        if self._draw is not None and self._draw.is_sampled:
+            self._begin_step()
+
+    def end_batch(self) -> None:
+        """Ends a training step where no optimizer of PyTorch does."""
+        if self._draw is not None and self._draw.is_sampled and "torch" not in sys.modules:
+            self._end_step()
+
+    def begin_sample(self) -> None:
+        """Enters the scope of a sample: a section of the training with several epochs."""
+        self.begin_training()
+        self._enter("sample")
+
+    def end_sample(self) -> None:
+        """Leaves the scope of a sample."""
+        self._leave("sample")
+
+    def begin_validation(self) -> None:
+        """Enters the scope of a validation."""
+        self._enter("validation")
+
+    def end_validation(self) -> None:
+        """Leaves the scope of a validation."""
+        self._leave("validation")
+
+    # What is done with it.
+
+    def _records_scopes(self) -> bool:
+        return self._config.collect_timing and self.recording.is_open
+
+    def _enter(self, name: str) -> None:
+        if self._records_scopes():
+            self._scopes.append(name)
+            _native.push(name, KIND_SCOPE)
+
+    def _leave(self, name: str) -> None:
+        """Leaves the innermost scope of a name and the scopes in it; without effect if none is."""
+        if name in self._scopes:
+            last = None
+            while last != name:
+                last = self._scopes.pop()
+                _native.pop(last)
+
+    def _begin_step(self) -> None:
+        if self._records_scopes():
+            _native.step_begin()
+
+    def _end_step(self) -> None:
+        if self._records_scopes():
+            _native.step_end()
+            _count_step()
+
+    def _read_memory(self) -> None:
+        if self._config.collect_memory:
+            self.recording.read_memory()
+
+    def _switch_operators(self) -> None:
+        """Records operators in `active_samples` sampled epochs after `warmup_samples`."""
+        config = self._config
+        if config.collect_gpu_ops and config.active_samples:
+            if self._sampled_epochs == config.warmup_samples:
+                self.recording.record_operators(is_wanted=True)
+            elif self._sampled_epochs == config.warmup_samples + config.active_samples:
+                self.recording.record_operators(is_wanted=False)
+
+    # Regions. The profiler calls what returns them directly: a region costs as much as a scope.
+
+    def _reset_region(self) -> None:
+        is_recorded = self._config.enabled and self._config.collect_timing
+        self._use_region(self._first_region if is_recorded else NoRegion)
+
+    def _first_region(self, name: str, metrics: dict[str, Any] | None = None) -> Region:
+        """Starts to record, and returns a region."""
+        self.begin_training()
+        return self._region()(name, metrics)
+
+    def _begin_regions(self) -> None:
+        if self._config.collect_timing:
+            self._use_region(self._region())
+
+    def _region(self) -> MakeRegion:
+        if self._gpu_regions is None and self._config.use_cuda_events:
+            cuda = cuda_in_use()
+            if cuda is not None and _native.gpu_level()[0] != "cupti":
+                self._gpu_regions = GpuRegions(cuda)
+        return _native.scope if self._gpu_regions is None else self._gpu_regions.region
+
+
+_ended_steps = 0
+"""Training steps of the process that have ended."""
+
+
+def _count_step() -> None:
+    global _ended_steps
+    _ended_steps += 1
+
+
+def _do_nothing() -> None:
+    """Does nothing."""
+
+
+class NoRegion:
+    """A region that records nothing."""
+
+    def __init__(self, name: str, metrics: dict[str, Any] | None = None) -> None:
+        pass
+
+    def __enter__(self) -> NoRegion:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        pass
+
+    def __call__(self, func: F) -> F:
+        return func

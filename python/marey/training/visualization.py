@@ -1,0 +1,211 @@
+"""Plots of a profile by matplotlib, without its global state: no backend, no pyplot."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+from collections.abc import Callable
+from typing import Any
+
+from .analyzer import ProfileAnalyzer
+from .bottleneck import Bottleneck, trend
+from .call_graph import CallGraphBuilder
+
+MAX_BARS = 10
+"""Operations in the breakdown of times."""
+
+MIN_LABEL_PERCENT = 5.0
+"""The least share of a rectangle with a label."""
+
+ROW_LETTERS = 70
+"""Letters that fit into the width of a flame graph."""
+
+_SEVERITY_COLOURS = {"high": "tab:red", "medium": "goldenrod", "low": "tab:green"}
+
+
+class ProfilePlotter:
+    """Draws a profile. Each method returns a `matplotlib.figure.Figure`.
+
+    Raises:
+        ModuleNotFoundError: matplotlib is not installed; the message names the extra.
+    """
+
+    def __init__(self, analyzer: ProfileAnalyzer) -> None:
+        self._analyzer = analyzer
+        self._figure: Callable[..., Any] = import_extra("matplotlib.figure", "matplotlib").Figure
+
+    def plot_timing_breakdown(self) -> Any:
+        """Draws a bar for each of the operations with the longest exclusive time."""
+        figure, axes = self._page(8, 4.5)
+        self._draw_timing(axes)
+        return figure
+
+    def plot_memory_timeline(self) -> Any:
+        """Draws the memory at the end of each recorded epoch, and the trend of a leak."""
+        figure, axes = self._page(8, 4.5)
+        self._draw_memory(axes)
+        return figure
+
+    def plot_flame_graph(self) -> Any:
+        """Draws the call graph as stacked bars: width is time, height is depth."""
+        figure, axes = self._page(10, 5)
+        self._draw_flame(axes)
+        return figure
+
+    def plot_sunburst(self) -> Any:
+        """Draws the call graph as rings: angle is time, radius is depth."""
+        figure = self._figure(figsize=(7, 7), layout="constrained")
+        axes = figure.add_subplot(projection="polar")
+        self._draw_sunburst(axes)
+        return figure
+
+    def plot_bottlenecks(self) -> Any:
+        """Draws the bottlenecks as a table."""
+        figure, axes = self._page(10, 3)
+        self._draw_bottlenecks(axes)
+        return figure
+
+    def create_report(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """Draws all plots on one page, and writes it if `path` is given.
+
+        Raises:
+            OSError: The file cannot be written.
+            ValueError: The suffix of the file is no format of matplotlib.
+        """
+        figure = self._figure(figsize=(14, 12), layout="constrained")
+        grid = figure.add_gridspec(3, 2, height_ratios=(4, 5, 2))
+        self._draw_timing(figure.add_subplot(grid[0, 0]))
+        self._draw_memory(figure.add_subplot(grid[0, 1]))
+        self._draw_flame(figure.add_subplot(grid[1, 0]))
+        self._draw_sunburst(figure.add_subplot(grid[1, 1], projection="polar"))
+        self._draw_bottlenecks(figure.add_subplot(grid[2, :]))
+        if path is not None:
+            figure.savefig(path)
+        return figure
+
+    def _page(self, width: float, height: float) -> tuple[Any, Any]:
+        figure = self._figure(figsize=(width, height), layout="constrained")
+        return figure, figure.add_subplot()
+
+    def _draw_timing(self, axes: Any) -> None:
+        operations = self._analyzer.get_top_operations(MAX_BARS)[::-1]
+        names = [_short(operation["name"]) for operation in operations]
+        bars = axes.barh(range(len(names)), [operation["total_ms"] for operation in operations])
+        axes.set_yticks(range(len(names)), names)
+        labels = [
+            f"{operation['total_ms']:.1f} ms, {operation['calls']:.0f} calls"
+            for operation in operations
+        ]
+        axes.bar_label(bars, labels, padding=3)
+        axes.margins(x=0.3)
+        estimated = ", extrapolated" if self._analyzer.data.is_extrapolated else ""
+        axes.set(title="Operations", xlabel=f"exclusive time (ms{estimated})")
+
+    def _draw_memory(self, axes: Any) -> None:
+        threshold_mb = self._analyzer.config.memory_leak_threshold_mb
+        unit = "epoch" if self._analyzer.data.epochs else "step"
+        for memory, points in self._analyzer.memory().items():
+            numbers = [point.number for point in points]
+            sizes = [point.allocated_mb for point in points]
+            axes.plot(numbers, sizes, marker=".", label=memory)
+            line = trend(points)
+            if line is not None and line.is_leak(threshold_mb):
+                ends = [
+                    line.start_mb + line.slope_mb * number for number in (numbers[0], numbers[-1])
+                ]
+                label = f"{memory}: {line.slope_mb:+.1f} MB/{unit}"
+                axes.plot([numbers[0], numbers[-1]], ends, color="red", linestyle="--", label=label)
+        if axes.lines:
+            axes.legend()
+        axes.set(title="Memory", xlabel=unit, ylabel="allocated (MB)")
+
+    def _draw_flame(self, axes: Any) -> None:
+        colours = _colours()
+        graph = CallGraphBuilder().build_from_regions(self._analyzer.data.region_times)
+        for box in graph.to_flame():
+            axes.barh(
+                box["depth"],
+                box["width"],
+                height=1,
+                left=box["x"],
+                color=colours(box["depth"] % 10),
+                edgecolor="white",
+            )
+            if box["percentage"] > MIN_LABEL_PERCENT:
+                middle = box["x"] + box["width"] / 2
+                label = f"{box['name']} ({box['percentage']:.0f}%)"
+                label = _short(label, round(box["width"] * ROW_LETTERS))
+                axes.text(middle, box["depth"], label, ha="center", va="center", clip_on=True)
+        axes.set(title="Call graph", xlim=(0, 1), xticks=[], yticks=[])
+        axes.invert_yaxis()
+
+    def _draw_sunburst(self, axes: Any) -> None:
+        colours = _colours()
+        graph = CallGraphBuilder().build_from_regions(self._analyzer.data.region_times)
+        full = 2 * math.pi
+        for box in graph.to_flame(max_depth=6):
+            axes.bar(
+                box["x"] * full,
+                1,
+                width=box["width"] * full,
+                bottom=box["depth"],
+                align="edge",
+                color=colours(box["depth"] % 10),
+                edgecolor="white",
+            )
+            if box["depth"] and box["percentage"] > MIN_LABEL_PERCENT:
+                angle = (box["x"] + box["width"] / 2) * full
+                axes.text(
+                    angle, box["depth"] + 0.5, _short(box["name"], 14), ha="center", va="center"
+                )
+        axes.set_title("Call graph")
+        axes.set_axis_off()
+
+    def _draw_bottlenecks(self, axes: Any) -> None:
+        found = self._analyzer.identify_bottlenecks()
+        axes.set_title("Bottlenecks")
+        axes.set_axis_off()
+        if not found:
+            axes.text(0.5, 0.5, "none detected", ha="center", va="center")
+            return
+        table = axes.table(
+            cellText=[_cells(bottleneck) for bottleneck in found],
+            colLabels=("Type", "Severity", "Description", "Recommendation"),
+            colWidths=(0.12, 0.08, 0.35, 0.45),
+            cellLoc="left",
+            loc="upper center",
+        )
+        for row, bottleneck in enumerate(found, 1):
+            table[row, 1].get_text().set_color(_SEVERITY_COLOURS[bottleneck.severity])
+
+
+def import_extra(module: str, package: str) -> Any:
+    """Imports a module of an optional package.
+
+    Raises:
+        ModuleNotFoundError: The package is not installed; the message names the extra.
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"plots need {package}, which is not installed: pip install 'marey[plots]'",
+            name=error.name,
+        ) from error
+
+
+def _colours() -> Any:
+    return importlib.import_module("matplotlib").colormaps["tab10"]
+
+
+def _cells(bottleneck: Bottleneck) -> list[str]:
+    texts = (bottleneck.description, bottleneck.recommendation)
+    kind = bottleneck.type.value
+    return [kind, bottleneck.severity.upper(), *(_short(text, 60) for text in texts)]
+
+
+def _short(text: str, length: int = 32) -> str:
+    # A dollar sign would begin a formula.
+    text = text.replace("$", r"\$")
+    return text if len(text) <= length else f"{text[: length - 1]}…"

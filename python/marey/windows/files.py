@@ -1,0 +1,95 @@
+"""Names of the files of windows."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections.abc import Iterator
+
+from marey._names import RANK_VARS
+
+__all__ = ["make_way", "place", "prefix_with_rank", "rank", "with_rank", "write_new"]
+
+
+def rank() -> int | None:
+    """Returns the rank of this process in a job, from the environment; `None` outside of one."""
+    for name in RANK_VARS:
+        if (text := os.environ.get(name, "").strip()).isdecimal():
+            return int(text)
+    return None
+
+
+def prefix_with_rank(folder: str | os.PathLike[str], prefix: str) -> str:
+    """Returns the absolute path of a prefix of names; in a job, ranks do not share names."""
+    return with_rank(os.path.join(os.path.abspath(os.fspath(folder)), prefix))
+
+
+def with_rank(path: str) -> str:
+    """Returns a path with the rank, as the recorder appends it: unless its name has it already."""
+    number = rank()
+    name = os.path.basename(path).lower()
+    if number is None or re.search(rf"rank[_\-.=]*0*{number}(?!\d)", name):
+        return path
+    return f"{path}.rank{number}"
+
+
+def place(source: str, path: str) -> str:
+    """Renames a file, never over another one, and returns the new path: `path`, or ``a_2.hatchet``.
+
+    Raises:
+        OSError: The file cannot be renamed.
+    """
+    for candidate in _numbered(path):
+        try:
+            os.link(source, candidate)
+        except FileExistsError:
+            continue
+        except FileNotFoundError:
+            raise
+        except OSError:  # the file system has no links
+            if os.path.lexists(candidate):
+                continue
+            os.rename(source, candidate)
+            return candidate
+        os.unlink(source)
+        return candidate
+    raise AssertionError("there is always another number")
+
+
+def write_new(path: str, text: str) -> str:
+    """Writes a file, never over another one, and returns its path: `path`, or ``a_2.json``.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    for candidate in _numbered(path):
+        try:
+            with open(candidate, "x", encoding="utf-8") as file:
+                file.write(text)
+        except FileExistsError:
+            continue
+        return candidate
+    raise AssertionError("there is always another number")
+
+
+def _numbered(path: str) -> Iterator[str]:
+    stem, suffix = os.path.splitext(path)
+    yield path
+    for number in itertools.count(2):
+        yield f"{stem}_{number}{suffix}"
+
+
+def make_way(path: str) -> None:
+    """Renames a file of an earlier program, if there is one with this name: ``a.1.hatchet``.
+
+    Raises:
+        OSError: The file cannot be renamed.
+    """
+    if not os.path.lexists(path):
+        return
+    stem, suffix = os.path.splitext(path)
+    number = 1
+    while os.path.lexists(earlier := f"{stem}.{number}{suffix}"):
+        number += 1
+    os.rename(path, earlier)

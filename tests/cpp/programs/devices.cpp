@@ -1,0 +1,28 @@
+// Plays the script of the double of NVIDIA's libraries inside a scope. With `sync` as argument
+// synchronisations are events too.
+#include "report.hpp"
+
+#include <dlfcn.h>
+
+int main(int argc, char **) {
+    marey::ProfilerConfig config(marey::ProfilerState::CUDA);
+    config.experimental_config.enable_cuda_sync_events = argc > 1;
+    marey::enableProfiler(config, {marey::ActivityType::CPU});
+    void *cuda = dlopen("libcuda.so.1", RTLD_NOW);
+    void *symbol = cuda == nullptr ? nullptr : dlsym(cuda, "replay_run");
+    if (symbol == nullptr) {
+        return 1;
+    }
+    int (*play)() = nullptr;
+    std::memcpy(&play, &symbol, sizeof play);
+    {
+        RECORD_USER_SCOPE("step");
+        RECORD_FUNCTION("aten::mm", {});
+        if (play() != 0) {
+            return 2;
+        }
+    }
+    const auto result = marey::disableProfiler();
+    report(*result);
+    result->save("trace.json");
+}

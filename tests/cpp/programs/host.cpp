@@ -1,0 +1,79 @@
+// Loads libraries with scopes, closes one, forks, and records scopes after main.
+#include "report.hpp"
+
+#include <dlfcn.h>
+#include <memory>
+#include <sys/wait.h>
+#include <thread>
+
+namespace {
+
+struct AtExit {
+    ~AtExit() {
+        RECORD_USER_SCOPE("after main");
+        std::puts("destroyed");
+    }
+} at_exit;
+
+bool work(void *library) {
+    void *symbol = library == nullptr ? nullptr : dlsym(library, "work");
+    if (symbol == nullptr) {
+        std::fprintf(stderr, "%s\n", dlerror());
+        return false;
+    }
+    void (*call)() = nullptr;
+    std::memcpy(&call, &symbol, sizeof call);
+    call();
+    return true;
+}
+
+const std::set<marey::ActivityType> host = {marey::ActivityType::CPU};
+
+int libraries() {
+    marey::ProfilerConfig config;
+    config.report_input_shapes = true;
+    marey::enableProfiler(config, host);
+    void *closed = dlopen("./libfirst.so", RTLD_NOW | RTLD_LOCAL);
+    void *kept = dlopen("./libsecond.so", RTLD_NOW | RTLD_LOCAL);
+    if (!work(closed) || !work(kept)) {
+        return 1;
+    }
+    dlclose(closed);
+    const bool is_closed = dlopen("./libfirst.so", RTLD_NOW | RTLD_NOLOAD) == nullptr;
+    { RECORD_USER_SCOPE("host"); }
+    report(*marey::disableProfiler());
+    std::printf("%d\n", is_closed);
+    // A library may end what another one began.
+    return 0;
+}
+
+int forks() {
+    marey::ProfilerConfig config;
+    marey::enableProfiler(config, host);
+    { RECORD_USER_SCOPE("before"); }
+    std::fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+        { RECORD_USER_SCOPE("child"); }
+        const auto inherited = marey::disableProfiler();
+        marey::enableProfiler(config, host);
+        { RECORD_USER_SCOPE("own profile"); }
+        const auto own = marey::disableProfiler();
+        const bool is_right = inherited->events().empty() && own->events().size() == 1 &&
+                              own->events()[0].thread_id() == static_cast<std::uint64_t>(getpid());
+        _exit(is_right ? 0 : 3);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    { RECORD_USER_SCOPE("after"); }
+    report(*marey::disableProfiler());
+    std::printf("%d\n", WEXITSTATUS(status));
+    return 0;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+    const std::string name = argc > 1 ? argv[1] : "";
+    return name == "libraries" ? libraries() : forks();
+}

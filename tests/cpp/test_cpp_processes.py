@@ -1,0 +1,50 @@
+"""`marey.hpp` in several libraries of a process, in forked children, and at exit."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from cpp_programs import Report, compile_program, run_case
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("processes")
+    compile_program("g++", PROGRAMS / "host.cpp", "-std=c++17", "-o", str(folder / "host"))
+    shared = ("-std=c++17", "-shared", "-fPIC")
+    # Libraries of different compilers share one profile.
+    for family, name in (("g++", "first"), ("clang++", "second")):
+        output = str(folder / f"lib{name}.so")
+        compile_program(
+            family, PROGRAMS / "plugin.cpp", *shared, f'-DNAME="{name}"', "-o", output
+        )
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_libraries_record_into_one_profile_and_may_be_closed(programs: Path) -> None:
+    for name in ("libfirst.so", "libsecond.so"):
+        shutil.copy(programs / name, name)
+    line, is_closed, at_exit = run_case(programs / "host", "libraries")
+    report = Report(line)
+    assert report.names() == [
+        *("function of first", "scope of first"),
+        *("function of second", "scope of second"),
+        "host",
+    ]
+    assert report["function of first"]["shapes"] == [[2]]
+    assert (is_closed, at_exit) == ("1", "destroyed")
+
+
+def test_a_forked_child_has_no_profile_and_may_begin_its_own(programs: Path) -> None:
+    line, child_status, at_exit = run_case(programs / "host", "forks")
+    assert Report(line).names() == ["before", "after"]
+    assert (child_status, at_exit) == ("0", "destroyed")

@@ -1,0 +1,307 @@
+"""`marey ps`, `flush`, `config`, and a process in the place of a run, on live processes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from programs import DEADLINE_SECS, Live
+
+pytestmark = pytest.mark.usefixtures("own_directory")
+
+PROGRAM = """
+import os, sys
+import marey
+
+marey.start("program", data=sys.argv[1] if len(sys.argv) > 1 else "tree")
+print(os.getpid(), flush=True)
+for line in sys.stdin:
+    with marey.scope(line.strip()):
+        pass
+    print("done", flush=True)
+"""
+STEPS = """
+import os, sys
+import torch
+import marey
+import marey.torch
+
+marey.start("steps")
+marey.torch.enable()
+model = torch.nn.Linear(2, 2)
+optimizer = torch.optim.SGD(model.parameters())
+print(os.getpid(), flush=True)
+for line in sys.stdin:
+    model(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+    print("done", flush=True)
+"""
+NOBODY_UID = 65534
+
+
+def marey(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "marey", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_SECS,
+        env={**os.environ, **env},
+    )
+
+
+def succeed(*arguments: str) -> str:
+    done = marey(*arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def listed(pid: int) -> dict[str, Any] | None:
+    """Returns what `marey ps` says of a process, `None` if it does not list the process."""
+    processes: list[dict[str, Any]] = json.loads(succeed("ps", "--json"))
+    return next((process for process in processes if process["pid"] == pid), None)
+
+
+def record(program: Live, name: str) -> None:
+    program.write_line(name)
+    assert program.read_line() == "done"
+
+
+@contextlib.contextmanager
+def recording(source: str = PROGRAM, **env: str) -> Iterator[tuple[Live, int]]:
+    """Runs a program that prints its id once it records, until its socket is there."""
+    with Live(source, **env) as program:
+        pid = int(program.read_line())
+        wait_for_socket(pid, env.get("XDG_RUNTIME_DIR"))
+        yield program, pid
+
+
+def wait_for_socket(pid: int, runtime_dir: str | None = None) -> None:
+    deadline = time.monotonic() + DEADLINE_SECS
+    while not socket_path(pid, runtime_dir).exists():
+        assert time.monotonic() < deadline, f"process {pid} has no socket"
+        os.sched_yield()
+
+
+def test_a_recording_process_is_listed_until_it_ends() -> None:
+    with recording(RANK="3") as (program, pid):
+        record(program, "work")
+        process = listed(pid)
+        assert process is not None
+        assert process["rank"] == 3
+        assert process["is_active"]
+        assert process["events"] >= 2
+        assert process["paths"] == [os.path.realpath("program.rank3.hatchet")]
+        assert process["command"][-1].endswith("program.py")
+        row = next(line for line in succeed("ps").splitlines() if line.split()[0] == str(pid))
+        assert row.split()[1] == "3"
+        assert row.endswith("program.rank3.hatchet")
+        assert program.end().exit_code == 0
+        assert listed(pid) is None
+
+
+def test_the_socket_of_a_killed_process_is_removed() -> None:
+    with recording() as (program, pid):
+        assert listed(pid) is not None
+        program.process.send_signal(signal.SIGKILL)
+        program.process.wait(DEADLINE_SECS)
+        assert listed(pid) is None
+        assert not socket_path(pid).exists()
+
+
+def test_a_process_that_ends_by_sigterm_leaves_no_socket() -> None:
+    with recording() as (program, pid):
+        assert socket_path(pid).exists()
+        program.process.send_signal(signal.SIGTERM)
+        assert program.process.wait(DEADLINE_SECS) == -signal.SIGTERM
+        assert not socket_path(pid).exists()
+
+
+def test_a_flush_writes_the_profile_of_a_running_process() -> None:
+    with recording() as (program, pid):
+        record(program, "first")
+        assert not Path("program.hatchet").exists()
+        done = marey("flush", str(pid))
+        assert done.stderr == f"process {pid} wrote `{os.path.realpath('program.hatchet')}`\n"
+        assert "first" in succeed("view", "program.hatchet")
+        record(program, "second")
+        assert "second" in succeed("view", str(pid))
+
+
+def test_a_process_takes_the_place_of_a_run_with_all_that_it_has_recorded() -> None:
+    names = "SELECT DISTINCT name(name_id) AS name FROM spans ORDER BY 1"
+    source = 'import sys; sys.argv.append("trace")\n' + PROGRAM
+    with recording(source) as (program, pid):
+        record(program, "first")
+        rows = json.loads(succeed("query", str(pid), names, "-f", "json"))
+        assert rows == [{"name": "first"}]
+        record(program, "second")
+        rows = json.loads(succeed("query", str(pid), names, "-f", "json"))
+        assert rows == [{"name": "first"}, {"name": "second"}]
+        # The process is first in the commands of the Probing documentation.
+        assert json.loads(succeed(str(pid), "query", names, "-f", "json")) == rows
+        assert json.loads(succeed("info", str(pid), "--json"))["events"] >= 2
+
+
+def test_a_setting_is_shown_and_changed_in_the_running_process() -> None:
+    with recording() as (_, pid):
+        assert succeed("config", str(pid), "checkpoint.interval") == "checkpoint.interval = 10 s\n"
+        changed = succeed("config", str(pid), "checkpoint.interval=0.25", "spool.max_bytes=7")
+        assert changed == "checkpoint.interval = 0.25 s\nspool.max_bytes = 7 B\n"
+        shown = json.loads(succeed("config", str(pid), "--json"))
+        assert shown["checkpoint.interval"]["value"] == "0.25"
+        assert shown["checkpoint.interval"]["range"] == [0, 86400]
+        assert "spool.max_bytes = 7 B\n" in succeed("config", str(pid))
+
+
+def test_no_setting_is_changed_if_one_is_unknown_or_out_of_its_range() -> None:
+    with recording() as (_, pid):
+        done = marey("config", str(pid), "spool.max_bytes=7", "checkpoint.intervall=1")
+        assert done.returncode == 2
+        assert "there is no setting `checkpoint.intervall`" in done.stderr
+        assert "did you mean `checkpoint.interval`?" in done.stderr
+        done = marey("config", str(pid), "spool.max_bytes=7", "checkpoint.interval=-1")
+        assert "`checkpoint.interval` is a number from 0 to 86400 s, not `-1`" in done.stderr
+        assert "17179869184" in succeed("config", str(pid), "spool.max_bytes")
+
+
+def test_operators_are_recorded_from_the_step_after_they_are_switched_on() -> None:
+    with recording(STEPS) as (program, pid):
+        record(program, "")
+        assert "aten::" not in succeed("view", str(pid))
+        process = listed(pid)
+        assert process is not None
+        assert process["steps"] == 1
+        # The name of the Probing documentation.
+        assert succeed(str(pid), "config", "probing.torch.profiling=on") == "torch.operators = on\n"
+        record(program, "")
+        record(program, "")
+        assert "aten::addmm" in succeed("view", str(pid))
+        succeed("config", str(pid), "torch.operators=off")
+        record(program, "")
+        assert "torch.operators = off\n" in succeed("config", str(pid))
+
+
+@pytest.mark.parametrize("arguments", [["flush"], ["config"], ["query"], ["info"]])
+def test_a_process_that_does_not_record_is_refused_with_what_works(arguments: list[str]) -> None:
+    with Live("import os; print(os.getpid(), flush=True); input()") as program:
+        pid = int(program.read_line())
+        done = marey(*arguments, str(pid), *(["SELECT 1"] if arguments == ["query"] else []))
+        assert done.returncode == 2
+        assert f"process {pid} does not record" in done.stderr
+        assert f"`marey dump {pid}`" in done.stderr
+
+
+def test_a_process_that_does_not_exist_is_named() -> None:
+    done = marey("flush", "4194303")
+    assert (done.returncode, done.stderr) == (2, "error: there is no process 4194303\n")
+
+
+def test_python_that_hangs_in_c_with_the_gil_is_still_answered_for() -> None:
+    source = """
+    import os, re, sys
+    import marey
+
+    marey.start("hangs")
+    print(os.getpid(), flush=True)
+    re.match(r"(a+)+$", "a" * 64 + "b")
+    """
+    with recording(source) as (_, pid):
+        assert listed(pid) is not None
+        succeed("flush", str(pid))
+        assert Path("hangs.hatchet").exists()
+
+
+def test_no_socket_is_opened_where_the_environment_forbids_it() -> None:
+    with Live(PROGRAM, MAREY_ENDPOINT="0") as program:
+        pid = int(program.read_line())
+        assert listed(pid) is None
+        assert not socket_path(pid).exists()
+
+
+def test_a_recording_process_listens_on_no_network() -> None:
+    source = """
+    import os
+    import marey
+
+    marey.start("program", data="trace")
+    print(os.getpid(), flush=True)
+    input()
+    """
+    with recording(source) as (_, pid):
+        assert listed(pid) is not None
+        descriptors = [os.readlink(entry) for entry in Path(f"/proc/{pid}/fd").iterdir()]
+        own = {name[8:-1] for name in descriptors if name.startswith("socket:[")}
+        assert own  # its Unix socket
+        for table in ("tcp", "tcp6", "udp", "udp6", "raw", "packet"):
+            path = Path(f"/proc/{pid}/net/{table}")
+            lines = path.read_text().splitlines()[1:] if path.exists() else []
+            assert not own.intersection(word for line in lines for word in line.split())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder to another user")
+def test_a_socket_in_a_folder_of_another_user_is_not_trusted() -> None:
+    with (
+        tempfile.TemporaryDirectory() as runtime_dir,
+        recording(XDG_RUNTIME_DIR=runtime_dir) as (_, pid),
+    ):
+        assert "checkpoint.interval" in succeed("config", str(pid))
+        os.chown(Path(runtime_dir, "marey"), NOBODY_UID, NOBODY_UID)
+        done = marey("config", str(pid))
+        assert done.returncode == 2
+        assert f"process {pid} does not record" in done.stderr
+        os.chown(Path(runtime_dir, "marey"), 0, 0)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
+def test_another_user_is_refused_and_counted() -> None:
+    with (
+        tempfile.TemporaryDirectory() as runtime_dir,
+        recording(XDG_RUNTIME_DIR=runtime_dir) as (_, pid),
+    ):
+        path = Path(runtime_dir, "marey", f"{pid}.sock")
+        status = b"marey 1 status\n"
+        assert connect(path, status).startswith("ok\n")
+        assert Path(path.parent).stat().st_mode & 0o777 == 0o700
+        assert connect(path, status, NOBODY_UID) == "PermissionError"
+        # Even with a way in through the folders, the peer is checked.
+        for openable in (Path(runtime_dir), path.parent, path):
+            openable.chmod(0o777)
+        assert "belongs to another user" in connect(path, b"", NOBODY_UID)
+        path.parent.chmod(0o700)
+        assert "refused_connections\t1\n" in connect(path, status)
+
+
+def connect(path: Path, request: bytes, uid: int = 0) -> str:
+    """Returns the answer to a request of a user, or the name of the error."""
+    source = f"""
+import os, socket
+os.setuid({uid})
+try:
+    with socket.socket(socket.AF_UNIX) as peer:
+        peer.connect({str(path)!r})
+        if {request!r}:
+            peer.sendall({request!r})
+        print(peer.makefile().read(), end="")
+except OSError as error:
+    print(type(error).__name__, end="")
+"""
+    done = subprocess.run(
+        ["/usr/bin/env", "python3", "-c", source], capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+def socket_path(pid: int, runtime_dir: str | None = None) -> Path:
+    runtime_dir = runtime_dir or os.environ.get("XDG_RUNTIME_DIR")
+    folder = Path(runtime_dir, "marey") if runtime_dir else Path(f"/tmp/marey-{os.geteuid()}")
+    return folder / f"{pid}.sock"

@@ -1,0 +1,307 @@
+"""`marey hang`: which rank of a job the others wait for, in gloo jobs of eight processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from programs import DEADLINE_SECS, Live
+
+pytest.importorskip("torch")
+
+RANKS = 8
+ODD = 3
+ATTEMPTS = 20
+
+# Starts a job for each line that names a cause, of ranks that are forked after the import.
+PROGRAM = """
+import os, signal, sys, threading
+
+os.environ.update(GLOO_SOCKET_IFNAME="lo", OMP_NUM_THREADS="1", TORCH_FR_BUFFER_SIZE="100")
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader, Dataset
+
+RANKS, ODD = 8, 3
+never, _writer = os.pipe()
+
+def dies():
+    os._exit(1)
+
+def computes():
+    total = 0
+    while True:
+        total += 1
+
+def synchronizes():
+    dist.barrier()  # the others reduce
+
+def saves():
+    lock, is_locked = threading.Lock(), threading.Event()
+
+    def checkpoint():
+        with lock:
+            is_locked.set()
+            os.read(never, 1)  # of the thread
+
+    threading.Thread(target=checkpoint, name="checkpoint", daemon=True).start()
+    is_locked.wait()
+    with lock:  # of the rank
+        pass
+
+class Samples(Dataset):
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        return os.read(never, 1)  # of the worker
+
+def loads():
+    for _ in DataLoader(Samples(), num_workers=1, multiprocessing_context="fork"):
+        pass
+
+def stops():
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+def run_rank(rank, cause, store, ready, dump):
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(RANKS))
+    os.environ.update(LOCAL_WORLD_SIZE=str(RANKS), MASTER_ADDR="localhost", MASTER_PORT="1")
+
+    def dump_collectives():
+        os.read(dump, 1)
+        with open(f"dumps/rank_{rank}", "wb") as file:
+            file.write(torch._C._distributed_c10d._dump_fr_trace())
+        os.write(ready, b".")
+
+    threading.Thread(target=dump_collectives, name="dump", daemon=True).start()
+    if cause == "dies":
+        os.write(ready, b".")
+        if rank == ODD:
+            dies()
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=RANKS)
+    gradients = torch.ones(4)
+    dist.all_reduce(gradients)
+    os.write(ready, b".")
+    if rank == ODD:
+        globals()[cause]()
+    dist.all_reduce(gradients)  # of the step
+
+for number, line in enumerate(sys.stdin):
+    cause, store = line.strip(), os.path.abspath(f"store-{number}")
+    (ready, ready_writer), (dump, dump_writer) = os.pipe(), os.pipe()
+    pids = []
+    for rank in range(RANKS):
+        pid = os.fork()
+        if pid == 0:
+            try:
+                run_rank(rank, cause, store, ready_writer, dump)
+            finally:
+                os._exit(1)
+        pids.append(pid)
+        os.setpgid(pid, pids[0])
+    for _ in pids:
+        os.read(ready, 1)
+    print(*pids, flush=True)
+    for line in sys.stdin:
+        if line == "end\\n":
+            break
+        os.write(dump_writer, b"." * RANKS)
+        for _ in pids:
+            os.read(ready, 1)
+        print("dumped", flush=True)
+    os.killpg(pids[0], signal.SIGKILL)
+    for pid in pids:
+        os.waitpid(pid, 0)
+    print("ended", flush=True)
+"""
+
+
+class Launcher:
+    """A process that starts jobs."""
+
+    def __init__(self, program: Live) -> None:
+        self.program = program
+        self.pid = program.process.pid
+        self.ranks: list[int] = []
+
+    def start(self, cause: str) -> list[int]:
+        """Starts a job; returns the processes of its ranks."""
+        self.program.write_line(cause)
+        self.ranks = [int(pid) for pid in self.program.read_line().split()]
+        return self.ranks
+
+    def dump_collectives(self) -> None:
+        self.program.write_line("dump")
+        assert self.program.read_line() == "dumped"
+
+    def end(self) -> None:
+        self.program.write_line("end")
+        assert self.program.read_line() == "ended"
+        self.ranks = []
+
+
+@pytest.fixture(scope="module")
+def launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
+    folder = tmp_path_factory.mktemp("jobs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        Path("dumps").mkdir()
+        with Live(PROGRAM) as program:
+            launcher = Launcher(program)
+            yield launcher
+            if launcher.ranks:  # of a test that failed
+                os.killpg(launcher.ranks[0], signal.SIGKILL)
+
+
+def run_hang(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "marey", "hang", "--interval", "0.2", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_SECS)
+
+
+def judge(pid: int, cause: str, *options: str) -> dict[str, Any]:
+    """Judges a job again until its ranks have come to where they hang."""
+
+    def is_reached(job: dict[str, Any]) -> bool:
+        others = [member for index, member in enumerate(job["members"]) if index not in job["odd"]]
+        arrived = all(member["place"]["kind"] == "collective" for member in others)
+        return bool(job["cause"] == cause and arrived)
+
+    return until(is_reached, pid, *options)
+
+
+def until(is_reached: Callable[[dict[str, Any]], bool], pid: int, *options: str) -> dict[str, Any]:
+    for _ in range(ATTEMPTS):
+        done = run_hang(str(pid), "--json", *options)
+        assert done.returncode == 0, done.stderr
+        job: dict[str, Any] = json.loads(done.stdout)
+        if is_reached(job):
+            return job
+    raise AssertionError(job["sentence"], job)
+
+
+def line(comment: str) -> int:
+    """Returns the number of the program's line with a comment."""
+    lines = PROGRAM.splitlines()
+    return next(number for number, line in enumerate(lines, 1) if line.endswith(f"# {comment}"))
+
+
+def place(function: str, comment: str) -> str:
+    return f"`{function}` (program.py:{line(comment)})"
+
+
+def pattern(*parts: str) -> str:
+    """Returns a pattern of a sentence, whose times are not known."""
+    at_least = r" for at least \d+ s"
+    return "".join(re.escape(part).replace("TIME", at_least) for part in parts)
+
+
+OTHERS = f"; the other 7 ranks wait in {place('all_reduce', 'of the step')}TIME."
+
+
+def test_a_dead_rank_is_named(launcher: Launcher) -> None:
+    pids = launcher.start("dies")
+    job = judge(launcher.pid, "dead_rank")
+    launcher.end()
+    assert (job["absent"], job["ended"]) == ([ODD], [pids[ODD]])
+    assert [member["pid"] for member in job["members"]] == pids[:ODD] + pids[ODD + 1 :]
+    expected = f"Rank {ODD} has ended: process {pids[ODD]} is a zombie; the other 7 ranks wait in "
+    assert job["sentence"].startswith(expected + "`init_process_group` (program.py:")
+
+
+def test_a_slow_rank_is_named(launcher: Launcher) -> None:
+    pids = launcher.start("computes")
+    job = judge(launcher.pid, "slow_rank")
+    launcher.end()
+    assert job["odd"] == [ODD]
+    assert job["members"][ODD]["state"] == "runs"
+    assert job["sentence"].startswith(f"Rank {ODD} (process {pids[ODD]}) ")
+    assert re.search(pattern(OTHERS) + "$", job["sentence"])
+    assert "in `computes` (program.py:" in job["sentence"]
+
+
+def test_ranks_in_collectives_that_do_not_match_are_named(launcher: Launcher) -> None:
+    pids = launcher.start("synchronizes")
+    judge(launcher.pid, "mismatched_collective")
+    launcher.dump_collectives()
+    job = judge(launcher.pid, "mismatched_collective", "--flight-recorder", "dumps")
+    launcher.end()
+    assert job["odd"] == [ODD]
+    first = f"Rank {ODD} (process {pids[ODD]}) waits in {place('barrier', 'the others reduce')}TIME"
+    assert re.match(pattern(first, OTHERS), job["sentence"])
+    names = {last["rank"]: last["name"] for last in job["collectives"]}
+    assert names == {rank: "barrier" if rank == ODD else "all_reduce" for rank in range(RANKS)}
+    assert re.search(rf"By the flight recorder, .*rank {ODD} is at `barrier` 2 of", job["sentence"])
+
+
+def test_a_rank_that_waits_for_a_lock_is_named_with_its_threads(launcher: Launcher) -> None:
+    pids = launcher.start("saves")
+    job = judge(launcher.pid, "lock")
+    launcher.end()
+    assert job["odd"] == [ODD]
+    first = f"Rank {ODD} (process {pids[ODD]}) waits for a lock (futex) in "
+    first += f"{place('saves', 'of the rank')}TIME"
+    assert re.fullmatch(pattern(first, OTHERS), job["sentence"])
+    threads = {thread["name"]: thread for thread in job["members"][ODD]["other_threads"]}
+    assert threads["checkpoint"]["frames"][0]["line"] == line("of the thread")
+
+
+def test_the_worker_that_a_data_loader_waits_for_is_named(launcher: Launcher) -> None:
+    pids = launcher.start("loads")
+    job = judge(launcher.pid, "data_loader")
+    launcher.end()
+    assert (job["odd"], len(job["members"])) == ([ODD], RANKS)
+    (worker,) = job["members"][ODD]["children"]
+    expected = f"Rank {ODD} (process {pids[ODD]}) waits for its data loader in `loads` "
+    assert job["sentence"].startswith(expected)
+    expected = f"; its worker process {worker['pid']} waits for data (read on pipe:"
+    assert expected in job["sentence"]
+    assert f"__getitem__` (program.py:{line('of the worker')})" in job["sentence"]
+
+
+def test_a_stopped_rank_is_named_and_one_rank_stands_for_its_job(launcher: Launcher) -> None:
+    pids = launcher.start("stops")
+    judge(launcher.pid, "stopped_rank")
+    job = judge(pids[0], "stopped_rank")
+    launcher.end()
+    assert (job["odd"], len(job["members"])) == ([ODD], RANKS)
+    expected = f"Rank {ODD} (process {pids[ODD]}) is stopped by a debugger or a signal in `stops`"
+    assert job["sentence"].startswith(expected)
+
+
+def test_the_text_has_the_sentence_and_the_stacks_of_groups(launcher: Launcher) -> None:
+    launcher.start("saves")
+    judge(launcher.pid, "lock")
+    done = run_hang(str(launcher.pid))
+    launcher.end()
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith(f"Rank {ODD} (process ")
+    assert lines[1:3] == ["", "7 ranks (0-2, 4-7): waits for a lock (futex)"]
+    assert any(text.endswith(f"program.py:{line('of the step')})") for text in lines)
+    assert any(text.startswith("checkpoint (") for text in lines)
+
+
+@pytest.mark.usefixtures("own_directory")
+def test_a_process_without_a_rank_is_judged_alone() -> None:
+    source = """
+    import os, sys
+    print(os.getpid(), flush=True)
+    sys.stdin.readline()
+    """
+    with Live(source) as program:
+        pid = int(program.read_line())
+        job = until(lambda job: bool(job["cause"] == "io"), pid)
+    assert job["sentence"].startswith(f"Process {pid} waits for data (read on pipe:")
+
+
+def test_a_folder_without_dumps_is_an_error(tmp_path: Path) -> None:
+    done = run_hang(str(os.getpid()), "--flight-recorder", str(tmp_path))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "has no dumps of a flight recorder" in done.stderr

@@ -1,0 +1,356 @@
+"""`MetricsCollector`: times and values, their figures, and what a session records of them."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import threading
+import warnings
+from typing import Any
+
+import marey
+import pytest
+from marey.metrics import MetricsCollector, compare_runs
+from profiles import find, live_root, metrics
+from programs import run_well
+
+pytestmark = pytest.mark.usefixtures("own_directory")
+
+
+def spin(count: int = 1000) -> None:
+    sum(range(count))
+
+
+def record_trace(body: Any) -> marey.run.Run:
+    """Runs a function in a trace session and opens its run."""
+    session = marey.start("collected", data="trace")
+    body()
+    marey.finalize(session, "marey")
+    return marey.open("collected.marey")
+
+
+# Figures
+
+
+def test_statistics_of_values_are_those_of_the_standard_library() -> None:
+    collector = MetricsCollector()
+    numbers = [float(n * n % 101) for n in range(100)]
+    for number in numbers:
+        collector.record("loss", number)
+    figures = collector.generate_report()["values"]["loss"]
+    assert figures["count"] == 100
+    assert figures["mean"] == pytest.approx(statistics.fmean(numbers))
+    assert figures["std"] == pytest.approx(statistics.stdev(numbers))
+    assert (figures["min"], figures["max"], figures["last"]) == (0.0, 100.0, numbers[-1])
+    assert figures["p50"] == pytest.approx(statistics.median(numbers))
+    cuts = statistics.quantiles(numbers, n=100, method="inclusive")
+    assert figures["p99"] == pytest.approx(cuts[98])
+
+
+def test_one_value_has_no_deviation() -> None:
+    collector = MetricsCollector()
+    collector.record("loss", 2)
+    figures = collector.generate_report()["values"]["loss"]
+    assert (figures["mean"], figures["std"], figures["p99"]) == (2.0, 0.0, 2.0)
+
+
+def test_times_are_in_milliseconds_of_the_wall_clock() -> None:
+    collector = MetricsCollector()
+    ready = threading.Event()
+    with collector.measure_time("wait"):
+        ready.wait(0.05)
+    assert 50 <= collector.generate_report()["timing"]["wait"]["mean"] < 5000
+
+
+def test_throughput_is_from_the_first_start_to_the_last_end() -> None:
+    collector = MetricsCollector()
+    for _ in range(4):
+        collector.record("batch_size", 8)
+        with collector.measure_time("iteration"):
+            spin()
+    spans = collector.times()["iteration"].spans()
+    seconds = (spans[-1].end - spans[0].start) / 1e9
+    throughput = collector.generate_report()["throughput"]
+    assert throughput["iterations_per_sec"] == pytest.approx(4 / seconds)
+    assert throughput["samples_per_sec"] == pytest.approx(32 / seconds)
+
+
+def test_another_time_can_be_the_iteration() -> None:
+    collector = MetricsCollector(iteration="step")
+    with collector.measure_time("step"):
+        spin()
+    assert collector.generate_report()["throughput"]["iterations_per_sec"] > 0
+
+
+def test_throughput_without_iterations_is_unknown() -> None:
+    report = MetricsCollector().generate_report()
+    assert report["throughput"] == {"samples_per_sec": None, "iterations_per_sec": None}
+
+
+def test_warmup_is_left_out_of_aggregates() -> None:
+    collector = MetricsCollector()
+    for number in (100, 1, 3):
+        collector.record("loss", number)
+    with collector.measure_time("first"):
+        pass
+    aggregate = collector.aggregate(warmup=1)
+    assert aggregate["values"]["loss"].mean == 2.0
+    assert aggregate["timing"] == {}
+    assert collector.aggregate()["timing"]["first"].count == 1
+
+
+def test_add_records_several_values() -> None:
+    collector = MetricsCollector()
+    collector.add({"loss": 0.5, "batch_size": 4})
+    collector.add({"loss": 0.25})
+    aggregate = collector.aggregate()["values"]
+    assert (aggregate["loss"].count, aggregate["batch_size"].total) == (2, 4.0)
+
+
+def test_old_items_are_dropped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("marey.metrics.collector.MAX_ITEMS", 8)
+    monkeypatch.setattr("marey.metrics.series.MAX_ITEMS", 8)
+    collector = MetricsCollector("kept")
+    for number in range(10):
+        collector.record("loss", number)
+        with collector.measure_time("step"):
+            pass
+    report = collector.generate_report()
+    assert report["values"]["loss"]["count"] + report["dropped"]["loss"] == 10
+    assert report["timing"]["step"]["count"] + report["dropped"]["step"] == 10
+    assert report["values"]["loss"]["max"] == 9.0
+    exposed = marey.metrics.prometheus(collector)
+    assert 'marey_time_seconds_count{collector="kept",name="step"} 10' in exposed
+    assert "loss: the first" in str(report)
+
+
+# Bottlenecks
+
+
+def test_the_bottleneck_is_the_largest_self_time_and_percentages_add_up() -> None:
+    collector = MetricsCollector()
+    with collector.measure_time("iteration"):
+        with collector.measure_time("forward"):
+            spin(1000)
+        with collector.measure_time("backward"):
+            spin(500_000)
+    analysis = collector.analyze_bottlenecks()
+    assert analysis["bottleneck"] == "backward"
+    assert sum(part["percent"] for part in analysis["components"]) == pytest.approx(100)
+    iteration = next(part for part in analysis["components"] if part["name"] == "iteration")
+    assert iteration["self_ms"] < iteration["total_ms"] / 2
+
+
+def test_times_of_other_threads_are_not_inside() -> None:
+    collector = MetricsCollector()
+
+    def work() -> None:
+        with collector.measure_time("worker"):
+            spin(200_000)
+
+    with collector.measure_time("main"):
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    parts = {part["name"]: part for part in collector.analyze_bottlenecks()["components"]}
+    assert parts["main"]["self_ms"] == parts["main"]["total_ms"]
+
+
+def test_nothing_measured_has_no_bottleneck() -> None:
+    analysis = MetricsCollector().analyze_bottlenecks()
+    assert analysis == {"bottleneck": None, "percent": 0.0, "components": []}
+
+
+# Threads, tasks, exceptions
+
+
+def test_all_threads_are_counted() -> None:
+    collector = MetricsCollector()
+
+    def work() -> None:
+        for number in range(1000):
+            with collector.measure_time("step"):
+                collector.record("loss", number)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    report = collector.generate_report()
+    assert report["timing"]["step"]["count"] == report["values"]["loss"]["count"] == 4000
+
+
+def test_tasks_that_take_turns_have_their_own_times() -> None:
+    collector = MetricsCollector()
+    turn = asyncio.Event
+
+    async def both() -> None:
+        first, second = turn(), turn()
+
+        async def request(name: str, mine: asyncio.Event, other: asyncio.Event) -> None:
+            with collector.measure_time(name):
+                other.set()
+                await mine.wait()
+
+        await asyncio.gather(request("a", first, second), request("b", second, first))
+
+    run = record_trace(lambda: asyncio.run(both()))
+    assert {name: figures["count"] for name, figures in collector_timing(collector)} == {
+        "a": 1,
+        "b": 1,
+    }
+    assert sorted(run.sql("SELECT path FROM spans").column("path")) == ["a", "b"]
+
+
+def collector_timing(collector: MetricsCollector) -> Any:
+    return collector.generate_report()["timing"].items()
+
+
+def test_a_forked_child_may_use_a_collector_whose_locks_were_held() -> None:
+    program = """
+    import os, signal
+    from marey.metrics import MetricsCollector
+    collector = MetricsCollector()
+    with collector._lock:
+        child = os.fork()
+        if not child:
+            signal.alarm(20)
+            collector.record("new in the child", 1)
+            os._exit(0)
+    print(os.waitpid(child, 0)[1])
+    """
+    assert run_well(program) == "0\n"
+
+
+def test_a_block_that_raises_is_measured() -> None:
+    collector = MetricsCollector()
+    session = marey.start("x")
+    assert session is not None
+    with pytest.raises(ZeroDivisionError), collector.measure_time("fails"):
+        _ = 1 / 0
+    with collector.measure_time("after"):
+        pass
+    assert collector.generate_report()["timing"]["fails"]["count"] == 1
+    assert [node["frame"]["name"] for node in live_root(session)["children"]] == ["fails", "after"]
+
+
+# Recording
+
+
+def test_times_are_scopes_and_values_are_metrics_of_a_tree() -> None:
+    session = marey.start("x")
+    assert session is not None
+    collector = MetricsCollector()
+    with collector.measure_time("iteration"):
+        collector.record("loss", 1)
+        collector.record("loss", 0.5)
+        collector.record("rate (pty)", 0.1)
+        collector.record("rate (pty)", 0.2)
+    node = find(live_root(session), "iteration")
+    assert {"loss": 1.5, "rate": 0.2}.items() <= metrics(node).items()
+
+
+def test_a_run_has_the_same_figures() -> None:
+    collector = MetricsCollector()
+
+    def train() -> None:
+        for number in range(50):
+            collector.record("batch_size", 4)
+            with collector.measure_time("iteration"):
+                spin(20_000)
+            collector.record("loss", 1 / (number + 1))
+
+    run = record_trace(train)
+    assert run.sql("SELECT sum(value) FROM counters WHERE name = 'batch_size'").rows() == [(200.0,)]
+    comparison = compare_runs(collector, run)
+    loss = comparison["metrics"]["loss"]
+    assert loss.before == pytest.approx(loss.after)
+    ours, theirs = collector.generate_report(), marey.metrics.comparison.report_of(run)
+    for key in ("std", "min", "max", "p50", "p99", "total", "std_error", "last", "count"):
+        assert ours["values"]["loss"][key] == pytest.approx(theirs["values"]["loss"][key]), key
+    # A scope of the session contains the two clock readings.
+    medians = [report["timing"]["iteration"]["p50"] for report in (ours, theirs)]
+    assert medians[0] <= medians[1] == pytest.approx(medians[0], rel=0.3)
+    rates = [report["throughput"]["samples_per_sec"] for report in (ours, theirs)]
+    assert rates[1] == pytest.approx(rates[0], rel=0.5)
+
+
+def test_a_metric_of_another_type_in_the_session_is_an_error_and_the_value_is_kept() -> None:
+    marey.start("x")
+    collector = MetricsCollector()
+    with marey.scope("s", {"loss": "text"}), pytest.raises(ValueError, match="loss"):
+        collector.record("loss", 0.5)
+    assert collector.generate_report()["values"]["loss"]["count"] == 1
+
+
+# Bad input
+
+
+@pytest.mark.parametrize("value", ["0.5", None, [1.0], b"1", 1j])
+def test_a_value_that_is_no_number_names_the_metric(value: Any) -> None:
+    collector = MetricsCollector()
+    with pytest.raises(TypeError, match="the value of 'loss' must be a number"):
+        collector.record("loss", value)
+    with pytest.raises(TypeError, match="'loss'"):
+        collector.add({"size": 1, "loss": value})
+    assert collector.generate_report()["values"] == {}
+
+
+def test_numbers_of_other_types_are_accepted() -> None:
+    numpy = pytest.importorskip("numpy")
+    collector = MetricsCollector()
+    for value in (1, True, numpy.float32(2), numpy.int64(3)):
+        collector.record("n", value)
+    assert collector.generate_report()["values"]["n"]["total"] == 7.0
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_a_number_that_is_not_finite_is_counted_with_one_warning(number: float) -> None:
+    collector = MetricsCollector()
+    collector.record("loss", 1.0)
+    with pytest.warns(UserWarning, match=r"'loss' is .*counted") as warned:
+        collector.record("loss", number)
+    assert warned[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        collector.record("loss", number)
+    figures = collector.generate_report()["values"]["loss"]
+    assert (figures["count"], figures["mean"], figures["not_finite"]) == (1, 1.0, 2)
+
+
+def test_only_not_finite_values_are_in_the_report_too() -> None:
+    collector = MetricsCollector()
+    with pytest.warns(UserWarning, match="loss"):
+        collector.record("loss", float("nan"))
+    report = collector.generate_report()
+    assert (report["values"]["loss"]["count"], report["values"]["loss"]["not_finite"]) == (0, 1)
+    assert "loss: 1 infinite or NaN" in str(report)
+    assert "null" in report.to_json()
+
+
+@pytest.mark.parametrize(("name", "error"), [("", ValueError), (3, TypeError), (None, TypeError)])
+def test_a_wrong_name_is_refused(name: Any, error: type[Exception]) -> None:
+    collector = MetricsCollector()
+    with pytest.raises(error, match="name must"):
+        collector.measure_time(name)
+    with pytest.raises(error, match="name must"):
+        collector.record(name, 1.0)
+    with pytest.raises(error, match="name must"):
+        MetricsCollector(iteration=name)
+
+
+def test_a_negative_warmup_is_refused() -> None:
+    with pytest.raises(ValueError, match="warmup must not be negative: -1"):
+        MetricsCollector().aggregate(warmup=-1)
+
+
+def test_negative_values_are_values() -> None:
+    collector = MetricsCollector()
+    collector.record("log likelihood", -3.5)
+    assert collector.generate_report()["values"]["log likelihood"]["min"] == -3.5
+
+
+def test_importing_metrics_loads_no_query_engine() -> None:
+    program = "import sys, marey.metrics; print([m for m in sys.modules if 'engine' in m])"
+    assert run_well(program) == "[]\n"

@@ -1,0 +1,166 @@
+"""Rings: a program that records only its last events, read while it runs and after its end."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import marey
+import pytest
+from programs import DEADLINE_SECS, Live, run_program, run_well, write_program
+
+pytestmark = pytest.mark.usefixtures("own_directory")
+
+RING = {"MAREY_RING_RECORDS": "1000", "MAREY_SYSTEM_METRICS_SECS": "0"}
+
+# Records bursts of 500 numbered scopes, each on a line of input, and prints their number so far.
+PROGRAM = """
+    import marey, sys
+    session = marey.start("train", data="ring")
+    count = 0
+    for line in sys.stdin:
+        for count in range(count + 1, count + 501):
+            with marey.scope("step", {"number": count}):
+                pass
+        marey.deactivate(session, flushing=True)
+        marey.activate(session)
+        print(count)
+    """
+
+
+def numbers(run: str) -> list[int]:
+    """Returns the numbers that a run has, in the order of their times."""
+    query = "SELECT integer FROM counters WHERE name = 'number' ORDER BY time_nanos"
+    with marey.open(run) as opened:
+        return [row[0] for row in opened.sql(query).rows()]
+
+
+def command(*arguments: str) -> str:
+    """Runs a command of marey that must succeed; returns what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "marey", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_SECS,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+def burst(program: Live, times: int) -> int:
+    count = 0
+    for _ in range(times):
+        program.write_line()
+        count = int(program.read_line())
+    return count
+
+
+def is_last(found: list[int], count: int) -> bool:
+    """Whether these are the last values: a scope is a record too, and follows its value."""
+    return found == list(range(count - 499, count + 1))
+
+
+def test_a_ring_is_queried_while_its_program_runs_and_after_sigkill() -> None:
+    with Live(PROGRAM, **RING) as program:
+        count = burst(program, 6)
+        assert is_last(numbers("train.marey"), count)
+        count += 500
+        burst(program, 1)
+        assert is_last(numbers("train.marey"), count)
+        program.process.kill()
+        program.process.wait()
+    assert is_last(numbers("train.marey"), count)
+    with marey.open("train.marey") as run:
+        lost = run.sql("SELECT sum(count) FROM losses WHERE cause = 'ring_dropped'").rows()
+    assert lost == [(2 * count - 1000,)]
+
+
+def test_flush_and_dump_and_a_signal_save_the_ring_as_a_run_of_its_own() -> None:
+    with Live(PROGRAM, **RING) as program:
+        pid = str(program.process.pid)
+        count = burst(program, 4)
+        assert re.search(r"wrote \S*train\.1\.marey", command("flush", pid))
+        burst(program, 1)
+        assert re.search(r"wrote \S*train\.2\.marey", command("dump", "--ring", pid))
+        burst(program, 1)
+        assert program.process.stdin is not None
+        program.process.stdin.close()
+        done = program.process.wait(DEADLINE_SECS)
+    assert done == 0
+    for number, run in enumerate(["train.1.marey", "train.2.marey", "train.marey"]):
+        assert is_last(numbers(run), count + 500 * number), run
+
+
+def test_a_program_under_marey_run_records_a_ring() -> None:
+    write_program(
+        """
+        import marey
+        for number in range(3000):
+            with marey.scope("step"):
+                pass
+        """,
+        "train.py",
+    )
+    command("run", "-d", "ring", "--ring-records", "100", "--no-torch", "train.py")
+    with marey.open("train.marey") as run:
+        [(spans,)] = run.sql("SELECT count(*) FROM spans").rows()
+        [(lost,)] = run.sql("SELECT sum(count) FROM losses WHERE cause = 'ring_dropped'").rows()
+    assert spans == 100
+    assert lost >= 2900
+    assert os.listdir("train.marey/spool") == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--ring-records", "5"], "--ring-records needs --data ring"),
+        (["-d", "ring", "--ring-seconds", "0"], "above 0"),
+        (["-d", "ring", "-o", "x.chrome_trace"], "cannot write .chrome_trace"),
+    ],
+)
+def test_options_that_do_not_fit_a_ring_are_refused(arguments: list[str], says: str) -> None:
+    Path("train.py").write_text("")
+    done = subprocess.run(
+        [sys.executable, "-m", "marey", "run", *arguments, "train.py"],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_SECS,
+    )
+    assert done.returncode == 2
+    assert says in done.stderr
+
+
+def test_a_ring_has_neither_phases_nor_a_trace_beside_it() -> None:
+    source = """
+        import marey
+        try:
+            marey.start("x", data="ring", mode="periodic_flushing")
+        except ValueError as error:
+            print(error)
+        ring = marey.start("x", data="ring")
+        try:
+            marey.start("y", data="trace")
+        except RuntimeError as error:
+            print(error)
+        try:
+            marey.finalize(ring, output_format="chrome_trace")
+        except ValueError as error:
+            print(error)
+        """
+    phases, beside, chrome = run_well(source).splitlines()
+    assert "writes phases" in phases
+    assert "cannot record at the same time" in beside
+    assert "writes a run alone" in chrome
+
+
+def test_sigusr1_still_ends_a_program_without_a_ring() -> None:
+    source = """
+        import marey, os, signal
+        marey.start("x", data="trace")
+        os.kill(os.getpid(), signal.SIGUSR1)
+        """
+    assert run_program(source).exit_code == -signal.SIGUSR1

@@ -1,0 +1,63 @@
+"""Helpers for windows of time: short periods, and waiting for windows."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pytest
+from marey.windows import Window, rotation
+from marey.windows.background import Timer
+from profiles import tree
+
+DEADLINE_SECS = 60
+
+
+def shorten(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
+    """Divides the periods of all windows, so that five minutes need not be waited for."""
+
+    class ShortTimer(Timer):
+        def __init__(self, period_seconds: float, action: Callable[[int], None]) -> None:
+            super().__init__(period_seconds / factor, action)
+
+    monkeypatch.setattr(rotation, "Timer", ShortTimer)
+
+
+def until(is_reached: Callable[[], object], work: Callable[[], object] | None = None) -> None:
+    """Does the work until the condition holds."""
+    deadline = monotonic() + DEADLINE_SECS
+    pause = threading.Event()
+    while not is_reached():
+        assert monotonic() < deadline, "the condition was never met"
+        if work is None:
+            pause.wait(0.005)
+        else:
+            work()
+
+
+def total(paths: Iterable[str | Path | None], node: str, metric: str = "wall_count") -> int:
+    """Returns the sum of a metric over the children of the roots of profiles with this name."""
+    return sum(
+        int(child["metrics"].get(metric, 0))
+        for path in paths
+        if path is not None
+        for child in tree(path)["children"]
+        if child["frame"]["name"] == node
+    )
+
+
+def paths(windows: Iterable[Window]) -> list[str]:
+    """Returns the paths of the profiles of windows."""
+    return [window.path for window in windows if window.path is not None]
+
+
+def node(path: str | Path | None, name: str) -> dict[str, Any]:
+    """Returns the metrics of a child of the root."""
+    assert path is not None
+    found = [child for child in tree(path)["children"] if child["frame"]["name"] == name]
+    assert len(found) == 1
+    metrics: dict[str, Any] = found[0]["metrics"]
+    return metrics

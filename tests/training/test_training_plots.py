@@ -1,0 +1,97 @@
+"""Plots of profiles."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from marey.training import InteractivePlotter, ProfileAnalyzer, ProfilePlotter, ProfilerConfig
+from programs import run_well
+from training_loops import saved
+
+pytestmark = pytest.mark.usefixtures("own_directory")
+
+
+@pytest.fixture
+def analyzer() -> ProfileAnalyzer:
+    return saved(ProfilerConfig(sample_rate=1.0, export_chrome_trace=False), 14, millis=0.2)
+
+
+def texts(axes: Any) -> set[str]:
+    return {text.get_text() for text in axes.texts}
+
+
+def test_each_plot_is_a_figure_of_matplotlib(analyzer: ProfileAnalyzer) -> None:
+    figures = pytest.importorskip("matplotlib.figure")
+    plotter = ProfilePlotter(analyzer)
+    for name in ("timing_breakdown", "memory_timeline", "flame_graph", "sunburst", "bottlenecks"):
+        figure = getattr(plotter, f"plot_{name}")()
+        assert isinstance(figure, figures.Figure)
+        figure.savefig(f"{name}.png")
+        assert Path(f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_plots_show_names_and_times(analyzer: ProfileAnalyzer) -> None:
+    pytest.importorskip("matplotlib")
+    plotter = ProfilePlotter(analyzer)
+    (axes,) = plotter.plot_timing_breakdown().axes
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert {"backward_pass", "forward"} <= set(labels)
+    assert any(text.endswith(" ms, 14 calls") for text in texts(axes))
+    (axes,) = plotter.plot_memory_timeline().axes
+    assert axes.get_legend().get_texts()[0].get_text() == "host"
+    (axes,) = plotter.plot_flame_graph().axes
+    assert "root (100%)" in texts(axes)
+    assert any(text.startswith("forward (") for text in texts(axes))
+    (axes,) = plotter.plot_sunburst().axes
+    assert {"epoch", "forward"} <= texts(axes)
+
+
+def test_the_report_is_one_page(analyzer: ProfileAnalyzer) -> None:
+    pytest.importorskip("matplotlib")
+    figure = ProfilePlotter(analyzer).create_report("report.pdf")
+    assert Path("report.pdf").read_bytes().startswith(b"%PDF")
+    titles = [axes.get_title() for axes in figure.axes]
+    assert titles == ["Operations", "Memory", "Call graph", "Call graph", "Bottlenecks"]
+
+
+def test_plots_change_nothing_of_the_program_s_matplotlib(analyzer: ProfileAnalyzer) -> None:
+    pytest.importorskip("matplotlib")
+    run_well("""
+        import sys
+        import matplotlib
+        from marey.training import ProfileAnalyzer, ProfilePlotter
+        ProfilePlotter(ProfileAnalyzer("profile.pt")).create_report("report.png")
+        assert "matplotlib.pyplot" not in sys.modules
+    """)
+
+
+def test_interactive_plots_are_figures_of_plotly(analyzer: ProfileAnalyzer) -> None:
+    plotly = pytest.importorskip("plotly.graph_objects")
+    plotter = InteractivePlotter(analyzer)
+    for name in ("timing_breakdown", "memory_timeline", "flame_graph", "sunburst"):
+        assert isinstance(getattr(plotter, f"plot_{name}")(), plotly.Figure)
+    (rings,) = plotter.plot_sunburst().data
+    assert {"root", "epoch", "forward"} <= set(rings.labels)
+    # Values of inner regions add up to no more than that of the region around them.
+    total = dict(zip(rings.ids, rings.values, strict=True))
+    inner = dict.fromkeys(rings.ids, 0.0)
+    for identity, parent in zip(rings.ids, rings.parents, strict=True):
+        if parent:
+            inner[parent] += total[identity]
+    assert all(inner[identity] <= total[identity] * (1 + 1e-9) for identity in rings.ids)
+
+
+@pytest.mark.parametrize(
+    ("plotter", "package"), [(ProfilePlotter, "matplotlib"), (InteractivePlotter, "plotly")]
+)
+def test_a_missing_package_is_named_with_its_extra(
+    analyzer: ProfileAnalyzer, plotter: Any, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in [name for name in sys.modules if name.partition(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ModuleNotFoundError, match=rf"{package}.*pip install 'marey\[plots\]'"):
+        plotter(analyzer)

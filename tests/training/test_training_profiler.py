@@ -1,0 +1,421 @@
+"""Recording a training loop: callbacks, regions, saving, and what goes wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import marey
+import marey.torch
+import pytest
+from marey.training import ProfileAnalyzer, ProfilerConfig, TrainingProfiler
+from programs import Live, run_program, run_well
+from training_loops import FILE, Trainer, kinds, query, run_epochs, walk_files
+
+torch = pytest.importorskip("torch")
+
+pytestmark = pytest.mark.usefixtures("own_directory")
+
+ALL = ProfilerConfig(sample_rate=1.0, collect_gpu_ops=False, export_chrome_trace=False)
+
+
+@pytest.fixture(autouse=True)
+def hooks_are_removed() -> Iterator[None]:
+    yield
+    assert not marey.torch.is_enabled()
+
+
+def counts(path: str = FILE) -> dict[str, int]:
+    """Returns the number of calls by path, without those of modules and PyTorch."""
+    rows = query(path, "SELECT path, count FROM flame WHERE kind IN ('scope', 'step')")
+    return {path: count for path, count in rows if count}
+
+
+def test_importing_marey_does_not_import_training() -> None:
+    run_well("""
+        import sys, marey
+        assert "marey.training" not in sys.modules
+        marey.training.TrainingProfiler
+        assert "marey._engine" not in sys.modules, "a profiled program never loads the engine"
+    """)
+
+
+NAMES = {
+    "PRISM": ("on_sample_start", "on_epoch_start", "on_epoch_end", "on_training_end"),
+    "Keras": ("on_train_begin", "on_epoch_begin", "on_epoch_end", "on_train_end"),
+    "Lightning": (
+        "on_fit_start",
+        "on_train_epoch_start",
+        "on_train_epoch_end",
+        "on_fit_end",
+    ),
+}
+
+
+@pytest.mark.parametrize("trainer", NAMES)
+def test_the_names_that_trainers_call_are_known(trainer: str) -> None:
+    begin, begin_epoch, end_epoch, end = NAMES[trainer]
+    profiler = TrainingProfiler(ALL)
+    callback = profiler.callback
+    getattr(callback, begin)(0, logs=None)
+    for epoch in range(2):
+        getattr(callback, begin_epoch)(epoch)
+        with profiler.profile_region("work"):
+            pass
+        getattr(callback, end_epoch)(epoch, {"loss": 1})
+    callback.on_anything_else("is ignored")
+    getattr(callback, end)()
+    assert not marey._native.is_active()
+    profiler.save(FILE)
+    prefix = "sample/" if trainer == "PRISM" else ""
+    expected = {"epoch": 2, "epoch/step": 2, "epoch/step/work": 2}
+    assert {path.removeprefix(prefix): count for path, count in counts().items()} == {
+        **expected,
+        **({"sample": 1} if prefix else {}),
+    }
+
+
+def test_a_name_that_is_no_callback_is_an_error() -> None:
+    with pytest.raises(AttributeError, match="'ProfilerCallback' object has no attribute 'foo'"):
+        _ = TrainingProfiler().callback.foo
+
+
+def test_hugging_face_s_trainer_calls_the_callback() -> None:
+    transformers = pytest.importorskip("transformers")
+
+    class Model(torch.nn.Module):  # type: ignore[misc,name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(4, 1)
+
+        def forward(self, x: Any) -> dict[str, Any]:
+            return {"loss": self.layer(x).sum()}
+
+    profiler = TrainingProfiler(ALL)
+    arguments = transformers.TrainingArguments(
+        output_dir="hf",
+        num_train_epochs=2,
+        per_device_train_batch_size=2,
+        report_to=[],
+        save_strategy="no",
+        disable_tqdm=True,
+        use_cpu=True,
+    )
+    data = [{"x": torch.ones(4)}] * 6
+    transformers.Trainer(
+        Model(), arguments, train_dataset=data, callbacks=[profiler.callback]
+    ).train()
+    profiler.save(FILE)
+    assert counts()["epoch"] == 2
+    assert counts()["epoch/step"] == 6
+
+
+@pytest.mark.filterwarnings("ignore")  # of Lightning, about data loaders without workers
+def test_lightning_s_trainer_calls_the_callback() -> None:
+    lightning = pytest.importorskip("pytorch_lightning")
+
+    class Model(lightning.LightningModule):  # type: ignore[misc,name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(4, 1)
+
+        def training_step(self, batch: Any, _index: int) -> Any:
+            return self.layer(batch).sum()
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    profiler = TrainingProfiler(ALL)
+    trainer = lightning.Trainer(
+        accelerator="cpu",
+        max_epochs=2,
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        default_root_dir="checkpoints",
+        callbacks=[profiler.callback],
+    )
+    trainer.fit(Model(), torch.utils.data.DataLoader(torch.ones(6, 4), batch_size=2))
+    profiler.save(FILE)
+    assert counts()["epoch"] == 2
+    assert counts()["epoch/step"] == 6
+
+
+def test_steps_are_those_of_the_optimizer() -> None:
+    profiler, trainer = TrainingProfiler(ALL), Trainer()
+    for _ in range(3):
+        profiler.callback.on_epoch_begin()
+        for _ in range(4):
+            profiler.callback.on_batch_begin()
+            with profiler.profile_region("work"):
+                trainer.step()
+            profiler.callback.on_batch_end()
+        profiler.callback.on_epoch_end()
+    profiler.save(FILE)
+    found = counts()
+    assert (found["epoch"], found["epoch/step"], found["epoch/step/work"]) == (3, 12, 12)
+
+
+def test_step_separates_epochs_in_a_loop_without_a_trainer() -> None:
+    with TrainingProfiler(ALL) as profiler:
+        for _ in range(5):
+            with profiler.profile_region("work"):
+                pass
+            profiler.step()
+    profiler.save(FILE)
+    assert ProfileAnalyzer(FILE).get_summary()["total_epochs"] == 4
+    found = counts()
+    assert found["work"] == 1  # before the first call of `step`
+    assert found["epoch/step/work"] == 4
+
+
+def test_an_epoch_that_is_not_drawn_records_nothing_and_has_no_hooks() -> None:
+    config = ProfilerConfig(sample_rate=1e-9, adaptive_sampling=False, export_chrome_trace=False)
+    profiler, trainer = TrainingProfiler(config), Trainer()
+    modules = torch.nn.modules.module
+    hooks = []
+    for _ in range(3):
+        profiler.callback.on_epoch_begin()
+        with profiler.profile_region("work"):
+            trainer.step()
+        hooks.append(len(modules._global_forward_hooks))
+        profiler.callback.on_epoch_end()
+    profiler.save(FILE)
+    assert hooks[0] > 0
+    assert hooks[1:] == [0, 0]
+    assert query(FILE, "SELECT count(*) FROM spans WHERE name = 'work'") == [(1,)]
+    assert ProfileAnalyzer(FILE).get_summary()["total_epochs"] == 3
+
+
+def test_the_random_numbers_of_the_program_stay_the_same() -> None:
+    random.seed(1)
+    torch.manual_seed(1)
+    expected = random.random(), torch.rand(1)
+    random.seed(1)
+    torch.manual_seed(1)
+    with TrainingProfiler(ALL) as profiler:
+        run_epochs(profiler, 5)
+    assert (random.random(), torch.rand(1)) == expected
+
+
+def test_regions_are_decorators_and_nest_and_keep_exceptions() -> None:
+    profiler = TrainingProfiler(ALL)
+
+    @profiler.profile_region("outer")
+    def outer() -> None:
+        with profiler.profile_region("inner"):
+            raise RuntimeError("failed")
+
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="failed"):
+            outer()
+    profiler.save(FILE)
+    assert counts() == {"outer": 2, "outer/inner": 2}
+
+
+def test_a_region_without_a_text_as_name_is_an_error() -> None:
+    profiler = TrainingProfiler(ALL)
+    with pytest.raises(TypeError):
+        profiler.profile_region(5)
+    with profiler.profile_region("work"):
+        pass
+    profiler.save(FILE)
+    assert counts() == {"work": 1}
+
+
+def test_save_contains_what_earlier_saves_contained() -> None:
+    profiler = TrainingProfiler(ALL)
+    run_epochs(profiler, 2)
+    profiler.save("first.pt")
+    run_epochs(profiler, 3)
+    profiler.save("second.pt")
+    assert ProfileAnalyzer("first.pt").get_summary()["total_epochs"] == 2
+    assert ProfileAnalyzer("second.pt").get_summary()["total_epochs"] == 5
+
+
+def test_save_replaces_an_earlier_file() -> None:
+    profiler = TrainingProfiler(dataclasses.replace(ALL, export_chrome_trace=True))
+    for expected in (2, 4):
+        run_epochs(profiler, 2)
+        profiler.save(FILE)
+        assert counts()["epoch"] == expected
+
+
+def test_two_profilers_one_after_the_other_are_apart() -> None:
+    for name in ("a", "b"):
+        profiler = TrainingProfiler(ALL)
+        with profiler.profile_region(name):
+            pass
+        profiler.save(f"{name}.pt")
+    assert (counts("a.pt"), counts("b.pt")) == ({"a": 1}, {"b": 1})
+
+
+def test_save_without_a_recording_says_so() -> None:
+    with pytest.raises(RuntimeError, match="nothing was recorded"):
+        TrainingProfiler(ALL).save(FILE)
+
+
+def test_ends_without_beginnings_are_ignored() -> None:
+    callback = TrainingProfiler(ALL).callback
+    for name in ("on_epoch_end", "on_sample_end", "on_train_end", "on_validation_end"):
+        getattr(callback, name)()
+    assert not marey._native.sessions()
+
+
+def test_a_file_that_cannot_be_written_keeps_the_recording() -> None:
+    profiler = TrainingProfiler(ALL)
+    run_epochs(profiler, 2)
+    Path("file").write_text("")
+    with pytest.raises(OSError, match="file"):
+        profiler.save("file/profile.pt")
+    Path("folder.pt").mkdir()
+    with pytest.raises(OSError, match=r"marey pack failed: .*folder\.pt"):
+        profiler.save("folder.pt")
+    profiler.save(FILE)
+    assert counts()["epoch"] == 2
+
+
+def test_a_folder_that_cannot_be_written_is_replaced_by_a_temporary_one() -> None:
+    Path("file").write_text("")
+    profiler = TrainingProfiler(dataclasses.replace(ALL, output_dir=Path("file")))
+    with pytest.warns(UserWarning, match="cannot record into .*file.*; recording into"):
+        run_epochs(profiler, 2)
+    profiler.save(Path(FILE).absolute())
+    assert counts()["epoch"] == 2
+
+
+LOOP = """
+    import os
+    from marey.training import ProfilerConfig, TrainingProfiler
+
+    profiler = TrainingProfiler(ProfilerConfig(sample_rate=1.0))
+    for epoch in range(4):
+        profiler.callback.on_epoch_begin(epoch)
+        with profiler.profile_region("work"):
+            pass
+        profiler.callback.on_epoch_end(epoch)
+        if epoch == 2:
+"""
+
+
+def test_a_training_that_fails_leaves_its_recording() -> None:
+    done = run_program(LOOP + "            raise RuntimeError('failed')")
+    assert done.exit_code == 1
+    (name,) = (name for name in walk_files() if name.endswith(".marey"))
+    assert f"the training profile was not saved; it is in {name}" in done.stderr
+    assert ProfileAnalyzer(name).get_summary()["total_epochs"] == 3
+
+
+def test_a_training_that_is_killed_leaves_its_recording() -> None:
+    wait = "            import marey; marey._native.checkpoint(); print('ready'); input()"
+    with Live(LOOP + wait) as program:
+        assert program.read_line() == "ready"
+        program.process.send_signal(signal.SIGKILL)
+        program.process.wait()
+    (name,) = (name for name in walk_files() if name.endswith(".marey"))
+    assert ProfileAnalyzer(name).get_summary()["total_epochs"] == 3
+
+
+def test_a_program_that_saves_leaves_the_profile_alone() -> None:
+    printed = run_well(LOOP + "            print(profiler.save('a.pt'))\n    profiler.save('b.pt')")
+    assert printed.endswith("a.pt\n")
+    assert set(walk_files()) == {"program.py", "a.pt", "a.trace.json", "b.pt", "b.trace.json"}
+    assert ProfileAnalyzer("a.pt").get_summary()["total_epochs"] == 3
+    assert ProfileAnalyzer("b.pt").get_summary()["total_epochs"] == 4
+
+
+def test_marey_disable_records_nothing() -> None:
+    done = run_program(LOOP + "            profiler.save('a.pt')", MAREY_DISABLE="1")
+    assert "RuntimeError: nothing was recorded" in done.stderr
+    assert set(walk_files()) == {"program.py"}
+
+
+def test_a_session_that_the_program_ends_is_started_anew() -> None:
+    profiler = TrainingProfiler(ALL)
+    run_epochs(profiler, 2)
+    marey.finalize()
+    run_epochs(profiler, 3)
+    profiler.save(FILE)
+    assert counts()["epoch"] == 5
+
+
+def test_a_child_process_that_is_forked_leaves_the_parent_s_recording_alone() -> None:
+    run_well("""
+        import os
+        from marey.training import ProfilerConfig, TrainingProfiler
+
+        profiler = TrainingProfiler(ProfilerConfig(sample_rate=1.0, export_chrome_trace=False))
+        profiler.callback.on_epoch_begin()
+        child = os.fork()
+        with profiler.profile_region("child" if child == 0 else "parent"):
+            pass
+        profiler.callback.on_epoch_end()
+        profiler.callback.on_train_end()
+        if child == 0:
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        profiler.save("profile.pt")
+    """)
+    assert ProfileAnalyzer(FILE).get_summary()["total_epochs"] == 1
+    assert counts()["epoch/step/parent"] == 1
+
+
+def test_operators_of_the_program_s_own_hooks_are_left_alone() -> None:
+    marey.torch.enable(operators=True)
+    try:
+        config = dataclasses.replace(ALL, collect_gpu_ops=True, active_samples=1, warmup_samples=0)
+        profiler, trainer = TrainingProfiler(config), Trainer()
+        for _ in range(3):
+            profiler.callback.on_epoch_begin()
+            trainer.step()
+            profiler.callback.on_epoch_end()
+        profiler.save(FILE)
+        assert marey.torch.is_enabled()
+    finally:
+        marey.torch.disable()
+    assert query(FILE, "SELECT count(*) FROM spans WHERE name = 'aten::linear'") == [(6,)]
+
+
+def test_each_rank_of_a_job_has_its_own_file() -> None:
+    source = LOOP + "            pass\n    print(os.path.basename(profiler.save('a.pt')))"
+    assert run_well(source, RANK="1", WORLD_SIZE="2") == "a.rank1.pt\n"
+
+
+def test_a_session_that_records_is_used_and_not_ended() -> None:
+    session = marey.start("outer", data="trace")
+    profiler = TrainingProfiler(dataclasses.replace(ALL, sample_rate=0.1))
+    run_epochs(profiler, 4)
+    profiler.save(FILE)
+    assert marey._native.active_sessions() == [session]
+    marey.finalize(session)
+    assert counts()["epoch"] == 4
+
+
+def test_a_session_without_a_trace_cannot_be_saved() -> None:
+    marey.start("outer")
+    profiler = TrainingProfiler(ALL)
+    run_epochs(profiler, 1)
+    with pytest.raises(RuntimeError, match="writes no trace"):
+        profiler.save(FILE)
+
+
+def test_validation_in_an_epoch_is_counted_once() -> None:
+    profiler, trainer = TrainingProfiler(ALL), Trainer()
+    for _ in range(3):
+        profiler.callback.on_epoch_begin()
+        trainer.step()
+        profiler.callback.on_validation_begin()
+        trainer.net(trainer.inputs)
+        profiler.callback.on_validation_end()
+        profiler.callback.on_epoch_end()
+    profiler.save(FILE)
+    analyzer = ProfileAnalyzer(FILE)
+    operations = analyzer.get_top_operations(1000)
+    assert {"validation", "epoch"} <= {operation["name"] for operation in operations}
+    exclusive_ms = sum(operation["total_ms"] for operation in operations)
+    assert exclusive_ms == pytest.approx(analyzer.get_summary()["total_time_ms"], rel=1e-6)
+    assert kinds(FILE)["step"] == 3
