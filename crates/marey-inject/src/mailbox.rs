@@ -7,6 +7,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown};
 use std::path::Path;
 use std::time::Duration;
 
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
@@ -87,7 +88,10 @@ impl Mailbox {
             return Ok(Some(line));
         }
         let mut descriptors = [PollFd::new(self.answers.as_fd(), PollFlags::POLLIN)];
-        poll(&mut descriptors, PollTimeout::try_from(timeout).unwrap_or(PollTimeout::MAX))?;
+        match poll(&mut descriptors, PollTimeout::try_from(timeout).unwrap_or(PollTimeout::MAX)) {
+            Err(error) if error != Errno::EINTR => return Err(error.into()),
+            _ => {}
+        }
         let mut chunk = [0; 4096];
         loop {
             match self.answers.read(&mut chunk) {

@@ -237,10 +237,12 @@ pub(crate) fn end_idle_threads() {
     }
     trace::WORKER.stop();
     checkpoint::WORKER.stop();
+    system::WORKER.stop();
     // A session may have started meanwhile.
     if !live_sessions().is_empty() {
         checkpoint::ensure_running();
         trace::WORKER.ensure_running();
+        system::ensure_running();
     }
 }
 
