@@ -15,8 +15,8 @@
 ///     result->save("solve.marey"); // for marey
 ///
 /// Header-only; link with -ldl where the C library wants it. Scopes are also scopes of the sessions
-/// of `marey.h` and of Python in the same process. Without `libmarey.so` every call is a no-op, and a
-/// scope costs two loads and a branch.
+/// of `marey.h` and of Python in the same process. Without `libmarey.so` every call is a no-op, and
+/// a scope costs a few loads and a branch.
 ///
 /// Works with `-fno-exceptions` and `-fno-rtti`. No call throws; what cannot be recorded is in
 /// `ProfilerResult::warnings` and `dropped_events`.
@@ -26,5 +26,6 @@
 #include "marey/macros.hpp"
 #include "marey/memory.hpp"
 #include "marey/profiler.hpp"
+#include "marey/switches.hpp"
 
 #endif // MAREY_HPP

@@ -1,6 +1,6 @@
 /// @file
 /// Callbacks at the start and the end of scopes. `addGlobalCallback` and its like are in
-/// `record.hpp`.
+/// `switches.hpp`.
 #ifndef MAREY_CALLBACKS_HPP
 #define MAREY_CALLBACKS_HPP
 

@@ -89,7 +89,8 @@ inline void link_device_events(std::vector<Record> &records) {
         while (!around.empty() && around.back()->end_ns <= record.start_ns) {
             around.pop_back();
         }
-        const bool is_device_event = record.details != nullptr && record.details->category != nullptr;
+        const bool is_device_event =
+            record.details != nullptr && record.details->category != nullptr;
         if (!is_device_event) {
             around.push_back(&record);
         } else if (record.start_thread != 0 && !around.empty()) {

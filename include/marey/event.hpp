@@ -135,8 +135,8 @@ public:
     /// Whether the scope ended before the profile did. Otherwise it ends with the profile.
     bool is_finished() const { return record_.is_finished; }
     /// The category in traces: "cpu_op", "user_annotation", "cpu_instant_event" for memory,
-    /// "cuda_runtime" and "cuda_driver" for calls, "kernel", "gpu_memcpy", "gpu_memset", "cuda_sync",
-    /// "overhead".
+    /// "cuda_runtime" and "cuda_driver" for calls, "kernel", "gpu_memcpy", "gpu_memset",
+    /// "cuda_sync", "overhead".
     const char *category() const {
         if (details().category != nullptr) {
             return details().category;

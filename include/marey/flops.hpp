@@ -81,7 +81,8 @@ inline double conv2d_flops(const std::vector<Input> &inputs, const Kwargs &kwarg
         }
         outputs *= static_cast<double>(static_cast<std::int64_t>(size / stride[i])) + 1;
     }
-    return 2 * outputs * element_count(weights) / static_cast<double>(weights[0] > 0 ? weights[0] : 1);
+    const double channels = static_cast<double>(weights[0] > 0 ? weights[0] : 1);
+    return 2 * outputs * element_count(weights) / channels;
 }
 
 /// Returns the floating-point operations of an operator, 0 if it has no formula: `mm`, `bmm`,

@@ -233,8 +233,10 @@ template <class... T> struct IsTuple<std::tuple<T...>> : std::true_type {};
 template <class T> std::vector<Input> describe_all(const T &inputs, bool concrete) {
     std::vector<Input> described;
     if constexpr (IsTuple<T>::value) {
-        std::apply([&](const auto &...each) { (described.push_back(describe(each, concrete)), ...); },
-                   inputs);
+        const auto describe_each = [&](const auto &...each) {
+            (described.push_back(describe(each, concrete)), ...);
+        };
+        std::apply(describe_each, inputs);
     } else if constexpr (IsRange<T>::value && !IsDescribed<T>::value) {
         for (const auto &each : inputs) {
             described.push_back(describe(each, concrete));

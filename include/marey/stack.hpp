@@ -56,7 +56,8 @@ class Symbols {
 public:
     const std::string &name(void *address) {
         const auto known = names_.find(address);
-        return known != names_.end() ? known->second : names_.emplace(address, find(address)).first->second;
+        return known != names_.end() ? known->second
+                                     : names_.emplace(address, find(address)).first->second;
     }
 
 private:
@@ -69,8 +70,8 @@ private:
         }
         if (info.dli_sname == nullptr) {
             const auto base = reinterpret_cast<std::uintptr_t>(info.dli_fbase);
-            std::snprintf(offset, sizeof offset, "+0x%zx",
-                          static_cast<std::size_t>(reinterpret_cast<std::uintptr_t>(address) - base));
+            const std::uintptr_t distance = reinterpret_cast<std::uintptr_t>(address) - base;
+            std::snprintf(offset, sizeof offset, "+0x%zx", static_cast<std::size_t>(distance));
             return std::string(info.dli_fname) + offset;
         }
         int status = 0;
