@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import tempfile
 from collections.abc import Sequence
 from typing import Any
+
+from ._names import ENV_MAREY, ENV_TORCH_PROFILING
 
 # Isolated from the program's directory and environment, but with the same marey.
 _PROGRAM = """\
@@ -39,7 +40,7 @@ def start(arguments: Sequence[str], file_actions: Sequence[Any]) -> int:
     return os.posix_spawn(
         sys.executable,
         [sys.executable, "-I", "-c", _PROGRAM, _PACKAGES, *arguments],
-        os.environ,
+        {**os.environ, ENV_MAREY: "", ENV_TORCH_PROFILING: ""},  # records nothing itself
         file_actions=file_actions,
         setsigmask=[],
     )
@@ -68,6 +69,8 @@ def run(*arguments: str) -> None:
     Raises:
         OSError: The process cannot be started, or failed. The message has what it printed.
     """
+    import tempfile  # imports modules that a profiled program need not have
+
     with tempfile.TemporaryFile() as output:
         process = start(
             arguments,

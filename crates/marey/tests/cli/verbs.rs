@@ -101,12 +101,19 @@ fn help_of_run_and_doctor_needs_no_python() {
           --shapes <SHAPES>             Operators whose shapes, FLOP and bytes are recorded: those of
                                         one step in a hundred, all, or none [default: sampled] [possible
                                         values: sampled, all, off]
-          --window <WHEN>               Trace, and run torch.profiler too in steps `10:12`, or in one
-                                        step after `file:PATH`, `SIGUSR2` or `slow:1.5x`
+          --window <WHEN>               A profile for each span of time such as `5m`; or trace, and run
+                                        torch.profiler too in steps `10:12`, or in one step after
+                                        `file:PATH`, `SIGUSR2` or `slow:1.5x`
+          --keep <LIMIT>                Windows of time to keep, by number `12`, age `24h` or size `2GB`
+                                        [default: all]
+          --alert <CONDITION>           Print a line when a window of time differs from those before,
+                                        such as `step_time.p99>+20%`; several with commas between them
           --overhead                    Measure what recording costs, against training steps without it
           --overhead-target <PERCENT>   Record less while a training step takes longer than this because
                                         of it, for example `2%`
           --memory                      Record memory too, at each module and step
+          --profile                     Trace, with memory, into a training profile for `marey profile`
+          --profile-output <PATH>       File of the training profile [default: runs/NAME/profile.pt]
           --no-torch                    Do not hook PyTorch modules and optimizers
           --no-children                 Profile this process only
       -m <MODULE>                       Run a module, like python -m
