@@ -53,7 +53,7 @@ fn segments(run: &Path) -> Vec<PathBuf> {
 /// Returns the joined segments of a run directory, as a reader of the run has them.
 fn joined(run: &Path) -> Spool {
     let path = run.with_extension("joined");
-    let joined = join_ring(&segments(run), |path| File::open(path), File::create(&path).unwrap());
+    let joined = join_ring(&segments(run), File::open, File::create(&path).unwrap());
     assert!(joined.unwrap().is_none());
     Spool::read(&path)
 }
