@@ -211,7 +211,6 @@ def rename_earlier_run(options: Options) -> None:
         output_format="marey",
         flush_phases=False,
         quiet_if_empty=True,
-        is_ring=False,
     )
     _native.finalize(session)
 

@@ -113,7 +113,6 @@ def start_for(
         output_format=_output_format(data, trace_format, flush_format),
         flush_phases=flush_format is not None,
         quiet_if_empty=False,
-        is_ring=data == "ring",
     )
     try:
         _backend.start_gpu(backend, keeps_activities=keeps_activities)
@@ -158,9 +157,9 @@ def describe_lack(mode: str | BaseMode | None) -> str | None:
 
 
 def _output_format(data: str, trace_format: str, flush_format: str | None) -> str:
-    """Returns the format of `finalize` without an argument."""
+    """Returns the format of `finalize` without an argument; ``"ring"`` for the run of a ring."""
     if data == "ring":
-        return "marey"
+        return "ring"
     return trace_format if data == "trace" else flush_format or "hatchet"
 
 

@@ -20,7 +20,7 @@ const ALL_SESSIONS: i64 = -1;
 
 /// Starts a session and returns its number.
 #[pyfunction]
-#[pyo3(signature = (name, *, python_context, output_format, flush_phases, quiet_if_empty, is_ring))]
+#[pyo3(signature = (name, *, python_context, output_format, flush_phases, quiet_if_empty))]
 #[expect(clippy::needless_pass_by_value, reason = "what PyO3 extracts from an argument is owned")]
 fn start(
     py: Python<'_>,
@@ -29,13 +29,12 @@ fn start(
     output_format: &str,
     flush_phases: bool,
     quiet_if_empty: bool,
-    is_ring: bool,
 ) -> PyResult<i64> {
     let format = match output_format {
         "hatchet" => 0,
         "hatchet_msgpack" => 1,
         "chrome_trace" => 2,
-        "marey" => 3,
+        "marey" | "ring" => 3,
         other => return Err(PyValueError::new_err(format!("Unknown output format: {other}"))),
     };
     if python_context {
@@ -53,7 +52,7 @@ fn start(
         quiet_if_empty: u32::from(quiet_if_empty),
         environment_noted: 1,
         only_addressed: 0,
-        is_ring: u32::from(is_ring),
+        is_ring: u32::from(output_format == "ring"),
     };
     let options = SendPtr(&raw const options);
     let session = py.detach(|| {

@@ -176,7 +176,6 @@ class StreamProfiler:
             output_format="marey",
             flush_phases=False,
             quiet_if_empty=True,
-            is_ring=False,
         )
         _backend.start_gpu(None, keeps_activities=True)
         return session

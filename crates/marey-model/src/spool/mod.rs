@@ -42,6 +42,7 @@ mod frame;
 mod id_map;
 mod read;
 mod ring;
+mod ring_join;
 mod sample;
 pub(crate) mod varint;
 mod write;

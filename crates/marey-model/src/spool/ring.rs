@@ -6,12 +6,10 @@
 //! segments. Joining reads the segments twice: first for the limits of the ring and the number of
 //! its records, then to number the definitions anew and to leave out the records beyond the limits.
 
-use std::collections::HashMap;
 use std::io::{self, Read, Write};
 
-use super::{AutogradCall, Frame, IdMap, NodeDef, Reader, SessionEvent, SpoolError, Writer};
-use crate::context::NodeKind;
-use crate::loss::LossCause;
+use super::ring_join::RingJoin;
+use super::{Frame, Reader, SpoolError};
 
 /// Key of the note with the number of records that a ring keeps, 0 for no limit.
 pub const RING_RECORDS: &str = "ring_records";
@@ -20,7 +18,7 @@ pub const RING_SECONDS: &str = "ring_seconds";
 
 /// The limits of a ring, and the extent of its records.
 #[derive(Clone, Copy, Debug, Default)]
-struct RingSurvey {
+pub(super) struct RingSurvey {
     records: u64,
     last_nanos: Option<i64>,
     max_records: u64,
@@ -28,6 +26,21 @@ struct RingSurvey {
 }
 
 impl RingSurvey {
+    /// Returns how many of the oldest records are too many.
+    pub(super) fn excess(&self) -> u64 {
+        if self.max_records == 0 { 0 } else { self.records.saturating_sub(self.max_records) }
+    }
+
+    /// Returns the time before which records are left out.
+    pub(super) fn cutoff_nanos(&self) -> i64 {
+        match self.last_nanos {
+            Some(last_nanos) if self.max_secs > 0.0 => {
+                last_nanos.saturating_sub((self.max_secs * 1e9) as i64)
+            }
+            _ => i64::MIN,
+        }
+    }
+
     /// Adds the next frame of the segments.
     fn add(&mut self, frame: &Frame) {
         match frame {
@@ -47,7 +60,7 @@ impl RingSurvey {
 }
 
 /// Returns the time of each record in a frame, `None` for records with another clock.
-fn record_times(frame: &Frame) -> Vec<Option<i64>> {
+pub(super) fn record_times(frame: &Frame) -> Vec<Option<i64>> {
     match frame {
         Frame::Spans { spans, .. } => spans.iter().map(|span| Some(span.end_nanos)).collect(),
         Frame::Values { values, .. } => values.iter().map(|value| Some(value.time_nanos)).collect(),
@@ -69,378 +82,12 @@ fn record_times(frame: &Frame) -> Vec<Option<i64>> {
     }
 }
 
-/// Writes a spool with the last records of a ring.
-#[derive(Debug)]
-struct RingJoin<W> {
-    out: Writer<W>,
-    /// The records that are still to be left out because there are too many.
-    excess: u64,
-    /// The time before which records are left out.
-    cutoff_nanos: i64,
-    left_out: u64,
-    ids: Ids,
-    segment: SegmentIds,
-    /// By thread: frames about its next `Spans` frame.
-    about_spans: HashMap<u32, AboutSpans>,
-    /// The threads whose open scopes are known.
-    open_threads: Vec<u32>,
-    /// The sessions that are alive, by number.
-    sessions: HashMap<u32, SessionState>,
-    losses: Vec<(LossCause, u64)>,
-    has_process: bool,
-    has_ended: bool,
-}
-
-/// The numbers of definitions in the spool that is written.
-#[derive(Debug, Default)]
-struct Ids {
-    texts: HashMap<String, u32>,
-    /// By thread: its nodes, by parent, kind and name.
-    nodes: HashMap<u32, HashMap<(Option<u32>, NodeKind, u32), u32>>,
-    shape_count: u32,
-    args_count: u32,
-}
-
-/// The new numbers of a segment's definitions, by their numbers in it.
-#[derive(Debug, Default)]
-struct SegmentIds {
-    texts: IdMap<u32>,
-    nodes: HashMap<u32, IdMap<u32>>,
-    shapes: IdMap<u32>,
-    args: IdMap<u32>,
-}
-
-/// The frames that precede the spans that they are about.
-#[derive(Debug, Default)]
-struct AboutSpans {
-    launches: Vec<(u32, u32)>,
-    calls: Vec<AutogradCall>,
-    args: Vec<(u32, u32)>,
-}
-
-/// The state of a live session, which each segment repeats at its beginning.
-#[derive(Clone, Copy, Debug)]
-struct SessionState {
-    start_nanos: i64,
-    phase: u32,
-    is_active: bool,
-}
-
-impl<W: Write> RingJoin<W> {
-    /// Creates a writer for the segments of a survey.
-    fn new(survey: &RingSurvey, out: W) -> io::Result<Self> {
-        let excess = match survey.max_records {
-            0 => 0,
-            max => survey.records.saturating_sub(max),
-        };
-        let cutoff_nanos = match survey.last_nanos {
-            Some(last_nanos) if survey.max_secs > 0.0 => {
-                last_nanos.saturating_sub((survey.max_secs * 1e9) as i64)
-            }
-            _ => i64::MIN,
-        };
-        Ok(Self {
-            out: Writer::new(out)?,
-            excess,
-            cutoff_nanos,
-            left_out: 0,
-            ids: Ids::default(),
-            segment: SegmentIds::default(),
-            about_spans: HashMap::new(),
-            open_threads: Vec::new(),
-            sessions: HashMap::new(),
-            losses: Vec::new(),
-            has_process: false,
-            has_ended: false,
-        })
-    }
-
-    /// Begins the next segment.
-    fn begin_segment(&mut self) -> io::Result<()> {
-        self.segment = SegmentIds::default();
-        self.about_spans.clear();
-        self.has_ended = false;
-        for thread in std::mem::take(&mut self.open_threads) {
-            self.out.write_frame(&Frame::Open { thread, spans: Vec::new() })?;
-        }
-        Ok(())
-    }
-
-    /// Ends the spool, complete if the last segment was.
-    fn finish(mut self) -> io::Result<()> {
-        self.write_losses()?;
-        if self.has_ended { self.out.write_frame(&Frame::End) } else { Ok(()) }
-    }
-
-    /// Adds the next frame of a segment.
-    fn add(&mut self, frame: Frame) -> io::Result<()> {
-        match frame {
-            Frame::Process(_) if self.has_process => Ok(()),
-            Frame::Process(_) => {
-                self.has_process = true;
-                self.out.write_frame(&frame)
-            }
-            Frame::Strings { texts, first } => self.add_texts(first, texts),
-            Frame::Nodes { thread, first, nodes } => self.add_nodes(thread, first, &nodes),
-            Frame::Shapes { first, mut shapes } => {
-                for shape in &mut shapes {
-                    shape.name = self.segment.text(shape.name);
-                }
-                let next = self.ids.shape_count;
-                self.ids.shape_count += shapes.len() as u32;
-                self.segment.shapes.extend(first, next..self.ids.shape_count);
-                self.out.write_frame(&Frame::Shapes { first: next, shapes })
-            }
-            Frame::SpanArgs { first, texts } => {
-                let next = self.ids.args_count;
-                self.ids.args_count += texts.len() as u32;
-                self.segment.args.extend(first, next..self.ids.args_count);
-                self.out.write_frame(&Frame::SpanArgs { first: next, texts })
-            }
-            Frame::Launches { thread, launches } => {
-                self.about_spans.entry(thread).or_default().launches = launches;
-                Ok(())
-            }
-            Frame::Autograd { thread, calls } => {
-                self.about_spans.entry(thread).or_default().calls = calls;
-                Ok(())
-            }
-            Frame::ArgsOfSpans { thread, args } => {
-                self.about_spans.entry(thread).or_default().args = args;
-                Ok(())
-            }
-            Frame::Open { thread, mut spans } => {
-                for span in &mut spans {
-                    span.0 = self.segment.node(thread, span.0);
-                }
-                self.open_threads.retain(|&known| known != thread);
-                self.open_threads.extend((!spans.is_empty()).then_some(thread));
-                self.out.write_frame(&Frame::Open { thread, spans })
-            }
-            Frame::Session { session, event, time_nanos, .. } => {
-                if self.is_news(session, event, time_nanos) {
-                    self.out.write_frame(&frame)?;
-                }
-                Ok(())
-            }
-            Frame::Losses(losses) => {
-                self.losses = losses;
-                self.write_losses()
-            }
-            Frame::End => {
-                self.has_ended = true;
-                Ok(())
-            }
-            Frame::Thread { .. }
-            | Frame::Clock { .. }
-            | Frame::Device(_)
-            | Frame::Note { .. }
-            | Frame::Overhead(_) => self.out.write_frame(&frame),
-            Frame::Spans { .. }
-            | Frame::Values { .. }
-            | Frame::Counters(_)
-            | Frame::Activities { .. }
-            | Frame::Samples { .. }
-            | Frame::Collectives(_) => self.add_records(frame),
-        }
-    }
-
-    fn add_texts(&mut self, first: u32, texts: Vec<String>) -> io::Result<()> {
-        let next = self.ids.texts.len() as u32;
-        let mut new = Vec::new();
-        let numbers: Vec<_> = texts
-            .into_iter()
-            .map(|text| match self.ids.texts.get(&text) {
-                Some(&number) => number,
-                None => {
-                    let number = self.ids.texts.len() as u32;
-                    self.ids.texts.insert(text.clone(), number);
-                    new.push(text);
-                    number
-                }
-            })
-            .collect();
-        self.segment.texts.extend(first, numbers);
-        if new.is_empty() {
-            return Ok(());
-        }
-        self.out.write_frame(&Frame::Strings { first: next, texts: new })
-    }
-
-    fn add_nodes(&mut self, thread: u32, first: u32, nodes: &[NodeDef]) -> io::Result<()> {
-        let known = self.ids.nodes.entry(thread).or_default();
-        let next = known.len() as u32;
-        let mut new = Vec::new();
-        for (node, number_in_segment) in nodes.iter().zip(first..=u32::MAX) {
-            let name = self.segment.text(node.name);
-            let is_root = node.kind == NodeKind::Root;
-            let parent = (!is_root).then(|| self.segment.node(thread, node.parent));
-            let number = *known.entry((parent, node.kind, name)).or_insert_with(|| {
-                let number = next + new.len() as u32;
-                let parent = parent.unwrap_or(number);
-                new.push(NodeDef { parent, kind: node.kind, name });
-                number
-            });
-            self.segment.nodes.entry(thread).or_default().extend(number_in_segment, [number]);
-        }
-        if new.is_empty() {
-            return Ok(());
-        }
-        self.out.write_frame(&Frame::Nodes { thread, first: next, nodes: new })
-    }
-
-    /// Adds the records of a frame that are within the limits.
-    fn add_records(&mut self, mut frame: Frame) -> io::Result<()> {
-        let is_kept: Vec<bool> = record_times(&frame)
-            .into_iter()
-            .map(|time_nanos| {
-                let is_excess = self.excess > 0;
-                self.excess = self.excess.saturating_sub(1);
-                !is_excess && time_nanos.is_none_or(|time| time >= self.cutoff_nanos)
-            })
-            .collect();
-        self.left_out += is_kept.iter().filter(|kept| !**kept).count() as u64;
-        if let Frame::Spans { thread, .. } = frame {
-            self.write_about_spans(thread, &is_kept)?;
-        }
-        if !is_kept.contains(&true) {
-            return Ok(());
-        }
-        let mut is_kept = is_kept.into_iter();
-        let mut keep = || is_kept.next().unwrap_or_default();
-        let ids = &self.segment;
-        match &mut frame {
-            Frame::Spans { thread, spans, .. } => {
-                spans.retain(|_| keep());
-                spans.iter_mut().for_each(|span| span.node = ids.node(*thread, span.node));
-            }
-            Frame::Values { thread, values, .. } => {
-                values.retain(|_| keep());
-                for value in values {
-                    value.node = ids.node(*thread, value.node);
-                    value.metric = ids.text(value.metric);
-                }
-            }
-            Frame::Counters(counters) => {
-                counters.retain(|_| keep());
-                counters.iter_mut().for_each(|counter| counter.name = ids.text(counter.name));
-            }
-            Frame::Samples { thread, samples } => {
-                samples.retain(|_| keep());
-                for sample in samples {
-                    sample.node = ids.node(*thread, sample.node);
-                    sample.thread_name = ids.text(sample.thread_name);
-                }
-            }
-            Frame::Activities { activities, .. } => {
-                activities.retain(|_| keep());
-                for activity in activities {
-                    activity.shape = ids.shapes.get(activity.shape).copied().unwrap_or_default();
-                    let launch = activity.launch;
-                    activity.launch = launch.map(|(thread, node)| (thread, ids.node(thread, node)));
-                }
-            }
-            Frame::Collectives(collectives) => {
-                collectives.retain(|_| keep());
-                for row in collectives {
-                    (row.name, row.group) = (ids.text(row.name), ids.text(row.group));
-                    row.group_ranks = row.group_ranks.map(|text| ids.text(text));
-                    row.dtype = row.dtype.map(|text| ids.text(text));
-                }
-            }
-            _ => {}
-        }
-        self.out.write_frame(&frame)
-    }
-
-    /// Writes what precedes a `Spans` frame, for the spans that are kept.
-    fn write_about_spans(&mut self, thread: u32, is_kept: &[bool]) -> io::Result<()> {
-        let Some(about) = self.about_spans.remove(&thread) else { return Ok(()) };
-        let mut kept = 0;
-        let positions: Vec<_> = is_kept
-            .iter()
-            .map(|&is_kept| {
-                kept += u32::from(is_kept);
-                is_kept.then(|| kept - 1)
-            })
-            .collect();
-        let position = |index: u32| positions.get(index as usize).copied().flatten();
-        let args_ids = &self.segment.args;
-        let launches = about.launches.into_iter();
-        let launches: Vec<_> =
-            launches.filter_map(|(index, number)| Some((position(index)?, number))).collect();
-        let calls = about.calls.into_iter();
-        let calls: Vec<_> = calls
-            .filter_map(|call| Some(AutogradCall { index: position(call.index)?, ..call }))
-            .collect();
-        let args = about.args.into_iter();
-        let args: Vec<_> = args
-            .filter_map(|(index, number)| Some((position(index)?, *args_ids.get(number)?)))
-            .collect();
-        if !launches.is_empty() {
-            self.out.write_frame(&Frame::Launches { thread, launches })?;
-        }
-        if !calls.is_empty() {
-            self.out.write_frame(&Frame::Autograd { thread, calls })?;
-        }
-        if !args.is_empty() {
-            self.out.write_frame(&Frame::ArgsOfSpans { thread, args })?;
-        }
-        Ok(())
-    }
-
-    /// Whether a session's event is not the repetition of its state at the start of a segment.
-    fn is_news(&mut self, session: u32, event: SessionEvent, time_nanos: i64) -> bool {
-        if event == SessionEvent::Started {
-            let known = self.sessions.get(&session);
-            if known.is_some_and(|known| known.start_nanos == time_nanos) {
-                return false;
-            }
-            let state = SessionState { start_nanos: time_nanos, phase: 0, is_active: true };
-            self.sessions.insert(session, state);
-            return true;
-        }
-        let Some(state) = self.sessions.get_mut(&session) else { return false };
-        match event {
-            SessionEvent::Started => false,
-            SessionEvent::Activated => !std::mem::replace(&mut state.is_active, true),
-            SessionEvent::Deactivated => std::mem::replace(&mut state.is_active, false),
-            SessionEvent::Phase(phase) => std::mem::replace(&mut state.phase, phase) != phase,
-            SessionEvent::Finalized => self.sessions.remove(&session).is_some(),
-        }
-    }
-
-    /// Writes the losses, with the records that were left out so far.
-    fn write_losses(&mut self) -> io::Result<()> {
-        let mut losses = self.losses.clone();
-        if self.left_out > 0 {
-            match losses.iter_mut().find(|(cause, _)| *cause == LossCause::Ring) {
-                Some((_, count)) => *count += self.left_out,
-                None => losses.push((LossCause::Ring, self.left_out)),
-            }
-        }
-        self.out.write_frame(&Frame::Losses(losses))
-    }
-}
-
-impl SegmentIds {
-    // A reader has rejected frames that use what is not defined.
-
-    fn text(&self, number: u32) -> u32 {
-        self.texts.get(number).copied().unwrap_or_default()
-    }
-
-    fn node(&self, thread: u32, number: u32) -> u32 {
-        self.nodes.get(&thread).and_then(|nodes| nodes.get(number)).copied().unwrap_or_default()
-    }
-}
-
 /// Joins the segments of a ring, oldest first, into a spool. A torn end of a segment is left out.
 /// Stops at a frame that contradicts an earlier one, and returns the reason. Each segment is opened
 /// twice and must have the same bytes both times.
-pub fn join_ring<S, R: Read>(
-    segments: &[S],
-    open: impl Fn(&S) -> io::Result<R>,
+pub fn join_ring<'a, S, R: Read>(
+    segments: &'a [S],
+    open: impl Fn(&'a S) -> io::Result<R>,
     out: impl Write,
 ) -> Result<Option<SpoolError>, SpoolError> {
     let mut survey = RingSurvey::default();
@@ -460,9 +107,9 @@ pub fn join_ring<S, R: Read>(
 }
 
 /// Passes every frame on, with whether it is the first of its segment.
-fn read_segments<S, R: Read>(
-    segments: &[S],
-    open: impl Fn(&S) -> io::Result<R>,
+fn read_segments<'a, S, R: Read>(
+    segments: &'a [S],
+    open: impl Fn(&'a S) -> io::Result<R>,
     mut on_frame: impl FnMut(Frame, bool) -> io::Result<()>,
 ) -> Result<Option<SpoolError>, SpoolError> {
     for segment in segments {

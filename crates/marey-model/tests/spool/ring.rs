@@ -180,7 +180,7 @@ impl Segment {
                         start_nanos: i64::from(number) * 1_000_000_000,
                         duration_nanos: 0,
                         bytes: 0,
-                        correlation: number.into(),
+                        correlation: number,
                         launch: Some((thread, self.leaf(thread, (name, name)))),
                     });
                 }
@@ -305,7 +305,7 @@ fn read(file: &[u8]) -> Joined {
                 joined.records.extend(counters.iter().map(|counter| Record::Counter {
                     name: name(&texts, counter.name),
                     number: number(counter.time_nanos),
-                }))
+                }));
             }
             Frame::Activities { activities, .. } => {
                 for activity in activities {

@@ -167,7 +167,9 @@ fn continue_in_next_segment(must_end: bool) {
     let is_next = |spool: &&mut Spool| spool.next_segment_name(true).as_ref() == Some(&name);
     let Some(spool) = spool.as_mut().filter(is_next) else { return file.remove() };
     let Ok(ended) = spool.continue_in(file, appender) else { return };
-    sessions.iter_mut().for_each(|session| spool.write_session_start(session));
+    for session in sessions {
+        spool.write_session_start(session);
+    }
     spool.write_state(&threads);
     drop(tracer);
     ended.write();

@@ -6,7 +6,7 @@ use crate::harness::{
 };
 use crate::spool::Spool;
 use marey_model::loss::LossCause;
-use marey_model::spool::join_ring;
+use marey_model::spool::{SessionEvent, join_ring};
 use marey_record::{Error, Format, SessionId, SessionOptions, api};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -149,7 +149,6 @@ fn open_scopes_and_phases_are_known_although_their_segments_are_gone() {
     assert_eq!(spool.threads[&0].open, ["outer"]);
     let paths = spool.exited_paths(0, 0);
     assert!(paths.len() == RECORDS && paths.iter().all(|path| path.starts_with("outer/work ")));
-    use marey_model::spool::SessionEvent;
     assert_eq!(spool.events, [(0, SessionEvent::Started), (0, SessionEvent::Phase(1))]);
 }
 

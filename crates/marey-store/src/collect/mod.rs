@@ -212,7 +212,7 @@ impl Collector {
         let mut ids = SpoolIds { process, threads, next_thread: next.threads };
         let Self { names, args, parts, .. } = self;
         let mut result =
-            spool::collect(&spool, &mut input, read_trace, &mut ids, names, args, parts, meter)?;
+            spool::collect((&spool, &mut input), read_trace, &mut ids, names, args, parts, meter)?;
         let Spool { name, file: spool_file, .. } = spool;
         self.manifest.next.threads = ids.next_thread;
 

@@ -90,10 +90,9 @@ pub(super) struct SpoolResult {
     pub(super) windows: Vec<SpoolFile>,
 }
 
-/// Writes the parts of a spool.
+/// Writes the parts of a spool, from what was opened of it.
 pub(super) fn collect(
-    spool: &Spool,
-    input: &mut Input,
+    (spool, input): (&Spool, &mut Input),
     read_trace: ReadTrace,
     ids: &mut SpoolIds,
     names: &mut Names,
