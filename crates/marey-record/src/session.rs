@@ -18,6 +18,7 @@ pub type SessionId = u32;
 
 /// The options of a session.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent options, off by default")]
 pub struct SessionOptions {
     /// Path of the profile without its extension. Empty or `-`: standard output.
     pub name: String,
