@@ -39,7 +39,7 @@ SELECT
     function AS func,
     TRY_CAST(split_part(place, ':', -1) AS BIGINT) AS lineno,
     depth,
-    'Python' AS frame_type,
+    CAST('Python' AS VARCHAR) AS frame_type,
     thread_name(thread_id) AS thread,
     time_nanos,
     pid(process_id) AS pid,

@@ -24,11 +24,19 @@ fn help_lists_commands_and_examples() {
       analyze      Find hot spots and bottlenecks of a run, and suggest remedies
       compare      Compare two runs
       check        Check a run against a baseline, for CI
+      profile      Analyze, show, compare or export the profile of a training loop
       query        Query a run with SQL
       info         Summarise a run
       schema       Describe the tables and columns of runs
+      ps           List the processes that record
+      flush        Write what a process has recorded so far
+      config       Show and change the settings of a process that records
       dump         Print the stacks of a running process
+      top          Show where a running process spends its time
+      hang         Find the rank that a hanging job waits for
       record       Sample a running process into a run
+      attach       Start recording in a running process
+      detach       End a recording that `attach` has started
       import       Convert files of other formats to a run
       export       Convert a run to another format
       merge        Merge several runs into one
@@ -51,11 +59,18 @@ fn help_lists_commands_and_examples() {
       marey info train.marey                Summarise a run and its losses
       marey analyze train.marey             Find hot spots and bottlenecks
       marey compare old.marey new.marey     Show what became faster and slower
+      marey profile analyze my_profile.pt   Summarise the profile of a training loop
       marey query train.marey               Query a run with SQL
+      marey ps                              List the processes that record
+      marey analyze 4242                    Analyse what a process has recorded so far
       marey dump 4242                       Show where a running process is, and what it waits for
+      marey top 4242                        Show where a running process spends its time
+      marey hang 4242                       Find the rank that a hanging job waits for
       marey record -p 4242 -d 30            Sample a running process for 30 seconds
+      marey attach 4242                     Record a running process from now on
       marey info trace.json.gz              Open a file of another format directly
       marey export train.marey -f perfetto -o train.pftrace
+      c++ app.cpp $(marey --cflags --libs)  Build an annotated C++ program
 
     Run `marey help COMMAND` for the options and examples of a command.
 
@@ -126,7 +141,9 @@ fn help_of_run_and_doctor_needs_no_python() {
       marey run -o runs/ -c python train.py   Write runs/train.hatchet, by Python call stack
       marey run --operators train.py          Record PyTorch's operators below modules
       marey run --window 10:12 train.py       Trace, with torch.profiler in steps 10 to 12
+      marey run --window 5m serve.py          Write a profile every five minutes
       marey run -d trace --memory train.py    Record memory at each module and step
+      marey run --profile train.py            Write runs/train/profile.pt for `marey profile`
       marey run -m package.train              Like python -m package.train
       marey run pytest tests/test_step.py     Like python -m pytest tests/test_step.py
       marey run -- ./launch.sh                Profile each Python process that it starts
