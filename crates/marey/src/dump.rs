@@ -24,6 +24,7 @@ That needs the rights to debug it (the same user, or root). CPython 3.10 to 3.14
 /// Arguments of `marey dump`.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 pub(crate) struct DumpArgs {
     /// Process to read
     #[arg(value_name = "PID")]
