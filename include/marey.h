@@ -550,6 +550,7 @@ typedef struct marey_options {
     enum marey_format format;
     bool flush_phases;   /**< Write each phase to a file of its own as soon as it is closed. */
     bool quiet_if_empty; /**< Write no file if nothing was recorded. */
+    bool is_ring;        /**< Keep only the last records; needs MAREY_RUN. */
 } marey_options_t;
 
 /* Reports that there is no library. */
@@ -588,6 +589,7 @@ MAREY_FN_ int64_t marey_start(const char *name, const marey_options_t *options,
         start.format = (uint32_t)options->format;
         start.flush_phases = options->flush_phases;
         start.quiet_if_empty = options->quiet_if_empty;
+        start.is_ring = options->is_ring;
     }
     int64_t session = table->start(&start, error);
     return session < 0 ? MAREY_NO_SESSION : session;

@@ -1,6 +1,6 @@
 //! Readings of the whole process: `getrusage(2)` and files of `/proc`.
 
-use std::fs;
+use std::ffi::CStr;
 
 /// Sums since the start of the process, over all of its threads, also ended ones.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,6 +30,30 @@ pub(super) struct Interface {
     pub(super) sent: u64,
 }
 
+/// Returns the text of a file, `None` if it cannot be read.
+///
+/// By system calls, because a file of std ends a debug build if the program has closed its
+/// descriptor meanwhile.
+#[expect(unsafe_code, reason = "see above")]
+pub(super) fn read(path: &CStr) -> Option<String> {
+    let mut text = Vec::new();
+    let mut buffer = [0_u8; 4096];
+    // SAFETY: a C string; the buffer has as many bytes as the call may write.
+    unsafe {
+        let descriptor = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        if descriptor < 0 {
+            return None;
+        }
+        while let count = libc::read(descriptor, buffer.as_mut_ptr().cast(), buffer.len())
+            && count > 0
+        {
+            text.extend(buffer.iter().take(count.cast_unsigned()));
+        }
+        libc::close(descriptor);
+    }
+    String::from_utf8(text).ok()
+}
+
 /// Returns the sums of the process.
 #[expect(unsafe_code, reason = "std has no getrusage(2)")]
 pub(super) fn usage() -> Usage {
@@ -51,7 +75,7 @@ pub(super) fn usage() -> Usage {
 
 /// Returns the virtual and the resident memory of the process in bytes.
 pub(super) fn memory_bytes() -> Option<(u64, u64)> {
-    let text = fs::read_to_string("/proc/self/statm").ok()?;
+    let text = read(c"/proc/self/statm")?;
     let mut pages = text.split_ascii_whitespace().map(str::parse::<u64>);
     let (virtual_pages, resident_pages) = (pages.next()?.ok()?, pages.next()?.ok()?);
     let page_bytes = page_bytes();
@@ -67,7 +91,7 @@ fn page_bytes() -> u64 {
 
 /// Returns the bytes that the process has read and written.
 pub(super) fn io() -> Option<Io> {
-    parse_io(&fs::read_to_string("/proc/self/io").ok()?)
+    parse_io(&read(c"/proc/self/io")?)
 }
 
 fn parse_io(text: &str) -> Option<Io> {
@@ -85,7 +109,7 @@ fn parse_io(text: &str) -> Option<Io> {
 
 /// Returns the interfaces of the network namespace.
 pub(super) fn interfaces() -> Vec<Interface> {
-    let text = fs::read_to_string("/proc/self/net/dev").unwrap_or_default();
+    let text = read(c"/proc/self/net/dev").unwrap_or_default();
     text.lines().filter_map(parse_interface).collect()
 }
 

@@ -1,7 +1,8 @@
 //! The CPU time of the threads of the process.
 
+use super::proc_files::read;
 use std::collections::HashMap;
-use std::fs;
+use std::ffi::CString;
 
 /// The number of busiest threads of a reading.
 const MAX_BUSIEST: usize = 5;
@@ -68,7 +69,8 @@ impl ThreadTimes {
         if self.named.len() >= MAX_NAMED {
             return None;
         }
-        let name = fs::read_to_string(format!("/proc/self/task/{id}/comm")).ok()?;
+        let path = CString::new(format!("/proc/self/task/{id}/comm")).ok()?;
+        let name = read(&path)?;
         let source = format!("{} {id}", name.trim_end());
         self.named.insert(id, source.clone());
         Some(source)

@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::lock::lock;
 use crate::losses;
 use crate::registry;
+use crate::requests::Requests;
 use crate::settings;
 use marey_model::loss::LossCause;
 use marey_model::run::{RING, SPOOL};
@@ -24,6 +25,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The part of the limit after which a segment ends.
 const SEGMENTS: u64 = 4;
@@ -31,6 +33,9 @@ const SEGMENTS: u64 = 4;
 const MIN_SEGMENT_RECORDS: u64 = 256;
 /// Minimum age of a segment that is full because of its age.
 const MIN_SEGMENT_SECS: f64 = 1.0;
+
+/// Raised when the ring has continued in another segment.
+static CONTINUED: Requests = Requests::new();
 
 /// The segments of the process's ring, besides the current one.
 #[derive(Debug)]
@@ -172,14 +177,26 @@ fn continue_in_next_segment(must_end: bool) {
     }
     spool.write_state(&threads);
     drop(tracer);
+    CONTINUED.add(1);
     ended.write();
     flush_spool();
 }
 
 /// Saves the ring, if there is one, as a run of its own, and goes on. Returns the run's path.
 pub(crate) fn save() -> Option<Result<PathBuf, Error>> {
+    const ATTEMPTS: u32 = 100;
+    const PAUSE: Duration = Duration::from_millis(10);
     super::drain();
-    continue_in_next_segment(true);
+    let next_name = || lock(&TRACER).spool.as_ref()?.next_segment_name(true);
+    let name = Some(next_name()?);
+    for _ in 0..ATTEMPTS {
+        continue_in_next_segment(true);
+        if next_name() != name {
+            break;
+        }
+        // Another thread is about to continue the ring.
+        CONTINUED.wait(Some(PAUSE));
+    }
     let tracer = lock(&TRACER);
     let spool = tracer.spool.as_ref()?;
     let run = spool.ring_file()?.run_directory().path().to_owned();
