@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import _thread
 import os
+import random
 import sys
 import threading
 import time
@@ -32,7 +33,7 @@ def enable(interval_s: float = 0.1) -> None:
     Threads that run no Python are left out.
 
     Args:
-        interval_s: Time between two samples in seconds, from 0.001 to 3600.
+        interval_s: Mean time between two samples in seconds, from 0.001 to 3600.
 
     Raises:
         ValueError: `interval_s` is not in this range.
@@ -62,6 +63,7 @@ class _Sampler:
         self._state = threading.Lock()
         self._stop: _thread.LockType | None = None
         self._ended = _thread.allocate_lock()
+        self._random = random.Random()  # not the program's
 
     def start(self) -> None:
         with self._state:
@@ -96,7 +98,9 @@ class _Sampler:
                     if self._stop is stop:
                         self._stop = None
                 return
-            if stop.acquire(timeout=max(interval_s, _SHORTEST_INTERVAL_S)):
+            interval_s = max(interval_s, _SHORTEST_INTERVAL_S)
+            # Drawn around the interval: a program may repeat something at the same rate.
+            if stop.acquire(timeout=interval_s * self._random.uniform(0.5, 1.5)):
                 return
             now_nanos = time.monotonic_ns()
             _sample(now_nanos - last_nanos)

@@ -1,14 +1,17 @@
 //! The times at which a process is sampled.
 
+use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
-/// Times at a fixed rate. A time that has passed before it is waited for is skipped and counted, so
-/// that a slow reading does not shift the later ones.
+/// Times at a rate, one in each period, drawn at random within the period: a program that repeats
+/// something at the same rate is seen in all of its parts. A period that has passed before its time
+/// is waited for is skipped and counted, so that a slow reading does not shift the later ones.
 #[derive(Debug)]
 pub struct Schedule {
     start: Instant,
     period: Duration,
     next: u32,
+    random: RandomState,
 }
 
 /// A time to sample at.
@@ -27,18 +30,26 @@ impl Schedule {
     ///
     /// If `rate_hz` is 0.
     pub fn begin(rate_hz: u32) -> Self {
-        Self { start: Instant::now(), period: Duration::from_secs(1) / rate_hz, next: 0 }
+        let period = Duration::from_secs(1) / rate_hz;
+        Self { start: Instant::now(), period, next: 0, random: RandomState::new() }
     }
 
     /// Returns the next time, seen from `now`.
     pub fn next(&mut self, now: Instant) -> Tick {
         let elapsed = now.saturating_duration_since(self.start);
-        let due = self.period * self.next;
-        let periods_late = elapsed.saturating_sub(due).as_nanos() / self.period.as_nanos().max(1);
+        let begins = self.period * self.next;
+        let periods_late =
+            elapsed.saturating_sub(begins).as_nanos() / self.period.as_nanos().max(1);
         let skipped = u32::try_from(periods_late).unwrap_or(u32::MAX);
-        self.next = self.next.saturating_add(skipped).saturating_add(1);
-        let due = self.period * (self.next - 1);
-        Tick { wait: due.saturating_sub(elapsed), skipped }
+        let current = self.next.saturating_add(skipped);
+        self.next = current.saturating_add(1);
+        Tick { wait: self.due(current).saturating_sub(elapsed), skipped }
+    }
+
+    /// Returns the time within a period, from the start.
+    fn due(&self, number: u32) -> Duration {
+        let fraction = self.random.hash_one(number) as f64 / u64::MAX as f64;
+        self.period * number + self.period.mul_f64(fraction)
     }
 }
 
@@ -47,18 +58,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn late_times_are_skipped_and_the_later_ones_stay_in_place() {
+    fn late_periods_are_skipped_and_the_later_ones_stay_in_place() {
         let mut schedule = Schedule::begin(100);
         let start = schedule.start;
+        // The period, in units of 10 ms, in which the next time lies.
         let mut next = |millis| {
-            let tick = schedule.next(start + Duration::from_millis(millis));
-            (tick.wait.as_millis(), tick.skipped)
+            let now = start + Duration::from_millis(millis);
+            let tick = schedule.next(now);
+            let due = (now + tick.wait).duration_since(start);
+            (due.as_millis() / 10, tick.skipped)
         };
-        assert_eq!(next(0), (0, 0)); // at 0
-        assert_eq!(next(4), (6, 0)); // at 10
-        assert_eq!(next(25), (0, 0)); // at 20, a little late
-        assert_eq!(next(26), (4, 0)); // at 30
-        assert_eq!(next(99), (0, 5)); // at 90; 40 to 80 were missed
-        assert_eq!(next(99), (1, 0)); // at 100
+        assert_eq!(next(0), (0, 0));
+        assert_eq!(next(9), (1, 0));
+        assert_eq!(next(29), (2, 0));
+        assert_eq!(next(29), (3, 0));
+        assert_eq!(next(99), (9, 5)); // 4 to 8 were missed
+        assert_eq!(next(99), (10, 0));
+    }
+
+    #[test]
+    fn times_are_spread_over_their_periods() {
+        let schedule = Schedule::begin(100);
+        let fractions: Vec<f64> =
+            (0..1000).map(|n| (schedule.due(n).as_secs_f64() * 100.0).fract()).collect();
+        let mean = fractions.iter().sum::<f64>() / 1000.0;
+        assert!((0.4..0.6).contains(&mean), "{mean}");
+        for quarter in [0.0, 0.25, 0.5, 0.75] {
+            let inside =
+                fractions.iter().filter(|f| (quarter..quarter + 0.25).contains(*f)).count();
+            assert!((150..350).contains(&inside), "{inside} of 1000 after {quarter}");
+        }
     }
 }
