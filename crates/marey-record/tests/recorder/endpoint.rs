@@ -175,11 +175,11 @@ fn a_request_that_is_malformed_too_long_or_never_sent_is_refused_and_the_next_on
 }
 
 #[test]
-fn every_request_is_one_of_four() {
+fn every_request_is_one_of_five() {
     let fixture = Fixture::begin();
     let session = fixture.start("profile");
     ask_self(&Request::Status).unwrap();
-    let words = ["status", "flush", "settings", "set spool.max_bytes 17179869184"];
+    let words = ["status", "flush", "save", "settings", "set spool.max_bytes 17179869184"];
     for word in words {
         let answer = send(&own_socket(), format!("marey 1 {word}\n").as_bytes()).unwrap();
         assert!(answer.starts_with("ok\n"), "{word}: {answer}");
