@@ -5,10 +5,10 @@
 
 #include "event.hpp"
 
-#include <cmath>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace marey {
 namespace detail {

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <map>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <unordered_map>

@@ -3,7 +3,7 @@
 #ifndef MAREY_MEMORY_HPP
 #define MAREY_MEMORY_HPP
 
-#include "recording.hpp"
+#include "switches.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -37,6 +37,7 @@ inline void reportMemory(const void *address, std::int64_t bytes,
         if (profile == 0 || thread.disabled > 0) {
             return;
         }
+        const DisableRecordFunctionGuard guard; // the caller may be `operator new`
         const std::int64_t sum = all->allocated_bytes.fetch_add(bytes) + bytes;
         detail::Record record;
         detail::Details &details = record.make_details();

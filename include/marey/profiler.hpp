@@ -76,10 +76,10 @@ inline void start_counters(Shared &all) {
     for (const std::string &name : names) {
         list += (list.empty() ? "" : ",") + name;
         counters->names.push_back(name);
-        counters->metrics.push_back(marey_table_->intern_metric(name.data(), name.size()));
+        counters->metrics.push_back(marey_load()->intern_metric(name.data(), name.size()));
     }
     marey_error_t error;
-    if (marey_table_->performance_events(list.data(), list.size(), &error) == MAREY_OK) {
+    if (marey_load()->performance_events(list.data(), list.size(), &error) == MAREY_OK) {
         all.counters = counters.release(); // a thread may read it at any time
     } else {
         all.warnings.emplace_back(error.message);
@@ -91,7 +91,7 @@ inline void start_session(Shared &all, bool has_devices) {
     marey_error_t error;
     if (has_devices) {
         marey_gpu_options_t gpu = {sizeof gpu, 1, 1, "", 0};
-        if (marey_table_->gpu_start(&gpu, &error) != MAREY_OK) {
+        if (marey_load()->gpu_start(&gpu, &error) != MAREY_OK) {
             all.warnings.push_back(std::string("devices are not recorded: ") + error.message);
         }
     }
@@ -221,7 +221,7 @@ inline void enableProfiler(const ProfilerConfig &config, const std::set<Activity
     all->starting_thread = 0;
     detail::start_counters(*all);
     if (!config.trace_id.empty()) {
-        marey_table_->note("trace_id", 8, config.trace_id.data(), config.trace_id.size());
+        marey_load()->note("trace_id", 8, config.trace_id.data(), config.trace_id.size());
     }
     std::uint32_t mask = scopes.empty() ? 0xffffffff : 0;
     for (RecordScope scope : scopes) {
@@ -229,7 +229,8 @@ inline void enableProfiler(const ProfilerConfig &config, const std::set<Activity
     }
     all->scopes = mask;
     all->options = detail::option_bits(config, activities);
-    all->remaining_events = static_cast<std::int64_t>(config.experimental_config.max_events);
+    all->remaining_events = static_cast<std::int64_t>(
+        std::min<std::uint64_t>(config.experimental_config.max_events, INT64_MAX));
     all->dropped_events = 0;
     all->allocated_bytes = 0;
     all->clock_offset_ns = detail::clock_ns(CLOCK_REALTIME) - detail::clock_ns(CLOCK_MONOTONIC);
@@ -267,7 +268,7 @@ inline std::unique_ptr<ProfilerResult> disableProfiler() {
         header.warnings = std::move(all->warnings);
         header.dropped_events = all->dropped_events;
         if (all->counters.load() != nullptr) {
-            marey_table_->performance_events("", 0, nullptr);
+            marey_load()->performance_events("", 0, nullptr);
         }
         all->counters = nullptr;
         session = std::exchange(all->session, MAREY_NO_SESSION);
@@ -280,12 +281,12 @@ inline std::unique_ptr<ProfilerResult> disableProfiler() {
     std::string run;
     if (session >= 0) {
         marey_error_t error;
-        marey_table_->run_dir(session, detail::append_bytes, &run, nullptr);
+        marey_load()->run_dir(session, detail::append_bytes, &run, nullptr);
         if (marey_finalize(session, &error) != MAREY_OK) {
             header.warnings.push_back(std::string("the run is incomplete: ") + error.message);
         }
         if (has_devices && !run.empty() &&
-            marey_table_->device_events(run.data(), run.size(), session,
+            marey_load()->device_events(run.data(), run.size(), session,
                                         detail::receive_device_event, &reader,
                                         &error) != MAREY_OK) {
             header.warnings.push_back(std::string("devices are in the run alone: ") + error.message);

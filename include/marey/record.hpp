@@ -46,7 +46,7 @@ public:
     /// every call, such as a literal.
     void setName(std::string_view name, std::atomic<std::uint32_t> *cache = nullptr) noexcept {
         const std::uint32_t known = cache == nullptr ? 0 : cache->load(std::memory_order_relaxed);
-        name_ = known != 0 ? known : marey_table_->intern(name.data(), name.size());
+        name_ = known != 0 ? known : marey_load()->intern(name.data(), name.size());
         if (cache != nullptr) {
             cache->store(name_, std::memory_order_relaxed);
         }
@@ -83,6 +83,7 @@ public:
         if (active_ == 0) {
             return;
         }
+        active_ |= has_begun;
         caller_ = __builtin_extract_return_addr(__builtin_return_address(0));
         sequence_ = sequence;
         forward_thread_ = forward_thread > 0 ? static_cast<std::uint64_t>(forward_thread) : 0;
@@ -112,8 +113,10 @@ public:
 
     /// Ends the scope. Later calls have no effect.
     void end() noexcept {
-        MAREY_TRY_ { finish(); }
-        MAREY_CATCH_ALL_ { all_->dropped_events.fetch_add(1, std::memory_order_relaxed); }
+        if ((active_ & has_begun) != 0) {
+            MAREY_TRY_ { finish(); }
+            MAREY_CATCH_ALL_ { all_->dropped_events.fetch_add(1, std::memory_order_relaxed); }
+        }
         active_ = 0;
     }
 
@@ -145,6 +148,7 @@ private:
     static constexpr std::uint32_t for_profile = 2;
     static constexpr std::uint32_t for_callbacks = 4;
     static constexpr std::uint32_t needs_inputs = 8;
+    static constexpr std::uint32_t has_begun = 16;
 
     struct RunningCallback {
         RecordFunctionCallback callback;
@@ -164,7 +168,7 @@ private:
     }
 
     /// Finds out what listens.
-    void attach() noexcept {
+    MAREY_FN_ void attach() noexcept {
         all_ = detail::shared();
         if (all_ == nullptr || all_->is_off.load(std::memory_order_relaxed)) {
             return;
@@ -270,7 +274,7 @@ private:
             if (sequence_ < 0) {
                 marey_scope_exit(name_);
             } else {
-                marey_table_->scope_exit_autograd(
+                marey_load()->scope_exit_autograd(
                     name_, static_cast<std::uint64_t>(sequence_), forward_thread_);
             }
         }
@@ -343,7 +347,7 @@ private:
         }
         MAREY_CATCH_ALL_ { return; }
         thread_ = &thread;
-        name_ = marey_table_->intern(name.data(), name.size());
+        name_ = marey_load()->intern(name.data(), name.size());
         is_entered_ = marey_scope_enter_kind(name_, MAREY_KIND_MODULE) != 0;
     }
 

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -108,7 +109,7 @@ inline void record_args(const Record &record) {
     append_details(json, *record.details);
     if (!json.empty()) {
         json = "{" + json + "}";
-        marey_table_->scope_args(record.name, json.data(), json.size());
+        marey_load()->scope_args(record.name, json.data(), json.size());
     }
 }
 
@@ -228,6 +229,9 @@ inline void complete_details(const Shared &all, Details &details, const std::str
 /// Ends an event of `thread`, on that thread or another one.
 inline void end_event(Shared &all, Thread &thread, std::uint64_t profile, std::uint64_t id,
                       std::int64_t end_ns, bool is_same_thread) {
+    if (all.profile.load(std::memory_order_acquire) != profile) {
+        return; // the profile has the event, and `thread` may be freed
+    }
     const std::uint32_t current = is_same_thread ? thread.id : os_thread_id();
     const ThreadGuard guard(thread, current);
     if (!guard.is_acquired()) {

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -40,7 +41,7 @@ public:
     ProfilerResult(const ProfilerResult &) = delete;
     ProfilerResult &operator=(const ProfilerResult &) = delete;
 
-    /// Scopes and reports of memory.
+    /// Scopes, reports of memory, device activities, and calls of a device's API.
     const std::vector<Event> &events() const { return events_; }
     /// When the profile was enabled, in nanoseconds since 1970.
     std::int64_t trace_start_ns() const { return header_.start_ns; }

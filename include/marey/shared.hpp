@@ -3,8 +3,9 @@
 /// recorded, the events of each thread, and the callbacks.
 ///
 /// `libmarey.so` keeps the address of `Shared`, so that a scope in one library is seen by a profile
-/// that another one has enabled. Neither `Shared` nor a `Thread` is ever freed, and neither points
-/// into a library except for the callbacks of the program, so that a library may be closed.
+/// that another one has enabled. `Shared` is never freed, and a `Thread` only after its thread has
+/// ended. Neither points into a library except for the callbacks of the program, so that a library
+/// may be closed.
 ///
 /// Each thread writes its own `Thread`, under a lock that is contended only while a profile ends or
 /// when a scope ends on another thread.
@@ -147,6 +148,7 @@ struct Shared {
     std::atomic<std::uint64_t> callbacks_version{1};
 
     std::atomic<std::uint32_t> starting_thread{0}; // the thread in `enableProfiler`
+    std::atomic<std::uint32_t> forking_thread{0};  // the thread in `fork`, which holds `mutex`
 
     std::mutex mutex; // guards what follows
     std::vector<std::unique_ptr<Thread>> threads;
@@ -165,7 +167,7 @@ struct Shared {
 
 /// A number that differs between versions and standard libraries with another layout of `Shared`.
 constexpr std::uint64_t shared_layout() {
-    constexpr std::uint64_t version = 1;
+    constexpr std::uint64_t version = 2;
 #if defined(_GLIBCXX_USE_CXX11_ABI)
     constexpr std::uint64_t library = 2 + _GLIBCXX_USE_CXX11_ABI;
 #else
@@ -175,7 +177,8 @@ constexpr std::uint64_t shared_layout() {
            sizeof(Thread);
 }
 
-/* This library's variables. The words are never written. */
+/* This library's variables. Functions that use them are hidden too, so that no library reads the
+ * variables of another one. The words are never written. */
 MAREY_VAR_ const std::uint32_t unsearched = 0x80000000;
 MAREY_VAR_ const std::uint32_t never = 0;
 MAREY_VAR_ const std::uint32_t *listening_word = &unsearched;
@@ -197,32 +200,35 @@ inline std::int64_t now_ns(const Shared &all) {
 }
 
 /* A forked child has no profile. Other threads may have been writing their events. A vendor's
- * library may fork while a profile starts, to run another program at once: nothing is done then. */
-MAREY_VAR_ std::uint32_t forking_thread = 0;
-
+ * library may fork while a profile starts, to run another program at once: nothing is done then.
+ * Each library registers its own functions, because they go when it is closed; those of the first
+ * library that is called act for all. */
 MAREY_FN_ void before_fork() {
+    Shared &all = *shared_pointer;
     const std::uint32_t thread = os_thread_id();
-    if (shared_pointer->starting_thread.load() != thread) {
-        shared_pointer->mutex.lock();
-        forking_thread = thread;
+    if (all.starting_thread.load() != thread && all.forking_thread.load() != thread) {
+        all.mutex.lock();
+        all.forking_thread = thread;
     }
 }
 
 MAREY_FN_ void after_fork_in_parent() {
-    if (forking_thread == os_thread_id()) {
-        forking_thread = 0;
-        shared_pointer->mutex.unlock();
+    Shared &all = *shared_pointer;
+    if (all.forking_thread.load() == os_thread_id()) {
+        all.forking_thread = 0;
+        all.mutex.unlock();
     }
 }
 
 MAREY_FN_ void after_fork_in_child() {
     Shared &all = *shared_pointer;
-    if (forking_thread == 0) {
+    const std::uint32_t parent = all.forking_thread.load();
+    if (parent == 0) {
         return;
     }
     std::unique_ptr<Thread> own;
     for (std::unique_ptr<Thread> &thread : all.threads) {
-        if (thread->id == forking_thread) {
+        if (thread->id == parent) {
             own = std::move(thread);
         }
         thread.release(); // may be half written
@@ -237,7 +243,7 @@ MAREY_FN_ void after_fork_in_child() {
     all.profile = 0;
     all.session = MAREY_NO_SESSION;
     all.listening.fetch_and(~listens_profile);
-    forking_thread = 0;
+    all.forking_thread = 0;
     all.mutex.unlock();
 }
 
@@ -248,7 +254,6 @@ MAREY_FN_ Shared *find_shared() {
         __atomic_store_n(&listening_word, &never, __ATOMIC_RELEASE);
         return nullptr;
     }
-    bool is_creator = false;
     std::uintptr_t address = __atomic_load_n(table->cpp_state, __ATOMIC_ACQUIRE);
     if (address == 0) {
         Shared *created = new (std::nothrow) Shared;
@@ -260,7 +265,6 @@ MAREY_FN_ Shared *find_shared() {
         if (__atomic_compare_exchange_n(table->cpp_state, &address, created_address, false,
                                         __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
             address = created_address;
-            is_creator = true;
         } else {
             delete created;
         }
@@ -271,9 +275,7 @@ MAREY_FN_ Shared *find_shared() {
         return nullptr;
     }
     __atomic_store_n(&shared_pointer, shared, __ATOMIC_RELEASE);
-    if (is_creator) {
-        pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-    }
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
     __atomic_store_n(&listening_word, reinterpret_cast<const std::uint32_t *>(&shared->listening),
                      __ATOMIC_RELEASE);
     return shared;
@@ -284,7 +286,7 @@ static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t) &&
               "Shared::listening is read as a plain word");
 
 /// Returns what the process shares; null without libmarey.so.
-inline Shared *shared() {
+MAREY_FN_ Shared *shared() {
     Shared *found = __atomic_load_n(&shared_pointer, __ATOMIC_ACQUIRE);
     if (found != nullptr || __atomic_load_n(&listening_word, __ATOMIC_ACQUIRE) == &never) {
         return found;
@@ -293,7 +295,7 @@ inline Shared *shared() {
 }
 
 /// Whether a profile, a callback or a session of the recorder listens to scopes.
-inline bool is_listened_to() {
+MAREY_FN_ bool is_listened_to() {
     const std::uint32_t *word = __atomic_load_n(&listening_word, __ATOMIC_ACQUIRE);
     const std::uint64_t *live = __atomic_load_n(&marey_live_, __ATOMIC_ACQUIRE);
     return (__atomic_load_n(word, __ATOMIC_RELAXED) | __atomic_load_n(live, __ATOMIC_RELAXED)) != 0;
@@ -304,10 +306,19 @@ inline void sweep_threads(Shared &all) {
     if (all.threads.size() < all.next_sweep) {
         return;
     }
+    const std::uint32_t current = os_thread_id();
     std::vector<std::unique_ptr<Thread>> kept;
     for (std::unique_ptr<Thread> &thread : all.threads) {
-        const bool has_events = !thread->open.empty() || !thread->done.empty();
-        if (has_events || syscall(SYS_tgkill, getpid(), thread->id, 0) == 0) {
+        bool is_kept = syscall(SYS_tgkill, getpid(), thread->id, 0) == 0;
+        if (!is_kept) {
+            // Another thread may be ending a scope of this one.
+            is_kept = !thread->lock.acquire(current);
+            if (!is_kept) {
+                is_kept = !thread->open.empty() || !thread->done.empty();
+                thread->lock.release();
+            }
+        }
+        if (is_kept) {
             kept.push_back(std::move(thread));
         }
     }
@@ -334,7 +345,7 @@ MAREY_FN_ Thread &find_this_thread(Shared &all) {
 }
 
 /// Returns the calling thread's events and settings.
-inline Thread &this_thread(Shared &all) {
+MAREY_FN_ Thread &this_thread(Shared &all) {
     Thread *thread = this_thread_pointer;
     return thread != nullptr ? *thread : find_this_thread(all);
 }

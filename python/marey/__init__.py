@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from .run import import_files
     from .run import open as open
     from .specs import max_bps, max_flops
+    from .torch import enable_torch_profiling
     from .viewer import parse, read
 
 # Without `open`, because `from marey import *` would hide the builtin.
@@ -80,6 +81,7 @@ __all__ = [
     "data",
     "deactivate",
     "depth",
+    "enable_torch_profiling",
     "enter_scope",
     "enter_state",
     "exit_scope",
@@ -127,6 +129,7 @@ _LAZY_MODULES = (
 )
 _LAZY_NAMES = {
     "compare": "comparison",
+    "enable_torch_profiling": "torch",
     "import_files": "run",
     "max_bps": "specs",
     "max_flops": "specs",

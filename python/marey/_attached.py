@@ -89,7 +89,7 @@ def detach() -> list[str]:
     """
     global _recording
     with _lock:
-        recording, _recording = _recording, None
+        recording = _recording
         live = _native.sessions()
         if recording is None:
             reason = f"`marey attach` did not start it: {_recorded_into(live)}" if live else ""
@@ -99,10 +99,12 @@ def detach() -> list[str]:
 
             torch.disable()
         if recording.session not in live:
+            _recording = None
             return ["refused", "the program itself has ended the recording"]
         output = _output(recording)
         earlier = len(_session.written)
-        _session.finish(recording.session, "")
+        _session.finish(recording.session, "")  # if it raises, `detach` can be called again
+        _recording = None
         _native.end_idle_threads()
         return ["ended", *dict.fromkeys([*_session.written[earlier:], output])]
 

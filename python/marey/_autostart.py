@@ -10,11 +10,13 @@ import shlex
 import sys
 
 from marey._flags import is_disabled
-from marey._names import ENV_MAREY, ENV_RUN
+from marey._names import ENV_MAREY, ENV_RUN, ENV_TORCH_PROFILING
 
 _ON = ("1", "on", "true", "yes")
+_OFF = ("", "0", "off", "false", "no")
 _TORCH_PROFILING = ["-d", "trace", "--memory"]
-_OPTIONS_WITH_VALUE = "WXQ"  # of the interpreter; -c and -m end its options
+_OPTIONS_WITH_VALUE = "WX"  # of the interpreter; -c and -m end its options
+_LONG_OPTIONS_WITH_VALUE = ("--check-hash-based-pycs",)
 _PROGRAM_OF_CODE = ["-m", "python"]  # the name of a recording of `python -c`, or of a prompt
 
 
@@ -23,7 +25,8 @@ def start() -> None:
 
     A failure is printed, and the program runs without a recording.
     """
-    if is_disabled() or os.environ.get(ENV_RUN):
+    is_on = _is_on(ENV_MAREY) or _is_on(ENV_TORCH_PROFILING)
+    if not is_on or is_disabled() or os.environ.get(ENV_RUN):
         return
     target = _program(sys.orig_argv)
     if _is_marey(target):
@@ -44,14 +47,21 @@ def _start(arguments: list[str]) -> None:
     _recording.start(options, announce=True)
     if options.children:
         _recording.export_to_children(options)
+    else:  # they would read these variables too
+        os.environ.pop(ENV_MAREY, None)
+        os.environ.pop(ENV_TORCH_PROFILING, None)
+
+
+def _is_on(variable: str) -> bool:
+    return os.environ.get(variable, "").strip().lower() not in _OFF
 
 
 def _options() -> list[str]:
     """Returns the options of `marey run` that the environment names."""
-    value = os.environ.get(ENV_MAREY, "")
-    if value in ("", "0"):
+    if not _is_on(ENV_MAREY):
         return _TORCH_PROFILING
-    return [] if value.lower() in _ON else shlex.split(value)
+    value = os.environ[ENV_MAREY]
+    return [] if value.strip().lower() in _ON else shlex.split(value)
 
 
 def _program(argv: list[str]) -> list[str]:
@@ -59,11 +69,20 @@ def _program(argv: list[str]) -> list[str]:
     position = 1
     while position < len(argv) and argv[position].startswith("-") and argv[position] != "-":
         option = argv[position]
-        if option == "-m":
-            return argv[position:]
-        if option.startswith("-c"):
-            return _PROGRAM_OF_CODE
-        position += 2 if len(option) == 2 and option[1] in _OPTIONS_WITH_VALUE else 1
+        position += 1
+        if option.startswith("--"):
+            position += option in _LONG_OPTIONS_WITH_VALUE
+            continue
+        # Short options may be joined: -Ic is -I -c.
+        for offset, letter in enumerate(option[1:], 2):
+            value = option[offset:]
+            if letter == "c":
+                return _PROGRAM_OF_CODE
+            if letter == "m":
+                return ["-m", *([value] if value else []), *argv[position:]]
+            if letter in _OPTIONS_WITH_VALUE:
+                position += not value
+                break
     program = argv[position:]
     return program if program and program[0] != "-" else _PROGRAM_OF_CODE
 

@@ -373,14 +373,20 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _records(text: str) -> int:
-    records = int(text)
+    try:
+        records = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
     if not 1 <= records <= 1_000_000_000:
         raise argparse.ArgumentTypeError("the number is not from 1 to 1,000,000,000")
     return records
 
 
 def _seconds(text: str) -> float:
-    seconds = float(text)
+    try:
+        seconds = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
     if not 0 < seconds <= 86_400:
         raise argparse.ArgumentTypeError("the number is not above 0 and up to 86,400")
     return seconds

@@ -25,6 +25,7 @@ from ._names import SETTING_SAMPLE_INTERVAL
 __all__ = ["disable", "enable"]
 
 _SHORTEST_INTERVAL_S = 0.001
+_LOCK_TIMEOUT_S = 0.1
 
 
 def enable(interval_s: float = 0.1) -> None:
@@ -62,32 +63,40 @@ class _Sampler:
     def __init__(self) -> None:
         self._state = threading.Lock()
         self._stop: _thread.LockType | None = None
-        self._ended = _thread.allocate_lock()
+        self._ended: _thread.LockType | None = None
         self._random = random.Random()  # not the program's
 
     def start(self) -> None:
-        with self._state:
+        # With a timeout, because `marey config` may interrupt this thread while it has the lock.
+        if not self._state.acquire(timeout=_LOCK_TIMEOUT_S):
+            return
+        try:
             if self._stop is None:
-                stop = _thread.allocate_lock()
+                # Each thread has its own locks, so that `stop` never waits for a later thread.
+                stop, ended = _thread.allocate_lock(), _thread.allocate_lock()
                 stop.acquire()
-                self._ended.acquire()
-                self._stop = stop
+                ended.acquire()
                 # Not a `threading.Thread`, which the program would find among its own.
-                _thread.start_new_thread(self._run, (stop,))
+                _thread.start_new_thread(self._run, (stop, ended))
+                self._stop, self._ended = stop, ended
+        finally:
+            self._state.release()
 
     def stop(self) -> None:
         with self._state:
             stop, self._stop = self._stop, None
+            ended = self._ended
         if stop is not None:
             stop.release()
-            with self._ended:
+        if ended is not None:
+            with ended:
                 pass
 
-    def _run(self, stop: _thread.LockType) -> None:
+    def _run(self, stop: _thread.LockType, ended: _thread.LockType) -> None:
         try:
             self._sample_until(stop)
         finally:
-            self._ended.release()
+            ended.release()
 
     def _sample_until(self, stop: _thread.LockType) -> None:
         last_nanos = time.monotonic_ns()

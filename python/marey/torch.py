@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 __all__ = [
     "disable",
     "enable",
+    "enable_torch_profiling",
     "is_enabled",
     "measured_overhead",
     "memory_snapshot",
@@ -154,6 +155,23 @@ def stop_operators() -> None:
             _records_operators = False
             _native.set_setting(SETTING_TORCH_OPERATORS, False)
             _torch_operators.stop()
+
+
+def enable_torch_profiling() -> None:
+    """Records the calls of modules with their memory into a trace: Probing's name for it.
+
+    Starts the trace session ``torch`` unless a session is alive, and calls `enable` with
+    ``memory=True``. The table ``python.torch_trace`` of the run has the calls.
+
+    Raises:
+        OSError: The spool cannot be written in the run directory.
+        AttributeError: The installed torch is older than 2.1 and lacks one of the hooks.
+    """
+    if not _native.is_recording():
+        from marey.profile import start
+
+        start("torch", data="trace")
+    enable(memory=True)
 
 
 def memory_snapshot(path: str | os.PathLike[str] | None = None) -> str:
@@ -446,8 +464,11 @@ def _switch_operators() -> None:
     """Begins or ends the recording of operators, as set by `marey config` for this process."""
     global _records_operators
     with _lock:
-        _records_operators = not _records_operators
-        if _records_operators:
+        is_on = _native.setting(SETTING_TORCH_OPERATORS) != 0
+        if is_on == _records_operators:
+            return  # another thread has switched them
+        _records_operators = is_on
+        if is_on:
             _record_operators(_torch)
         else:
             sys.modules["marey._torch_operators"].stop()

@@ -200,3 +200,13 @@ def test_a_process_that_was_read_ends_as_ever() -> None:
         program.write_line()
         outcome = program.end()
     assert (outcome.exit_code, outcome.stdout, outcome.stderr) == (0, "0\n", "")
+
+
+def test_one_thread_is_shown_and_an_unknown_one_named(pid: int) -> None:
+    found = until(pid, all_wait)
+    waiter = found["waits_for_lock"]["os_id"]
+    (process,) = processes(pid, str(waiter))
+    assert [thread["name"] for thread in process["threads"]] == ["waits_for_lock"]
+    done = dump(pid, "1")
+    assert done.returncode == 2
+    assert f"process {pid} has no thread 1" in done.stderr

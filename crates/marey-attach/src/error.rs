@@ -35,9 +35,15 @@ pub enum AttachError {
 }
 
 impl AttachError {
-    /// Returns a command that mends the error, if there is one.
+    /// Returns how to mend the error, if that is known.
     pub fn hint(&self) -> Option<String> {
-        let Self::Forbidden(pid) = self else { return None };
+        let pid = match self {
+            Self::Forbidden(pid) => pid,
+            Self::NotStopped(_) => {
+                return Some("detach the debugger, or leave native frames out".to_owned());
+            }
+            _ => return None,
+        };
         let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
         Some(match scope.trim() {
             "" | "0" => format!(

@@ -52,7 +52,7 @@ pub(crate) struct Mapped {
 }
 
 impl Mapped {
-    /// Opens the file, also in a container and after it was replaced on disk.
+    /// Opens the file, also in a container; `None` if it was deleted or replaced.
     pub(crate) fn open(&self) -> Option<File> {
         let root = format!("/proc/{}/root{}", self.pid, self.path.display());
         File::open(root).ok()

@@ -16,7 +16,7 @@ use crate::wait::{self, Wait};
 /// Readings of a running process that may fail one after another.
 const MAX_ATTEMPTS: u32 = 20;
 
-/// What is read of a process.
+/// The parts of a process to read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     /// Whether to read the local variables of each frame.
@@ -59,7 +59,7 @@ pub struct Thread {
     pub is_running: bool,
     /// Whether it holds the global interpreter lock.
     pub holds_gil: bool,
-    /// What it waits for, if it sleeps in a known system call.
+    /// The wait, if the thread sleeps in a known system call.
     pub wait: Option<Wait>,
     /// Whether `frames` has the native frames.
     #[serde(skip_serializing_if = "is_false")]

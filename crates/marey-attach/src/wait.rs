@@ -1,4 +1,4 @@
-//! What a thread waits for: the system call that it is in, in words.
+//! The system call that a thread waits in, and the thing that it waits for, in words.
 
 use std::fmt;
 use std::fs;
@@ -10,7 +10,7 @@ use crate::process::thread_file;
 /// A system call that a thread waits in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Wait {
-    /// What it waits for, such as `a lock`, `data` or `a timer`.
+    /// The thing that the thread waits for, such as `a lock`, `data` or `a timer`.
     #[serde(rename = "for")]
     pub target: &'static str,
     /// The system call, such as `futex`.

@@ -81,10 +81,10 @@ impl Image {
         let writable = file.elf_program_headers().iter().filter(|header| {
             header.p_type(endian) == PT_LOAD && header.p_flags(endian) & PF_W != ProgramFlags(0)
         });
-        let last = writable.map(|header| header.p_vaddr(endian) + header.p_memsz(endian)).max();
-        Ok(last.map(|end| {
+        let ends = writable.map(|it| it.p_vaddr(endian).wrapping_add(it.p_memsz(endian)));
+        Ok(ends.max().and_then(|end| {
             let end = end.wrapping_add(self.bias(&file));
-            (end, end.next_multiple_of(PAGE_BYTES))
+            Some((end, end.checked_next_multiple_of(PAGE_BYTES)?))
         }))
     }
 

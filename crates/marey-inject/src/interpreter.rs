@@ -64,7 +64,7 @@ impl Interpreter {
         result.unwrap_or_else(|error| Attempt::Unexpected(error.to_string()))
     }
 
-    /// Has the interpreter look at the request again. The threads may run.
+    /// Makes the interpreter look at the request again. The threads may run.
     pub(crate) fn remind(&self) {
         if let Self::PendingCalls(calls) = self {
             // If the process has ended, there is nothing to remind.
@@ -78,7 +78,7 @@ impl Interpreter {
         // If the process has ended, nothing is left.
         drop(match self {
             Self::PendingCalls(calls) => calls.withdraw(has_run),
-            Self::RemoteExec(remote) => remote.withdraw(),
+            Self::RemoteExec(remote) => remote.withdraw(has_run),
         });
     }
 }
@@ -114,14 +114,16 @@ impl Python {
         let program = program.map_err(|error| error.to_string())?;
         let candidates = images.iter().filter(is_library);
         for image in candidates.chain(images.iter().filter(|image| image.path == program)) {
-            let names = ["_PyRuntime", "PyRun_SimpleString", "Py_Version"];
+            let names = ["_PyRuntime", "PyRun_SimpleString", "Py_Version", "PyIter_Send"];
             let found = image.symbols(names);
-            let [runtime, run_string, version] = found
+            let [runtime, run_string, version, send] = found
                 .map_err(|error| format!("{} cannot be read: {error}", image.path.display()))?;
             let Some(runtime) = runtime else { continue };
-            let minor = match version {
-                Some(address) => minor_of(memory.read_u64(address))?,
-                None => 10, // the only supported version without this variable
+            let minor = match (version, send) {
+                (Some(address), _) => minor_of(memory.read_u64(address))?,
+                // CPython 3.11 has added the variable, and 3.10 the function.
+                (None, Some(_)) => 10,
+                (None, None) => return Err(format!("it runs CPython 3.9 or older; {SUPPORTED}")),
             };
             if is_free_threaded(image.name()) {
                 return Err("free-threaded builds of CPython are not supported yet".to_owned());

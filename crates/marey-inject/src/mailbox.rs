@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, lchown};
 use std::path::Path;
 use std::time::Duration;
 
@@ -76,7 +76,7 @@ impl Mailbox {
         if let Some((user, group)) = target::owner(pid).filter(|owner| *owner != own) {
             // The folder last: until then nobody else can replace a file in it.
             for path in [&path, &self.folder.path().join(ANSWERS), self.folder.path()] {
-                chown(path, Some(user), Some(group))?;
+                lchown(path, Some(user), Some(group))?;
             }
         }
         Ok(format!("{}/{SCRIPT}", self.inner_folder))

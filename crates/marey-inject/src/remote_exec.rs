@@ -119,9 +119,10 @@ impl RemoteExec {
         Ok(Attempt::Placed)
     }
 
-    /// Removes the request, if the thread has not looked at it.
-    pub(crate) fn withdraw(&mut self) -> io::Result<()> {
-        if self.is_waiting()? {
+    /// Removes the request, if the thread has not looked at it. After the script has run, a request
+    /// that waits is that of another tool.
+    pub(crate) fn withdraw(&mut self, has_run: bool) -> io::Result<()> {
+        if !has_run && self.is_waiting()? {
             self.memory.write_i32(self.is_pending, 0)?;
         }
         self.is_placed = false;

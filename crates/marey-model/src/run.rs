@@ -12,7 +12,7 @@ pub const COLLECTING: &str = ".collecting";
 pub const SPOOL: &str = "spool";
 
 /// Extension of the segments of a ring, beside the spools: `7-1700000000000000000.000012.ring` is the
-/// twelfth segment of the ring that the process 7 started at that time, in nanoseconds since 1970.
+/// segment after the first twelve of the ring that the process 7 started at that time, in nanoseconds since 1970.
 pub const RING: &str = "ring";
 
 /// Suffix of the trace of a window, beside the spools: the window 5 of the process 7 is in

@@ -99,6 +99,7 @@ enum Command {
     /// Show and change the settings of a process that records
     Config(ConfigArgs),
     /// Print the stacks of a running process
+    #[command(alias = "backtrace")]
     Dump(DumpArgs),
     /// Show where a running process spends its time
     Top(TopArgs),

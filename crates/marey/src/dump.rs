@@ -14,6 +14,7 @@ use crate::text::printable;
 const EXAMPLES: &str = "\
 Examples:
   marey dump 4242               The stack of each thread, and what it waits for
+  marey dump 4242 4250          One of its threads; `marey backtrace` is the same command
   marey dump 4242 --locals      With the local variables of each frame
   marey dump 4242 --native      With the frames of native functions, such as those of PyTorch
   marey dump 4242 --tree        The process and all processes that it has started, such as a torchrun job
@@ -32,6 +33,10 @@ pub(crate) struct DumpArgs {
     /// Process to read
     #[arg(value_name = "PID")]
     pid: u32,
+
+    /// Thread to show, by its id in the operating system [default: all]
+    #[arg(value_name = "TID", conflicts_with_all = ["tree", "ring"])]
+    thread: Option<u64>,
 
     /// Read its child processes too, and theirs
     #[arg(short, long)]
@@ -62,7 +67,7 @@ pub(crate) fn dump(args: &DumpArgs, output: &mut Output) -> Result<(), Stop> {
     let options = Options { locals: args.locals, waits: true, native: args.native };
     let mut snapshots = Vec::new();
     match read(args.pid, options) {
-        Ok(snapshot) => snapshots.push(snapshot),
+        Ok(snapshot) => snapshots.push(select_thread(snapshot, args.thread)?),
         // `torchrun` itself may be a shell script; its children matter.
         Err(failure) if args.tree => output.warning(failure.message)?,
         Err(failure) => return Err(failure.into()),
@@ -99,6 +104,19 @@ impl From<AttachError> for Failure {
 
 fn read(pid: u32, options: Options) -> Result<Snapshot, Failure> {
     Ok(Target::open(pid, options)?.snapshot()?)
+}
+
+/// Returns the snapshot with one of its threads, or with all.
+fn select_thread(mut snapshot: Snapshot, os_id: Option<u64>) -> Result<Snapshot, Failure> {
+    let Some(os_id) = os_id else { return Ok(snapshot) };
+    snapshot.threads.retain(|thread| thread.os_id == Some(os_id));
+    if snapshot.threads.is_empty() {
+        return Err(Failure {
+            message: format!("process {} has no thread {os_id}", snapshot.pid),
+            hint: Some(format!("`marey dump {}` lists the threads with their ids", snapshot.pid)),
+        });
+    }
+    Ok(snapshot)
 }
 
 fn print(snapshot: &Snapshot, native_frames: bool, output: &mut Output) -> io::Result<()> {

@@ -138,7 +138,9 @@ public:
     }
 
     /** Replaces the state of the calling thread, which all sources share. */
-    void setState(std::optional<Context> state) { detail::setState(state ? state->name.c_str() : nullptr); }
+    MAREY_PROTON_HIDDEN void setState(std::optional<Context> state) {
+        detail::setState(state ? state->name.c_str() : nullptr);
+    }
 
     /** Returns the number of contexts of the calling thread, without the state. */
     virtual std::size_t getDepth() = 0;

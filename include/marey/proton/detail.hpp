@@ -26,7 +26,7 @@
 #define MAREY_PROTON_VERSION marey_1_noexcept
 #endif
 
-/** Of functions with static data, and of static data: a copy for each library. */
+/** Of static data, and of the functions and classes that use them: a copy for each library. */
 #define MAREY_PROTON_HIDDEN __attribute__((visibility("hidden")))
 
 /** Proton's classes. Plug-ins may be declared in it too. */

@@ -45,7 +45,7 @@ public:
     }
 
     /** Stops profiling, unless there is data that still needs it. */
-    Profiler *stop() {
+    MAREY_PROTON_HIDDEN Profiler *stop() {
         if (isStarted_ && getDataSet().empty()) {
             isStarted_ = false;
             doStop();
@@ -54,21 +54,21 @@ public:
     }
 
     /** Adds data that metrics go to. */
-    Profiler *registerData(Data *data) {
+    MAREY_PROTON_HIDDEN Profiler *registerData(Data *data) {
         const std::lock_guard<std::mutex> lock(detail::dataMutex());
         dataSet_.insert(data);
         return this;
     }
 
     /** Removes data. flush() first: later metrics do not reach it. */
-    Profiler *unregisterData(Data *data) {
+    MAREY_PROTON_HIDDEN Profiler *unregisterData(Data *data) {
         const std::lock_guard<std::mutex> lock(detail::dataMutex());
         dataSet_.erase(data);
         return this;
     }
 
     /** Returns the data of the sessions that are active. */
-    std::set<Data *> getDataSet() const {
+    MAREY_PROTON_HIDDEN std::set<Data *> getDataSet() const {
         const std::lock_guard<std::mutex> lock(detail::dataMutex());
         return dataSet_;
     }

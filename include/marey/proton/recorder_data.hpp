@@ -246,13 +246,13 @@ private:
         return own(table.detached_enter(parent.get(), number, static_cast<std::uint8_t>(kind)));
     }
 
-    std::optional<Node> find(std::size_t scopeId) const {
+    MAREY_PROTON_HIDDEN std::optional<Node> find(std::size_t scopeId) const {
         const std::lock_guard<std::mutex> lock(detail::dataMutex());
         const auto place = places_.find(scopeId);
         return place == places_.end() ? std::nullopt : std::optional<Node>(place->second.node);
     }
 
-    void remember(std::size_t scopeId, Place place) {
+    MAREY_PROTON_HIDDEN void remember(std::size_t scopeId, Place place) {
         Node forgotten;  // released after the lock
         const std::lock_guard<std::mutex> lock(detail::dataMutex());
         if (!hasEnded_) {
@@ -281,7 +281,7 @@ private:
         return node;
     }
 
-    void forgetAll() {
+    MAREY_PROTON_HIDDEN void forgetAll() {
         std::unordered_map<std::size_t, Place> forgotten;  // released after the lock
         const std::lock_guard<std::mutex> lock(detail::dataMutex());
         hasEnded_ = true;
@@ -324,7 +324,7 @@ private:
 
     /* Numbers are given out in order: an unknown one above the oldest that is known belongs to no scope
      * of this data. */
-    bool isForgotten(std::size_t scopeId) const {
+    MAREY_PROTON_HIDDEN bool isForgotten(std::size_t scopeId) const {
         const std::lock_guard<std::mutex> lock(detail::dataMutex());
         return closed_.size() == MAX_CLOSED_PLACES && scopeId < closed_.front();
     }

@@ -47,7 +47,7 @@ template <typename T> struct Part {
 };
 
 /** A profiling session: see SessionManager. */
-class Session {
+class MAREY_PROTON_HIDDEN Session {
 public:
     /** The profiler and the source may be empty. */
     Session(std::size_t sessionId, Part<Profiler> profiler, Part<ContextSource> source, Part<Data> data)

@@ -31,7 +31,7 @@ inline namespace MAREY_PROTON_VERSION {
  * print a message where exceptions are disabled. Sessions that are alive when the program exits, or
  * the library is unloaded, are finalized.
  */
-class SessionManager : public Singleton<SessionManager> {
+class MAREY_PROTON_HIDDEN SessionManager : public Singleton<SessionManager> {
 public:
     /**
      * Creates a session, which collects nothing before activateSession(). Returns its number, which
@@ -284,7 +284,7 @@ private:
         return std::nullopt;
     }
 
-    MAREY_PROTON_HIDDEN std::size_t add(Part<Profiler> profiler, Part<ContextSource> source, Part<Data> data) {
+    std::size_t add(Part<Profiler> profiler, Part<ContextSource> source, Part<Data> data) {
         data.object->deactivate();
         const std::int64_t recorderSession = data.object->recorderSession();
         std::size_t id = static_cast<std::size_t>(recorderSession);

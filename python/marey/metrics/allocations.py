@@ -31,9 +31,11 @@ class AllocationHistory:
 
     def close(self) -> None:
         """Reads the events, and disables the history if it was enabled here."""
-        self._events = self._read()
-        if self._is_ours:
-            self._memory._record_memory_history(None)
+        try:
+            self._events = self._read()
+        finally:
+            if self._is_ours:
+                self._memory._record_memory_history(None)
 
     def events(self) -> list[dict[str, Any]]:
         """Returns the events so far, or until `close`."""

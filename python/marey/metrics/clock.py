@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 from typing import Any, Protocol
 
 
@@ -20,7 +21,7 @@ class Clock(Protocol):
         """Returns a new stamp, without waiting; `None` while a CUDA graph is being captured."""
 
     def is_passed(self, stamp: Any) -> bool:
-        """Whether a stamp is passed. Does not wait."""
+        """Whether a stamp is passed, without waiting; `False` while a CUDA graph is captured."""
 
     def nanos_between(self, start: Any, end: Any) -> int:
         """Returns the nanoseconds between two stamps; waits until the second is passed."""
@@ -55,8 +56,9 @@ class EventClock:
         self.name = "HIP events" if torch.version.hip else "CUDA events"
 
     def synchronize(self) -> None:
-        if not self._cuda.is_current_stream_capturing():
-            self._cuda.synchronize()
+        with suppress(RuntimeError):  # the GPU has failed, which the program's own calls report
+            if not self._cuda.is_current_stream_capturing():
+                self._cuda.synchronize()
 
     def stamp(self) -> Any:
         if self._cuda.is_current_stream_capturing():
@@ -66,7 +68,8 @@ class EventClock:
         return event
 
     def is_passed(self, stamp: Any) -> bool:
-        return bool(stamp.query())
+        # A query would invalidate the capture.
+        return not self._cuda.is_current_stream_capturing() and bool(stamp.query())
 
     def nanos_between(self, start: Any, end: Any) -> int:
         end.synchronize()

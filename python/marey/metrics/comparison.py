@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from marey.run import Run
 
 Source = Union[MetricsCollector, Report, "Run", str, "os.PathLike[str]"]
-"""What `compare_runs` compares; a path is that of a saved JSON report or of a run."""
+"""A training for `compare_runs`; a path is that of a saved JSON report or of a run."""
 
 MIN_COUNT = 5
 """Fewest times or values of each side for a confidence interval."""

@@ -20,7 +20,7 @@ _lock = threading.Lock()
 
 
 def follow(follower: Follower) -> None:
-    """Has an object prepared in forked children for as long as it lives."""
+    """Prepares an object in forked children for as long as it lives."""
     with _lock:
         _followers.add(follower)
 

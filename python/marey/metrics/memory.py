@@ -103,16 +103,18 @@ class MemoryTracker:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        stop, self._stop = self._stop, None
-        if stop is None:
+        if self._stop is None:
             raise RuntimeError("this MemoryTracker tracks no block")
-        stop.set()
+        self._stop.set()
         if self._thread is not None:
             self._thread.join()
             self._thread = None
-        self._read()
-        if self._history is not None:
-            self._history.close()
+        try:
+            self._read()
+        finally:
+            self._stop = None
+            if self._history is not None:
+                self._history.close()
 
     def get_stats(self) -> dict[str, Any]:
         """Returns the figures of the block, so far or of the last one, in bytes.
@@ -204,11 +206,13 @@ class MemoryTracker:
         return self._snapshots[name]
 
     def _read(self) -> dict[str, Reading]:
-        """Reads all memories, keeps the readings, and records them in the sessions."""
+        """Reads all memories, records them in the sessions, and keeps those inside a block."""
         readings = read_memories()
         with self._lock:
             for memory, reading in readings.items():
                 self._record(reading)
+                if self._stop is None:
+                    continue
                 group = self._readings.setdefault(memory, [])
                 group.append(reading)
                 if len(group) >= MAX_READINGS:

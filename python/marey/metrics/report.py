@@ -165,7 +165,9 @@ def _throughput(collector: MetricsCollector) -> dict[str, float | None]:
         found["iterations_per_sec"] = len(spans) / seconds
         samples = collector.values().get(BATCH_SIZE)
         if samples is not None:
-            found["samples_per_sec"] = math.fsum(samples.items[-len(spans) :]) / seconds
+            # By iteration, because times and values of one name are dropped at different times.
+            total = math.fsum(samples.items) + samples.dropped_total
+            found["samples_per_sec"] = total / (len(spans) + series.dropped) * len(spans) / seconds
     return found
 
 

@@ -24,7 +24,7 @@ class Reporter:
 
     Args:
         collector: The collector.
-        baseline: What the figures are compared with in the HTML report: anything that
+        baseline: The training that the HTML report compares the figures with: anything that
             `compare_runs` accepts.
     """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
+import secrets
 
 
 def save_text(path: str | os.PathLike[str], text: str) -> str:
@@ -31,14 +31,11 @@ def save_text(path: str | os.PathLike[str], text: str) -> str:
 
 
 def _replace(target: str, text: str) -> None:
-    # As `open` would create it: not readable by the owner alone.
-    umask = os.umask(0)
-    os.umask(umask)
-    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(target), suffix=".tmp")
+    # By `open`, so that the file has the permissions of the process's umask.
+    temporary = os.path.join(os.path.dirname(target), f"{secrets.token_hex(8)}.tmp")
     try:
-        with open(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+        with open(temporary, "x", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
-        os.chmod(temporary, 0o666 & ~umask)
         os.replace(temporary, target)
     except BaseException:
         with contextlib.suppress(OSError):

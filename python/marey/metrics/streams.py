@@ -29,8 +29,8 @@ _Stream = tuple[int, int]
 _Interval = tuple[int, int]
 """Start and end in nanoseconds."""
 
-# What the block launched, on any thread; an activity without a launch counts by its own start. A
-# run has the block once for each session that recorded it.
+# Launches of the block, on any thread; an activity without a launch counts by its own start. A run
+# has the block once for each session that recorded it.
 _ACTIVITIES = """
 WITH block AS (
     SELECT min(start_nanos) AS start_nanos, max(end_nanos) AS end_nanos FROM spans
@@ -104,16 +104,16 @@ class StreamProfiler:
         if session is None:
             self._reason = "MAREY_DISABLE is set"
             return
-        run_dir = _native.run_dir(session)
         self._reason = _backend.gpu_note() or "the block launched nothing"
         _session.settle()
-        # The block must not fail because its figures cannot be had.
+        # The block must not fail if its figures cannot be had, as when it has ended the session.
         try:
+            run_dir = _native.run_dir(session)
             _native.finalize(session)
             if run_dir is not None:
                 with marey.open(run_dir) as run:
                     self._figures = _figures_of(run, scope.name, self.num_streams)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, IndexError) as error:
             self._reason = f"the run of the block cannot be read: {error}"
         if self._folder is not None:
             self._folder.cleanup()

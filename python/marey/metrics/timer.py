@@ -215,9 +215,13 @@ class CUDATimer:
 
     def _resolve(self, *, waits: bool) -> None:
         """Reads the times that the GPU has passed, the oldest first; all of them if `waits`."""
-        with self._lock:
+        if not self._lock.acquire(blocking=waits):
+            return  # another thread reads them, and may wait for the GPU
+        try:
             while self._pending and (waits or self._is_passed(self._pending[0])):
                 self._keep(self._pending.popleft())
+        finally:
+            self._lock.release()
 
     def _is_passed(self, pending: _Pending) -> bool:
         try:

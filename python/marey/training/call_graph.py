@@ -84,7 +84,7 @@ class CallGraphBuilder:
     """Builds a call graph.
 
     Args:
-        separator: What stands between the names of a path: ``/`` in `ProfileData.region_times`.
+        separator: The text between the names of a path: ``/`` in `ProfileData.region_times`.
     """
 
     def __init__(self, separator: str = "/") -> None:

@@ -8,6 +8,7 @@ regions.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 from collections import deque
@@ -17,6 +18,7 @@ from typing import Any, TypeVar
 
 from marey import _native
 from marey._decorator import wrap_each
+from marey._names import LOSS_METRICS_UNFETCHED
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -48,12 +50,24 @@ class GpuRegions:
         return _GpuRegion(self, name, metrics)
 
     def event(self) -> Any:
-        """Returns an event at the present end of the stream; `None` while a graph is captured."""
-        if self._cuda.is_current_stream_capturing():
+        """Returns an event at the present end of the stream.
+
+        Returns `None` while a graph is captured, and, counted as a loss, if the GPU gives no event.
+        """
+        try:
+            if self._cuda.is_current_stream_capturing():
+                return None
+            event = self._unused_event() or self._cuda.Event(enable_timing=True)
+            event.record()
+        except RuntimeError:  # the GPU has failed, or this is a forked child
+            _native.count_losses(LOSS_METRICS_UNFETCHED, 1)
             return None
-        event = self._unused.pop() if self._unused else self._cuda.Event(enable_timing=True)
-        event.record()
         return event
+
+    def _unused_event(self) -> Any:
+        with contextlib.suppress(IndexError):  # no event, or another thread has the last one
+            return self._unused.pop()
+        return None
 
     def add(self, node: _native.ScopeRef, start: Any, end: Any) -> None:
         """Notes the events of a call, to be read later."""
@@ -67,17 +81,30 @@ class GpuRegions:
         if not self._resolving.acquire(blocking=False):
             return  # another thread does it
         try:
-            while self._pending:
-                node, start, end = self._pending[0]
-                if waits:
-                    end.synchronize()
-                elif not end.query():
-                    return
-                self._pending.popleft()
-                node.add_metrics({METRIC: int(start.elapsed_time(end) * 1e6)})
-                self._unused += (start, end)
+            while self._pending and self._resolve_first(waits=waits):
+                pass
         finally:
             self._resolving.release()
+
+    def _resolve_first(self, *, waits: bool) -> bool:
+        """Records the time of the oldest call; `False` if the GPU has not passed its events."""
+        node, start, end = self._pending[0]
+        try:
+            if self._cuda.is_current_stream_capturing():
+                return False  # a query would invalidate the capture
+            if waits:
+                end.synchronize()
+            elif not end.query():
+                return False
+            nanos = int(start.elapsed_time(end) * 1e6)
+        except RuntimeError:  # the GPU has failed, which the program's own calls report
+            self._pending.popleft()
+            _native.count_losses(LOSS_METRICS_UNFETCHED, 1)
+            return True
+        self._pending.popleft()
+        node.add_metrics({METRIC: nanos})
+        self._unused += (start, end)
+        return True
 
 
 class _GpuRegion:

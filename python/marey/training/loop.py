@@ -69,7 +69,7 @@ class Loop:
         self._scopes: list[str] = []
         self._reset_region()
 
-    # What trainers report.
+    # Reports of trainers.
 
     def begin_training(self) -> None:
         """Starts to record, if nothing is recorded yet."""
@@ -171,7 +171,7 @@ class Loop:
         """Leaves the scope of a validation."""
         self._leave("validation")
 
-    # What is done with it.
+    # Effects of the reports.
 
     def _records_scopes(self) -> bool:
         return self._config.collect_timing and self.recording.is_open
@@ -211,7 +211,7 @@ class Loop:
             elif self._sampled_epochs == config.warmup_samples + config.active_samples:
                 self.recording.record_operators(is_wanted=False)
 
-    # Regions. The profiler calls what returns them directly: a region costs as much as a scope.
+    # Regions. The profiler calls their factory directly: a region costs as much as a scope.
 
     def _reset_region(self) -> None:
         is_recorded = self._config.enabled and self._config.collect_timing

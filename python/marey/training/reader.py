@@ -29,6 +29,9 @@ LEAST_PERCENT = 1.0
 _RULES = {kind.value for kind in BottleneckType} - {BottleneckType.MEMORY_LEAK.value}
 """The rules that bottlenecks come from."""
 
+_IN_ONE_RANK = f"pid = (SELECT min(pid) FROM counters WHERE name = '{EPOCH_METRIC}')"
+"""The condition on rows of epochs in SQL: the ranks of a job have equal epochs."""
+
 _NANOS_PER_MS = 1e6
 _BYTES_PER_MB = 1e6
 
@@ -82,7 +85,7 @@ class _Reader:
         probabilities = self._values(PROBABILITY_METRIC)
         spans = self._run.sql(
             "SELECT start_nanos, end_nanos FROM spans"
-            f" WHERE name = '{EPOCH}' AND kind = 'scope' ORDER BY start_nanos"
+            f" WHERE name = '{EPOCH}' AND kind = 'scope' AND {_IN_ONE_RANK} ORDER BY start_nanos"
         ).rows()
         starts = [start for start, _ in spans]
         epochs = []
@@ -100,11 +103,8 @@ class _Reader:
         return self._run.sql(f"{self._values_of(name)} ORDER BY time_nanos").rows()
 
     def _values_of(self, name: str) -> str:
-        """Returns the query of a metric in one rank: the ranks of a job have equal epochs."""
-        return f"""
-            SELECT time_nanos, value FROM counters
-            WHERE name = '{name}'
-                AND pid = (SELECT min(pid) FROM counters WHERE name = '{name}')"""
+        """Returns the query of a metric of epochs."""
+        return f"SELECT time_nanos, value FROM counters WHERE name = '{name}' AND {_IN_ONE_RANK}"
 
     def _weight(self, time: str) -> str:
         """Returns the SQL of the weight of what happened at a time: 1 before the first epoch."""
@@ -270,6 +270,8 @@ class _Reader:
             if rule not in _RULES:
                 continue
             if rule == BottleneckType.HOT_OPERATION.value and subject in times_ms and all_ms:
+                if any((each.rule, each.subject) == (rule, subject) for each in found):
+                    continue  # of another process: the time of the first is that of all
                 impact_ms = times_ms[subject]
                 percent = 100 * impact_ms / all_ms
             else:
@@ -282,7 +284,10 @@ class _Reader:
         """Returns the part of the rules' window that was recorded: the rest has no events."""
         ((recorded, window),) = self._run.sql(f"""
             SELECT
-                (SELECT sum(duration_nanos) FROM spans WHERE name = '{EPOCH}' AND kind = 'scope'),
+                (
+                    SELECT sum(duration_nanos) FROM spans
+                    WHERE name = '{EPOCH}' AND kind = 'scope' AND {_IN_ONE_RANK}
+                ),
                 (SELECT max(window_nanos) FROM step_summary)""").rows()
         return min(1.0, recorded / window) if recorded and window else 1.0
 

@@ -35,7 +35,7 @@ _numbers = itertools.count()
 
 
 class Recording:
-    """What is recorded of a training loop, from `begin` to `end`, any number of times."""
+    """The recording of a training loop, from `begin` to `end`, any number of times."""
 
     def __init__(self, config: ProfilerConfig) -> None:
         self._config = config
@@ -89,15 +89,18 @@ class Recording:
         self.note(0)
 
     def _start(self) -> int | None:
-        """Starts a session in the folder of the settings, else in a temporary one."""
+        """Starts a session in the folder of the settings, else in a temporary one.
+
+        Returns `None`, with a warning, if neither folder can be written.
+        """
         name = f"training_profile-{os.getpid()}-{next(_numbers)}"
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             session = _start_trace(self._folder / name)
         except OSError as error:
-            folder = tempfile.mkdtemp(prefix="marey-")
-            warn(f"cannot record into {self._folder}: {error}; recording into {folder}")
-            session = _start_trace(Path(folder) / name)
+            session = _start_in_temporary_folder(
+                name, f"cannot record into {self._folder}: {error}"
+            )
         if session is not None:
             if not self._runs:
                 atexit.register(self._finish_at_exit)
@@ -123,7 +126,8 @@ class Recording:
         """Undoes `pause`."""
         if self._session is not None and self._is_paused:
             self._is_paused = False
-            marey.activate(self._session)
+            if self._session in _native.sessions():  # the program may have ended it
+                marey.activate(self._session)
             marey.torch.resume_hooks()
 
     def record_operators(self, *, is_wanted: bool) -> None:
@@ -227,6 +231,17 @@ def export_chrome_trace(run: Path, path: Path) -> None:
         OSError: The file cannot be written.
     """
     _command.run("export", str(run), "--format", "chrome-trace", "-o", str(path), "--force")
+
+
+def _start_in_temporary_folder(name: str, problem: str) -> int | None:
+    try:
+        folder = tempfile.mkdtemp(prefix="marey-")
+        session = _start_trace(Path(folder) / name)
+    except OSError as error:
+        warn(f"{problem}; nothing is recorded: {error}")
+        return None
+    warn(f"{problem}; recording into {folder}")
+    return session
 
 
 def _start_trace(path: Path) -> int | None:

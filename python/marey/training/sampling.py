@@ -20,7 +20,7 @@ EARLY_EPOCHS = 10
 """Epochs in which adaptive sampling has a higher rate."""
 
 EARLY_FACTOR = 3
-"""The factor of this rate."""
+"""The factor of the rate in the early epochs."""
 
 
 class Draw(NamedTuple):

@@ -32,9 +32,9 @@ class Alert:
         side = "above" if self.value > self.baseline else "below"
         amount = abs(self.value - self.baseline)
         change = f"{amount / abs(self.baseline):.0%}" if self.baseline else f"{amount:.4g}"
-        unit = (
-            " ms" if "_ms" in self.metric or self.metric.startswith(("step_time", "scope(")) else ""
-        )
+        is_wall_time = self.metric.startswith(("step_time", "scope("))
+        is_wall_time = is_wall_time and not self.metric.endswith(".count")
+        unit = " ms" if is_wall_time or self.metric.endswith("_ms") else ""
         return (
             f"{self.metric} is {self.value:.4g}{unit}, {change} {side} the median of the last "
             f"{self.windows} windows ({self.baseline:.4g}{unit})"

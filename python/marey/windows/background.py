@@ -123,7 +123,7 @@ class Caller:
             function, argument = self._calls.get()
             try:
                 function(argument)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 name = getattr(function, "__name__", repr(function))
                 _session.say(f"the alert callback {name} raised {error!r}")
             with self._condition:

@@ -160,7 +160,7 @@ class LLMInferenceProfiler:
             success: Whether it was answered without an error.
 
         Raises:
-            TypeError: A number is none.
+            TypeError: A value is not a number.
             ValueError: A number is negative, infinite or NaN. The request is not added.
         """
         try:

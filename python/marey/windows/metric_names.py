@@ -19,11 +19,13 @@ REQUESTS = (
     "success_rate",
     "failed_requests",
     "total_requests",
+    "total_tokens_generated",
     "p50_latency_ms",
     "p90_latency_ms",
     "p95_latency_ms",
     "p99_latency_ms",
     "max_latency_ms",
+    "min_latency_ms",
     "avg_latency_ms",
 )
 """Metrics of windows whose requests the program records."""
@@ -38,5 +40,5 @@ def check_metric(name: str, known: Iterable[str] = NAMES) -> None:
     if name in names or SCOPE.fullmatch(name):
         return
     nearest = difflib.get_close_matches(name, names, n=1)
-    remedy = f"did you mean {nearest[0]}?" if nearest else f"known: {', '.join(names)}"
+    remedy = f"did you mean {nearest[0]}?" if nearest else f"known: {', '.join(names)}."
     raise ValueError(f"no metric {name!r}; {remedy} Of a scope: scope(NAME).p99")

@@ -55,7 +55,7 @@ class RequestLog:
         """Adds a request.
 
         Raises:
-            TypeError: The request has another type, or a number is none.
+            TypeError: The request has another type, or a value is not a number.
             ValueError: A number is negative, infinite or NaN. The request is not added.
         """
         if not isinstance(request, RequestMetrics) and not hasattr(request, "latency_ms"):

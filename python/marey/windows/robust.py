@@ -6,18 +6,15 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = ["FALSE_ALARM_RATE", "LEAST_VALUES", "MOST_VALUES", "Baseline"]
-
-FALSE_ALARM_RATE = 0.01
-"""Share of values of an undisturbed metric that are taken for different: independent values of one
-normal distribution. In each direction it is one half of this."""
+__all__ = ["LEAST_VALUES", "MOST_VALUES", "Baseline"]
 
 LEAST_VALUES = 5
 MOST_VALUES = 20
 
 # By the number of earlier values: the quantile 0.99 of |x - median| / MAD, where MAD is the median
-# of the absolute differences from the median. Simulated with 500,000 to 2,000,000 samples each;
-# `bench/time_windows.py --factors` prints them.
+# of the absolute differences from the median. So 1 % of independent values of one normal
+# distribution are taken for different, one half in each direction. Simulated with 500,000 to
+# 2,000,000 samples each; `bench/time_windows.py --factors` prints them.
 _FACTORS = {
     5: 21.53,
     6: 11.98,

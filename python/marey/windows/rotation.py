@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import threading
 import weakref
@@ -59,7 +60,7 @@ class Rotation:
     """The windows of one session at a time.
 
     Args:
-        seconds: Time after which a window ends by itself; `None` for never.
+        seconds: Time after which a window ends by itself.
         names: Where the files are.
         start: Starts a session with this name, which writes each phase when it is closed; returns
             its number, or `None` if marey is disabled.
@@ -73,7 +74,7 @@ class Rotation:
 
     def __init__(
         self,
-        seconds: float | None,
+        seconds: float,
         names: Names,
         start: Callable[[str], int | None],
         *,
@@ -100,7 +101,7 @@ class Rotation:
         """Begins anew, in a forked child: the parent has the windows and ends the session."""
         self.ended: list[Window] = []  # those that are kept, the oldest first
         self._lock = threading.Lock()
-        self._timer = None if self._seconds is None else Timer(self._seconds, self._rotate_if_due)
+        self._timer = Timer(self._seconds, self._rotate_if_due)
         self.session: int | None = None
         self.open: Window | None = None
         self._stem = self._prefix = ""
@@ -132,8 +133,7 @@ class Rotation:
             self._phase = 0
             window = self._open_window(datetime.now(), perf_counter())
         self._on_begin(window)
-        if self._timer is not None:
-            self._timer.start()
+        self._timer.start()
         return window
 
     def rotate(self) -> Window:
@@ -147,8 +147,7 @@ class Rotation:
         with self._lock:
             window, error = self._next()
             begun = self.open
-            if self._timer is not None:
-                self._timer.restart()
+            self._timer.restart()
         self._finish(begun, error)
         return window
 
@@ -160,7 +159,7 @@ class Rotation:
             OSError: The profile cannot be written. The window is still open, and what was recorded
                 is kept in memory, so `end` can be called again.
         """
-        if self.open is not None and self._timer is not None:
+        if self.open is not None:
             self._timer.stop()
         with self._lock:
             window = self._require_open("end")
@@ -187,7 +186,7 @@ class Rotation:
     def _rotate_if_due(self, restarts: int) -> None:
         """Ends the window on the timer's thread, unless the program has just ended it itself."""
         with self._lock:
-            if self.open is None or self._timer is None or self._timer.restarts != restarts:
+            if self.open is None or self._timer.restarts != restarts:
                 return
             _, error = self._next()
             begun = self.open
@@ -325,7 +324,7 @@ class Rotation:
     def _remove_empty_phase(self) -> None:
         """Removes the empty phase after the last window, if a checkpoint has written it."""
         path = f"{self._stem}.part_{self._phase + 1}{self._names.suffix}"
-        if os.path.exists(path):
+        with contextlib.suppress(OSError):  # mostly, there is none
             os.remove(path)
 
 

@@ -65,7 +65,7 @@ class RunWindows:
         if self._windows.open is not None:
             try:
                 self._windows.end()
-            except OSError as error:
+            except (OSError, RuntimeError) as error:  # or the program has ended the session
                 _session.say(f"could not write the last window: {error}")
         if folder is None:
             return

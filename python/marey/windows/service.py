@@ -87,7 +87,7 @@ class ServiceWindowProfiler:
         A request that ends while no window is open belongs to none.
 
         Raises:
-            TypeError: A number is none.
+            TypeError: A value is not a number.
             ValueError: A number is negative, infinite or NaN. The request is not added.
         """
         self._requests.add(request_metrics)

@@ -82,7 +82,8 @@ class _Profile:
         found = {"count": counts[node]}
         columns = {"total": "wall_total (ns)", "max": "wall_max (ns)", **STATISTICS}
         for name, label in columns.items():
-            if column := self._column(label):
+            column = self._column(label)
+            if column and column[node] == column[node]:  # not NaN
                 found[name] = column[node] / 1e6
         if "total" in found:
             found["mean"] = found.pop("total") / counts[node]

@@ -6,6 +6,9 @@ use std::ops::Range;
 use crate::process;
 use crate::rank::Rank;
 
+/// Ranks of a host that are looked for at most, because an environment may state any number.
+const MAX_RANKS: usize = 1 << 20;
+
 /// The processes of a job on this host.
 #[derive(Debug, Default)]
 pub(crate) struct Job {
@@ -101,7 +104,7 @@ fn is_ancestor(ancestor: u32, pid: u32) -> bool {
 fn absent(ranks: &[&Rank], first: &Rank, ended: usize) -> Vec<u32> {
     let present: BTreeSet<u32> = ranks.iter().map(|rank| rank.rank).collect();
     let absent_of = |expected: Range<u32>| -> Vec<u32> {
-        expected.filter(|rank| !present.contains(rank)).collect()
+        expected.take(MAX_RANKS).filter(|rank| !present.contains(rank)).collect()
     };
     match (first.local_world_size, first.local_rank, first.world_size) {
         (Some(count), Some(local), _) => {

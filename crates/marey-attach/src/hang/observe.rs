@@ -15,7 +15,7 @@ use crate::{Frame, Options, Snapshot, Target, Thread};
 /// Share of the time between two looks above which a thread has run and not waited.
 const BUSY_SHARE: f64 = 0.2;
 
-/// What a process does.
+/// The activity of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
@@ -38,7 +38,7 @@ pub struct Member {
     pub pid: u32,
     /// The place in the job; `None` if the process has none.
     pub rank: Option<Rank>,
-    /// What the process does.
+    /// The activity of the process.
     pub state: State,
     /// Where it is.
     pub place: Place,
@@ -172,9 +172,8 @@ impl Member {
 
 /// Waits for the time between two looks.
 pub(crate) fn pause(interval: Duration) {
-    let end = Instant::now() + interval;
-    while let Some(left) = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
-    {
+    let start = Instant::now();
+    while let Some(left) = interval.checked_sub(start.elapsed()).filter(|left| !left.is_zero()) {
         thread::park_timeout(left);
     }
 }

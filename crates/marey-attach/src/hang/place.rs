@@ -27,7 +27,7 @@ const POOL_FILES: [&str; 6] = [
     "/marey/",
 ];
 
-/// What a thread is part of.
+/// The part of a training program in which a thread is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Place {

@@ -60,6 +60,10 @@ impl Copies {
 pub(crate) fn stop(pid: u32) -> Result<Stopped, AttachError> {
     Stopped::all_threads(pid).map_err(|error| match error {
         Errno::EPERM | Errno::EACCES => AttachError::NotStopped(pid),
+        Errno::ETIMEDOUT => {
+            let reason = "a thread does not stop: it waits for a device or a child".to_owned();
+            AttachError::Unreadable { pid, reason }
+        }
         error => AttachError::Unreadable { pid, reason: format!("it cannot be stopped: {error}") },
     })
 }

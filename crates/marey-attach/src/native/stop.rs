@@ -1,5 +1,7 @@
 //! The threads of a process, stopped for a moment by `ptrace(2)`.
 
+use std::time::{Duration, Instant};
+
 use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::sys::signal::Signal;
@@ -10,6 +12,10 @@ use crate::process;
 
 /// Readings of the list of threads, while threads begin.
 const MAX_ROUNDS: u32 = 10;
+/// Time in which all threads must stop. A thread in an uninterruptible system call does not.
+const STOP_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time between two looks at a thread that has not stopped yet.
+const POLL_PAUSE: Duration = Duration::from_micros(20);
 
 /// The threads of a process, which go on when this value is dropped.
 pub(crate) struct Stopped {
@@ -31,8 +37,9 @@ pub(crate) struct Registers {
 }
 
 impl Stopped {
-    /// Stops all threads of a process.
+    /// Stops all threads of a process. Fails with `ETIMEDOUT` if one does not stop in time.
     pub(crate) fn all_threads(pid: u32) -> Result<Self, Errno> {
+        let deadline = Instant::now() + STOP_TIMEOUT;
         let mut stopped = Self { threads: Vec::new() };
         for _ in 0..MAX_ROUNDS {
             let new: Vec<Pid> = process::threads(pid)
@@ -46,19 +53,20 @@ impl Stopped {
             let first = stopped.threads.len();
             // Those that are asked first stop while the others are asked.
             for thread in new {
-                stopped.interrupt(thread)?;
+                stopped.interrupt(pid, thread)?;
             }
             for index in first..stopped.threads.len() {
-                stopped.wait(index)?;
+                stopped.wait(index, deadline)?;
             }
         }
         Ok(stopped)
     }
 
     /// Asks a thread to stop, unless it has ended.
-    fn interrupt(&mut self, thread: Pid) -> Result<(), Errno> {
+    fn interrupt(&mut self, pid: u32, thread: Pid) -> Result<(), Errno> {
         match ptrace::seize(thread, ptrace::Options::empty()) {
             Err(Errno::ESRCH) => return Ok(()),
+            Err(_) if has_ended(pid, thread) => return Ok(()),
             other => other?,
         }
         // From here on the thread has to be released.
@@ -70,12 +78,21 @@ impl Stopped {
     }
 
     /// Waits until a thread has stopped, or ended.
-    fn wait(&mut self, index: usize) -> Result<(), Errno> {
+    fn wait(&mut self, index: usize, deadline: Instant) -> Result<(), Errno> {
         let (thread, pending) = &mut self.threads[index];
         loop {
-            match waitpid(*thread, Some(WaitPidFlag::__WALL)) {
+            match waitpid(*thread, Some(WaitPidFlag::WNOHANG | WaitPidFlag::__WALL)) {
                 Err(Errno::EINTR) => {}
-                Err(error) => return Err(error),
+                Ok(WaitStatus::StillAlive) if Instant::now() < deadline => {
+                    std::thread::park_timeout(POLL_PAUSE);
+                }
+                Ok(WaitStatus::StillAlive) => return Err(Errno::ETIMEDOUT),
+                Err(error) => {
+                    // A real-time signal, which `nix` cannot name, would be lost by a release of its
+                    // thread. The kernel delivers it when this program ends.
+                    self.threads.swap_remove(index);
+                    return Err(error);
+                }
                 Ok(WaitStatus::Stopped(_, signal)) => {
                     *pending = Some(signal);
                     return Ok(());
@@ -106,6 +123,12 @@ impl Stopped {
         };
         Some(registers)
     }
+}
+
+/// Whether a thread has ended, though the system may still list it.
+fn has_ended(pid: u32, thread: Pid) -> bool {
+    let state = process::state(pid, u64::from(thread.as_raw().cast_unsigned()));
+    matches!(state, None | Some('Z' | 'X'))
 }
 
 impl Drop for Stopped {

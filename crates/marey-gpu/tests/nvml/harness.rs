@@ -24,6 +24,8 @@ pub(crate) fn in_own_process(test: &str, env: &[(&str, &str)]) -> bool {
         .env(OWN_PROCESS, "1")
         .env("MAREY_NVML_LIB", double_path())
         .env("MAREY_NVML_PERIOD_MS", "10")
+        .env("MAREY_SYSTEM_METRICS_SECS", "0") // counters without a device
+        .env("MAREY_ENDPOINT", "0") // a thread
         .env("MAREY_KEEP_SPOOL", "1")
         .env("REPLAY_NVML_DEVICES", "1")
         .envs(env.iter().copied())

@@ -20,8 +20,14 @@ pub(crate) fn follow_settings() {
 
 /// Requests the call, at the next line of Python that the main thread runs.
 extern "C" fn request_follow() {
-    // SAFETY: may be called without the GIL, by any thread; the function lives as long as the
-    // library. A full queue is the only failure, and a setting is also read before each sample.
+    // SAFETY: may be called without the GIL, by any thread.
+    if unsafe { ffi::Py_IsInitialized() } == 0 {
+        // A program that embeds Python may record after it has finalized the interpreter.
+        return;
+    }
+    // SAFETY: may be called without the GIL, by any thread, while there is an interpreter; the
+    // function lives as long as the library. A full queue is the only failure, and a setting is
+    // also read before each sample.
     unsafe { ffi::Py_AddPendingCall(Some(follow), std::ptr::null_mut()) };
 }
 

@@ -1,7 +1,7 @@
 //! The start and end of a thread's stack: frames copied from the main thread or from before a fork,
 //! and the unwinding when the thread ends.
 
-use super::{FORKED, INHERITED, Local, ROOTS, STEP, install, register_thread, uninstall};
+use super::{FORKED, INHERITED, Local, ROOTS, STEP, install, register_thread, steps, uninstall};
 use crate::clock;
 use crate::control::CONTROL;
 use crate::registry;
@@ -154,6 +154,7 @@ impl Local {
 /// Replaces the thread's recorder in the child of a fork. Scopes that were open at the fork stay on
 /// the stack with the flag [`FORKED`].
 pub(crate) fn restart_after_fork() {
+    steps::begin_child();
     let Some(old) = uninstall() else { return };
     let frames = old.tree.open_frames();
     register_thread();

@@ -14,6 +14,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Steps that were closed since the process started or was forked.
 static COMPLETED: AtomicU64 = AtomicU64::new(0);
 
+/// Forgets the steps of the parent, in the child of a fork.
+pub(super) fn begin_child() {
+    COMPLETED.store(0, Ordering::Relaxed);
+}
+
 /// Returns the number of steps that were closed since the process started or was forked.
 pub(crate) fn completed() -> u64 {
     COMPLETED.load(Ordering::Relaxed)

@@ -2,6 +2,7 @@
 
 use crate::control::bit;
 use marey_model::context::NodeKind;
+use marey_model::run::{RING, SPOOL};
 use marey_model::spool::{Activity, ActivityKind, Detail, Frame, IdMap, Reader, Shape, Span};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -43,10 +44,13 @@ pub(crate) fn read(
     receive: &mut dyn FnMut(DeviceEvent<'_>),
 ) -> io::Result<()> {
     let own = format!("{}-", std::process::id());
-    for entry in fs::read_dir(run.join("spool"))? {
+    for entry in fs::read_dir(run.join(SPOOL))? {
         let entry = entry?;
-        if entry.file_name().to_string_lossy().starts_with(&own) {
-            read_spool(&entry.path(), session, receive)?;
+        let path = entry.path();
+        // The folder also has the traces of windows.
+        let is_spool = path.extension().is_some_and(|found| found == SPOOL || found == RING);
+        if is_spool && entry.file_name().to_string_lossy().starts_with(&own) {
+            read_spool(&path, session, receive)?;
         }
     }
     Ok(())
@@ -92,7 +96,7 @@ impl Known {
             }
             Frame::Nodes { thread, first, nodes } => {
                 let calls = &mut self.threads.entry(thread).or_default().calls;
-                let nodes = (first..).zip(nodes);
+                let nodes = (first..=u32::MAX).zip(nodes);
                 let own = nodes.filter(|(_, node)| node.kind == NodeKind::Runtime);
                 calls.extend(own.map(|(number, node)| (number, node.name)));
             }

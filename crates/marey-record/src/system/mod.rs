@@ -51,7 +51,9 @@ fn run() {
             break;
         }
     }
-    *lock(&PAUSED_SAMPLER) = sampler;
+    // A thread that is stopped because the last session has ended continues no rate.
+    let paused = sampler.filter(|_| trace::has_sessions());
+    *lock(&PAUSED_SAMPLER) = paused;
 }
 
 /// Reads the counters if their time has come. Returns the time until the next look, `None` without

@@ -13,9 +13,9 @@ use super::sessions::Sessions;
 use crate::names::{self, Names};
 use crate::rollup::NO_NODE;
 
-/// The highest number of a thread that a spool defines. Threads that were sampled and have recorded
-/// nothing have higher ones.
-const LAST_NUMBER: u32 = u32::MAX / 2;
+/// The highest number of a thread that a spool defines. Threads that were sampled, or are in a window,
+/// and have recorded nothing have higher ones.
+pub(super) const LAST_NUMBER: u32 = u32::MAX / 2;
 
 /// Name of the values of samples, as `marey record` writes it.
 const SAMPLE_NAME: &str = "time (ns)";
@@ -170,7 +170,8 @@ impl Outline {
         thread.os_id = sample.os_id;
         let name = self.texts.get(sample.thread_name).copied().unwrap_or_default();
         names.text_of(name).clone_into(&mut thread.name);
-        self.threads.insert(u32::MAX - position, thread);
+        // A damaged spool may define this number, and no two threads have the same position.
+        self.threads.entry(u32::MAX - position).or_insert(thread);
     }
 
     /// Returns the number and the thread with an id in the operating system, the last one if the

@@ -36,7 +36,7 @@ pub(super) struct SpoolFile {
     pub(super) id: FileId,
 }
 
-/// What is read of a spool.
+/// The source of a spool's frames.
 #[derive(Debug)]
 pub(super) struct Input {
     /// The spool's file, or the joined segments of a ring in a temporary one. One descriptor for

@@ -63,7 +63,7 @@ impl Peer {
                 let Some(pid) = name.to_str().and_then(endpoint::pid_of) else { continue };
                 if Path::new(&format!("/proc/{pid}")).exists() {
                     found.push(Self { pid, socket: entry.path() });
-                } else {
+                } else if is_abandoned(&entry.path()) {
                     drop(fs::remove_file(entry.path()));
                 }
             }
@@ -118,6 +118,11 @@ impl Peer {
         let is_same = identity(path).is_some() && identity(path) == identity(&through_root);
         if is_same || !through_root.exists() { path.to_owned() } else { through_root }
     }
+}
+
+/// Whether nobody listens at a socket. A process of another container may have it.
+fn is_abandoned(socket: &Path) -> bool {
+    UnixStream::connect(socket).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
 }
 
 fn not_recording(pid: u32, owner: u32) -> Failure {

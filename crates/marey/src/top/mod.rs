@@ -109,7 +109,7 @@ pub(crate) fn top(args: &TopArgs, output: &mut Output) -> Result<(), Stop> {
     print(&report, &profile, args, output)
 }
 
-/// What a process used per second, and has now.
+/// Resources that a process used per second, and those that it has now.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 struct Load {
     /// Share of one processor.
@@ -169,7 +169,7 @@ impl Meter {
     }
 }
 
-/// What is printed of a process.
+/// The facts about a process that are printed once.
 #[derive(Serialize)]
 struct Report<'a> {
     pid: u32,

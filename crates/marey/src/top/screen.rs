@@ -35,7 +35,7 @@ const KEYS: usize = 64;
 /// A terminal without echo, on a screen of its own; restored when it is dropped.
 type RawScreen = Terminal<TermionBackend<AlternateScreen<RawTerminal<Stdout>>>>;
 
-/// What is shown, and how.
+/// The state of the display: rows, order, search and message.
 pub(super) struct Screen<'a> {
     sampler: &'a Sampler,
     pid: u32,

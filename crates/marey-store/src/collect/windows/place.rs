@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 use marey_model::context::{NodeKind, ROOT_NAME};
 
-use super::super::outline::{Node, Outline, Thread};
+use super::super::outline::{LAST_NUMBER, Node, Outline, Thread};
 use super::recorded::RecordedSpan;
 use super::thread_number;
 use super::trace::ThreadTrace;
@@ -80,9 +80,10 @@ impl<'a> Placement<'a> {
         if let Some(number) = thread_number(threads, os_id) {
             return number;
         }
-        let number = threads.last_key_value().map_or(0, |(&last, _)| last.saturating_add(1));
-        let thread = Thread { os_id, ..Thread::new(threads.len() as u32) };
-        threads.insert(number, thread);
+        // Beyond the numbers of recorded threads, and below those of sampled ones.
+        let position = threads.len() as u32;
+        let number = LAST_NUMBER + 1 + position;
+        threads.entry(number).or_insert(Thread { os_id, ..Thread::new(position) });
         number
     }
 

@@ -1,0 +1,75 @@
+"""The commands and calls of Probing's documentation, with marey in the place of probing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from programs import DEADLINE_SECS, Live, run_well, write_program
+
+pytestmark = pytest.mark.usefixtures("own_directory")
+
+TRAIN = """
+import torch
+
+model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
+optimizer = torch.optim.SGD(model.parameters())
+for _ in range(3):
+    model(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+"""
+STATISTICS = """
+SELECT
+    module,
+    COUNT(*) as count,
+    AVG(duration) as avg_duration,
+    MAX(allocated) as peak_memory
+FROM python.torch_trace
+GROUP BY module;
+"""
+
+
+def marey(*arguments: str) -> str:
+    command = [sys.executable, "-m", "marey", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_SECS)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def counts(run: str) -> dict[str | None, int]:
+    rows = json.loads(marey("query", run, STATISTICS, "-f", "json"))
+    return {row["module"]: row["count"] for row in rows}
+
+
+def test_a_variable_profiles_pytorch_in_a_program_that_is_not_changed() -> None:
+    script = write_program(TRAIN, "train.py")
+    environment = {**os.environ, "MAREY_TORCH_PROFILING": "on"}
+    subprocess.run([sys.executable, str(script)], check=True, env=environment)
+    calls = counts("train.marey")
+    assert calls["0"] == calls["1"] == calls["Sequential"] == 3
+
+
+def test_a_call_profiles_pytorch() -> None:
+    run_well("import marey\nmarey.enable_torch_profiling()\n" + TRAIN)
+    assert counts("torch.marey")["Sequential"] == 3
+
+
+def test_an_endpoint_is_queried_and_configured() -> None:
+    program = "import os, marey\nmarey.enable_torch_profiling()\n" + TRAIN
+    program += "print(os.getpid(), flush=True)\ninput()\n"
+    with Live(program) as live:
+        endpoint = live.read_line()
+        tables = "SELECT table_name FROM information_schema.tables"
+        assert "torch_trace" in marey(endpoint, "query", tables)
+        trace = "SELECT * FROM python.torch_trace WHERE step > 0"
+        assert len(json.loads(marey(endpoint, "query", trace, "-f", "json"))) > 0
+        set_to = marey(endpoint, "config", "probing.sample_rate=0.1")
+        assert set_to == "sample.interval = 0.1 s\n"
+        assert f"MainThread ({endpoint})" in marey(endpoint, "backtrace")
+        assert f"MainThread ({endpoint})" in marey("backtrace", endpoint, endpoint)
+        marey(endpoint, "query", "SELECT * FROM python.backtrace;")
+        live.write_line()
+        assert live.end().exit_code == 0
