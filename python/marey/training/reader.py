@@ -265,7 +265,7 @@ class _Reader:
         all_ms = sum(times_ms.values())
         names = ("rule", "subject", "impact_percent", "impact_nanos", "process_id", "hint")
         columns = (rows.column(name) for name in names)
-        found = []
+        found: list[Finding] = []
         for rule, subject, percent, nanos, process, remedy in zip(*columns, strict=True):
             if rule not in _RULES:
                 continue
