@@ -57,6 +57,12 @@ def test_synchronisations_are_events_on_request(program: Path) -> None:
     assert Trace().scopes["Stream Sync"]["cat"] == "cuda_sync"
 
 
+def test_the_seventieth_profile_of_a_process_has_its_kernels(program: Path) -> None:
+    report = profile(program, "late")
+    assert report.warnings == []
+    assert [event["name"] for event in report.events].count("gemm") == 1
+
+
 def test_the_trace_links_calls_to_activities(program: Path) -> None:
     report = profile(program)
     trace = Trace()

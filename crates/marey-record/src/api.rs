@@ -644,13 +644,15 @@ pub fn run_dir(session: SessionId) -> Result<Option<PathBuf>, Error> {
 
 /// Passes the activities of devices, and the calls of their APIs, of a trace session of this
 /// process that has ended to `receive`. `run` is its run directory. Events of an earlier session
-/// with the same number may be among them.
+/// that had the same slot may be among them. Fails once 64 other sessions have started.
 pub fn read_device_events(
     run: &Path,
     session: SessionId,
     mut receive: impl FnMut(DeviceEvent<'_>),
 ) -> std::io::Result<()> {
-    output::read_device_events(run, session, &mut receive)
+    let slot = recorder::slot_of(session)
+        .ok_or_else(|| std::io::Error::other(Error::UnknownSession(session)))?;
+    output::read_device_events(run, slot, &mut receive)
 }
 
 /// Makes a session write no file if it records nothing.

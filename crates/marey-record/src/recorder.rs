@@ -34,11 +34,18 @@ pub(crate) struct Sessions {
     alive: BTreeMap<SessionId, Session>,
     next_id: SessionId,
     next_slot: u32,
+    /// The session that used each slot last.
+    last_in_slot: [Option<SessionId>; MAX_SESSIONS as usize],
 }
 
 impl Sessions {
     const fn new() -> Self {
-        Self { alive: BTreeMap::new(), next_id: 0, next_slot: 0 }
+        Self {
+            alive: BTreeMap::new(),
+            next_id: 0,
+            next_slot: 0,
+            last_in_slot: [None; MAX_SESSIONS as usize],
+        }
     }
 
     fn get(&mut self, id: SessionId) -> Result<&mut Session, Error> {
@@ -106,6 +113,9 @@ pub(crate) fn start(options: &SessionOptions) -> Result<SessionId, Error> {
     }
     let id = sessions.next_id;
     sessions.next_id += 1;
+    if let Some(last) = sessions.last_in_slot.get_mut(slot as usize) {
+        *last = Some(id);
+    }
     let session = Session {
         options: options.clone(),
         base,
@@ -180,6 +190,12 @@ fn deactivate_and_wait(slot: u32) -> bool {
     let was_active = CONTROL.deactivate(slot);
     registry::wait_outside_events(&registry::running_threads());
     was_active
+}
+
+/// Returns the slot of a session, live or ended, until another session uses it.
+pub(crate) fn slot_of(id: SessionId) -> Option<u32> {
+    let last = lock(&SESSIONS).last_in_slot;
+    last.iter().position(|&last| last == Some(id)).map(|slot| slot as u32)
 }
 
 /// Returns the ids of the live sessions, lowest first.

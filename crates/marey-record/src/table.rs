@@ -384,8 +384,8 @@ pub struct Table {
         unsafe extern "C" fn(metrics: *mut u32, counts: *mut u64, len: usize) -> usize,
     /// Passes the activities of devices, and the calls of their APIs, of a trace session that has
     /// ended to `receive`, each valid until it returns. `run` is the path of its run directory.
-    /// Events of an earlier session with the same number may be among them. Returns an
-    /// [`ErrorCode`].
+    /// Events of an earlier session may be among them. Fails once 64 other sessions have started.
+    /// Returns an [`ErrorCode`].
     pub device_events: unsafe extern "C" fn(
         run: *const c_char,
         run_len: usize,

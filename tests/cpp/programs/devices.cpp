@@ -1,12 +1,21 @@
 // Plays the script of the double of NVIDIA's libraries inside a scope. With `sync` as argument
-// synchronisations are events too.
+// synchronisations are events too; with `late` 70 profiles precede this one, beside a session.
 #include "report.hpp"
 
 #include <dlfcn.h>
 
-int main(int argc, char **) {
+int main(int argc, char **argv) {
+    const std::string argument = argc > 1 ? argv[1] : "";
+    if (argument == "late") {
+        marey_start("beside", nullptr);
+        for (int profile = 0; profile < 70; profile++) {
+            marey::enableProfiler(marey::ProfilerConfig(marey::ProfilerState::CUDA),
+                                  {marey::ActivityType::CPU});
+            marey::disableProfiler();
+        }
+    }
     marey::ProfilerConfig config(marey::ProfilerState::CUDA);
-    config.experimental_config.enable_cuda_sync_events = argc > 1;
+    config.experimental_config.enable_cuda_sync_events = argument == "sync";
     marey::enableProfiler(config, {marey::ActivityType::CPU});
     void *cuda = dlopen("libcuda.so.1", RTLD_NOW);
     void *symbol = cuda == nullptr ? nullptr : dlsym(cuda, "replay_run");

@@ -4,6 +4,7 @@
 //! answers while Python hangs. It reads one bounded request at a time, from processes of the same user alone, and
 //! no request runs code, loads a file or writes anything but the files of the sessions.
 
+mod own_socket;
 mod requests;
 mod socket;
 
@@ -25,7 +26,7 @@ pub(crate) static WORKER: Worker = Worker::with_wake("marey-endpoint", run, sock
 /// The time for a peer to send its request, and to receive the answer.
 const TIMEOUT: Duration = Duration::from_secs(1);
 /// The longest wait for a connection, for a socket whose descriptor the program has closed.
-const POLL_PERIOD: Duration = Duration::from_secs(5);
+const POLL_PERIOD: Duration = Duration::from_millis(500);
 /// The pause after a failure, such as a lack of descriptors.
 const RETRY_PERIOD: Duration = Duration::from_millis(200);
 

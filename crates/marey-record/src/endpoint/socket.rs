@@ -1,15 +1,12 @@
 //! The listening socket: its private folder, its path, and the check of its peers.
-//!
-//! A program may close every descriptor that it finds and get its number for a file of its own, so the identity of
-//! the descriptor is checked before each use, and a descriptor that is another file's is not closed.
 
+use super::own_socket::OwnSocket;
 use crate::environment;
 use crate::lock::lock;
 use marey_model::endpoint;
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder};
 use std::io;
-use std::mem::ManuallyDrop;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -31,17 +28,13 @@ pub(super) enum Peer {
 
 /// A listening socket at a path. Removes the path on drop.
 #[derive(Debug)]
-pub(super) struct Listener {
-    socket: ManuallyDrop<UnixListener>,
-    /// Device and inode number of the socket, not of its path.
-    identity: (u64, u64),
-}
+pub(super) struct Listener(OwnSocket<UnixListener>);
 
 /// The result of waiting for a connection.
 #[derive(Debug)]
 pub(super) enum Accepted {
     /// A connection.
-    Connection(UnixStream),
+    Connection(OwnSocket<UnixStream>),
     /// No connection within the time.
     Nothing,
     /// No connection, and the next attempt may fail at once, such as without free descriptors.
@@ -62,48 +55,38 @@ impl Listener {
         let path = folder.join(endpoint::socket_name(std::process::id()));
         // Of an earlier process with the same pid.
         drop(fs::remove_file(&path));
-        let listener = UnixListener::bind(&path)?;
-        listener.set_nonblocking(true)?;
-        let identity = identity(&listener)?;
+        let socket = OwnSocket::create()?;
+        listen(&socket, &path)?;
         *lock(&PATH) = Some(path);
-        Ok(Self { socket: ManuallyDrop::new(listener), identity })
+        Ok(Self(socket))
     }
 
     /// Waits for the next connection.
     pub(super) fn accept(&self, timeout: Duration) -> Accepted {
-        if !self.has_descriptor() {
+        if !self.0.has_descriptor() {
             return Accepted::LostDescriptor;
         }
-        match wait_readable(&self.socket, timeout) {
+        match wait_readable(&self.0, timeout) {
             Ok(false) => return Accepted::Nothing,
             Err(_) => return Accepted::Failed,
             // The program may have closed it meanwhile.
-            Ok(true) if !self.has_descriptor() => return Accepted::LostDescriptor,
+            Ok(true) if !self.0.has_descriptor() => return Accepted::LostDescriptor,
             Ok(true) => {}
         }
-        let accepted = self.socket.accept();
-        match accepted.and_then(|(stream, _)| stream.set_nonblocking(false).map(|()| stream)) {
+        let accepted = self.0.accept().and_then(|(stream, _)| OwnSocket::new(stream));
+        let accepted = accepted.and_then(|stream| stream.set_nonblocking(false).map(|()| stream));
+        match accepted {
             Ok(stream) => Accepted::Connection(stream),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Accepted::Nothing,
             Err(_) => Accepted::Failed,
         }
-    }
-
-    /// Whether the descriptor is still this socket's.
-    fn has_descriptor(&self) -> bool {
-        identity(&self.socket).is_ok_and(|identity| identity == self.identity)
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
         // The path of a socket whose descriptor was lost is that of the next one.
-        if self.has_descriptor() {
-            // SAFETY: dropped once, here; the descriptor is still this socket's.
-            #[expect(unsafe_code, reason = "a descriptor that was lost must not be closed")]
-            unsafe {
-                ManuallyDrop::drop(&mut self.socket);
-            }
+        if self.0.has_descriptor() {
             remove_path();
         }
     }
@@ -177,16 +160,6 @@ fn effective_uid() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// Returns the device and inode number of an open socket.
-fn identity(socket: &UnixListener) -> io::Result<(u64, u64)> {
-    // SAFETY: the file is not dropped, so it does not close the descriptor; `fstat` of a number
-    // that is no descriptor fails.
-    #[expect(unsafe_code, reason = "std has the metadata of files alone")]
-    let file = unsafe { ManuallyDrop::new(File::from_raw_fd(socket.as_raw_fd())) };
-    let metadata = file.metadata()?;
-    Ok((metadata.dev(), metadata.ino()))
-}
-
 /// Waits until a connection can be accepted. Returns whether one can.
 #[expect(unsafe_code, reason = "std has no poll(2)")]
 fn wait_readable(socket: &UnixListener, timeout: Duration) -> io::Result<bool> {
@@ -206,28 +179,43 @@ fn wait_readable(socket: &UnixListener, timeout: Duration) -> io::Result<bool> {
 
 /// Connects to a socket if its queue has room.
 #[expect(unsafe_code, reason = "std connects only with blocking")]
-fn connect_without_blocking(path: &Path) -> io::Result<OwnedFd> {
-    let flags = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: a system call without pointers; a result that is not negative is a new descriptor.
-    let socket = unsafe {
-        match libc::socket(libc::AF_UNIX, flags, 0) {
-            fd @ 0.. => OwnedFd::from_raw_fd(fd),
-            _ => return Err(io::Error::last_os_error()),
-        }
-    };
-    // SAFETY: plain data.
+fn connect_without_blocking(path: &Path) -> io::Result<OwnSocket<UnixStream>> {
+    let socket = OwnSocket::<UnixStream>::create()?;
+    let address = address(path);
+    // SAFETY: a valid address of this length.
+    check(unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), ADDRESS_LEN) })?;
+    Ok(socket)
+}
+
+/// Binds a socket to a path and listens at it.
+#[expect(unsafe_code, reason = "std closes the descriptor of a socket that it cannot bind")]
+fn listen(socket: &UnixListener, path: &Path) -> io::Result<()> {
+    /// Connections that wait; std's number.
+    const QUEUE: libc::c_int = 128;
+    let address = address(path);
+    // SAFETY: a valid address of this length.
+    unsafe {
+        check(libc::bind(socket.as_raw_fd(), (&raw const address).cast(), ADDRESS_LEN))?;
+        check(libc::listen(socket.as_raw_fd(), QUEUE))
+    }
+}
+
+const ADDRESS_LEN: libc::socklen_t = size_of::<libc::sockaddr_un>() as libc::socklen_t;
+
+/// Returns a path as the address of a socket. A path that is too long is cut.
+#[expect(unsafe_code, reason = "plain data of C")]
+fn address(path: &Path) -> libc::sockaddr_un {
+    // SAFETY: plain data, for which zeros are valid.
     let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
     address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-    let bytes = path.as_os_str().as_bytes();
     // The last byte stays zero.
     let room = address.sun_path.len() - 1;
-    for (to, &from) in address.sun_path.iter_mut().take(room).zip(bytes) {
+    for (to, &from) in address.sun_path.iter_mut().take(room).zip(path.as_os_str().as_bytes()) {
         *to = from.cast_signed();
     }
-    let len = size_of::<libc::sockaddr_un>() as libc::socklen_t;
-    // SAFETY: a valid address of that length.
-    match unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), len) } {
-        0 => Ok(socket),
-        _ => Err(io::Error::last_os_error()),
-    }
+    address
+}
+
+fn check(result: libc::c_int) -> io::Result<()> {
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -36,11 +36,11 @@ pub struct DeviceEvent<'a> {
     pub registers: u64,
 }
 
-/// Passes the device events of a session to `receive`, in no order. `run` is the run directory.
-/// Sessions get the numbers of ended ones, so events of an earlier session may be among them.
+/// Passes the device events of the session in a slot to `receive`, in no order. `run` is the run
+/// directory. Sessions get the slots of ended ones, so events of an earlier one may be among them.
 pub(crate) fn read(
     run: &Path,
-    session: u32,
+    slot: u32,
     receive: &mut dyn FnMut(DeviceEvent<'_>),
 ) -> io::Result<()> {
     let own = format!("{}-", std::process::id());
@@ -50,7 +50,7 @@ pub(crate) fn read(
         // The folder also has the traces of windows.
         let is_spool = path.extension().is_some_and(|found| found == SPOOL || found == RING);
         if is_spool && entry.file_name().to_string_lossy().starts_with(&own) {
-            read_spool(&path, session, receive)?;
+            read_spool(&path, slot, receive)?;
         }
     }
     Ok(())
@@ -73,21 +73,17 @@ struct Thread {
     launches: Vec<(u32, u32)>,
 }
 
-fn read_spool(
-    path: &Path,
-    session: u32,
-    receive: &mut dyn FnMut(DeviceEvent<'_>),
-) -> io::Result<()> {
+fn read_spool(path: &Path, slot: u32, receive: &mut dyn FnMut(DeviceEvent<'_>)) -> io::Result<()> {
     let reader = Reader::new(BufReader::new(File::open(path)?)).map_err(io::Error::other)?;
     let mut known = Known::default();
     for frame in reader {
-        known.add(frame.map_err(io::Error::other)?, session, receive);
+        known.add(frame.map_err(io::Error::other)?, slot, receive);
     }
     Ok(())
 }
 
 impl Known {
-    fn add(&mut self, frame: Frame, session: u32, receive: &mut dyn FnMut(DeviceEvent<'_>)) {
+    fn add(&mut self, frame: Frame, slot: u32, receive: &mut dyn FnMut(DeviceEvent<'_>)) {
         match frame {
             Frame::Strings { first, texts } => self.texts.extend(first, texts),
             Frame::Shapes { first, shapes } => self.shapes.extend(first, shapes),
@@ -106,7 +102,7 @@ impl Known {
             Frame::Spans { thread, sessions, spans } => {
                 let thread = self.threads.entry(thread).or_default();
                 let launches = std::mem::take(&mut thread.launches);
-                if sessions & bit(session) != 0 {
+                if sessions & bit(slot) != 0 {
                     for (index, correlation) in launches {
                         if let Some(span) = spans.get(index as usize)
                             && let Some(call) = thread.call(span, correlation, &self.texts)
@@ -116,7 +112,7 @@ impl Known {
                     }
                 }
             }
-            Frame::Activities { sessions, activities } if sessions & bit(session) != 0 => {
+            Frame::Activities { sessions, activities } if sessions & bit(slot) != 0 => {
                 activities.iter().filter_map(|activity| self.activity(activity)).for_each(receive);
             }
             _ => {}

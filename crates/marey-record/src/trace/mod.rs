@@ -40,7 +40,7 @@ use marey_model::loss::LossCause;
 use marey_model::spool::{Detail, SessionEvent};
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -183,8 +183,19 @@ pub(crate) fn request_drain() {
     WORKER.request(DRAIN);
 }
 
+/// The time of the last drain, on the recorder's clock; 0 for never. A thread that is restarted
+/// after a fork continues its period: a program may fork more often.
+static LAST_DRAIN_TICKS: AtomicU64 = AtomicU64::new(0);
+
 fn run() {
-    while WORKER.wait(has_sessions().then_some(PERIOD)) & STOP == 0 {
+    loop {
+        let last_ticks = LAST_DRAIN_TICKS.load(Ordering::Relaxed);
+        let since_drain = Duration::from_nanos(crate::clock::nanos_since(last_ticks));
+        let timeout = has_sessions().then(|| PERIOD.saturating_sub(since_drain));
+        if WORKER.wait(timeout) & STOP != 0 {
+            return;
+        }
+        LAST_DRAIN_TICKS.store(crate::clock::ticks(), Ordering::Relaxed);
         drain();
     }
 }
