@@ -192,7 +192,7 @@ fn lock_shared(file: &File) -> io::Result<()> {
 /// lock file.
 fn try_lock_exclusively(file: &File, path: &Path) -> io::Result<bool> {
     // A check takes microseconds. Readers that poll may interfere with all but a few attempts.
-    const ATTEMPTS: u32 = 100;
+    const ATTEMPTS: u32 = 1_000;
     for _ in 0..ATTEMPTS {
         if acquired_lock(file.try_lock())? {
             return Ok(is_at(file, path));
