@@ -23,7 +23,6 @@ TEST_FILES = (
     "python/test_context_python.py",
     "python/test_metrics.py",
     "python/test_scope.py",
-    "live/test_attach.py",
     "live/test_dump.py",
     "live/test_record.py",
     "query/test_sql.py",

@@ -175,11 +175,13 @@ def test_a_call_in_c_that_holds_the_gil_delays_the_recording() -> None:
     import itertools, os, select, sys, time
     def count(n):
         return sum(itertools.repeat(1, n))
-    start = time.perf_counter()
-    count(10**6)
-    per_call = (time.perf_counter() - start) / 10**6
+    def seconds_per_call():
+        start = time.perf_counter()
+        count(10**6)
+        return (time.perf_counter() - start) / 10**6
+    per_call = min(seconds_per_call() for _ in range(10))
     print(os.getpid(), flush=True)
-    count(int(2.5 / per_call))  # longer than the second after which the command speaks
+    count(int(4 / per_call))  # longer than the second after which the command speaks
     while not {IS_ENDED}:
         pass
     """
@@ -272,8 +274,10 @@ def test_a_process_with_200_threads_keeps_them() -> None:
 
 @pytest.mark.parametrize("version", interpreters())
 def test_children_that_are_forked_meanwhile_end_as_ever(version: str) -> None:
+    # CPython 3.12 and later warn of a fork while another thread exists, as it does for a moment.
     source = f"""
-    import os, select, sys
+    import os, select, sys, warnings
+    warnings.simplefilter("ignore", DeprecationWarning)
     print(os.getpid(), flush=True)
     failures = 0
     while not {IS_ENDED}:
@@ -322,6 +326,7 @@ print(torch.nn.Module.__call__ is not None, len(torch.nn.modules.module._global_
 
 
 def test_a_training_loop_is_analysed_and_trains_as_ever() -> None:
+    pytest.importorskip("torch")
     with Live(TRAINING) as program:
         pid = int(program.read_line())
         said = attach(pid, "--operators", "-o", "train.marey")
