@@ -77,13 +77,13 @@ def test_a_running_process_is_asked_for_the_stacks_of_its_threads() -> None:
     assert waiting["lineno"] == line_of("release.wait()")
     (main,) = (row for row in rows if row["func"] == "waits_for_input")
     assert (main["depth"], main["lineno"]) == (0, line_of("for line in sys.stdin:"))
-    (caller,) = (row for row in rows if row["func"] == "<module>")
-    assert (caller["depth"], caller["lineno"]) == (1, line_of("waits_for_input()"))
-    (file,) = query(
+    # The run of the ended process, whose calls are collected at once.
+    (caller,) = query(
         "program.marey",
-        "SELECT DISTINCT file FROM python.backtrace WHERE depth = 1 AND func = '<module>'",
+        "SELECT DISTINCT path LIKE '%@<module>//%@waits_for_input' AS is_called_by_module"
+        " FROM samples WHERE path LIKE '%@waits_for_input'",
     )
-    assert file == {"file": os.path.realpath("program.py")}
+    assert caller == {"is_called_by_module": True}
 
 
 def test_sampling_begins_and_ends_in_a_running_process_by_its_setting() -> None:

@@ -7,7 +7,7 @@
 int main(int argc, char **argv) {
     const std::string argument = argc > 1 ? argv[1] : "";
     if (argument == "late") {
-        marey_start("beside", nullptr);
+        marey_start("beside", nullptr, nullptr);
         for (int profile = 0; profile < 70; profile++) {
             marey::enableProfiler(marey::ProfilerConfig(marey::ProfilerState::CUDA),
                                   {marey::ActivityType::CPU});
