@@ -220,13 +220,9 @@ impl Setting {
         &ALL[self.number()]
     }
 
-    /// Returns the setting's position in [`ALL`].
+    /// Returns the setting's position in [`ALL`], which has the order of the enum.
     pub const fn number(self) -> usize {
-        let mut number = 0;
-        while ALL[number].setting as usize != self as usize {
-            number += 1;
-        }
-        number
+        self as usize
     }
 }
 

@@ -3,12 +3,10 @@
 //! A node is identified by its sequence number on the thread that ran the forward operator. Several
 //! nested operators may carry the number of the next node; the last of them to begin has made it.
 
-use std::collections::BTreeMap;
-
 use marey_model::spool::AutogradCall;
 
-use super::outline::Thread;
 use super::rows::{decode_words, encode_words, pack_ids};
+use super::threads::Thread;
 use crate::StoreError;
 use crate::row::{Args, Bytes, Damaged, Flow, FlowPoint};
 use crate::sort::{Sortable, Sorter, SpillFile};
@@ -120,9 +118,4 @@ impl Autograd {
             Ok(())
         })
     }
-}
-
-/// Returns the thread with an id of the operating system, the newest if several had it.
-pub(super) fn thread_with_os_id(threads: &BTreeMap<u32, Thread>, os_id: u64) -> Option<&Thread> {
-    threads.values().filter(|thread| thread.os_id == os_id).max_by_key(|thread| thread.position)
 }

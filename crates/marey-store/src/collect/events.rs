@@ -9,7 +9,7 @@ use marey_model::metric::MetricValue;
 use marey_model::spool::{self, Activity, AutogradCall, Frame, IdMap, SessionEvent, Span, Value};
 
 use super::activities::Shapes;
-use super::autograd::{Autograd, thread_with_os_id};
+use super::autograd::Autograd;
 use super::child_time::ChildTime;
 use super::clock::Clock;
 use super::outline::{Memory, Node, Outline};
@@ -228,7 +228,7 @@ impl<'a> Events<'a> {
     }
 
     fn add_spans(&mut self, thread: u32, sessions: u64, spans: &[Span]) -> Result<(), StoreError> {
-        let Some(nodes) = self.outline.threads.get(&thread).map(|thread| &thread.nodes) else {
+        let Some(nodes) = self.outline.threads.get(thread).map(|thread| &thread.nodes) else {
             return Ok(());
         };
         let stamp = self.stamp(sessions, false);
@@ -332,12 +332,12 @@ impl<'a> Events<'a> {
     fn add_autograd(&mut self, thread: u32, spans: &[Span]) -> Result<(), StoreError> {
         let Some(calls) = self.autograd_calls.remove(&thread) else { return Ok(()) };
         let threads = &self.outline.threads;
-        let Some(thread) = threads.get(&thread) else { return Ok(()) };
+        let Some(thread) = threads.get(thread) else { return Ok(()) };
         for call in calls {
             let forward_thread = match call.forward_os_id {
                 0 => Some(thread),
                 os_id if os_id == thread.os_id => Some(thread),
-                os_id => thread_with_os_id(threads, os_id),
+                os_id => threads.newest(os_id),
             };
             let (Some(span), Some(forward_thread)) =
                 (spans.get(call.index as usize), forward_thread)
@@ -354,7 +354,7 @@ impl<'a> Events<'a> {
         for activity in activities {
             let Some(row) = self.shapes.row_of(activity) else { continue };
             let context_id = activity.launch.and_then(|(thread, node)| {
-                let node = *self.outline.threads.get(&thread)?.nodes.get(node)?;
+                let node = *self.outline.threads.get(thread)?.nodes.get(node)?;
                 Some(self.outline.nodes[node as usize].context)
             });
             let start_nanos = self.clock.unix_nanos(activity.start_nanos, &mut self.clock_line);
@@ -371,7 +371,7 @@ impl<'a> Events<'a> {
     /// parent that is open too; it will with the last of them.
     fn add_open(&mut self, sessions: u64, until_nanos: i64) -> Result<(), StoreError> {
         for (thread, scopes) in self.open_scopes.clone() {
-            let Some(thread) = self.outline.threads.get(&thread) else { continue };
+            let Some(thread) = self.outline.threads.get(thread) else { continue };
             let mut inner = (NO_NODE, 0);
             for (node, start_nanos) in scopes.into_iter().rev() {
                 let recording_sessions = self.sessions.recording_at(sessions, start_nanos);
@@ -418,7 +418,7 @@ impl<'a> Events<'a> {
         sessions: u64,
         values: Vec<Value>,
     ) -> Result<(), StoreError> {
-        let Some(nodes) = self.outline.threads.get(&thread).map(|thread| &thread.nodes) else {
+        let Some(nodes) = self.outline.threads.get(thread).map(|thread| &thread.nodes) else {
             return Ok(());
         };
         let stamp = self.stamp(sessions, false);
@@ -452,15 +452,15 @@ impl<'a> Events<'a> {
     }
 
     fn add_samples(&mut self, thread: u32, samples: &[spool::Sample]) -> Result<(), StoreError> {
-        let Some(thread) = self.outline.threads.get(&thread) else { return Ok(()) };
+        let Some(thread) = self.outline.threads.get(thread) else { return Ok(()) };
         let Some(name_id) = self.outline.sample_name else { return Ok(()) };
         for sample in samples {
             let Some(&node) = thread.nodes.get(sample.node) else { continue };
-            let known = self.outline.sampled_thread(sample.os_id);
+            let known = self.outline.threads.newest(sample.os_id);
             let time_nanos = self.clock.unix_nanos(sample.time_nanos, &mut self.clock_line);
             self.samples.push(&row::Sample {
                 process_id: self.process,
-                thread_id: known.map(|(_, thread)| thread.position),
+                thread_id: known.map(|thread| thread.position),
                 context_id: self.outline.nodes[node as usize].context,
                 name_id,
                 time_nanos: Some(time_nanos),

@@ -20,6 +20,7 @@ mod rows;
 mod sessions;
 mod spool;
 mod stamps;
+mod threads;
 mod uncollected;
 mod windows;
 mod write;

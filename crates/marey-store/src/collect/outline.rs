@@ -10,12 +10,9 @@ use marey_model::profile::{Overhead, Process};
 use marey_model::spool::{Device, Frame, IdMap, NodeDef, Sample};
 
 use super::sessions::Sessions;
+use super::threads::Threads;
 use crate::names::{self, Names};
 use crate::rollup::NO_NODE;
-
-/// The highest number of a thread that a spool defines. Threads that were sampled, or are in a window,
-/// and have recorded nothing have higher ones.
-pub(super) const LAST_NUMBER: u32 = u32::MAX / 2;
 
 /// Name of the values of samples, as `marey record` writes it.
 const SAMPLE_NAME: &str = "time (ns)";
@@ -27,7 +24,7 @@ pub(super) struct Outline {
     /// Pairs of clock readings, `(monotonic, since 1970)`.
     pub(super) clocks: Vec<(i64, i64)>,
     /// Threads, by their numbers in the spool.
-    pub(super) threads: BTreeMap<u32, Thread>,
+    pub(super) threads: Threads,
     /// The nodes of all threads.
     pub(super) nodes: Vec<Node>,
     /// The run's ids of the spool's texts.
@@ -57,17 +54,6 @@ pub(super) struct Memory {
     pub(super) device: Option<u32>,
 }
 
-/// A thread of a spool.
-#[derive(Debug)]
-pub(super) struct Thread {
-    /// Its position among the spool's threads, in the order of appearance.
-    pub(super) position: u32,
-    pub(super) os_id: u64,
-    pub(super) name: String,
-    /// The position of each node in [`Outline::nodes`].
-    pub(super) nodes: IdMap<u32>,
-}
-
 /// A node of a thread.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node {
@@ -95,7 +81,7 @@ impl Outline {
                 self.memories
                     .extend(texts.filter_map(|(text, id)| Some((id, Memory::from_name(text)?))));
             }
-            Frame::Thread { thread, os_id, name } => self.add_thread(*thread, *os_id, name),
+            Frame::Thread { thread, os_id, name } => self.threads.define(*thread, *os_id, name),
             Frame::Nodes { thread, first, nodes } => self.add_nodes(*thread, *first, nodes, names),
             Frame::Spans { spans, .. } => {
                 self.events += spans.len() as u64;
@@ -146,43 +132,20 @@ impl Outline {
         }
     }
 
-    fn add_thread(&mut self, number: u32, os_id: u64, name: &str) {
-        if !self.threads.contains_key(&number) {
-            // A thread that was sampled before it recorded anything.
-            let sampled = self.sampled_thread(os_id).map(|(number, _)| number);
-            let sampled = sampled.filter(|&number| number > LAST_NUMBER);
-            let removed = sampled.and_then(|number| self.threads.remove(&number));
-            let position = removed.map_or(self.threads.len() as u32, |thread| thread.position);
-            self.threads.insert(number, Thread::new(position));
-        }
-        if let Some(thread) = self.threads.get_mut(&number) {
-            (thread.os_id, thread.name) = (os_id, name.to_owned());
-        }
-    }
-
-    /// Adds the sampled thread, unless it is known.
+    /// Adds the sampled thread, unless it is known. One that records nothing has the name of its
+    /// samples.
     fn add_sampled_thread(&mut self, sample: &Sample, names: &Names) {
-        if self.sampled_thread(sample.os_id).is_some() {
-            return;
+        if self.threads.newest_number(sample.os_id).is_none() {
+            let name = self.texts.get(sample.thread_name).copied().unwrap_or_default();
+            let number = self.threads.find_or_add(sample.os_id);
+            if let Some(thread) = self.threads.get_mut(number) {
+                names.text_of(name).clone_into(&mut thread.name);
+            }
         }
-        let position = self.threads.len() as u32;
-        let mut thread = Thread::new(position);
-        thread.os_id = sample.os_id;
-        let name = self.texts.get(sample.thread_name).copied().unwrap_or_default();
-        names.text_of(name).clone_into(&mut thread.name);
-        // A damaged spool may define this number, and no two threads have the same position.
-        self.threads.entry(u32::MAX - position).or_insert(thread);
-    }
-
-    /// Returns the number and the thread with an id in the operating system, the last one if the
-    /// system has given out the id again.
-    pub(super) fn sampled_thread(&self, os_id: u64) -> Option<(u32, &Thread)> {
-        let mut threads = self.threads.iter().rev();
-        threads.find(|(_, thread)| thread.os_id == os_id).map(|(&number, thread)| (number, thread))
     }
 
     fn add_nodes(&mut self, thread: u32, first: u32, nodes: &[NodeDef], names: &mut Names) {
-        let Some(thread) = self.threads.get_mut(&thread) else { return };
+        let Some(thread) = self.threads.get_mut(thread) else { return };
         for (node, number) in nodes.iter().zip(first..=u32::MAX) {
             // The spool reader has rejected frames with undefined texts or nodes.
             let name = self.texts.get(node.name).copied().unwrap_or_default();
@@ -213,12 +176,6 @@ impl Memory {
     fn from_name(name: &str) -> Option<Self> {
         let (device_type, device) = parse_reading_name(name)?;
         Some(Self { device_type: device_type.into(), device })
-    }
-}
-
-impl Thread {
-    pub(super) fn new(position: u32) -> Self {
-        Self { position, os_id: 0, name: String::new(), nodes: IdMap::default() }
     }
 }
 

@@ -115,7 +115,7 @@ fn process_columns(process: &ProcessEntry, clock: &Clock) -> Vec<ArrayRef> {
 }
 
 fn thread_columns(outline: &Outline, ids_by_position: &[u32], process: u32) -> Vec<ArrayRef> {
-    let mut threads: Vec<_> = outline.threads.values().collect();
+    let mut threads: Vec<_> = outline.threads.iter().collect();
     threads.sort_unstable_by_key(|thread| thread.position);
     let rows = threads.iter();
     vec![

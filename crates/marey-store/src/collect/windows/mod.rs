@@ -26,7 +26,7 @@ use self::recorded::{Recorded, RecordedSpan};
 use self::trace::{ArgTexts, Trace};
 use super::ReadTrace;
 use super::clock::Clock;
-use super::outline::{Outline, Thread};
+use super::outline::Outline;
 use super::spool::SpoolFile;
 use super::uncollected::WindowFile;
 use crate::names::Names;
@@ -283,11 +283,4 @@ struct Counts {
     twins: usize,
     /// Recorded by the profiler alone.
     added: usize,
-}
-
-/// Returns the number of the thread with an id of the operating system, the newest if several had
-/// it.
-fn thread_number(threads: &BTreeMap<u32, Thread>, os_id: u64) -> Option<u32> {
-    let matching = threads.iter().filter(|(_, thread)| thread.os_id == os_id);
-    matching.max_by_key(|(_, thread)| thread.position).map(|(&number, _)| number)
 }

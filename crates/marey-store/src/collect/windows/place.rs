@@ -10,9 +10,8 @@ use std::collections::HashMap;
 
 use marey_model::context::{NodeKind, ROOT_NAME};
 
-use super::super::outline::{LAST_NUMBER, Node, Outline, Thread};
+use super::super::outline::{Node, Outline};
 use super::recorded::RecordedSpan;
-use super::thread_number;
 use super::trace::ThreadTrace;
 use super::twins::TOLERANCE_NANOS;
 use crate::names::{self, Names};
@@ -76,20 +75,12 @@ impl<'a> Placement<'a> {
     /// Returns the number of the thread with an id of the operating system; adds the thread if the
     /// recorder has not seen it.
     pub(super) fn thread(&mut self, os_id: u64) -> u32 {
-        let threads = &mut self.outline.threads;
-        if let Some(number) = thread_number(threads, os_id) {
-            return number;
-        }
-        // Beyond the numbers of recorded threads, and below those of sampled ones.
-        let position = threads.len() as u32;
-        let number = LAST_NUMBER + 1 + position;
-        threads.entry(number).or_insert(Thread { os_id, ..Thread::new(position) });
-        number
+        self.outline.threads.find_or_add(os_id)
     }
 
     /// Returns the position of a thread.
     pub(super) fn position(&self, thread: u32) -> u32 {
-        self.outline.threads[&thread].position
+        self.outline.threads.get(thread).map_or(0, |thread| thread.position)
     }
 
     /// Returns the nodes.

@@ -135,7 +135,7 @@ fn for_each_span(
     let mut nobody = |_| ();
     spool.read_frames(file, &mut Meter::new(0, &mut nobody), |frame| {
         let Frame::Spans { thread: number, spans, .. } = frame else { return Ok(()) };
-        let Some(thread) = outline.threads.get(&number) else { return Ok(()) };
+        let Some(thread) = outline.threads.get(number) else { return Ok(()) };
         for span in spans {
             let Some(&node) = thread.nodes.get(span.node) else { continue };
             if outline.nodes[node as usize].kind != NodeKind::Mark {
