@@ -16,7 +16,7 @@ mod error;
 pub mod hang;
 mod memory;
 mod native;
-mod process;
+pub mod process;
 mod rank;
 mod schedule;
 mod target;

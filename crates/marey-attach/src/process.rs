@@ -35,7 +35,7 @@ pub fn children(pid: u32) -> Vec<u32> {
 }
 
 /// Returns the ids of a process's threads in the operating system, lowest first.
-pub(crate) fn threads(pid: u32) -> Vec<u64> {
+pub fn threads(pid: u32) -> Vec<u64> {
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let mut ids: Vec<u64> = names.filter_map(|name| name.parse().ok()).collect();
@@ -54,7 +54,7 @@ pub(crate) fn parent(pid: u32) -> Option<u32> {
 }
 
 /// Returns the state of a thread as `ps` shows it: `R` runs, `S` sleeps, `D` waits for a device.
-pub(crate) fn state(pid: u32, thread: u64) -> Option<char> {
+pub fn state(pid: u32, thread: u64) -> Option<char> {
     stat(pid, thread)?.chars().next()
 }
 
@@ -106,6 +106,25 @@ fn cpu_of_stat(stat: &str) -> Option<Duration> {
     let mut fields = stat.split(' ').skip(11).map(str::parse::<u64>);
     let (user, system) = (fields.next()?.ok()?, fields.next()?.ok()?);
     Some(Duration::from_millis(10 * (user + system)))
+}
+
+/// Returns the value of a line of `/proc/PID/status`, such as `NSpid`.
+pub fn status(pid: u32, key: &str) -> Option<String> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let mut values = text.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+    values.next().map(|value| value.trim().to_owned())
+}
+
+/// Returns the id of a process as the process itself sees it, in a container.
+pub fn inner_pid(pid: u32) -> Option<u32> {
+    status(pid, "NSpid")?.split_ascii_whitespace().next_back()?.parse().ok()
+}
+
+/// Whether a library or program has the name of a free-threaded build, such as `python3.13t`.
+pub fn is_free_threaded(name: &str) -> bool {
+    let version = name.strip_prefix("libpython3.").or_else(|| name.strip_prefix("python3."));
+    let suffix = version.map(|version| version.trim_start_matches(|c: char| c.is_ascii_digit()));
+    suffix.is_some_and(|suffix| suffix.starts_with('t'))
 }
 
 /// Returns the name of a thread in the kernel, at most 15 bytes.

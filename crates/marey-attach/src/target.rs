@@ -92,7 +92,7 @@ impl Target {
     /// Finds the interpreter of a process.
     pub fn open(pid: u32, options: Options) -> Result<Self, AttachError> {
         check_access(pid)?;
-        if is_free_threaded(pid) {
+        if runs_free_threaded(pid) {
             let reason = "free-threaded builds of CPython cannot be read yet".to_owned();
             return Err(AttachError::NotPython { pid, reason });
         }
@@ -257,12 +257,7 @@ fn check_access(pid: u32) -> Result<(), AttachError> {
 }
 
 /// Whether a process runs a free-threaded build, by the names of its files.
-fn is_free_threaded(pid: u32) -> bool {
+fn runs_free_threaded(pid: u32) -> bool {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-    maps.lines().filter_map(|line| line.rsplit('/').next()).any(|name| {
-        let version = name.strip_prefix("libpython3.").or_else(|| name.strip_prefix("python3."));
-        let suffix =
-            version.map(|version| version.trim_start_matches(|c: char| c.is_ascii_digit()));
-        suffix.is_some_and(|suffix| suffix.starts_with('t'))
-    })
+    maps.lines().filter_map(|line| line.rsplit('/').next()).any(process::is_free_threaded)
 }

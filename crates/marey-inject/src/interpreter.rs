@@ -2,6 +2,8 @@
 
 use std::io;
 
+use marey_attach::process::is_free_threaded;
+
 use crate::InjectError;
 use crate::elf::{self, Image, Range};
 use crate::memory::Memory;
@@ -141,13 +143,6 @@ fn minor_of(version: io::Result<u64>) -> Result<u8, String> {
         (3, minor) => Ok(minor),
         _ => Err(format!("its version is unknown; {SUPPORTED}")),
     }
-}
-
-/// Whether a library or program has the name of a free-threaded build, such as `python3.13t`.
-fn is_free_threaded(name: &str) -> bool {
-    let version = name.strip_prefix("libpython3.").or_else(|| name.strip_prefix("python3."));
-    let suffix = version.map(|version| version.trim_start_matches(|it: char| it.is_ascii_digit()));
-    suffix.is_some_and(|suffix| suffix.starts_with('t'))
 }
 
 /// Returns an error if the process uses another C library than marey's own libraries.

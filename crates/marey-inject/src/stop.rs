@@ -4,10 +4,10 @@
 //! all of them, and delivers the signals that arrived meanwhile, even if this program is killed.
 
 use std::collections::HashSet;
-use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use marey_attach::process;
 use nix::errno::Errno;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::sys::{prctl, ptrace};
@@ -120,13 +120,9 @@ fn has_stopped(id: Pid) -> bool {
 }
 
 fn threads(pid: u32) -> Vec<i32> {
-    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
-    entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()?.parse().ok()).collect()
+    process::threads(pid).into_iter().filter_map(|id| id.try_into().ok()).collect()
 }
 
-/// Returns the state of a thread as `ps` shows it: `R` runs, `S` sleeps, `Z` has ended.
 fn state(pid: u32, id: i32) -> Option<char> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/task/{id}/stat")).ok()?;
-    // The name before it is in parentheses and may contain any character.
-    stat.rsplit_once(") ")?.1.chars().next()
+    process::state(pid, id.try_into().ok()?)
 }

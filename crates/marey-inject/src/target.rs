@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use marey_attach::AttachError;
+use marey_attach::process::{self, status};
 
 use crate::InjectError;
 
@@ -45,8 +46,7 @@ pub(crate) fn owner(pid: u32) -> Option<(u32, u32)> {
 
 /// Returns the id of a process as the process itself sees it, in a container.
 pub(crate) fn inner_pid(pid: u32) -> u32 {
-    let ids = status(pid, "NSpid");
-    ids.and_then(|ids| ids.split_ascii_whitespace().last()?.parse().ok()).unwrap_or(pid)
+    process::inner_pid(pid).unwrap_or(pid)
 }
 
 /// Returns the path by which this process reaches a file of another one.
@@ -63,11 +63,4 @@ pub fn is_same_file_system(pid: u32) -> bool {
     let pid = pid.to_string();
     matches!((root(&pid), root("self")), (Ok(theirs), Ok(ours)) if theirs == ours)
         && matches!((space(&pid), space("self")), (Ok(theirs), Ok(ours)) if theirs == ours)
-}
-
-/// Returns the value of a line of `/proc/PID/status`.
-fn status(pid: u32, key: &str) -> Option<String> {
-    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let mut values = text.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
-    values.next().map(|value| value.trim().to_owned())
 }

@@ -35,7 +35,8 @@ impl Peer {
             return Err(Failure { message: format!("there is no process {pid}"), hint: None });
         };
         // In a container the process has another number, and other files.
-        let (root, own_pid) = (process.join("root"), namespace_pid(&process).unwrap_or(pid));
+        let (root, own_pid) =
+            (process.join("root"), marey_attach::process::inner_pid(pid).unwrap_or(pid));
         let deadline = Instant::now() + CONNECT_TIMEOUT;
         loop {
             for folder in folders(owner, environment_of(&process, RUNTIME_DIR).as_deref()) {
@@ -192,13 +193,6 @@ fn is_allowed(owner: u32) -> bool {
 
 fn own_uid() -> u32 {
     fs::metadata("/proc/self").map_or(u32::MAX, |metadata| metadata.uid())
-}
-
-/// Returns the number of a process in its own namespace.
-fn namespace_pid(process: &Path) -> Option<u32> {
-    let status = fs::read_to_string(process.join("status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
-    line.split_ascii_whitespace().next_back()?.parse().ok()
 }
 
 /// Returns a variable of the environment with which a process was started.
