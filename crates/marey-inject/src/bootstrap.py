@@ -4,7 +4,9 @@ Runs in the process that is attached to, between two instructions of any code, s
 starts a thread. The constants PID, ANSWERS, PARENT, VERSION, FUNCTION and ARGUMENTS precede it.
 """
 
-SWITCH_INTERVAL_S = 1e-4
+# A thread that waits for the GIL asks for it when nobody has released it for this long. One that
+# releases it more often, in short system calls, would be asked never, and take it back each time.
+SWITCH_INTERVAL_S = 1e-6
 LOOK_PAUSE_S = 1e-3
 looks_left = 2000
 ended = []  # the thread's id in the system, once it has answered
@@ -17,17 +19,65 @@ def begin():
 
     if posix.getpid() == PID:
         posix.register_at_fork(before=wait_before_fork)
-        _thread.start_new_thread(run, ())
+        restore_interval = shorten_switch_interval()
+        try:
+            _thread.start_new_thread(run, (restore_interval,))
+        except BaseException:
+            restore_interval()
+            raise
 
 
-def run():
+def shorten_switch_interval():
+    """Lets threads take the GIL soon, which may happen at each file that the import reads.
+
+    Returns a function that undoes this, unless the program has set an interval meanwhile.
+    """
+    import sys
+
+    interval = sys.getswitchinterval()
+    # It is short while another request runs, which will restore it.
+    if interval <= SWITCH_INTERVAL_S:
+        return lambda: None
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    short_interval = sys.getswitchinterval()
+
+    def restore():
+        if sys.getswitchinterval() == short_interval:
+            sys.setswitchinterval(interval)
+
+    return restore
+
+
+def run(restore_interval):
     """Answers, and ends."""
     from _thread import get_native_id
 
     try:
+        wait_exactly()
         write_answer()
     finally:
+        restore_interval()
         ended.append(str(get_native_id()))
+
+
+def wait_exactly():
+    """Ends the waits of this thread when they are over, not up to 50 us later as by default.
+
+    The wait for the GIL is one of them. The kernel may have no such file.
+    """
+    import os
+    from _thread import get_native_id
+
+    try:
+        slack = os.open(f"/proc/{get_native_id()}/timerslack_ns", os.O_WRONLY)
+    except OSError:
+        return
+    try:
+        os.write(slack, b"1")
+    except OSError:
+        pass
+    finally:
+        os.close(slack)
 
 
 def write_answer():
@@ -52,22 +102,10 @@ def write_answer():
 
 def answer():
     """Returns the answer of the function; the kind `failed` with the error if there is none."""
-    import sys
-
-    # Each file that the import reads may wait this long for the GIL.
-    interval = sys.getswitchinterval()
-    # It is short while another request runs, which will restore it.
-    shortens = interval > SWITCH_INTERVAL_S
-    if shortens:
-        sys.setswitchinterval(SWITCH_INTERVAL_S)
-    short_interval = sys.getswitchinterval()
     try:
         return getattr(attached(), FUNCTION)(**ARGUMENTS)
     except BaseException as error:
         return ["failed", f"{type(error).__name__}: {error}"]
-    finally:
-        if shortens and sys.getswitchinterval() == short_interval:
-            sys.setswitchinterval(interval)
 
 
 def has_ended():
