@@ -19,32 +19,10 @@ from types import TracebackType
 from typing import Any
 
 import pytest
-from programs import DEADLINE_SECS, Live
+from programs import DEADLINE_SECS, HOT_AND_COLD, Live, marey_command, marey_stdout
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
-PROGRAM = """
-import os, sys, threading, time
-
-def hot():
-    end = time.perf_counter() + 0.004
-    while time.perf_counter() < end:
-        pass
-
-def cold():
-    end = time.perf_counter() + 0.001
-    while time.perf_counter() < end:
-        pass
-
-def work():
-    while True:
-        hot()
-        cold()
-
-threading.Thread(target=work, name="worker", daemon=True).start()
-print(os.getpid(), flush=True)
-sys.stdin.readline()
-"""
 ROWS, COLUMNS = 30, 160
 # What a terminal is told: to move the cursor, something else, or to show a letter.
 TOLD = re.compile(r"\x1b\[(\d+);(\d+)H|\x1b\[[0-9;?]*[a-zA-Z]|\x1b[()][A-Z0-9]|(.)", re.DOTALL)
@@ -117,19 +95,12 @@ class Terminal:
 
 @pytest.fixture
 def pid() -> Iterator[int]:
-    with Live(PROGRAM) as program:
+    with Live(HOT_AND_COLD) as program:
         yield int(program.read_line())
 
 
-def run_top(pid: int, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "marey", "top", str(pid), *options]
-    return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_SECS)
-
-
 def report(pid: int, *options: str) -> dict[str, Any]:
-    done = run_top(pid, "--json", *options)
-    assert done.returncode == 0, done.stderr
-    result: dict[str, Any] = json.loads(done.stdout)
+    result: dict[str, Any] = json.loads(marey_stdout("top", str(pid), "--json", *options))
     return result
 
 
@@ -156,15 +127,14 @@ def test_lines_and_threads_have_rows(pid: int) -> None:
 
 
 def test_a_table_is_printed_once_where_stdout_is_not_a_terminal(pid: int) -> None:
-    done = run_top(pid)
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
+    printed = marey_stdout("top", str(pid))
+    lines = printed.splitlines()
     assert lines[0].startswith(f"Process {pid}: ")
     assert " samples, " in lines[1]
     assert "CPU " in lines[1]
     assert lines[3].split() == ["own", "total", "function"]
     assert lines[4].split()[4] == "hot"
-    assert "\x1b" not in done.stdout
+    assert "\x1b" not in printed
 
 
 def test_the_terminal_shows_rows_and_obeys_keys(pid: int) -> None:
@@ -198,6 +168,6 @@ def test_control_c_and_escape_leave_the_terminal_as_it_was(pid: int, key: str) -
 
 
 def test_a_process_that_does_not_exist_is_an_error() -> None:
-    done = run_top(2**22 + 1)
-    assert (done.returncode, done.stdout) == (2, "")
+    done = marey_command("top", str(2**22 + 1))
+    assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr == f"error: there is no process {2**22 + 1}\n"
