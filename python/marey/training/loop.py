@@ -7,8 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
-import marey.torch
-from marey import _native
+from marey import _native, _torch_scopes
 from marey._names import KIND_SCOPE
 
 from .config import ProfilerConfig
@@ -76,7 +75,7 @@ class Loop:
         if self._config.enabled and not self.recording.is_open:
             self.recording.begin()
             if self.recording.is_open:
-                marey.torch.listen_to_steps(_do_nothing, _count_step)
+                _torch_scopes.listen_to_steps(_count_step)
                 self._begin_regions()
                 self._read_memory()
 
@@ -241,10 +240,6 @@ _ended_steps = 0
 def _count_step() -> None:
     global _ended_steps
     _ended_steps += 1
-
-
-def _do_nothing() -> None:
-    """Does nothing."""
 
 
 class NoRegion:
