@@ -19,7 +19,7 @@ mod sessions;
 use marey_gpu::nvtx;
 use marey_model::loss::LossCause;
 use marey_model::setting::Declaration;
-use marey_record::api::{CollectiveSample, CollectiveState, StackSample};
+use marey_record::api::{Collective, CollectiveState, StackSample};
 use marey_record::table::{
     ABI_VERSION, CollectiveArg, ErrorBuffer, MetricArg, NO_METRIC, Sink, Table,
 };
@@ -454,7 +454,7 @@ unsafe extern "C" fn record_collectives(collectives: *const CollectiveArg, len: 
     let collectives = unsafe { std::slice::from_raw_parts(collectives, len) };
     let positive = |value: i64| u64::try_from(value).ok();
     let name = |name: u32| (name != 0).then_some(name);
-    let samples = collectives.iter().map(|collective| CollectiveSample {
+    let samples = collectives.iter().map(|collective| Collective {
         name: collective.name,
         group: collective.group,
         group_ranks: name(collective.group_ranks),
@@ -472,7 +472,7 @@ unsafe extern "C" fn record_collectives(collectives: *const CollectiveArg, len: 
             .unwrap_or(CollectiveState::Scheduled),
         is_p2p: collective.is_p2p != 0,
     });
-    catch_panic((), || api::record_collectives(&samples.collect::<Vec<_>>()));
+    catch_panic((), || api::record_collectives(samples.collect()));
 }
 
 unsafe extern "C" fn record_samples(samples: *const StackSample, len: usize) {

@@ -19,7 +19,7 @@ use crate::{clock, fork, recorder, sync, trace};
 use marey_model::context::{ContextSource, NodeKind};
 use marey_model::loss::LossCause;
 use marey_model::metric::{MetricError, MetricValue};
-pub use marey_model::spool::CollectiveState;
+pub use marey_model::spool::{Collective, CollectiveState};
 use std::ffi::c_void;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -374,37 +374,6 @@ pub struct CounterSample {
     pub value: f64,
 }
 
-/// A collective operation or point-to-point message. Its times are those of the wall clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CollectiveSample {
-    /// Number of the operation's name, from [`intern`].
-    pub name: u32,
-    /// Number of the group's name.
-    pub group: u32,
-    /// Number of the text with the group's ranks, such as `0-3,8`.
-    pub group_ranks: Option<u32>,
-    /// Number of ranks in the group.
-    pub group_size: Option<u32>,
-    /// Sequence number in the group.
-    pub sequence: Option<u64>,
-    /// Number of the element type's name.
-    pub dtype: Option<u32>,
-    /// Number of input elements.
-    pub in_elements: Option<u64>,
-    /// Number of output elements.
-    pub out_elements: Option<u64>,
-    /// Time of the call since 1970.
-    pub created_unix_nanos: i64,
-    /// Start since 1970, if known.
-    pub started_unix_nanos: Option<i64>,
-    /// Duration, if known.
-    pub duration_nanos: Option<u64>,
-    /// State.
-    pub state: CollectiveState,
-    /// Whether it is a point-to-point message.
-    pub is_p2p: bool,
-}
-
 /// A sample of the call stack of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
@@ -427,8 +396,9 @@ pub fn record_samples(samples: &[StackSample]) {
     }
 }
 
-/// Records collectives, in the order of their calls. Takes a lock.
-pub fn record_collectives(collectives: &[CollectiveSample]) {
+/// Records collectives, in the order of their calls, whose texts are numbers of [`intern`]. Takes a
+/// lock.
+pub fn record_collectives(collectives: Vec<Collective>) {
     trace::write_collectives(collectives);
 }
 

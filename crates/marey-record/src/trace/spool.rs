@@ -9,7 +9,7 @@ use super::run_directory::RunDirectory;
 use super::texts::Texts;
 use super::thread::{OpenScope, Shared, ThreadWriter};
 use super::{PERIOD, SpoolSnapshot, TraceSession};
-use crate::api::{CollectiveSample, CounterSample, StackSample};
+use crate::api::{Collective, CounterSample, StackSample};
 use crate::clock::{self, ClockReading};
 use crate::control::{CONTROL, bit};
 use crate::device::{self, DeviceInfo, JoinedActivity, Threads};
@@ -348,30 +348,17 @@ impl Spool {
         thread.write_samples(tree, samples, now_ticks, shared);
     }
 
-    /// Writes collectives.
-    pub(super) fn write_collectives(&mut self, collectives: &[CollectiveSample]) {
+    /// Writes collectives, whose texts are numbers of `api::intern`.
+    pub(super) fn write_collectives(&mut self, collectives: Vec<Collective>) {
         let count = collectives.len() as u64;
         if !self.shared.buffer.has_room() {
             losses::add(LossCause::Spool, count);
             return;
         }
         let Shared { texts, buffer, .. } = &mut self.shared;
-        let mut text = |name| texts.scope_name(name);
-        let collectives = collectives.iter().map(|sample| spool::Collective {
-            name: text(sample.name),
-            group: text(sample.group),
-            group_ranks: sample.group_ranks.map(&mut text),
-            group_size: sample.group_size,
-            sequence: sample.sequence,
-            dtype: sample.dtype.map(&mut text),
-            in_elements: sample.in_elements,
-            out_elements: sample.out_elements,
-            created_unix_nanos: sample.created_unix_nanos,
-            started_unix_nanos: sample.started_unix_nanos,
-            duration_nanos: sample.duration_nanos,
-            state: sample.state,
-            is_p2p: sample.is_p2p,
-        });
+        let collectives = collectives
+            .into_iter()
+            .map(|collective| collective.with_texts(|name| texts.scope_name(name)));
         let frame = Frame::Collectives(collectives.collect());
         texts.take_unwritten().for_each(|texts| buffer.push(&texts));
         buffer.push_entries(&frame, count);
