@@ -117,7 +117,7 @@ def free_port() -> int:
         return port
 
 
-def test_view_shows_the_page_to_this_machine_until_ctrl_c() -> None:
+def test_view_shows_the_page_to_who_has_its_address_until_ctrl_c() -> None:
     saved(ALL, 3)
     port = free_port()
     url = f"http://127.0.0.1:{port}"
@@ -125,13 +125,26 @@ def test_view_shows_the_page_to_this_machine_until_ctrl_c() -> None:
     viewer = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert viewer.stdout is not None
-        assert viewer.stdout.readline() == f"{FILE} is at http://localhost:{port} until Ctrl-C\n"
-        with urllib.request.urlopen(url) as page:
+        address, _, until = viewer.stdout.readline().rpartition(" until ")
+        assert until == "Ctrl-C\n"
+        start, _, token = address.rpartition("=")
+        assert start == f"{FILE} is at http://localhost:{port}/?token"
+        assert len(bytes.fromhex(token)) == 32
+        with urllib.request.urlopen(f"{url}/?token={token}") as page:
             assert "forward" in page.read().decode()
-        foreign = urllib.request.Request(url, headers={"Host": "example.com"})
-        for request in (f"{url}/etc/passwd", foreign):
-            with pytest.raises(urllib.error.HTTPError):
-                urllib.request.urlopen(request)
+        refused = [
+            (url, {}, 403),
+            (f"{url}/?token=", {}, 403),
+            (f"{url}/?token={token[:-1]}", {}, 403),
+            (f"{url}/?token=%C3%A9", {}, 403),
+            (f"{url}/etc/passwd?token={token}", {}, 404),
+            (f"{url}/?token={token}", {"Host": "example.com"}, 403),
+            (f"{url}/?token={token}", {"Origin": "http://example.com"}, 403),
+        ]
+        for refused_url, headers, status in refused:
+            with pytest.raises(urllib.error.HTTPError) as refusal:
+                urllib.request.urlopen(urllib.request.Request(refused_url, headers=headers))
+            assert refusal.value.code == status, refused_url
         done = marey_command("profile", "view", FILE, "--port", str(port))
         assert done.exit_code == 2
         assert f"port {port} cannot be used: Address already in use" in done.stderr
