@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any
 
 import pytest
+import replay
 from programs import DEADLINE_SECS, HOT_AND_COLD, Live, marey_command, marey_stdout
 
 pytestmark = pytest.mark.usefixtures("own_directory")
@@ -132,26 +133,60 @@ def test_a_table_is_printed_once_where_stdout_is_not_a_terminal(pid: int) -> Non
     assert lines[0].startswith(f"Process {pid}: ")
     assert " samples, " in lines[1]
     assert "CPU " in lines[1]
-    assert lines[3].split() == ["own", "total", "function"]
-    assert lines[4].split()[4] == "hot"
+    assert re.fullmatch(r"Network receives .*/s, sends .*/s", lines[2])
+    assert lines[4].split() == ["own", "total", "function"]
+    assert lines[5].split()[4] == "hot"
     assert "\x1b" not in printed
+
+
+def test_network_and_gpus_are_those_of_the_machine(pid: int) -> None:
+    double = replay.nvml_library()
+    if double is None:
+        pytest.skip("there is no cargo to build the double of NVML")
+    source = """
+        void replay_nvml_set(unsigned device, const char *field, double value);
+        __attribute__((constructor)) static void load(void) {
+            replay_nvml_set(0, "utilization", 87);
+            replay_nvml_set(0, "memory_utilization", 1);
+            replay_nvml_set(0, "memory_total", 1 << 30);
+            replay_nvml_set(0, "memory_used", 1 << 29);
+            replay_nvml_set(0, "memory_free", 1 << 29);
+        }
+    """
+    library = replay.build_library(
+        "libnvidia-ml.so.1", source, str(double), f"-Wl,-rpath,{double.parent}"
+    )
+    env = {"MAREY_NVML_LIB": str(library), "REPLAY_NVML_DEVICES": "2"}
+    found = json.loads(marey_command("top", str(pid), "--json", **env).stdout)
+    first, second = found["devices"]
+    assert first == {
+        "index": 0,
+        "utilization_percent": 87,
+        "used_bytes": 1 << 29,
+        "total_bytes": 1 << 30,
+        "process_bytes": None,
+    }
+    assert second["utilization_percent"] is None
+    assert found["received_bytes_per_sec"] >= 0
+    line = marey_command("top", str(pid), **env).stdout.splitlines()[2]
+    assert line.endswith("; GPU 0 87 %, 512 MiB of 1 GiB; GPU 1")
 
 
 def test_the_terminal_shows_rows_and_obeys_keys(pid: int) -> None:
     with Terminal("top", str(pid)) as terminal:
         lines = terminal.wait_for("hot", "cold", "work", "by own time")
         assert lines[0].startswith(f"Process {pid}: ")
-        assert lines[3].split() == ["own", "total", "function"]
+        assert lines[4].split() == ["own", "total", "function"]
         terminal.press("s")
         lines = terminal.wait_for("by total time")
-        assert "_bootstrap" in lines[4]
+        assert "_bootstrap" in lines[5]
         terminal.press("\t")
         terminal.wait_for(" line", "program.py:6")
         terminal.press("\t ")
         terminal.wait_for(" thread", "worker", "paused")
         terminal.press("\t/COLD\r")
         lines = terminal.wait_for("search: COLD; paused")
-        assert [line.split()[4] for line in lines[4:-1] if line] == ["cold"]
+        assert [line.split()[4] for line in lines[5:-1] if line] == ["cold"]
         terminal.press("f")
         terminal.wait_for(f"wrote process-{pid}.svg")
         assert "hot" in Path(f"process-{pid}.svg").read_text()

@@ -3,6 +3,7 @@
 //! [`sampler`] samples on a thread, [`profile`] has the samples as rows, and [`screen`] shows them on a
 //! terminal; elsewhere they are printed once.
 
+mod devices;
 mod profile;
 mod sampler;
 mod screen;
@@ -18,6 +19,7 @@ use marey_attach::{Options, Target, Usage};
 use marey_model::quantity::Size;
 use serde::Serialize;
 
+use self::devices::{DeviceLoad, Devices};
 use self::profile::{Grouping, Order, Profile, Row};
 use self::sampler::Sampler;
 use self::screen::Screen;
@@ -110,7 +112,7 @@ pub(crate) fn top(args: &TopArgs, output: &mut Output) -> Result<(), Stop> {
 }
 
 /// Resources that a process used per second, and those that it has now.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 struct Load {
     /// Share of one processor.
     cpu: f64,
@@ -118,12 +120,15 @@ struct Load {
     threads: u64,
     read_bytes_per_sec: f64,
     written_bytes_per_sec: f64,
+    received_bytes_per_sec: f64,
+    sent_bytes_per_sec: f64,
     seconds: f64,
+    devices: Vec<DeviceLoad>,
 }
 
 impl Load {
-    /// Describes it in a line.
-    fn describe(&self) -> String {
+    /// Describes the processors, memory, threads and files of the process in a line.
+    fn describe_process(&self) -> String {
         format!(
             "CPU {:.0} %, memory {}, {} threads, reads {}/s, writes {}/s",
             100.0 * self.cpu,
@@ -133,6 +138,17 @@ impl Load {
             Size(self.written_bytes_per_sec as u64)
         )
     }
+
+    /// Describes the network and the GPUs in a line.
+    fn describe_machine(&self) -> String {
+        let network = format!(
+            "Network receives {}/s, sends {}/s",
+            Size(self.received_bytes_per_sec as u64),
+            Size(self.sent_bytes_per_sec as u64)
+        );
+        let devices = self.devices.iter().map(DeviceLoad::describe);
+        [network].into_iter().chain(devices).collect::<Vec<_>>().join("; ")
+    }
 }
 
 /// Measures what a process uses.
@@ -140,11 +156,14 @@ struct Meter {
     pid: u32,
     time: Instant,
     last: Usage,
+    devices: Devices,
 }
 
 impl Meter {
     fn begin(pid: u32) -> Self {
-        Self { pid, time: Instant::now(), last: Usage::of_process(pid).unwrap_or_default() }
+        let devices = Devices::open();
+        let last = Usage::of_process(pid).unwrap_or_default();
+        Self { pid, time: Instant::now(), last, devices }
     }
 
     /// Returns what the process used since the last call.
@@ -158,7 +177,10 @@ impl Meter {
             threads: now.threads,
             read_bytes_per_sec: per_sec(now.read_bytes, self.last.read_bytes),
             written_bytes_per_sec: per_sec(now.written_bytes, self.last.written_bytes),
+            received_bytes_per_sec: per_sec(now.received_bytes, self.last.received_bytes),
+            sent_bytes_per_sec: per_sec(now.sent_bytes, self.last.sent_bytes),
             seconds,
+            devices: self.devices.read(self.pid),
         };
         (self.time, self.last) = (Instant::now(), now);
         load
@@ -190,8 +212,8 @@ impl<'a> Report<'a> {
         Self { pid, argv, python, load, samples: readings, failed, skipped, rows }
     }
 
-    /// Describes the process in two lines.
-    fn heading(&self) -> (String, String) {
+    /// Describes the process and the machine in three lines.
+    fn heading(&self) -> [String; 3] {
         let argv = self.argv.join(" ");
         let title = format!("Process {}: {}", self.pid, printable(&argv));
         let facts = format!(
@@ -200,9 +222,9 @@ impl<'a> Report<'a> {
             self.samples,
             self.failed,
             self.skipped,
-            self.load.describe()
+            self.load.describe_process()
         );
-        (title, facts)
+        [title, facts, self.load.describe_machine()]
     }
 }
 
@@ -213,8 +235,8 @@ fn print(
     output: &mut Output,
 ) -> Result<(), Stop> {
     let paint = output.paint;
-    let (title, facts) = report.heading();
-    writeln!(output.data(), "{}\n{facts}\n", paint.with(Style::Bold, title))?;
+    let [title, facts, machine] = report.heading();
+    writeln!(output.data(), "{}\n{facts}\n{machine}\n", paint.with(Style::Bold, title))?;
     let rows: Vec<Vec<String>> =
         report.rows.iter().take(PRINTED_ROWS).map(|row| cells(row, profile)).collect();
     let heading = ["own", "total", args.by.title(), ""].map(str::to_owned);
