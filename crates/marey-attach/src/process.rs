@@ -66,7 +66,7 @@ fn stat(pid: u32, thread: u64) -> Option<String> {
     Some(stat.rsplit_once(") ")?.1.to_owned())
 }
 
-/// How long a thread has run, and when it did last.
+/// Times of a thread: that for which it has run, and that since it ran last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Times {
     /// Time on a processor since the thread began.

@@ -73,7 +73,7 @@ impl Interpreter {
         }
     }
 
-    /// Removes what is left of the request, so that it does nothing. The threads must be stopped,
+    /// Removes the remains of the request, so that it does nothing. The threads must be stopped,
     /// unless the request has been read (`has_run`).
     pub(crate) fn withdraw(&mut self, has_run: bool) {
         // If the process has ended, nothing is left.
