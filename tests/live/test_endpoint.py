@@ -45,6 +45,17 @@ for line in sys.stdin:
     optimizer.step()
     print("done", flush=True)
 """
+# Runs PROGRAM as the first process of a container, as far as its process ids go.
+CONTAINER = f"""
+import ctypes, os, sys
+
+CLONE_NEWPID = 0x20000000
+if ctypes.CDLL(None).unshare(CLONE_NEWPID) != 0:
+    sys.exit("not permitted")
+if child := os.fork():
+    os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+{PROGRAM}
+"""
 NOBODY_UID = 65534
 
 
@@ -239,6 +250,30 @@ def test_a_recording_process_listens_on_no_network() -> None:
             assert not own.intersection(word for line in lines for word in line.split())
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes namespaces of process ids")
+def test_processes_of_containers_with_equal_ids_have_sockets_of_their_own() -> None:
+    with contextlib.ExitStack() as stack:
+        runtime_dir = stack.enter_context(tempfile.TemporaryDirectory())
+        for name in ("first", "second"):
+            source = CONTAINER.replace('"program"', f'"{name}"')
+            program = stack.enter_context(Live(source, XDG_RUNTIME_DIR=runtime_dir))
+            assert program.read_line() == "1"
+            record(program, name)
+        sockets = Path(runtime_dir, "marey")
+        deadline = time.monotonic() + DEADLINE_SECS
+        while not sockets.exists() or len(list(sockets.iterdir())) < 2:
+            assert time.monotonic() < deadline
+            os.sched_yield()
+        processes = json.loads(marey("ps", "--json", XDG_RUNTIME_DIR=runtime_dir).stdout)
+        for name in ("first", "second"):
+            path = os.path.realpath(f"{name}.hatchet")
+            pids = [process["pid"] for process in processes if process["paths"] == [path]]
+            assert len(pids) == 1
+            done = marey("flush", str(pids[0]))
+            assert done.stderr == f"process {pids[0]} wrote `{path}`\n"
+            assert name in succeed("view", path)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder to another user")
 def test_a_socket_in_a_folder_of_another_user_is_not_trusted() -> None:
     with (
@@ -259,7 +294,7 @@ def test_another_user_is_refused_and_counted() -> None:
         tempfile.TemporaryDirectory() as runtime_dir,
         recording(XDG_RUNTIME_DIR=runtime_dir) as (_, pid),
     ):
-        path = Path(runtime_dir, "marey", f"{pid}.sock")
+        path = socket_path(pid, runtime_dir)
         status = b"marey 1 status\n"
         assert connect(path, status).startswith("ok\n")
         assert Path(path.parent).stat().st_mode & 0o777 == 0o700
@@ -295,4 +330,5 @@ except OSError as error:
 def socket_path(pid: int, runtime_dir: str | None = None) -> Path:
     runtime_dir = runtime_dir or os.environ.get("XDG_RUNTIME_DIR")
     folder = Path(runtime_dir, "marey") if runtime_dir else Path(f"/tmp/marey-{os.geteuid()}")
-    return folder / f"{pid}.sock"
+    namespace = Path("/proc/self/ns/pid").stat().st_ino
+    return folder / f"{pid}-{namespace}.sock"

@@ -11,7 +11,7 @@
 //! thread, so that no lock of the interrupted code can be in its way.
 //!
 //! **Where to start.** [`injection`] has the steps, [`pending_calls`] and [`remote_exec`] the two
-//! places, [`stop`] stops the threads, and `bootstrap.py` is what runs in the process.
+//! places, [`marey_attach::stop`] stops the threads, and `bootstrap.py` is what runs in the process.
 
 mod elf;
 mod error;
@@ -21,7 +21,6 @@ mod mailbox;
 mod memory;
 mod pending_calls;
 mod remote_exec;
-mod stop;
 mod target;
 
 pub use self::error::InjectError;

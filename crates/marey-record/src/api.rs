@@ -336,8 +336,8 @@ pub fn detach_innermost() -> Option<Arc<Detached>> {
 }
 
 /// Returns a scope, by default the session's root, as one that is addressed to a session: values
-/// added to it and scopes inside it are recorded in this session alone. `None` if the scope is of
-/// sessions that have ended, or the thread cannot record.
+/// added to it and scopes inside it are recorded in this session alone. `None` if the session has not
+/// seen the scope, so that it has no place for its values, or the thread cannot record.
 pub fn address(
     session: SessionId,
     scope: Option<&Detached>,

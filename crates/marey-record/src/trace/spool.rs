@@ -123,7 +123,8 @@ impl Spool {
         file: SpoolFile,
         appender: Appender,
     ) -> io::Result<SegmentEnd> {
-        let buffer = new_buffer(true)?;
+        let mut buffer = new_buffer(true)?;
+        buffer.set_has_space(self.shared.buffer.has_space());
         self.write_overhead_and_clock();
         let ended = SegmentEnd {
             buffer: std::mem::replace(&mut self.shared.buffer, buffer),
@@ -185,7 +186,7 @@ impl Spool {
         self.written_bytes = appender.written_bytes();
         match written {
             Ok(()) => self.shared.buffer.recycle(chunk),
-            Err(_counted) => self.shared.buffer.handle_failure(self.written_bytes),
+            Err(_counted) => self.shared.buffer.handle_failure(chunk.entries, self.written_bytes),
         }
     }
 
@@ -425,7 +426,7 @@ impl Spool {
         let appender = Arc::clone(&self.appender);
         let mut appender = lock(&appender);
         if appender.has_failed() {
-            self.shared.buffer.handle_failure(appender.written_bytes());
+            self.shared.buffer.handle_failure(0, appender.written_bytes());
         }
         self.write_buffer(&mut appender);
         self.write_losses();
@@ -458,7 +459,7 @@ impl SegmentEnd {
     pub(super) fn write(mut self) {
         let mut appender = lock(&self.appender);
         if appender.has_failed() {
-            self.buffer.handle_failure(appender.written_bytes());
+            self.buffer.handle_failure(0, appender.written_bytes());
         }
         // What could not be written is counted.
         drop(self.buffer.take_chunk().append_to(&mut appender));

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use marey_attach::{Options, Target, Usage};
-use marey_model::quantity::Size;
+use marey_model::quantity::{Grouped, Size};
 use serde::Serialize;
 
 use self::devices::{DeviceLoad, Devices};
@@ -151,7 +151,7 @@ impl Load {
     }
 }
 
-/// Measures what a process uses.
+/// Measures the resources that a process uses.
 struct Meter {
     pid: u32,
     time: Instant,
@@ -166,7 +166,7 @@ impl Meter {
         Self { pid, time: Instant::now(), last, devices }
     }
 
-    /// Returns what the process used since the last call.
+    /// Returns the resources that the process used since the last call.
     fn load(&mut self) -> Load {
         let now = Usage::of_process(self.pid).unwrap_or(self.last);
         let seconds = self.time.elapsed().as_secs_f64();
@@ -202,22 +202,27 @@ struct Report<'a> {
     samples: u64,
     failed: u64,
     skipped: u64,
+    dropped: u64,
     rows: Vec<Row>,
 }
 
 impl<'a> Report<'a> {
     fn new(pid: u32, python: &'a str, load: Load, profile: &Profile, rows: Vec<Row>) -> Self {
         let argv = marey_attach::command_line(pid);
-        let Profile { readings, failed, skipped, .. } = *profile;
-        Self { pid, argv, python, load, samples: readings, failed, skipped, rows }
+        let Profile { readings, failed, skipped, dropped, .. } = *profile;
+        Self { pid, argv, python, load, samples: readings, failed, skipped, dropped, rows }
     }
 
     /// Describes the process and the machine in three lines.
     fn heading(&self) -> [String; 3] {
         let argv = self.argv.join(" ");
         let title = format!("Process {}: {}", self.pid, printable(&argv));
+        let dropped = match self.dropped {
+            0 => String::new(),
+            dropped => format!(", {} of rare stacks dropped", Grouped(dropped.into())),
+        };
         let facts = format!(
-            "CPython {}, {} samples, {} failed, {} skipped; {}",
+            "CPython {}, {} samples, {} failed, {} skipped{dropped}; {}",
             self.python,
             self.samples,
             self.failed,

@@ -145,7 +145,7 @@ impl<'a> Screen<'a> {
         Table::new(shown, widths).header(heading)
     }
 
-    /// Says what is not obvious from the rows.
+    /// Returns the order, the search, the pause and the last message.
     fn state(&self) -> String {
         let order = match self.order {
             Order::Own => "by own time",
