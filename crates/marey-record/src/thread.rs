@@ -511,6 +511,12 @@ impl ThreadTree {
         unsafe { self.top.get() }
     }
 
+    /// Returns when the innermost scope was entered. Only for the owner.
+    #[inline]
+    pub(crate) fn top_start_ticks(&self) -> Option<u64> {
+        self.top_frame().map(Frame::start_ticks)
+    }
+
     /// Returns the open scopes, outermost first. The copy may be torn if the thread never paused
     /// for long enough.
     pub(crate) fn open_frames(&self) -> Vec<OpenFrame> {

@@ -8,13 +8,9 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Mapping
-from threading import get_ident
-from time import perf_counter_ns
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from marey import _native
-from marey._names import KIND_SCOPE
 from marey._warning import warn
 
 from .figures import NANOS_PER_MILLI, Statistics, summarise
@@ -25,43 +21,15 @@ from .series import ITERATION, MAX_ITEMS, Series, TimeSeries, checked_name
 if TYPE_CHECKING:
     from .report import Report
 
-_push = _native.push
-_pop = _native.pop
 _add_metrics = _native.add_metrics
 
 _numbers = itertools.count(1)
 
 
-class Measurement:
-    """The result of `MetricsCollector.measure_time`: measures one block."""
-
-    __slots__ = ("_series", "_start")
-
-    def __init__(self, series: TimeSeries) -> None:
-        self._series = series
-
-    def __enter__(self) -> Measurement:
-        _push(self._series.name, KIND_SCOPE)
-        self._start = perf_counter_ns()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        end = perf_counter_ns()
-        series = self._series
-        _pop(series.name)
-        items = series.items
-        items.append((self._start, end, get_ident()))
-        if len(items) >= MAX_ITEMS:
-            series.make_room()
-
-
-class MetricsCollector:
+class MetricsCollector(_native.Timings):
     """Collects measured times and recorded values. All threads may use it at the same time.
+
+    `measure_time` is native, because programs call it in each step.
 
     Args:
         name: Label in `marey.metrics.prometheus`; numbered if not given.
@@ -77,18 +45,6 @@ class MetricsCollector:
         self._not_finite: dict[str, int] = {}
         self._lock = threading.Lock()
         follow(self)
-
-    def measure_time(self, name: str) -> Measurement:
-        """Returns a context manager that measures one block: a scope and two clock readings.
-
-        A block that raises is measured too. Each call returns a new object.
-
-        Raises:
-            TypeError: The name is not a `str`.
-            ValueError: The name is empty.
-        """
-        series = self._times.get(name)
-        return Measurement(self._new_times(name) if series is None else series)
 
     def record(self, name: str, value: float) -> None:
         """Records a value, also as a metric of the innermost scope.
@@ -183,7 +139,8 @@ class MetricsCollector:
 
     def times(self) -> dict[str, TimeSeries]:
         """Returns the measured times by name, in the order of their first measurement."""
-        return {name: series for name, series in list(self._times.items()) if series.items}
+        read = {name: series.read() for name, series in list(self._times.items())}
+        return {name: series for name, series in read.items() if series.items}
 
     def values(self) -> dict[str, Series]:
         """Returns the recorded finite values by name, in the order of their first value."""
@@ -200,6 +157,7 @@ class MetricsCollector:
             series.replace_lock()
 
     def _new_times(self, name: str) -> TimeSeries:
+        """Returns the times of a name; `measure_time` calls it for a name that is new to it."""
         with self._lock:
             return self._times.setdefault(checked_name(name), TimeSeries(name))
 
