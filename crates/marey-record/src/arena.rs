@@ -56,7 +56,7 @@ impl<T: Default, const LOG2: u32> Arena<T, LOG2> {
     pub fn reserve(&self, len: u32) {
         let mut first = 0;
         while first < len && self.ensure(first).is_some() {
-            first += first + (1 << LOG2);
+            first = Self::after_chunk(first);
         }
     }
 
@@ -65,12 +65,17 @@ impl<T: Default, const LOG2: u32> Arena<T, LOG2> {
     pub fn reserve_as(&self, other: &Self, is_used: impl Fn(&T) -> bool) {
         let mut first = 0;
         while (first as usize) < other.capacity() {
-            let next = first + first + (1 << LOG2);
+            let next = Self::after_chunk(first);
             if (first..next).filter_map(|index| other.get(index)).any(&is_used) {
                 self.ensure(first);
             }
             first = next;
         }
+    }
+
+    /// Returns the index after the chunk whose first element has this index.
+    const fn after_chunk(first: u32) -> u32 {
+        2 * first + (1 << LOG2)
     }
 
     /// Whether any chunk exists.

@@ -498,7 +498,9 @@ fn close_phase(
     let mut tree = PhaseTree::of_columns(tree, view, taken);
     if open_scopes == OpenScopes::Included {
         let tree = Arc::make_mut(tree.get_mut());
-        threads.iter().for_each(|thread| tree.absorb_open_scopes(thread, view));
+        for thread in threads {
+            tree.absorb_open_scopes(thread, view);
+        }
     }
     let phase = ClosedPhase { tree, spool_range: 0..0, is_written: false };
     session.closed_phases.insert(session.phase, phase);

@@ -16,12 +16,10 @@ from marey._warning import warn
 from .figures import NANOS_PER_MILLI, Statistics, summarise
 from .forks import follow, followers
 from .nesting import self_times
-from .series import ITERATION, MAX_ITEMS, Series, TimeSeries, checked_name
+from .series import ITERATION, MAX_ITEMS, Series, TimeSeries, ValueSeries, checked_name
 
 if TYPE_CHECKING:
     from .report import Report
-
-_add_metrics = _native.add_metrics
 
 _numbers = itertools.count(1)
 
@@ -41,7 +39,7 @@ class MetricsCollector(_native.Timings):
         self.name = f"collector-{number}" if name is None else checked_name(name)
         self.iteration = checked_name(iteration)
         self._times: dict[str, TimeSeries] = {}
-        self._values: dict[str, Series] = {}
+        self._values: dict[str, ValueSeries] = {}
         self._not_finite: dict[str, int] = {}
         self._lock = threading.Lock()
         follow(self)
@@ -51,7 +49,9 @@ class MetricsCollector(_native.Timings):
 
         The session gets a floating-point number: in a trace one for each call, in a tree their sum,
         or the last one if the name ends with ``(pty)``. Infinities and NaN are counted, with a
-        warning for the first of a name, and left out of the statistics.
+        warning for the first of a name, and left out of the statistics. If the innermost scope has
+        a metric of this name with another type, the collector keeps the value and the session does
+        not, with a warning for the first of a name.
 
         Args:
             name: Name of the value.
@@ -60,7 +60,7 @@ class MetricsCollector(_native.Timings):
 
         Raises:
             TypeError: The value is not a number, or the name is not a `str`.
-            ValueError: The name is empty, or a session has a metric of this name with another type.
+            ValueError: The name is empty.
         """
         number = value if type(value) is float else _as_number(name, value)
         series = self._values.get(name)
@@ -73,7 +73,10 @@ class MetricsCollector(_native.Timings):
                 series.make_room()
         else:
             self._count_not_finite(name, number)
-        _add_metrics({name: number})
+        try:
+            series.add_to_scope(number)
+        except ValueError as error:
+            self._refuse(series, error)
 
     def add(self, values: Mapping[str, float]) -> None:
         """Records several values, see `record`. None of them is recorded if one is not a number."""
@@ -161,9 +164,20 @@ class MetricsCollector(_native.Timings):
         with self._lock:
             return self._times.setdefault(checked_name(name), TimeSeries(name))
 
-    def _new_values(self, name: str) -> Series:
+    def _new_values(self, name: str) -> ValueSeries:
         with self._lock:
-            return self._values.setdefault(checked_name(name), Series(name))
+            return self._values.setdefault(checked_name(name), ValueSeries(name))
+
+    def _refuse(self, series: ValueSeries, error: ValueError) -> None:
+        """Warns of a value that the session cannot have, once for each name."""
+        with self._lock:
+            is_first, series.is_refused = not series.is_refused, True
+        if is_first:
+            warn(
+                f"{series.name!r} is recorded with two types, so the session has only values of "
+                f"the first, and this collector has all of its own ({error}). Use another name for "
+                "one of them"
+            )
 
     def _count_not_finite(self, name: str, number: float) -> None:
         with self._lock:

@@ -62,6 +62,22 @@ class Series:
         return items
 
 
+class ValueSeries(Series):
+    """Recorded values of one name.
+
+    Attributes:
+        add_to_scope: Adds a value to the innermost scope, as a metric of the session.
+        is_refused: Whether the session has a metric of this name with another type.
+    """
+
+    __slots__ = ("add_to_scope", "is_refused")
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.add_to_scope = _native.FloatMetric(name).add
+        self.is_refused = False
+
+
 class TimeSeries(Series):
     """Times of one name: tuples in the order of `Span`.
 

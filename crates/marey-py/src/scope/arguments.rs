@@ -91,12 +91,11 @@ pub(super) unsafe fn parse_name(
         if nargs == 0 && keywords == ["name"] {
             return Some(*args);
         }
-        let text = match keywords.iter().find(|keyword| *keyword != "name") {
-            Some(other) => format!("measure_time() got an unexpected argument {other:?}"),
-            None => {
-                let count = nargs + keywords.len() as ffi::Py_ssize_t;
-                format!("measure_time() takes 1 argument, {count} were given")
-            }
+        let text = if let Some(other) = keywords.iter().find(|keyword| *keyword != "name") {
+            format!("measure_time() got an unexpected argument {other:?}")
+        } else {
+            let count = nargs + keywords.len().cast_signed();
+            format!("measure_time() takes 1 argument, {count} were given")
         };
         PyTypeError::new_err(text).restore(py);
     }

@@ -413,7 +413,7 @@ unsafe extern "C" fn dealloc(this: *mut PyObject) {
 }
 
 const MEASURE_TIME_DOC: &CStr = c"measure_time(name)\n--\n\n\
-Returns a context manager that measures one block: a scope, and its time for the collector.\n\n\
+Returns a context manager that measures one block: a scope, and its time.\n\n\
 A block that raises is measured too. A block inside it or beside it, in a task or generator, needs\n\
 an object of its own, that is, a call of its own.\n\n\
 Raises:\n    TypeError: The name is not a ``str``.\n    ValueError: The name is empty.\n";
