@@ -134,6 +134,10 @@ static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(|| Table {
     session_scope: sessions::session_scope,
     context_names,
     state_name,
+    scope_enter_timed,
+    scope_exit_timed,
+    ticks,
+    monotonic_nanos,
 });
 
 extern "C" fn set_settings_listener(listener: settings::Listener) {
@@ -277,6 +281,22 @@ unsafe extern "C" fn context_names(context: u32, names: *mut u32, len: usize) ->
 
 extern "C" fn state_name() -> u32 {
     api::state_name()
+}
+
+extern "C" fn scope_enter_timed(name: u32, kind: u8) -> u64 {
+    api::enter_timed(name, kind)
+}
+
+extern "C" fn scope_exit_timed(name: u32) -> u64 {
+    api::exit_timed(name)
+}
+
+extern "C" fn ticks() -> u64 {
+    api::ticks()
+}
+
+extern "C" fn monotonic_nanos(ticks: u64) -> u64 {
+    catch_panic(0, || api::monotonic_nanos(ticks))
 }
 
 // Detached scopes.

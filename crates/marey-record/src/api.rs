@@ -128,6 +128,28 @@ pub fn exit(name: u32) -> u64 {
     local::exit(name)
 }
 
+/// Enters a scope as [`enter_kind`] does. Returns when it began, in ticks, also when nothing is
+/// recorded.
+pub fn enter_timed(name: u32, kind: u8) -> u64 {
+    local::enter_timed(name, kind)
+}
+
+/// Exits a scope as [`exit`] does. Returns when it ended, in ticks, also when there is none.
+pub fn exit_timed(name: u32) -> u64 {
+    local::exit_timed(name)
+}
+
+/// Returns the current time in ticks of the recorder's clock.
+pub fn ticks() -> u64 {
+    clock::ticks()
+}
+
+/// Converts ticks to nanoseconds of `CLOCK_MONOTONIC`. The first call measures the rate of the clock;
+/// only ticks of later readings can be converted.
+pub fn monotonic_nanos(ticks: u64) -> u64 {
+    clock::monotonic_nanos(ticks)
+}
+
 /// Exits the innermost scope with that name, an operator, and records its part in a backward pass
 /// for trace sessions. Without one ([`is_tracing`]), [`exit`] is faster.
 pub fn exit_autograd(name: u32, call: AutogradCall) {
