@@ -13,8 +13,7 @@ SOURCE = Path(__file__).parent / "programs" / "callbacks.cpp"
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("callbacks") / "callbacks"
-    compile_program("g++", SOURCE, "-std=c++17", "-O1", "-o", str(path))
-    return path
+    return compile_program(path, SOURCE, options=("-O1",))
 
 
 def test_callbacks_are_called_around_the_scopes_that_they_ask_for(program: Path) -> None:

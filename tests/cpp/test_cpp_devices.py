@@ -21,8 +21,7 @@ synchronize stream stream 13
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("devices") / "devices"
-    compile_program("g++", PROGRAMS / "devices.cpp", "-std=c++17", "-o", str(path))
-    return path
+    return compile_program(path, PROGRAMS / "devices.cpp")
 
 
 def profile(program: Path, *arguments: str) -> Report:

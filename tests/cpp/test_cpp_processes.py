@@ -14,12 +14,12 @@ PROGRAMS = Path(__file__).parent / "programs"
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("processes")
-    compile_program("g++", PROGRAMS / "host.cpp", "-std=c++17", "-o", str(folder / "host"))
-    shared = ("-std=c++17", "-shared", "-fPIC")
+    compile_program(folder / "host", PROGRAMS / "host.cpp")
     # Libraries of different compilers share one profile.
-    for family, name in (("g++", "first"), ("clang++", "second")):
-        output = str(folder / f"lib{name}.so")
-        compile_program(family, PROGRAMS / "plugin.cpp", *shared, f'-DNAME="{name}"', "-o", output)
+    for compiler, name in (("g++", "first"), ("clang++", "second")):
+        options = ("-shared", "-fPIC", f'-DNAME="{name}"')
+        library = folder / f"lib{name}.so"
+        compile_program(library, PROGRAMS / "plugin.cpp", options=options, compiler=compiler)
     return folder
 
 

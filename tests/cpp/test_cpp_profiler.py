@@ -18,9 +18,8 @@ PROGRAMS = Path(__file__).parent / "programs"
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("cpp") / "cases"
-    options = ["-std=c++20", "-O1", "-rdynamic", "-o", str(path)]
-    compile_program("g++", PROGRAMS / "cases.cpp", *options)
-    return path
+    options = ("-O1", "-rdynamic")
+    return compile_program(path, PROGRAMS / "cases.cpp", standard="c++20", options=options)
 
 
 @pytest.fixture(autouse=True)
