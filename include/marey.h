@@ -288,6 +288,7 @@ typedef struct marey_table {
                                              marey_error_t *error);
     size_t (*context_names)(uint32_t context, uint32_t *names, size_t len);
     uint32_t (*state_name)(void);
+    uintptr_t *(*cpp_thread)(void);
 } marey_table_t;
 
 /* ---- Finding the library --------------------------------------------------------------------- */

@@ -38,6 +38,13 @@ def test_callbacks_are_called_around_the_scopes_that_they_ask_for(program: Path)
     ]
 
 
+def test_a_thread_inherits_no_callback_of_an_ended_thread_with_its_id(program: Path) -> None:
+    own, inherited = run_case(program, "reuse")
+    if inherited == "no privilege":
+        pytest.skip("setting the id of a thread needs CAP_CHECKPOINT_RESTORE")
+    assert (own, inherited) == ("own <outer:0:7:0<inner:7:-1:0>>", "inherited ''")
+
+
 def test_without_the_library_no_callback_is_called(program: Path) -> None:
     lines = run_case(program, MAREY_DISABLE="1")
     assert "all  0" in lines

@@ -409,6 +409,10 @@ pub struct Table {
     pub context_names: unsafe extern "C" fn(context: u32, names: *mut u32, len: usize) -> usize,
     /// Returns the number of the name of this thread's innermost state, or 0.
     pub state_name: extern "C" fn() -> u32,
+    /// Returns the address of a word of the calling thread for the libraries that include
+    /// `marey.hpp`, 0 at first. Unlike the operating system's id it is never inherited by a later
+    /// thread. The recorder does not use it.
+    pub cpp_thread: extern "C" fn() -> *mut usize,
 }
 
 /// Receives a device event.

@@ -87,5 +87,6 @@ int main(void) {
     PLACE(session_scope);
     PLACE(context_names);
     PLACE(state_name);
+    PLACE(cpp_thread);
     return 0;
 }
