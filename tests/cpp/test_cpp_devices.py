@@ -56,6 +56,15 @@ def test_synchronisations_are_events_on_request(program: Path) -> None:
     assert Trace().scopes["Stream Sync"]["cat"] == "cuda_sync"
 
 
+def test_kernels_are_recorded_without_the_metrics_that_are_refused(program: Path) -> None:
+    report = profile(program, "metrics")
+    metric, per_kernel = report.warnings
+    assert "`ncu --metrics sm__cycles_active.avg`" in metric
+    assert "only the times of each kernel" in per_kernel
+    assert report["gemm"]["duration_ns"] == 500
+    assert Trace().scopes["gemm"]["args"].keys().isdisjoint({"sm__cycles_active.avg"})
+
+
 def test_the_seventieth_profile_of_a_process_has_its_kernels(program: Path) -> None:
     report = profile(program, "late")
     assert report.warnings == []

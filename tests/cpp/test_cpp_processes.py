@@ -51,9 +51,7 @@ def test_libraries_that_a_program_is_linked_with_record_into_one_profile(
     # The program uses no symbol of libmarey.so: the header finds the loaded one by its soname.
     names = ["-Wl,--no-as-needed", "-lfirst", "-lsecond"]
     names += ["-lmarey"] if library == "linked" else []
-    program = compile_program(
-        Path("linked"), PROGRAMS / "linked.cpp", options=(*paths, *names)
-    )
+    program = compile_program(Path("linked"), PROGRAMS / "linked.cpp", options=(*paths, *names))
     changes = {"MAREY_LIB": "./no.so"} if library == "linked" else {}
     (line,) = run_case(program.absolute(), **changes)
     report = Report(line)

@@ -221,6 +221,16 @@ def test_an_unknown_counter_is_refused_by_name(program: Path) -> None:
     assert report["outer"]["counters"] == {}
 
 
+def test_metrics_of_devices_are_refused_by_name(program: Path) -> None:
+    report = profile(program, "device_metrics")
+    first, second, per_kernel = report.warnings
+    assert first.startswith("the metric `sm__cycles_active.avg` is not recorded: ")
+    assert second.startswith('the metric `no "metric"` is not recorded: ')
+    assert per_kernel.startswith("`profiler_measure_per_kernel` has no effect: ")
+    assert Trace().content["WARNING"] == report.warnings
+    assert report.names() == ["outer", "inner"], "the rest is recorded"
+
+
 @pytest.mark.parametrize(
     ("case", "names"),
     [
