@@ -58,8 +58,7 @@ def test_every_key_of_the_metadata_reference_is_in_the_file(trace: Path) -> None
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_hta_reads_steps_shapes_and_launches(trace: Path) -> None:
     analysis = pytest.importorskip("hta.trace_analysis")
-    from hta.configs.parser_config import ParserConfig
-
+    ParserConfig = pytest.importorskip("hta.configs.parser_config").ParserConfig
     config = ParserConfig.get_default_cfg()
     config.add_args([*ParserConfig.ARGS_INPUT_SHAPE, *ParserConfig.ARGS_COMPLETE])
     before = ParserConfig.get_default_cfg()
