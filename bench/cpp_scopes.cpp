@@ -101,11 +101,17 @@ int main() {
     marey_start("tree", &options, nullptr);
     Workload tree[] = {{"clock_pair_beside_tree", clock_pairs, unmeasured},
                        {"record_function_tree", record_function, unmeasured},
-#ifdef TRACY_ENABLE
-                       {"tracy_zone", tracy_zone, unmeasured},
-#endif
                        {"plain_scope_tree", plain_scope, unmeasured}};
     measure(tree, 100000);
+    marey_finalize(MAREY_ALL_SESSIONS, nullptr);
+    options.format = MAREY_RUN;
+    marey_start("trace", &options, nullptr);
+    Workload trace[] = {{"clock_pair_beside_trace", clock_pairs, unmeasured},
+#ifdef TRACY_ENABLE
+                        {"tracy_zone", tracy_zone, unmeasured},
+#endif
+                        {"plain_scope_trace", plain_scope, unmeasured}};
+    measure(trace, 20000);
     marey_finalize(MAREY_ALL_SESSIONS, nullptr);
     for (const bool has_shapes : {false, true}) {
         marey::ProfilerConfig config;

@@ -19,7 +19,7 @@ from pathlib import Path
 import marey
 
 HERE = Path(__file__).resolve().parent
-BARS = {"record_function_idle": 2.0, "plain_scope_tree": 25.0}
+BARS = {"record_function_idle": 2.0, "plain_scope_tree": 25.0, "plain_scope_trace": 35.0}
 """Nanoseconds that are aimed at; those of an enabled scope with the readings of the clock."""
 TRACY = "tracy-client-sys"
 TRACY_VERSION = "0.30.1"
