@@ -292,6 +292,7 @@ typedef struct marey_table {
     uint64_t (*scope_exit_timed)(uint32_t name);
     uint64_t (*ticks)(void);
     uint64_t (*monotonic_nanos)(uint64_t ticks);
+    uintptr_t *(*cpp_thread)(void);
 } marey_table_t;
 
 /* ---- Finding the library --------------------------------------------------------------------- */

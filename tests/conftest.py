@@ -11,7 +11,7 @@ import pytest
 
 # Helpers assert as tests do, and their failures must show the values too.
 pytest.register_assert_rewrite(
-    "analyses", "native_programs", "profiles", "programs", "rules", "viewer_graphs", "viewers"
+    "analyses", "cpp_programs", "profiles", "programs", "rules", "viewer_graphs", "viewers"
 )
 
 from browser import Browser, Unavailable  # noqa: E402

@@ -29,6 +29,7 @@ use marey_torch::inputs::InputFields;
 use marey_torch::shapes::{self, Shapes};
 use marey_torch::{ids, operators};
 use ptr::{Failure, catch_panic, read_metrics, read_text, send};
+use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -138,6 +139,7 @@ static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(|| Table {
     scope_exit_timed,
     ticks,
     monotonic_nanos,
+    cpp_thread,
 });
 
 extern "C" fn set_settings_listener(listener: settings::Listener) {
@@ -162,6 +164,16 @@ fn declared(setting: u32) -> Option<&'static Declaration> {
 
 /// The address of what C++ libraries share.
 static CPP_STATE: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    /// The address of what C++ libraries have of this thread.
+    static CPP_THREAD: Cell<usize> = const { Cell::new(0) };
+}
+
+extern "C" fn cpp_thread() -> *mut usize {
+    // Without a destructor, so that the word lives as long as its thread.
+    CPP_THREAD.with(Cell::as_ptr)
+}
 
 extern "C" fn note_environment() {
     catch_panic((), api::copy_environment);

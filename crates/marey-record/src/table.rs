@@ -419,6 +419,10 @@ pub struct Table {
     /// Converts ticks to nanoseconds of `CLOCK_MONOTONIC`. The first call measures the rate of the
     /// clock; only ticks of later readings can be converted.
     pub monotonic_nanos: extern "C" fn(ticks: u64) -> u64,
+    /// Returns the address of a word of the calling thread for the libraries that include
+    /// `marey.hpp`, 0 at first. Unlike the operating system's id it is never inherited by a later
+    /// thread. The recorder does not use it.
+    pub cpp_thread: extern "C" fn() -> *mut usize,
 }
 
 /// Receives a device event.

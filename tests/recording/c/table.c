@@ -91,5 +91,6 @@ int main(void) {
     PLACE(scope_exit_timed);
     PLACE(ticks);
     PLACE(monotonic_nanos);
+    PLACE(cpp_thread);
     return 0;
 }
