@@ -5,6 +5,7 @@ use super::device::{put_activities, put_device, put_shapes};
 use super::error::FrameTooLong;
 use super::frame::{AutogradCall, Counter, Frame, NodeDef, SessionEvent, Span, Value};
 use super::sample::put_samples;
+use super::variable::put_variables;
 use super::varint::{put_signed, put_text, put_varint, zigzag};
 use super::{MAX_FRAME_BYTES, PREFIX_BYTES};
 use crate::loss::LossCause;
@@ -36,6 +37,7 @@ pub(super) mod kind {
     pub(in super::super) const ARGS_OF_SPANS: u8 = 21;
     pub(in super::super) const COLLECTIVES: u8 = 22;
     pub(in super::super) const SAMPLES: u8 = 23;
+    pub(in super::super) const VARIABLES: u8 = 24;
 }
 
 /// Number of each value type.
@@ -169,6 +171,10 @@ fn put_frame(out: &mut Vec<u8>, frame: &Frame) {
             out.push(kind::COLLECTIVES);
             put_collectives(out, collectives);
         }
+        Frame::Variables(variables) => {
+            out.push(kind::VARIABLES);
+            put_variables(out, variables);
+        }
         Frame::Samples { thread, samples } => {
             out.push(kind::SAMPLES);
             put_varint(out, u64::from(*thread));
@@ -267,7 +273,7 @@ fn put_values(out: &mut Vec<u8>, values: &[Value]) {
     }
 }
 
-fn put_value(out: &mut Vec<u8>, value: &MetricValue) {
+pub(super) fn put_value(out: &mut Vec<u8>, value: &MetricValue) {
     match value {
         MetricValue::Int(value) => {
             out.push(value_type::INT);

@@ -7,7 +7,8 @@ use std::path::Path;
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
 use marey_model::spool::{
-    Activity, ActivityKind, Counter, Frame, NodeDef, Reader, Sample, Shape, Span, SpoolError, Value,
+    Activity, ActivityKind, Counter, Frame, NodeDef, Reader, Sample, Shape, Span, SpoolError,
+    Value, Variable,
 };
 use proptest::prelude::*;
 
@@ -119,6 +120,21 @@ fn a_frame_that_contradicts_earlier_frames_is_an_error() {
         let sample = Sample { time_nanos: 0, duration_nanos: 1, os_id: 1, thread_name, node };
         Frame::Samples { thread: 7, samples: vec![sample] }
     };
+    let variables = |file, value_type| {
+        let value = MetricValue::Int(1);
+        let (time_nanos, os_id, thread_name, function, line, name) = (0, 1, 0, 0, 1, 0);
+        Frame::Variables(vec![Variable {
+            time_nanos,
+            os_id,
+            thread_name,
+            file,
+            function,
+            line,
+            name,
+            value_type,
+            value,
+        }])
+    };
     let shapes = |first, name| {
         let details = Vec::new();
         let shape = Shape { kind: ActivityKind::Kernel, name, device: 0, stream: 0, details };
@@ -174,6 +190,8 @@ fn a_frame_that_contradicts_earlier_frames_is_an_error() {
         ),
         (samples(2, 0), "node 2 of thread 7 is not defined"),
         (samples(0, 2), "text 2 is not defined"),
+        (variables(2, 0), "text 2 is not defined"),
+        (variables(0, 2), "text 2 is not defined"),
         (Frame::Open { thread: 7, spans: vec![(2, 0)] }, "node 2 of thread 7 is not defined"),
     ] {
         let file = encode_file(&[&valid_frames[..], &[frame, Frame::End]].concat());
