@@ -88,6 +88,21 @@ fn node(parent: u32, kind: NodeKind, name: u32) -> NodeDef {
     NodeDef { parent, kind, name }
 }
 
+/// Returns a variable with these text ids of its file and its type.
+fn variables(file: u32, value_type: u32) -> Frame {
+    Frame::Variables(vec![Variable {
+        time_nanos: 0,
+        os_id: 1,
+        thread_name: 0,
+        file,
+        function: 0,
+        line: 1,
+        name: 0,
+        value_type,
+        value: MetricValue::Int(1),
+    }])
+}
+
 #[test]
 fn a_frame_that_contradicts_earlier_frames_is_an_error() {
     let (root, scope) = (node(0, NodeKind::Root, 0), NodeKind::Scope);
@@ -119,21 +134,6 @@ fn a_frame_that_contradicts_earlier_frames_is_an_error() {
     let samples = |node, thread_name| {
         let sample = Sample { time_nanos: 0, duration_nanos: 1, os_id: 1, thread_name, node };
         Frame::Samples { thread: 7, samples: vec![sample] }
-    };
-    let variables = |file, value_type| {
-        let value = MetricValue::Int(1);
-        let (time_nanos, os_id, thread_name, function, line, name) = (0, 1, 0, 0, 1, 0);
-        Frame::Variables(vec![Variable {
-            time_nanos,
-            os_id,
-            thread_name,
-            file,
-            function,
-            line,
-            name,
-            value_type,
-            value,
-        }])
     };
     let shapes = |first, name| {
         let details = Vec::new();
