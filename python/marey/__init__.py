@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         specs,
         training,
         viewer,
+        watching,
         windows,
     )
     from .comparison import compare
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from .specs import max_bps, max_flops
     from .torch import enable_torch_profiling
     from .viewer import parse, read
+    from .watching import watch
 
 # Without `open`, because `from marey import *` would hide the builtin.
 __all__ = [
@@ -109,6 +111,8 @@ __all__ = [
     "training",
     "unregister_triton_hook",
     "viewer",
+    "watch",
+    "watching",
     "windows",
 ]
 
@@ -125,6 +129,7 @@ _LAZY_MODULES = (
     "specs",
     "training",
     "viewer",
+    "watching",
     "windows",
 )
 _LAZY_NAMES = {
@@ -138,6 +143,7 @@ _LAZY_NAMES = {
     "read": "viewer",
     "register_triton_hook": "hooks",
     "unregister_triton_hook": "hooks",
+    "watch": "watching",
 }
 
 

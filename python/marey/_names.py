@@ -89,6 +89,8 @@ LOSS_TORCH_WINDOWS: Final = "torch_windows"
 LOSS_BASELINE_STEPS: Final = "baseline_steps"
 LOSS_COLLECTIVES_OVERWRITTEN: Final = "collectives_overwritten"
 LOSS_RING_DROPPED: Final = "ring_dropped"
+LOSS_WATCHED_LINES_SKIPPED: Final = "watched_lines_skipped"
+LOSS_WATCHED_VALUES_UNREAD: Final = "watched_values_unread"
 LOSS_CAUSES: Final = (
     LOSS_NODES,
     LOSS_NAMES,
@@ -120,6 +122,8 @@ LOSS_CAUSES: Final = (
     LOSS_BASELINE_STEPS,
     LOSS_COLLECTIVES_OVERWRITTEN,
     LOSS_RING_DROPPED,
+    LOSS_WATCHED_LINES_SKIPPED,
+    LOSS_WATCHED_VALUES_UNREAD,
 )
 
 # Environment variables: docs/reference/environment.md.
@@ -164,6 +168,8 @@ SETTING_SYSTEM_INTERVAL: Final = "system.interval"
 SETTING_TORCH_OPERATORS: Final = "torch.operators"
 SETTING_TRACE_BUFFER_BYTES: Final = "trace.buffer_bytes"
 SETTING_TREE_MAX_NODES: Final = "tree.max_nodes"
+SETTING_WATCH_RATE: Final = "watch.rate"
+SETTING_WATCH_TEXT_LENGTH: Final = "watch.text_length"
 
 # Variables with the rank of a process.
 RANK_VARS: Final = (

@@ -40,6 +40,9 @@ def finish(session: int | None, output_format: str) -> None:
     """
     global _prints_gpu_note
     _end_windows(session)
+    watching = sys.modules.get("marey.watching")
+    if watching is not None:
+        watching.settle()
     settle()
     for ending in _native.sessions() if session is None else [session]:
         with contextlib.suppress(IndexError):  # another thread has just ended the session
@@ -50,6 +53,8 @@ def finish(session: int | None, output_format: str) -> None:
 
         note = gpu_note()  # before `finalize`, which resets the GPU level
     paths = _native.finalize(session, output_format)
+    if watching is not None and not _native.is_recording():
+        watching.end_all()
     written.extend(paths)
     if _prints_gpu_note and paths:
         _prints_gpu_note = False

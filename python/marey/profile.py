@@ -122,12 +122,12 @@ def start_for(
             _native.finalize(session)
         raise
     _nvtx.register_tool()
-    if data == "trace":
+    if keeps_activities:
         _native.follow_settings()
-        if _native.setting(SETTING_SAMPLE_INTERVAL) > 0:
-            from . import sampling  # a module that most programs never use
+    if data == "trace" and _native.setting(SETTING_SAMPLE_INTERVAL) > 0:
+        from . import sampling  # a module that most programs never use
 
-            sampling.follow_setting()
+        sampling.follow_setting()
     # The session may be an existing one that was deactivated and has hooks.
     if manager := _session.hook_manager():
         manager.activate(session)

@@ -18,12 +18,13 @@ mod sessions;
 
 use marey_gpu::nvtx;
 use marey_model::loss::LossCause;
+use marey_model::metric::MetricValue;
 use marey_model::setting::Declaration;
-use marey_record::api::{Collective, CollectiveState, StackSample};
+use marey_record::api::{Collective, CollectiveState, LineVariables, StackSample, VariableValue};
 use marey_record::table::{
-    ABI_VERSION, CollectiveArg, ErrorBuffer, MetricArg, NO_METRIC, Sink, Table,
+    ABI_VERSION, CollectiveArg, ErrorBuffer, LineArg, MetricArg, NO_METRIC, Sink, Table,
 };
-use marey_record::{ContextSource, Detached, NodeKind, api, settings};
+use marey_record::{ContextSource, Detached, NodeKind, api, python_requests, settings};
 use marey_torch::autograd::Fields;
 use marey_torch::inputs::InputFields;
 use marey_torch::shapes::{self, Shapes};
@@ -140,6 +141,9 @@ static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(|| Table {
     ticks,
     monotonic_nanos,
     cpp_thread,
+    record_variables,
+    next_request,
+    answer_request,
 });
 
 extern "C" fn set_settings_listener(listener: settings::Listener) {
@@ -514,6 +518,59 @@ unsafe extern "C" fn record_samples(samples: *const StackSample, len: usize) {
     // SAFETY: the caller passes `len` samples.
     let samples = unsafe { std::slice::from_raw_parts(samples, len) };
     catch_panic((), || api::record_samples(samples));
+}
+
+// Watched variables.
+
+unsafe extern "C" fn record_variables(line: *const LineArg) {
+    // SAFETY: null or a line.
+    let Some(line) = (unsafe { line.as_ref() }) else { return };
+    if line.variables.is_null() {
+        return;
+    }
+    // SAFETY: the caller passes `len` variables.
+    let variables = unsafe { std::slice::from_raw_parts(line.variables, line.len) };
+    let variables = variables.iter().filter_map(|variable| {
+        let value = match variable.kind {
+            0 => MetricValue::Int(variable.integer),
+            1 => MetricValue::Float(variable.real),
+            _ => {
+                // SAFETY: the caller passes a readable text with its length.
+                let text = unsafe { read_text(variable.text, variable.text_len, "text") };
+                MetricValue::Text(text.ok()?.into())
+            }
+        };
+        Some(VariableValue { name: variable.name, value_type: variable.value_type, value })
+    });
+    let &LineArg { os_id, thread_name, file, function, line, .. } = line;
+    catch_panic((), || {
+        let variables = variables.collect::<Vec<_>>();
+        let variables = variables.as_slice();
+        api::record_variables(&LineVariables {
+            os_id,
+            thread_name,
+            file,
+            function,
+            line,
+            variables,
+        });
+    });
+}
+
+unsafe extern "C" fn next_request(request: *mut c_char, len: usize) -> usize {
+    let Some(text) = catch_panic(None, python_requests::next) else { return 0 };
+    if text.len() <= len && !request.is_null() {
+        // SAFETY: the caller passes a buffer of `len` bytes, which is no part of the text.
+        unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), request.cast(), text.len()) };
+    }
+    text.len()
+}
+
+unsafe extern "C" fn answer_request(is_error: bool, text: *const c_char, len: usize) {
+    // SAFETY: the caller passes a readable text of `len` bytes.
+    let Ok(text) = (unsafe { read_text(text, len, "text") }) else { return };
+    let text = text.into_owned();
+    catch_panic((), || python_requests::answer(if is_error { Err(text) } else { Ok(text) }));
 }
 
 // Tasks and Python frames.

@@ -12,6 +12,8 @@ pub const MAX_REQUEST_BYTES: usize = 4096;
 pub const MAX_ANSWER_BYTES: usize = 1 << 20;
 /// Key of the fact with the path of the run that a ring was saved as.
 pub const SAVED: &str = "saved";
+/// Key of the fact with the watches of a process: a JSON list of objects.
+pub const WATCHES: &str = "watches";
 /// Prefix of each request, with the version of the protocol.
 const PREFIX: &str = "marey 1 ";
 
@@ -80,19 +82,38 @@ pub enum Request {
         /// Text of the value.
         value: String,
     },
+    /// The watched variables.
+    Watches,
+    /// Watch variables at a line.
+    Watch {
+        /// File, line and variables, such as `train.py:120:loss, lr`.
+        spec: String,
+    },
+    /// End watches.
+    Unwatch {
+        /// The watch to end; all if empty.
+        spec: String,
+    },
 }
 
 impl Request {
     /// Returns the request as a line.
     pub fn to_line(&self) -> String {
-        let words = match self {
+        format!("{PREFIX}{}\n", self.words())
+    }
+
+    /// Returns the request without the prefix and the end of its line.
+    pub fn words(&self) -> String {
+        match self {
             Self::Status => "status".to_owned(),
             Self::Flush => "flush".to_owned(),
             Self::Save => "save".to_owned(),
             Self::Settings => "settings".to_owned(),
             Self::Set { key, value } => format!("set {key} {value}"),
-        };
-        format!("{PREFIX}{words}\n")
+            Self::Watches => "watches".to_owned(),
+            Self::Watch { spec } => format!("watch {spec}"),
+            Self::Unwatch { spec } => format!("unwatch {spec}"),
+        }
     }
 
     /// Reads a request, whose newline may be missing. The error is a sentence without a period.
@@ -103,11 +124,18 @@ impl Request {
         let line = std::str::from_utf8(line).map_err(|_invalid| "the request is not UTF-8")?;
         let line = line.strip_suffix('\n').unwrap_or(line);
         let words = line.strip_prefix(PREFIX).ok_or("the request does not begin with `marey 1`")?;
+        if let Some(spec) = words.strip_prefix("watch ") {
+            return Ok(Self::Watch { spec: spec.to_owned() });
+        }
+        if let Some(spec) = words.strip_prefix("unwatch ") {
+            return Ok(Self::Unwatch { spec: spec.to_owned() });
+        }
         match *words.split(' ').collect::<Vec<_>>() {
             ["status"] => Ok(Self::Status),
             ["flush"] => Ok(Self::Flush),
             ["save"] => Ok(Self::Save),
             ["settings"] => Ok(Self::Settings),
+            ["watches"] => Ok(Self::Watches),
             ["set", key, value] => Ok(Self::Set { key: key.to_owned(), value: value.to_owned() }),
             _ => Err("the request is not one that this version of marey knows".to_owned()),
         }
@@ -184,6 +212,15 @@ mod tests {
     fn a_request_is_read_as_it_was_written() {
         let set = Request::Set { key: "spool.max_bytes".to_owned(), value: "7".to_owned() };
         for request in [Request::Status, Request::Flush, Request::Save, Request::Settings, set] {
+            assert_eq!(Request::parse(request.to_line().as_bytes()), Ok(request));
+        }
+        let spec = || "a b.py:7:x, y[0]".to_owned();
+        for request in [
+            Request::Watches,
+            Request::Watch { spec: spec() },
+            Request::Unwatch { spec: spec() },
+            Request::Unwatch { spec: String::new() },
+        ] {
             assert_eq!(Request::parse(request.to_line().as_bytes()), Ok(request));
         }
     }

@@ -64,6 +64,10 @@ pub enum LossCause {
     CollectivesOverwritten = 28,
     /// A record of a ring was dropped, because the ring keeps only the last ones.
     Ring = 29,
+    /// A watched line ran more often than its values may be recorded.
+    WatchRate = 30,
+    /// A watched variable had no value that can be read without running code.
+    WatchUnread = 31,
 }
 
 impl LossCause {
@@ -71,7 +75,7 @@ impl LossCause {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every cause, in the order of its number.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 32] = [
         Self::Nodes,
         Self::Names,
         Self::UnmatchedExit,
@@ -102,6 +106,8 @@ impl LossCause {
         Self::BaselineSteps,
         Self::CollectivesOverwritten,
         Self::Ring,
+        Self::WatchRate,
+        Self::WatchUnread,
     ];
 
     /// Returns the key under which files count the cause.
@@ -137,6 +143,8 @@ impl LossCause {
             Self::BaselineSteps => "baseline_steps",
             Self::CollectivesOverwritten => "collectives_overwritten",
             Self::Ring => "ring_dropped",
+            Self::WatchRate => "watched_lines_skipped",
+            Self::WatchUnread => "watched_values_unread",
         }
     }
 
@@ -229,6 +237,12 @@ impl LossCause {
             }
             Self::CollectivesOverwritten => {
                 "Collectives that PyTorch's flight recorder overwrote before they were read; they are missing from the view `collectives`."
+            }
+            Self::WatchRate => {
+                "Times that a watched line ran (`marey watch`) without its values being recorded, because of `watch.rate`. While a watch pauses, because its line runs very often, they are not counted."
+            }
+            Self::WatchUnread => {
+                "Values of watched variables that were not recorded: the name did not exist, or only code of the program could read it."
             }
             Self::Ring => {
                 "Records before the last ones, which are all that a ring (`data=\"ring\"`) keeps."

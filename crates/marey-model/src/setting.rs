@@ -30,6 +30,10 @@ pub enum Setting {
     TraceBufferBytes,
     /// Maximum number of context nodes of new threads.
     MaxNodes,
+    /// Number of times per second that the values of a watch are recorded.
+    WatchRate,
+    /// Maximum length of the texts among these values.
+    WatchTextLength,
 }
 
 /// The type of a setting's values.
@@ -74,7 +78,7 @@ pub struct InvalidValue(pub String);
 const LARGEST_WHOLE: f64 = 9_007_199_254_740_992.0;
 
 /// All settings, in the order of their keys.
-pub const ALL: [Declaration; 12] = [
+pub const ALL: [Declaration; 14] = [
     Declaration {
         setting: Setting::CheckpointInterval,
         key: "checkpoint.interval",
@@ -206,6 +210,28 @@ pub const ALL: [Declaration; 12] = [
         default: 1_000_000.0,
         range: (1.0, 4_294_967_294.0),
         doc: "Maximum number of context nodes of a thread; further ones are counted as losses. A change is for threads that begin to record after it.",
+    },
+    Declaration {
+        setting: Setting::WatchRate,
+        key: "watch.rate",
+        aliases: &[],
+        env: None,
+        kind: Kind::Real,
+        unit: "/s",
+        default: 10.0,
+        range: (0.001, 1000.0),
+        doc: "Number of times per second that the variables of a watch (`marey watch`) are recorded at most; further runs of its line are counted as losses. A change begins with the next record.",
+    },
+    Declaration {
+        setting: Setting::WatchTextLength,
+        key: "watch.text_length",
+        aliases: &[],
+        env: None,
+        kind: Kind::Whole,
+        unit: "characters",
+        default: 200.0,
+        range: (1.0, 10_000.0),
+        doc: "Maximum length of a watched text; the rest is left out. A change begins with the next record.",
     },
 ];
 

@@ -30,6 +30,7 @@ mod task;
 mod text;
 mod thread;
 mod torch;
+mod watch;
 
 use pyo3::exceptions::PyImportError;
 use pyo3::ffi;
@@ -69,6 +70,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     performance::add_to(module)?;
     memory::add_to(module)?;
     metrics::add_to(module)?;
+    watch::add_to(module)?;
     module.add_function(wrap_pyfunction!(frames::enable_frames, module)?)?;
     module.add_function(wrap_pyfunction!(frames::set_frame_base, module)?)?;
     module.add_function(wrap_pyfunction!(frames::frames_are_fast, module)?)?;

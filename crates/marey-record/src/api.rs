@@ -424,6 +424,40 @@ pub fn record_collectives(collectives: Vec<Collective>) {
     trace::write_collectives(collectives);
 }
 
+/// The values of watched variables when a line began.
+#[derive(Clone, Copy, Debug)]
+pub struct LineVariables<'a> {
+    /// The operating system's id of the thread.
+    pub os_id: u64,
+    /// Number of the thread's name, from [`intern`].
+    pub thread_name: u32,
+    /// Number of the file's path.
+    pub file: u32,
+    /// Number of the function's name.
+    pub function: u32,
+    /// Line.
+    pub line: u32,
+    /// The variables.
+    pub variables: &'a [VariableValue],
+}
+
+/// The value of a watched variable.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VariableValue {
+    /// Number of the variable's name, from [`intern`].
+    pub name: u32,
+    /// Number of the name of the value's type.
+    pub value_type: u32,
+    /// The value: a number or a text.
+    pub value: MetricValue,
+}
+
+/// Records the values of watched variables for trace sessions. Takes a lock, so callers limit their
+/// rate.
+pub fn record_variables(line: &LineVariables<'_>) {
+    trace::write_variables(line);
+}
+
 /// Returns the current time on the recorder's clock.
 pub fn now_ticks() -> u64 {
     clock::ticks()

@@ -7,6 +7,7 @@ use crate::environment;
 use crate::lock::{lock, try_lock};
 use crate::names;
 use crate::progress;
+use crate::python_requests;
 use crate::recorder;
 use crate::system;
 use crate::trace;
@@ -151,6 +152,7 @@ fn try_lock_all(workers_may_run: bool) -> Option<Box<dyn Any>> {
         names::lock_for_fork(),
         environment::lock_for_fork(),
         endpoint::lock_for_fork(),
+        python_requests::lock_for_fork(),
         system::lock_for_fork(),
     );
     let sources = try_lock(&SOURCES)?;
@@ -182,6 +184,7 @@ extern "C" fn after_in_child() {
         source.cancel_resume();
     }
     endpoint::begin_child();
+    python_requests::begin_child();
     checkpoint::begin_child();
     device::begin_child_source();
     recorder::begin_child();

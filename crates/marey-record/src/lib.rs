@@ -86,6 +86,8 @@ mod progress;
 #[cfg(not(loom))]
 mod published;
 #[cfg(not(loom))]
+pub mod python_requests;
+#[cfg(not(loom))]
 mod recorder;
 #[cfg(not(loom))]
 mod registry;

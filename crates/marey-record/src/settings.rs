@@ -42,7 +42,8 @@ pub fn set(setting: Setting, value: f64) {
     }
 }
 
-/// Called after a setting was changed from outside, on a thread of the recorder.
+/// Called after a setting was changed from outside, and for a request that Python has to answer, on
+/// a thread of the recorder.
 pub type Listener = extern "C" fn();
 
 static LISTENER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
@@ -58,14 +59,21 @@ pub(crate) fn parse_and_set(key: &str, text: &str) -> Result<(), InvalidValue> {
         return Err(InvalidValue(format!("there is no setting `{key}`")));
     };
     set(declared.setting, declared.parse(text)?);
-    let listener = LISTENER.load(Ordering::Acquire);
-    if !listener.is_null() {
-        // SAFETY: not null, so `set_listener` has stored a function of this type.
-        #[expect(unsafe_code, reason = "an atomic has no type for functions")]
-        let listener = unsafe { std::mem::transmute::<*mut (), Listener>(listener) };
-        listener();
-    }
+    notify_listener();
     Ok(())
+}
+
+/// Calls the listener. Returns whether there is one.
+pub(crate) fn notify_listener() -> bool {
+    let listener = LISTENER.load(Ordering::Acquire);
+    if listener.is_null() {
+        return false;
+    }
+    // SAFETY: not null, so `set_listener` has stored a function of this type.
+    #[expect(unsafe_code, reason = "an atomic has no type for functions")]
+    let listener = unsafe { std::mem::transmute::<*mut (), Listener>(listener) };
+    listener();
+    true
 }
 
 fn initial_value(setting: Setting) -> f64 {

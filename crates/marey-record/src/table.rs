@@ -366,8 +366,8 @@ pub struct Table {
     /// Records samples of call stacks for trace sessions. Their nodes are those of the calling thread,
     /// which should do nothing else.
     pub record_samples: unsafe extern "C" fn(samples: *const StackSample, len: usize),
-    /// Registers the function that is called after a setting was changed from outside the process, on
-    /// a thread of the recorder.
+    /// Registers the function that is called after a setting was changed from outside the process, and
+    /// for a request that Python has to answer, on a thread of the recorder.
     pub set_settings_listener: extern "C" fn(listener: crate::settings::Listener),
     /// The address of what the libraries of a process that include `marey.hpp` share, 0 before the
     /// first of them stores it. The recorder does not use it.
@@ -423,6 +423,13 @@ pub struct Table {
     /// `marey.hpp`, 0 at first. Unlike the operating system's id it is never inherited by a later
     /// thread. The recorder does not use it.
     pub cpp_thread: extern "C" fn() -> *mut usize,
+    /// Records the values of watched variables for trace sessions.
+    pub record_variables: unsafe extern "C" fn(line: *const LineArg),
+    /// Copies the oldest request from outside that Python has to answer, and removes it. Returns its
+    /// length, 0 if there is none; of one that is longer than the buffer, nothing is copied.
+    pub next_request: unsafe extern "C" fn(request: *mut c_char, len: usize) -> usize,
+    /// Answers the request that was copied last.
+    pub answer_request: unsafe extern "C" fn(is_error: bool, text: *const c_char, len: usize),
 }
 
 /// Receives a device event.
@@ -459,6 +466,46 @@ pub struct DeviceEventArg {
     pub registers: u32,
     /// Zero.
     pub reserved: u32,
+}
+
+/// A line with the values of watched variables, for [`Table::record_variables`].
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct LineArg {
+    /// The operating system's id of the thread.
+    pub os_id: u64,
+    /// Number of the thread's name.
+    pub thread_name: u32,
+    /// Number of the file's path.
+    pub file: u32,
+    /// Number of the function's name.
+    pub function: u32,
+    /// Line.
+    pub line: u32,
+    /// The variables.
+    pub variables: *const VariableArg,
+    /// Number of variables.
+    pub len: usize,
+}
+
+/// The value of a watched variable.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct VariableArg {
+    /// Number of the variable's name.
+    pub name: u32,
+    /// Number of the name of the value's type.
+    pub value_type: u32,
+    /// 0 for an integer, 1 for a floating-point number, 2 for a text.
+    pub kind: u32,
+    /// The value, if it is an integer.
+    pub integer: i64,
+    /// The value, if it is a floating-point number.
+    pub real: f64,
+    /// The value, if it is a text.
+    pub text: *const c_char,
+    /// Length of the text in bytes.
+    pub text_len: usize,
 }
 
 /// A collective operation or point-to-point message. A negative number means unknown; so does name

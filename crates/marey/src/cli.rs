@@ -18,7 +18,7 @@ use crate::hang::{self, HangArgs};
 use crate::import::{self, ImportArgs};
 use crate::info::{self, InfoArgs};
 use crate::interrupt;
-use crate::live::{self, ConfigArgs, FlushArgs, PsArgs};
+use crate::live::{self, ConfigArgs, FlushArgs, PsArgs, WatchArgs};
 use crate::merge::{self, MergeArgs};
 use crate::output::{Output, Stop};
 use crate::pack::{self, PackArgs};
@@ -98,6 +98,8 @@ enum Command {
     Flush(FlushArgs),
     /// Show and change the settings of a process that records
     Config(ConfigArgs),
+    /// Record the values of variables at a line of a process that records
+    Watch(WatchArgs),
     /// Print the stacks of a running process
     #[command(alias = "backtrace")]
     Dump(DumpArgs),
@@ -187,6 +189,7 @@ fn dispatch(command: &Command, output: &mut Output) -> Result<(), Stop> {
         Command::Ps(args) => live::ps(args, output),
         Command::Flush(args) => live::flush(args, output),
         Command::Config(args) => live::config(args, output),
+        Command::Watch(args) => live::watch(args, output),
         Command::Dump(args) => dump::dump(args, output),
         Command::Top(args) => top::top(args, output),
         Command::Hang(args) => hang::hang(args, output),

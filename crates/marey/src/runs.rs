@@ -17,7 +17,7 @@ use crate::progress::Progress;
 use crate::text::{printable, quote_path};
 
 /// The tables whose rows are events.
-const EVENT_TABLES: [&Table; 10] = [
+const EVENT_TABLES: [&Table; 11] = [
     &stored::SPANS,
     &stored::ASYNC_SPANS,
     &stored::INSTANTS,
@@ -26,6 +26,7 @@ const EVENT_TABLES: [&Table; 10] = [
     &stored::SAMPLES,
     &stored::GPU_ACTIVITIES,
     &stored::COLLECTIVES,
+    &stored::VARIABLES,
     &stored::MEMORY_EVENTS,
     &stored::MEMORY_SNAPSHOTS,
 ];

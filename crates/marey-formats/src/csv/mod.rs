@@ -12,7 +12,7 @@ use ::csv::{ByteRecord, Writer, WriterBuilder};
 use marey_model::table::Table;
 use marey_model::table::stored::{
     COLLECTIVES, COUNTERS, DEVICES, FLOWS, INSTANTS, MEMORY_EVENTS, MEMORY_SNAPSHOTS, METADATA,
-    METRICS, SAMPLES, STEPS,
+    METRICS, SAMPLES, STEPS, VARIABLES,
 };
 use marey_store::row::{Args, AsyncSpan, GpuActivity, Span};
 use marey_store::{Reader, StoreError};
@@ -49,9 +49,10 @@ const COLUMNS: [&str; 23] = [
 ];
 
 /// Tables that the format cannot hold.
-const LEFT_OUT_TABLES: [&Table; 11] = [
+const LEFT_OUT_TABLES: [&Table; 12] = [
     &MEMORY_SNAPSHOTS,
     &COLLECTIVES,
+    &VARIABLES,
     &DEVICES,
     &METADATA,
     &MEMORY_EVENTS,

@@ -14,7 +14,7 @@ use marey_model::metric::MetricValue;
 use marey_model::profile::{Device, Node, NodeId, Profile};
 use marey_model::table::Table;
 use marey_model::table::stored::{
-    ASYNC_SPANS, COLLECTIVES, FLOWS, INSTANTS, MEMORY_EVENTS, MEMORY_SNAPSHOTS,
+    ASYNC_SPANS, COLLECTIVES, FLOWS, INSTANTS, MEMORY_EVENTS, MEMORY_SNAPSHOTS, VARIABLES,
 };
 use marey_model::wall;
 use marey_store::row::{Device as DeviceRow, Metadata, Metric, Sample};
@@ -41,8 +41,8 @@ pub(super) const INTEGERS_ARG: &str = "integers";
 const KERNEL_KEYS: [&str; 2] = ["time (ns)", "count"];
 
 /// Tables that a tree of sums cannot hold.
-const LEFT_OUT_TABLES: [&Table; 6] =
-    [&ASYNC_SPANS, &INSTANTS, &FLOWS, &COLLECTIVES, &MEMORY_EVENTS, &MEMORY_SNAPSHOTS];
+const LEFT_OUT_TABLES: [&Table; 7] =
+    [&ASYNC_SPANS, &INSTANTS, &FLOWS, &COLLECTIVES, &VARIABLES, &MEMORY_EVENTS, &MEMORY_SNAPSHOTS];
 
 /// Imports a profile into a run.
 pub(crate) fn import(input: &mut Input, import: &mut Import) -> Result<(), ReaderError> {

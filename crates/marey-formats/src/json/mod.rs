@@ -15,7 +15,7 @@ use marey_model::table::{Column, ColumnKind, Table, Target};
 use marey_store::Reader;
 use marey_store::row::{
     Args, AsyncSpan, Collective, Device, Field, Flow, GpuActivity, Instant, MemoryBlock,
-    MemoryEvent, Metadata, Metric, Row, Sample, Span, Step,
+    MemoryEvent, Metadata, Metric, Row, Sample, Span, Step, Variable,
 };
 use serde::de::IgnoredAny;
 
@@ -51,6 +51,7 @@ pub(crate) fn write(
     writer.write_rows::<Metric>()?;
     writer.write_rows::<Sample>()?;
     writer.write_rows::<Collective>()?;
+    writer.write_rows::<Variable>()?;
     writer.write_rows::<MemoryEvent>()?;
     writer.write_rows::<MemoryBlock>()?;
     left_out.insert("values that are not finite", writer.not_finite_count);

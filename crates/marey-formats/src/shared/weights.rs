@@ -203,6 +203,7 @@ pub(crate) fn leave_out_common_tables(reader: &Reader, left_out: &mut LeftOut) {
         &stored::COUNTERS,
         &stored::STEPS,
         &stored::COLLECTIVES,
+        &stored::VARIABLES,
         &stored::MEMORY_EVENTS,
         &stored::MEMORY_SNAPSHOTS,
         &stored::DEVICES,

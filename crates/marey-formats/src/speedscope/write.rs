@@ -11,6 +11,7 @@ use marey_model::json::quoted;
 use marey_model::table::Table;
 use marey_model::table::stored::{
     ASYNC_SPANS, COLLECTIVES, COUNTERS, FLOWS, INSTANTS, MEMORY_EVENTS, MEMORY_SNAPSHOTS, METRICS,
+    VARIABLES,
 };
 use marey_store::row::{GpuActivity, Metadata, Sample, Span};
 use marey_store::{Reader, StoreError};
@@ -24,9 +25,10 @@ use crate::shared::export::{ExportError, LeftOut, leave_out_tables};
 use crate::shared::format::Format;
 
 /// Tables that the format cannot hold.
-const LEFT_OUT_TABLES: [&Table; 8] = [
+const LEFT_OUT_TABLES: [&Table; 9] = [
     &MEMORY_SNAPSHOTS,
     &COLLECTIVES,
+    &VARIABLES,
     &MEMORY_EVENTS,
     &INSTANTS,
     &FLOWS,

@@ -22,7 +22,7 @@ use std::io::Write;
 
 use marey_model::table::Table;
 use marey_model::table::stored::{
-    ASYNC_SPANS, COLLECTIVES, FLOWS, INSTANTS, MEMORY_EVENTS, MEMORY_SNAPSHOTS,
+    ASYNC_SPANS, COLLECTIVES, FLOWS, INSTANTS, MEMORY_EVENTS, MEMORY_SNAPSHOTS, VARIABLES,
 };
 use marey_store::Reader;
 
@@ -32,8 +32,8 @@ use crate::shared::export::{ExportError, LeftOut, leave_out_tables};
 use crate::shared::format::Format;
 
 /// Tables that the format cannot hold.
-const LEFT_OUT_TABLES: [&Table; 6] =
-    [&MEMORY_SNAPSHOTS, &COLLECTIVES, &MEMORY_EVENTS, &INSTANTS, &FLOWS, &ASYNC_SPANS];
+const LEFT_OUT_TABLES: [&Table; 7] =
+    [&MEMORY_SNAPSHOTS, &COLLECTIVES, &VARIABLES, &MEMORY_EVENTS, &INSTANTS, &FLOWS, &ASYNC_SPANS];
 
 /// Writes a run.
 pub(crate) fn write(

@@ -73,6 +73,7 @@ pub(crate) fn dump(run: &Run) -> String {
     dump.rows::<Step>(&mut lines);
     dump.rows::<GpuActivity>(&mut lines);
     dump.rows::<Collective>(&mut lines);
+    dump.rows::<Variable>(&mut lines);
     dump.rows::<MemoryEvent>(&mut lines);
     dump.rows::<MemoryBlock>(&mut lines);
     dump.rows::<Device>(&mut lines);

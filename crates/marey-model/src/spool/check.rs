@@ -6,6 +6,7 @@ use super::collective::Collective;
 use super::device::Activity;
 use super::error::Inconsistency;
 use super::frame::{Frame, NodeDef};
+use super::variable::Variable;
 use crate::context::NodeKind;
 
 /// The ids defined by the frames so far.
@@ -68,6 +69,10 @@ impl ConsistencyCheck {
             Frame::Collectives(collectives) => collectives
                 .iter()
                 .flat_map(Collective::texts)
+                .try_for_each(|text| self.check_text(text)),
+            Frame::Variables(variables) => variables
+                .iter()
+                .flat_map(Variable::texts)
                 .try_for_each(|text| self.check_text(text)),
             Frame::Samples { thread, samples } => {
                 self.check_nodes(*thread, samples.iter().map(|sample| sample.node))?;

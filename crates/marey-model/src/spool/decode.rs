@@ -6,6 +6,7 @@ use super::encode::{kind, session_event, value_type};
 use super::error::Malformed;
 use super::frame::{AutogradCall, Counter, Frame, NodeDef, SessionEvent, Span, Value};
 use super::sample::read_samples;
+use super::variable::read_variables;
 use super::varint::{Fields, unzigzag};
 use crate::context::NodeKind;
 use crate::loss::LossCause;
@@ -72,6 +73,7 @@ fn read_frame(fields: &mut Fields<'_>) -> Result<Frame, Malformed> {
             sessions: fields.read_varint()?,
             activities: read_activities(fields)?,
         },
+        kind::VARIABLES => Frame::Variables(read_variables(fields)?),
         kind::SAMPLES => {
             Frame::Samples { thread: fields.read_u32()?, samples: read_samples(fields)? }
         }
@@ -198,7 +200,7 @@ fn read_counters(fields: &mut Fields<'_>) -> Result<Vec<Counter>, Malformed> {
     Ok(counters)
 }
 
-fn read_value(fields: &mut Fields<'_>) -> Result<MetricValue, Malformed> {
+pub(super) fn read_value(fields: &mut Fields<'_>) -> Result<MetricValue, Malformed> {
     Ok(match fields.read_byte()? {
         value_type::INT => MetricValue::Int(fields.read_signed()?),
         value_type::FLOAT => MetricValue::Float(fields.read_float()?),

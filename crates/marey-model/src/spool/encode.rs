@@ -5,6 +5,7 @@ use super::device::{put_activities, put_device, put_shapes};
 use super::error::FrameTooLong;
 use super::frame::{AutogradCall, Counter, Frame, NodeDef, SessionEvent, Span, Value};
 use super::sample::put_samples;
+use super::variable::put_variables;
 use super::varint::{put_signed, put_text, put_varint, zigzag};
 use super::{MAX_FRAME_BYTES, PREFIX_BYTES};
 use crate::loss::LossCause;
@@ -36,6 +37,7 @@ pub(super) mod kind {
     pub(in super::super) const ARGS_OF_SPANS: u8 = 21;
     pub(in super::super) const COLLECTIVES: u8 = 22;
     pub(in super::super) const SAMPLES: u8 = 23;
+    pub(in super::super) const VARIABLES: u8 = 24;
 }
 
 /// Number of each value type.
@@ -89,31 +91,26 @@ fn put_frame(out: &mut Vec<u8>, frame: &Frame) {
         Frame::Strings { first, texts } => put_text_ids(out, kind::STRINGS, *first, texts),
         Frame::SpanArgs { first, texts } => put_text_ids(out, kind::SPAN_ARGS, *first, texts),
         Frame::Thread { thread, os_id, name } => {
-            out.push(kind::THREAD);
-            put_varint(out, u64::from(*thread));
+            put_kind_and_thread(out, kind::THREAD, *thread);
             put_varint(out, *os_id);
             put_text(out, name);
         }
         Frame::Nodes { thread, first, nodes } => {
-            out.push(kind::NODES);
-            put_varint(out, u64::from(*thread));
+            put_kind_and_thread(out, kind::NODES, *thread);
             put_nodes(out, *first, nodes);
         }
         Frame::Spans { thread, sessions, spans } => {
-            out.push(kind::SPANS);
-            put_varint(out, u64::from(*thread));
+            put_kind_and_thread(out, kind::SPANS, *thread);
             put_varint(out, *sessions);
             put_spans(out, spans);
         }
         Frame::Values { thread, sessions, values } => {
-            out.push(kind::VALUES);
-            put_varint(out, u64::from(*thread));
+            put_kind_and_thread(out, kind::VALUES, *thread);
             put_varint(out, *sessions);
             put_values(out, values);
         }
         Frame::Open { thread, spans } => {
-            out.push(kind::OPEN);
-            put_varint(out, u64::from(*thread));
+            put_kind_and_thread(out, kind::OPEN, *thread);
             put_open_spans(out, spans);
         }
         Frame::Counters(counters) => {
@@ -142,8 +139,7 @@ fn put_frame(out: &mut Vec<u8>, frame: &Frame) {
             put_id_pairs(out, kind::ARGS_OF_SPANS, *thread, args);
         }
         Frame::Autograd { thread, calls } => {
-            out.push(kind::AUTOGRAD);
-            put_varint(out, u64::from(*thread));
+            put_kind_and_thread(out, kind::AUTOGRAD, *thread);
             put_autograd(out, calls);
         }
         Frame::Device(device) => {
@@ -169,13 +165,22 @@ fn put_frame(out: &mut Vec<u8>, frame: &Frame) {
             out.push(kind::COLLECTIVES);
             put_collectives(out, collectives);
         }
+        Frame::Variables(variables) => {
+            out.push(kind::VARIABLES);
+            put_variables(out, variables);
+        }
         Frame::Samples { thread, samples } => {
-            out.push(kind::SAMPLES);
-            put_varint(out, u64::from(*thread));
+            put_kind_and_thread(out, kind::SAMPLES, *thread);
             put_samples(out, samples);
         }
         Frame::End => out.push(kind::END),
     }
+}
+
+/// Appends the kind of a frame that belongs to a thread, and the thread.
+fn put_kind_and_thread(out: &mut Vec<u8>, kind: u8, thread: u32) {
+    out.push(kind);
+    put_varint(out, u64::from(thread));
 }
 
 fn put_process(out: &mut Vec<u8>, process: &Process) {
@@ -267,7 +272,7 @@ fn put_values(out: &mut Vec<u8>, values: &[Value]) {
     }
 }
 
-fn put_value(out: &mut Vec<u8>, value: &MetricValue) {
+pub(super) fn put_value(out: &mut Vec<u8>, value: &MetricValue) {
     match value {
         MetricValue::Int(value) => {
             out.push(value_type::INT);

@@ -8,6 +8,7 @@ use crate::profile::{Overhead, Process};
 use super::collective::Collective;
 use super::device::{Activity, Device, Shape};
 use super::sample::Sample;
+use super::variable::Variable;
 
 /// A frame of a spool.
 #[derive(Clone, Debug, PartialEq)]
@@ -141,6 +142,8 @@ pub enum Frame {
         /// The samples.
         samples: Vec<Sample>,
     },
+    /// Values of watched variables, ordered by time.
+    Variables(Vec<Variable>),
     /// Metadata of the process. Replaces earlier frames with the same key.
     Note {
         /// Key.

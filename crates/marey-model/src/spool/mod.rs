@@ -44,6 +44,7 @@ mod read;
 mod ring;
 mod ring_join;
 mod sample;
+mod variable;
 pub(crate) mod varint;
 mod write;
 
@@ -56,6 +57,7 @@ pub use id_map::IdMap;
 pub use read::{Reader, TornTail};
 pub use ring::{RING_RECORDS, RING_SECONDS, join_ring};
 pub use sample::Sample;
+pub use variable::Variable;
 pub use varint::{unzigzag, zigzag};
 pub use write::Writer;
 

@@ -77,6 +77,9 @@ pub(super) fn record_times(frame: &Frame) -> Vec<Option<i64>> {
         Frame::Samples { samples, .. } => {
             samples.iter().map(|sample| Some(sample.time_nanos)).collect()
         }
+        Frame::Variables(variables) => {
+            variables.iter().map(|variable| Some(variable.time_nanos)).collect()
+        }
         Frame::Collectives(collectives) => vec![None; collectives.len()],
         _ => Vec::new(),
     }

@@ -173,6 +173,7 @@ impl<W: Write> RingJoin<W> {
             | Frame::Counters(_)
             | Frame::Activities { .. }
             | Frame::Samples { .. }
+            | Frame::Variables(_)
             | Frame::Collectives(_) => self.add_records(frame),
         }
     }
@@ -272,6 +273,12 @@ impl<W: Write> RingJoin<W> {
                 for sample in samples {
                     sample.node = ids.node(*thread, sample.node);
                     sample.thread_name = ids.text(sample.thread_name);
+                }
+            }
+            Frame::Variables(variables) => {
+                variables.retain(|_| keep());
+                for variable in variables {
+                    variable.map_texts(|text| ids.text(text));
                 }
             }
             Frame::Collectives(collectives) => {

@@ -55,3 +55,29 @@ pub const BACKTRACE: Table = Table {
     ],
     sorted_by: None,
 };
+
+/// The values of watched variables.
+pub const VARIABLES: Table = Table {
+    name: "variables",
+    doc: "The values of watched variables (`marey watch PID 'train.py:120:loss'`), one row per variable and recorded line, with Probing's columns `func`, `name` and `value`.",
+    columns: &[
+        column("time_nanos", Nanos, "Time at which the line began."),
+        column("func", Text, "Name of the function."),
+        column("file", Text, "File of the line."),
+        column("lineno", Id, "Number of the line, from 1."),
+        column("name", Text, "Variable, attribute or item, as it was watched."),
+        column(
+            "value",
+            Text,
+            "Value as a text; of tensors and arrays, element type, shape and device.",
+        ),
+        nullable("number", Real, "Value as a number; null for texts."),
+        column("value_type", Text, "Name of the value's type."),
+        nullable("thread", Text, "Name of the thread."),
+        PID,
+        RANK,
+        PROCESS_ID,
+        nullable("thread_id", Id, "Thread (`threads.id`)."),
+    ],
+    sorted_by: None,
+};

@@ -27,6 +27,7 @@ pub const ALL: &[&Table] = &[
     &STEPS,
     &GPU_ACTIVITIES,
     &COLLECTIVES,
+    &VARIABLES,
     &MEMORY_EVENTS,
     &MEMORY_SNAPSHOTS,
     &ROLLUPS,
@@ -436,6 +437,27 @@ pub const COLLECTIVES: Table = Table {
         ARG_NUMBERS,
     ],
     sorted_by: Some("start_nanos"),
+};
+
+/// Values of watched variables.
+pub const VARIABLES: Table = Table {
+    name: "variables",
+    doc: "Values of watched variables (`marey watch`), one row per variable and recorded line.",
+    columns: &[
+        column("time_nanos", Nanos, "Time at which the line began."),
+        id_of(Processes, "process_id", "Process (`processes.id`)."),
+        nullable_id_of(Threads, "thread_id", "Thread that ran the line (`threads.id`)."),
+        id_of(Strings, "file_id", "File of the line (`strings.id`)."),
+        id_of(Strings, "function_id", "Function of the line (`strings.id`)."),
+        column("line", Id, "Number of the line, from 1."),
+        id_of(Strings, "name_id", "Variable, attribute or item, as it was watched (`strings.id`)."),
+        id_of(Strings, "type_id", "Name of the value's type (`strings.id`)."),
+        nullable("value", Real, "Value as a floating-point number; null for texts."),
+        nullable("integer", Int, "Value as an integer; null for other types."),
+        nullable("text", Text, "Value as a text; null for numbers."),
+        nullable("vector", Reals, "Null."),
+    ],
+    sorted_by: Some("time_nanos"),
 };
 
 /// Events of memory allocators.

@@ -58,7 +58,7 @@ pub const ALL: &[&Table] = &[
 ];
 
 /// Every view in the schema `python`, whose names and columns are those of another tool.
-pub const PYTHON: &[&Table] = &[&memory::TORCH_TRACE, &recording::BACKTRACE];
+pub const PYTHON: &[&Table] = &[&memory::TORCH_TRACE, &recording::BACKTRACE, &recording::VARIABLES];
 
 pub(super) const KIND: Column =
     column("kind", Text, "Kind: scope, state, module, operator, frame, step or runtime.");

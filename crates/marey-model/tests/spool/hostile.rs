@@ -7,7 +7,8 @@ use std::path::Path;
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
 use marey_model::spool::{
-    Activity, ActivityKind, Counter, Frame, NodeDef, Reader, Sample, Shape, Span, SpoolError, Value,
+    Activity, ActivityKind, Counter, Frame, NodeDef, Reader, Sample, Shape, Span, SpoolError,
+    Value, Variable,
 };
 use proptest::prelude::*;
 
@@ -85,6 +86,21 @@ fn a_malformed_payload_is_an_error_with_a_reason() {
 
 fn node(parent: u32, kind: NodeKind, name: u32) -> NodeDef {
     NodeDef { parent, kind, name }
+}
+
+/// Returns a variable with these text ids of its file and its type.
+fn variables(file: u32, value_type: u32) -> Frame {
+    Frame::Variables(vec![Variable {
+        time_nanos: 0,
+        os_id: 1,
+        thread_name: 0,
+        file,
+        function: 0,
+        line: 1,
+        name: 0,
+        value_type,
+        value: MetricValue::Int(1),
+    }])
 }
 
 #[test]
@@ -174,6 +190,8 @@ fn a_frame_that_contradicts_earlier_frames_is_an_error() {
         ),
         (samples(2, 0), "node 2 of thread 7 is not defined"),
         (samples(0, 2), "text 2 is not defined"),
+        (variables(2, 0), "text 2 is not defined"),
+        (variables(0, 2), "text 2 is not defined"),
         (Frame::Open { thread: 7, spans: vec![(2, 0)] }, "node 2 of thread 7 is not defined"),
     ] {
         let file = encode_file(&[&valid_frames[..], &[frame, Frame::End]].concat());

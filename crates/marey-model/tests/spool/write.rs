@@ -8,7 +8,7 @@ use marey_model::metric::MetricValue;
 use marey_model::profile::{Overhead, Process};
 use marey_model::spool::{
     Activity, ActivityKind, AutogradCall, Collective, CollectiveState, Counter, Detail, Device,
-    Frame, NodeDef, Reader, Sample, SessionEvent, Shape, Span, Value, encode,
+    Frame, NodeDef, Reader, Sample, SessionEvent, Shape, Span, Value, Variable, encode,
 };
 use proptest::collection::vec;
 use proptest::option::of;
@@ -116,6 +116,25 @@ fn frames_of_samples_have_the_bytes_of_version_1() {
         &Frame::Samples { thread: 2, samples: vec![sample, Sample { time_nanos: 8, ..sample }] },
         &[23, 2, 2, 18, 0xAC, 2, 0x92, 0x21, 3, 4, 1, 0xAC, 2, 0x92, 0x21, 3, 4],
     );
+}
+
+#[test]
+fn frames_of_variables_have_the_bytes_of_version_1() {
+    let variable = Variable {
+        time_nanos: 9,
+        os_id: 4242,
+        thread_name: 1,
+        file: 2,
+        function: 3,
+        line: 300,
+        name: 4,
+        value_type: 5,
+        value: MetricValue::Int(-1),
+    };
+    let text = Variable { time_nanos: 8, value: MetricValue::Text("n".into()), ..variable.clone() };
+    let fields = [0x92, 0x21, 1, 2, 3, 4, 5, 0xAC, 2];
+    let body = [&[24, 2, 18][..], &fields, &[0, 1], &[1], &fields, &[2, 1, b'n']].concat();
+    check_bytes(&Frame::Variables(vec![variable, text]), &body);
 }
 
 #[test]
@@ -359,6 +378,25 @@ fn samples(defined: DefinedIds) -> impl Strategy<Value = Sample> {
     )
 }
 
+fn variables(defined: DefinedIds) -> impl Strategy<Value = Variable> {
+    let texts = (defined.ids(), defined.ids(), defined.ids(), defined.ids(), defined.ids());
+    (times(), numbers(), texts, any::<u32>(), metric_values()).prop_map(
+        |(time_nanos, os_id, (thread_name, file, function, name, value_type), line, value)| {
+            Variable {
+                time_nanos,
+                os_id,
+                thread_name,
+                file,
+                function,
+                line,
+                name,
+                value_type,
+                value,
+            }
+        },
+    )
+}
+
 fn frame_after(defined: DefinedIds) -> impl Strategy<Value = Frame> {
     let thread = 0..THREADS;
     let span = (defined.ids(), times(), times()).prop_map(|(node, start_nanos, end_nanos)| Span {
@@ -417,6 +455,7 @@ fn frame_after(defined: DefinedIds) -> impl Strategy<Value = Frame> {
         (texts(), texts()).prop_map(|(key, value)| Frame::Note { key, value }),
         vec(counter, 0..20).prop_map(Frame::Counters),
         vec(collectives(defined), 0..20).prop_map(Frame::Collectives),
+        vec(variables(defined), 0..20).prop_map(Frame::Variables),
         (0..THREADS, vec(samples(defined), 0..20))
             .prop_map(|(thread, samples)| Frame::Samples { thread, samples }),
         vec(loss, 0..10).prop_map(Frame::Losses),

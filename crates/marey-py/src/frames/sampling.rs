@@ -6,19 +6,21 @@
 use super::{FRAMES, MAX_DEPTH, ThreadFrames, documented, enable_frames, leave_out_base};
 use crate::library::table;
 use crate::thread::Thread;
+use crate::watch;
 use marey_record::api::StackSample;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::ffi::{c_int, c_void};
 
-/// Calls `marey.sampling.follow_setting` on the main thread after each change of a setting from outside.
+/// Calls `marey.sampling.follow_setting` on the main thread after each change of a setting from outside, and answers
+/// there the requests for watches.
 #[pyfunction]
 pub(crate) fn follow_settings() {
     (table().set_settings_listener)(request_follow);
 }
 
-/// Requests the call, at the next line of Python that the main thread runs.
+/// Requests the calls, at the next line of Python that the main thread runs.
 extern "C" fn request_follow() {
     // SAFETY: may be called without the GIL, by any thread.
     if unsafe { ffi::Py_IsInitialized() } == 0 {
@@ -39,7 +41,13 @@ extern "C" fn follow(_argument: *mut c_void) -> c_int {
     if let Err(error) = followed {
         error.write_unraisable(py, None);
     }
-    0
+    match watch::answer_requests(py) {
+        Ok(()) => 0,
+        Err(error) => {
+            error.restore(py);
+            -1
+        }
+    }
 }
 
 /// Records where each of these threads is, for trace sessions.

@@ -33,7 +33,7 @@ definitions! {
     "device_idle" "kernel_sequences" "kernel_occupancy" "collective_bandwidth" "kernel_roofline"
     "roofline" "mfu" "critical_path" "autograd_calls" "module_times" "context_modules"
     "traced_operators" "recording_overhead" "module_memory" "torch_trace"
-    "backtrace"
+    "backtrace" "variables"
 }
 
 /// Plans a view of a run. The view that compares ranks has no rows for fewer than two ranks, where

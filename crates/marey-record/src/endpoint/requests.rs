@@ -5,11 +5,12 @@ use crate::clock;
 use crate::local;
 use crate::losses;
 use crate::metadata;
+use crate::python_requests;
 use crate::recorder::{self, SessionFacts};
 use crate::registry;
 use crate::settings;
 use crate::trace;
-use marey_model::endpoint::{Facts, Request, SAVED};
+use marey_model::endpoint::{Facts, Request, SAVED, WATCHES};
 use marey_model::setting;
 use std::sync::atomic::Ordering;
 
@@ -34,6 +35,12 @@ pub(super) fn answer(request: &Request) -> Result<Facts, String> {
         Request::Set { key, value } => {
             settings::parse_and_set(key, value).map_err(|invalid| invalid.0)?;
             Ok(settings_facts())
+        }
+        Request::Watch { .. } | Request::Unwatch { .. } | Request::Watches => {
+            let watches = python_requests::ask(request.words())?;
+            let mut facts = Facts::default();
+            facts.add(WATCHES, watches);
+            Ok(facts)
         }
     }
 }

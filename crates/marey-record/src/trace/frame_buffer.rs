@@ -207,6 +207,7 @@ fn is_self_contained(frame: &Frame) -> bool {
         | Frame::Counters(_)
         | Frame::Collectives(_)
         | Frame::Samples { .. }
+        | Frame::Variables(_)
         | Frame::Open { .. } => false,
     }
 }

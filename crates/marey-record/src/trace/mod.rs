@@ -25,7 +25,7 @@ pub(crate) use self::ring::save as save_ring;
 
 use self::run_directory::RunDirectory;
 use self::spool::Spool;
-use crate::api::{Collective, CounterSample, StackSample};
+use crate::api::{Collective, CounterSample, LineVariables, StackSample};
 use crate::control::CONTROL;
 use crate::device::{JoinedActivity, Threads};
 use crate::error::Error;
@@ -444,6 +444,18 @@ pub(crate) fn write_collectives(collectives: Vec<Collective>) {
         Ok(Some(spool)) => spool.write_collectives(collectives),
         Ok(None) => {}
         Err(_no_spool) => losses::add(LossCause::Spool, collectives.len() as u64),
+    }
+}
+
+/// Adds the values of watched variables. They reach the file with the next drain.
+pub(crate) fn write_variables(line: &LineVariables<'_>) {
+    if line.variables.is_empty() || !is_recording() {
+        return;
+    }
+    match lock(&TRACER).spool() {
+        Ok(Some(spool)) => spool.write_variables(line),
+        Ok(None) => {}
+        Err(_no_spool) => losses::add(LossCause::Spool, line.variables.len() as u64),
     }
 }
 

@@ -9,7 +9,7 @@ use super::run_directory::RunDirectory;
 use super::texts::Texts;
 use super::thread::{OpenScope, Shared, ThreadWriter};
 use super::{PERIOD, SpoolSnapshot, TraceSession};
-use crate::api::{Collective, CounterSample, StackSample};
+use crate::api::{Collective, CounterSample, LineVariables, StackSample};
 use crate::clock::{self, ClockReading};
 use crate::control::{CONTROL, bit};
 use crate::device::{self, DeviceInfo, JoinedActivity, Threads};
@@ -347,6 +347,33 @@ impl Spool {
         let now_ticks = clock::ticks();
         let (thread, shared) = self.thread_writer(tree);
         thread.write_samples(tree, samples, now_ticks, shared);
+    }
+
+    /// Writes the values of watched variables when a line began.
+    pub(super) fn write_variables(&mut self, line: &LineVariables<'_>) {
+        let count = line.variables.len() as u64;
+        if !self.shared.buffer.has_room() {
+            losses::add(LossCause::Spool, count);
+            return;
+        }
+        let Shared { clock, texts, buffer } = &mut self.shared;
+        let time_nanos = clock.nanos_at(clock::ticks());
+        let thread_name = texts.scope_name(line.thread_name);
+        let (file, function) = (texts.scope_name(line.file), texts.scope_name(line.function));
+        let variables = line.variables.iter().map(|variable| spool::Variable {
+            time_nanos,
+            os_id: line.os_id,
+            thread_name,
+            file,
+            function,
+            line: line.line,
+            name: texts.scope_name(variable.name),
+            value_type: texts.scope_name(variable.value_type),
+            value: variable.value.clone(),
+        });
+        let frame = Frame::Variables(variables.collect());
+        texts.take_unwritten().for_each(|texts| buffer.push(&texts));
+        buffer.push_entries(&frame, count);
     }
 
     /// Writes collectives, whose texts are numbers of `api::intern`.

@@ -3,8 +3,11 @@
 use crate::harness::{Fixture, Subprocess, fork, scope, subprocess_part};
 use crate::spool::{Spool, spool_of};
 use marey_model::loss::LossCause;
+use marey_model::metric::MetricValue;
 use marey_model::spool::Counter;
-use marey_record::api::{Collective, CollectiveState, CounterSample, StackSample};
+use marey_record::api::{
+    Collective, CollectiveState, CounterSample, LineVariables, StackSample, VariableValue,
+};
 use marey_record::{Format, STOP, SessionId, SessionOptions, Worker, api};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -105,6 +108,47 @@ fn collectives_are_recorded_while_a_trace_is_active() {
         .map(|(name, group, row)| (name.as_str(), group.as_str(), row.created_unix_nanos))
         .collect();
     assert_eq!(texts, [("all_reduce", "world", 1), ("all_reduce", "world", 3)]);
+}
+
+#[test]
+fn variables_are_recorded_while_a_trace_is_active() {
+    const TEST: &str = "counters::variables_are_recorded_while_a_trace_is_active";
+    let record = |os_id, value| {
+        let [thread_name, file, function, name, value_type] =
+            ["MainThread", "/app/train.py", "step", "loss", "float"].map(api::intern);
+        let variables = &[VariableValue { name, value_type, value }];
+        api::record_variables(&LineVariables {
+            os_id,
+            thread_name,
+            file,
+            function,
+            line: 7,
+            variables,
+        });
+    };
+    if let Some((_, folder)) = subprocess_part() {
+        record(1, MetricValue::Int(1));
+        let session = start(&folder.join("trace"));
+        record(2, MetricValue::Float(0.5));
+        api::deactivate(session).unwrap();
+        record(3, MetricValue::Int(1));
+        api::activate(session).unwrap();
+        record(4, MetricValue::Text("nan".into()));
+        api::finalize(session, None).unwrap();
+        return;
+    }
+    let spool = spool_of_part(TEST, "run", &[]);
+    let rows: Vec<_> = spool
+        .variables
+        .iter()
+        .map(|(texts, variable)| (texts.join(" "), variable.os_id, variable.value.clone()))
+        .collect();
+    let texts = || "MainThread /app/train.py step loss float".to_owned();
+    let expected =
+        [(texts(), 2, MetricValue::Float(0.5)), (texts(), 4, MetricValue::Text("nan".into()))];
+    assert_eq!(rows, expected);
+    assert!(spool.variables[0].1.time_nanos < spool.variables[1].1.time_nanos);
+    assert_eq!(spool.variables[0].1.line, 7);
 }
 
 #[test]

@@ -208,7 +208,7 @@ fn a_silent_peer_does_not_delay_the_end_of_a_session() {
 }
 
 #[test]
-fn every_request_is_one_of_five() {
+fn every_request_is_one_of_eight() {
     let fixture = Fixture::begin();
     let session = fixture.start("profile");
     ask_self(&Request::Status).unwrap();
@@ -216,6 +216,11 @@ fn every_request_is_one_of_five() {
     for word in words {
         let answer = send(&own_socket(), format!("marey 1 {word}\n").as_bytes()).unwrap();
         assert!(answer.starts_with("ok\n"), "{word}: {answer}");
+    }
+    // Python answers these.
+    for word in ["watches", "watch train.py:1:x", "unwatch "] {
+        let answer = send(&own_socket(), format!("marey 1 {word}\n").as_bytes()).unwrap();
+        assert!(answer.contains("no Python records"), "{word}: {answer}");
     }
     for word in ["stop", "eval 1", "load x.so", "flush /etc/passwd", "set a b c", "status 1", ""] {
         let answer = send(&own_socket(), format!("marey 1 {word}\n").as_bytes()).unwrap();

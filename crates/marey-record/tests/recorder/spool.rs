@@ -6,7 +6,7 @@ use marey_model::metric::MetricValue;
 use marey_model::profile::Overhead;
 use marey_model::spool::{
     Activity, AutogradCall, Collective, Counter, Device, Frame, NodeDef, Reader, Sample,
-    SessionEvent, Shape, Span, TornTail,
+    SessionEvent, Shape, Span, TornTail, Variable,
 };
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -28,6 +28,8 @@ pub(crate) struct Spool {
     pub(crate) collectives: Vec<(String, String, Collective)>,
     /// With the names of the sampled threads, and the paths.
     pub(crate) samples: Vec<(String, String, Sample)>,
+    /// With the names of the thread, the file, the function, the variable and its type.
+    pub(crate) variables: Vec<([String; 5], Variable)>,
     shapes: BTreeMap<u32, Shape>,
     /// Arguments of spans by id.
     pub(crate) span_args: BTreeMap<u32, String>,
@@ -108,6 +110,12 @@ impl Spool {
                 for sample in samples {
                     let name = self.texts[&sample.thread_name].clone();
                     self.samples.push((name, self.path(thread, sample.node), sample));
+                }
+            }
+            Frame::Variables(variables) => {
+                for variable in variables {
+                    let texts = variable.texts().map(|text| self.texts[&text].clone());
+                    self.variables.push((texts, variable));
                 }
             }
             Frame::Session { session, event, .. } => self.events.push((session, event)),

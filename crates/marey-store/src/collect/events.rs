@@ -60,6 +60,8 @@ pub(super) struct Events<'a> {
     activities: Sorter<GpuActivity>,
     counters: Sorter<row::Counter>,
     collectives: Sorter<row::Collective>,
+    /// Values of variables; their threads are positions.
+    variables: Sorter<row::Variable>,
     /// Samples, whose threads are positions.
     samples: Sorter<row::Sample>,
     /// Readings of memory, whose threads are positions.
@@ -89,6 +91,8 @@ pub(super) struct SpoolRows {
     pub(super) arg_texts: Vec<String>,
     pub(super) counters: Sorter<row::Counter>,
     pub(super) collectives: Sorter<row::Collective>,
+    /// Values of variables; their threads are positions.
+    pub(super) variables: Sorter<row::Variable>,
     /// Samples of call stacks; their threads are positions.
     pub(super) samples: Sorter<row::Sample>,
     /// Readings of memory; their threads are positions among the threads of the spool.
@@ -132,6 +136,7 @@ impl<'a> Events<'a> {
             activities: Sorter::new(spill_file),
             counters: Sorter::new(spill_file),
             collectives: Sorter::new(spill_file),
+            variables: Sorter::new(spill_file),
             samples: Sorter::new(spill_file),
             readings: Sorter::new(spill_file),
         }
@@ -144,6 +149,7 @@ impl<'a> Events<'a> {
             Frame::Values { thread, sessions, values } => self.add_values(thread, sessions, values),
             Frame::Counters(counters) => self.add_counters(&counters),
             Frame::Collectives(collectives) => self.add_collectives(&collectives),
+            Frame::Variables(variables) => self.add_variables(variables),
             Frame::Samples { thread, samples } => self.add_samples(thread, &samples),
             Frame::Launches { thread, launches } => {
                 self.launches.insert(thread, launches);
@@ -209,7 +215,7 @@ impl<'a> Events<'a> {
         let (stamps, activities) = (stamps.into_vec(), self.activities);
         let (autograd, arg_texts) = (self.autograd, self.shapes.into_texts());
         let Windows { flows, memory_events, details, .. } = self.windows;
-        let (collectives, samples) = (self.collectives, self.samples);
+        let (collectives, samples, variables) = (self.collectives, self.samples, self.variables);
         Ok(SpoolRows {
             stamps,
             totals,
@@ -225,6 +231,7 @@ impl<'a> Events<'a> {
             arg_texts,
             counters,
             collectives,
+            variables,
             samples,
             readings,
         })
@@ -473,6 +480,33 @@ impl<'a> Events<'a> {
                 time_nanos: Some(time_nanos),
                 value: MetricValue::Int(sample.duration_nanos.cast_signed()),
                 args: row::Args::default(),
+            })?;
+        }
+        Ok(())
+    }
+
+    fn add_variables(&mut self, variables: Vec<spool::Variable>) -> Result<(), StoreError> {
+        for variable in variables {
+            let text = |id: u32| self.outline.texts.get(id).copied();
+            let (Some(file_id), Some(function_id), Some(name_id), Some(type_id)) = (
+                text(variable.file),
+                text(variable.function),
+                text(variable.name),
+                text(variable.value_type),
+            ) else {
+                continue;
+            };
+            let thread = self.outline.threads.newest(variable.os_id);
+            self.variables.push(&row::Variable {
+                time_nanos: self.clock.unix_nanos(variable.time_nanos, &mut self.clock_line),
+                process_id: self.process,
+                thread_id: thread.map(|thread| thread.position),
+                file_id,
+                function_id,
+                line: variable.line,
+                name_id,
+                type_id,
+                value: variable.value,
             })?;
         }
         Ok(())

@@ -7,7 +7,7 @@ use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::memory::parse_reading_name;
 use marey_model::profile::{Overhead, Process};
-use marey_model::spool::{Device, Frame, IdMap, NodeDef, Sample};
+use marey_model::spool::{Device, Frame, IdMap, NodeDef};
 
 use super::sessions::Sessions;
 use super::threads::Threads;
@@ -109,8 +109,15 @@ impl Outline {
                 self.events += samples.len() as u64;
                 self.sample_name = Some(names.text(SAMPLE_NAME));
                 for sample in samples {
-                    self.add_sampled_thread(sample, names);
+                    self.add_observed_thread(sample.os_id, sample.thread_name, names);
                     self.extend_to([sample.time_nanos]);
+                }
+            }
+            Frame::Variables(variables) => {
+                self.events += variables.len() as u64;
+                for variable in variables {
+                    self.add_observed_thread(variable.os_id, variable.thread_name, names);
+                    self.extend_to([variable.time_nanos]);
                 }
             }
             Frame::Collectives(collectives) => self.events += collectives.len() as u64,
@@ -132,12 +139,12 @@ impl Outline {
         }
     }
 
-    /// Adds the sampled thread, unless it is known. One that records nothing has the name of its
-    /// samples.
-    fn add_sampled_thread(&mut self, sample: &Sample, names: &Names) {
-        if self.threads.newest_number(sample.os_id).is_none() {
-            let name = self.texts.get(sample.thread_name).copied().unwrap_or_default();
-            let number = self.threads.find_or_add(sample.os_id);
+    /// Adds the thread of a sample or a variable, unless it is known. One that records nothing has
+    /// the name in that record.
+    fn add_observed_thread(&mut self, os_id: u64, thread_name: u32, names: &Names) {
+        if self.threads.newest_number(os_id).is_none() {
+            let name = self.texts.get(thread_name).copied().unwrap_or_default();
+            let number = self.threads.find_or_add(os_id);
             if let Some(thread) = self.threads.get_mut(number) {
                 names.text_of(name).clone_into(&mut thread.name);
             }

@@ -68,6 +68,7 @@ pub(super) fn write(
         arg_texts,
         counters,
         collectives,
+        variables,
         samples,
         readings,
     } = rows;
@@ -79,6 +80,7 @@ pub(super) fn write(
         autograd.rows(),
         counters.rows(),
         collectives.rows(),
+        variables.rows(),
         samples.rows(),
         readings.rows(),
     ];
@@ -102,6 +104,7 @@ pub(super) fn write(
     write_by_time(counters, references, parts, meter)?;
     write_by_time(collectives, references, parts, meter)?;
     write_samples(samples, references, parts, meter)?;
+    write_variables(variables, references, parts, meter)?;
     write_readings(readings, references, parts, meter)
 }
 
@@ -113,6 +116,21 @@ fn write_samples(
     meter: &mut Meter,
 ) -> Result<(), StoreError> {
     write_rows(samples, references.owner, parts, |rows| {
+        for row in rows.iter_mut() {
+            row.thread_id = row.thread_id.map(|position| references.threads[position as usize]);
+        }
+        meter.add_written(rows.len() as u64);
+    })
+}
+
+/// Writes values of variables by time.
+fn write_variables(
+    variables: Sorter<row::Variable>,
+    references: References,
+    parts: &mut Parts,
+    meter: &mut Meter,
+) -> Result<(), StoreError> {
+    write_rows(variables, references.owner, parts, |rows| {
         for row in rows.iter_mut() {
             row.thread_id = row.thread_id.map(|position| references.threads[position as usize]);
         }

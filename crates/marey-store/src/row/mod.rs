@@ -17,7 +17,7 @@ pub use self::enums::{ActivityKind, CollectiveState, FlowPoint, InstantScope, Me
 pub use self::field::{Args, Field};
 pub use self::tables::{
     AsyncSpan, Collective, Counter, Device, Flow, GpuActivity, Instant, MemoryBlock, MemoryEvent,
-    Metadata, Metric, Sample, Span, Step,
+    Metadata, Metric, Sample, Span, Step, Variable,
 };
 
 /// A row of a stored table.

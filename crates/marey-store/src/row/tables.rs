@@ -246,6 +246,28 @@ rows! {
         args: Args,
     }
 
+    /// The value of a watched variable.
+    Variable of VARIABLES by (time_nanos) {
+        /// When the line began, in nanoseconds since 1970.
+        time_nanos: i64,
+        /// Process.
+        process_id: u32,
+        /// Thread.
+        thread_id: Option<u32>,
+        /// File of the line.
+        file_id: u32,
+        /// Function of the line.
+        function_id: u32,
+        /// Line.
+        line: u32,
+        /// Variable, as it was watched.
+        name_id: u32,
+        /// Name of the value's type.
+        type_id: u32,
+        /// The value.
+        value: MetricValue,
+    }
+
     /// An event of an allocator.
     MemoryEvent of MEMORY_EVENTS by (time_nanos) {
         /// Timestamp in nanoseconds since 1970.
@@ -376,6 +398,7 @@ mod tests {
         check::<Step>();
         check::<GpuActivity>();
         check::<Collective>();
+        check::<Variable>();
         check::<MemoryEvent>();
         check::<MemoryBlock>();
         check::<Device>();

@@ -4,6 +4,7 @@ mod config;
 mod flush;
 mod peer;
 mod ps;
+mod watch;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use marey_model::endpoint::{Facts, Request};
 pub(crate) use config::{ConfigArgs, config};
 pub(crate) use flush::{FlushArgs, flush};
 pub(crate) use ps::{PsArgs, ps};
+pub(crate) use watch::{WatchArgs, watch};
 
 use self::peer::Peer;
 use crate::output::Failure;

@@ -31,6 +31,7 @@ fn help_lists_commands_and_examples() {
       ps           List the processes that record
       flush        Write what a process has recorded so far
       config       Show and change the settings of a process that records
+      watch        Record the values of variables at a line of a process that records
       dump         Print the stacks of a running process
       top          Show where a running process spends its time
       hang         Find the rank that a hanging job waits for

@@ -28,7 +28,7 @@ use std::io::Write;
 use marey_model::metric::MetricValue;
 use marey_store::row::{
     AsyncSpan, Collective, Counter, Device, Flow, GpuActivity, Instant, MemoryBlock, MemoryEvent,
-    Metadata, Metric, Row, Sample, Span, Step,
+    Metadata, Metric, Row, Sample, Span, Step, Variable,
 };
 use marey_store::{Reader, StoreError};
 
@@ -92,6 +92,7 @@ pub(crate) fn write(
         writer.write_memory_event(&row?)?;
     }
     leave_out_rows::<Collective>(reader, left_out)?;
+    leave_out_rows::<Variable>(reader, left_out)?;
     leave_out_rows::<Device>(reader, left_out)?;
     leave_out_rows::<MemoryBlock>(reader, left_out)?;
     leave_out_rows::<Metadata>(reader, left_out)?;

@@ -18,7 +18,7 @@ use marey_model::trace_json::Document;
 
 use marey_store::row::{
     AsyncSpan, Collective, Counter, Flow, GpuActivity, Instant, MemoryBlock, MemoryEvent, Metric,
-    Row, Sample, Span,
+    Row, Sample, Span, Variable,
 };
 use marey_store::{ProcessRow, Reader, StoreError};
 use serde_json::value::RawValue;
@@ -167,6 +167,7 @@ pub(crate) fn leave_out(reader: &Reader, left_out: &mut LeftOut) -> Result<(), S
     *left_out.entry("ranks").or_default() += other_ranks(reader);
     leave_out_rows::<Counter>(reader, left_out)?;
     leave_out_rows::<Sample>(reader, left_out)?;
+    leave_out_rows::<Variable>(reader, left_out)?;
     leave_out_rows::<MemoryBlock>(reader, left_out)?;
     for row in reader.rows::<Collective>()? {
         // Collectives on a stream are arguments of its activities.

@@ -165,6 +165,7 @@ impl Playback {
             Frame::Counters(_)
             | Frame::Collectives(_)
             | Frame::Samples { .. }
+            | Frame::Variables(_)
             | Frame::Autograd { .. }
             | Frame::SpanArgs { .. }
             | Frame::ArgsOfSpans { .. }

@@ -123,6 +123,7 @@ impl SessionState {
             | Frame::Shapes { .. }
             | Frame::Collectives(_)
             | Frame::Samples { .. }
+            | Frame::Variables(_)
             | Frame::Device(_)
             | Frame::Note { .. }
             | Frame::Overhead(_)

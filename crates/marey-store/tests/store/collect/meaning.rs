@@ -9,10 +9,11 @@ use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::profile::Overhead;
 use marey_model::spool::{
-    Collective, CollectiveState, Counter, Frame, NodeDef, Sample, SessionEvent,
+    Collective, CollectiveState, Counter, Frame, NodeDef, Sample, SessionEvent, Variable,
 };
 use marey_model::table::stored::{
     COLLECTIVES, INSTANTS, LOSSES, PHASES, PROCESSES, SAMPLES, SESSIONS, STRINGS, THREADS,
+    VARIABLES,
 };
 use marey_store::Run;
 use proptest::collection::vec;
@@ -174,6 +175,43 @@ fn samples_belong_to_their_threads_also_those_that_have_recorded_nothing() {
     assert_eq!(os_ids.len(), 3);
     let strings = run.read(&STRINGS).unwrap();
     assert_eq!(text(&strings, "text", ids(&rows, "name_id")[0] as usize), "time (ns)");
+}
+
+#[test]
+fn values_of_variables_keep_their_types_and_belong_to_their_threads() {
+    const UNKNOWN_OS_ID: u64 = 78;
+    let variable = |time_nanos, value| Variable {
+        time_nanos,
+        os_id: UNKNOWN_OS_ID,
+        thread_name: 3,
+        file: 1,
+        function: 2,
+        line: 7,
+        name: 1,
+        value_type: 2,
+        value,
+    };
+    let mut frames = first_frames(100);
+    frames.extend([
+        Frame::Variables(vec![
+            variable(20, MetricValue::Int(3)),
+            variable(30, MetricValue::Text("x".into())),
+        ]),
+        Frame::End,
+    ]);
+    let run = collect_run(&Recorded::with_spools(&[&frames]));
+    let rows = run.read(&VARIABLES).unwrap();
+    assert_eq!(ints(&rows, "time_nanos"), [UNIX + 20, UNIX + 30]);
+    assert_eq!(ids(&rows, "line"), [7, 7]);
+    assert_eq!(column(&rows, "integer").as_primitive::<Int64Type>().value(0), 3);
+    assert!(column(&rows, "integer").is_null(1));
+    assert_eq!(text(&rows, "text", 1), "x");
+    let threads = run.read(&THREADS).unwrap();
+    let thread = ids(&rows, "thread_id")[0];
+    let thread = ids(&threads, "id").iter().position(|&id| id == thread).unwrap();
+    assert_eq!(ints(&threads, "os_id")[thread].cast_unsigned(), UNKNOWN_OS_ID);
+    let strings = run.read(&STRINGS).unwrap();
+    assert_eq!(text(&strings, "text", ids(&rows, "file_id")[0] as usize), "outer");
 }
 
 #[test]

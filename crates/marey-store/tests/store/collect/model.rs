@@ -116,6 +116,7 @@ impl<'a> Model<'a> {
             | Frame::ArgsOfSpans { .. }
             | Frame::Collectives(_)
             | Frame::Samples { .. }
+            | Frame::Variables(_)
             | Frame::Device(_)
             | Frame::Shapes { .. }
             | Frame::Activities { .. }

@@ -1,0 +1,85 @@
+//! Values of watched variables in a spool.
+
+use super::decode::read_value;
+use super::encode::put_value;
+use super::error::Malformed;
+use super::varint::{Fields, put_signed, put_varint};
+use crate::metric::MetricValue;
+
+/// The value of a watched variable when a line began.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Variable {
+    /// Time at which the line began.
+    pub time_nanos: i64,
+    /// The operating system's id of the thread.
+    pub os_id: u64,
+    /// Text id of the thread's name.
+    pub thread_name: u32,
+    /// Text id of the file's path.
+    pub file: u32,
+    /// Text id of the function's name.
+    pub function: u32,
+    /// Line.
+    pub line: u32,
+    /// Text id of the variable's name, as it was watched.
+    pub name: u32,
+    /// Text id of the name of the value's type.
+    pub value_type: u32,
+    /// The value: a number or a text.
+    pub value: MetricValue,
+}
+
+impl Variable {
+    /// Returns the ids of its texts.
+    pub const fn texts(&self) -> [u32; 5] {
+        [self.thread_name, self.file, self.function, self.name, self.value_type]
+    }
+
+    /// Replaces the ids of its texts.
+    pub fn map_texts(&mut self, mut map: impl FnMut(u32) -> u32) {
+        self.thread_name = map(self.thread_name);
+        self.file = map(self.file);
+        self.function = map(self.function);
+        self.name = map(self.name);
+        self.value_type = map(self.value_type);
+    }
+}
+
+/// Smallest encoding of a variable.
+const MIN_VARIABLE_BYTES: usize = 9;
+
+pub(super) fn put_variables(out: &mut Vec<u8>, variables: &[Variable]) {
+    put_varint(out, variables.len() as u64);
+    let mut last_nanos = 0_i64;
+    for variable in variables {
+        put_signed(out, variable.time_nanos.wrapping_sub(last_nanos));
+        put_varint(out, variable.os_id);
+        for text in variable.texts() {
+            put_varint(out, u64::from(text));
+        }
+        put_varint(out, u64::from(variable.line));
+        put_value(out, &variable.value);
+        last_nanos = variable.time_nanos;
+    }
+}
+
+pub(super) fn read_variables(fields: &mut Fields<'_>) -> Result<Vec<Variable>, Malformed> {
+    let count = fields.read_count(MIN_VARIABLE_BYTES)?;
+    let mut last_nanos = 0_i64;
+    let mut variables = Vec::with_capacity(count);
+    for _ in 0..count {
+        last_nanos = last_nanos.wrapping_add(fields.read_signed()?);
+        variables.push(Variable {
+            time_nanos: last_nanos,
+            os_id: fields.read_varint()?,
+            thread_name: fields.read_u32()?,
+            file: fields.read_u32()?,
+            function: fields.read_u32()?,
+            name: fields.read_u32()?,
+            value_type: fields.read_u32()?,
+            line: fields.read_u32()?,
+            value: read_value(fields)?,
+        });
+    }
+    Ok(variables)
+}

@@ -1,0 +1,109 @@
+//! Values of watched variables, and the requests from outside for watches.
+
+use crate::library::table;
+use marey_model::endpoint::MAX_REQUEST_BYTES;
+use marey_record::table::{LineArg, VariableArg};
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+use std::ptr;
+
+/// A value: a number or a text.
+#[derive(FromPyObject)]
+enum Value {
+    Integer(i64),
+    Real(f64),
+    Text(String),
+}
+
+/// The integer 0, of a variable without a name.
+const NO_VALUE: VariableArg = VariableArg {
+    name: 0,
+    value_type: 0,
+    kind: 0,
+    integer: 0,
+    real: 0.0,
+    text: ptr::null(),
+    text_len: 0,
+};
+
+/// Records the values of watched variables for trace sessions: the name of each, of its type, and
+/// its value. `os_id` is the thread's id in the operating system.
+#[pyfunction]
+#[pyo3(signature = (file, function, line, os_id, thread_name, variables, /))]
+#[expect(clippy::needless_pass_by_value, reason = "what PyO3 extracts from an argument is owned")]
+fn record_variables(
+    py: Python<'_>,
+    file: &str,
+    function: &str,
+    line: u32,
+    os_id: u64,
+    thread_name: &str,
+    variables: Vec<(String, String, Value)>,
+) {
+    // SAFETY: the text lives until the call returns.
+    let intern = |text: &str| unsafe { (table().intern)(text.as_ptr().cast(), text.len()) };
+    // Recording takes a lock, so other threads may run meanwhile.
+    py.detach(|| {
+        let args: Vec<_> = variables
+            .iter()
+            .map(|(name, value_type, value)| {
+                let (name, value_type) = (intern(name), intern(value_type));
+                let arg = VariableArg { name, value_type, ..NO_VALUE };
+                match value {
+                    &Value::Integer(integer) => VariableArg { integer, ..arg },
+                    &Value::Real(real) => VariableArg { kind: 1, real, ..arg },
+                    Value::Text(text) => {
+                        let (text, text_len) = (text.as_ptr().cast(), text.len());
+                        VariableArg { kind: 2, text, text_len, ..arg }
+                    }
+                }
+            })
+            .collect();
+        let (thread_name, file, function) = (intern(thread_name), intern(file), intern(function));
+        let (variables, len) = (args.as_ptr(), args.len());
+        let line = LineArg { os_id, thread_name, file, function, line, variables, len };
+        // SAFETY: the line, the list and the texts live until the call returns.
+        unsafe { (table().record_variables)(&raw const line) };
+    });
+}
+
+/// Answers the requests from outside by `marey.watching.answer`. Raises what is not an error of the
+/// request, such as `KeyboardInterrupt`, which is for the program.
+pub(crate) fn answer_requests(py: Python<'_>) -> PyResult<()> {
+    while let Some(request) = next_request() {
+        let answer = py
+            .import("marey.watching")
+            .and_then(|module| module.call_method1("answer", (request,))?.extract::<String>());
+        let (answer, interruption) = match answer {
+            Ok(text) => (Ok(text), None),
+            Err(error) if error.is_instance_of::<PyException>(py) => {
+                (Err(error.value(py).to_string()), None)
+            }
+            Err(error) => (Err("it was interrupted".to_owned()), Some(error)),
+        };
+        let (is_error, text) = (answer.is_err(), answer.unwrap_or_else(|message| message));
+        // SAFETY: the text lives until the call returns.
+        unsafe { (table().answer_request)(is_error, text.as_ptr().cast(), text.len()) };
+        if let Some(interruption) = interruption {
+            return Err(interruption);
+        }
+    }
+    Ok(())
+}
+
+fn next_request() -> Option<String> {
+    let mut buffer = vec![0; MAX_REQUEST_BYTES];
+    // SAFETY: a writable buffer of this length.
+    let len = unsafe { (table().next_request)(buffer.as_mut_ptr().cast(), buffer.len()) };
+    if len == 0 {
+        return None;
+    }
+    // A request fits, because the endpoint refuses those that are longer than the buffer.
+    buffer.truncate(len);
+    String::from_utf8(buffer).ok()
+}
+
+/// Adds the functions to the module.
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(record_variables, module)?)
+}
