@@ -145,6 +145,28 @@ typedef struct marey_stack_sample {
     uint64_t duration_nanos; /**< Time since the previous sample. */
 } marey_stack_sample_t;
 
+/** The value of a watched variable. */
+typedef struct marey_variable {
+    uint32_t name;       /**< The variable, from intern of the table. */
+    uint32_t value_type; /**< The type of the value, from intern. */
+    uint32_t kind;       /**< 0 for integer, 1 for real, 2 for text. */
+    int64_t integer;     /**< The value, if it is an integer. */
+    double real;         /**< The value, if it is a floating-point number. */
+    const char *text;    /**< The value, if it is a text. */
+    size_t text_len;     /**< Its length in bytes. */
+} marey_variable_t;
+
+/** The values of watched variables when a line began. */
+typedef struct marey_line {
+    uint64_t os_id;                    /**< The operating system's id of the thread. */
+    uint32_t thread_name;              /**< Its name, from intern of the table. */
+    uint32_t file;                     /**< The path of the file, from intern. */
+    uint32_t function;                 /**< The function, from intern. */
+    uint32_t line;                     /**< The line, from 1. */
+    const marey_variable_t *variables; /**< The variables. */
+    size_t len;                        /**< Number of variables. */
+} marey_line_t;
+
 /** A collective operation. A negative number means unknown; so does 0 in group_ranks and dtype. */
 typedef struct marey_collective {
     uint32_t name;               /**< The operation, from intern of the table. */
@@ -293,6 +315,9 @@ typedef struct marey_table {
     uint64_t (*ticks)(void);
     uint64_t (*monotonic_nanos)(uint64_t ticks);
     uintptr_t *(*cpp_thread)(void);
+    void (*record_variables)(const marey_line_t *line);
+    size_t (*next_request)(char *request, size_t len);
+    void (*answer_request)(bool is_error, const char *text, size_t len);
 } marey_table_t;
 
 /* ---- Finding the library --------------------------------------------------------------------- */

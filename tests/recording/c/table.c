@@ -92,5 +92,8 @@ int main(void) {
     PLACE(ticks);
     PLACE(monotonic_nanos);
     PLACE(cpp_thread);
+    PLACE(record_variables);
+    PLACE(next_request);
+    PLACE(answer_request);
     return 0;
 }
