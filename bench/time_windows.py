@@ -9,13 +9,11 @@ in a process without windows, those after the same points in time. `--update` wr
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import statistics
-import subprocess
 import sys
-import tempfile
 
+from process import run_worker
 from table import duration, markdown_table, update_document
 
 PROCESSES = 3
@@ -145,16 +143,8 @@ def costs_table() -> str:
 
 
 def run(profiler: str, nodes: int) -> dict[str, float]:
-    """Runs a process, in a folder of its own."""
-    with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(
-            [sys.executable, "-c", WORKER, profiler, str(nodes)],
-            cwd=folder,
-            check=True,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-    result: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    """Returns what a process has measured, and prints it to stderr."""
+    result: dict[str, float] = run_worker(WORKER, profiler, str(nodes))
     print(profiler, nodes, result, file=sys.stderr)
     return result
 
