@@ -1,9 +1,9 @@
 """Measures looking into running processes: `python bench/live.py --peers FOLDER`.
 
-The folder is a Python environment with probing, py-spy and memray, which marey's own does not have:
-Probing changes every interpreter of its environment. Peers and marey run in turn; a figure is the median. Valgrind, if it is installed, counts the
-instructions of calls, because no clock of a shared machine shows 0.5 %. `--only` makes one table,
-`--update` writes all to `docs/benchmarks.md`.
+The folder is a Python environment with probing, py-spy and memray; not that of marey, because
+Probing changes every interpreter of its environment. Peers and marey run in turn; a figure is the
+median. Valgrind, if it is installed, counts the instructions of calls, because no clock of a shared
+machine shows 0.5 %. `--only` makes one table, `--update` writes all to `docs/benchmarks.md`.
 """
 
 from __future__ import annotations

@@ -14,15 +14,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
-import importlib.abc
-import importlib.machinery
 import os
 import sys
 import threading
 import types
-import warnings
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 from marey import (
@@ -33,13 +30,15 @@ from marey import (
     _torch_overhead,
     _torch_snapshot,
 )
+from marey._import_hook import ImportHook
 from marey._names import CALL_SITE, KIND_MODULE, KIND_SCOPE, SETTING_TORCH_OPERATORS
-from marey._torch_window import window
 from marey._warning import warn
 
 if TYPE_CHECKING:
     from torch.nn import Module
     from torch.optim import Optimizer
+
+    from marey._torch_window import window
 
 __all__ = [
     "disable",
@@ -119,8 +118,7 @@ def enable(
         elif _meter is None:
             _torch_overhead.note_unmeasured()
         if "torch" not in sys.modules:
-            if _finder not in sys.meta_path:
-                sys.meta_path.insert(0, _finder)
+            _import_hook.install()
             return
     # Outside the lock, because this waits if another thread is importing torch.
     _attach(importlib.import_module("torch"))
@@ -135,8 +133,7 @@ def disable() -> None:
         _session.settlers.remove(meter.publish)
     with _lock:
         _enabled = False
-        if _finder in sys.meta_path:
-            sys.meta_path.remove(_finder)
+        _import_hook.remove()
         _remove_hooks()
         _records_memory = False
         if _detach_steps is not None:
@@ -524,8 +521,7 @@ def _attach(torch: Any) -> None:
     # `torch.optim` has no attribute for this submodule.
     optimizers = importlib.import_module("torch.optim.optimizer")
     with _lock:
-        if _finder in sys.meta_path:
-            sys.meta_path.remove(_finder)
+        _import_hook.remove()
         if not _enabled:
             return
         _torch = torch
@@ -747,49 +743,13 @@ def _other_hooks(modules: Any) -> Callable[[], bool]:
     return has_any_global_hook
 
 
-class _TorchFinder(importlib.abc.MetaPathFinder):
-    """Finds torch with the other finders, and installs the hooks after its import."""
+def __getattr__(name: str) -> Any:
+    """Imports the window of torch.profiler, which most programs do not use, on first use."""
+    if name == "window":
+        from marey._torch_window import window
 
-    def find_spec(
-        self,
-        fullname: str,
-        path: Sequence[str] | None,
-        target: types.ModuleType | None = None,
-    ) -> importlib.machinery.ModuleSpec | None:
-        if fullname != "torch":
-            return None
-        for finder in sys.meta_path:
-            if finder is not self and hasattr(finder, "find_spec"):
-                spec = finder.find_spec(fullname, path, target)
-                if spec is not None:
-                    if hasattr(spec.loader, "exec_module"):
-                        spec.loader = _TorchLoader(spec.loader)
-                    return spec
-        return None
-
-
-class _TorchLoader(importlib.abc.Loader):
-    """Wraps a loader. The wrapped loader is restored in the module before torch's code runs."""
-
-    def __init__(self, loader: Any) -> None:
-        self._loader = loader
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType | None:
-        module: types.ModuleType | None = self._loader.create_module(spec)
-        return module
-
-    def exec_module(self, module: types.ModuleType) -> None:
-        module.__loader__ = self._loader
-        if module.__spec__ is not None:
-            module.__spec__.loader = self._loader
-        self._loader.exec_module(module)
-        try:
-            _attach(module)
-        except Exception as error:
-            warnings.warn(f"marey cannot hook this torch: {error!r}", RuntimeWarning, stacklevel=2)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader, name)
+        return window
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 _lock = threading.RLock()
@@ -801,7 +761,7 @@ _records_memory = False
 _meter: _torch_overhead.Meter | None = None
 _torch: Any = None
 _collectives: _torch_collectives.Reader | None = None
-_finder = _TorchFinder()
+_import_hook = ImportHook(("torch",), _attach)
 _detach: Callable[[], None] | None = None
 _detach_steps: Callable[[], None] | None = None
 _is_compiling: Callable[[], bool]
