@@ -10,7 +10,7 @@ use marey_attach::AttachError;
 use crate::InjectError;
 use crate::interpreter::{Attempt, Interpreter};
 use crate::mailbox::Mailbox;
-use crate::stop::{Unstopped, while_stopped};
+use crate::stop::{Stopped, Unstopped, while_stopped};
 use crate::target;
 
 /// The script that runs in the process, without its constants.
@@ -43,7 +43,7 @@ pub struct Injection {
     pid: u32,
     interpreter: Interpreter,
     mailbox: Mailbox,
-    stopped: Duration,
+    stopped: Stopped,
     has_begun: bool,
 }
 
@@ -69,13 +69,13 @@ impl Injection {
         let script =
             mailbox.store(pid, &script(pid, call, &mailbox.answers())).map_err(unstored)?;
         let mut injection =
-            Self { pid, interpreter, mailbox, stopped: Duration::ZERO, has_begun: false };
+            Self { pid, interpreter, mailbox, stopped: Stopped::default(), has_begun: false };
         injection.place(&script)?;
         Ok(injection)
     }
 
     /// Returns for how long the process was stopped.
-    pub const fn stopped(&self) -> Duration {
+    pub const fn stopped(&self) -> Stopped {
         self.stopped
     }
 

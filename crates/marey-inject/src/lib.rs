@@ -26,4 +26,5 @@ mod target;
 
 pub use self::error::InjectError;
 pub use self::injection::{Call, Injection, Progress, literal};
+pub use self::stop::Stopped;
 pub use self::target::is_same_file_system;
