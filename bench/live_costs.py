@@ -18,7 +18,7 @@ from live_process import Peers
 from process import run_worker
 from table import NO_VALUE, duration, markdown_table, verdict
 
-ROUNDS = 7
+ROUNDS = 5
 MAX_MEMORY_BYTES = 3e6
 MAX_CALL_PERCENT = 0.5
 MAX_SYSTEM_PERCENT = 0.1

@@ -76,7 +76,7 @@ pub(crate) fn while_stopped<T: Send>(
 /// Raises the priority of this thread, if the system allows it: on a busy machine other programs would
 /// otherwise run while the process is stopped.
 fn precede_other_programs() {
-    drop(rustix::process::setpriority_process(None, HIGHEST_PRIORITY));
+    rustix::process::setpriority_process(None, HIGHEST_PRIORITY).unwrap_or_default();
 }
 
 /// The threads that are stopped so far.
