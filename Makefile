@@ -134,6 +134,10 @@ mutants: ## List changes of the code that no Rust test notices (needs cargo-muta
 sanitize: $(VENV_READY) ## Run the recorder's tests under ThreadSanitizer, AddressSanitizer and Valgrind
 	PY=$(PY) .ci/sanitize $(SANITIZERS)
 
+.PHONY: sanitize-cpp
+sanitize-cpp: install ## Run the C++ tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer
+	PY=$(PY) .ci/sanitize headers header_threads
+
 # --- upkeep ------------------------------------------------------------------------------------
 
 .PHONY: install

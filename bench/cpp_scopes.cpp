@@ -3,6 +3,9 @@
 // Prints a line `WORKLOAD NANOSECONDS` for each workload, the least of several rounds that take
 // turns, so that a busy machine disturbs all of them alike.
 #include <marey.hpp>
+#ifdef TRACY_ENABLE
+#include <tracy/Tracy.hpp>
+#endif
 
 #include <algorithm>
 #include <cstdio>
@@ -48,6 +51,16 @@ void plain_scope(long count) {
     }
 }
 
+#ifdef TRACY_ENABLE
+// Without a viewer Tracy keeps the events in memory.
+void tracy_zone(long count) {
+    for (long i = 0; i < count; i++) {
+        ZoneScopedN("scope");
+        __asm__ volatile("" ::: "memory");
+    }
+}
+#endif
+
 double nanoseconds(void (*work)(long), long count) {
     timespec start, end;
     clock_gettime(CLOCK_MONOTONIC, &start);
@@ -90,6 +103,15 @@ int main() {
                        {"record_function_tree", record_function, unmeasured},
                        {"plain_scope_tree", plain_scope, unmeasured}};
     measure(tree, 100000);
+    marey_finalize(MAREY_ALL_SESSIONS, nullptr);
+    options.format = MAREY_RUN;
+    marey_start("trace", &options, nullptr);
+    Workload trace[] = {{"clock_pair_beside_trace", clock_pairs, unmeasured},
+#ifdef TRACY_ENABLE
+                        {"tracy_zone", tracy_zone, unmeasured},
+#endif
+                        {"plain_scope_trace", plain_scope, unmeasured}};
+    measure(trace, 20000);
     marey_finalize(MAREY_ALL_SESSIONS, nullptr);
     for (const bool has_shapes : {false, true}) {
         marey::ProfilerConfig config;

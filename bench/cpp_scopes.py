@@ -2,12 +2,15 @@
 
     python bench/cpp_scopes.py
 
-The installed package provides headers and library. MAREY_LIB names another `libmarey.so`.
+The installed package provides headers and library. MAREY_LIB names another `libmarey.so`. The zones
+of Tracy take turns with ours if cargo can bring its client, which is in `tracy-client-sys`.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,19 +19,54 @@ from pathlib import Path
 import marey
 
 HERE = Path(__file__).resolve().parent
-BARS = {"record_function_idle": 2.0, "plain_scope_tree": 25.0}
-"""Nanoseconds that are aimed at; those of an enabled scope on top of two readings of the clock."""
+BARS = {"record_function_idle": 2.0, "plain_scope_tree": 25.0, "plain_scope_trace": 35.0}
+"""Nanoseconds that are aimed at; those of an enabled scope with the readings of the clock."""
+TRACY = "tracy-client-sys"
+TRACY_VERSION = "0.30.1"
+# Threads that would disturb the measurement, and sockets to other machines.
+TRACY_FLAGS = [
+    *("TRACY_ENABLE", "TRACY_ONLY_LOCALHOST", "TRACY_NO_BROADCAST", "TRACY_NO_SAMPLING"),
+    *("TRACY_NO_SYSTEM_TRACING", "TRACY_NO_CONTEXT_SWITCH", "TRACY_NO_CRASH_HANDLER"),
+]
+
+
+def tracy_client(folder: Path) -> Path | None:
+    """Returns the folder with the source of Tracy's client, or `None` if cargo cannot bring it."""
+    if shutil.which("cargo") is None:
+        return None
+    project = folder / "tracy"
+    (project / "src").mkdir(parents=True)
+    (project / "src" / "lib.rs").touch()
+    manifest = f'[package]\nname = "bench"\n[dependencies]\n{TRACY} = "={TRACY_VERSION}"\n'
+    (project / "Cargo.toml").write_text(manifest)
+    command = ["cargo", "metadata", "--format-version", "1", "--quiet"]
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True)
+    if done.returncode != 0:
+        return None
+    packages = json.loads(done.stdout)["packages"]
+    return next(Path(p["manifest_path"]).parent / "tracy" for p in packages if p["name"] == TRACY)
+
+
+def build(folder: Path, include: Path) -> Path:
+    """Compiles the program, with Tracy if it can be had; returns its path."""
+    program = folder / "cpp_scopes"
+    command = ["c++", "-std=c++17", "-O2", f"-I{include}", str(HERE / "cpp_scopes.cpp")]
+    client = tracy_client(folder)
+    if client is None:
+        print(f"Tracy is not measured: cargo does not bring {TRACY} {TRACY_VERSION}")
+    else:
+        flags = [f"-D{flag}" for flag in TRACY_FLAGS]
+        command += [*flags, f"-I{client}", str(client / "TracyClient.cpp")]
+    subprocess.run([*command, "-o", str(program), "-pthread", "-ldl"], check=True)
+    return program
 
 
 def main() -> int:
     package = Path(marey.__file__).parent
     library = os.environ.get("MAREY_LIB", str(package / "lib" / "libmarey.so"))
     with tempfile.TemporaryDirectory() as folder:
-        program = f"{folder}/cpp_scopes"
-        command = ["c++", "-std=c++17", "-O2", f"-I{package / 'include'}"]
-        command += [str(HERE / "cpp_scopes.cpp"), "-o", program, "-pthread", "-ldl"]
-        subprocess.run(command, check=True)
-        environment = {**os.environ, "MAREY_LIB": library}
+        program = build(Path(folder), package / "include")
+        environment = {**os.environ, "MAREY_LIB": str(Path(library).absolute())}
         done = subprocess.run(
             [program], cwd=folder, env=environment, check=True, stdout=subprocess.PIPE, text=True
         )

@@ -1,4 +1,4 @@
-"""What reading the counters of the process costs: the CPU time of the thread that reads them.
+"""Cost of reading the counters of the process: the CPU time of the thread that reads them.
 
     python bench/system.py [--threads 200] [--seconds 10]
 

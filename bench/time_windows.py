@@ -2,8 +2,9 @@
 
 An asyncio server on a Unix socket answers requests of a client in the same process while windows
 end. Requests in progress within 20 ms after the beginning of an end are compared with the others;
-in a process without windows, those after the same points in time. `--update` writes the table to
-`docs/benchmarks.md`; `--factors` prints the factors of `marey/windows/robust.py`.
+in a process without windows, those after the same points in time. The second table has the CPU time
+of scopes after an end, which does not depend on other programs of the machine. `--update` writes
+both to `docs/benchmarks.md`; `--factors` prints the factors of `marey/windows/robust.py`.
 """
 
 from __future__ import annotations
@@ -106,6 +107,38 @@ asyncio.run(main())
 """
 
 
+# Prints the CPU time of the longest of many blocks of 20 scopes, before an end and after it: the
+# medians over the ends, in seconds.
+CPU_WORKER = """
+import json, statistics, sys, threading, time
+import marey
+
+nodes = int(sys.argv[1])
+names = [f"request {number}" for number in range(nodes)]
+session = marey.start("cpu", mode="periodic_flushing")
+
+def longest():
+    found = 0.0
+    for first in list(range(0, nodes, 20)) * 3:
+        start = time.thread_time()
+        for name in names[first : first + 20]:
+            with marey.scope(name):
+                pass
+        found = max(found, time.thread_time() - start)
+    return found
+
+longest()
+before, after = [], []
+for _ in range(9):
+    before.append(longest())
+    end = threading.Thread(target=marey.data.advance_phase, args=(session,))
+    end.start()
+    end.join()
+    after.append(longest())
+print(json.dumps(dict(before=statistics.median(before), after=statistics.median(after))))
+"""
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Measures the ends of windows of time.")
     parser.add_argument("--update", action="store_true", help="write docs/benchmarks.md")
@@ -115,10 +148,10 @@ def main() -> int:
         for count in range(5, 21):
             print(f"{count}: {factor(count):.2f}")
         return 0
-    text = costs_table()
-    print(text)
+    texts = [costs_table(), cpu_table()]
+    print("\n\n".join(texts))
     if options.update:
-        update_document("bench/time_windows.py", [text])
+        update_document("bench/time_windows.py", texts)
     return 0
 
 
@@ -138,6 +171,20 @@ def costs_table() -> str:
                 duration(max(0.0, at_end - far) * 1e9),
                 f"{sum(int(result['ends']) for result in results)}",
             )
+        )
+    return markdown_table(lines)
+
+
+def cpu_table() -> str:
+    lines = [("scopes", "CPU of the longest 20", "after an end", "added")]
+    for nodes in NODES:
+        results = [run_worker(CPU_WORKER, str(nodes)) for _ in range(PROCESSES)]
+        before, after = (
+            statistics.median(result[key] for result in results) * 1e9
+            for key in ("before", "after")
+        )
+        lines.append(
+            (f"{nodes:,}", duration(before), duration(after), duration(max(0.0, after - before)))
         )
     return markdown_table(lines)
 

@@ -288,6 +288,11 @@ typedef struct marey_table {
                                              marey_error_t *error);
     size_t (*context_names)(uint32_t context, uint32_t *names, size_t len);
     uint32_t (*state_name)(void);
+    uint64_t (*scope_enter_timed)(uint32_t name, uint8_t kind);
+    uint64_t (*scope_exit_timed)(uint32_t name);
+    uint64_t (*ticks)(void);
+    uint64_t (*monotonic_nanos)(uint64_t ticks);
+    uintptr_t *(*cpp_thread)(void);
 } marey_table_t;
 
 /* ---- Finding the library --------------------------------------------------------------------- */

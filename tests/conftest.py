@@ -11,9 +11,10 @@ import pytest
 
 # Helpers assert as tests do, and their failures must show the values too.
 pytest.register_assert_rewrite(
-    "analyses", "native_programs", "profiles", "programs", "rules", "viewer_graphs", "viewers"
+    "analyses", "cpp_programs", "profiles", "programs", "rules", "viewer_graphs", "viewers"
 )
 
+from browser import Browser, Unavailable  # noqa: E402
 from triton_wheels import triton_36, triton_path  # noqa: E402, F401 - fixtures
 
 # Programs inherit ignored signals: a suite that runs in the background ignores these two.
@@ -28,3 +29,13 @@ def own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     yield
     marey.finalize()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A started browser; skips the test where none can be had."""
+    try:
+        with Browser() as started:
+            yield started
+    except Unavailable as reason:
+        pytest.skip(str(reason))

@@ -42,6 +42,12 @@ enum class RecordScope : std::uint8_t {
 
 /// Options beyond the usual ones.
 struct ExperimentalConfig {
+    /// Names of CUPTI's metrics, such as `sm__cycles_active.avg`. marey reads no hardware counters
+    /// of kernels: each name is refused in `ProfilerResult::warnings`, and everything else is
+    /// recorded.
+    std::vector<std::string> profiler_metrics;
+    /// Measures the metrics of each kernel, and not their sums; refused with them.
+    bool profiler_measure_per_kernel = false;
     /// Records the names of the modules and scopes around each scope: "Module Hierarchy" and
     /// "Call stack".
     bool verbose = false;

@@ -54,10 +54,18 @@ inline void reportMemory(const void *address, std::int64_t bytes,
     MAREY_CATCH_ALL_ { detail::count_dropped(*all); }
 }
 
-/// An allocator of the standard library's form that reports what `Base` allocates.
+/// An allocator of the standard library's form that reports what `Base` allocates. Containers copy,
+/// move and swap the allocator as they would `Base`.
 template <class T, class Base = std::allocator<T>> class Allocator {
 public:
     using value_type = T;
+    using propagate_on_container_copy_assignment =
+        typename std::allocator_traits<Base>::propagate_on_container_copy_assignment;
+    using propagate_on_container_move_assignment =
+        typename std::allocator_traits<Base>::propagate_on_container_move_assignment;
+    using propagate_on_container_swap =
+        typename std::allocator_traits<Base>::propagate_on_container_swap;
+    using is_always_equal = typename std::allocator_traits<Base>::is_always_equal;
 
     template <class U> struct rebind {
         using other =
@@ -81,6 +89,10 @@ public:
     }
 
     const Base &base() const { return base_; }
+
+    Allocator select_on_container_copy_construction() const {
+        return Allocator(std::allocator_traits<Base>::select_on_container_copy_construction(base_));
+    }
 
     friend bool operator==(const Allocator &one, const Allocator &other) {
         return one.base_ == other.base_;

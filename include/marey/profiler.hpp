@@ -64,6 +64,23 @@ inline std::vector<std::string> option_names(const ProfilerConfig &config) {
     return set;
 }
 
+/// Returns the counters with these names, of an earlier profile if it had the same. The caller holds
+/// the lock.
+inline const Counters &counters_named(Shared &all, const std::vector<std::string> &names) {
+    for (const std::unique_ptr<Counters> &kept : all.kept_counters) {
+        if (kept->names == names) {
+            return *kept;
+        }
+    }
+    auto counters = std::make_unique<Counters>();
+    for (const std::string &name : names) {
+        counters->names.push_back(name);
+        counters->metrics.push_back(marey_load()->intern_metric(name.data(), name.size()));
+    }
+    all.kept_counters.push_back(std::move(counters));
+    return *all.kept_counters.back();
+}
+
 /// Starts the performance counters. The caller holds the lock.
 inline void start_counters(Shared &all) {
     const std::vector<std::string> &names = all.config.experimental_config.performance_events;
@@ -72,17 +89,28 @@ inline void start_counters(Shared &all) {
         return;
     }
     std::string list;
-    auto counters = std::make_unique<Counters>();
     for (const std::string &name : names) {
         list += (list.empty() ? "" : ",") + name;
-        counters->names.push_back(name);
-        counters->metrics.push_back(marey_load()->intern_metric(name.data(), name.size()));
     }
     marey_error_t error;
     if (marey_load()->performance_events(list.data(), list.size(), &error) == MAREY_OK) {
-        all.counters = counters.release(); // a thread may read it at any time
+        all.counters = &counters_named(all, names);
     } else {
         all.warnings.emplace_back(error.message);
+    }
+}
+
+/// Adds a warning for each metric of devices that was requested. The caller holds the lock.
+inline void refuse_metrics(Shared &all) {
+    const ExperimentalConfig &requested = all.config.experimental_config;
+    for (const std::string &metric : requested.profiler_metrics) {
+        all.warnings.push_back("the metric `" + metric +
+                               "` is not recorded: marey reads no hardware counters of kernels; use "
+                               "`ncu --metrics " + metric + "`");
+    }
+    if (requested.profiler_measure_per_kernel) {
+        all.warnings.emplace_back("`profiler_measure_per_kernel` has no effect: marey records no "
+                                  "metrics of `profiler_metrics`, only the times of each kernel");
     }
 }
 
@@ -220,6 +248,7 @@ inline void enableProfiler(const ProfilerConfig &config, const std::set<Activity
     detail::start_session(*all, has_devices);
     all->starting_thread = 0;
     detail::start_counters(*all);
+    detail::refuse_metrics(*all);
     if (!config.trace_id.empty()) {
         marey_load()->note("trace_id", 8, config.trace_id.data(), config.trace_id.size());
     }

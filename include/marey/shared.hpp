@@ -142,7 +142,7 @@ struct Shared {
     std::atomic<std::uint64_t> dropped_events{0};
     std::atomic<std::int64_t> allocated_bytes{0};
     std::atomic<std::int64_t> clock_offset_ns{0};   // from CLOCK_MONOTONIC to CLOCK_REALTIME
-    std::atomic<const Counters *> counters{nullptr}; // never freed
+    std::atomic<const Counters *> counters{nullptr}; // one of `kept_counters`
     std::atomic<bool> is_concrete{false};
     std::atomic<bool> is_off{false}; // enableRecordFunction(false)
     std::atomic<std::uint64_t> callbacks_version{1};
@@ -163,11 +163,12 @@ struct Shared {
     bool has_devices = false;
     std::string run_stem; // path of the run without its extension
     std::vector<std::string> warnings;
+    std::vector<std::unique_ptr<Counters>> kept_counters; // never freed: any thread may read them
 };
 
 /// A number that differs between versions and standard libraries with another layout of `Shared`.
 constexpr std::uint64_t shared_layout() {
-    constexpr std::uint64_t version = 2;
+    constexpr std::uint64_t version = 3;
 #if defined(_GLIBCXX_USE_CXX11_ABI)
     constexpr std::uint64_t library = 2 + _GLIBCXX_USE_CXX11_ABI;
 #else
@@ -199,6 +200,10 @@ inline std::int64_t now_ns(const Shared &all) {
     return clock_ns(CLOCK_MONOTONIC) + all.clock_offset_ns.load(std::memory_order_relaxed);
 }
 
+/// The address of the calling thread's `Thread`, 0 if it has none. All libraries of the process see
+/// the same word; the id of a thread may be that of an ended one.
+MAREY_FN_ std::uintptr_t &thread_word() { return *marey_load()->cpp_thread(); }
+
 /* A forked child has no profile. Other threads may have been writing their events. A vendor's
  * library may fork while a profile starts, to run another program at once: nothing is done then.
  * Each library registers its own functions, because they go when it is closed; those of the first
@@ -228,7 +233,7 @@ MAREY_FN_ void after_fork_in_child() {
     }
     std::unique_ptr<Thread> own;
     for (std::unique_ptr<Thread> &thread : all.threads) {
-        if (thread->id == parent) {
+        if (thread.get() == reinterpret_cast<Thread *>(thread_word())) {
             own = std::move(thread);
         }
         thread.release(); // may be half written
@@ -320,6 +325,8 @@ inline void sweep_threads(Shared &all) {
         }
         if (is_kept) {
             kept.push_back(std::move(thread));
+        } else {
+            all.own_callback_count -= thread->own_callbacks.size();
         }
     }
     all.threads.swap(kept);
@@ -327,21 +334,15 @@ inline void sweep_threads(Shared &all) {
 }
 
 MAREY_FN_ Thread &find_this_thread(Shared &all) {
-    const std::uint32_t id = os_thread_id();
-    const std::lock_guard<std::mutex> guard(all.mutex);
-    sweep_threads(all);
-    Thread *found = nullptr;
-    for (const std::unique_ptr<Thread> &thread : all.threads) {
-        if (thread->id == id) {
-            found = thread.get(); // of this thread, or of an ended one whose id is in use again
-        }
+    std::uintptr_t &word = thread_word();
+    if (word == 0) {
+        const std::lock_guard<std::mutex> guard(all.mutex);
+        sweep_threads(all);
+        all.threads.push_back(std::make_unique<Thread>(os_thread_id()));
+        word = reinterpret_cast<std::uintptr_t>(all.threads.back().get());
     }
-    if (found == nullptr) {
-        all.threads.push_back(std::make_unique<Thread>(id));
-        found = all.threads.back().get();
-    }
-    this_thread_pointer = found;
-    return *found;
+    this_thread_pointer = reinterpret_cast<Thread *>(word);
+    return *this_thread_pointer;
 }
 
 /// Returns the calling thread's events and settings.

@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from types import CodeType, FrameType, TracebackType
 from typing import Any, TypeVar, final
 
+from typing_extensions import Self
+
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 __version__: str
@@ -26,6 +28,41 @@ class Scope:
     ) -> None: ...
     def __call__(self, func: _F, /) -> _F: ...
 
+@final
+class Measurement:
+    """The result of `Timings.measure_time`."""
+
+    def __enter__(self) -> Measurement: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+        /,
+    ) -> None: ...
+
+@final
+class Times:
+    """The measured times of one name that were not read yet."""
+
+    def __new__(cls, name: str) -> Times: ...
+    def take(self) -> tuple[list[tuple[int, int, int]], int, int]: ...
+
+class Timings:
+    """The base class of `MetricsCollector`, which has a method `_new_times`."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self: ...
+    def measure_time(self, name: str) -> Measurement:
+        """Returns a context manager that measures one block: a scope, and its time.
+
+        A block that raises is measured too. A block inside it or beside it, in a task or generator,
+        needs an object of its own, that is, a call of its own.
+
+        Raises:
+            TypeError: The name is not a `str`.
+            ValueError: The name is empty.
+        """
+
 def scope(name: str, metrics: dict[str, Any] | None = None) -> Scope: ...
 def push(name: str, kind: int, /) -> None: ...
 def pop(name: str, /) -> None: ...
@@ -38,6 +75,13 @@ def exit_op(id: int | None = None) -> int | None: ...
 def enter_state(name: str) -> None: ...
 def exit_state() -> None: ...
 def add_metrics(metrics: dict[str, Any]) -> None: ...
+
+@final
+class FloatMetric:
+    """A metric with values of type `float`."""
+
+    def __new__(cls, name: str) -> FloatMetric: ...
+    def add(self, value: float, /) -> None: ...
 
 @final
 class ScopeRef:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
-from . import _torch_profiler, _torch_window_plans, performance
+from . import _torch_profiler, _torch_scopes, _torch_window_plans, performance
 from ._flags import is_disabled
 from ._torch_profiler import Recording, Switches, Unavailable
 from ._torch_window_plans import Plan, Schedule
@@ -133,15 +133,13 @@ class window:
         from . import torch
 
         torch.enable()
-        torch.listen_to_steps(begin_step, end_step)
+        _torch_scopes.listen_to_steps(end_step, begin_step)
         self._runner.arm()
 
 
 def arm(when: str) -> None:
     """Arms a window as `marey run --window` describes it. Raises `ValueError`."""
-    from . import torch
-
-    torch.listen_to_steps(begin_step, end_step)
+    _torch_scopes.listen_to_steps(end_step, begin_step)
     _Runner(_torch_window_plans.parse(when), Switches()).arm()
 
 

@@ -423,7 +423,7 @@ class Graph:
         written without a value on the root, because readers sum every metric that the root has.
 
         Args:
-            path: The file. It is written completely or not at all.
+            path: The file. It is written completely or not at all, unless it is a device or a pipe.
             format: ``"hatchet"`` (JSON) or ``"hatchet_msgpack"``. If not given, the format of the
                 suffix of `path`, else ``"hatchet"``.
 

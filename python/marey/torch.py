@@ -3,10 +3,9 @@
 While enabled, every call of a `torch.nn.Module` is a scope with its dotted name, `backward` is a
 scope, an optimizer step is a scope named after its class, and each optimizer step ends a `step`.
 With `operators`, so is each operator that PyTorch dispatches (`_torch_operators`). With `memory`,
-each of the hooks reads memory (`_torch_memory`). Models are never modified: their names are stored
-here, by identity, as long as they live.
+each of the hooks reads memory (`_torch_memory`). Models are never modified (`_torch_names`).
 
-Start reading at `enable`, then `_enter_module`.
+Start reading at `enable`; the hooks themselves are in `_torch_scopes`.
 """
 
 from __future__ import annotations
@@ -17,8 +16,6 @@ import importlib
 import os
 import sys
 import threading
-import types
-import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -27,15 +24,16 @@ from marey import (
     _session,
     _torch_collectives,
     _torch_memory,
+    _torch_names,
     _torch_overhead,
+    _torch_scopes,
     _torch_snapshot,
 )
 from marey._import_hook import ImportHook
-from marey._names import CALL_SITE, KIND_MODULE, KIND_SCOPE, SETTING_TORCH_OPERATORS
+from marey._names import SETTING_TORCH_OPERATORS
 from marey._warning import warn
 
 if TYPE_CHECKING:
-    from torch.nn import Module
     from torch.optim import Optimizer
 
     from marey._torch_window import window
@@ -52,12 +50,6 @@ __all__ = [
 
 Shapes = Literal["sampled", "all", "off"]
 _SHAPES = ("sampled", "all", "off")
-
-_push = _native.push
-_pop = _native.pop
-
-# The key of `backward` on the stack of a thread. No object has this id.
-_BACKWARD_KEY = 0
 
 
 def enable(
@@ -195,18 +187,8 @@ def memory_snapshot(path: str | os.PathLike[str] | None = None) -> str:
     if torch is None:
         raise RuntimeError("this process has not imported torch, so there is nothing to write")
     path = _torch_snapshot.new_path("memory") if path is None else os.path.abspath(path)
-    _torch_snapshot.write(torch, path, _torch_memory.scopes(), _models())
+    _torch_snapshot.write(torch, path, _torch_memory.scopes(), _torch_names.models())
     return path
-
-
-def _open_scopes() -> tuple[str, ...]:
-    return tuple(name for _, name, _ in _thread.stack)
-
-
-def _models() -> list[Module]:
-    """Returns the models that have been called and are alive."""
-    roots = [root() for root, _ in list(_roots.values())]
-    return [root for root in roots if root is not None]
 
 
 def is_enabled() -> bool:
@@ -223,238 +205,26 @@ def measured_overhead() -> str | None:
     return None if _meter is None else _meter.statement()
 
 
-# The four hooks. The stack of a thread has an entry for each open scope: the id of the module or
-# optimizer, the name of the scope, and the names of the modules inside it.
-
-
-class _Names(dict[int, str]):
-    """Dotted names of the modules below one root, by id, as long as each module lives.
-
-    The mapping has the modules that were called since a session began. The others are found by
-    `find`, so that their first call takes the slow path, which records its line.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._references: dict[int, weakref.ref[Module]] = {}
-        self._root_key: int | None = None
-        self._uncalled: dict[int, str] = {}
-        self._sessions: list[int] = []
-
-    @classmethod
-    def below(cls, root: Module) -> _Names:
-        names = cls()
-        names._root_key = id(root)
-        names._learn(root)
-        return names
-
-    def find(self, key: int) -> str | None:
-        """Returns the name of a module, called or not."""
-        name = self.get(key)
-        return self._uncalled.get(key) if name is None else name
-
-    def is_first_call(self, key: int) -> bool:
-        """Whether the sessions that are alive see the first call of a module, which this is."""
-        if key == self._root_key:
-            return self._follow_sessions()
-        name = self._uncalled.pop(key, None)
-        if name is not None:
-            self[key] = name
-        return name is not None
-
-    def _follow_sessions(self) -> bool:
-        sessions = _native.sessions()
-        if sessions == self._sessions:
-            return False
-        self._sessions = sessions
-        self._uncalled.update(self)
-        self.clear()
-        return True
-
-    def learn_addition(self, module: Module, caller_key: int) -> None:
-        """Reads all names again if `module` was added below the named module that calls it."""
-        caller, root = self._living(caller_key), self._living(self._root_key)
-        if caller is not None and root is not None and _is_below(module, caller):
-            self._learn(root)
-
-    def _living(self, key: int | None) -> Module | None:
-        reference = None if key is None else self._references.get(key)
-        return None if reference is None else reference()
-
-    def _learn(self, root: Module) -> None:
-        # A model may override `named_modules`; its exceptions must not reach the program.
-        with contextlib.suppress(Exception):
-            for name, module in root.named_modules():
-                self._add(module, sys.intern(name))
-
-    def _add(self, module: Module, name: str) -> None:
-        key = id(module)
-        if key not in self._references:
-            self._references[key] = weakref.ref(module, lambda _: self._forget(key))
-        if name:  # the root has no name, and must not be found as its own child
-            (self if key in self else self._uncalled)[key] = name
-
-    def _forget(self, key: int) -> None:
-        self.pop(key, None)
-        self._uncalled.pop(key, None)
-        self._references.pop(key, None)
-
-
-def _is_below(module: Module, caller: Module) -> bool:
-    with contextlib.suppress(Exception):
-        return module is not caller and any(below is module for below in caller.modules())
-    return False
-
-
-class _ThreadState(threading.local):
-    """The open scopes of one thread."""
-
-    def __init__(self) -> None:
-        self.stack: list[tuple[int, str, _Names]] = []
-        self.step_done_in_backward = False
-
-
-def _enter_module(module: Module, _args: object) -> None:
-    if _is_compiling():
-        return
-    stack = _thread.stack
-    if stack:
-        key = id(module)
-        names = stack[-1][2]
-        name = names.get(key)
-        if name is not None:
-            stack.append((key, name, names))
-            _push(name, KIND_MODULE)
-            return
-    _enter_unnamed_module(module, stack)
-
-
-def _enter_unnamed_module(module: Module, stack: list[tuple[int, str, _Names]]) -> None:
-    _leave_finished_calls(stack)
-    if not stack and _is_grad_enabled():
-        _begin_step()
-    name, names = _find_name(module, stack)
-    key = id(module)
-    stack.append((key, name, names))
-    _push(name, KIND_MODULE)
-    if names.is_first_call(key) and (line := _calling_line()):
-        _native.add_metrics({CALL_SITE: line})
-
-
-def _calling_line() -> str | None:
-    """Returns file and line of the innermost Python frame outside of PyTorch."""
-    # The three innermost frames are of this module.
-    frame: types.FrameType | None = sys._getframe(3)
-    while frame is not None and frame.f_code.co_filename.startswith(_torch_folder):
-        frame = frame.f_back
-    if frame is None:
-        return None
-    path = frame.f_code.co_filename
-    with contextlib.suppress(OSError):  # the working directory may be gone
-        path = path.removeprefix(os.path.join(os.getcwd(), ""))
-    return f"{path}:{frame.f_lineno}"
-
-
-def _find_name(module: Module, stack: list[tuple[int, str, _Names]]) -> tuple[str, _Names]:
-    """Returns the name of a module that the innermost root has not named, and the names inside."""
-    key = id(module)
-    if stack:
-        caller_key, _, caller_names = stack[-1]
-        if caller_names.find(key) is None:
-            caller_names.learn_addition(module, caller_key)
-    for _, _, names in reversed(stack):
-        inner = names.find(key)
-        if inner is not None:
-            return inner, names
-    return sys.intern(type(module).__name__), _names_of_root(module)
-
-
-def _names_of_root(root: Module) -> _Names:
-    key = id(root)
-    known = _roots.get(key)
-    if known is not None:
-        return known[1]
-    names = _Names.below(root)
-    _roots[key] = (weakref.ref(root, lambda _: _roots.pop(key, None)), names)
-    return names
-
-
-def _leave_module(module: Module, _args: object, _output: object) -> None:
-    if _is_compiling():
-        return
-    stack = _thread.stack
-    if stack and stack[-1][0] == id(module):
-        _pop(stack.pop()[1])
-    else:
-        _leave(stack, id(module))
-
-
-def _enter_optimizer(optimizer: Optimizer, _args: object, _kwargs: object) -> None:
-    if _is_compiling():
-        return
-    _call_sites.add(_site(sys._getframe(1).f_code))
-    _enter_scope(id(optimizer), _optimizer_scope_name(type(optimizer).__name__))
+# The hooks that other parts of marey have a share in.
 
 
 def _leave_optimizer(optimizer: Optimizer, _args: object, _kwargs: object) -> None:
-    if _is_compiling():
+    if _torch_scopes.is_compiling():
         return
     meter = _meter
     if meter is None or not meter.is_baseline:
-        _record_end_of_optimizer(optimizer)
+        if _records_memory:
+            _torch_memory.read_step()
+        _torch_scopes.leave_optimizer(optimizer)
     if meter is not None:
         meter.end_step(optimizer)
 
 
-def _record_end_of_optimizer(optimizer: Optimizer) -> None:
-    if _records_memory:
-        _torch_memory.read_step()
-    stack = _thread.stack
-    _leave(stack, id(optimizer))
-    if not stack:
-        _end_step()
-    elif stack[0][0] == _BACKWARD_KEY:
-        # Optimizers that run in backward, one per parameter, are together one step.
-        _thread.step_done_in_backward = True
-
-
-def _leave_backward() -> None:
-    stack = _thread.stack
-    _leave(stack, _BACKWARD_KEY)
-    if not stack and _thread.step_done_in_backward:
-        _thread.step_done_in_backward = False
-        _end_step()
-
-
-def _enter_scope(key: int, name: str) -> None:
-    stack = _thread.stack
-    _leave_finished_calls(stack)
-    if not stack:
-        _begin_step()
-    stack.append((key, name, stack[-1][2] if stack else _no_names))
-    _push(name, KIND_SCOPE)
-
-
-def listen_to_steps(on_begin: Callable[[], None], on_end: Callable[[], None]) -> None:
-    """Calls `on_begin` when a step begins, and perhaps again in it, and `on_end` after its end."""
-    if (on_begin, on_end) not in _step_listeners:
-        _step_listeners.append((on_begin, on_end))
-
-
-def _begin_step() -> None:
-    for on_begin, _ in _step_listeners:
-        on_begin()
-    _native.step_begin()
-
-
 def _end_step() -> None:
-    _native.step_end()
     if (_native.setting(SETTING_TORCH_OPERATORS) != 0) != _records_operators:
         _switch_operators()
     if _collectives is not None:
         _collectives.end_step()
-    for _, on_end in _step_listeners:
-        on_end()
 
 
 def _switch_operators() -> None:
@@ -471,53 +241,11 @@ def _switch_operators() -> None:
             sys.modules["marey._torch_operators"].stop()
 
 
-@functools.cache
-def _optimizer_scope_name(class_name: str) -> str:
-    return sys.intern(f"{class_name}.step")
-
-
-def _leave(stack: list[tuple[int, str, _Names]], key: int) -> None:
-    """Leaves the innermost scope with this key and all scopes inside it, if there is one.
-
-    There is none if the hooks were installed, or dynamo fell back to Python, during a call.
-    """
-    for depth in reversed(range(len(stack))):
-        if stack[depth][0] == key:
-            _leave_down_to(stack, depth)
-            return
-
-
-def _leave_finished_calls(stack: list[tuple[int, str, _Names]]) -> None:
-    """Leaves scopes whose call ended without its hook.
-
-    A KeyboardInterrupt or SystemExit skips torch's module hooks, and any exception skips its
-    optimizer hooks. So the calls that are still on the Python stack are counted.
-    """
-    if not stack:
-        return
-    live = -1  # the call that is being entered is on the Python stack and not yet on ours
-    frame: types.FrameType | None = sys._getframe(1)
-    while frame is not None:
-        live += _site(frame.f_code) in _call_sites
-        frame = frame.f_back
-    _leave_down_to(stack, max(live, 0))
-
-
-def _leave_down_to(stack: list[tuple[int, str, _Names]], depth: int) -> None:
-    while len(stack) > depth:
-        _pop(stack.pop()[1])
-
-
-def _site(code: types.CodeType) -> tuple[str, str]:
-    # By name, not by id, because dynamo runs rewritten copies of a code object.
-    return code.co_filename, code.co_name
-
-
 # Installing and removing the hooks.
 
 
 def _attach(torch: Any) -> None:
-    global _torch, _detach_steps, _is_compiling, _is_grad_enabled, _torch_folder
+    global _torch, _detach_steps
     # `torch.optim` has no attribute for this submodule.
     optimizers = importlib.import_module("torch.optim.optimizer")
     with _lock:
@@ -529,10 +257,7 @@ def _attach(torch: Any) -> None:
             _record_operators(torch)
         if _detach_steps is not None:
             return
-        # PyTorch 2.2 has it elsewhere.
-        _is_compiling = getattr(torch.compiler, "is_compiling", None) or torch._utils.is_compiling
-        _is_grad_enabled = torch.is_grad_enabled
-        _torch_folder = os.path.join(os.path.dirname(torch.__file__), "")
+        _torch_scopes.configure(torch)
         with contextlib.ExitStack() as undo:
             handle = optimizers.register_optimizer_step_post_hook(_leave_optimizer)
             undo.callback(handle.remove)
@@ -571,8 +296,10 @@ def _install_hooks() -> None:
         optimizers = sys.modules["torch.optim.optimizer"]
         with contextlib.ExitStack() as undo:
             if _records_memory:
-                undo.callback(_torch_memory.start(_torch, _open_scopes, _models))
-            handle = optimizers.register_optimizer_step_pre_hook(_enter_optimizer)
+                undo.callback(
+                    _torch_memory.start(_torch, _torch_scopes.open_scopes, _torch_names.models)
+                )
+            handle = optimizers.register_optimizer_step_pre_hook(_torch_scopes.enter_optimizer)
             undo.callback(handle.remove)
             undo.callback(_replace(_torch.autograd, "backward", _backward_scope(_torch)))
             if _records_modules:
@@ -582,10 +309,10 @@ def _install_hooks() -> None:
 
 def _install_module_hooks(torch: Any, undo: contextlib.ExitStack) -> None:
     modules = torch.nn.modules.module
-    _call_sites.add(_site(torch.nn.Module._call_impl.__code__))
+    _torch_scopes.count_calls_of(torch.nn.Module._call_impl.__code__)
     for handle in (
-        modules.register_module_forward_pre_hook(_enter_module),
-        modules.register_module_forward_hook(_leave_module, always_call=True),
+        modules.register_module_forward_pre_hook(_torch_scopes.enter_module),
+        modules.register_module_forward_hook(_torch_scopes.leave_module, always_call=True),
     ):
         undo.callback(handle.remove)
     undo.callback(_replace(torch.export, "export", _export_without_hooks(torch)))
@@ -600,7 +327,7 @@ def _remove_hooks() -> None:
         if _detach is not None:
             _detach()
             _detach = None
-    _leave_down_to(_thread.stack, 0)
+    _torch_scopes.leave_all()
 
 
 def _reinstall_hooks() -> None:
@@ -691,17 +418,17 @@ def _backward_scope(torch: Any) -> Callable[..., Any]:
     original: Callable[..., Any] = torch.autograd.backward
 
     def backward(*args: Any, **kwargs: Any) -> Any:
-        if _detach is None or _is_compiling():
+        if _detach is None or _torch_scopes.is_compiling():
             return original(*args, **kwargs)
-        _enter_scope(_BACKWARD_KEY, "backward")
+        _torch_scopes.enter_backward()
         try:
             return original(*args, **kwargs)
         finally:
             if _records_memory:
                 _torch_memory.read_step()
-            _leave_backward()
+            _torch_scopes.leave_backward()
 
-    _call_sites.add(_site(backward.__code__))
+    _torch_scopes.count_calls_of(backward.__code__)
     # TorchScript looks up builtins by identity.
     torch.jit._builtins._register_builtin(backward, "aten::backward")
     return functools.update_wrapper(backward, original)
@@ -723,7 +450,7 @@ def _export_without_hooks(torch: Any) -> Callable[..., Any]:
     return functools.update_wrapper(export, original)
 
 
-_OUR_HOOKS = (_enter_module, _leave_module, _torch_memory.at_module)
+_OUR_HOOKS = (_torch_scopes.enter_module, _torch_scopes.leave_module, _torch_memory.at_module)
 
 
 def _other_hooks(modules: Any) -> Callable[[], bool]:
@@ -764,14 +491,5 @@ _collectives: _torch_collectives.Reader | None = None
 _import_hook = ImportHook(("torch",), _attach)
 _detach: Callable[[], None] | None = None
 _detach_steps: Callable[[], None] | None = None
-_is_compiling: Callable[[], bool]
-_is_grad_enabled: Callable[[], bool]
-_torch_folder: str
 
-_step_listeners: list[tuple[Callable[[], None], Callable[[], None]]] = []
-_thread = _ThreadState()
-_no_names = _Names()
-# The weak reference removes the entry when the root dies.
-_roots: dict[int, tuple[weakref.ref[Any], _Names]] = {}
-# File and function name of the calls that enter a scope in this module.
-_call_sites: set[tuple[str, str]] = set()
+_torch_scopes.listen_to_steps(_end_step)

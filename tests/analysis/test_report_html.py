@@ -9,13 +9,12 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from analyses import host_span, write
-from browser import Browser, Page, Unavailable
+from browser import Browser, Page
 
 Report = dict[str, Any]
 
@@ -36,15 +35,6 @@ NASTY = (
     "__proto__",
     "",
 )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    try:
-        with Browser() as started:
-            yield started
-    except Unavailable as reason:
-        pytest.skip(str(reason))
 
 
 def report() -> Report:

@@ -114,17 +114,6 @@ def double(script: str = "") -> dict[str, str]:
     }
 
 
-def build_library(path: str, source: str, *linked: str) -> Path:
-    """Builds a library that exports the symbols of the libraries it is linked with."""
-    if shutil.which("cc") is None:
-        pytest.skip("there is no cc here")
-    output = Path(path).absolute()
-    output.parent.mkdir(parents=True, exist_ok=True)
-    command = ["cc", "-shared", "-fPIC", "-x", "c", "-", "-x", "none", *linked, "-o", str(output)]
-    subprocess.run(command, input=source, text=True, check=True)
-    return output
-
-
 CRASHES = "#include <stdlib.h>\n__attribute__((constructor)) static void load(void) { abort(); }\n"
 
 
@@ -270,7 +259,7 @@ def test_a_driver_that_does_not_start_is_broken() -> None:
 
 
 def test_a_driver_that_crashes_is_broken() -> None:
-    crashes = build_library("crash/libcuda.so.1", CRASHES)
+    crashes = replay.build_library("crash/libcuda.so.1", CRASHES)
     page = Page(LD_LIBRARY_PATH=str(crashes.parent))
     driver = page.one("driver")
     assert (page.exit_code, page.level, driver["state"]) == (1, "host", "broken")
@@ -305,7 +294,7 @@ def test_a_libcupti_newer_than_the_driver_is_skipped() -> None:
 def test_a_crashing_libcupti_does_not_hide_the_others() -> None:
     env = double()
     del env["MAREY_CUPTI_LIB"]
-    crashes = build_library("packages/nvidia/cu13/lib/libcupti.so.13", CRASHES)
+    crashes = replay.build_library("packages/nvidia/cu13/lib/libcupti.so.13", CRASHES)
     page = Page(**env)
     broken, sound = page.all("libcupti")[:2]
     text = f"libcupti: {crashes} (NVIDIA's wheel): it crashed with SIGABRT"
@@ -327,7 +316,7 @@ def test_a_crashing_libcupti_does_not_hide_the_others() -> None:
 def test_a_crash_in_an_unused_libcupti_is_harmless() -> None:
     env = double()
     del env["MAREY_CUPTI_LIB"]
-    crashes = build_library("cuda/extras/CUPTI/lib64/libcupti.so.13", CRASHES)
+    crashes = replay.build_library("cuda/extras/CUPTI/lib64/libcupti.so.13", CRASHES)
     wheel = Path("packages/nvidia/cu13/lib/libcupti.so.13").absolute()
     wheel.parent.mkdir(parents=True)
     shutil.copy(Path(env["LD_LIBRARY_PATH"], "libcupti.so"), wheel)
@@ -408,7 +397,9 @@ def test_nvml_says_which_devices_have_counters() -> None:
             replay_nvml_set(0, "memory_total", 1 << 30);
         }
     """
-    library = build_library("libnvidia-ml.so.1", source, str(double), f"-Wl,-rpath,{double.parent}")
+    library = replay.build_library(
+        "libnvidia-ml.so.1", source, str(double), f"-Wl,-rpath,{double.parent}"
+    )
     env = {"MAREY_NVML_LIB": str(library), "REPLAY_NVML_DEVICES": "2"}
     page = Page(**env)
     assert page.one("nvml")["state"] == "ok"

@@ -10,12 +10,12 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import cpp_programs
 import marey
-import native_programs
 import profiles
 import pytest
 
-LIB = native_programs.PACKAGE / "lib"
+LIB = cpp_programs.PACKAGE / "lib"
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,7 @@ def _directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def output(*command: str | Path, **env: str) -> str:
-    return native_programs.run(*command, **env).stdout.strip()
+    return cpp_programs.run(*command, **env).stdout.strip()
 
 
 def marey_options(*options: str) -> str:
@@ -58,7 +58,7 @@ def program(name: str, options: str) -> Path:
 
 def assert_records(path: Path) -> None:
     """Runs a program that must find the library by itself."""
-    native_programs.run(path, MAREY_LIB="")
+    cpp_programs.run(path, MAREY_LIB="")
     assert profiles.counts(profiles.tree(f"{path.name}.hatchet")) == {"scope": 1}
 
 
@@ -91,14 +91,14 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     configure: list[str | Path] = [
         cmake(),
         "-S",
-        native_programs.EXAMPLES,
+        cpp_programs.EXAMPLES,
         "-B",
         build,
         f"-Dmarey_DIR={marey_options('--cmakedir')}",
     ]
-    native_programs.run(*configure, f"-DTORCH_ROOT={root}", "-DCMAKE_BUILD_TYPE=Debug")
+    cpp_programs.run(*configure, f"-DTORCH_ROOT={root}", "-DCMAKE_BUILD_TYPE=Debug")
     targets = ["profiler_basic", "profiler_advanced", *(["torch_training"] if root else [])]
-    native_programs.run(cmake(), "--build", build, "--parallel", "2", "--target", *targets)
+    cpp_programs.run(cmake(), "--build", build, "--parallel", "2", "--target", *targets)
     return build
 
 
@@ -110,11 +110,11 @@ def test_cmake_accepts_versions_up_to_the_installed_one() -> None:
         'message("newer: ${marey_FOUND}")\n'
     )
     command = [cmake(), "-S", ".", "-B", "build", f"-Dmarey_DIR={marey_options('--cmakedir')}"]
-    assert "newer: 0" in native_programs.run(*command).stderr
+    assert "newer: 0" in cpp_programs.run(*command).stderr
 
 
 def test_the_basic_example_records_scopes_of_its_threads(examples: Path) -> None:
-    native_programs.run(examples / "profiler_basic", MAREY_LIB="")
+    cpp_programs.run(examples / "profiler_basic", MAREY_LIB="")
     root = profiles.tree("profiler_basic.hatchet")
     counts = profiles.counts(root)
     assert counts["step"] == 4
@@ -124,7 +124,7 @@ def test_the_basic_example_records_scopes_of_its_threads(examples: Path) -> None
 
 
 def test_the_advanced_example_sums_up_by_tenant_and_traces_its_second_half(examples: Path) -> None:
-    native_programs.run(examples / "profiler_advanced", MAREY_LIB="")
+    cpp_programs.run(examples / "profiler_advanced", MAREY_LIB="")
     tree, tenants = (profiles.tree(f"{name}.hatchet") for name in ("advanced", "tenants"))
     assert profiles.counts(tree) == {"handle": 6, "handle/decode": 6}
     assert profiles.metrics(profiles.find(tree, "handle")) == {"requests": 6, "last request": 5}
@@ -148,7 +148,7 @@ def test_the_advanced_example_sums_up_by_tenant_and_traces_its_second_half(examp
 def test_operators_of_libtorch_are_below_the_scopes_of_cxx(examples: Path) -> None:
     if not (examples / "torch_training").exists():
         pytest.skip("PyTorch is not installed")
-    native_programs.run(examples / "torch_training", MAREY_LIB="")
+    cpp_programs.run(examples / "torch_training", MAREY_LIB="")
     counts = profiles.counts(profiles.tree("torch_training.hatchet"))
     assert counts["step/forward/aten::mm"] == 3
     backward = [path for path in counts if path.startswith("step/backward/")]

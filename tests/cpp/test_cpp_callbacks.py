@@ -13,8 +13,7 @@ SOURCE = Path(__file__).parent / "programs" / "callbacks.cpp"
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("callbacks") / "callbacks"
-    compile_program("g++", SOURCE, "-std=c++17", "-O1", "-o", str(path))
-    return path
+    return compile_program(path, SOURCE, options=("-O1",))
 
 
 def test_callbacks_are_called_around_the_scopes_that_they_ask_for(program: Path) -> None:
@@ -37,6 +36,13 @@ def test_callbacks_are_called_around_the_scopes_that_they_ask_for(program: Path)
         "never 0",
         "always 1000",
     ]
+
+
+def test_a_thread_inherits_no_callback_of_an_ended_thread_with_its_id(program: Path) -> None:
+    own, inherited = run_case(program, "reuse")
+    if inherited == "no privilege":
+        pytest.skip("setting the id of a thread needs CAP_CHECKPOINT_RESTORE")
+    assert (own, inherited) == ("own <outer:0:7:0<inner:7:-1:0>>", "inherited ''")
 
 
 def test_without_the_library_no_callback_is_called(program: Path) -> None:

@@ -21,8 +21,7 @@ synchronize stream stream 13
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("devices") / "devices"
-    compile_program("g++", PROGRAMS / "devices.cpp", "-std=c++17", "-o", str(path))
-    return path
+    return compile_program(path, PROGRAMS / "devices.cpp")
 
 
 def profile(program: Path, *arguments: str) -> Report:
@@ -55,6 +54,15 @@ def test_synchronisations_are_events_on_request(program: Path) -> None:
     wait = report["Stream Sync"]
     assert (wait["category"], wait["stream"]) == (["cuda_sync"], 13)
     assert Trace().scopes["Stream Sync"]["cat"] == "cuda_sync"
+
+
+def test_kernels_are_recorded_without_the_metrics_that_are_refused(program: Path) -> None:
+    report = profile(program, "metrics")
+    metric, per_kernel = report.warnings
+    assert "`ncu --metrics sm__cycles_active.avg`" in metric
+    assert "only the times of each kernel" in per_kernel
+    assert report["gemm"]["duration_ns"] == 500
+    assert Trace().scopes["gemm"]["args"].keys().isdisjoint({"sm__cycles_active.avg"})
 
 
 def test_the_seventieth_profile_of_a_process_has_its_kernels(program: Path) -> None:

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from cpp_programs import Report, compile_program, run_case
+from cpp_programs import LIBRARY, Report, compile_program, run_case
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -14,12 +14,12 @@ PROGRAMS = Path(__file__).parent / "programs"
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("processes")
-    compile_program("g++", PROGRAMS / "host.cpp", "-std=c++17", "-o", str(folder / "host"))
-    shared = ("-std=c++17", "-shared", "-fPIC")
+    compile_program(folder / "host", PROGRAMS / "host.cpp")
     # Libraries of different compilers share one profile.
-    for family, name in (("g++", "first"), ("clang++", "second")):
-        output = str(folder / f"lib{name}.so")
-        compile_program(family, PROGRAMS / "plugin.cpp", *shared, f'-DNAME="{name}"', "-o", output)
+    for compiler, name in (("g++", "first"), ("clang++", "second")):
+        options = ("-shared", "-fPIC", f"-DNAME={name}")
+        library = folder / f"lib{name}.so"
+        compile_program(library, PROGRAMS / "plugin.cpp", options=options, compiler=compiler)
     return folder
 
 
@@ -40,6 +40,27 @@ def test_libraries_record_into_one_profile_and_may_be_closed(programs: Path) -> 
     ]
     assert report["function of first"]["shapes"] == [[2]]
     assert (is_closed, at_exit) == ("1", "destroyed")
+
+
+@pytest.mark.parametrize("library", ["environment", "linked"])
+def test_libraries_that_a_program_is_linked_with_record_into_one_profile(
+    programs: Path, library: str
+) -> None:
+    folders = [programs] if library == "environment" else [programs, Path(LIBRARY).parent]
+    paths = [option for folder in folders for option in (f"-L{folder}", f"-Wl,-rpath,{folder}")]
+    # The program uses no symbol of libmarey.so: the header finds the loaded one by its soname.
+    names = ["-Wl,--no-as-needed", "-lfirst", "-lsecond"]
+    names += ["-lmarey"] if library == "linked" else []
+    program = compile_program(Path("linked"), PROGRAMS / "linked.cpp", options=(*paths, *names))
+    changes = {"MAREY_LIB": "./no.so"} if library == "linked" else {}
+    (line,) = run_case(program.absolute(), **changes)
+    report = Report(line)
+    assert report.names() == [
+        *("function of first", "scope of first"),
+        *("function of second", "scope of second"),
+        "host",
+    ]
+    assert report["function of second"]["shapes"] == [[2]]
 
 
 def test_a_forked_child_has_no_profile_and_may_begin_its_own(programs: Path) -> None:

@@ -18,9 +18,8 @@ PROGRAMS = Path(__file__).parent / "programs"
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("cpp") / "cases"
-    options = ["-std=c++20", "-O1", "-rdynamic", "-o", str(path)]
-    compile_program("g++", PROGRAMS / "cases.cpp", *options)
-    return path
+    options = ("-O1", "-rdynamic")
+    return compile_program(path, PROGRAMS / "cases.cpp", standard="c++20", options=options)
 
 
 @pytest.fixture(autouse=True)
@@ -220,6 +219,16 @@ def test_an_unknown_counter_is_refused_by_name(program: Path) -> None:
     assert "`cycels`" in warning
     assert Trace().content["WARNING"] == [warning]
     assert report["outer"]["counters"] == {}
+
+
+def test_metrics_of_devices_are_refused_by_name(program: Path) -> None:
+    report = profile(program, "device_metrics")
+    first, second, per_kernel = report.warnings
+    assert first.startswith("the metric `sm__cycles_active.avg` is not recorded: ")
+    assert second.startswith('the metric `no "metric"` is not recorded: ')
+    assert per_kernel.startswith("`profiler_measure_per_kernel` has no effect: ")
+    assert Trace().content["WARNING"] == report.warnings
+    assert report.names() == ["outer", "inner"], "the rest is recorded"
 
 
 @pytest.mark.parametrize(

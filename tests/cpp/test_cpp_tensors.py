@@ -19,8 +19,7 @@ def report(path: Path, **changes: str) -> Report:
 
 @pytest.mark.skipif(not EIGEN.exists(), reason="there is no Eigen here")
 def test_matrices_of_eigen_are_inputs(tmp_path: Path) -> None:
-    path = tmp_path / "eigen"
-    compile_program("g++", SOURCE, "-std=c++17", f"-isystem{EIGEN}", "-o", str(path))
+    path = compile_program(tmp_path / "eigen", SOURCE, options=(f"-isystem{EIGEN}",))
     tensors = report(path)["tensors"]
     assert tensors["dtypes"] == ["float", "double", "int", "float"]
     assert tensors["shapes"] == [[2, 3], [2, 2], [2, 1], [3, 2]]
@@ -38,10 +37,9 @@ def test_tensors_of_aten_are_inputs(tmp_path: Path) -> None:
     if spec is None or spec.origin is None:
         pytest.skip("there is no PyTorch here")
     torch = Path(spec.origin).parent
-    path = tmp_path / "aten"
-    libraries = [f"-L{torch / 'lib'}", "-Wl,--no-as-needed", "-ltorch_cpu", "-lc10"]
-    options = ["-std=c++20", "-DATEN", f"-isystem{torch / 'include'}", "-o", str(path)]
-    compile_program("g++", SOURCE, *options, after=libraries)
+    libraries = (f"-L{torch / 'lib'}", "-Wl,--no-as-needed", "-ltorch_cpu", "-lc10")
+    options = ("-DATEN", f"-isystem{torch / 'include'}", *libraries)
+    path = compile_program(tmp_path / "aten", SOURCE, standard="c++20", options=options)
     folders = [str(torch / "lib"), os.environ.get("LD_LIBRARY_PATH", "")]
     result = report(path, LD_LIBRARY_PATH=os.pathsep.join(folders))
     tensors = result["tensors"]

@@ -8,11 +8,11 @@ import sysconfig
 import textwrap
 from pathlib import Path
 
-import native_programs
+import cpp_programs
 import profiles
 import pytest
 
-MIXED = native_programs.SOURCES / "mixed"
+MIXED = cpp_programs.SOURCES / "mixed"
 
 
 @pytest.fixture(autouse=True)
@@ -33,13 +33,13 @@ def python_options() -> tuple[str, ...]:
 def extension(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("mixed") / "mixed.abi3.so"
     options = (*python_options(), "-shared", "-fPIC")
-    return native_programs.compile_program(path, MIXED / "extension.cpp", options=options)
+    return cpp_programs.compile_program(path, MIXED / "extension.cpp", options=options)
 
 
 def run_python(extension: Path, program: str) -> str:
     lines = f"import sys\nsys.path.insert(0, {str(extension.parent)!r})\nimport mixed, marey\n"
     Path("program.py").write_text(lines + textwrap.dedent(program))
-    return native_programs.run(sys.executable, "program.py").stdout
+    return cpp_programs.run(sys.executable, "program.py").stdout
 
 
 def test_scopes_of_cxx_and_python_are_in_one_tree_whoever_starts_the_session(
@@ -104,10 +104,10 @@ def test_python_embedded_in_cxx_records_below_its_scopes(tmp_path: Path) -> None
         pytest.skip(f"this Python has no shared library {library}")
     name = library.removeprefix("lib").removesuffix(".so")
     options = (*python_options(), f"-L{folder}", f"-Wl,-rpath,{folder}", f"-l{name}")
-    program = native_programs.compile_program(
+    program = cpp_programs.compile_program(
         tmp_path / "program", MIXED / "embedding.cpp", options=options
     )
-    native_programs.run(program, PYTHONPATH=":".join(filter(None, sys.path)))
+    cpp_programs.run(program, PYTHONPATH=":".join(filter(None, sys.path)))
     root = profiles.tree("embedded.hatchet")
     # The interpreter ends the sessions, as it does without C++.
     assert profiles.counts(root) == {"in C++": 1, "in C++/in Python": 1}
@@ -117,7 +117,7 @@ def test_python_embedded_in_cxx_records_below_its_scopes(tmp_path: Path) -> None
 def test_no_symbol_of_the_headers_keeps_a_library_loaded(extension: Path) -> None:
     if shutil.which("nm") is None:
         pytest.skip("there is no nm here")
-    symbols = native_programs.run("nm", "--demangle", extension).stdout.splitlines()
+    symbols = cpp_programs.run("nm", "--demangle", extension).stdout.splitlines()
     assert any("proton::marey_1" in symbol for symbol in symbols)
     unique = [symbol for symbol in symbols if " u " in symbol]
     assert [symbol for symbol in unique if "marey" in symbol] == []
@@ -126,12 +126,12 @@ def test_no_symbol_of_the_headers_keeps_a_library_loaded(extension: Path) -> Non
 def test_a_library_is_unloaded_while_another_goes_on_recording(tmp_path: Path) -> None:
     # The standard library's headers have unique symbols, for which the loader keeps a library.
     options = ("-shared", "-fPIC", "-fno-gnu-unique")
-    first = native_programs.compile_program(
+    first = cpp_programs.compile_program(
         tmp_path / "first.so", MIXED / "library.cpp", options=options
     )
     shutil.copy(first, "second.so")
-    host = native_programs.compile_program(tmp_path / "host", MIXED / "host.cpp")
-    out = native_programs.run(host).stdout
+    host = cpp_programs.compile_program(tmp_path / "host", MIXED / "host.cpp")
+    out = cpp_programs.run(host).stdout
     assert out == "0 1\n", "the first library must be gone, the second must be there"
     work = {"host": 1, **below("host/first"), **below("host/second")}
     # Both libraries have one recorder; the destructor of the first runs while it is unloaded.

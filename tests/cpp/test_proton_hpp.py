@@ -7,14 +7,14 @@ import re
 from pathlib import Path
 from typing import Any
 
-import native_programs
+import cpp_programs
 import profiles
 import pytest
 from replay import environment
 
-SESSIONS = native_programs.SOURCES / "proton" / "sessions.cpp"
-PLUGINS = native_programs.SOURCES / "proton" / "plugins.cpp"
-EXTENSION = native_programs.EXAMPLES / "proton_extension.cpp"
+SESSIONS = cpp_programs.SOURCES / "proton" / "sessions.cpp"
+PLUGINS = cpp_programs.SOURCES / "proton" / "plugins.cpp"
+EXTENSION = cpp_programs.EXAMPLES / "proton_extension.cpp"
 
 
 @pytest.fixture(autouse=True)
@@ -26,21 +26,17 @@ def _directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def sessions(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return native_programs.compile_program(
-        tmp_path_factory.mktemp("sessions") / "program", SESSIONS
-    )
+    return cpp_programs.compile_program(tmp_path_factory.mktemp("sessions") / "program", SESSIONS)
 
 
 @pytest.fixture(scope="module")
 def plugins(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return native_programs.compile_program(tmp_path_factory.mktemp("plugins") / "program", PLUGINS)
+    return cpp_programs.compile_program(tmp_path_factory.mktemp("plugins") / "program", PLUGINS)
 
 
 @pytest.fixture(scope="module")
 def extension(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return native_programs.compile_program(
-        tmp_path_factory.mktemp("extension") / "program", EXTENSION
-    )
+    return cpp_programs.compile_program(tmp_path_factory.mktemp("extension") / "program", EXTENSION)
 
 
 def metrics(file: str) -> dict[str, dict[str, Any]]:
@@ -55,7 +51,7 @@ def losses(file: str) -> dict[str, int]:
 
 
 def test_contexts_are_the_scopes_of_the_thread_and_its_state(sessions: Path) -> None:
-    native_programs.run(sessions, "contexts")
+    cpp_programs.run(sessions, "contexts")
     assert profiles.counts(profiles.tree("contexts.hatchet")) == {
         "outer": 1,
         "outer/inner of marey.h": 1,
@@ -65,7 +61,7 @@ def test_contexts_are_the_scopes_of_the_thread_and_its_state(sessions: Path) -> 
 def test_metrics_are_added_to_scopes_that_are_open_exited_or_of_another_thread(
     sessions: Path,
 ) -> None:
-    native_programs.run(sessions, "tree")
+    cpp_programs.run(sessions, "tree")
     root = profiles.tree("tree.hatchet")
     assert profiles.counts(root) == {
         "outer": 1,
@@ -84,7 +80,7 @@ def test_metrics_are_added_to_scopes_that_are_open_exited_or_of_another_thread(
 
 
 def test_each_session_has_the_values_of_its_own_time_once(sessions: Path) -> None:
-    native_programs.run(sessions, "sessions")
+    cpp_programs.run(sessions, "sessions")
     assert metrics("first.hatchet") == {"both": {"items": 1}, "one": {"items": 1}}
     assert metrics("second.hatchet") == {"both": {"items": 1}}
     counts = [profiles.counts(profiles.tree(f"{name}.hatchet")) for name in ("first", "second")]
@@ -98,7 +94,7 @@ def test_each_session_has_the_values_of_its_own_time_once(sessions: Path) -> Non
 
 
 def test_a_trace_has_single_scopes_and_values(sessions: Path) -> None:
-    native_programs.run(sessions, "trace")
+    cpp_programs.run(sessions, "trace")
     events = json.loads(Path("events.chrome_trace").read_text())["traceEvents"]
     scopes = {event["name"] for event in events if event.get("cat") == "scope"}
     assert scopes == {"inner"}
@@ -109,7 +105,7 @@ def test_a_trace_has_single_scopes_and_values(sessions: Path) -> None:
 
 def test_metrics_of_kernels_and_samples_are_stored_as_proton_does(sessions: Path) -> None:
     msgpack = pytest.importorskip("msgpack")
-    native_programs.run(sessions, "metrics")
+    cpp_programs.run(sessions, "metrics")
     root, _devices = msgpack.unpackb(Path("kernels.hatchet_msgpack").read_bytes())
     [launch] = root["children"]
     [matmul] = launch["children"]
@@ -122,7 +118,7 @@ def test_metrics_of_kernels_and_samples_are_stored_as_proton_does(sessions: Path
 
 
 def test_errors_name_what_is_wrong_and_what_is_right(sessions: Path) -> None:
-    out = native_programs.run(sessions, "errors").stdout
+    out = cpp_programs.run(sessions, "errors").stdout
     assert out.splitlines()[:8] == [
         'unknown profiler "roctracer": known are "", "cupti"',
         'unknown context source "stack": known are "python", "shadow"',
@@ -138,12 +134,12 @@ def test_errors_name_what_is_wrong_and_what_is_right(sessions: Path) -> None:
 
 
 def test_values_for_forgotten_scopes_are_counted_as_losses(sessions: Path) -> None:
-    native_programs.run(sessions, "late")
+    cpp_programs.run(sessions, "late")
     assert losses("late.hatchet") == {"metrics_unfetched": 2}
 
 
 def test_a_fork_in_the_middle_of_scopes_of_other_threads_does_not_hang(sessions: Path) -> None:
-    native_programs.run(sessions, "forked")
+    cpp_programs.run(sessions, "forked")
     children = sorted(Path().glob("forked.*.hatchet"))
     assert len(children) == 20
     counts = profiles.counts(profiles.tree(children[0]))
@@ -153,7 +149,7 @@ def test_a_fork_in_the_middle_of_scopes_of_other_threads_does_not_hang(sessions:
 
 
 def test_sessions_change_while_many_threads_record(sessions: Path) -> None:
-    native_programs.run(sessions, "threads")
+    cpp_programs.run(sessions, "threads")
     root = profiles.tree("threads.hatchet")
     assert profiles.counts(root) == {"outer": 3200, "outer/even": 1600, "outer/odd": 1600}
     assert metrics("threads.hatchet") == {
@@ -164,7 +160,7 @@ def test_sessions_change_while_many_threads_record(sessions: Path) -> None:
 
 
 def test_hostile_names_and_exits_break_nothing(sessions: Path) -> None:
-    native_programs.run(sessions, "hostile")
+    cpp_programs.run(sessions, "hostile")
     counts = profiles.counts(profiles.tree("hostile.hatchet"))
     assert counts == {
         '"quoted" \\ \ufffd\ufffd': 1,
@@ -177,24 +173,24 @@ def test_hostile_names_and_exits_break_nothing(sessions: Path) -> None:
 
 
 def test_destructors_of_static_objects_may_record(sessions: Path) -> None:
-    native_programs.run(sessions, "exits")
+    cpp_programs.run(sessions, "exits")
     # The destructor of the object that is older than the session runs after its end.
     assert profiles.counts(profiles.tree("exits.hatchet")) == {"in a destructor": 1}
     assert profiles.counts(profiles.tree("static.hatchet")) == {"scope": 1}
 
 
 def test_a_profile_can_be_read_while_it_is_recorded(sessions: Path) -> None:
-    native_programs.run(sessions, "stream")
+    cpp_programs.run(sessions, "stream")
 
 
 def test_without_the_library_nothing_is_recorded_and_nothing_fails(sessions: Path) -> None:
     for case in ("tree", "sessions", "trace", "late", "threads", "hostile", "exits"):
-        native_programs.run(sessions, case, MAREY_LIB="./no.so")
+        cpp_programs.run(sessions, case, MAREY_LIB="./no.so")
     assert list(Path().iterdir()) == []
 
 
 def test_the_extensions_of_the_guide_record_in_their_sessions(extension: Path) -> None:
-    native_programs.run(extension)
+    cpp_programs.run(extension)
     kernel = {"count": 6, "time (ns)": 6000, "device_id": "0", "device_type": "CUDA"}
     energy = {"energy (J)": 3.0, "peak power (W)": 240.0, "rail": "device"}
     assert metrics("extension.hatchet") == {
@@ -221,7 +217,7 @@ def test_the_extensions_of_the_guide_record_in_their_sessions(extension: Path) -
 
 
 def test_a_profiler_of_two_sessions_is_told_once(plugins: Path) -> None:
-    heard = native_programs.run(plugins, "listener").stdout.splitlines()
+    heard = cpp_programs.run(plugins, "listener").stdout.splitlines()
     assert heard == [
         "start in /opt/vendor",
         *("+scope", "start op", "stop op", "-scope"),
@@ -233,7 +229,7 @@ def test_a_profiler_of_two_sessions_is_told_once(plugins: Path) -> None:
 
 
 def test_paths_of_a_source_are_in_its_sessions_alone(plugins: Path) -> None:
-    native_programs.run(plugins, "source")
+    cpp_programs.run(plugins, "source")
     assert profiles.counts(profiles.tree("own.hatchet")) == {
         "program": 0,
         "program/outer": 1,
@@ -252,39 +248,39 @@ def test_paths_of_a_source_are_in_its_sessions_alone(plugins: Path) -> None:
 
 
 def test_data_may_be_a_class_of_the_program(plugins: Path) -> None:
-    out = native_programs.run(plugins, "data").stdout
+    out = cpp_programs.run(plugins, "data").stdout
     assert out == Path("lines.hatchet").read_text() == "1 outer\n2 inner\nitems\n"
 
 
 def test_a_profiler_is_flushed_when_the_program_exits(plugins: Path) -> None:
-    native_programs.run(plugins, "unfinished")
+    cpp_programs.run(plugins, "unfinished")
     assert metrics("unfinished.hatchet") == {"scope": {"flushed": 1}}
 
 
 def test_cupti_records_the_kernels_of_a_scope(plugins: Path) -> None:
     double = environment(Path("lib"))
-    native_programs.run(plugins, "cupti", **double)
+    cpp_programs.run(plugins, "cupti", **double)
     kernel = profiles.metrics(profiles.find(profiles.tree("cupti.hatchet"), "step/kernel"))
     assert (kernel["count"], kernel["time (ns)"]) == (5, 50)
 
 
 @pytest.mark.parametrize(
-    ("compiler", "options"),
+    ("compiler", "standard", "options"),
     [
-        ("g++", ("-std=c++20", "-fno-rtti")),
-        ("g++", ("-std=c++23", "-fno-rtti", "-fno-exceptions")),
-        ("clang++", ("-std=c++17", "-fno-rtti", "-fno-exceptions")),
+        ("g++", "c++20", ("-fno-rtti",)),
+        ("g++", "c++23", ("-fno-rtti", "-fno-exceptions")),
+        ("clang++", "c++17", ("-fno-rtti", "-fno-exceptions")),
     ],
     ids=["C++20", "C++23", "Clang"],
 )
 def test_the_header_compiles_without_rtti_and_exceptions(
-    compiler: str, options: tuple[str, ...]
+    compiler: str, standard: str, options: tuple[str, ...]
 ) -> None:
-    program = native_programs.compile_program(
-        Path("program"), SESSIONS, options=options, compiler=compiler
+    program = cpp_programs.compile_program(
+        Path("program"), SESSIONS, standard=standard, options=options, compiler=compiler
     )
-    native_programs.run(program.absolute(), "tree")
+    cpp_programs.run(program.absolute(), "tree")
     assert metrics("tree.hatchet")["outer/inner"]["items"] == 10
-    done = native_programs.run(program.absolute(), "errors")
+    done = cpp_programs.run(program.absolute(), "errors")
     if "-fno-exceptions" in options:
         assert 'marey: error: unknown profiler "roctracer": known are "", "cupti"\n' in done.stderr

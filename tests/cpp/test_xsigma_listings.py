@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cpp_programs import Report, Trace, compile_program, headers, run_case
+from cpp_programs import HEADERS, Report, Trace, compile_program, run_case
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -13,9 +13,8 @@ PROGRAMS = Path(__file__).parent / "programs"
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("xsigma") / "listings"
-    folder = f"-I{headers() / 'marey' / 'xsigma'}"
-    compile_program("g++", PROGRAMS / "listings.cpp", "-std=c++17", folder, "-o", str(path))
-    return path
+    folder = f"-I{HEADERS / 'marey' / 'xsigma'}"
+    return compile_program(path, PROGRAMS / "listings.cpp", options=(folder,))
 
 
 @pytest.fixture(autouse=True)

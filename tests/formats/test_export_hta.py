@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from paths import FORMATS_DATA
-from programs import run_well
+from programs import marey_stdout, run_well
 
 hta = pytest.importorskip("hta.trace_analysis")
 
@@ -22,21 +20,11 @@ pytestmark = [
 TRACES = FORMATS_DATA
 
 
-def marey_cli(*words: str | Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "marey", *map(str, words)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-
-
 def exported(source: str | Path, name: str) -> Any:
     """Returns HTA's analysis of an exported trace, of a run or of a foreign file."""
     folder = Path(name)
     folder.mkdir()
-    marey_cli("export", source, "--format", "kineto", "-o", folder / "trace.json.gz")
+    marey_stdout("export", source, "--format", "kineto", "-o", folder / "trace.json.gz")
     return hta.TraceAnalysis(trace_dir=str(folder))
 
 
@@ -61,7 +49,7 @@ def links(analysis: Any) -> list[tuple[str, str]]:
 def test_an_imported_trace_is_analysed_as_the_original() -> None:
     path = TRACES / "trace_event" / "mi250-rocm.json.gz"
     before = original(path)
-    marey_cli("import", path, "-o", "run.marey")
+    marey_stdout("import", path, "-o", "run.marey")
     after = exported("run.marey", "exported")
     assert list(after.t.traces) == list(before.t.traces) == [0]
     assert after.t.get_iterations(0) == before.t.get_iterations(0) != []

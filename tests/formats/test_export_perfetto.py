@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from programs import marey_stdout
 
 pb: Any = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
 unknown_fields: Any = pytest.importorskip("google.protobuf.unknown_fields")
 
-DEADLINE_SECS = 120
 WALL_NANOS = 1_700_000_000_000_000_000
 BOOTTIME, REALTIME = 6, 1
 
@@ -179,19 +176,13 @@ class Trace:
         return counters
 
 
-def marey(*words: str | Path) -> None:
-    command = [sys.executable, "-m", "marey", *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_SECS)
-    assert done.returncode == 0, done.stderr
-
-
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
     folder = tmp_path_factory.mktemp("perfetto")
     source, run, out = folder / "in.json", folder / "run.marey", folder / "out.pftrace"
     source.write_text(json.dumps(TRACE))
-    marey("import", source, "-o", run)
-    marey("export", run, "--format", "perfetto", "-o", out)
+    marey_stdout("import", source, "-o", run)
+    marey_stdout("export", run, "--format", "perfetto", "-o", out)
     return Trace(out.read_bytes())
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import subprocess
-import sys
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 
 import pytest
 from paths import RUNS
+from programs import marey_stdout
 
 RUN = RUNS / "version-1.marey"
 
@@ -59,20 +58,10 @@ def profile_class() -> Any:
     return factory.GetMessageClass(pool.FindMessageTypeByName("p.Profile"))
 
 
-def marey_cli(*words: str | Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "marey", *map(str, words)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-
-
 def exported(source: Path, folder: Path) -> Any:
     """Exports a run or file as pprof and parses it."""
     path = folder / "out.pb.gz"
-    marey_cli("export", source, "--format", "pprof", "-o", path)
+    marey_stdout("export", source, "--format", "pprof", "-o", path)
     return profile_class().FromString(gzip.decompress(path.read_bytes()))
 
 
@@ -175,7 +164,7 @@ def foreign_profile() -> Any:
 def test_a_pprof_round_trip_keeps_everything(tmp_path: Path) -> None:
     profile = foreign_profile()
     (tmp_path / "in.pb").write_bytes(profile.SerializeToString())
-    marey_cli("import", tmp_path / "in.pb", "-o", tmp_path / "run.marey")
+    marey_stdout("import", tmp_path / "in.pb", "-o", tmp_path / "run.marey")
     again = exported(tmp_path / "run.marey", tmp_path)
     assert types(again) == types(profile)
     assert stacks(again) == stacks(profile)
@@ -202,8 +191,8 @@ def test_a_recorded_run_becomes_a_profile_of_times(tmp_path: Path) -> None:
 def test_a_flame_graph_is_valid_xml(tmp_path: Path) -> None:
     hostile = 'a<b>&"]]>\x01;outer: \u2028 größe 3\nother 1\n'
     (tmp_path / "in.txt").write_text(f"{'x' * 300} 4\n{hostile}", encoding="utf-8")
-    marey_cli("import", tmp_path / "in.txt", "-o", tmp_path / "run.marey")
-    marey_cli("export", tmp_path / "run.marey", "--format", "svg", "-o", tmp_path / "out.svg")
+    marey_stdout("import", tmp_path / "in.txt", "-o", tmp_path / "run.marey")
+    marey_stdout("export", tmp_path / "run.marey", "--format", "svg", "-o", tmp_path / "out.svg")
     svg = ElementTree.parse(tmp_path / "out.svg").getroot()
     space = "{http://www.w3.org/2000/svg}"
     widths = {}

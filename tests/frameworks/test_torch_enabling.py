@@ -20,6 +20,7 @@ def test_enable_does_not_import_torch() -> None:
         import importlib.util
         import sys
 
+        from marey import _torch_scopes
         from marey import torch as hooks
 
         hooks.enable()
@@ -31,8 +32,8 @@ def test_enable_does_not_import_torch() -> None:
         import torch
 
         modules = torch.nn.modules.module
-        assert list(modules._global_forward_pre_hooks.values()) == [hooks._enter_module]
-        assert list(modules._global_forward_hooks.values()) == [hooks._leave_module]
+        assert list(modules._global_forward_pre_hooks.values()) == [_torch_scopes.enter_module]
+        assert list(modules._global_forward_hooks.values()) == [_torch_scopes.leave_module]
         assert len(sys.meta_path) == finders - 1
 
         import torch.utils as same_loader

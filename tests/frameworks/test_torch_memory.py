@@ -14,7 +14,7 @@ from typing import Any
 import marey
 import marey.torch
 import pytest
-from marey import _native, _torch_memory, _torch_snapshot
+from marey import _native, _torch_memory, _torch_scopes, _torch_snapshot
 from torch_programs import PRELUDE, python
 
 torch = pytest.importorskip("torch")
@@ -353,7 +353,7 @@ def test_memory_can_be_added_and_is_removed_with_the_hooks() -> None:
         assert _torch_memory.at_module not in modules._global_forward_pre_hooks.values()
         marey.torch.enable(memory=True)
         hooks = list(modules._global_forward_pre_hooks.values())
-        assert hooks == [_torch_memory.at_module, marey.torch._enter_module]
+        assert hooks == [_torch_memory.at_module, _torch_scopes.enter_module]
     finally:
         marey.torch.disable()
     assert not modules._global_forward_pre_hooks

@@ -15,7 +15,7 @@ from torch_programs import (
 
 torch = pytest.importorskip("torch")
 
-from marey import torch as hooks  # noqa: E402
+from marey import _torch_names  # noqa: E402
 
 
 def test_a_module_in_two_roots_has_the_name_of_the_root_that_calls(tmp_path: Path) -> None:
@@ -159,27 +159,27 @@ def test_names_are_those_of_named_modules() -> None:
         torch.nn.TransformerEncoderLayer(4, 2),
     )
     root.again = root[0]
-    names = hooks._names_of_root(root)
+    names = _torch_names.of_root(root)
     modules = {name: names.find(id(module)) for name, module in root.named_modules() if name}
     assert all(found == name for name, found in modules.items())
     assert names.find(id(root)) is None
-    assert hooks._names_of_root(root) is names
+    assert _torch_names.of_root(root) is names
     assert all(found is sys.intern(name) for name, found in modules.items())
 
 
 def test_names_are_forgotten_with_their_modules() -> None:
     gc.collect()  # the models of other tests
-    roots = len(hooks._roots)
+    roots = len(_torch_names.roots)
     root = torch.nn.Sequential(torch.nn.Linear(1, 1), torch.nn.Linear(1, 1))
-    names = hooks._names_of_root(root)
+    names = _torch_names.of_root(root)
     keys = [id(module) for module in root]
     del root[1]
     gc.collect()
     assert [names.find(key) for key in keys] == ["0", None]
-    assert len(hooks._roots) == roots + 1
+    assert len(_torch_names.roots) == roots + 1
     del root
     gc.collect()
-    assert len(hooks._roots) == roots
+    assert len(_torch_names.roots) == roots
 
 
 def test_a_model_with_failing_named_modules_has_class_names(tmp_path: Path) -> None:

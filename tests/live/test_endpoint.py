@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from programs import DEADLINE_SECS, Live
+from programs import DEADLINE_SECS, Live, marey_command, marey_stdout
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -46,28 +45,23 @@ for line in sys.stdin:
     optimizer.step()
     print("done", flush=True)
 """
+# Runs PROGRAM as the first process of a container, as far as its process ids go.
+CONTAINER = f"""
+import ctypes, os, sys
+
+CLONE_NEWPID = 0x20000000
+if ctypes.CDLL(None).unshare(CLONE_NEWPID) != 0:
+    sys.exit("not permitted")
+if child := os.fork():
+    os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+{PROGRAM}
+"""
 NOBODY_UID = 65534
-
-
-def marey(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "marey", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_SECS,
-        env={**os.environ, **env},
-    )
-
-
-def succeed(*arguments: str) -> str:
-    done = marey(*arguments)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def listed(pid: int) -> dict[str, Any] | None:
     """Returns what `marey ps` says of a process, `None` if it does not list the process."""
-    processes: list[dict[str, Any]] = json.loads(succeed("ps", "--json"))
+    processes: list[dict[str, Any]] = json.loads(marey_stdout("ps", "--json"))
     return next((process for process in processes if process["pid"] == pid), None)
 
 
@@ -102,7 +96,7 @@ def test_a_recording_process_is_listed_until_it_ends() -> None:
         assert process["events"] >= 2
         assert process["paths"] == [os.path.realpath("program.rank3.hatchet")]
         assert process["command"][-1].endswith("program.py")
-        row = next(line for line in succeed("ps").splitlines() if line.split()[0] == str(pid))
+        row = next(line for line in marey_stdout("ps").splitlines() if line.split()[0] == str(pid))
         assert row.split()[1] == "3"
         assert row.endswith("program.rank3.hatchet")
         assert program.end().exit_code == 0
@@ -130,11 +124,11 @@ def test_a_flush_writes_the_profile_of_a_running_process() -> None:
     with recording() as (program, pid):
         record(program, "first")
         assert not Path("program.hatchet").exists()
-        done = marey("flush", str(pid))
+        done = marey_command("flush", str(pid))
         assert done.stderr == f"process {pid} wrote `{os.path.realpath('program.hatchet')}`\n"
-        assert "first" in succeed("view", "program.hatchet")
+        assert "first" in marey_stdout("view", "program.hatchet")
         record(program, "second")
-        assert "second" in succeed("view", str(pid))
+        assert "second" in marey_stdout("view", str(pid))
 
 
 def test_a_process_takes_the_place_of_a_run_with_all_that_it_has_recorded() -> None:
@@ -142,68 +136,76 @@ def test_a_process_takes_the_place_of_a_run_with_all_that_it_has_recorded() -> N
     source = 'import sys; sys.argv.append("trace")\n' + PROGRAM
     with recording(source) as (program, pid):
         record(program, "first")
-        rows = json.loads(succeed("query", str(pid), names, "-f", "json"))
+        rows = json.loads(marey_stdout("query", str(pid), names, "-f", "json"))
         assert rows == [{"name": "first"}]
         record(program, "second")
-        rows = json.loads(succeed("query", str(pid), names, "-f", "json"))
+        rows = json.loads(marey_stdout("query", str(pid), names, "-f", "json"))
         assert rows == [{"name": "first"}, {"name": "second"}]
         # The process is first in the commands of the Probing documentation.
-        assert json.loads(succeed(str(pid), "query", names, "-f", "json")) == rows
-        assert json.loads(succeed("info", str(pid), "--json"))["events"] >= 2
+        assert json.loads(marey_stdout(str(pid), "query", names, "-f", "json")) == rows
+        assert json.loads(marey_stdout("info", str(pid), "--json"))["events"] >= 2
 
 
 def test_a_setting_is_shown_and_changed_in_the_running_process() -> None:
     with recording() as (_, pid):
-        assert succeed("config", str(pid), "checkpoint.interval") == "checkpoint.interval = 10 s\n"
-        changed = succeed("config", str(pid), "checkpoint.interval=0.25", "spool.max_bytes=7")
+        assert (
+            marey_stdout("config", str(pid), "checkpoint.interval")
+            == "checkpoint.interval = 10 s\n"
+        )
+        changed = marey_stdout("config", str(pid), "checkpoint.interval=0.25", "spool.max_bytes=7")
         assert changed == "checkpoint.interval = 0.25 s\nspool.max_bytes = 7 B\n"
-        shown = json.loads(succeed("config", str(pid), "--json"))
+        shown = json.loads(marey_stdout("config", str(pid), "--json"))
         assert shown["checkpoint.interval"]["value"] == "0.25"
         assert shown["checkpoint.interval"]["range"] == [0, 86400]
-        assert "spool.max_bytes = 7 B\n" in succeed("config", str(pid))
+        assert "spool.max_bytes = 7 B\n" in marey_stdout("config", str(pid))
 
 
 def test_no_setting_is_changed_if_one_is_unknown_or_out_of_its_range() -> None:
     with recording() as (_, pid):
-        done = marey("config", str(pid), "spool.max_bytes=7", "checkpoint.intervall=1")
-        assert done.returncode == 2
+        done = marey_command("config", str(pid), "spool.max_bytes=7", "checkpoint.intervall=1")
+        assert done.exit_code == 2
         assert "there is no setting `checkpoint.intervall`" in done.stderr
         assert "did you mean `checkpoint.interval`?" in done.stderr
-        done = marey("config", str(pid), "spool.max_bytes=7", "checkpoint.interval=-1")
+        done = marey_command("config", str(pid), "spool.max_bytes=7", "checkpoint.interval=-1")
         assert "`checkpoint.interval` is a number from 0 to 86400 s, not `-1`" in done.stderr
-        assert "17179869184" in succeed("config", str(pid), "spool.max_bytes")
+        assert "17179869184" in marey_stdout("config", str(pid), "spool.max_bytes")
 
 
 def test_operators_are_recorded_from_the_step_after_they_are_switched_on() -> None:
     with recording(STEPS) as (program, pid):
         record(program, "")
-        assert "aten::" not in succeed("view", str(pid))
+        assert "aten::" not in marey_stdout("view", str(pid))
         process = listed(pid)
         assert process is not None
         assert process["steps"] == 1
         # The name of the Probing documentation.
-        assert succeed(str(pid), "config", "probing.torch.profiling=on") == "torch.operators = on\n"
+        assert (
+            marey_stdout(str(pid), "config", "probing.torch.profiling=on")
+            == "torch.operators = on\n"
+        )
         record(program, "")
         record(program, "")
-        assert "aten::addmm" in succeed("view", str(pid))
-        succeed("config", str(pid), "torch.operators=off")
+        assert "aten::addmm" in marey_stdout("view", str(pid))
+        marey_stdout("config", str(pid), "torch.operators=off")
         record(program, "")
-        assert "torch.operators = off\n" in succeed("config", str(pid))
+        assert "torch.operators = off\n" in marey_stdout("config", str(pid))
 
 
 @pytest.mark.parametrize("arguments", [["flush"], ["config"], ["query"], ["info"]])
 def test_a_process_that_does_not_record_is_refused_with_what_works(arguments: list[str]) -> None:
     with Live("import os; print(os.getpid(), flush=True); input()") as program:
         pid = int(program.read_line())
-        done = marey(*arguments, str(pid), *(["SELECT 1"] if arguments == ["query"] else []))
-        assert done.returncode == 2
+        done = marey_command(
+            *arguments, str(pid), *(["SELECT 1"] if arguments == ["query"] else [])
+        )
+        assert done.exit_code == 2
         assert f"process {pid} does not record" in done.stderr
         assert f"`marey dump {pid}`" in done.stderr
 
 
 def test_a_process_that_does_not_exist_is_named() -> None:
-    done = marey("flush", "4194303")
-    assert (done.returncode, done.stderr) == (2, "error: there is no process 4194303\n")
+    done = marey_command("flush", "4194303")
+    assert (done.exit_code, done.stderr) == (2, "error: there is no process 4194303\n")
 
 
 def test_python_that_hangs_in_c_with_the_gil_is_still_answered_for() -> None:
@@ -217,7 +219,7 @@ def test_python_that_hangs_in_c_with_the_gil_is_still_answered_for() -> None:
     """
     with recording(source) as (_, pid):
         assert listed(pid) is not None
-        succeed("flush", str(pid))
+        marey_stdout("flush", str(pid))
         assert Path("hangs.hatchet").exists()
 
 
@@ -248,16 +250,40 @@ def test_a_recording_process_listens_on_no_network() -> None:
             assert not own.intersection(word for line in lines for word in line.split())
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes namespaces of process ids")
+def test_processes_of_containers_with_equal_ids_have_sockets_of_their_own() -> None:
+    with contextlib.ExitStack() as stack:
+        runtime_dir = stack.enter_context(tempfile.TemporaryDirectory())
+        for name in ("first", "second"):
+            source = CONTAINER.replace('"program"', f'"{name}"')
+            program = stack.enter_context(Live(source, XDG_RUNTIME_DIR=runtime_dir))
+            assert program.read_line() == "1"
+            record(program, name)
+        sockets = Path(runtime_dir, "marey")
+        deadline = time.monotonic() + DEADLINE_SECS
+        while not sockets.exists() or len(list(sockets.iterdir())) < 2:
+            assert time.monotonic() < deadline
+            os.sched_yield()
+        processes = json.loads(marey("ps", "--json", XDG_RUNTIME_DIR=runtime_dir).stdout)
+        for name in ("first", "second"):
+            path = os.path.realpath(f"{name}.hatchet")
+            pids = [process["pid"] for process in processes if process["paths"] == [path]]
+            assert len(pids) == 1
+            done = marey("flush", str(pids[0]))
+            assert done.stderr == f"process {pids[0]} wrote `{path}`\n"
+            assert name in succeed("view", path)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder to another user")
 def test_a_socket_in_a_folder_of_another_user_is_not_trusted() -> None:
     with (
         tempfile.TemporaryDirectory() as runtime_dir,
         recording(XDG_RUNTIME_DIR=runtime_dir) as (_, pid),
     ):
-        assert "checkpoint.interval" in succeed("config", str(pid))
+        assert "checkpoint.interval" in marey_stdout("config", str(pid))
         os.chown(Path(runtime_dir, "marey"), NOBODY_UID, NOBODY_UID)
-        done = marey("config", str(pid))
-        assert done.returncode == 2
+        done = marey_command("config", str(pid))
+        assert done.exit_code == 2
         assert f"process {pid} does not record" in done.stderr
         os.chown(Path(runtime_dir, "marey"), 0, 0)
 
@@ -268,7 +294,7 @@ def test_another_user_is_refused_and_counted() -> None:
         tempfile.TemporaryDirectory() as runtime_dir,
         recording(XDG_RUNTIME_DIR=runtime_dir) as (_, pid),
     ):
-        path = Path(runtime_dir, "marey", f"{pid}.sock")
+        path = socket_path(pid, runtime_dir)
         status = b"marey 1 status\n"
         assert connect(path, status).startswith("ok\n")
         assert Path(path.parent).stat().st_mode & 0o777 == 0o700
@@ -304,4 +330,5 @@ except OSError as error:
 def socket_path(pid: int, runtime_dir: str | None = None) -> Path:
     runtime_dir = runtime_dir or os.environ.get("XDG_RUNTIME_DIR")
     folder = Path(runtime_dir, "marey") if runtime_dir else Path(f"/tmp/marey-{os.geteuid()}")
-    return folder / f"{pid}.sock"
+    namespace = Path("/proc/self/ns/pid").stat().st_ino
+    return folder / f"{pid}-{namespace}.sock"

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from programs import DEADLINE_SECS, Live, run_well, write_program
+from programs import Live, marey_stdout, run_well, write_program
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -32,15 +32,8 @@ GROUP BY module;
 """
 
 
-def marey(*arguments: str) -> str:
-    command = [sys.executable, "-m", "marey", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_SECS)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def counts(run: str) -> dict[str | None, int]:
-    rows = json.loads(marey("query", run, STATISTICS, "-f", "json"))
+    rows = json.loads(marey_stdout("query", run, STATISTICS, "-f", "json"))
     return {row["module"]: row["count"] for row in rows}
 
 
@@ -63,13 +56,13 @@ def test_an_endpoint_is_queried_and_configured() -> None:
     with Live(program) as live:
         endpoint = live.read_line()
         tables = "SELECT table_name FROM information_schema.tables"
-        assert "torch_trace" in marey(endpoint, "query", tables)
+        assert "torch_trace" in marey_stdout(endpoint, "query", tables)
         trace = "SELECT * FROM python.torch_trace WHERE step > 0"
-        assert len(json.loads(marey(endpoint, "query", trace, "-f", "json"))) > 0
-        set_to = marey(endpoint, "config", "probing.sample_rate=0.1")
+        assert len(json.loads(marey_stdout(endpoint, "query", trace, "-f", "json"))) > 0
+        set_to = marey_stdout(endpoint, "config", "probing.sample_rate=0.1")
         assert set_to == "sample.interval = 0.1 s\n"
-        assert f"MainThread ({endpoint})" in marey(endpoint, "backtrace")
-        assert f"MainThread ({endpoint})" in marey("backtrace", endpoint, endpoint)
-        marey(endpoint, "query", "SELECT * FROM python.backtrace;")
+        assert f"MainThread ({endpoint})" in marey_stdout(endpoint, "backtrace")
+        assert f"MainThread ({endpoint})" in marey_stdout("backtrace", endpoint, endpoint)
+        marey_stdout(endpoint, "query", "SELECT * FROM python.backtrace;")
         live.write_line()
         assert live.end().exit_code == 0

@@ -11,44 +11,21 @@ from typing import Any
 
 import marey
 import pytest
-from programs import DEADLINE_SECS, Live
+from programs import DEADLINE_SECS, HOT_AND_COLD, Live, marey_stdout
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
-PROGRAM = """
-import os, sys, threading, time
 
-def hot():
-    end = time.perf_counter() + 0.003
-    while time.perf_counter() < end:
-        pass
-
-def cold():
-    end = time.perf_counter() + 0.001
-    while time.perf_counter() < end:
-        pass
-
-def work():
-    while True:
-        hot()
-        cold()
-
-threading.Thread(target=work, name="worker", daemon=True).start()
-print(os.getpid(), flush=True)
-sys.stdin.readline()
-"""
+def arguments(pid: int, *options: str) -> list[str]:
+    return ["record", "-p", str(pid), "-o", "run.marey", *options]
 
 
 def command(pid: int, *options: str) -> list[str]:
-    return [sys.executable, "-m", "marey", "record", "-p", str(pid), "-o", "run.marey", *options]
+    return [sys.executable, "-m", "marey", *arguments(pid, *options)]
 
 
 def record(pid: int, *options: str) -> dict[str, Any]:
-    done = subprocess.run(
-        command(pid, "--json", *options), capture_output=True, text=True, timeout=DEADLINE_SECS
-    )
-    assert done.returncode == 0, done.stderr
-    report: dict[str, Any] = json.loads(done.stdout)
+    report: dict[str, Any] = json.loads(marey_stdout(*arguments(pid, "--json", *options)))
     return report
 
 
@@ -64,7 +41,7 @@ def nanos_by_function() -> dict[str, int]:
 
 
 def test_sampled_time_is_where_the_program_spends_it() -> None:
-    with Live(PROGRAM) as program:
+    with Live(HOT_AND_COLD) as program:
         report = record(int(program.read_line()), "-d", "2", "-r", "500")
     sums = nanos_by_function()
     assert sums["hot"] > sums["cold"] > 0
@@ -76,7 +53,7 @@ def test_sampled_time_is_where_the_program_spends_it() -> None:
 
 
 def test_threads_that_wait_are_sampled_on_request() -> None:
-    with Live(PROGRAM) as program:
+    with Live(HOT_AND_COLD) as program:
         record(int(program.read_line()), "-d", "0.5", "--idle")
     with marey.open("run.marey") as run:
         ((name, nanos),) = run.sql(
@@ -87,7 +64,7 @@ def test_threads_that_wait_are_sampled_on_request() -> None:
 
 
 def test_missed_samples_are_losses_of_the_run() -> None:
-    with Live(PROGRAM) as program:
+    with Live(HOT_AND_COLD) as program:
         report = record(int(program.read_line()), "-d", "0.3", "-r", "100000")
     assert report["skipped"] > 1_000
     with marey.open("run.marey") as run:
@@ -96,7 +73,7 @@ def test_missed_samples_are_losses_of_the_run() -> None:
 
 
 def test_the_end_of_the_process_ends_the_recording() -> None:
-    with Live(PROGRAM) as program:
+    with Live(HOT_AND_COLD) as program:
         pid = int(program.read_line())
         recorder = subprocess.Popen(command(pid), stderr=subprocess.PIPE, text=True)
         assert recorder.stderr is not None
@@ -109,7 +86,7 @@ def test_the_end_of_the_process_ends_the_recording() -> None:
 
 
 def test_an_interrupt_ends_the_recording_and_keeps_it() -> None:
-    with Live(PROGRAM) as program:
+    with Live(HOT_AND_COLD) as program:
         pid = int(program.read_line())
         recorder = subprocess.Popen(command(pid), stderr=subprocess.PIPE, text=True)
         assert recorder.stderr is not None
@@ -123,7 +100,7 @@ def test_an_interrupt_ends_the_recording_and_keeps_it() -> None:
 
 
 def test_samples_are_exported_as_flame_graphs() -> None:
-    with Live(PROGRAM) as program:
+    with Live(HOT_AND_COLD) as program:
         record(int(program.read_line()), "-d", "0.3")
     arguments = [
         sys.executable,

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from programs import DEADLINE_SECS, Live, run_well
+from programs import Live, marey_stdout, run_well
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -34,22 +32,10 @@ waits_for_input()
 release.set()
 """
 LAST_STACKS = "SELECT thread, func, lineno, depth FROM python.backtrace ORDER BY thread, depth"
-DISTINCT_PATHS = "SELECT DISTINCT thread, path FROM samples WHERE path LIKE '%waits_for%'"
-
-
-def marey(*arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "marey", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_SECS,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def query(run: str, sql: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = json.loads(marey("query", run, sql, "-f", "json"))
+    rows: list[dict[str, Any]] = json.loads(marey_stdout("query", run, sql, "-f", "json"))
     return rows
 
 
@@ -93,10 +79,13 @@ def test_sampling_begins_and_ends_in_a_running_process_by_its_setting() -> None:
         assert program.read_line() == "done"
         assert query(pid, count) == [{"samples": 0}]
         # The name of the Probing documentation, which has the process first.
-        assert marey(pid, "config", "probing.sample_rate=0.005") == "sample.interval = 0.005 s\n"
+        assert (
+            marey_stdout(pid, "config", "probing.sample_rate=0.005")
+            == "sample.interval = 0.005 s\n"
+        )
         program.write_line()  # the main thread runs a line of Python
         until_sampled(pid)
-        marey("config", pid, "sample.interval=0")
+        marey_stdout("config", pid, "sample.interval=0")
         assert program.end().exit_code == 0
 
 
@@ -125,7 +114,7 @@ def test_samples_stand_for_the_time_between_them_and_have_their_threads() -> Non
     assert row["thread"] == "MainThread"
     assert 0.3 < row["seconds"] < 0.6
     assert row["samples"] >= 5
-    marey("export", "program.marey", "-f", "collapsed", "-o", "program.txt")
+    marey_stdout("export", "program.marey", "-f", "collapsed", "-o", "program.txt")
 
 
 def test_a_fork_neither_hangs_nor_warns_and_the_child_samples_itself() -> None:

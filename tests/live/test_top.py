@@ -19,32 +19,11 @@ from types import TracebackType
 from typing import Any
 
 import pytest
-from programs import DEADLINE_SECS, Live
+import replay
+from programs import DEADLINE_SECS, HOT_AND_COLD, Live, marey_command, marey_stdout
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
-PROGRAM = """
-import os, sys, threading, time
-
-def hot():
-    end = time.perf_counter() + 0.004
-    while time.perf_counter() < end:
-        pass
-
-def cold():
-    end = time.perf_counter() + 0.001
-    while time.perf_counter() < end:
-        pass
-
-def work():
-    while True:
-        hot()
-        cold()
-
-threading.Thread(target=work, name="worker", daemon=True).start()
-print(os.getpid(), flush=True)
-sys.stdin.readline()
-"""
 ROWS, COLUMNS = 30, 160
 # What a terminal is told: to move the cursor, something else, or to show a letter.
 TOLD = re.compile(r"\x1b\[(\d+);(\d+)H|\x1b\[[0-9;?]*[a-zA-Z]|\x1b[()][A-Z0-9]|(.)", re.DOTALL)
@@ -117,19 +96,12 @@ class Terminal:
 
 @pytest.fixture
 def pid() -> Iterator[int]:
-    with Live(PROGRAM) as program:
+    with Live(HOT_AND_COLD) as program:
         yield int(program.read_line())
 
 
-def run_top(pid: int, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "marey", "top", str(pid), *options]
-    return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_SECS)
-
-
 def report(pid: int, *options: str) -> dict[str, Any]:
-    done = run_top(pid, "--json", *options)
-    assert done.returncode == 0, done.stderr
-    result: dict[str, Any] = json.loads(done.stdout)
+    result: dict[str, Any] = json.loads(marey_stdout("top", str(pid), "--json", *options))
     return result
 
 
@@ -156,32 +128,65 @@ def test_lines_and_threads_have_rows(pid: int) -> None:
 
 
 def test_a_table_is_printed_once_where_stdout_is_not_a_terminal(pid: int) -> None:
-    done = run_top(pid)
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
+    printed = marey_stdout("top", str(pid))
+    lines = printed.splitlines()
     assert lines[0].startswith(f"Process {pid}: ")
     assert " samples, " in lines[1]
     assert "CPU " in lines[1]
-    assert lines[3].split() == ["own", "total", "function"]
-    assert lines[4].split()[4] == "hot"
-    assert "\x1b" not in done.stdout
+    assert re.fullmatch(r"Network receives .*/s, sends .*/s", lines[2])
+    assert lines[4].split() == ["own", "total", "function"]
+    assert lines[5].split()[4] == "hot"
+    assert "\x1b" not in printed
+
+
+def test_network_and_gpus_are_those_of_the_machine(pid: int) -> None:
+    double = replay.nvml_library()
+    if double is None:
+        pytest.skip("there is no cargo to build the double of NVML")
+    source = """
+        void replay_nvml_set(unsigned device, const char *field, double value);
+        __attribute__((constructor)) static void load(void) {
+            replay_nvml_set(0, "utilization", 87);
+            replay_nvml_set(0, "memory_utilization", 1);
+            replay_nvml_set(0, "memory_total", 1 << 30);
+            replay_nvml_set(0, "memory_used", 1 << 29);
+            replay_nvml_set(0, "memory_free", 1 << 29);
+        }
+    """
+    library = replay.build_library(
+        "libnvidia-ml.so.1", source, str(double), f"-Wl,-rpath,{double.parent}"
+    )
+    env = {"MAREY_NVML_LIB": str(library), "REPLAY_NVML_DEVICES": "2"}
+    found = json.loads(marey_command("top", str(pid), "--json", **env).stdout)
+    first, second = found["devices"]
+    assert first == {
+        "index": 0,
+        "utilization_percent": 87,
+        "used_bytes": 1 << 29,
+        "total_bytes": 1 << 30,
+        "process_bytes": None,
+    }
+    assert second["utilization_percent"] is None
+    assert found["received_bytes_per_sec"] >= 0
+    line = marey_command("top", str(pid), **env).stdout.splitlines()[2]
+    assert line.endswith("; GPU 0 87 %, 512 MiB of 1 GiB; GPU 1")
 
 
 def test_the_terminal_shows_rows_and_obeys_keys(pid: int) -> None:
     with Terminal("top", str(pid)) as terminal:
         lines = terminal.wait_for("hot", "cold", "work", "by own time")
         assert lines[0].startswith(f"Process {pid}: ")
-        assert lines[3].split() == ["own", "total", "function"]
+        assert lines[4].split() == ["own", "total", "function"]
         terminal.press("s")
         lines = terminal.wait_for("by total time")
-        assert "_bootstrap" in lines[4]
+        assert "_bootstrap" in lines[5]
         terminal.press("\t")
         terminal.wait_for(" line", "program.py:6")
         terminal.press("\t ")
         terminal.wait_for(" thread", "worker", "paused")
         terminal.press("\t/COLD\r")
         lines = terminal.wait_for("search: COLD; paused")
-        assert [line.split()[4] for line in lines[4:-1] if line] == ["cold"]
+        assert [line.split()[4] for line in lines[5:-1] if line] == ["cold"]
         terminal.press("f")
         terminal.wait_for(f"wrote process-{pid}.svg")
         assert "hot" in Path(f"process-{pid}.svg").read_text()
@@ -198,6 +203,6 @@ def test_control_c_and_escape_leave_the_terminal_as_it_was(pid: int, key: str) -
 
 
 def test_a_process_that_does_not_exist_is_an_error() -> None:
-    done = run_top(2**22 + 1)
-    assert (done.returncode, done.stdout) == (2, "")
+    done = marey_command("top", str(2**22 + 1))
+    assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr == f"error: there is no process {2**22 + 1}\n"

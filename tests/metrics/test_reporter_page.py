@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-from browser import Browser, Page, Unavailable
+from browser import Browser, Page
 from marey.metrics import MetricsCollector, Reporter
 
 NASTY = (
@@ -19,15 +17,6 @@ NASTY = (
     "k" * 10_000,
     "&amp; 'quoted' \"twice\"",
 )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    try:
-        with Browser() as started:
-            yield started
-    except Unavailable as reason:
-        pytest.skip(str(reason))
 
 
 def trained(slowness: int = 1) -> MetricsCollector:

@@ -1,80 +1,88 @@
-"""C++ programs over `marey.hpp`: compiled once, run case by case."""
+"""C++ programs that tests compile against the installed headers, and run."""
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
-from collections.abc import Sequence
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import marey
 import pytest
-from paths import ROOT
+from paths import ROOT, TESTS
 
+PACKAGE = Path(marey.__file__).parent
+# The headers of the package that is tested; those of the checkout if the package links to it.
+HEADERS = PACKAGE / "include"
+LIBRARY = os.environ.get("MAREY_LIB") or str(PACKAGE / "lib" / "libmarey.so")
+SOURCES = TESTS / "cpp"
+EXAMPLES = ROOT / "examples" / "cpp"
+# `.ci/sanitize` sets these two: options for every program, and the one compiler of all programs.
+EXTRA_OPTIONS = shlex.split(os.environ.get("MAREY_TEST_CXXFLAGS", ""))
+ONLY_COMPILER = os.environ.get("MAREY_TEST_CXX")
 STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror")
 DEADLINE_SECS = 120
 
 
-def package() -> Path:
-    spec = find_spec("marey")
-    assert spec is not None, "the wheel is not installed"
-    assert spec.origin is not None
-    return Path(spec.origin).parent
-
-
-def headers() -> Path:
-    """Returns the headers of the wheel if one is installed."""
-    installed = package() / "include"
-    return installed if (installed / "marey.hpp").exists() else ROOT / "include"
-
-
-def library() -> str:
-    """Returns the path of `libmarey.so`: from the environment, else from the installed wheel."""
-    return os.environ.get("MAREY_LIB") or str(package() / "lib" / "libmarey.so")
-
-
 @cache
-def compiler(family: str) -> str | None:
-    """Returns the newest compiler of a family, `g++` or `clang++`."""
-    versions = [f"{family}-{version}" for version in range(30, 8, -1)]
-    return next((name for name in (family, *versions) if shutil.which(name)), None)
+def newest(compiler: str) -> str | None:
+    """Returns the newest installed version of a compiler, such as `clang++`."""
+    versions = [f"{compiler}-{version}" for version in range(30, 8, -1)]
+    return next((name for name in (compiler, *versions) if shutil.which(name)), None)
 
 
-def compile_program(family: str, source: Path, *options: str, after: Sequence[str] = ()) -> None:
-    """Compiles without warnings, or skips the test without a compiler. `after` has libraries."""
-    name = compiler(family)
+def compile_program(
+    output: Path,
+    *sources: Path,
+    standard: str = "c++17",
+    options: tuple[str, ...] = (),
+    compiler: str = "c++",
+) -> Path:
+    """Compiles C++ sources without a warning, or skips the test without the compiler.
+
+    `options` come after the sources, so that they may name libraries. Returns `output`.
+    """
+    name = newest(ONLY_COMPILER or compiler)
     if name is None:
-        pytest.skip(f"there is no {family} here")
-    libraries = () if "-fsyntax-only" in options else ("-pthread", "-ldl")
-    command = [name, *STRICT, f"-I{headers()}", *options, str(source), *after, *libraries]
+        pytest.skip(f"there is no {ONLY_COMPILER or compiler} here")
+    command = [name, f"-std={standard}", *STRICT, f"-I{HEADERS}", *map(str, sources), *options]
+    if "-fsyntax-only" not in options:  # no output, and no libraries
+        command += [*EXTRA_OPTIONS, "-o", str(output), "-pthread", "-ldl"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    return output
 
 
 def environment(**changes: str) -> dict[str, str]:
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if name not in ("MAREY_DISABLE", "MAREY_RUN", "RANK", "WORLD_SIZE", "SLURM_PROCID")
-    }
-    return {**kept, "MAREY_LIB": library(), **changes}
+    """Returns the environment of a program: this one, without what would change a profile."""
+    excluded = ("MAREY_DISABLE", "MAREY_RUN", "RANK", "WORLD_SIZE", "SLURM_PROCID")
+    kept = {name: value for name, value in os.environ.items() if name not in excluded}
+    return {**kept, "MAREY_LIB": LIBRARY, **changes}
 
 
-def run_case(program: Path, *arguments: str, **changes: str) -> list[str]:
-    """Runs a program that must succeed without complaints; returns the lines of its output."""
+def run(*command: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
+    """Runs a program that must succeed, with `libmarey.so` unless `env` names another."""
     done = subprocess.run(
-        [str(program), *arguments],
+        list(map(str, command)),
         capture_output=True,
         text=True,
         errors="strict",
+        stdin=subprocess.DEVNULL,
         timeout=DEADLINE_SECS,
-        env=environment(**changes),
+        env=environment(**env),
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0, (done.returncode, done.stderr)
+    return done
+
+
+def run_case(*command: str | Path, **env: str) -> list[str]:
+    """Runs a program that must succeed without complaints; returns the lines of its output."""
+    done = run(*command, **env)
+    assert done.stderr == ""
     return done.stdout.splitlines()
 
 

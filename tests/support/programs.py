@@ -13,6 +13,30 @@ from typing import NamedTuple
 # A hung program fails its test, not the whole run.
 DEADLINE_SECS = 120
 
+# A thread that is in `hot` longer than in `cold`, until a line arrives. It prints its process id.
+HOT_AND_COLD = """
+import os, sys, threading, time
+
+def hot():
+    end = time.perf_counter() + 0.004
+    while time.perf_counter() < end:
+        pass
+
+def cold():
+    end = time.perf_counter() + 0.001
+    while time.perf_counter() < end:
+        pass
+
+def work():
+    while True:
+        hot()
+        cold()
+
+threading.Thread(target=work, name="worker", daemon=True).start()
+print(os.getpid(), flush=True)
+sys.stdin.readline()
+"""
+
 
 class Outcome(NamedTuple):
     """The result of a program. A negative exit code is a signal number."""
@@ -39,6 +63,25 @@ def run_program(source: str, *flags: str, stdin: str | None = None, **env: str) 
         env={**os.environ, **env},
     )
     return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def marey_command(*arguments: str | Path, **env: str) -> Outcome:
+    """Runs a command of marey in the working directory."""
+    done = subprocess.run(
+        [sys.executable, "-m", "marey", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_SECS,
+        env={**os.environ, **env},
+    )
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def marey_stdout(*arguments: str | Path) -> str:
+    """Runs a command of marey that must succeed; returns its output."""
+    done = marey_command(*arguments)
+    assert done.exit_code == 0, done.stderr
+    return done.stdout
 
 
 def run_well(source: str, *flags: str, **env: str) -> str:

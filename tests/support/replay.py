@@ -15,6 +15,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 SUPPORT = Path(__file__).resolve().parent
 ROOT = SUPPORT.parents[1]
 LIBRARY_NAMES = ("libcupti.so", "libcuda.so.1")
@@ -52,6 +54,17 @@ def _find_or_build(package: str, variable: str) -> Path | None:
         for path in message.get("filenames", [])
     ]
     return next(path for path in paths if path.suffix == ".so")
+
+
+def build_library(path: str, source: str, *linked: str) -> Path:
+    """Builds a library that exports the symbols of the libraries it is linked with."""
+    if shutil.which("cc") is None:
+        pytest.skip("there is no cc here")
+    output = Path(path).absolute()
+    output.parent.mkdir(parents=True, exist_ok=True)
+    command = ["cc", "-shared", "-fPIC", "-x", "c", "-", "-x", "none", *linked, "-o", str(output)]
+    subprocess.run(command, input=source, text=True, check=True)
+    return output
 
 
 def environment(folder: Path, script: str = "") -> dict[str, str]:

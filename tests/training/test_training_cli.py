@@ -16,25 +16,17 @@ from pathlib import Path
 import pytest
 from marey.training import ProfilerConfig
 from marey.training.cli import parser
-from programs import DEADLINE_SECS, Outcome, write_program
+from programs import DEADLINE_SECS, marey_command, write_program
 from training_loops import FILE, saved, walk_files
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
 ALL = ProfilerConfig(sample_rate=1.0, export_chrome_trace=False)
-MAREY = [sys.executable, "-m", "marey"]
-
-
-def run(*arguments: str) -> Outcome:
-    done = subprocess.run(
-        [*MAREY, *arguments], capture_output=True, text=True, timeout=DEADLINE_SECS
-    )
-    return Outcome(done.returncode, done.stdout, done.stderr)
 
 
 def profile(*arguments: str) -> str:
     """Runs `marey profile`, which must succeed; returns its output."""
-    done = run("profile", *arguments)
+    done = marey_command("profile", *arguments)
     assert done.exit_code == 0, done.stderr
     return done.stdout
 
@@ -91,7 +83,7 @@ def test_export_writes_each_format() -> None:
     assert any("tfevents" in str(path) for path in Path("logs").rglob("*"))
     profile("export", FILE, "--format", "json", "--output", "profile.json")
     assert profile("analyze", "profile.json") == profile("analyze", FILE)
-    done = run("profile", "export", "profile.json", "--format", "csv", "-o", "x.csv")
+    done = marey_command("profile", "export", "profile.json", "--format", "csv", "-o", "x.csv")
     assert done.exit_code == 2
     assert "profile.json has the sums of a profile, not its events" in done.stderr
 
@@ -111,7 +103,7 @@ def test_export_writes_each_format() -> None:
 def test_bad_usage_and_files_are_named(arguments: tuple[str, ...], message: str) -> None:
     saved(ALL, 1)
     write_program("print()")
-    done = run("profile", *arguments)
+    done = marey_command("profile", *arguments)
     assert (done.exit_code, done.stdout) == (2, "")
     assert message in done.stderr
     assert done.stderr.startswith("error: ")
@@ -125,22 +117,35 @@ def free_port() -> int:
         return port
 
 
-def test_view_shows_the_page_to_this_machine_until_ctrl_c() -> None:
+def test_view_shows_the_page_to_who_has_its_address_until_ctrl_c() -> None:
     saved(ALL, 3)
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    command = [*MAREY, "profile", "view", FILE, "--port", str(port)]
+    command = [sys.executable, "-m", "marey", "profile", "view", FILE, "--port", str(port)]
     viewer = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert viewer.stdout is not None
-        assert viewer.stdout.readline() == f"{FILE} is at http://localhost:{port} until Ctrl-C\n"
-        with urllib.request.urlopen(url) as page:
+        address, _, until = viewer.stdout.readline().rpartition(" until ")
+        assert until == "Ctrl-C\n"
+        start, _, token = address.rpartition("=")
+        assert start == f"{FILE} is at http://localhost:{port}/?token"
+        assert len(bytes.fromhex(token)) == 32
+        with urllib.request.urlopen(f"{url}/?token={token}") as page:
             assert "forward" in page.read().decode()
-        foreign = urllib.request.Request(url, headers={"Host": "example.com"})
-        for request in (f"{url}/etc/passwd", foreign):
-            with pytest.raises(urllib.error.HTTPError):
-                urllib.request.urlopen(request)
-        done = run("profile", "view", FILE, "--port", str(port))
+        refused = [
+            (url, {}, 403),
+            (f"{url}/?token=", {}, 403),
+            (f"{url}/?token={token[:-1]}", {}, 403),
+            (f"{url}/?token=%C3%A9", {}, 403),
+            (f"{url}/etc/passwd?token={token}", {}, 404),
+            (f"{url}/?token={token}", {"Host": "example.com"}, 403),
+            (f"{url}/?token={token}", {"Origin": "http://example.com"}, 403),
+        ]
+        for refused_url, headers, status in refused:
+            with pytest.raises(urllib.error.HTTPError) as refusal:
+                urllib.request.urlopen(urllib.request.Request(refused_url, headers=headers))
+            assert refusal.value.code == status, refused_url
+        done = marey_command("profile", "view", FILE, "--port", str(port))
         assert done.exit_code == 2
         assert f"port {port} cannot be used: Address already in use" in done.stderr
         viewer.send_signal(signal.SIGINT)
@@ -155,10 +160,10 @@ def test_the_port_of_view_is_prism_s() -> None:
 
 
 def test_the_help_of_profile_describes_each_option() -> None:
-    helped = run("profile", "--help")
+    helped = marey_command("profile", "--help")
     assert helped.exit_code == 0
-    assert run("profile").stdout == helped.stdout
-    assert run("profile", "view", "--help").stdout == helped.stdout
+    assert marey_command("profile").stdout == helped.stdout
+    assert marey_command("profile", "view", "--help").stdout == helped.stdout
     described = set(re.findall(r"^ +(?:-\w, )?(--[a-z-]+)", helped.stdout, re.MULTILINE))
     assert described == {"--format", "--output", "--port", "--help"}
 
@@ -177,7 +182,9 @@ TRAINING = """
 def test_run_profile_writes_a_profile() -> None:
     pytest.importorskip("torch")
     write_program(TRAINING, "train.py")
-    done = run("run", "--profile", "--profile-output", "experiments/one/profile.pt", "train.py")
+    done = marey_command(
+        "run", "--profile", "--profile-output", "experiments/one/profile.pt", "train.py"
+    )
     assert (done.exit_code, done.stdout) == (0, "trained\n")
     assert "marey: analyze it with: marey profile analyze experiments/one/profile.pt" in done.stderr
     assert list(walk_files("experiments/one")) == ["profile.pt"]
@@ -189,7 +196,7 @@ def test_run_profile_writes_a_profile() -> None:
 
 def test_run_profile_has_prism_s_path_by_default() -> None:
     write_program("import marey\nwith marey.scope('work'): pass", "train.py")
-    done = run("run", "-n", "experiment", "--profile", "train.py")
+    done = marey_command("run", "-n", "experiment", "--profile", "train.py")
     assert done.exit_code == 0, done.stderr
     assert list(walk_files("runs/experiment")) == ["profile.pt"]
     assert "work" in profile("analyze", "runs/experiment/profile.pt")
@@ -198,7 +205,7 @@ def test_run_profile_has_prism_s_path_by_default() -> None:
 def test_run_profile_keeps_the_recording_of_a_program_that_fails() -> None:
     source = "import marey\nwith marey.scope('work'): pass\nraise SystemExit(3)"
     write_program(source, "train.py")
-    assert run("run", "--profile", "train.py").exit_code == 3
+    assert marey_command("run", "--profile", "train.py").exit_code == 3
     assert "work" in profile("analyze", "runs/train/profile.pt")
 
 
@@ -213,7 +220,7 @@ def test_run_profile_keeps_the_recording_of_a_program_that_fails() -> None:
 )
 def test_options_that_exclude_each_other_are_named(options: tuple[str, ...], message: str) -> None:
     write_program("print('ran')", "train.py")
-    done = run("run", *options)
+    done = marey_command("run", *options)
     assert (done.exit_code, done.stdout) == (2, "")
     assert message in done.stderr
 
@@ -230,7 +237,7 @@ def test_a_profiler_in_a_profiled_program_uses_its_recording() -> None:
         profiler.save("own.pt")
     """
     write_program(source, "train.py")
-    done = run("run", "--profile", "train.py")
+    done = marey_command("run", "--profile", "train.py")
     assert done.exit_code == 0, done.stderr
     for path in ("own.pt", "runs/train/profile.pt"):
         assert "Total samples: 20\n" in profile("analyze", path)

@@ -188,7 +188,9 @@ def gpu_ms(analyzer: ProfileAnalyzer) -> dict[str, float]:
 
 
 def test_use_cuda_events_times_regions_on_the_gpu(cuda: list[str]) -> None:
-    assert gpu_ms(saved(ON_GPU, 5)) == {"forward": 10.0, "backward_pass": 10.0}
+    analyzer = saved(ON_GPU, 5)
+    assert gpu_ms(analyzer) == {"forward": 10.0, "backward_pass": 10.0}
+    assert analyzer.get_summary()["gpu_time_ms"] == 20.0
     assert gpu_ms(saved(changed(collect_memory=False, use_cuda_events=False), 5)) == {}
 
 
@@ -206,7 +208,9 @@ def test_inner_regions_have_their_own_gpu_time(cuda: list[str]) -> None:
         pass
     profiler.save(FILE)
     # Two events of the inner region lie between those of the outer one.
-    assert gpu_ms(ProfileAnalyzer(FILE)) == {"outer": 6.0, "inner": 2.0}
+    analyzer = ProfileAnalyzer(FILE)
+    assert gpu_ms(analyzer) == {"outer": 6.0, "inner": 2.0}
+    assert analyzer.get_summary()["gpu_time_ms"] == 6.0
 
 
 def test_regions_with_gpu_times_are_decorators(cuda: list[str]) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import random
 import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,8 @@ from typing import Any
 import marey
 import marey.torch
 import pytest
-from marey.training import ProfileAnalyzer, ProfilerConfig, TrainingProfiler
+from marey.profile import start_for
+from marey.training import ProfileAnalyzer, ProfilerConfig, TrainingProfiler, recording
 from programs import Live, run_program, run_well
 from training_loops import FILE, Trainer, kinds, query, run_epochs, walk_files
 
@@ -401,6 +404,34 @@ def test_a_session_without_a_trace_cannot_be_saved() -> None:
     run_epochs(profiler, 1)
     with pytest.raises(RuntimeError, match="writes no trace"):
         profiler.save(FILE)
+
+
+def test_the_first_regions_of_two_threads_start_one_session(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    both_start = threading.Barrier(2)
+
+    def slow_start(*args: Any, **kwargs: Any) -> int | None:
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both_start.wait(0.5)  # the other thread, if nothing stops it
+        return start_for(*args, **kwargs)
+
+    monkeypatch.setattr(recording, "start_for", slow_start)
+    profiler = TrainingProfiler(ALL)
+    seen = []
+
+    def work() -> None:
+        with profiler.profile_region("work"):
+            seen.append(len(marey._native.sessions()))
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == [1, 1]
+    profiler.save(FILE)
+    assert counts() == {"work": 2}
 
 
 def test_validation_in_an_epoch_is_counted_once() -> None:

@@ -475,6 +475,17 @@ def test_written_profiles_are_read_by_marey_and_proton(tmp_path: Path, triton: A
     assert sorted(os.listdir(tmp_path)) == ["out.hatchet", "out.hatchet_msgpack"]
 
 
+def test_a_profile_is_written_to_a_pipe_and_does_not_replace_it(tmp_path: Path) -> None:
+    graph, pipe = read("kernels"), tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor() as pool:
+        received = pool.submit(pipe.read_text)
+        graph.to_hatchet(pipe)
+        assert pipe.is_fifo()
+        assert received.result() == graph.to_hatchet()
+    assert os.listdir(tmp_path) == ["pipe"]
+
+
 def test_a_failed_write_leaves_no_file(tmp_path: Path) -> None:
     graph = read("kernels")
     with pytest.raises(FileNotFoundError):

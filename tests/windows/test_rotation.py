@@ -182,14 +182,15 @@ def test_ranks_do_not_share_names(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_old_windows_go_by_number_age_and_bytes(keep: str | int | None, kept: list[int]) -> None:
-    now = datetime(2026, 1, 2, 3)
+    now = datetime(2026, 10, 25, 2, 30)
     windows = []
     for number in range(5):
         path = Path(f"{number}.hatchet")
         path.write_bytes(bytes(10_000))
-        end = now - timedelta(minutes=4 - number)
-        windows.append(Window(number, end - timedelta(minutes=1), str(path), end))
-    expired = retention.parse(keep).expired(windows, now)
+        # In the night in which the clocks go back, each window ends at the same local time.
+        window = Window(number, now, str(path), end=now, end_seconds=60.0 * number)
+        windows.append(window)
+    expired = retention.parse(keep).expired(windows, now_seconds=240.0)
     assert [window.number for window in windows if window not in expired] == kept
 
 
@@ -324,6 +325,19 @@ def test_what_cannot_be_written_is_kept_and_written_later() -> None:
     profiler.end_window()
     assert [total([path], "step") for path in paths(profiler.windows)] == [1, 1, 1]
     assert len(os.listdir("profiles")) == 3
+
+
+def test_windows_go_on_by_themselves_after_an_end_that_could_not_be_written() -> None:
+    profiler = TimeWindowProfiler(0.02)
+    profiler.start_window()
+    os.rename("profiles", "elsewhere")
+    Path("profiles").touch()
+    with pytest.raises(OSError, match="is not written"):
+        profiler.end_window()
+    os.remove("profiles")
+    os.mkdir("profiles")
+    until(lambda: profiler.windows)
+    profiler.end_window()
 
 
 def test_memory_is_limited_while_nothing_can_be_written(

@@ -9,7 +9,7 @@
 //! samples. CPython's structures are read by `py-spy`, which has the offsets of each version; this
 //! crate adds what the operating system knows: states, names and what a thread waits for.
 //!
-//! **Where to start.** [`target`] reads a process, [`wait`] explains what a thread waits for, [`hang`]
+//! **Where to start.** [`target`] reads a process, [`stop`] stops it for a moment, [`wait`] explains what a thread waits for, [`hang`]
 //! compares the ranks of a job.
 
 mod error;
@@ -19,11 +19,13 @@ mod native;
 pub mod process;
 mod rank;
 mod schedule;
+pub mod stop;
 mod target;
 mod usage;
 mod wait;
 
 pub use self::error::AttachError;
+pub use self::memory::{Mapped, bias, mapped_files};
 pub use self::process::{children, command_line, is_alive};
 pub use self::rank::Rank;
 pub use self::schedule::{Schedule, Tick};

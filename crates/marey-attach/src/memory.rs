@@ -1,8 +1,9 @@
 //! The memory and the mapped files of a process.
 
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use object::elf::FileHeader64;
 use object::read::elf::ElfFile;
@@ -39,9 +40,10 @@ impl Memory {
 }
 
 /// A file of machine code that a process has mapped.
-pub(crate) struct Mapped {
+#[derive(Clone, Debug)]
+pub struct Mapped {
     /// Path as the process has it.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// First address of the file.
     pub(crate) start: u64,
     /// Address after the last one of the file.
@@ -52,15 +54,15 @@ pub(crate) struct Mapped {
 }
 
 impl Mapped {
-    /// Opens the file, also in a container; `None` if it was deleted or replaced.
-    pub(crate) fn open(&self) -> Option<File> {
-        let root = format!("/proc/{}/root{}", self.pid, self.path.display());
-        File::open(root).ok()
+    /// Opens the file, also in a container. Fails if it was deleted.
+    pub fn open(&self) -> io::Result<File> {
+        let path = self.path.strip_prefix("/").unwrap_or(&self.path);
+        File::open(Path::new(&format!("/proc/{}/root", self.pid)).join(path))
     }
 }
 
 /// Returns the files of machine code that a process has mapped, by their addresses.
-pub(crate) fn mapped_files(pid: u32) -> Vec<Mapped> {
+pub fn mapped_files(pid: u32) -> Vec<Mapped> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
     let mut files: Vec<(Mapped, bool)> = Vec::new();
     let mut last_offset = 0;
@@ -113,7 +115,7 @@ fn parse_map(line: &str) -> Option<Map<'_>> {
 
 /// Returns the address of a variable that a mapped file exports.
 pub(crate) fn exported_address(file: &Mapped, name: &str) -> Option<u64> {
-    let cache = ReadCache::new(file.open()?);
+    let cache = ReadCache::new(file.open().ok()?);
     let elf = ElfFile::<FileHeader64<Endianness>, _>::parse(&cache).ok()?;
     let symbol =
         elf.dynamic_symbols().find(|symbol| symbol.is_definition() && symbol.name() == Ok(name))?;
@@ -121,7 +123,7 @@ pub(crate) fn exported_address(file: &Mapped, name: &str) -> Option<u64> {
 }
 
 /// Returns what to add to an address in a file for its address in the process.
-pub(crate) fn bias<'data>(file: &Mapped, elf: &impl Object<'data>) -> Option<u64> {
+pub fn bias<'data>(file: &Mapped, elf: &impl Object<'data>) -> Option<u64> {
     elf.segments().find_map(|segment| {
         let (offset, length) = segment.file_range();
         // Files are mapped in whole pages.

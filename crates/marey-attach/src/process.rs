@@ -1,6 +1,7 @@
 //! Facts about processes and their threads from `/proc`.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -65,7 +66,7 @@ fn stat(pid: u32, thread: u64) -> Option<String> {
     Some(stat.rsplit_once(") ")?.1.to_owned())
 }
 
-/// How long a thread has run, and when it did last.
+/// Times of a thread: that for which it has run, and that since it ran last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Times {
     /// Time on a processor since the thread began.
@@ -118,6 +119,18 @@ pub fn status(pid: u32, key: &str) -> Option<String> {
 /// Returns the id of a process as the process itself sees it, in a container.
 pub fn inner_pid(pid: u32) -> Option<u32> {
     status(pid, "NSpid")?.split_ascii_whitespace().next_back()?.parse().ok()
+}
+
+/// Returns the inode number of a process's pid namespace, `None` if this process may not see it.
+pub fn pid_namespace(pid: u32) -> Option<u64> {
+    fs::metadata(format!("/proc/{pid}/ns/pid")).map(|metadata| metadata.ino()).ok()
+}
+
+/// Returns the process that has this id in a pid namespace, such as that of a container.
+pub fn in_namespace(own_pid: u32, namespace: u64) -> Option<u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.find(|&pid| pid_namespace(pid) == Some(namespace) && inner_pid(pid) == Some(own_pid))
 }
 
 /// Whether a library or program has the name of a free-threaded build, such as `python3.13t`.

@@ -3,18 +3,22 @@
 use std::collections::HashSet;
 use std::fs;
 use std::io;
+use std::time::Duration;
 
 use py_spy::config::{LineNo, LockingStrategy};
 use py_spy::{Config, PythonSpy, StackTrace};
 use serde::Serialize;
 
 use crate::AttachError;
-use crate::native::{self, Copies};
+use crate::native::Copies;
 use crate::process::{self, command_line};
+use crate::stop::{Unstopped, while_stopped};
 use crate::wait::{self, Wait};
 
 /// Readings of a running process that may fail one after another.
 const MAX_ATTEMPTS: u32 = 20;
+/// Time in which all threads must stop for their native frames.
+const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The parts of a process to read.
 #[derive(Clone, Copy, Debug, Default)]
@@ -121,11 +125,7 @@ impl Target {
             self.python_threads()?;
             // A thread that is stopped does not tell whether it ran.
             let running = self.running_threads();
-            let stopped = native::stop(self.pid)?;
-            let mut threads = self.python_threads()?;
-            self.add_native_threads(&mut threads);
-            let copies = Copies::read(self.pid, &stopped, &threads);
-            drop(stopped);
+            let (mut threads, copies) = self.stopped_threads()?;
             for thread in &mut threads {
                 thread.is_running = thread.os_id.is_some_and(|id| running.contains(&id));
             }
@@ -143,6 +143,22 @@ impl Target {
         }
         let python = self.python_version();
         Ok(Snapshot { pid: self.pid, argv: command_line(self.pid), python, threads })
+    }
+
+    /// Reads all threads and copies their stacks while they are stopped.
+    fn stopped_threads(&mut self) -> Result<(Vec<Thread>, Copies), AttachError> {
+        let pid = self.pid;
+        let read = || {
+            let mut threads = self.python_threads()?;
+            self.add_native_threads(&mut threads);
+            let copies = Copies::read(pid, &threads);
+            Ok((threads, copies))
+        };
+        match while_stopped(pid, STOP_TIMEOUT, read) {
+            Ok((result, _)) => result,
+            Err(Unstopped::Refused) => Err(AttachError::NotStopped(pid)),
+            Err(unstopped) => Err(AttachError::Unreadable { pid, reason: unstopped.reason() }),
+        }
     }
 
     /// Reads the threads that have Python frames, again if the process changed while it was read.

@@ -18,6 +18,11 @@ pub struct Usage {
     pub read_bytes: u64,
     /// Bytes written to storage.
     pub written_bytes: u64,
+    /// Bytes that the network interfaces of the process have received, of all processes that share
+    /// them, without loopback.
+    pub received_bytes: u64,
+    /// Bytes that they have sent.
+    pub sent_bytes: u64,
 }
 
 impl Usage {
@@ -26,12 +31,16 @@ impl Usage {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
         // Of other users' processes, storage is secret.
         let storage = fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
+        let interfaces = fs::read_to_string(format!("/proc/{pid}/net/dev")).unwrap_or_default();
+        let (received_bytes, sent_bytes) = traffic(&interfaces);
         Some(Self {
             cpu: process::cpu(pid)?,
             resident_bytes: 1_024 * field(&status, "VmRSS:").unwrap_or(0),
             threads: field(&status, "Threads:").unwrap_or(0),
             read_bytes: field(&storage, "read_bytes:").unwrap_or(0),
             written_bytes: field(&storage, "write_bytes:").unwrap_or(0),
+            received_bytes,
+            sent_bytes,
         })
     }
 }
@@ -40,6 +49,17 @@ impl Usage {
 fn field(text: &str, label: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(label))?;
     line.split_ascii_whitespace().next()?.parse().ok()
+}
+
+/// Returns the bytes that were received and sent, from the kernel's table of interfaces: a name, then
+/// eight columns of what was received and eight of what was sent, each with the bytes first.
+fn traffic(table: &str) -> (u64, u64) {
+    let interfaces = table.lines().filter_map(|line| line.split_once(':'));
+    let others = interfaces.filter(|(name, _)| name.trim() != "lo");
+    others.fold((0, 0), |(received, sent), (_, columns)| {
+        let column = |index| columns.split_ascii_whitespace().nth(index)?.parse::<u64>().ok();
+        (received + column(0).unwrap_or(0), sent + column(8).unwrap_or(0))
+    })
 }
 
 #[cfg(test)]
@@ -51,5 +71,13 @@ mod tests {
         let usage = Usage::of_process(std::process::id()).unwrap();
         assert!(usage.resident_bytes > 100_000 && usage.threads >= 1, "{usage:?}");
         assert_eq!(field("VmRSS:\t   12 kB\nThreads:\t3\n", "Threads:"), Some(3));
+    }
+
+    #[test]
+    fn traffic_is_that_of_all_interfaces_but_loopback() {
+        let table = "Inter-|   Receive |  Transmit\n face |bytes packets\n\
+                     lo: 9 1 0 0 0 0 0 0 9 1 0 0 0 0 0 0\n\
+                     eth0:100 2 0 0 0 0 0 0 30 1 0 0 0 0 0 0\n  ib0: 1 1 0 0 0 0 0 0 2 1 0 0 0 0 0 0\n";
+        assert_eq!(traffic(table), (101, 32));
     }
 }

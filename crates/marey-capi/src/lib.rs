@@ -19,7 +19,7 @@ mod sessions;
 use marey_gpu::nvtx;
 use marey_model::loss::LossCause;
 use marey_model::setting::Declaration;
-use marey_record::api::{CollectiveSample, CollectiveState, StackSample};
+use marey_record::api::{Collective, CollectiveState, StackSample};
 use marey_record::table::{
     ABI_VERSION, CollectiveArg, ErrorBuffer, MetricArg, NO_METRIC, Sink, Table,
 };
@@ -29,6 +29,7 @@ use marey_torch::inputs::InputFields;
 use marey_torch::shapes::{self, Shapes};
 use marey_torch::{ids, operators};
 use ptr::{Failure, catch_panic, read_metrics, read_text, send};
+use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -134,6 +135,11 @@ static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(|| Table {
     session_scope: sessions::session_scope,
     context_names,
     state_name,
+    scope_enter_timed,
+    scope_exit_timed,
+    ticks,
+    monotonic_nanos,
+    cpp_thread,
 });
 
 extern "C" fn set_settings_listener(listener: settings::Listener) {
@@ -158,6 +164,16 @@ fn declared(setting: u32) -> Option<&'static Declaration> {
 
 /// The address of what C++ libraries share.
 static CPP_STATE: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    /// The address of what C++ libraries have of this thread.
+    static CPP_THREAD: Cell<usize> = const { Cell::new(0) };
+}
+
+extern "C" fn cpp_thread() -> *mut usize {
+    // Without a destructor, so that the word lives as long as its thread.
+    CPP_THREAD.with(Cell::as_ptr)
+}
 
 extern "C" fn note_environment() {
     catch_panic((), api::copy_environment);
@@ -277,6 +293,22 @@ unsafe extern "C" fn context_names(context: u32, names: *mut u32, len: usize) ->
 
 extern "C" fn state_name() -> u32 {
     api::state_name()
+}
+
+extern "C" fn scope_enter_timed(name: u32, kind: u8) -> u64 {
+    api::enter_timed(name, kind)
+}
+
+extern "C" fn scope_exit_timed(name: u32) -> u64 {
+    api::exit_timed(name)
+}
+
+extern "C" fn ticks() -> u64 {
+    api::ticks()
+}
+
+extern "C" fn monotonic_nanos(ticks: u64) -> u64 {
+    catch_panic(0, || api::monotonic_nanos(ticks))
 }
 
 // Detached scopes.
@@ -454,7 +486,7 @@ unsafe extern "C" fn record_collectives(collectives: *const CollectiveArg, len: 
     let collectives = unsafe { std::slice::from_raw_parts(collectives, len) };
     let positive = |value: i64| u64::try_from(value).ok();
     let name = |name: u32| (name != 0).then_some(name);
-    let samples = collectives.iter().map(|collective| CollectiveSample {
+    let samples = collectives.iter().map(|collective| Collective {
         name: collective.name,
         group: collective.group,
         group_ranks: name(collective.group_ranks),
@@ -472,7 +504,7 @@ unsafe extern "C" fn record_collectives(collectives: *const CollectiveArg, len: 
             .unwrap_or(CollectiveState::Scheduled),
         is_p2p: collective.is_p2p != 0,
     });
-    catch_panic((), || api::record_collectives(&samples.collect::<Vec<_>>()));
+    catch_panic((), || api::record_collectives(samples.collect()));
 }
 
 unsafe extern "C" fn record_samples(samples: *const StackSample, len: usize) {

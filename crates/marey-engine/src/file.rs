@@ -22,8 +22,12 @@ pub(crate) fn parse_format(name: &str) -> PyResult<Format> {
     }
 }
 
-/// Writes to a temporary name and renames the file, so that no partial profile has the final name.
+/// Writes to a temporary name and renames the file, so that no partial profile has the final name. A
+/// device or a pipe is written to.
 pub(crate) fn write(profile: &Profile, format: Format, path: &Path) -> io::Result<()> {
+    if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
+        return hatchet::write(profile, format, &mut File::options().write(true).open(path)?);
+    }
     let temporary = temporary_name(path);
     let written = File::create(&temporary)
         .and_then(|mut file| hatchet::write(profile, format, &mut file))

@@ -1,15 +1,13 @@
 //! The program and the libraries that a process has loaded.
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
-use std::path::PathBuf;
+use std::path::Path;
 
-use object::elf::{ET_EXEC, PF_W, PT_LOAD, ProgramFlags};
-use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _};
+use marey_attach::{Mapped, bias, mapped_files};
+use object::elf::{PF_W, PT_LOAD, ProgramFlags};
+use object::read::elf::{ElfFile64, ProgramHeader as _};
 use object::{Endianness, Object as _, ObjectSymbol as _, ReadCache};
-
-use crate::target::outside;
 
 /// The smallest page: the end of a segment is followed by unused bytes up to the next multiple.
 const PAGE_BYTES: u64 = 4096;
@@ -18,38 +16,25 @@ type Elf<'a> = ElfFile64<'a, Endianness, &'a ReadCache<File>>;
 
 /// A program or library that a process has loaded.
 #[derive(Clone, Debug)]
-pub(crate) struct Image {
-    /// Its path, as the process sees it.
-    pub(crate) path: PathBuf,
-    /// Address of the first byte of the file.
-    base: u64,
-    pid: u32,
-}
+pub(crate) struct Image(Mapped);
 
 /// Addresses from the first to behind the last byte.
 pub(crate) type Range = (u64, u64);
 
 impl Image {
     /// Returns all images of a process, in the order of their addresses.
-    pub(crate) fn all(pid: u32) -> io::Result<Vec<Self>> {
-        let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
-        let mut bases = BTreeMap::new();
-        for line in maps.lines() {
-            if let Some((base, path)) = first_page(line) {
-                bases.entry(path).or_insert(base);
-            }
-        }
-        let mut images: Vec<Self> = bases
-            .into_iter()
-            .map(|(path, base)| Self { path: PathBuf::from(path), base, pid })
-            .collect();
-        images.sort_by_key(|image| image.base);
-        Ok(images)
+    pub(crate) fn all(pid: u32) -> Vec<Self> {
+        mapped_files(pid).into_iter().map(Self).collect()
+    }
+
+    /// Returns the path of the file, as the process sees it.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0.path
     }
 
     /// Returns the name of the file.
     pub(crate) fn name(&self) -> &str {
-        self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+        self.path().file_name().and_then(|name| name.to_str()).unwrap_or_default()
     }
 
     /// Returns the addresses of symbols in the order of their names, `None` for those that the image
@@ -58,7 +43,7 @@ impl Image {
         let mut addresses = [None; N];
         let cache = self.open()?;
         let file = parse(&cache)?;
-        let bias = self.bias(&file);
+        let bias = self.bias(&file)?;
         for symbol in file.dynamic_symbols().chain(file.symbols()) {
             let Ok(name) = symbol.name_bytes() else { continue };
             let wanted = names.iter().position(|wanted| wanted.as_bytes() == name);
@@ -82,28 +67,21 @@ impl Image {
             header.p_type(endian) == PT_LOAD && header.p_flags(endian) & PF_W != ProgramFlags(0)
         });
         let ends = writable.map(|it| it.p_vaddr(endian).wrapping_add(it.p_memsz(endian)));
+        let bias = self.bias(&file)?;
         Ok(ends.max().and_then(|end| {
-            let end = end.wrapping_add(self.bias(&file));
+            let end = end.wrapping_add(bias);
             Some((end, end.checked_next_multiple_of(PAGE_BYTES)?))
         }))
     }
 
     fn open(&self) -> io::Result<ReadCache<File>> {
-        File::open(outside(self.pid, &self.path)).map(ReadCache::new)
+        self.0.open().map(ReadCache::new)
     }
 
     /// Returns the difference between an address in the process and the one in the file.
-    fn bias(&self, file: &Elf<'_>) -> u64 {
-        let endian = file.endian();
-        if file.elf_header().e_type(endian) == ET_EXEC {
-            return 0;
-        }
-        let loaded = file.elf_program_headers().iter();
-        let first = loaded
-            .filter(|header| header.p_type(endian) == PT_LOAD)
-            .map(|it| it.p_vaddr(endian))
-            .min();
-        self.base.wrapping_sub(first.unwrap_or(0) / PAGE_BYTES * PAGE_BYTES)
+    fn bias(&self, file: &Elf<'_>) -> io::Result<u64> {
+        let unknown = || io::Error::other("it was replaced since the process has loaded it");
+        bias(&self.0, file).ok_or_else(unknown)
     }
 }
 
@@ -123,31 +101,53 @@ pub(crate) fn writable(pid: u32) -> io::Result<Vec<Range>> {
     Ok(maps.lines().filter_map(range).collect())
 }
 
-/// Returns the address and the path of a line of `/proc/PID/maps` that shows the start of a file.
-fn first_page(line: &str) -> Option<(u64, &str)> {
-    let mut words = line.splitn(6, ' ');
-    let (addresses, _rights, offset) = (words.next()?, words.next()?, words.next()?);
-    let path = words.nth(2)?.trim_start();
-    let is_file = path.starts_with('/') && u64::from_str_radix(offset, 16) == Ok(0);
-    let base = u64::from_str_radix(addresses.split('-').next()?, 16).ok()?;
-    is_file.then_some((base, path))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead as _, BufReader};
+    use std::process::{Command, Stdio};
+
     use super::*;
 
+    /// Maps itself as data at a lower address, and prints where a variable is.
+    const PROGRAM: &str = r#"
+        #include <fcntl.h>
+        #include <stdio.h>
+        #include <sys/mman.h>
+        int marker;
+        int main(void) {
+            int file = open("/proc/self/exe", O_RDONLY);
+            mmap((void *)0x100000, 4096, PROT_READ, MAP_PRIVATE | MAP_FIXED, file, 0);
+            printf("%p\n", (void *)&marker);
+            fflush(stdout);
+            getchar();
+            return 0;
+        }
+    "#;
+
     #[test]
-    fn only_the_first_page_of_a_file_is_an_image() {
-        let line = "7f11aa00000-7f11aa5e000 r--p 00000000 fe:01 1181 \t\t/usr/lib/my python/lib.so";
-        assert_eq!(first_page(line), Some((0x7f1_1aa0_0000, "/usr/lib/my python/lib.so")));
-        for other in [
-            "7f11aa00000-7f11aa5e000 r--p 00001000 fe:01 1181 /usr/lib/lib.so",
-            "7ffd13c00000-7ffd13c21000 rw-p 00000000 00:00 0 [stack]",
-            "7f11aa00000-7f11aa5e000 rw-p 00000000 00:00 0",
-            "",
+    fn the_addresses_of_symbols_are_right_wherever_a_program_is_linked_and_loaded() {
+        let folder = tempfile::tempdir().unwrap();
+        let (source, path) = (folder.path().join("program.c"), folder.path().join("program"));
+        fs::write(&source, PROGRAM).unwrap();
+        for options in [
+            &["-no-pie"][..],
+            &["-pie", "-fPIE"],
+            &["-no-pie", "-Wl,-Ttext-segment=0x10000000"],
+            &["-pie", "-fPIE", "-Wl,-Ttext-segment=0x10000000"],
         ] {
-            assert_eq!(first_page(other), None, "{other}");
+            let mut compiler = Command::new("cc");
+            compiler.args(options).arg("-o").args([&path, &source]);
+            assert!(compiler.status().unwrap().success());
+            let mut command = Command::new(&path);
+            let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+            let mut line = String::new();
+            BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+            let address = u64::from_str_radix(line.trim().trim_start_matches("0x"), 16).unwrap();
+            let images = Image::all(child.id());
+            let image = images.iter().find(|image| image.path() == path).unwrap();
+            assert_eq!(image.symbols(["marker"]).unwrap(), [Some(address)], "{options:?}");
+            drop(child.stdin.take());
+            assert!(child.wait().unwrap().success());
         }
     }
 }

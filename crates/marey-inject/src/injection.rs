@@ -6,17 +6,19 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use marey_attach::AttachError;
+use marey_attach::stop::{Stopped, Unstopped, while_stopped};
 
 use crate::InjectError;
 use crate::interpreter::{Attempt, Interpreter};
 use crate::mailbox::Mailbox;
-use crate::stop::{Stopped, Unstopped, while_stopped};
 use crate::target;
 
 /// The script that runs in the process, without its constants.
 const BOOTSTRAP: &str = include_str!("bootstrap.py");
 /// Time in which the request must be placed.
 const PLACE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time in which all threads must stop.
+const STOP_TIMEOUT: Duration = Duration::from_millis(20);
 /// Time between two attempts to place it.
 const RETRY_PAUSE: Duration = Duration::from_millis(2);
 /// The same after a thread did not stop in time, so that the others run most of the time.
@@ -108,7 +110,7 @@ impl Injection {
         let (pid, interpreter) = (self.pid, &mut self.interpreter);
         let start = Instant::now();
         loop {
-            let attempt = while_stopped(pid, || interpreter.place(script));
+            let attempt = while_stopped(pid, STOP_TIMEOUT, || interpreter.place(script));
             let reason = match attempt {
                 Ok((Attempt::Placed, stopped)) => {
                     self.stopped = stopped;
@@ -143,7 +145,7 @@ impl Drop for Injection {
             interpreter.withdraw(true);
         } else {
             // If the process cannot be stopped, the script finds no folder, and does nothing.
-            drop(while_stopped(self.pid, || interpreter.withdraw(false)));
+            drop(while_stopped(self.pid, STOP_TIMEOUT, || interpreter.withdraw(false)));
         }
     }
 }

@@ -9,7 +9,6 @@ use crate::elf::{self, Image, Range};
 use crate::memory::Memory;
 use crate::pending_calls::{Layout, PendingCalls};
 use crate::remote_exec::RemoteExec;
-use crate::stop::Unstopped;
 
 const SUPPORTED: &str = "marey attaches to CPython 3.10 to 3.14";
 
@@ -37,7 +36,7 @@ impl Interpreter {
     /// Finds the interpreter of a process.
     pub(crate) fn find(pid: u32) -> Result<Self, InjectError> {
         let unsupported = |reason: String| InjectError::Unsupported { pid, reason };
-        let images = Image::all(pid).map_err(|error| unsupported(error.to_string()))?;
+        let images = Image::all(pid);
         check_libc(&images).map_err(unsupported)?;
         let python = Python::find(pid, &images).map_err(unsupported)?;
         match python.minor {
@@ -74,7 +73,7 @@ impl Interpreter {
         }
     }
 
-    /// Removes what is left of the request, so that it does nothing. The threads must be stopped,
+    /// Removes the remains of the request, so that it does nothing. The threads must be stopped,
     /// unless the request has been read (`has_run`).
     pub(crate) fn withdraw(&mut self, has_run: bool) {
         // If the process has ended, nothing is left.
@@ -82,19 +81,6 @@ impl Interpreter {
             Self::PendingCalls(calls) => calls.withdraw(has_run),
             Self::RemoteExec(remote) => remote.withdraw(has_run),
         });
-    }
-}
-
-impl Unstopped {
-    /// Returns why the attempt failed, for a message.
-    pub(crate) fn reason(&self) -> String {
-        match self {
-            Self::Refused => "its threads cannot be stopped".to_owned(),
-            Self::Late(id) => {
-                format!("thread {id} does not stop: it waits for a device or a child")
-            }
-            Self::Gone => "its threads have ended".to_owned(),
-        }
     }
 }
 
@@ -115,11 +101,11 @@ impl Python {
         let program = std::fs::read_link(format!("/proc/{pid}/exe"));
         let program = program.map_err(|error| error.to_string())?;
         let candidates = images.iter().filter(is_library);
-        for image in candidates.chain(images.iter().filter(|image| image.path == program)) {
+        for image in candidates.chain(images.iter().filter(|image| image.path() == program)) {
             let names = ["_PyRuntime", "PyRun_SimpleString", "Py_Version", "PyIter_Send"];
             let found = image.symbols(names);
             let [runtime, run_string, version, send] = found
-                .map_err(|error| format!("{} cannot be read: {error}", image.path.display()))?;
+                .map_err(|error| format!("{} cannot be read: {error}", image.path().display()))?;
             let Some(runtime) = runtime else { continue };
             let minor = match (version, send) {
                 (Some(address), _) => minor_of(memory.read_u64(address))?,

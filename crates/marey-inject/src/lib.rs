@@ -11,7 +11,7 @@
 //! thread, so that no lock of the interrupted code can be in its way.
 //!
 //! **Where to start.** [`injection`] has the steps, [`pending_calls`] and [`remote_exec`] the two
-//! places, [`stop`] stops the threads, and `bootstrap.py` is what runs in the process.
+//! places, [`marey_attach::stop`] stops the threads, and `bootstrap.py` is what runs in the process.
 
 mod elf;
 mod error;
@@ -21,10 +21,9 @@ mod mailbox;
 mod memory;
 mod pending_calls;
 mod remote_exec;
-mod stop;
 mod target;
 
 pub use self::error::InjectError;
 pub use self::injection::{Call, Injection, Progress, literal};
-pub use self::stop::Stopped;
 pub use self::target::is_same_file_system;
+pub use marey_attach::stop::Stopped;

@@ -62,8 +62,8 @@ enum Lock {
     Mutex(u64),
 }
 
-/// In a thread state of CPython 3.13: the address of the next thread, which that of the interpreter
-/// and the word `eval_breaker` follow.
+/// Offset in a thread state of CPython 3.13 of the address of the next thread. The address of the
+/// interpreter and the word `eval_breaker` follow.
 const NEXT_THREAD: u64 = 8;
 
 const CPYTHON_3_10: Layout = Layout {

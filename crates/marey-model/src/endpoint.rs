@@ -17,7 +17,7 @@ const PREFIX: &str = "marey 1 ";
 
 /// The longest runtime folder for which the path of a socket fits into the 107 bytes that a Unix
 /// socket's address holds.
-const MAX_RUNTIME_DIR_BYTES: usize = 80;
+const MAX_RUNTIME_DIR_BYTES: usize = 77;
 
 /// Returns the folder of the sockets of a user's processes: `marey` in the user's runtime folder
 /// (`XDG_RUNTIME_DIR`), or a folder of the user in `/tmp` without one.
@@ -33,14 +33,33 @@ pub fn folder(runtime_dir: Option<&Path>, uid: u32) -> PathBuf {
     }
 }
 
-/// Returns the name of a process's socket in its folder.
-pub fn socket_name(pid: u32) -> String {
-    format!("{pid}.sock")
+/// The process that a socket belongs to. Containers that share a folder may have equal process ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketOwner {
+    /// Id of the process as the process itself sees it.
+    pub pid: u32,
+    /// Inode number of its pid namespace; `None` where the process has no `/proc`.
+    pub pid_namespace: Option<u64>,
 }
 
-/// Returns the process whose socket has this name.
-pub fn pid_of(socket_name: &str) -> Option<u32> {
-    socket_name.strip_suffix(".sock")?.parse().ok()
+impl SocketOwner {
+    /// Returns the name of the socket in its folder.
+    pub fn socket_name(self) -> String {
+        let Self { pid, pid_namespace } = self;
+        match pid_namespace {
+            Some(namespace) => format!("{pid}-{namespace}.sock"),
+            None => format!("{pid}.sock"),
+        }
+    }
+
+    /// Returns the process whose socket has this name.
+    pub fn from_socket_name(name: &str) -> Option<Self> {
+        let stem = name.strip_suffix(".sock")?;
+        let Some((pid, namespace)) = stem.split_once('-') else {
+            return Some(Self { pid: stem.parse().ok()?, pid_namespace: None });
+        };
+        Some(Self { pid: pid.parse().ok()?, pid_namespace: Some(namespace.parse().ok()?) })
+    }
 }
 
 /// A request.
@@ -207,7 +226,20 @@ mod tests {
         for unusable in [None, Some("run"), Some("/"), Some(""), Some(&long)] {
             assert_eq!(folder(unusable.map(Path::new), 7), Path::new("/tmp/marey-7"));
         }
-        assert_eq!(pid_of(&socket_name(4242)), Some(4242));
-        assert_eq!(pid_of("4242.sock.new"), None);
+        let longest = Path::new("/").join("x".repeat(MAX_RUNTIME_DIR_BYTES - 1));
+        let owner = SocketOwner { pid: 4_194_304, pid_namespace: Some(u32::MAX.into()) };
+        let path = folder(Some(&longest), 7).join(owner.socket_name());
+        assert_eq!(path.as_os_str().len(), 107);
+    }
+
+    #[test]
+    fn the_name_of_a_socket_states_its_process() {
+        for pid_namespace in [None, Some(4_026_531_836)] {
+            let owner = SocketOwner { pid: 4242, pid_namespace };
+            assert_eq!(SocketOwner::from_socket_name(&owner.socket_name()), Some(owner));
+        }
+        for foreign in ["4242.sock.new", "4242-.sock", "-7.sock", "x.sock"] {
+            assert_eq!(SocketOwner::from_socket_name(foreign), None);
+        }
     }
 }

@@ -68,6 +68,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     torch::add_to(module)?;
     performance::add_to(module)?;
     memory::add_to(module)?;
+    metrics::add_to(module)?;
     module.add_function(wrap_pyfunction!(frames::enable_frames, module)?)?;
     module.add_function(wrap_pyfunction!(frames::set_frame_base, module)?)?;
     module.add_function(wrap_pyfunction!(frames::frames_are_fast, module)?)?;

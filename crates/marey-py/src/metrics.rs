@@ -1,7 +1,8 @@
 //! Conversion of Python values to user metrics.
 
 use crate::error::try_call;
-use crate::library::table;
+use crate::library::{is_active, table};
+use crate::scope::add_values_to_innermost;
 use crate::text::utf8;
 use marey_record::table::{ErrorBuffer, MetricArg, NO_METRIC, ValueTag};
 use pyo3::exceptions::PyTypeError;
@@ -29,6 +30,39 @@ impl Value {
         };
         MetricArg { metric, tag: tag as u32, data, len }
     }
+}
+
+/// A metric with values of type `float`, by its name as in the dict of `add_metrics`.
+#[pyclass(frozen, module = "marey._native")]
+struct FloatMetric {
+    number: u32,
+}
+
+#[pymethods]
+impl FloatMetric {
+    #[new]
+    fn new(name: &Bound<'_, PyString>) -> PyResult<Self> {
+        let name = utf8(name)?;
+        // SAFETY: the text lives until the call returns.
+        let number = unsafe { (table().intern_metric)(name.as_ptr().cast(), name.len()) };
+        Ok(Self { number })
+    }
+
+    /// Adds a value to the innermost scope.
+    #[pyo3(signature = (value, /))]
+    fn add(&self, py: Python<'_>, value: f64) -> PyResult<()> {
+        if !is_active() || self.number == NO_METRIC {
+            return Ok(());
+        }
+        let value = Value::Float(value);
+        // SAFETY: the value lives until the call returns.
+        unsafe { add_values_to_innermost(py, &[value.as_argument(self.number)]) }
+    }
+}
+
+/// Adds the class to the module.
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<FloatMetric>()
 }
 
 /// Passes the metrics of a dict to `add`, which takes the same arguments as the table's functions.

@@ -19,7 +19,7 @@ use crate::{clock, fork, recorder, sync, trace};
 use marey_model::context::{ContextSource, NodeKind};
 use marey_model::loss::LossCause;
 use marey_model::metric::{MetricError, MetricValue};
-pub use marey_model::spool::CollectiveState;
+pub use marey_model::spool::{Collective, CollectiveState};
 use std::ffi::c_void;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -126,6 +126,28 @@ pub fn enter_in_current_task(name: u32, kind: NodeKind) {
 #[inline(always)]
 pub fn exit(name: u32) -> u64 {
     local::exit(name)
+}
+
+/// Enters a scope as [`enter_kind`] does. Returns when it began, in ticks, also when nothing is
+/// recorded.
+pub fn enter_timed(name: u32, kind: u8) -> u64 {
+    local::enter_timed(name, kind)
+}
+
+/// Exits a scope as [`exit`] does. Returns when it ended, in ticks, also when there is none.
+pub fn exit_timed(name: u32) -> u64 {
+    local::exit_timed(name)
+}
+
+/// Returns the current time in ticks of the recorder's clock.
+pub fn ticks() -> u64 {
+    clock::ticks()
+}
+
+/// Converts ticks to nanoseconds of `CLOCK_MONOTONIC`. The first call measures the rate of the clock;
+/// only ticks of later readings can be converted.
+pub fn monotonic_nanos(ticks: u64) -> u64 {
+    clock::monotonic_nanos(ticks)
 }
 
 /// Exits the innermost scope with that name, an operator, and records its part in a backward pass
@@ -336,8 +358,8 @@ pub fn detach_innermost() -> Option<Arc<Detached>> {
 }
 
 /// Returns a scope, by default the session's root, as one that is addressed to a session: values
-/// added to it and scopes inside it are recorded in this session alone. `None` if the scope is of
-/// sessions that have ended, or the thread cannot record.
+/// added to it and scopes inside it are recorded in this session alone. `None` if the session has not
+/// seen the scope, so that it has no place for its values, or the thread cannot record.
 pub fn address(
     session: SessionId,
     scope: Option<&Detached>,
@@ -374,37 +396,6 @@ pub struct CounterSample {
     pub value: f64,
 }
 
-/// A collective operation or point-to-point message. Its times are those of the wall clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CollectiveSample {
-    /// Number of the operation's name, from [`intern`].
-    pub name: u32,
-    /// Number of the group's name.
-    pub group: u32,
-    /// Number of the text with the group's ranks, such as `0-3,8`.
-    pub group_ranks: Option<u32>,
-    /// Number of ranks in the group.
-    pub group_size: Option<u32>,
-    /// Sequence number in the group.
-    pub sequence: Option<u64>,
-    /// Number of the element type's name.
-    pub dtype: Option<u32>,
-    /// Number of input elements.
-    pub in_elements: Option<u64>,
-    /// Number of output elements.
-    pub out_elements: Option<u64>,
-    /// Time of the call since 1970.
-    pub created_unix_nanos: i64,
-    /// Start since 1970, if known.
-    pub started_unix_nanos: Option<i64>,
-    /// Duration, if known.
-    pub duration_nanos: Option<u64>,
-    /// State.
-    pub state: CollectiveState,
-    /// Whether it is a point-to-point message.
-    pub is_p2p: bool,
-}
-
 /// A sample of the call stack of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
@@ -427,8 +418,9 @@ pub fn record_samples(samples: &[StackSample]) {
     }
 }
 
-/// Records collectives, in the order of their calls. Takes a lock.
-pub fn record_collectives(collectives: &[CollectiveSample]) {
+/// Records collectives, in the order of their calls, whose texts are numbers of [`intern`]. Takes a
+/// lock.
+pub fn record_collectives(collectives: Vec<Collective>) {
     trace::write_collectives(collectives);
 }
 

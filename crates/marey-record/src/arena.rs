@@ -52,6 +52,43 @@ impl<T: Default, const LOG2: u32> Arena<T, LOG2> {
         }
     }
 
+    /// Allocates the chunks of the first `len` elements. Only the owner may call this.
+    pub fn reserve(&self, len: u32) {
+        let mut first = 0;
+        while first < len && self.ensure(first).is_some() {
+            first = Self::after_chunk(first);
+        }
+    }
+
+    /// Allocates the chunks in which `other` has an element that is used. Only the owner may call
+    /// this.
+    pub fn reserve_as(&self, other: &Self, is_used: impl Fn(&T) -> bool) {
+        let mut first = 0;
+        while (first as usize) < other.capacity() {
+            let next = Self::after_chunk(first);
+            if (first..next).filter_map(|index| other.get(index)).any(&is_used) {
+                self.ensure(first);
+            }
+            first = next;
+        }
+    }
+
+    /// Returns the index after the chunk whose first element has this index.
+    const fn after_chunk(first: u32) -> u32 {
+        2 * first + (1 << LOG2)
+    }
+
+    /// Whether any chunk exists.
+    pub fn has_chunks(&self) -> bool {
+        self.capacity() > 0
+    }
+
+    /// Returns the index after the last element whose chunk exists.
+    fn capacity(&self) -> usize {
+        let last = self.chunks.iter().rposition(|chunk| !chunk.load(Ordering::Acquire).is_null());
+        last.map_or(0, |chunk| chunk_len::<LOG2>(chunk + 1) - (1 << LOG2))
+    }
+
     #[cold]
     #[inline(never)]
     fn grow(&self, index: u32) -> Option<&T> {
@@ -108,6 +145,20 @@ mod tests {
                 expected = (expected.0 + 1, 0);
             }
         }
+    }
+
+    #[test]
+    fn a_reserved_arena_has_the_chunks_of_the_elements_that_are_used() {
+        let arena = Arena::<AtomicU32, 3>::default();
+        arena.reserve(0);
+        assert_eq!(arena.capacity(), 0);
+        arena.reserve(9);
+        assert_eq!(arena.capacity(), 8 + 16);
+        arena.ensure(100).unwrap().store(7, Ordering::Relaxed);
+        let other = Arena::<AtomicU32, 3>::default();
+        other.reserve_as(&arena, |element| element.load(Ordering::Relaxed) == 7);
+        assert!(other.get(100).is_some_and(|element| element.load(Ordering::Relaxed) == 0));
+        assert!(other.get(0).is_none() && other.get(9).is_none());
     }
 
     #[test]

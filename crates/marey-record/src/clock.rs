@@ -94,6 +94,20 @@ pub(crate) fn nanos(ticks: u64) -> u64 {
     if NANOS_PER_TICK.load(Ordering::Relaxed) == 0 { ticks } else { counter_nanos(ticks) }
 }
 
+/// Converts a time of this clock, which was read after the first call of [`calibrate`], to nanoseconds
+/// of `CLOCK_MONOTONIC`.
+pub(crate) fn monotonic_nanos(ticks: u64) -> u64 {
+    calibrate();
+    if NANOS_PER_TICK.load(Ordering::Relaxed) == 0 {
+        return ticks;
+    }
+    let known = BASELINE_START.get_or_init(ClockReading::now);
+    match ticks.checked_sub(known.ticks) {
+        Some(later) => known.monotonic_nanos + nanos(later),
+        None => known.monotonic_nanos.saturating_sub(nanos(known.ticks - ticks)),
+    }
+}
+
 /// Returns the nanoseconds since a time of this clock.
 pub(crate) fn nanos_since(start_ticks: u64) -> u64 {
     nanos(ticks().saturating_sub(start_ticks))
@@ -252,6 +266,8 @@ mod tests {
         let second = ClockReading::now();
         let measured = nanos(second.ticks - first.ticks) as f64;
         let expected = (second.monotonic_nanos - first.monotonic_nanos) as f64;
+        let error_nanos = monotonic_nanos(second.ticks).abs_diff(second.monotonic_nanos);
+        assert!(error_nanos < 1_000_000, "{error_nanos} ns from the monotonic clock");
         assert!((measured / expected - 1.0).abs() < 1e-3, "{measured} ns for {expected} ns");
     }
 }

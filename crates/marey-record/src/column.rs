@@ -131,6 +131,10 @@ impl Stats {
         }
     }
 
+    fn is_used(&self) -> bool {
+        self.count.load(Ordering::Relaxed) != 0 || self.metrics.load(Ordering::Relaxed) != 0
+    }
+
     /// Returns the counter of a duration's bucket, if its page exists.
     #[inline(always)]
     fn counter(&self, nanos: u64) -> Option<&AtomicU32> {
@@ -162,6 +166,21 @@ fn increment(counter: &AtomicU32) {
 }
 
 impl Column {
+    /// Returns an empty column with room for as much as this one contains, so that its thread need
+    /// not allocate. `None` if this one contains nothing.
+    pub(crate) fn empty_copy(&self) -> Option<Box<Self>> {
+        let copy = Self::default();
+        copy.stats.reserve_as(&self.stats, Stats::is_used);
+        if !copy.stats.has_chunks() {
+            return None;
+        }
+        copy.sketches.reserve(self.sketches_len.load(Ordering::Relaxed));
+        copy.pages.reserve(self.pages_len.load(Ordering::Relaxed));
+        copy.metrics.reserve(self.metrics_len.load(Ordering::Relaxed));
+        copy.elements.reserve(self.elements_len.load(Ordering::Relaxed));
+        Some(Box::new(copy))
+    }
+
     /// Returns the statistics of `node`, which do not move during the life of the column.
     #[inline(always)]
     pub(crate) fn stats(&self, node: u32) -> Option<&Stats> {
@@ -450,6 +469,23 @@ mod tests {
         assert_eq!(data.metrics, expected);
         assert_eq!(column.elements_len.load(Ordering::Relaxed), 2);
         assert!(column.add_metric(9, number, &name, &MetricValue::Int(1)).is_err());
+    }
+
+    #[test]
+    fn an_empty_copy_has_room_for_the_same_data_and_none_of_it() {
+        let column = Column::default();
+        assert!(column.empty_copy().is_none());
+        for node in 0..1000 {
+            (0..3).for_each(|_| column.record(node, 1 << 20, 1));
+        }
+        let copy = column.empty_copy().unwrap();
+        assert!(copy.copy(7).is_empty() && copy.empty_copy().is_none());
+        let has_room = |column: &Column| {
+            column.stats.get(999).is_some()
+                && column.sketches.get(999).is_some()
+                && column.pages.get(999).is_some()
+        };
+        assert!(has_room(&column) && has_room(&copy));
     }
 
     #[test]

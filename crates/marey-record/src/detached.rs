@@ -120,17 +120,19 @@ impl Detached {
 
     /// Returns a scope, by default the root, as an exited scope that is addressed to one session:
     /// values added to it and scopes inside it are recorded in this session alone, also in one that
-    /// records nothing else. `None` if the scope is of an older epoch or the thread cannot record.
+    /// records nothing else. `None` if the scope is of an older epoch, the session has not seen it, or
+    /// the thread cannot record.
     pub(crate) fn in_session(scope: Option<&Self>, slot: u32) -> Option<Arc<Self>> {
         local::event(|local| {
             let epoch = CONTROL.epoch.load(Ordering::Relaxed);
-            if scope.is_some_and(|scope| scope.epoch != epoch) {
+            let has_seen = |scope: &Self| scope.epoch == epoch && scope.sessions & bit(slot) != 0;
+            if !scope.is_none_or(has_seen) {
                 return None;
             }
             Some(Arc::new(Self {
                 parent: None,
                 state: scope.map_or(0, |scope| scope.state),
-                sessions: bit(slot) & scope.map_or(u64::MAX, |scope| scope.sessions),
+                sessions: bit(slot),
                 epoch,
                 start_ticks: scope.map_or_else(clock::ticks, |scope| scope.start_ticks),
                 child_nanos: AtomicU64::new(0),

@@ -80,6 +80,8 @@ mod output;
 #[cfg(not(loom))]
 pub mod perf;
 #[cfg(not(loom))]
+mod phase;
+#[cfg(not(loom))]
 mod progress;
 #[cfg(not(loom))]
 mod published;

@@ -7,12 +7,13 @@ use crate::control::bit;
 use crate::local;
 use crate::losses;
 use crate::names;
+use crate::number_hash::NumberHash;
 use crate::thread::{OpenFrame, ThreadTree};
 use crate::tree::{PYTHON_ROOT, SHADOW_ROOT};
 use marey_model::context::{ContextSource, METADATA_STATE, NodeKind};
 use marey_model::loss::LossCause;
 use marey_model::metric::{MetricName, MetricValue};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The number of the root.
@@ -22,7 +23,7 @@ pub(crate) const ROOT: u32 = 0;
 #[derive(Clone, Debug)]
 pub(crate) struct MergedTree {
     nodes: Vec<MergedNode>,
-    index: HashMap<(u32, u32, NodeKind), u32>,
+    index: HashMap<(u32, u32, NodeKind), u32, NumberHash>,
     /// The nodes of kernels on further devices, by the node for the first device and the device's
     /// number.
     device_copies: HashMap<(u32, u32), u32>,
@@ -53,14 +54,15 @@ pub(crate) struct Wall {
     pub(crate) self_nanos: u64,
     pub(crate) min_nanos: u64,
     pub(crate) max_nanos: u64,
-    pub(crate) buckets: BTreeMap<u32, u64>,
+    /// The counted buckets of the sketch, ascending.
+    pub(crate) buckets: Vec<(u32, u64)>,
 }
 
 impl Default for MergedTree {
     fn default() -> Self {
         Self {
             nodes: vec![MergedNode::new(names::LOST, NodeKind::Root, ROOT)],
-            index: HashMap::new(),
+            index: HashMap::default(),
             device_copies: HashMap::new(),
         }
     }
@@ -79,20 +81,20 @@ impl MergedNode {
         }
     }
 
-    fn add(&mut self, data: &NodeData) {
-        if data.count > 0 {
-            self.wall.add(data);
-        }
+    fn add(&mut self, data: NodeData) {
         for (number, value) in &data.metrics {
             if let Some(name) = names::metric(*number) {
                 self.add_metric(&name, value);
             }
         }
+        if data.count > 0 {
+            self.wall.add_wall(Wall::from_data(data));
+        }
     }
 
     fn add_kernel(&mut self, device: u32, times: &Wall) {
         match self.devices.iter_mut().find(|(known, _)| *known == device) {
-            Some((_, sum)) => sum.add_wall(times),
+            Some((_, sum)) => sum.add_wall(times.clone()),
             None => self.devices.push((device, times.clone())),
         }
     }
@@ -110,11 +112,7 @@ impl MergedNode {
 }
 
 impl Wall {
-    fn add(&mut self, data: &NodeData) {
-        self.add_wall(&Self::from_data(data));
-    }
-
-    fn from_data(data: &NodeData) -> Self {
+    fn from_data(data: NodeData) -> Self {
         Self {
             count: data.count,
             open: 0,
@@ -122,11 +120,11 @@ impl Wall {
             self_nanos: data.self_nanos,
             min_nanos: data.min_nanos,
             max_nanos: data.max_nanos,
-            buckets: data.buckets.iter().copied().collect(),
+            buckets: data.buckets,
         }
     }
 
-    fn add_wall(&mut self, other: &Self) {
+    fn add_wall(&mut self, other: Self) {
         if other.has_times() {
             self.min_nanos = if self.has_times() {
                 self.min_nanos.min(other.min_nanos)
@@ -139,8 +137,15 @@ impl Wall {
         self.open += other.open;
         self.total_nanos += other.total_nanos;
         self.self_nanos += other.self_nanos;
-        for (&bucket, &count) in &other.buckets {
-            *self.buckets.entry(bucket).or_insert(0) += count;
+        if self.buckets.is_empty() {
+            self.buckets = other.buckets;
+            return;
+        }
+        for (bucket, count) in other.buckets {
+            match self.buckets.binary_search_by_key(&bucket, |&(known, _)| known) {
+                Ok(position) => self.buckets[position].1 += count,
+                Err(position) => self.buckets.insert(position, (bucket, count)),
+            }
         }
     }
 
@@ -213,7 +218,7 @@ impl MergedTree {
             }
             if !data.is_empty() {
                 let merged = mapping.merged_node(self, node);
-                self.node_mut(merged).add(&data);
+                self.node_mut(merged).add(data);
             }
         }
     }
@@ -261,7 +266,7 @@ impl MergedTree {
             name => self.child(parent, name, NodeKind::Kernel),
         };
         let node = self.node_for_device(node, device);
-        self.node_mut(node).add_kernel(device, &Wall::from_data(times));
+        self.node_mut(node).add_kernel(device, &Wall::from_data(times.clone()));
     }
 
     fn node_for_device(&mut self, node: u32, device: u32) -> u32 {
@@ -293,7 +298,7 @@ impl MergedTree {
             for (name, value) in &node.metrics {
                 self.node_mut(number).add_metric(name, value);
             }
-            self.node_mut(number).wall.add_wall(&node.wall);
+            self.node_mut(number).wall.add_wall(node.wall.clone());
             let mut merged = number;
             for (device, times) in &node.devices {
                 merged = self.node_for_device(merged, *device);
@@ -328,29 +333,30 @@ fn is_metadata_state(thread: &ThreadTree, node: u32) -> bool {
 pub(crate) struct NodeMapping<'a> {
     thread: &'a ThreadTree,
     session: u64,
-    merged_nodes: HashMap<u32, u32>,
+    merged_nodes: HashMap<u32, u32, NumberHash>,
+    /// A buffer, kept between calls to reuse its allocation.
+    path: Vec<u32>,
 }
 
 impl<'a> NodeMapping<'a> {
     /// Creates the mapping of a thread whose roots correspond to `base`.
     pub(crate) fn new(thread: &'a ThreadTree, view: SessionView, base: u32) -> Self {
-        let merged_nodes = HashMap::from([(SHADOW_ROOT, base), (PYTHON_ROOT, base)]);
-        Self { thread, session: bit(view.slot), merged_nodes }
+        let merged_nodes = HashMap::from_iter([(SHADOW_ROOT, base), (PYTHON_ROOT, base)]);
+        Self { thread, session: bit(view.slot), merged_nodes, path: Vec::new() }
     }
 
     /// Returns the merged node of a thread's node. A node that the session did not see maps to its
     /// parent.
     pub(crate) fn merged_node(&mut self, tree: &mut MergedTree, node: u32) -> u32 {
-        let mut path = Vec::new();
         let mut current = node;
         let mut merged = loop {
             if let Some(&merged) = self.merged_nodes.get(&current) {
                 break merged;
             }
-            path.push(current);
+            self.path.push(current);
             current = self.thread.nodes.get(current).map_or(SHADOW_ROOT, crate::tree::Node::parent);
         };
-        for current in path.into_iter().rev() {
+        while let Some(current) = self.path.pop() {
             if let Some(node) = self.thread.nodes.get(current)
                 && node.sessions() & self.session != 0
             {

@@ -5,6 +5,7 @@
 //! never take it.
 
 use crate::clock::{self, ClockReading};
+use crate::column::Column;
 use crate::control::{CONTROL, MAX_SESSIONS, bit};
 use crate::detached::Detached;
 use crate::device::{self, FlushMode};
@@ -14,9 +15,10 @@ use crate::lock::lock;
 use crate::losses;
 use crate::merged::MergedTree;
 use crate::output::{Contents, Document, Format};
+use crate::phase::{ClosedPhase, PhaseTree};
 use crate::progress::{self, WritingGuard};
 use crate::registry;
-use crate::session::{self, ClosedPhase, Session, SessionId, SessionOptions};
+use crate::session::{self, Session, SessionId, SessionOptions};
 use crate::thread::ThreadTree;
 use crate::writing::{self, WriteJob};
 use crate::{checkpoint, endpoint, fork, metadata, system, trace};
@@ -330,9 +332,9 @@ fn end_session(id: SessionId, format: Option<Format>) -> Result<Session, Error> 
     let running = fold_ended_threads(&mut sessions);
     let mut session = sessions.alive.remove(&id).ok_or(Error::UnknownSession(id))?;
     let ended_ticks = clock::ticks();
-    close_phase(&mut session, &running, OpenScopes::Included);
+    close_phase(&mut session, &running, Vec::new(), OpenScopes::Included);
     for (&phase, closed) in &mut session.closed_phases {
-        device::add_to_tree(slot, phase, &mut closed.tree);
+        device::add_to_tree(slot, phase, closed.tree.get_mut());
     }
     device::end_session(slot);
     let needs_spool = format.is_some_and(Format::needs_trace) && !session.is_quiet();
@@ -400,14 +402,18 @@ pub(crate) fn advance_phase(id: SessionId) -> Result<u32, Error> {
     };
     // A trace assigns an activity to the phase in which it reaches the spool.
     device::flush(if is_trace { FlushMode::WaitForDevices } else { FlushMode::CompletedOnly });
-    let next = {
+    let (next, closed) = {
         let mut sessions = lock(&SESSIONS);
         let running = fold_ended_threads(&mut sessions);
         let session = sessions.get(id)?;
-        let next = session.phase + 1;
+        let (closed, next) = (session.phase, session.phase + 1);
         begin_phase(session, &running, next);
-        next
+        (next, session.closed_phases.get(&closed).map(|closed| closed.tree.clone()))
     };
+    // Merges the tree without the lock.
+    if let Some(closed) = closed {
+        closed.get();
+    }
     if flushes_phases {
         if !is_trace {
             // A tree must contain all kernels that were launched in its phase.
@@ -435,9 +441,11 @@ fn run_write_job(id: SessionId, mut job: WriteJob) -> Result<(), Error> {
 
 /// Closes the session's phase and opens one with this number.
 fn begin_phase(session: &mut Session, threads: &[Arc<ThreadTree>], phase: u32) {
+    let next_columns: Vec<_> =
+        threads.iter().map(|thread| thread.next_column(session.slot)).collect();
     let now = clock::ticks();
     device::begin_phase(session.slot, phase);
-    close_phase(session, threads, OpenScopes::LeftOut);
+    close_phase(session, threads, next_columns, OpenScopes::LeftOut);
     if session.is_trace() {
         let spool_range = trace::write_event(session, SessionEvent::Phase(phase), now);
         set_spool_range(session, spool_range);
@@ -459,25 +467,42 @@ enum OpenScopes {
     LeftOut,
 }
 
-/// Moves the threads' data into the list of closed phases.
-fn close_phase(session: &mut Session, threads: &[Arc<ThreadTree>], open_scopes: OpenScopes) {
+/// Moves the threads' data into the list of closed phases. `next_columns` has columns for the next
+/// phase, in the order of the threads.
+fn close_phase(
+    session: &mut Session,
+    threads: &[Arc<ThreadTree>],
+    next_columns: Vec<Option<Box<Column>>>,
+    open_scopes: OpenScopes,
+) {
     let view = session.view();
-    let columns: Vec<_> = threads.iter().map(|thread| thread.take_column(view.slot)).collect();
+    let next_columns = next_columns.into_iter().chain(std::iter::repeat_with(|| None));
+    let columns: Vec<_> = threads
+        .iter()
+        .zip(next_columns)
+        .map(|(thread, next)| thread.replace_column(view.slot, next))
+        .collect();
     CONTROL.invalidate();
     let is_certain = registry::wait_outside_events(threads);
     let mut tree = std::mem::take(&mut session.ended_threads);
+    let mut taken = Vec::new();
     for (thread, column) in threads.iter().zip(columns) {
-        if let Some(column) = &column {
-            tree.absorb_column(thread, view, column);
-        }
-        if open_scopes == OpenScopes::Included {
-            tree.absorb_open_scopes(thread, view);
-        }
-        if !is_certain || thread.is_stuck() {
+        let Some(column) = column else { continue };
+        if is_certain && !thread.is_stuck() {
+            taken.push((Arc::clone(thread), column));
+        } else {
+            tree.absorb_column(thread, view, &column);
             leak(column);
         }
     }
-    let phase = ClosedPhase { tree: Arc::new(tree), spool_range: 0..0, is_written: false };
+    let mut tree = PhaseTree::of_columns(tree, view, taken);
+    if open_scopes == OpenScopes::Included {
+        let tree = Arc::make_mut(tree.get_mut());
+        for thread in threads {
+            tree.absorb_open_scopes(thread, view);
+        }
+    }
+    let phase = ClosedPhase { tree, spool_range: 0..0, is_written: false };
     session.closed_phases.insert(session.phase, phase);
 }
 
@@ -520,7 +545,7 @@ pub(crate) fn get_data(id: SessionId, phase: u32, format: Format) -> Result<Vec<
         return Err(Error::DataNeedsTree);
     }
     let mut tree = match session.closed_phases.get(&phase) {
-        Some(closed) => Arc::clone(&closed.tree),
+        Some(closed) => Arc::clone(closed.tree.get()),
         None if phase == session.phase => Arc::new(snapshot_open_phase(session, &running)),
         None => return Err(Error::PhaseWithoutData(phase)),
     };

@@ -5,11 +5,11 @@ use crate::device;
 use crate::error::Error;
 use crate::merged::{MergedTree, SessionView};
 use crate::output::{Format, Outputs, Playback};
+use crate::phase::ClosedPhase;
 use crate::trace::{self, SpoolSnapshot};
 use marey_model::context::ContextSource;
 use marey_model::rank;
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
@@ -77,15 +77,6 @@ pub(crate) struct Session {
     pub(crate) has_written_phase: bool,
 }
 
-/// A complete phase.
-#[derive(Clone, Debug)]
-pub(crate) struct ClosedPhase {
-    pub(crate) tree: Arc<MergedTree>,
-    /// The range of the spool that contains the phase's records, in bytes.
-    pub(crate) spool_range: Range<u64>,
-    pub(crate) is_written: bool,
-}
-
 impl Session {
     pub(crate) fn view(&self) -> SessionView {
         SessionView { slot: self.slot, context: self.options.context }
@@ -115,14 +106,14 @@ impl Session {
         self.options.quiet_if_empty
             && !(self.is_trace() && trace::has_samples())
             && !self.has_written_phase
-            && self.closed_phases.values().all(|phase| phase.tree.is_empty())
+            && self.closed_phases.values().all(|phase| phase.tree.get().is_empty())
     }
 
     /// Marks a closed phase as written. A session that writes each phase once drops its data.
     pub(crate) fn mark_phase_written(&mut self, phase: u32) {
         if self.options.flush_phases {
             let closed = self.closed_phases.remove(&phase);
-            self.has_written_phase |= closed.is_some_and(|closed| !closed.tree.is_empty());
+            self.has_written_phase |= closed.is_some_and(|closed| !closed.tree.get().is_empty());
             device::drop_phase(self.slot, phase);
         } else if let Some(closed) = self.closed_phases.get_mut(&phase) {
             closed.is_written = true;

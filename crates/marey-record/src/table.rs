@@ -409,6 +409,20 @@ pub struct Table {
     pub context_names: unsafe extern "C" fn(context: u32, names: *mut u32, len: usize) -> usize,
     /// Returns the number of the name of this thread's innermost state, or 0.
     pub state_name: extern "C" fn() -> u32,
+    /// Enters a scope as `scope_enter` does. Returns when it began, in ticks, also when nothing is
+    /// recorded.
+    pub scope_enter_timed: extern "C" fn(name: u32, kind: u8) -> u64,
+    /// Exits a scope as `scope_exit` does. Returns when it ended, in ticks, also when there is none.
+    pub scope_exit_timed: extern "C" fn(name: u32) -> u64,
+    /// Returns the current time in ticks of the recorder's clock.
+    pub ticks: extern "C" fn() -> u64,
+    /// Converts ticks to nanoseconds of `CLOCK_MONOTONIC`. The first call measures the rate of the
+    /// clock; only ticks of later readings can be converted.
+    pub monotonic_nanos: extern "C" fn(ticks: u64) -> u64,
+    /// Returns the address of a word of the calling thread for the libraries that include
+    /// `marey.hpp`, 0 at first. Unlike the operating system's id it is never inherited by a later
+    /// thread. The recorder does not use it.
+    pub cpp_thread: extern "C" fn() -> *mut usize,
 }
 
 /// Receives a device event.

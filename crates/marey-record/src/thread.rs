@@ -17,7 +17,7 @@ use marey_model::loss::LossCause;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// A thread's tree, open scopes and columns. The owner thread is the only writer, except that
-/// [`ThreadTree::take_column`] takes a column.
+/// [`ThreadTree::replace_column`] takes a column.
 #[derive(Debug)]
 pub(crate) struct ThreadTree {
     /// A number unique among all trees of the process, including older trees of the same thread.
@@ -372,12 +372,12 @@ impl ThreadTree {
     #[expect(unsafe_code, reason = "columns are reached through published pointers")]
     pub(crate) fn column(&self, slot: u32) -> Option<&Column> {
         let pointer = self.columns.get(slot as usize)?;
-        let mut column = pointer.load(Ordering::Relaxed);
+        let mut column = pointer.load(Ordering::Acquire);
         if column.is_null() {
             column = create_column(pointer);
         }
         // SAFETY: the pointer came from `Box::into_raw`. The column is freed only after
-        // `take_column`, whose caller first waits until this thread has left the event that it is
+        // `replace_column`, whose caller first waits until this thread has left the event that it is
         // in; later events load the pointer again.
         Some(unsafe { &*column })
     }
@@ -402,17 +402,41 @@ impl ThreadTree {
         self.seq.read(READ_ATTEMPTS, copy).unwrap_or_else(copy)
     }
 
-    /// Takes a session's column from the thread, and with it the duty to free it.
+    /// Returns an empty column for [`Self::replace_column`], as large as the session's column, if
+    /// that contains anything.
+    ///
+    /// The caller holds the sessions' lock, so that no column is taken at the same time.
+    #[expect(unsafe_code, reason = "columns are reached through published pointers")]
+    pub(crate) fn next_column(&self, slot: u32) -> Option<Box<Column>> {
+        let column = self.columns.get(slot as usize)?.load(Ordering::Acquire);
+        // SAFETY: null, or a column as in `copy_node`.
+        unsafe { column.as_ref() }.and_then(Column::empty_copy)
+    }
+
+    /// Takes a session's column from the thread, and with it the duty to free it. `next` becomes
+    /// the session's column; without it the owner makes one. `next` comes from
+    /// [`Self::next_column`], under the same lock.
     ///
     /// The owner may be in an event that uses the column: the box must not be dropped before the
     /// event is over.
     #[expect(unsafe_code, reason = "takes back the box that `column` gave away")]
-    pub(crate) fn take_column(&self, slot: u32) -> Option<Box<Column>> {
+    pub(crate) fn replace_column(
+        &self,
+        slot: u32,
+        next: Option<Box<Column>>,
+    ) -> Option<Box<Column>> {
         let pointer = self.columns.get(slot as usize)?;
-        let column = pointer.swap(std::ptr::null_mut(), Ordering::AcqRel);
+        // The owner stores a column only where there is none, and there is one if there is a next.
+        let column =
+            pointer.swap(next.map_or(std::ptr::null_mut(), Box::into_raw), Ordering::AcqRel);
         // SAFETY: a non-null pointer came from `Box::into_raw`, and only the caller of `swap`
         // received it.
         (!column.is_null()).then(|| unsafe { Box::from_raw(column) })
+    }
+
+    /// Takes a session's column from the thread, as [`Self::replace_column`] does.
+    pub(crate) fn take_column(&self, slot: u32) -> Option<Box<Column>> {
+        self.replace_column(slot, None)
     }
 
     /// Returns the thread's log, if it has one. Only for the owner, or with the tracer's lock.
@@ -485,6 +509,12 @@ impl ThreadTree {
     fn top_frame(&self) -> Option<&Frame> {
         // SAFETY: a frame of this tree, which `self` keeps alive.
         unsafe { self.top.get() }
+    }
+
+    /// Returns when the innermost scope was entered. Only for the owner.
+    #[inline]
+    pub(crate) fn top_start_ticks(&self) -> Option<u64> {
+        self.top_frame().map(Frame::start_ticks)
     }
 
     /// Returns the open scopes, outermost first. The copy may be torn if the thread never paused

@@ -9,7 +9,8 @@ use crate::lock::lock;
 use crate::merged::MergedTree;
 use crate::metadata;
 use crate::output::{Contents, Document, Format, Outputs, Playback, TraceRange};
-use crate::session::{ClosedPhase, Session};
+use crate::phase::ClosedPhase;
+use crate::session::Session;
 use crate::trace::{self, SpoolSnapshot};
 use marey_model::profile::Meta;
 use std::collections::HashSet;
@@ -67,7 +68,7 @@ impl WriteJob {
         let mut job = Self::for_live_session(session)?;
         for (&number, phase) in session.closed_phases.iter().filter(|(_, phase)| !phase.is_written)
         {
-            let mut tree = Arc::clone(&phase.tree);
+            let mut tree = Arc::clone(phase.tree.get());
             device::add_final_to_tree(session.slot, number, &mut tree);
             job.add_phase(session, number, tree, phase.spool_range.clone());
         }
@@ -85,7 +86,7 @@ impl WriteJob {
         // A session that writes each phase once writes it when the devices have finished.
         let is_due = |phase: &ClosedPhase| !phase.is_written && !session.options.flush_phases;
         for (&number, phase) in session.closed_phases.iter().filter(|(_, phase)| is_due(phase)) {
-            let mut tree = Arc::clone(&phase.tree);
+            let mut tree = Arc::clone(phase.tree.get());
             device::add_to_tree(session.slot, number, &mut tree);
             job.add_phase(session, number, tree, phase.spool_range.clone());
         }
@@ -102,9 +103,14 @@ impl WriteJob {
         let mut job = Self::new(session, format, session.spool.clone(), true);
         job.playback = session.playback.take();
         for (&number, phase) in &session.closed_phases {
-            let is_quiet = session.options.quiet_if_empty && phase.tree.is_empty();
+            let is_quiet = session.options.quiet_if_empty && phase.tree.get().is_empty();
             if !is_quiet {
-                job.add_phase(session, number, Arc::clone(&phase.tree), phase.spool_range.clone());
+                job.add_phase(
+                    session,
+                    number,
+                    Arc::clone(phase.tree.get()),
+                    phase.spool_range.clone(),
+                );
             }
         }
         job

@@ -150,6 +150,38 @@ fn a_taken_column_is_not_written() {
 }
 
 #[test]
+fn a_column_that_replaces_another_is_seen_as_it_was_made() {
+    /// The value of a column's word before its first entry.
+    const EMPTY: u64 = 100;
+    loom::model(|| {
+        let column = Arc::new(AtomicU32::new(1));
+        let seq = Arc::new(Seq::default());
+        let columns = Arc::new([AtomicU64::new(EMPTY), AtomicU64::new(0)]);
+        let taker = {
+            let (column, seq, columns) =
+                (Arc::clone(&column), Arc::clone(&seq), Arc::clone(&columns));
+            thread::spawn(move || {
+                columns[1].store(EMPTY, Ordering::Relaxed);
+                assert_eq!(column.swap(2, Ordering::AcqRel), 1);
+                heavy_fence();
+                assert!(seq.wait_outside_event(pause).is_ok());
+                columns[0].load(Ordering::Relaxed)
+            })
+        };
+        for _ in 0..2 {
+            assert!(seq.begin());
+            let entries = &columns[column.load(Ordering::Acquire) as usize - 1];
+            entries.store(entries.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            seq.end();
+        }
+        let taken = taker.join().unwrap();
+        assert_eq!(columns[0].load(Ordering::Relaxed), taken, "the freed column was written");
+        let kept = columns[1].load(Ordering::Relaxed);
+        assert_eq!(taken + kept, 2 * EMPTY + 2, "an entry was lost");
+    });
+}
+
+#[test]
 fn a_cached_column_is_not_written_after_it_was_taken() {
     loom::model(|| {
         // As above, with the version of the owner's cache.

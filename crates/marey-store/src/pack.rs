@@ -6,7 +6,7 @@
 mod directory;
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use crate::manifest::PartEntry;
 use crate::part::{Part, Source};
 use crate::run::length_mismatch;
 use crate::write::hidden_file;
-use crate::{Manifest, Run, StoreError};
+use crate::{Manifest, Run, StoreError, temp_dir};
 use directory::DirectoryError;
 
 /// The first bytes of a zip with at least one member.
@@ -32,17 +32,33 @@ pub(crate) const MAGIC: &[u8] = b"PK\x03\x04";
 const COPY_BYTES: u64 = 1 << 20;
 
 /// Writes a run as one file; returns its length. Equal runs give equal bytes. An existing file is
-/// replaced atomically. Uncollected spools are left out.
+/// replaced atomically; a device or a pipe is written to. Uncollected spools are left out.
 pub fn pack(run: &Path, out: &Path) -> Result<u64, StoreError> {
     let run = Run::open(run)?;
+    if fs::metadata(out).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
+        // The directory of a zip needs the positions of its members, so a file comes first.
+        let mut file = tempfile::tempfile_in(temp_dir()).map_err(StoreError::io("write", out))?;
+        write_zip(&run, &mut file, out)?;
+        file.rewind().map_err(StoreError::io("write", out))?;
+        let mut special =
+            File::options().write(true).open(out).map_err(StoreError::io("write", out))?;
+        return io::copy(&mut file, &mut special).map_err(StoreError::io("write", out));
+    }
     let folder = match out.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
     let mut file = hidden_file(folder, "pack")?;
-    let write_error = |error: ZipError| StoreError::io("write", out)(error.into());
+    write_zip(&run, file.as_file_mut(), out)?;
+    let len_bytes = file.as_file().metadata().map_err(StoreError::io("write", out))?.len();
+    file.persist(out).map_err(|error| StoreError::io("create", out)(error.error))?;
+    Ok(len_bytes)
+}
 
-    let mut zip = ZipWriter::new(BufWriter::new(file.as_file_mut()));
+/// Writes a run to a file that has another name than `out` so far.
+fn write_zip(run: &Run, file: &mut File, out: &Path) -> Result<(), StoreError> {
+    let write_error = |error: ZipError| StoreError::io("write", out)(error.into());
+    let mut zip = ZipWriter::new(BufWriter::new(file));
     let json = run.manifest().to_json(run.path())?;
     zip.start_file(MANIFEST, file_options(json.len() as u64)).map_err(write_error)?;
     zip.write_all(&json).map_err(StoreError::io("write", out))?;
@@ -51,12 +67,7 @@ pub fn pack(run: &Path, out: &Path) -> Result<u64, StoreError> {
         copy_part(part, &mut zip).map_err(StoreError::io("write", out))?;
     }
     let mut file_writer = zip.finish().map_err(write_error)?;
-    file_writer.flush().map_err(StoreError::io("write", out))?;
-    drop(file_writer);
-
-    let len_bytes = file.as_file().metadata().map_err(StoreError::io("write", out))?.len();
-    file.persist(out).map_err(|error| StoreError::io("create", out)(error.error))?;
-    Ok(len_bytes)
+    file_writer.flush().map_err(StoreError::io("write", out))
 }
 
 fn file_options(len_bytes: u64) -> SimpleFileOptions {

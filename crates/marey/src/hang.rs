@@ -1,4 +1,4 @@
-//! `marey hang`: says which rank of a job the others wait for.
+//! `marey hang`: finds the rank of a job that the others wait for.
 
 use std::fs;
 use std::io::{self, Write};
@@ -160,7 +160,7 @@ fn title(members: &[&Member]) -> String {
     }
 }
 
-/// Says what the first member of a group does.
+/// Returns the state of the first member of a group.
 fn state(member: &Member) -> String {
     match member.state {
         State::Runs if member.is_moving => "runs, and its stack changes".to_owned(),

@@ -8,60 +8,26 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Mapping
-from threading import get_ident
-from time import perf_counter_ns
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from marey import _native
-from marey._names import KIND_SCOPE
 from marey._warning import warn
 
 from .figures import NANOS_PER_MILLI, Statistics, summarise
 from .forks import follow, followers
 from .nesting import self_times
-from .series import ITERATION, MAX_ITEMS, Series, TimeSeries, checked_name
+from .series import ITERATION, MAX_ITEMS, Series, TimeSeries, ValueSeries, checked_name
 
 if TYPE_CHECKING:
     from .report import Report
 
-_push = _native.push
-_pop = _native.pop
-_add_metrics = _native.add_metrics
-
 _numbers = itertools.count(1)
 
 
-class Measurement:
-    """The result of `MetricsCollector.measure_time`: measures one block."""
-
-    __slots__ = ("_series", "_start")
-
-    def __init__(self, series: TimeSeries) -> None:
-        self._series = series
-
-    def __enter__(self) -> Measurement:
-        _push(self._series.name, KIND_SCOPE)
-        self._start = perf_counter_ns()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        end = perf_counter_ns()
-        series = self._series
-        _pop(series.name)
-        items = series.items
-        items.append((self._start, end, get_ident()))
-        if len(items) >= MAX_ITEMS:
-            series.make_room()
-
-
-class MetricsCollector:
+class MetricsCollector(_native.Timings):
     """Collects measured times and recorded values. All threads may use it at the same time.
+
+    `measure_time` is native, because programs call it in each step.
 
     Args:
         name: Label in `marey.metrics.prometheus`; numbered if not given.
@@ -73,29 +39,19 @@ class MetricsCollector:
         self.name = f"collector-{number}" if name is None else checked_name(name)
         self.iteration = checked_name(iteration)
         self._times: dict[str, TimeSeries] = {}
-        self._values: dict[str, Series] = {}
+        self._values: dict[str, ValueSeries] = {}
         self._not_finite: dict[str, int] = {}
         self._lock = threading.Lock()
         follow(self)
-
-    def measure_time(self, name: str) -> Measurement:
-        """Returns a context manager that measures one block: a scope and two clock readings.
-
-        A block that raises is measured too. Each call returns a new object.
-
-        Raises:
-            TypeError: The name is not a `str`.
-            ValueError: The name is empty.
-        """
-        series = self._times.get(name)
-        return Measurement(self._new_times(name) if series is None else series)
 
     def record(self, name: str, value: float) -> None:
         """Records a value, also as a metric of the innermost scope.
 
         The session gets a floating-point number: in a trace one for each call, in a tree their sum,
         or the last one if the name ends with ``(pty)``. Infinities and NaN are counted, with a
-        warning for the first of a name, and left out of the statistics.
+        warning for the first of a name, and left out of the statistics. If the innermost scope has
+        a metric of this name with another type, the collector keeps the value and the session does
+        not, with a warning for the first of a name.
 
         Args:
             name: Name of the value.
@@ -104,7 +60,7 @@ class MetricsCollector:
 
         Raises:
             TypeError: The value is not a number, or the name is not a `str`.
-            ValueError: The name is empty, or a session has a metric of this name with another type.
+            ValueError: The name is empty.
         """
         number = value if type(value) is float else _as_number(name, value)
         series = self._values.get(name)
@@ -117,7 +73,10 @@ class MetricsCollector:
                 series.make_room()
         else:
             self._count_not_finite(name, number)
-        _add_metrics({name: number})
+        try:
+            series.add_to_scope(number)
+        except ValueError as error:
+            self._refuse(series, error)
 
     def add(self, values: Mapping[str, float]) -> None:
         """Records several values, see `record`. None of them is recorded if one is not a number."""
@@ -183,7 +142,8 @@ class MetricsCollector:
 
     def times(self) -> dict[str, TimeSeries]:
         """Returns the measured times by name, in the order of their first measurement."""
-        return {name: series for name, series in list(self._times.items()) if series.items}
+        read = {name: series.read() for name, series in list(self._times.items())}
+        return {name: series for name, series in read.items() if series.items}
 
     def values(self) -> dict[str, Series]:
         """Returns the recorded finite values by name, in the order of their first value."""
@@ -200,12 +160,24 @@ class MetricsCollector:
             series.replace_lock()
 
     def _new_times(self, name: str) -> TimeSeries:
+        """Returns the times of a name; `measure_time` calls it for a name that is new to it."""
         with self._lock:
             return self._times.setdefault(checked_name(name), TimeSeries(name))
 
-    def _new_values(self, name: str) -> Series:
+    def _new_values(self, name: str) -> ValueSeries:
         with self._lock:
-            return self._values.setdefault(checked_name(name), Series(name))
+            return self._values.setdefault(checked_name(name), ValueSeries(name))
+
+    def _refuse(self, series: ValueSeries, error: ValueError) -> None:
+        """Warns of a value that the session cannot have, once for each name."""
+        with self._lock:
+            is_first, series.is_refused = not series.is_refused, True
+        if is_first:
+            warn(
+                f"{series.name!r} is recorded with two types, so the session has only values of "
+                f"the first, and this collector has all of its own ({error}). Use another name for "
+                "one of them"
+            )
 
     def _count_not_finite(self, name: str, number: float) -> None:
         with self._lock:

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from marey import _native
+
 MAX_ITEMS = 1 << 18
 """Times or values of a name that are kept. Beyond it the older half is dropped and counted."""
 
@@ -18,7 +20,7 @@ ITERATION = "iteration"
 
 
 class Span(NamedTuple):
-    """A measured time: two readings of `time.perf_counter_ns`, and the thread."""
+    """A measured time: nanoseconds of the clock of `time.perf_counter_ns`, and the thread."""
 
     start: int
     end: int
@@ -49,8 +51,9 @@ class Series:
         with self._lock:
             if len(self.items) < MAX_ITEMS:
                 return
-            old = self.items[: MAX_ITEMS // 2]
-            del self.items[: MAX_ITEMS // 2]
+            excess = len(self.items) - MAX_ITEMS // 2
+            old = self.items[:excess]
+            del self.items[:excess]
             self.dropped += len(old)
             self.dropped_total += sum(self.amounts(old))
 
@@ -59,16 +62,50 @@ class Series:
         return items
 
 
-class TimeSeries(Series):
-    """Times of one name: tuples in the order of `Span`, as plain tuples because those are cheap."""
+class ValueSeries(Series):
+    """Recorded values of one name.
 
-    __slots__ = ()
+    Attributes:
+        add_to_scope: Adds a value to the innermost scope, as a metric of the session.
+        is_refused: Whether the session has a metric of this name with another type.
+    """
+
+    __slots__ = ("add_to_scope", "is_refused")
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.add_to_scope = _native.FloatMetric(name).add
+        self.is_refused = False
+
+
+class TimeSeries(Series):
+    """Times of one name: tuples in the order of `Span`.
+
+    Attributes:
+        unread: The times since the last `read`, where the measured blocks add them.
+    """
+
+    __slots__ = ("unread",)
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.unread = _native.Times(name)
+
+    def read(self) -> TimeSeries:
+        """Adds the times since the last call to `items`, and returns the series."""
+        with self._lock:
+            fresh, dropped, dropped_nanos = self.unread.take()
+            self.items += fresh
+            self.dropped += dropped
+            self.dropped_total += dropped_nanos
+        self.make_room()
+        return self
 
     def amounts(self, items: Iterable[Any]) -> Iterable[float]:
         return (end - start for start, end, _ in items)
 
     def spans(self) -> list[Span]:
-        """Returns the kept times, in the order in which they ended."""
+        """Returns the times in `items`, in the order in which they ended."""
         return [Span(*item) for item in list(self.items)]
 
     def millis(self) -> list[float]:

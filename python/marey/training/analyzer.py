@@ -62,7 +62,7 @@ class ProfileAnalyzer:
             "total_time_low_ms": total.low,
             "total_time_high_ms": total.high,
             "sample_rate": samples / data.total_epochs if data.total_epochs else 1.0,
-            "gpu_time_ms": max((operation.gpu_ms for operation in data.operations), default=0.0),
+            "gpu_time_ms": data.gpu_ms,
         }
         if self.config.with_flops and data.flops is not None:
             summary["total_flops"] = data.flops

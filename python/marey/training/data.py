@@ -75,6 +75,8 @@ class ProfileData:
     In a profile of more than a million calls each path has one number, their sum.
     """
     memory: list[MemoryPoint]
+    gpu_ms: float
+    """Time of all that ran on GPUs, extrapolated to all epochs; 0 if unknown."""
     flops: float | None
     """Floating-point operations of the operators whose shapes were recorded; `None` if none."""
     findings: list[Finding] = field(default_factory=list)
@@ -129,6 +131,7 @@ class ProfileData:
                 operations=[Operation(*values) for values in document["operations"]],
                 region_times={str(name): times for name, times in document["region_times"].items()},
                 memory=[MemoryPoint(*values) for values in document["memory"]],
+                gpu_ms=float(document.get("gpu_ms", 0.0)),  # earlier versions did not write it
                 flops=document["flops"],
                 findings=[Finding(*values) for values in document["findings"]],
             )

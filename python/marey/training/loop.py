@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
-import marey.torch
-from marey import _native
+from marey import _native, _torch_scopes
 from marey._names import KIND_SCOPE
 
 from .config import ProfilerConfig
@@ -73,10 +74,14 @@ class Loop:
 
     def begin_training(self) -> None:
         """Starts to record, if nothing is recorded yet."""
-        if self._config.enabled and not self.recording.is_open:
+        if not self._config.enabled or self.recording.is_open:
+            return
+        with _beginning:
+            if self.recording.is_open:
+                return  # another thread has just begun
             self.recording.begin()
             if self.recording.is_open:
-                marey.torch.listen_to_steps(_do_nothing, _count_step)
+                _torch_scopes.listen_to_steps(_count_step)
                 self._begin_regions()
                 self._read_memory()
 
@@ -234,6 +239,18 @@ class Loop:
         return _native.scope if self._gpu_regions is None else self._gpu_regions.region
 
 
+_beginning = threading.Lock()
+"""Held while a recording begins: the first regions of two threads begin one."""
+
+
+def _replace_lock_in_child() -> None:
+    """Replaces the lock, which another thread of the parent may have held."""
+    global _beginning
+    _beginning = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_replace_lock_in_child)
+
 _ended_steps = 0
 """Training steps of the process that have ended."""
 
@@ -241,10 +258,6 @@ _ended_steps = 0
 def _count_step() -> None:
     global _ended_steps
     _ended_steps += 1
-
-
-def _do_nothing() -> None:
-    """Does nothing."""
 
 
 class NoRegion:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import bisect
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
 from marey.run import Run
 
@@ -41,6 +41,27 @@ def read_run(run: Run) -> ProfileData:
     return _Reader(run).read()
 
 
+class _GpuTimes(NamedTuple):
+    """Times on GPUs in milliseconds, extrapolated to all epochs."""
+
+    total: float
+    by_name: dict[str, float]
+    """With what the operations inside have launched."""
+
+
+def _times_of_events(nanos_by_path: dict[str, float]) -> _GpuTimes:
+    """Returns the times of regions between events; an outer region includes the inner ones."""
+    total = 0.0
+    by_name: dict[str, float] = {}
+    for path, nanos in nanos_by_path.items():
+        names = path.split("/")
+        outer = ("/".join(names[:length]) for length in range(1, len(names)))
+        if not any(each in nanos_by_path for each in outer):
+            total += nanos / _NANOS_PER_MS
+        by_name[names[-1]] = by_name.get(names[-1], 0.0) + nanos / _NANOS_PER_MS
+    return _GpuTimes(total, by_name)
+
+
 class _Reader:
     """Reads the contents of a run."""
 
@@ -56,7 +77,8 @@ class _Reader:
         if epochs:
             self._weights = weights([epoch.probability for epoch in epochs], total_epochs)
         ((steps,),) = self._run.sql("SELECT count(*) FROM steps").rows()
-        operations = self._operations()
+        gpu_ms = self._gpu_ms()
+        operations = self._operations(gpu_ms.by_name)
         return ProfileData(
             path=self._run.path,
             config=config,
@@ -66,6 +88,7 @@ class _Reader:
             operations=operations,
             region_times=self._region_times(),
             memory=self._memory(epochs),
+            gpu_ms=gpu_ms.total,
             flops=self._flops() if config.with_flops else None,
             findings=self._findings(operations, total_epochs / len(epochs) if epochs else 1.0),
         )
@@ -116,14 +139,13 @@ class _Reader:
                 last = weight
         return f"CASE {' '.join(changes)} ELSE {last!r} END" if changes else "1.0"
 
-    def _operations(self) -> list[Operation]:
+    def _operations(self, gpu_ms: dict[str, float]) -> list[Operation]:
         """Returns the sums of each name and kind over all context nodes."""
         nodes = self._run.sql(
             "SELECT context_id, parent_id, name, kind, count, total_nanos FROM flame"
             " ORDER BY depth DESC"
         ).rows()
         weighted = self._weighted_sums()
-        gpu_ms = self._gpu_ms()
         self_nanos: dict[int | None, float] = {}
         sums: dict[tuple[str, str], list[float]] = {}
         for node, parent, name, kind, count, total_nanos in nodes:  # inner nodes first
@@ -162,25 +184,22 @@ class _Reader:
     def _is_weighted(self) -> bool:
         return any(weight != 1 for weight in self._weights)
 
-    def _gpu_ms(self) -> dict[str, float]:
-        """Returns the GPU time of each name: of kernels below it, else of its events."""
-        kernels = f"""
+    def _gpu_ms(self) -> _GpuTimes:
+        """Returns the GPU times: of kernels, copies and fills, else of the events of regions."""
+        activities = f"""
             SELECT path, sum({self._weight("start_nanos")} * duration_nanos)
-            FROM gpu_activities
-            WHERE kind IN ('kernel', 'memcpy', 'memset') AND path IS NOT NULL GROUP BY path"""
-        times: dict[str, float] = {}
-        for path, nanos in self._run.sql(kernels):
-            for name in set(path.split("/")):
-                times[name] = times.get(name, 0.0) + nanos / _NANOS_PER_MS
-        if times:
-            return times
+            FROM gpu_activities WHERE kind IN ('kernel', 'memcpy', 'memset') GROUP BY path"""
+        nanos_by_path = dict(self._run.sql(activities).rows())
+        if nanos_by_path:
+            by_name: dict[str, float] = {}
+            for path, nanos in nanos_by_path.items():
+                for name in set(() if path is None else path.split("/")):
+                    by_name[name] = by_name.get(name, 0.0) + nanos / _NANOS_PER_MS
+            return _GpuTimes(sum(nanos_by_path.values()) / _NANOS_PER_MS, by_name)
         events = f"""
             SELECT path, sum({self._weight("time_nanos")} * value) FROM counters
             WHERE name = '{GPU_TIME}' GROUP BY path"""
-        for path, nanos in self._run.sql(events):
-            name = path.rpartition("/")[2]
-            times[name] = times.get(name, 0.0) + nanos / _NANOS_PER_MS
-        return times
+        return _times_of_events(dict(self._run.sql(events).rows()))
 
     def _region_times(self) -> dict[str, list[float]]:
         ((spans,),) = self._run.sql("SELECT count(*) FROM spans").rows()

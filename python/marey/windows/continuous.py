@@ -7,6 +7,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from . import checks, retention
@@ -17,7 +18,7 @@ from .requests import RequestLog, RequestMetrics
 from .robust import MOST_VALUES
 from .rolling import load_engine, read_metrics
 from .rotation import Names, Rotation, start_session
-from .service import discard_early_requests, record_scope
+from .service import discard_early_requests, record_requests
 from .watch import Watch
 from .window import Window
 
@@ -79,7 +80,9 @@ class ContinuousProfiler:
             start_session(backend=backend),
             keep=retention.parse(keep),
             caller="ContinuousProfiler",
-            on_end=self._record_metrics,
+            on_end=partial(
+                record_requests, "continuous_window", self.window_seconds, self._requests
+            ),
             after_end=self._analyse,
         )
 
@@ -150,13 +153,6 @@ class ContinuousProfiler:
     def record_request(self, request_metrics: RequestMetrics) -> None:
         """Adds a request to the open window, as `ServiceWindowProfiler.record_request` does."""
         self._requests.add(request_metrics)
-
-    def _record_metrics(self, window: Window) -> dict[str, float]:
-        metrics = self._requests.drain(window.duration_seconds)
-        if "success_rate" not in metrics:
-            return {}
-        record_scope("continuous_window", self.window_seconds, window, metrics)
-        return metrics
 
     def _analyse(self, window: Window) -> None:
         """Compares a window with the last ones."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from . import checks
@@ -21,14 +20,19 @@ class Retention(NamedTuple):
     seconds: float | None = None
     size_bytes: float | None = None
 
-    def expired(self, windows: list[Window], now: datetime) -> list[Window]:
-        """Returns the windows that exceed a limit. `windows` is in order of time."""
+    def expired(self, windows: list[Window], now_seconds: float) -> list[Window]:
+        """Returns the windows that exceed a limit.
+
+        Args:
+            windows: The windows, in order of time.
+            now_seconds: Reading of `time.monotonic`.
+        """
         first = 0
         if self.windows is not None:
             first = len(windows) - self.windows
         if self.seconds is not None:
-            oldest = now - timedelta(seconds=self.seconds)
-            first = max(first, sum((window.end or now) < oldest for window in windows))
+            oldest = now_seconds - self.seconds
+            first = max(first, sum(window.end_seconds < oldest for window in windows))
         if self.size_bytes is not None:
             sizes = [_size_bytes(window) for window in windows]
             while first < len(windows) and sum(sizes[max(first, 0) :]) > self.size_bytes:

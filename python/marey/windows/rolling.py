@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections import deque
+from functools import partial
 from typing import Any
 
 from marey.errors import UnreadableProfile
@@ -12,7 +13,7 @@ from marey.errors import UnreadableProfile
 from . import checks, retention
 from .requests import RequestLog, RequestMetrics
 from .rotation import Names, Rotation, start_session
-from .service import discard_early_requests, record_scope
+from .service import discard_early_requests, record_requests
 from .trends import Trends
 from .window import Window
 
@@ -58,7 +59,7 @@ class RollingWindowProfiler:
             start_session(backend=backend),
             keep=limits._replace(windows=least),
             caller="RollingWindowProfiler",
-            on_end=self._record_metrics,
+            on_end=partial(record_requests, "rolling_window", self.window_size, self._requests),
         )
 
     @property
@@ -145,13 +146,6 @@ class RollingWindowProfiler:
                     }
                 )
         return Trends(rows)
-
-    def _record_metrics(self, window: Window) -> dict[str, float]:
-        metrics = self._requests.drain(window.duration_seconds)
-        if "success_rate" not in metrics:
-            return {}
-        record_scope("rolling_window", self.window_size, window, metrics)
-        return metrics
 
 
 def load_engine() -> None:

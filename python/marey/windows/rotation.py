@@ -9,7 +9,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from datetime import datetime
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
 import marey
@@ -156,25 +156,34 @@ class Rotation:
 
         Raises:
             RuntimeError: No window is open.
-            OSError: The profile cannot be written. The window is still open, and what was recorded
-                is kept in memory, so `end` can be called again.
+            OSError: The profile cannot be written. What was recorded is kept in memory, and another
+                window is open, which ends by itself; `end` can be called again.
         """
         if self.open is not None:
             self._timer.stop()
-        with self._lock:
-            window = self._require_open("end")
-            self._measure(window)
-            # Nothing may follow the last window.
-            self._pause(True)
-            error = self._advance(window)
-            if error is not None:
-                self._pause(False)
-                self._phase += 1
-                self._open_window(datetime.now(), perf_counter())
-                raise error
-            self._close_session()
+        try:
+            with self._lock:
+                window = self._require_open("end")
+                self._end_last(window)
+        except BaseException:
+            if self.open is not None:
+                self._timer.start()
+            raise
         self._finish(None, None)
         return window
+
+    def _end_last(self, window: Window) -> None:
+        """Ends the window and the session. Raises `OSError`, with another window open."""
+        self._measure(window)
+        # Nothing may follow the last window.
+        self._pause(True)
+        error = self._advance(window)
+        if error is not None:
+            self._pause(False)
+            self._phase += 1
+            self._open_window(datetime.now(), perf_counter())
+            raise error
+        self._close_session()
 
     def _require_open(self, action: str) -> Window:
         if self.open is None:
@@ -206,7 +215,8 @@ class Rotation:
 
     def _measure(self, window: Window) -> None:
         """Sets the length and the metrics of the window that ends."""
-        window.end, self._end_time = datetime.now(), perf_counter()
+        window.end, window.end_seconds = datetime.now(), monotonic()
+        self._end_time = perf_counter()
         window.duration_seconds = self._end_time - self._begin_time
         window.metrics = self._on_end(window)
 
@@ -299,7 +309,7 @@ class Rotation:
 
     def _delete_expired(self) -> None:
         with self._lock:
-            expired = self._keep.expired(self.ended, datetime.now())
+            expired = self._keep.expired(self.ended, monotonic())
             self.ended = self.ended[len(expired) :]
         # Each call of the system lets the program take the GIL and costs it a change of threads.
         for path in [path for window in expired for path in window.files()]:

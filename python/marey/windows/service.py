@@ -113,6 +113,21 @@ def discard_early_requests(requests: RequestLog, windows: Rotation) -> None:
         requests.drain(0)
 
 
+def record_requests(
+    name: str, seconds: float, requests: RequestLog, window: Window
+) -> dict[str, float]:
+    """Adds the requests of a window to a scope of its profile, if there are any.
+
+    Returns:
+        The metrics of the requests; none without a request.
+    """
+    metrics = requests.drain(window.duration_seconds)
+    if "success_rate" not in metrics:
+        return {}
+    record_scope(name, seconds, window, metrics)
+    return metrics
+
+
 def record_scope(name: str, seconds: float, window: Window, metrics: dict[str, float]) -> None:
     """Adds the metrics of a window to a scope of its profile."""
     about = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -10,7 +11,7 @@ __all__ = ["Window"]
 
 @dataclass
 class Window:
-    """A window. Its last four attributes are set when it ends.
+    """A window. Its last five attributes are set when it ends.
 
     Attributes:
         number: Number of the window.
@@ -20,6 +21,8 @@ class Window:
             or `marey run` records the program.
         end: When it ended, in local time; `None` before.
         duration_seconds: Its length on the monotonic clock.
+        end_seconds: Reading of `time.monotonic` when it ended. Its age is counted from it, because
+            local time may be set back.
         metrics: What the program has recorded of it, such as requests and percentiles.
         extra_files: Other files of the window, which are deleted with it.
     """
@@ -29,6 +32,7 @@ class Window:
     path: str | None
     end: datetime | None = None
     duration_seconds: float = 0.0
+    end_seconds: float = math.inf
     metrics: dict[str, float] = field(default_factory=dict)
     extra_files: list[str] = field(default_factory=list)
 

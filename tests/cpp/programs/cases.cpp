@@ -271,6 +271,18 @@ void counters(const char *events) {
     finish();
 }
 
+void device_metrics() {
+    ProfilerConfig config;
+    // In the order of XSigma's structure.
+    config.experimental_config = {{"sm__cycles_active.avg", "no \"metric\""}, true, true, {}, false, true};
+    marey::enableProfiler(config, host);
+    {
+        RECORD_FUNCTION("outer", {});
+        std::thread([] { RECORD_FUNCTION("inner", {}); }).join();
+    }
+    finish();
+}
+
 void threads(bool all, bool joins) {
     ProfilerConfig config(all ? ProfilerState::KINETO_ONDEMAND : ProfilerState::KINETO);
     config.experimental_config.profile_all_threads = joins && all;
@@ -479,6 +491,7 @@ int main(int argc, char **argv) {
         {"stacks", stacks},
         {"flops", flops},
         {"memory", memory},
+        {"device_metrics", device_metrics},
         {"threads", [] { threads(true, true); }},
         {"ondemand", [] { threads(true, false); }},
         {"main_thread", [] { threads(false, false); }},

@@ -1,5 +1,5 @@
 // Plays the script of the double of NVIDIA's libraries inside a scope. With `sync` as argument
-// synchronisations are events too; with `late` 70 profiles precede this one, beside a session.
+// synchronisations are events too; with `metrics` metrics of kernels are requested; with `late` 70 profiles precede this one, beside a session.
 #include "report.hpp"
 
 #include <dlfcn.h>
@@ -16,6 +16,10 @@ int main(int argc, char **argv) {
     }
     marey::ProfilerConfig config(marey::ProfilerState::CUDA);
     config.experimental_config.enable_cuda_sync_events = argument == "sync";
+    if (argument == "metrics") {
+        config.experimental_config.profiler_metrics = {"sm__cycles_active.avg"};
+        config.experimental_config.profiler_measure_per_kernel = true;
+    }
     marey::enableProfiler(config, {marey::ActivityType::CPU});
     void *cuda = dlopen("libcuda.so.1", RTLD_NOW);
     void *symbol = cuda == nullptr ? nullptr : dlsym(cuda, "replay_run");

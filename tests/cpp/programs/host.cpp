@@ -15,8 +15,8 @@ struct AtExit {
     }
 } at_exit;
 
-bool work(void *library) {
-    void *symbol = library == nullptr ? nullptr : dlsym(library, "work");
+bool work(void *library, const char *function) {
+    void *symbol = library == nullptr ? nullptr : dlsym(library, function);
     if (symbol == nullptr) {
         std::fprintf(stderr, "%s\n", dlerror());
         return false;
@@ -35,7 +35,7 @@ int libraries() {
     marey::enableProfiler(config, host);
     void *closed = dlopen("./libfirst.so", RTLD_NOW | RTLD_LOCAL);
     void *kept = dlopen("./libsecond.so", RTLD_NOW | RTLD_LOCAL);
-    if (!work(closed) || !work(kept)) {
+    if (!work(closed, "work_first") || !work(kept, "work_second")) {
         return 1;
     }
     dlclose(closed);

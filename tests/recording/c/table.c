@@ -87,5 +87,10 @@ int main(void) {
     PLACE(session_scope);
     PLACE(context_names);
     PLACE(state_name);
+    PLACE(scope_enter_timed);
+    PLACE(scope_exit_timed);
+    PLACE(ticks);
+    PLACE(monotonic_nanos);
+    PLACE(cpp_thread);
     return 0;
 }

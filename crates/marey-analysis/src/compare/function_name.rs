@@ -1,7 +1,7 @@
-//! The function name of a kernel, without what varies between instances.
+//! The function name of a kernel or operator, without the parts that vary between instances.
 
-/// The name of a kernel's function: without return type, template arguments, parameters and numeric
-/// suffixes. Mangled names are demangled up to their template arguments. A name of which nothing
+/// The name of a kernel's function or of an operator: without return type, template arguments,
+/// parameters, overload (`aten::sum.dim_IntList`) and numeric suffixes. Mangled names are demangled up to their template arguments. A name of which nothing
 /// would remain is returned unchanged.
 pub(super) fn function_name(name: &str) -> String {
     let plain = demangle(name).unwrap_or_else(|| name.replace("(anonymous namespace)::", ""));
@@ -11,7 +11,7 @@ pub(super) fn function_name(name: &str) -> String {
         Some((_, last)) if end < plain.len() || head.starts_with("void ") => last,
         _ => head,
     };
-    let mut stem = head;
+    let mut stem = without_overload(head);
     while let Some((shorter, number)) = stem.rsplit_once('_')
         && !number.is_empty()
         && number.bytes().all(|byte| byte.is_ascii_digit())
@@ -20,6 +20,20 @@ pub(super) fn function_name(name: &str) -> String {
     }
     let stem = stem.trim_end_matches('_');
     if stem.is_empty() { name.to_owned() } else { stem.to_owned() }
+}
+
+/// The name of an operator without its overload, which PyTorch has in names since 2.7 and
+/// torch.profiler leaves out. Other names are returned unchanged.
+fn without_overload(name: &str) -> &str {
+    let is_word =
+        |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    match name.rsplit_once('.') {
+        Some((operator, overload)) if is_word(overload) => match operator.split_once("::") {
+            Some((namespace, function)) if is_word(namespace) && is_word(function) => operator,
+            _ => name,
+        },
+        _ => name,
+    }
 }
 
 /// The components of a mangled name up to its template arguments: `_ZN2at6nativeI…` is
@@ -63,6 +77,10 @@ mod tests {
             ("_Z99999999999999999999999x", "_Z99999999999999999999999x"),
             ("triton_poi_fused_add_relu_12", "triton_poi_fused_add_relu"),
             ("ampere_sgemm_128x64_tn", "ampere_sgemm_128x64_tn"),
+            ("aten::sum.dim_IntList", "aten::sum"),
+            ("aten::mm", "aten::mm"),
+            ("torch.nn::Linear.forward", "torch.nn::Linear.forward"),
+            ("model.layer", "model.layer"),
             ("forward pass", "forward pass"),
             ("<built-in method>", "<built-in method>"),
             ("_0_1", "_0_1"),

@@ -43,7 +43,7 @@ pub enum Reason {
     SimilarName,
     /// One name is part of the other, and their counts are close.
     PartOfName,
-    /// They are the same function apart from template arguments and numeric suffixes.
+    /// They are the same function apart from template arguments, overloads and numeric suffixes.
     SameFunction,
     /// They have the same name, and their parents may be a rename.
     SameNameInside,

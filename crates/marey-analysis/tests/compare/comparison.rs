@@ -148,6 +148,11 @@ fn possible_renames_are_suggested_with_a_reason() {
         ["m/linear -> m/linear_fp8: PartOfName"]
     );
     assert_eq!(lines("attention 2 50", "attentive 3 50"), ["attention -> attentive: SimilarName"]);
+    // torch.profiler leaves the overload out.
+    assert_eq!(
+        lines("aten::sum.dim_IntList 2 50", "aten::sum 2 50"),
+        ["aten::sum.dim_IntList -> aten::sum: SameFunction"]
+    );
     // With another parent, or far more calls, it is a different operation.
     assert!(lines("m 1 9\nn 1 9\nm/linear 2 50", "m 1 9\nn 1 9\nn/linears 2 50").is_empty());
     assert!(lines("q\u{e9} 1 1\nlinear 2 50", "q\u{e9} 1 1\nlinears 9 50").is_empty());

@@ -1,4 +1,4 @@
-//! Which ranks the others wait for, and why.
+//! The ranks that the others wait for, and the cause.
 
 use std::collections::BTreeMap;
 

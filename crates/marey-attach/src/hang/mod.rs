@@ -26,9 +26,9 @@ pub use self::sentence::numbers;
 /// A job that may hang.
 #[derive(Clone, Debug, Serialize)]
 pub struct Hang {
-    /// Which rank the others wait for, where and since when.
+    /// A sentence: the rank that the others wait for, where and since when.
     pub sentence: String,
-    /// Why the job does not go on.
+    /// Cause for which the job does not go on.
     pub cause: Cause,
     /// Indexes of the members that the others wait for.
     pub odd: Vec<usize>,

@@ -1,4 +1,4 @@
-//! Two looks at a rank, some time apart: what has not moved between them is where it is.
+//! Two looks at a rank, some time apart: frames that have not moved between them are its place.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -40,7 +40,7 @@ pub struct Member {
     pub rank: Option<Rank>,
     /// The activity of the process.
     pub state: State,
-    /// Where it is.
+    /// Its place.
     pub place: Place,
     /// Whether the stack changed between the looks.
     pub is_moving: bool,
@@ -158,7 +158,7 @@ impl Look {
 }
 
 impl Member {
-    /// Looks at what the process has started.
+    /// Looks at the processes that this one has started.
     pub(crate) fn add_children(&mut self, interval: Duration) {
         let children = process::children(self.pid).into_iter();
         let looks: Vec<Look> =
@@ -189,8 +189,8 @@ fn thread_of(snapshot: &Snapshot, pid: u32) -> u64 {
     found.and_then(|thread| thread.os_id).unwrap_or_else(|| pid.into())
 }
 
-/// Returns the outermost frames that two stacks share. The line of the frame in which they part is
-/// that of the second.
+/// Returns the outermost frames that two stacks share. The line of the frame in which they part
+/// comes from the second.
 fn common_frames(before: &[Frame], after: &[Frame]) -> Vec<Frame> {
     let is_same_call = |a: &Frame, b: &Frame| (&a.function, &a.file) == (&b.function, &b.file);
     let pairs = before.iter().rev().zip(after.iter().rev());

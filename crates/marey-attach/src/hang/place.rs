@@ -1,4 +1,4 @@
-//! Where a thread is, by its frames: in a collective, in backward, in a data loader.
+//! The place of a thread, by its frames: in a collective, in backward, in a data loader.
 
 use serde::Serialize;
 

@@ -72,7 +72,7 @@ fn odd(hang: &Hang) -> String {
     sentence_case(&parts.join("; "))
 }
 
-/// Says what the members do that wait for the odd ones.
+/// Returns the clause about the members that wait for the odd ones; `None` if there are none.
 fn others(hang: &Hang) -> Option<String> {
     if matches!(hang.cause, Cause::AllWait | Cause::None) {
         return None;
@@ -97,7 +97,7 @@ fn longest_idle(hang: &Hang, members: &[usize]) -> Option<f64> {
     idle.max_by(f64::total_cmp)
 }
 
-/// Says what a child does that its parent may wait for.
+/// Returns the clause about a child that its parent may wait for; `None` if there is no such child.
 fn child(member: &Member) -> Option<String> {
     let children = || member.children.iter();
     let dead = children().find(|child| child.state == State::Ended);
@@ -111,7 +111,7 @@ fn child(member: &Member) -> Option<String> {
     Some(format!("its worker process {} {}", child.pid, activity(child)))
 }
 
-/// Says what a member does, as the predicate of a sentence.
+/// Returns the activity of a member, as the predicate of a sentence.
 fn activity(member: &Member) -> String {
     let what = match (&member.place, member.state) {
         (_, State::Ended) => return "has ended".to_owned(),
@@ -168,7 +168,7 @@ fn subject_of(hang: &Hang, members: &[usize]) -> String {
     sentence_case(&names.join(", "))
 }
 
-/// Says which ranks are at which collective; `None` without a flight recorder.
+/// Returns the ranks by their collectives, as a sentence; `None` without a flight recorder.
 fn collectives(collectives: &[LastCollective]) -> Option<String> {
     let mut by_collective: BTreeMap<String, Vec<u32>> = BTreeMap::new();
     for last in collectives {

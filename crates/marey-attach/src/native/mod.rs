@@ -1,33 +1,29 @@
 //! Native frames of the threads of a process, merged with those of Python.
 //!
-//! The threads are stopped ([`stop`]) while their stacks are copied, and go on before the copies are
+//! The threads are stopped ([`crate::stop`]) while their stacks are copied, and go on before the copies are
 //! unwound ([`unwind`]), named ([`symbols`]) and merged ([`merge`]).
 
 mod merge;
-mod stop;
 mod symbols;
 mod unwind;
 
 use std::path::Path;
 
-use nix::errno::Errno;
-
 use self::merge::NativeFrame;
 use self::unwind::StackCopy;
+use crate::Thread;
 use crate::memory::{Memory, mapped_files, mappings};
-use crate::{AttachError, Thread};
-
-pub(crate) use self::stop::Stopped;
+use crate::stop::registers;
 
 /// Copies of the stacks of threads, in their order.
 pub(crate) struct Copies(Vec<Option<StackCopy>>);
 
 impl Copies {
-    /// Copies the stacks of stopped threads.
-    pub(crate) fn read(pid: u32, stopped: &Stopped, threads: &[Thread]) -> Self {
+    /// Copies the stacks of stopped threads. Called in the work of [`crate::stop::while_stopped`].
+    pub(crate) fn read(pid: u32, threads: &[Thread]) -> Self {
         let (memory, mappings) = (Memory::open(pid), mappings(pid));
         let copy = |thread: &Thread| {
-            Some(StackCopy::read(memory.as_ref()?, &mappings, stopped.registers(thread.os_id?)?))
+            Some(StackCopy::read(memory.as_ref()?, &mappings, registers(thread.os_id?)?))
         };
         Self(threads.iter().map(copy).collect())
     }
@@ -54,16 +50,4 @@ impl Copies {
             }
         }
     }
-}
-
-/// Stops all threads of a process.
-pub(crate) fn stop(pid: u32) -> Result<Stopped, AttachError> {
-    Stopped::all_threads(pid).map_err(|error| match error {
-        Errno::EPERM | Errno::EACCES => AttachError::NotStopped(pid),
-        Errno::ETIMEDOUT => {
-            let reason = "a thread does not stop: it waits for a device or a child".to_owned();
-            AttachError::Unreadable { pid, reason }
-        }
-        error => AttachError::Unreadable { pid, reason: format!("it cannot be stopped: {error}") },
-    })
 }

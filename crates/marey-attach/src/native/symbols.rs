@@ -42,7 +42,7 @@ pub(crate) fn functions(files: &[Mapped], addresses: &[u64]) -> HashMap<u64, Fun
 
 /// Returns the names of the functions at ascending addresses of a file.
 fn names(file: &Mapped, addresses: &[u64]) -> Option<Vec<Option<String>>> {
-    let cache: ReadCache<File> = ReadCache::new(file.open()?);
+    let cache: ReadCache<File> = ReadCache::new(file.open().ok()?);
     let elf = ElfFile::<FileHeader64<Endianness>, _>::parse(&cache).ok()?;
     let bias = bias(file, &elf)?;
     // The start of the nearest symbol before each address, with its name.

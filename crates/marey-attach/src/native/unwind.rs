@@ -9,8 +9,8 @@ use object::elf::FileHeader64;
 use object::read::elf::ElfFile;
 use object::{Endianness, Object, ObjectSection, ReadCache};
 
-use super::stop::Registers;
 use crate::memory::{Mapped, Memory, bias};
+use crate::stop::Registers;
 
 /// Bytes of a stack that are read at most.
 const MAX_STACK_BYTES: usize = 1 << 19;
@@ -96,7 +96,7 @@ fn unwind_one(unwinder: &NativeUnwinder, cache: &mut NativeCache, stack: &StackC
 
 /// Reads the tables of a file.
 fn module(file: &Mapped) -> Option<Module<Vec<u8>>> {
-    let cache: ReadCache<File> = ReadCache::new(file.open()?);
+    let cache: ReadCache<File> = ReadCache::new(file.open().ok()?);
     let elf = ElfFile::<FileHeader64<Endianness>, _>::parse(&cache).ok()?;
     let section = |name: &str| elf.section_by_name(name);
     let range = |name: &str| {

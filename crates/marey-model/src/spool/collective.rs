@@ -57,6 +57,18 @@ impl Collective {
     pub fn texts(&self) -> impl Iterator<Item = u32> {
         [self.name, self.group].into_iter().chain(self.group_ranks).chain(self.dtype)
     }
+
+    /// Returns the collective with other ids of its texts.
+    #[must_use]
+    pub fn with_texts(self, mut id: impl FnMut(u32) -> u32) -> Self {
+        Self {
+            name: id(self.name),
+            group: id(self.group),
+            group_ranks: self.group_ranks.map(&mut id),
+            dtype: self.dtype.map(&mut id),
+            ..self
+        }
+    }
 }
 
 /// Smallest encoding of a collective.

@@ -82,9 +82,9 @@ pub(super) fn record_times(frame: &Frame) -> Vec<Option<i64>> {
     }
 }
 
-/// Joins the segments of a ring, oldest first, into a spool. A torn end of a segment is left out.
-/// Stops at a frame that contradicts an earlier one, and returns the reason. Each segment is opened
-/// twice and must have the same bytes both times.
+/// Joins the segments of a ring, oldest first, into a spool. A torn end of a segment is left out, as is
+/// the part of a segment after a frame that contradicts an earlier one; the first such reason is
+/// returned. Each segment is opened twice and must have the same bytes both times.
 pub fn join_ring<'a, S, R: Read>(
     segments: &'a [S],
     open: impl Fn(&'a S) -> io::Result<R>,
@@ -106,26 +106,32 @@ pub fn join_ring<'a, S, R: Read>(
     Ok(broken)
 }
 
-/// Passes every frame on, with whether it is the first of its segment.
+/// Passes every frame on, with whether it is the first of its segment. Returns the first reason why a
+/// segment could be read only in part; the segments after it define all that they use.
 fn read_segments<'a, S, R: Read>(
     segments: &'a [S],
     open: impl Fn(&'a S) -> io::Result<R>,
     mut on_frame: impl FnMut(Frame, bool) -> io::Result<()>,
 ) -> Result<Option<SpoolError>, SpoolError> {
+    let mut broken = None;
     for segment in segments {
-        let mut is_first = true;
-        let frames = match Reader::new(open(segment)?) {
-            Ok(frames) => frames,
+        match read_segment(open(segment)?, &mut on_frame) {
+            Ok(()) => {}
             Err(SpoolError::Io(error)) => return Err(SpoolError::Io(error)),
-            Err(error) => return Ok(Some(error)),
-        };
-        for frame in frames {
-            match frame {
-                Ok(frame) => on_frame(frame, std::mem::take(&mut is_first))?,
-                Err(SpoolError::Io(error)) => return Err(SpoolError::Io(error)),
-                Err(error) => return Ok(Some(error)),
-            }
+            Err(error) => broken = broken.or(Some(error)),
         }
     }
-    Ok(None)
+    Ok(broken)
+}
+
+/// Passes every frame of a segment on, with whether it is the first.
+fn read_segment(
+    segment: impl Read,
+    on_frame: &mut impl FnMut(Frame, bool) -> io::Result<()>,
+) -> Result<(), SpoolError> {
+    let mut is_first = true;
+    for frame in Reader::new(segment)? {
+        on_frame(frame?, std::mem::take(&mut is_first))?;
+    }
+    Ok(())
 }

@@ -1,4 +1,4 @@
-//! Parsing of the arguments of `scope`, if they are more than a name.
+//! Parsing of the arguments of `scope` and `measure_time`, if they are more than a name.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi::{self, PyObject};
@@ -64,4 +64,40 @@ pub(super) unsafe fn parse_name_and_metrics(
         // An empty dict is kept, because the program may fill it before entry.
     }
     Some((name, metrics))
+}
+
+/// Parses `(name)` of `measure_time`. Returns `None` with an exception set if the arguments do not
+/// match.
+///
+/// # Safety
+/// As for [`parse_name_and_metrics`].
+#[cold]
+#[inline(never)]
+pub(super) unsafe fn parse_name(
+    args: *const *mut PyObject,
+    nargs: ffi::Py_ssize_t,
+    kwnames: *mut PyObject,
+) -> Option<*mut PyObject> {
+    // SAFETY: the GIL is held; the interpreter passes null or a tuple of strings, whose values
+    // follow the positional arguments.
+    unsafe {
+        let py = Python::assume_attached();
+        let keywords = if kwnames.is_null() {
+            Vec::new()
+        } else {
+            let names = Bound::from_borrowed_ptr(py, kwnames);
+            names.try_iter().ok()?.flatten().map(|name| name.to_string()).collect()
+        };
+        if nargs == 0 && keywords == ["name"] {
+            return Some(*args);
+        }
+        let text = if let Some(other) = keywords.iter().find(|keyword| *keyword != "name") {
+            format!("measure_time() got an unexpected argument {other:?}")
+        } else {
+            let count = nargs + keywords.len().cast_signed();
+            format!("measure_time() takes 1 argument, {count} were given")
+        };
+        PyTypeError::new_err(text).restore(py);
+    }
+    None
 }

@@ -7,10 +7,13 @@
 mod arguments;
 mod c_function;
 mod calls;
+mod context_manager;
 mod hooks;
 mod object;
 mod reference;
+mod timed;
 
+use self::context_manager::{BoundMethods, Methods};
 use crate::error::try_call;
 use crate::library::{is_live, table};
 use crate::metrics;
@@ -34,12 +37,14 @@ struct Scope {
     /// A dict, or null.
     metrics: *mut PyObject,
     /// `__enter__` and `__exit__`, bound. Null unless the scope is in the cache.
-    bound: [*mut PyObject; 2],
+    bound: BoundMethods,
     number: u32,
 }
 
 /// The type of [`Scope`]: a strong reference, set when the module is made.
 static SCOPE_TYPE: AtomicPtr<ffi::PyTypeObject> = AtomicPtr::new(ptr::null_mut());
+
+static SCOPE_METHODS: Methods = Methods::new(ptr::null_mut());
 
 /// Scopes by the address of their name's string, which each entry keeps alive.
 struct Cache {
@@ -70,10 +75,10 @@ impl Cache {
         // reference to it, and releases the one to the entry that it replaces.
         unsafe {
             ffi::Py_INCREF(scope.cast());
-            object::bind_methods(scope);
+            context_manager::bind_methods(scope.cast(), &SCOPE_METHODS, &mut (*scope).bound);
             let old = self.entry(name).swap(scope, Ordering::Relaxed);
             if !old.is_null() {
-                object::unbind(old);
+                context_manager::unbind(&mut (*old).bound);
                 ffi::Py_DECREF(old.cast());
             }
         }
@@ -289,5 +294,6 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     )?;
     hooks::add_to(module)?;
     reference::add_to(module)?;
+    timed::add_to(module)?;
     calls::add_to(module)
 }

@@ -10,7 +10,7 @@ use std::iter::zip;
 use std::sync::Arc;
 
 use marey_model::metric::MetricValue;
-use marey_model::profile::{MAX_EXACT_INTEGER, Metric, NodeId, Values};
+use marey_model::profile::{Metric, NodeId, Values};
 
 use super::column::{Cells, INCLUSIVE, add};
 use super::sum::{BLOCK, LANES, sum};
@@ -92,18 +92,6 @@ impl Graph {
         }
         let pairs = || nodes.iter().map(|node| node.index());
         match values {
-            Values::Ints(ints)
-                if ints.iter().all(|&int| int.unsigned_abs() <= MAX_EXACT_INTEGER) =>
-            {
-                let floats = ints.iter().map(|&int| int as f64);
-                let (nodes, sums) = self.sum_numbers(zip(pairs(), floats), terms);
-                let values = if sums.iter().any(|sum| sum.abs() > MAX_EXACT_INTEGER as f64) {
-                    Values::Floats(sums)
-                } else {
-                    Values::Ints(sums.iter().map(|&sum| sum as i64).collect())
-                };
-                Metric { key: key.clone(), nodes, values }
-            }
             Values::Floats(floats) => {
                 let (nodes, sums) = self.sum_numbers(zip(pairs(), floats.iter().copied()), terms);
                 Metric { key: key.clone(), nodes, values: Values::Floats(sums) }
@@ -368,12 +356,6 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_that_exceeds_exact_integers_becomes_a_float() {
-        let half = MetricValue::Int(1 << 53);
-        assert_nodes_match_columns(&graph(&[1; 100], vec![(3, half.clone()), (4, half)], 1));
-    }
-
-    #[test]
     fn a_column_that_was_set_hides_the_sums_of_a_metric() {
         let mut graph = graph(&[1; 40], vec![(3, MetricValue::Int(5))], 1);
         let cells = Cells::from_floats(vec![1.5; graph.nodes().len()]);
@@ -393,11 +375,17 @@ mod tests {
     }
 
     #[test]
-    fn sparse_sums_of_whole_numbers_equal_those_by_column_around_2_to_the_53() {
+    fn sums_of_whole_numbers_are_exact_whatever_their_size() {
         let exact = 1_i64 << 53;
-        for (first, second) in [(exact - 1, 1), (exact, 1), (exact + 1, 1), (exact, exact)] {
-            let values = vec![(3, MetricValue::Int(first)), (4, MetricValue::Int(second))];
-            assert_nodes_match_columns(&graph(&[1; 100], values, 1));
+        for values in
+            [[exact - 1, 1, 0], [exact, 1, 0], [exact, 1, -5], [-exact, -1, 0], [exact, exact, 1]]
+        {
+            let sum = values.iter().sum();
+            let values = zip(3.., values.map(MetricValue::Int)).collect();
+            let graph = graph(&[1; 100], values, 1);
+            assert_nodes_match_columns(&graph);
+            let cells = graph.column("m0 (inc)").unwrap();
+            assert_eq!(cells.get(0), Some(MetricValue::Int(sum)));
         }
     }
 }

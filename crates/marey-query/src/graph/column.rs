@@ -62,6 +62,16 @@ impl Cells {
     pub(super) fn from_floats(values: Vec<f64>) -> Self {
         Self::Numbers { values, are_whole: false }
     }
+
+    /// Whole numbers, as `f64` if that represents all of them exactly.
+    fn from_integers(values: Vec<Option<i64>>) -> Self {
+        if values.iter().flatten().all(|value| value.unsigned_abs() <= MAX_EXACT_INTEGER) {
+            let numbers =
+                values.into_iter().map(|value| value.map_or(f64::NAN, |value| value as f64));
+            return Self::Numbers { values: numbers.collect(), are_whole: true };
+        }
+        Self::Values(values.into_iter().map(|value| value.map(MetricValue::Int)).collect())
+    }
 }
 
 impl Graph {
@@ -196,13 +206,10 @@ impl Graph {
     /// The sums of a metric over subtrees.
     pub(super) fn sum_cells(&self, entry: &OwnMetric) -> Cells {
         match self.own_cells(entry) {
-            Cells::Numbers { values, are_whole } => {
-                let values = roll_up(&self.nodes, values);
-                // Larger sums of whole numbers are rounded.
-                let are_whole =
-                    are_whole && !values.iter().any(|value| value.abs() > MAX_EXACT_INTEGER as f64);
-                Cells::Numbers { values, are_whole }
+            Cells::Numbers { values, are_whole: true } => {
+                Cells::from_integers(roll_up_integers(&self.nodes, &values))
             }
+            Cells::Numbers { values, .. } => Cells::from_floats(roll_up(&self.nodes, values)),
             Cells::Values(values) => {
                 Cells::Values(roll_up_values(&self.nodes, values, &entry.metric.key))
             }
@@ -234,6 +241,18 @@ fn roll_up(nodes: &[Node], mut sums: Vec<f64>) -> Vec<f64> {
         terms.push(sums[node]);
         terms.extend(children.iter().map(|&child| sums[child]));
         sums[node] = sum(&mut terms);
+    }
+    sums
+}
+
+/// Like [`roll_up`], for whole numbers that an `f64` represents exactly, which their sums need not be.
+fn roll_up_integers(nodes: &[Node], values: &[f64]) -> Vec<Option<i64>> {
+    let own = values.iter().map(|value| (!value.is_nan()).then_some(*value as i64));
+    let mut sums: Vec<Option<i64>> = own.collect();
+    for node in (0..nodes.len()).rev() {
+        if let (Some(parent), Some(sum)) = (nodes[node].parent, sums[node]) {
+            sums[parent] = Some(sums[parent].unwrap_or(0).saturating_add(sum));
+        }
     }
     sums
 }

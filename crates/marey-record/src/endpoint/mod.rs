@@ -29,6 +29,8 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 const POLL_PERIOD: Duration = Duration::from_millis(500);
 /// The pause after a failure, such as a lack of descriptors.
 const RETRY_PERIOD: Duration = Duration::from_millis(200);
+/// The longest wait for a part of a request, between looks at whether the thread is to end.
+const READ_PERIOD: Duration = Duration::from_millis(20);
 
 /// Connections of other users that were refused.
 static REFUSED: AtomicU64 = AtomicU64::new(0);
@@ -106,7 +108,8 @@ fn answer(mut stream: &UnixStream) {
 }
 
 /// Returns the bytes up to the first newline, or all that arrived before the end. Fails after the
-/// timeout. One byte too many is a request that is too long.
+/// timeout, and when the thread is to end, which a silent peer must not delay. One byte too many is a
+/// request that is too long.
 fn read_request(mut stream: &UnixStream) -> io::Result<Vec<u8>> {
     let deadline = Instant::now() + TIMEOUT;
     let mut line = Vec::new();
@@ -116,9 +119,9 @@ fn read_request(mut stream: &UnixStream) -> io::Result<Vec<u8>> {
         if remaining.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        stream.set_read_timeout(Some(remaining))?;
+        stream.set_read_timeout(Some(remaining.min(READ_PERIOD)))?;
         let count = match stream.read(&mut buffer) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) if is_incomplete(&error) && !WORKER.is_stopping() => continue,
             read => read?,
         };
         let received = buffer.get(..count).unwrap_or_default();
@@ -132,4 +135,9 @@ fn read_request(mut stream: &UnixStream) -> io::Result<Vec<u8>> {
         }
     }
     Ok(line)
+}
+
+/// Whether a read ended before there was anything to read.
+fn is_incomplete(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)
 }

@@ -3,7 +3,7 @@
 use super::own_socket::OwnSocket;
 use crate::environment;
 use crate::lock::lock;
-use marey_model::endpoint;
+use marey_model::endpoint::{self, SocketOwner};
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -52,7 +52,7 @@ impl Listener {
             let fallback = endpoint::folder(None, effective_uid());
             if fallback == folder { Err(error) } else { private_folder(&fallback) }
         })?;
-        let path = folder.join(endpoint::socket_name(std::process::id()));
+        let path = folder.join(own_name());
         // Of an earlier process with the same pid.
         drop(fs::remove_file(&path));
         let socket = OwnSocket::create()?;
@@ -85,7 +85,7 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        // The path of a socket whose descriptor was lost is that of the next one.
+        // The socket that follows one whose descriptor was lost has the same path.
         if self.0.has_descriptor() {
             remove_path();
         }
@@ -136,6 +136,12 @@ pub(super) fn peer(stream: &UnixStream) -> io::Result<Peer> {
     }
     let is_own = peer.uid == effective_uid() || peer.uid == 0;
     Ok(if is_own { Peer::Own } else { Peer::Other })
+}
+
+/// Returns the name of this process's socket.
+fn own_name() -> String {
+    let namespace = fs::metadata("/proc/self/ns/pid").map(|metadata| metadata.ino());
+    SocketOwner { pid: std::process::id(), pid_namespace: namespace.ok() }.socket_name()
 }
 
 /// Creates a folder that only this user can enter, unless it exists. Fails if what exists is not

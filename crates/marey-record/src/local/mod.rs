@@ -228,7 +228,28 @@ fn enter_slow(name: u32, kind: u8) -> u64 {
 /// Exits the innermost scope with that name (0: any name). Returns its id, or 0 when there is none.
 #[inline(always)]
 pub(crate) fn exit(name: u32) -> u64 {
+    exit_at(name, clock::counter())
+}
+
+/// Enters a scope of a `NodeKind`. Returns when it began, in ticks, also when nothing is recorded.
+pub(crate) fn enter_timed(name: u32, kind: u8) -> u64 {
+    let is_recorded = enter(name, kind) != 0;
+    let start =
+        if is_recorded { thread_tree().and_then(ThreadTree::top_start_ticks) } else { None };
+    start.unwrap_or_else(clock::ticks)
+}
+
+/// Exits the innermost scope with that name. Returns when it ended, in ticks, also when there is
+/// none.
+pub(crate) fn exit_timed(name: u32) -> u64 {
     let counter = clock::counter();
+    exit_at(name, counter);
+    clock::ticks_from_counter(counter)
+}
+
+/// Exits a scope as [`exit`] does. `counter` was just read.
+#[inline(always)]
+fn exit_at(name: u32, counter: u64) -> u64 {
     match fast_event(|tree| tree.exit_fast(name, counter)) {
         Some(id) => id,
         None => exit_slow(name, counter),

@@ -17,6 +17,9 @@ use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::sync::Arc;
 
+/// Keys and values.
+type Metrics<'a> = Vec<(Cow<'a, str>, MetricValue)>;
+
 impl Tree for Document<'_> {
     type Node = u32;
 
@@ -60,7 +63,7 @@ impl Tree for Document<'_> {
 
     fn sketch(&self, number: u32) -> Option<impl ExactSizeIterator<Item = (i64, u64)>> {
         let wall = &self.node(number).wall;
-        let buckets = wall.buckets.iter().map(|(&bucket, &count)| (bucket.into(), count));
+        let buckets = wall.buckets.iter().map(|&(bucket, count)| (bucket.into(), count));
         (wall.count > 0).then_some(buckets)
     }
 
@@ -101,20 +104,20 @@ impl Document<'_> {
 
     /// Returns the metrics of the root: those recorded outside of any scope, and a zero for every
     /// number that readers shall roll up, which is how readers recognise them.
-    fn root_metrics(&self) -> Vec<(String, MetricValue)> {
+    fn root_metrics(&self) -> Metrics<'_> {
         let mut metrics = user_metrics(self.tree.root());
         metrics.extend(gpu_metrics(self.tree.root()));
         let has_kernels = self.tree.nodes().iter().any(|node| !node.devices.is_empty());
         if has_kernels && self.tree.root().devices.is_empty() {
             let zeros = [gpu_time::COUNT, gpu_time::TIME];
-            metrics.extend(zeros.map(|key| (key.to_owned(), MetricValue::Int(0))));
+            metrics.extend(zeros.map(|key| (key.into(), MetricValue::Int(0))));
         }
         for node in self.tree.nodes() {
             for (name, value) in &node.metrics {
                 let is_number = matches!(value, MetricValue::Int(_) | MetricValue::Float(_));
                 let is_new = !metrics.iter().any(|(key, _)| key == name.key());
                 if is_number && is_new && name.aggregation() == Aggregation::Inclusive {
-                    metrics.push((name.key().to_owned(), MetricValue::Int(0)));
+                    metrics.push((name.key().into(), MetricValue::Int(0)));
                 }
             }
         }
@@ -135,23 +138,23 @@ fn device_properties(number: u32) -> Device {
     }
 }
 
-fn node_metrics(node: &MergedNode) -> Vec<(String, MetricValue)> {
+fn node_metrics(node: &MergedNode) -> Metrics<'_> {
     let mut metrics = user_metrics(node);
     metrics.extend(wall_metrics(&node.wall));
     metrics.extend(gpu_metrics(node));
     metrics
 }
 
-fn user_metrics(node: &MergedNode) -> Vec<(String, MetricValue)> {
+fn user_metrics(node: &MergedNode) -> Metrics<'_> {
     let metrics = node.metrics.iter();
-    let mut metrics = metrics.map(|(name, value)| (name.key().to_owned(), value.clone())).collect();
+    let mut metrics = metrics.map(|(name, value)| (name.key().into(), value.clone())).collect();
     extrapolate_costs(&mut metrics, node.wall.count);
     metrics
 }
 
 /// Extrapolates the costs of an operator from the calls whose inputs were read to all calls. The
 /// number of the former is left only where they are fewer.
-fn extrapolate_costs(metrics: &mut Vec<(String, MetricValue)>, calls: u64) {
+fn extrapolate_costs(metrics: &mut Metrics<'_>, calls: u64) {
     let position = metrics.iter().position(|(key, _)| key == op_cost::SAMPLED_CALLS);
     let Some(position) = position else { return };
     let Some(&(_, MetricValue::Float(sampled_calls))) = metrics.get(position) else { return };
@@ -173,18 +176,18 @@ fn extrapolate_costs(metrics: &mut Vec<(String, MetricValue)>, calls: u64) {
 
 /// Returns the kernel metrics of a node. The format allows one device per node, and a tree ensures
 /// that.
-fn gpu_metrics(node: &MergedNode) -> Vec<(String, MetricValue)> {
+fn gpu_metrics(node: &MergedNode) -> Metrics<'_> {
     let Some((device, times)) = node.devices.first() else { return Vec::new() };
     let info = device::device(*device);
     let mut metrics = vec![
-        (gpu_time::COUNT.to_owned(), int(times.count)),
-        (gpu_time::TIME.to_owned(), int(times.total_nanos)),
-        (gpu_time::DEVICE_ID.to_owned(), MetricValue::Text(device.to_string().into())),
-        (gpu_time::DEVICE_TYPE.to_owned(), MetricValue::Text(info.device_type.into())),
+        (gpu_time::COUNT.into(), int(times.count)),
+        (gpu_time::TIME.into(), int(times.total_nanos)),
+        (gpu_time::DEVICE_ID.into(), MetricValue::Text(device.to_string().into())),
+        (gpu_time::DEVICE_TYPE.into(), MetricValue::Text(info.device_type.into())),
     ];
     if times.has_times() {
-        metrics.push((gpu_time::MIN.to_owned(), int(times.min_nanos)));
-        metrics.push((gpu_time::MAX.to_owned(), int(times.max_nanos)));
+        metrics.push((gpu_time::MIN.into(), int(times.min_nanos)));
+        metrics.push((gpu_time::MAX.into(), int(times.max_nanos)));
         metrics.extend(quantiles(times, [gpu_time::P50, gpu_time::P90, gpu_time::P99]));
     }
     metrics
@@ -195,32 +198,33 @@ fn int(value: u64) -> MetricValue {
 }
 
 /// Returns the median, 90th and 99th percentile under these keys.
-fn quantiles(times: &Wall, keys: [&str; 3]) -> impl Iterator<Item = (String, MetricValue)> {
-    let buckets: Vec<(u32, u64)> =
-        times.buckets.iter().map(|(&bucket, &count)| (bucket, count)).collect();
+fn quantiles(
+    times: &Wall,
+    keys: [&'static str; 3],
+) -> impl Iterator<Item = (Cow<'static, str>, MetricValue)> {
     keys.into_iter().zip([0.5, 0.9, 0.99]).map(move |(key, q)| {
         // The middle of a bucket may lie outside of the range of the values.
-        let nanos = sketch::quantile_nanos(&buckets, q)
+        let nanos = sketch::quantile_nanos(&times.buckets, q)
             .map_or(0, |nanos| nanos.clamp(times.min_nanos, times.max_nanos));
-        (key.to_owned(), int(nanos))
+        (key.into(), int(nanos))
     })
 }
 
-fn wall_metrics(wall_time: &Wall) -> Vec<(String, MetricValue)> {
+fn wall_metrics(wall_time: &Wall) -> Metrics<'static> {
     if wall_time.count == 0 && wall_time.open == 0 {
         return Vec::new();
     }
     let mut metrics = vec![
-        (wall::COUNT.to_owned(), int(wall_time.count)),
-        (wall::TOTAL.to_owned(), int(wall_time.total_nanos)),
-        (wall::SELF.to_owned(), int(wall_time.self_nanos)),
+        (wall::COUNT.into(), int(wall_time.count)),
+        (wall::TOTAL.into(), int(wall_time.total_nanos)),
+        (wall::SELF.into(), int(wall_time.self_nanos)),
     ];
     if wall_time.open > 0 {
-        metrics.push((wall::OPEN.to_owned(), int(wall_time.open)));
+        metrics.push((wall::OPEN.into(), int(wall_time.open)));
     }
     if wall_time.count > 0 {
-        metrics.push((wall::MIN.to_owned(), int(wall_time.min_nanos)));
-        metrics.push((wall::MAX.to_owned(), int(wall_time.max_nanos)));
+        metrics.push((wall::MIN.into(), int(wall_time.min_nanos)));
+        metrics.push((wall::MAX.into(), int(wall_time.max_nanos)));
         metrics.extend(quantiles(wall_time, [wall::P50, wall::P90, wall::P99]));
     }
     metrics

@@ -18,7 +18,7 @@ pub(super) struct FrameBuffer {
     entries: u64,
     /// The ranges of the buffer with self-contained frames.
     self_contained_ranges: Vec<Range<usize>>,
-    /// The number of scopes, values and counters in the file and the buffer.
+    /// The number of scopes, values and counters in the file and the buffer, without lost ones.
     total_entries: u64,
     /// The position of the buffer's first frame in the file.
     start_bytes: u64,
@@ -35,7 +35,7 @@ pub(super) struct FrameBuffer {
 #[derive(Debug)]
 pub(super) struct Chunk {
     pub(super) bytes: Vec<u8>,
-    entries: u64,
+    pub(super) entries: u64,
 }
 
 /// The size at which the buffer is written.
@@ -61,9 +61,19 @@ impl FrameBuffer {
         })
     }
 
+    /// Whether the filesystem has enough free space.
+    pub(super) fn has_space(&self) -> bool {
+        self.has_space
+    }
+
     /// Sets whether the filesystem has enough free space.
     pub(super) fn set_has_space(&mut self, has_space: bool) {
         self.has_space = has_space;
+    }
+
+    /// Whether a write has failed, after which the file accepts no more scopes and values.
+    pub(super) fn has_failed(&self) -> bool {
+        self.has_failed
     }
 
     /// Whether scopes and values are accepted.
@@ -79,7 +89,8 @@ impl FrameBuffer {
         self.start_bytes + self.buffer.len() as u64
     }
 
-    /// Returns the number of scopes, values and counters in the file and the buffer.
+    /// Returns the number of scopes, values and counters in the file and the buffer, without lost
+    /// ones.
     pub(super) fn total_entries(&self) -> u64 {
         self.total_entries
     }
@@ -126,12 +137,15 @@ impl FrameBuffer {
         }
     }
 
-    /// Handles a chunk that could not be written at this position of the file. Frames buffered
-    /// since then are dropped too, except self-contained ones.
-    pub(super) fn handle_failure(&mut self, written_bytes: u64) {
+    /// Handles a chunk with so many entries, already counted as lost, that could not be written at
+    /// this position of the file. Frames buffered since then are dropped too, except self-contained
+    /// ones.
+    pub(super) fn handle_failure(&mut self, lost_entries: u64, written_bytes: u64) {
         self.has_failed = true;
         self.start_bytes = written_bytes;
-        losses::add(LossCause::Spool, std::mem::take(&mut self.entries));
+        let unwritten = std::mem::take(&mut self.entries);
+        losses::add(LossCause::Spool, unwritten);
+        self.total_entries = self.total_entries.saturating_sub(lost_entries + unwritten);
         let buffer = std::mem::take(&mut self.buffer);
         for range in &mut self.self_contained_ranges {
             let start = self.buffer.len();

@@ -25,7 +25,7 @@ pub(crate) use self::ring::save as save_ring;
 
 use self::run_directory::RunDirectory;
 use self::spool::Spool;
-use crate::api::{CollectiveSample, CounterSample, StackSample};
+use crate::api::{Collective, CounterSample, StackSample};
 use crate::control::CONTROL;
 use crate::device::{JoinedActivity, Threads};
 use crate::error::Error;
@@ -436,7 +436,7 @@ pub(crate) fn write_counters_to_existing_spool(samples: &[CounterSample]) {
 }
 
 /// Adds collectives. They reach the file with the next drain.
-pub(crate) fn write_collectives(collectives: &[CollectiveSample]) {
+pub(crate) fn write_collectives(collectives: Vec<Collective>) {
     if collectives.is_empty() || !is_recording() {
         return;
     }

@@ -31,7 +31,7 @@ use std::time::Duration;
 const SEGMENTS: u64 = 4;
 /// Minimum number of records of a full segment.
 const MIN_SEGMENT_RECORDS: u64 = 256;
-/// Minimum age of a segment that is full because of its age.
+/// Minimum age of a segment that is full because of its age, or that failed.
 const MIN_SEGMENT_SECS: f64 = 1.0;
 
 /// Raised when the ring has continued in another segment.
@@ -75,12 +75,16 @@ impl Ring {
         segment_name(&self.stem, self.number + 1)
     }
 
-    /// Whether the segment with this buffer is full.
+    /// Whether the segment with this buffer is full. One that accepts no more records after a failed
+    /// write is, once it has its minimum age: the next one may have space again.
     pub(super) fn is_full(&self, buffer: &FrameBuffer) -> bool {
         let records = buffer.total_entries();
+        let age_secs = clock::nanos_since(self.start_ticks) as f64 / 1e9;
+        if buffer.has_failed() {
+            return age_secs >= MIN_SEGMENT_SECS;
+        }
         let secs = settings::value(Setting::RingSeconds);
         let is_over_limit = if secs > 0.0 {
-            let age_secs = clock::nanos_since(self.start_ticks) as f64 / 1e9;
             age_secs >= (secs / SEGMENTS as f64).max(MIN_SEGMENT_SECS)
         } else {
             records >= (settings::whole(Setting::RingRecords) / SEGMENTS).max(MIN_SEGMENT_RECORDS)
@@ -89,7 +93,8 @@ impl Ring {
     }
 
     /// Adds the segment with this file and buffer, which has ended. Returns the files of segments
-    /// that are no longer needed, whose records are counted as dropped.
+    /// that are no longer needed, whose records are counted as dropped. A segment of which no record
+    /// could be written is not needed.
     pub(super) fn add_segment(
         &mut self,
         file: Arc<SpoolFile>,
@@ -99,6 +104,9 @@ impl Ring {
         self.number += 1;
         self.start_ticks = end_ticks;
         let (records, bytes) = (buffer.total_entries(), buffer.position_bytes());
+        if buffer.has_failed() && records == 0 {
+            return vec![file];
+        }
         self.ended.push_back(Segment { file, records, bytes, end_ticks });
         let mut unneeded = Vec::new();
         while self.is_oldest_unneeded()
@@ -150,28 +158,32 @@ pub(super) fn limit_notes() -> [Frame; 2] {
 
 /// Continues the ring in another segment if the current one is full.
 pub(super) fn continue_if_full() {
-    continue_in_next_segment(false);
+    // A failure is repeated with the next drain.
+    drop(continue_in_next_segment(false));
 }
 
 /// Continues the ring in another segment. The file is created and the old one is completed without
 /// the tracer's lock. If that fails, the current segment goes on, up to its maximum size.
-fn continue_in_next_segment(must_end: bool) {
+fn continue_in_next_segment(must_end: bool) -> Result<(), Error> {
     let next = lock(&TRACER).spool.as_ref().and_then(|spool| {
         let name = spool.next_segment_name(must_end)?;
         let file = spool.ring_file()?;
         Some((name, Arc::clone(file.run_directory()), file.kept_flag()))
     });
-    let Some((name, run_directory, is_kept)) = next else { return };
-    let Ok((file, appender)) = SpoolFile::create_segment(&run_directory, &name, is_kept) else {
-        return;
-    };
+    let Some((name, run_directory, is_kept)) = next else { return Ok(()) };
+    let (file, appender) = SpoolFile::create_segment(&run_directory, &name, is_kept)?;
     let mut tracer = lock(&TRACER);
     let threads = registry::running_threads();
     let Tracer { sessions, spool, .. } = &mut *tracer;
     // The last session may have ended in between, or another thread may have been faster.
     let is_next = |spool: &&mut Spool| spool.next_segment_name(true).as_ref() == Some(&name);
-    let Some(spool) = spool.as_mut().filter(is_next) else { return file.remove() };
-    let Ok(ended) = spool.continue_in(file, appender) else { return };
+    let Some(spool) = spool.as_mut().filter(is_next) else {
+        file.remove();
+        return Ok(());
+    };
+    let path = file.path().to_owned();
+    let failed = |source| Error::Write { action: "write", path, source };
+    let ended = spool.continue_in(file, appender).map_err(failed)?;
     for session in sessions {
         spool.write_session_start(session);
     }
@@ -180,22 +192,15 @@ fn continue_in_next_segment(must_end: bool) {
     CONTINUED.add(1);
     ended.write();
     flush_spool();
+    Ok(())
 }
 
-/// Saves the ring, if there is one, as a run of its own, and goes on. Returns the run's path.
+/// Saves the ring, if there is one, as a run of its own, and goes on. Returns the run's path. Fails if
+/// the current segment cannot be ended: the run would lack the last records.
 pub(crate) fn save() -> Option<Result<PathBuf, Error>> {
-    const ATTEMPTS: u32 = 100;
-    const PAUSE: Duration = Duration::from_millis(10);
     super::drain();
-    let next_name = || lock(&TRACER).spool.as_ref()?.next_segment_name(true);
-    let name = Some(next_name()?);
-    for _ in 0..ATTEMPTS {
-        continue_in_next_segment(true);
-        if next_name() != name {
-            break;
-        }
-        // Another thread is about to continue the ring.
-        CONTINUED.wait(Some(PAUSE));
+    if let Err(error) = end_current_segment() {
+        return Some(Err(error));
     }
     let tracer = lock(&TRACER);
     let spool = tracer.spool.as_ref()?;
@@ -203,6 +208,35 @@ pub(crate) fn save() -> Option<Result<PathBuf, Error>> {
     let segments = spool.ended_segments();
     drop(tracer);
     Some(save_as_run(&run, &segments))
+}
+
+/// Ends the current segment of the ring, if there is a ring. In the child of a fork that has recorded
+/// nothing, the segment is created first.
+fn end_current_segment() -> Result<(), Error> {
+    const ATTEMPTS: u32 = 100;
+    const PAUSE: Duration = Duration::from_millis(10);
+    let next_name = || {
+        let mut tracer = lock(&TRACER);
+        let spool = tracer.spool()?;
+        Ok::<_, Error>(spool.and_then(|spool| spool.next_segment_name(true)))
+    };
+    let name = next_name()?;
+    let mut ended = Ok(());
+    for _ in 0..ATTEMPTS {
+        ended = continue_in_next_segment(true);
+        let is_other_thread_about_to_continue = matches!(
+            &ended,
+            Err(Error::Write { source, .. }) if source.kind() == io::ErrorKind::AlreadyExists
+        );
+        if !is_other_thread_about_to_continue {
+            break;
+        }
+        CONTINUED.wait(Some(PAUSE));
+        if next_name()? != name {
+            return Ok(());
+        }
+    }
+    ended
 }
 
 /// Links segments into a new run directory. A segment that the ring has removed meanwhile is left out.

@@ -9,7 +9,7 @@ use super::run_directory::RunDirectory;
 use super::texts::Texts;
 use super::thread::{OpenScope, Shared, ThreadWriter};
 use super::{PERIOD, SpoolSnapshot, TraceSession};
-use crate::api::{CollectiveSample, CounterSample, StackSample};
+use crate::api::{Collective, CounterSample, StackSample};
 use crate::clock::{self, ClockReading};
 use crate::control::{CONTROL, bit};
 use crate::device::{self, DeviceInfo, JoinedActivity, Threads};
@@ -123,7 +123,8 @@ impl Spool {
         file: SpoolFile,
         appender: Appender,
     ) -> io::Result<SegmentEnd> {
-        let buffer = new_buffer(true)?;
+        let mut buffer = new_buffer(true)?;
+        buffer.set_has_space(self.shared.buffer.has_space());
         self.write_overhead_and_clock();
         let ended = SegmentEnd {
             buffer: std::mem::replace(&mut self.shared.buffer, buffer),
@@ -185,7 +186,7 @@ impl Spool {
         self.written_bytes = appender.written_bytes();
         match written {
             Ok(()) => self.shared.buffer.recycle(chunk),
-            Err(_counted) => self.shared.buffer.handle_failure(self.written_bytes),
+            Err(_counted) => self.shared.buffer.handle_failure(chunk.entries, self.written_bytes),
         }
     }
 
@@ -348,30 +349,17 @@ impl Spool {
         thread.write_samples(tree, samples, now_ticks, shared);
     }
 
-    /// Writes collectives.
-    pub(super) fn write_collectives(&mut self, collectives: &[CollectiveSample]) {
+    /// Writes collectives, whose texts are numbers of `api::intern`.
+    pub(super) fn write_collectives(&mut self, collectives: Vec<Collective>) {
         let count = collectives.len() as u64;
         if !self.shared.buffer.has_room() {
             losses::add(LossCause::Spool, count);
             return;
         }
         let Shared { texts, buffer, .. } = &mut self.shared;
-        let mut text = |name| texts.scope_name(name);
-        let collectives = collectives.iter().map(|sample| spool::Collective {
-            name: text(sample.name),
-            group: text(sample.group),
-            group_ranks: sample.group_ranks.map(&mut text),
-            group_size: sample.group_size,
-            sequence: sample.sequence,
-            dtype: sample.dtype.map(&mut text),
-            in_elements: sample.in_elements,
-            out_elements: sample.out_elements,
-            created_unix_nanos: sample.created_unix_nanos,
-            started_unix_nanos: sample.started_unix_nanos,
-            duration_nanos: sample.duration_nanos,
-            state: sample.state,
-            is_p2p: sample.is_p2p,
-        });
+        let collectives = collectives
+            .into_iter()
+            .map(|collective| collective.with_texts(|name| texts.scope_name(name)));
         let frame = Frame::Collectives(collectives.collect());
         texts.take_unwritten().for_each(|texts| buffer.push(&texts));
         buffer.push_entries(&frame, count);
@@ -438,7 +426,7 @@ impl Spool {
         let appender = Arc::clone(&self.appender);
         let mut appender = lock(&appender);
         if appender.has_failed() {
-            self.shared.buffer.handle_failure(appender.written_bytes());
+            self.shared.buffer.handle_failure(0, appender.written_bytes());
         }
         self.write_buffer(&mut appender);
         self.write_losses();
@@ -471,7 +459,7 @@ impl SegmentEnd {
     pub(super) fn write(mut self) {
         let mut appender = lock(&self.appender);
         if appender.has_failed() {
-            self.buffer.handle_failure(appender.written_bytes());
+            self.buffer.handle_failure(0, appender.written_bytes());
         }
         // What could not be written is counted.
         drop(self.buffer.take_chunk().append_to(&mut appender));

@@ -4,7 +4,7 @@ use crate::harness::{Fixture, Subprocess, fork, scope, subprocess_part};
 use crate::spool::{Spool, spool_of};
 use marey_model::loss::LossCause;
 use marey_model::spool::Counter;
-use marey_record::api::{CollectiveSample, CollectiveState, CounterSample, StackSample};
+use marey_record::api::{Collective, CollectiveState, CounterSample, StackSample};
 use marey_record::{Format, STOP, SessionId, SessionOptions, Worker, api};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -69,7 +69,7 @@ fn samples_of_stacks_are_recorded_while_a_trace_is_active() {
 fn collectives_are_recorded_while_a_trace_is_active() {
     const TEST: &str = "counters::collectives_are_recorded_while_a_trace_is_active";
     let record = |created_unix_nanos| {
-        api::record_collectives(&[CollectiveSample {
+        api::record_collectives(vec![Collective {
             name: api::intern("all_reduce"),
             group: api::intern("world"),
             group_ranks: Some(api::intern("0-3")),

@@ -4,12 +4,12 @@ use crate::harness::{
     Fixture, Subprocess, fork, report_ready, scope, subprocess_part, wait_for_end_of_stdin,
     wait_until_ready,
 };
-use marey_model::endpoint::{Facts, MAX_REQUEST_BYTES, Request, folder, parse_answer, socket_name};
+use marey_model::endpoint::{Facts, MAX_REQUEST_BYTES, Request, SocketOwner, folder, parse_answer};
 use marey_record::{SessionOptions, api};
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -29,6 +29,11 @@ fn socket(pid: u32) -> PathBuf {
         .map(|folder| folder.join(socket_name(pid)))
         .find(|path| path.exists())
         .unwrap_or_default()
+}
+
+fn socket_name(pid: u32) -> String {
+    let namespace = fs::metadata("/proc/self/ns/pid").unwrap().ino();
+    SocketOwner { pid, pid_namespace: Some(namespace) }.socket_name()
 }
 
 fn own_socket() -> PathBuf {
@@ -56,7 +61,7 @@ fn ask(pid: u32, request: &Request) -> Result<Facts, String> {
     }
 }
 
-fn ask_self(request: &Request) -> Result<Facts, String> {
+pub(crate) fn ask_self(request: &Request) -> Result<Facts, String> {
     ask(std::process::id(), request)
 }
 
@@ -172,6 +177,34 @@ fn a_request_that_is_malformed_too_long_or_never_sent_is_refused_and_the_next_on
     unfinished.write_all(b"marey 1 sta").unwrap();
     ask_self(&Request::Status).unwrap();
     drop((silent, unfinished));
+}
+
+/// Returns how many bytes the peer of a socket has not read yet.
+#[expect(unsafe_code, reason = "std has no ioctl(2)")]
+fn unread_bytes(stream: &UnixStream) -> i32 {
+    let mut bytes = 0;
+    // SAFETY: writes an integer.
+    assert_eq!(unsafe { libc::ioctl(stream.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) }, 0);
+    bytes
+}
+
+#[test]
+fn a_silent_peer_does_not_delay_the_end_of_a_session() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("profile");
+    ask_self(&Request::Status).unwrap();
+    let mut silent = UnixStream::connect(own_socket()).unwrap();
+    silent.write_all(b"marey 1 sta").unwrap();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while unread_bytes(&silent) > 0 {
+        assert!(Instant::now() < deadline, "the request is not read");
+        std::thread::yield_now();
+    }
+    let started = Instant::now();
+    api::finalize(session, None).unwrap();
+    let elapsed = started.elapsed();
+    assert!(elapsed < Duration::from_millis(500), "{elapsed:?}");
+    assert_eq!(silent.read(&mut [0]).unwrap_or(0), 0, "no answer");
 }
 
 #[test]

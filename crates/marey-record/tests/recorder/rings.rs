@@ -1,10 +1,12 @@
 //! Rings: traces of which only the last records are kept.
 
+use crate::endpoint::ask_self;
 use crate::harness::{
     Fixture, Subprocess, fork, report_ready, scope, subprocess_part, wait_for_end_of_stdin,
     wait_until_ready,
 };
 use crate::spool::Spool;
+use marey_model::endpoint::Request;
 use marey_model::loss::LossCause;
 use marey_model::spool::{SessionEvent, join_ring};
 use marey_record::{Error, Format, SessionId, SessionOptions, api};
@@ -181,6 +183,83 @@ fn a_signal_saves_the_ring_as_a_run_and_recording_goes_on() {
     Subprocess::new(TEST, "run", &fixture).run(&ENV);
     check_last(&fixture.path("run.1.marey"), 3000);
     check_last(&fixture.path("run.marey"), 6000);
+}
+
+/// Lets files grow up to so many bytes. A signal tells of a larger one, unless it is ignored.
+#[expect(unsafe_code, reason = "std has no limits")]
+fn limit_files(bytes: u64) {
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: a valid limit.
+    unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+        assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit), 0);
+    }
+}
+
+#[test]
+fn a_ring_goes_on_when_its_files_can_be_written_again() {
+    const TEST: &str = "rings::a_ring_goes_on_when_its_files_can_be_written_again";
+    if let Some((_, folder)) = subprocess_part() {
+        let session = start(&folder);
+        record(0..500);
+        limit_files(0);
+        record(500..1000);
+        let newest = || segments(&folder.join("run.marey")).pop().unwrap();
+        let failed = newest();
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while newest() == failed {
+            assert!(Instant::now() < deadline, "the ring does not go on");
+            api::write_checkpoints();
+        }
+        limit_files(libc::RLIM_INFINITY);
+        let failed = newest();
+        while newest() == failed {
+            assert!(Instant::now() < deadline, "the ring does not go on");
+            api::write_checkpoints();
+        }
+        record(1000..5000);
+        api::finalize(session, None).unwrap();
+        return;
+    }
+    let fixture = Fixture::begin();
+    Subprocess::new(TEST, "run", &fixture).run(&ENV);
+    let spool = joined(&fixture.path("run.marey"));
+    assert_eq!(spool.exited_paths(0, 0), (4000..5000).map(name_of).collect::<Vec<_>>());
+    assert!(spool.loss_count(LossCause::Spool) > 0);
+}
+
+#[test]
+fn a_ring_is_saved_with_its_last_records_or_not_at_all() {
+    const TEST: &str = "rings::a_ring_is_saved_with_its_last_records_or_not_at_all";
+    if let Some((part, folder)) = subprocess_part() {
+        let session = start(&folder);
+        record(0..500);
+        if part == "child" {
+            assert_eq!(fork(|| i32::from(ask_self(&Request::Save).is_err())), 0);
+        } else {
+            let run = folder.join("run.marey");
+            fs::rename(&run, folder.join("moved")).unwrap();
+            File::create(&run).unwrap();
+            let refusal = ask_self(&Request::Save).unwrap_err();
+            assert!(refusal.starts_with("cannot create"), "{refusal}");
+            fs::remove_file(&run).unwrap();
+            fs::rename(folder.join("moved"), &run).unwrap();
+            ask_self(&Request::Save).unwrap();
+        }
+        api::finalize(session, None).unwrap();
+        return;
+    }
+    for (part, count) in [("moved", 500), ("child", 0)] {
+        let fixture = Fixture::begin();
+        Subprocess::new(TEST, part, &fixture).run(&ENV);
+        let saved = fixture.path("run.1.marey");
+        if count > 0 {
+            check_last(&saved, count);
+        } else {
+            assert_eq!(joined(&saved).span_count(), 0);
+        }
+        check_last(&fixture.path("run.marey"), 500);
+    }
 }
 
 #[test]

@@ -37,6 +37,8 @@ pub(super) struct Events<'a> {
     open_scopes: BTreeMap<u32, Vec<(u32, i64)>>,
     /// By node: time of ended spans whose parent has not ended yet.
     child_time: Vec<ChildTime>,
+    /// By node: the training step below it, or `NO_NODE`.
+    steps: Vec<u32>,
     /// Counts the frames at which spans may have been lost: session events and losses.
     epoch: u64,
     totals: Vec<Totals>,
@@ -114,6 +116,7 @@ impl<'a> Events<'a> {
             stamps: Stamps::default(),
             open_scopes: BTreeMap::new(),
             child_time: vec![ChildTime::default(); nodes],
+            steps: steps_below(&outline.nodes),
             epoch: 0,
             totals: vec![Totals::default(); nodes],
             rollup: Rollup::new(nodes, outline.events),
@@ -294,7 +297,11 @@ impl<'a> Events<'a> {
     /// Adds a span that has ended, after its children.
     fn add_span(&mut self, mut row: SpanRow) -> Result<(), StoreError> {
         let SpanRow { start_nanos, duration_nanos, node, .. } = row;
-        let inner_nanos = self.child_time[node as usize].take_nanos_since(start_nanos);
+        let mut inner_nanos = self.child_time[node as usize].take_nanos_since(start_nanos);
+        // A step that no optimizer has closed is dropped with the scope around it, and has no span.
+        if let Some(step) = self.child_time.get_mut(self.steps[node as usize] as usize) {
+            inner_nanos = inner_nanos.saturating_add(step.take_nanos_since(start_nanos));
+        }
         row.children_nanos = inner_nanos.min(duration_nanos);
         let parent = self.outline.nodes[node as usize].parent;
         if parent != NO_NODE {
@@ -516,6 +523,17 @@ impl<'a> Events<'a> {
         let end_nanos = self.clock.unix_nanos(end_nanos, &mut self.clock_line);
         (start_nanos, end_nanos.saturating_sub(start_nanos).max(0))
     }
+}
+
+/// Returns the training step below each node, or [`NO_NODE`].
+fn steps_below(nodes: &[Node]) -> Vec<u32> {
+    let mut steps = vec![NO_NODE; nodes.len()];
+    for (number, node) in (0..).zip(nodes).filter(|(_, node)| node.kind == NodeKind::Step) {
+        if let Some(step) = steps.get_mut(node.parent as usize) {
+            *step = number;
+        }
+    }
+    steps
 }
 
 /// Returns the row of a reading. Its thread is a position among the threads of the spool.

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use marey_model::endpoint::{self, Facts, MAX_ANSWER_BYTES, Request};
+use marey_attach::process::{in_namespace, inner_pid, pid_namespace};
+use marey_model::endpoint::{self, Facts, MAX_ANSWER_BYTES, Request, SocketOwner};
 
 use crate::output::Failure;
 use crate::text::printable;
@@ -35,14 +36,17 @@ impl Peer {
             return Err(Failure { message: format!("there is no process {pid}"), hint: None });
         };
         // In a container the process has another number, and other files.
-        let (root, own_pid) =
-            (process.join("root"), marey_attach::process::inner_pid(pid).unwrap_or(pid));
+        let (root, own_pid) = (process.join("root"), inner_pid(pid).unwrap_or(pid));
+        let names = [pid_namespace(pid), None]
+            .map(|pid_namespace| SocketOwner { pid: own_pid, pid_namespace }.socket_name());
         let deadline = Instant::now() + CONNECT_TIMEOUT;
         loop {
             for folder in folders(owner, environment_of(&process, RUNTIME_DIR).as_deref()) {
                 let folder = root.join(folder.strip_prefix("/").unwrap_or(&folder));
-                let socket = folder.join(endpoint::socket_name(own_pid));
-                if is_private(&folder, owner) && UnixStream::connect(&socket).is_ok() {
+                let mut sockets = names.iter().map(|name| folder.join(name));
+                if is_private(&folder, owner)
+                    && let Some(socket) = sockets.find(|path| UnixStream::connect(path).is_ok())
+                {
                     return Ok(Self { pid, socket });
                 }
             }
@@ -61,8 +65,9 @@ impl Peer {
             let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
             for entry in entries.filter(|_| is_private(&folder, owner)) {
                 let name = entry.file_name();
-                let Some(pid) = name.to_str().and_then(endpoint::pid_of) else { continue };
-                if Path::new(&format!("/proc/{pid}")).exists() {
+                let owner = name.to_str().and_then(SocketOwner::from_socket_name);
+                let Some(owner) = owner else { continue };
+                if let Some(pid) = pid_here(owner) {
                     found.push(Self { pid, socket: entry.path() });
                 } else if is_abandoned(&entry.path()) {
                     drop(fs::remove_file(entry.path()));
@@ -118,6 +123,15 @@ impl Peer {
             |path: &Path| fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino())).ok();
         let is_same = identity(path).is_some() && identity(path) == identity(&through_root);
         if is_same || !through_root.exists() { path.to_owned() } else { through_root }
+    }
+}
+
+/// Returns the id by which this process knows the owner of a socket, `None` if there is none.
+fn pid_here(owner: SocketOwner) -> Option<u32> {
+    let own_namespace = pid_namespace(std::process::id());
+    match owner.pid_namespace.filter(|_| owner.pid_namespace != own_namespace) {
+        Some(namespace) => in_namespace(owner.pid, namespace),
+        None => Some(owner.pid).filter(|pid| Path::new(&format!("/proc/{pid}")).exists()),
     }
 }
 

@@ -3,6 +3,7 @@
 //! [`sampler`] samples on a thread, [`profile`] has the samples as rows, and [`screen`] shows them on a
 //! terminal; elsewhere they are printed once.
 
+mod devices;
 mod profile;
 mod sampler;
 mod screen;
@@ -15,9 +16,10 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use marey_attach::{Options, Target, Usage};
-use marey_model::quantity::Size;
+use marey_model::quantity::{Grouped, Size};
 use serde::Serialize;
 
+use self::devices::{DeviceLoad, Devices};
 use self::profile::{Grouping, Order, Profile, Row};
 use self::sampler::Sampler;
 use self::screen::Screen;
@@ -110,7 +112,7 @@ pub(crate) fn top(args: &TopArgs, output: &mut Output) -> Result<(), Stop> {
 }
 
 /// Resources that a process used per second, and those that it has now.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 struct Load {
     /// Share of one processor.
     cpu: f64,
@@ -118,12 +120,15 @@ struct Load {
     threads: u64,
     read_bytes_per_sec: f64,
     written_bytes_per_sec: f64,
+    received_bytes_per_sec: f64,
+    sent_bytes_per_sec: f64,
     seconds: f64,
+    devices: Vec<DeviceLoad>,
 }
 
 impl Load {
-    /// Describes it in a line.
-    fn describe(&self) -> String {
+    /// Describes the processors, memory, threads and files of the process in a line.
+    fn describe_process(&self) -> String {
         format!(
             "CPU {:.0} %, memory {}, {} threads, reads {}/s, writes {}/s",
             100.0 * self.cpu,
@@ -133,21 +138,35 @@ impl Load {
             Size(self.written_bytes_per_sec as u64)
         )
     }
+
+    /// Describes the network and the GPUs in a line.
+    fn describe_machine(&self) -> String {
+        let network = format!(
+            "Network receives {}/s, sends {}/s",
+            Size(self.received_bytes_per_sec as u64),
+            Size(self.sent_bytes_per_sec as u64)
+        );
+        let devices = self.devices.iter().map(DeviceLoad::describe);
+        [network].into_iter().chain(devices).collect::<Vec<_>>().join("; ")
+    }
 }
 
-/// Measures what a process uses.
+/// Measures the resources that a process uses.
 struct Meter {
     pid: u32,
     time: Instant,
     last: Usage,
+    devices: Devices,
 }
 
 impl Meter {
     fn begin(pid: u32) -> Self {
-        Self { pid, time: Instant::now(), last: Usage::of_process(pid).unwrap_or_default() }
+        let devices = Devices::open();
+        let last = Usage::of_process(pid).unwrap_or_default();
+        Self { pid, time: Instant::now(), last, devices }
     }
 
-    /// Returns what the process used since the last call.
+    /// Returns the resources that the process used since the last call.
     fn load(&mut self) -> Load {
         let now = Usage::of_process(self.pid).unwrap_or(self.last);
         let seconds = self.time.elapsed().as_secs_f64();
@@ -158,7 +177,10 @@ impl Meter {
             threads: now.threads,
             read_bytes_per_sec: per_sec(now.read_bytes, self.last.read_bytes),
             written_bytes_per_sec: per_sec(now.written_bytes, self.last.written_bytes),
+            received_bytes_per_sec: per_sec(now.received_bytes, self.last.received_bytes),
+            sent_bytes_per_sec: per_sec(now.sent_bytes, self.last.sent_bytes),
             seconds,
+            devices: self.devices.read(self.pid),
         };
         (self.time, self.last) = (Instant::now(), now);
         load
@@ -180,29 +202,34 @@ struct Report<'a> {
     samples: u64,
     failed: u64,
     skipped: u64,
+    dropped: u64,
     rows: Vec<Row>,
 }
 
 impl<'a> Report<'a> {
     fn new(pid: u32, python: &'a str, load: Load, profile: &Profile, rows: Vec<Row>) -> Self {
         let argv = marey_attach::command_line(pid);
-        let Profile { readings, failed, skipped, .. } = *profile;
-        Self { pid, argv, python, load, samples: readings, failed, skipped, rows }
+        let Profile { readings, failed, skipped, dropped, .. } = *profile;
+        Self { pid, argv, python, load, samples: readings, failed, skipped, dropped, rows }
     }
 
-    /// Describes the process in two lines.
-    fn heading(&self) -> (String, String) {
+    /// Describes the process and the machine in three lines.
+    fn heading(&self) -> [String; 3] {
         let argv = self.argv.join(" ");
         let title = format!("Process {}: {}", self.pid, printable(&argv));
+        let dropped = match self.dropped {
+            0 => String::new(),
+            dropped => format!(", {} of rare stacks dropped", Grouped(dropped.into())),
+        };
         let facts = format!(
-            "CPython {}, {} samples, {} failed, {} skipped; {}",
+            "CPython {}, {} samples, {} failed, {} skipped{dropped}; {}",
             self.python,
             self.samples,
             self.failed,
             self.skipped,
-            self.load.describe()
+            self.load.describe_process()
         );
-        (title, facts)
+        [title, facts, self.load.describe_machine()]
     }
 }
 
@@ -213,8 +240,8 @@ fn print(
     output: &mut Output,
 ) -> Result<(), Stop> {
     let paint = output.paint;
-    let (title, facts) = report.heading();
-    writeln!(output.data(), "{}\n{facts}\n", paint.with(Style::Bold, title))?;
+    let [title, facts, machine] = report.heading();
+    writeln!(output.data(), "{}\n{facts}\n{machine}\n", paint.with(Style::Bold, title))?;
     let rows: Vec<Vec<String>> =
         report.rows.iter().take(PRINTED_ROWS).map(|row| cells(row, profile)).collect();
     let heading = ["own", "total", args.by.title(), ""].map(str::to_owned);

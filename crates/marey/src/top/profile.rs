@@ -1,10 +1,15 @@
 //! Where a process spends its time, from samples of its threads.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use clap::ValueEnum;
 use marey_attach::{Frame, Thread};
 use serde::Serialize;
+
+/// Number of different stacks at which those with the fewest samples are dropped: tens of megabytes.
+const MAX_STACKS: usize = 50_000;
 
 /// Samples of a process since it was first looked at.
 #[derive(Debug, Default)]
@@ -15,15 +20,26 @@ pub(super) struct Profile {
     pub(super) failed: u64,
     /// Times at which no reading began, because the one before was not over.
     pub(super) skipped: u64,
-    /// Number of samples by thread and stack, the innermost frame first.
-    stacks: HashMap<(String, Vec<Call>), u64>,
+    /// Samples of rare stacks that were dropped, because there were too many different ones.
+    pub(super) dropped: u64,
+    /// Number of samples by stack.
+    stacks: HashMap<Stack, u64>,
+    /// Texts of the stacks, so that each is in memory once.
+    texts: HashSet<Arc<str>>,
+}
+
+/// A thread, and its calls with the innermost first.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Stack {
+    thread: Arc<str>,
+    calls: Box<[Call]>,
 }
 
 /// A call of a stack.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Call {
-    function: String,
-    file: String,
+    function: Arc<str>,
+    file: Arc<str>,
     line: i32,
 }
 
@@ -43,9 +59,9 @@ pub(super) enum Grouping {
 pub(super) enum Order {
     /// Time in the function or line itself.
     Own,
-    /// With that of what it calls.
+    /// Time in the function or line and in what it calls.
     Total,
-    /// By name.
+    /// Name.
     Name,
 }
 
@@ -84,10 +100,43 @@ impl Profile {
         self.readings += 1;
         for thread in threads {
             if (thread.is_running || idle) && !thread.frames.is_empty() {
-                let calls = thread.frames.into_iter().map(Call::from).collect();
-                *self.stacks.entry((thread.name, calls)).or_default() += 1;
+                let stack = self.stack(thread);
+                *self.stacks.entry(stack).or_default() += 1;
             }
         }
+        if self.stacks.len() > MAX_STACKS {
+            self.drop_rare_stacks(MAX_STACKS / 2);
+        }
+    }
+
+    fn stack(&mut self, thread: Thread) -> Stack {
+        let call = |frame: Frame| Call {
+            function: self.text(frame.function),
+            file: self.text(frame.file),
+            line: frame.line,
+        };
+        let calls = thread.frames.into_iter().map(call).collect();
+        Stack { thread: self.text(thread.name), calls }
+    }
+
+    fn text(&mut self, text: String) -> Arc<str> {
+        if let Some(known) = self.texts.get(text.as_str()) {
+            return Arc::clone(known);
+        }
+        let text: Arc<str> = text.into();
+        self.texts.insert(Arc::clone(&text));
+        text
+    }
+
+    /// Keeps as many stacks, those with the most samples, and counts the samples of the others.
+    fn drop_rare_stacks(&mut self, kept: usize) {
+        let mut stacks: Vec<(Stack, u64)> = self.stacks.drain().collect();
+        stacks.sort_by_key(|&(_, count)| Reverse(count));
+        let rare = stacks.split_off(kept.min(stacks.len()));
+        self.dropped += rare.iter().map(|(_, count)| count).sum::<u64>();
+        drop(rare);
+        self.stacks.extend(stacks);
+        self.texts.retain(|text| Arc::strong_count(text) > 1);
     }
 
     /// Returns the share of readings that samples are; 1 is a thread that ran all the time.
@@ -98,7 +147,7 @@ impl Profile {
     /// Returns the rows whose name or place contains a text.
     pub(super) fn rows(&self, grouping: Grouping, order: Order, search: &str) -> Vec<Row> {
         let mut rows: BTreeMap<(String, String), (u64, u64)> = BTreeMap::new();
-        for ((thread, calls), count) in &self.stacks {
+        for (Stack { thread, calls }, count) in &self.stacks {
             let keys = calls.iter().map(|call| call.key(grouping, thread));
             let mut seen = BTreeSet::new();
             for (index, key) in keys.enumerate() {
@@ -129,12 +178,12 @@ impl Profile {
     /// Returns the stacks in the format of `flamegraph.pl`.
     pub(super) fn collapsed(&self) -> String {
         let mut lines: Vec<String> = Vec::new();
-        for ((thread, calls), count) in &self.stacks {
+        for (Stack { thread, calls }, count) in &self.stacks {
             let calls = calls.iter().rev().map(|call| {
                 let Call { function, file, line } = call;
                 format!("{file}:{line}@{function}")
             });
-            let names: Vec<String> = std::iter::once(thread.clone())
+            let names: Vec<String> = std::iter::once(thread.to_string())
                 .chain(calls)
                 .map(|name| name.replace(';', ","))
                 .collect();
@@ -149,16 +198,10 @@ impl Call {
     /// Returns the name and place of the row of this call.
     fn key(&self, grouping: Grouping, thread: &str) -> (String, String) {
         match grouping {
-            Grouping::Functions => (self.function.clone(), self.file.clone()),
-            Grouping::Lines => (self.function.clone(), format!("{}:{}", self.file, self.line)),
+            Grouping::Functions => (self.function.to_string(), self.file.to_string()),
+            Grouping::Lines => (self.function.to_string(), format!("{}:{}", self.file, self.line)),
             Grouping::Threads => (thread.to_owned(), String::new()),
         }
-    }
-}
-
-impl From<Frame> for Call {
-    fn from(frame: Frame) -> Self {
-        Self { function: frame.function, file: frame.file, line: frame.line }
     }
 }
 
@@ -174,7 +217,8 @@ mod tests {
             (vec![call("walk", 3), call("walk", 4), call("main", 9)], 6),
             (vec![call("main", 8)], 2),
         ] {
-            profile.stacks.insert(("MainThread".into(), calls), count);
+            let calls = calls.into_boxed_slice();
+            profile.stacks.insert(Stack { thread: "MainThread".into(), calls }, count);
         }
         profile
     }
@@ -202,5 +246,28 @@ mod tests {
         assert!((profile().share(5) - 0.5).abs() < 1e-9);
         let first = "MainThread;a.py:8@main 2\n";
         assert!(profile().collapsed().starts_with(first), "{}", profile().collapsed());
+    }
+
+    #[test]
+    fn rare_stacks_are_dropped_and_counted_when_there_are_too_many() {
+        let mut profile = profile();
+        for line in (0..).take(2 * MAX_STACKS) {
+            let text = |text: &str, profile: &mut Profile| profile.text(text.to_owned());
+            let (function, file) = (text("run", &mut profile), text("b.py", &mut profile));
+            let calls = Box::new([Call { function, file, line }]);
+            let stack = Stack { thread: text("worker", &mut profile), calls };
+            profile.stacks.insert(stack, 1);
+        }
+        profile.add(Vec::new(), false);
+        assert_eq!(profile.stacks.len(), MAX_STACKS / 2);
+        let rows = profile.rows(Grouping::Functions, Order::Own, "");
+        // The stacks with the most samples are kept.
+        assert_eq!(
+            (&*rows[1].name, rows[1].own, &*rows[2].name, rows[2].own),
+            ("walk", 6, "main", 2)
+        );
+        assert_eq!(profile.dropped + rows[0].own, 2 * MAX_STACKS as u64);
+        profile.drop_rare_stacks(0);
+        assert!(profile.texts.is_empty());
     }
 }

@@ -109,24 +109,20 @@ impl<'a> Screen<'a> {
     fn draw(&self, terminal: &mut RawScreen) -> io::Result<()> {
         let profile = self.sampler.profile();
         let rows = profile.rows(self.grouping, self.order, &self.search);
-        let report = Report::new(self.pid, self.python, self.load, &profile, Vec::new());
-        let (title, facts) = report.heading();
+        let report = Report::new(self.pid, self.python, self.load.clone(), &profile, Vec::new());
+        let [title, facts, machine] = report.heading();
         let table = self.table(&rows, &profile);
         drop(profile);
         let bold = Style::new().add_modifier(Modifier::BOLD);
         let dim = Style::new().add_modifier(Modifier::DIM);
         terminal.draw(|frame| {
-            let heights = [1, 1, 1].map(Constraint::Length);
-            let [top, second, state, body, keys] = Layout::vertical([
-                heights[0],
-                heights[1],
-                heights[2],
-                Constraint::Min(1),
-                Constraint::Length(1),
-            ])
-            .areas(frame.area());
+            let line = Constraint::Length(1);
+            let [top, second, third, state, body, keys] =
+                Layout::vertical([line, line, line, line, Constraint::Min(1), line])
+                    .areas(frame.area());
             frame.render_widget(Line::styled(title, bold), top);
             frame.render_widget(Line::from(facts), second);
+            frame.render_widget(Line::from(machine), third);
             frame.render_widget(Line::from(self.state()), state);
             frame.render_widget(table, body);
             let help = "Tab rows  s order  / search  Space pause  r reset  f flame graph  q quit";
@@ -149,7 +145,7 @@ impl<'a> Screen<'a> {
         Table::new(shown, widths).header(heading)
     }
 
-    /// Says what is not obvious from the rows.
+    /// Returns the order, the search, the pause and the last message.
     fn state(&self) -> String {
         let order = match self.order {
             Order::Own => "by own time",

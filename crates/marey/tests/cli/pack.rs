@@ -1,6 +1,8 @@
 //! `marey pack`.
 
 use std::fs;
+use std::os::unix::fs::FileTypeExt;
+use std::process::{Command, Stdio};
 
 use insta::assert_snapshot;
 
@@ -35,6 +37,23 @@ fn a_pack_is_next_to_the_run_and_replaces_a_file_only_with_force() {
     let forced = transcript(&mut folder.marey("pack --force train.marey"));
     assert!(forced.starts_with("exit code: 0\n"), "{forced}");
     assert!(fs::read(folder.path("train.marey.zip")).unwrap().starts_with(b"PK\x03\x04"));
+}
+
+#[test]
+fn a_pack_is_written_to_a_pipe_and_does_not_replace_it() {
+    let folder = Folder::with_run();
+    assert!(transcript(&mut folder.marey("pack train.marey")).starts_with("exit code: 0\n"));
+    let pipe = folder.path("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let mut reader = Command::new("cat");
+    let reader = reader.arg(&pipe).stdout(Stdio::piped()).spawn().unwrap();
+    let packed = transcript(&mut folder.marey("pack train.marey -o pipe --force"));
+    assert!(packed.starts_with("exit code: 0\n"), "{packed}");
+    assert!(fs::metadata(&pipe).unwrap().file_type().is_fifo());
+    assert_eq!(
+        reader.wait_with_output().unwrap().stdout,
+        fs::read(folder.path("train.marey.zip")).unwrap()
+    );
 }
 
 #[test]

@@ -342,6 +342,20 @@ fn children_of_a_lost_scope_do_not_count_for_the_next_one() {
 }
 
 #[test]
+fn what_ran_in_a_step_that_never_ends_is_not_time_of_the_scope_around_it_itself() {
+    const IN_STEP: u32 = NODES;
+    let node = NodeDef { parent: STEP, kind: NodeKind::Module, name: 2 };
+    let mut frames = first_frames(100);
+    frames.push(Frame::Nodes { thread: 0, first: IN_STEP, nodes: vec![node] });
+    let first = [(IN_STEP, 15, 20), (STEP, 12, 30), (IN_STEP, 40, 55), (OUTER, 10, 90)];
+    // The second step of the first scope was dropped, and does not count for the second scope.
+    let second = [(INNER, 110, 120), (IN_STEP, 130, 137), (OUTER, 100, 140), (OUTER, 150, 160)];
+    frames.push(spans(0, 1, &[first, second].concat()));
+    let run = collect_run(&Recorded::with_spools(&[&frames]));
+    assert_eq!(children_of(&run, &["scope outer"]), [(10, 18 + 15), (100, 10 + 7), (150, 0)]);
+}
+
+#[test]
 fn a_scope_around_many_sessions_has_all_its_children() {
     let mut frames = first_frames(100);
     for cycle in 1..100 {

@@ -114,3 +114,27 @@ fn a_last_segment_that_is_torn_anywhere_is_read_up_to_there() {
         );
     }
 }
+
+#[test]
+fn the_segments_after_a_damaged_one_are_read() {
+    let no_header = vec![0xff; 100];
+    let contradiction = encode(&[segment(100, 3..5), first_frames(100)].concat());
+    for (damaged, expected) in
+        [(no_header, vec![100, 200, 500, 600]), (contradiction, vec![100, 200, 300, 400, 500, 600])]
+    {
+        let recorded = Recorded::new();
+        write(&recorded, 0, &segment(100, 1..3));
+        fs::write(segment_path(&recorded, 1), &damaged).unwrap();
+        let mut last = segment(100, 5..7);
+        last.push(Frame::End);
+        write(&recorded, 2, &last);
+        let collected = collect(recorded.path(), &no_trace, &mut |_| ()).unwrap();
+        assert_eq!(collected.broken.len(), 1);
+        let (spans, _) = contents(&Run::open(recorded.path()).unwrap());
+        let starts: Vec<_> =
+            spans.iter().map(|span| span[0]).filter(|&start| start != 10).collect();
+        assert_eq!(starts, expected);
+        // Nothing of a damaged ring is removed.
+        assert!(segment_path(&recorded, 1).exists());
+    }
+}

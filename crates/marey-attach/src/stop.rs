@@ -1,0 +1,350 @@
+//! Stops all threads of a process for a moment, by `ptrace(2)`.
+//!
+//! A thread of this program becomes the tracer, stops the others, and ends. The kernel then releases
+//! all of them, also one that did not stop, and delivers the signals that arrived meanwhile, even if
+//! this program is killed. Threads that run are stopped last and released first, because each of
+//! hundreds that sleep has to be woken to stop it.
+
+use std::collections::HashSet;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::signal::Signal;
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::sys::{prctl, ptrace};
+use nix::unistd::Pid;
+
+use crate::process;
+
+/// Time between two looks at threads that have not stopped yet.
+const POLL_PAUSE: Duration = Duration::from_micros(10);
+
+/// Lowest value of `nice`. Linux has one for each thread.
+const HIGHEST_PRIORITY: i32 = -20;
+
+/// Why a process could not be stopped.
+#[derive(Debug)]
+pub enum Unstopped {
+    /// The system forbids it, or another debugger traces the process.
+    Refused,
+    /// This thread did not stop in time.
+    Late(i32),
+    /// The tracer could not be started, or all threads have ended.
+    Gone,
+}
+
+impl Unstopped {
+    /// Returns the reason for a message.
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Refused => "its threads cannot be stopped".to_owned(),
+            Self::Late(id) => {
+                format!("thread {id} does not stop: it waits for a device or a child")
+            }
+            Self::Gone => "its threads have ended".to_owned(),
+        }
+    }
+}
+
+/// Time for which a process was stopped.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stopped {
+    /// That of the threads that ran.
+    pub running: Duration,
+    /// That of any thread.
+    pub any: Duration,
+}
+
+/// Registers of a thread that say where its stack is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Registers {
+    /// Address of the next instruction.
+    pub(crate) instruction: u64,
+    /// Address of the end of the stack.
+    pub(crate) stack: u64,
+    /// Frame pointer.
+    pub(crate) frame: u64,
+    /// Return address; 0 where it is on the stack.
+    pub(crate) link: u64,
+}
+
+/// Returns the result of `work`, called while all threads of the process are stopped, and for how
+/// long they were. All threads must stop within the timeout; one in an uninterruptible system call
+/// does not. `work` runs on a thread of its own.
+pub fn while_stopped<T: Send>(
+    pid: u32,
+    timeout: Duration,
+    work: impl FnOnce() -> T + Send,
+) -> Result<(T, Stopped), Unstopped> {
+    let traced = move || {
+        // Otherwise the kernel adds 50 microseconds to each pause. It always allows this.
+        prctl::set_timerslack(1).map_err(|_error| Unstopped::Gone)?;
+        precede_other_programs();
+        let mut stop = Stop { pid, timeout, ..Stop::default() };
+        stop.stop_all()?;
+        let result = work();
+        Ok((result, stop.start, stop.release_running()))
+    };
+    let builder = thread::Builder::new().name("marey-tracer".into());
+    let joined = thread::scope(|scope| {
+        builder
+            .spawn_scoped(scope, traced)
+            .map_err(|_error| Unstopped::Gone)?
+            .join()
+            .map_err(|_error| Unstopped::Gone)
+    });
+    let (result, start, running) = joined??;
+    let any = start.map_or(Duration::ZERO, |start| start.elapsed());
+    Ok((result, Stopped { running: running.unwrap_or(any), any }))
+}
+
+/// Raises the priority of this thread, if the system allows it: on a busy machine other programs would
+/// otherwise run while the process is stopped.
+fn precede_other_programs() {
+    rustix::process::setpriority_process(None, HIGHEST_PRIORITY).unwrap_or_default();
+}
+
+/// Returns the registers of a thread that is stopped. Called in the work of [`while_stopped`].
+pub(crate) fn registers(thread: u64) -> Option<Registers> {
+    let registers = ptrace::getregs(Pid::from_raw(i32::try_from(thread).ok()?)).ok()?;
+    #[cfg(target_arch = "x86_64")]
+    let registers = Registers {
+        instruction: registers.rip,
+        stack: registers.rsp,
+        frame: registers.rbp,
+        link: 0,
+    };
+    #[cfg(target_arch = "aarch64")]
+    let registers = Registers {
+        instruction: registers.pc,
+        stack: registers.sp,
+        frame: registers.regs[29],
+        link: registers.regs[30],
+    };
+    Some(registers)
+}
+
+/// The threads that are stopped so far.
+#[derive(Default)]
+struct Stop {
+    pid: u32,
+    timeout: Duration,
+    known: HashSet<i32>,
+    /// Time at which the first thread was stopped.
+    start: Option<Instant>,
+    /// The threads that ran, with their stops.
+    running: Vec<(Pid, WaitStatus)>,
+    /// Time at which the first of them was stopped.
+    running_start: Option<Instant>,
+}
+
+impl Stop {
+    /// Stops the threads that exist, then those that they have started meanwhile.
+    fn stop_all(&mut self) -> Result<(), Unstopped> {
+        loop {
+            let mut new = threads(self.pid);
+            new.retain(|id| self.known.insert(*id));
+            if new.is_empty() {
+                return if self.start.is_some() { Ok(()) } else { Err(Unstopped::Gone) };
+            }
+            let (mut sleeping, mut running) = (Vec::new(), Vec::new());
+            for id in new {
+                if seize(self.pid, id)? {
+                    let is_running = state(self.pid, id) == Some('R');
+                    if is_running { &mut running } else { &mut sleeping }.push(Pid::from_raw(id));
+                }
+            }
+            self.interrupt(sleeping)?;
+            if !running.is_empty() {
+                self.running_start.get_or_insert_with(Instant::now);
+                let stops = self.interrupt(running)?;
+                self.running.extend(stops);
+            }
+        }
+    }
+
+    /// Stops these threads. Returns them with their stops.
+    fn interrupt(&mut self, mut threads: Vec<Pid>) -> Result<Vec<(Pid, WaitStatus)>, Unstopped> {
+        let start = *self.start.get_or_insert_with(Instant::now);
+        threads.retain(|id| ptrace::interrupt(*id).is_ok());
+        let mut stops = Vec::with_capacity(threads.len());
+        for id in threads {
+            loop {
+                match stop_of(id) {
+                    Ok(WaitStatus::StillAlive) => {}
+                    Ok(status) => break stops.push((id, status)),
+                    // A stop by a real-time signal, which `nix` cannot name, or the thread has ended.
+                    Err(_) => break stops.push((id, WaitStatus::StillAlive)),
+                }
+                if start.elapsed() > self.timeout {
+                    return Err(Unstopped::Late(id.as_raw()));
+                }
+                thread::park_timeout(POLL_PAUSE);
+            }
+        }
+        Ok(stops)
+    }
+
+    /// Releases the threads that ran. Returns for how long they were stopped; `None` if one still is.
+    fn release_running(&self) -> Option<Duration> {
+        let mut are_released = true;
+        for (id, stop) in &self.running {
+            // Only a stop of our own: a signal that has stopped a thread is delivered by the kernel
+            // when this thread ends, but would be lost here.
+            let is_ours = matches!(stop, WaitStatus::PtraceEvent(_, Signal::SIGTRAP, _));
+            are_released &= is_ours && ptrace::detach(*id, None).is_ok();
+        }
+        are_released.then(|| self.running_start.map_or(Duration::ZERO, |start| start.elapsed()))
+    }
+}
+
+/// Begins to trace a thread, which runs on. Returns false if it has ended.
+fn seize(pid: u32, id: i32) -> Result<bool, Unstopped> {
+    match ptrace::seize(Pid::from_raw(id), ptrace::Options::empty()) {
+        Ok(()) => Ok(true),
+        Err(Errno::ESRCH) => Ok(false),
+        Err(_) if matches!(state(pid, id), None | Some('Z' | 'X')) => Ok(false),
+        Err(_) => Err(Unstopped::Refused),
+    }
+}
+
+/// Returns how a thread has stopped or ended.
+fn stop_of(id: Pid) -> Result<WaitStatus, Errno> {
+    // A signal that has stopped the thread stays its own, and is delivered at the release.
+    let flags = WaitPidFlag::WSTOPPED
+        | WaitPidFlag::WEXITED
+        | WaitPidFlag::WNOWAIT
+        | WaitPidFlag::WNOHANG
+        | WaitPidFlag::__WALL;
+    waitid(Id::Pid(id), flags)
+}
+
+fn threads(pid: u32) -> Vec<i32> {
+    process::threads(pid).into_iter().filter_map(|id| id.try_into().ok()).collect()
+}
+
+fn state(pid: u32, id: i32) -> Option<char> {
+    process::state(pid, id.try_into().ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_millis(100);
+    /// A thread that does not stop: it waits for a child that shares its memory. Another one stops.
+    const UNSTOPPABLE: &str = r#"
+        #include <pthread.h>
+        #include <unistd.h>
+        static void *sleeper(void *unused) { pause(); return unused; }
+        int main(void) {
+            pthread_t thread;
+            char byte;
+            pthread_create(&thread, NULL, sleeper, NULL);
+            if (vfork() == 0) {
+                write(1, "ready\n", 6);
+                read(0, &byte, 1);
+                _exit(0);
+            }
+            write(1, "done\n", 5);
+            return 0;
+        }
+    "#;
+    /// Counts the real-time signals that its child sends, each of which the kernel queues.
+    const COUNTS_SIGNALS: &str = r#"
+        #include <errno.h>
+        #include <signal.h>
+        #include <stdio.h>
+        #include <sys/wait.h>
+        #include <unistd.h>
+        static volatile int count;
+        static void handle(int signal) { (void)signal; ++count; }
+        int main(void) {
+            char byte;
+            signal(SIGRTMIN, handle);
+            write(1, "ready\n", 6);
+            pid_t child = fork();
+            if (child == 0) {
+                read(0, &byte, 1);
+                for (int sent = 0; sent < 20000;) {
+                    if (kill(getppid(), SIGRTMIN) == 0) ++sent;
+                }
+                _exit(0);
+            }
+            while (waitpid(child, NULL, 0) < 0 && errno == EINTR) {}
+            printf("%d\n", count);
+            return 0;
+        }
+    "#;
+
+    /// A running C program. Its folder is removed at the end.
+    struct Program {
+        child: Child,
+        stdin: ChildStdin,
+        stdout: BufReader<ChildStdout>,
+        _folder: tempfile::TempDir,
+    }
+
+    impl Program {
+        /// Compiles a program, and runs it until it is ready.
+        fn start(source: &str) -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let (source_path, path) =
+                (folder.path().join("program.c"), folder.path().join("program"));
+            fs::write(&source_path, source).unwrap();
+            let mut compiler = Command::new("cc");
+            compiler.args(["-w", "-pthread", "-o"]).args([&path, &source_path]);
+            assert!(compiler.status().unwrap().success());
+            let mut command = Command::new(path);
+            let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+            let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+            let mut program =
+                Self { child, stdin, stdout: BufReader::new(stdout), _folder: folder };
+            let mut line = String::new();
+            program.stdout.read_line(&mut line).unwrap();
+            assert_eq!(line, "ready\n");
+            program
+        }
+
+        /// Returns the output after the end, which closing its input brings about.
+        fn end(mut self) -> String {
+            drop(self.stdin);
+            let mut output = String::new();
+            self.stdout.read_to_string(&mut output).unwrap();
+            assert!(self.child.wait().unwrap().success());
+            output
+        }
+    }
+
+    #[test]
+    fn a_failed_stop_releases_all_threads() {
+        let program = Program::start(UNSTOPPABLE);
+        let pid = program.child.id();
+        let result = while_stopped(pid, TIMEOUT, || ());
+        assert!(matches!(result, Err(Unstopped::Late(_))), "{result:?}");
+        for thread in process::threads(pid) {
+            let status = fs::read_to_string(process::thread_file(pid, thread, "status")).unwrap();
+            assert!(status.contains("TracerPid:\t0\n"), "{status}");
+            assert_ne!(process::state(pid, thread), Some('t'));
+        }
+        assert_eq!(program.end(), "done\n");
+    }
+
+    #[test]
+    fn no_signal_is_lost_by_a_stop() {
+        let mut program = Program::start(COUNTS_SIGNALS);
+        let pid = program.child.id();
+        program.stdin.write_all(b"g").unwrap();
+        let mut stops = 0;
+        while process::children(pid).iter().any(|&child| process::is_alive(child)) {
+            stops += u32::from(while_stopped(pid, TIMEOUT, || ()).is_ok());
+        }
+        assert!(stops > 0);
+        assert_eq!(program.end(), "20000\n");
+    }
+}

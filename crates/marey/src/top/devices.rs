@@ -1,0 +1,87 @@
+//! The GPUs of this machine, as NVML shows them to any process.
+
+use marey_model::env;
+use marey_model::quantity::Size;
+use nvml_wrapper::{Device, Nvml};
+use serde::Serialize;
+
+/// Name that the system's loader resolves.
+const DEFAULT_LIBRARY: &str = "libnvidia-ml.so.1";
+
+/// One GPU at a moment. Facts that NVML withholds are `None`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct DeviceLoad {
+    /// Number of the device in NVML, which `CUDA_VISIBLE_DEVICES` does not change.
+    index: u32,
+    /// Percentage of the last moment in which a kernel ran, of any process.
+    utilization_percent: Option<u32>,
+    used_bytes: Option<u64>,
+    total_bytes: Option<u64>,
+    /// Memory of the process, if it uses the device and is in the same PID namespace as the driver.
+    process_bytes: Option<u64>,
+}
+
+impl DeviceLoad {
+    /// Describes the device in a few words.
+    pub(super) fn describe(&self) -> String {
+        let mut text = format!("GPU {}", self.index);
+        if let Some(percent) = self.utilization_percent {
+            text += &format!(" {percent} %");
+        }
+        if let (Some(used), Some(total)) = (self.used_bytes, self.total_bytes) {
+            text += &format!(", {} of {}", Size(used), Size(total));
+        }
+        if let Some(bytes) = self.process_bytes {
+            text += &format!(", {} of this process", Size(bytes));
+        }
+        text
+    }
+}
+
+/// Reads the GPUs; none without NVML.
+pub(super) struct Devices {
+    nvml: Option<Nvml>,
+}
+
+impl Devices {
+    /// Loads NVML, if there is any.
+    pub(super) fn open() -> Self {
+        let path = std::env::var_os(env::NVML_LIB).filter(|path| !path.is_empty());
+        let path = path.unwrap_or_else(|| DEFAULT_LIBRARY.into());
+        Self { nvml: Nvml::builder().lib_path(&path).init().ok() }
+    }
+
+    /// Reads the GPUs that a process uses; all of them if NVML names none of them as used by it.
+    pub(super) fn read(&self, pid: u32) -> Vec<DeviceLoad> {
+        let Some(nvml) = &self.nvml else { return Vec::new() };
+        let indexes = 0..nvml.device_count().unwrap_or(0);
+        let mut devices: Vec<_> = indexes.filter_map(|index| read(nvml, index, pid)).collect();
+        if devices.iter().any(|device| device.process_bytes.is_some()) {
+            devices.retain(|device| device.process_bytes.is_some());
+        }
+        devices
+    }
+}
+
+/// Reads one GPU; `None` if it cannot be reached.
+fn read(nvml: &Nvml, index: u32, pid: u32) -> Option<DeviceLoad> {
+    let device = nvml.device_by_index(index).ok()?;
+    let memory = device.memory_info().ok();
+    Some(DeviceLoad {
+        index,
+        utilization_percent: device.utilization_rates().ok().map(|rates| rates.gpu),
+        used_bytes: memory.as_ref().map(|memory| memory.used),
+        total_bytes: memory.as_ref().map(|memory| memory.total),
+        process_bytes: process_bytes(&device, pid),
+    })
+}
+
+fn process_bytes(device: &Device, pid: u32) -> Option<u64> {
+    use nvml_wrapper::enums::device::UsedGpuMemory::{Unavailable, Used};
+    let processes = device.running_compute_processes().ok()?;
+    let process = processes.into_iter().find(|process| process.pid == pid)?;
+    match process.used_gpu_memory {
+        Used(bytes) => Some(bytes),
+        Unavailable => Some(0),
+    }
+}

@@ -1,0 +1,25 @@
+"""`marey::Allocator` in containers that are copied, moved and swapped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cpp_programs import SOURCES, Report, compile_program, run_case
+
+
+@pytest.mark.parametrize("standard", ["c++17", "c++20"])
+def test_containers_treat_the_allocator_as_its_base(tmp_path: Path, standard: str) -> None:
+    source = SOURCES / "programs" / "allocators.cpp"
+    program = compile_program(tmp_path / "program", source, standard=standard)
+    *lines, line = run_case(program)
+    assert lines == [
+        "copied 2, moved 2, same memory 1",
+        "a copy 102",
+        "copied 1, moved 1, same memory 0",
+        "a copy 101",
+        "swapped 2 1",
+    ]
+    events = Report(line).events
+    assert sum(event["bytes"] for event in events) == 0
+    assert events[-1]["total_allocated"] == 0
