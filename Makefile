@@ -99,6 +99,7 @@ bench: install ## Measure the peers and marey in turn
 	$(PY) bench/gpu.py
 	$(PY) bench/operators.py
 	$(PY) bench/metrics.py
+	$(if $(PEERS),$(PY) bench/live.py --peers $(PEERS),@echo "set PEERS to an environment with probing, py-spy and memray for bench/live.py")
 
 .PHONY: layout
 layout: ## Compare the tables of CUPTI with NVIDIA's headers of every version (needs a network)

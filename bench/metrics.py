@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import statistics
-import subprocess
 import sys
-import tempfile
 
+from process import run_worker
 from table import duration, markdown_table, update_document, verdict
 
 PROCESSES = 5
@@ -103,27 +101,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Measures marey.metrics.")
     parser.add_argument("--update", action="store_true", help="write docs/benchmarks.md")
     options = parser.parse_args()
-    rounds = [{data: run(data) for data in SESSIONS} for _ in range(PROCESSES)]
+    rounds: list[dict[str, Costs]] = [
+        {data: run_worker(WORKER, data) for data in SESSIONS} for _ in range(PROCESSES)
+    ]
     costs = {data: medians([round_[data] for round_ in rounds]) for data in SESSIONS}
     text = metrics_table(costs)
     print(text)
     if options.update:
         update_document("bench/metrics.py", [text])
     return 0
-
-
-def run(data: str) -> Costs:
-    """Runs a process with a session of this kind, in a folder of its own."""
-    with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(
-            [sys.executable, "-c", WORKER, data],
-            cwd=folder,
-            check=True,
-            capture_output=True,
-            text=True,
-        )
-    costs: Costs = json.loads(done.stdout.splitlines()[-1])
-    return costs
 
 
 def medians(runs: list[Costs]) -> Costs:

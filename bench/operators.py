@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import statistics
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
+from process import run_worker
 from table import duration, markdown_table, update_document, verdict
 
 PROCESSES = 5
@@ -141,28 +139,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Measures recording of operators.")
     parser.add_argument("--update", action="store_true", help="write docs/benchmarks.md")
     options = parser.parse_args()
-    rounds = [{name: run(name) for name in PROFILERS} for _ in range(PROCESSES)]
+    program = WORKER.format(bench=str(Path(__file__).parent))
+    rounds: list[dict[str, Costs]] = [
+        {name: run_worker(program, name) for name in PROFILERS} for _ in range(PROCESSES)
+    ]
     costs = {name: medians([round_[name] for round_ in rounds]) for name in PROFILERS}
     text = operators_table(costs)
     print(text)
     if options.update:
         update_document("bench/operators.py", [text])
     return 0
-
-
-def run(profiler: str) -> Costs:
-    """Runs a process, in a folder of its own."""
-    program = WORKER.format(bench=str(Path(__file__).parent))
-    with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(
-            [sys.executable, "-c", program, profiler],
-            cwd=folder,
-            check=True,
-            capture_output=True,
-            text=True,
-        )
-    costs: Costs = json.loads(done.stdout.splitlines()[-1])
-    return costs
 
 
 def medians(runs: list[Costs]) -> Costs:

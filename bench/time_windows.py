@@ -10,13 +10,11 @@ both to `docs/benchmarks.md`; `--factors` prints the factors of `marey/windows/r
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import statistics
-import subprocess
 import sys
-import tempfile
 
+from process import run_worker
 from table import duration, markdown_table, update_document
 
 PROCESSES = 3
@@ -180,7 +178,7 @@ def costs_table() -> str:
 def cpu_table() -> str:
     lines = [("scopes", "CPU of the longest 20", "after an end", "added")]
     for nodes in NODES:
-        results = [worker_result(CPU_WORKER, str(nodes)) for _ in range(PROCESSES)]
+        results = [run_worker(CPU_WORKER, str(nodes)) for _ in range(PROCESSES)]
         before, after = (
             statistics.median(result[key] for result in results) * 1e9
             for key in ("before", "after")
@@ -192,23 +190,9 @@ def cpu_table() -> str:
 
 
 def run(profiler: str, nodes: int) -> dict[str, float]:
-    """Measures requests, and prints the result."""
-    result = worker_result(WORKER, profiler, str(nodes))
+    """Returns what a process has measured, and prints it to stderr."""
+    result: dict[str, float] = run_worker(WORKER, profiler, str(nodes))
     print(profiler, nodes, result, file=sys.stderr)
-    return result
-
-
-def worker_result(program: str, *arguments: str) -> dict[str, float]:
-    """Runs a process, in a folder of its own."""
-    with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(
-            [sys.executable, "-c", program, *arguments],
-            cwd=folder,
-            check=True,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-    result: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return result
 
 

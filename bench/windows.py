@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import statistics
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
+from process import run_worker
 from table import duration, markdown_table, update_document
 
 PROCESSES = 5
@@ -82,7 +80,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Measures windows of torch.profiler.")
     parser.add_argument("--update", action="store_true", help="write docs/benchmarks.md")
     options = parser.parse_args()
-    rounds = [{name: run(name) for name in PROFILERS} for _ in range(PROCESSES)]
+    program = WORKER.format(bench=str(Path(__file__).parent))
+    rounds: list[dict[str, Costs]] = [
+        {name: run_worker(program, name) for name in PROFILERS} for _ in range(PROCESSES)
+    ]
     costs = {
         name: {
             phase: statistics.median(round_[name][phase] for round_ in rounds)
@@ -95,21 +96,6 @@ def main() -> int:
     if options.update:
         update_document("bench/windows.py", [text])
     return 0
-
-
-def run(profiler: str) -> Costs:
-    """Runs a process, in a folder of its own."""
-    program = WORKER.format(bench=str(Path(__file__).parent))
-    with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(
-            [sys.executable, "-c", program, profiler],
-            cwd=folder,
-            check=True,
-            capture_output=True,
-            text=True,
-        )
-    costs: Costs = json.loads(done.stdout.splitlines()[-1])
-    return costs
 
 
 def windows_table(costs: dict[str, Costs]) -> str:

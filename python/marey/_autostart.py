@@ -40,9 +40,10 @@ def start() -> None:
 
 
 def _start(arguments: list[str]) -> None:
-    from marey import _cli, _recording  # imports modules that an unrecorded process does not need
+    # They import modules that an unrecorded process does not need.
+    from marey import _recording, _run_options
 
-    _, options, _ = _cli.parse(arguments)
+    _, options, _ = _run_options.parse(arguments)
     os.makedirs(os.path.dirname(options.path), exist_ok=True)
     _recording.start(options, announce=True)
     if options.children:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import difflib
+import contextlib
 import importlib
-from pathlib import Path
+import os
 from typing import Any
 
 FILE = "pyproject.toml"
@@ -24,7 +24,7 @@ def set_defaults(parser: argparse.ArgumentParser, folder: str) -> None:
     Raises:
         InvalidConfig: The file is not valid TOML, or a key or value is unknown.
     """
-    path = _nearest(Path(folder))
+    path = _nearest(folder)
     if path is None:
         return
     table = _table(path)
@@ -54,19 +54,25 @@ _KEYS = (
 """Options that a project may set; the others belong to one run."""
 
 
-def _nearest(folder: Path) -> Path | None:
-    """Returns the nearest file with a table for marey."""
-    for parent in (folder, *folder.parents):
-        path = parent / FILE
-        try:
-            if "[tool.marey" in path.read_text(encoding="utf-8"):
+def _nearest(folder: str) -> str | None:
+    """Returns the path of the nearest file with a table for marey."""
+    while True:
+        path = os.path.join(folder, FILE)
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            if "[tool.marey" in _read(path):
                 return path
-        except (OSError, UnicodeDecodeError):
-            continue
-    return None
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return None
+        folder = parent
 
 
-def _table(path: Path) -> dict[str, Any]:
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def _table(path: str) -> dict[str, Any]:
     try:
         toml = importlib.import_module("tomllib")
     except ModuleNotFoundError:  # before Python 3.11
@@ -78,7 +84,7 @@ def _table(path: Path) -> dict[str, Any]:
                 "pip install tomli, or use Python 3.11 or later"
             ) from None
     try:
-        document: dict[str, Any] = toml.loads(path.read_text(encoding="utf-8"))
+        document: dict[str, Any] = toml.loads(_read(path))
     except toml.TOMLDecodeError as error:
         raise InvalidConfig(f"{path} is not valid TOML: {error}") from None
     table = document.get("tool", {}).get("marey", {})
@@ -87,10 +93,12 @@ def _table(path: Path) -> dict[str, Any]:
     return table
 
 
-def _checked(path: Path, options: dict[str, argparse.Action], key: str, value: object) -> object:
+def _checked(path: str, options: dict[str, argparse.Action], key: str, value: object) -> object:
     place = f"{path}: tool.marey.{key}"
     option = options.get(key)
     if option is None:
+        import difflib  # imports modules that a profiled program need not have
+
         nearest = difflib.get_close_matches(key, options, n=1)
         remedy = f"; did you mean {nearest[0]}?" if nearest else f"; known: {', '.join(options)}"
         raise InvalidConfig(f"{place} is unknown{remedy}")

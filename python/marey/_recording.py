@@ -10,13 +10,13 @@ import atexit
 import json
 import os
 import shlex
-import shutil
 import sys
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import marey
 from marey import _collect, _command, _native, _session
 from marey._flags import flags
+from marey._import_hook import ImportHook
 from marey._names import ENV_RUN, ENV_RUN_DIR
 from marey.profile import describe_lack, start_for
 
@@ -82,6 +82,14 @@ def start(options: Options, *, announce: bool) -> int | None:
         windows = _start_windows(options, session, window_seconds)
     atexit.register(_finish, options, run, windows, *announcing)
     if options.torch:
+        _record_torch(options, is_stepwise=options.window is not None and window_seconds is None)
+    return session
+
+
+def _record_torch(options: Options, *, is_stepwise: bool) -> None:
+    """Installs PyTorch's hooks: if nothing needs them before, when the program imports PyTorch."""
+
+    def enable(_: object = None) -> None:
         from marey import torch
 
         torch.enable(
@@ -91,11 +99,17 @@ def start(options: Options, *, announce: bool) -> int | None:
             measure_overhead=options.overhead,
             overhead_target=options.overhead_target,
         )
-        if options.window is not None and window_seconds is None:
-            from marey import _torch_window
 
-            _torch_window.arm(options.window)
-    return session
+    if "torch" in sys.modules or is_stepwise or options.overhead or options.overhead_target:
+        enable()
+    else:
+        # The program may itself use the hooks, which must then be as the options say.
+        ImportHook(("torch", "marey.torch"), enable).install()
+    if is_stepwise:
+        from marey import _torch_window
+
+        assert options.window is not None
+        _torch_window.arm(options.window)
 
 
 def _window_seconds(options: Options) -> float | None:
@@ -162,6 +176,8 @@ def _save_profile(run: str, path: str, directory: str) -> None:
     _session.say(f"wrote {shown}")
     _session.say(f"analyze it with: marey profile analyze {shlex.quote(shown)}")
     if not _collect.is_recorded(run):
+        import shutil  # imports modules that a profiled program need not have
+
         shutil.rmtree(run, ignore_errors=True)
 
 

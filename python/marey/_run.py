@@ -16,20 +16,10 @@ import sys
 from collections.abc import Callable
 from importlib.machinery import BuiltinImporter, SourceFileLoader, SourcelessFileLoader
 from types import CodeType, ModuleType, TracebackType
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-
-class Target(NamedTuple):
-    """A program and its arguments; `argv[0]` is the script's path, the module or the command."""
-
-    kind: Literal["script", "module", "command"]
-    argv: list[str]
-
-    def default_name(self) -> str:
-        """Returns the default name of the profile."""
-        if self.kind == "module":
-            return self.argv[0]
-        return os.path.splitext(os.path.basename(os.path.abspath(self.argv[0])))[0]
+if TYPE_CHECKING:
+    from marey._run_options import Target
 
 
 def load(target: Target) -> Callable[[], None]:

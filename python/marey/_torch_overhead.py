@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import statistics
 import threading
 import time
 import weakref
@@ -65,6 +64,8 @@ class Cost(NamedTuple):
         count = len(log_ratios)
         if count < MIN_BLOCKS:
             return None
+        import statistics  # imports modules that a program which is not measured need not have
+
         mean = statistics.fmean(log_ratios)
         margin = student_t(count - 1) * statistics.stdev(log_ratios) / math.sqrt(count)
         return cls(*(100 * math.expm1(value) for value in (mean, mean - margin, mean + margin)))
@@ -193,7 +194,7 @@ class Meter:
             self._pause()
 
     def _compare(self, recorded: list[int]) -> None:
-        ratio = statistics.median(recorded) / statistics.median(self._baseline)
+        ratio = _median(recorded) / _median(self._baseline)
         self._baseline = []
         self._log_ratios.append(math.log(ratio))
         self._cost = cost = Cost.estimate(self._log_ratios)
@@ -235,7 +236,7 @@ class Meter:
         """Begins a baseline."""
         self.is_baseline = True
         self._begin_block()
-        expected_s = statistics.median(self._recorded_before) / 1e9 * BASELINE_STEPS
+        expected_s = _median(self._recorded_before) / 1e9 * BASELINE_STEPS
         self._timer = threading.Timer(max(MIN_LATE_S, LATE_FACTOR * expected_s), self._end_late)
         self._timer.daemon = True
         self._timer.start()
@@ -309,6 +310,12 @@ class Meter:
 def note_unmeasured() -> None:
     """Notes in profiles and runs that nobody measures what recording costs."""
     _native.note("overhead", "unknown: not measured; --overhead measures it")
+
+
+def _median(nanos: list[int]) -> float:
+    import statistics  # as above
+
+    return statistics.median(nanos)
 
 
 _meters: weakref.WeakSet[Meter] = weakref.WeakSet()

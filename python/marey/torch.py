@@ -23,19 +23,20 @@ from marey import (
     _native,
     _session,
     _torch_collectives,
-    _torch_import,
     _torch_memory,
     _torch_names,
     _torch_overhead,
     _torch_scopes,
     _torch_snapshot,
 )
+from marey._import_hook import ImportHook
 from marey._names import SETTING_TORCH_OPERATORS
-from marey._torch_window import window
 from marey._warning import warn
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer
+
+    from marey._torch_window import window
 
 __all__ = [
     "disable",
@@ -109,8 +110,7 @@ def enable(
         elif _meter is None:
             _torch_overhead.note_unmeasured()
         if "torch" not in sys.modules:
-            if _finder not in sys.meta_path:
-                sys.meta_path.insert(0, _finder)
+            _import_hook.install()
             return
     # Outside the lock, because this waits if another thread is importing torch.
     _attach(importlib.import_module("torch"))
@@ -125,8 +125,7 @@ def disable() -> None:
         _session.settlers.remove(meter.publish)
     with _lock:
         _enabled = False
-        if _finder in sys.meta_path:
-            sys.meta_path.remove(_finder)
+        _import_hook.remove()
         _remove_hooks()
         _records_memory = False
         if _detach_steps is not None:
@@ -250,8 +249,7 @@ def _attach(torch: Any) -> None:
     # `torch.optim` has no attribute for this submodule.
     optimizers = importlib.import_module("torch.optim.optimizer")
     with _lock:
-        if _finder in sys.meta_path:
-            sys.meta_path.remove(_finder)
+        _import_hook.remove()
         if not _enabled:
             return
         _torch = torch
@@ -472,6 +470,15 @@ def _other_hooks(modules: Any) -> Callable[[], bool]:
     return has_any_global_hook
 
 
+def __getattr__(name: str) -> Any:
+    """Imports the window of torch.profiler, which most programs do not use, on first use."""
+    if name == "window":
+        from marey._torch_window import window
+
+        return window
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 _lock = threading.RLock()
 _enabled = False
 _records_operators = False
@@ -481,7 +488,7 @@ _records_memory = False
 _meter: _torch_overhead.Meter | None = None
 _torch: Any = None
 _collectives: _torch_collectives.Reader | None = None
-_finder = _torch_import.Finder(_attach)
+_import_hook = ImportHook(("torch",), _attach)
 _detach: Callable[[], None] | None = None
 _detach_steps: Callable[[], None] | None = None
 

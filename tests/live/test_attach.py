@@ -113,6 +113,11 @@ def test_a_busy_process_is_recorded_and_ends_as_ever(version: str) -> None:
         run_path = str(Path(f"process-{pid}.marey").absolute())
         assert f"process {pid} records into {run_path}; end it with: marey detach {pid}\n" in said
         assert "it has not imported PyTorch" in said
+        stopped = re.search(
+            r"^it was stopped for (.+) ms, its waiting threads for (.+) ms$", said, re.M
+        )
+        assert stopped is not None, said
+        assert float(stopped[1]) <= float(stopped[2])
         assert detach(pid) == [run_path]
         end(program)
     with marey.open(run_path) as recorded:

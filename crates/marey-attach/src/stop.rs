@@ -2,13 +2,15 @@
 //!
 //! A thread of this program becomes the tracer, stops the others, and ends. The kernel then releases
 //! all of them, also one that did not stop, and delivers the signals that arrived meanwhile, even if
-//! this program is killed.
+//! this program is killed. Threads that run are stopped last and released first, because each of
+//! hundreds that sleep has to be woken to stop it.
 
 use std::collections::HashSet;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
+use nix::sys::signal::Signal;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::sys::{prctl, ptrace};
 use nix::unistd::Pid;
@@ -17,6 +19,9 @@ use crate::process;
 
 /// Time between two looks at threads that have not stopped yet.
 const POLL_PAUSE: Duration = Duration::from_micros(10);
+
+/// Lowest value of `nice`. Linux has one for each thread.
+const HIGHEST_PRIORITY: i32 = -20;
 
 /// Why a process could not be stopped.
 #[derive(Debug)]
@@ -42,6 +47,15 @@ impl Unstopped {
     }
 }
 
+/// Time for which a process was stopped.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stopped {
+    /// That of the threads that ran.
+    pub running: Duration,
+    /// That of any thread.
+    pub any: Duration,
+}
+
 /// Registers of a thread that say where its stack is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Registers {
@@ -62,12 +76,15 @@ pub fn while_stopped<T: Send>(
     pid: u32,
     timeout: Duration,
     work: impl FnOnce() -> T + Send,
-) -> Result<(T, Duration), Unstopped> {
+) -> Result<(T, Stopped), Unstopped> {
     let traced = move || {
         // Otherwise the kernel adds 50 microseconds to each pause. It always allows this.
         prctl::set_timerslack(1).map_err(|_error| Unstopped::Gone)?;
-        let mut stop = Stop { pid, timeout, known: HashSet::new(), start: None };
-        stop.stop_all().map(|()| (work(), stop.start))
+        precede_other_programs();
+        let mut stop = Stop { pid, timeout, ..Stop::default() };
+        stop.stop_all()?;
+        let result = work();
+        Ok((result, stop.start, stop.release_running()))
     };
     let builder = thread::Builder::new().name("marey-tracer".into());
     let joined = thread::scope(|scope| {
@@ -77,8 +94,15 @@ pub fn while_stopped<T: Send>(
             .join()
             .map_err(|_error| Unstopped::Gone)
     });
-    let (result, start) = joined??;
-    Ok((result, start.map_or(Duration::ZERO, |start| start.elapsed())))
+    let (result, start, running) = joined??;
+    let any = start.map_or(Duration::ZERO, |start| start.elapsed());
+    Ok((result, Stopped { running: running.unwrap_or(any), any }))
+}
+
+/// Raises the priority of this thread, if the system allows it: on a busy machine other programs would
+/// otherwise run while the process is stopped.
+fn precede_other_programs() {
+    rustix::process::setpriority_process(None, HIGHEST_PRIORITY).unwrap_or_default();
 }
 
 /// Returns the registers of a thread that is stopped. Called in the work of [`while_stopped`].
@@ -102,12 +126,17 @@ pub(crate) fn registers(thread: u64) -> Option<Registers> {
 }
 
 /// The threads that are stopped so far.
+#[derive(Default)]
 struct Stop {
     pid: u32,
     timeout: Duration,
     known: HashSet<i32>,
     /// Time at which the first thread was stopped.
     start: Option<Instant>,
+    /// The threads that ran, with their stops.
+    running: Vec<(Pid, WaitStatus)>,
+    /// Time at which the first of them was stopped.
+    running_start: Option<Instant>,
 }
 
 impl Stop {
@@ -126,25 +155,47 @@ impl Stop {
                     if is_running { &mut running } else { &mut sleeping }.push(Pid::from_raw(id));
                 }
             }
-            // Sleeping threads first, so that the running ones are stopped for a shorter time.
             self.interrupt(sleeping)?;
-            self.interrupt(running)?;
+            if !running.is_empty() {
+                self.running_start.get_or_insert_with(Instant::now);
+                let stops = self.interrupt(running)?;
+                self.running.extend(stops);
+            }
         }
     }
 
-    /// Stops these threads.
-    fn interrupt(&mut self, mut threads: Vec<Pid>) -> Result<(), Unstopped> {
+    /// Stops these threads. Returns them with their stops.
+    fn interrupt(&mut self, mut threads: Vec<Pid>) -> Result<Vec<(Pid, WaitStatus)>, Unstopped> {
         let start = *self.start.get_or_insert_with(Instant::now);
         threads.retain(|id| ptrace::interrupt(*id).is_ok());
+        let mut stops = Vec::with_capacity(threads.len());
         for id in threads {
-            while !has_stopped(id) {
+            loop {
+                match stop_of(id) {
+                    Ok(WaitStatus::StillAlive) => {}
+                    Ok(status) => break stops.push((id, status)),
+                    // A stop by a real-time signal, which `nix` cannot name, or the thread has ended.
+                    Err(_) => break stops.push((id, WaitStatus::StillAlive)),
+                }
                 if start.elapsed() > self.timeout {
                     return Err(Unstopped::Late(id.as_raw()));
                 }
                 thread::park_timeout(POLL_PAUSE);
             }
         }
-        Ok(())
+        Ok(stops)
+    }
+
+    /// Releases the threads that ran. Returns for how long they were stopped; `None` if one still is.
+    fn release_running(&self) -> Option<Duration> {
+        let mut are_released = true;
+        for (id, stop) in &self.running {
+            // Only a stop of our own: a signal that has stopped a thread is delivered by the kernel
+            // when this thread ends, but would be lost here.
+            let is_ours = matches!(stop, WaitStatus::PtraceEvent(_, Signal::SIGTRAP, _));
+            are_released &= is_ours && ptrace::detach(*id, None).is_ok();
+        }
+        are_released.then(|| self.running_start.map_or(Duration::ZERO, |start| start.elapsed()))
     }
 }
 
@@ -158,16 +209,15 @@ fn seize(pid: u32, id: i32) -> Result<bool, Unstopped> {
     }
 }
 
-/// Whether a thread has stopped or ended.
-fn has_stopped(id: Pid) -> bool {
+/// Returns how a thread has stopped or ended.
+fn stop_of(id: Pid) -> Result<WaitStatus, Errno> {
     // A signal that has stopped the thread stays its own, and is delivered at the release.
     let flags = WaitPidFlag::WSTOPPED
         | WaitPidFlag::WEXITED
         | WaitPidFlag::WNOWAIT
         | WaitPidFlag::WNOHANG
         | WaitPidFlag::__WALL;
-    // An error is a stop by a real-time signal, which `nix` cannot name, or a thread that has ended.
-    !matches!(waitid(Id::Pid(id), flags), Ok(WaitStatus::StillAlive))
+    waitid(Id::Pid(id), flags)
 }
 
 fn threads(pid: u32) -> Vec<i32> {

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use marey_attach::AttachError;
-use marey_attach::stop::{Unstopped, while_stopped};
+use marey_attach::stop::{Stopped, Unstopped, while_stopped};
 
 use crate::InjectError;
 use crate::interpreter::{Attempt, Interpreter};
@@ -45,7 +45,7 @@ pub struct Injection {
     pid: u32,
     interpreter: Interpreter,
     mailbox: Mailbox,
-    stopped: Duration,
+    stopped: Stopped,
     has_begun: bool,
 }
 
@@ -71,13 +71,13 @@ impl Injection {
         let script =
             mailbox.store(pid, &script(pid, call, &mailbox.answers())).map_err(unstored)?;
         let mut injection =
-            Self { pid, interpreter, mailbox, stopped: Duration::ZERO, has_begun: false };
+            Self { pid, interpreter, mailbox, stopped: Stopped::default(), has_begun: false };
         injection.place(&script)?;
         Ok(injection)
     }
 
     /// Returns for how long the process was stopped.
-    pub const fn stopped(&self) -> Duration {
+    pub const fn stopped(&self) -> Stopped {
         self.stopped
     }
 

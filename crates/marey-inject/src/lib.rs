@@ -26,3 +26,4 @@ mod target;
 pub use self::error::InjectError;
 pub use self::injection::{Call, Injection, Progress, literal};
 pub use self::target::is_same_file_system;
+pub use marey_attach::stop::Stopped;

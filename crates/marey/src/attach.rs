@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum, ValueHint};
 use marey_attach::{Options, Target, Thread};
-use marey_inject::{Call, InjectError, Injection, Progress, literal};
+use marey_inject::{Call, InjectError, Injection, Progress, Stopped, literal};
 
 use crate::interrupt;
 use crate::output::{Failure, Output, Stop};
@@ -128,7 +128,7 @@ pub(crate) fn attach(args: &AttachArgs, output: &mut Output) -> Result<(), Stop>
         ("operators", boolean(args.operators)),
         ("memory", boolean(args.memory)),
     ];
-    let answer = call(pid, "attach", &arguments, args.timeout, output)?;
+    let (answer, stopped) = call(pid, "attach", &arguments, args.timeout, output)?;
     let [kind, path, details @ ..] = answer.as_slice() else { return Err(unknown(pid).into()) };
     if kind != "recording" {
         return Err(refusal(pid, kind, path).into());
@@ -136,6 +136,11 @@ pub(crate) fn attach(args: &AttachArgs, output: &mut Output) -> Result<(), Stop>
     let path = shown(pid, path);
     output
         .note(format_args!("process {pid} records into {path}; end it with: marey detach {pid}"))?;
+    output.note(format_args!(
+        "it was stopped for {:.2} ms, its waiting threads for {:.2} ms",
+        stopped.running.as_secs_f64() * 1e3,
+        stopped.any.as_secs_f64() * 1e3
+    ))?;
     if details.is_empty() {
         output.note(format_args!(
             "it has not imported PyTorch, so only its scopes and GPU activities are recorded; to sample \
@@ -148,7 +153,7 @@ pub(crate) fn attach(args: &AttachArgs, output: &mut Output) -> Result<(), Stop>
 /// Runs `marey detach`.
 pub(crate) fn detach(args: &DetachArgs, output: &mut Output) -> Result<(), Stop> {
     let pid = args.pid;
-    let answer = call(pid, "detach", &[], args.timeout, output)?;
+    let (answer, _) = call(pid, "detach", &[], args.timeout, output)?;
     let [kind, paths @ ..] = answer.as_slice() else { return Err(unknown(pid).into()) };
     if kind != "ended" {
         let reason = paths.first().map_or("", String::as_str);
@@ -163,27 +168,28 @@ pub(crate) fn detach(args: &DetachArgs, output: &mut Output) -> Result<(), Stop>
     Ok(())
 }
 
-/// Calls a function in the process and returns its answer.
+/// Calls a function in the process. Returns its answer, and for how long the process was stopped.
 fn call(
     pid: u32,
     function: &str,
     arguments: &[(&str, String)],
     timeout_secs: u32,
     output: &mut Output,
-) -> Result<Vec<String>, Stop> {
+) -> Result<(Vec<String>, Stopped), Stop> {
     let package = package()?;
     let version = env!("CARGO_PKG_VERSION");
     let call = Call { package: &package, version, function, arguments };
     let stop = interrupt::stop_on_interrupt()?;
     let start = Instant::now();
     let mut injection = Injection::begin(pid, call).map_err(Failure::from)?;
+    let stopped = injection.stopped();
     let progress = wait(&mut injection, start + NOTE_AFTER, &stop)?;
     if let Progress::Answered(answer) = progress {
-        return Ok(answer);
+        return Ok((answer, stopped));
     }
     output.note(format_args!("{}; waiting for it, Ctrl-C gives up", delay(pid, &progress)))?;
     match wait(&mut injection, start + Duration::from_secs(timeout_secs.into()), &stop)? {
-        Progress::Answered(answer) => Ok(answer),
+        Progress::Answered(answer) => Ok((answer, stopped)),
         progress => Err(Failure {
             message: format!("{}, for {timeout_secs} s", delay(pid, &progress)),
             hint: Some(format!("`marey dump {pid}` shows all threads; --timeout waits longer")),
