@@ -264,14 +264,14 @@ def test_processes_of_containers_with_equal_ids_have_sockets_of_their_own() -> N
         while not sockets.exists() or len(list(sockets.iterdir())) < 2:
             assert time.monotonic() < deadline
             os.sched_yield()
-        processes = json.loads(marey("ps", "--json", XDG_RUNTIME_DIR=runtime_dir).stdout)
+        processes = json.loads(marey_command("ps", "--json", XDG_RUNTIME_DIR=runtime_dir).stdout)
         for name in ("first", "second"):
             path = os.path.realpath(f"{name}.hatchet")
             pids = [process["pid"] for process in processes if process["paths"] == [path]]
             assert len(pids) == 1
-            done = marey("flush", str(pids[0]))
+            done = marey_command("flush", str(pids[0]))
             assert done.stderr == f"process {pids[0]} wrote `{path}`\n"
-            assert name in succeed("view", path)
+            assert name in marey_stdout("view", path)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder to another user")
