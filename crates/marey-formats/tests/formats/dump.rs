@@ -8,7 +8,7 @@ use marey_formats::{Format, ImportError, LeftOut, TemporaryRun, export, open};
 use marey_model::metric::MetricValue;
 use marey_store::row::{
     Args, AsyncSpan, Collective, Device, Flow, GpuActivity, Instant, MemoryBlock, MemoryEvent,
-    Metadata, Metric, Row, Sample, Span, Step,
+    Metadata, Metric, Row, Sample, Span, Step, Variable,
 };
 use marey_store::{Reader, Run, Window};
 
@@ -184,6 +184,24 @@ impl Line for Sample {
             row.time_nanos,
             value(&row.value),
             dump.args(&row.args)
+        )
+    }
+}
+
+impl Line for Variable {
+    fn line(&self, dump: &Dump) -> String {
+        let row = self;
+        format!(
+            "{} {:?} {} {} {}:{} {} {} {}",
+            dump.process(row.process_id),
+            row.thread_id.map(|id| dump.thread(id)),
+            row.time_nanos,
+            dump.reader.text(row.function_id),
+            dump.reader.text(row.file_id),
+            row.line,
+            dump.reader.text(row.name_id),
+            dump.reader.text(row.type_id),
+            value(&row.value)
         )
     }
 }

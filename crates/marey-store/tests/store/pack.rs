@@ -114,22 +114,25 @@ fn invalid_packs_are_rejected_with_a_reason() {
         ),
         (
             |zip| patch(zip, ENTRY, 10, &[8]),
-            "`tables/threads/part-1.parquet` is compressed or encrypted",
+            "`tables/variables/part-1.parquet` is compressed or encrypted",
         ),
         (
             |zip| patch(zip, ENTRY, 8, &[1]),
-            "`tables/threads/part-1.parquet` is compressed or encrypted",
+            "`tables/variables/part-1.parquet` is compressed or encrypted",
         ),
         (|zip| patch(zip, ENTRY, 42, &[0; 4]), "no member starts at byte"),
         (
             |zip| patch(zip, ENTRY, 42, &[0xfe; 4]),
-            "`tables/threads/part-1.parquet` is not before the directory",
+            "`tables/variables/part-1.parquet` is not before the directory",
         ),
         (
             |zip| patch(zip, ENTRY, 46, b"../les"),
-            "the path `../les/threads/part-1.parquet` leads out of the pack",
+            "the path `../les/variables/part-1.parquet` leads out of the pack",
         ),
-        (|zip| patch(zip, ENTRY, 46 + 20, b"0"), "`tables/threads/part-0.parquet` is listed twice"),
+        (
+            |zip| patch(zip, ENTRY, 46 + 22, b"0"),
+            "`tables/variables/part-0.parquet` is listed twice",
+        ),
         (|zip| patch(zip, END, 10, &[1, 0]), "bytes follow the directory's last entry"),
         (|zip| patch(zip, END, 10, &[200, 0]), "the directory ends within an entry"),
         (|zip| zip.push(0), "the file does not end with an end record"),
