@@ -3,7 +3,7 @@
 use super::InspectError;
 use super::dictionary::Table;
 use super::layout::Instance;
-use super::objects::{Class, Flag, Objects, Result};
+use super::objects::{Class, Flag, LENGTH, Objects, Result};
 
 /// In a descriptor of a slot: the address of its definition.
 const SLOT_DEFINITION: u64 = 40;
@@ -118,16 +118,14 @@ impl Objects<'_> {
         };
         let dictionary = self.word(before(MANAGED_DICTIONARY_BYTES)?, 0)?;
         let values = match self.layout.instance {
-            Instance::Dictionary => 0,
             Instance::ValuesOrDictionary => self.word(before(MANAGED_VALUES_BYTES)?, 0)?,
             Instance::Tagged if dictionary & 1 == 1 => dictionary.wrapping_add(1),
-            Instance::Tagged => 0,
             Instance::Inline if dictionary == 0 && class.is(Flag::InlineValues) => {
                 let values = object.wrapping_add(class.basic_bytes);
                 let [is_valid] = self.bytes(values, IS_VALID)?;
                 if is_valid == 0 { 0 } else { values.wrapping_add(self.layout.shared_values) }
             }
-            Instance::Inline => 0,
+            Instance::Dictionary | Instance::Tagged | Instance::Inline => 0,
         };
         if values == 0 {
             return self.dictionary_at(dictionary);
@@ -146,7 +144,7 @@ impl Objects<'_> {
             return Ok(class.dictionary_offset.cast_unsigned());
         }
         // The offset is counted from the end of the object.
-        let length = self.word(object, super::objects::LENGTH)?.cast_signed().unsigned_abs();
+        let length = self.word(object, LENGTH)?.cast_signed().unsigned_abs();
         let bytes = length.checked_mul(class.item_bytes).ok_or(InspectError::Changed)?;
         let end = bytes.checked_add(class.basic_bytes).and_then(|end| end.checked_add(7));
         let end = end.ok_or(InspectError::Changed)? & !7;

@@ -184,7 +184,7 @@ impl Parser<'_> {
         if digits == "-" {
             return Err((NO_INDEX, start));
         }
-        digits.parse().map_err(|_| (TOO_LARGE, start))
+        digits.parse().ok().ok_or((TOO_LARGE, start))
     }
 
     /// Parses what follows the opening quote.

@@ -115,10 +115,8 @@ fn read_once(
 ) -> Result<(Value, Option<Attributes>)> {
     let object = find(target, objects, expression, scope)?;
     let value = objects.value(object, limits)?;
-    let attributes = match with_attributes {
-        true => Some(objects.attribute_values(object, limits)?),
-        false => None,
-    };
+    let attributes =
+        with_attributes.then(|| objects.attribute_values(object, limits)).transpose()?;
     if find(target, objects, expression, scope)? == object {
         Ok((value, attributes))
     } else {

@@ -3,10 +3,8 @@
 use super::InspectError;
 use super::attribute::Attribute;
 use super::expression::{Expression, Step};
-use super::objects::{Class, Flag, LENGTH, Objects, Result};
+use super::objects::{Class, Flag, LENGTH, Objects, Result, word_in};
 
-/// In a list: the address of its items.
-const LIST_ITEMS: u64 = 24;
 /// Names that are looked through for similar ones.
 const MAX_NAMES: usize = 10_000;
 
@@ -84,8 +82,8 @@ impl Objects<'_> {
                 None => return Err(self.not_indexable(&class, path)?),
             },
         };
-        let position = if index < 0 { items.length.checked_add_signed(index) } else { None };
-        let position = if index < 0 { position } else { Some(index.cast_unsigned()) };
+        let from_start = if index < 0 { items.length } else { 0 };
+        let position = from_start.checked_add_signed(index);
         let position = position.filter(|position| *position < items.length);
         let out_of_range =
             InspectError::OutOfRange { path: path.to_owned(), index, length: items.length };
@@ -129,11 +127,11 @@ impl Objects<'_> {
         if !class.is(Flag::List) {
             return Ok(None);
         }
-        // Both are read at once, because the items move when their number changes.
+        // The address of the items follows the length. Both are read at once, because the items move
+        // when their number changes.
         let head: [u8; 16] = self.bytes(object, LENGTH)?;
-        let length = super::objects::word_in(&head, 0);
-        let address = super::objects::word_in(&head, 8);
-        debug_assert_eq!(LENGTH + 8, LIST_ITEMS, "the address follows the length");
+        let length = word_in(&head, 0);
+        let address = word_in(&head, 8);
         Ok(Some(Items { length, address, offset: 0 }))
     }
 

@@ -15,6 +15,7 @@ const NUMBER: u64 = 16;
 const BYTES: u64 = 32;
 /// In a text: its form.
 const TEXT_STATE: usize = 32;
+type TextHead = [u8; TEXT_STATE + 8];
 
 /// An integer of any size.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,9 +63,7 @@ impl Number {
         }
         let mut text = if *is_negative { "-".to_owned() } else { String::new() };
         text.push_str(&groups.pop().unwrap_or(0).to_string());
-        for group in groups.iter().rev() {
-            text.push_str(&format!("{group:09}"));
-        }
+        text.extend(groups.iter().rev().map(|group| format!("{group:09}")));
         Some(text)
     }
 }
@@ -106,12 +105,24 @@ impl Objects<'_> {
 
     /// Returns up to `max` characters of a text.
     pub(super) fn text(&self, object: u64, max: u64) -> Result<Excerpt<String>> {
-        let head: [u8; TEXT_STATE + 8] = self.bytes(object, 0)?;
-        let length = word_in(&head, LENGTH as usize);
+        self.text_of_head(object, &self.bytes(object, 0)?, max)
+    }
+
+    /// Whether a text has a certain content of `length` characters.
+    pub(super) fn is_text(&self, object: u64, content: &str, length: u64) -> Result<bool> {
+        let head = self.bytes(object, 0)?;
+        if word_in(&head, LENGTH as usize) != length {
+            return Ok(false);
+        }
+        Ok(self.text_of_head(object, &head, length)?.content == content)
+    }
+
+    fn text_of_head(&self, object: u64, head: &TextHead, max: u64) -> Result<Excerpt<String>> {
+        let length = word_in(head, LENGTH as usize);
         if length > i64::MAX.cast_unsigned() {
             return Err(InspectError::Changed);
         }
-        let state = word_in(&head, TEXT_STATE);
+        let state = word_in(head, TEXT_STATE);
         let (width, is_compact, is_ascii) =
             ((state >> 2) & 7, state >> 5 & 1 == 1, state >> 6 & 1 == 1);
         let (data, offset) = match (is_compact, is_ascii) {
@@ -134,13 +145,5 @@ impl Objects<'_> {
             _ => return Err(InspectError::Changed),
         };
         Ok(Excerpt { content, length })
-    }
-
-    /// Whether a text has a certain content of `length` characters.
-    pub(super) fn is_text(&self, object: u64, content: &str, length: u64) -> Result<bool> {
-        if self.word(object, LENGTH)? != length {
-            return Ok(false);
-        }
-        Ok(self.text(object, length)?.content == content)
     }
 }

@@ -47,7 +47,7 @@ impl Scope {
         if !self.is_frame() {
             return objects.global(modules, "__main__", expression, Vec::new(), "global variable");
         }
-        let stacks = target.stacks().map_err(|_| InspectError::Changed)?;
+        let Ok(stacks) = target.stacks() else { return Err(InspectError::Changed) };
         let frame = self.find_frame(target, &stacks)?;
         let locals = frame.locals.as_deref().unwrap_or_default();
         if let Some(local) = locals.iter().find(|local| local.name == expression.name()) {

@@ -12,7 +12,7 @@ use super::objects::{Objects, ReadMemory};
 use super::value::Limits;
 
 const MINORS: [u64; 5] = [10, 11, 12, 13, 14];
-const MAX_READS: usize = 10_000;
+const MAX_READS: usize = 3_000;
 const LIMITS: Limits = Limits { depth: 4, items: 50 };
 
 const READY: u64 = 1 << 12;

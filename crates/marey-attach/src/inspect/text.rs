@@ -94,7 +94,7 @@ pub(super) fn quoted(text: &str) -> String {
             '\r' => quoted.push_str("\\r"),
             '\\' => quoted.push_str("\\\\"),
             _ if character == quote => quoted.extend(['\\', character]),
-            _ if character.is_control() => quoted.push_str(&format!("\\x{:02x}", character as u32)),
+            _ if character.is_control() => quoted.extend([format!("\\x{:02x}", character as u32)]),
             _ => quoted.push(character),
         }
     }
