@@ -86,7 +86,7 @@ pub(crate) fn inspect(args: &InspectArgs, output: &mut Output) -> Result<(), Sto
     let limits = Limits { depth: args.depth, items: args.items as usize };
     let inspected = Inspector::open(args.pid)
         .and_then(|mut it| it.read(&expression, &scope, limits, args.attributes))
-        .map_err(|error| failure(error, args.pid))?;
+        .map_err(|error| failure(&error, args.pid))?;
     if args.json {
         serde_json::to_writer_pretty(output.data(), &inspected).map_err(io::Error::from)?;
         return Ok(writeln!(output.data())?);
@@ -113,8 +113,8 @@ impl From<ExpressionError> for Failure {
     }
 }
 
-fn failure(error: InspectError, pid: u32) -> Failure {
-    let hint = match &error {
+fn failure(error: &InspectError, pid: u32) -> Failure {
+    let hint = match error {
         InspectError::Attach(error) => error.hint(),
         InspectError::Changed => Some("try again, or read an object that changes less".to_owned()),
         InspectError::TooLarge => Some("use a lower --depth or --items".to_owned()),
