@@ -10,10 +10,11 @@
 //! crate adds what the operating system knows: states, names and what a thread waits for.
 //!
 //! **Where to start.** [`target`] reads a process, [`stop`] stops it for a moment, [`wait`] explains what a thread waits for, [`hang`]
-//! compares the ranks of a job.
+//! compares the ranks of a job, [`inspect`] reads values of the program.
 
 mod error;
 pub mod hang;
+pub mod inspect;
 mod memory;
 mod native;
 pub mod process;

@@ -21,8 +21,13 @@ impl Memory {
     /// Reads bytes from an address.
     pub(crate) fn read<const N: usize>(&self, address: u64) -> Option<[u8; N]> {
         let mut bytes = [0; N];
-        self.0.read_exact_at(&mut bytes, address).ok()?;
+        self.fill(address, &mut bytes)?;
         Some(bytes)
+    }
+
+    /// Fills a buffer from an address; `None` if not all of it can be read.
+    pub(crate) fn fill(&self, address: u64, buffer: &mut [u8]) -> Option<()> {
+        self.0.read_exact_at(buffer, address).ok()
     }
 
     /// Reads up to `length` bytes, fewer if the memory ends before.

@@ -118,6 +118,20 @@ impl Target {
         self.spy.version.to_string()
     }
 
+    /// Returns the first two numbers of the version.
+    pub(crate) const fn version(&self) -> (u64, u64) {
+        (self.spy.version.major, self.spy.version.minor)
+    }
+
+    pub(crate) const fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Returns the address at which the interpreter has the address of `sys.modules`.
+    pub(crate) const fn modules_address(&self) -> u64 {
+        self.spy.addresses.imports_modules_address as u64
+    }
+
     /// Reads all threads, again if the process changed while it was read.
     pub fn snapshot(&mut self) -> Result<Snapshot, AttachError> {
         let mut threads = if self.options.native {
@@ -179,14 +193,24 @@ impl Target {
     /// Reads the threads that have Python frames, once. Returns the reason for a failure, which is
     /// to be expected now and then.
     pub fn try_read(&mut self) -> Result<Vec<Thread>, String> {
-        let stacks = self.spy.get_stack_traces().map_err(|error| format!("{error:#}"))?;
+        let stacks = self.stacks()?;
         let mut threads: Vec<Thread> = stacks.into_iter().map(|stack| self.thread(stack)).collect();
         threads.sort_by_key(|thread| thread.os_id);
         Ok(threads)
     }
 
+    /// Reads the stacks of all threads, once.
+    pub(crate) fn stacks(&mut self) -> Result<Vec<StackTrace>, String> {
+        self.spy.get_stack_traces().map_err(|error| format!("{error:#}"))
+    }
+
+    /// Returns the id in the operating system of the thread of a stack.
+    pub(crate) fn os_id(&self, stack: &StackTrace) -> Option<u64> {
+        stack.os_thread_id.or_else(|| self.thread_id(stack.thread_id))
+    }
+
     fn thread(&self, stack: StackTrace) -> Thread {
-        let os_id = stack.os_thread_id.or_else(|| self.thread_id(stack.thread_id));
+        let os_id = self.os_id(&stack);
         let state = os_id.and_then(|id| process::state(self.pid, id));
         let name = stack.thread_name.filter(|name| !name.is_empty());
         Thread {

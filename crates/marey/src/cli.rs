@@ -17,6 +17,7 @@ use crate::export::{self, ExportArgs};
 use crate::hang::{self, HangArgs};
 use crate::import::{self, ImportArgs};
 use crate::info::{self, InfoArgs};
+use crate::inspect::{self, EvalArgs, InspectArgs};
 use crate::interrupt;
 use crate::live::{self, ConfigArgs, FlushArgs, PsArgs, WatchArgs};
 use crate::merge::{self, MergeArgs};
@@ -45,6 +46,7 @@ Examples:
   marey ps                              List the processes that record
   marey analyze 4242                    Analyse what a process has recorded so far
   marey dump 4242                       Show where a running process is, and what it waits for
+  marey inspect 4242 'config[\"lr\"]'     Read a value of a running process
   marey top 4242                        Show where a running process spends its time
   marey hang 4242                       Find the rank that a hanging job waits for
   marey record -p 4242 -d 30            Sample a running process for 30 seconds
@@ -103,6 +105,10 @@ enum Command {
     /// Print the stacks of a running process
     #[command(alias = "backtrace")]
     Dump(DumpArgs),
+    /// Read a value of a running process
+    Inspect(InspectArgs),
+    #[command(hide = true)]
+    Eval(EvalArgs),
     /// Show where a running process spends its time
     Top(TopArgs),
     /// Find the rank that a hanging job waits for
@@ -191,6 +197,8 @@ fn dispatch(command: &Command, output: &mut Output) -> Result<(), Stop> {
         Command::Config(args) => live::config(args, output),
         Command::Watch(args) => live::watch(args, output),
         Command::Dump(args) => dump::dump(args, output),
+        Command::Inspect(args) => inspect::inspect(args, output),
+        Command::Eval(args) => Err(inspect::eval(args).into()),
         Command::Top(args) => top::top(args, output),
         Command::Hang(args) => hang::hang(args, output),
         Command::Record(args) => record::record(args, output),

@@ -39,6 +39,7 @@ mod foreign;
 mod hang;
 mod import;
 mod info;
+mod inspect;
 mod interrupt;
 mod limits;
 mod live;

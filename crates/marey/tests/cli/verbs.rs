@@ -11,7 +11,7 @@ const FAKE_PYTHONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/python");
 
 #[test]
 fn help_lists_commands_and_examples() {
-    assert_snapshot!(transcript(&mut marey("--help")), @r"
+    assert_snapshot!(transcript(&mut marey("--help")), @r#"
     exit code: 0
     --- stdout ---
     One profiler for AI workloads, from the Python line to the GPU kernel
@@ -33,6 +33,7 @@ fn help_lists_commands_and_examples() {
       config       Show and change the settings of a process that records
       watch        Record the values of variables at a line of a process that records
       dump         Print the stacks of a running process
+      inspect      Read a value of a running process
       top          Show where a running process spends its time
       hang         Find the rank that a hanging job waits for
       record       Sample a running process into a run
@@ -65,6 +66,7 @@ fn help_lists_commands_and_examples() {
       marey ps                              List the processes that record
       marey analyze 4242                    Analyse what a process has recorded so far
       marey dump 4242                       Show where a running process is, and what it waits for
+      marey inspect 4242 'config["lr"]'     Read a value of a running process
       marey top 4242                        Show where a running process spends its time
       marey hang 4242                       Find the rank that a hanging job waits for
       marey record -p 4242 -d 30            Sample a running process for 30 seconds
@@ -78,9 +80,27 @@ fn help_lists_commands_and_examples() {
     Exit codes: 0 success, 2 bad usage or an unreadable or unwritable file, 130 interrupted.
     `run` exits with the code of the program; `check` and `doctor` have further codes, see their help.
     --- stderr ---
-    ");
+    "#);
     assert_eq!(transcript(&mut marey("help")), transcript(&mut marey("--help")));
     assert_eq!(transcript(&mut marey("")), transcript(&mut marey("--help")));
+}
+
+#[test]
+fn values_are_inspected_and_nothing_is_evaluated() {
+    assert_snapshot!(transcript(&mut marey("eval 4242 print(1)")), @r"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: marey runs no code in other processes: there is no `marey eval`
+    hint: `marey inspect 4242 EXPR` reads a value from outside, such as model.layers[3].weight
+    ");
+    assert_snapshot!(transcript(&mut marey("inspect 4242 print(1)")), @r#"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: `print(1)` cannot be inspected: a call would run code of the program, in column 6
+    hint: names, attributes and indexes can be read, such as model.layers[3].weight, config["lr"] and args[-1]
+    "#);
 }
 
 #[test]

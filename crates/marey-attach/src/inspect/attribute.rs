@@ -1,0 +1,227 @@
+//! Attributes of objects as they are stored, without code of the program.
+
+use super::InspectError;
+use super::dictionary::Table;
+use super::layout::Instance;
+use super::objects::{Class, Flag, LENGTH, Objects, Result};
+
+/// In a descriptor of a slot: the address of its definition.
+const SLOT_DEFINITION: u64 = 40;
+/// In the definition of a slot: the type of its value, and behind it the offset in the object.
+const SLOT_TYPE: u64 = 8;
+const SLOT_OFFSET: u64 = 16;
+/// Types of slots that have the address of an object.
+const OBJECT_SLOTS: [u32; 2] = [6, 16];
+/// In a field of a named tuple: the index.
+const FIELD_INDEX: u64 = 16;
+/// Names that are looked through for similar ones.
+const MAX_NAMES: usize = 10_000;
+
+/// The words before an object that has its dictionary there.
+const MANAGED_DICTIONARY_BYTES: u64 = 24;
+const MANAGED_VALUES_BYTES: u64 = 32;
+/// In inline values: whether they are in use.
+const IS_VALID: u64 = 3;
+
+/// The class of PyTorch's modules, which keep their attributes in dictionaries by kind.
+const TORCH_MODULE: &str = "torch.nn.modules.module.Module";
+const TORCH_ATTRIBUTES: [&str; 3] = ["_parameters", "_buffers", "_modules"];
+
+/// An attribute that is looked up in an object.
+#[derive(Debug)]
+pub(super) enum Attribute {
+    /// The address of its value.
+    Value(u64),
+    /// The value is computed by code, by a descriptor of this type.
+    Computed(String),
+    Missing,
+}
+
+impl Objects<'_> {
+    /// Looks up an attribute as Python would, without running descriptors.
+    pub(super) fn attribute(&self, object: u64, name: &str) -> Result<Attribute> {
+        let class = self.class_of(object)?;
+        let of_class = self.class_attribute(&class, name)?;
+        if let Some(descriptor) = of_class {
+            let descriptor_class = self.class_of(descriptor)?;
+            if descriptor_class.has_set {
+                return self.data_descriptor(object, descriptor, &descriptor_class);
+            }
+        }
+        if class.is(Flag::Class) {
+            let own = self.class_attribute(&self.class(object)?, name)?;
+            return Ok(own.or(of_class).map_or(Attribute::Missing, Attribute::Value));
+        }
+        let table = self.instance(object, &class)?;
+        let of_instance = match &table {
+            Some(table) => self.find_text(table, name)?,
+            None => None,
+        };
+        match (of_instance.or(of_class), table) {
+            (Some(value), _) => Ok(Attribute::Value(value)),
+            (None, Some(table)) => self.torch_attribute(&class, &table, name),
+            (None, None) => Ok(Attribute::Missing),
+        }
+    }
+
+    /// Returns the first attribute of a class and its bases.
+    pub(super) fn class_attribute(&self, class: &Class, name: &str) -> Result<Option<u64>> {
+        for base in self.bases(class)? {
+            if base.dictionary == 0 {
+                continue;
+            }
+            if let Some(found) = self.find_text(&self.dictionary(base.dictionary)?, name)? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the value of a slot, or what computes the value.
+    fn data_descriptor(&self, object: u64, descriptor: u64, class: &Class) -> Result<Attribute> {
+        let name = self.class_name(class)?;
+        let value = match name.as_str() {
+            "member_descriptor" => match self.slot(descriptor)? {
+                Some(offset) => self.word(object, offset)?,
+                None => return Ok(Attribute::Computed(name)),
+            },
+            "collections._tuplegetter" | "_collections._tuplegetter" => {
+                let index = self.word(descriptor, FIELD_INDEX)?;
+                let items = self.items(object, &self.class_of(object)?)?;
+                self.item(&items.ok_or(InspectError::Changed)?, index)?
+            }
+            _ => return Ok(Attribute::Computed(name)),
+        };
+        // A slot that was not assigned is empty.
+        Ok(if value == 0 { Attribute::Missing } else { Attribute::Value(value) })
+    }
+
+    /// Returns the offset of a slot, if it has the address of an object.
+    fn slot(&self, descriptor: u64) -> Result<Option<u64>> {
+        let definition = self.word(descriptor, SLOT_DEFINITION)?;
+        let kind = u32::from_ne_bytes(self.bytes(definition, SLOT_TYPE)?);
+        let offset = self.word(definition, SLOT_OFFSET)?;
+        Ok(OBJECT_SLOTS.contains(&kind).then_some(offset))
+    }
+
+    /// Returns the attributes that an object itself has; `None` if it cannot have any.
+    pub(super) fn instance(&self, object: u64, class: &Class) -> Result<Option<Table>> {
+        if !class.is(Flag::ManagedDictionary) {
+            return match self.dictionary_offset(object, class)? {
+                0 => Ok(None),
+                offset => self.dictionary_at(self.word(object, offset)?),
+            };
+        }
+        let before = |bytes| {
+            let address: u64 = object;
+            address.checked_sub(bytes).ok_or(InspectError::Changed)
+        };
+        let dictionary = self.word(before(MANAGED_DICTIONARY_BYTES)?, 0)?;
+        let values = match self.layout.instance {
+            Instance::ValuesOrDictionary => self.word(before(MANAGED_VALUES_BYTES)?, 0)?,
+            Instance::Tagged if dictionary & 1 == 1 => dictionary.wrapping_add(1),
+            Instance::Inline if dictionary == 0 && class.is(Flag::InlineValues) => {
+                let values = object.wrapping_add(class.basic_bytes);
+                let [is_valid] = self.bytes(values, IS_VALID)?;
+                if is_valid == 0 { 0 } else { values.wrapping_add(self.layout.shared_values) }
+            }
+            Instance::Dictionary | Instance::Tagged | Instance::Inline => 0,
+        };
+        if values == 0 {
+            return self.dictionary_at(dictionary);
+        }
+        let keys = self.word(class.address, self.layout.cached_keys)?;
+        self.table(keys, Some(values)).map(Some)
+    }
+
+    fn dictionary_at(&self, dictionary: u64) -> Result<Option<Table>> {
+        if dictionary == 0 { Ok(None) } else { self.dictionary(dictionary).map(Some) }
+    }
+
+    /// Returns where an object has the address of its dictionary; 0 if it has none.
+    fn dictionary_offset(&self, object: u64, class: &Class) -> Result<u64> {
+        if class.dictionary_offset >= 0 {
+            return Ok(class.dictionary_offset.cast_unsigned());
+        }
+        // The offset is counted from the end of the object.
+        let length = self.word(object, LENGTH)?.cast_signed().unsigned_abs();
+        let bytes = length.checked_mul(class.item_bytes).ok_or(InspectError::Changed)?;
+        let end = bytes.checked_add(class.basic_bytes).and_then(|end| end.checked_add(7));
+        let end = end.ok_or(InspectError::Changed)? & !7;
+        end.checked_add_signed(class.dictionary_offset).ok_or(InspectError::Changed)
+    }
+
+    /// Looks up a parameter, buffer or submodule of a PyTorch module.
+    fn torch_attribute(&self, class: &Class, table: &Table, name: &str) -> Result<Attribute> {
+        if self.has_base(class, &[TORCH_MODULE])? {
+            for kind in TORCH_ATTRIBUTES {
+                let Some(dictionary) = self.find_text(table, kind)? else { continue };
+                if let Some(value) = self.find_text(&self.dictionary(dictionary)?, name)? {
+                    return Ok(Attribute::Value(value));
+                }
+            }
+        }
+        Ok(Attribute::Missing)
+    }
+
+    /// Whether a class or a base of it has one of some names.
+    pub(super) fn has_base(&self, class: &Class, names: &[&str]) -> Result<bool> {
+        for base in self.bases(class)? {
+            if base.is(Flag::Heap) && names.contains(&self.class_name(&base)?.as_str()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Returns the attributes that an object itself has, with their values: those of its dictionary,
+    /// those of its slots, and the parameters, buffers and submodules of a PyTorch module.
+    pub(super) fn attributes(&self, object: u64, max: usize) -> Result<Vec<(String, u64)>> {
+        let class = self.class_of(object)?;
+        let mut attributes = Vec::new();
+        if class.is(Flag::Class) {
+            let own = self.class(object)?;
+            if own.dictionary != 0 {
+                let table = self.dictionary(own.dictionary)?;
+                attributes = self.named_entries(&table, max)?;
+            }
+            return Ok(attributes);
+        }
+        if let Some(table) = self.instance(object, &class)? {
+            attributes = self.named_entries(&table, max)?;
+            if self.has_base(&class, &[TORCH_MODULE])? {
+                for kind in TORCH_ATTRIBUTES {
+                    if let Some(dictionary) = self.find_text(&table, kind)? {
+                        let table = self.dictionary(dictionary)?;
+                        attributes.extend(self.named_entries(&table, max)?);
+                    }
+                }
+            }
+        }
+        for base in self.bases(&class)?.iter().filter(|base| base.is(Flag::Heap)) {
+            let table = self.dictionary(base.dictionary)?;
+            for (name, descriptor) in self.named_entries(&table, MAX_NAMES)? {
+                let class = self.class_of(descriptor)?;
+                if class.has_set
+                    && let Attribute::Value(value) =
+                        self.data_descriptor(object, descriptor, &class)?
+                {
+                    attributes.push((name, value));
+                }
+            }
+        }
+        attributes.truncate(max);
+        Ok(attributes)
+    }
+
+    /// Returns the names of the attributes of an object and of its classes.
+    pub(super) fn attribute_names(&self, object: u64) -> Result<Vec<String>> {
+        let mut attributes = self.attributes(object, MAX_NAMES)?;
+        let class = self.class_of(object)?;
+        let class = if class.is(Flag::Class) { self.class(object)? } else { class };
+        for base in self.bases(&class)?.iter().filter(|base| base.dictionary != 0) {
+            attributes.extend(self.named_entries(&self.dictionary(base.dictionary)?, MAX_NAMES)?);
+        }
+        Ok(attributes.into_iter().map(|(name, _)| name).collect())
+    }
+}

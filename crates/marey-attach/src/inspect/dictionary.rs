@@ -1,0 +1,175 @@
+//! Dictionaries and their entries.
+
+use std::ops::ControlFlow;
+
+use super::InspectError;
+use super::layout::Keys;
+use super::objects::{Flag, Objects, Result, word_in};
+
+/// Most entries of a dictionary.
+const MAX_ENTRIES: u64 = 1 << 22;
+/// Entries that are read at once.
+const CHUNK_ENTRIES: u64 = 1024;
+
+// Offsets that are the same in all versions.
+/// In a dictionary: the number of its items.
+const USED: u64 = 16;
+/// In a dictionary: the address of its keys, which that of shared values follows.
+const KEYS: u64 = 32;
+
+/// The entries of a dictionary, or the attributes of an object.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Table {
+    /// The dictionary, and its words with the addresses of keys and values.
+    owner: Option<(u64, [u8; 16])>,
+    entries: u64,
+    /// Entries, of which some may be unused.
+    count: u64,
+    has_hashes: bool,
+    /// Address of the first value, if the keys are shared.
+    values: Option<u64>,
+}
+
+impl Objects<'_> {
+    /// Returns the number of items of a dictionary.
+    pub(super) fn dictionary_length(&self, dictionary: u64) -> Result<u64> {
+        let used = self.word(dictionary, USED)?;
+        if used > MAX_ENTRIES { Err(InspectError::Changed) } else { Ok(used) }
+    }
+
+    /// Returns the table of a dictionary, which must be one.
+    pub(super) fn dictionary(&self, dictionary: u64) -> Result<Table> {
+        if !self.class_of(dictionary)?.is(Flag::Dictionary) {
+            return Err(InspectError::Changed);
+        }
+        let addresses: [u8; 16] = self.bytes(dictionary, KEYS)?;
+        let values = match word_in(&addresses, 8) {
+            0 => None,
+            values => Some(values.wrapping_add(self.layout.shared_values)),
+        };
+        let table = self.table(word_in(&addresses, 0), values)?;
+        Ok(Table { owner: Some((dictionary, addresses)), ..table })
+    }
+
+    /// Returns the table of keys and of values that belong to them, if they are shared.
+    pub(super) fn table(&self, keys: u64, values: Option<u64>) -> Result<Table> {
+        let head: [u8; 40] = self.bytes(keys, 0)?;
+        let (count, index_bytes, head_bytes, has_hashes) = match self.layout.keys {
+            Keys::Size => {
+                let size = word_in(&head, 8);
+                let width = match size {
+                    0..=0xff => 1,
+                    0x100..=0xffff => 2,
+                    _ => 4,
+                };
+                (word_in(&head, 32), size.saturating_mul(width), 40, true)
+            }
+            Keys::Logarithms => {
+                let [_, index_bytes, kind, ..] = word_in(&head, 8).to_ne_bytes();
+                if index_bytes > 32 || kind > 2 {
+                    return Err(InspectError::Changed);
+                }
+                (word_in(&head, 24), 1 << index_bytes, 32, kind == 0)
+            }
+        };
+        // Each entry has an index.
+        if count > MAX_ENTRIES || count > index_bytes {
+            return Err(InspectError::Changed);
+        }
+        let entries = keys.checked_add(head_bytes + index_bytes).ok_or(InspectError::Changed)?;
+        Ok(Table { owner: None, entries, count, has_hashes, values })
+    }
+
+    /// Returns the value of a text.
+    pub(super) fn find_text(&self, table: &Table, name: &str) -> Result<Option<u64>> {
+        let length = name.chars().count() as u64;
+        let is_key = |key| {
+            let is_text = !table.has_hashes || self.class_of(key)?.is(Flag::Text);
+            Ok(is_text && self.is_text(key, name, length)?)
+        };
+        self.find(table, is_key)
+    }
+
+    /// Returns the value of an integer.
+    pub(super) fn find_integer(&self, table: &Table, number: i64) -> Result<Option<u64>> {
+        let is_key = |key| {
+            let is_integer = table.has_hashes && self.class_of(key)?.is(Flag::Integer);
+            Ok(is_integer && self.integer(key)?.as_i64() == Some(number))
+        };
+        self.find(table, is_key)
+    }
+
+    fn find(&self, table: &Table, is_key: impl Fn(u64) -> Result<bool>) -> Result<Option<u64>> {
+        let mut found = None;
+        self.each_entry(table, |key, value| {
+            if is_key(key)? {
+                found = Some(value);
+                return Ok(ControlFlow::Break(()));
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(found)
+    }
+
+    /// Returns the entries of a table whose keys are texts, among the first ones of all.
+    pub(super) fn named_entries(&self, table: &Table, max: usize) -> Result<Vec<(String, u64)>> {
+        const MAX_CHARACTERS: u64 = 256;
+        let mut named = Vec::new();
+        for (key, value) in self.entries(table, max)? {
+            if self.class_of(key)?.is(Flag::Text) {
+                named.push((self.text(key, MAX_CHARACTERS)?.content, value));
+            }
+        }
+        Ok(named)
+    }
+
+    /// Returns the keys and values of a table, up to a number.
+    pub(super) fn entries(&self, table: &Table, max: usize) -> Result<Vec<(u64, u64)>> {
+        let mut entries = Vec::new();
+        self.each_entry(table, |key, value| {
+            if entries.len() == max {
+                return Ok(ControlFlow::Break(()));
+            }
+            entries.push((key, value));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(entries)
+    }
+
+    /// Calls a function with each key and its value. Fails if the dictionary has other keys
+    /// afterwards.
+    fn each_entry(
+        &self,
+        table: &Table,
+        mut visit: impl FnMut(u64, u64) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        let entry_words = if table.has_hashes { 3 } else { 2 };
+        let mut first = 0;
+        'chunks: while first < table.count {
+            let count = CHUNK_ENTRIES.min(table.count - first);
+            let block =
+                self.block(table.entries, first * entry_words * 8, count * entry_words * 8)?;
+            let shared = match table.values {
+                Some(values) => Some(self.block(values, first * 8, count * 8)?),
+                None => None,
+            };
+            for (index, entry) in block.chunks_exact(entry_words as usize * 8).enumerate() {
+                let key = word_in(entry, entry.len() - 16);
+                let value = match &shared {
+                    Some(values) => word_in(values, index * 8),
+                    None => word_in(entry, entry.len() - 8),
+                };
+                if key != 0 && value != 0 && visit(key, value)?.is_break() {
+                    break 'chunks;
+                }
+            }
+            first += count;
+        }
+        match table.owner {
+            Some((owner, addresses)) if self.bytes(owner, KEYS)? != addresses => {
+                Err(InspectError::Changed)
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Numbers, texts and bytes.
+
+use super::InspectError;
+use super::layout::Integer;
+use super::objects::{LENGTH, Objects, Result, word_in};
+
+/// Digits of an integer that are read.
+const MAX_DIGITS: u64 = 40;
+const DIGIT_BITS: u32 = 30;
+/// In an integer: its digits.
+const DIGITS: u64 = 24;
+/// In a number with a decimal point: its value, or its real part.
+const NUMBER: u64 = 16;
+/// In an object of bytes: the bytes.
+const BYTES: u64 = 32;
+/// In a text: its form.
+const TEXT_STATE: usize = 32;
+type TextHead = [u8; TEXT_STATE + 8];
+
+/// An integer of any size.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Number {
+    /// Sign, and digits of 30 bits, the lowest first.
+    Digits { is_negative: bool, digits: Vec<u32> },
+    /// An integer of more digits than are read.
+    Large { bits: u64 },
+}
+
+/// The first characters of a text, or the first bytes of an object of bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Excerpt<T> {
+    pub(super) content: T,
+    /// Length of the whole.
+    pub(super) length: u64,
+}
+
+impl Number {
+    /// Returns the value, if it has 64 bits.
+    pub(super) fn as_i64(&self) -> Option<i64> {
+        let Self::Digits { is_negative, digits } = self else { return None };
+        let mut value: i128 = 0;
+        for digit in digits.iter().rev() {
+            value = value.checked_mul(1 << DIGIT_BITS)?.checked_add(i128::from(*digit))?;
+        }
+        i64::try_from(if *is_negative { -value } else { value }).ok()
+    }
+
+    /// Returns the decimal digits; `None` for an integer that was not read.
+    pub(super) fn decimal(&self) -> Option<String> {
+        /// Largest power of ten in a digit.
+        const GROUP: u64 = 1_000_000_000;
+        let Self::Digits { is_negative, digits } = self else { return None };
+        let mut left = digits.clone();
+        let mut groups = Vec::new();
+        while left.iter().any(|digit| *digit != 0) {
+            let mut remainder = 0;
+            for digit in left.iter_mut().rev() {
+                let dividend = (remainder << DIGIT_BITS) | u64::from(*digit);
+                *digit = (dividend / GROUP) as u32;
+                remainder = dividend % GROUP;
+            }
+            groups.push(remainder);
+        }
+        let mut text = if *is_negative { "-".to_owned() } else { String::new() };
+        text.push_str(&groups.pop().unwrap_or(0).to_string());
+        text.extend(groups.iter().rev().map(|group| format!("{group:09}")));
+        Some(text)
+    }
+}
+
+impl Objects<'_> {
+    pub(super) fn integer(&self, object: u64) -> Result<Number> {
+        let word = self.word(object, LENGTH)?;
+        let (count, is_negative) = match self.layout.integer {
+            Integer::SignedSize => (word.cast_signed().unsigned_abs(), word.cast_signed() < 0),
+            Integer::Tag => (word >> 3, word & 3 == 2),
+        };
+        if count > MAX_DIGITS {
+            return Ok(Number::Large { bits: count.saturating_mul(DIGIT_BITS.into()) });
+        }
+        let block = self.block(object, DIGITS, 4 * count)?;
+        let digits = block.as_chunks().0.iter().map(|bytes| u32::from_ne_bytes(*bytes));
+        let digits: Vec<u32> = digits.collect();
+        if digits.iter().any(|digit| digit >> DIGIT_BITS != 0) {
+            return Err(InspectError::Changed);
+        }
+        Ok(Number::Digits { is_negative, digits })
+    }
+
+    pub(super) fn float(&self, object: u64) -> Result<f64> {
+        self.word(object, NUMBER).map(f64::from_bits)
+    }
+
+    /// Returns the real and the imaginary part of a complex number.
+    pub(super) fn complex(&self, object: u64) -> Result<(f64, f64)> {
+        let parts: [u8; 16] = self.bytes(object, NUMBER)?;
+        Ok((f64::from_bits(word_in(&parts, 0)), f64::from_bits(word_in(&parts, 8))))
+    }
+
+    /// Returns up to `max` of the bytes of an object.
+    pub(super) fn byte_string(&self, object: u64, max: u64) -> Result<Excerpt<Vec<u8>>> {
+        let length = self.length(object)?;
+        Ok(Excerpt { content: self.block(object, BYTES, length.min(max))?, length })
+    }
+
+    /// Returns up to `max` characters of a text.
+    pub(super) fn text(&self, object: u64, max: u64) -> Result<Excerpt<String>> {
+        self.text_of_head(object, &self.bytes(object, 0)?, max)
+    }
+
+    /// Whether a text has a certain content of `length` characters.
+    pub(super) fn is_text(&self, object: u64, content: &str, length: u64) -> Result<bool> {
+        let head = self.bytes(object, 0)?;
+        if word_in(&head, LENGTH as usize) != length {
+            return Ok(false);
+        }
+        Ok(self.text_of_head(object, &head, length)?.content == content)
+    }
+
+    fn text_of_head(&self, object: u64, head: &TextHead, max: u64) -> Result<Excerpt<String>> {
+        let length = word_in(head, LENGTH as usize);
+        if length > i64::MAX.cast_unsigned() {
+            return Err(InspectError::Changed);
+        }
+        let state = word_in(head, TEXT_STATE);
+        let (width, is_compact, is_ascii) =
+            ((state >> 2) & 7, state >> 5 & 1 == 1, state >> 6 & 1 == 1);
+        let (data, offset) = match (is_compact, is_ascii) {
+            (true, true) => (object, self.layout.ascii_text),
+            (true, false) => (object, self.layout.text),
+            (false, _) => (self.word(object, self.layout.text)?, 0),
+        };
+        let block = self.block(data, offset, length.min(max).saturating_mul(width))?;
+        let character = |code| char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER);
+        let content = match width {
+            1 => block.iter().map(|byte| char::from(*byte)).collect(),
+            2 => {
+                let units = block.as_chunks().0.iter();
+                units.map(|bytes| character(u16::from_ne_bytes(*bytes).into())).collect()
+            }
+            4 => {
+                let units = block.as_chunks().0.iter();
+                units.map(|bytes| character(u32::from_ne_bytes(*bytes))).collect()
+            }
+            _ => return Err(InspectError::Changed),
+        };
+        Ok(Excerpt { content, length })
+    }
+}
