@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 use object::elf::FileHeader64;
 use object::read::elf::ElfFile;
-use object::{Endianness, Object, ObjectSegment, ObjectSymbol, ReadCache};
+use object::{Endianness, Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache};
+
+use crate::object::ReadMemory;
 
 /// The memory of a process, read from outside.
 pub(crate) struct Memory(File);
@@ -38,6 +40,12 @@ impl Memory {
     }
 }
 
+impl ReadMemory for Memory {
+    fn read_into(&self, address: u64, bytes: &mut [u8]) -> Option<()> {
+        self.0.read_exact_at(bytes, address).ok()
+    }
+}
+
 /// A file of machine code that a process has mapped.
 pub(crate) struct Mapped {
     /// Path as the process has it.
@@ -47,15 +55,15 @@ pub(crate) struct Mapped {
     /// Address after the last one of the file.
     pub(crate) end: u64,
     /// Position in the file of the first address.
-    offset: u64,
-    pid: u32,
+    pub(crate) offset: u64,
+    /// Path of the root folder of the process, which may be in a container.
+    pub(crate) root: String,
 }
 
 impl Mapped {
-    /// Opens the file, also in a container; `None` if it was deleted or replaced.
+    /// Opens the file; `None` if it was deleted or replaced.
     pub(crate) fn open(&self) -> Option<File> {
-        let root = format!("/proc/{}/root{}", self.pid, self.path.display());
-        File::open(root).ok()
+        File::open(format!("{}{}", self.root, self.path.display())).ok()
     }
 }
 
@@ -73,7 +81,10 @@ pub(crate) fn mapped_files(pid: u32) -> Vec<Mapped> {
                 file.end = end;
                 *has_code |= is_code;
             }
-            _ => files.push((Mapped { path, start, end, offset, pid }, is_code)),
+            _ => {
+                let root = format!("/proc/{pid}/root");
+                files.push((Mapped { path, start, end, offset, root }, is_code));
+            }
         }
         last_offset = offset;
     }
@@ -118,6 +129,14 @@ pub(crate) fn exported_address(file: &Mapped, name: &str) -> Option<u64> {
     let symbol =
         elf.dynamic_symbols().find(|symbol| symbol.is_definition() && symbol.name() == Ok(name))?;
     Some(bias(file, &elf)?.wrapping_add(symbol.address()))
+}
+
+/// Returns the address of a section of a mapped file.
+pub(crate) fn section_address(file: &Mapped, name: &str) -> Option<u64> {
+    let cache = ReadCache::new(file.open()?);
+    let elf = ElfFile::<FileHeader64<Endianness>, _>::parse(&cache).ok()?;
+    let section = elf.section_by_name(name)?;
+    Some(bias(file, &elf)?.wrapping_add(section.address()))
 }
 
 /// Returns what to add to an address in a file for its address in the process.

@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::AttachError;
 use crate::native::{self, Copies};
 use crate::process::{self, command_line};
+use crate::tasks::{self, Task};
 use crate::wait::{self, Wait};
 
 /// Readings of a running process that may fail one after another.
@@ -23,6 +24,8 @@ pub struct Options {
     pub locals: bool,
     /// Whether to read what sleeping threads wait for.
     pub waits: bool,
+    /// Whether to read the tasks of asyncio's event loops.
+    pub tasks: bool,
     /// Whether to read native frames, for which the process is stopped for a moment.
     pub native: bool,
 }
@@ -45,6 +48,12 @@ pub struct Snapshot {
     pub python: String,
     /// The threads with Python frames, then those without, each group by id.
     pub threads: Vec<Thread>,
+    /// Tasks of asyncio's event loops, by thread and name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<Task>,
+    /// Tasks that were not read, because there are too many.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub omitted_tasks: usize,
 }
 
 /// A thread at one time.
@@ -53,6 +62,9 @@ pub struct Thread {
     /// Thread id in the operating system; `None` if it is unknown, as in some builds of CPython
     /// 3.10.
     pub os_id: Option<u64>,
+    /// Thread id in Python (`threading.get_ident`); 0 for a thread that Python does not know.
+    #[serde(skip)]
+    pub(crate) ident: u64,
     /// Name in Python, else in the operating system.
     pub name: String,
     /// Whether it runs or is ready to run.
@@ -141,8 +153,14 @@ impl Target {
                 thread.wait = thread.os_id.and_then(|id| wait::of_thread(self.pid, id));
             }
         }
-        let python = self.python_version();
-        Ok(Snapshot { pid: self.pid, argv: command_line(self.pid), python, threads })
+        let (tasks, omitted_tasks) = if self.options.tasks {
+            let version = (self.spy.version.major, self.spy.version.minor);
+            tasks::read(self.pid, version, self.spy.addresses.interpreter_address as u64, &threads)
+        } else {
+            (Vec::new(), 0)
+        };
+        let (argv, python) = (command_line(self.pid), self.python_version());
+        Ok(Snapshot { pid: self.pid, argv, python, threads, tasks, omitted_tasks })
     }
 
     /// Reads the threads that have Python frames, again if the process changed while it was read.
@@ -175,6 +193,7 @@ impl Target {
         let name = stack.thread_name.filter(|name| !name.is_empty());
         Thread {
             os_id,
+            ident: stack.thread_id,
             name: name.or_else(|| self.kernel_name(os_id)).unwrap_or_default(),
             is_running: state.map_or(stack.active, |state| state == 'R'),
             holds_gil: stack.owns_gil,
@@ -212,6 +231,7 @@ impl Target {
         let native = process::threads(self.pid).into_iter().filter(|id| !known.contains(id));
         threads.extend(native.map(|id| Thread {
             os_id: Some(id),
+            ident: 0,
             name: process::thread_name(self.pid, id),
             is_running: process::state(self.pid, id) == Some('R'),
             holds_gil: false,
@@ -235,6 +255,11 @@ impl From<py_spy::Frame> for Frame {
             locals,
         }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(value: &usize) -> bool {
+    *value == 0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use clap::Args;
-use marey_attach::{AttachError, Frame, Options, Snapshot, Target, Thread};
+use marey_attach::{AttachError, Frame, Options, Snapshot, Target, Task, TaskState, Thread};
 
 use crate::live::{self, FlushArgs};
 use crate::output::{Failure, Output, Stop, Style};
@@ -64,7 +64,7 @@ pub(crate) fn dump(args: &DumpArgs, output: &mut Output) -> Result<(), Stop> {
     if args.ring {
         return live::flush(&FlushArgs::for_process(args.pid), output);
     }
-    let options = Options { locals: args.locals, waits: true, native: args.native };
+    let options = Options { locals: args.locals, waits: true, tasks: true, native: args.native };
     let mut snapshots = Vec::new();
     match read(args.pid, options) {
         Ok(snapshot) => snapshots.push(select_thread(snapshot, args.thread)?),
@@ -110,6 +110,7 @@ fn read(pid: u32, options: Options) -> Result<Snapshot, Failure> {
 fn select_thread(mut snapshot: Snapshot, os_id: Option<u64>) -> Result<Snapshot, Failure> {
     let Some(os_id) = os_id else { return Ok(snapshot) };
     snapshot.threads.retain(|thread| thread.os_id == Some(os_id));
+    snapshot.tasks.retain(|task| task.thread == Some(os_id));
     if snapshot.threads.is_empty() {
         return Err(Failure {
             message: format!("process {} has no thread {os_id}", snapshot.pid),
@@ -137,7 +138,64 @@ fn print(snapshot: &Snapshot, native_frames: bool, output: &mut Output) -> io::R
     if !native.is_empty() {
         writeln!(output.data(), "\nWithout Python frames: {}", native_threads(&native))?;
     }
+    print_tasks(snapshot, output)
+}
+
+/// Prints the tasks of asyncio; those that are alike together.
+fn print_tasks(snapshot: &Snapshot, output: &mut Output) -> io::Result<()> {
+    let mut groups: Vec<Vec<&Task>> = Vec::new();
+    for task in &snapshot.tasks {
+        match groups.iter_mut().find(|group| is_alike(group[0], task)) {
+            Some(group) => group.push(task),
+            None => groups.push(vec![task]),
+        }
+    }
+    for group in groups {
+        let (first, names) = (group[0], names(&group));
+        let thread = snapshot.threads.iter().find(|thread| thread.os_id == first.thread);
+        let place = match thread.filter(|_| first.thread.is_some()) {
+            Some(thread) => format!(" of {}", printable(&thread.name)),
+            None => String::new(),
+        };
+        let noun = if group.len() == 1 { "Task" } else { "Tasks" };
+        let title = output.paint.with(Style::Bold, format!("{noun} {names}{place}"));
+        writeln!(output.data(), "\n{title} {}", task_activity(first, group.len()))?;
+        print_frames(&first.frames, output)?;
+    }
+    if snapshot.omitted_tasks > 0 {
+        writeln!(output.data(), "\n{} more tasks were not read", snapshot.omitted_tasks)?;
+    }
     Ok(())
+}
+
+/// Whether two tasks differ by no more than their names.
+fn is_alike(one: &Task, other: &Task) -> bool {
+    (one.thread, one.state, &one.waits_for, &one.frames)
+        == (other.thread, other.state, &other.waits_for, &other.frames)
+}
+
+/// Lists the names of tasks, at most a few.
+fn names(tasks: &[&Task]) -> String {
+    const SHOWN: usize = 5;
+    let shown: Vec<_> = tasks.iter().take(SHOWN).map(|task| printable(&task.name)).collect();
+    let names = shown.join(", ");
+    match tasks.len().saturating_sub(SHOWN) {
+        0 => names,
+        more => format!("{names} and {more} more"),
+    }
+}
+
+/// Returns what tasks do, as the predicate of a sentence.
+fn task_activity(task: &Task, number: usize) -> String {
+    let (wait, run, be, have) =
+        if number == 1 { ("waits", "runs", "is", "has") } else { ("wait", "run", "are", "have") };
+    match (&task.state, &task.waits_for) {
+        (TaskState::Waiting, Some(target)) => format!("{wait} for {}", printable(target)),
+        (TaskState::Waiting, None) => wait.to_owned(),
+        (TaskState::Running, _) => run.to_owned(),
+        (TaskState::Ready, _) => format!("{be} ready to run"),
+        (TaskState::Done, _) => format!("{have} ended"),
+    }
 }
 
 /// Prints a thread with its stack.
