@@ -70,7 +70,7 @@ async def main():
     loop = asyncio.get_running_loop()
     queue, lock, event = asyncio.Queue(), asyncio.Lock(), asyncio.Event()
     await lock.acquire()
-    loader = asyncio.create_task(Loader().load(queue), name="l\u00e4der \u8b80")
+    loader = asyncio.create_task(Loader().load(queue), name="läder 读")
     tasks = {
         "sleeps": sleeps(),
         "locked": locked(lock),
@@ -162,13 +162,13 @@ def test_each_task_has_its_stack_and_what_it_waits_for(version: str) -> None:
         Place("awaits_object", "await Awaitable()"),
     ]
     assert stacks["waits_for_task"] == [Place("waits_for_task", "await task")]
-    assert stacks["l\u00e4der \u8b80"][-1] == Place("load", "return await queue.get()")
+    assert stacks["läder 读"][-1] == Place("load", "return await queue.get()")
 
     assert waits["sleeps"] == waits["awaits_object"] == "a timer"
-    assert waits["waits_for_task"] == "task `l\u00e4der \u8b80`"
+    assert waits["waits_for_task"] == "task `läder 读`"
     assert waits["gathers"] == "2 tasks"
     assert waits["awaits_old"] == "a future"
-    assert waits["l\u00e4der \u8b80"] == "an item of a queue"
+    assert waits["läder 读"] == "an item of a queue"
     # CPython 3.10 has no names of classes, so two of them look alike.
     assert waits["locked"].startswith("a lock")
     assert waits["iterates"].startswith("an event")
@@ -223,7 +223,7 @@ def test_the_text_groups_tasks_that_are_alike() -> None:
     assert sleeps[0] == f"Tasks {names} of MainThread wait for a timer"
     assert sleeps[1].startswith("    sleep (")
     assert sleeps[2].startswith("    sleeps (")
-    waits = "Task waits_for_task of MainThread waits for task `l\u00e4der \u8b80`"
+    waits = "Task waits_for_task of MainThread waits for task `läder 读`"
     assert any(block.startswith(waits) for block in blocks)
 
 

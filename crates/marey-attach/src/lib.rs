@@ -12,6 +12,7 @@
 //! **Where to start.** [`target`] reads a process, [`wait`] explains what a thread waits for, [`hang`]
 //! compares the ranks of a job.
 
+pub mod core;
 mod error;
 pub mod hang;
 mod memory;
@@ -25,6 +26,7 @@ pub mod tasks;
 mod usage;
 mod wait;
 
+pub use self::core::{Core, CoreError, FatalSignal};
 pub use self::error::AttachError;
 pub use self::process::{children, command_line, is_alive};
 pub use self::rank::Rank;

@@ -61,6 +61,17 @@ pub(crate) struct Mapped {
 }
 
 impl Mapped {
+    /// Returns the name of the file without its folder.
+    pub(crate) fn name(&self) -> String {
+        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// Whether the file has the name of an interpreter, or of its library.
+    pub(crate) fn is_python(&self) -> bool {
+        let name = self.name();
+        name.starts_with("python") || name.starts_with("libpython")
+    }
+
     /// Opens the file; `None` if it was deleted or replaced.
     pub(crate) fn open(&self) -> Option<File> {
         File::open(format!("{}{}", self.root, self.path.display())).ok()

@@ -9,7 +9,9 @@ use py_spy::{Config, PythonSpy, StackTrace};
 use serde::Serialize;
 
 use crate::AttachError;
+use crate::memory::{Mapped, Memory, exported_address, mapped_files};
 use crate::native::{self, Copies};
+use crate::object::{FREE_THREADED, Layout, Objects, OffsetTable};
 use crate::process::{self, command_line};
 use crate::tasks::{self, Task};
 use crate::wait::{self, Wait};
@@ -17,8 +19,12 @@ use crate::wait::{self, Wait};
 /// Readings of a running process that may fail one after another.
 const MAX_ATTEMPTS: u32 = 20;
 
+/// Position of the system's thread id (`tid`) in glibc's `struct pthread`.
+pub(crate) const PTHREAD_THREAD_ID: u64 = if cfg!(target_arch = "x86_64") { 720 } else { 208 };
+
 /// The parts of a process to read.
 #[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option")]
 pub struct Options {
     /// Whether to read the local variables of each frame.
     pub locals: bool,
@@ -105,7 +111,7 @@ impl Target {
     pub fn open(pid: u32, options: Options) -> Result<Self, AttachError> {
         check_access(pid)?;
         if runs_free_threaded(pid) {
-            let reason = "free-threaded builds of CPython cannot be read yet".to_owned();
+            let reason = FREE_THREADED.to_owned();
             return Err(AttachError::NotPython { pid, reason });
         }
         let config = Config {
@@ -154,13 +160,23 @@ impl Target {
             }
         }
         let (tasks, omitted_tasks) = if self.options.tasks {
-            let version = (self.spy.version.major, self.spy.version.minor);
-            tasks::read(self.pid, version, self.spy.addresses.interpreter_address as u64, &threads)
+            self.tasks(&threads).unwrap_or_default()
         } else {
             (Vec::new(), 0)
         };
         let (argv, python) = (command_line(self.pid), self.python_version());
         Ok(Snapshot { pid: self.pid, argv, python, threads, tasks, omitted_tasks })
+    }
+
+    /// Reads the tasks of event loops, and the number of those that were omitted; `None` in a version
+    /// of CPython whose tasks cannot be read.
+    fn tasks(&self, threads: &[Thread]) -> Option<(Vec<Task>, usize)> {
+        let memory = Memory::open(self.pid)?;
+        let version = &self.spy.version;
+        let layout = Layout::new(version.minor).filter(|_| version.major == 3)?;
+        let interpreter = self.spy.addresses.interpreter_address as u64;
+        let objects = Objects::new(&memory, layout);
+        Some(tasks::read(&objects, interpreter, &mapped_files(self.pid), threads))
     }
 
     /// Reads the threads that have Python frames, again if the process changed while it was read.
@@ -215,11 +231,9 @@ impl Target {
     /// Returns the system's id of a thread by the address of its `struct pthread`, which is
     /// CPython's id of the thread. CPython 3.10 has no other.
     fn thread_id(&self, pthread: u64) -> Option<u64> {
-        /// Position of the field `tid` in glibc's `struct pthread`.
-        const TID_OFFSET: u64 = if cfg!(target_arch = "x86_64") { 720 } else { 208 };
         let memory = fs::File::open(format!("/proc/{}/mem", self.pid)).ok()?;
         let mut bytes = [0; 4];
-        let offset = pthread.checked_add(TID_OFFSET)?;
+        let offset = pthread.checked_add(PTHREAD_THREAD_ID)?;
         std::os::unix::fs::FileExt::read_exact_at(&memory, &mut bytes, offset).ok()?;
         let id = u64::from(u32::from_ne_bytes(bytes));
         process::threads(self.pid).contains(&id).then_some(id)
@@ -281,8 +295,15 @@ fn check_access(pid: u32) -> Result<(), AttachError> {
     }
 }
 
-/// Whether a process runs a free-threaded build, by the names of its files.
+/// Whether a process runs a free-threaded build: by what its runtime says, else by the names of its
+/// files.
 fn runs_free_threaded(pid: u32) -> bool {
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-    maps.lines().filter_map(|line| line.rsplit('/').next()).any(process::is_free_threaded)
+    let Some(memory) = Memory::open(pid) else { return false };
+    let files = mapped_files(pid);
+    let interpreters = files.iter().filter(|file| file.is_python());
+    let runtime = interpreters.clone().find_map(|file| exported_address(file, "_PyRuntime"));
+    match runtime.and_then(|runtime| OffsetTable::read(&memory, runtime)) {
+        Some(table) => table.is_free_threaded(),
+        None => interpreters.map(Mapped::name).any(|name| process::is_free_threaded(&name)),
+    }
 }

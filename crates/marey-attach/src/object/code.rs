@@ -109,8 +109,7 @@ mod tests {
     fn a_line_is_found_by_locations() {
         // One instruction a line on, two with columns in a byte, one 40 lines before by an entry
         // without columns, one without a line.
-        let table =
-            [0x80 | 11 << 3, 5, 9, 0x80 | 3 << 3 | 1, 0x21, 0x80 | 13 << 3, 64 | 17, 1, 0xf8];
+        let table = [0x80 | 11 << 3, 5, 9, 0x80 | 3 << 3 | 1, 0x21, 0x80 | 13 << 3, 0x51, 1, 0xf8];
         let lines = [0, 2, 4, 6, 8, 10].map(|at| line_of_locations(&table, 50, at));
         assert_eq!(lines, [Some(51), Some(51), Some(51), Some(11), None, None]);
     }

@@ -3,7 +3,7 @@
 use super::{Address, Objects, TYPE, TYPE_BASIC_SIZE, TYPE_DICT_OFFSET, TYPE_FLAGS};
 
 /// Bytes of the largest table of keys that is read.
-const MAX_TABLE_BYTES: u64 = 64 << 20;
+const MAX_TABLE_BYTES: u64 = 4 << 20;
 
 /// Positions of the keys and of the values in a dict.
 const KEYS: u64 = 32;
@@ -57,7 +57,7 @@ impl Objects<'_> {
         let dict = self.word(object.checked_sub(MANAGED_DICT)?, 0)?;
         let values = match self.layout.minor {
             11 => self.reference(object.checked_sub(MANAGED_VALUES)?, 0),
-            12 => (dict & 1 == 1).then_some(dict + 1),
+            12 => (dict & 1 == 1).then_some(dict.wrapping_add(1)),
             _ => (flags & HAS_INLINE_VALUES != 0 && dict == 0)
                 .then(|| object.checked_add(self.word(class, TYPE_BASIC_SIZE)?))
                 .flatten(),

@@ -3,6 +3,11 @@
 //! Each is in bytes from the beginning of its structure. The sources are the headers of CPython and,
 //! for the structures of `_asyncio` that have no header, objects of each version.
 
+use super::{Address, ReadMemory};
+
+/// Why a free-threaded build cannot be read.
+pub(crate) const FREE_THREADED: &str = "free-threaded builds of CPython cannot be read yet";
+
 /// Positions of fields in the structures of one version of CPython.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
@@ -198,6 +203,66 @@ impl Layout {
             13 => Some(CPYTHON_3_13),
             14 => Some(CPYTHON_3_14),
             _ => None,
+        }
+    }
+
+    /// Returns the layout of a runtime of CPython 3.`minor`, whose address is that of `_PyRuntime`;
+    /// else the reason why it cannot be read.
+    pub(crate) fn of_runtime(
+        memory: &dyn ReadMemory,
+        runtime: Address,
+        minor: u64,
+    ) -> Result<Self, String> {
+        let layout =
+            Self::new(minor).ok_or_else(|| format!("CPython 3.{minor} cannot be read yet"))?;
+        if minor < 13 {
+            return Ok(layout);
+        }
+        let table = OffsetTable::read(memory, runtime)
+            .ok_or("its table of offsets (`_Py_DebugOffsets`) cannot be read")?;
+        if table.is_free_threaded() {
+            return Err(FREE_THREADED.to_owned());
+        }
+        Ok(table.apply(layout))
+    }
+}
+
+/// The table of offsets that CPython has at the beginning of its runtime since 3.13
+/// (`_Py_DebugOffsets`).
+pub(crate) struct OffsetTable([u64; Self::WORDS]);
+
+impl OffsetTable {
+    const WORDS: usize = 20;
+    const COOKIE: u64 = u64::from_ne_bytes(*b"xdebugpy");
+
+    /// Reads the table; `None` if there is none, as before 3.13.
+    pub(crate) fn read(memory: &dyn ReadMemory, runtime: Address) -> Option<Self> {
+        let mut bytes = [0; 8 * Self::WORDS];
+        memory.read_into(runtime, &mut bytes)?;
+        let mut words = [0; Self::WORDS];
+        for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
+            *word = u64::from_ne_bytes(*bytes);
+        }
+        (words[0] == Self::COOKIE).then_some(Self(words))
+    }
+
+    /// Whether the build is a free-threaded one.
+    pub(crate) fn is_free_threaded(&self) -> bool {
+        self.0[2] != 0
+    }
+
+    /// Returns a layout with the offsets of runtime and interpreter that the build itself has.
+    fn apply(&self, layout: Layout) -> Layout {
+        // 3.14 has another field before the modules.
+        let behind = usize::from(layout.minor >= 14);
+        Layout {
+            interpreters: self.0[5],
+            next_interpreter: self.0[8],
+            threads: self.0[9],
+            modules: self.0[11 + behind],
+            is_locked: self.0[17 + behind],
+            lock_holder: self.0[18 + behind],
+            ..layout
         }
     }
 }

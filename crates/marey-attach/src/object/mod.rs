@@ -9,9 +9,14 @@ mod dict;
 mod layout;
 mod thread;
 
-pub(crate) use self::coroutine::Progress;
-pub(crate) use self::layout::Layout;
+use std::cell::Cell;
 
+pub(crate) use self::coroutine::Progress;
+pub(crate) use self::layout::{FREE_THREADED, Layout, OffsetTable};
+pub(crate) use self::thread::PythonThread;
+
+/// Reads of memory in all, some seconds' worth: torn lists may go round in circles.
+const MAX_READS: u32 = 10_000_000;
 /// Bytes of the longest text that is read.
 const MAX_TEXT_BYTES: u64 = 4096;
 /// Bytes of the longest name of a type.
@@ -43,28 +48,33 @@ pub(crate) trait ReadMemory {
 pub(crate) type Address = u64;
 
 /// Reads the objects of one process.
-#[derive(Clone, Copy)]
 pub(crate) struct Objects<'a> {
     memory: &'a dyn ReadMemory,
     pub(crate) layout: Layout,
+    reads_left: Cell<u32>,
 }
 
 impl<'a> Objects<'a> {
     pub(crate) fn new(memory: &'a dyn ReadMemory, layout: Layout) -> Self {
-        Self { memory, layout }
+        Self { memory, layout, reads_left: Cell::new(MAX_READS) }
     }
 
     /// Reads bytes from a position in an object.
     pub(crate) fn bytes<const N: usize>(&self, object: Address, offset: u64) -> Option<[u8; N]> {
         let mut bytes = [0; N];
-        self.memory.read_into(object.checked_add(offset)?, &mut bytes)?;
+        self.read_into(object.checked_add(offset)?, &mut bytes)?;
         Some(bytes)
     }
 
     fn many_bytes(&self, address: Address, length: u64) -> Option<Vec<u8>> {
         let mut bytes = vec![0; usize::try_from(length).ok()?];
-        self.memory.read_into(address, &mut bytes)?;
+        self.read_into(address, &mut bytes)?;
         Some(bytes)
+    }
+
+    fn read_into(&self, address: Address, bytes: &mut [u8]) -> Option<()> {
+        self.reads_left.set(self.reads_left.get().checked_sub(1)?);
+        self.memory.read_into(address, bytes)
     }
 
     /// Reads a field that is a number or a reference.
@@ -196,5 +206,57 @@ impl<'a> Objects<'a> {
     pub(crate) fn list_length(&self, list: Address) -> Option<u64> {
         (self.type_name(list)? == "list").then_some(())?;
         self.word(list, FIRST_FIELD)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Memory in which any address can be read, and each word is noise: NULL, a small number, or a
+    /// large one.
+    struct Noise(u64);
+
+    impl ReadMemory for Noise {
+        fn read_into(&self, address: u64, bytes: &mut [u8]) -> Option<()> {
+            for (index, chunk) in (0..).zip(bytes.chunks_mut(8)) {
+                let seed = address.wrapping_add(8 * index) ^ self.0;
+                let noise = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+                let noise = (noise ^ seed).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+                let word = match noise >> 60 {
+                    0..4 => 0,
+                    4..8 => noise & 0x3f,
+                    8 => u64::MAX,
+                    9 => u64::from_ne_bytes(*b"int\0\0\0\0\0"),
+                    10 => u64::from_ne_bytes(*b"code\0\0\0\0"),
+                    _ => noise,
+                };
+                chunk.copy_from_slice(&word.to_ne_bytes()[..chunk.len()]);
+            }
+            Some(())
+        }
+    }
+
+    #[test]
+    fn noise_is_read_without_a_panic_and_comes_to_an_end() {
+        const OBJECT: Address = 1 << 20;
+        for minor in 10..=14 {
+            let layout = Layout::new(minor).unwrap();
+            for seed in 0..200 {
+                let noise = Noise(seed);
+                let objects = Objects::new(&noise, layout);
+                objects.reads_left.set(2_000);
+                objects.text(OBJECT);
+                objects.number(OBJECT);
+                objects.set(OBJECT, 10);
+                objects.items(OBJECT);
+                objects.attribute(OBJECT, "data");
+                objects.frame_at(OBJECT, 10);
+                objects.await_chain(OBJECT);
+                objects.thread_names(OBJECT);
+                objects.threads(OBJECT, OBJECT);
+                objects.interpreters(OBJECT);
+            }
+        }
     }
 }

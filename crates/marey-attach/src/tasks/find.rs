@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::memory::{Memory, mapped_files, section_address};
+use crate::memory::{Mapped, section_address};
 use crate::object::{Address, Objects};
 
 /// Tasks that are looked for.
@@ -16,7 +16,7 @@ const MAX_THREADS: usize = 1 << 16;
 const REGISTERS: [&str; 3] = ["_all_tasks", "_scheduled_tasks", "_eager_tasks"];
 
 /// Returns the addresses of the tasks of an interpreter, in ascending order.
-pub(super) fn tasks(pid: u32, objects: Objects<'_>, interpreter: Address) -> Vec<Address> {
+pub(super) fn tasks(objects: &Objects<'_>, interpreter: Address, files: &[Mapped]) -> Vec<Address> {
     let Some(module) = objects.namespace(interpreter, "asyncio.tasks") else { return Vec::new() };
     let mut found = BTreeSet::new();
     for name in REGISTERS {
@@ -28,13 +28,13 @@ pub(super) fn tasks(pid: u32, objects: Objects<'_>, interpreter: Address) -> Vec
         );
     }
     if objects.layout.minor >= 14 {
-        found.extend(listed(pid, objects, interpreter).unwrap_or_default());
+        found.extend(listed(objects, interpreter, files).unwrap_or_default());
     }
     found.into_iter().collect()
 }
 
 /// Returns the tasks of a `set`, or of a `WeakSet`.
-fn registered(objects: Objects<'_>, register: Address) -> Vec<Address> {
+fn registered(objects: &Objects<'_>, register: Address) -> Vec<Address> {
     if objects.type_name(register).as_deref() == Some("set") {
         return objects.set(register, MAX_FOUND).unwrap_or_default();
     }
@@ -46,8 +46,8 @@ fn registered(objects: Objects<'_>, register: Address) -> Vec<Address> {
 }
 
 /// Returns the tasks in the lists of threads, and in that of threads that have ended.
-fn listed(pid: u32, objects: Objects<'_>, interpreter: Address) -> Option<Vec<Address>> {
-    let offsets = Offsets::read(pid)?;
+fn listed(objects: &Objects<'_>, interpreter: Address, files: &[Mapped]) -> Option<Vec<Address>> {
+    let offsets = Offsets::read(objects, files)?;
     let mut heads = vec![interpreter.checked_add(offsets.interpreter_tasks)?];
     let mut thread = objects.reference(interpreter, objects.layout.threads);
     while let Some(address) = thread.filter(|_| heads.len() < MAX_THREADS) {
@@ -77,15 +77,14 @@ struct Offsets {
 }
 
 impl Offsets {
-    fn read(pid: u32) -> Option<Self> {
+    fn read(objects: &Objects<'_>, files: &[Mapped]) -> Option<Self> {
         /// Words in the table: of a task, of an interpreter, of a thread.
         const WORDS: usize = 13;
         const TASK_NODE: usize = 6;
         const INTERPRETER_TASKS: usize = 8;
         const THREAD_TASKS: usize = 12;
-        let files = mapped_files(pid);
         let table = files.iter().find_map(|file| section_address(file, ".AsyncioDebug"))?;
-        let table: [u8; 8 * WORDS] = Memory::open(pid)?.read(table)?;
+        let table: [u8; 8 * WORDS] = objects.bytes(table, 0)?;
         let word = |index: usize| {
             table.as_chunks::<8>().0.get(index).map(|&word| u64::from_ne_bytes(word))
         };

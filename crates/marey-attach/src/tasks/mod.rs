@@ -8,8 +8,8 @@ mod waits;
 
 use serde::Serialize;
 
-use crate::memory::Memory;
-use crate::object::{Address, Layout, Objects, Progress};
+use crate::memory::Mapped;
+use crate::object::{Address, Objects, Progress};
 use crate::target::{Frame, Thread};
 
 /// Tasks that are read of a process.
@@ -44,20 +44,15 @@ pub enum TaskState {
     Done,
 }
 
-/// Reads the tasks of the event loops that run, by thread and name, and the number of tasks beyond
-/// the limit. Without asyncio, and in a version that cannot be read, there are none.
+/// Reads the tasks of an interpreter's event loops that run, by thread and name, and the number of
+/// tasks beyond the limit. Without asyncio there are none.
 pub(crate) fn read(
-    pid: u32,
-    version: (u64, u64),
+    objects: &Objects<'_>,
     interpreter: Address,
+    files: &[Mapped],
     threads: &[Thread],
 ) -> (Vec<Task>, usize) {
-    let layout = (version.0 == 3).then(|| Layout::new(version.1)).flatten();
-    let (Some(layout), Some(memory)) = (layout, Memory::open(pid)) else {
-        return (Vec::new(), 0);
-    };
-    let objects = Objects::new(&memory, layout);
-    let found = find::tasks(pid, objects, interpreter);
+    let found = find::tasks(objects, interpreter, files);
     let mut tasks: Vec<Task> = found
         .iter()
         .take(MAX_TASKS)
@@ -76,7 +71,7 @@ fn order(name: &str) -> (&str, Option<u64>, &str) {
 /// Reads tasks by their addresses.
 #[derive(Clone, Copy)]
 struct TaskReader<'a> {
-    objects: Objects<'a>,
+    objects: &'a Objects<'a>,
     threads: &'a [Thread],
 }
 
@@ -84,7 +79,14 @@ impl TaskReader<'_> {
     /// Returns a task; `None` if it is torn, or if its event loop does not run.
     fn task(self, task: Address) -> Option<Task> {
         let layout = &self.objects.layout;
-        let thread = self.thread_of_loop(self.field(task, waits::LOOP, "_loop")?)?;
+        // A loop that does not tell its thread, such as that of uvloop, runs for all that is known.
+        let event_loop = self.field(task, waits::LOOP, "_loop")?;
+        let ident = match self.objects.attribute(event_loop, "_thread_id") {
+            Some(ident) => Some(self.objects.number(ident)?),
+            None => None,
+        };
+        let thread = self.threads.iter().find(|thread| Some(thread.ident) == ident);
+        let thread = thread.and_then(|thread| thread.os_id);
         let name = self.name(task)?;
         let (state, waits_for, frames) = if self.is_done(task)? {
             (TaskState::Done, None, Vec::new())
@@ -114,17 +116,6 @@ impl TaskReader<'_> {
             .text(name)
             .filter(|_| self.objects.type_name(name).as_deref() == Some("str"))
             .or_else(|| Some(format!("Task-{}", self.objects.number(name)?)))
-    }
-
-    /// Returns the system's id of the thread that runs an event loop, `Some(None)` if the loop does
-    /// not tell, and `None` if no thread runs it.
-    fn thread_of_loop(self, event_loop: Address) -> Option<Option<u64>> {
-        let Some(ident) = self.objects.attribute(event_loop, "_thread_id") else {
-            return Some(None);
-        };
-        let ident = self.objects.number(ident)?;
-        let thread = self.threads.iter().find(|thread| thread.ident == ident);
-        Some(thread.and_then(|thread| thread.os_id))
     }
 
     /// Returns a field of a task or future, which is an attribute in those written in Python.
