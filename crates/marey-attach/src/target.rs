@@ -11,11 +11,13 @@ use serde::Serialize;
 use crate::AttachError;
 use crate::memory::{Mapped, Memory, exported_address, mapped_files};
 use crate::native::{self, Copies};
-use crate::object::{FREE_THREADED, Layout, Objects, OffsetTable};
+use crate::object::{Layout, Objects, OffsetTable};
 use crate::process::{self, command_line};
 use crate::tasks::{self, Task};
 use crate::wait::{self, Wait};
 
+/// Attempts to find the interpreter of a process.
+const MAX_OPEN_ATTEMPTS: u32 = 5;
 /// Readings of a running process that may fail one after another.
 const MAX_ATTEMPTS: u32 = 20;
 
@@ -111,8 +113,7 @@ impl Target {
     pub fn open(pid: u32, options: Options) -> Result<Self, AttachError> {
         check_access(pid)?;
         if runs_free_threaded(pid) {
-            let reason = FREE_THREADED.to_owned();
-            return Err(AttachError::NotPython { pid, reason });
+            return Err(AttachError::FreeThreaded(pid));
         }
         let config = Config {
             blocking: LockingStrategy::NonBlocking,
@@ -122,8 +123,17 @@ impl Target {
             full_filenames: true,
             ..Config::default()
         };
-        let spy = PythonSpy::new(pid.cast_signed(), &config)
-            .map_err(|error| AttachError::NotPython { pid, reason: format!("{error:#}") })?;
+        // The interpreter is checked by reading stacks, which fails where they change meanwhile.
+        let mut attempts = 1;
+        let spy = loop {
+            match PythonSpy::new(pid.cast_signed(), &config) {
+                Ok(spy) => break spy,
+                Err(_) if attempts < MAX_OPEN_ATTEMPTS && process::is_alive(pid) => attempts += 1,
+                Err(error) => {
+                    return Err(AttachError::NotPython { pid, reason: format!("{error:#}") });
+                }
+            }
+        };
         Ok(Self { pid, options, spy })
     }
 

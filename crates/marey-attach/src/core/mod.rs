@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use marey_model::redact;
 use nix::sys::signal::Signal;
 use serde::Serialize;
 use thiserror::Error;
@@ -89,6 +90,8 @@ impl Core {
         let python =
             python.ok_or_else(|| not_python("its interpreter was not found".to_owned()))?;
 
+        let argv = interpreters.iter().find_map(|&interpreter| arguments(&objects, interpreter));
+
         let mut threads = Vec::new();
         let mut all_tasks = Vec::new();
         let mut omitted_tasks = 0;
@@ -102,9 +105,8 @@ impl Core {
         threads.sort_by_key(|thread| thread.os_id);
         add_native_threads(&mut threads, &image.threads);
         let signal = image.threads.first().and_then(fatal_signal);
-        let argv = marey_model::redact::redact_argv(
-            &image.command.split(' ').map(str::to_owned).collect::<Vec<_>>(),
-        );
+        let argv = argv.unwrap_or_else(|| image.command.split(' ').map(str::to_owned).collect());
+        let argv = redact::redact_argv(&argv);
         let pid = image.pid;
         let snapshot = Snapshot { pid, argv, python, threads, tasks: all_tasks, omitted_tasks };
         Ok(Self { snapshot, signal })
@@ -166,6 +168,13 @@ fn version(objects: &Objects<'_>, interpreter: Address) -> Option<String> {
     let text = objects.text(objects.get(objects.namespace(interpreter, "sys")?, "version")?)?;
     let version = text.split(' ').next()?;
     version.starts_with(&format!("3.{}.", objects.layout.minor)).then(|| version.to_owned())
+}
+
+/// Returns the arguments of the process as Python has them. Those of the core file are cut.
+fn arguments(objects: &Objects<'_>, interpreter: Address) -> Option<Vec<String>> {
+    const MAX_ARGUMENTS: u64 = 1_000;
+    let list = objects.get(objects.namespace(interpreter, "sys")?, "orig_argv")?;
+    objects.list(list, MAX_ARGUMENTS)?.into_iter().map(|text| objects.text(text)).collect()
 }
 
 fn python_threads(

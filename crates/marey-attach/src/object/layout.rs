@@ -5,9 +5,6 @@
 
 use super::{Address, ReadMemory};
 
-/// Why a free-threaded build cannot be read.
-pub(crate) const FREE_THREADED: &str = "free-threaded builds of CPython cannot be read yet";
-
 /// Positions of fields in the structures of one version of CPython.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
@@ -221,7 +218,7 @@ impl Layout {
         let table = OffsetTable::read(memory, runtime)
             .ok_or("its table of offsets (`_Py_DebugOffsets`) cannot be read")?;
         if table.is_free_threaded() {
-            return Err(FREE_THREADED.to_owned());
+            return Err("free-threaded builds cannot be read yet".to_owned());
         }
         Ok(table.apply(layout))
     }

@@ -12,7 +12,7 @@ mod thread;
 use std::cell::Cell;
 
 pub(crate) use self::coroutine::Progress;
-pub(crate) use self::layout::{FREE_THREADED, Layout, OffsetTable};
+pub(crate) use self::layout::{Layout, OffsetTable};
 pub(crate) use self::thread::PythonThread;
 
 /// Reads of memory in all, some seconds' worth: torn lists may go round in circles.
@@ -206,6 +206,14 @@ impl<'a> Objects<'a> {
     pub(crate) fn list_length(&self, list: Address) -> Option<u64> {
         (self.type_name(list)? == "list").then_some(())?;
         self.word(list, FIRST_FIELD)
+    }
+
+    /// Returns the elements of a list, at most `limit`.
+    pub(crate) fn list(&self, list: Address, limit: u64) -> Option<Vec<Address>> {
+        const ITEMS: u64 = 24;
+        let length = self.list_length(list)?.min(limit);
+        let items = self.word(list, ITEMS)?;
+        (0..length).map(|index| self.reference(items, 8 * index)).collect()
     }
 }
 
