@@ -6,11 +6,12 @@
 //!
 //! **Constraints.** A running process changes while it is read, so a reading may fail or, rarely,
 //! have a frame that has just returned. Failed readings are repeated, and counted by whoever
-//! samples. CPython's structures are read by `py-spy`, which has the offsets of each version; this
-//! crate adds what the operating system knows: states, names and what a thread waits for.
+//! samples. The threads of a process that runs are read by `py-spy`; this crate adds what the operating
+//! system knows: states, names and what a thread waits for. `py-spy` reads no other memory than that of
+//! a process, so the tasks of asyncio and core files are read by offsets of this crate's own.
 //!
-//! **Where to start.** [`target`] reads a process, [`wait`] explains what a thread waits for, [`hang`]
-//! compares the ranks of a job.
+//! **Where to start.** [`target`] reads a process, [`tasks`] its asyncio tasks, [`core`] a core file,
+//! [`wait`] explains what a thread waits for, [`hang`] compares the ranks of a job.
 
 pub mod core;
 mod error;
