@@ -24,6 +24,9 @@ pub enum AttachError {
         /// The missing part.
         reason: String,
     },
+    /// The process runs a build of CPython without the global interpreter lock.
+    #[error("process {0} runs a free-threaded build of CPython, which cannot be read yet")]
+    FreeThreaded(u32),
     /// The process changed too fast, or ended, while it was read.
     #[error("the stacks of process {pid} could not be read: {reason}")]
     Unreadable {
@@ -34,6 +37,10 @@ pub enum AttachError {
     },
 }
 
+/// How to mend it that a process runs a free-threaded build.
+const FREE_THREADED_HINT: &str =
+    "start the program with the build that has the lock: python3.14 instead of python3.14t";
+
 impl AttachError {
     /// Returns how to mend the error, if that is known.
     pub fn hint(&self) -> Option<String> {
@@ -42,6 +49,7 @@ impl AttachError {
             Self::NotStopped(_) => {
                 return Some("detach the debugger, or leave native frames out".to_owned());
             }
+            Self::FreeThreaded(_) => return Some(FREE_THREADED_HINT.to_owned()),
             _ => return None,
         };
         let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();

@@ -6,30 +6,37 @@
 //!
 //! **Constraints.** A running process changes while it is read, so a reading may fail or, rarely,
 //! have a frame that has just returned. Failed readings are repeated, and counted by whoever
-//! samples. CPython's structures are read by `py-spy`, which has the offsets of each version; this
-//! crate adds what the operating system knows: states, names and what a thread waits for.
+//! samples. The threads of a process that runs are read by `py-spy`; this crate adds what the operating
+//! system knows: states, names and what a thread waits for. `py-spy` reads no other memory than that of
+//! a process, so the tasks of asyncio and core files are read by offsets of this crate's own.
 //!
-//! **Where to start.** [`target`] reads a process, [`stop`] stops it for a moment, [`wait`] explains what a thread waits for, [`hang`]
-//! compares the ranks of a job, [`inspect`] reads values of the program.
+//! **Where to start.** [`target`] reads a process, [`tasks`] its asyncio tasks, [`core`] a core file,
+//! [`inspect`] values of the program; [`stop`] stops a process for a moment, [`wait`] explains what a
+//! thread waits for, [`hang`] compares the ranks of a job.
 
+pub mod core;
 mod error;
 pub mod hang;
 pub mod inspect;
 mod memory;
 mod native;
+mod object;
 pub mod process;
 mod rank;
 mod schedule;
 pub mod stop;
 mod target;
+pub mod tasks;
 mod usage;
 mod wait;
 
+pub use self::core::{Core, CoreError, FatalSignal};
 pub use self::error::AttachError;
 pub use self::memory::{Mapped, bias, mapped_files};
 pub use self::process::{children, command_line, is_alive};
 pub use self::rank::Rank;
 pub use self::schedule::{Schedule, Tick};
 pub use self::target::{Frame, Options, Snapshot, Target, Thread};
+pub use self::tasks::{Task, TaskState};
 pub use self::usage::Usage;
 pub use self::wait::Wait;

@@ -3,11 +3,13 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use object::elf::FileHeader64;
 use object::read::elf::ElfFile;
-use object::{Endianness, Object, ObjectSegment, ObjectSymbol, ReadCache};
+use object::{Endianness, Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache};
+
+use crate::object::ReadMemory;
 
 /// The memory of a process, read from outside.
 pub(crate) struct Memory(File);
@@ -44,6 +46,12 @@ impl Memory {
     }
 }
 
+impl ReadMemory for Memory {
+    fn read_into(&self, address: u64, bytes: &mut [u8]) -> Option<()> {
+        self.0.read_exact_at(bytes, address).ok()
+    }
+}
+
 /// A file of machine code that a process has mapped.
 #[derive(Clone, Debug)]
 pub struct Mapped {
@@ -54,15 +62,26 @@ pub struct Mapped {
     /// Address after the last one of the file.
     pub(crate) end: u64,
     /// Position in the file of the first address.
-    offset: u64,
-    pid: u32,
+    pub(crate) offset: u64,
+    /// Path of the root folder of the process, which may be in a container.
+    pub(crate) root: String,
 }
 
 impl Mapped {
-    /// Opens the file, also in a container. Fails if it was deleted.
+    /// Returns the name of the file without its folder.
+    pub(crate) fn name(&self) -> String {
+        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// Whether the file has the name of an interpreter, or of its library.
+    pub(crate) fn is_python(&self) -> bool {
+        let name = self.name();
+        name.starts_with("python") || name.starts_with("libpython")
+    }
+
+    /// Opens the file, also in a container. Fails if it was deleted or replaced.
     pub fn open(&self) -> io::Result<File> {
-        let path = self.path.strip_prefix("/").unwrap_or(&self.path);
-        File::open(Path::new(&format!("/proc/{}/root", self.pid)).join(path))
+        File::open(format!("{}{}", self.root, self.path.display()))
     }
 }
 
@@ -80,7 +99,10 @@ pub fn mapped_files(pid: u32) -> Vec<Mapped> {
                 file.end = end;
                 *has_code |= is_code;
             }
-            _ => files.push((Mapped { path, start, end, offset, pid }, is_code)),
+            _ => {
+                let root = format!("/proc/{pid}/root");
+                files.push((Mapped { path, start, end, offset, root }, is_code));
+            }
         }
         last_offset = offset;
     }
@@ -125,6 +147,14 @@ pub(crate) fn exported_address(file: &Mapped, name: &str) -> Option<u64> {
     let symbol =
         elf.dynamic_symbols().find(|symbol| symbol.is_definition() && symbol.name() == Ok(name))?;
     Some(bias(file, &elf)?.wrapping_add(symbol.address()))
+}
+
+/// Returns the address of a section of a mapped file.
+pub(crate) fn section_address(file: &Mapped, name: &str) -> Option<u64> {
+    let cache = ReadCache::new(file.open().ok()?);
+    let elf = ElfFile::<FileHeader64<Endianness>, _>::parse(&cache).ok()?;
+    let section = elf.section_by_name(name)?;
+    Some(bias(file, &elf)?.wrapping_add(section.address()))
 }
 
 /// Returns what to add to an address in a file for its address in the process.

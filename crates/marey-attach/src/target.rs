@@ -10,23 +10,34 @@ use py_spy::{Config, PythonSpy, StackTrace};
 use serde::Serialize;
 
 use crate::AttachError;
+use crate::memory::{Mapped, Memory, exported_address, mapped_files};
 use crate::native::Copies;
+use crate::object::{Layout, Objects, OffsetTable};
 use crate::process::{self, command_line};
 use crate::stop::{Unstopped, while_stopped};
+use crate::tasks::{self, Task};
 use crate::wait::{self, Wait};
 
+/// Attempts to find the interpreter of a process.
+const MAX_OPEN_ATTEMPTS: u32 = 5;
 /// Readings of a running process that may fail one after another.
 const MAX_ATTEMPTS: u32 = 20;
 /// Time in which all threads must stop for their native frames.
 const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// Position of the system's thread id (`tid`) in glibc's `struct pthread`.
+pub(crate) const PTHREAD_THREAD_ID: u64 = if cfg!(target_arch = "x86_64") { 720 } else { 208 };
+
 /// The parts of a process to read.
 #[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option")]
 pub struct Options {
     /// Whether to read the local variables of each frame.
     pub locals: bool,
     /// Whether to read what sleeping threads wait for.
     pub waits: bool,
+    /// Whether to read the tasks of asyncio's event loops.
+    pub tasks: bool,
     /// Whether to read native frames, for which the process is stopped for a moment.
     pub native: bool,
 }
@@ -49,6 +60,12 @@ pub struct Snapshot {
     pub python: String,
     /// The threads with Python frames, then those without, each group by id.
     pub threads: Vec<Thread>,
+    /// Tasks of asyncio's event loops, by thread and name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<Task>,
+    /// Tasks that were not read, because there are too many.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub omitted_tasks: usize,
 }
 
 /// A thread at one time.
@@ -57,6 +74,9 @@ pub struct Thread {
     /// Thread id in the operating system; `None` if it is unknown, as in some builds of CPython
     /// 3.10.
     pub os_id: Option<u64>,
+    /// Thread id in Python (`threading.get_ident`); 0 for a thread that Python does not know.
+    #[serde(skip)]
+    pub(crate) ident: u64,
     /// Name in Python, else in the operating system.
     pub name: String,
     /// Whether it runs or is ready to run.
@@ -97,8 +117,7 @@ impl Target {
     pub fn open(pid: u32, options: Options) -> Result<Self, AttachError> {
         check_access(pid)?;
         if runs_free_threaded(pid) {
-            let reason = "free-threaded builds of CPython cannot be read yet".to_owned();
-            return Err(AttachError::NotPython { pid, reason });
+            return Err(AttachError::FreeThreaded(pid));
         }
         let config = Config {
             blocking: LockingStrategy::NonBlocking,
@@ -108,8 +127,17 @@ impl Target {
             full_filenames: true,
             ..Config::default()
         };
-        let spy = PythonSpy::new(pid.cast_signed(), &config)
-            .map_err(|error| AttachError::NotPython { pid, reason: format!("{error:#}") })?;
+        // The interpreter is checked by reading stacks, which fails where they change meanwhile.
+        let mut attempts = 1;
+        let spy = loop {
+            match PythonSpy::new(pid.cast_signed(), &config) {
+                Ok(spy) => break spy,
+                Err(_) if attempts < MAX_OPEN_ATTEMPTS && process::is_alive(pid) => attempts += 1,
+                Err(error) => {
+                    return Err(AttachError::NotPython { pid, reason: format!("{error:#}") });
+                }
+            }
+        };
         Ok(Self { pid, options, spy })
     }
 
@@ -155,8 +183,24 @@ impl Target {
                 thread.wait = thread.os_id.and_then(|id| wait::of_thread(self.pid, id));
             }
         }
-        let python = self.python_version();
-        Ok(Snapshot { pid: self.pid, argv: command_line(self.pid), python, threads })
+        let (tasks, omitted_tasks) = if self.options.tasks {
+            self.tasks(&threads).unwrap_or_default()
+        } else {
+            (Vec::new(), 0)
+        };
+        let (argv, python) = (command_line(self.pid), self.python_version());
+        Ok(Snapshot { pid: self.pid, argv, python, threads, tasks, omitted_tasks })
+    }
+
+    /// Reads the tasks of event loops, and the number of those that were omitted; `None` in a version
+    /// of CPython whose tasks cannot be read.
+    fn tasks(&self, threads: &[Thread]) -> Option<(Vec<Task>, usize)> {
+        let memory = Memory::open(self.pid)?;
+        let version = &self.spy.version;
+        let layout = Layout::new(version.minor).filter(|_| version.major == 3)?;
+        let interpreter = self.spy.addresses.interpreter_address as u64;
+        let objects = Objects::new(&memory, layout);
+        Some(tasks::read(&objects, interpreter, &mapped_files(self.pid), threads))
     }
 
     /// Reads all threads and copies their stacks while they are stopped.
@@ -215,6 +259,7 @@ impl Target {
         let name = stack.thread_name.filter(|name| !name.is_empty());
         Thread {
             os_id,
+            ident: stack.thread_id,
             name: name.or_else(|| self.kernel_name(os_id)).unwrap_or_default(),
             is_running: state.map_or(stack.active, |state| state == 'R'),
             holds_gil: stack.owns_gil,
@@ -236,11 +281,9 @@ impl Target {
     /// Returns the system's id of a thread by the address of its `struct pthread`, which is
     /// CPython's id of the thread. CPython 3.10 has no other.
     fn thread_id(&self, pthread: u64) -> Option<u64> {
-        /// Position of the field `tid` in glibc's `struct pthread`.
-        const TID_OFFSET: u64 = if cfg!(target_arch = "x86_64") { 720 } else { 208 };
         let memory = fs::File::open(format!("/proc/{}/mem", self.pid)).ok()?;
         let mut bytes = [0; 4];
-        let offset = pthread.checked_add(TID_OFFSET)?;
+        let offset = pthread.checked_add(PTHREAD_THREAD_ID)?;
         std::os::unix::fs::FileExt::read_exact_at(&memory, &mut bytes, offset).ok()?;
         let id = u64::from(u32::from_ne_bytes(bytes));
         process::threads(self.pid).contains(&id).then_some(id)
@@ -252,6 +295,7 @@ impl Target {
         let native = process::threads(self.pid).into_iter().filter(|id| !known.contains(id));
         threads.extend(native.map(|id| Thread {
             os_id: Some(id),
+            ident: 0,
             name: process::thread_name(self.pid, id),
             is_running: process::state(self.pid, id) == Some('R'),
             holds_gil: false,
@@ -278,6 +322,11 @@ impl From<py_spy::Frame> for Frame {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(value: &usize) -> bool {
+    *value == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_false(value: &bool) -> bool {
     !value
 }
@@ -296,8 +345,15 @@ fn check_access(pid: u32) -> Result<(), AttachError> {
     }
 }
 
-/// Whether a process runs a free-threaded build, by the names of its files.
+/// Whether a process runs a free-threaded build: by what its runtime says, else by the names of its
+/// files.
 fn runs_free_threaded(pid: u32) -> bool {
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-    maps.lines().filter_map(|line| line.rsplit('/').next()).any(process::is_free_threaded)
+    let Some(memory) = Memory::open(pid) else { return false };
+    let files = mapped_files(pid);
+    let interpreters = files.iter().filter(|file| file.is_python());
+    let runtime = interpreters.clone().find_map(|file| exported_address(file, "_PyRuntime"));
+    match runtime.and_then(|runtime| OffsetTable::read(&memory, runtime)) {
+        Some(table) => table.is_free_threaded(),
+        None => interpreters.map(Mapped::name).any(|name| process::is_free_threaded(&name)),
+    }
 }

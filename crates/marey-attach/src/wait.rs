@@ -84,11 +84,19 @@ pub(crate) fn of_thread(pid: u32, thread: u64) -> Option<Wait> {
 /// hexadecimal digits, `running`, or `-1` if the thread waits outside of a call.
 fn parse(line: &str, file_of: impl FnOnce(u64) -> Option<String>) -> Option<Wait> {
     let mut words = line.split_ascii_whitespace();
-    let number: libc::c_long = words.next()?.parse().ok()?;
+    let number = words.next()?.parse().ok()?;
+    let argument = words.next().and_then(|word| word.strip_prefix("0x"));
+    in_call(number, argument.and_then(|digits| u64::from_str_radix(digits, 16).ok()), file_of)
+}
+
+/// Returns what a thread in a system call waits for, by the call's number and first argument.
+pub(crate) fn in_call(
+    number: libc::c_long,
+    argument: Option<u64>,
+    file_of: impl FnOnce(u64) -> Option<String>,
+) -> Option<Wait> {
     let known = CALLS.iter().chain(OLD_CALLS).find(|(known, ..)| *known == number)?;
     let (_, call, target, has_file) = *known;
-    let argument = words.next().and_then(|word| word.strip_prefix("0x"));
-    let argument = argument.and_then(|digits| u64::from_str_radix(digits, 16).ok());
     // A sleep of CPython 3.10 is a `select` of no files.
     let is_sleep = matches!(call, "select" | "pselect6") && argument == Some(0);
     let target = if is_sleep { "a timer" } else { target };

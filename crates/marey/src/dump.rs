@@ -2,10 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use marey_attach::{AttachError, Frame, Options, Snapshot, Target, Thread};
+use marey_attach::{
+    AttachError, Core, CoreError, Frame, Options, Snapshot, Target, Task, TaskState, Thread,
+};
+
+use serde::Serialize;
 
 use crate::live::{self, FlushArgs};
 use crate::output::{Failure, Output, Stop, Style};
@@ -18,6 +22,7 @@ Examples:
   marey dump 4242 --locals      With the local variables of each frame
   marey dump 4242 --native      With the frames of native functions, such as those of PyTorch
   marey dump 4242 --tree        The process and all processes that it has started, such as a torchrun job
+  marey dump --core core.4242   The same of a process that has ended, from its core file
   marey dump 4242 --ring        Save the last events of a process under `marey run -d ring` as a run
   marey dump 4242 --json | jq -r '.[].threads[] | select(.holds_gil) | .frames[0]'
 
@@ -31,12 +36,21 @@ rights to debug it (the same user, or root). CPython 3.10 to 3.14 can be read.";
 #[expect(clippy::struct_excessive_bools, reason = "each is an option")]
 pub(crate) struct DumpArgs {
     /// Process to read
-    #[arg(value_name = "PID")]
-    pid: u32,
+    #[arg(value_name = "PID", required_unless_present = "core")]
+    pid: Option<u32>,
 
     /// Thread to show, by its id in the operating system [default: all]
     #[arg(value_name = "TID", conflicts_with_all = ["tree", "ring"])]
     thread: Option<u64>,
+
+    /// Read the core file of a process that has ended, instead of a process
+    #[arg(long, value_name = "FILE")]
+    #[arg(conflicts_with_all = ["pid", "thread", "tree", "locals", "native", "ring"])]
+    core: Option<PathBuf>,
+
+    /// Program of the core file, if it is not where it was
+    #[arg(long, value_name = "PATH", requires = "core")]
+    executable: Option<PathBuf>,
 
     /// Read its child processes too, and theirs
     #[arg(short, long)]
@@ -61,39 +75,68 @@ pub(crate) struct DumpArgs {
 
 /// Runs `marey dump`.
 pub(crate) fn dump(args: &DumpArgs, output: &mut Output) -> Result<(), Stop> {
-    if args.ring {
-        return live::flush(&FlushArgs::for_process(args.pid), output);
+    if let Some(core) = &args.core {
+        let core = Core::read(core, args.executable.as_deref()).map_err(Failure::from)?;
+        return dump_core(&core, args.json, output);
     }
-    let options = Options { locals: args.locals, waits: true, native: args.native };
+    let Some(pid) = args.pid else { return Ok(()) };
+    if args.ring {
+        return live::flush(&FlushArgs::for_process(pid), output);
+    }
+    let options = Options { locals: args.locals, waits: true, tasks: true, native: args.native };
     let mut snapshots = Vec::new();
-    match read(args.pid, options) {
+    match read(pid, options) {
         Ok(snapshot) => snapshots.push(select_thread(snapshot, args.thread)?),
         // `torchrun` itself may be a shell script; its children matter.
         Err(failure) if args.tree => output.warning(failure.message)?,
         Err(failure) => return Err(failure.into()),
     }
-    for child in if args.tree { marey_attach::children(args.pid) } else { Vec::new() } {
+    for child in if args.tree { marey_attach::children(pid) } else { Vec::new() } {
         match read(child, options) {
             Ok(snapshot) => snapshots.push(snapshot),
             Err(failure) => output.warning(failure.message)?,
         }
     }
     if snapshots.is_empty() {
-        let message = format!("no process of the tree of {} could be read", args.pid);
+        let message = format!("no process of the tree of {pid} could be read");
         return Err(Failure { message, hint: None }.into());
     }
     if args.json {
-        serde_json::to_writer_pretty(output.data(), &snapshots).map_err(io::Error::from)?;
-        writeln!(output.data())?;
-        return Ok(());
+        return print_json(&snapshots, output);
     }
     for (index, snapshot) in snapshots.iter().enumerate() {
         if index > 0 {
             writeln!(output.data())?;
         }
-        print(snapshot, args.native, output)?;
+        print(snapshot, "", args.native, output)?;
     }
     Ok(())
+}
+
+fn dump_core(core: &Core, is_json: bool, output: &mut Output) -> Result<(), Stop> {
+    if is_json {
+        return print_json(std::slice::from_ref(core), output);
+    }
+    let snapshot = &core.snapshot;
+    let ending = core.signal.as_ref().map(|signal| {
+        let thread = snapshot.threads.iter().find(|thread| thread.os_id == Some(signal.thread));
+        let name = thread.map_or("", |thread| &thread.name);
+        format!(", ended by {} in {} ({})", signal.name, printable(name), signal.thread)
+    });
+    print(snapshot, &ending.unwrap_or_default(), false, output)?;
+    Ok(())
+}
+
+fn print_json(processes: &[impl Serialize], output: &mut Output) -> Result<(), Stop> {
+    serde_json::to_writer_pretty(output.data(), processes).map_err(io::Error::from)?;
+    writeln!(output.data())?;
+    Ok(())
+}
+
+impl From<CoreError> for Failure {
+    fn from(error: CoreError) -> Self {
+        Self { message: error.to_string(), hint: error.hint() }
+    }
 }
 
 impl From<AttachError> for Failure {
@@ -110,6 +153,7 @@ fn read(pid: u32, options: Options) -> Result<Snapshot, Failure> {
 fn select_thread(mut snapshot: Snapshot, os_id: Option<u64>) -> Result<Snapshot, Failure> {
     let Some(os_id) = os_id else { return Ok(snapshot) };
     snapshot.threads.retain(|thread| thread.os_id == Some(os_id));
+    snapshot.tasks.retain(|task| task.thread == Some(os_id));
     if snapshot.threads.is_empty() {
         return Err(Failure {
             message: format!("process {} has no thread {os_id}", snapshot.pid),
@@ -119,11 +163,16 @@ fn select_thread(mut snapshot: Snapshot, os_id: Option<u64>) -> Result<Snapshot,
     Ok(snapshot)
 }
 
-fn print(snapshot: &Snapshot, native_frames: bool, output: &mut Output) -> io::Result<()> {
+fn print(
+    snapshot: &Snapshot,
+    ending: &str,
+    native_frames: bool,
+    output: &mut Output,
+) -> io::Result<()> {
     let (paint, argv) = (output.paint, snapshot.argv.join(" "));
     let title = format!("Process {}: {}", snapshot.pid, printable(&argv));
     writeln!(output.data(), "{}", paint.with(Style::Bold, title))?;
-    writeln!(output.data(), "CPython {}", snapshot.python)?;
+    writeln!(output.data(), "CPython {}{ending}", snapshot.python)?;
     let (python, native): (Vec<_>, Vec<_>) =
         snapshot.threads.iter().partition(|thread| !thread.frames.is_empty());
     for thread in python {
@@ -137,7 +186,64 @@ fn print(snapshot: &Snapshot, native_frames: bool, output: &mut Output) -> io::R
     if !native.is_empty() {
         writeln!(output.data(), "\nWithout Python frames: {}", native_threads(&native))?;
     }
+    print_tasks(snapshot, output)
+}
+
+/// Prints the tasks of asyncio; those that are alike together.
+fn print_tasks(snapshot: &Snapshot, output: &mut Output) -> io::Result<()> {
+    let mut groups: Vec<Vec<&Task>> = Vec::new();
+    for task in &snapshot.tasks {
+        match groups.iter_mut().find(|group| is_alike(group[0], task)) {
+            Some(group) => group.push(task),
+            None => groups.push(vec![task]),
+        }
+    }
+    for group in groups {
+        let (first, names) = (group[0], names(&group));
+        let thread = snapshot.threads.iter().find(|thread| thread.os_id == first.thread);
+        let place = match thread.filter(|_| first.thread.is_some()) {
+            Some(thread) => format!(" of {}", printable(&thread.name)),
+            None => String::new(),
+        };
+        let noun = if group.len() == 1 { "Task" } else { "Tasks" };
+        let title = output.paint.with(Style::Bold, format!("{noun} {names}{place}"));
+        writeln!(output.data(), "\n{title} {}", task_activity(first, group.len()))?;
+        print_frames(&first.frames, output)?;
+    }
+    if snapshot.omitted_tasks > 0 {
+        writeln!(output.data(), "\n{} more tasks were not read", snapshot.omitted_tasks)?;
+    }
     Ok(())
+}
+
+/// Whether two tasks differ by no more than their names.
+fn is_alike(one: &Task, other: &Task) -> bool {
+    (one.thread, one.state, &one.waits_for, &one.frames)
+        == (other.thread, other.state, &other.waits_for, &other.frames)
+}
+
+/// Lists the names of tasks, at most a few.
+fn names(tasks: &[&Task]) -> String {
+    const SHOWN: usize = 5;
+    let shown: Vec<_> = tasks.iter().take(SHOWN).map(|task| printable(&task.name)).collect();
+    let names = shown.join(", ");
+    match tasks.len().saturating_sub(SHOWN) {
+        0 => names,
+        more => format!("{names} and {more} more"),
+    }
+}
+
+/// Returns what tasks do, as the predicate of a sentence.
+fn task_activity(task: &Task, number: usize) -> String {
+    let (wait, run, be, have) =
+        if number == 1 { ("waits", "runs", "is", "has") } else { ("wait", "run", "are", "have") };
+    match (&task.state, &task.waits_for) {
+        (TaskState::Waiting, Some(target)) => format!("{wait} for {}", printable(target)),
+        (TaskState::Waiting, None) => wait.to_owned(),
+        (TaskState::Running, _) => run.to_owned(),
+        (TaskState::Ready, _) => format!("{be} ready to run"),
+        (TaskState::Done, _) => format!("{have} ended"),
+    }
 }
 
 /// Prints a thread with its stack.
@@ -184,8 +290,11 @@ fn native_threads(threads: &[&Thread]) -> String {
     for thread in threads {
         *by_name.entry((&thread.name, activity(thread))).or_default() += 1;
     }
-    let describe = |((name, activity), count): ((&str, String), usize)| match count {
-        1 => format!("{} {activity}", printable(name)),
+    let describe = |((name, activity), count): ((&str, String), usize)| match (count, name) {
+        // A core file has no names.
+        (1, "") => format!("a thread {activity}"),
+        (_, "") => format!("{count} threads: each {activity}"),
+        (1, _) => format!("{} {activity}", printable(name)),
         _ => format!("{count} threads {} {activity}", printable(name)),
     };
     by_name.into_iter().map(describe).collect::<Vec<_>>().join("; ")

@@ -1,0 +1,256 @@
+//! An ELF core file: the memory of a process, its threads, and the files that it had mapped.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use object::elf::{
+    ET_CORE, FileHeader64, NT_FILE, NT_PRPSINFO, NT_PRSTATUS, PT_LOAD, ProgramHeader64,
+};
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::{Endianness, ReadCache};
+
+use crate::memory::Mapped;
+use crate::object::ReadMemory;
+
+/// The contents of a core file.
+pub(super) struct Image {
+    file: File,
+    segments: Vec<Segment>,
+    files: Vec<MappedPart>,
+    /// Threads, the one that received the signal first.
+    pub(super) threads: Vec<Registers>,
+    /// Id of the process, and its command line, cut by the kernel.
+    pub(super) pid: u32,
+    pub(super) command: String,
+}
+
+/// A range of addresses whose contents are in the core file, or were left out.
+struct Segment {
+    start: u64,
+    /// Bytes in the core file; what is behind them was left out.
+    length: u64,
+    offset: u64,
+}
+
+/// A part of a file that was mapped, whose contents may be in the file alone.
+struct MappedPart {
+    start: u64,
+    end: u64,
+    offset: u64,
+    path: PathBuf,
+    /// The file as it is now.
+    file: Option<File>,
+}
+
+/// The state of a thread when the core was written.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Registers {
+    /// Id in the operating system.
+    pub(super) os_id: u64,
+    /// Signal that ended the process, in the thread that received it; 0 for none.
+    pub(super) signal: i32,
+    /// Number and first argument of the system call in progress.
+    pub(super) call: Option<(i64, u64)>,
+}
+
+impl Image {
+    /// Reads the headers of a core file; `executable` stands for the program that the core names.
+    pub(super) fn open(path: &Path, executable: Option<&Path>) -> io::Result<Self> {
+        let cache = ReadCache::new(File::open(path)?);
+        let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+        let header = FileHeader64::<Endianness>::parse(&cache).map_err(invalid)?;
+        let endian = header.endian().map_err(invalid)?;
+        if header.e_type.get(endian) != ET_CORE {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "not a core file"));
+        }
+        let mut image = Self {
+            file: File::open(path)?,
+            segments: Vec::new(),
+            files: Vec::new(),
+            threads: Vec::new(),
+            pid: 0,
+            command: String::new(),
+        };
+        for segment in header.program_headers(endian, &cache).map_err(invalid)? {
+            if segment.p_type(endian) == PT_LOAD {
+                image.segments.push(Segment {
+                    start: segment.p_vaddr(endian),
+                    length: segment.p_filesz(endian).min(segment.p_memsz(endian)),
+                    offset: segment.p_offset(endian),
+                });
+            }
+            image.read_notes(segment, endian, &cache).map_err(invalid)?;
+        }
+        image.segments.sort_by_key(|segment| segment.start);
+        image.open_files(executable);
+        Ok(image)
+    }
+
+    fn read_notes(
+        &mut self,
+        segment: &ProgramHeader64<Endianness>,
+        endian: Endianness,
+        cache: &ReadCache<File>,
+    ) -> object::Result<()> {
+        let Some(mut notes) = segment.notes(endian, cache)? else { return Ok(()) };
+        while let Some(note) = notes.next()? {
+            let description = note.desc();
+            match note.n_type(endian) {
+                NT_PRSTATUS => self.threads.extend(Registers::parse(description)),
+                NT_PRPSINFO => self.read_process(description),
+                NT_FILE => self.files = mapped_parts(description).unwrap_or_default(),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a `struct elf_prpsinfo`.
+    fn read_process(&mut self, description: &[u8]) {
+        const PID: usize = 24;
+        const ARGUMENTS: usize = 56;
+        self.pid = number(description, PID).unwrap_or(0);
+        let arguments = description.get(ARGUMENTS..).unwrap_or_default();
+        let arguments = arguments.split(|&byte| byte == 0).next().unwrap_or_default();
+        String::from_utf8_lossy(arguments).trim_end().clone_into(&mut self.command);
+    }
+
+    /// Opens the files that were mapped. The program is the first of them.
+    fn open_files(&mut self, executable: Option<&Path>) {
+        if let (Some(first), Some(executable)) = (self.files.first(), executable) {
+            let program = first.path.clone();
+            for part in self.files.iter_mut().filter(|part| part.path == program) {
+                executable.clone_into(&mut part.path);
+            }
+        }
+        for part in &mut self.files {
+            part.file = File::open(&part.path)
+                .ok()
+                .filter(|file| file.metadata().is_ok_and(|metadata| metadata.is_file()));
+        }
+    }
+
+    /// Returns the program and the libraries that were mapped, each once, by their addresses.
+    pub(super) fn mapped_files(&self) -> Vec<Mapped> {
+        let mut files: Vec<Mapped> = Vec::new();
+        for part in &self.files {
+            match files.iter_mut().find(|file| file.path == part.path) {
+                Some(file) => file.end = file.end.max(part.end),
+                None => files.push(Mapped {
+                    path: part.path.clone(),
+                    start: part.start,
+                    end: part.end,
+                    offset: part.offset,
+                    root: String::new(),
+                }),
+            }
+        }
+        files
+    }
+
+    /// Reads what the core file itself has; returns the number of bytes.
+    fn read_segment(&self, address: u64, bytes: &mut [u8]) -> Option<usize> {
+        let next = self.segments.partition_point(|segment| segment.start <= address);
+        let segment = self.segments.get(next.checked_sub(1)?)?;
+        let within = address - segment.start;
+        let left = segment.length.checked_sub(within).filter(|&left| left > 0)?;
+        let length = bytes.len().min(usize::try_from(left).ok()?);
+        self.file.read_exact_at(&mut bytes[..length], segment.offset.checked_add(within)?).ok()?;
+        Some(length)
+    }
+
+    /// Reads what a mapped file has; returns the number of bytes.
+    fn read_file(&self, address: u64, bytes: &mut [u8]) -> Option<usize> {
+        let part = self.files.iter().find(|part| (part.start..part.end).contains(&address))?;
+        let length = bytes.len().min(usize::try_from(part.end - address).ok()?);
+        let offset = part.offset.checked_add(address - part.start)?;
+        part.file.as_ref()?.read_exact_at(&mut bytes[..length], offset).ok()?;
+        Some(length)
+    }
+}
+
+impl ReadMemory for Image {
+    fn read_into(&self, mut address: u64, mut bytes: &mut [u8]) -> Option<()> {
+        while !bytes.is_empty() {
+            let length =
+                self.read_segment(address, bytes).or_else(|| self.read_file(address, bytes))?;
+            address = address.checked_add(length as u64)?;
+            bytes = &mut bytes[length..];
+        }
+        Some(())
+    }
+}
+
+impl Registers {
+    /// Parses a `struct elf_prstatus`.
+    fn parse(description: &[u8]) -> Option<Self> {
+        const SIGNAL: usize = 12;
+        const THREAD: usize = 32;
+        let signal: u16 = number(description, SIGNAL)?;
+        let os_id: u32 = number(description, THREAD)?;
+        Some(Self { os_id: os_id.into(), signal: signal.into(), call: call(description) })
+    }
+}
+
+/// Returns the system call of a thread, which x86-64 keeps in a register of its own.
+#[cfg(target_arch = "x86_64")]
+fn call(description: &[u8]) -> Option<(i64, u64)> {
+    const FIRST_ARGUMENT: usize = 112 + 14 * 8;
+    const CALL: usize = 112 + 15 * 8;
+    let call: i64 = number(description, CALL)?;
+    (call >= 0).then_some((call, number(description, FIRST_ARGUMENT)?))
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn call(_: &[u8]) -> Option<(i64, u64)> {
+    None
+}
+
+/// Parses a note of mapped files: their number, the size of a page, for each its addresses and its
+/// offset in pages, then the paths.
+fn mapped_parts(description: &[u8]) -> Option<Vec<MappedPart>> {
+    const HEAD_BYTES: usize = 16;
+    const ENTRY_BYTES: usize = 24;
+    let count: u64 = number(description, 0)?;
+    let page_bytes: u64 = number(description, 8)?;
+    let entries = description.get(HEAD_BYTES..)?;
+    let (entries, paths) =
+        entries.split_at_checked(usize::try_from(count).ok()?.checked_mul(ENTRY_BYTES)?)?;
+    let paths = paths.split(|&byte| byte == 0);
+    let parts = entries.chunks_exact(ENTRY_BYTES).zip(paths).filter_map(|(entry, path)| {
+        let offset: u64 = number(entry, 16)?;
+        Some(MappedPart {
+            start: number(entry, 0)?,
+            end: number(entry, 8)?,
+            offset: offset.checked_mul(page_bytes)?,
+            path: OsString::from_vec(path.to_vec()).into(),
+            file: None,
+        })
+    });
+    Some(parts.collect())
+}
+
+/// A number of fixed size.
+trait Number: Sized {
+    /// Returns the number at the beginning of `bytes`.
+    fn parse(bytes: &[u8]) -> Option<Self>;
+}
+
+macro_rules! numbers {
+    ($($number:ty),*) => {$(
+        impl Number for $number {
+            fn parse(bytes: &[u8]) -> Option<Self> {
+                bytes.first_chunk().map(|&bytes| Self::from_ne_bytes(bytes))
+            }
+        }
+    )*};
+}
+numbers!(u16, u32, u64, i64);
+
+fn number<T: Number>(bytes: &[u8], offset: usize) -> Option<T> {
+    T::parse(bytes.get(offset..)?)
+}

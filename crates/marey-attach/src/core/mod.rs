@@ -1,0 +1,241 @@
+//! The stacks of a process that has ended, from its core file.
+//!
+//! Memory that the core file does not have, such as that of machine code, is read from the files that
+//! were mapped, so these must be the same as then.
+
+mod image;
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use marey_model::redact;
+use nix::sys::signal::Signal;
+use serde::Serialize;
+use thiserror::Error;
+
+use self::image::{Image, Registers};
+use crate::memory::{Mapped, exported_address};
+use crate::object::{Address, Layout, Objects, PythonThread, ReadMemory};
+use crate::target::{PTHREAD_THREAD_ID, Snapshot, Thread};
+use crate::{tasks, wait};
+
+/// Why a core file cannot be read.
+#[derive(Debug, Error)]
+pub enum CoreError {
+    /// The file is not a core file, or is cut.
+    #[error("{path} cannot be read as a core file: {source}")]
+    NotCore {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// A file that the process had mapped is another one now.
+    #[error("{0} is not the file that the process had mapped")]
+    Replaced(PathBuf),
+    /// No file that the process had mapped is a Python interpreter.
+    #[error("{path} has no CPython that can be read: {reason}")]
+    NotPython {
+        /// The core file.
+        path: PathBuf,
+        /// The missing part.
+        reason: String,
+    },
+}
+
+impl CoreError {
+    /// Returns how to mend the error, if that is known.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::NotCore { .. } => None,
+            Self::Replaced(_) | Self::NotPython { .. } => Some(
+                "--executable PATH names the program of the process; libraries must be where they were"
+                    .to_owned(),
+            ),
+        }
+    }
+}
+
+/// The stacks that a core file has.
+#[derive(Debug, Serialize)]
+pub struct Core {
+    /// Threads and tasks.
+    #[serde(flatten)]
+    pub snapshot: Snapshot,
+    /// The signal that has ended the process; `None` if the process went on.
+    pub signal: Option<FatalSignal>,
+}
+
+/// A signal that ends a process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FatalSignal {
+    /// Name, such as `SIGSEGV`.
+    pub name: &'static str,
+    /// Id in the operating system of the thread that got the signal.
+    pub thread: u64,
+}
+
+impl Core {
+    /// Reads a core file. `executable` is the program of the process, if it is not where it was.
+    pub fn read(path: &Path, executable: Option<&Path>) -> Result<Self, CoreError> {
+        let image = Image::open(path, executable)
+            .map_err(|source| CoreError::NotCore { path: path.to_owned(), source })?;
+        let not_python = |reason| CoreError::NotPython { path: path.to_owned(), reason };
+        let files = image.mapped_files();
+        let runtime = Runtime::find(&image, &files)?.map_err(not_python)?;
+        let objects = Objects::new(&image, runtime.layout);
+        let interpreters = objects.interpreters(runtime.address);
+        let python = interpreters.iter().find_map(|&interpreter| version(&objects, interpreter));
+        let python =
+            python.ok_or_else(|| not_python("its interpreter was not found".to_owned()))?;
+
+        let argv = interpreters.iter().find_map(|&interpreter| arguments(&objects, interpreter));
+
+        let mut threads = Vec::new();
+        let mut all_tasks = Vec::new();
+        let mut omitted_tasks = 0;
+        for interpreter in interpreters {
+            let found = python_threads(&image, &objects, runtime.address, interpreter);
+            let (tasks, omitted) = tasks::read(&objects, interpreter, &files, &found);
+            threads.extend(found);
+            all_tasks.extend(tasks);
+            omitted_tasks += omitted;
+        }
+        threads.sort_by_key(|thread| thread.os_id);
+        add_native_threads(&mut threads, &image.threads);
+        let signal = image.threads.first().and_then(fatal_signal);
+        let argv = argv.unwrap_or_else(|| image.command.split(' ').map(str::to_owned).collect());
+        let argv = redact::redact_argv(&argv);
+        let pid = image.pid;
+        let snapshot = Snapshot { pid, argv, python, threads, tasks: all_tasks, omitted_tasks };
+        Ok(Self { snapshot, signal })
+    }
+}
+
+/// The runtime of CPython in the memory of a process.
+struct Runtime {
+    address: Address,
+    layout: Layout,
+}
+
+impl Runtime {
+    /// Finds the runtime by the symbols of the program or of `libpython`.
+    fn find(image: &Image, files: &[Mapped]) -> Result<Result<Self, String>, CoreError> {
+        let mut reason = "no program or library with the symbols of CPython was mapped".to_owned();
+        for file in files {
+            let is_missing = file.open().is_err();
+            if is_missing && file.is_python() {
+                reason = format!("{} is missing", file.path.display());
+            }
+            let Some(address) = exported_address(file, "_PyRuntime") else { continue };
+            if is_replaced(image, file) {
+                return Err(CoreError::Replaced(file.path.clone()));
+            }
+            return Ok(Self::read(image, file, address));
+        }
+        Ok(Err(reason))
+    }
+
+    fn read(image: &Image, file: &Mapped, address: Address) -> Result<Self, String> {
+        let minor = match exported_address(file, "Py_Version") {
+            Some(version) => {
+                let mut bytes = [0; 4];
+                image.read_into(version, &mut bytes).ok_or("its version cannot be read")?;
+                u64::from(u32::from_ne_bytes(bytes) >> 16 & 0xff)
+            }
+            // CPython 3.10 does not export its version.
+            None => 10,
+        };
+        let layout = Layout::of_runtime(image, address, minor)?;
+        Ok(Self { address, layout })
+    }
+}
+
+/// Whether a file differs from its first page in the core file.
+fn is_replaced(image: &Image, file: &Mapped) -> bool {
+    const HEAD_BYTES: usize = 1024;
+    let (mut then, mut now) = ([0; HEAD_BYTES], [0; HEAD_BYTES]);
+    let is_known = image.read_into(file.start, &mut then).is_some();
+    let read_now = |opened: std::fs::File| {
+        std::os::unix::fs::FileExt::read_exact_at(&opened, &mut now, file.offset).ok()
+    };
+    is_known && file.open().ok().and_then(read_now).is_some() && then != now
+}
+
+/// Returns the version of an interpreter, such as `3.11.7`, if it is one.
+fn version(objects: &Objects<'_>, interpreter: Address) -> Option<String> {
+    let text = objects.text(objects.get(objects.namespace(interpreter, "sys")?, "version")?)?;
+    let version = text.split(' ').next()?;
+    version.starts_with(&format!("3.{}.", objects.layout.minor)).then(|| version.to_owned())
+}
+
+/// Returns the arguments of the process as Python has them. Those of the core file are cut.
+fn arguments(objects: &Objects<'_>, interpreter: Address) -> Option<Vec<String>> {
+    const MAX_ARGUMENTS: u64 = 1_000;
+    let list = objects.get(objects.namespace(interpreter, "sys")?, "orig_argv")?;
+    objects.list(list, MAX_ARGUMENTS)?.into_iter().map(|text| objects.text(text)).collect()
+}
+
+fn python_threads(
+    image: &Image,
+    objects: &Objects<'_>,
+    runtime: Address,
+    interpreter: Address,
+) -> Vec<Thread> {
+    let names: HashMap<u64, String> = objects.thread_names(interpreter).into_iter().collect();
+    let registers: HashMap<u64, &Registers> =
+        image.threads.iter().map(|thread| (thread.os_id, thread)).collect();
+    let threads = objects.threads(runtime, interpreter).into_iter();
+    let thread = |PythonThread { ident, os_id, holds_gil, frames }| {
+        let os_id = os_id.or_else(|| {
+            let id = objects.int(ident, PTHREAD_THREAD_ID)?;
+            u64::try_from(id).ok().filter(|id| registers.contains_key(id))
+        });
+        let registers = os_id.and_then(|id| registers.get(&id).copied());
+        let name = names.get(&ident).cloned().unwrap_or_default();
+        Thread { ident, holds_gil, frames, ..native_thread(os_id, name, registers) }
+    };
+    threads.map(thread).collect()
+}
+
+/// Adds the threads that Python does not know.
+fn add_native_threads(threads: &mut Vec<Thread>, registers: &[Registers]) {
+    let known: HashSet<u64> = threads.iter().filter_map(|thread| thread.os_id).collect();
+    let unknown = registers.iter().filter(|thread| !known.contains(&thread.os_id));
+    // A core file has no names of threads.
+    threads.extend(
+        unknown.map(|thread| native_thread(Some(thread.os_id), String::new(), Some(thread))),
+    );
+}
+
+fn native_thread(os_id: Option<u64>, name: String, registers: Option<&Registers>) -> Thread {
+    let call = registers.and_then(|registers| registers.call);
+    let wait = call.and_then(|(number, argument)| wait::in_call(number, Some(argument), |_| None));
+    Thread {
+        os_id,
+        ident: 0,
+        name,
+        is_running: registers.is_some_and(|registers| registers.call.is_none()),
+        holds_gil: false,
+        wait,
+        has_native_frames: false,
+        frames: Vec::new(),
+    }
+}
+
+/// Returns the signal that has ended a process, and the thread that got it.
+fn fatal_signal(thread: &Registers) -> Option<FatalSignal> {
+    const FATAL: [Signal; 8] = [
+        Signal::SIGQUIT,
+        Signal::SIGILL,
+        Signal::SIGABRT,
+        Signal::SIGBUS,
+        Signal::SIGFPE,
+        Signal::SIGSEGV,
+        Signal::SIGSYS,
+        Signal::SIGXCPU,
+    ];
+    let signal = Signal::try_from(thread.signal).ok().filter(|signal| FATAL.contains(signal))?;
+    Some(FatalSignal { name: signal.as_str(), thread: thread.os_id })
+}

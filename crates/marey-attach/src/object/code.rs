@@ -1,0 +1,126 @@
+//! The place of an instruction: function, file and line.
+
+use super::{Address, Objects};
+use crate::target::Frame;
+
+/// Bytes of the longest table of lines that is read.
+const MAX_LINE_TABLE_BYTES: u64 = 1 << 20;
+
+impl Objects<'_> {
+    /// Returns the frame of a code object at an instruction, by its offset in bytes.
+    pub(crate) fn frame_at(&self, code: Address, instruction: i64) -> Option<Frame> {
+        let layout = &self.layout;
+        let first = self.int(code, layout.first_line)?;
+        let table =
+            self.reference(code, layout.line_table).and_then(|table| self.byte_string(table));
+        let table = table.unwrap_or_default();
+        let line = if layout.minor == 10 {
+            line_of_pairs(&table, first, instruction)
+        } else {
+            line_of_locations(&table, first, instruction)
+        };
+        Some(Frame {
+            function: self.text(self.reference(code, layout.name)?)?,
+            file: self.text(self.reference(code, layout.file)?)?,
+            line: line.unwrap_or(first),
+            is_native: false,
+            is_entry: false,
+            locals: Vec::new(),
+        })
+    }
+
+    /// Returns the contents of a `bytes` object.
+    fn byte_string(&self, object: Address) -> Option<Vec<u8>> {
+        const LENGTH: u64 = 16;
+        const CONTENTS: u64 = 32;
+        let length = self.word(object, LENGTH)?;
+        (length <= MAX_LINE_TABLE_BYTES).then_some(())?;
+        self.many_bytes(object.checked_add(CONTENTS)?, length)
+    }
+}
+
+/// Returns the line of an instruction by the table of CPython 3.10 (PEP 626): pairs of a number of
+/// bytes and a difference of lines, of which -128 is no line.
+fn line_of_pairs(table: &[u8], first: i32, instruction: i64) -> Option<i32> {
+    let (mut end, mut line) = (0, first);
+    for &[bytes, difference] in table.as_chunks::<2>().0 {
+        let has_line = difference.cast_signed() != i8::MIN;
+        if has_line {
+            line = line.wrapping_add(difference.cast_signed().into());
+        }
+        end += i64::from(bytes);
+        if instruction < end {
+            return has_line.then_some(line);
+        }
+    }
+    None
+}
+
+/// Returns the line of an instruction by the table of CPython 3.11 (`Objects/locations.md`): entries
+/// that begin with a byte whose highest bit is set.
+fn line_of_locations(table: &[u8], first: i32, instruction: i64) -> Option<i32> {
+    const INSTRUCTION_BYTES: i64 = 2;
+    let (mut end, mut line) = (0, first);
+    let mut entries = table.iter().copied().peekable();
+    while let Some(head) = entries.next() {
+        let kind = head >> 3 & 15;
+        match kind {
+            // A line and its columns, or a line alone.
+            13 | 14 => line = line.wrapping_add(signed(&mut entries)),
+            10..=12 => line = line.wrapping_add((kind - 10).into()),
+            _ => {}
+        }
+        while entries.next_if(|byte| byte & 0x80 == 0).is_some() {}
+        end += INSTRUCTION_BYTES * i64::from((head & 7) + 1);
+        if instruction < end {
+            return (kind != 15).then_some(line);
+        }
+    }
+    None
+}
+
+/// Reads a number in groups of six bits, the lowest first, whose lowest bit is the sign.
+fn signed(bytes: &mut impl Iterator<Item = u8>) -> i32 {
+    let (mut number, mut shift) = (0_u32, 0);
+    for byte in bytes {
+        number |= u32::from(byte & 63).checked_shl(shift).unwrap_or(0);
+        shift += 6;
+        if byte & 64 == 0 {
+            break;
+        }
+    }
+    let magnitude = (number >> 1).cast_signed();
+    if number & 1 == 1 { -magnitude } else { magnitude }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_found_by_pairs() {
+        // Four bytes at line 10, two at 12, two without a line, two at 11.
+        let table = [4, 0, 2, 2, 2, 0x80, 2, 0xff];
+        let lines = [0, 3, 4, 6, 8, 10].map(|at| line_of_pairs(&table, 10, at));
+        assert_eq!(lines, [Some(10), Some(10), Some(12), None, Some(11), None]);
+    }
+
+    #[test]
+    fn a_line_is_found_by_locations() {
+        // One instruction a line on, two with columns in a byte, one 40 lines before by an entry
+        // without columns, one without a line.
+        let table = [0x80 | 11 << 3, 5, 9, 0x80 | 3 << 3 | 1, 0x21, 0x80 | 13 << 3, 0x51, 1, 0xf8];
+        let lines = [0, 2, 4, 6, 8, 10].map(|at| line_of_locations(&table, 50, at));
+        assert_eq!(lines, [Some(51), Some(51), Some(51), Some(11), None, None]);
+    }
+
+    #[test]
+    fn a_table_of_noise_has_no_line_and_does_not_panic() {
+        for seed in 0..=255_u8 {
+            let noise: Vec<u8> =
+                (0..64).map(|index: u8| seed.wrapping_mul(index) ^ index).collect();
+            line_of_pairs(&noise, i32::MAX, i64::MAX);
+            line_of_locations(&noise, i32::MAX, i64::MAX);
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Coroutines that are suspended, and what they await.
+
+use super::{Address, FIRST_FIELD, Objects};
+use crate::target::Frame;
+
+/// Awaits between a task and its innermost frame that are followed.
+const MAX_AWAITS: usize = 500;
+
+/// The progress of a coroutine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// Not begun yet.
+    Created,
+    /// Waits in an `await` or `yield`.
+    Suspended,
+    /// Runs in a thread.
+    Runs,
+    /// Has ended.
+    Ended,
+}
+
+/// A coroutine and those that it awaits.
+pub(crate) struct Chain {
+    /// Progress of the outermost coroutine.
+    pub(crate) progress: Progress,
+    /// Frames, the innermost first.
+    pub(crate) frames: Vec<Frame>,
+}
+
+impl Objects<'_> {
+    /// Follows a coroutine along what it awaits.
+    pub(crate) fn await_chain(&self, coroutine: Address) -> Option<Chain> {
+        let mut frames = Vec::new();
+        let mut progress = None;
+        let mut next = Some(coroutine);
+        for _ in 0..MAX_AWAITS {
+            let Some(object) = next else { break };
+            match self.type_name(object)?.as_str() {
+                "coroutine" | "generator" | "async_generator" => {
+                    let Some(suspension) = self.suspension(object) else { break };
+                    progress.get_or_insert(suspension.progress);
+                    frames.extend(suspension.frame);
+                    next = suspension.awaits;
+                }
+                // Each has the generator or coroutine in its first field.
+                "coroutine_wrapper"
+                | "async_generator_asend"
+                | "async_generator_athrow"
+                | "anext_awaitable" => next = self.reference(object, FIRST_FIELD),
+                _ => break,
+            }
+        }
+        frames.reverse();
+        Some(Chain { progress: progress?, frames })
+    }
+
+    fn suspension(&self, generator: Address) -> Option<Suspension> {
+        if self.layout.minor == 10 {
+            self.suspension_3_10(generator)
+        } else {
+            self.suspension_3_11(generator)
+        }
+    }
+
+    /// Reads a coroutine of CPython 3.10, which refers to its frame.
+    fn suspension_3_10(&self, generator: Address) -> Option<Suspension> {
+        const STATE: u64 = 108;
+        const YIELD_FROM: u8 = 72;
+        const INSTRUCTION_BYTES: i32 = 2;
+        const CODE_BYTES: u64 = 32;
+        let layout = &self.layout;
+        let Some(frame) = self.reference(generator, layout.generator_frame) else {
+            return Some(Suspension::ended());
+        };
+        let [state] = self.bytes(frame, STATE)?;
+        let progress = match state.cast_signed() {
+            -2 => Progress::Created,
+            -1 => Progress::Suspended,
+            0 => Progress::Runs,
+            _ => return Some(Suspension::ended()),
+        };
+        let code = self.reference(frame, layout.code)?;
+        let instruction = self.int(frame, layout.instruction)?.checked_mul(INSTRUCTION_BYTES)?;
+        let awaits = || {
+            let next = u64::try_from(instruction.checked_add(INSTRUCTION_BYTES)?).ok()?;
+            let instructions = self.reference(code, layout.instructions)?;
+            let [operation] = self.bytes(instructions, CODE_BYTES + next)?;
+            (operation == YIELD_FROM).then_some(())?;
+            let depth = u64::try_from(self.int(frame, layout.stack_end)?).ok()?.checked_sub(1)?;
+            self.reference(self.reference(frame, layout.locals)?, 8 * depth)
+        };
+        Some(Suspension {
+            progress,
+            frame: self.frame_at(code, instruction.into()),
+            awaits: if progress == Progress::Suspended { awaits() } else { None },
+        })
+    }
+
+    /// Reads a coroutine of CPython 3.11 or later, which has its frame within.
+    fn suspension_3_11(&self, generator: Address) -> Option<Suspension> {
+        let layout = &self.layout;
+        let [state] = self.bytes(generator, layout.generator_state)?;
+        let progress = match (layout.minor, state.cast_signed()) {
+            (11 | 12, -2) | (_, -3) => Progress::Created,
+            (_, -1 | -2) => Progress::Suspended,
+            (_, 0) => Progress::Runs,
+            _ => return Some(Suspension::ended()),
+        };
+        let frame = generator.checked_add(layout.generator_frame)?;
+        let code = self.code_of_frame(frame)?;
+        let instruction = self.word(frame, layout.instruction)?;
+        let start = code.checked_add(layout.instructions)?;
+        let awaits = match (layout.minor, state.cast_signed()) {
+            (11 | 12, -1) => self.resumes_an_await(instruction),
+            (13.., -1) => true,
+            _ => false,
+        };
+        Some(Suspension {
+            progress,
+            frame: self.frame_at(code, instruction.wrapping_sub(start).cast_signed()),
+            awaits: awaits.then(|| self.top_of_stack(frame)).flatten(),
+        })
+    }
+
+    /// Returns the code of a frame.
+    pub(super) fn code_of_frame(&self, frame: Address) -> Option<Address> {
+        let code = untagged(self.reference(frame, self.layout.code)?);
+        (self.type_name(code)? == "code").then_some(code)
+    }
+
+    /// Whether the instruction behind one in progress resumes a frame that awaits, rather than one
+    /// that yields, before 3.13.
+    fn resumes_an_await(&self, instruction: Address) -> bool {
+        const RESUME: u64 = 2;
+        const AFTER_YIELD_FROM: u8 = 2;
+        let next: Option<[u8; 2]> = self.bytes(instruction, RESUME);
+        next.is_some_and(|[_, argument]| argument & 3 >= AFTER_YIELD_FROM)
+    }
+
+    /// Returns the last object on the stack of a frame.
+    fn top_of_stack(&self, frame: Address) -> Option<Address> {
+        let layout = &self.layout;
+        let top = if layout.minor < 14 {
+            let depth = u64::try_from(self.int(frame, layout.stack_end)?).ok()?.checked_sub(1)?;
+            frame.checked_add(layout.locals)?.checked_add(8 * depth)?
+        } else {
+            self.reference(frame, layout.stack_end)?.checked_sub(8)?
+        };
+        self.reference(top, 0).map(untagged)
+    }
+}
+
+/// Where a coroutine is.
+struct Suspension {
+    progress: Progress,
+    frame: Option<Frame>,
+    awaits: Option<Address>,
+}
+
+impl Suspension {
+    fn ended() -> Self {
+        Self { progress: Progress::Ended, frame: None, awaits: None }
+    }
+}
+
+/// Removes the marks that CPython 3.14 has in the lowest bits of references on a stack.
+fn untagged(reference: Address) -> Address {
+    reference & !3
+}

@@ -1,0 +1,265 @@
+//! Positions of fields in CPython's structures, by version.
+//!
+//! Each is in bytes from the beginning of its structure. The sources are the headers of CPython and,
+//! for the structures of `_asyncio` that have no header, objects of each version.
+
+use super::{Address, ReadMemory};
+
+/// Positions of fields in the structures of one version of CPython.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
+    /// Minor version: 10 to 14.
+    pub(crate) minor: u64,
+    /// Runtime: the first interpreter; since 3.13 the runtime itself tells.
+    pub(crate) interpreters: u64,
+    /// Interpreter: the next one.
+    pub(crate) next_interpreter: u64,
+    /// Runtime, since 3.12 interpreter: the thread state that has last held the lock of the
+    /// interpreter, and whether a thread holds it.
+    pub(crate) lock_holder: u64,
+    pub(crate) is_locked: u64,
+    /// Interpreter: the first of its thread states.
+    pub(crate) threads: u64,
+    /// Interpreter: `sys.modules`.
+    pub(crate) modules: u64,
+    /// Thread state: the frame in progress, or a structure that has it.
+    pub(crate) thread_frame: u64,
+    /// The frame in progress in the structure that `thread_frame` refers to, before 3.13.
+    pub(crate) c_frame: Option<u64>,
+    /// Thread state: the id that Python has for the thread.
+    pub(crate) thread_id: u64,
+    /// Thread state: the id that the operating system has for the thread, since 3.11.
+    pub(crate) native_thread_id: Option<u64>,
+    /// Size of a text of ASCII characters, without the characters.
+    pub(crate) ascii_size: u64,
+    /// Type of a class: the names of the instance's attributes.
+    pub(crate) cached_keys: u64,
+    /// Generator, and coroutine: the frame; before 3.11 a reference to it.
+    pub(crate) generator_frame: u64,
+    /// Generator, and coroutine: the state of the frame, since 3.11.
+    pub(crate) generator_state: u64,
+    /// Frame: the one that has called it.
+    pub(crate) previous: u64,
+    /// Frame: the code.
+    pub(crate) code: u64,
+    /// Frame: the instruction in progress.
+    pub(crate) instruction: u64,
+    /// Frame: the end of its stack, counted from `locals` or an address.
+    pub(crate) stack_end: u64,
+    /// Frame: the first local variable.
+    pub(crate) locals: u64,
+    /// Frame: the kind of its owner, since 3.11.
+    pub(crate) owner: u64,
+    /// Code: path of the source file.
+    pub(crate) file: u64,
+    /// Code: name of the function, with its class since 3.11.
+    pub(crate) name: u64,
+    /// Code: the table of lines.
+    pub(crate) line_table: u64,
+    /// Code: the first line.
+    pub(crate) first_line: u64,
+    /// Code: the instructions; before 3.11 a reference to them.
+    pub(crate) instructions: u64,
+    /// Future, and task: the state.
+    pub(crate) future_state: u64,
+    /// Task: the future that it waits for.
+    pub(crate) task_waiter: u64,
+    /// Task: the coroutine.
+    pub(crate) task_coroutine: u64,
+    /// Task: the name.
+    pub(crate) task_name: u64,
+}
+
+const CPYTHON_3_10: Layout = Layout {
+    minor: 10,
+    interpreters: 32,
+    next_interpreter: 0,
+    lock_holder: 360,
+    is_locked: 368,
+    threads: 8,
+    modules: 856,
+    thread_frame: 24,
+    c_frame: None,
+    thread_id: 176,
+    native_thread_id: None,
+    ascii_size: 48,
+    cached_keys: 872,
+    generator_frame: 16,
+    generator_state: 0,
+    previous: 24,
+    code: 32,
+    instruction: 96,
+    stack_end: 80,
+    locals: 64,
+    owner: 0,
+    file: 104,
+    name: 112,
+    line_table: 120,
+    first_line: 40,
+    instructions: 48,
+    future_state: 88,
+    task_waiter: 152,
+    task_coroutine: 160,
+    task_name: 168,
+};
+
+const CPYTHON_3_11: Layout = Layout {
+    minor: 11,
+    interpreters: 40,
+    lock_holder: 368,
+    is_locked: 376,
+    threads: 16,
+    modules: 888,
+    thread_frame: 56,
+    c_frame: Some(8),
+    thread_id: 152,
+    native_thread_id: Some(160),
+    generator_frame: 80,
+    generator_state: 75,
+    previous: 48,
+    instruction: 56,
+    stack_end: 64,
+    locals: 72,
+    owner: 69,
+    file: 112,
+    name: 128,
+    line_table: 136,
+    first_line: 72,
+    instructions: 184,
+    task_waiter: 128,
+    task_coroutine: 136,
+    task_name: 144,
+    ..CPYTHON_3_10
+};
+
+const CPYTHON_3_12: Layout = Layout {
+    minor: 12,
+    lock_holder: 1048,
+    is_locked: 1056,
+    threads: 72,
+    modules: 944,
+    c_frame: Some(0),
+    thread_id: 136,
+    native_thread_id: Some(144),
+    ascii_size: 40,
+    cached_keys: 880,
+    generator_frame: 72,
+    generator_state: 67,
+    previous: 8,
+    code: 0,
+    owner: 70,
+    first_line: 68,
+    instructions: 192,
+    ..CPYTHON_3_11
+};
+
+const CPYTHON_3_13: Layout = Layout {
+    minor: 13,
+    interpreters: 632,
+    next_interpreter: 7264,
+    lock_holder: 7760,
+    is_locked: 7768,
+    threads: 7344,
+    modules: 7656,
+    thread_frame: 72,
+    c_frame: None,
+    thread_id: 152,
+    native_thread_id: Some(160),
+    instructions: 200,
+    future_state: 96,
+    task_waiter: 112,
+    task_coroutine: 120,
+    task_name: 128,
+    ..CPYTHON_3_12
+};
+
+const CPYTHON_3_14: Layout = Layout {
+    minor: 14,
+    interpreters: 808,
+    next_interpreter: 7272,
+    lock_holder: 7792,
+    is_locked: 7800,
+    modules: 7688,
+    locals: 80,
+    owner: 74,
+    instructions: 208,
+    future_state: 104,
+    task_waiter: 120,
+    task_coroutine: 128,
+    task_name: 136,
+    ..CPYTHON_3_13
+};
+
+impl Layout {
+    /// Returns the layout of CPython 3.`minor`, `None` if it is not known.
+    pub(crate) fn new(minor: u64) -> Option<Self> {
+        match minor {
+            10 => Some(CPYTHON_3_10),
+            11 => Some(CPYTHON_3_11),
+            12 => Some(CPYTHON_3_12),
+            13 => Some(CPYTHON_3_13),
+            14 => Some(CPYTHON_3_14),
+            _ => None,
+        }
+    }
+
+    /// Returns the layout of a runtime of CPython 3.`minor`, whose address is that of `_PyRuntime`;
+    /// else the reason why it cannot be read.
+    pub(crate) fn of_runtime(
+        memory: &dyn ReadMemory,
+        runtime: Address,
+        minor: u64,
+    ) -> Result<Self, String> {
+        let layout =
+            Self::new(minor).ok_or_else(|| format!("CPython 3.{minor} cannot be read yet"))?;
+        if minor < 13 {
+            return Ok(layout);
+        }
+        let table = OffsetTable::read(memory, runtime)
+            .ok_or("its table of offsets (`_Py_DebugOffsets`) cannot be read")?;
+        if table.is_free_threaded() {
+            return Err("free-threaded builds cannot be read yet".to_owned());
+        }
+        Ok(table.apply(layout))
+    }
+}
+
+/// The table of offsets that CPython has at the beginning of its runtime since 3.13
+/// (`_Py_DebugOffsets`).
+pub(crate) struct OffsetTable([u64; Self::WORDS]);
+
+impl OffsetTable {
+    const WORDS: usize = 20;
+    const COOKIE: u64 = u64::from_ne_bytes(*b"xdebugpy");
+
+    /// Reads the table; `None` if there is none, as before 3.13.
+    pub(crate) fn read(memory: &dyn ReadMemory, runtime: Address) -> Option<Self> {
+        let mut bytes = [0; 8 * Self::WORDS];
+        memory.read_into(runtime, &mut bytes)?;
+        let mut words = [0; Self::WORDS];
+        for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
+            *word = u64::from_ne_bytes(*bytes);
+        }
+        (words[0] == Self::COOKIE).then_some(Self(words))
+    }
+
+    /// Whether the build is a free-threaded one.
+    pub(crate) fn is_free_threaded(&self) -> bool {
+        self.0[2] != 0
+    }
+
+    /// Returns a layout with the offsets of runtime and interpreter that the build itself has.
+    fn apply(&self, layout: Layout) -> Layout {
+        // 3.14 has another field before the modules.
+        let behind = usize::from(layout.minor >= 14);
+        Layout {
+            interpreters: self.0[5],
+            next_interpreter: self.0[8],
+            threads: self.0[9],
+            modules: self.0[11 + behind],
+            is_locked: self.0[17 + behind],
+            lock_holder: self.0[18 + behind],
+            ..layout
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The tasks of asyncio's event loops: where each is, and what it waits for.
+//!
+//! Tasks are read while their loops go on, so one may be missing that has just begun, or be shown that
+//! has just ended.
+
+mod find;
+mod waits;
+
+use serde::Serialize;
+
+use crate::memory::Mapped;
+use crate::object::{Address, Objects, Progress};
+use crate::target::{Frame, Thread};
+
+/// Tasks that are read of a process.
+const MAX_TASKS: usize = 10_000;
+
+/// A task of an event loop.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Task {
+    /// Name of the task.
+    pub name: String,
+    /// Id in the operating system of the thread that runs the event loop, if it is known.
+    pub thread: Option<u64>,
+    /// Progress of the task.
+    pub state: TaskState,
+    /// The thing that the task waits for, such as `a timer` or ``task `load` ``, if it waits.
+    pub waits_for: Option<String>,
+    /// Frames of the coroutine and of those that it awaits, the innermost first.
+    pub frames: Vec<Frame>,
+}
+
+/// The progress of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TaskState {
+    /// The thread of the event loop runs it.
+    Running,
+    /// It waits for nothing but its turn.
+    Ready,
+    /// It waits.
+    Waiting,
+    /// It has ended; something still refers to it.
+    Done,
+}
+
+/// Reads the tasks of an interpreter's event loops that run, by thread and name, and the number of
+/// tasks beyond the limit. Without asyncio there are none.
+pub(crate) fn read(
+    objects: &Objects<'_>,
+    interpreter: Address,
+    files: &[Mapped],
+    threads: &[Thread],
+) -> (Vec<Task>, usize) {
+    let found = find::tasks(objects, interpreter, files);
+    let mut tasks: Vec<Task> = found
+        .iter()
+        .take(MAX_TASKS)
+        .filter_map(|&task| TaskReader { objects, threads }.task(task))
+        .collect();
+    tasks.sort_by(|a, b| (a.thread, order(&a.name)).cmp(&(b.thread, order(&b.name))));
+    (tasks, found.len().saturating_sub(MAX_TASKS))
+}
+
+/// Returns what to sort names by, so that `Task-2` is before `Task-10`.
+fn order(name: &str) -> (&str, Option<u64>, &str) {
+    let text = name.trim_end_matches(|character: char| character.is_ascii_digit());
+    (text, name[text.len()..].parse().ok(), name)
+}
+
+/// Reads tasks by their addresses.
+#[derive(Clone, Copy)]
+struct TaskReader<'a> {
+    objects: &'a Objects<'a>,
+    threads: &'a [Thread],
+}
+
+impl TaskReader<'_> {
+    /// Returns a task; `None` if it is torn, or if its event loop does not run.
+    fn task(self, task: Address) -> Option<Task> {
+        let layout = &self.objects.layout;
+        // A loop that does not tell its thread, such as that of uvloop, runs for all that is known.
+        let event_loop = self.field(task, waits::LOOP, "_loop")?;
+        let ident = match self.objects.attribute(event_loop, "_thread_id") {
+            Some(ident) => Some(self.objects.number(ident)?),
+            None => None,
+        };
+        let thread = self.threads.iter().find(|thread| Some(thread.ident) == ident);
+        let thread = thread.and_then(|thread| thread.os_id);
+        let name = self.name(task)?;
+        let (state, waits_for, frames) = if self.is_done(task)? {
+            (TaskState::Done, None, Vec::new())
+        } else {
+            let coroutine = self.field(task, layout.task_coroutine, "_coro")?;
+            let chain = self.objects.await_chain(coroutine);
+            let (progress, frames) = chain
+                .map_or((Progress::Suspended, Vec::new()), |chain| (chain.progress, chain.frames));
+            let waiter = self.field(task, layout.task_waiter, "_fut_waiter");
+            let waiter = waiter.filter(|&waiter| self.is_done(waiter) == Some(false));
+            match (progress, waiter) {
+                (Progress::Runs, _) => (TaskState::Running, None, frames),
+                (_, Some(waiter)) => {
+                    let target = self.awaited(waiter, frames.first());
+                    (TaskState::Waiting, Some(target), frames)
+                }
+                _ => (TaskState::Ready, None, frames),
+            }
+        };
+        Some(Task { name, thread, state, waits_for, frames })
+    }
+
+    fn name(self, task: Address) -> Option<String> {
+        let name = self.field(task, self.objects.layout.task_name, "_name")?;
+        // Tasks are numbered when their name is asked for, since CPython 3.12.
+        self.objects
+            .text(name)
+            .filter(|_| self.objects.type_name(name).as_deref() == Some("str"))
+            .or_else(|| Some(format!("Task-{}", self.objects.number(name)?)))
+    }
+
+    /// Returns a field of a task or future, which is an attribute in those written in Python.
+    fn field(self, object: Address, offset: u64, attribute: &str) -> Option<Address> {
+        let is_of_c = ["_asyncio.Task", "_asyncio.Future"]
+            .iter()
+            .any(|name| self.objects.is_instance(object, name));
+        if is_of_c {
+            self.objects.reference(object, offset)
+        } else {
+            let value = self.objects.attribute(object, attribute)?;
+            (self.objects.type_name(value)? != "NoneType").then_some(value)
+        }
+    }
+}

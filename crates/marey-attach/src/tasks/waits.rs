@@ -1,0 +1,72 @@
+//! The thing that a task waits for, in words.
+
+use super::TaskReader;
+use crate::object::Address;
+use crate::target::Frame;
+
+/// Position of the event loop in a future and a task.
+pub(super) const LOOP: u64 = 16;
+
+/// Functions of asyncio that wait, by the end of the path of their file, and what they wait for. The
+/// names without a class are those that CPython 3.10 has.
+const FUNCTIONS: [(&str, &str, &str); 24] = [
+    ("asyncio/tasks.py", "sleep", "a timer"),
+    ("asyncio/tasks.py", "_wait", "other tasks"),
+    ("asyncio/taskgroups.py", "TaskGroup.__aexit__", "the tasks of its group"),
+    ("asyncio/taskgroups.py", "TaskGroup._aexit", "the tasks of its group"),
+    ("asyncio/locks.py", "Lock.acquire", "a lock"),
+    ("asyncio/locks.py", "Semaphore.acquire", "a semaphore"),
+    ("asyncio/locks.py", "Event.wait", "an event"),
+    ("asyncio/locks.py", "Condition.wait", "a condition"),
+    ("asyncio/locks.py", "acquire", "a lock or a semaphore"),
+    ("asyncio/locks.py", "wait", "an event or a condition"),
+    ("asyncio/queues.py", "Queue.get", "an item of a queue"),
+    ("asyncio/queues.py", "Queue.put", "room in a queue"),
+    ("asyncio/queues.py", "get", "an item of a queue"),
+    ("asyncio/queues.py", "put", "room in a queue"),
+    ("asyncio/streams.py", "StreamReader._wait_for_data", "data"),
+    ("asyncio/streams.py", "_wait_for_data", "data"),
+    ("asyncio/streams.py", "FlowControlMixin._drain_helper", "a reader of its data"),
+    ("asyncio/streams.py", "_drain_helper", "a reader of its data"),
+    ("asyncio/selector_events.py", "BaseSelectorEventLoop.sock_recv", "data"),
+    ("asyncio/selector_events.py", "BaseSelectorEventLoop.sock_accept", "a connection"),
+    ("asyncio/base_subprocess.py", "BaseSubprocessTransport._wait", "a child process"),
+    ("asyncio/base_subprocess.py", "_wait", "a child process"),
+    ("asyncio/base_events.py", "Server.serve_forever", "connections"),
+    ("asyncio/base_events.py", "serve_forever", "connections"),
+];
+
+impl TaskReader<'_> {
+    /// Returns what a task waits for: by the function of asyncio that waits, else by the future.
+    pub(super) fn awaited(self, future: Address, innermost: Option<&Frame>) -> String {
+        let known = innermost.and_then(|frame| {
+            let is_it = |(file, function, _): &&(&str, &str, &str)| {
+                frame.function == *function && frame.file.ends_with(file)
+            };
+            FUNCTIONS.iter().find(is_it)
+        });
+        if let Some((_, _, target)) = known {
+            return (*target).to_owned();
+        }
+        self.describe(future).unwrap_or_else(|| "a future".to_owned())
+    }
+
+    fn describe(self, future: Address) -> Option<String> {
+        let objects = self.objects;
+        if ["_asyncio.Task", "Task"].iter().any(|class| objects.is_instance(future, class)) {
+            return Some(format!("task `{}`", self.name(future)?));
+        }
+        let children = objects.attribute(future, "_children")?;
+        let number = objects.list_length(children)?;
+        Some(if number == 1 { "1 task".to_owned() } else { format!("{number} tasks") })
+    }
+
+    /// Whether a future or task has a result, an exception or was cancelled.
+    pub(super) fn is_done(self, future: Address) -> Option<bool> {
+        let objects = self.objects;
+        if let Some(state) = objects.attribute(future, "_state") {
+            return Some(objects.text(state)? != "PENDING");
+        }
+        Some(objects.int(future, objects.layout.future_state)? != 0)
+    }
+}
