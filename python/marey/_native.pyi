@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from types import CodeType, FrameType, TracebackType
 from typing import Any, TypeVar, final
 
-from typing_extensions import Self
+from typing_extensions import Self, disjoint_base
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -48,6 +48,7 @@ class Times:
     def __new__(cls, name: str) -> Times: ...
     def take(self) -> tuple[list[tuple[int, int, int]], int, int]: ...
 
+@disjoint_base
 class Timings:
     """The base class of `MetricsCollector`, which has a method `_new_times`."""
 

@@ -412,7 +412,7 @@ unsafe extern "C" fn dealloc(this: *mut PyObject) {
     }
 }
 
-const MEASURE_TIME_DOC: &CStr = c"measure_time(name)\n--\n\n\
+const MEASURE_TIME_DOC: &CStr = c"measure_time($self, name)\n--\n\n\
 Returns a context manager that measures one block: a scope, and its time.\n\n\
 A block that raises is measured too. A block inside it or beside it, in a task or generator, needs\n\
 an object of its own, that is, a call of its own.\n\n\
