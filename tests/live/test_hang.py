@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from programs import DEADLINE_SECS, Live
+from programs import DEADLINE_SECS, Live, run_program
 
 pytest.importorskip("torch")
 
@@ -305,3 +305,21 @@ def test_a_folder_without_dumps_is_an_error(tmp_path: Path) -> None:
     done = run_hang(str(os.getpid()), "--flight-recorder", str(tmp_path))
     assert (done.returncode, done.stdout) == (2, "")
     assert "has no dumps of a flight recorder" in done.stderr
+
+
+@pytest.mark.usefixtures("own_directory")
+def test_a_job_that_the_system_forbids_to_read_is_refused_with_the_remedy() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root to become another user")
+    source = f"""
+    import os
+    from marey import _engine
+    os.setgid(65534)
+    os.setuid(65534)
+    raise SystemExit(_engine.cli_main(["marey", "hang", "{os.getpid()}", "--interval", "0"]))
+    """
+    done = run_program(source)
+    assert done.exit_code == 2
+    error = f"error: process {os.getpid()} cannot be read: the system does not allow it\n"
+    assert error in done.stderr
+    assert "--cap-add SYS_PTRACE" in done.stderr

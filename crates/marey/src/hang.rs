@@ -84,11 +84,12 @@ fn look(
     collectives: Vec<LastCollective>,
 ) -> Result<Hang, Failure> {
     let hang = marey_attach::hang::look(pids, interval, collectives)?;
-    let problems = || hang.members.iter().filter_map(|member| member.problem.as_ref());
-    match problems().next() {
-        Some(problem) if problems().count() == hang.members.len() => {
-            Err(Failure { message: problem.clone(), hint: None })
-        }
+    let unreadable = || hang.members.iter().filter(|member| member.problem.is_some());
+    match unreadable().next() {
+        Some(member) if unreadable().count() == hang.members.len() => Err(Failure {
+            message: member.problem.clone().unwrap_or_default(),
+            hint: member.hint.clone(),
+        }),
         _ => Ok(hang),
     }
 }
@@ -138,6 +139,9 @@ fn print(hang: &Hang, output: &mut Output) -> Result<(), Stop> {
         let title = printable(&title(&members)).into_owned();
         writeln!(output.data(), "{}: {}", paint.with(Style::Bold, title), state(first))?;
         print_frames(&first.frames, output)?;
+        if let Some(hint) = &first.hint {
+            writeln!(output.data(), "    {}", printable(hint))?;
+        }
         if group.iter().any(|index| hang.odd.contains(index)) {
             for member in members {
                 print_details(member, output)?;

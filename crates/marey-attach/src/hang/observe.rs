@@ -10,7 +10,7 @@ use super::place::{self, Place};
 use crate::process::{self, Times};
 use crate::rank::Rank;
 use crate::wait::Wait;
-use crate::{Frame, Options, Snapshot, Target, Thread};
+use crate::{AttachError, Frame, Options, Snapshot, Target, Thread};
 
 /// Share of the time between two looks above which a thread has run and not waited.
 const BUSY_SHARE: f64 = 0.2;
@@ -56,13 +56,15 @@ pub struct Member {
     pub children: Vec<Member>,
     /// Why it could not be read.
     pub problem: Option<String>,
+    /// How to mend the problem, if that is known.
+    pub hint: Option<String>,
 }
 
 /// The first look at a process.
 pub(crate) struct Look {
     pid: u32,
     rank: Option<Rank>,
-    read: Result<(Target, Snapshot), String>,
+    read: Result<(Target, Snapshot), AttachError>,
     times: Times,
     time: Instant,
 }
@@ -76,7 +78,6 @@ impl Look {
             let snapshot = target.snapshot()?;
             Ok((target, snapshot))
         });
-        let read = read.map_err(|error| error.to_string());
         let id = read.as_ref().map_or(pid.into(), |(_, snapshot)| thread_of(snapshot, pid));
         let times = process::times(pid, id).unwrap_or_default();
         Self { pid, rank, read, times, time: Instant::now() }
@@ -85,7 +86,7 @@ impl Look {
     /// Looks again.
     pub(crate) fn end(self) -> Member {
         let Self { pid, rank, .. } = self;
-        let unreadable = |problem: Option<String>| Member {
+        let unreadable = |error: &AttachError| Member {
             pid,
             rank: rank.clone(),
             state: match process::state(pid, pid.into()) {
@@ -100,16 +101,17 @@ impl Look {
             frames: Vec::new(),
             other_threads: Vec::new(),
             children: Vec::new(),
-            problem,
+            problem: Some(error.to_string()),
+            hint: error.hint(),
         };
         let (mut target, first) = match self.read {
             Ok(read) => read,
-            Err(problem) => return unreadable(Some(problem)),
+            Err(error) => return unreadable(&error),
         };
         let id = thread_of(&first, pid);
         let second = match target.snapshot() {
             Ok(second) => second,
-            Err(error) => return unreadable(Some(error.to_string())),
+            Err(error) => return unreadable(&error),
         };
         let elapsed = self.time.elapsed();
         let times = process::times(pid, id).unwrap_or_default();
@@ -153,6 +155,7 @@ impl Look {
             other_threads: other.into_iter().filter(is_shown).collect(),
             children: Vec::new(),
             problem: None,
+            hint: None,
         }
     }
 }
