@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 from . import _native, _nvtx, _session
 from ._decorator import is_coroutine_function
 from ._flags import flags, is_disabled, is_proton_disabled
-from ._names import SETTING_SAMPLE_INTERVAL
 from ._warning import warn
 from .errors import BackendUnavailable
 
@@ -122,9 +121,9 @@ def start_for(
             _native.finalize(session)
         raise
     _nvtx.register_tool()
-    if data == "trace":
+    if data != "tree":
         _native.follow_settings()
-        if _native.setting(SETTING_SAMPLE_INTERVAL) > 0:
+        if _native.needs_sampling():
             from . import sampling  # a module that most programs never use
 
             sampling.follow_setting()

@@ -8,6 +8,7 @@ use crate::lock::{lock, try_lock};
 use crate::names;
 use crate::progress;
 use crate::recorder;
+use crate::sampling;
 use crate::system;
 use crate::trace;
 use crate::worker::{self, Worker};
@@ -147,6 +148,7 @@ fn try_lock_all(workers_may_run: bool) -> Option<Box<dyn Any>> {
     let sessions = recorder::lock_sessions_for_fork();
     let source = device::lock_source_for_fork();
     let other_locks = (
+        sampling::lock_for_fork(),
         recorder::lock_for_fork(),
         names::lock_for_fork(),
         environment::lock_for_fork(),
@@ -183,6 +185,7 @@ extern "C" fn after_in_child() {
     }
     endpoint::begin_child();
     checkpoint::begin_child();
+    sampling::begin_child();
     device::begin_child_source();
     recorder::begin_child();
     restart_workers();

@@ -18,7 +18,7 @@ use crate::hang::{self, HangArgs};
 use crate::import::{self, ImportArgs};
 use crate::info::{self, InfoArgs};
 use crate::interrupt;
-use crate::live::{self, ConfigArgs, FlushArgs, PsArgs};
+use crate::live::{self, ConfigArgs, FlushArgs, PsArgs, SampleArgs};
 use crate::merge::{self, MergeArgs};
 use crate::output::{Output, Stop};
 use crate::pack::{self, PackArgs};
@@ -96,6 +96,8 @@ enum Command {
     Ps(PsArgs),
     /// Write what a process has recorded so far
     Flush(FlushArgs),
+    /// Record once where the Python threads of a process are
+    Sample(SampleArgs),
     /// Show and change the settings of a process that records
     Config(ConfigArgs),
     /// Print the stacks of a running process
@@ -186,6 +188,7 @@ fn dispatch(command: &Command, output: &mut Output) -> Result<(), Stop> {
         Command::Schema(args) => schema::schema(args, output),
         Command::Ps(args) => live::ps(args, output),
         Command::Flush(args) => live::flush(args, output),
+        Command::Sample(args) => live::sample(args, output),
         Command::Config(args) => live::config(args, output),
         Command::Dump(args) => dump::dump(args, output),
         Command::Top(args) => top::top(args, output),

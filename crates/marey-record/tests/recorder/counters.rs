@@ -4,7 +4,9 @@ use crate::harness::{Fixture, Subprocess, fork, scope, subprocess_part};
 use crate::spool::{Spool, spool_of};
 use marey_model::loss::LossCause;
 use marey_model::spool::Counter;
-use marey_record::api::{CollectiveSample, CollectiveState, CounterSample, StackSample};
+use marey_record::api::{
+    CollectiveSample, CollectiveState, CounterSample, SampleCause, StackSample,
+};
 use marey_record::{Format, STOP, SessionId, SessionOptions, Worker, api};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,7 +47,8 @@ fn samples_of_stacks_are_recorded_while_a_trace_is_active() {
         let outer = api::frame_child(root, api::intern("train.py:7@main"));
         let node = api::frame_child(outer, api::intern("train.py:3@step"));
         let thread_name = api::intern("MainThread");
-        api::record_samples(&[StackSample { os_id, thread_name, node, duration_nanos: 100 }]);
+        let samples = [StackSample { os_id, thread_name, node, duration_nanos: 100 }];
+        api::record_samples(&samples, SampleCause::Interval);
     };
     if let Some((_, folder)) = subprocess_part() {
         record(1);

@@ -175,7 +175,7 @@ fn a_request_that_is_malformed_too_long_or_never_sent_is_refused_and_the_next_on
 }
 
 #[test]
-fn every_request_is_one_of_five() {
+fn every_request_is_one_of_six() {
     let fixture = Fixture::begin();
     let session = fixture.start("profile");
     ask_self(&Request::Status).unwrap();
@@ -184,7 +184,9 @@ fn every_request_is_one_of_five() {
         let answer = send(&own_socket(), format!("marey 1 {word}\n").as_bytes()).unwrap();
         assert!(answer.starts_with("ok\n"), "{word}: {answer}");
     }
-    for word in ["stop", "eval 1", "load x.so", "flush /etc/passwd", "set a b c", "status 1", ""] {
+    for word in
+        ["stop", "eval 1", "load x.so", "flush /etc/passwd", "set a b c", "sample", "status 1", ""]
+    {
         let answer = send(&own_socket(), format!("marey 1 {word}\n").as_bytes()).unwrap();
         assert!(answer.starts_with("error\n"), "{word}: {answer}");
     }

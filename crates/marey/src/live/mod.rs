@@ -1,9 +1,10 @@
-//! Processes that record now: `ps`, `flush`, `config`, and a process id in the place of a run.
+//! Processes that record now: `ps`, `flush`, `sample`, `config`, and a process id in the place of a run.
 
 mod config;
 mod flush;
 mod peer;
 mod ps;
+mod sample;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use marey_model::endpoint::{Facts, Request};
 pub(crate) use config::{ConfigArgs, config};
 pub(crate) use flush::{FlushArgs, flush};
 pub(crate) use ps::{PsArgs, ps};
+pub(crate) use sample::{SampleArgs, sample};
 
 use self::peer::Peer;
 use crate::output::Failure;
