@@ -296,7 +296,7 @@ typedef struct marey_table {
     void (*record_collectives)(const marey_collective_t *collectives, size_t len);
     double (*setting)(uint32_t setting);
     bool (*set_setting)(uint32_t setting, double value);
-    void (*record_samples)(const marey_stack_sample_t *samples, size_t len);
+    void (*record_samples)(const marey_stack_sample_t *samples, size_t len, uint8_t cause);
     void (*set_settings_listener)(void (*listener)(void));
     uintptr_t *cpp_state;
     void (*scope_args)(uint32_t name, const char *json, size_t json_len);
@@ -318,6 +318,11 @@ typedef struct marey_table {
     void (*record_variables)(const marey_line_t *line);
     size_t (*next_request)(char *request, size_t len);
     void (*answer_request)(bool is_error, const char *text, size_t len);
+    bool (*needs_sampling)(void);
+    uint32_t (*begin_sampling)(void);
+    void (*end_sampling)(void);
+    bool (*next_sample)(uint32_t thread, uint8_t *cause, uint64_t *duration_nanos);
+    bool (*is_sample_due)(uint8_t cause);
 } marey_table_t;
 
 /* ---- Finding the library --------------------------------------------------------------------- */

@@ -30,6 +30,15 @@ _lock = allocate_lock()
 _recording: _Recording | None = None
 
 
+def _begin_child() -> None:
+    """Replaces the lock in the child of a fork, where the thread that had it does not exist."""
+    global _lock
+    _lock = allocate_lock()
+
+
+os.register_at_fork(after_in_child=_begin_child)
+
+
 def attach(
     *, output: str | None, data: str, context: str, operators: bool, memory: bool
 ) -> list[str]:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 from . import _native, _nvtx, _session
 from ._decorator import is_coroutine_function
 from ._flags import flags, is_disabled, is_proton_disabled
-from ._names import SETTING_SAMPLE_INTERVAL
 from ._warning import warn
 from .errors import BackendUnavailable
 
@@ -124,10 +123,10 @@ def start_for(
     _nvtx.register_tool()
     if keeps_activities:
         _native.follow_settings()
-    if data == "trace" and _native.setting(SETTING_SAMPLE_INTERVAL) > 0:
-        from . import sampling  # a module that most programs never use
+        if _native.needs_sampling():
+            from . import sampling  # a module that most programs never use
 
-        sampling.follow_setting()
+            sampling.follow_setting()
     # The session may be an existing one that was deactivated and has hooks.
     if manager := _session.hook_manager():
         manager.activate(session)

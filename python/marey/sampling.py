@@ -1,128 +1,149 @@
 """Samples of Python's call stacks in traces: where each thread is, running or waiting.
 
-A thread of this module takes the GIL for a moment at each sample. It exists only while a session is
-alive and the setting `sample.interval` is not 0, and is stopped while the process forks.
+A thread of this module takes the GIL for a moment at each sample. It exists only while a trace
+session is alive and a setting of sampling is on, and is stopped while the process forks.
 
-    marey.sampling.enable(interval_s=0.1)
-    session = marey.start("train", data="trace")
+    marey.sampling.enable(interval_s=0.1)  # always
+    marey.sampling.enable(scope="load")  # while a scope of this name is open
+    marey.sampling.enable(slow_step=1.5)  # in steps that take 1.5 times as long as others
+    marey.sampling.enable(signal=signal.SIGUSR2)  # at each arrival
+    marey.sampling.sample()  # now
 
-The samples are the table `samples`; `python.backtrace` has the last one of each thread, frame by
-frame. `marey config PID sample.interval=0.1` does the same in a running process.
+The samples are the table `samples`, whose arguments state the cause; `python.backtrace` has the
+last one of each thread, frame by frame. `marey config PID sample.interval=0.1` and
+`marey sample PID` do the same in a running process.
 """
 
 from __future__ import annotations
 
 import _thread
+import atexit
 import os
-import random
 import sys
 import threading
-import time
 
 from . import _native
-from ._names import SETTING_SAMPLE_INTERVAL
+from ._names import (
+    LOSS_SAMPLES_MISSED,
+    SETTING_SAMPLE_INTERVAL,
+    SETTING_SAMPLE_SCOPE,
+    SETTING_SAMPLE_SIGNAL,
+    SETTING_SAMPLE_SLOW_STEP,
+)
 
-__all__ = ["disable", "enable"]
+__all__ = ["disable", "enable", "sample"]
 
+_DEFAULT_INTERVAL_S = 0.1
 _SHORTEST_INTERVAL_S = 0.001
-_LOCK_TIMEOUT_S = 0.1
+_REQUEST = 4
+"""Number of the cause of `sample`, as in `SampleCause` of the spool."""
 
 
-def enable(interval_s: float = 0.1) -> None:
+def enable(
+    interval_s: float | None = None,
+    *,
+    scope: str | None = None,
+    slow_step: float | None = None,
+    signal: int | None = None,
+) -> None:
     """Samples the stacks of all threads of Python, in all trace sessions from now on.
 
-    Threads that run no Python are left out.
+    Threads that run no Python are left out. With `scope` or `slow_step`, only while such a scope or
+    step is open; `signal` adds a sample at each arrival. A call replaces the earlier ones.
 
     Args:
-        interval_s: Mean time between two samples in seconds, from 0.001 to 3600.
+        interval_s: Mean time between two samples in seconds, from 0.001 to 3600; by default 0.1, or
+            0.01 in a scope or step, and none with `signal` alone.
+        scope: Name of a scope, on any thread. A scope shorter than the interval may have no sample.
+        slow_step: Multiple of the median of the last 16 training steps, from which on the rest of a
+            step is sampled. The first five steps are never slow. The time after the last step
+            counts as a step until the scope around it ends.
+        signal: `signal.SIGUSR1` or `signal.SIGUSR2`, whose handler marey installs.
 
     Raises:
-        ValueError: `interval_s` is not in this range.
+        ValueError: A value is out of its range, or the process handles the signal already.
     """
-    if not interval_s >= _SHORTEST_INTERVAL_S:
+    if interval_s is not None and not interval_s >= _SHORTEST_INTERVAL_S:
         raise ValueError(f"interval_s must be {_SHORTEST_INTERVAL_S} or more, not {interval_s!r}")
+    if slow_step is not None and not slow_step > 0:
+        raise ValueError(f"slow_step must be more than 0, not {slow_step!r}")
+    if interval_s is None:
+        is_on_event = scope is not None or slow_step is not None or signal is not None
+        interval_s = 0 if is_on_event else _DEFAULT_INTERVAL_S
+    _native.set_setting(SETTING_SAMPLE_SIGNAL, int(signal or 0))  # first, as it may be refused
+    _native.set_setting(SETTING_SAMPLE_SLOW_STEP, slow_step or 0)
     _native.set_setting(SETTING_SAMPLE_INTERVAL, interval_s)
+    _native.set_setting(SETTING_SAMPLE_SCOPE, scope or "")
     follow_setting()
 
 
 def disable() -> None:
     """Ends the sampling; a sample that is being taken is completed."""
-    _native.set_setting(SETTING_SAMPLE_INTERVAL, 0)
+    for setting in (SETTING_SAMPLE_INTERVAL, SETTING_SAMPLE_SLOW_STEP, SETTING_SAMPLE_SIGNAL):
+        _native.set_setting(setting, 0)
+    _native.set_setting(SETTING_SAMPLE_SCOPE, "")
     _sampler.stop()
 
 
+def sample() -> None:
+    """Samples the stacks of all threads of Python now, in all trace sessions that record.
+
+    The stack of the calling thread ends at the caller.
+    """
+    caller = threading.get_ident(), sys._getframe(1)
+    _native.sample_stacks(_threads(), 0, _REQUEST, caller)
+
+
 def follow_setting() -> None:
-    """Starts the thread if the setting and the sessions need one."""
-    if _native.setting(SETTING_SAMPLE_INTERVAL) > 0 and _native.is_recording():
-        _sampler.start()
+    """Starts the thread if the settings, a request and the sessions need one."""
+    _sampler.start()
 
 
 class _Sampler:
-    """The thread that samples. A lock that only this class uses wakes the thread to end it."""
+    """The thread that samples. The recorder tells it when, and when to end."""
 
     def __init__(self) -> None:
-        self._state = threading.Lock()
-        self._stop: _thread.LockType | None = None
         self._ended: _thread.LockType | None = None
-        self._random = random.Random()  # not the program's
 
     def start(self) -> None:
-        # With a timeout, because `marey config` may interrupt this thread while it has the lock.
-        if not self._state.acquire(timeout=_LOCK_TIMEOUT_S):
+        # Without a lock, because `marey config` may interrupt the thread that is here.
+        thread = _native.begin_sampling()
+        if thread == 0:
             return
+        self._ended = ended = _thread.allocate_lock()
+        ended.acquire()
         try:
-            if self._stop is None:
-                # Each thread has its own locks, so that `stop` never waits for a later thread.
-                stop, ended = _thread.allocate_lock(), _thread.allocate_lock()
-                stop.acquire()
-                ended.acquire()
-                # Not a `threading.Thread`, which the program would find among its own.
-                _thread.start_new_thread(self._run, (stop, ended))
-                self._stop, self._ended = stop, ended
-        finally:
-            self._state.release()
+            # Not a `threading.Thread`, which the program would find among its own.
+            _thread.start_new_thread(self._run, (thread, ended))
+        except BaseException:
+            _native.end_sampling()
+            ended.release()
+            raise
 
     def stop(self) -> None:
-        with self._state:
-            stop, self._stop = self._stop, None
-            ended = self._ended
-        if stop is not None:
-            stop.release()
-        if ended is not None:
-            with ended:
+        _native.end_sampling()
+        if self._ended is not None:
+            with self._ended:
                 pass
 
-    def _run(self, stop: _thread.LockType, ended: _thread.LockType) -> None:
+    def _run(self, thread: int, ended: _thread.LockType) -> None:
         try:
-            self._sample_until(stop)
+            while (due := _native.next_sample(thread)) is not None:
+                try:
+                    _native.sample_stacks(_threads(), *due)
+                except Exception:  # of the program, such as in a property of its threads
+                    _native.count_losses(LOSS_SAMPLES_MISSED, 1)
         finally:
             ended.release()
 
-    def _sample_until(self, stop: _thread.LockType) -> None:
-        last_nanos = time.monotonic_ns()
-        while True:
-            interval_s = _native.setting(SETTING_SAMPLE_INTERVAL)
-            if interval_s == 0 or not _native.is_recording():
-                with self._state:
-                    if self._stop is stop:
-                        self._stop = None
-                return
-            interval_s = max(interval_s, _SHORTEST_INTERVAL_S)
-            # Drawn around the interval: a program may repeat something at the same rate.
-            if stop.acquire(timeout=interval_s * self._random.uniform(0.5, 1.5)):
-                return
-            now_nanos = time.monotonic_ns()
-            _sample(now_nanos - last_nanos)
-            last_nanos = now_nanos
 
-
-def _sample(duration_nanos: int) -> None:
-    threads = {
+def _threads() -> dict[int, tuple[int, str]]:
+    """Returns the ids in the operating system and the names of Python's threads."""
+    return {
         thread.ident: (thread.native_id or 0, thread.name)
         for thread in threading.enumerate()
         if thread.ident is not None
     }
-    _native.sample_stacks(sys._current_frames(), threads, duration_nanos)
 
 
 def _forget() -> None:
@@ -133,6 +154,8 @@ def _forget() -> None:
 
 
 _sampler = _Sampler()
+# A thread that returns from the recorder after the interpreter has shut down would be ended there.
+atexit.register(lambda: _sampler.stop())
 os.register_at_fork(
     before=lambda: _sampler.stop(), after_in_parent=follow_setting, after_in_child=_forget
 )

@@ -231,6 +231,24 @@ def test_nothing_but_libraries_stays_after_detach(busy: Live) -> None:
     end(busy)
 
 
+def test_a_child_forked_while_a_thread_attaches_can_be_detached() -> None:
+    done = run_program(
+        """
+        import os, signal
+        from marey import _attached
+
+        with _attached._lock:  # as on the thread of the command
+            child = os.fork()
+            if child == 0:
+                signal.alarm(5)
+                answer = _attached.detach()
+                os._exit(0 if answer == ["refused", "it is not recorded"] else 1)
+        print(os.waitpid(child, 0)[1])
+        """
+    )
+    assert done == (0, "0\n", "")
+
+
 def test_a_process_can_be_attached_again(busy: Live) -> None:
     pid = int(busy.read_line())
     for name in ("first", "second"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -13,13 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from programs import DEADLINE_SECS, Live
+import replay
+from programs import DEADLINE_SECS, Live, run_program
 
 pytest.importorskip("torch")
 
 RANKS = 8
 ODD = 3
 ATTEMPTS = 20
+# Result by which the double of the driver does not return from a call.
+NEVER_RETURNS = -(2**31)
 
 # Starts a job for each line that names a cause, of ranks that are forked after the import.
 PROGRAM = """
@@ -71,9 +75,19 @@ def loads():
 def stops():
     os.kill(os.getpid(), signal.SIGSTOP)
 
-def run_rank(rank, cause, store, ready, dump):
-    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(RANKS))
-    os.environ.update(LOCAL_WORLD_SIZE=str(RANKS), MASTER_ADDR="localhost", MASTER_PORT="1")
+def awaits_the_gpu():
+    import ctypes
+
+    os.environ["MAREY_REPLAY"] = os.path.abspath("gpu_hangs")
+    ctypes.CDLL(os.environ["DOUBLE"]).cuStreamSynchronize(None)  # of the GPU
+
+def run_rank(rank, cause, hosts, store, ready, dump):
+    local_ranks = RANKS // hosts
+    host, local_rank = divmod(rank, local_ranks)
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(local_rank), WORLD_SIZE=str(RANKS))
+    # Each host of the test has a port of its own, by which its ranks are found.
+    os.environ.update(LOCAL_WORLD_SIZE=str(local_ranks), MASTER_ADDR="localhost")
+    os.environ.update(MASTER_PORT=str(1 + host))
 
     def dump_collectives():
         os.read(dump, 1)
@@ -95,14 +109,14 @@ def run_rank(rank, cause, store, ready, dump):
     dist.all_reduce(gradients)  # of the step
 
 for number, line in enumerate(sys.stdin):
-    cause, store = line.strip(), os.path.abspath(f"store-{number}")
+    (cause, hosts), store = line.split(), os.path.abspath(f"store-{number}")
     (ready, ready_writer), (dump, dump_writer) = os.pipe(), os.pipe()
     pids = []
     for rank in range(RANKS):
         pid = os.fork()
         if pid == 0:
             try:
-                run_rank(rank, cause, store, ready_writer, dump)
+                run_rank(rank, cause, int(hosts), store, ready_writer, dump)
             finally:
                 os._exit(1)
         pids.append(pid)
@@ -132,9 +146,9 @@ class Launcher:
         self.pid = program.process.pid
         self.ranks: list[int] = []
 
-    def start(self, cause: str) -> list[int]:
-        """Starts a job; returns the processes of its ranks."""
-        self.program.write_line(cause)
+    def start(self, cause: str, hosts: int = 1) -> list[int]:
+        """Starts a job, as on some hosts; returns the processes of its ranks."""
+        self.program.write_line(f"{cause} {hosts}")
         self.ranks = [int(pid) for pid in self.program.read_line().split()]
         return self.ranks
 
@@ -154,7 +168,8 @@ def launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         Path("dumps").mkdir()
-        with Live(PROGRAM) as program:
+        Path("gpu_hangs").write_text(f"fail cuStreamSynchronize {NEVER_RETURNS}\n")
+        with Live(PROGRAM, DOUBLE=str(replay.library() or "")) as program:
             launcher = Launcher(program)
             yield launcher
             if launcher.ranks:  # of a test that failed
@@ -266,6 +281,82 @@ def test_the_worker_that_a_data_loader_waits_for_is_named(launcher: Launcher) ->
     assert f"__getitem__` (program.py:{line('of the worker')})" in job["sentence"]
 
 
+def test_a_rank_that_waits_for_the_gpu_is_named(launcher: Launcher) -> None:
+    if replay.library() is None:
+        pytest.skip("there is no double of the driver")
+    if sys.version_info >= (3, 14):
+        pytest.skip("some builds run Python code in functions without symbols")
+    pids = launcher.start("awaits_the_gpu")
+    job = judge(launcher.pid, "gpu_wait", "--native")
+    launcher.end()
+    assert job["odd"] == [ODD]
+    assert job["members"][ODD]["place"] == {"kind": "gpu", "name": "cuStreamSynchronize"}
+    first = f"Rank {ODD} (process {pids[ODD]}) waits for the GPU (`cuStreamSynchronize`) in "
+    first += f"{place('awaits_the_gpu', 'of the GPU')}TIME"
+    assert re.fullmatch(pattern(first, OTHERS), job["sentence"])
+
+
+# Runs the command of host `node1` on this one, with the port of its ranks; refuses the others.
+SSH = """#!/bin/sh
+while [ "$1" != -- ]; do shift; done
+if [ "$2" != node1 ]; then
+    echo "ssh: connect to host $2 port 22: Connection refused" >&2
+    exit 255
+fi
+exec sh -c "$(echo "$3" | sed s/localhost:2/localhost:1/)"
+"""
+
+
+def test_ranks_of_other_hosts_are_asked_by_ssh(
+    launcher: Launcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    marey = f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m marey "$@"\n'
+    for name, text in [("ssh", SSH), ("marey", marey)]:
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o700)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    pids = launcher.start("saves", hosts=2)
+    options = ("--hosts", "node1,node3")
+    job = judge(pids[-1], "lock", *options)
+    text = run_hang(str(pids[-1]), *options)
+    of_hosts = run_hang("--job", "localhost:2", "--hosts", "node1", "--json")
+    of_host = run_hang("--job", "localhost:2", "--json")
+    launcher.end()
+    assert [member["pid"] for member in job["members"]] == pids
+    hosts = [member["host"] for member in job["members"]]
+    assert hosts == ["node1"] * (RANKS // 2) + [None] * (RANKS // 2)
+    first = f"Rank {ODD} (process {pids[ODD]} on node1) waits for a lock (futex) in "
+    first += f"{place('saves', 'of the rank')}TIME"
+    expected = pattern(first, OTHERS, " Host node3 has not answered.")
+    assert re.fullmatch(expected, job["sentence"])
+    refusal = "ssh: connect to host node3 port 22: Connection refused"
+    assert job["hosts"] == [
+        {"name": "node1", "problem": None},
+        {"name": "node3", "problem": refusal},
+    ]
+    assert text.returncode == 0
+    assert f"warning: host node3 has not answered: {refusal}\n" in text.stderr
+    assert [member["pid"] for member in json.loads(of_hosts.stdout)["members"]] == pids[:4]
+    assert [member["pid"] for member in json.loads(of_host.stdout)["members"]] == pids[4:]
+
+
+def test_a_host_or_job_that_is_not_there_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ssh").write_text(SSH)
+    (tmp_path / "ssh").chmod(0o700)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    for options, message in [
+        (("--job", "nowhere:1"), "no process is a rank of the job `nowhere:1`"),
+        (("--job", "nowhere:1", "--hosts", "node3"), "host node3 has not answered: ssh: connect"),
+        (("--job", "nowhere:1", "--hosts=-oX"), "`-oX` is not the name of a host"),
+        ((str(os.getpid()), "--hosts", "node1"), "the ranks have no MASTER_ADDR and MASTER_PORT"),
+    ]:
+        done = run_hang(*options)
+        assert (done.returncode, done.stdout) == (2, ""), options
+        assert f"error: {message}" in done.stderr
+
+
 def test_a_stopped_rank_is_named_and_one_rank_stands_for_its_job(launcher: Launcher) -> None:
     pids = launcher.start("stops")
     judge(launcher.pid, "stopped_rank")
@@ -305,3 +396,21 @@ def test_a_folder_without_dumps_is_an_error(tmp_path: Path) -> None:
     done = run_hang(str(os.getpid()), "--flight-recorder", str(tmp_path))
     assert (done.returncode, done.stdout) == (2, "")
     assert "has no dumps of a flight recorder" in done.stderr
+
+
+@pytest.mark.usefixtures("own_directory")
+def test_a_job_that_the_system_forbids_to_read_is_refused_with_the_remedy() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root to become another user")
+    source = f"""
+    import os
+    from marey import _engine
+    os.setgid(65534)
+    os.setuid(65534)
+    raise SystemExit(_engine.cli_main(["marey", "hang", "{os.getpid()}", "--interval", "0"]))
+    """
+    done = run_program(source)
+    assert done.exit_code == 2
+    error = f"error: process {os.getpid()} cannot be read: the system does not allow it\n"
+    assert error in done.stderr
+    assert "--cap-add SYS_PTRACE" in done.stderr

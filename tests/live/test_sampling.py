@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from programs import Live, marey_stdout, run_well
+from programs import DEADLINE_SECS, Live, marey_command, marey_stdout, run_well
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -62,13 +65,8 @@ def test_a_running_process_is_asked_for_the_stacks_of_its_threads() -> None:
     assert waiting["lineno"] == line_of("release.wait()")
     (main,) = (row for row in rows if row["func"] == "waits_for_input")
     assert (main["depth"], main["lineno"]) == (0, line_of("for line in sys.stdin:"))
-    # The run of the ended process, whose calls are collected at once.
-    (caller,) = query(
-        "program.marey",
-        "SELECT DISTINCT path LIKE '%@<module>//%@waits_for_input' AS is_called_by_module"
-        " FROM samples WHERE path LIKE '%@waits_for_input'",
-    )
-    assert caller == {"is_called_by_module": True}
+    outermost = {row["thread"]: row["func"] for row in rows}  # the rows end with the largest depth
+    assert outermost == {"MainThread": "<module>", "waiter": "_bootstrap"}
 
 
 def test_sampling_begins_and_ends_in_a_running_process_by_its_setting() -> None:
@@ -171,12 +169,267 @@ def test_the_thread_is_not_among_the_program_s_and_ends_with_the_session() -> No
     assert Path("program.marey").is_dir()
 
 
+# Runs Python now and then while it waits for a line, as an event loop does.
+EVENTS = """
+import os, select, signal
+import marey
+
+def read():
+    while not select.select([0], [], [], 0.01)[0]:
+        pass
+    return os.read(0, 100)
+
+def works():
+    while read() != b"end\\n":
+        print("done", flush=True)
+
+session = marey.start("program", data="trace")
+print(os.getpid(), flush=True)
+works()
+"""
+
+
+def causes(run: str) -> dict[str, int]:
+    """Returns the number of samples by cause."""
+    sql = "SELECT arg(args, 'cause') AS cause, count(*) AS samples FROM samples GROUP BY 1"
+    rows = query(run, f"{sql} ORDER BY 1")
+    return {row["cause"]: row["samples"] for row in rows}
+
+
+def line(program: Live) -> None:
+    """Lets the main thread run some lines of Python."""
+    program.write_line()
+    assert program.read_line() == "done"
+
+
+def test_a_sample_is_requested_of_a_running_process() -> None:
+    with Live(EVENTS) as program:
+        pid = program.read_line()
+        line(program)
+        threads = set(Path(f"/proc/{pid}/task").iterdir())
+        done = marey_command("sample", pid)
+        expected = f"process {pid} sampled 1 thread into `{Path('program.marey').resolve()}`\n"
+        assert (done.exit_code, done.stderr) == (0, expected)
+        assert causes(pid) == {"request": 1}
+        (row,) = query(pid, "SELECT path LIKE '%@works/%@read' AS is_there, integer FROM samples")
+        assert row == {"is_there": True, "integer": 0}
+        until(lambda: set(Path(f"/proc/{pid}/task").iterdir()) == threads)
+        program.write_line("end")
+        assert program.end().exit_code == 0
+
+
+def test_a_process_without_a_trace_is_not_sampled() -> None:
+    with Live(EVENTS.replace('data="trace"', 'data="tree"')) as program:
+        pid = program.read_line()
+        done = marey_command("sample", pid)
+    assert done.exit_code == 2
+    assert "error: process" in done.stderr
+    assert "records no trace" in done.stderr
+
+
+def test_the_program_requests_a_sample_that_ends_at_the_caller() -> None:
+    source = """
+    import marey
+
+    def finds_a_fault():
+        marey.sampling.sample()
+
+    marey.start("program", data="trace")
+    finds_a_fault()
+    """
+    run_well(source)
+    assert causes("program.marey") == {"request": 1}
+    (row,) = query("program.marey", "SELECT path FROM samples")
+    assert row["path"].endswith("@finds_a_fault")
+
+
+def test_a_signal_draws_a_sample_each_time() -> None:
+    with Live(EVENTS) as program:
+        pid = program.read_line()
+        marey_stdout("config", pid, "sample.signal=SIGUSR2")
+        line(program)
+        for count in (1, 2):
+            os.kill(int(pid), signal.SIGUSR2)
+            until(lambda count=count: causes(pid) == {"signal": count})
+        marey_stdout("config", pid, "sample.signal=off")
+        os.kill(int(pid), signal.SIGUSR2)  # has its default action again
+        assert program.process.wait(DEADLINE_SECS) == -signal.SIGUSR2
+
+
+def until(is_reached: Callable[[], bool]) -> None:
+    for _ in range(100):
+        if is_reached():
+            return
+    raise AssertionError
+
+
+def test_a_signal_that_the_program_handles_is_refused() -> None:
+    source = "import signal\nsignal.signal(signal.SIGUSR2, lambda *_: None)\n" + EVENTS
+    with Live(source) as program:
+        pid = program.read_line()
+        done = marey_command("config", pid, "sample.signal=SIGUSR2")
+        assert done.exit_code == 2
+        assert "the process handles SIGUSR2 already" in done.stderr
+        assert marey_stdout("config", pid, "sample.signal") == "sample.signal = off\n"
+
+
+def test_samples_are_drawn_while_a_scope_of_the_name_is_open() -> None:
+    source = """
+    import time
+    import marey
+
+    def loads():
+        end = time.monotonic() + 0.2
+        while time.monotonic() < end:
+            pass
+
+    def computes():
+        end = time.monotonic() + 0.2
+        while time.monotonic() < end:
+            pass
+
+    marey.sampling.enable(scope="load data")
+    session = marey.start("program", data="trace")
+    for _ in range(2):
+        with marey.scope("load data"):
+            loads()
+        with marey.scope("compute"):
+            computes()
+    """
+    run_well(source)
+    assert list(causes("program.marey")) == ["scope"]
+    rows = query(
+        "program.marey", "SELECT DISTINCT split_part(path, '@', -1) AS function FROM samples"
+    )
+    assert "loads" in {row["function"] for row in rows}
+    assert "computes" not in {row["function"] for row in rows}
+
+
+def test_a_slow_step_is_sampled_to_its_end() -> None:
+    source = """
+    import time
+    import torch
+    import marey, marey.torch
+
+    def waits(seconds):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            pass
+
+    def is_fast():
+        waits(0.05)
+
+    def is_slow():
+        waits(0.5)
+
+    marey.sampling.enable(slow_step=4)
+    session = marey.start("program", data="trace")
+    marey.torch.enable()
+    model = torch.nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters())
+    for number in range(10):
+        model(torch.ones(1, 2)).sum().backward()
+        is_slow() if number == 8 else is_fast()
+        optimizer.step()
+    marey.finalize(session, "marey")
+    """
+    pytest.importorskip("torch")
+    run_well(source)
+    found = causes("program.marey")
+    assert list(found) == ["slow step"]
+    assert found["slow step"] >= 5
+    rows = query("program.marey", "SELECT DISTINCT path LIKE '%@is_slow%' AS is_slow FROM samples")
+    assert rows == [{"is_slow": True}]
+
+
+def test_a_stack_is_complete_also_if_the_program_ran_while_its_threads_were_listed() -> None:
+    source = """
+    import threading
+    import marey
+
+    class Listed(threading.Thread):
+        @property
+        def native_id(self):
+            is_listed.set()
+            has_returned.wait()  # the main thread leaves the function that it was in
+            return threading.Thread.native_id.fget(self)
+
+    def leaves():
+        is_listed.wait()
+
+    def is_sampled():
+        has_returned.set()
+        ends.wait(0.05)
+
+    is_listed, has_returned, ends = (threading.Event() for _ in range(3))
+    thread = Listed(target=ends.wait)
+    thread.start()
+    marey.start("program", data="trace")
+    marey.sampling.enable(0.002)
+    leaves()
+    is_sampled()
+    marey.sampling.disable()
+    ends.set()
+    """
+    run_well(source)
+    rows = query(
+        "program.marey",
+        "SELECT DISTINCT path LIKE '%@<module>/%' AS is_complete FROM samples"
+        " WHERE thread = 'MainThread'",
+    )
+    assert rows == [{"is_complete": True}]
+
+
+def test_a_sample_that_fails_is_counted_and_the_next_one_is_drawn() -> None:
+    source = """
+    import threading
+    import marey
+
+    class Fails(threading.Thread):
+        failures = 0
+
+        @property
+        def native_id(self):
+            if Fails.failures < 3:
+                Fails.failures += 1
+                raise RuntimeError("not now")
+            recovers.set()
+            return threading.Thread.native_id.fget(self)
+
+    recovers = threading.Event()
+    thread = Fails(target=recovers.wait)
+    thread.start()
+    marey.sampling.enable(0.002)
+    marey.start("program", data="trace")
+    thread.join()
+    """
+    run_well(source)
+    losses = query("program.marey", "SELECT cause, count FROM losses WHERE cause LIKE 'samples%'")
+    assert losses == [{"cause": "samples_missed", "count": 3}]
+    (row,) = query("program.marey", "SELECT count(*) > 0 AS sampled FROM samples")
+    assert row == {"sampled": True}
+
+
 @pytest.mark.parametrize("interval", ["0", "-1", "float('nan')", "1e-9", "1e9"])
 def test_an_interval_out_of_range_is_refused(interval: str) -> None:
     source = f"""
     import marey
     try:
         marey.sampling.enable(interval_s={interval})
+    except ValueError as error:
+        print(error)
+    """
+    assert run_well(source).count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "event", ["slow_step=0", "slow_step=float('nan')", "signal=9", "signal=-1"]
+)
+def test_an_event_that_cannot_be_sampled_is_refused(event: str) -> None:
+    source = f"""
+    import marey
+    try:
+        marey.sampling.enable({event})
     except ValueError as error:
         print(error)
     """

@@ -35,6 +35,15 @@ pub fn children(pid: u32) -> Vec<u32> {
     found
 }
 
+/// Returns the processes of this machine, lowest id first.
+pub(crate) fn all() -> Vec<u32> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut ids: Vec<u32> = names.filter_map(|name| name.parse().ok()).collect();
+    ids.sort_unstable();
+    ids
+}
+
 /// Returns the ids of a process's threads in the operating system, lowest first.
 pub fn threads(pid: u32) -> Vec<u64> {
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };

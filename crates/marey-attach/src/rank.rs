@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::memory::{Memory, exported_address, mapped_files};
 
@@ -12,7 +12,7 @@ const MAX_VARIABLES: u64 = 10_000;
 const MAX_VARIABLE_BYTES: usize = 256;
 
 /// The place of a process in a distributed job, as `torchrun` states it in the environment.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Rank {
     /// `RANK`.
     pub rank: u32,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use py_spy::config::{LineNo, LockingStrategy};
 use py_spy::{Config, PythonSpy, StackTrace};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::AttachError;
 use crate::memory::{Mapped, Memory, exported_address, mapped_files};
@@ -69,7 +69,7 @@ pub struct Snapshot {
 }
 
 /// A thread at one time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Thread {
     /// Thread id in the operating system; `None` if it is unknown, as in some builds of CPython
     /// 3.10.
@@ -86,14 +86,14 @@ pub struct Thread {
     /// The wait, if the thread sleeps in a known system call.
     pub wait: Option<Wait>,
     /// Whether `frames` has the native frames.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_false")]
     pub has_native_frames: bool,
     /// Frames of Python, and native ones if they were asked for, the innermost first.
     pub frames: Vec<Frame>,
 }
 
 /// A frame of Python, or a native one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Frame {
     /// Name of the function.
     pub function: String,
@@ -102,13 +102,13 @@ pub struct Frame {
     /// Line in progress, from 1; 0 in a native frame.
     pub line: i32,
     /// Whether it is a native frame.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_false")]
     pub is_native: bool,
     /// Whether native code has called this Python frame.
     #[serde(skip)]
     pub(crate) is_entry: bool,
     /// Local variables as name and text, if they were asked for.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub locals: Vec<(String, String)>,
 }
 

@@ -1,20 +1,21 @@
 //! The system call that a thread waits in, and the thing that it waits for, in words.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::fs;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::process::thread_file;
 
 /// A system call that a thread waits in.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Wait {
     /// The thing that the thread waits for, such as `a lock`, `data` or `a timer`.
     #[serde(rename = "for")]
-    pub target: &'static str,
+    pub target: Cow<'static, str>,
     /// The system call, such as `futex`.
-    pub call: &'static str,
+    pub call: Cow<'static, str>,
     /// The file, pipe or socket that it waits for, if the call names one.
     pub file: Option<String>,
 }
@@ -101,7 +102,7 @@ pub(crate) fn in_call(
     let is_sleep = matches!(call, "select" | "pselect6") && argument == Some(0);
     let target = if is_sleep { "a timer" } else { target };
     let file = argument.filter(|_| has_file).and_then(file_of);
-    Some(Wait { target, call, file })
+    Some(Wait { target: target.into(), call: call.into(), file })
 }
 
 fn file_of(pid: u32, descriptor: u64) -> Option<String> {

@@ -20,7 +20,9 @@ use marey_gpu::nvtx;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::setting::Declaration;
-use marey_record::api::{Collective, CollectiveState, LineVariables, StackSample, VariableValue};
+use marey_record::api::{
+    Collective, CollectiveState, LineVariables, SampleCause, StackSample, VariableValue,
+};
 use marey_record::table::{
     ABI_VERSION, CollectiveArg, ErrorBuffer, LineArg, MetricArg, NO_METRIC, Sink, Table,
 };
@@ -144,6 +146,11 @@ static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(|| Table {
     record_variables,
     next_request,
     answer_request,
+    needs_sampling,
+    begin_sampling,
+    end_sampling,
+    next_sample,
+    is_sample_due,
 });
 
 extern "C" fn set_settings_listener(listener: settings::Listener) {
@@ -156,10 +163,7 @@ extern "C" fn setting(setting: u32) -> f64 {
 
 extern "C" fn set_setting(setting: u32, value: f64) -> bool {
     let declared = declared(setting).filter(|declared| declared.accepts(value));
-    declared.is_some_and(|declared| {
-        settings::set(declared.setting, value);
-        true
-    })
+    declared.is_some_and(|declared| settings::set(declared.setting, value).is_ok())
 }
 
 fn declared(setting: u32) -> Option<&'static Declaration> {
@@ -511,13 +515,42 @@ unsafe extern "C" fn record_collectives(collectives: *const CollectiveArg, len: 
     catch_panic((), || api::record_collectives(samples.collect()));
 }
 
-unsafe extern "C" fn record_samples(samples: *const StackSample, len: usize) {
-    if samples.is_null() {
+unsafe extern "C" fn record_samples(samples: *const StackSample, len: usize, cause: u8) {
+    let Some(cause) = SampleCause::from_number(cause).filter(|_| !samples.is_null()) else {
         return;
-    }
+    };
     // SAFETY: the caller passes `len` samples.
     let samples = unsafe { std::slice::from_raw_parts(samples, len) };
-    catch_panic((), || api::record_samples(samples));
+    catch_panic((), || api::record_samples(samples, cause));
+}
+
+extern "C" fn needs_sampling() -> bool {
+    catch_panic(false, api::needs_sampling)
+}
+
+extern "C" fn begin_sampling() -> u32 {
+    catch_panic(0, api::begin_sampling)
+}
+
+extern "C" fn end_sampling() {
+    catch_panic((), api::end_sampling);
+}
+
+extern "C" fn is_sample_due(cause: u8) -> bool {
+    let cause = SampleCause::from_number(cause);
+    catch_panic(false, || cause.is_some_and(api::is_sample_due))
+}
+
+unsafe extern "C" fn next_sample(thread: u32, cause: *mut u8, duration_nanos: *mut u64) -> bool {
+    let Some((next, duration)) = catch_panic(None, || api::next_sample(thread)) else {
+        return false;
+    };
+    // SAFETY: the caller passes writable numbers or null.
+    if let (Some(cause), Some(nanos)) = unsafe { (cause.as_mut(), duration_nanos.as_mut()) } {
+        *cause = next as u8;
+        *nanos = duration.as_nanos().try_into().unwrap_or(u64::MAX);
+    }
+    true
 }
 
 // Watched variables.

@@ -54,7 +54,9 @@ impl Mailbox {
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700))?;
         let pipe = folder.path().join(ANSWERS);
         mkfifo(&pipe, Mode::from_bits_truncate(OWN_FILE))?;
-        let answers = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(pipe)?;
+        // Also for writing: without a writer, a pipe that once had one is ready all the time.
+        let mut options = OpenOptions::new();
+        let answers = options.read(true).write(true).custom_flags(libc::O_NONBLOCK).open(pipe)?;
         let name = folder.path().file_name().unwrap_or_default().to_string_lossy();
         let inner_folder = format!("{parent}/{name}");
         Ok(Self { folder, inner_folder, answers, received: Vec::new() })
@@ -112,5 +114,24 @@ impl Mailbox {
         let end = self.received.iter().position(|byte| *byte == b'\n')?;
         let line = self.received.drain(..=end).collect::<Vec<_>>();
         Some(String::from_utf8_lossy(&line[..end]).into_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    #[test]
+    fn after_a_writer_has_closed_the_pipe_a_wait_lasts_until_the_timeout() {
+        const TIMEOUT: Duration = Duration::from_millis(50);
+        let mut mailbox = Mailbox::create(std::process::id()).unwrap();
+        fs::write(mailbox.folder.path().join(ANSWERS), "begun\n").unwrap();
+        assert_eq!(mailbox.receive(TIMEOUT).unwrap().as_deref(), Some("begun"));
+        let start = Instant::now();
+        assert_eq!(mailbox.receive(TIMEOUT).unwrap(), None);
+        assert!(start.elapsed() >= TIMEOUT);
+        fs::write(mailbox.folder.path().join(ANSWERS), "ended\n").unwrap();
+        assert_eq!(mailbox.receive(TIMEOUT).unwrap().as_deref(), Some("ended"));
     }
 }

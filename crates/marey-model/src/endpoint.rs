@@ -14,6 +14,8 @@ pub const MAX_ANSWER_BYTES: usize = 1 << 20;
 pub const SAVED: &str = "saved";
 /// Key of the fact with the watches of a process: a JSON list of objects.
 pub const WATCHES: &str = "watches";
+/// Key of the fact with the number of threads that were sampled.
+pub const SAMPLED: &str = "sampled";
 /// Prefix of each request, with the version of the protocol.
 const PREFIX: &str = "marey 1 ";
 
@@ -73,13 +75,15 @@ pub enum Request {
     Flush,
     /// Like [`Self::Flush`], and save the ring, if there is one, as a run of its own.
     Save,
+    /// Sample the Python stacks of all threads once.
+    Sample,
     /// The values of all settings.
     Settings,
     /// Set a setting to a value.
     Set {
         /// Key or alias of the setting.
         key: String,
-        /// Text of the value.
+        /// Text of the value, which may have spaces.
         value: String,
     },
     /// The watched variables.
@@ -108,6 +112,7 @@ impl Request {
             Self::Status => "status".to_owned(),
             Self::Flush => "flush".to_owned(),
             Self::Save => "save".to_owned(),
+            Self::Sample => "sample".to_owned(),
             Self::Settings => "settings".to_owned(),
             Self::Set { key, value } => format!("set {key} {value}"),
             Self::Watches => "watches".to_owned(),
@@ -130,10 +135,11 @@ impl Request {
         if let Some(spec) = words.strip_prefix("unwatch ") {
             return Ok(Self::Unwatch { spec: spec.to_owned() });
         }
-        match *words.split(' ').collect::<Vec<_>>() {
+        match *words.splitn(3, ' ').collect::<Vec<_>>() {
             ["status"] => Ok(Self::Status),
             ["flush"] => Ok(Self::Flush),
             ["save"] => Ok(Self::Save),
+            ["sample"] => Ok(Self::Sample),
             ["settings"] => Ok(Self::Settings),
             ["watches"] => Ok(Self::Watches),
             ["set", key, value] => Ok(Self::Set { key: key.to_owned(), value: value.to_owned() }),
@@ -210,8 +216,9 @@ mod tests {
 
     #[test]
     fn a_request_is_read_as_it_was_written() {
-        let set = Request::Set { key: "spool.max_bytes".to_owned(), value: "7".to_owned() };
-        for request in [Request::Status, Request::Flush, Request::Save, Request::Settings, set] {
+        use Request::{Flush, Sample, Save, Settings, Status};
+        let set = Request::Set { key: "sample.scope".to_owned(), value: "load data".to_owned() };
+        for request in [Status, Flush, Save, Sample, Settings, set] {
             assert_eq!(Request::parse(request.to_line().as_bytes()), Ok(request));
         }
         let spec = || "a b.py:7:x, y[0]".to_owned();
@@ -233,7 +240,7 @@ mod tests {
             (b"marey 1 \xff\n", "UTF-8"),
             (b"marey 1 eval 1\n", "knows"),
             (b"marey 1 set a\n", "knows"),
-            (b"marey 1 set a b c\n", "knows"),
+            (b"marey 1 sample 1\n", "knows"),
             (b"", "does not begin"),
             (&[b'a'; MAX_REQUEST_BYTES + 1], "4096 bytes"),
         ] {

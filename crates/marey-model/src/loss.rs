@@ -224,7 +224,7 @@ impl LossCause {
                 "Scopes without the performance events that were to be counted: the kernel refused them for the thread, such as for too many open files, or has stopped counting."
             }
             Self::Samples => {
-                "Samples of a running process that failed because the process changed while it was read, or that were skipped because the previous one took too long."
+                "Samples of a running process that failed because the process changed while it was read or because code of the program raised an exception, or that were skipped because the previous one took too long."
             }
             Self::OperatorInputs => {
                 "Calls of PyTorch's operators whose shapes were not recorded: they had more than some 30 tensors, or the process had used more than 32,768 different inputs."

@@ -20,6 +20,12 @@ pub enum Setting {
     RingSeconds,
     /// Time between samples of Python's stacks.
     SampleInterval,
+    /// Name of the scope in which Python's stacks are sampled.
+    SampleScope,
+    /// Signal at which Python's stacks are sampled.
+    SampleSignal,
+    /// Duration from which on a step is slow and sampled, as a multiple of the median.
+    SampleSlowStep,
     /// Maximum size of a spool.
     SpoolBytes,
     /// Time between readings of the counters of the process.
@@ -45,6 +51,10 @@ pub enum Kind {
     Real,
     /// `on` or `off`, 1 or 0 as a number.
     Switch,
+    /// `SIGUSR1`, `SIGUSR2` or `off`, as a number that of the signal or 0.
+    Signal,
+    /// A name or nothing. As a number that of the interned name, 0 for nothing.
+    Name,
 }
 
 /// The declaration of a setting.
@@ -70,15 +80,28 @@ pub struct Declaration {
     pub doc: &'static str,
 }
 
+/// A value that a text means.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value<'a> {
+    /// A number.
+    Number(f64),
+    /// The text itself, for [`Kind::Name`].
+    Name(&'a str),
+}
+
 /// A value that a setting cannot have, as a sentence without a period.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidValue(pub String);
 
+/// The signals that a setting can have, with their numbers on Linux.
+const SIGNALS: [(&str, f64); 2] = [("SIGUSR1", 10.0), ("SIGUSR2", 12.0)];
+/// The text of no signal.
+const OFF: &str = "off";
 /// 2^53: larger whole numbers have no exact value of this type.
 const LARGEST_WHOLE: f64 = 9_007_199_254_740_992.0;
 
 /// All settings, in the order of their keys.
-pub const ALL: [Declaration; 14] = [
+pub const ALL: [Declaration; 17] = [
     Declaration {
         setting: Setting::CheckpointInterval,
         key: "checkpoint.interval",
@@ -154,7 +177,40 @@ pub const ALL: [Declaration; 14] = [
         unit: "s",
         default: 0.0,
         range: (0.0, 3600.0),
-        doc: "Time between samples of the Python stacks of all threads, in traces, at least 0.001; 0 takes none. A change begins at the next line of Python that the main thread runs, or after the next sample.",
+        doc: "Time between samples of the Python stacks of all threads, in traces, at least 0.001; 0 takes none. With `sample.scope` or `sample.slow_step`, only while such a scope or step is open, and 0 means 0.01. A change begins at the next line of Python that the main thread runs, or after the next sample.",
+    },
+    Declaration {
+        setting: Setting::SampleScope,
+        key: "sample.scope",
+        aliases: &[],
+        env: None,
+        kind: Kind::Name,
+        unit: "",
+        default: 0.0,
+        range: (0.0, 4_294_967_295.0),
+        doc: "Name of a scope: Python's stacks are sampled while a thread has such a scope open, each `sample.interval`. A scope that is shorter than the interval may have no sample. A change begins like that of `sample.interval`.",
+    },
+    Declaration {
+        setting: Setting::SampleSignal,
+        key: "sample.signal",
+        aliases: &[],
+        env: None,
+        kind: Kind::Signal,
+        unit: "",
+        default: 0.0,
+        range: (0.0, 12.0),
+        doc: "Signal at which Python's stacks are sampled once, in traces. The program must not handle the signal itself. A change begins like that of `sample.interval`.",
+    },
+    Declaration {
+        setting: Setting::SampleSlowStep,
+        key: "sample.slow_step",
+        aliases: &[],
+        env: None,
+        kind: Kind::Real,
+        unit: "",
+        default: 0.0,
+        range: (0.0, 1_000_000.0),
+        doc: "Multiple of the median of the last 16 training steps: from this duration on a step is sampled to its end, each `sample.interval`. 0 samples no step for its duration; the first five steps are never slow. A change begins like that of `sample.interval`.",
     },
     Declaration {
         setting: Setting::SpoolBytes,
@@ -254,29 +310,38 @@ impl Setting {
 
 impl Declaration {
     /// Returns the value that a text means.
-    pub fn parse(&self, text: &str) -> Result<f64, InvalidValue> {
+    pub fn parse<'a>(&self, text: &'a str) -> Result<Value<'a>, InvalidValue> {
         let text = text.trim();
         let value = match self.kind {
+            Kind::Name => return Ok(Value::Name(text)),
+            Kind::Signal => parse_signal(text),
             Kind::Switch => parse_switch(text),
             Kind::Whole => text.parse::<u64>().ok().map(|whole| whole as f64),
             Kind::Real => text.parse::<f64>().ok().filter(|value| value.is_finite()),
         };
-        value.filter(|&value| self.accepts(value)).ok_or_else(|| {
+        value.filter(|&value| self.accepts(value)).map(Value::Number).ok_or_else(|| {
             InvalidValue(format!("`{}` is {}, not `{text}`", self.key, self.describe_values()))
         })
     }
 
-    /// Whether the setting can have a value.
+    /// Whether the setting can have a number as its value.
     pub fn accepts(&self, value: f64) -> bool {
         let (low, high) = self.range;
-        (low..=high).contains(&value)
+        let is_known =
+            || value == 0.0 || SIGNALS.iter().any(|&(_, signal)| signal.total_cmp(&value).is_eq());
+        (low..=high).contains(&value) && (self.kind != Kind::Signal || is_known())
     }
 
-    /// Returns a value as a text that [`Self::parse`] accepts.
+    /// Returns a number as a text that [`Self::parse`] accepts; an empty one for the number of a name.
     pub fn format(&self, value: f64) -> String {
         match self.kind {
             Kind::Switch if value == 0.0 => "off".to_owned(),
             Kind::Switch => "on".to_owned(),
+            Kind::Signal => {
+                let signal = SIGNALS.iter().find(|&&(_, signal)| signal.total_cmp(&value).is_eq());
+                signal.map_or(OFF, |&(name, _)| name).to_owned()
+            }
+            Kind::Name => String::new(),
             Kind::Whole | Kind::Real => format!("{value}"),
         }
     }
@@ -287,10 +352,18 @@ impl Declaration {
         let unit = if self.unit.is_empty() { "" } else { " " };
         match self.kind {
             Kind::Switch => "`on` or `off`".to_owned(),
+            Kind::Signal => "`SIGUSR1`, `SIGUSR2` or `off`".to_owned(),
+            Kind::Name => "a name, or nothing".to_owned(),
             Kind::Whole => format!("a whole number from {low} to {high}{unit}{}", self.unit),
             Kind::Real => format!("a number from {low} to {high}{unit}{}", self.unit),
         }
     }
+}
+
+fn parse_signal(text: &str) -> Option<f64> {
+    let signal = SIGNALS.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
+    let off = text.eq_ignore_ascii_case(OFF).then_some(0.0);
+    signal.map(|&(_, signal)| signal).or(off)
 }
 
 fn parse_switch(text: &str) -> Option<f64> {
@@ -313,7 +386,12 @@ mod tests {
             for name in declared.aliases.iter().chain([&declared.key]) {
                 assert_eq!(find(name).unwrap().key, declared.key);
             }
-            assert_eq!(declared.parse(&declared.format(declared.default)), Ok(declared.default));
+            let text = declared.format(declared.default);
+            let default = match declared.kind {
+                Kind::Name => Value::Name(""),
+                _ => Value::Number(declared.default),
+            };
+            assert_eq!(declared.parse(&text), Ok(default));
         }
         assert!(find("probing").is_none());
     }
@@ -321,14 +399,22 @@ mod tests {
     #[test]
     fn a_value_outside_of_type_or_range_is_refused_by_name() {
         let interval = Setting::CheckpointInterval.declaration();
-        assert_eq!(interval.parse(" 0.5 "), Ok(0.5));
+        assert_eq!(interval.parse(" 0.5 "), Ok(Value::Number(0.5)));
         for text in ["-1", "86401", "NaN", "inf", "", "1 s"] {
             assert!(interval.parse(text).is_err(), "{text}");
         }
         let message = Setting::MaxNodes.declaration().parse("1.5").unwrap_err().0;
         assert_eq!(message, "`tree.max_nodes` is a whole number from 1 to 4294967294, not `1.5`");
         let operators = Setting::TorchOperators.declaration();
-        assert_eq!((operators.parse("ON"), operators.parse("0")), (Ok(1.0), Ok(0.0)));
+        let (on, off) = (Value::Number(1.0), Value::Number(0.0));
+        assert_eq!((operators.parse("ON"), operators.parse("0")), (Ok(on), Ok(off)));
         assert!(operators.parse("2").is_err());
+        let signal = Setting::SampleSignal.declaration();
+        assert_eq!(signal.parse("sigusr2"), Ok(Value::Number(12.0)));
+        assert_eq!((signal.format(12.0), signal.format(0.0)), ("SIGUSR2".into(), "off".into()));
+        assert!(signal.parse("SIGKILL").is_err() && signal.parse("12").is_err());
+        assert!(!signal.accepts(9.0) && signal.accepts(10.0));
+        let scope = Setting::SampleScope.declaration();
+        assert_eq!(scope.parse(" load data "), Ok(Value::Name("load data")));
     }
 }

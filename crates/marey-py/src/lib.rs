@@ -75,6 +75,10 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(frames::set_frame_base, module)?)?;
     module.add_function(wrap_pyfunction!(frames::frames_are_fast, module)?)?;
     module.add_function(wrap_pyfunction!(frames::sampling::sample_stacks, module)?)?;
+    module.add_function(wrap_pyfunction!(frames::sampling::needs_sampling, module)?)?;
+    module.add_function(wrap_pyfunction!(frames::sampling::begin_sampling, module)?)?;
+    module.add_function(wrap_pyfunction!(frames::sampling::end_sampling, module)?)?;
+    module.add_function(wrap_pyfunction!(frames::sampling::next_sample, module)?)?;
     module.add_function(wrap_pyfunction!(frames::sampling::follow_settings, module)?)?;
     module.add_function(wrap_pyfunction!(task::task_detection_is_fast, module)?)?;
     module.add_function(wrap_pyfunction!(task::launches_find_tasks, module)?)?;

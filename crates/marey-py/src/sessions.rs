@@ -333,13 +333,19 @@ fn setting(key: &str) -> PyResult<f64> {
     Ok((table().setting)(setting_number(key)?))
 }
 
-/// Sets a setting to a value in its range.
+/// Sets a setting to a number in its range, or to a name.
 #[pyfunction]
-fn set_setting(key: &str, value: f64) -> PyResult<()> {
-    if (table().set_setting)(setting_number(key)?, value) {
+fn set_setting(key: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+    let number = match value.extract::<&str>() {
+        Ok("") => 0.0,
+        // SAFETY: the name lives until the call returns.
+        Ok(name) => f64::from(unsafe { (table().intern)(name.as_ptr().cast(), name.len()) }),
+        Err(_) => value.extract::<f64>()?,
+    };
+    if (table().set_setting)(setting_number(key)?, number) {
         return Ok(());
     }
-    Err(PyValueError::new_err(format!("setting {key} cannot have the value {value}")))
+    Err(PyValueError::new_err(format!("setting {key} cannot have the value {value} now")))
 }
 
 fn setting_number(key: &str) -> PyResult<u32> {

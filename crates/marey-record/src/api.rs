@@ -15,16 +15,17 @@ use crate::perf::{self, PerfError};
 use crate::session::{SessionId, SessionOptions};
 use crate::tree::PYTHON_ROOT;
 use crate::worker::Worker;
-use crate::{clock, fork, recorder, sync, trace};
+use crate::{clock, fork, recorder, sampling, sync, trace};
 use marey_model::context::{ContextSource, NodeKind};
 use marey_model::loss::LossCause;
 use marey_model::metric::{MetricError, MetricValue};
-pub use marey_model::spool::{Collective, CollectiveState};
+pub use marey_model::spool::{Collective, CollectiveState, SampleCause};
 use std::ffi::c_void;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Initialises what must be initialised when the library is loaded: the start of the clock's
 /// calibration, the fork handlers, and the registration for `membarrier(2)`.
@@ -410,12 +411,39 @@ pub struct StackSample {
     pub duration_nanos: u64,
 }
 
-/// Records samples of call stacks, taken now. Takes a lock: for a thread that does nothing else.
-pub fn record_samples(samples: &[StackSample]) {
+/// Records samples of call stacks, drawn now. Takes a lock: for a thread that does nothing else.
+pub fn record_samples(samples: &[StackSample], cause: SampleCause) {
     let tree = local::event(|local| Some(Arc::clone(&local.tree)));
     if let Some(tree) = tree {
-        trace::write_samples(&tree, samples);
+        trace::write_samples(&tree, samples, cause);
+        sampling::note_recorded(samples.len(), cause);
     }
+}
+
+/// Whether the settings or a request need a sampling thread.
+pub fn needs_sampling() -> bool {
+    sampling::is_needed()
+}
+
+/// Returns the number of a new sampling thread, 0 if none is needed or one runs.
+pub fn begin_sampling() -> u32 {
+    sampling::begin()
+}
+
+/// Ends the sampling thread, which returns from [`next_sample`].
+pub fn end_sampling() {
+    sampling::end();
+}
+
+/// Whether a sample that [`next_sample`] has returned is still to be drawn.
+pub fn is_sample_due(cause: SampleCause) -> bool {
+    sampling::is_due(cause)
+}
+
+/// Waits until a sample is to be drawn, on the sampling thread with this number. Returns the cause
+/// and the time for which the sample stands, `None` if the thread is to end.
+pub fn next_sample(thread: u32) -> Option<(SampleCause, Duration)> {
+    sampling::next(thread)
 }
 
 /// Records collectives, in the order of their calls, whose texts are numbers of [`intern`]. Takes a

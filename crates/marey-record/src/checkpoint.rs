@@ -9,6 +9,7 @@ use crate::lock;
 use crate::losses;
 use crate::progress;
 use crate::recorder;
+use crate::sampling;
 use crate::settings;
 use crate::trace;
 use crate::worker::{STOP, Worker};
@@ -27,6 +28,8 @@ static IS_HANDLER_INSTALLED: AtomicBool = AtomicBool::new(false);
 const TERMINATE: u32 = 2;
 /// The request to save the ring as a run, because SIGUSR1 has arrived.
 const SAVE_RING: u32 = 4;
+/// The request to sample Python's stacks, because the signal for it has arrived.
+const SAMPLE: u32 = 8;
 
 /// Starts the thread if it is not running, and installs the SIGTERM handler.
 pub(crate) fn ensure_running() {
@@ -48,6 +51,9 @@ fn run() {
         }
         if requests & STOP != 0 {
             return;
+        }
+        if requests & SAMPLE != 0 {
+            sampling::signal();
         }
         if requests & SAVE_RING != 0 && matches!(trace::save_ring(), Some(Err(_))) {
             losses::count(LossCause::CheckpointFailed);
@@ -77,50 +83,74 @@ fn checkpoint_interval() -> Option<Duration> {
     Duration::try_from_secs_f64(secs).ok().filter(|interval| !interval.is_zero())
 }
 
+/// A handler of a signal.
+type Handler = extern "C" fn(libc::c_int);
+
 /// Installs the handler, once, if SIGTERM has its default action.
-#[expect(unsafe_code, reason = "std has no signals")]
 fn install_sigterm_handler() {
-    if IS_HANDLER_INSTALLED.swap(true, Ordering::SeqCst) {
-        return;
+    if !IS_HANDLER_INSTALLED.swap(true, Ordering::SeqCst) {
+        install_handler(libc::SIGTERM, on_sigterm);
     }
+}
+
+/// Installs a handler if the signal has its default action. Returns whether it has.
+fn install_handler(signal: libc::c_int, handler: Handler) -> bool {
+    replace_action(signal, libc::SIG_DFL, handler as *const () as libc::sighandler_t)
+}
+
+/// Replaces the action of a signal if it is as expected. Returns whether it is.
+#[expect(unsafe_code, reason = "std has no signals")]
+fn replace_action(
+    signal: libc::c_int,
+    expected: libc::sighandler_t,
+    action: libc::sighandler_t,
+) -> bool {
     // SAFETY: plain data, filled in by the first call and below.
     unsafe {
         let mut current: libc::sigaction = std::mem::zeroed();
-        libc::sigaction(libc::SIGTERM, std::ptr::null(), &raw mut current);
-        if current.sa_sigaction != libc::SIG_DFL {
-            return;
+        libc::sigaction(signal, std::ptr::null(), &raw mut current);
+        if current.sa_sigaction != expected {
+            return false;
         }
-        let mut handler: libc::sigaction = std::mem::zeroed();
-        handler.sa_sigaction = on_sigterm as *const () as libc::sighandler_t;
-        handler.sa_flags = libc::SA_RESTART;
-        libc::sigaction(libc::SIGTERM, &raw const handler, std::ptr::null_mut());
+        let mut replaced: libc::sigaction = std::mem::zeroed();
+        replaced.sa_sigaction = action;
+        replaced.sa_flags = libc::SA_RESTART;
+        libc::sigaction(signal, &raw const replaced, std::ptr::null_mut()) == 0
     }
 }
 
 /// Installs the handler that saves the ring, once, if SIGUSR1 has its default action.
-#[expect(unsafe_code, reason = "std has no signals")]
 pub(crate) fn install_sigusr1_handler() {
     static INSTALLED: AtomicBool = AtomicBool::new(false);
-    if INSTALLED.swap(true, Ordering::SeqCst) {
-        return;
+    if !INSTALLED.swap(true, Ordering::SeqCst) {
+        install_handler(libc::SIGUSR1, on_sigusr1);
     }
-    // SAFETY: plain data, filled in by the first call and below.
-    unsafe {
-        let mut current: libc::sigaction = std::mem::zeroed();
-        libc::sigaction(libc::SIGUSR1, std::ptr::null(), &raw mut current);
-        if current.sa_sigaction != libc::SIG_DFL {
-            return;
-        }
-        let mut handler: libc::sigaction = std::mem::zeroed();
-        handler.sa_sigaction = on_sigusr1 as *const () as libc::sighandler_t;
-        handler.sa_flags = libc::SA_RESTART;
-        libc::sigaction(libc::SIGUSR1, &raw const handler, std::ptr::null_mut());
+}
+
+/// Moves the handler that samples Python's stacks from one signal to another; 0 is none. Returns
+/// false, with nothing changed, if the process handles the new one already.
+pub(crate) fn move_sample_handler(from: libc::c_int, to: libc::c_int) -> bool {
+    if from == to {
+        return true;
     }
+    if to != 0 && !install_handler(to, on_sample_signal) {
+        return false;
+    }
+    let handler = on_sample_signal as *const () as libc::sighandler_t;
+    if from != 0 {
+        replace_action(from, handler, libc::SIG_DFL);
+    }
+    true
 }
 
 /// Passes the signal to the thread. Async-signal-safe.
 extern "C" fn on_sigusr1(_signal: libc::c_int) {
     WORKER.request(SAVE_RING);
+}
+
+/// Handles the signal at which Python's stacks are sampled. Async-signal-safe.
+extern "C" fn on_sample_signal(_signal: libc::c_int) {
+    WORKER.request(SAMPLE);
 }
 
 /// Passes the signal to the thread and parks the interrupted thread of the program. Without a

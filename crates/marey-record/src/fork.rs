@@ -9,6 +9,7 @@ use crate::names;
 use crate::progress;
 use crate::python_requests;
 use crate::recorder;
+use crate::sampling;
 use crate::system;
 use crate::trace;
 use crate::worker::{self, Worker};
@@ -148,6 +149,7 @@ fn try_lock_all(workers_may_run: bool) -> Option<Box<dyn Any>> {
     let sessions = recorder::lock_sessions_for_fork();
     let source = device::lock_source_for_fork();
     let other_locks = (
+        sampling::lock_for_fork(),
         recorder::lock_for_fork(),
         names::lock_for_fork(),
         environment::lock_for_fork(),
@@ -186,6 +188,7 @@ extern "C" fn after_in_child() {
     endpoint::begin_child();
     python_requests::begin_child();
     checkpoint::begin_child();
+    sampling::begin_child();
     device::begin_child_source();
     recorder::begin_child();
     restart_workers();

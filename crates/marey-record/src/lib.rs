@@ -96,6 +96,8 @@ mod reopening_file;
 #[cfg(not(loom))]
 mod requests;
 pub mod ring;
+#[cfg(not(loom))]
+mod sampling;
 pub mod seq;
 #[cfg(not(loom))]
 mod session;

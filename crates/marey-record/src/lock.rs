@@ -7,8 +7,10 @@ use crate::handler_slot::HandlerSlot;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::{
-    Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
+    Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+    TryLockError,
 };
+use std::time::Duration;
 
 /// Not a pointer: the address is the number of live [`NoPark`] values of the thread.
 static NO_PARK_COUNT: HandlerSlot<u8> = HandlerSlot::new();
@@ -61,6 +63,22 @@ impl<G: Deref> Deref for Guard<G> {
 impl<G: DerefMut> DerefMut for Guard<G> {
     fn deref_mut(&mut self) -> &mut G::Target {
         &mut self.guard
+    }
+}
+
+impl<T> Locked<'_, T> {
+    /// Unlocks the mutex until the condition variable is notified, the timeout is over, or for no
+    /// reason.
+    pub(crate) fn wait(self, changed: &Condvar, timeout: Option<Duration>) -> Self {
+        let Self { guard, _no_park: no_park } = self;
+        let guard = match timeout {
+            None => changed.wait(guard).unwrap_or_else(PoisonError::into_inner),
+            Some(timeout) => {
+                let waited = changed.wait_timeout(guard, timeout);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
+        Self { guard, _no_park: no_park }
     }
 }
 

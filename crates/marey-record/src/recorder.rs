@@ -18,6 +18,7 @@ use crate::output::{Contents, Document, Format};
 use crate::phase::{ClosedPhase, PhaseTree};
 use crate::progress::{self, WritingGuard};
 use crate::registry;
+use crate::sampling;
 use crate::session::{self, Session, SessionId, SessionOptions};
 use crate::thread::ThreadTree;
 use crate::writing::{self, WriteJob};
@@ -275,6 +276,7 @@ pub(crate) fn finalize(id: SessionId, format: Option<Format>) -> Result<Vec<Path
     };
     let mut session = end_session(id, Some(format))?;
     endpoint::stop_if_idle();
+    sampling::wake();
     let spool = session.spool.clone();
     if format == Format::Run {
         let spool = spool.filter(|_| !session.is_quiet());
@@ -299,6 +301,7 @@ pub(crate) fn finalize(id: SessionId, format: Option<Format>) -> Result<Vec<Path
 pub(crate) fn discard(id: SessionId) -> Result<(), Error> {
     let session = end_session(id, None)?;
     endpoint::stop_if_idle();
+    sampling::wake();
     lock(&session.outputs).closed = true;
     Ok(())
 }

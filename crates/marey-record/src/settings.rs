@@ -1,7 +1,7 @@
 //! The values of the settings, which the program's owner may change while the process records.
 
-use crate::environment;
-use marey_model::setting::{self, InvalidValue, Setting};
+use crate::{environment, names, sampling};
+use marey_model::setting::{self, Declaration, InvalidValue, Kind, Setting, Value};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// The bits of a value that was not read from the environment yet. As a number it is not a number.
@@ -35,11 +35,25 @@ pub fn is_on(setting: Setting) -> bool {
     value(setting) != 0.0
 }
 
-/// Sets a setting to a number, which is in its range.
-pub fn set(setting: Setting, value: f64) {
+/// Returns the value of a setting as a text.
+pub(crate) fn text(declared: &Declaration) -> String {
+    let value = value(declared.setting);
+    match declared.kind {
+        Kind::Name if value != 0.0 => names::name(value as u32).to_string(),
+        _ => declared.format(value),
+    }
+}
+
+/// Sets a setting to a number, which is in its range. Fails if the process cannot have the value
+/// now.
+pub fn set(setting: Setting, value: f64) -> Result<(), InvalidValue> {
+    if setting == Setting::SampleSignal {
+        sampling::handle_signal(value as i32)?;
+    }
     if let Some(stored) = VALUES.get(setting.number()) {
         stored.store(value.to_bits(), Ordering::Relaxed);
     }
+    Ok(())
 }
 
 /// Called after a setting was changed from outside, and for a request that Python has to answer, on
@@ -58,9 +72,18 @@ pub(crate) fn parse_and_set(key: &str, text: &str) -> Result<(), InvalidValue> {
     let Some(declared) = setting::find(key) else {
         return Err(InvalidValue(format!("there is no setting `{key}`")));
     };
-    set(declared.setting, declared.parse(text)?);
+    set(declared.setting, number(declared.parse(text)?))?;
     notify_listener();
     Ok(())
+}
+
+/// Returns the number that stands for a value.
+fn number(value: Value<'_>) -> f64 {
+    match value {
+        Value::Number(number) => number,
+        Value::Name("") => 0.0,
+        Value::Name(name) => f64::from(names::intern(name)),
+    }
 }
 
 /// Calls the listener. Returns whether there is one.
@@ -79,5 +102,5 @@ pub(crate) fn notify_listener() -> bool {
 fn initial_value(setting: Setting) -> f64 {
     let declared = setting.declaration();
     let text = declared.env.and_then(environment::text);
-    text.and_then(|text| declared.parse(&text).ok()).unwrap_or(declared.default)
+    text.and_then(|text| declared.parse(&text).ok().map(number)).unwrap_or(declared.default)
 }

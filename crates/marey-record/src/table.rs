@@ -363,9 +363,9 @@ pub struct Table {
     /// Sets a setting, by its number. A value outside of its range, or an unknown setting, changes
     /// nothing and returns false.
     pub set_setting: extern "C" fn(setting: u32, value: f64) -> bool,
-    /// Records samples of call stacks for trace sessions. Their nodes are those of the calling thread,
-    /// which should do nothing else.
-    pub record_samples: unsafe extern "C" fn(samples: *const StackSample, len: usize),
+    /// Records samples of call stacks for trace sessions. Their nodes are those of the calling thread.
+    /// `cause` is the number of a `SampleCause` of `marey_model::spool`.
+    pub record_samples: unsafe extern "C" fn(samples: *const StackSample, len: usize, cause: u8),
     /// Registers the function that is called after a setting was changed from outside the process, and
     /// for a request that Python has to answer, on a thread of the recorder.
     pub set_settings_listener: extern "C" fn(listener: crate::settings::Listener),
@@ -430,6 +430,19 @@ pub struct Table {
     pub next_request: unsafe extern "C" fn(request: *mut c_char, len: usize) -> usize,
     /// Answers the request that was copied last.
     pub answer_request: unsafe extern "C" fn(is_error: bool, text: *const c_char, len: usize),
+    /// Whether the settings or a request need a thread that samples call stacks.
+    pub needs_sampling: extern "C" fn() -> bool,
+    /// Returns the number of a new thread that samples, 0 if none is needed or one runs.
+    pub begin_sampling: extern "C" fn() -> u32,
+    /// Makes the thread that samples return from `next_sample`.
+    pub end_sampling: extern "C" fn(),
+    /// Waits until the thread with this number is to sample. Writes the number of the `SampleCause`
+    /// and the nanoseconds for which the sample stands. Returns false if the thread is to end.
+    pub next_sample:
+        unsafe extern "C" fn(thread: u32, cause: *mut u8, duration_nanos: *mut u64) -> bool,
+    /// Whether a sample with the cause of this number is still to be drawn: the scope or step may
+    /// have ended.
+    pub is_sample_due: extern "C" fn(cause: u8) -> bool,
 }
 
 /// Receives a device event.

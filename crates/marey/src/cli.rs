@@ -19,7 +19,7 @@ use crate::import::{self, ImportArgs};
 use crate::info::{self, InfoArgs};
 use crate::inspect::{self, EvalArgs, InspectArgs};
 use crate::interrupt;
-use crate::live::{self, ConfigArgs, FlushArgs, PsArgs, WatchArgs};
+use crate::live::{self, ConfigArgs, FlushArgs, PsArgs, SampleArgs, WatchArgs};
 use crate::merge::{self, MergeArgs};
 use crate::output::{Output, Stop};
 use crate::pack::{self, PackArgs};
@@ -98,6 +98,8 @@ enum Command {
     Ps(PsArgs),
     /// Write what a process has recorded so far
     Flush(FlushArgs),
+    /// Record once where the Python threads of a process are
+    Sample(SampleArgs),
     /// Show and change the settings of a process that records
     Config(ConfigArgs),
     /// Record the values of variables at a line of a process that records
@@ -194,6 +196,7 @@ fn dispatch(command: &Command, output: &mut Output) -> Result<(), Stop> {
         Command::Schema(args) => schema::schema(args, output),
         Command::Ps(args) => live::ps(args, output),
         Command::Flush(args) => live::flush(args, output),
+        Command::Sample(args) => live::sample(args, output),
         Command::Config(args) => live::config(args, output),
         Command::Watch(args) => live::watch(args, output),
         Command::Dump(args) => dump::dump(args, output),

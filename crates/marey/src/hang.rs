@@ -1,5 +1,7 @@
 //! `marey hang`: finds the rank of a job that the others wait for.
 
+mod hosts;
+
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -24,11 +26,15 @@ Examples:
   marey hang 4250 4251 4252 4253         These processes
   marey hang 4242 --flight-recorder /tmp/dumps
                                          With the last collective of each rank, from dumps of PyTorch
+  marey hang 4242 --native               Also ranks that wait for a GPU in C code
+  marey hang 4242 --hosts node2,node3    With the ranks of its job on other hosts, by ssh
+  marey hang --job node1:29500 --hosts node1,node2
+                                         From a machine without a rank of the job
   marey hang 4242 --json | jq -r .sentence
 
 The ranks of this host are read from outside, twice, and compared: those at one place are a group, and the
-sentence says which rank the others wait for, where, why and since when. No rank is stopped or changed.
-A rank is known by RANK in its environment. Times are those since a thread last ran.";
+sentence says which rank the others wait for, where, why and since when. No rank is stopped or changed, unless
+`--native` asks for it. On other hosts marey is run by ssh, which must not ask for a password. A rank is known by RANK in its environment. Times are those since a thread last ran.";
 
 /// The last collective of each rank in the dumps of a flight recorder.
 const LAST_COLLECTIVES: &str = "\
@@ -46,8 +52,24 @@ ORDER BY rank";
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub(crate) struct HangArgs {
     /// A rank, or a process that has started the ranks, such as torchrun
-    #[arg(value_name = "PID", required = true)]
+    #[arg(value_name = "PID", required_unless_present = "job")]
     pids: Vec<u32>,
+
+    /// `MASTER_ADDR:MASTER_PORT` of the job, in the place of processes
+    #[arg(long, value_name = "ADDR:PORT", conflicts_with = "pids")]
+    job: Option<String>,
+
+    /// Hosts with other ranks of the job, which ssh reaches
+    #[arg(long, value_name = "HOST", value_delimiter = ',')]
+    hosts: Vec<String>,
+
+    /// Path of marey on these hosts
+    #[arg(long, value_name = "PATH", default_value = "marey")]
+    remote_marey: String,
+
+    /// Read native frames of ranks that are in no collective and do not move; stops each for a moment
+    #[arg(long)]
+    native: bool,
 
     /// Time between the two looks at each rank
     #[arg(short, long, value_name = "SECONDS", default_value_t = 1.0)]
@@ -69,7 +91,19 @@ pub(crate) fn hang(args: &HangArgs, output: &mut Output) -> Result<(), Stop> {
         Some(folder) => last_collectives(folder, output)?,
         None => Vec::new(),
     };
-    let hang = look(&args.pids, interval, collectives)?;
+    let job = match &args.job {
+        Some(job) => Some(job.clone()),
+        None if args.hosts.is_empty() => None,
+        None => Some(job_of(&args.pids)?),
+    };
+    let hosts = hosts::ask(args, job.as_deref())?;
+    let mut hang = look_here(args, interval, collectives)?;
+    for (name, answer) in hosts {
+        hang.add_host(&name, answer.wait());
+    }
+    if hang.members.is_empty() {
+        return Err(without_ranks(&hang, job.as_deref().unwrap_or_default()).into());
+    }
     if args.json {
         serde_json::to_writer_pretty(output.data(), &hang).map_err(io::Error::from)?;
         writeln!(output.data())?;
@@ -78,17 +112,53 @@ pub(crate) fn hang(args: &HangArgs, output: &mut Output) -> Result<(), Stop> {
     print(&hang, output)
 }
 
-fn look(
-    pids: &[u32],
+/// Returns the job of some processes.
+fn job_of(pids: &[u32]) -> Result<String, Failure> {
+    marey_attach::hang::rendezvous(pids).ok_or_else(|| Failure {
+        message:
+            "the ranks have no MASTER_ADDR and MASTER_PORT, by which other hosts know their job"
+                .to_owned(),
+        hint: Some("torchrun sets them".to_owned()),
+    })
+}
+
+/// Returns why there is nothing to judge.
+fn without_ranks(hang: &Hang, job: &str) -> Failure {
+    let problem = hang.hosts.iter().find_map(|host| Some((&host.name, host.problem.as_ref()?)));
+    match problem {
+        Some((name, problem)) => {
+            Failure { message: format!("host {name} has not answered: {problem}"), hint: None }
+        }
+        None => Failure {
+            message: format!("no process is a rank of the job `{}`", printable(job)),
+            hint: Some(
+                "a rank has RANK, MASTER_ADDR and MASTER_PORT in its environment".to_owned(),
+            ),
+        },
+    }
+}
+
+/// Looks at the ranks of this host. With `--job` and `--hosts`, those hosts alone are looked at.
+fn look_here(
+    args: &HangArgs,
     interval: Duration,
     collectives: Vec<LastCollective>,
 ) -> Result<Hang, Failure> {
-    let hang = marey_attach::hang::look(pids, interval, collectives)?;
-    let problems = || hang.members.iter().filter_map(|member| member.problem.as_ref());
-    match problems().next() {
-        Some(problem) if problems().count() == hang.members.len() => {
-            Err(Failure { message: problem.clone(), hint: None })
-        }
+    let pids = match &args.job {
+        None => args.pids.clone(),
+        Some(_) if !args.hosts.is_empty() => Vec::new(),
+        Some(job) => marey_attach::hang::ranks_of_job(job),
+    };
+    if pids.is_empty() {
+        return Ok(Hang { collectives, ..Hang::default() });
+    }
+    let hang = marey_attach::hang::look(&pids, interval, args.native, collectives)?;
+    let unreadable = || hang.members.iter().filter(|member| member.problem.is_some());
+    match unreadable().next() {
+        Some(member) if unreadable().count() == hang.members.len() => Err(Failure {
+            message: member.problem.clone().unwrap_or_default(),
+            hint: member.hint.clone(),
+        }),
         _ => Ok(hang),
     }
 }
@@ -130,6 +200,12 @@ fn last_collectives(folder: &Path, output: &mut Output) -> Result<Vec<LastCollec
 fn print(hang: &Hang, output: &mut Output) -> Result<(), Stop> {
     let paint = output.paint;
     writeln!(output.data(), "{}", paint.with(Style::Bold, printable(&hang.sentence)))?;
+    for host in &hang.hosts {
+        if let Some(problem) = &host.problem {
+            let text = format!("host {} has not answered: {problem}", host.name);
+            output.warning(printable(&text))?;
+        }
+    }
     for group in &hang.groups {
         let members: Vec<&Member> =
             group.iter().filter_map(|&index| hang.members.get(index)).collect();
@@ -138,6 +214,9 @@ fn print(hang: &Hang, output: &mut Output) -> Result<(), Stop> {
         let title = printable(&title(&members)).into_owned();
         writeln!(output.data(), "{}: {}", paint.with(Style::Bold, title), state(first))?;
         print_frames(&first.frames, output)?;
+        if let Some(hint) = &first.hint {
+            writeln!(output.data(), "    {}", printable(hint))?;
+        }
         if group.iter().any(|index| hang.odd.contains(index)) {
             for member in members {
                 print_details(member, output)?;
@@ -152,8 +231,10 @@ fn title(members: &[&Member]) -> String {
     let ranks: Option<Vec<u32>> =
         members.iter().map(|member| Some(member.rank.as_ref()?.rank)).collect();
     let pids: Vec<u32> = members.iter().map(|member| member.pid).collect();
+    let host = members.first().and_then(|member| member.host.as_ref());
+    let host = host.map(|host| format!(" on {host}")).unwrap_or_default();
     match (ranks, &pids[..]) {
-        (Some(ranks), [pid]) => format!("Rank {} (process {pid})", numbers(&ranks)),
+        (Some(ranks), [pid]) => format!("Rank {} (process {pid}{host})", numbers(&ranks)),
         (Some(ranks), _) => format!("{} ranks ({})", pids.len(), numbers(&ranks)),
         (None, [pid]) => format!("Process {pid}"),
         (None, _) => format!("{} processes ({})", pids.len(), numbers(&pids)),

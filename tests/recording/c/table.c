@@ -95,5 +95,10 @@ int main(void) {
     PLACE(record_variables);
     PLACE(next_request);
     PLACE(answer_request);
+    PLACE(needs_sampling);
+    PLACE(begin_sampling);
+    PLACE(end_sampling);
+    PLACE(next_sample);
+    PLACE(is_sample_due);
     return 0;
 }

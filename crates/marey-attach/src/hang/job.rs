@@ -30,6 +30,17 @@ pub(crate) struct Process {
 }
 
 impl Job {
+    /// Returns the processes of this host that are ranks of the job with this
+    /// `MASTER_ADDR:MASTER_PORT`, lowest first.
+    pub(crate) fn ranks(rendezvous: &str) -> Vec<u32> {
+        let is_of_job = |&pid: &u32| {
+            let rank = Rank::of_process(pid).filter(|_| process::is_alive(pid));
+            let is_same = rank.is_some_and(|rank| rank.rendezvous.as_deref() == Some(rendezvous));
+            is_same && pid != std::process::id()
+        };
+        process::all().into_iter().filter(is_of_job).collect()
+    }
+
     /// Finds the job of some processes: the ranks below each. A process that is a rank itself stands
     /// for all ranks of its job that its parent has started.
     pub(crate) fn find(pids: &[u32]) -> Self {

@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::observe::{Member, State};
 use super::place::{self, Place};
 use super::{Hang, LastCollective};
 
 /// Why a job does not go on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
     /// It goes on, or nothing tells ranks apart.
+    #[default]
     None,
     /// A rank has no process, or its process has ended.
     DeadRank,
@@ -20,6 +21,8 @@ pub enum Cause {
     StoppedRank,
     /// A rank waits for the workers of its data loader.
     DataLoader,
+    /// A rank waits for work of a GPU.
+    GpuWait,
     /// A rank waits for a lock.
     Lock,
     /// A rank waits for data, a file, a device or a process.
@@ -137,18 +140,20 @@ pub(super) fn is_in_collective(member: &Member) -> bool {
     match member.place {
         Place::Collective { .. } => true,
         Place::Backward => member.state == State::Waits,
-        Place::DataLoader | Place::Program => false,
+        Place::DataLoader | Place::Gpu { .. } | Place::Program => false,
     }
 }
 
 fn cause_of(member: &Member) -> Cause {
-    if member.place == Place::DataLoader {
-        return Cause::DataLoader;
+    match member.place {
+        Place::DataLoader => return Cause::DataLoader,
+        Place::Gpu { .. } => return Cause::GpuWait,
+        _ => {}
     }
     if member.state == State::Runs {
         return Cause::SlowRank;
     }
-    match member.wait.as_ref().map(|wait| wait.target) {
+    match member.wait.as_ref().map(|wait| &*wait.target) {
         Some("a lock") => Cause::Lock,
         Some("a timer") => Cause::Sleep,
         _ => Cause::Io,

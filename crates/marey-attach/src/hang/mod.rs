@@ -17,6 +17,7 @@ use self::job::Job;
 use self::observe::Look;
 use crate::AttachError;
 use crate::process;
+use crate::rank::Rank;
 
 pub use self::judge::Cause;
 pub use self::observe::{Member, State};
@@ -24,7 +25,7 @@ pub use self::place::Place;
 pub use self::sentence::numbers;
 
 /// A job that may hang.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Hang {
     /// A sentence: the rank that the others wait for, where and since when.
     pub sentence: String,
@@ -44,6 +45,8 @@ pub struct Hang {
     pub groups: Vec<Vec<usize>>,
     /// The last collective of each rank, as a flight recorder has it.
     pub collectives: Vec<LastCollective>,
+    /// The other hosts that were asked.
+    pub hosts: Vec<Host>,
 }
 
 /// The last collective of a rank, as its flight recorder has it.
@@ -61,11 +64,34 @@ pub struct LastCollective {
     pub state: String,
 }
 
+/// A host that was asked for its ranks.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Host {
+    /// Its name, as ssh knows it.
+    pub name: String,
+    /// Why it has not answered.
+    pub problem: Option<String>,
+}
+
+/// Returns `MASTER_ADDR:MASTER_PORT` of the job of some processes, by which other hosts know it.
+pub fn rendezvous(pids: &[u32]) -> Option<String> {
+    let mut ranks = Job::find(pids).members.into_iter().filter_map(|member| member.rank);
+    ranks.find_map(|rank| rank.rendezvous)
+}
+
+/// Returns the processes of this host that are ranks of the job with this
+/// `MASTER_ADDR:MASTER_PORT`, lowest first.
+pub fn ranks_of_job(rendezvous: &str) -> Vec<u32> {
+    Job::ranks(rendezvous)
+}
+
 /// Looks at a job twice, `interval` apart, and judges why it does not go on. `pids` are ranks or
-/// processes that have started them.
+/// processes that have started them. With `native`, ranks that are in no collective and do not move
+/// are stopped for a moment, and their native frames are read.
 pub fn look(
     pids: &[u32],
     interval: Duration,
+    native: bool,
     collectives: Vec<LastCollective>,
 ) -> Result<Hang, AttachError> {
     if let Some(&pid) = pids.iter().find(|&&pid| !process::is_alive(pid)) {
@@ -74,19 +100,9 @@ pub fn look(
     let Job { members, ended, absent, world_size } = Job::find(pids);
     let looks: Vec<Look> = members.into_iter().map(Look::begin).collect();
     observe::pause(interval);
-    let members: Vec<Member> = looks.into_iter().map(Look::end).collect();
-    let mut hang = Hang {
-        sentence: String::new(),
-        cause: Cause::None,
-        odd: Vec::new(),
-        groups: judge::groups(&members),
-        absent,
-        ended,
-        world_size,
-        members,
-        collectives,
-    };
-    (hang.cause, hang.odd) = judge::judge(&hang);
+    let members: Vec<Member> = looks.into_iter().map(|look| look.end(native)).collect();
+    let mut hang = Hang { absent, ended, world_size, members, collectives, ..Hang::default() };
+    hang.judge();
     // The processes of a rank matter only where it waits for one of them.
     for &index in &hang.odd {
         if let Some(member) = hang.members.get_mut(index) {
@@ -95,4 +111,37 @@ pub fn look(
     }
     hang.sentence = sentence::of_hang(&hang);
     Ok(hang)
+}
+
+impl Hang {
+    /// Adds the ranks that another host has answered with, or why it has not, and judges again. A
+    /// rank that is known already is left out: two names may be those of one host.
+    pub fn add_host(&mut self, name: &str, answer: Result<Self, String>) {
+        let problem = answer.as_ref().err().cloned();
+        self.hosts.push(Host { name: name.to_owned(), problem });
+        if let Ok(other) = answer {
+            let known: Vec<Option<Rank>> =
+                self.members.iter().map(|member| member.rank.clone()).collect();
+            let is_new = |member: &Member| member.rank.is_none() || !known.contains(&member.rank);
+            let added = other.members.into_iter().filter(is_new);
+            let added = added.map(|member| Member { host: Some(name.to_owned()), ..member });
+            self.members.extend(added);
+            self.absent.extend(other.absent);
+            self.ended.extend(other.ended);
+            self.world_size = self.world_size.or(other.world_size);
+        }
+        let rank_of = |member: &Member| member.rank.as_ref().map(|rank| rank.rank);
+        self.members.sort_by_key(rank_of);
+        let present: Vec<u32> = self.members.iter().filter_map(rank_of).collect();
+        self.absent.retain(|rank| !present.contains(rank));
+        self.absent.sort_unstable();
+        self.absent.dedup();
+        self.judge();
+        self.sentence = sentence::of_hang(self);
+    }
+
+    fn judge(&mut self) {
+        self.groups = judge::groups(&self.members);
+        (self.cause, self.odd) = judge::judge(self);
+    }
 }

@@ -3,20 +3,20 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::job::Process;
 use super::place::{self, Place};
 use crate::process::{self, Times};
 use crate::rank::Rank;
 use crate::wait::Wait;
-use crate::{Frame, Options, Snapshot, Target, Thread};
+use crate::{AttachError, Frame, Options, Snapshot, Target, Thread};
 
 /// Share of the time between two looks above which a thread has run and not waited.
 const BUSY_SHARE: f64 = 0.2;
 
 /// The activity of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// It used the processor between the looks, or was ready to at both.
@@ -32,8 +32,10 @@ pub enum State {
 }
 
 /// A process of a job, as two looks have found it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Member {
+    /// The host that was reached by ssh; `None` for this one.
+    pub host: Option<String>,
     /// Process id in the operating system.
     pub pid: u32,
     /// The place in the job; `None` if the process has none.
@@ -56,13 +58,15 @@ pub struct Member {
     pub children: Vec<Member>,
     /// Why it could not be read.
     pub problem: Option<String>,
+    /// How to mend the problem, if that is known.
+    pub hint: Option<String>,
 }
 
 /// The first look at a process.
 pub(crate) struct Look {
     pid: u32,
     rank: Option<Rank>,
-    read: Result<(Target, Snapshot), String>,
+    read: Result<(Target, Snapshot), AttachError>,
     times: Times,
     time: Instant,
 }
@@ -76,16 +80,19 @@ impl Look {
             let snapshot = target.snapshot()?;
             Ok((target, snapshot))
         });
-        let read = read.map_err(|error| error.to_string());
         let id = read.as_ref().map_or(pid.into(), |(_, snapshot)| thread_of(snapshot, pid));
         let times = process::times(pid, id).unwrap_or_default();
         Self { pid, rank, read, times, time: Instant::now() }
     }
 
     /// Looks again.
-    pub(crate) fn end(self) -> Member {
+    ///
+    /// With `native`, a process that has not moved and is in its program is stopped for a moment, and
+    /// its native frames are read.
+    pub(crate) fn end(self, native: bool) -> Member {
         let Self { pid, rank, .. } = self;
-        let unreadable = |problem: Option<String>| Member {
+        let unreadable = |error: &AttachError| Member {
+            host: None,
             pid,
             rank: rank.clone(),
             state: match process::state(pid, pid.into()) {
@@ -100,16 +107,17 @@ impl Look {
             frames: Vec::new(),
             other_threads: Vec::new(),
             children: Vec::new(),
-            problem,
+            problem: Some(error.to_string()),
+            hint: error.hint(),
         };
         let (mut target, first) = match self.read {
             Ok(read) => read,
-            Err(problem) => return unreadable(Some(problem)),
+            Err(error) => return unreadable(&error),
         };
         let id = thread_of(&first, pid);
         let second = match target.snapshot() {
             Ok(second) => second,
-            Err(error) => return unreadable(Some(error.to_string())),
+            Err(error) => return unreadable(&error),
         };
         let elapsed = self.time.elapsed();
         let times = process::times(pid, id).unwrap_or_default();
@@ -124,7 +132,16 @@ impl Look {
         };
         let is_always_ready = is_ready(&first) && is_ready(&second);
         let (before, after) = (frames_of(&first), frames_of(&second));
-        let frames = common_frames(&before, &after);
+        let mut frames = common_frames(&before, &after);
+        let mut place = Place::of_frames(&frames);
+        if native
+            && place == Place::Program
+            && before == after
+            && let Some(merged) = native_frames(pid, id)
+        {
+            place = Place::of_frames(&merged);
+            frames = merged;
+        }
         let state = match process::state(pid, id) {
             Some('T' | 't') => State::Stopped,
             _ if is_always_ready || ran.as_secs_f64() > BUSY_SHARE * elapsed.as_secs_f64() => {
@@ -142,10 +159,11 @@ impl Look {
             second.threads.into_iter().partition(|thread| thread.os_id == Some(id));
         let is_shown = |thread: &Thread| !thread.frames.is_empty() && !place::is_of_pool(thread);
         Member {
+            host: None,
             pid,
             rank,
             state,
-            place: Place::of_frames(&frames),
+            place,
             is_moving: before != after,
             wait: own.into_iter().find_map(|thread| thread.wait).filter(|_| state == State::Waits),
             idle_secs: idle.filter(|_| state != State::Runs).map(|idle| idle.as_secs_f64()),
@@ -153,6 +171,7 @@ impl Look {
             other_threads: other.into_iter().filter(is_shown).collect(),
             children: Vec::new(),
             problem: None,
+            hint: None,
         }
     }
 }
@@ -166,7 +185,7 @@ impl Member {
         if !looks.is_empty() {
             pause(interval);
         }
-        self.children = looks.into_iter().map(Look::end).collect();
+        self.children = looks.into_iter().map(|look| look.end(false)).collect();
     }
 }
 
@@ -176,6 +195,14 @@ pub(crate) fn pause(interval: Duration) {
     while let Some(left) = interval.checked_sub(start.elapsed()).filter(|left| !left.is_zero()) {
         thread::park_timeout(left);
     }
+}
+
+/// Returns the native and Python frames of a thread, `None` if native ones cannot be read.
+fn native_frames(pid: u32, id: u64) -> Option<Vec<Frame>> {
+    let options = Options { native: true, ..Options::default() };
+    let threads = Target::open(pid, options).ok()?.snapshot().ok()?.threads;
+    let thread = threads.into_iter().find(|thread| thread.os_id == Some(id))?;
+    thread.has_native_frames.then_some(thread.frames)
 }
 
 /// Returns the thread that a process stands or falls with: one in a collective, else the first one.

@@ -1,6 +1,6 @@
 //! The place of a thread, by its frames: in a collective, in backward, in a data loader.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{Frame, Thread};
 
@@ -15,6 +15,22 @@ const DECORATOR_FILE: &str = "torch/distributed/c10d_logger.py";
 const BACKWARD_FILE: &str = "torch/autograd/graph.py";
 const LOADER_FILE: &str = "torch/utils/data/dataloader.py";
 const WORKER_FILE: &str = "torch/utils/data/_utils/worker.py";
+/// Files of PyTorch that have the waits for a GPU, and the name of their functions.
+const GPU_FILES: [&str; 2] = ["torch/cuda/__init__.py", "torch/cuda/streams.py"];
+const GPU_WAIT: &str = "synchronize";
+/// Beginnings of the names of native functions that wait for a GPU.
+const NATIVE_GPU_WAITS: [&str; 10] = [
+    "cudaDeviceSynchronize",
+    "cudaStreamSynchronize",
+    "cudaEventSynchronize",
+    "cuCtxSynchronize",
+    "cuStreamSynchronize",
+    "cuEventSynchronize",
+    "cuMemcpyDtoH",
+    "hipDeviceSynchronize",
+    "hipStreamSynchronize",
+    "hipEventSynchronize",
+];
 const QUEUE_FILE: &str = "multiprocessing/queues.py";
 
 /// Parts of the paths of files whose threads serve others, and wait until they have work.
@@ -28,7 +44,7 @@ const POOL_FILES: [&str; 6] = [
 ];
 
 /// The part of a training program in which a thread is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Place {
     /// A collective, or another call that all ranks of a group make together.
@@ -40,6 +56,11 @@ pub enum Place {
     Backward,
     /// The wait for the workers of a data loader.
     DataLoader,
+    /// The wait for work of a GPU.
+    Gpu {
+        /// Name of the function, such as `cudaStreamSynchronize`.
+        name: String,
+    },
     /// The program.
     Program,
 }
@@ -60,6 +81,11 @@ impl Place {
         let before_program = frames.iter().take_while(|frame| !is_program(frame));
         if before_program.into_iter().any(|frame| is_in(frame, LOADER_FILE)) {
             return Self::DataLoader;
+        }
+        // The outermost one: the runtime calls the driver.
+        let before_program = frames.iter().take_while(|frame| !is_program(frame));
+        if let Some(frame) = before_program.filter(|frame| is_gpu_wait(frame)).last() {
+            return Self::Gpu { name: frame.function.clone() };
         }
         Self::Program
     }
@@ -84,9 +110,17 @@ pub(crate) fn is_idle_worker(frames: &[Frame]) -> bool {
     worker.is_some_and(|worker| worker > 0 && frames[worker - 1].file.ends_with(QUEUE_FILE))
 }
 
+fn is_gpu_wait(frame: &Frame) -> bool {
+    if frame.is_native {
+        return NATIVE_GPU_WAITS.iter().any(|name| frame.function.starts_with(name));
+    }
+    frame.function == GPU_WAIT && GPU_FILES.iter().any(|file| frame.file.ends_with(file))
+}
+
 fn is_of_library(frame: &Frame) -> bool {
     let file = &frame.file;
-    file.contains("/site-packages/")
+    frame.is_native
+        || file.contains("/site-packages/")
         || file.contains("/dist-packages/")
         || file.starts_with('<')
         || file.ends_with(DECORATOR_FILE)
@@ -131,5 +165,23 @@ mod tests {
             (frame("__getitem__", "/app/data.py"), frame("<module>", "/app/train.py"));
         assert_eq!(Place::of_frames(&[loader.clone(), main.clone()]), Place::DataLoader);
         assert_eq!(Place::of_frames(&[set, loader, main]), Place::Program);
+    }
+
+    #[test]
+    fn a_wait_for_the_gpu_is_the_call_of_the_program() {
+        let native = |function| Frame { is_native: true, ..frame(function, "/lib/libcuda.so.1") };
+        let step = frame("step", "/app/train.py");
+        let gpu = |name: &str| Place::Gpu { name: name.into() };
+        let by_torch =
+            [frame("synchronize", "/v/site-packages/torch/cuda/__init__.py"), step.clone()];
+        assert_eq!(Place::of_frames(&by_torch), gpu("synchronize"));
+        let by_runtime = [
+            native("poll"),
+            native("cuStreamSynchronize_ptsz"),
+            native("cudaStreamSynchronize"),
+            step.clone(),
+        ];
+        assert_eq!(Place::of_frames(&by_runtime), gpu("cudaStreamSynchronize"));
+        assert_eq!(Place::of_frames(&[native("poll"), step]), Place::Program);
     }
 }

@@ -29,6 +29,11 @@ pub(super) fn of_hang(hang: &Hang) -> String {
         sentence.push_str(&collectives);
     }
     sentence.push('.');
+    for host in hang.hosts.iter().filter(|host| host.problem.is_some()) {
+        sentence.push_str(" Host ");
+        sentence.push_str(&host.name);
+        sentence.push_str(" has not answered.");
+    }
     sentence
 }
 
@@ -56,7 +61,8 @@ fn all_wait(hang: &Hang) -> String {
         }
         _ => "none is late, so look at the network and the backend".to_owned(),
     };
-    format!("All {count} ranks of this host are in one collective: each {first}; {hint}")
+    let reached = if hang.hosts.is_empty() { "of this host" } else { "that were reached" };
+    format!("All {count} ranks {reached} are in one collective: each {first}; {hint}")
 }
 
 fn odd(hang: &Hang) -> String {
@@ -118,6 +124,7 @@ fn activity(member: &Member) -> String {
         (_, State::Unreadable) => return "cannot be read".to_owned(),
         (_, State::Stopped) => "is stopped by a debugger or a signal".to_owned(),
         (Place::DataLoader, _) => "waits for its data loader".to_owned(),
+        (Place::Gpu { name }, _) => format!("waits for the GPU (`{name}`)"),
         (Place::Collective { .. }, State::Waits) => "waits".to_owned(),
         (_, State::Runs) if member.is_moving => "still runs, its stack changes,".to_owned(),
         (_, State::Runs) => "runs".to_owned(),
@@ -157,9 +164,10 @@ fn since(idle_secs: f64) -> String {
 }
 
 fn name(member: &Member) -> String {
+    let host = member.host.as_ref().map(|host| format!(" on {host}")).unwrap_or_default();
     match &member.rank {
-        Some(rank) => format!("rank {} (process {})", rank.rank, member.pid),
-        None => format!("process {}", member.pid),
+        Some(rank) => format!("rank {} (process {}{host})", rank.rank, member.pid),
+        None => format!("process {}{host}", member.pid),
     }
 }
 

@@ -56,7 +56,7 @@ pub use frame::{AutogradCall, Counter, Frame, NodeDef, SessionEvent, Span, Value
 pub use id_map::IdMap;
 pub use read::{Reader, TornTail};
 pub use ring::{RING_RECORDS, RING_SECONDS, join_ring};
-pub use sample::Sample;
+pub use sample::{Sample, SampleCause};
 pub use variable::Variable;
 pub use varint::{unzigzag, zigzag};
 pub use write::Writer;

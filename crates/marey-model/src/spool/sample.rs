@@ -3,12 +3,50 @@
 use super::error::Malformed;
 use super::varint::{Fields, put_signed, put_varint};
 
+/// Why a sample was drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum SampleCause {
+    /// The interval had passed.
+    Interval,
+    /// A scope with the name of `sample.scope` was open.
+    Scope,
+    /// The training step lasted longer than those before it.
+    SlowStep,
+    /// The signal of `sample.signal` arrived.
+    Signal,
+    /// The program, or `marey sample`, requested it.
+    Request,
+}
+
+impl SampleCause {
+    /// All causes, in the order of their numbers.
+    pub const ALL: [Self; 5] =
+        [Self::Interval, Self::Scope, Self::SlowStep, Self::Signal, Self::Request];
+
+    /// Returns the name that rows of `samples` have.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Interval => "interval",
+            Self::Scope => "scope",
+            Self::SlowStep => "slow step",
+            Self::Signal => "signal",
+            Self::Request => "request",
+        }
+    }
+
+    /// Returns the cause with this number.
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+}
+
 /// A sample of a thread's call stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// Time of the sample.
     pub time_nanos: i64,
-    /// Time since the previous sample, for which this one stands.
+    /// Time for which this sample stands: since the previous look at the stacks, 0 for a signal or a request.
     pub duration_nanos: u64,
     /// The operating system's id of the sampled thread.
     pub os_id: u64,
@@ -16,10 +54,12 @@ pub struct Sample {
     pub thread_name: u32,
     /// The innermost frame: a node of the thread that sampled.
     pub node: u32,
+    /// Why it was drawn.
+    pub cause: SampleCause,
 }
 
 /// Smallest encoding of a sample.
-const MIN_SAMPLE_BYTES: usize = 5;
+const MIN_SAMPLE_BYTES: usize = 6;
 
 pub(super) fn put_samples(out: &mut Vec<u8>, samples: &[Sample]) {
     put_varint(out, samples.len() as u64);
@@ -30,6 +70,7 @@ pub(super) fn put_samples(out: &mut Vec<u8>, samples: &[Sample]) {
         put_varint(out, sample.os_id);
         put_varint(out, u64::from(sample.thread_name));
         put_varint(out, u64::from(sample.node));
+        out.push(sample.cause as u8);
         last_nanos = sample.time_nanos;
     }
 }
@@ -46,7 +87,14 @@ pub(super) fn read_samples(fields: &mut Fields<'_>) -> Result<Vec<Sample>, Malfo
             os_id: fields.read_varint()?,
             thread_name: fields.read_u32()?,
             node: fields.read_u32()?,
+            cause: read_cause(fields)?,
         });
     }
     Ok(samples)
+}
+
+fn read_cause(fields: &mut Fields<'_>) -> Result<SampleCause, Malformed> {
+    let number = fields.read_byte()?;
+    let field = "cause of a sample";
+    SampleCause::from_number(number).ok_or(Malformed::InvalidValue { field, number: number.into() })
 }

@@ -7,8 +7,8 @@ use std::path::Path;
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
 use marey_model::spool::{
-    Activity, ActivityKind, Counter, Frame, NodeDef, Reader, Sample, Shape, Span, SpoolError,
-    Value, Variable,
+    Activity, ActivityKind, Counter, Frame, NodeDef, Reader, Sample, SampleCause, Shape, Span,
+    SpoolError, Value, Variable,
 };
 use proptest::prelude::*;
 
@@ -132,7 +132,9 @@ fn a_frame_that_contradicts_earlier_frames_is_an_error() {
         Frame::Values { thread: 7, sessions: 1, values: vec![value] }
     };
     let samples = |node, thread_name| {
-        let sample = Sample { time_nanos: 0, duration_nanos: 1, os_id: 1, thread_name, node };
+        let cause = SampleCause::Interval;
+        let sample =
+            Sample { time_nanos: 0, duration_nanos: 1, os_id: 1, thread_name, node, cause };
         Frame::Samples { thread: 7, samples: vec![sample] }
     };
     let shapes = |first, name| {

@@ -8,7 +8,8 @@ use marey_model::metric::MetricValue;
 use marey_model::profile::{Overhead, Process};
 use marey_model::spool::{
     Activity, ActivityKind, AutogradCall, Collective, CollectiveState, Counter, Detail, Device,
-    Frame, NodeDef, Reader, Sample, SessionEvent, Shape, Span, Value, Variable, encode,
+    Frame, NodeDef, Reader, Sample, SampleCause, SessionEvent, Shape, Span, Value, Variable,
+    encode,
 };
 use proptest::collection::vec;
 use proptest::option::of;
@@ -110,11 +111,17 @@ fn each_frame_has_the_bytes_of_version_1() {
 
 #[test]
 fn frames_of_samples_have_the_bytes_of_version_1() {
-    let sample =
-        Sample { time_nanos: 9, duration_nanos: 300, os_id: 4242, thread_name: 3, node: 4 };
+    let sample = Sample {
+        time_nanos: 9,
+        duration_nanos: 300,
+        os_id: 4242,
+        thread_name: 3,
+        node: 4,
+        cause: SampleCause::SlowStep,
+    };
     check_bytes(
         &Frame::Samples { thread: 2, samples: vec![sample, Sample { time_nanos: 8, ..sample }] },
-        &[23, 2, 2, 18, 0xAC, 2, 0x92, 0x21, 3, 4, 1, 0xAC, 2, 0x92, 0x21, 3, 4],
+        &[23, 2, 2, 18, 0xAC, 2, 0x92, 0x21, 3, 4, 2, 1, 0xAC, 2, 0x92, 0x21, 3, 4, 2],
     );
 }
 
@@ -367,15 +374,15 @@ impl DefinedIds {
 const THREADS: u32 = 3;
 
 fn samples(defined: DefinedIds) -> impl Strategy<Value = Sample> {
-    (times(), numbers(), numbers(), defined.ids(), defined.ids()).prop_map(
-        |(time_nanos, duration_nanos, os_id, thread_name, node)| Sample {
+    (times(), numbers(), numbers(), defined.ids(), defined.ids(), select(&SampleCause::ALL[..]))
+        .prop_map(|(time_nanos, duration_nanos, os_id, thread_name, node, cause)| Sample {
             time_nanos,
             duration_nanos,
             os_id,
             thread_name,
             node,
-        },
-    )
+            cause,
+        })
 }
 
 fn variables(defined: DefinedIds) -> impl Strategy<Value = Variable> {

@@ -52,18 +52,29 @@ extern "C" fn follow(_argument: *mut c_void) -> c_int {
 
 /// Records where each of these threads is, for trace sessions.
 ///
-/// `frames` has the innermost frame of each thread by its identifier, `threads` the id in the operating system and the
-/// name. A thread that is in one of them only is left out. Each sample stands for `duration_nanos`.
+/// `threads` has the id in the operating system and the name of each thread by its identifier. Other threads, and those
+/// without a frame, are left out. Each sample stands for `duration_nanos`. `cause` is the number of a `SampleCause`.
+/// `caller` is the identifier of a thread, and the frame to take for its innermost one.
 #[pyfunction]
+#[pyo3(signature = (threads, duration_nanos, cause, caller=None))]
 pub(crate) fn sample_stacks(
     py: Python<'_>,
-    frames: &Bound<'_, PyDict>,
     threads: &Bound<'_, PyDict>,
     duration_nanos: u64,
+    cause: u8,
+    caller: Option<(Bound<'_, PyAny>, Bound<'_, PyAny>)>,
 ) -> PyResult<()> {
     enable_frames(py)?;
+    if !(table().is_sample_due)(cause) {
+        return Ok(());
+    }
+    // Here and not by the caller: the frame of a call that has returned meanwhile has no outer frames any more.
+    let frames = py.import("sys")?.call_method0("_current_frames")?.cast_into::<PyDict>()?;
+    if let Some((identifier, frame)) = caller {
+        frames.set_item(identifier, frame)?;
+    }
     let mut samples = Vec::with_capacity(frames.len());
-    for (identifier, frame) in frames {
+    for (identifier, frame) in &frames {
         let Some(thread) = threads.get_item(identifier)? else { continue };
         let (os_id, name): (u64, String) = thread.extract()?;
         let node = FRAMES.with(|frames| {
@@ -75,8 +86,39 @@ pub(crate) fn sample_stacks(
         samples.extend(node.map(|node| StackSample { os_id, thread_name, node, duration_nanos }));
     }
     // SAFETY: a slice of samples, which lives until the call returns.
-    unsafe { (table().record_samples)(samples.as_ptr(), samples.len()) };
+    unsafe { (table().record_samples)(samples.as_ptr(), samples.len(), cause) };
     Ok(())
+}
+
+/// Whether the settings or a request need a thread that samples.
+#[pyfunction]
+pub(crate) fn needs_sampling() -> bool {
+    (table().needs_sampling)()
+}
+
+/// Returns the number of a new thread that samples, 0 if none is needed or one runs.
+#[pyfunction]
+pub(crate) fn begin_sampling() -> u32 {
+    (table().begin_sampling)()
+}
+
+/// Makes the thread that samples return from `next_sample`.
+#[pyfunction]
+pub(crate) fn end_sampling(py: Python<'_>) {
+    py.detach(|| (table().end_sampling)());
+}
+
+/// Waits until the thread with this number is to sample. Returns the duration for which the sample
+/// stands and the number of its cause, `None` if the thread is to end.
+#[pyfunction]
+pub(crate) fn next_sample(py: Python<'_>, thread: u32) -> Option<(u64, u8)> {
+    py.detach(|| {
+        let (mut cause, mut duration_nanos) = (0, 0);
+        // SAFETY: two writable numbers.
+        let is_due =
+            unsafe { (table().next_sample)(thread, &raw mut cause, &raw mut duration_nanos) };
+        is_due.then_some((duration_nanos, cause))
+    })
 }
 
 impl ThreadFrames {

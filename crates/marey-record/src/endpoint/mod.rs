@@ -1,4 +1,4 @@
-//! The Unix socket at which a recording process answers `marey ps`, `flush` and `config`.
+//! The Unix socket at which a recording process answers `marey ps`, `flush`, `sample` and `config`.
 //!
 //! A thread owns the socket from the first session on. It needs neither the GIL nor a lock of the program, so it
 //! answers while Python hangs. It reads one bounded request at a time, from processes of the same user alone, and

@@ -8,9 +8,10 @@ use crate::metadata;
 use crate::python_requests;
 use crate::recorder::{self, SessionFacts};
 use crate::registry;
+use crate::sampling;
 use crate::settings;
 use crate::trace;
-use marey_model::endpoint::{Facts, Request, SAVED, WATCHES};
+use marey_model::endpoint::{Facts, Request, SAMPLED, SAVED, WATCHES};
 use marey_model::setting;
 use std::sync::atomic::Ordering;
 
@@ -31,6 +32,12 @@ pub(super) fn answer(request: &Request) -> Result<Facts, String> {
             }
             Ok(facts)
         }
+        Request::Sample => {
+            let threads = sampling::request()?;
+            let mut facts = status();
+            facts.add(SAMPLED, threads);
+            Ok(facts)
+        }
         Request::Settings => Ok(settings_facts()),
         Request::Set { key, value } => {
             settings::parse_and_set(key, value).map_err(|invalid| invalid.0)?;
@@ -49,7 +56,7 @@ pub(super) fn answer(request: &Request) -> Result<Facts, String> {
 fn settings_facts() -> Facts {
     let mut facts = Facts::default();
     for declared in &setting::ALL {
-        facts.add(declared.key, declared.format(settings::value(declared.setting)));
+        facts.add(declared.key, settings::text(declared));
     }
     facts
 }

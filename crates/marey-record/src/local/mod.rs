@@ -24,7 +24,7 @@ pub use self::call::CudaApi;
 pub(crate) use self::entry::Entry;
 pub(crate) use self::inherit::{is_entered_by_program, restart_after_fork};
 pub use self::inputs::OperatorCall;
-pub(crate) use self::steps::completed as completed_steps;
+pub(crate) use self::steps::{completed as completed_steps, is_slow as is_step_slow};
 
 use crate::api;
 use crate::clock;

@@ -14,9 +14,35 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Steps that were closed since the process started or was forked.
 static COMPLETED: AtomicU64 = AtomicU64::new(0);
 
+/// Number of the last steps whose durations are kept.
+const KEPT: usize = 16;
+/// Number of steps before which none is slow.
+const MIN_STEPS: usize = 5;
+/// Durations of the last steps in ticks, each at its number modulo [`KEPT`].
+static DURATIONS_TICKS: [AtomicU64; KEPT] = [const { AtomicU64::new(0) }; KEPT];
+/// Start of the step that was opened last, 0 if it was dropped.
+static START_TICKS: AtomicU64 = AtomicU64::new(0);
+
 /// Forgets the steps of the parent, in the child of a fork.
 pub(super) fn begin_child() {
     COMPLETED.store(0, Ordering::Relaxed);
+}
+
+/// Whether the open step has lasted longer than a multiple of the median of the last steps.
+pub(crate) fn is_slow(factor: f64) -> bool {
+    let start_ticks = START_TICKS.load(Ordering::Relaxed);
+    let kept = usize::try_from(completed()).map_or(KEPT, |completed| completed.min(KEPT));
+    if start_ticks == 0 || kept < MIN_STEPS {
+        return false;
+    }
+    let mut durations = [0; KEPT];
+    for (copy, duration) in durations.iter_mut().zip(&DURATIONS_TICKS) {
+        *copy = duration.load(Ordering::Relaxed);
+    }
+    let durations = &mut durations[..kept];
+    durations.sort_unstable();
+    let median = durations[kept / 2];
+    clock::ticks().saturating_sub(start_ticks) as f64 > factor * median as f64
 }
 
 /// Returns the number of steps that were closed since the process started or was forked.
@@ -34,6 +60,7 @@ impl Local {
         let child_nanos = self.entered_top().map_or(0, |frame| frame.child_nanos);
         self.change_flags(self.depth() - 1, 0, CLOSING);
         self.drop_top(child_nanos);
+        START_TICKS.store(0, Ordering::Relaxed);
     }
 
     /// Opens a training step, unless one is open.
@@ -59,13 +86,17 @@ impl Local {
     #[inline(never)]
     pub(super) fn close_step(&mut self) {
         self.change_flags(self.depth() - 1, 0, CLOSING);
-        self.pop(clock::ticks());
-        COMPLETED.fetch_add(1, Ordering::Relaxed);
+        let now_ticks = clock::ticks();
+        self.pop(now_ticks);
+        let number = COMPLETED.fetch_add(1, Ordering::Relaxed) as usize;
+        let duration = now_ticks.saturating_sub(START_TICKS.load(Ordering::Relaxed));
+        DURATIONS_TICKS[number % KEPT].store(duration, Ordering::Relaxed);
         self.open_step();
     }
 
     fn open_step(&mut self) {
         self.enter(names::intern(STEP_NAME), NodeKind::Step, PYTHON_ROOT);
         self.change_flags(self.depth() - 1, STEP, 0);
+        START_TICKS.store(clock::ticks(), Ordering::Relaxed);
     }
 }

@@ -37,7 +37,7 @@ use crate::session::Session;
 use crate::thread::ThreadTree;
 use crate::worker::{STOP, Worker};
 use marey_model::loss::LossCause;
-use marey_model::spool::{Detail, SessionEvent};
+use marey_model::spool::{Detail, SampleCause, SessionEvent};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -406,13 +406,13 @@ pub(crate) fn write_counters(samples: &[CounterSample]) {
 
 /// Adds samples of call stacks, whose nodes are those of the calling thread. They reach the file
 /// with the next drain.
-pub(crate) fn write_samples(tree: &ThreadTree, samples: &[StackSample]) {
+pub(crate) fn write_samples(tree: &ThreadTree, samples: &[StackSample], cause: SampleCause) {
     if samples.is_empty() || !is_recording() {
         return;
     }
     match lock(&TRACER).spool() {
         Ok(Some(spool)) => {
-            spool.write_samples(tree, samples);
+            spool.write_samples(tree, samples, cause);
             HAS_SAMPLES.store(true, Ordering::Relaxed);
         }
         Ok(None) => {}

@@ -25,7 +25,7 @@ use crate::thread::{OpenFrame, ThreadTree};
 use marey_model::json::quoted;
 use marey_model::loss::LossCause;
 use marey_model::profile::Process;
-use marey_model::spool::{self, Detail, Device, Frame, SessionEvent};
+use marey_model::spool::{self, Detail, Device, Frame, SampleCause, SessionEvent};
 use std::collections::HashMap;
 use std::io;
 use std::ops::Range;
@@ -343,10 +343,15 @@ impl Spool {
     }
 
     /// Writes samples of call stacks, whose nodes are in `tree`.
-    pub(super) fn write_samples(&mut self, tree: &ThreadTree, samples: &[StackSample]) {
+    pub(super) fn write_samples(
+        &mut self,
+        tree: &ThreadTree,
+        samples: &[StackSample],
+        cause: SampleCause,
+    ) {
         let now_ticks = clock::ticks();
         let (thread, shared) = self.thread_writer(tree);
-        thread.write_samples(tree, samples, now_ticks, shared);
+        thread.write_samples(tree, samples, cause, now_ticks, shared);
     }
 
     /// Writes the values of watched variables when a line began.

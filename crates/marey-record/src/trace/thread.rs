@@ -13,7 +13,7 @@ use crate::losses;
 use crate::thread::ThreadTree;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
-use marey_model::spool::{AutogradCall, Frame, Sample, Span, Value};
+use marey_model::spool::{AutogradCall, Frame, Sample, SampleCause, Span, Value};
 use std::sync::atomic::Ordering;
 
 /// The parts of a spool that its threads share.
@@ -274,6 +274,7 @@ impl ThreadWriter {
         &mut self,
         tree: &ThreadTree,
         samples: &[StackSample],
+        cause: SampleCause,
         ticks: u64,
         shared: &mut Shared,
     ) {
@@ -293,6 +294,7 @@ impl ThreadWriter {
                 os_id: sample.os_id,
                 thread_name: shared.texts.scope_name(sample.thread_name),
                 node,
+                cause,
             })
         });
         let frame = Frame::Samples { thread: self.number, samples: samples.collect() };

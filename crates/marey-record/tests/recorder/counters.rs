@@ -6,7 +6,8 @@ use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::spool::Counter;
 use marey_record::api::{
-    Collective, CollectiveState, CounterSample, LineVariables, StackSample, VariableValue,
+    Collective, CollectiveState, CounterSample, LineVariables, SampleCause, StackSample,
+    VariableValue,
 };
 use marey_record::{Format, STOP, SessionId, SessionOptions, Worker, api};
 use std::path::Path;
@@ -48,7 +49,8 @@ fn samples_of_stacks_are_recorded_while_a_trace_is_active() {
         let outer = api::frame_child(root, api::intern("train.py:7@main"));
         let node = api::frame_child(outer, api::intern("train.py:3@step"));
         let thread_name = api::intern("MainThread");
-        api::record_samples(&[StackSample { os_id, thread_name, node, duration_nanos: 100 }]);
+        let samples = [StackSample { os_id, thread_name, node, duration_nanos: 100 }];
+        api::record_samples(&samples, SampleCause::Interval);
     };
     if let Some((_, folder)) = subprocess_part() {
         record(1);

@@ -32,7 +32,7 @@ fn socket(pid: u32) -> PathBuf {
 }
 
 fn socket_name(pid: u32) -> String {
-    let namespace = fs::metadata("/proc/self/ns/pid").unwrap().ino();
+    let namespace = fs::metadata("/proc/self/ns/pid").expect("a namespace").ino();
     SocketOwner { pid, pid_namespace: Some(namespace) }.socket_name()
 }
 
@@ -208,7 +208,7 @@ fn a_silent_peer_does_not_delay_the_end_of_a_session() {
 }
 
 #[test]
-fn every_request_is_one_of_eight() {
+fn every_request_is_one_of_nine() {
     let fixture = Fixture::begin();
     let session = fixture.start("profile");
     ask_self(&Request::Status).unwrap();
@@ -222,7 +222,9 @@ fn every_request_is_one_of_eight() {
         let answer = send(&own_socket(), format!("marey 1 {word}\n").as_bytes()).unwrap();
         assert!(answer.contains("no Python records"), "{word}: {answer}");
     }
-    for word in ["stop", "eval 1", "load x.so", "flush /etc/passwd", "set a b c", "status 1", ""] {
+    for word in
+        ["stop", "eval 1", "load x.so", "flush /etc/passwd", "set a b c", "sample", "status 1", ""]
+    {
         let answer = send(&own_socket(), format!("marey 1 {word}\n").as_bytes()).unwrap();
         assert!(answer.starts_with("error\n"), "{word}: {answer}");
     }

@@ -96,7 +96,7 @@ fn readings_begin_when_the_setting_changes() {
     if let Some((_, folder)) = subprocess_part() {
         let session = start(&folder);
         assert_eq!(settings::whole(Setting::SystemInterval), 0);
-        settings::set(Setting::SystemInterval, 0.05);
+        settings::set(Setting::SystemInterval, 0.05).unwrap();
         work_until_sampled(&folder, 1, &|| {});
         api::finalize(session, None).unwrap();
         return;

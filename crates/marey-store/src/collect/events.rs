@@ -471,6 +471,8 @@ impl<'a> Events<'a> {
         for sample in samples {
             let Some(&node) = thread.nodes.get(sample.node) else { continue };
             let known = self.outline.threads.newest(sample.os_id);
+            let cause = format!(r#"{{"cause":"{}"}}"#, sample.cause.as_str());
+            let text_id = Some(self.shapes.text_position(cause));
             let time_nanos = self.clock.unix_nanos(sample.time_nanos, &mut self.clock_line);
             self.samples.push(&row::Sample {
                 process_id: self.process,
@@ -479,7 +481,7 @@ impl<'a> Events<'a> {
                 name_id,
                 time_nanos: Some(time_nanos),
                 value: MetricValue::Int(sample.duration_nanos.cast_signed()),
-                args: row::Args::default(),
+                args: row::Args { text_id, ..row::Args::default() },
             })?;
         }
         Ok(())

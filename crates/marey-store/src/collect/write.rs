@@ -103,7 +103,7 @@ pub(super) fn write(
     write_memory_events(&memory_events, &arg_text_ids, references, parts)?;
     write_by_time(counters, references, parts, meter)?;
     write_by_time(collectives, references, parts, meter)?;
-    write_samples(samples, references, parts, meter)?;
+    write_samples(samples, &arg_text_ids, references, parts, meter)?;
     write_variables(variables, references, parts, meter)?;
     write_readings(readings, references, parts, meter)
 }
@@ -111,6 +111,7 @@ pub(super) fn write(
 /// Writes samples by time.
 fn write_samples(
     samples: Sorter<row::Sample>,
+    arg_text_ids: &[u32],
     references: References,
     parts: &mut Parts,
     meter: &mut Meter,
@@ -118,6 +119,7 @@ fn write_samples(
     write_rows(samples, references.owner, parts, |rows| {
         for row in rows.iter_mut() {
             row.thread_id = row.thread_id.map(|position| references.threads[position as usize]);
+            row.args = with_text_id(&row.args, arg_text_ids);
         }
         meter.add_written(rows.len() as u64);
     })

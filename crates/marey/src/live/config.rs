@@ -17,7 +17,8 @@ Examples:
   marey config 4242                            The settings, with their values and ranges
   marey config 4242 checkpoint.interval        One value
   marey config 4242 checkpoint.interval=60     Change it
-  marey config 4242 torch.operators=on         Record PyTorch's operators from the next step on";
+  marey config 4242 torch.operators=on         Record PyTorch's operators from the next step on
+  marey config 4242 sample.slow_step=1.5       Sample Python's stacks in slow steps";
 
 /// Arguments of `marey config`.
 #[derive(Args)]

@@ -1,9 +1,10 @@
-//! Processes that record now: `ps`, `flush`, `config`, and a process id in the place of a run.
+//! Processes that record now: `ps`, `flush`, `sample`, `config`, and a process id in the place of a run.
 
 mod config;
 mod flush;
 mod peer;
 mod ps;
+mod sample;
 mod watch;
 
 use std::borrow::Cow;
@@ -14,6 +15,7 @@ use marey_model::endpoint::{Facts, Request};
 pub(crate) use config::{ConfigArgs, config};
 pub(crate) use flush::{FlushArgs, flush};
 pub(crate) use ps::{PsArgs, ps};
+pub(crate) use sample::{SampleArgs, sample};
 pub(crate) use watch::{WatchArgs, watch};
 
 use self::peer::Peer;

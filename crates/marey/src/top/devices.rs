@@ -24,17 +24,12 @@ pub(super) struct DeviceLoad {
 impl DeviceLoad {
     /// Describes the device in a few words.
     pub(super) fn describe(&self) -> String {
-        let mut text = format!("GPU {}", self.index);
-        if let Some(percent) = self.utilization_percent {
-            text += &format!(" {percent} %");
-        }
-        if let (Some(used), Some(total)) = (self.used_bytes, self.total_bytes) {
-            text += &format!(", {} of {}", Size(used), Size(total));
-        }
-        if let Some(bytes) = self.process_bytes {
-            text += &format!(", {} of this process", Size(bytes));
-        }
-        text
+        let utilization = self.utilization_percent.map(|percent| format!("{percent} %"));
+        let memory = self.used_bytes.zip(self.total_bytes);
+        let memory = memory.map(|(used, total)| format!("{} of {}", Size(used), Size(total)));
+        let process = self.process_bytes.map(|bytes| format!("{} of this process", Size(bytes)));
+        let facts: Vec<_> = [utilization, memory, process].into_iter().flatten().collect();
+        format!("GPU {} {}", self.index, facts.join(", ")).trim_end().to_owned()
     }
 }
 
@@ -45,6 +40,10 @@ pub(super) struct Devices {
 
 impl Devices {
     /// Loads NVML, if there is any.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the process is our own, or Python holds the GIL"
+    )]
     pub(super) fn open() -> Self {
         let path = std::env::var_os(env::NVML_LIB).filter(|path| !path.is_empty());
         let path = path.unwrap_or_else(|| DEFAULT_LIBRARY.into());

@@ -30,6 +30,7 @@ fn help_lists_commands_and_examples() {
       schema       Describe the tables and columns of runs
       ps           List the processes that record
       flush        Write what a process has recorded so far
+      sample       Record once where the Python threads of a process are
       config       Show and change the settings of a process that records
       watch        Record the values of variables at a line of a process that records
       dump         Print the stacks of a running process

@@ -9,10 +9,11 @@ use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::profile::Overhead;
 use marey_model::spool::{
-    Collective, CollectiveState, Counter, Frame, NodeDef, Sample, SessionEvent, Variable,
+    Collective, CollectiveState, Counter, Frame, NodeDef, Sample, SampleCause, SessionEvent,
+    Variable,
 };
 use marey_model::table::stored::{
-    COLLECTIVES, INSTANTS, LOSSES, PHASES, PROCESSES, SAMPLES, SESSIONS, STRINGS, THREADS,
+    ARGS, COLLECTIVES, INSTANTS, LOSSES, PHASES, PROCESSES, SAMPLES, SESSIONS, STRINGS, THREADS,
     VARIABLES,
 };
 use marey_store::Run;
@@ -146,6 +147,7 @@ fn samples_belong_to_their_threads_also_those_that_have_recorded_nothing() {
         os_id,
         thread_name: 3,
         node,
+        cause: SampleCause::Signal,
     };
     let mut frames = first_frames(100);
     frames.extend([
@@ -162,6 +164,9 @@ fn samples_belong_to_their_threads_also_those_that_have_recorded_nothing() {
     let rows = run.read(&SAMPLES).unwrap();
     assert_eq!(ints(&rows, "time_nanos"), [UNIX + 20, UNIX + 120, UNIX + 120]);
     assert_eq!(ints(&rows, "integer"), [100, 100, 100]);
+    let args = run.read(&ARGS).unwrap();
+    let causes = ids(&rows, "args_id").iter().map(|&id| text(&args, "text", id as usize));
+    assert!(causes.into_iter().all(|cause| cause == r#"{"cause":"signal"}"#));
     let threads = run.read(&THREADS).unwrap();
     let os_ids = ints(&threads, "os_id");
     let of_samples = ids(&rows, "thread_id").iter().map(|&thread| {

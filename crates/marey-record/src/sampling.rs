@@ -1,0 +1,271 @@
+//! When the Python stacks are sampled: at an interval, in a scope, in a slow step, at a signal, at a request.
+//!
+//! The thread that samples is one of Python's. It waits here without the GIL, and is told why to sample. Scopes and
+//! steps are looked at from this thread, so that the program's threads do nothing for it.
+
+use crate::checkpoint;
+use crate::endpoint;
+use crate::local;
+use crate::lock::{Locked, lock};
+use crate::registry;
+use crate::settings;
+use crate::thread::OpenFrame;
+use crate::trace;
+use marey_model::setting::{InvalidValue, Setting};
+use marey_model::spool::SampleCause;
+use std::sync::{Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+/// Minimum time between two looks at the stacks.
+const MIN_INTERVAL: Duration = Duration::from_millis(1);
+/// Time between two looks in scopes and slow steps, without an interval.
+const EVENT_INTERVAL: Duration = Duration::from_millis(10);
+/// The longest wait for a sample that was requested from outside.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time between two looks of a request whether the process forks.
+const REQUEST_PERIOD: Duration = Duration::from_millis(20);
+
+static STATE: Mutex<State> = Mutex::new(State::new());
+/// Notified after each change of the state, of a setting or of the sessions.
+static CHANGED: Condvar = Condvar::new();
+
+struct State {
+    /// Number of the thread that samples, 0 for none.
+    thread: u32,
+    started_threads: u32,
+    is_requested: bool,
+    has_signal: bool,
+    /// Number of threads in the last sample that was requested.
+    recorded: Option<usize>,
+    /// The last look at the stacks, and the next one.
+    last_look: Option<Instant>,
+    next_look: Option<Instant>,
+    random: u64,
+}
+
+impl State {
+    const fn new() -> Self {
+        Self {
+            thread: 0,
+            started_threads: 0,
+            is_requested: false,
+            has_signal: false,
+            recorded: None,
+            last_look: None,
+            next_look: None,
+            random: 0x9E37_79B9_7F4A_7C15,
+        }
+    }
+
+    /// Returns a time around an interval: a program may repeat something at the same rate.
+    fn around(&mut self, interval: Duration) -> Duration {
+        // Xorshift64.
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        interval.mul_f64(0.5 + (self.random >> 11) as f64 / (1_u64 << 53) as f64)
+    }
+}
+
+/// The settings of sampling.
+struct Plan {
+    interval: Duration,
+    /// Number of a scope's name, 0 for none.
+    scope: u32,
+    slow_step: f64,
+    has_signal: bool,
+}
+
+impl Plan {
+    fn read() -> Self {
+        let interval = Duration::try_from_secs_f64(settings::value(Setting::SampleInterval));
+        Self {
+            interval: interval.unwrap_or_default(),
+            scope: settings::whole(Setting::SampleScope) as u32,
+            slow_step: settings::value(Setting::SampleSlowStep),
+            has_signal: settings::value(Setting::SampleSignal) != 0.0,
+        }
+    }
+
+    fn has_condition(&self) -> bool {
+        self.scope != 0 || self.slow_step > 0.0
+    }
+
+    /// Returns the time between two looks, `None` if there is nothing to look at.
+    fn period(&self) -> Option<Duration> {
+        match (self.interval.is_zero(), self.has_condition()) {
+            (false, _) => Some(self.interval.max(MIN_INTERVAL)),
+            (true, true) => Some(EVENT_INTERVAL),
+            (true, false) => None,
+        }
+    }
+
+    /// Returns why a look finds that the stacks are to be sampled.
+    fn cause(&self) -> Option<SampleCause> {
+        if !self.has_condition() {
+            return Some(SampleCause::Interval);
+        }
+        [SampleCause::Scope, SampleCause::SlowStep].into_iter().find(|&cause| self.is_met(cause))
+    }
+
+    /// Whether a sample with this cause is drawn now.
+    fn is_met(&self, cause: SampleCause) -> bool {
+        match cause {
+            SampleCause::Scope => self.scope != 0 && is_open(self.scope),
+            SampleCause::SlowStep => self.slow_step > 0.0 && local::is_step_slow(self.slow_step),
+            SampleCause::Interval | SampleCause::Signal | SampleCause::Request => true,
+        }
+    }
+}
+
+/// Whether a thread has a scope with this name open, which it has entered itself.
+fn is_open(name: u32) -> bool {
+    let is_entered = |frame: &OpenFrame| frame.name == name && local::is_entered_by_program(frame);
+    registry::running_threads().iter().any(|thread| thread.open_frames().iter().any(is_entered))
+}
+
+/// Whether a sampling thread is needed.
+pub(crate) fn is_needed() -> bool {
+    is_needed_by(&lock(&STATE))
+}
+
+fn is_needed_by(state: &Locked<'_, State>) -> bool {
+    let plan = Plan::read();
+    let is_set = plan.has_signal || plan.period().is_some();
+    trace::has_sessions() && (is_set || state.is_requested)
+}
+
+/// Returns the number of a new sampling thread, 0 if none is needed or one runs. A running one
+/// reads the settings again.
+pub(crate) fn begin() -> u32 {
+    let mut state = lock(&STATE);
+    state.next_look = None;
+    CHANGED.notify_all();
+    if state.thread != 0 || !is_needed_by(&state) {
+        return 0;
+    }
+    state.started_threads = state.started_threads.wrapping_add(1).max(1);
+    state.thread = state.started_threads;
+    state.last_look = Some(Instant::now());
+    state.thread
+}
+
+/// Ends the sampling thread.
+pub(crate) fn end() {
+    lock(&STATE).thread = 0;
+    CHANGED.notify_all();
+}
+
+/// Makes the sampling thread look whether a trace session is alive.
+pub(crate) fn wake() {
+    drop(lock(&STATE));
+    CHANGED.notify_all();
+}
+
+/// Waits until the stacks are to be sampled. Returns why, and the time for which the sample stands;
+/// `None` if the thread with this number is to end.
+pub(crate) fn next(thread: u32) -> Option<(SampleCause, Duration)> {
+    let mut state = lock(&STATE);
+    loop {
+        if state.thread != thread {
+            return None;
+        }
+        if std::mem::take(&mut state.is_requested) {
+            return Some((SampleCause::Request, Duration::ZERO));
+        }
+        if std::mem::take(&mut state.has_signal) {
+            return Some((SampleCause::Signal, Duration::ZERO));
+        }
+        if !is_needed_by(&state) {
+            state.thread = 0;
+            return None;
+        }
+        let plan = Plan::read();
+        let Some(period) = plan.period() else {
+            (state.last_look, state.next_look) = (None, None);
+            state = state.wait(&CHANGED, None);
+            continue;
+        };
+        let now = Instant::now();
+        let last = *state.last_look.get_or_insert(now);
+        let next = state.next_look.unwrap_or_else(|| now + state.around(period));
+        if next > now {
+            state.next_look = Some(next);
+            state = state.wait(&CHANGED, Some(next - now));
+            continue;
+        }
+        (state.last_look, state.next_look) = (Some(now), None);
+        if let Some(cause) = plan.cause() {
+            return Some((cause, now - last));
+        }
+    }
+}
+
+/// Whether a sample is still to be drawn: the scope or step may have ended while the thread waited
+/// for the GIL.
+pub(crate) fn is_due(cause: SampleCause) -> bool {
+    Plan::read().is_met(cause)
+}
+
+/// Requests a sample for `marey sample`. Returns the number of threads in it, or a sentence without
+/// a period.
+pub(crate) fn request() -> Result<usize, String> {
+    if !trace::is_recording() {
+        return Err("the process records no trace".to_owned());
+    }
+    let mut state = lock(&STATE);
+    (state.is_requested, state.recorded) = (true, None);
+    drop(state);
+    CHANGED.notify_all();
+    if !settings::notify_listener() {
+        lock(&STATE).is_requested = false;
+        return Err("the process runs no Python".to_owned());
+    }
+    let deadline = Instant::now() + REQUEST_TIMEOUT;
+    let mut state = lock(&STATE);
+    while state.recorded.is_none() && Instant::now() < deadline && !endpoint::WORKER.is_stopping() {
+        state = state.wait(&CHANGED, Some(REQUEST_PERIOD));
+    }
+    state.is_requested = false;
+    state.recorded.ok_or_else(|| {
+        let secs = REQUEST_TIMEOUT.as_secs();
+        format!("Python has run no line for {secs} s; `marey dump` reads its stacks from outside")
+    })
+}
+
+/// Notes that threads were sampled, for the request that may wait for it.
+pub(crate) fn note_recorded(threads: usize, cause: SampleCause) {
+    if cause == SampleCause::Request {
+        lock(&STATE).recorded = Some(threads);
+        CHANGED.notify_all();
+    }
+}
+
+/// Samples the stacks because the signal has arrived, if a thread does.
+pub(crate) fn signal() {
+    let mut state = lock(&STATE);
+    state.has_signal = state.thread != 0;
+    drop(state);
+    CHANGED.notify_all();
+}
+
+/// Handles a signal from now on, 0 for none. Fails if the process handles it already.
+pub(crate) fn handle_signal(signal: i32) -> Result<(), InvalidValue> {
+    let former = settings::value(Setting::SampleSignal) as i32;
+    if checkpoint::move_sample_handler(former, signal) {
+        return Ok(());
+    }
+    let name = Setting::SampleSignal.declaration().format(f64::from(signal));
+    Err(InvalidValue(format!("the process handles {name} already")))
+}
+
+/// Takes the lock for the duration of a fork.
+pub(crate) fn lock_for_fork() -> impl Sized {
+    lock(&STATE)
+}
+
+/// Forgets the thread of the parent, in the child of a fork.
+pub(crate) fn begin_child() {
+    let mut state = lock(&STATE);
+    (state.thread, state.is_requested, state.has_signal) = (0, false, false);
+}
