@@ -318,7 +318,7 @@ def test_ranks_of_other_hosts_are_asked_by_ssh(
     pids = launcher.start("saves", hosts=2)
     options = ("--hosts", "node1,node3")
     job = judge(pids[-1], "lock", *options)
-    text = run_hang(str(pids[-1]), *options)
+    printed = run_hang(str(pids[-1]), *options)
     of_hosts = run_hang("--job", "localhost:2", "--hosts", "node1", "--json")
     of_host = run_hang("--job", "localhost:2", "--json")
     launcher.end()
@@ -334,8 +334,8 @@ def test_ranks_of_other_hosts_are_asked_by_ssh(
         {"name": "node1", "problem": None},
         {"name": "node3", "problem": refusal},
     ]
-    assert text.returncode == 0
-    assert f"warning: host node3 has not answered: {refusal}\n" in text.stderr
+    assert printed.returncode == 0
+    assert f"warning: host node3 has not answered: {refusal}\n" in printed.stderr
     assert [member["pid"] for member in json.loads(of_hosts.stdout)["members"]] == pids[:4]
     assert [member["pid"] for member in json.loads(of_host.stdout)["members"]] == pids[4:]
 

@@ -248,9 +248,10 @@ def test_a_signal_draws_a_sample_each_time() -> None:
         pid = program.read_line()
         marey_stdout("config", pid, "sample.signal=SIGUSR2")
         line(program)
-        for count in (1, 2):
-            os.kill(int(pid), signal.SIGUSR2)
-            until(lambda count=count: causes(pid) == {"signal": count})
+        os.kill(int(pid), signal.SIGUSR2)
+        until(lambda: causes(pid) == {"signal": 1})
+        os.kill(int(pid), signal.SIGUSR2)
+        until(lambda: causes(pid) == {"signal": 2})
         marey_stdout("config", pid, "sample.signal=off")
         os.kill(int(pid), signal.SIGUSR2)  # has its default action again
         assert program.process.wait(DEADLINE_SECS) == -signal.SIGUSR2
