@@ -1,4 +1,4 @@
-"""What a program pays for being looked into: prepared, and while marey samples it from within."""
+"""Costs for a program of being looked into: prepared, and while marey samples it from within."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a watch of variables costs, where it is on and elsewhere: `python bench/watch.py`.
+"""Cost of a watch of variables, where it is on and elsewhere: `python bench/watch.py`.
 
 Each loop runs in turn without the watch, with it, and after it. The watched line is in a loop of
 `--work` microseconds per turn, and in one that does nothing else; another function has a loop of

@@ -149,7 +149,7 @@ typedef struct marey_stack_sample {
 typedef struct marey_variable {
     uint32_t name;       /**< The variable, from intern of the table. */
     uint32_t value_type; /**< The type of the value, from intern. */
-    uint32_t kind;       /**< 0 for integer, 1 for real, 2 for text. */
+    uint32_t tag;        /**< MAREY_INT, MAREY_FLOAT or MAREY_TEXT. */
     int64_t integer;     /**< The value, if it is an integer. */
     double real;         /**< The value, if it is a floating-point number. */
     const char *text;    /**< The value, if it is a text. */

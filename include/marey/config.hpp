@@ -1,5 +1,5 @@
 /// @file
-/// What a profile records: `ProfilerConfig`, its states, activities and kinds of scopes.
+/// The configuration of a profile: `ProfilerConfig`, its states, activities and kinds of scopes.
 #ifndef MAREY_CONFIG_HPP
 #define MAREY_CONFIG_HPP
 
@@ -67,7 +67,7 @@ struct ExperimentalConfig {
     std::size_t max_events = 10000000;
 };
 
-/// What `enableProfiler` records.
+/// The parts that `enableProfiler` records.
 struct ProfilerConfig {
     explicit ProfilerConfig(ProfilerState profiler_state = ProfilerState::KINETO)
         : state(profiler_state) {}

@@ -1,6 +1,6 @@
 /// @file
-/// What all libraries of a process that include this header share: the profile that is being
-/// recorded, the events of each thread, and the callbacks.
+/// The state that all libraries of a process that include this header share: the profile that is
+/// being recorded, the events of each thread, and the callbacks.
 ///
 /// `libmarey.so` keeps the address of `Shared`, so that a scope in one library is seen by a profile
 /// that another one has enabled. `Shared` is never freed, and a `Thread` only after its thread has
@@ -130,7 +130,7 @@ struct Counters {
     std::vector<std::uint32_t> metrics; // numbers of the names, as the recorder has them
 };
 
-/// What the libraries of a process share.
+/// The state that the libraries of a process share.
 struct Shared {
     std::uint64_t layout = 0;
     std::atomic<std::uint32_t> listening{0};
@@ -239,6 +239,7 @@ MAREY_FN_ void after_fork_in_child() {
         thread.release(); // may be half written
     }
     all.threads.clear();
+    all.own_callback_count = own == nullptr ? 0 : own->own_callbacks.size();
     if (own != nullptr) {
         own->id = os_thread_id();
         own->open.clear();

@@ -88,6 +88,9 @@ def describe(value: Any, text_length: int) -> tuple[str, Value]:
 
     Texts have at most `text_length` characters. Of containers the text is their length, of tensors
     and arrays type and shape, of other objects their type.
+
+    Raises:
+        Unreadable: The value is a tensor without a shape.
     """
     kind = type(value)
     name = _type_name(kind)
@@ -173,6 +176,11 @@ def _entries(items: Collection[tuple[Any, Any]], key: str | int) -> Iterator[Any
 
 
 def attribute(value: Any, name: str | int) -> Any:
+    """Returns an attribute that a module, a class or an object stores.
+
+    Raises:
+        Unreadable: There is none, or only code of the program can read it.
+    """
     kind = type(value)
     if kind is types.ModuleType:
         for found in _entries(_module_dict(value).items(), name):
@@ -279,7 +287,10 @@ def _describe_tensor(tensor: Any, native: Any) -> Value:
     # The program may have a mode that sees each use of a tensor.
     with native.DisableTorchFunction():
         dtype = str(attributes["dtype"].__get__(tensor))
-        shape = list(attributes["shape"].__get__(tensor))
+        try:
+            shape = list(attributes["shape"].__get__(tensor))
+        except RuntimeError:  # a nested tensor has one shape for each row
+            raise Unreadable("the tensor has no shape") from None
         device = str(attributes["device"].__get__(tensor))
         if not shape and device == "cpu" and dtype in _FORMATS:
             # From memory, because an operator would be recorded and could be observed.
@@ -313,5 +324,8 @@ def _describe_numpy(value: Any, kind: type, numpy: dict[str, Any]) -> Value | No
     name = _type_name(kind)
     if name.startswith(("int", "uint", "float", "bool")) and kind is numpy.get(name):
         item = _class_dict(numpy["generic"])["item"].__get__(value)()
-        return repr(item) if type(item) is bool else describe(item, _MAX_KEYS)[1]
+        if type(item) is bool:
+            return repr(item)
+        if type(item) is int or type(item) is float:  # not a longdouble, which is its own item
+            return describe(item, 0)[1]
     return None

@@ -35,6 +35,8 @@ __all__ = ["disable", "enable", "sample"]
 
 _DEFAULT_INTERVAL_S = 0.1
 _SHORTEST_INTERVAL_S = 0.001
+_LONGEST_INTERVAL_S = 3600
+_MAX_SLOW_STEP = 1_000_000
 _REQUEST = 4
 """Number of the cause of `sample`, as in `SampleCause` of the spool."""
 
@@ -63,10 +65,14 @@ def enable(
     Raises:
         ValueError: A value is out of its range, or the process handles the signal already.
     """
-    if interval_s is not None and not interval_s >= _SHORTEST_INTERVAL_S:
-        raise ValueError(f"interval_s must be {_SHORTEST_INTERVAL_S} or more, not {interval_s!r}")
-    if slow_step is not None and not slow_step > 0:
-        raise ValueError(f"slow_step must be more than 0, not {slow_step!r}")
+    # All values are checked before the first setting changes.
+    if interval_s is not None and not _SHORTEST_INTERVAL_S <= interval_s <= _LONGEST_INTERVAL_S:
+        bounds = f"from {_SHORTEST_INTERVAL_S} to {_LONGEST_INTERVAL_S}"
+        raise ValueError(f"interval_s must be {bounds}, not {interval_s!r}")
+    if scope == "":
+        raise ValueError("scope must not be empty")
+    if slow_step is not None and not 0 < slow_step <= _MAX_SLOW_STEP:
+        raise ValueError(f"slow_step must be above 0, at most {_MAX_SLOW_STEP}: {slow_step!r}")
     if interval_s is None:
         is_on_event = scope is not None or slow_step is not None or signal is not None
         interval_s = 0 if is_on_event else _DEFAULT_INTERVAL_S

@@ -29,7 +29,12 @@ from typing import Any
 
 from . import _native, _static_values
 from ._line_events import line_events
-from ._names import SETTING_WATCH_RATE, SETTING_WATCH_TEXT_LENGTH
+from ._names import (
+    LOSS_WATCHED_LINES_SKIPPED,
+    LOSS_WATCHED_VALUES_UNREAD,
+    SETTING_WATCH_RATE,
+    SETTING_WATCH_TEXT_LENGTH,
+)
 from ._static_values import Unreadable
 
 __all__ = ["Watch", "end_all", "watch", "watches"]
@@ -44,7 +49,7 @@ _SPEC = re.compile(r"(?P<file>.+?):(?P<line>[0-9]{1,9}):(?P<names>.+)", re.DOTAL
 
 
 class Watch:
-    """Variables at a line. `watch` makes it."""
+    """Watched variables at a line, as `watch` returns them."""
 
     def __init__(self, spec: str) -> None:
         self.spec = spec
@@ -56,7 +61,8 @@ class Watch:
         """Number of the line, from 1."""
         self.expressions = _static_values.parse(match["names"])
         self.codes = _codes_at(match["file"], self.line)
-        self.file = self.codes[0].co_filename
+        # Bytes that are no text have no encoding in the trace.
+        self.file = self.codes[0].co_filename.encode("utf-8", "replace").decode()
         """Path of the file, as Python has it."""
         self.function = _qualified_name(self.codes[0])
         """Name of the function, or ``<module>``."""
@@ -85,6 +91,7 @@ class Watch:
                 if not remaining:
                     del _by_code[id(code)]
                     _line_events.end(code)
+            _resumer.forget(self)
 
     def on_line(self, frame: types.FrameType) -> bool:
         """Records the values if it is time to. Returns whether the watch needs the next line."""
@@ -114,10 +121,10 @@ class Watch:
             try:
                 described = _static_values.describe(expression.value(frame), text_length)
                 values.append((expression.text, *described))
-            except Unreadable as error:
+            except Exception as error:  # also of a library, which must not reach the program
                 self.unread += 1
                 self.reason = f"{expression.text}: {error}"
-                _native.count_losses("watched_values_unread", 1)
+                _native.count_losses(LOSS_WATCHED_VALUES_UNREAD, 1)
         if values:
             self.recorded += 1
             _native.record_variables(self.file, self.function, self.line, *_thread_facts(), values)
@@ -126,7 +133,7 @@ class Watch:
         """Counts the skips since the last call among the losses of the recording."""
         if new := self.skipped - self._reported_skips:
             self._reported_skips += new
-            _native.count_losses("watched_lines_skipped", new)
+            _native.count_losses(LOSS_WATCHED_LINES_SKIPPED, new)
 
 
 def watch(spec: str) -> Watch:
@@ -326,6 +333,13 @@ class _Resumer:
             # Not a `threading.Thread`, which the program would find among its own.
             _thread.start_new_thread(self._run, (stop, ended))
 
+    def forget(self, ended: Watch) -> None:
+        """Resumes a watch no more, and ends the thread if it waits for no other one."""
+        with contextlib.suppress(ValueError):
+            self._paused.remove(ended)
+        if not self._paused:
+            self.stop()
+
     def stop(self) -> None:
         stop, self._stop = self._stop, None
         if stop is not None:
@@ -343,11 +357,14 @@ class _Resumer:
     def _run(self, stop: _thread.LockType, ended: _thread.LockType) -> None:
         try:
             while self._stop is stop and self._paused:
-                if stop.acquire(timeout=min(map(Watch.seconds_to_next, self._paused))):
+                # Watches may end meanwhile.
+                wait_s = min(map(Watch.seconds_to_next, list(self._paused)), default=0)
+                if stop.acquire(timeout=wait_s):
                     return
-                due = [paused for paused in self._paused if paused.seconds_to_next() == 0]
+                due = [paused for paused in list(self._paused) if paused.seconds_to_next() == 0]
                 for resumed in due:
-                    self._paused.remove(resumed)
+                    with contextlib.suppress(ValueError):
+                        self._paused.remove(resumed)
                     for code in resumed.codes:
                         _line_events.resume(code)
         finally:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 import marey
 import pytest
 from cpp_programs import SOURCES, compile_program, run_case
+from programs import marey_stdout
 from replay import environment
 
 SCRIPT = """clock real
@@ -85,18 +84,11 @@ def test_hta_reads_steps_shapes_and_launches(trace: Path) -> None:
     assert gemm == pytest.approx(10, abs=4), "HTA rounds starts and ends to microseconds"
 
 
-def marey_cli(*words: str | Path) -> str:
-    command = [sys.executable, "-m", "marey", *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def test_marey_imports_and_analyses_it(
     trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    marey_cli("import", trace / "trace.json", "-o", "run.marey")
+    marey_stdout("import", trace / "trace.json", "-o", "run.marey")
     with marey.open("run.marey") as run:
         spans: list[tuple[Any, ...]] = run.sql(
             "SELECT name, kind, args FROM spans ORDER BY start_nanos"
@@ -117,4 +109,4 @@ def test_marey_imports_and_analyses_it(
         *[(copy, "cuMemcpyHtoDAsync_v2", path)] * 2,
         *[("gemm", "cuLaunchKernel", path)] * 2,
     ]
-    assert "gemm" in marey_cli("analyze", "run.marey")
+    assert "gemm" in marey_stdout("analyze", "run.marey")

@@ -7,13 +7,12 @@ import resource
 import shutil
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from interpreters import MINORS, interpreters
-from programs import DEADLINE_SECS, Live
+from programs import DEADLINE_SECS, Live, marey_command, marey_stdout
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -60,11 +59,6 @@ ATTEMPTS = 100
 SPINNING = {line_of("    while True:"), line_of("        number += 1")}
 
 
-def marey(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "marey", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_SECS)
-
-
 def start(version: str) -> Live:
     python = interpreters().get(version)
     if python is None:
@@ -78,9 +72,7 @@ def settle(program: Live) -> int:
     program.write_line()
     pid = program.process.pid
     for _ in range(ATTEMPTS):
-        done = marey("dump", str(pid), "--json")
-        assert done.returncode == 0, done.stderr
-        (process,) = json.loads(done.stdout)
+        (process,) = json.loads(marey_stdout("dump", str(pid), "--json"))
         threads = {thread["name"]: thread for thread in process["threads"]}
         lines = [threads[name]["frames"][0]["line"] for name in ("MainThread", "läder 读")]
         waits = [threads[name]["wait"] for name in ("läder 读", "tasks")]
@@ -102,9 +94,7 @@ def write_core(pid: int) -> Path:
 
 
 def read(core: Path, *options: str | Path) -> dict[str, Any]:
-    done = marey("dump", "--core", core, "--json", *options)
-    assert done.returncode == 0, done.stderr
-    (process,) = json.loads(done.stdout)
+    (process,) = json.loads(marey_stdout("dump", "--core", core, "--json", *options))
     assert isinstance(process, dict)
     return process
 
@@ -161,20 +151,20 @@ def test_a_core_file_of_the_kernel_names_the_signal(version: str) -> None:
     assert threads["läder 读"]["wait"]["for"] == "a lock"
     # Across the C code that calls the event loop.
     assert threads["tasks"]["frames"][-1]["function"].endswith("_bootstrap")
-    text = marey("dump", "--core", core).stdout.splitlines()
+    text = marey_stdout("dump", "--core", core).splitlines()
     assert text[0].startswith(f"Process {pid}: ")
     assert text[1].startswith(f"CPython {process['python']}, ended by SIGABRT in ")
 
 
 def test_a_file_that_is_no_core_file_is_an_error() -> None:
     Path("text").write_text("no core")
-    done = marey("dump", "--core", "text")
-    assert done.returncode == 2
+    done = marey_command("dump", "--core", "text")
+    assert done.exit_code == 2
     assert done.stderr.startswith("error: text cannot be read as a core file: ")
     program = shutil.which("true")
     assert program is not None
-    done = marey("dump", "--core", program)
-    assert done.returncode == 2
+    done = marey_command("dump", "--core", program)
+    assert done.exit_code == 2
     assert "not a core file" in done.stderr
 
 
@@ -186,8 +176,8 @@ def test_a_cut_core_file_is_an_error_and_not_a_crash() -> None:
     cut = Path("cut")
     for parts in range(10):
         cut.write_bytes(contents[: len(contents) * parts // 10])
-        done = marey("dump", "--core", cut)
-        assert done.returncode in {0, 2}, done.stderr
+        done = marey_command("dump", "--core", cut)
+        assert done.exit_code in {0, 2}, done.stderr
         assert "panic" not in done.stderr
 
 
@@ -207,8 +197,8 @@ def test_another_program_than_that_of_the_core_file_is_refused() -> None:
         core = write_core(program.process.pid)
     other = shutil.which("true")
     assert other is not None
-    done = marey("dump", "--core", core, "--executable", other)
-    assert done.returncode == 2
+    done = marey_command("dump", "--core", core, "--executable", other)
+    assert done.exit_code == 2
     assert f"error: {core} has no CPython that can be read: " in done.stderr
     assert "hint: --executable PATH" in done.stderr
     copy = Path("copy")
@@ -216,8 +206,8 @@ def test_another_program_than_that_of_the_core_file_is_refused() -> None:
     # Padding of the header, so that it is a program all the same.
     changed[12] ^= 1
     copy.write_bytes(changed)
-    done = marey("dump", "--core", core, "--executable", copy.absolute())
-    assert done.returncode == 2
+    done = marey_command("dump", "--core", core, "--executable", copy.absolute())
+    assert done.exit_code == 2
     assert f"error: {copy.absolute()} is not the file that the process had mapped" in done.stderr
 
 
@@ -227,6 +217,6 @@ def test_a_process_without_python_is_named() -> None:
             core = write_core(sleeper.pid)
         finally:
             sleeper.kill()
-    done = marey("dump", "--core", core)
-    assert done.returncode == 2
+    done = marey_command("dump", "--core", core)
+    assert done.exit_code == 2
     assert f"error: {core} has no CPython that can be read: " in done.stderr

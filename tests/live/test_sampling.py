@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -258,10 +259,10 @@ def test_a_signal_draws_a_sample_each_time() -> None:
 
 
 def until(is_reached: Callable[[], bool]) -> None:
-    for _ in range(100):
-        if is_reached():
-            return
-    raise AssertionError
+    deadline = time.monotonic() + DEADLINE_SECS
+    while not is_reached():
+        assert time.monotonic() < deadline
+        os.sched_yield()
 
 
 def test_a_signal_that_the_program_handles_is_refused() -> None:
@@ -336,11 +337,15 @@ def test_a_slow_step_is_sampled_to_its_end() -> None:
     """
     pytest.importorskip("torch")
     run_well(source)
-    found = causes("program.marey")
-    assert list(found) == ["slow step"]
-    assert found["slow step"] >= 5
-    rows = query("program.marey", "SELECT DISTINCT path LIKE '%@is_slow%' AS is_slow FROM samples")
-    assert rows == [{"is_slow": True}]
+    assert list(causes("program.marey")) == ["slow step"]
+    (samples,) = query(
+        "program.marey",
+        "SELECT count(*) FILTER (WHERE path LIKE '%@is_slow%') AS slow,"
+        " count(*) FILTER (WHERE path LIKE '%@is_fast%') AS fast FROM samples",
+    )
+    assert samples["slow"] >= 5
+    # On a busy machine a fast step may be slow too.
+    assert samples["fast"] < samples["slow"] / 4
 
 
 def test_a_stack_is_complete_also_if_the_program_ran_while_its_threads_were_listed() -> None:
@@ -424,7 +429,8 @@ def test_an_interval_out_of_range_is_refused(interval: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "event", ["slow_step=0", "slow_step=float('nan')", "signal=9", "signal=-1"]
+    "event",
+    ["scope=''", "slow_step=0", "slow_step=float('nan')", "slow_step=1e9", "signal=9", "signal=-1"],
 )
 def test_an_event_that_cannot_be_sampled_is_refused(event: str) -> None:
     source = f"""

@@ -169,7 +169,7 @@ def test_network_and_gpus_are_those_of_the_machine(pid: int) -> None:
     assert second["utilization_percent"] is None
     assert found["received_bytes_per_sec"] >= 0
     line = marey_command("top", str(pid), **env).stdout.splitlines()[2]
-    assert line.endswith("; GPU 0 87 %, 512 MiB of 1 GiB; GPU 1")
+    assert line.endswith("; GPU 0 87 %, 537 MB of 1.07 GB; GPU 1")
 
 
 def test_the_terminal_shows_rows_and_obeys_keys(pid: int) -> None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import marey as marey_package
 import pytest
 from interpreters import interpreters
-from programs import DEADLINE_SECS, Live, run_well
+from programs import Live, marey_stdout, run_well
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -64,24 +62,13 @@ WITH_PACKAGE = {"PYTHONPATH": str(Path(marey_package.__file__).parent.parent)}
 VERSIONS = sorted(interpreters())
 
 
-def run_marey(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "marey", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_SECS)
-
-
-def marey(*arguments: str) -> str:
-    done = run_marey(*arguments)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def watched(pid: str, *arguments: str) -> list[dict[str, Any]]:
-    watches: list[dict[str, Any]] = json.loads(marey("watch", pid, *arguments, "--json"))
+    watches: list[dict[str, Any]] = json.loads(marey_stdout("watch", pid, *arguments, "--json"))
     return watches
 
 
 def query(run: str, sql: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = json.loads(marey("query", run, sql, "-f", "json"))
+    rows: list[dict[str, Any]] = json.loads(marey_stdout("query", run, sql, "-f", "json"))
     return rows
 
 
@@ -101,9 +88,9 @@ def test_variables_of_a_running_process_are_watched_listed_and_ended(version: st
         assert watched(pid) == []
         (watch,) = watched(pid, spec)
         assert (watch["spec"], watch["function"]) == (spec, "step")
-        marey("config", pid, "watch.rate=200")
+        marey_stdout("config", pid, "watch.rate=200")
         until_recorded(pid)
-        listed = marey("watch", pid).splitlines()
+        listed = marey_stdout("watch", pid).splitlines()
         assert listed[0].split() == ["RECORDED", "SKIPPED", "UNREAD", "WATCH"]
         assert f"{spec} in step (" in listed[1]
         rows = query(
@@ -130,7 +117,7 @@ def test_what_only_code_of_the_program_can_read_is_counted_and_not_run() -> None
         (watch,) = until_recorded(pid, 1)
         assert watch["unread"] == 4 * watch["recorded"]
         assert watch["reason"].startswith("losses['no']: ")
-        assert "last unread: losses['no']: dict has no key 'no'" in marey("watch", pid)
+        assert "last unread: losses['no']: dict has no key 'no'" in marey_stdout("watch", pid)
         program.write_line()
         done = program.end()
         assert (done.exit_code, done.stdout) == (0, "")
@@ -226,10 +213,13 @@ assert marey.watching.watches() == []
 @pytest.mark.parametrize("version", VERSIONS)
 def test_nothing_is_left_in_the_interpreter_after_the_last_watch(version: str) -> None:
     source = f"""
+from marey import _names, _native
+
 def state():
     tools = [sys.monitoring.get_tool(n) for n in range(6)] if sys.version_info >= (3, 12) else []
     return tools, sys.gettrace(), threading._trace_hook
 
+_native.set_setting(_names.SETTING_WATCH_RATE, 0.001)  # one record, however slow the machine is
 before = state()
 watches = [marey.watch("program.py:{LOOP_LINE}:" + name) for name in ("number", "total")]
 loop(5000)
@@ -314,6 +304,7 @@ for _ in range(5):
 def test_tensors_and_numbers_of_numpy_are_read_without_an_operator() -> None:
     pytest.importorskip("torch")
     source = """
+import warnings
 import numpy, torch
 from torch.overrides import TorchFunctionMode
 
@@ -326,16 +317,16 @@ def step():
     loss, half = torch.tensor(0.5), torch.tensor(2.5, dtype=torch.bfloat16)
     weight = torch.nn.Parameter(torch.ones(2, 3))
     count, meta = numpy.float64(3.5), torch.ones(4, device="meta")
+    nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])  # has no shape
     with Mode():
-        pass
-    return loss  # watched
+        ready = True  # watched
+
+warnings.simplefilter("ignore")  # nested tensors are a prototype
 
 session = marey.start("loop", data="trace")
-LINE = 1 + open(__file__).read().splitlines().index("    return loss  # watched")
+LINE = 1 + open(__file__).read().splitlines().index("        ready = True  # watched")
 marey.torch.enable(operators=True)
-marey.watch(f"program.py:{LINE}:loss, half, weight, count, meta")
-with Mode():
-    pass
+marey.watch(f"program.py:{LINE}:loss, half, weight, count, meta, nested")
 step()
 marey.finalize(session, "marey")
 """
@@ -348,5 +339,7 @@ marey.finalize(session, "marey")
         "count": ("float64", 3.5),
         "meta": ("Tensor", "float32[4] meta"),
     }
+    (loss,) = query("loop.marey", "SELECT count FROM losses WHERE cause = 'watched_values_unread'")
+    assert loss["count"] == 1, "nested"
     item = "SELECT count(*) AS calls FROM spans WHERE name LIKE '%item%'"
     assert query("loop.marey", item) == [{"calls": 0}]

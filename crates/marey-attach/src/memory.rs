@@ -81,7 +81,13 @@ impl Mapped {
 
     /// Opens the file, also in a container. Fails if it was deleted or replaced.
     pub fn open(&self) -> io::Result<File> {
-        File::open(format!("{}{}", self.root, self.path.display()))
+        let path = format!("{}{}", self.root, self.path.display());
+        // Opening a pipe would wait for its writer.
+        if fs::metadata(&path)?.is_file() {
+            File::open(path)
+        } else {
+            Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"))
+        }
     }
 }
 
@@ -163,7 +169,7 @@ pub fn bias<'data>(file: &Mapped, elf: &impl Object<'data>) -> Option<u64> {
         let (offset, length) = segment.file_range();
         // Files are mapped in whole pages.
         let first_page = offset & !0xfff;
-        (first_page..offset + length).contains(&file.offset).then(|| {
+        (first_page..offset.saturating_add(length)).contains(&file.offset).then(|| {
             let address = segment.address().wrapping_sub(offset).wrapping_add(file.offset);
             file.start.wrapping_sub(address)
         })

@@ -75,7 +75,7 @@ fn stat(pid: u32, thread: u64) -> Option<String> {
     Some(stat.rsplit_once(") ")?.1.to_owned())
 }
 
-/// Times of a thread: that for which it has run, and that since it ran last.
+/// Processor time of a thread, and the time since it last ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Times {
     /// Time on a processor since the thread began.

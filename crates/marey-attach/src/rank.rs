@@ -75,7 +75,7 @@ fn variables(pid: u32) -> Option<Vec<Vec<u8>>> {
     });
     let list = program.chain(library).find_map(|file| exported_address(file, "environ"))?;
     let list = memory.word(list)?;
-    let pointers = (0..MAX_VARIABLES).map_while(|index| memory.word(list + 8 * index));
+    let pointers = (0..MAX_VARIABLES).map_while(|index| memory.word(list.wrapping_add(8 * index)));
     let read = |address| {
         let mut bytes = memory.read_up_to(address, MAX_VARIABLE_BYTES);
         let end = bytes.iter().position(|&byte| byte == 0);

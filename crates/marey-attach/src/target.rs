@@ -281,11 +281,8 @@ impl Target {
     /// Returns the system's id of a thread by the address of its `struct pthread`, which is
     /// CPython's id of the thread. CPython 3.10 has no other.
     fn thread_id(&self, pthread: u64) -> Option<u64> {
-        let memory = fs::File::open(format!("/proc/{}/mem", self.pid)).ok()?;
-        let mut bytes = [0; 4];
-        let offset = pthread.checked_add(PTHREAD_THREAD_ID)?;
-        std::os::unix::fs::FileExt::read_exact_at(&memory, &mut bytes, offset).ok()?;
-        let id = u64::from(u32::from_ne_bytes(bytes));
+        let address = pthread.checked_add(PTHREAD_THREAD_ID)?;
+        let id = Memory::open(self.pid)?.read(address).map(u32::from_ne_bytes)?.into();
         process::threads(self.pid).contains(&id).then_some(id)
     }
 

@@ -24,7 +24,7 @@ use marey_record::api::{
     Collective, CollectiveState, LineVariables, SampleCause, StackSample, VariableValue,
 };
 use marey_record::table::{
-    ABI_VERSION, CollectiveArg, ErrorBuffer, LineArg, MetricArg, NO_METRIC, Sink, Table,
+    ABI_VERSION, CollectiveArg, ErrorBuffer, LineArg, MetricArg, NO_METRIC, Sink, Table, ValueTag,
 };
 use marey_record::{ContextSource, Detached, NodeKind, api, python_requests, settings};
 use marey_torch::autograd::Fields;
@@ -170,11 +170,11 @@ fn declared(setting: u32) -> Option<&'static Declaration> {
     marey_model::setting::ALL.get(setting as usize)
 }
 
-/// The address of what C++ libraries share.
+/// The address of the state that C++ libraries share.
 static CPP_STATE: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    /// The address of what C++ libraries have of this thread.
+    /// The address of the state that C++ libraries share about this thread.
     static CPP_THREAD: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -312,7 +312,7 @@ extern "C" fn scope_exit_timed(name: u32) -> u64 {
 }
 
 extern "C" fn ticks() -> u64 {
-    api::ticks()
+    api::now_ticks()
 }
 
 extern "C" fn monotonic_nanos(ticks: u64) -> u64 {
@@ -564,14 +564,15 @@ unsafe extern "C" fn record_variables(line: *const LineArg) {
     // SAFETY: the caller passes `len` variables.
     let variables = unsafe { std::slice::from_raw_parts(line.variables, line.len) };
     let variables = variables.iter().filter_map(|variable| {
-        let value = match variable.kind {
-            0 => MetricValue::Int(variable.integer),
-            1 => MetricValue::Float(variable.real),
-            _ => {
+        let value = match variable.tag {
+            tag if tag == ValueTag::Int as u32 => MetricValue::Int(variable.integer),
+            tag if tag == ValueTag::Float as u32 => MetricValue::Float(variable.real),
+            tag if tag == ValueTag::Text as u32 => {
                 // SAFETY: the caller passes a readable text with its length.
                 let text = unsafe { read_text(variable.text, variable.text_len, "text") };
                 MetricValue::Text(text.ok()?.into())
             }
+            _ => return None,
         };
         Some(VariableValue { name: variable.name, value_type: variable.value_type, value })
     });

@@ -5,6 +5,7 @@ use crate::frames;
 use crate::library::{self, is_live, table};
 use crate::torch;
 use marey_model::loss::LossCause;
+use marey_model::setting::{Declaration, Kind};
 use marey_record::table::StartOptions;
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
@@ -330,28 +331,30 @@ fn count_losses(cause: &str, losses: u64) -> PyResult<()> {
 /// Returns the value of a setting; a switch is 1 or 0.
 #[pyfunction]
 fn setting(key: &str) -> PyResult<f64> {
-    Ok((table().setting)(setting_number(key)?))
+    Ok((table().setting)(declaration(key)?.setting.number() as u32))
 }
 
 /// Sets a setting to a number in its range, or to a name.
 #[pyfunction]
 fn set_setting(key: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
-    let number = match value.extract::<&str>() {
-        Ok("") => 0.0,
-        // SAFETY: the name lives until the call returns.
-        Ok(name) => f64::from(unsafe { (table().intern)(name.as_ptr().cast(), name.len()) }),
-        Err(_) => value.extract::<f64>()?,
+    let declared = declaration(key)?;
+    let number = match declared.kind {
+        Kind::Name => match value.extract::<&str>()? {
+            "" => 0.0,
+            // SAFETY: the name lives until the call returns.
+            name => f64::from(unsafe { (table().intern)(name.as_ptr().cast(), name.len()) }),
+        },
+        _ => value.extract::<f64>()?,
     };
-    if (table().set_setting)(setting_number(key)?, number) {
+    if (table().set_setting)(declared.setting.number() as u32, number) {
         return Ok(());
     }
     Err(PyValueError::new_err(format!("setting {key} cannot have the value {value} now")))
 }
 
-fn setting_number(key: &str) -> PyResult<u32> {
-    let declared = marey_model::setting::find(key)
-        .ok_or_else(|| PyValueError::new_err(format!("there is no setting {key}")))?;
-    Ok(declared.setting.number() as u32)
+fn declaration(key: &str) -> PyResult<&'static Declaration> {
+    marey_model::setting::find(key)
+        .ok_or_else(|| PyValueError::new_err(format!("there is no setting {key}")))
 }
 
 /// Adds the functions to the module.

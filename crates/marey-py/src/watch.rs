@@ -2,7 +2,7 @@
 
 use crate::library::table;
 use marey_model::endpoint::MAX_REQUEST_BYTES;
-use marey_record::table::{LineArg, VariableArg};
+use marey_record::table::{LineArg, ValueTag, VariableArg};
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use std::ptr;
@@ -19,7 +19,7 @@ enum Value {
 const NO_VALUE: VariableArg = VariableArg {
     name: 0,
     value_type: 0,
-    kind: 0,
+    tag: ValueTag::Int as u32,
     integer: 0,
     real: 0.0,
     text: ptr::null(),
@@ -51,10 +51,10 @@ fn record_variables(
                 let arg = VariableArg { name, value_type, ..NO_VALUE };
                 match value {
                     &Value::Integer(integer) => VariableArg { integer, ..arg },
-                    &Value::Real(real) => VariableArg { kind: 1, real, ..arg },
+                    &Value::Real(real) => VariableArg { tag: ValueTag::Float as u32, real, ..arg },
                     Value::Text(text) => {
                         let (text, text_len) = (text.as_ptr().cast(), text.len());
-                        VariableArg { kind: 2, text, text_len, ..arg }
+                        VariableArg { tag: ValueTag::Text as u32, text, text_len, ..arg }
                     }
                 }
             })

@@ -140,11 +140,6 @@ pub fn exit_timed(name: u32) -> u64 {
     local::exit_timed(name)
 }
 
-/// Returns the current time in ticks of the recorder's clock.
-pub fn ticks() -> u64 {
-    clock::ticks()
-}
-
 /// Converts ticks to nanoseconds of `CLOCK_MONOTONIC`. The first call measures the rate of the clock;
 /// only ticks of later readings can be converted.
 pub fn monotonic_nanos(ticks: u64) -> u64 {

@@ -3,6 +3,7 @@
 //! The thread of the endpoint hands a request over and waits for the answer, for a limited time. The main thread of
 //! Python reads the request at its next line, so an answer may be late: the request stays, and its effect too.
 
+use crate::endpoint::{self, STOP_CHECK_PERIOD};
 use crate::lock::lock;
 use crate::requests::Requests;
 use crate::settings;
@@ -34,7 +35,8 @@ static MAILBOX: Mutex<Mailbox> =
     Mutex::new(Mailbox { newest: 0, pending: VecDeque::new(), current: 0, answer: None });
 static ANSWERED: Requests = Requests::new();
 
-/// Passes a request to Python and returns the answer.
+/// Passes a request to Python and returns the answer. Only for the thread of the endpoint. Gives up when that thread
+/// is to end: a fork or the end of the last session may wait for it on the thread that would answer.
 pub(crate) fn ask(request: String) -> Answer {
     let number = {
         let mut mailbox = lock(&MAILBOX);
@@ -56,11 +58,11 @@ pub(crate) fn ask(request: String) -> Answer {
             return answer;
         }
         let remaining = deadline.saturating_duration_since(Instant::now());
-        if remaining.is_zero() {
+        if remaining.is_zero() || endpoint::WORKER.is_stopping() {
             return Err("its main thread runs no Python now; the request is answered when it does"
                 .to_owned());
         }
-        ANSWERED.wait(Some(remaining));
+        ANSWERED.wait(Some(remaining.min(STOP_CHECK_PERIOD)));
     }
 }
 

@@ -1,10 +1,10 @@
-//! When the Python stacks are sampled: at an interval, in a scope, in a slow step, at a signal, at a request.
+//! The times of samples of Python's stacks: at an interval, in a scope, in a slow step, at a signal, at a request.
 //!
-//! The thread that samples is one of Python's. It waits here without the GIL, and is told why to sample. Scopes and
-//! steps are looked at from this thread, so that the program's threads do nothing for it.
+//! The thread that samples is one of Python's. It waits here without the GIL, and receives the cause of each sample. It
+//! looks at scopes and steps itself, so that the program's threads do nothing for sampling.
 
 use crate::checkpoint;
-use crate::endpoint;
+use crate::endpoint::{self, STOP_CHECK_PERIOD};
 use crate::local;
 use crate::lock::{Locked, lock};
 use crate::registry;
@@ -22,8 +22,6 @@ const MIN_INTERVAL: Duration = Duration::from_millis(1);
 const EVENT_INTERVAL: Duration = Duration::from_millis(10);
 /// The longest wait for a sample that was requested from outside.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time between two looks of a request whether the process forks.
-const REQUEST_PERIOD: Duration = Duration::from_millis(20);
 
 static STATE: Mutex<State> = Mutex::new(State::new());
 /// Notified after each change of the state, of a setting or of the sessions.
@@ -34,7 +32,8 @@ struct State {
     thread: u32,
     started_threads: u32,
     is_requested: bool,
-    has_signal: bool,
+    /// Whether the signal has arrived.
+    is_signalled: bool,
     /// Number of threads in the last sample that was requested.
     recorded: Option<usize>,
     /// The last look at the stacks, and the next one.
@@ -49,7 +48,7 @@ impl State {
             thread: 0,
             started_threads: 0,
             is_requested: false,
-            has_signal: false,
+            is_signalled: false,
             recorded: None,
             last_look: None,
             next_look: None,
@@ -72,6 +71,7 @@ struct Plan {
     interval: Duration,
     /// Number of a scope's name, 0 for none.
     scope: u32,
+    /// Multiple of the median duration of a step, 0 for none.
     slow_step: f64,
     has_signal: bool,
 }
@@ -100,7 +100,7 @@ impl Plan {
         }
     }
 
-    /// Returns why a look finds that the stacks are to be sampled.
+    /// Returns the cause for which the stacks are to be sampled at a look, `None` if there is none.
     fn cause(&self) -> Option<SampleCause> {
         if !self.has_condition() {
             return Some(SampleCause::Interval);
@@ -162,7 +162,7 @@ pub(crate) fn wake() {
     CHANGED.notify_all();
 }
 
-/// Waits until the stacks are to be sampled. Returns why, and the time for which the sample stands;
+/// Waits until the stacks are to be sampled. Returns the cause and the time for which the sample stands,
 /// `None` if the thread with this number is to end.
 pub(crate) fn next(thread: u32) -> Option<(SampleCause, Duration)> {
     let mut state = lock(&STATE);
@@ -173,7 +173,7 @@ pub(crate) fn next(thread: u32) -> Option<(SampleCause, Duration)> {
         if std::mem::take(&mut state.is_requested) {
             return Some((SampleCause::Request, Duration::ZERO));
         }
-        if std::mem::take(&mut state.has_signal) {
+        if std::mem::take(&mut state.is_signalled) {
             return Some((SampleCause::Signal, Duration::ZERO));
         }
         if !is_needed_by(&state) {
@@ -223,8 +223,12 @@ pub(crate) fn request() -> Result<usize, String> {
     }
     let deadline = Instant::now() + REQUEST_TIMEOUT;
     let mut state = lock(&STATE);
-    while state.recorded.is_none() && Instant::now() < deadline && !endpoint::WORKER.is_stopping() {
-        state = state.wait(&CHANGED, Some(REQUEST_PERIOD));
+    while state.recorded.is_none() && Instant::now() < deadline {
+        if endpoint::WORKER.is_stopping() {
+            state.is_requested = false;
+            return Err("the process forks or ends its recording; try again".to_owned());
+        }
+        state = state.wait(&CHANGED, Some(STOP_CHECK_PERIOD));
     }
     state.is_requested = false;
     state.recorded.ok_or_else(|| {
@@ -233,7 +237,7 @@ pub(crate) fn request() -> Result<usize, String> {
     })
 }
 
-/// Notes that threads were sampled, for the request that may wait for it.
+/// Notes the number of threads in a sample, for a request that may wait for the sample.
 pub(crate) fn note_recorded(threads: usize, cause: SampleCause) {
     if cause == SampleCause::Request {
         lock(&STATE).recorded = Some(threads);
@@ -241,10 +245,10 @@ pub(crate) fn note_recorded(threads: usize, cause: SampleCause) {
     }
 }
 
-/// Samples the stacks because the signal has arrived, if a thread does.
+/// Requests a sample because the signal has arrived, if a thread samples.
 pub(crate) fn signal() {
     let mut state = lock(&STATE);
-    state.has_signal = state.thread != 0;
+    state.is_signalled = state.thread != 0;
     drop(state);
     CHANGED.notify_all();
 }
@@ -267,5 +271,5 @@ pub(crate) fn lock_for_fork() -> impl Sized {
 /// Forgets the thread of the parent, in the child of a fork.
 pub(crate) fn begin_child() {
     let mut state = lock(&STATE);
-    (state.thread, state.is_requested, state.has_signal) = (0, false, false);
+    (state.thread, state.is_requested, state.is_signalled) = (0, false, false);
 }

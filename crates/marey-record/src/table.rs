@@ -509,8 +509,8 @@ pub struct VariableArg {
     pub name: u32,
     /// Number of the name of the value's type.
     pub value_type: u32,
-    /// 0 for an integer, 1 for a floating-point number, 2 for a text.
-    pub kind: u32,
+    /// A [`ValueTag`] of one number or of a text.
+    pub tag: u32,
     /// The value, if it is an integer.
     pub integer: i64,
     /// The value, if it is a floating-point number.

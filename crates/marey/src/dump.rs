@@ -8,7 +8,6 @@ use clap::Args;
 use marey_attach::{
     AttachError, Core, CoreError, Frame, Options, Snapshot, Target, Task, TaskState, Thread,
 };
-
 use serde::Serialize;
 
 use crate::live::{self, FlushArgs};
@@ -135,13 +134,13 @@ fn print_json(processes: &[impl Serialize], output: &mut Output) -> Result<(), S
 
 impl From<CoreError> for Failure {
     fn from(error: CoreError) -> Self {
-        Self { message: error.to_string(), hint: error.hint() }
+        Self { message: printable(&error.to_string()).into_owned(), hint: error.hint() }
     }
 }
 
 impl From<AttachError> for Failure {
     fn from(error: AttachError) -> Self {
-        Self { message: error.to_string(), hint: error.hint() }
+        Self { message: printable(&error.to_string()).into_owned(), hint: error.hint() }
     }
 }
 

@@ -33,8 +33,9 @@ Examples:
   marey hang 4242 --json | jq -r .sentence
 
 The ranks of this host are read from outside, twice, and compared: those at one place are a group, and the
-sentence says which rank the others wait for, where, why and since when. No rank is stopped or changed, unless
-`--native` asks for it. On other hosts marey is run by ssh, which must not ask for a password. A rank is known by RANK in its environment. Times are those since a thread last ran.";
+sentence says which rank the others wait for, where, why and since when. A rank is known by RANK in its
+environment. Times are those since a thread last ran. No rank is changed; only --native stops ranks, each for
+a moment. On other hosts marey is run by ssh, which must not ask for a password.";
 
 /// The last collective of each rank in the dumps of a flight recorder.
 const LAST_COLLECTIVES: &str = "\
@@ -127,7 +128,10 @@ fn without_ranks(hang: &Hang, job: &str) -> Failure {
     let problem = hang.hosts.iter().find_map(|host| Some((&host.name, host.problem.as_ref()?)));
     match problem {
         Some((name, problem)) => {
-            Failure { message: format!("host {name} has not answered: {problem}"), hint: None }
+            let message = format!("host {name} has not answered: {problem}");
+            let hint = "ssh must reach it without a question, marey must be on its PATH (or named by \
+                        --remote-marey), and a rank of the job must run there";
+            Failure { message: printable(&message).into_owned(), hint: Some(hint.to_owned()) }
         }
         None => Failure {
             message: format!("no process is a rank of the job `{}`", printable(job)),
@@ -156,7 +160,7 @@ fn look_here(
     let unreadable = || hang.members.iter().filter(|member| member.problem.is_some());
     match unreadable().next() {
         Some(member) if unreadable().count() == hang.members.len() => Err(Failure {
-            message: member.problem.clone().unwrap_or_default(),
+            message: printable(member.problem.as_deref().unwrap_or_default()).into_owned(),
             hint: member.hint.clone(),
         }),
         _ => Ok(hang),

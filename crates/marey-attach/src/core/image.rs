@@ -1,7 +1,8 @@
 //! An ELF core file: the memory of a process, its threads, and the files that it had mapped.
 
+use std::cell::OnceCell;
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::FileExt;
@@ -42,8 +43,9 @@ struct MappedPart {
     end: u64,
     offset: u64,
     path: PathBuf,
-    /// The file as it is now.
-    file: Option<File>,
+    /// The file as it is now, opened when it is first read: a program may have mapped more files than
+    /// this one may open.
+    file: OnceCell<Option<File>>,
 }
 
 /// The state of a thread when the core was written.
@@ -86,7 +88,9 @@ impl Image {
             image.read_notes(segment, endian, &cache).map_err(invalid)?;
         }
         image.segments.sort_by_key(|segment| segment.start);
-        image.open_files(executable);
+        if let Some(executable) = executable {
+            image.replace_program(executable);
+        }
         Ok(image)
     }
 
@@ -119,18 +123,11 @@ impl Image {
         String::from_utf8_lossy(arguments).trim_end().clone_into(&mut self.command);
     }
 
-    /// Opens the files that were mapped. The program is the first of them.
-    fn open_files(&mut self, executable: Option<&Path>) {
-        if let (Some(first), Some(executable)) = (self.files.first(), executable) {
-            let program = first.path.clone();
-            for part in self.files.iter_mut().filter(|part| part.path == program) {
-                executable.clone_into(&mut part.path);
-            }
-        }
-        for part in &mut self.files {
-            part.file = File::open(&part.path)
-                .ok()
-                .filter(|file| file.metadata().is_ok_and(|metadata| metadata.is_file()));
+    /// Replaces the path of the program, which is the first of the files that were mapped.
+    fn replace_program(&mut self, executable: &Path) {
+        let Some(program) = self.files.first().map(|part| part.path.clone()) else { return };
+        for part in self.files.iter_mut().filter(|part| part.path == program) {
+            executable.clone_into(&mut part.path);
         }
     }
 
@@ -168,8 +165,17 @@ impl Image {
         let part = self.files.iter().find(|part| (part.start..part.end).contains(&address))?;
         let length = bytes.len().min(usize::try_from(part.end - address).ok()?);
         let offset = part.offset.checked_add(address - part.start)?;
-        part.file.as_ref()?.read_exact_at(&mut bytes[..length], offset).ok()?;
+        part.file()?.read_exact_at(&mut bytes[..length], offset).ok()?;
         Some(length)
+    }
+}
+
+impl MappedPart {
+    fn file(&self) -> Option<&File> {
+        // Opening a pipe would wait for its writer.
+        let is_file = || fs::metadata(&self.path).is_ok_and(|metadata| metadata.is_file());
+        let open = || is_file().then(|| File::open(&self.path).ok()).flatten();
+        self.file.get_or_init(open).as_ref()
     }
 }
 
@@ -228,7 +234,7 @@ fn mapped_parts(description: &[u8]) -> Option<Vec<MappedPart>> {
             end: number(entry, 8)?,
             offset: offset.checked_mul(page_bytes)?,
             path: OsString::from_vec(path.to_vec()).into(),
-            file: None,
+            file: OnceCell::new(),
         })
     });
     Some(parts.collect())

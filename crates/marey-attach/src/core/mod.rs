@@ -48,7 +48,10 @@ impl CoreError {
     /// Returns how to mend the error, if that is known.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::NotCore { .. } => None,
+            Self::NotCore { .. } => Some(
+                "write a core file with gcore PID, or take one of systemd with coredumpctl dump PID -o FILE"
+                    .to_owned(),
+            ),
             Self::Replaced(_) | Self::NotPython { .. } => Some(
                 "--executable PATH names the program of the process; libraries must be where they were"
                     .to_owned(),

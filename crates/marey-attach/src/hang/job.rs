@@ -31,7 +31,7 @@ pub(crate) struct Process {
 
 impl Job {
     /// Returns the processes of this host that are ranks of the job with this
-    /// `MASTER_ADDR:MASTER_PORT`, lowest first.
+    /// `MASTER_ADDR:MASTER_PORT`, lowest id first.
     pub(crate) fn ranks(rendezvous: &str) -> Vec<u32> {
         let is_of_job = |&pid: &u32| {
             let rank = Rank::of_process(pid).filter(|_| process::is_alive(pid));

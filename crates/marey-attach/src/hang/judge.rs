@@ -39,13 +39,15 @@ pub enum Cause {
 
 /// Returns the members that are at one place, the largest group first.
 pub(super) fn groups(members: &[Member]) -> Vec<Vec<usize>> {
-    let mut by_stack: BTreeMap<Vec<(&str, &str, i32)>, Vec<usize>> = BTreeMap::new();
+    let mut by_place: BTreeMap<_, Vec<usize>> = BTreeMap::new();
     for (index, member) in members.iter().enumerate() {
-        let frames = member.frames.iter();
-        let stack = frames.map(|frame| (&*frame.function, &*frame.file, frame.line)).collect();
-        by_stack.entry(stack).or_default().push(index);
+        // Ranks that wait for a GPU are at any instruction of the driver's loop.
+        let frames = member.frames.iter().filter(|frame| !frame.is_native);
+        let stack = frames.map(|frame| (&*frame.function, &*frame.file, frame.line));
+        let stack: Vec<_> = stack.collect();
+        by_place.entry((&member.place, stack)).or_default().push(index);
     }
-    let mut groups: Vec<Vec<usize>> = by_stack.into_values().collect();
+    let mut groups: Vec<Vec<usize>> = by_place.into_values().collect();
     groups.sort_by_key(|group| (usize::MAX - group.len(), group.first().copied()));
     groups
 }

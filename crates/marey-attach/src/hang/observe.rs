@@ -205,7 +205,7 @@ fn native_frames(pid: u32, id: u64) -> Option<Vec<Frame>> {
     thread.has_native_frames.then_some(thread.frames)
 }
 
-/// Returns the thread that a process stands or falls with: one in a collective, else the first one.
+/// Returns the thread by which a process is judged: one in a collective, else the first one.
 fn thread_of(snapshot: &Snapshot, pid: u32) -> u64 {
     let is_first = |thread: &Thread| thread.os_id == Some(pid.into());
     let is_collective =

@@ -44,7 +44,7 @@ const POOL_FILES: [&str; 6] = [
 ];
 
 /// The part of a training program in which a thread is.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Place {
     /// A collective, or another call that all ranks of a group make together.

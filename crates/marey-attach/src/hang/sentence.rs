@@ -45,8 +45,9 @@ fn dead(hang: &Hang) -> String {
         absent => sentence_case(&ranks(absent)),
     };
     let verb = if hang.absent.len().max(hang.odd.len()) > 1 { "have" } else { "has" };
+    let reached = if hang.hosts.is_empty() { "of this host" } else { "that was reached" };
     match &ended[..] {
-        [] => format!("{subject} {verb} ended: no process of this host has that rank"),
+        [] => format!("{subject} {verb} ended: no process {reached} has that rank"),
         [pid] => format!("{subject} {verb} ended: process {pid} is a zombie"),
         pids => format!("{subject} {verb} ended: processes {} are zombies", numbers(pids)),
     }

@@ -100,7 +100,8 @@ fn module(file: &Mapped) -> Option<Module<Vec<u8>>> {
     let elf = ElfFile::<FileHeader64<Endianness>, _>::parse(&cache).ok()?;
     let section = |name: &str| elf.section_by_name(name);
     let range = |name: &str| {
-        section(name).map(|section| section.address()..section.address() + section.size())
+        let section = section(name)?;
+        Some(section.address()..section.address().saturating_add(section.size()))
     };
     let data = |name: &str| section(name)?.data().ok().map(<[u8]>::to_vec);
     let info = ExplicitModuleSectionInfo {

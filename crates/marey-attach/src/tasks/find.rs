@@ -41,7 +41,7 @@ fn registered(objects: &Objects<'_>, register: Address) -> Vec<Address> {
     let data = objects.attribute(register, "data");
     let references = data.and_then(|data| objects.set(data, MAX_FOUND)).unwrap_or_default();
     let tasks = references.into_iter().filter_map(|reference| objects.referent(reference));
-    // Where a task was, is nothing else: None stands for one that has ended.
+    // A reference to a task that has ended refers to None.
     tasks.filter(|&task| objects.type_name(task).is_some_and(|name| name != "NoneType")).collect()
 }
 

@@ -46,7 +46,7 @@ impl Variable {
 }
 
 /// Smallest encoding of a variable.
-const MIN_VARIABLE_BYTES: usize = 9;
+const MIN_VARIABLE_BYTES: usize = 10;
 
 pub(super) fn put_variables(out: &mut Vec<u8>, variables: &[Variable]) {
     put_varint(out, variables.len() as u64);

@@ -22,10 +22,10 @@ use std::mem::offset_of;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Times that wait to be read. Beyond it the older half is dropped and counted.
+/// Maximum number of times that wait to be read. Beyond it the older half is dropped and counted.
 const MAX_UNREAD: usize = 1 << 18;
 
-/// Names whose objects are kept, for each collector.
+/// Number of names whose objects are kept, for each collector.
 const CACHE_SIZE: usize = 64;
 
 /// The type of [`Measurement`]: a strong reference, set when the module is made.
@@ -194,7 +194,7 @@ unsafe fn release(measurement: *mut Measurement) {
 /// `measurement` is a valid object in a cache; the GIL is held.
 #[inline(always)]
 unsafe fn is_idle(measurement: *mut Measurement) -> bool {
-    /// Those of the cache and of the two bound methods.
+    /// The references of the cache and of the two bound methods.
     const REFERENCES: u32 = 3;
     // SAFETY: guaranteed by the caller. The methods of objects in a cache are bound.
     unsafe {

@@ -1,4 +1,4 @@
-//! The Unix socket at which a recording process answers `marey ps`, `flush`, `sample` and `config`.
+//! The Unix socket at which a recording process answers `marey ps`, `flush`, `sample`, `config` and `watch`.
 //!
 //! A thread owns the socket from the first session on. It needs neither the GIL nor a lock of the program, so it
 //! answers while Python hangs. It reads one bounded request at a time, from processes of the same user alone, and
@@ -29,8 +29,9 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 const POLL_PERIOD: Duration = Duration::from_millis(500);
 /// The pause after a failure, such as a lack of descriptors.
 const RETRY_PERIOD: Duration = Duration::from_millis(200);
-/// The longest wait for a part of a request, between looks at whether the thread is to end.
-const READ_PERIOD: Duration = Duration::from_millis(20);
+/// Time between two looks at whether the thread is to end, while it waits for a part of a request or
+/// for Python.
+pub(crate) const STOP_CHECK_PERIOD: Duration = Duration::from_millis(20);
 
 /// Connections of other users that were refused.
 static REFUSED: AtomicU64 = AtomicU64::new(0);
@@ -119,7 +120,7 @@ fn read_request(mut stream: &UnixStream) -> io::Result<Vec<u8>> {
         if remaining.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        stream.set_read_timeout(Some(remaining.min(READ_PERIOD)))?;
+        stream.set_read_timeout(Some(remaining.min(STOP_CHECK_PERIOD)))?;
         let count = match stream.read(&mut buffer) {
             Err(error) if is_incomplete(&error) && !WORKER.is_stopping() => continue,
             read => read?,

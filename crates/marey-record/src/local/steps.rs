@@ -87,9 +87,10 @@ impl Local {
     pub(super) fn close_step(&mut self) {
         self.change_flags(self.depth() - 1, 0, CLOSING);
         let now_ticks = clock::ticks();
+        let start_ticks = self.entered_top().map_or(now_ticks, |step| step.start_ticks);
         self.pop(now_ticks);
         let number = COMPLETED.fetch_add(1, Ordering::Relaxed) as usize;
-        let duration = now_ticks.saturating_sub(START_TICKS.load(Ordering::Relaxed));
+        let duration = now_ticks.saturating_sub(start_ticks);
         DURATIONS_TICKS[number % KEPT].store(duration, Ordering::Relaxed);
         self.open_step();
     }

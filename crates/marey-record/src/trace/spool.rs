@@ -123,7 +123,8 @@ impl Spool {
         file: SpoolFile,
         appender: Appender,
     ) -> io::Result<SegmentEnd> {
-        let mut buffer = new_buffer(true)?;
+        // A file that is left behind would make every later attempt to create this segment fail.
+        let mut buffer = new_buffer(true).inspect_err(|_| file.remove())?;
         buffer.set_has_space(self.shared.buffer.has_space());
         self.write_overhead_and_clock();
         let ended = SegmentEnd {

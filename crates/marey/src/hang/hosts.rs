@@ -1,6 +1,7 @@
 //! `marey hang` on other hosts, by the ssh of the user.
 //!
-//! ssh must not ask for anything (`BatchMode`). The command line has the name of the job and options, no secrets.
+//! ssh must not ask for anything (`BatchMode`). The command line has the name of the job and options, no
+//! secrets.
 
 use std::io::ErrorKind;
 use std::process::{Child, Command, Output, Stdio};
@@ -9,6 +10,7 @@ use marey_attach::hang::Hang;
 
 use super::HangArgs;
 use crate::output::Failure;
+use crate::text::printable;
 
 /// Options of ssh: no questions, and an end for a host that is gone.
 const SSH_OPTIONS: [&str; 4] =
@@ -23,13 +25,17 @@ pub(super) struct Pending(Result<Child, String>);
 /// their names.
 pub(super) fn ask(args: &HangArgs, job: Option<&str>) -> Result<Vec<(String, Pending)>, Failure> {
     let Some(job) = job else { return Ok(Vec::new()) };
-    let is_invalid = |host: &&String| host.is_empty() || host.starts_with('-');
-    if let Some(host) = args.hosts.iter().find(is_invalid) {
-        return Err(Failure { message: format!("`{host}` is not the name of a host"), hint: None });
+    let hosts = || args.hosts.iter().map(|host| host.trim());
+    // ssh would read it as an option.
+    let is_invalid = |host: &&str| host.is_empty() || host.starts_with('-');
+    if let Some(host) = hosts().find(is_invalid) {
+        return Err(Failure {
+            message: format!("`{}` is not the name of a host", printable(host)),
+            hint: Some("name hosts as ssh knows them: --hosts node2,node3".to_owned()),
+        });
     }
     let line = remote_line(args, job);
-    let hosts = args.hosts.iter().map(|host| (host.clone(), Pending(start(host, &line))));
-    Ok(hosts.collect())
+    Ok(hosts().map(|host| (host.to_owned(), Pending(start(host, &line)))).collect())
 }
 
 fn start(host: &str, line: &str) -> Result<Child, String> {
@@ -47,9 +53,9 @@ fn start(host: &str, line: &str) -> Result<Child, String> {
 
 /// Returns the command for the shell of a host.
 fn remote_line(args: &HangArgs, job: &str) -> String {
-    let interval = args.interval.to_string();
-    let mut words =
-        vec![&*args.remote_marey, "hang", "--json", "--interval", &interval, "--job", job];
+    let interval = format!("--interval={}", args.interval);
+    let job = format!("--job={job}");
+    let mut words = vec![&*args.remote_marey, "hang", "--json", &interval, &job];
     if args.native {
         words.push("--native");
     }

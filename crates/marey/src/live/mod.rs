@@ -1,4 +1,5 @@
-//! Processes that record now: `ps`, `flush`, `sample`, `config`, and a process id in the place of a run.
+//! Processes that record now: `ps`, `flush`, `sample`, `config`, `watch`, and a process id in the place of a
+//! run.
 
 mod config;
 mod flush;

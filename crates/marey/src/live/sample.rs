@@ -13,9 +13,9 @@ Examples:
   marey sample 4242              Record the stacks of all Python threads now
   marey query 4242 \"SELECT thread, func, file, lineno FROM python.backtrace ORDER BY thread, depth\"
 
-The stacks are recorded into the trace of the process, next to all else in it. `marey config` samples on events:
-each `sample.interval`, in scopes named `sample.scope`, in steps that are `sample.slow_step` times as long as others,
-at `sample.signal`. A process that does not record is sampled from outside: `marey dump`, `marey record`.";
+The stacks are recorded into the trace of the process. `marey config` samples on events: each
+`sample.interval`, in scopes named `sample.scope`, in steps that are `sample.slow_step` times as long as
+others, at `sample.signal`. A process that does not record is sampled from outside: `marey dump`, `marey record`.";
 
 /// Arguments of `marey sample`.
 #[derive(Args)]
@@ -37,7 +37,7 @@ pub(crate) fn sample(args: &SampleArgs, output: &mut Output) -> Result<(), Stop>
     Ok(())
 }
 
-/// Samples a process. Returns what was sampled, and into which run.
+/// Samples a process. Returns a note with the number of threads and the path of the run.
 fn sample_process(pid: u32) -> Result<String, Failure> {
     let peer = Peer::find(pid)?;
     let facts = peer.ask(&Request::Sample)?;

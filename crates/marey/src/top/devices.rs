@@ -2,6 +2,7 @@
 
 use marey_model::env;
 use marey_model::quantity::Size;
+use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::{Device, Nvml};
 use serde::Serialize;
 
@@ -19,6 +20,9 @@ pub(super) struct DeviceLoad {
     total_bytes: Option<u64>,
     /// Memory of the process, if it uses the device and is in the same PID namespace as the driver.
     process_bytes: Option<u64>,
+    /// Whether NVML names the process among those that use the device.
+    #[serde(skip)]
+    has_process: bool,
 }
 
 impl DeviceLoad {
@@ -55,8 +59,8 @@ impl Devices {
         let Some(nvml) = &self.nvml else { return Vec::new() };
         let indexes = 0..nvml.device_count().unwrap_or(0);
         let mut devices: Vec<_> = indexes.filter_map(|index| read(nvml, index, pid)).collect();
-        if devices.iter().any(|device| device.process_bytes.is_some()) {
-            devices.retain(|device| device.process_bytes.is_some());
+        if devices.iter().any(|device| device.has_process) {
+            devices.retain(|device| device.has_process);
         }
         devices
     }
@@ -66,21 +70,23 @@ impl Devices {
 fn read(nvml: &Nvml, index: u32, pid: u32) -> Option<DeviceLoad> {
     let device = nvml.device_by_index(index).ok()?;
     let memory = device.memory_info().ok();
+    let process = process_memory(&device, pid);
     Some(DeviceLoad {
         index,
         utilization_percent: device.utilization_rates().ok().map(|rates| rates.gpu),
         used_bytes: memory.as_ref().map(|memory| memory.used),
         total_bytes: memory.as_ref().map(|memory| memory.total),
-        process_bytes: process_bytes(&device, pid),
+        has_process: process.is_some(),
+        process_bytes: match process {
+            Some(UsedGpuMemory::Used(bytes)) => Some(bytes),
+            Some(UsedGpuMemory::Unavailable) | None => None,
+        },
     })
 }
 
-fn process_bytes(device: &Device, pid: u32) -> Option<u64> {
-    use nvml_wrapper::enums::device::UsedGpuMemory::{Unavailable, Used};
+/// Returns the memory of a process, which NVML may withhold; `None` if the process does not use the device.
+fn process_memory(device: &Device, pid: u32) -> Option<UsedGpuMemory> {
     let processes = device.running_compute_processes().ok()?;
     let process = processes.into_iter().find(|process| process.pid == pid)?;
-    match process.used_gpu_memory {
-        Used(bytes) => Some(bytes),
-        Unavailable => Some(0),
-    }
+    Some(process.used_gpu_memory)
 }

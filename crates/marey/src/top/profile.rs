@@ -128,7 +128,7 @@ impl Profile {
         text
     }
 
-    /// Keeps as many stacks, those with the most samples, and counts the samples of the others.
+    /// Keeps the `kept` stacks with the most samples, and counts the samples of the others.
     fn drop_rare_stacks(&mut self, kept: usize) {
         let mut stacks: Vec<(Stack, u64)> = self.stacks.drain().collect();
         stacks.sort_by_key(|&(_, count)| Reverse(count));
