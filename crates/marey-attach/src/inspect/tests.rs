@@ -7,9 +7,8 @@ use proptest::prelude::*;
 
 use super::InspectError;
 use super::expression::Expression;
-use super::layout::Layout;
-use super::objects::{Objects, ReadMemory};
 use super::value::Limits;
+use crate::object::{Layout, Objects, ReadMemory};
 
 const MINORS: [u64; 5] = [10, 11, 12, 13, 14];
 const MAX_READS: usize = 3_000;
