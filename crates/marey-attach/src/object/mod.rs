@@ -13,7 +13,11 @@ mod instance;
 mod layout;
 mod scalars;
 mod sequence;
+#[cfg(test)]
+mod tests;
 mod thread;
+#[cfg(test)]
+pub(crate) mod words;
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -132,57 +136,4 @@ fn word_in(block: &[u8], offset: usize) -> u64 {
 /// Returns the words of a block.
 fn words_of(block: &[u8]) -> impl Iterator<Item = u64> {
     block.chunks_exact(8).map(|bytes| word_in(bytes, 0))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Memory in which any address can be read, and each word is noise: NULL, a small number, or a
-    /// large one.
-    struct Noise(u64);
-
-    impl ReadMemory for Noise {
-        fn read_into(&self, address: u64, bytes: &mut [u8]) -> Option<()> {
-            for (index, chunk) in (0..).zip(bytes.chunks_mut(8)) {
-                let seed = address.wrapping_add(8 * index) ^ self.0;
-                let noise = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
-                let noise = (noise ^ seed).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-                let word = match noise >> 60 {
-                    0..4 => 0,
-                    4..8 => noise & 0x3f,
-                    8 => u64::MAX,
-                    9 => u64::from_ne_bytes(*b"int\0\0\0\0\0"),
-                    10 => u64::from_ne_bytes(*b"code\0\0\0\0"),
-                    _ => noise,
-                };
-                chunk.copy_from_slice(&word.to_ne_bytes()[..chunk.len()]);
-            }
-            Some(())
-        }
-    }
-
-    #[test]
-    fn noise_is_read_without_a_panic_and_comes_to_an_end() {
-        const OBJECT: Address = 1 << 20;
-        for minor in 10..=14 {
-            let layout = Layout::for_version(3, minor).unwrap();
-            for seed in 0..200 {
-                let noise = Noise(seed);
-                let objects = Objects::new(&noise, layout, 2_000);
-                objects.string(OBJECT);
-                objects.number(OBJECT);
-                objects.set(OBJECT, 10);
-                objects.list(OBJECT, 10);
-                objects.get(OBJECT, "data");
-                objects.instance_attribute(OBJECT, "data");
-                objects.is_instance(OBJECT, "code");
-                objects.frame_at(OBJECT, 10);
-                objects.await_chain(OBJECT);
-                objects.thread_names(OBJECT);
-                objects.threads(OBJECT, OBJECT);
-                objects.interpreters(OBJECT);
-            }
-        }
-    }
 }
