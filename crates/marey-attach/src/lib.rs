@@ -7,8 +7,9 @@
 //! **Constraints.** A running process changes while it is read, so a reading may fail or, rarely,
 //! have a frame that has just returned. Failed readings are repeated, and counted by whoever
 //! samples. The threads of a process that runs are read by `py-spy`; this crate adds what the operating
-//! system knows: states, names and what a thread waits for. `py-spy` reads no other memory than that of
-//! a process, so the tasks of asyncio and core files are read by offsets of this crate's own.
+//! system knows: states, names and what a thread waits for. `py-spy` reads no other objects and no other
+//! memory than that of a process, so `object/` reads values, the tasks of asyncio and core files, by
+//! offsets of its own.
 //!
 //! **Where to start.** [`target`] reads a process, [`tasks`] its asyncio tasks, [`core`] a core file,
 //! [`inspect`] values of the program; [`stop`] stops a process for a moment, [`wait`] explains what a

@@ -23,13 +23,8 @@ impl Memory {
     /// Reads bytes from an address.
     pub(crate) fn read<const N: usize>(&self, address: u64) -> Option<[u8; N]> {
         let mut bytes = [0; N];
-        self.fill(address, &mut bytes)?;
+        self.read_into(address, &mut bytes)?;
         Some(bytes)
-    }
-
-    /// Fills a buffer from an address; `None` if not all of it can be read.
-    pub(crate) fn fill(&self, address: u64, buffer: &mut [u8]) -> Option<()> {
-        self.0.read_exact_at(buffer, address).ok()
     }
 
     /// Reads up to `length` bytes, fewer if the memory ends before.
@@ -47,8 +42,8 @@ impl Memory {
 }
 
 impl ReadMemory for Memory {
-    fn read_into(&self, address: u64, bytes: &mut [u8]) -> Option<()> {
-        self.0.read_exact_at(bytes, address).ok()
+    fn read_into(&self, address: u64, buffer: &mut [u8]) -> Option<()> {
+        self.0.read_exact_at(buffer, address).ok()
     }
 }
 

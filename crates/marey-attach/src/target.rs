@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::AttachError;
 use crate::memory::{Mapped, Memory, exported_address, mapped_files};
 use crate::native::Copies;
-use crate::object::{Layout, Objects, OffsetTable};
+use crate::object::{Layout, MAX_READS, Objects, OffsetTable};
 use crate::process::{self, command_line};
 use crate::stop::{Unstopped, while_stopped};
 use crate::tasks::{self, Task};
@@ -196,10 +196,10 @@ impl Target {
     /// of CPython whose tasks cannot be read.
     fn tasks(&self, threads: &[Thread]) -> Option<(Vec<Task>, usize)> {
         let memory = Memory::open(self.pid)?;
-        let version = &self.spy.version;
-        let layout = Layout::new(version.minor).filter(|_| version.major == 3)?;
+        let (major, minor) = self.version();
+        let layout = Layout::for_version(major, minor)?;
         let interpreter = self.spy.addresses.interpreter_address as u64;
-        let objects = Objects::new(&memory, layout);
+        let objects = Objects::new(&memory, layout, MAX_READS);
         Some(tasks::read(&objects, interpreter, &mapped_files(self.pid), threads))
     }
 

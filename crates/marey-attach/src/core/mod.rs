@@ -16,7 +16,7 @@ use thiserror::Error;
 
 use self::image::{Image, Registers};
 use crate::memory::{Mapped, exported_address};
-use crate::object::{Address, Layout, Objects, PythonThread, ReadMemory};
+use crate::object::{Address, Layout, MAX_READS, Objects, PythonThread, ReadMemory};
 use crate::target::{PTHREAD_THREAD_ID, Snapshot, Thread};
 use crate::{tasks, wait};
 
@@ -87,7 +87,7 @@ impl Core {
         let not_python = |reason| CoreError::NotPython { path: path.to_owned(), reason };
         let files = image.mapped_files();
         let runtime = Runtime::find(&image, &files)?.map_err(not_python)?;
-        let objects = Objects::new(&image, runtime.layout);
+        let objects = Objects::new(&image, &runtime.layout, MAX_READS);
         let interpreters = objects.interpreters(runtime.address);
         let python = interpreters.iter().find_map(|&interpreter| version(&objects, interpreter));
         let python =
@@ -168,7 +168,7 @@ fn is_replaced(image: &Image, file: &Mapped) -> bool {
 
 /// Returns the version of an interpreter, such as `3.11.7`, if it is one.
 fn version(objects: &Objects<'_>, interpreter: Address) -> Option<String> {
-    let text = objects.text(objects.get(objects.namespace(interpreter, "sys")?, "version")?)?;
+    let text = objects.string(objects.get(objects.namespace(interpreter, "sys")?, "version")?)?;
     let version = text.split(' ').next()?;
     version.starts_with(&format!("3.{}.", objects.layout.minor)).then(|| version.to_owned())
 }
@@ -177,7 +177,7 @@ fn version(objects: &Objects<'_>, interpreter: Address) -> Option<String> {
 fn arguments(objects: &Objects<'_>, interpreter: Address) -> Option<Vec<String>> {
     const MAX_ARGUMENTS: u64 = 1_000;
     let list = objects.get(objects.namespace(interpreter, "sys")?, "orig_argv")?;
-    objects.list(list, MAX_ARGUMENTS)?.into_iter().map(|text| objects.text(text)).collect()
+    objects.list(list, MAX_ARGUMENTS)?.into_iter().map(|text| objects.string(text)).collect()
 }
 
 fn python_threads(

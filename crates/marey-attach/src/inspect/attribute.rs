@@ -1,9 +1,7 @@
 //! Attributes of objects as they are stored, without code of the program.
 
-use super::InspectError;
-use super::dictionary::Table;
-use super::layout::Instance;
-use super::objects::{Class, Flag, LENGTH, Objects, Result};
+use super::Result;
+use crate::object::{Class, Flag, Objects, ReadError, Table};
 
 /// In a descriptor of a slot: the address of its definition.
 const SLOT_DEFINITION: u64 = 40;
@@ -16,12 +14,6 @@ const OBJECT_SLOTS: [u32; 2] = [6, 16];
 const FIELD_INDEX: u64 = 16;
 /// Names that are looked through for similar ones.
 const MAX_NAMES: usize = 10_000;
-
-/// The words before an object that has its dictionary there.
-const MANAGED_DICTIONARY_BYTES: u64 = 24;
-const MANAGED_VALUES_BYTES: u64 = 32;
-/// In inline values: whether they are in use.
-const IS_VALID: u64 = 3;
 
 /// The class of PyTorch's modules, which keep their attributes in dictionaries by kind.
 const TORCH_MODULE: &str = "torch.nn.modules.module.Module";
@@ -88,7 +80,7 @@ impl Objects<'_> {
             "collections._tuplegetter" | "_collections._tuplegetter" => {
                 let index = self.word(descriptor, FIELD_INDEX)?;
                 let items = self.items(object, &self.class_of(object)?)?;
-                self.item(&items.ok_or(InspectError::Changed)?, index)?
+                self.item(&items.ok_or(ReadError::Changed)?, index)?
             }
             _ => return Ok(Attribute::Computed(name)),
         };
@@ -102,53 +94,6 @@ impl Objects<'_> {
         let kind = u32::from_ne_bytes(self.bytes(definition, SLOT_TYPE)?);
         let offset = self.word(definition, SLOT_OFFSET)?;
         Ok(OBJECT_SLOTS.contains(&kind).then_some(offset))
-    }
-
-    /// Returns the attributes that an object itself has; `None` if it cannot have any.
-    pub(super) fn instance(&self, object: u64, class: &Class) -> Result<Option<Table>> {
-        if !class.is(Flag::ManagedDictionary) {
-            return match self.dictionary_offset(object, class)? {
-                0 => Ok(None),
-                offset => self.dictionary_at(self.word(object, offset)?),
-            };
-        }
-        let before = |bytes| {
-            let address: u64 = object;
-            address.checked_sub(bytes).ok_or(InspectError::Changed)
-        };
-        let dictionary = self.word(before(MANAGED_DICTIONARY_BYTES)?, 0)?;
-        let values = match self.layout.instance {
-            Instance::ValuesOrDictionary => self.word(before(MANAGED_VALUES_BYTES)?, 0)?,
-            Instance::Tagged if dictionary & 1 == 1 => dictionary.wrapping_add(1),
-            Instance::Inline if dictionary == 0 && class.is(Flag::InlineValues) => {
-                let values = object.wrapping_add(class.basic_bytes);
-                let [is_valid] = self.bytes(values, IS_VALID)?;
-                if is_valid == 0 { 0 } else { values.wrapping_add(self.layout.shared_values) }
-            }
-            Instance::Dictionary | Instance::Tagged | Instance::Inline => 0,
-        };
-        if values == 0 {
-            return self.dictionary_at(dictionary);
-        }
-        let keys = self.word(class.address, self.layout.cached_keys)?;
-        self.table(keys, Some(values)).map(Some)
-    }
-
-    fn dictionary_at(&self, dictionary: u64) -> Result<Option<Table>> {
-        if dictionary == 0 { Ok(None) } else { self.dictionary(dictionary).map(Some) }
-    }
-
-    /// Returns where an object has the address of its dictionary; 0 if it has none.
-    fn dictionary_offset(&self, object: u64, class: &Class) -> Result<u64> {
-        if class.dictionary_offset >= 0 {
-            return Ok(class.dictionary_offset.cast_unsigned());
-        }
-        // The offset is counted from the end of the object.
-        let length = self.word(object, LENGTH)?.cast_signed().unsigned_abs();
-        let bytes = length.checked_mul(class.item_bytes).ok_or(InspectError::Changed)?;
-        let end = bytes.checked_add(class.basic_bytes).and_then(|end| end.checked_add(7));
-        let end = end.ok_or(InspectError::Changed)? & !7;
-        end.checked_add_signed(class.dictionary_offset).ok_or(InspectError::Changed)
     }
 
     /// Looks up a parameter, buffer or submodule of a PyTorch module.

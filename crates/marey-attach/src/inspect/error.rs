@@ -3,6 +3,7 @@
 use thiserror::Error;
 
 use crate::AttachError;
+use crate::object::ReadError;
 
 /// Why a value cannot be read.
 #[derive(Debug, Error)]
@@ -113,6 +114,15 @@ pub enum InspectError {
         /// Keys that exist.
         names: Vec<String>,
     },
+}
+
+impl From<ReadError> for InspectError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Changed => Self::Changed,
+            ReadError::TooLarge => Self::TooLarge,
+        }
+    }
 }
 
 impl InspectError {

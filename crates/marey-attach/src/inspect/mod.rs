@@ -10,13 +10,9 @@
 //! counts as read if its expression has the same object afterwards; otherwise it is read again.
 
 mod attribute;
-mod dictionary;
 mod error;
 mod expression;
-mod layout;
-mod objects;
 mod path;
-mod scalars;
 mod scope;
 #[cfg(test)]
 mod tests;
@@ -27,11 +23,10 @@ use serde::Serialize;
 
 pub use self::error::InspectError;
 pub use self::expression::{Expression, ExpressionError, Step};
-use self::layout::Layout;
-use self::objects::{Objects, Result};
 pub use self::scope::Scope;
 pub use self::value::{Content, Limits, Value};
 use crate::memory::Memory;
+use crate::object::{Layout, Objects};
 use crate::{AttachError, Options, Target, process};
 
 /// Attempts to read a value that changes.
@@ -39,6 +34,8 @@ const MAX_ATTEMPTS: u32 = 50;
 
 /// Readings of memory of one inspection, about as many seconds as millions.
 const MAX_READS: usize = 4_000_000;
+
+type Result<T> = std::result::Result<T, InspectError>;
 
 /// A process whose values can be read.
 pub struct Inspector {

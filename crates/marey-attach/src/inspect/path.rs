@@ -1,9 +1,9 @@
 //! Steps from an object to another one: attributes, and indexes of built-in containers.
 
-use super::InspectError;
 use super::attribute::Attribute;
 use super::expression::{Expression, Step};
-use super::objects::{Class, Flag, LENGTH, Objects, Result, word_in};
+use super::{InspectError, Result};
+use crate::object::{Class, Flag, Objects};
 
 /// Names that are looked through for similar ones.
 const MAX_NAMES: usize = 10_000;
@@ -13,14 +13,6 @@ const TORCH_SEQUENCES: [&str; 2] =
     ["torch.nn.modules.container.Sequential", "torch.nn.modules.container.ModuleList"];
 /// The class of PyTorch whose items are its submodules, by name.
 const TORCH_DICTIONARY: [&str; 1] = ["torch.nn.modules.container.ModuleDict"];
-
-/// The items of a list or tuple.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Items {
-    pub(super) length: u64,
-    address: u64,
-    offset: u64,
-}
 
 impl Objects<'_> {
     /// Follows the steps of an expression from the one at `first` on; returns the last object.
@@ -72,29 +64,18 @@ impl Objects<'_> {
             let found = self.find_integer(&self.dictionary(object)?, index)?;
             return found.ok_or_else(|| no_key(path, index.to_string(), Vec::new()));
         }
-        let (items, is_torch) = match self.items(object, &class)? {
-            Some(items) => (items, false),
-            None => match self.torch_modules(object, &class, &TORCH_SEQUENCES)? {
-                Some(modules) => {
-                    let length = self.dictionary_length(modules)?;
-                    (Items { length, address: modules, offset: 0 }, true)
-                }
-                None => return Err(self.not_indexable(&class, path)?),
-            },
-        };
-        let from_start = if index < 0 { items.length } else { 0 };
-        let position = from_start.checked_add_signed(index);
-        let position = position.filter(|position| *position < items.length);
-        let out_of_range =
-            InspectError::OutOfRange { path: path.to_owned(), index, length: items.length };
-        let position = position.ok_or(out_of_range)?;
-        if is_torch {
-            let table = self.dictionary(items.address)?;
-            let found = self.entries(&table, usize::try_from(position + 1).unwrap_or(0))?;
-            return found.last().map(|(_, value)| *value).ok_or(InspectError::Changed);
+        if let Some(items) = self.items(object, &class)? {
+            let position = position(index, items.length, path)?;
+            self.check_own_index(&class, path)?;
+            return Ok(self.item(&items, position)?);
         }
-        self.check_own_index(&class, path)?;
-        self.item(&items, position)
+        let Some(modules) = self.torch_modules(object, &class, &TORCH_SEQUENCES)? else {
+            return Err(self.not_indexable(&class, path)?);
+        };
+        let position = position(index, self.dictionary_length(modules)?, path)?;
+        let table = self.dictionary(modules)?;
+        let found = self.entries(&table, usize::try_from(position + 1).unwrap_or(0))?;
+        found.last().map(|(_, value)| *value).ok_or(InspectError::Changed)
     }
 
     /// Returns the value of a text in a dictionary.
@@ -118,39 +99,13 @@ impl Objects<'_> {
         Err(no_key(path, super::text::quoted(key), names))
     }
 
-    /// Returns the items of a list or tuple.
-    pub(super) fn items(&self, object: u64, class: &Class) -> Result<Option<Items>> {
-        if class.is(Flag::Tuple) {
-            let offset = self.layout.tuple_items;
-            return Ok(Some(Items { length: self.length(object)?, address: object, offset }));
-        }
-        if !class.is(Flag::List) {
-            return Ok(None);
-        }
-        // The address of the items follows the length. Both are read at once, because the items move
-        // when their number changes.
-        let head: [u8; 16] = self.bytes(object, LENGTH)?;
-        let length = word_in(&head, 0);
-        let address = word_in(&head, 8);
-        Ok(Some(Items { length, address, offset: 0 }))
-    }
-
-    /// Returns an item.
-    pub(super) fn item(&self, items: &Items, position: u64) -> Result<u64> {
-        let offset = position.checked_mul(8).and_then(|bytes| bytes.checked_add(items.offset));
-        match self.word(items.address, offset.ok_or(InspectError::Changed)?)? {
-            0 => Err(InspectError::Changed),
-            item => Ok(item),
-        }
-    }
-
     /// Returns the dictionary of the submodules of a PyTorch module of one of some classes.
     fn torch_modules(&self, object: u64, class: &Class, names: &[&str]) -> Result<Option<u64>> {
         if !class.is(Flag::Heap) || !self.has_base(class, names)? {
             return Ok(None);
         }
         match self.instance(object, class)? {
-            Some(table) => self.find_text(&table, "_modules"),
+            Some(table) => Ok(self.find_text(&table, "_modules")?),
             None => Ok(None),
         }
     }
@@ -170,6 +125,14 @@ impl Objects<'_> {
         let class = self.class_name(class)?;
         Ok(InspectError::NotIndexable { path: path.to_owned(), class })
     }
+}
+
+/// Returns the position of an index, which counts from the end if it is negative.
+fn position(index: i64, length: u64, path: &str) -> Result<u64> {
+    let from_start = if index < 0 { length } else { 0 };
+    let position = from_start.checked_add_signed(index);
+    let position = position.filter(|position| *position < length);
+    position.ok_or_else(|| InspectError::OutOfRange { path: path.to_owned(), index, length })
 }
 
 fn no_key(path: &str, key: String, names: Vec<String>) -> InspectError {

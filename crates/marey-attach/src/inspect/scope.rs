@@ -2,10 +2,10 @@
 
 use py_spy::{Frame, StackTrace};
 
-use super::InspectError;
 use super::expression::{Expression, Step};
-use super::objects::{Flag, Objects, Result};
+use super::{InspectError, Result};
 use crate::Target;
+use crate::object::{Flag, Objects};
 
 /// In a cell, which holds a variable that functions share: the address of the value.
 const CELL_VALUE: u64 = 16;

@@ -1,25 +1,18 @@
 //! Objects in memories that the tests make up: sound, damaged, hostile and changing ones.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
 use super::InspectError;
 use super::expression::Expression;
-use super::layout::Layout;
-use super::objects::{Objects, ReadMemory};
 use super::value::Limits;
+use crate::object::words::{TYPE, Words};
+use crate::object::{Flag, Layout, Objects, ReadMemory};
 
 const MINORS: [u64; 5] = [10, 11, 12, 13, 14];
 const MAX_READS: usize = 3_000;
 const LIMITS: Limits = Limits { depth: 4, items: 50 };
-
-const READY: u64 = 1 << 12;
-const LIST: u64 = 1 << 25;
-const TEXT: u64 = 1 << 28;
-const DICTIONARY: u64 = 1 << 29;
-const CLASS: u64 = 1 << 31;
 
 /// A memory whose content at an address is any, but always the same.
 struct Arbitrary<F> {
@@ -63,7 +56,7 @@ fn memory_that_refers_to_itself_is_read_to_an_end() {
     // Every word is an address and a set of flags: an object is its own class, item and key.
     for minor in MINORS {
         for flags in 0..1 << 8 {
-            let constant = (flags << 24) | READY | CLASS;
+            let constant = (flags << 24) | Flag::Ready as u64 | Flag::Class as u64;
             let reads = read_all(|_| constant, minor);
             assert!(reads <= MAX_READS, "3.{minor}, {constant:#x}: {reads}");
         }
@@ -81,50 +74,15 @@ proptest! {
             let mixed = (position ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
             let word = mixed.wrapping_mul(0xbf58_476d_1ce4_e5b9);
             // Small words are lengths, and have the flags of a class in half of the cases.
-            if has_small_words { (word & 0xffff_ffff) | READY } else { word }
+            if has_small_words { (word & 0xffff_ffff) | Flag::Ready as u64 } else { word }
         };
         prop_assert!(read_all(mixed, minor) <= MAX_READS);
     }
 }
 
-/// A memory of some words.
-#[derive(Clone, Default)]
-struct Words(BTreeMap<u64, u64>);
-
-impl Words {
-    fn put(&mut self, address: u64, words: &[u64]) {
-        self.0.extend((address..).step_by(8).zip(words.iter().copied()));
-    }
-
-    /// Adds a class of C without bases.
-    fn put_class(&mut self, address: u64, flags: u64) {
-        self.put(address, &[0; 44]);
-        self.put(address, &[1, TYPE, 0, NAME]);
-        self.put(address + 168, &[flags | READY]);
-        self.put(address + 344, &[NO_BASES]);
-    }
-
-    fn byte(&self, address: u64) -> Option<u8> {
-        let word = self.0.get(&(address / 8 * 8))?;
-        Some(word.to_ne_bytes()[(address % 8) as usize])
-    }
-}
-
-impl ReadMemory for Words {
-    fn read_into(&self, address: u64, buffer: &mut [u8]) -> Option<()> {
-        for (index, byte) in buffer.iter_mut().enumerate() {
-            *byte = self.byte(address.checked_add(index as u64)?)?;
-        }
-        Some(())
-    }
-}
-
-const TYPE: u64 = 0x1000;
 const LIST_CLASS: u64 = 0x2000;
 const TEXT_CLASS: u64 = 0x3000;
 const DICTIONARY_CLASS: u64 = 0x4000;
-const NO_BASES: u64 = 0x5000;
-const NAME: u64 = 0x5100;
 const KEY: u64 = 0x6000;
 const ITEMS: u64 = 0x6100;
 const KEYS: u64 = 0x6200;
@@ -134,13 +92,10 @@ const A_LIST: u64 = 0x7100;
 
 /// Returns the memory of `{"c": ["c", "c"]}` in CPython 3.12.
 fn sound() -> Words {
-    let mut words = Words::default();
-    words.put_class(TYPE, CLASS);
-    words.put_class(LIST_CLASS, LIST);
-    words.put_class(TEXT_CLASS, TEXT);
-    words.put_class(DICTIONARY_CLASS, DICTIONARY);
-    words.put(NO_BASES, &[1, LIST_CLASS, 0]);
-    words.put(NAME, &[u64::from_ne_bytes(*b"builtin\0"), 0]);
+    let mut words = Words::new();
+    words.put_class(LIST_CLASS, Flag::List as u64);
+    words.put_class(TEXT_CLASS, Flag::Text as u64);
+    words.put_class(DICTIONARY_CLASS, Flag::Dictionary as u64);
     // A compact text of ASCII, with characters of a byte.
     words.put(KEY, &[1, TEXT_CLASS, 1, 0, 1 << 2 | 1 << 5 | 1 << 6, u64::from(b'c')]);
     words.put(A_LIST, &[1, LIST_CLASS, 2, ITEMS]);

@@ -3,9 +3,8 @@
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use super::InspectError;
-use super::objects::{Class, Flag, Objects, Result};
-use super::text;
+use super::{InspectError, Result, text};
+use crate::object::{Class, Flag, Number, Objects};
 
 /// Characters of a text, and bytes of an object of bytes, that are read.
 const MAX_CHARACTERS: u64 = 1000;
@@ -188,7 +187,7 @@ impl Objects<'_> {
             return Ok(Content::Bool(number.as_i64() != Some(0)));
         }
         Ok(match (number.decimal(), number) {
-            (None, super::scalars::Number::Large { bits }) => Content::Large { bits },
+            (None, Number::Large { bits }) => Content::Large { bits },
             (digits, _) => Content::Integer(digits.unwrap_or_default()),
         })
     }

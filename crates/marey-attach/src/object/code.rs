@@ -9,33 +9,25 @@ const MAX_LINE_TABLE_BYTES: u64 = 1 << 20;
 impl Objects<'_> {
     /// Returns the frame of a code object at an instruction, by its offset in bytes.
     pub(crate) fn frame_at(&self, code: Address, instruction: i64) -> Option<Frame> {
-        let layout = &self.layout;
+        let layout = self.layout;
         let first = self.int(code, layout.first_line)?;
-        let table =
-            self.reference(code, layout.line_table).and_then(|table| self.byte_string(table));
-        let table = table.unwrap_or_default();
+        let table = self.reference(code, layout.line_table);
+        let table = table.and_then(|table| self.byte_string(table, MAX_LINE_TABLE_BYTES).ok());
+        let table = table.filter(|table| table.length <= MAX_LINE_TABLE_BYTES);
+        let table = table.map(|table| table.content).unwrap_or_default();
         let line = if layout.minor == 10 {
             line_of_pairs(&table, first, instruction)
         } else {
             line_of_locations(&table, first, instruction)
         };
         Some(Frame {
-            function: self.text(self.reference(code, layout.name)?)?,
-            file: self.text(self.reference(code, layout.file)?)?,
+            function: self.string(self.reference(code, layout.name)?)?,
+            file: self.string(self.reference(code, layout.file)?)?,
             line: line.unwrap_or(first),
             is_native: false,
             is_entry: false,
             locals: Vec::new(),
         })
-    }
-
-    /// Returns the contents of a `bytes` object.
-    fn byte_string(&self, object: Address) -> Option<Vec<u8>> {
-        const LENGTH: u64 = 16;
-        const CONTENTS: u64 = 32;
-        let length = self.word(object, LENGTH)?;
-        (length <= MAX_LINE_TABLE_BYTES).then_some(())?;
-        self.many_bytes(object.checked_add(CONTENTS)?, length)
     }
 }
 

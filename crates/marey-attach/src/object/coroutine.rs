@@ -1,6 +1,6 @@
 //! Coroutines that are suspended, and what they await.
 
-use super::{Address, FIRST_FIELD, Objects};
+use super::{Address, FIRST_FIELD, Objects, Result};
 use crate::target::Frame;
 
 /// Awaits between a task and its innermost frame that are followed.
@@ -68,11 +68,11 @@ impl Objects<'_> {
         const YIELD_FROM: u8 = 72;
         const INSTRUCTION_BYTES: i32 = 2;
         const CODE_BYTES: u64 = 32;
-        let layout = &self.layout;
+        let layout = self.layout;
         let Some(frame) = self.reference(generator, layout.generator_frame) else {
             return Some(Suspension::ended());
         };
-        let [state] = self.bytes(frame, STATE)?;
+        let [state] = self.bytes(frame, STATE).ok()?;
         let progress = match state.cast_signed() {
             -2 => Progress::Created,
             -1 => Progress::Suspended,
@@ -84,7 +84,7 @@ impl Objects<'_> {
         let awaits = || {
             let next = u64::try_from(instruction.checked_add(INSTRUCTION_BYTES)?).ok()?;
             let instructions = self.reference(code, layout.instructions)?;
-            let [operation] = self.bytes(instructions, CODE_BYTES + next)?;
+            let [operation] = self.bytes(instructions, CODE_BYTES.checked_add(next)?).ok()?;
             (operation == YIELD_FROM).then_some(())?;
             let depth = u64::try_from(self.int(frame, layout.stack_end)?).ok()?.checked_sub(1)?;
             self.reference(self.reference(frame, layout.locals)?, 8 * depth)
@@ -98,8 +98,8 @@ impl Objects<'_> {
 
     /// Reads a coroutine of CPython 3.11 or later, which has its frame within.
     fn suspension_3_11(&self, generator: Address) -> Option<Suspension> {
-        let layout = &self.layout;
-        let [state] = self.bytes(generator, layout.generator_state)?;
+        let layout = self.layout;
+        let [state] = self.bytes(generator, layout.generator_state).ok()?;
         let progress = match (layout.minor, state.cast_signed()) {
             (11 | 12, -2) | (_, -3) => Progress::Created,
             (_, -1 | -2) => Progress::Suspended,
@@ -108,7 +108,7 @@ impl Objects<'_> {
         };
         let frame = generator.checked_add(layout.generator_frame)?;
         let code = self.code_of_frame(frame)?;
-        let instruction = self.word(frame, layout.instruction)?;
+        let instruction = self.word(frame, layout.instruction).ok()?;
         let start = code.checked_add(layout.instructions)?;
         let awaits = match (layout.minor, state.cast_signed()) {
             (11 | 12, -1) => self.resumes_an_await(instruction),
@@ -133,13 +133,13 @@ impl Objects<'_> {
     fn resumes_an_await(&self, instruction: Address) -> bool {
         const RESUME: u64 = 2;
         const AFTER_YIELD_FROM: u8 = 2;
-        let next: Option<[u8; 2]> = self.bytes(instruction, RESUME);
-        next.is_some_and(|[_, argument]| argument & 3 >= AFTER_YIELD_FROM)
+        let next: Result<[u8; 2]> = self.bytes(instruction, RESUME);
+        next.is_ok_and(|[_, argument]| argument & 3 >= AFTER_YIELD_FROM)
     }
 
     /// Returns the last object on the stack of a frame.
     fn top_of_stack(&self, frame: Address) -> Option<Address> {
-        let layout = &self.layout;
+        let layout = self.layout;
         let top = if layout.minor < 14 {
             let depth = u64::try_from(self.int(frame, layout.stack_end)?).ok()?.checked_sub(1)?;
             frame.checked_add(layout.locals)?.checked_add(8 * depth)?

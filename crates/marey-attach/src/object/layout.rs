@@ -1,7 +1,8 @@
 //! Positions of fields in CPython's structures, by version.
 //!
-//! Each is in bytes from the beginning of its structure. The sources are the headers of CPython and,
-//! for the structures of `_asyncio` that have no header, objects of each version.
+//! Each is in bytes from the beginning of its structure, and the same for x86-64 and aarch64. The sources
+//! are the headers of CPython (such as `unicodeobject.h`, `pycore_dict.h`, `object.h`) and, for the
+//! structures of `_asyncio` that have no header, objects of each version.
 
 use super::{Address, ReadMemory};
 
@@ -30,10 +31,21 @@ pub(crate) struct Layout {
     pub(crate) thread_id: u64,
     /// Thread state: the id that the operating system has for the thread, since 3.11.
     pub(crate) native_thread_id: Option<u64>,
-    /// Size of a text of ASCII characters, without the characters.
-    pub(crate) ascii_size: u64,
-    /// Type of a class: the names of the instance's attributes.
-    pub(crate) cached_keys: u64,
+    /// Compact text of ASCII: its characters.
+    pub(super) ascii_text: u64,
+    /// Other compact text: its characters; in a text that is not compact, their address.
+    pub(super) text: u64,
+    /// Tuple: its first item.
+    pub(super) tuple_items: u64,
+    pub(super) integer: Integer,
+    pub(super) keys: Keys,
+    pub(super) instance: Instance,
+    /// Values of a dictionary with shared keys: the first value.
+    pub(super) shared_values: u64,
+    /// Class of Python code: its qualified name.
+    pub(super) qualified_name: u64,
+    /// Class of Python code: the keys that its instances share.
+    pub(super) cached_keys: u64,
     /// Generator, and coroutine: the frame; before 3.11 a reference to it.
     pub(crate) generator_frame: u64,
     /// Generator, and coroutine: the state of the frame, since 3.11.
@@ -70,6 +82,37 @@ pub(crate) struct Layout {
     pub(crate) task_name: u64,
 }
 
+/// The word of an integer that has its sign and the number of its digits.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Integer {
+    /// The number of digits, negative for a negative integer.
+    SignedSize,
+    /// The sign in the lowest two bits (2 is negative), and the number of digits from bit 3 on.
+    Tag,
+}
+
+/// The head of the keys of a dictionary.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Keys {
+    /// The size is a word, and each entry has a hash.
+    Size,
+    /// Logarithms of sizes are bytes, and entries of tables of texts have no hash.
+    Logarithms,
+}
+
+/// Where instances of classes of Python code have their attributes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Instance {
+    /// In a dictionary, whose address is at the offset that the class states.
+    Dictionary,
+    /// Before the object: the address of values with the keys of the class, and that of a dictionary.
+    ValuesOrDictionary,
+    /// Before the object: the address of either, whose lowest bit is set for values.
+    Tagged,
+    /// Behind the object: values with the keys of the class, unless there is a dictionary.
+    Inline,
+}
+
 const CPYTHON_3_10: Layout = Layout {
     minor: 10,
     interpreters: 32,
@@ -82,7 +125,14 @@ const CPYTHON_3_10: Layout = Layout {
     c_frame: None,
     thread_id: 176,
     native_thread_id: None,
-    ascii_size: 48,
+    ascii_text: 48,
+    text: 72,
+    tuple_items: 24,
+    integer: Integer::SignedSize,
+    keys: Keys::Size,
+    instance: Instance::Dictionary,
+    shared_values: 0,
+    qualified_name: 864,
     cached_keys: 872,
     generator_frame: 16,
     generator_state: 0,
@@ -114,6 +164,8 @@ const CPYTHON_3_11: Layout = Layout {
     c_frame: Some(8),
     thread_id: 152,
     native_thread_id: Some(160),
+    keys: Keys::Logarithms,
+    instance: Instance::ValuesOrDictionary,
     generator_frame: 80,
     generator_state: 75,
     previous: 48,
@@ -141,7 +193,11 @@ const CPYTHON_3_12: Layout = Layout {
     c_frame: Some(0),
     thread_id: 136,
     native_thread_id: Some(144),
-    ascii_size: 40,
+    ascii_text: 40,
+    text: 56,
+    integer: Integer::Tag,
+    instance: Instance::Tagged,
+    qualified_name: 872,
     cached_keys: 880,
     generator_frame: 72,
     generator_state: 67,
@@ -165,6 +221,8 @@ const CPYTHON_3_13: Layout = Layout {
     c_frame: None,
     thread_id: 152,
     native_thread_id: Some(160),
+    instance: Instance::Inline,
+    shared_values: 8,
     instructions: 200,
     future_state: 96,
     task_waiter: 112,
@@ -180,6 +238,7 @@ const CPYTHON_3_14: Layout = Layout {
     lock_holder: 7792,
     is_locked: 7800,
     modules: 7688,
+    tuple_items: 32,
     locals: 80,
     owner: 74,
     instructions: 208,
@@ -191,14 +250,14 @@ const CPYTHON_3_14: Layout = Layout {
 };
 
 impl Layout {
-    /// Returns the layout of CPython 3.`minor`, `None` if it is not known.
-    pub(crate) fn new(minor: u64) -> Option<Self> {
-        match minor {
-            10 => Some(CPYTHON_3_10),
-            11 => Some(CPYTHON_3_11),
-            12 => Some(CPYTHON_3_12),
-            13 => Some(CPYTHON_3_13),
-            14 => Some(CPYTHON_3_14),
+    /// Returns the layout of a version of CPython; `None` for versions that are not supported.
+    pub(crate) const fn for_version(major: u64, minor: u64) -> Option<&'static Self> {
+        match (major, minor) {
+            (3, 10) => Some(&CPYTHON_3_10),
+            (3, 11) => Some(&CPYTHON_3_11),
+            (3, 12) => Some(&CPYTHON_3_12),
+            (3, 13) => Some(&CPYTHON_3_13),
+            (3, 14) => Some(&CPYTHON_3_14),
             _ => None,
         }
     }
@@ -210,10 +269,10 @@ impl Layout {
         runtime: Address,
         minor: u64,
     ) -> Result<Self, String> {
-        let layout =
-            Self::new(minor).ok_or_else(|| format!("CPython 3.{minor} cannot be read yet"))?;
+        let layout = Self::for_version(3, minor)
+            .ok_or_else(|| format!("CPython 3.{minor} cannot be read yet"))?;
         if minor < 13 {
-            return Ok(layout);
+            return Ok(*layout);
         }
         let table = OffsetTable::read(memory, runtime)
             .ok_or("its table of offsets (`_Py_DebugOffsets`) cannot be read")?;
@@ -249,7 +308,7 @@ impl OffsetTable {
     }
 
     /// Returns a layout with the offsets of runtime and interpreter that the build itself has.
-    fn apply(&self, layout: Layout) -> Layout {
+    fn apply(&self, layout: &Layout) -> Layout {
         // 3.14 has another field before the modules.
         let behind = usize::from(layout.minor >= 14);
         Layout {
@@ -259,7 +318,7 @@ impl OffsetTable {
             modules: self.0[11 + behind],
             is_locked: self.0[17 + behind],
             lock_holder: self.0[18 + behind],
-            ..layout
+            ..*layout
         }
     }
 }

@@ -35,7 +35,7 @@ impl Objects<'_> {
     /// Returns the threads of an interpreter.
     pub(crate) fn threads(&self, runtime: Address, interpreter: Address) -> Vec<PythonThread> {
         const NEXT: u64 = 8;
-        let layout = &self.layout;
+        let layout = self.layout;
         let lock = if layout.minor < 12 { runtime } else { interpreter };
         let is_locked = self.int(lock, layout.is_locked) == Some(1);
         let holder = self.reference(lock, layout.lock_holder).filter(|_| is_locked);
@@ -54,7 +54,7 @@ impl Objects<'_> {
     }
 
     fn frames(&self, thread: Address) -> Vec<Frame> {
-        let layout = &self.layout;
+        let layout = self.layout;
         let first = self.reference(thread, layout.thread_frame);
         let mut next = match layout.c_frame {
             Some(offset) => first.and_then(|c_frame| self.reference(c_frame, offset)),
@@ -75,27 +75,28 @@ impl Objects<'_> {
         const INSTRUCTION_BYTES: i64 = 2;
         /// Owners from this one on are of C code.
         const C_CODE: u8 = 3;
-        let layout = &self.layout;
+        let layout = self.layout;
         let code = self.code_of_frame(frame)?;
         if layout.minor == 10 {
             let instruction = i64::from(self.int(frame, layout.instruction)?);
             return self.frame_at(code, instruction * INSTRUCTION_BYTES);
         }
-        let [owner] = self.bytes(frame, layout.owner)?;
+        let [owner] = self.bytes(frame, layout.owner).ok()?;
         (owner < C_CODE).then_some(())?;
         let start = code.checked_add(layout.instructions)?;
-        let instruction = self.word(frame, layout.instruction)?;
+        let instruction = self.word(frame, layout.instruction).ok()?;
         self.frame_at(code, instruction.wrapping_sub(start).cast_signed())
     }
 
     /// Returns the names of the threads that the module `threading` knows, by their ids in Python.
     pub(crate) fn thread_names(&self, interpreter: Address) -> Vec<(u64, String)> {
-        let active = self
-            .namespace(interpreter, "threading")
-            .and_then(|namespace| self.get(namespace, "_active"));
-        let threads = active.and_then(|active| self.items(active)).unwrap_or_default();
-        let names = threads.into_iter().filter_map(|(ident, thread)| {
-            Some((self.number(ident)?, self.text(self.attribute(thread, "_name")?)?))
+        let threads = self.namespace(interpreter, "threading").and_then(|namespace| {
+            let active = self.dictionary(self.get(namespace, "_active")?).ok()?;
+            self.entries(&active, MAX_THREADS).ok()
+        });
+        let names = threads.unwrap_or_default().into_iter().filter_map(|(ident, thread)| {
+            let name = self.instance_attribute(thread, "_name")?;
+            Some((self.number(ident)?, self.string(name)?))
         });
         names.collect()
     }

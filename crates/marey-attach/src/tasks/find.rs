@@ -38,7 +38,7 @@ fn registered(objects: &Objects<'_>, register: Address) -> Vec<Address> {
     if objects.type_name(register).as_deref() == Some("set") {
         return objects.set(register, MAX_FOUND).unwrap_or_default();
     }
-    let data = objects.attribute(register, "data");
+    let data = objects.instance_attribute(register, "data");
     let references = data.and_then(|data| objects.set(data, MAX_FOUND)).unwrap_or_default();
     let tasks = references.into_iter().filter_map(|reference| objects.referent(reference));
     // A reference to a task that has ended refers to None.
@@ -84,7 +84,7 @@ impl Offsets {
         const INTERPRETER_TASKS: usize = 8;
         const THREAD_TASKS: usize = 12;
         let table = files.iter().find_map(|file| section_address(file, ".AsyncioDebug"))?;
-        let table: [u8; 8 * WORDS] = objects.bytes(table, 0)?;
+        let table: [u8; 8 * WORDS] = objects.bytes(table, 0).ok()?;
         let word = |index: usize| {
             table.as_chunks::<8>().0.get(index).map(|&word| u64::from_ne_bytes(word))
         };

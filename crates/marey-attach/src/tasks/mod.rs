@@ -78,10 +78,10 @@ struct TaskReader<'a> {
 impl TaskReader<'_> {
     /// Returns a task; `None` if it is torn, or if its event loop does not run.
     fn task(self, task: Address) -> Option<Task> {
-        let layout = &self.objects.layout;
+        let layout = self.objects.layout;
         // A loop that does not tell its thread, such as that of uvloop, runs for all that is known.
         let event_loop = self.field(task, waits::LOOP, "_loop")?;
-        let ident = match self.objects.attribute(event_loop, "_thread_id") {
+        let ident = match self.objects.instance_attribute(event_loop, "_thread_id") {
             Some(ident) => Some(self.objects.number(ident)?),
             None => None,
         };
@@ -113,7 +113,7 @@ impl TaskReader<'_> {
         let name = self.field(task, self.objects.layout.task_name, "_name")?;
         // Tasks are numbered when their name is asked for, since CPython 3.12.
         self.objects
-            .text(name)
+            .string(name)
             .filter(|_| self.objects.type_name(name).as_deref() == Some("str"))
             .or_else(|| Some(format!("Task-{}", self.objects.number(name)?)))
     }
@@ -126,7 +126,7 @@ impl TaskReader<'_> {
         if is_of_c {
             self.objects.reference(object, offset)
         } else {
-            let value = self.objects.attribute(object, attribute)?;
+            let value = self.objects.instance_attribute(object, attribute)?;
             (self.objects.type_name(value)? != "NoneType").then_some(value)
         }
     }

@@ -56,7 +56,7 @@ impl TaskReader<'_> {
         if ["_asyncio.Task", "Task"].iter().any(|class| objects.is_instance(future, class)) {
             return Some(format!("task `{}`", self.name(future)?));
         }
-        let children = objects.attribute(future, "_children")?;
+        let children = objects.instance_attribute(future, "_children")?;
         let number = objects.list_length(children)?;
         Some(if number == 1 { "1 task".to_owned() } else { format!("{number} tasks") })
     }
@@ -64,8 +64,8 @@ impl TaskReader<'_> {
     /// Whether a future or task has a result, an exception or was cancelled.
     pub(super) fn is_done(self, future: Address) -> Option<bool> {
         let objects = self.objects;
-        if let Some(state) = objects.attribute(future, "_state") {
-            return Some(objects.text(state)? != "PENDING");
+        if let Some(state) = objects.instance_attribute(future, "_state") {
+            return Some(objects.string(state)? != "PENDING");
         }
         Some(objects.int(future, objects.layout.future_state)? != 0)
     }

@@ -2,9 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use super::InspectError;
+use super::class::Flag;
 use super::layout::Keys;
-use super::objects::{Flag, Objects, Result, word_in};
+use super::{Address, FIRST_FIELD, Objects, ReadError, Result, word_in};
 
 /// Most entries of a dictionary.
 const MAX_ENTRIES: u64 = 1 << 22;
@@ -19,7 +19,7 @@ const KEYS: u64 = 32;
 
 /// The entries of a dictionary, or the attributes of an object.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Table {
+pub(crate) struct Table {
     /// The dictionary, and its words with the addresses of keys and values.
     owner: Option<(u64, [u8; 16])>,
     entries: u64,
@@ -32,15 +32,15 @@ pub(super) struct Table {
 
 impl Objects<'_> {
     /// Returns the number of items of a dictionary.
-    pub(super) fn dictionary_length(&self, dictionary: u64) -> Result<u64> {
+    pub(crate) fn dictionary_length(&self, dictionary: Address) -> Result<u64> {
         let used = self.word(dictionary, USED)?;
-        if used > MAX_ENTRIES { Err(InspectError::Changed) } else { Ok(used) }
+        if used > MAX_ENTRIES { Err(ReadError::Changed) } else { Ok(used) }
     }
 
     /// Returns the table of a dictionary, which must be one.
-    pub(super) fn dictionary(&self, dictionary: u64) -> Result<Table> {
+    pub(crate) fn dictionary(&self, dictionary: Address) -> Result<Table> {
         if !self.class_of(dictionary)?.is(Flag::Dictionary) {
-            return Err(InspectError::Changed);
+            return Err(ReadError::Changed);
         }
         let addresses: [u8; 16] = self.bytes(dictionary, KEYS)?;
         let values = match word_in(&addresses, 8) {
@@ -52,7 +52,7 @@ impl Objects<'_> {
     }
 
     /// Returns the table of keys and of values that belong to them, if they are shared.
-    pub(super) fn table(&self, keys: u64, values: Option<u64>) -> Result<Table> {
+    pub(crate) fn table(&self, keys: Address, values: Option<u64>) -> Result<Table> {
         let head: [u8; 40] = self.bytes(keys, 0)?;
         let (count, index_bytes, head_bytes, has_hashes) = match self.layout.keys {
             Keys::Size => {
@@ -67,21 +67,21 @@ impl Objects<'_> {
             Keys::Logarithms => {
                 let [_, index_bytes, kind, ..] = word_in(&head, 8).to_ne_bytes();
                 if index_bytes > 32 || kind > 2 {
-                    return Err(InspectError::Changed);
+                    return Err(ReadError::Changed);
                 }
                 (word_in(&head, 24), 1 << index_bytes, 32, kind == 0)
             }
         };
         // Each entry has an index.
         if count > MAX_ENTRIES || count > index_bytes {
-            return Err(InspectError::Changed);
+            return Err(ReadError::Changed);
         }
-        let entries = keys.checked_add(head_bytes + index_bytes).ok_or(InspectError::Changed)?;
+        let entries = keys.checked_add(head_bytes + index_bytes).ok_or(ReadError::Changed)?;
         Ok(Table { owner: None, entries, count, has_hashes, values })
     }
 
     /// Returns the value of a text.
-    pub(super) fn find_text(&self, table: &Table, name: &str) -> Result<Option<u64>> {
+    pub(crate) fn find_text(&self, table: &Table, name: &str) -> Result<Option<u64>> {
         let length = name.chars().count() as u64;
         let is_key = |key| {
             let is_text = !table.has_hashes || self.class_of(key)?.is(Flag::Text);
@@ -91,12 +91,23 @@ impl Objects<'_> {
     }
 
     /// Returns the value of an integer.
-    pub(super) fn find_integer(&self, table: &Table, number: i64) -> Result<Option<u64>> {
+    pub(crate) fn find_integer(&self, table: &Table, number: i64) -> Result<Option<u64>> {
         let is_key = |key| {
             let is_integer = table.has_hashes && self.class_of(key)?.is(Flag::Integer);
             Ok(is_integer && self.integer(key)?.as_i64() == Some(number))
         };
         self.find(table, is_key)
+    }
+
+    /// Returns the value of a text in a dictionary; `None` if it is not there or cannot be read.
+    pub(crate) fn get(&self, dictionary: Address, key: &str) -> Option<Address> {
+        self.find_text(&self.dictionary(dictionary).ok()?, key).ok()?
+    }
+
+    /// Returns the dictionary of a module of an interpreter.
+    pub(crate) fn namespace(&self, interpreter: Address, module: &str) -> Option<Address> {
+        let modules = self.reference(interpreter, self.layout.modules)?;
+        self.reference(self.get(modules, module)?, FIRST_FIELD)
     }
 
     fn find(&self, table: &Table, is_key: impl Fn(u64) -> Result<bool>) -> Result<Option<u64>> {
@@ -112,7 +123,7 @@ impl Objects<'_> {
     }
 
     /// Returns the entries of a table whose keys are texts, among the first ones of all.
-    pub(super) fn named_entries(&self, table: &Table, max: usize) -> Result<Vec<(String, u64)>> {
+    pub(crate) fn named_entries(&self, table: &Table, max: usize) -> Result<Vec<(String, u64)>> {
         const MAX_CHARACTERS: u64 = 256;
         let mut named = Vec::new();
         for (key, value) in self.entries(table, max)? {
@@ -124,7 +135,7 @@ impl Objects<'_> {
     }
 
     /// Returns the keys and values of a table, up to a number.
-    pub(super) fn entries(&self, table: &Table, max: usize) -> Result<Vec<(u64, u64)>> {
+    pub(crate) fn entries(&self, table: &Table, max: usize) -> Result<Vec<(u64, u64)>> {
         let mut entries = Vec::new();
         self.each_entry(table, |key, value| {
             if entries.len() == max {
@@ -167,7 +178,7 @@ impl Objects<'_> {
         }
         match table.owner {
             Some((owner, addresses)) if self.bytes(owner, KEYS)? != addresses => {
-                Err(InspectError::Changed)
+                Err(ReadError::Changed)
             }
             _ => Ok(()),
         }

@@ -1,11 +1,13 @@
 //! Numbers, texts and bytes.
 
-use super::InspectError;
+use super::class::Flag;
 use super::layout::Integer;
-use super::objects::{LENGTH, Objects, Result, word_in};
+use super::{Address, LENGTH, Objects, ReadError, Result, word_in};
 
 /// Digits of an integer that are read.
 const MAX_DIGITS: u64 = 40;
+/// Characters of a string that are read.
+const MAX_STRING_CHARACTERS: u64 = 4096;
 const DIGIT_BITS: u32 = 30;
 /// In an integer: its digits.
 const DIGITS: u64 = 24;
@@ -19,7 +21,7 @@ type TextHead = [u8; TEXT_STATE + 8];
 
 /// An integer of any size.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Number {
+pub(crate) enum Number {
     /// Sign, and digits of 30 bits, the lowest first.
     Digits { is_negative: bool, digits: Vec<u32> },
     /// An integer of more digits than are read.
@@ -28,15 +30,15 @@ pub(super) enum Number {
 
 /// The first characters of a text, or the first bytes of an object of bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Excerpt<T> {
-    pub(super) content: T,
+pub(crate) struct Excerpt<T> {
+    pub(crate) content: T,
     /// Length of the whole.
-    pub(super) length: u64,
+    pub(crate) length: u64,
 }
 
 impl Number {
     /// Returns the value, if it has 64 bits.
-    pub(super) fn as_i64(&self) -> Option<i64> {
+    pub(crate) fn as_i64(&self) -> Option<i64> {
         let Self::Digits { is_negative, digits } = self else { return None };
         let mut value: i128 = 0;
         for digit in digits.iter().rev() {
@@ -46,7 +48,7 @@ impl Number {
     }
 
     /// Returns the decimal digits; `None` for an integer that was not read.
-    pub(super) fn decimal(&self) -> Option<String> {
+    pub(crate) fn decimal(&self) -> Option<String> {
         /// Largest power of ten in a digit.
         const GROUP: u64 = 1_000_000_000;
         let Self::Digits { is_negative, digits } = self else { return None };
@@ -69,7 +71,8 @@ impl Number {
 }
 
 impl Objects<'_> {
-    pub(super) fn integer(&self, object: u64) -> Result<Number> {
+    /// Returns the value of an integer.
+    pub(crate) fn integer(&self, object: Address) -> Result<Number> {
         let word = self.word(object, LENGTH)?;
         let (count, is_negative) = match self.layout.integer {
             Integer::SignedSize => (word.cast_signed().unsigned_abs(), word.cast_signed() < 0),
@@ -82,34 +85,47 @@ impl Objects<'_> {
         let digits = block.as_chunks().0.iter().map(|bytes| u32::from_ne_bytes(*bytes));
         let digits: Vec<u32> = digits.collect();
         if digits.iter().any(|digit| digit >> DIGIT_BITS != 0) {
-            return Err(InspectError::Changed);
+            return Err(ReadError::Changed);
         }
         Ok(Number::Digits { is_negative, digits })
     }
 
-    pub(super) fn float(&self, object: u64) -> Result<f64> {
+    /// Returns an integer that is not negative and has at most 63 bits; `None` for any other object.
+    pub(crate) fn number(&self, object: Address) -> Option<u64> {
+        self.class_of(object).ok().filter(|class| class.is(Flag::Integer))?;
+        u64::try_from(self.integer(object).ok()?.as_i64()?).ok()
+    }
+
+    /// Returns the value of a number with a decimal point.
+    pub(crate) fn float(&self, object: Address) -> Result<f64> {
         self.word(object, NUMBER).map(f64::from_bits)
     }
 
     /// Returns the real and the imaginary part of a complex number.
-    pub(super) fn complex(&self, object: u64) -> Result<(f64, f64)> {
+    pub(crate) fn complex(&self, object: Address) -> Result<(f64, f64)> {
         let parts: [u8; 16] = self.bytes(object, NUMBER)?;
         Ok((f64::from_bits(word_in(&parts, 0)), f64::from_bits(word_in(&parts, 8))))
     }
 
     /// Returns up to `max` of the bytes of an object.
-    pub(super) fn byte_string(&self, object: u64, max: u64) -> Result<Excerpt<Vec<u8>>> {
+    pub(crate) fn byte_string(&self, object: Address, max: u64) -> Result<Excerpt<Vec<u8>>> {
         let length = self.length(object)?;
         Ok(Excerpt { content: self.block(object, BYTES, length.min(max))?, length })
     }
 
+    /// Returns a text, cut at a limit; `None` for an object that is no text.
+    pub(crate) fn string(&self, object: Address) -> Option<String> {
+        self.class_of(object).ok().filter(|class| class.is(Flag::Text))?;
+        Some(self.text(object, MAX_STRING_CHARACTERS).ok()?.content)
+    }
+
     /// Returns up to `max` characters of a text.
-    pub(super) fn text(&self, object: u64, max: u64) -> Result<Excerpt<String>> {
+    pub(crate) fn text(&self, object: Address, max: u64) -> Result<Excerpt<String>> {
         self.text_of_head(object, &self.bytes(object, 0)?, max)
     }
 
     /// Whether a text has a certain content of `length` characters.
-    pub(super) fn is_text(&self, object: u64, content: &str, length: u64) -> Result<bool> {
+    pub(crate) fn is_text(&self, object: Address, content: &str, length: u64) -> Result<bool> {
         let head = self.bytes(object, 0)?;
         if word_in(&head, LENGTH as usize) != length {
             return Ok(false);
@@ -117,10 +133,10 @@ impl Objects<'_> {
         Ok(self.text_of_head(object, &head, length)?.content == content)
     }
 
-    fn text_of_head(&self, object: u64, head: &TextHead, max: u64) -> Result<Excerpt<String>> {
+    fn text_of_head(&self, object: Address, head: &TextHead, max: u64) -> Result<Excerpt<String>> {
         let length = word_in(head, LENGTH as usize);
         if length > i64::MAX.cast_unsigned() {
-            return Err(InspectError::Changed);
+            return Err(ReadError::Changed);
         }
         let state = word_in(head, TEXT_STATE);
         let (width, is_compact, is_ascii) =
@@ -142,7 +158,7 @@ impl Objects<'_> {
                 let units = block.as_chunks().0.iter();
                 units.map(|bytes| character(u32::from_ne_bytes(*bytes))).collect()
             }
-            _ => return Err(InspectError::Changed),
+            _ => return Err(ReadError::Changed),
         };
         Ok(Excerpt { content, length })
     }

@@ -1,0 +1,67 @@
+//! The attributes that an object itself has: in a dictionary, before it or behind it.
+
+use super::class::{Class, Flag};
+use super::dictionary::Table;
+use super::layout::Instance;
+use super::{Address, LENGTH, Objects, ReadError, Result};
+
+/// The words before an object that has its dictionary there.
+const MANAGED_DICTIONARY_BYTES: u64 = 24;
+const MANAGED_VALUES_BYTES: u64 = 32;
+/// In inline values: whether they are in use.
+const IS_VALID: u64 = 3;
+
+impl Objects<'_> {
+    /// Returns an attribute that an object itself has; `None` without it, or if it cannot be read.
+    pub(crate) fn instance_attribute(&self, object: Address, name: &str) -> Option<Address> {
+        let table = self.instance(object, &self.class_of(object).ok()?).ok()??;
+        self.find_text(&table, name).ok()?
+    }
+
+    /// Returns the attributes that an object itself has; `None` if it cannot have any.
+    pub(crate) fn instance(&self, object: Address, class: &Class) -> Result<Option<Table>> {
+        if !class.is(Flag::ManagedDictionary) {
+            return match self.dictionary_offset(object, class)? {
+                0 => Ok(None),
+                offset => self.dictionary_at(self.word(object, offset)?),
+            };
+        }
+        let before = |bytes| {
+            let address: Address = object;
+            address.checked_sub(bytes).ok_or(ReadError::Changed)
+        };
+        let dictionary = self.word(before(MANAGED_DICTIONARY_BYTES)?, 0)?;
+        let values = match self.layout.instance {
+            Instance::ValuesOrDictionary => self.word(before(MANAGED_VALUES_BYTES)?, 0)?,
+            Instance::Tagged if dictionary & 1 == 1 => dictionary.wrapping_add(1),
+            Instance::Inline if dictionary == 0 && class.is(Flag::InlineValues) => {
+                let values = object.wrapping_add(class.basic_bytes);
+                let [is_valid] = self.bytes(values, IS_VALID)?;
+                if is_valid == 0 { 0 } else { values.wrapping_add(self.layout.shared_values) }
+            }
+            Instance::Dictionary | Instance::Tagged | Instance::Inline => 0,
+        };
+        if values == 0 {
+            return self.dictionary_at(dictionary);
+        }
+        let keys = self.word(class.address, self.layout.cached_keys)?;
+        self.table(keys, Some(values)).map(Some)
+    }
+
+    fn dictionary_at(&self, dictionary: Address) -> Result<Option<Table>> {
+        if dictionary == 0 { Ok(None) } else { self.dictionary(dictionary).map(Some) }
+    }
+
+    /// Returns where an object has the address of its dictionary; 0 if it has none.
+    fn dictionary_offset(&self, object: Address, class: &Class) -> Result<u64> {
+        if class.dictionary_offset >= 0 {
+            return Ok(class.dictionary_offset.cast_unsigned());
+        }
+        // The offset is counted from the end of the object.
+        let length = self.word(object, LENGTH)?.cast_signed().unsigned_abs();
+        let bytes = length.checked_mul(class.item_bytes).ok_or(ReadError::Changed)?;
+        let end = bytes.checked_add(class.basic_bytes).and_then(|end| end.checked_add(7));
+        let end = end.ok_or(ReadError::Changed)? & !7;
+        end.checked_add_signed(class.dictionary_offset).ok_or(ReadError::Changed)
+    }
+}
