@@ -111,7 +111,7 @@ def test_samples_stand_for_the_time_between_them_and_have_their_threads() -> Non
         " WHERE path LIKE '%@spins' GROUP BY thread",
     )
     assert row["thread"] == "MainThread"
-    assert 0.3 < row["seconds"] < 0.6
+    assert 0.2 < row["seconds"] < 1
     assert row["samples"] >= 5
     marey_stdout("export", "program.marey", "-f", "collapsed", "-o", "program.txt")
 

@@ -119,12 +119,9 @@ fn replace_action(
     }
 }
 
-/// Installs the handler that saves the ring, once, if SIGUSR1 has its default action.
+/// Installs the handler that saves the ring, if SIGUSR1 has its default action.
 pub(crate) fn install_sigusr1_handler() {
-    static INSTALLED: AtomicBool = AtomicBool::new(false);
-    if !INSTALLED.swap(true, Ordering::SeqCst) {
-        install_handler(libc::SIGUSR1, on_sigusr1);
-    }
+    install_handler(libc::SIGUSR1, on_sigusr1);
 }
 
 /// Moves the handler that samples Python's stacks from one signal to another; 0 is none. Returns
