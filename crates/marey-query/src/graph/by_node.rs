@@ -12,7 +12,7 @@ use std::sync::Arc;
 use marey_model::metric::MetricValue;
 use marey_model::profile::{Metric, NodeId, Values};
 
-use super::column::{Cells, INCLUSIVE, add};
+use super::column::{Cells, INCLUSIVE, add, have_exact_sums};
 use super::sum::{BLOCK, LANES, sum};
 use super::{Graph, OwnMetric};
 
@@ -92,6 +92,11 @@ impl Graph {
         }
         let pairs = || nodes.iter().map(|node| node.index());
         match values {
+            Values::Ints(ints) if have_exact_sums(&floats(ints)) => {
+                let (nodes, sums) = self.sum_numbers(zip(pairs(), floats(ints)), terms);
+                let sums = sums.into_iter().map(|sum| sum as i64);
+                Metric { key: key.clone(), nodes, values: Values::Ints(sums.collect()) }
+            }
             Values::Floats(floats) => {
                 let (nodes, sums) = self.sum_numbers(zip(pairs(), floats.iter().copied()), terms);
                 Metric { key: key.clone(), nodes, values: Values::Floats(sums) }
@@ -148,6 +153,10 @@ impl Graph {
         let (nodes, values) = sums.into_iter().rev().unzip();
         Metric { key: key.clone(), nodes, values: Values::Mixed(values) }
     }
+}
+
+fn floats(ints: &[i64]) -> Vec<f64> {
+    ints.iter().map(|&int| int as f64).collect()
 }
 
 /// The cells that have a value. Unlike in a metric that is written to a file, values keep their

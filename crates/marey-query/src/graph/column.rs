@@ -206,6 +206,9 @@ impl Graph {
     /// The sums of a metric over subtrees.
     pub(super) fn sum_cells(&self, entry: &OwnMetric) -> Cells {
         match self.own_cells(entry) {
+            Cells::Numbers { values, are_whole: true } if have_exact_sums(&values) => {
+                Cells::Numbers { values: roll_up(&self.nodes, values), are_whole: true }
+            }
             Cells::Numbers { values, are_whole: true } => {
                 Cells::from_integers(roll_up_integers(&self.nodes, &values))
             }
@@ -243,6 +246,13 @@ fn roll_up(nodes: &[Node], mut sums: Vec<f64>) -> Vec<f64> {
         sums[node] = sum(&mut terms);
     }
     sums
+}
+
+/// Whether an `f64` represents each sum of some of these whole numbers exactly.
+pub(super) fn have_exact_sums(values: &[f64]) -> bool {
+    // A rounded sum is 2^53 at least.
+    let total: f64 = values.iter().filter(|value| !value.is_nan()).map(|value| value.abs()).sum();
+    total < MAX_EXACT_INTEGER as f64
 }
 
 /// Like [`roll_up`], for whole numbers that an `f64` represents exactly, which their sums need not be.
