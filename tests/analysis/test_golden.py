@@ -42,5 +42,5 @@ def test_every_analysis_view_has_a_golden_file() -> None:
     analyses = views[views.index(FIRST) :]
     asked = {path.stem for path in FILES}
     stored = {"strings", "contexts", "args", "processes", "threads", "sessions", "phases"}
-    stored |= {"metrics", "rollups", "losses"}
+    stored |= {"metrics", "rollups", "losses", "variables"}
     assert asked == set(analyses) - stored
