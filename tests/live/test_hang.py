@@ -407,7 +407,7 @@ def test_a_job_that_the_system_forbids_to_read_is_refused_with_the_remedy() -> N
     from marey import _engine
     os.setgid(65534)
     os.setuid(65534)
-    raise SystemExit(_engine.cli_main(["marey", "hang", "{os.getpid()}", "--interval", "0"]))
+    raise SystemExit(_engine.cli_main(["marey", "hang", "{os.getpid()}", "--interval", "0.01"]))
     """
     done = run_program(source)
     assert done.exit_code == 2

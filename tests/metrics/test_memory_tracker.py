@@ -87,13 +87,18 @@ def test_without_a_gpu_the_memory_of_the_process_is_tracked() -> None:
 
 
 def test_a_peak_of_the_host_that_is_gone_again_is_in_the_figures() -> None:
+    # In a process of its own, which has not had a higher peak before.
+    source = """
+    from marey.metrics import MemoryTracker
+
     tracker = MemoryTracker(track_timeline=False)
     with tracker:
-        made = bytearray(b"x") * (300 * MB)
+        made = bytearray(b"x") * 300_000_000
         del made
     stats = tracker.get_stats()
-    assert stats["peak_is_exact"]
-    assert stats["peak_allocated"] > stats["allocated"] + 250 * MB
+    print(stats["peak_is_exact"], stats["peak_allocated"] > stats["allocated"] + 250_000_000)
+    """
+    assert run_well(source) == "True True\n"
 
 
 def test_the_timeline_is_read_on_a_thread_of_its_own() -> None:
