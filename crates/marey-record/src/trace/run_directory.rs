@@ -19,6 +19,8 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 const EXTENSION: &str = "marey";
 
@@ -192,14 +194,20 @@ fn lock_shared(file: &File) -> io::Result<()> {
 /// lock file.
 fn try_lock_exclusively(file: &File, path: &Path) -> io::Result<bool> {
     // A check takes microseconds. Readers that poll may interfere with all but a few attempts.
-    const ATTEMPTS: u32 = 1_000;
-    for _ in 0..ATTEMPTS {
+    const ATTEMPTS: u32 = 300;
+    const QUICK_ATTEMPTS: u32 = 100;
+    const PAUSE: Duration = Duration::from_micros(100);
+    for attempt in 0..ATTEMPTS {
         if acquired_lock(file.try_lock())? {
             return Ok(is_at(file, path));
         }
         // A reader that checks for a recording process holds the lock exclusively: this waits for
         // it.
         lock_shared(file)?;
+        if attempt >= QUICK_ATTEMPTS {
+            // A thread that has just written the last bytes of an earlier run may hold it shared.
+            thread::park_timeout(PAUSE);
+        }
     }
     Ok(false)
 }
