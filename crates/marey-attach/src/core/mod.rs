@@ -85,7 +85,7 @@ impl Core {
         let image = Image::open(path, executable)
             .map_err(|source| CoreError::NotCore { path: path.to_owned(), source })?;
         let not_python = |reason| CoreError::NotPython { path: path.to_owned(), reason };
-        let files = image.mapped_files();
+        let files = image.loaded_files();
         let runtime = Runtime::find(&image, &files)?.map_err(not_python)?;
         let objects = Objects::new(&image, &runtime.layout, MAX_READS);
         let interpreters = objects.interpreters(runtime.address);
