@@ -180,6 +180,26 @@ def test_a_process_of_another_user_is_refused_with_the_remedy(pid: int) -> None:
     assert "--cap-add SYS_PTRACE" in done.stderr
 
 
+def test_secrets_of_the_command_line_and_the_environment_are_not_shown() -> None:
+    source = "import sys; print('ready', flush=True); sys.stdin.readline()"
+    command = [sys.executable, "-c", source, "--lr=0.25", "--token", "hunter2"]
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "API_KEY": "hunter3"},
+    ) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "ready\n"
+        shown = [dump(program.pid, *options).stdout for options in ((), ("--json",), ("--locals",))]
+        program.communicate()
+    for text in shown:
+        assert "--lr=0.25" in text
+        assert "hunter" not in text
+    assert "--token ***" in shown[0]
+
+
 def test_a_process_that_was_read_ends_as_ever() -> None:
     source = """
     import os, sys, threading

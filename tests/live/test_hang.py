@@ -189,12 +189,12 @@ def judge(pid: int, cause: str, *options: str) -> dict[str, Any]:
         arrived = all(member["place"]["kind"] == "collective" for member in others)
         return bool(job["cause"] == cause and arrived)
 
-    return until(is_reached, pid, *options)
+    return until(is_reached, str(pid), *options)
 
 
-def until(is_reached: Callable[[dict[str, Any]], bool], pid: int, *options: str) -> dict[str, Any]:
+def until(is_reached: Callable[[dict[str, Any]], bool], *arguments: str) -> dict[str, Any]:
     for _ in range(ATTEMPTS):
-        done = run_hang(str(pid), "--json", *options)
+        done = run_hang("--json", *arguments)
         assert done.returncode == 0, done.stderr
         job: dict[str, Any] = json.loads(done.stdout)
         if is_reached(job):
@@ -225,7 +225,7 @@ def test_a_dead_rank_is_named(launcher: Launcher) -> None:
     pids = launcher.start("dies")
     job = judge(launcher.pid, "dead_rank")
     launcher.end()
-    assert (job["absent"], job["ended"]) == ([ODD], [pids[ODD]])
+    assert (job["absent"], job["ended"]) == ([ODD], [{"host": None, "pid": pids[ODD]}])
     assert [member["pid"] for member in job["members"]] == pids[:ODD] + pids[ODD + 1 :]
     expected = f"Rank {ODD} has ended: process {pids[ODD]} is a zombie; the other 7 ranks wait in "
     assert job["sentence"].startswith(expected + "`init_process_group` (program.py:")
@@ -296,9 +296,13 @@ def test_a_rank_that_waits_for_the_gpu_is_named(launcher: Launcher) -> None:
     assert re.fullmatch(pattern(first, OTHERS), job["sentence"])
 
 
-# Runs the command of host `node1` on this one, with the port of its ranks; refuses the others.
+# Runs the command of host `node1` on this one, with the port of its ranks. Hangs for `node2`, and
+# refuses the others.
 SSH = """#!/bin/sh
 while [ "$1" != -- ]; do shift; done
+if [ "$2" = node2 ]; then
+    exec sleep 1000
+fi
 if [ "$2" != node1 ]; then
     echo "ssh: connect to host $2 port 22: Connection refused" >&2
     exit 255
@@ -307,14 +311,17 @@ exec sh -c "$(echo "$3" | sed s/localhost:2/localhost:1/)"
 """
 
 
-def test_ranks_of_other_hosts_are_asked_by_ssh(
-    launcher: Launcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     marey = f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m marey "$@"\n'
     for name, text in [("ssh", SSH), ("marey", marey)]:
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o700)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+
+
+@pytest.mark.usefixtures("ssh")
+def test_ranks_of_other_hosts_are_asked_by_ssh(launcher: Launcher) -> None:
     pids = launcher.start("saves", hosts=2)
     options = ("--hosts", "node1,node3")
     job = judge(pids[-1], "lock", *options)
@@ -340,12 +347,31 @@ def test_ranks_of_other_hosts_are_asked_by_ssh(
     assert [member["pid"] for member in json.loads(of_host.stdout)["members"]] == pids[4:]
 
 
-def test_a_host_or_job_that_is_not_there_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "ssh").write_text(SSH)
-    (tmp_path / "ssh").chmod(0o700)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+@pytest.mark.usefixtures("ssh")
+def test_a_host_whose_ssh_hangs_is_named_and_the_others_are_judged(launcher: Launcher) -> None:
+    pids = launcher.start("saves", hosts=2)
+    job = judge(pids[0], "lock", "--hosts", "node2,node3", "--host-timeout", "0.5")
+    launcher.end()
+    assert [member["pid"] for member in job["members"]] == pids[: RANKS // 2]
+    problems = {host["name"]: host["problem"] for host in job["hosts"]}
+    assert problems["node2"] == "no answer within 0.9 s"
+    assert problems["node3"].endswith("Connection refused")
+    assert job["sentence"].startswith(f"Rank {ODD} (process {pids[ODD]}) waits for a lock")
+    assert " Host node2 has not answered." in job["sentence"]
+
+
+@pytest.mark.usefixtures("ssh")
+def test_a_dead_rank_of_another_host_is_named_with_the_host(launcher: Launcher) -> None:
+    pids = launcher.start("dies", hosts=2)
+    job = until(lambda job: bool(job["ended"]), "--job", "localhost:2", "--hosts", "node1")
+    launcher.end()
+    assert job["ended"] == [{"host": "node1", "pid": pids[ODD]}]
+    expected = f"Rank {ODD} has ended: process {pids[ODD]} on node1 is a zombie; the other 3 ranks "
+    assert job["sentence"].startswith(expected)
+
+
+@pytest.mark.usefixtures("ssh")
+def test_a_host_or_job_that_is_not_there_is_an_error() -> None:
     for options, message in [
         (("--job", "nowhere:1"), "no process is a rank of the job `nowhere:1`"),
         (("--job", "nowhere:1", "--hosts", "node3"), "host node3 has not answered: ssh: connect"),
@@ -388,7 +414,7 @@ def test_a_process_without_a_rank_is_judged_alone() -> None:
     """
     with Live(source) as program:
         pid = int(program.read_line())
-        job = until(lambda job: bool(job["cause"] == "io"), pid)
+        job = until(lambda job: bool(job["cause"] == "io"), str(pid))
     assert job["sentence"].startswith(f"Process {pid} waits for data (read on pipe:")
 
 

@@ -592,7 +592,7 @@ unsafe extern "C" fn record_variables(line: *const LineArg) {
 }
 
 unsafe extern "C" fn next_request(request: *mut c_char, len: usize) -> usize {
-    let Some(text) = catch_panic(None, python_requests::next) else { return 0 };
+    let Some(text) = catch_panic(None, python_requests::read_watch_request) else { return 0 };
     if text.len() <= len && !request.is_null() {
         // SAFETY: the caller passes a buffer of `len` bytes, which is no part of the text.
         unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), request.cast(), text.len()) };
@@ -604,7 +604,9 @@ unsafe extern "C" fn answer_request(is_error: bool, text: *const c_char, len: us
     // SAFETY: the caller passes a readable text of `len` bytes.
     let Ok(text) = (unsafe { read_text(text, len, "text") }) else { return };
     let text = text.into_owned();
-    catch_panic((), || python_requests::answer(if is_error { Err(text) } else { Ok(text) }));
+    catch_panic((), || {
+        python_requests::answer_watches(if is_error { Err(text) } else { Ok(text) })
+    });
 }
 
 // Tasks and Python frames.

@@ -15,7 +15,7 @@ use crate::perf::{self, PerfError};
 use crate::session::{SessionId, SessionOptions};
 use crate::tree::PYTHON_ROOT;
 use crate::worker::Worker;
-use crate::{clock, fork, recorder, sampling, sync, trace};
+use crate::{clock, fork, python_requests, recorder, sampling, sync, trace};
 use marey_model::context::{ContextSource, NodeKind};
 use marey_model::loss::LossCause;
 use marey_model::metric::{MetricError, MetricValue};
@@ -411,7 +411,9 @@ pub fn record_samples(samples: &[StackSample], cause: SampleCause) {
     let tree = local::event(|local| Some(Arc::clone(&local.tree)));
     if let Some(tree) = tree {
         trace::write_samples(&tree, samples, cause);
-        sampling::note_recorded(samples.len(), cause);
+        if cause == SampleCause::Request {
+            python_requests::answer_sample(samples.len());
+        }
     }
 }
 

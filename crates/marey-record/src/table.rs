@@ -425,8 +425,8 @@ pub struct Table {
     pub cpp_thread: extern "C" fn() -> *mut usize,
     /// Records the values of watched variables for trace sessions.
     pub record_variables: unsafe extern "C" fn(line: *const LineArg),
-    /// Copies the oldest request from outside that Python has to answer, and removes it. Returns its
-    /// length, 0 if there is none; of one that is longer than the buffer, nothing is copied.
+    /// Copies the request from outside about watches, which Python has to answer. Returns its length, 0 if
+    /// there is none; of one that is longer than the buffer, nothing is copied.
     pub next_request: unsafe extern "C" fn(request: *mut c_char, len: usize) -> usize,
     /// Answers the request that was copied last.
     pub answer_request: unsafe extern "C" fn(is_error: bool, text: *const c_char, len: usize),

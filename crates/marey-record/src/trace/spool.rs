@@ -128,16 +128,17 @@ impl Spool {
         buffer.set_has_space(self.shared.buffer.has_space());
         self.write_overhead_and_clock();
         let ended = SegmentEnd {
+            file: std::mem::replace(&mut self.file, Arc::new(file)),
             buffer: std::mem::replace(&mut self.shared.buffer, buffer),
             appender: std::mem::replace(&mut self.appender, Arc::new(Mutex::new(appender))),
             unneeded: Vec::new(),
         };
-        let ended_file = std::mem::replace(&mut self.file, Arc::new(file));
         self.shared.texts = Texts::default();
         self.written_bytes = 0;
         self.activities = ActivityWriter::default();
         (self.devices, self.notes) = (Vec::new(), Vec::new());
         self.losses = LossCause::ALL.map(|cause| (cause, 0));
+        let ended_file = Arc::clone(&ended.file);
         let unneeded = self.ring.as_mut().map(|ring| ring.add_segment(ended_file, &ended.buffer));
         self.write_start(ClockReading::now());
         for thread in self.threads.values_mut() {
@@ -481,6 +482,7 @@ impl Spool {
 
 /// The end of a segment of a ring, which is not in its file yet.
 pub(super) struct SegmentEnd {
+    file: Arc<SpoolFile>,
     buffer: FrameBuffer,
     appender: Arc<Mutex<Appender>>,
     /// The files of segments that the ring no longer needs.
@@ -488,15 +490,22 @@ pub(super) struct SegmentEnd {
 }
 
 impl SegmentEnd {
-    /// Writes the end of the segment, and removes files.
-    pub(super) fn write(mut self) {
+    /// Writes the end of the segment, and removes files. Fails if this or an earlier write to the segment has failed, so
+    /// that it lacks records, which are counted.
+    pub(super) fn write(mut self) -> Result<(), Error> {
         let mut appender = lock(&self.appender);
-        if appender.has_failed() {
+        let has_failed_before = appender.has_failed();
+        if has_failed_before {
             self.buffer.handle_failure(0, appender.written_bytes());
         }
-        // What could not be written is counted.
-        drop(self.buffer.take_chunk().append_to(&mut appender));
+        let mut written = self.buffer.take_chunk().append_to(&mut appender);
+        if has_failed_before {
+            written = written.and(Err(io::Error::other("an earlier write to it has failed")));
+        }
         self.unneeded.iter().for_each(|file| file.remove());
+        let failed =
+            |source| Error::Write { action: "write", path: self.file.path().to_owned(), source };
+        written.map_err(failed)
     }
 }
 
