@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from typing import Any, NamedTuple
 
 import pytest
 from interpreters import MINORS, interpreters
-from programs import DEADLINE_SECS, Live
+from programs import Live, marey_stdout
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -102,15 +101,8 @@ class Place(NamedTuple):
     code: str | None
 
 
-def dump(pid: int, *options: str) -> subprocess.CompletedProcess[str]:
-    arguments = [sys.executable, "-m", "marey", "dump", str(pid), *options]
-    return subprocess.run(arguments, capture_output=True, text=True, timeout=DEADLINE_SECS)
-
-
 def process(pid: int, *options: str) -> dict[str, Any]:
-    done = dump(pid, "--json", *options)
-    assert done.returncode == 0, done.stderr
-    (found,) = json.loads(done.stdout)
+    (found,) = json.loads(marey_stdout("dump", pid, "--json", *options))
     assert isinstance(found, dict)
     return found
 
@@ -216,7 +208,7 @@ def test_the_text_groups_tasks_that_are_alike() -> None:
     with start(own) as program:
         program.write_line()
         assert program.read_line() == "ready"
-        text = dump(program.process.pid).stdout
+        text = marey_stdout("dump", program.process.pid)
     blocks = text.split("\n\n")
     sleeps = next(block for block in blocks if "worker-0" in block).splitlines()
     names = "named, sleeps, worker-0, worker-1, worker-2 and 9 more"

@@ -65,7 +65,7 @@ def run_program(source: str, *flags: str, stdin: str | None = None, **env: str) 
     return Outcome(done.returncode, done.stdout, done.stderr)
 
 
-def marey_command(*arguments: str | Path, **env: str) -> Outcome:
+def marey_command(*arguments: str | Path | int, **env: str) -> Outcome:
     """Runs a command of marey in the working directory."""
     done = subprocess.run(
         [sys.executable, "-m", "marey", *map(str, arguments)],
@@ -77,7 +77,7 @@ def marey_command(*arguments: str | Path, **env: str) -> Outcome:
     return Outcome(done.returncode, done.stdout, done.stderr)
 
 
-def marey_stdout(*arguments: str | Path) -> str:
+def marey_stdout(*arguments: str | Path | int) -> str:
     """Runs a command of marey that must succeed; returns its output."""
     done = marey_command(*arguments)
     assert done.exit_code == 0, done.stderr
