@@ -387,20 +387,7 @@ def test_a_libcupti_that_torch_loads_comes_first() -> None:
 
 
 def test_nvml_says_which_devices_have_counters() -> None:
-    double = replay.nvml_library()
-    if double is None:
-        pytest.skip("there is no cargo to build the double of NVML")
-    source = """
-        void replay_nvml_set(unsigned device, const char *field, double value);
-        __attribute__((constructor)) static void load(void) {
-            replay_nvml_set(0, "name", 200);
-            replay_nvml_set(0, "memory_total", 1 << 30);
-        }
-    """
-    library = replay.build_library(
-        "libnvidia-ml.so.1", source, str(double), f"-Wl,-rpath,{double.parent}"
-    )
-    env = {"MAREY_NVML_LIB": str(library), "REPLAY_NVML_DEVICES": "2"}
+    env = replay.nvml_environment({"name": 200, "memory_total": 1 << 30})
     page = Page(**env)
     assert page.one("nvml")["state"] == "ok"
     asked, silent = page.all("nvml_device")
@@ -568,7 +555,7 @@ def test_the_doctor_loads_no_library_in_its_own_process() -> None:
     assert run_well(program, **double()) == "[] False False\n[] no session records devices\n"
 
 
-def test_help_and_usage_errors() -> None:
+def test_help_is_printed_and_an_unknown_option_refused() -> None:
     done = doctor("--help")
     assert done.exit_code == 0
     assert "marey doctor --json" in done.stdout

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 # A hung program fails its test, not the whole run.
 DEADLINE_SECS = 120
@@ -82,6 +83,12 @@ def marey_stdout(*arguments: str | Path | int) -> str:
     done = marey_command(*arguments)
     assert done.exit_code == 0, done.stderr
     return done.stdout
+
+
+def query(run: str, sql: str) -> list[dict[str, Any]]:
+    """Returns the rows that `marey query` finds in a run or, by its id, in a process."""
+    rows: list[dict[str, Any]] = json.loads(marey_stdout("query", run, sql, "-f", "json"))
+    return rows
 
 
 def run_well(source: str, *flags: str, **env: str) -> str:
