@@ -70,11 +70,16 @@ def add_package(name: str, source: str) -> None:
     (folder / "__init__.py").write_text(source)
 
 
-def doctor(*arguments: str, **env: str) -> Outcome:
+def command(*arguments: str) -> list[str]:
+    """Returns the arguments of a doctor that finds only marey and the folder `packages`."""
     standard = [path for key, path in sysconfig.get_paths().items() if key.endswith("stdlib")]
     paths = [*standard, f"{standard[0]}/lib-dynload", str(Path("packages").absolute())]
+    return [sys.executable, "-c", PROGRAM, ":".join(paths), "doctor", *arguments]
+
+
+def doctor(*arguments: str, **env: str) -> Outcome:
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, ":".join(paths), "doctor", *arguments],
+        command(*arguments),
         capture_output=True,
         text=True,
         timeout=DEADLINE_SECS,
@@ -514,10 +519,10 @@ def test_control_characters_in_variables_are_escaped() -> None:
 def test_a_closed_pipe_is_no_error(options: list[str]) -> None:
     ours, its = os.pipe()
     os.close(ours)
-    program = "from marey import _cli; _cli.main()"
-    command = [sys.executable, "-c", program, "doctor", *options]
     buffered = {**os.environ, "PYTHONUNBUFFERED": ""}
-    done = subprocess.run(command, stdout=its, stderr=subprocess.PIPE, text=True, env=buffered)
+    done = subprocess.run(
+        command(*options), stdout=its, stderr=subprocess.PIPE, text=True, env=buffered
+    )
     os.close(its)
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -531,12 +536,11 @@ def test_terminals_get_colours_unless_no_color_is_set(
 ) -> None:
     ours, its = pty.openpty()
     program = "import sys; from marey._doctor import _page; print(_page.is_colourful(sys.stdout))"
-    command = [sys.executable, "-c", program]
     environment = {**os.environ, "TERM": "xterm", **env}
     if "NO_COLOR" not in env:
         environment.pop("NO_COLOR", None)
     with os.fdopen(ours, "rb", buffering=0) as terminal:
-        subprocess.run(command, stdout=its, env=environment, check=True)
+        subprocess.run([sys.executable, "-c", program], stdout=its, env=environment, check=True)
         os.close(its)
         assert terminal.read(64).decode().strip() == str(is_colourful)
 
