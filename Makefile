@@ -216,7 +216,7 @@ $(STAMPS)/loom: $(RUST)
 
 $(STAMPS)/pytest: $(STAMPS)/wheel $(TESTS) | $(VENV_READY)
 	$(install-wheel)
-	$(PY) -m pytest --durations=30 --durations-min=0 $(call log,pytest)
+	$(PY) -m pytest --numprocesses=logical --dist=loadfile --durations=30 --durations-min=0 $(call log,pytest)
 	$(stamp)
 
 $(STAMPS)/every-python: $(STAMPS)/wheel $(TESTS)

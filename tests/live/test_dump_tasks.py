@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from typing import Any, NamedTuple
 
 import pytest
 from interpreters import MINORS, interpreters
-from programs import DEADLINE_SECS, Live
+from programs import Live, marey_stdout
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -104,15 +103,8 @@ class Place(NamedTuple):
     code: str | None
 
 
-def dump(pid: int, *options: str) -> subprocess.CompletedProcess[str]:
-    arguments = [sys.executable, "-m", "marey", "dump", str(pid), *options]
-    return subprocess.run(arguments, capture_output=True, text=True, timeout=DEADLINE_SECS)
-
-
 def process(pid: int, *options: str) -> dict[str, Any]:
-    done = dump(pid, "--json", *options)
-    assert done.returncode == 0, done.stderr
-    (found,) = json.loads(done.stdout)
+    (found,) = json.loads(marey_stdout("dump", pid, "--json", *options))
     assert isinstance(found, dict)
     return found
 
@@ -233,7 +225,7 @@ def test_a_task_that_cannot_be_read_is_counted() -> None:
         assert "whole" in {task["name"] for task in found["tasks"]}
         assert "torn" not in {task["name"] for task in found["tasks"]}
         assert found["torn_tasks"] == 1
-        text = dump(program.process.pid).stdout
+        text = marey_stdout("dump", str(program.process.pid))
     assert text.endswith("\nTasks that could not be read, because they changed: at least 1\n")
 
 
@@ -242,7 +234,7 @@ def test_the_text_groups_tasks_that_are_alike() -> None:
     with start(own) as program:
         program.write_line()
         assert program.read_line() == "ready"
-        text = dump(program.process.pid).stdout
+        text = marey_stdout("dump", program.process.pid)
     blocks = text.split("\n\n")
     sleeps = next(block for block in blocks if "worker-0" in block).splitlines()
     names = "named, python, sleeps, worker-0, worker-1 and 10 more"
