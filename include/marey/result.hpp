@@ -21,6 +21,7 @@ namespace marey {
 /// The events of a profile that has ended, in the order of their starts.
 class ProfilerResult {
 public:
+    /// No events.
     ProfilerResult() = default;
 
     /// `run` is the path of the run; `owns_run` is false if it belongs to a session around the
