@@ -322,11 +322,10 @@ void hostile_names() {
     finish();
 }
 
-// More bytes of names than the recorder's table has room for (64 MiB).
-void many_names() {
-    const std::string end(2000, 'x');
+// Scopes with different names, which end in the same way.
+void distinct_names(std::size_t count, const std::string &end) {
     marey::enableProfiler(ProfilerConfig(), host);
-    for (int i = 0; i < 20000; i++) {
+    for (std::size_t i = 0; i < count; i++) {
         RECORD_USER_SCOPE(std::to_string(i) + end);
     }
     const bool is_full = marey_name("a name that does not fit") == marey::detail::lost_name;
@@ -498,7 +497,9 @@ int main(int argc, char **argv) {
         {"joined_thread", [] { threads(false, true); }},
         {"backward", backward},
         {"hostile_names", hostile_names},
-        {"many_names", many_names},
+        {"a_million_names", [] { distinct_names(1000000, ""); }},
+        // More bytes than the recorder's table of names has room for (64 MiB).
+        {"long_names", [] { distinct_names(20000, std::string(2000, 'x')); }},
         {"unbalanced", unbalanced},
         {"other_thread", other_thread},
         {"exceptions", exceptions},
