@@ -4,10 +4,13 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <sys/resource.h>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 #if defined(__cpp_lib_span) || __cplusplus >= 202002L
@@ -338,6 +341,28 @@ void distinct_names(std::size_t count, const std::string &end) {
                 static_cast<unsigned long long>(result->dropped_events()), is_full);
 }
 
+// The events of the profile need more memory than the process may have.
+void memory_limit() {
+    constexpr std::size_t count = 1200000;
+    constexpr rlim_t more_bytes = 160 << 20;
+    marey::enableProfiler(ProfilerConfig(), host);
+    { RECORD_USER_SCOPE("work"); }
+    rlimit limit = {};
+    getrlimit(RLIMIT_AS, &limit);
+    std::size_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const rlimit low = {pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + more_bytes, limit.rlim_max};
+    setrlimit(RLIMIT_AS, &low);
+    for (std::size_t i = 1; i < count; i++) {
+        RECORD_USER_SCOPE("work");
+    }
+    const auto result = marey::disableProfiler();
+    setrlimit(RLIMIT_AS, &limit);
+    const std::uint64_t dropped = result->dropped_events();
+    std::printf("%d %d %zu\n", result->events().size() + dropped == count, dropped > 0,
+                result->warnings().size());
+}
+
 void unbalanced() {
     marey::enableProfiler(ProfilerConfig(), host);
     auto *never_ended = new marey::RecordFunction(RecordScope::USER_SCOPE);
@@ -500,6 +525,7 @@ int main(int argc, char **argv) {
         {"a_million_names", [] { distinct_names(1000000, ""); }},
         // More bytes than the recorder's table of names has room for (64 MiB).
         {"long_names", [] { distinct_names(20000, std::string(2000, 'x')); }},
+        {"memory_limit", memory_limit},
         {"unbalanced", unbalanced},
         {"other_thread", other_thread},
         {"exceptions", exceptions},
