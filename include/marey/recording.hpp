@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+/// @cond
 #if defined(__cpp_exceptions)
 #define MAREY_TRY_ try
 #define MAREY_CATCH_ALL_ catch (...)
@@ -24,6 +25,7 @@
 #define MAREY_TRY_ if (true)
 #define MAREY_CATCH_ALL_ else
 #endif
+/// @endcond
 
 namespace marey {
 namespace detail {
