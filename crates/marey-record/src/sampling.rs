@@ -125,7 +125,7 @@ fn is_open(name: u32) -> bool {
 }
 
 /// Whether a sampling thread is needed.
-pub(crate) fn is_needed() -> bool {
+pub fn is_needed() -> bool {
     is_needed_by(&lock(&STATE))
 }
 
@@ -137,7 +137,7 @@ fn is_needed_by(state: &Locked<'_, State>) -> bool {
 
 /// Returns the number of a new sampling thread, 0 if none is needed or one runs. A running one
 /// reads the settings again.
-pub(crate) fn begin() -> u32 {
+pub fn begin() -> u32 {
     let mut state = lock(&STATE);
     state.next_look = None;
     CHANGED.notify_all();
@@ -150,8 +150,8 @@ pub(crate) fn begin() -> u32 {
     state.thread
 }
 
-/// Ends the sampling thread.
-pub(crate) fn end() {
+/// Ends the sampling thread, which returns from [`next`].
+pub fn end() {
     lock(&STATE).thread = 0;
     CHANGED.notify_all();
 }
@@ -164,7 +164,7 @@ pub(crate) fn wake() {
 
 /// Waits until the stacks are to be sampled. Returns the cause and the time for which the sample stands,
 /// `None` if the thread with this number is to end.
-pub(crate) fn next(thread: u32) -> Option<(SampleCause, Duration)> {
+pub fn next(thread: u32) -> Option<(SampleCause, Duration)> {
     let mut state = lock(&STATE);
     loop {
         if state.thread != thread {
@@ -203,7 +203,7 @@ pub(crate) fn next(thread: u32) -> Option<(SampleCause, Duration)> {
 
 /// Whether a sample is still to be drawn: the scope or step may have ended while the thread waited
 /// for the GIL.
-pub(crate) fn is_due(cause: SampleCause) -> bool {
+pub fn is_due(cause: SampleCause) -> bool {
     Plan::read().is_met(cause)
 }
 

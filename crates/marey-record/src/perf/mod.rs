@@ -44,7 +44,7 @@ pub(crate) struct EventSet {
 
 /// Counts events in all scopes that are entered from now on, on every thread. No names: stops.
 /// After an error the previous events are still counted.
-pub(crate) fn set_events(names: &[&str]) -> Result<(), PerfError> {
+pub fn set_events(names: &[&str]) -> Result<(), PerfError> {
     if names.len() > MAX_EVENTS {
         return Err(PerfError::TooMany(names.len()));
     }
