@@ -1,11 +1,10 @@
 //! Records that are no events of the calling thread: notes, collectives, samples, variables.
 
-use crate::ptr::{catch_panic, read_text};
-use marey_model::metric::MetricValue;
+use crate::ptr::{catch_panic, read_metric, read_text};
 use marey_record::api::{
     self, Collective, CollectiveState, LineVariables, SampleCause, StackSample, VariableValue,
 };
-use marey_record::table::{CollectiveArg, LineArg, ValueTag};
+use marey_record::table::{CollectiveArg, LineArg, VariableArg};
 use std::ffi::c_char;
 
 pub(crate) unsafe extern "C" fn note(
@@ -100,18 +99,11 @@ pub(crate) unsafe extern "C" fn record_variables(line: *const LineArg) {
     }
     // SAFETY: the caller passes `len` variables.
     let variables = unsafe { std::slice::from_raw_parts(line.variables, line.len) };
-    let variables = variables.iter().filter_map(|variable| {
-        let value = match variable.tag {
-            tag if tag == ValueTag::Int as u32 => MetricValue::Int(variable.integer),
-            tag if tag == ValueTag::Float as u32 => MetricValue::Float(variable.real),
-            tag if tag == ValueTag::Text as u32 => {
-                // SAFETY: the caller passes a readable text with its length.
-                let text = unsafe { read_text(variable.text, variable.text_len, "text") };
-                MetricValue::Text(text.ok()?.into())
-            }
-            _ => return None,
-        };
-        Some(VariableValue { name: variable.name, value_type: variable.value_type, value })
+    let variables = variables.iter().filter_map(|&VariableArg { ref value, value_type }| {
+        let name = value.metric;
+        // SAFETY: the caller passes readable values, as for metrics.
+        let value = unsafe { read_metric(value) }.ok()?;
+        Some(VariableValue { name, value_type, value })
     });
     let &LineArg { os_id, thread_name, file, function, line, .. } = line;
     catch_panic((), || {
