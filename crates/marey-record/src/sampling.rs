@@ -118,7 +118,7 @@ fn is_open(name: u32) -> bool {
 }
 
 /// Whether a sampling thread is needed.
-pub(crate) fn is_needed() -> bool {
+pub fn is_needed() -> bool {
     let plan = Plan::read();
     let is_set = plan.has_signal || plan.period().is_some();
     trace::has_sessions() && (is_set || python_requests::is_sample_pending())
@@ -126,7 +126,7 @@ pub(crate) fn is_needed() -> bool {
 
 /// Returns the number of a new sampling thread, 0 if none is needed or one runs. A running one
 /// reads the settings again.
-pub(crate) fn begin() -> u32 {
+pub fn begin() -> u32 {
     let mut state = lock(&STATE);
     state.next_look = None;
     CHANGED.notify_all();
@@ -139,8 +139,8 @@ pub(crate) fn begin() -> u32 {
     state.thread
 }
 
-/// Ends the sampling thread.
-pub(crate) fn end() {
+/// Ends the sampling thread, which returns from [`next`].
+pub fn end() {
     lock(&STATE).thread = 0;
     CHANGED.notify_all();
 }
@@ -153,7 +153,7 @@ pub(crate) fn wake() {
 
 /// Waits until the stacks are to be sampled. Returns the cause and the time for which the sample stands,
 /// `None` if the thread with this number is to end.
-pub(crate) fn next(thread: u32) -> Option<(SampleCause, Duration)> {
+pub fn next(thread: u32) -> Option<(SampleCause, Duration)> {
     let mut state = lock(&STATE);
     loop {
         if state.thread != thread {
@@ -192,7 +192,7 @@ pub(crate) fn next(thread: u32) -> Option<(SampleCause, Duration)> {
 
 /// Whether a sample is still to be drawn: the scope or step may have ended while the thread waited
 /// for the GIL.
-pub(crate) fn is_due(cause: SampleCause) -> bool {
+pub fn is_due(cause: SampleCause) -> bool {
     Plan::read().is_met(cause)
 }
 

@@ -505,20 +505,10 @@ pub struct LineArg {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct VariableArg {
-    /// Number of the variable's name.
-    pub name: u32,
+    /// The value; its `metric` is the number of the variable's name, from `intern`.
+    pub value: MetricArg,
     /// Number of the name of the value's type.
     pub value_type: u32,
-    /// A [`ValueTag`] of one number or of a text.
-    pub tag: u32,
-    /// The value, if it is an integer.
-    pub integer: i64,
-    /// The value, if it is a floating-point number.
-    pub real: f64,
-    /// The value, if it is a text.
-    pub text: *const c_char,
-    /// Length of the text in bytes.
-    pub text_len: usize,
 }
 
 /// A collective operation or point-to-point message. A negative number means unknown; so does name

@@ -327,21 +327,15 @@ impl Spool {
 
     /// Writes samples of counters.
     pub(super) fn write_counters(&mut self, samples: &[CounterSample]) {
-        let count = samples.len() as u64;
-        if !self.shared.buffer.has_room() {
-            losses::add(LossCause::Spool, count);
-            return;
-        }
-        let Shared { clock, texts, buffer } = &mut self.shared;
-        let counters = samples.iter().map(|sample| spool::Counter {
-            time_nanos: clock.nanos_at(sample.time_ticks),
-            name: texts.scope_name(sample.name),
-            device: sample.device,
-            value: sample.value,
+        self.write_records(samples.len(), |clock, texts| {
+            let counters = samples.iter().map(|sample| spool::Counter {
+                time_nanos: clock.nanos_at(sample.time_ticks),
+                name: texts.scope_name(sample.name),
+                device: sample.device,
+                value: sample.value,
+            });
+            Frame::Counters(counters.collect())
         });
-        let frame = Frame::Counters(counters.collect());
-        texts.take_unwritten().for_each(|texts| buffer.push(&texts));
-        buffer.push_entries(&frame, count);
     }
 
     /// Writes samples of call stacks, whose nodes are in `tree`.
@@ -358,43 +352,49 @@ impl Spool {
 
     /// Writes the values of watched variables when a line began.
     pub(super) fn write_variables(&mut self, line: &LineVariables<'_>) {
-        let count = line.variables.len() as u64;
-        if !self.shared.buffer.has_room() {
-            losses::add(LossCause::Spool, count);
-            return;
-        }
-        let Shared { clock, texts, buffer } = &mut self.shared;
-        let time_nanos = clock.nanos_at(clock::ticks());
-        let thread_name = texts.scope_name(line.thread_name);
-        let (file, function) = (texts.scope_name(line.file), texts.scope_name(line.function));
-        let variables = line.variables.iter().map(|variable| spool::Variable {
-            time_nanos,
-            os_id: line.os_id,
-            thread_name,
-            file,
-            function,
-            line: line.line,
-            name: texts.scope_name(variable.name),
-            value_type: texts.scope_name(variable.value_type),
-            value: variable.value.clone(),
+        self.write_records(line.variables.len(), |clock, texts| {
+            let time_nanos = clock.nanos_at(clock::ticks());
+            let thread_name = texts.scope_name(line.thread_name);
+            let (file, function) = (texts.scope_name(line.file), texts.scope_name(line.function));
+            let variables = line.variables.iter().map(|variable| spool::Variable {
+                time_nanos,
+                os_id: line.os_id,
+                thread_name,
+                file,
+                function,
+                line: line.line,
+                name: texts.scope_name(variable.name),
+                value_type: texts.scope_name(variable.value_type),
+                value: variable.value.clone(),
+            });
+            Frame::Variables(variables.collect())
         });
-        let frame = Frame::Variables(variables.collect());
-        texts.take_unwritten().for_each(|texts| buffer.push(&texts));
-        buffer.push_entries(&frame, count);
     }
 
     /// Writes collectives, whose texts are numbers of `api::intern`.
     pub(super) fn write_collectives(&mut self, collectives: Vec<Collective>) {
-        let count = collectives.len() as u64;
-        if !self.shared.buffer.has_room() {
+        self.write_records(collectives.len(), |_, texts| {
+            let collectives = collectives
+                .into_iter()
+                .map(|collective| collective.with_texts(|name| texts.scope_name(name)));
+            Frame::Collectives(collectives.collect())
+        });
+    }
+
+    /// Writes a frame with this number of records, after the texts that the frame refers to.
+    /// Without room in the buffer, counts the records as lost.
+    fn write_records(
+        &mut self,
+        count: usize,
+        frame: impl FnOnce(&TraceClock, &mut Texts) -> Frame,
+    ) {
+        let Shared { clock, texts, buffer } = &mut self.shared;
+        let count = count as u64;
+        if !buffer.has_room() {
             losses::add(LossCause::Spool, count);
             return;
         }
-        let Shared { texts, buffer, .. } = &mut self.shared;
-        let collectives = collectives
-            .into_iter()
-            .map(|collective| collective.with_texts(|name| texts.scope_name(name)));
-        let frame = Frame::Collectives(collectives.collect());
+        let frame = frame(clock, texts);
         texts.take_unwritten().for_each(|texts| buffer.push(&texts));
         buffer.push_entries(&frame, count);
     }
