@@ -237,7 +237,7 @@ def test_secrets_of_the_command_line_and_the_environment_are_not_stored() -> Non
         marey.finalize(marey.start("x", data="trace"), "marey")
         """
     path = write_program(source)
-    command = [sys.executable, path, "--lr=0.25", "--token", "hunter2"]
+    command = [sys.executable, str(path), "--lr=0.25", "--token", "hunter2"]
     subprocess.run(command, check=True, env={**os.environ, "API_KEY": "hunter3"})
     assert b"--lr=0.25" in spool("x")
     assert b"hunter" not in spool("x")

@@ -15,7 +15,7 @@ use crate::native::Copies;
 use crate::object::{Layout, MAX_READS, Objects, OffsetTable};
 use crate::process::{self, command_line};
 use crate::stop::{Unstopped, while_stopped};
-use crate::tasks::{self, Task, Tasks};
+use crate::tasks::{self, ReadTasks, Task};
 use crate::wait::{self, Wait};
 
 /// Attempts to find the interpreter of a process.
@@ -186,17 +186,17 @@ impl Target {
                 thread.wait = thread.os_id.and_then(|id| wait::of_thread(self.pid, id));
             }
         }
-        let Tasks { tasks, omitted: omitted_tasks, torn: torn_tasks } = if self.options.tasks {
+        let ReadTasks { tasks, omitted: omitted_tasks, torn: torn_tasks } = if self.options.tasks {
             self.tasks(&threads).unwrap_or_default()
         } else {
-            Tasks::default()
+            ReadTasks::default()
         };
         let (argv, python) = (command_line(self.pid), self.python_version());
         Ok(Snapshot { pid: self.pid, argv, python, threads, tasks, omitted_tasks, torn_tasks })
     }
 
     /// Reads the tasks of event loops; `None` in a version of CPython whose tasks cannot be read.
-    fn tasks(&self, threads: &[Thread]) -> Option<Tasks> {
+    fn tasks(&self, threads: &[Thread]) -> Option<ReadTasks> {
         let memory = Memory::open(self.pid)?;
         let (major, minor) = self.version();
         let layout = Layout::for_version(major, minor)?;

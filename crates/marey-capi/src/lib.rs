@@ -193,6 +193,6 @@ unsafe extern "C" fn answer_request(is_error: bool, text: *const c_char, len: us
     let Ok(text) = (unsafe { read_text(text, len, "text") }) else { return };
     let text = text.into_owned();
     catch_panic((), || {
-        python_requests::answer_watches(if is_error { Err(text) } else { Ok(text) })
+        python_requests::answer_watches(if is_error { Err(text) } else { Ok(text) });
     });
 }

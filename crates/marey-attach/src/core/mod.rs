@@ -18,7 +18,7 @@ use self::image::{Image, Registers};
 use crate::memory::{Mapped, exported_address};
 use crate::object::{Address, Layout, MAX_READS, Objects, PythonThread, ReadMemory};
 use crate::target::{PTHREAD_THREAD_ID, Snapshot, Thread};
-use crate::tasks::{self, Tasks};
+use crate::tasks::{self, ReadTasks};
 use crate::wait;
 
 /// Why a core file cannot be read.
@@ -101,7 +101,8 @@ impl Core {
         let (mut omitted_tasks, mut torn_tasks) = (0, 0);
         for interpreter in interpreters {
             let found = python_threads(&image, &objects, runtime.address, interpreter);
-            let Tasks { tasks, omitted, torn } = tasks::read(&objects, interpreter, &files, &found);
+            let ReadTasks { tasks, omitted, torn } =
+                tasks::read(&objects, interpreter, &files, &found);
             threads.extend(found);
             all_tasks.extend(tasks);
             omitted_tasks += omitted;

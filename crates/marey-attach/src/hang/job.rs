@@ -41,7 +41,7 @@ impl Process {
     fn rank_with_id(pid: u32) -> Option<Self> {
         let process = Self::with_id(pid);
         let rank = Rank::of_process(pid)?;
-        process.still_has_id().then(|| Self { rank: Some(rank), ..process })
+        process.still_has_id().then_some(Self { rank: Some(rank), ..process })
     }
 
     /// Whether no other process has got its id meanwhile.

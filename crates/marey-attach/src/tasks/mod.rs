@@ -48,7 +48,7 @@ pub enum TaskState {
 
 /// The tasks of event loops that run.
 #[derive(Debug, Default)]
-pub(crate) struct Tasks {
+pub(crate) struct ReadTasks {
     /// By thread and name.
     pub(crate) tasks: Vec<Task>,
     /// Tasks beyond the limit.
@@ -67,12 +67,12 @@ pub(crate) fn read(
     interpreter: Address,
     files: &[Mapped],
     threads: &[Thread],
-) -> Tasks {
+) -> ReadTasks {
     let found = find::tasks(objects, interpreter, files);
-    let mut read = Tasks {
+    let mut read = ReadTasks {
         omitted: found.tasks.len().saturating_sub(MAX_TASKS),
         torn: found.torn,
-        ..Tasks::default()
+        ..ReadTasks::default()
     };
     let reader = TaskReader { objects, threads };
     for task in found.tasks.into_iter().take(MAX_TASKS) {
