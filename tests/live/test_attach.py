@@ -146,7 +146,7 @@ def test_a_call_in_c_that_holds_the_gil_delays_the_recording() -> None:
     """
     with Live(source) as program:
         pid = int(program.read_line())
-        first, *others = attach(pid).splitlines()
+        first, *others = attach(pid, "--timeout", "110").splitlines()
         assert "it is in C code, called by count (/" in first
         assert f"process {pid} records into" in "".join(others)
         program.write_line()

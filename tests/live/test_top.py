@@ -24,7 +24,8 @@ from programs import DEADLINE_SECS, HOT_AND_COLD, Live, marey_command, marey_std
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
-ROWS, COLUMNS = 30, 160
+# Wide enough for the path of the program.
+ROWS, COLUMNS = 30, 240
 # What a terminal is told: to move the cursor, something else, or to show a letter.
 TOLD = re.compile(r"\x1b\[(\d+);(\d+)H|\x1b\[[0-9;?]*[a-zA-Z]|\x1b[()][A-Z0-9]|(.)", re.DOTALL)
 

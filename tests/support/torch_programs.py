@@ -105,7 +105,7 @@ main()
 
 
 class _Server:
-    """A process that has imported PyTorch, which takes 2 s of CPU time in each new process."""
+    """A process that imports PyTorch once, which takes 2 s of CPU time."""
 
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="marey-torch-"))
