@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from marey import _native
 
-
 MODULES = ("marey._native", "marey._engine")
 
 
