@@ -38,8 +38,9 @@ stamp = @mkdir -p $(STAMPS) && touch $@
 build-wheel = rm -rf build/lib* build/bdist* $(1); mkdir -p $(STAMPS); \
     SETUPTOOLS_RUST_CARGO_PROFILE=$(2) PYTHONUNBUFFERED=1 \
     $(PY) -m pip wheel --verbose --no-deps $(3) --wheel-dir $(1) . $(progress)
-# Compressing the wheel takes longer than compiling a changed crate.
-QUICK := build/quick
+# Compressing a wheel takes longer than compiling a changed crate.
+DEMO_WHEEL := build/demo-wheel
+LOCAL_WHEEL := build/local-wheel
 STORED := --config-settings=--build-option=--compression=stored
 install-wheel = $(PY) -m pip install --quiet --force-reinstall --no-deps $(1)/*.whl
 log = 2>&1 | tee $(STAMPS)/$(1).log
@@ -58,12 +59,13 @@ help: ## List the targets
 # --- for users ---------------------------------------------------------------------------------
 
 .PHONY: demo
-demo: $(STAMPS)/quick-wheel $(VENV)/.demo ## Train a small GPT under the profiler and show its profile
-	$(call install-wheel,$(QUICK))
+demo: $(STAMPS)/demo-wheel $(VENV)/.demo ## Train a small GPT under the profiler and show its profile
+	$(call install-wheel,$(DEMO_WHEEL))
 	rm -rf $(DEMO)
 	$(VENV)/bin/marey run -o $(DEMO)/ examples/train_gpt.py
 	$(VENV)/bin/marey view $(DEMO)/train_gpt.hatchet
 	@echo; echo "The files are here:"; ls -1 $(DEMO)/*
+	@echo "The analysis side of this marey is not optimised; make install installs a fast one."
 
 .PHONY: wheel
 wheel: $(STAMPS)/wheel ## Build the wheel into dist/
@@ -100,7 +102,7 @@ slow: ## List the thirty slowest tests of the last run of each suite
 	@$(call slowest,cargo-test,s/^ +(PASS|FAIL) \[ *([0-9.]+)s\] +(\([ 0-9\/]+\) )?/\2 s  /p)
 
 .PHONY: bench
-bench: install-release ## Measure the peers and marey in turn
+bench: install ## Measure the peers and marey in turn
 	$(PY) bench/run.py
 	$(PY) bench/viewer.py
 	$(PY) bench/runs.py
@@ -122,7 +124,7 @@ torch-versions: $(STAMPS)/wheel ## Test operators in every minor version of PyTo
 
 # A machine with a GPU may have no Rust; then the marey that is installed for PY is checked.
 .PHONY: gpu-check
-gpu-check: $(if $(shell command -v $(CARGO)),install-release) ## Check marey on the GPU of this machine, if there is one; writes docs/gpu
+gpu-check: $(if $(shell command -v $(CARGO)),install) ## Check marey on the GPU of this machine, if there is one; writes docs/gpu
 	$(PY) tests/gpu/check.py --output docs/gpu
 
 .PHONY: upstream
@@ -152,12 +154,8 @@ sanitize-cpp: install ## Run the C++ tests under AddressSanitizer, UndefinedBeha
 # --- upkeep ------------------------------------------------------------------------------------
 
 .PHONY: install
-install: $(VENV_READY) $(STAMPS)/quick-wheel ## Build marey, the analysis side unoptimised, and install it into $(VENV)
-	$(call install-wheel,$(QUICK))
-
-.PHONY: install-release
-install-release: $(VENV_READY) $(STAMPS)/wheel ## Install the wheel of a release, to measure it
-	$(call install-wheel,dist)
+install: $(VENV_READY) $(STAMPS)/local-wheel ## Build marey and install it into $(VENV) beside its peers
+	$(call install-wheel,$(LOCAL_WHEEL))
 
 .PHONY: codegen
 codegen: ## Write the generated files
@@ -250,9 +248,14 @@ $(STAMPS)/wheel: $(RUST) $(PACKAGE) README.md $(REQUIREMENTS) | $(PY)
 	$(call build-wheel,dist,release)
 	$(stamp)
 
-$(STAMPS)/quick-wheel: $(RUST) $(PACKAGE) README.md $(REQUIREMENTS) | $(PY)
+$(STAMPS)/local-wheel: $(RUST) $(PACKAGE) README.md $(REQUIREMENTS) | $(PY)
+	@echo "compiling marey, which takes some 15 minutes on two cores the first time"
+	$(call build-wheel,$(LOCAL_WHEEL),release,$(STORED))
+	$(stamp)
+
+$(STAMPS)/demo-wheel: $(RUST) $(PACKAGE) README.md $(REQUIREMENTS) | $(PY)
 	@echo "compiling marey, which takes some minutes the first time"
-	$(call build-wheel,$(QUICK),quick,$(STORED))
+	$(call build-wheel,$(DEMO_WHEEL),demo,$(STORED))
 	$(stamp)
 
 $(PY):
