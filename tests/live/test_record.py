@@ -172,23 +172,21 @@ def test_an_interrupt_ends_the_recording_and_keeps_it() -> None:
     assert Path("run.marey").is_dir()
 
 
-def test_samples_are_exported_as_flame_graphs() -> None:
+def test_samples_are_exported_analysed_and_compared() -> None:
     with Live(HOT_AND_COLD) as program:
-        record(int(program.read_line()), "-d", "0.3")
-    arguments = [
-        sys.executable,
-        "-m",
-        "marey",
-        "export",
-        "run.marey",
-        "-f",
-        "speedscope",
-        "-o",
-        "x.json",
-    ]
-    subprocess.run(arguments, check=True, capture_output=True, timeout=DEADLINE_SECS)
+        pid = int(program.read_line())
+        record(pid, "-d", "0.3")
+        Path("run.marey").rename("before.marey")
+        record(pid, "-d", "0.3")
+    marey_stdout("export", "run.marey", "-f", "speedscope", "-o", "x.json")
     frames = json.loads(Path("x.json").read_text())["shared"]["frames"]
     assert any(frame["name"].endswith("@hot") for frame in frames)
+    marey_stdout("export", "run.marey", "-f", "collapsed", "-o", "x.folded")
+    assert "@work;" in Path("x.folded").read_text()
+    marey_stdout("export", "run.marey", "-f", "pprof", "-o", "x.pb.gz")
+    assert "hot" in marey_stdout("query", "x.pb.gz", "SELECT DISTINCT name FROM flame")
+    assert "@hot" in marey_stdout("analyze", "run.marey")
+    assert "before: before.marey" in marey_stdout("compare", "before.marey", "run.marey")
 
 
 @pytest.mark.parametrize("duration", ["0", "-1", "nan"])
