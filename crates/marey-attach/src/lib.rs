@@ -25,7 +25,7 @@ mod native;
 mod object;
 pub mod process;
 mod rank;
-mod replay;
+mod reread;
 mod sampler;
 mod schedule;
 pub mod stop;

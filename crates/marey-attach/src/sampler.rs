@@ -12,9 +12,11 @@ use crate::AttachError;
 use crate::memory::Memory;
 use crate::object::{Address, Layout, MAX_READS, Objects, ThreadState};
 use crate::process;
-use crate::replay::Replay;
+use crate::reread::RereadMemory;
 use crate::target::{Target, Thread, runtime_address};
 
+/// Readings of a sample, of which all but the last may fail.
+const MAX_ATTEMPTS: u32 = 3;
 /// Files of threads that are open at the same time, of the 1,024 that a program may mostly open.
 const MAX_OPEN_FILES: usize = 512;
 /// Names that are kept.
@@ -24,7 +26,7 @@ const NAME_LIFETIME: Duration = Duration::from_secs(1);
 
 /// Reads the Python threads of a process many times.
 pub struct Sampler {
-    memory: Replay,
+    memory: RereadMemory,
     layout: Layout,
     interpreter: Address,
     /// The structure that has the lock of the interpreter, if it is known.
@@ -51,7 +53,7 @@ impl Sampler {
         };
         let layout = layout.map_err(|reason| AttachError::NotPython { pid, reason })?;
         Ok(Self {
-            memory: Replay::new(pid, memory),
+            memory: RereadMemory::new(pid, memory),
             layout,
             interpreter,
             lock: if minor < 12 { runtime } else { Some(interpreter) },
@@ -61,9 +63,21 @@ impl Sampler {
         })
     }
 
-    /// Reads the threads that have Python frames, once. Returns the reason for a failure, which is
-    /// to be expected now and then because the process runs meanwhile.
+    /// Reads the threads that have Python frames. Returns the reason for a failure, which is to be
+    /// expected now and then because the process runs meanwhile.
     pub fn sample(&mut self) -> Result<Vec<Thread>, &'static str> {
+        // Most failures are of stacks that change fast, which the samples would otherwise lack.
+        let mut result = self.try_sample();
+        for _ in 1..MAX_ATTEMPTS {
+            if result.is_ok() {
+                break;
+            }
+            result = self.try_sample();
+        }
+        result
+    }
+
+    fn try_sample(&mut self) -> Result<Vec<Thread>, &'static str> {
         let Self { memory, layout, interpreter, lock, is_idle_sampled, states, names } = self;
         let began = Instant::now();
         memory.begin();

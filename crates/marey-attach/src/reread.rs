@@ -24,7 +24,7 @@ const MAX_PASS_BYTES: usize = 1 << 22;
 const MAX_RANGES_PER_CALL: usize = 1024;
 
 /// Memory whose readings are made again at the beginning of the next pass.
-pub(crate) struct Replay {
+pub(crate) struct RereadMemory {
     pid: Pid,
     memory: Memory,
     /// The ranges that this pass has begun with, ascending and apart from each other.
@@ -49,7 +49,7 @@ impl Range {
     }
 }
 
-impl Replay {
+impl RereadMemory {
     pub(crate) fn new(pid: u32, memory: Memory) -> Self {
         Self {
             pid: Pid::from_raw(pid.cast_signed()),
@@ -89,7 +89,7 @@ impl Replay {
     }
 }
 
-impl ReadMemory for Replay {
+impl ReadMemory for RereadMemory {
     fn read_into(&self, address: u64, buffer: &mut [u8]) -> Option<()> {
         match self.find(address, buffer.len()) {
             Some(bytes) => buffer.copy_from_slice(bytes),
@@ -139,12 +139,12 @@ mod tests {
 
     use super::*;
 
-    fn own_memory() -> Replay {
+    fn own_memory() -> RereadMemory {
         let pid = std::process::id();
-        Replay::new(pid, Memory::open(pid).unwrap())
+        RereadMemory::new(pid, Memory::open(pid).unwrap())
     }
 
-    fn word(memory: &Replay, address: u64) -> u64 {
+    fn word(memory: &RereadMemory, address: u64) -> u64 {
         let mut bytes = [0; 8];
         memory.read_into(address, &mut bytes).unwrap();
         u64::from_ne_bytes(bytes)
