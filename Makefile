@@ -24,6 +24,7 @@ FUZZ_SECS ?= 300
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 LOCKED := $(if $(wildcard Cargo.lock),--locked)
 DEMO := build/demo
+CRATES := $(notdir $(wildcard crates/*))
 
 # All files below the folders $(1), without the folders themselves: one has the name of a target.
 files = $(shell find $(1) -mindepth 1 \( -name __pycache__ -o -name '*.egg-info' \) -prune -o ! -name '*.so' -print)
@@ -33,7 +34,14 @@ TESTS := $(call files,tests examples bench .ci) pyproject.toml
 PYTHON_CODE := python tests examples bench .ci setup.py
 
 stamp = @mkdir -p $(STAMPS) && touch $@
-install-wheel = $(PY) -m pip install --quiet --force-reinstall --no-deps dist/*.whl
+# Builds the wheel into the folder $(1) with the profile $(2) of Cargo.toml. setuptools keeps removed files in build/.
+build-wheel = rm -rf build/lib* build/bdist* $(1); mkdir -p $(STAMPS); \
+    SETUPTOOLS_RUST_CARGO_PROFILE=$(2) PYTHONUNBUFFERED=1 \
+    $(PY) -m pip wheel --verbose --no-deps $(3) --wheel-dir $(1) . $(progress)
+# Compressing the wheel takes longer than compiling a changed crate.
+QUICK := build/quick
+STORED := --config-settings=--build-option=--compression=stored
+install-wheel = $(PY) -m pip install --quiet --force-reinstall --no-deps $(1)/*.whl
 log = 2>&1 | tee $(STAMPS)/$(1).log
 # Prints the thirty longest tests of the log $(1); the sed script $(2) prints `SECONDS s  TEST`.
 slowest = echo "$(1):"; if [ -e $(STAMPS)/$(1).log ]; then sed -nE '$(2)' $(STAMPS)/$(1).log | sort -rn | sed -n 1,30p; \
@@ -50,8 +58,8 @@ help: ## List the targets
 # --- for users ---------------------------------------------------------------------------------
 
 .PHONY: demo
-demo: $(STAMPS)/wheel $(VENV)/.demo ## Train a small GPT under the profiler and show its profile
-	$(install-wheel)
+demo: $(STAMPS)/quick-wheel $(VENV)/.demo ## Train a small GPT under the profiler and show its profile
+	$(call install-wheel,$(QUICK))
 	rm -rf $(DEMO)
 	$(VENV)/bin/marey run -o $(DEMO)/ examples/train_gpt.py
 	$(VENV)/bin/marey view $(DEMO)/train_gpt.hatchet
@@ -61,6 +69,9 @@ demo: $(STAMPS)/wheel $(VENV)/.demo ## Train a small GPT under the profiler and 
 wheel: $(STAMPS)/wheel ## Build the wheel into dist/
 
 # --- checks ------------------------------------------------------------------------------------
+
+.PHONY: check
+check: $(addprefix $(STAMPS)/,fmt clippy deps codegen ruff mypy) $(CRATES:%=$(STAMPS)/crate-%) ## Check a change: lints, types, and the tests of the changed crates
 
 .PHONY: test
 test: lint test-rust test-loom test-python test-wheel test-budget ## Run every check and every test
@@ -89,7 +100,7 @@ slow: ## List the thirty slowest tests of the last run of each suite
 	@$(call slowest,cargo-test,s/^ +(PASS|FAIL) \[ *([0-9.]+)s\] +(\([ 0-9\/]+\) )?/\2 s  /p)
 
 .PHONY: bench
-bench: install ## Measure the peers and marey in turn
+bench: install-release ## Measure the peers and marey in turn
 	$(PY) bench/run.py
 	$(PY) bench/viewer.py
 	$(PY) bench/runs.py
@@ -111,7 +122,7 @@ torch-versions: $(STAMPS)/wheel ## Test operators in every minor version of PyTo
 
 # A machine with a GPU may have no Rust; then the marey that is installed for PY is checked.
 .PHONY: gpu-check
-gpu-check: $(if $(shell command -v $(CARGO)),install) ## Check marey on the GPU of this machine, if there is one; writes docs/gpu
+gpu-check: $(if $(shell command -v $(CARGO)),install-release) ## Check marey on the GPU of this machine, if there is one; writes docs/gpu
 	$(PY) tests/gpu/check.py --output docs/gpu
 
 .PHONY: upstream
@@ -141,8 +152,12 @@ sanitize-cpp: install ## Run the C++ tests under AddressSanitizer, UndefinedBeha
 # --- upkeep ------------------------------------------------------------------------------------
 
 .PHONY: install
-install: $(VENV_READY) $(STAMPS)/wheel ## Build the wheel and install it into $(VENV) beside its peers
-	$(install-wheel)
+install: $(VENV_READY) $(STAMPS)/quick-wheel ## Build marey, the analysis side unoptimised, and install it into $(VENV)
+	$(call install-wheel,$(QUICK))
+
+.PHONY: install-release
+install-release: $(VENV_READY) $(STAMPS)/wheel ## Install the wheel of a release, to measure it
+	$(call install-wheel,dist)
 
 .PHONY: codegen
 codegen: ## Write the generated files
@@ -206,6 +221,7 @@ $(STAMPS)/cargo-test: $(RUST)
 	    $(CARGO) test --workspace --doc $(LOCKED); \
 	    $(CARGO) nextest run --workspace --no-fail-fast $(LOCKED) $(call log,cargo-test); \
 	else $(CARGO) test --workspace $(LOCKED) $(call log,cargo-test); fi
+	touch $(CRATES:%=$(STAMPS)/crate-%)
 	$(stamp)
 
 # `--cfg loom` recompiles everything, so loom has its own target directory.
@@ -215,8 +231,8 @@ $(STAMPS)/loom: $(RUST)
 	$(stamp)
 
 $(STAMPS)/pytest: $(STAMPS)/wheel $(TESTS) | $(VENV_READY)
-	$(install-wheel)
-	$(PY) -m pytest --durations=30 --durations-min=0 $(call log,pytest)
+	$(call install-wheel,dist)
+	$(PY) -m pytest --numprocesses=logical --dist=loadfile --durations=30 --durations-min=0 $(call log,pytest)
 	$(stamp)
 
 $(STAMPS)/every-python: $(STAMPS)/wheel $(TESTS)
@@ -224,17 +240,19 @@ $(STAMPS)/every-python: $(STAMPS)/wheel $(TESTS)
 	$(stamp)
 
 $(STAMPS)/budget: $(STAMPS)/wheel $(RUST) $(TESTS) | $(VENV_READY)
-	$(install-wheel)
+	$(call install-wheel,dist)
 	if command -v valgrind >/dev/null; then $(PY) bench/instructions.py --check; \
 	else echo "valgrind is not installed: the instruction budgets are not checked"; fi
 	$(stamp)
 
-# setuptools keeps removed files in build/, and PyO3 is recompiled for another interpreter.
 $(STAMPS)/wheel: $(RUST) $(PACKAGE) README.md $(REQUIREMENTS) | $(PY)
-	rm -rf build/lib* build/bdist* dist
 	@echo "compiling marey, which takes some 15 minutes on two cores the first time"
-	@mkdir -p $(STAMPS)
-	PYTHONUNBUFFERED=1 $(PY) -m pip wheel --verbose --no-deps --wheel-dir dist . $(progress)
+	$(call build-wheel,dist,release)
+	$(stamp)
+
+$(STAMPS)/quick-wheel: $(RUST) $(PACKAGE) README.md $(REQUIREMENTS) | $(PY)
+	@echo "compiling marey, which takes some minutes the first time"
+	$(call build-wheel,$(QUICK),quick,$(STORED))
 	$(stamp)
 
 $(PY):
@@ -250,3 +268,12 @@ $(VENV_READY): | $(PY)
 $(VENV)/.demo: | $(PY)
 	$(PY) -m pip install torch numpy
 	touch $@
+
+# A change runs the tests of its crate alone: clippy has checked what depends on the crate.
+.SECONDEXPANSION:
+$(STAMPS)/crate-%: export MAREY_TEST_PYTHON := $(abspath $(PY))
+$(STAMPS)/crate-%: $$(call files,crates/$$*)
+	if $(CARGO) nextest --version >/dev/null 2>&1; then \
+	    $(CARGO) nextest run --package $* --no-fail-fast --no-tests pass $(LOCKED); \
+	else $(CARGO) test --package $* $(LOCKED); fi
+	$(stamp)

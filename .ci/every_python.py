@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 MINORS = (10, 11, 12, 13, 14)
@@ -17,6 +18,8 @@ TESTS = Path(__file__).resolve().parent.parent / "tests"
 REQUIREMENTS = ("pytest", "greenlet")
 TEST_FILES = (
     "cli/test_run.py",
+    "cli/test_run_commands.py",
+    "cli/test_run_profiles.py",
     "python/test_api.py",
     "python/test_async.py",
     "python/test_context_launch.py",
@@ -32,6 +35,8 @@ TEST_FILES = (
     "recording/test_files.py",
     "recording/test_live.py",
     "traces/test_trace.py",
+    "traces/test_trace_ends.py",
+    "traces/test_trace_runs.py",
 )
 
 
@@ -42,9 +47,9 @@ def main(arguments: list[str]) -> None:
     interpreters = [python for minor in minors if (python := find_interpreter(minor)) is not None]
     if not interpreters:
         sys.exit("error: no CPython 3.10 to 3.14 is installed")
-    for python in interpreters:
-        with tempfile.TemporaryDirectory() as folder:
-            test_wheel(Path(wheel), python, Path(folder))
+    with ThreadPoolExecutor(os.cpu_count()) as executor:
+        # Reads the results, so that a failure is raised.
+        list(executor.map(lambda python: test_wheel(Path(wheel), python), interpreters))
 
 
 def find_interpreter(minor: int) -> Path | None:
@@ -68,18 +73,28 @@ def is_usable(python: Path) -> bool:
     )
 
 
-def test_wheel(wheel: Path, python: Path, folder: Path) -> None:
-    """Installs `wheel` for `python` below `folder`, then tests the package and the command."""
-    subprocess.run([python, "-m", "venv", folder / "venv"], check=True)
-    venv_python = folder / "venv/bin/python"
-    pip = [str(venv_python), "-m", "pip", "install", "--quiet"]
-    subprocess.run([*pip, "--no-index", "--no-deps", str(wheel.resolve())], check=True)
-    subprocess.run([*pip, *REQUIREMENTS], check=True)
-    files = [str(TESTS / name) for name in TEST_FILES]
-    pytest = [str(venv_python), "-m", "pytest", "--quiet", "-p", "no:cacheprovider", *files]
-    subprocess.run(pytest, cwd=TESTS.parent, check=True)
-    run_and_view(venv_python.with_name("marey"), folder)
+def test_wheel(wheel: Path, python: Path) -> None:
+    """Installs `wheel` for `python` in a new folder, then tests the package and the command."""
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([python, "-m", "venv", f"{folder}/venv"], check=True)
+        venv_python = Path(folder, "venv/bin/python")
+        pip = [str(venv_python), "-m", "pip", "install", "--quiet"]
+        subprocess.run([*pip, "--no-index", "--no-deps", str(wheel.resolve())], check=True)
+        subprocess.run([*pip, *REQUIREMENTS], check=True)
+        run_tests(python.name, venv_python)
+        run_and_view(venv_python.with_name("marey"), Path(folder))
     print(f"{python.name}: the wheel works", flush=True)
+
+
+def run_tests(name: str, python: Path) -> None:
+    """Runs the test files; prints their output at once, as other interpreters run theirs."""
+    files = [str(TESTS / name) for name in TEST_FILES]
+    pytest = [str(python), "-m", "pytest", "--quiet", "-p", "no:cacheprovider", *files]
+    done = subprocess.run(
+        pytest, cwd=TESTS.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    print(f"{name}:\n{done.stdout}", end="", flush=True)
+    done.check_returncode()
 
 
 def run_and_view(marey: Path, folder: Path) -> None:

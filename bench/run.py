@@ -1,4 +1,4 @@
-"""Measures marey and its peers: `python bench/run.py`, in the environment of `make install`.
+"""Measures marey and its peers: `python bench/run.py`, after `make install-release`.
 
 Peer and marey run in turn, in separate processes, in many short rounds; the result is the ratio of
 the medians. `--row` measures one row, `--update` writes all rows to `docs/benchmarks.md`. The exit

@@ -147,13 +147,8 @@ typedef struct marey_stack_sample {
 
 /** The value of a watched variable. */
 typedef struct marey_variable {
-    uint32_t name;       /**< The variable, from intern of the table. */
-    uint32_t value_type; /**< The type of the value, from intern. */
-    uint32_t tag;        /**< MAREY_INT, MAREY_FLOAT or MAREY_TEXT. */
-    int64_t integer;     /**< The value, if it is an integer. */
-    double real;         /**< The value, if it is a floating-point number. */
-    const char *text;    /**< The value, if it is a text. */
-    size_t text_len;     /**< Its length in bytes. */
+    marey_metric_t value; /**< The value; its `metric` is the variable's name, from intern. */
+    uint32_t value_type;  /**< The type of the value, from intern. */
 } marey_variable_t;
 
 /** The values of watched variables when a line began. */

@@ -11,9 +11,19 @@ import pytest
 
 # Helpers assert as tests do, and their failures must show the values too.
 pytest.register_assert_rewrite(
-    "analyses", "cpp_programs", "profiles", "programs", "rules", "viewer_graphs", "viewers"
+    "analyses",
+    "attaching",
+    "cpp_programs",
+    "profiles",
+    "programs",
+    "rules",
+    "scripts",
+    "trace_files",
+    "viewer_graphs",
+    "viewers",
 )
 
+from attaching import busy  # noqa: E402, F401 - fixture
 from browser import Browser, Unavailable  # noqa: E402
 from triton_wheels import triton_36, triton_path  # noqa: E402, F401 - fixtures
 
@@ -31,7 +41,13 @@ def own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
     marey.finalize()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
+def spools_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Disables collection in a test that reads spools."""
+    monkeypatch.setenv("MAREY_COLLECT", "0")
+
+
+@pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """A started browser; skips the test where none can be had."""
     try:

@@ -14,7 +14,7 @@ namespace marey {
 
 class RecordFunction;
 
-/// What a start callback hands to the end callback of the same scope.
+/// The base of a value that a start function returns for the end function of the same scope.
 class ObserverContext {
 public:
     virtual ~ObserverContext() = default;
@@ -29,25 +29,29 @@ using CallbackHandle = std::uint64_t;
 /// A pair of functions that are called around scopes, on the thread of the scope.
 class RecordFunctionCallback {
 public:
+    /// Called at the start of a scope. The result, which may be null, is passed to the end function.
     using Start = std::unique_ptr<ObserverContext> (*)(const RecordFunction &);
+    /// Called at the end of a scope.
     using End = void (*)(const RecordFunction &, ObserverContext *);
 
+    /// Both functions may be null.
     explicit RecordFunctionCallback(Start start_function, End end_function = nullptr)
         : start_(start_function), end_(end_function) {}
 
-    /// Whether scopes describe their inputs for `RecordFunction::inputs`.
+    /// Sets whether scopes describe their inputs for `RecordFunction::inputs`. Off by default.
     RecordFunctionCallback &needsInputs(bool needs_inputs) {
         needs_inputs_ = needs_inputs;
         return *this;
     }
 
-    /// The share of scopes for which the functions are called, from 0 to 1.
+    /// Sets the probability with which the functions are called for a scope, from 0 to 1. 1 by
+    /// default.
     RecordFunctionCallback &samplingProb(double probability) {
         probability_ = probability < 0 ? 0 : probability > 1 ? 1 : probability;
         return *this;
     }
 
-    /// The kinds of scopes; empty means all.
+    /// Sets the kinds of scopes; empty means all.
     RecordFunctionCallback &scopes(const std::unordered_set<RecordScope> &kinds) {
         scopes_ = kinds.empty() ? all_scopes : 0;
         for (RecordScope scope : kinds) {
@@ -56,10 +60,15 @@ public:
         return *this;
     }
 
+    /// The start function.
     Start start() const { return start_; }
+    /// The end function.
     End end() const { return end_; }
+    /// Whether scopes describe their inputs.
     bool needsInputs() const { return needs_inputs_; }
+    /// The probability with which the functions are called for a scope.
     double samplingProb() const { return probability_; }
+    /// Whether the functions are called for scopes of this kind.
     bool checkScope(RecordScope scope) const {
         return ((scopes_ >> static_cast<unsigned>(scope)) & 1U) != 0;
     }

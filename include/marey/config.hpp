@@ -27,17 +27,17 @@ enum class ActivityType : std::uint8_t {
 
 /// The kind of a scope. A profile can be limited to some kinds.
 enum class RecordScope : std::uint8_t {
-    FUNCTION = 0,
-    BACKWARD_FUNCTION,
-    TORCHSCRIPT_FUNCTION,
-    KERNEL_FUNCTION_DTYPE,
-    CUSTOM_CLASS,
-    BUILD_FEATURE,
-    LITE_INTERPRETER,
-    USER_SCOPE,
-    STATIC_RUNTIME_OP,
-    STATIC_RUNTIME_MODEL,
-    NUM_SCOPES,
+    FUNCTION = 0,          ///< An operator.
+    BACKWARD_FUNCTION,     ///< The backward of an operator.
+    TORCHSCRIPT_FUNCTION,  ///< A function of TorchScript.
+    KERNEL_FUNCTION_DTYPE, ///< A kernel and the type of its elements.
+    CUSTOM_CLASS,          ///< A class that is registered with PyTorch.
+    BUILD_FEATURE,         ///< A feature of the build.
+    LITE_INTERPRETER,      ///< A scope of an edge runtime.
+    USER_SCOPE,            ///< A section of the program.
+    STATIC_RUNTIME_OP,     ///< An operator of the static runtime.
+    STATIC_RUNTIME_MODEL,  ///< A model of the static runtime.
+    NUM_SCOPES,            ///< The number of kinds.
 };
 
 /// Options beyond the usual ones.
@@ -69,6 +69,7 @@ struct ExperimentalConfig {
 
 /// The parts that `enableProfiler` records.
 struct ProfilerConfig {
+    /// The default configuration with a state.
     explicit ProfilerConfig(ProfilerState profiler_state = ProfilerState::KINETO)
         : state(profiler_state) {}
 

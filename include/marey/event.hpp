@@ -17,10 +17,14 @@
 namespace marey {
 
 /// A device as "Device Type" of traces has it.
-enum class DeviceType : std::int8_t { CPU = 0, CUDA = 1 };
+enum class DeviceType : std::int8_t {
+    CPU = 0,  ///< The host.
+    CUDA = 1, ///< An NVIDIA GPU.
+};
 
 /// A keyword argument of a scope: a name and a number, a text or a list of numbers.
 struct Keyword {
+    /// A keyword argument with the value as text.
     template <class T> Keyword(std::string keyword, const T &value) : key(std::move(keyword)) {
         if constexpr (std::is_arithmetic<T>::value) {
             detail::append_number(text, value);
@@ -108,6 +112,7 @@ MAREY_FN_ const Details &no_details() {
 /// One scope, report of memory, device activity, or call of a device's API.
 class Event {
 public:
+    /// An event of a profile that was enabled at `profile_start_ns`, in nanoseconds since 1970.
     Event(std::string name, detail::Record record, std::int64_t profile_start_ns)
         : name_(std::move(name)), record_(record), details_(std::move(record.details)),
           profile_start_ns_(profile_start_ns) {}
@@ -152,6 +157,7 @@ public:
     DeviceType device() const { return details().device; }
     /// The number of the device, -1 if it has none.
     int device_index() const { return details().device_index; }
+    /// The kind of the scope; FUNCTION for anything else.
     RecordScope scope() const { return record_.scope; }
     /// The stream of an activity, -1 if there is none.
     std::int64_t stream() const { return details().stream; }
@@ -190,6 +196,7 @@ public:
     std::vector<std::string> concrete_inputs() const {
         return each_input([](const Input &input) { return input.value; });
     }
+    /// The keyword arguments.
     const Kwargs &kwargs() const { return details().kwargs; }
     /// The scopes (`verbose`) or native functions (`with_stack`) around the event, outermost first.
     const std::vector<std::string> &stack() const { return details().stack; }
@@ -205,7 +212,7 @@ public:
     bool is_memory() const { return details().is_memory; }
     /// Bytes reported, negative for a release; bytes that a device copied or filled.
     std::int64_t bytes() const { return details().bytes; }
-    /// Reported address.
+    /// The reported address; 0 if this is no report of memory.
     std::uintptr_t address() const { return details().address; }
     /// Bytes in use after the report.
     std::int64_t total_allocated() const { return details().total_allocated; }

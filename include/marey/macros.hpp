@@ -12,6 +12,7 @@
 
 #include "record.hpp"
 
+/// @cond
 /* The first argument, and the two after it, which are -1 if they are missing. */
 #define MAREY_INPUTS_(...) MAREY_INPUTS_I_(__VA_ARGS__, -1)
 #define MAREY_INPUTS_I_(inputs, ...) inputs
@@ -46,6 +47,7 @@
 #define MAREY_WITH_HANDLE_(guard, fn, handle, inputs)                                             \
     MAREY_BEGIN_(guard, ::marey::RecordScope::LITE_INTERPRETER, fn,                               \
                  MAREY_IF_NEEDED_(guard, inputs) guard.setDebugHandle(handle), -1)
+/// @endcond
 
 /** RECORD_FUNCTION_WITH_SCOPE(scope, fn, inputs[, sequence number[, forward thread]]) */
 #define MAREY_RECORD_FUNCTION_WITH_SCOPE(scope, fn, ...)                                          \
@@ -87,6 +89,8 @@
 /** RECORD_MODULE(name): a module, whose name is a part of the "Module Hierarchy" inside. */
 #define MAREY_RECORD_MODULE(name) const ::marey::ModuleScope MAREY_GUARD_(name)
 
+/// The macro with the prefix `MAREY_`, unless ATen defines this one.
+/// @{
 #ifndef RECORD_FUNCTION
 #define RECORD_FUNCTION MAREY_RECORD_FUNCTION
 #define RECORD_FUNCTION_WITH_SCOPE MAREY_RECORD_FUNCTION_WITH_SCOPE
@@ -104,5 +108,6 @@
 #ifndef RECORD_MODULE
 #define RECORD_MODULE MAREY_RECORD_MODULE
 #endif
+/// @}
 
 #endif // MAREY_MACROS_HPP

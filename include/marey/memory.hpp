@@ -58,7 +58,10 @@ inline void reportMemory(const void *address, std::int64_t bytes,
 /// move and swap the allocator as they would `Base`.
 template <class T, class Base = std::allocator<T>> class Allocator {
 public:
+    /// The type of the elements.
     using value_type = T;
+    /// As of `Base`.
+    /// @{
     using propagate_on_container_copy_assignment =
         typename std::allocator_traits<Base>::propagate_on_container_copy_assignment;
     using propagate_on_container_move_assignment =
@@ -66,37 +69,49 @@ public:
     using propagate_on_container_swap =
         typename std::allocator_traits<Base>::propagate_on_container_swap;
     using is_always_equal = typename std::allocator_traits<Base>::is_always_equal;
+    /// @}
 
+    /// The allocator of another type.
     template <class U> struct rebind {
+        /// The allocator of `U`.
         using other =
             Allocator<U, typename std::allocator_traits<Base>::template rebind_alloc<U>>;
     };
 
+    /// An allocator over a new `Base`.
     Allocator() = default;
+    /// An allocator over a copy of `base`.
     explicit Allocator(const Base &base) : base_(base) {}
+    /// An allocator over a copy of the base of `other`.
     template <class U, class OtherBase>
     Allocator(const Allocator<U, OtherBase> &other) : base_(other.base()) {}
 
+    /// Allocates `count` elements and reports their bytes.
     T *allocate(std::size_t count) {
         T *memory = std::allocator_traits<Base>::allocate(base_, count);
         reportMemory(memory, static_cast<std::int64_t>(count * sizeof(T)));
         return memory;
     }
 
+    /// Releases `count` elements and reports their bytes.
     void deallocate(T *memory, std::size_t count) {
         reportMemory(memory, -static_cast<std::int64_t>(count * sizeof(T)));
         std::allocator_traits<Base>::deallocate(base_, memory, count);
     }
 
+    /// The allocator that provides the memory.
     const Base &base() const { return base_; }
 
+    /// The allocator of a copy of a container, as `Base` selects it.
     Allocator select_on_container_copy_construction() const {
         return Allocator(std::allocator_traits<Base>::select_on_container_copy_construction(base_));
     }
 
+    /// Whether one can release what the other has allocated.
     friend bool operator==(const Allocator &one, const Allocator &other) {
         return one.base_ == other.base_;
     }
+    /// The opposite of `==`.
     friend bool operator!=(const Allocator &one, const Allocator &other) { return !(one == other); }
 
 private:
@@ -108,6 +123,7 @@ private:
 /// A memory resource that reports what another one allocates.
 class MemoryResource : public std::pmr::memory_resource {
 public:
+    /// A resource over `upstream`, which must outlive it.
     explicit MemoryResource(std::pmr::memory_resource *upstream = std::pmr::get_default_resource())
         : upstream_(upstream) {}
 

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -172,6 +173,19 @@ private:
     Symbols symbols_;
 };
 
+/// Appends the events of `part`, or counts them as dropped where there is no memory for them.
+inline void append_records(Shared &all, std::vector<Record> &records, std::vector<Record> &&part) {
+    if (records.empty()) {
+        records.swap(part);
+        return;
+    }
+    MAREY_TRY_ {
+        records.insert(records.end(), std::make_move_iterator(part.begin()),
+                       std::make_move_iterator(part.end()));
+    }
+    MAREY_CATCH_ALL_ { all.dropped_events.fetch_add(part.size(), std::memory_order_relaxed); }
+}
+
 /// Takes the events of a profile from all threads. Those that are open end now.
 inline std::vector<Record> take_records(Shared &all, std::uint64_t profile, std::int64_t end_ns) {
     std::vector<Record> records;
@@ -191,8 +205,7 @@ inline std::vector<Record> take_records(Shared &all, std::uint64_t profile, std:
             record.is_finished = false;
         }
         for (std::vector<Record> *part : {&thread->done, &thread->open}) {
-            records.insert(records.end(), std::make_move_iterator(part->begin()),
-                           std::make_move_iterator(part->end()));
+            append_records(all, records, std::move(*part));
             std::vector<Record>().swap(*part);
         }
         thread->profile = 0;
@@ -220,6 +233,20 @@ inline void link_backward(std::vector<Record> &records) {
             record.forward_thread = found == forward.end() ? 0 : found->second;
         }
     }
+}
+
+/// Returns the events of a profile, sorted and linked to each other.
+inline std::vector<Event> resolved_events(std::vector<Record> records, std::int64_t start_ns) {
+    sort_records(records);
+    link_device_events(records);
+    link_backward(records);
+    Resolver resolver;
+    std::vector<Event> events;
+    events.reserve(records.size());
+    for (Record &record : records) {
+        events.push_back(resolver.event(std::move(record), start_ns));
+    }
+    return events;
 }
 
 } // namespace detail
@@ -321,14 +348,12 @@ inline std::unique_ptr<ProfilerResult> disableProfiler() {
             header.warnings.push_back(std::string("devices are in the run alone: ") + error.message);
         }
     }
-    detail::sort_records(records);
-    detail::link_device_events(records);
-    detail::link_backward(records);
-    detail::Resolver resolver;
+    const std::size_t count = records.size();
     std::vector<Event> events;
-    events.reserve(records.size());
-    for (detail::Record &record : records) {
-        events.push_back(resolver.event(std::move(record), header.start_ns));
+    MAREY_TRY_ { events = detail::resolved_events(std::move(records), header.start_ns); }
+    MAREY_CATCH_ALL_ {
+        header.dropped_events += count;
+        header.warnings.emplace_back("there is not enough memory for the events: only the run has them");
     }
     const bool owns_run = !run.empty() && run == run_stem + ".marey";
     return std::make_unique<ProfilerResult>(std::move(header), std::move(events), std::move(run),

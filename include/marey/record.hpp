@@ -21,12 +21,14 @@ namespace marey {
 /// one. It may end on another thread than it began on.
 class RecordFunction {
 public:
+    /// A scope of this kind, which has not begun.
     explicit RecordFunction(RecordScope scope = RecordScope::FUNCTION) noexcept : scope_(scope) {
         if (__builtin_expect(static_cast<long>(detail::is_listened_to()), 0)) {
             attach();
         }
     }
 
+    /// Ends the scope.
     ~RecordFunction() {
         if (active_ != 0) {
             end();
@@ -124,14 +126,15 @@ public:
     std::string name() const {
         return name_ == detail::lost_name ? extra_->details.name : detail::name_text(name_);
     }
+    /// The kind.
     RecordScope scope() const { return scope_; }
     /// A number that no other scope of the process has; 0 if no profile or callback listens.
     std::uint64_t handle() const { return id_; }
-    /// -1 if there is none.
+    /// The sequence number; -1 if there is none.
     std::int64_t seqNr() const { return sequence_; }
     /// The operating system's id of the thread that began the scope.
     std::uint64_t threadId() const { return thread_id_; }
-    /// 0 if there is none.
+    /// The operating system's id of the forward operator's thread; 0 if there is none.
     std::uint64_t forwardThreadId() const { return forward_thread_; }
     /// The inputs, if something that listens needed them.
     const std::vector<Input> &inputs() const {
@@ -316,12 +319,14 @@ private:
 /// scopes inside.
 class ModuleScope {
 public:
+    /// Begins a module. The name is UTF-8.
     explicit ModuleScope(std::string_view name) noexcept {
         if (detail::is_listened_to()) {
             enter(name);
         }
     }
 
+    /// Ends the module.
     ~ModuleScope() {
         if (thread_ != nullptr) {
             thread_->modules.pop_back();

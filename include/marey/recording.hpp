@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+/// @cond
 #if defined(__cpp_exceptions)
 #define MAREY_TRY_ try
 #define MAREY_CATCH_ALL_ catch (...)
@@ -24,6 +25,7 @@
 #define MAREY_TRY_ if (true)
 #define MAREY_CATCH_ALL_ else
 #endif
+/// @endcond
 
 namespace marey {
 namespace detail {
@@ -268,14 +270,10 @@ inline void update_callbacks(Shared &all, Thread &thread) {
     }
 }
 
-/// Makes scopes look for callbacks while there are any. The caller holds the lock.
+/// Makes threads see that the callbacks have changed. The caller holds the lock.
 inline void publish_callbacks(Shared &all) {
     all.callbacks_version.fetch_add(1, std::memory_order_release);
-    if (all.callbacks.empty() && all.own_callback_count == 0) {
-        all.listening.fetch_and(~listens_callbacks, std::memory_order_release);
-    } else {
-        all.listening.fetch_or(listens_callbacks, std::memory_order_release);
-    }
+    listen_to_callbacks(all);
 }
 
 inline CallbackHandle add_global_callback(Shared &all, const RecordFunctionCallback &callback) {

@@ -21,6 +21,7 @@ namespace marey {
 /// The events of a profile that has ended, in the order of their starts.
 class ProfilerResult {
 public:
+    /// No events.
     ProfilerResult() = default;
 
     /// `run` is the path of the run; `owns_run` is false if it belongs to a session around the
@@ -51,7 +52,7 @@ public:
     const std::string &trace_id() const { return header_.trace_id; }
     /// What could not be recorded, and why.
     const std::vector<std::string> &warnings() const { return header_.warnings; }
-    /// Events that were not kept: beyond `max_events`, or interrupted by a signal.
+    /// Events that were not kept: beyond `max_events` or memory, or interrupted by a signal.
     std::uint64_t dropped_events() const { return header_.dropped_events; }
 
     /// Writes the profile to a file. A path that ends in `.marey` gets the run, for the command

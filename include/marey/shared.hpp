@@ -201,13 +201,22 @@ inline std::int64_t now_ns(const Shared &all) {
 }
 
 /// The address of the calling thread's `Thread`, 0 if it has none. All libraries of the process see
-/// the same word; the id of a thread may be that of an ended one.
+/// the same word; an ended thread may have had the same id.
 MAREY_FN_ std::uintptr_t &thread_word() { return *marey_load()->cpp_thread(); }
 
-/* A forked child has no profile. Other threads may have been writing their events. A vendor's
- * library may fork while a profile starts, to run another program at once: nothing is done then.
- * Each library registers its own functions, because they go when it is closed; those of the first
- * library that is called act for all. */
+/// Makes scopes look for callbacks while a thread has any. The caller holds the lock.
+inline void listen_to_callbacks(Shared &all) {
+    if (all.callbacks.empty() && all.own_callback_count == 0) {
+        all.listening.fetch_and(~listens_callbacks, std::memory_order_release);
+    } else {
+        all.listening.fetch_or(listens_callbacks, std::memory_order_release);
+    }
+}
+
+/* A forked child has no profile, and no callbacks of threads that it does not have. Other threads may
+ * have been writing their events. A vendor's library may fork while a profile starts, to run another
+ * program at once: nothing is done then. Each library registers its own functions, because they go
+ * when it is closed; those of the first library that is called act for all. */
 MAREY_FN_ void before_fork() {
     Shared &all = *shared_pointer;
     const std::uint32_t thread = os_thread_id();
@@ -249,6 +258,7 @@ MAREY_FN_ void after_fork_in_child() {
     all.profile = 0;
     all.session = MAREY_NO_SESSION;
     all.listening.fetch_and(~listens_profile);
+    listen_to_callbacks(all);
     all.forking_thread = 0;
     all.mutex.unlock();
 }
@@ -331,6 +341,7 @@ inline void sweep_threads(Shared &all) {
         }
     }
     all.threads.swap(kept);
+    listen_to_callbacks(all);
     all.next_sweep = all.threads.size() * 2 + 1024;
 }
 

@@ -68,6 +68,7 @@ inline bool isRecordFunctionEnabled() {
 /// Scopes of this thread are not recorded from here to the end of the block.
 class DisableRecordFunctionGuard {
 public:
+    /// Switches the scopes of the calling thread off.
     DisableRecordFunctionGuard() {
         if (detail::Shared *all = detail::shared()) {
             thread_ = &detail::this_thread(*all);
@@ -75,6 +76,7 @@ public:
         }
     }
 
+    /// Undoes the constructor.
     ~DisableRecordFunctionGuard() {
         if (thread_ != nullptr) {
             thread_->disabled--;
@@ -92,6 +94,7 @@ private:
 /// are around it.
 class RecordFunctionGuard {
 public:
+    /// Switches the scopes of the calling thread on or off.
     explicit RecordFunctionGuard(bool is_enabled = true) {
         if (detail::Shared *all = detail::shared()) {
             thread_ = &detail::this_thread(*all);
@@ -100,6 +103,7 @@ public:
         }
     }
 
+    /// Restores the state before the constructor.
     ~RecordFunctionGuard() {
         if (thread_ != nullptr) {
             thread_->disabled = previous_;

@@ -21,6 +21,7 @@ import atexit
 import os
 import sys
 import threading
+from signal import SIGUSR1, SIGUSR2
 
 from . import _native
 from ._names import (
@@ -73,10 +74,12 @@ def enable(
         raise ValueError("scope must not be empty")
     if slow_step is not None and not 0 < slow_step <= _MAX_SLOW_STEP:
         raise ValueError(f"slow_step must be above 0, at most {_MAX_SLOW_STEP}: {slow_step!r}")
+    if signal is not None and signal not in (SIGUSR1, SIGUSR2):
+        raise ValueError(f"signal must be signal.SIGUSR1 or signal.SIGUSR2, not {signal!r}")
     if interval_s is None:
         is_on_event = scope is not None or slow_step is not None or signal is not None
         interval_s = 0 if is_on_event else _DEFAULT_INTERVAL_S
-    _native.set_setting(SETTING_SAMPLE_SIGNAL, int(signal or 0))  # first, as it may be refused
+    _native.set_setting(SETTING_SAMPLE_SIGNAL, signal or 0)  # first, as it may be refused
     _native.set_setting(SETTING_SAMPLE_SLOW_STEP, slow_step or 0)
     _native.set_setting(SETTING_SAMPLE_INTERVAL, interval_s)
     _native.set_setting(SETTING_SAMPLE_SCOPE, scope or "")

@@ -213,7 +213,7 @@ def test_gaps_of_unknown_launches(tmp_path: Path) -> None:
     ]
 
 
-def test_times_before_1970(tmp_path: Path) -> None:
+def test_gaps_before_1970_are_between_their_kernels(tmp_path: Path) -> None:
     # Of a moment and a name one number is made for a running maximum; the sign must not matter.
     run = make_run(tmp_path, [kernel(1, -100, 5), kernel(2, -50, 5), kernel(3, 10, 1)])
     query = "SELECT previous_name, next_name, gap_nanos FROM {} ORDER BY start_nanos"

@@ -254,7 +254,7 @@ def test_queues_match_hand_computed_values(tmp_path: Path) -> None:
     ]
 
 
-def test_full_queues(tmp_path: Path) -> None:
+def test_a_full_queue_is_counted_on_each_stream(tmp_path: Path) -> None:
     # 1025 launches, then their 1025 kernels from 2000 us on, one each microsecond, on two streams.
     # 1024 or more wait from 1023 us, that of launch 1024, to 2001 us, that of kernel 2; none does
     # from 3024 us, that of the last kernel. HTA would tell of the second stream only.

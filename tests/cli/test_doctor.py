@@ -70,11 +70,16 @@ def add_package(name: str, source: str) -> None:
     (folder / "__init__.py").write_text(source)
 
 
-def doctor(*arguments: str, **env: str) -> Outcome:
+def command(*arguments: str) -> list[str]:
+    """Returns the arguments of a doctor that finds only marey and the folder `packages`."""
     standard = [path for key, path in sysconfig.get_paths().items() if key.endswith("stdlib")]
     paths = [*standard, f"{standard[0]}/lib-dynload", str(Path("packages").absolute())]
+    return [sys.executable, "-c", PROGRAM, ":".join(paths), "doctor", *arguments]
+
+
+def doctor(*arguments: str, **env: str) -> Outcome:
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, ":".join(paths), "doctor", *arguments],
+        command(*arguments),
         capture_output=True,
         text=True,
         timeout=DEADLINE_SECS,
@@ -387,20 +392,7 @@ def test_a_libcupti_that_torch_loads_comes_first() -> None:
 
 
 def test_nvml_says_which_devices_have_counters() -> None:
-    double = replay.nvml_library()
-    if double is None:
-        pytest.skip("there is no cargo to build the double of NVML")
-    source = """
-        void replay_nvml_set(unsigned device, const char *field, double value);
-        __attribute__((constructor)) static void load(void) {
-            replay_nvml_set(0, "name", 200);
-            replay_nvml_set(0, "memory_total", 1 << 30);
-        }
-    """
-    library = replay.build_library(
-        "libnvidia-ml.so.1", source, str(double), f"-Wl,-rpath,{double.parent}"
-    )
-    env = {"MAREY_NVML_LIB": str(library), "REPLAY_NVML_DEVICES": "2"}
+    env = replay.nvml_environment({"name": 200, "memory_total": 1 << 30})
     page = Page(**env)
     assert page.one("nvml")["state"] == "ok"
     asked, silent = page.all("nvml_device")
@@ -527,10 +519,10 @@ def test_control_characters_in_variables_are_escaped() -> None:
 def test_a_closed_pipe_is_no_error(options: list[str]) -> None:
     ours, its = os.pipe()
     os.close(ours)
-    program = "from marey import _cli; _cli.main()"
-    command = [sys.executable, "-c", program, "doctor", *options]
     buffered = {**os.environ, "PYTHONUNBUFFERED": ""}
-    done = subprocess.run(command, stdout=its, stderr=subprocess.PIPE, text=True, env=buffered)
+    done = subprocess.run(
+        command(*options), stdout=its, stderr=subprocess.PIPE, text=True, env=buffered
+    )
     os.close(its)
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -544,12 +536,11 @@ def test_terminals_get_colours_unless_no_color_is_set(
 ) -> None:
     ours, its = pty.openpty()
     program = "import sys; from marey._doctor import _page; print(_page.is_colourful(sys.stdout))"
-    command = [sys.executable, "-c", program]
     environment = {**os.environ, "TERM": "xterm", **env}
     if "NO_COLOR" not in env:
         environment.pop("NO_COLOR", None)
     with os.fdopen(ours, "rb", buffering=0) as terminal:
-        subprocess.run(command, stdout=its, env=environment, check=True)
+        subprocess.run([sys.executable, "-c", program], stdout=its, env=environment, check=True)
         os.close(its)
         assert terminal.read(64).decode().strip() == str(is_colourful)
 
@@ -568,7 +559,7 @@ def test_the_doctor_loads_no_library_in_its_own_process() -> None:
     assert run_well(program, **double()) == "[] False False\n[] no session records devices\n"
 
 
-def test_help_and_usage_errors() -> None:
+def test_help_is_printed_and_an_unknown_option_refused() -> None:
     done = doctor("--help")
     assert done.exit_code == 0
     assert "marey doctor --json" in done.stdout

@@ -1,15 +1,14 @@
-"""`marey.hpp` compiles without warnings in each mode, and works without exceptions and RTTI."""
+"""The C++ headers compile without warnings in each mode, and work without exceptions and RTTI."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from cpp_programs import Report, compile_program, run_case
+from cpp_programs import HEADERS, Report, compile_program, run_case
 
-CASES = Path(__file__).parent / "programs" / "cases.cpp"
-
-
+PROGRAMS = Path(__file__).parent / "programs"
+CASES = PROGRAMS / "cases.cpp"
 WITHOUT = ("-fno-exceptions", "-fno-rtti")
 
 
@@ -17,17 +16,25 @@ WITHOUT = ("-fno-exceptions", "-fno-rtti")
     ("compiler", "standard", "options"),
     [
         ("g++", "c++17", WITHOUT),
-        ("g++", "c++2b", ()),
+        ("g++", "c++20", ()),
+        ("g++", "c++2b", WITHOUT),
         ("clang++", "c++17", ()),
-        ("clang++", "c++2b", WITHOUT),
+        ("clang++", "c++20", WITHOUT),
+        ("clang++", "c++2b", ()),
     ],
 )
 def test_the_header_compiles_without_warnings(
     compiler: str, standard: str, options: tuple[str, ...]
 ) -> None:
-    # The other tests compile with -std=c++20 as well.
     options = (*options, "-fsyntax-only")
     compile_program(Path("none"), CASES, standard=standard, options=options, compiler=compiler)
+
+
+@pytest.mark.parametrize(("compiler", "standard"), [("g++", "c++2b"), ("clang++", "c++17")])
+def test_the_header_of_xsigma_compiles_without_warnings(compiler: str, standard: str) -> None:
+    options = (f"-I{HEADERS / 'marey' / 'xsigma'}", "-fsyntax-only")
+    listings = PROGRAMS / "listings.cpp"
+    compile_program(Path("none"), listings, standard=standard, options=options, compiler=compiler)
 
 
 def test_exceptions_and_rtti_are_not_needed(

@@ -67,3 +67,8 @@ def test_a_forked_child_has_no_profile_and_may_begin_its_own(programs: Path) -> 
     line, child_status, at_exit = run_case(programs / "host", "forks")
     assert Report(line).names() == ["before", "after"]
     assert (child_status, at_exit) == ("0", "destroyed")
+
+
+def test_scopes_of_a_forked_child_look_for_no_callbacks_of_threads_it_lacks(programs: Path) -> None:
+    of_child, of_parent, _at_exit = run_case(programs / "host", "listeners")
+    assert (of_child, of_parent) == ("0", "1")

@@ -270,8 +270,18 @@ def test_any_bytes_are_a_name(program: Path) -> None:
     assert set(Trace().scopes) == set(names)
 
 
+def test_a_million_names_are_kept(program: Path) -> None:
+    (line,) = run_case(program, "a_million_names")
+    assert line.startswith("1000000 1 0 ")
+
+
 def test_names_beyond_the_table_of_names_are_kept(program: Path) -> None:
-    assert run_case(program, "many_names") == ["20000 1 0 1"]
+    assert run_case(program, "long_names") == ["20000 1 0 1"]
+
+
+def test_events_beyond_a_limit_of_memory_are_counted(program: Path) -> None:
+    (line,) = run_case(program, "memory_limit")
+    assert line.startswith("1 1 ")
 
 
 def test_scopes_that_never_end_are_unfinished_events(program: Path) -> None:

@@ -17,7 +17,7 @@ SCRIPT = """clock real
 launch gemm grid 4,2 block 128 registers 32 duration 5000 stream 13
 copy to-device 4096 duration 90
 """
-# Of the metadata reference; performance counters have their own names.
+# Arguments of an event that PyTorch documents, and a performance counter under its own name.
 KEYS = {
     "Record function id",
     "Module Hierarchy",

@@ -8,6 +8,7 @@ import pytest
 from cpp_programs import HEADERS, Report, Trace, compile_program, run_case
 
 PROGRAMS = Path(__file__).parent / "programs"
+OF_ALL_SCOPES = {"External id", "Record function id", "Ev Idx"}
 
 
 @pytest.fixture(scope="module")
@@ -87,4 +88,19 @@ def test_use_case_4_a_custom_operation_has_all_metadata(program: Path) -> None:
 
 def test_the_production_settings_record_names_and_times_alone(program: Path) -> None:
     run_case(program, "production")
-    assert set(Trace().args("aten::matmul")) == {"External id", "Record function id", "Ev Idx"}
+    assert set(Trace().args("aten::matmul")) == OF_ALL_SCOPES
+
+
+@pytest.mark.parametrize(
+    ("settings", "more"),
+    [
+        ("development", set()),
+        ("debugging", {"Input Strides", "Concrete Inputs", "page_faults"}),
+    ],
+)
+def test_further_settings_record_their_metadata(
+    program: Path, settings: str, more: set[str]
+) -> None:
+    run_case(program, settings)
+    verbose = {"Input Dims", "Input type", "Module Hierarchy", "Call stack"}
+    assert set(Trace().args("aten::matmul")) == OF_ALL_SCOPES | verbose | more

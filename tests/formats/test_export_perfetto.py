@@ -271,7 +271,7 @@ def test_counters_keep_their_type(trace: Trace) -> None:
     assert isinstance(counters["queue"][0][1], int)
 
 
-def test_instants_and_categories(trace: Trace) -> None:
+def test_instants_and_categories_are_exported(trace: Trace) -> None:
     instants = trace.of_type(pb.TrackEvent.TYPE_INSTANT)
     [(nanos, mark)] = [each for each in instants if trace.name(each[1]) == "mark"]
     assert nanos - WALL_NANOS == 120_000

@@ -163,16 +163,25 @@ def test_the_report_names_module_and_line_of_the_hottest_operator() -> None:
     assert done.returncode == 0, done.stderr
     report = python("-m", "marey", "analyze", "out.marey", "--threshold", _LOW_THRESHOLD)
     source = GPT.read_text().splitlines()
+    # Any operator: which one takes the most time depends on what else the machine does.
     finding = re.search(
-        r"operator aten::(?:add)?mm .* module (\S+), called at (.+):(\d+)\.", report.stdout
+        r"operator aten::\S+ took .* module (\S+), called at (.+):(\d+)\.", report.stdout
     )
     section = report.stdout.partition("Modules of the hottest operators:")[2]
-    row = re.search(r"aten::(?:add)?mm +\S+ +\S+ \S+ +(\S+) +(.+):(\d+)", section)
+    row = re.search(r"aten::\S+ +\S+ +\S+ \S+ +(\S+) +(.+):(\d+)", section)
     for found in (finding, row):
         assert found is not None, report.stdout
         module, path, line = found.groups()
         assert Path(path).name == GPT.name
-        assert f"self.{module.rpartition('.')[2]}(" in source[int(line) - 1]
+        assert call_in_example(module) in source[int(line) - 1]
+
+
+def call_in_example(module: str) -> str:
+    """Returns how the example calls the module of this name."""
+    name = module.rpartition(".")[2]
+    if name.isdigit():
+        return "block("
+    return "model(" if name == "GPT" else f"self.{name}("
 
 
 _LOW_THRESHOLD = "hot_operation.medium_percent=1"

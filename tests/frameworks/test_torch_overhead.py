@@ -12,7 +12,7 @@ from typing import Any
 import marey
 import marey.torch
 import pytest
-from marey import _torch_overhead
+from marey import _torch_hooks, _torch_overhead
 from marey._torch_overhead import BASELINE_STEPS, FIRST_RECORDED_STEPS, MIN_BLOCKS, Cost
 from torch_programs import python
 
@@ -67,8 +67,8 @@ def train() -> Callable[[int], None]:
 
 
 def meter() -> _torch_overhead.Meter:
-    assert marey.torch._meter is not None
-    return marey.torch._meter
+    assert _torch_hooks._meter is not None
+    return _torch_hooks._meter
 
 
 def overhead(path: str) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def test_a_target_drops_the_detail_that_costs_too_much(train: Callable[[int], No
     # A hundred operators are nearly all of the step, so that recording them cannot be this cheap.
     marey.torch.enable(operators=True, shapes="off", overhead_target="0.01%")
     train((MIN_BLOCKS + 1) * CYCLE_STEPS)
-    assert not marey.torch._records_operators
+    assert not _torch_hooks._records_operators
     train(CYCLE_STEPS)
     marey.finalize(session, "marey")
     found = overhead("target.marey")
@@ -174,14 +174,14 @@ def test_each_detail_is_dropped_in_turn() -> None:
     modules = torch.nn.modules.module
     details = ["shapes", "operators", "memory", "modules", "steps"]
     while details != ["steps"]:
-        assert marey.torch._recorded_details() == details
-        assert marey.torch._drop_detail() == details.pop(0)
-    assert marey.torch._recorded_details() == details
+        assert _torch_hooks.recorded_details() == details
+        assert _torch_hooks.drop_detail() == details.pop(0)
+    assert _torch_hooks.recorded_details() == details
     assert not modules._global_forward_hooks
-    assert marey.torch._drop_detail() is None
+    assert _torch_hooks.drop_detail() is None
     marey.torch.disable()
     marey.torch.enable()
-    assert marey.torch._recorded_details() == ["modules", "steps"]
+    assert _torch_hooks.recorded_details() == ["modules", "steps"]
     marey.finalize(session)
 
 

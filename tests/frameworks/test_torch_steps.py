@@ -126,6 +126,7 @@ def test_closures_run_inside_the_optimizer_step(tmp_path: Path) -> None:
     assert scopes == {"step": (2, {"LBFGS.step": (2, inside)})}
 
 
+@pytest.mark.skipif(not hasattr(torch.amp, "GradScaler"), reason="PyTorch 2.3 and later have it")
 def test_a_step_that_grad_scaler_skips_stays_open(tmp_path: Path) -> None:
     scopes = profile(
         tmp_path,

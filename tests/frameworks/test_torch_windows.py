@@ -408,6 +408,19 @@ def test_performance_events_are_counted_in_the_window_alone() -> None:
     assert rows("events.marey", query) == [("inside",)]
 
 
+def test_performance_events_are_counted_in_each_operator() -> None:
+    marey.torch.enable(operators=True)
+    session = marey.start("operators", data="trace")
+    with marey.torch.window(with_stack=False, performance_events=["page_faults"]):
+        torch.ones(1 << 22)  # 16 MiB of new memory
+    marey.finalize(session)
+    ((faults,),) = rows(
+        "operators.marey",
+        "SELECT sum(value) FROM counters WHERE name = 'page_faults' AND path LIKE '%aten::fill_%'",
+    )
+    assert faults > 0
+
+
 def test_performance_events_that_the_machine_lacks_are_named() -> None:
     session = marey.start("no_events", data="trace")
     with (

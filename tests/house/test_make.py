@@ -54,3 +54,42 @@ def test_building_the_wheel_shows_progress(
     # The full output is only shown after a failure.
     assert any("Preparing metadata" in line for line in shown) == (ending != "0")
     assert build.returncode == exit_code
+
+
+def test_check_repeats_only_what_a_change_affects(tmp_path: Path) -> None:
+    shutil.copy(MAKEFILE, tmp_path)
+    inputs = (*INPUTS, "Cargo.lock", "rustfmt.toml", ".cargo/config.toml", "tests/requirements.txt")
+    for path in inputs:
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).touch()
+    sources = [tmp_path / f"crates/{name}/src/lib.rs" for name in ("first", "second")]
+    for source in sources:
+        source.parent.mkdir(parents=True)
+        source.touch()
+    python = tmp_path / "venv/bin/python"
+    python.parent.mkdir(parents=True)
+    cargo = tmp_path / "cargo"
+    for program in (python, cargo):
+        program.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/commands\n')
+        program.chmod(0o755)
+
+    def check() -> list[str]:
+        """Returns what `make check` starts."""
+        log = tmp_path / "commands"
+        log.write_text("")
+        command = ["make", "--directory", str(tmp_path), f"VENV={python.parent.parent}"]
+        subprocess.run([*command, f"CARGO={cargo}", "check"], check=True, timeout=60)
+        return log.read_text().splitlines()
+
+    first, second = "nextest run --package first", "nextest run --package second"
+    started = check()
+    assert any(line.startswith("clippy --workspace") for line in started)
+    assert any(line.startswith(first) for line in started)
+    assert any(line.startswith(second) for line in started)
+    assert check() == []
+
+    sources[1].touch()
+    started = check()
+    assert any(line.startswith("clippy --workspace") for line in started)
+    assert any(line.startswith(second) for line in started)
+    assert not any(line.startswith(first) or "mypy" in line for line in started)

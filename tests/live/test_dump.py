@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from programs import DEADLINE_SECS, Live, run_program
+from programs import Live, marey_command, marey_stdout, run_program
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -41,15 +41,8 @@ sys.stdin.readline()
 ATTEMPTS = 100
 
 
-def dump(pid: int, *options: str) -> subprocess.CompletedProcess[str]:
-    arguments = [sys.executable, "-m", "marey", "dump", str(pid), *options]
-    return subprocess.run(arguments, capture_output=True, text=True, timeout=DEADLINE_SECS)
-
-
 def processes(pid: int, *options: str) -> list[dict[str, Any]]:
-    done = dump(pid, "--json", *options)
-    assert done.returncode == 0, done.stderr
-    result: list[dict[str, Any]] = json.loads(done.stdout)
+    result: list[dict[str, Any]] = json.loads(marey_stdout("dump", pid, "--json", *options))
     return result
 
 
@@ -116,7 +109,7 @@ def test_local_variables_are_read_on_request(pid: int) -> None:
 
 def test_the_text_names_process_threads_and_lines(pid: int) -> None:
     until(pid, all_wait)
-    lines = dump(pid).stdout.splitlines()
+    lines = marey_stdout("dump", pid).splitlines()
     assert lines[0].startswith(f"Process {pid}: ")
     assert lines[0].endswith("program.py")
     version = ".".join(map(str, sys.version_info[:3]))
@@ -145,19 +138,19 @@ def test_the_tree_includes_children_of_children() -> None:
 
 
 def test_a_process_that_does_not_exist_is_an_error() -> None:
-    done = dump(2**22 + 1)
-    assert (done.returncode, done.stdout) == (2, "")
+    done = marey_command("dump", 2**22 + 1)
+    assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr == f"error: there is no process {2**22 + 1}\n"
 
 
 def test_a_process_without_python_is_an_error() -> None:
     sleeper = subprocess.Popen(["sleep", "100"])
     try:
-        done = dump(sleeper.pid)
+        done = marey_command("dump", sleeper.pid)
     finally:
         sleeper.kill()
         sleeper.wait()
-    assert done.returncode == 2
+    assert done.exit_code == 2
     expected = f"error: process {sleeper.pid} is not a CPython process that can be read: "
     assert done.stderr.startswith(expected)
 
@@ -178,6 +171,29 @@ def test_a_process_of_another_user_is_refused_with_the_remedy(pid: int) -> None:
     assert f"error: process {pid} cannot be read: the system does not allow it\n" in done.stderr
     assert "hint: " in done.stderr
     assert "--cap-add SYS_PTRACE" in done.stderr
+
+
+def test_secrets_of_the_command_line_and_the_environment_are_not_shown() -> None:
+    source = "import sys; print('ready', flush=True); sys.stdin.readline()"
+    command = [sys.executable, "-c", source, "--lr=0.25", "--token", "hunter2"]
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "API_KEY": "hunter3"},
+    ) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "ready\n"
+        shown = [
+            marey_stdout("dump", program.pid, *options)
+            for options in ((), ("--json",), ("--locals",))
+        ]
+        program.communicate()
+    for text in shown:
+        assert "--lr=0.25" in text
+        assert "hunter" not in text
+    assert "--token ***" in shown[0]
 
 
 def test_a_process_that_was_read_ends_as_ever() -> None:
@@ -207,6 +223,6 @@ def test_one_thread_is_shown_and_an_unknown_one_named(pid: int) -> None:
     waiter = found["waits_for_lock"]["os_id"]
     (process,) = processes(pid, str(waiter))
     assert [thread["name"] for thread in process["threads"]] == ["waits_for_lock"]
-    done = dump(pid, "1")
-    assert done.returncode == 2
+    done = marey_command("dump", pid, "1")
+    assert done.exit_code == 2
     assert f"process {pid} has no thread 1" in done.stderr

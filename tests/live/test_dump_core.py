@@ -127,6 +127,31 @@ def test_a_core_file_has_the_stacks_of_all_threads_and_tasks(version: str) -> No
     assert sleeping["thread"] == threads["tasks"]["os_id"]
 
 
+# Maps the interpreter once more as data, below the place where it is loaded.
+MAPS_ITSELF = """
+import ctypes, os
+
+mmap = ctypes.CDLL(None).mmap
+mmap.restype = ctypes.c_void_p
+mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+PROT_READ, MAP_PRIVATE, MAP_FIXED, LOWEST = 1, 2, 16, 0x100000
+lines = [line for line in open("/proc/self/maps") if "r-xp" in line and "python" in line]
+files = {line.split()[-1] for line in lines}
+for number, path in enumerate(sorted(files)):
+    place, file = LOWEST + number * 65536, os.open(path, os.O_RDONLY)
+    assert mmap(place, 4096, PROT_READ, MAP_PRIVATE | MAP_FIXED, file, 0) == place
+"""
+
+
+def test_a_library_that_is_also_mapped_as_data_is_read_where_it_is_loaded() -> None:
+    with Live(MAPS_ITSELF + PROGRAM) as program:
+        assert program.read_line() == "ready"
+        process = read(write_core(program.process.pid))
+    threads = {thread["name"] for thread in process["threads"] if thread["frames"]}
+    assert threads == {"MainThread", "läder 读", "tasks"}
+    assert [task["waits_for"] for task in process["tasks"]] == ["a timer"]
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_core_file_of_the_kernel_names_the_signal(version: str) -> None:
     pattern = Path("/proc/sys/kernel/core_pattern").read_text().strip()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from programs import DEADLINE_SECS, Live
+from programs import Live, marey_stdout
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -53,17 +52,10 @@ print("done")
 ATTEMPTS = 20
 
 
-def dump(pid: int, *options: str) -> str:
-    command = [sys.executable, "-m", "marey", "dump", str(pid), "--native", *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_SECS)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def threads(pid: int) -> dict[str, dict[str, Any]]:
     """Returns the threads by their names, once the one that sorts waits."""
     for _ in range(ATTEMPTS):
-        (process,) = json.loads(dump(pid, "--json"))
+        (process,) = json.loads(marey_stdout("dump", pid, "--native", "--json"))
         found = {thread["name"]: thread for thread in process["threads"]}
         if (found["sorts"]["wait"] or {}).get("call") == "read":
             if sys.version_info >= (3, 14) and "has_native_frames" not in found["sorts"]:
@@ -119,7 +111,7 @@ def test_the_process_goes_on_and_is_not_traced(program: Live) -> None:
 def test_the_text_names_the_library_of_a_native_frame(program: Live) -> None:
     pid = int(program.read_line())
     threads(pid)
-    lines = dump(pid).splitlines()
+    lines = marey_stdout("dump", pid, "--native").splitlines()
     at = next(index for index, line in enumerate(lines) if line.startswith("sorts ("))
     assert lines[at + 1].startswith("    ")
     assert "(libc" in lines[at + 1]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from typing import Any, NamedTuple
 
 import pytest
 from interpreters import MINORS, interpreters
-from programs import DEADLINE_SECS, Live
+from programs import Live, marey_stdout
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -78,11 +77,13 @@ async def main():
         "waits_for_task": waits_for_task(loader),
         "gathers": gathers(event),
         "awaits_old": awaits_old(loop.create_future()),
+        "awaits_python": awaits_old(asyncio.futures._PyFuture(loop=loop)),
         "awaits_object": awaits_object(),
         "ends": ends(),
     }
     tasks = [asyncio.create_task(task, name=name) for name, task in tasks.items()]
     tasks.append(Named(sleeps(), loop=loop, name="named"))
+    tasks.append(asyncio.tasks._PyTask(sleeps(), loop=loop, name="python"))
     tasks += [asyncio.create_task(sleeps(), name=f"worker-{number}") for number in range(12)]
     reader = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
@@ -102,15 +103,8 @@ class Place(NamedTuple):
     code: str | None
 
 
-def dump(pid: int, *options: str) -> subprocess.CompletedProcess[str]:
-    arguments = [sys.executable, "-m", "marey", "dump", str(pid), *options]
-    return subprocess.run(arguments, capture_output=True, text=True, timeout=DEADLINE_SECS)
-
-
 def process(pid: int, *options: str) -> dict[str, Any]:
-    done = dump(pid, "--json", *options)
-    assert done.returncode == 0, done.stderr
-    (found,) = json.loads(done.stdout)
+    (found,) = json.loads(marey_stdout("dump", pid, "--json", *options))
     assert isinstance(found, dict)
     return found
 
@@ -144,7 +138,7 @@ def test_each_task_has_its_stack_and_what_it_waits_for(version: str) -> None:
     waits = {name: task["waits_for"] for name, task in tasks.items()}
 
     sleep = [Place("sleep", None), Place("sleeps", "await asyncio.sleep(1000)")]
-    assert stacks["sleeps"] == stacks["named"] == sleep
+    assert stacks["sleeps"] == stacks["named"] == stacks["python"] == sleep
     assert stacks["locked"][-1] == Place("locked", "async with lock:")
     assert stacks["locked"][0] == Place("acquire", None)
     assert stacks["iterates"] == [
@@ -164,10 +158,10 @@ def test_each_task_has_its_stack_and_what_it_waits_for(version: str) -> None:
     assert stacks["waits_for_task"] == [Place("waits_for_task", "await task")]
     assert stacks["läder 读"][-1] == Place("load", "return await queue.get()")
 
-    assert waits["sleeps"] == waits["awaits_object"] == "a timer"
+    assert waits["sleeps"] == waits["python"] == waits["awaits_object"] == "a timer"
     assert waits["waits_for_task"] == "task `läder 读`"
     assert waits["gathers"] == "2 tasks"
-    assert waits["awaits_old"] == "a future"
+    assert waits["awaits_old"] == waits["awaits_python"] == "a future"
     assert waits["läder 读"] == "an item of a queue"
     # CPython 3.10 has no names of classes, so two of them look alike.
     assert waits["locked"].startswith("a lock")
@@ -211,15 +205,39 @@ def test_a_task_that_runs_or_is_ready_is_told_from_one_that_waits(version: str) 
     assert states.get("ended", "done") == "done"
 
 
+def test_a_task_that_cannot_be_read_is_counted() -> None:
+    source = """
+    import asyncio, ctypes, os, sys
+    async def waits():
+        await asyncio.sleep(1000)
+    async def main():
+        tasks = [asyncio.create_task(waits(), name=name) for name in ("whole", "torn")]
+        # A task's event loop, while the task ends.
+        ctypes.c_void_p.from_address(id(tasks[1]) + 16).value = None
+        print("ready", flush=True)
+        sys.stdin.readline()
+        os._exit(0)
+    asyncio.run(main())
+    """
+    with Live(source) as program:
+        assert program.read_line() == "ready"
+        found = process(program.process.pid)
+        assert "whole" in {task["name"] for task in found["tasks"]}
+        assert "torn" not in {task["name"] for task in found["tasks"]}
+        assert found["torn_tasks"] == 1
+        text = marey_stdout("dump", str(program.process.pid))
+    assert text.endswith("\nTasks that could not be read, because they changed: at least 1\n")
+
+
 def test_the_text_groups_tasks_that_are_alike() -> None:
     own = f"{sys.version_info.major}.{sys.version_info.minor}"
     with start(own) as program:
         program.write_line()
         assert program.read_line() == "ready"
-        text = dump(program.process.pid).stdout
+        text = marey_stdout("dump", program.process.pid)
     blocks = text.split("\n\n")
     sleeps = next(block for block in blocks if "worker-0" in block).splitlines()
-    names = "named, sleeps, worker-0, worker-1, worker-2 and 9 more"
+    names = "named, python, sleeps, worker-0, worker-1 and 10 more"
     assert sleeps[0] == f"Tasks {names} of MainThread wait for a timer"
     assert sleeps[1].startswith("    sleep (")
     assert sleeps[2].startswith("    sleeps (")

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -57,6 +58,8 @@ if child := os.fork():
 {PROGRAM}
 """
 NOBODY_UID = 65534
+# More requests than the endpoint once kept for Python.
+MANY_REQUESTS = 40
 
 
 def listed(pid: int) -> dict[str, Any] | None:
@@ -221,6 +224,54 @@ def test_python_that_hangs_in_c_with_the_gil_is_still_answered_for() -> None:
         assert listed(pid) is not None
         marey_stdout("flush", str(pid))
         assert Path("hangs.hatchet").exists()
+
+
+def test_a_request_to_python_is_withdrawn_when_its_client_has_gone() -> None:
+    source = """
+    import os, sys, threading
+    import marey
+
+    def step(number):
+        return number  # watched
+
+    marey.start("waits", data="trace")
+    ends = threading.Event()
+    print(os.getpid(), flush=True)
+    sys.stdin.readline()
+    threading.Thread(target=lambda: (sys.stdin.readline(), ends.set())).start()
+    while not ends.is_set():
+        step(1)
+    """
+    with recording(source) as (program, pid):
+        wait_for_read(pid)
+        lines = Path("program.py").read_text().splitlines()
+        line = next(n for n, text in enumerate(lines, 1) if text.endswith("# watched"))
+        spec = f"program.py:{line}:number"
+        for request in (f"watch {spec}", "sample") * MANY_REQUESTS:
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(str(socket_path(pid)))
+                client.sendall(f"marey 1 {request}\n".encode())
+        assert listed(pid) is not None  # answered after all of them
+        program.write_line()
+        assert json.loads(marey_stdout("watch", str(pid), "--json")) == []
+        (watch,) = json.loads(marey_stdout("watch", str(pid), spec, "--json"))
+        assert watch["spec"] == spec
+        samples = marey_stdout("query", str(pid), "SELECT count(*) FROM samples", "-f", "csv")
+        assert samples.split() == ["count(*)", "0"]
+        marey_stdout("sample", str(pid))
+        program.write_line()
+        assert program.end().exit_code == 0
+
+
+def wait_for_read(pid: int) -> None:
+    """Waits until the main thread of a process is in the system call `read`."""
+    deadline = time.monotonic() + DEADLINE_SECS
+    while True:
+        (process,) = json.loads(marey_stdout("dump", str(pid), "--json"))
+        wait = process["threads"][0]["wait"]
+        if wait is not None and wait["call"] == "read":
+            return
+        assert time.monotonic() < deadline, process
 
 
 def test_no_socket_is_opened_where_the_environment_forbids_it() -> None:

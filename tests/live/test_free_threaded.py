@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 from interpreters import interpreters
-from programs import DEADLINE_SECS, Live
+from programs import Live, marey_command
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -39,12 +36,11 @@ def test_a_free_threaded_build_is_refused(version: str, command: tuple[str, ...]
         pytest.skip(f"CPython {version} is not on this machine")
     with Live(PROGRAM, python=python) as program:
         assert program.read_line() == "ready"
-        pid = str(program.process.pid)
-        arguments = [sys.executable, "-m", "marey", *command, pid]
-        done = subprocess.run(arguments, capture_output=True, text=True, timeout=DEADLINE_SECS)
+        pid = program.process.pid
+        done = marey_command(*command, pid)
         program.write_line()
         assert program.end().exit_code == 0
-    assert done.returncode == 2
+    assert done.exit_code == 2
     assert "free-threaded build" in done.stderr
     if command != ("attach",):
         assert f"error: process {pid} runs a free-threaded build of CPython" in done.stderr

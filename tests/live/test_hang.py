@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,151 +14,14 @@ from typing import Any
 
 import pytest
 import replay
-from programs import DEADLINE_SECS, Live, run_program
+from hanging_jobs import ODD, PROGRAM, RANKS, Launcher
+from programs import Live, Outcome, marey_command, run_program
 
 pytest.importorskip("torch")
 
-RANKS = 8
-ODD = 3
 ATTEMPTS = 20
 # Result by which the double of the driver does not return from a call.
 NEVER_RETURNS = -(2**31)
-
-# Starts a job for each line that names a cause, of ranks that are forked after the import.
-PROGRAM = """
-import os, signal, sys, threading
-
-os.environ.update(GLOO_SOCKET_IFNAME="lo", OMP_NUM_THREADS="1", TORCH_FR_BUFFER_SIZE="100")
-import torch
-import torch.distributed as dist
-from torch.utils.data import DataLoader, Dataset
-
-RANKS, ODD = 8, 3
-never, _writer = os.pipe()
-
-def dies():
-    os._exit(1)
-
-def computes():
-    total = 0
-    while True:
-        total += 1
-
-def synchronizes():
-    dist.barrier()  # the others reduce
-
-def saves():
-    lock, is_locked = threading.Lock(), threading.Event()
-
-    def checkpoint():
-        with lock:
-            is_locked.set()
-            os.read(never, 1)  # of the thread
-
-    threading.Thread(target=checkpoint, name="checkpoint", daemon=True).start()
-    is_locked.wait()
-    with lock:  # of the rank
-        pass
-
-class Samples(Dataset):
-    def __len__(self):
-        return 4
-
-    def __getitem__(self, index):
-        return os.read(never, 1)  # of the worker
-
-def loads():
-    for _ in DataLoader(Samples(), num_workers=1, multiprocessing_context="fork"):
-        pass
-
-def stops():
-    os.kill(os.getpid(), signal.SIGSTOP)
-
-def awaits_the_gpu():
-    import ctypes
-
-    os.environ["MAREY_REPLAY"] = os.path.abspath("gpu_hangs")
-    ctypes.CDLL(os.environ["DOUBLE"]).cuStreamSynchronize(None)  # of the GPU
-
-def run_rank(rank, cause, hosts, store, ready, dump):
-    local_ranks = RANKS // hosts
-    host, local_rank = divmod(rank, local_ranks)
-    os.environ.update(RANK=str(rank), LOCAL_RANK=str(local_rank), WORLD_SIZE=str(RANKS))
-    # Each host of the test has a port of its own, by which its ranks are found.
-    os.environ.update(LOCAL_WORLD_SIZE=str(local_ranks), MASTER_ADDR="localhost")
-    os.environ.update(MASTER_PORT=str(1 + host))
-
-    def dump_collectives():
-        os.read(dump, 1)
-        with open(f"dumps/rank_{rank}", "wb") as file:
-            file.write(torch._C._distributed_c10d._dump_fr_trace())
-        os.write(ready, b".")
-
-    threading.Thread(target=dump_collectives, name="dump", daemon=True).start()
-    if cause == "dies":
-        os.write(ready, b".")
-        if rank == ODD:
-            dies()
-    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=RANKS)
-    gradients = torch.ones(4)
-    dist.all_reduce(gradients)
-    os.write(ready, b".")
-    if rank == ODD:
-        globals()[cause]()
-    dist.all_reduce(gradients)  # of the step
-
-for number, line in enumerate(sys.stdin):
-    (cause, hosts), store = line.split(), os.path.abspath(f"store-{number}")
-    (ready, ready_writer), (dump, dump_writer) = os.pipe(), os.pipe()
-    pids = []
-    for rank in range(RANKS):
-        pid = os.fork()
-        if pid == 0:
-            try:
-                run_rank(rank, cause, int(hosts), store, ready_writer, dump)
-            finally:
-                os._exit(1)
-        pids.append(pid)
-        os.setpgid(pid, pids[0])
-    for _ in pids:
-        os.read(ready, 1)
-    print(*pids, flush=True)
-    for line in sys.stdin:
-        if line == "end\\n":
-            break
-        os.write(dump_writer, b"." * RANKS)
-        for _ in pids:
-            os.read(ready, 1)
-        print("dumped", flush=True)
-    os.killpg(pids[0], signal.SIGKILL)
-    for pid in pids:
-        os.waitpid(pid, 0)
-    print("ended", flush=True)
-"""
-
-
-class Launcher:
-    """A process that starts jobs."""
-
-    def __init__(self, program: Live) -> None:
-        self.program = program
-        self.pid = program.process.pid
-        self.ranks: list[int] = []
-
-    def start(self, cause: str, hosts: int = 1) -> list[int]:
-        """Starts a job, as on some hosts; returns the processes of its ranks."""
-        self.program.write_line(f"{cause} {hosts}")
-        self.ranks = [int(pid) for pid in self.program.read_line().split()]
-        return self.ranks
-
-    def dump_collectives(self) -> None:
-        self.program.write_line("dump")
-        assert self.program.read_line() == "dumped"
-
-    def end(self) -> None:
-        self.program.write_line("end")
-        assert self.program.read_line() == "ended"
-        self.ranks = []
 
 
 @pytest.fixture(scope="module")
@@ -176,9 +38,8 @@ def launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
                 os.killpg(launcher.ranks[0], signal.SIGKILL)
 
 
-def run_hang(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "marey", "hang", "--interval", "0.2", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_SECS)
+def run_hang(*arguments: str) -> Outcome:
+    return marey_command("hang", "--interval", "0.2", *arguments)
 
 
 def judge(pid: int, cause: str, *options: str) -> dict[str, Any]:
@@ -189,13 +50,13 @@ def judge(pid: int, cause: str, *options: str) -> dict[str, Any]:
         arrived = all(member["place"]["kind"] == "collective" for member in others)
         return bool(job["cause"] == cause and arrived)
 
-    return until(is_reached, pid, *options)
+    return until(is_reached, str(pid), *options)
 
 
-def until(is_reached: Callable[[dict[str, Any]], bool], pid: int, *options: str) -> dict[str, Any]:
+def until(is_reached: Callable[[dict[str, Any]], bool], *arguments: str) -> dict[str, Any]:
     for _ in range(ATTEMPTS):
-        done = run_hang(str(pid), "--json", *options)
-        assert done.returncode == 0, done.stderr
+        done = run_hang("--json", *arguments)
+        assert done.exit_code == 0, done.stderr
         job: dict[str, Any] = json.loads(done.stdout)
         if is_reached(job):
             return job
@@ -225,7 +86,7 @@ def test_a_dead_rank_is_named(launcher: Launcher) -> None:
     pids = launcher.start("dies")
     job = judge(launcher.pid, "dead_rank")
     launcher.end()
-    assert (job["absent"], job["ended"]) == ([ODD], [pids[ODD]])
+    assert (job["absent"], job["ended"]) == ([ODD], [{"host": None, "pid": pids[ODD]}])
     assert [member["pid"] for member in job["members"]] == pids[:ODD] + pids[ODD + 1 :]
     expected = f"Rank {ODD} has ended: process {pids[ODD]} is a zombie; the other 7 ranks wait in "
     assert job["sentence"].startswith(expected + "`init_process_group` (program.py:")
@@ -296,9 +157,13 @@ def test_a_rank_that_waits_for_the_gpu_is_named(launcher: Launcher) -> None:
     assert re.fullmatch(pattern(first, OTHERS), job["sentence"])
 
 
-# Runs the command of host `node1` on this one, with the port of its ranks; refuses the others.
+# Runs the command of host `node1` on this one, with the port of its ranks. Hangs for `node2`, and
+# refuses the others.
 SSH = """#!/bin/sh
 while [ "$1" != -- ]; do shift; done
+if [ "$2" = node2 ]; then
+    exec sleep 1000
+fi
 if [ "$2" != node1 ]; then
     echo "ssh: connect to host $2 port 22: Connection refused" >&2
     exit 255
@@ -307,14 +172,17 @@ exec sh -c "$(echo "$3" | sed s/localhost:2/localhost:1/)"
 """
 
 
-def test_ranks_of_other_hosts_are_asked_by_ssh(
-    launcher: Launcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     marey = f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m marey "$@"\n'
     for name, text in [("ssh", SSH), ("marey", marey)]:
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o700)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+
+
+@pytest.mark.usefixtures("ssh")
+def test_ranks_of_other_hosts_are_asked_by_ssh(launcher: Launcher) -> None:
     pids = launcher.start("saves", hosts=2)
     options = ("--hosts", "node1,node3")
     job = judge(pids[-1], "lock", *options)
@@ -334,18 +202,37 @@ def test_ranks_of_other_hosts_are_asked_by_ssh(
         {"name": "node1", "problem": None},
         {"name": "node3", "problem": refusal},
     ]
-    assert printed.returncode == 0
+    assert printed.exit_code == 0
     assert f"warning: host node3 has not answered: {refusal}\n" in printed.stderr
     assert [member["pid"] for member in json.loads(of_hosts.stdout)["members"]] == pids[:4]
     assert [member["pid"] for member in json.loads(of_host.stdout)["members"]] == pids[4:]
 
 
-def test_a_host_or_job_that_is_not_there_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "ssh").write_text(SSH)
-    (tmp_path / "ssh").chmod(0o700)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+@pytest.mark.usefixtures("ssh")
+def test_a_host_whose_ssh_hangs_is_named_and_the_others_are_judged(launcher: Launcher) -> None:
+    pids = launcher.start("saves", hosts=2)
+    job = judge(pids[0], "lock", "--hosts", "node2,node3", "--host-timeout", "0.5")
+    launcher.end()
+    assert [member["pid"] for member in job["members"]] == pids[: RANKS // 2]
+    problems = {host["name"]: host["problem"] for host in job["hosts"]}
+    assert problems["node2"] == "no answer within 0.9 s"
+    assert problems["node3"].endswith("Connection refused")
+    assert job["sentence"].startswith(f"Rank {ODD} (process {pids[ODD]}) waits for a lock")
+    assert " Host node2 has not answered." in job["sentence"]
+
+
+@pytest.mark.usefixtures("ssh")
+def test_a_dead_rank_of_another_host_is_named_with_the_host(launcher: Launcher) -> None:
+    pids = launcher.start("dies", hosts=2)
+    job = until(lambda job: bool(job["ended"]), "--job", "localhost:2", "--hosts", "node1")
+    launcher.end()
+    assert job["ended"] == [{"host": "node1", "pid": pids[ODD]}]
+    expected = f"Rank {ODD} has ended: process {pids[ODD]} on node1 is a zombie; the other 3 ranks "
+    assert job["sentence"].startswith(expected)
+
+
+@pytest.mark.usefixtures("ssh")
+def test_a_host_or_job_that_is_not_there_is_an_error() -> None:
     for options, message in [
         (("--job", "nowhere:1"), "no process is a rank of the job `nowhere:1`"),
         (("--job", "nowhere:1", "--hosts", "node3"), "host node3 has not answered: ssh: connect"),
@@ -353,7 +240,7 @@ def test_a_host_or_job_that_is_not_there_is_an_error(
         ((str(os.getpid()), "--hosts", "node1"), "the ranks have no MASTER_ADDR and MASTER_PORT"),
     ]:
         done = run_hang(*options)
-        assert (done.returncode, done.stdout) == (2, ""), options
+        assert (done.exit_code, done.stdout) == (2, ""), options
         assert f"error: {message}" in done.stderr
 
 
@@ -388,13 +275,13 @@ def test_a_process_without_a_rank_is_judged_alone() -> None:
     """
     with Live(source) as program:
         pid = int(program.read_line())
-        job = until(lambda job: bool(job["cause"] == "io"), pid)
+        job = until(lambda job: bool(job["cause"] == "io"), str(pid))
     assert job["sentence"].startswith(f"Process {pid} waits for data (read on pipe:")
 
 
 def test_a_folder_without_dumps_is_an_error(tmp_path: Path) -> None:
     done = run_hang(str(os.getpid()), "--flight-recorder", str(tmp_path))
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.exit_code, done.stdout) == (2, "")
     assert "has no dumps of a flight recorder" in done.stderr
 
 

@@ -24,7 +24,8 @@ from programs import DEADLINE_SECS, HOT_AND_COLD, Live, marey_command, marey_std
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
-ROWS, COLUMNS = 30, 160
+# Wide enough for the path of the program.
+ROWS, COLUMNS = 30, 240
 # What a terminal is told: to move the cursor, something else, or to show a letter.
 TOLD = re.compile(r"\x1b\[(\d+);(\d+)H|\x1b\[[0-9;?]*[a-zA-Z]|\x1b[()][A-Z0-9]|(.)", re.DOTALL)
 
@@ -140,23 +141,14 @@ def test_a_table_is_printed_once_where_stdout_is_not_a_terminal(pid: int) -> Non
 
 
 def test_network_and_gpus_are_those_of_the_machine(pid: int) -> None:
-    double = replay.nvml_library()
-    if double is None:
-        pytest.skip("there is no cargo to build the double of NVML")
-    source = """
-        void replay_nvml_set(unsigned device, const char *field, double value);
-        __attribute__((constructor)) static void load(void) {
-            replay_nvml_set(0, "utilization", 87);
-            replay_nvml_set(0, "memory_utilization", 1);
-            replay_nvml_set(0, "memory_total", 1 << 30);
-            replay_nvml_set(0, "memory_used", 1 << 29);
-            replay_nvml_set(0, "memory_free", 1 << 29);
-        }
-    """
-    library = replay.build_library(
-        "libnvidia-ml.so.1", source, str(double), f"-Wl,-rpath,{double.parent}"
-    )
-    env = {"MAREY_NVML_LIB": str(library), "REPLAY_NVML_DEVICES": "2"}
+    readings = {
+        "utilization": 87,
+        "memory_utilization": 1,
+        "memory_total": 1 << 30,
+        "memory_used": 1 << 29,
+        "memory_free": 1 << 29,
+    }
+    env = replay.nvml_environment(readings)
     found = json.loads(marey_command("top", str(pid), "--json", **env).stdout)
     first, second = found["devices"]
     assert first == {

@@ -9,7 +9,7 @@ from typing import Any
 import marey as marey_package
 import pytest
 from interpreters import interpreters
-from programs import Live, marey_stdout, run_well
+from programs import Live, marey_stdout, query, run_well
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -65,11 +65,6 @@ VERSIONS = sorted(interpreters())
 def watched(pid: str, *arguments: str) -> list[dict[str, Any]]:
     watches: list[dict[str, Any]] = json.loads(marey_stdout("watch", pid, *arguments, "--json"))
     return watches
-
-
-def query(run: str, sql: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = json.loads(marey_stdout("query", run, sql, "-f", "json"))
-    return rows
 
 
 def until_recorded(pid: str, count: int = 3) -> list[dict[str, Any]]:

@@ -341,7 +341,7 @@ def test_forks_beside_threads_that_launch() -> None:
     assert found == {"free": 1, "held": 1}
 
 
-def test_subinterpreters() -> None:
+def test_a_thread_without_the_gil_is_at_the_root_after_a_subinterpreter() -> None:
     """After one existed, a thread without the GIL may be in either: it is at the root."""
     found = launched("""
         try:

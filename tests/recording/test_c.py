@@ -220,7 +220,13 @@ def test_a_program_that_ends_has_its_kernels(library: str, delivery: str) -> Non
     assert (metrics["count"], metrics["time (ns)"]) == (1000, 5000)
 
 
-def test_a_library_of_another_version_is_rejected() -> None:
+def test_events_that_are_counted_again_use_no_more_memory(library: str) -> None:
+    growth = int(run(*checked(build("events.c", C11)), MAREY_LIB=library))
+    profile = Profile("events.hatchet")
+    assert profile.count("counted") == 1010
+    assert {"page_faults", "task_clock"} <= set(profile.metrics("counted"))
+    assert growth < 10_000  # ten bytes a round
+
     source = "static const struct { unsigned long size; unsigned version; } table = {4096, 999};"
     source += " const void *marey_table(void); const void *marey_table(void) { return &table; }"
     Path("other.c").write_text(source)

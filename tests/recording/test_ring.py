@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import marey
 import pytest
-from programs import DEADLINE_SECS, Live, run_program, run_well, write_program
+from programs import Live, marey_command, run_program, run_well, write_program
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -39,16 +37,11 @@ def numbers(run: str) -> list[int]:
         return [row[0] for row in opened.sql(query).rows()]
 
 
-def command(*arguments: str) -> str:
-    """Runs a command of marey that must succeed; returns what it printed."""
-    done = subprocess.run(
-        [sys.executable, "-m", "marey", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_SECS,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout + done.stderr
+def command(*arguments: str | int) -> str:
+    """Runs a command of marey that must succeed; returns its messages."""
+    done = marey_command(*arguments)
+    assert done.exit_code == 0, done.stderr
+    return done.stderr
 
 
 def burst(program: Live, times: int) -> int:
@@ -81,7 +74,7 @@ def test_a_ring_is_queried_while_its_program_runs_and_after_sigkill() -> None:
 
 def test_flush_and_dump_save_the_ring_as_a_run_of_its_own() -> None:
     with Live(PROGRAM, **RING) as program:
-        pid = str(program.process.pid)
+        pid = program.process.pid
         count = burst(program, 4)
         assert re.search(r"wrote \S*train\.1\.marey", command("flush", pid))
         burst(program, 1)
@@ -121,13 +114,8 @@ def test_a_program_under_marey_run_records_a_ring() -> None:
 )
 def test_options_that_do_not_fit_a_ring_are_refused(arguments: list[str], says: str) -> None:
     Path("train.py").write_text("")
-    done = subprocess.run(
-        [sys.executable, "-m", "marey", "run", *arguments, "train.py"],
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_SECS,
-    )
-    assert done.returncode == 2
+    done = marey_command("run", *arguments, "train.py")
+    assert done.exit_code == 2
     assert says in done.stderr
 
 

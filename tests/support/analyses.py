@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import marey
+import pyarrow
 import pytest
+from marey.run import Result
 from paths import DATA, FORMATS_DATA, ROOT
 
 # HTA rounds to whole microseconds unless it is told not to.
@@ -45,6 +47,23 @@ def rows(run: marey.run.Run, view: str, query: str = "SELECT * FROM {}") -> list
     table = run.sql(query.format(view))
     names = list(table.columns)
     return [dict(zip(names, row, strict=True)) for row in table.rows()]
+
+
+def by_column(result: Result) -> list[Row]:
+    """Returns the rows of a result as dicts."""
+    return [dict(zip(result.columns, row, strict=True)) for row in result]
+
+
+def types(result: Result) -> dict[str, str]:
+    """Returns the types of columns in Arrow by their names."""
+    schema = pyarrow.table(result).schema
+    return {field.name: str(field.type) for field in schema}
+
+
+def folder(path: Path, name: str) -> Path:
+    made_there = path / name
+    made_there.mkdir()
+    return made_there
 
 
 def compare_query(name: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 from collections.abc import Sequence
 from typing import Any
 
@@ -105,3 +107,12 @@ def environment() -> dict[str, Any]:
         "sample_centers": CENTERS,
         "n_epochs": EPOCHS,
     }
+
+
+def run_listing(listing: str, **names: Any) -> tuple[str, dict[str, Any]]:
+    """Runs a listing with `environment` and `names`; returns what it printed, and its names."""
+    scope = {**environment(), **names}
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(listing, "listing", "exec"), scope)
+    return printed.getvalue(), scope

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 # A hung program fails its test, not the whole run.
 DEADLINE_SECS = 120
@@ -65,7 +66,7 @@ def run_program(source: str, *flags: str, stdin: str | None = None, **env: str) 
     return Outcome(done.returncode, done.stdout, done.stderr)
 
 
-def marey_command(*arguments: str | Path, **env: str) -> Outcome:
+def marey_command(*arguments: str | Path | int, **env: str) -> Outcome:
     """Runs a command of marey in the working directory."""
     done = subprocess.run(
         [sys.executable, "-m", "marey", *map(str, arguments)],
@@ -77,11 +78,17 @@ def marey_command(*arguments: str | Path, **env: str) -> Outcome:
     return Outcome(done.returncode, done.stdout, done.stderr)
 
 
-def marey_stdout(*arguments: str | Path) -> str:
+def marey_stdout(*arguments: str | Path | int) -> str:
     """Runs a command of marey that must succeed; returns its output."""
     done = marey_command(*arguments)
     assert done.exit_code == 0, done.stderr
     return done.stdout
+
+
+def query(run: str, sql: str) -> list[dict[str, Any]]:
+    """Returns the rows that `marey query` finds in a run or, by its id, in a process."""
+    rows: list[dict[str, Any]] = json.loads(marey_stdout("query", run, sql, "-f", "json"))
+    return rows
 
 
 def run_well(source: str, *flags: str, **env: str) -> str:

@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +72,6 @@ def environment(folder: Path, script: str = "") -> dict[str, str]:
     """Returns the variables of a program that loads the double with this script."""
     path = library()
     if path is None:
-        import pytest
-
         pytest.skip("there is no cargo to build the double, and MAREY_REPLAY_LIB names none")
     folder.mkdir(parents=True, exist_ok=True)
     for name in LIBRARY_NAMES:
@@ -87,6 +86,24 @@ def environment(folder: Path, script: str = "") -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(filter(None, [str(SUPPORT), os.environ.get("PYTHONPATH")])),
         "TRITON_CACHE_DIR": f"{folder_text}/cache",
     }
+
+
+def nvml_environment(readings: Mapping[str, int]) -> dict[str, str]:
+    """Returns the variables of a program with two devices by NVML, the first with readings.
+
+    `readings` has the values by their names in `marey-replay-nvml`. The library is written to the
+    working directory.
+    """
+    path = nvml_library()
+    if path is None:
+        pytest.skip("there is no cargo to build the double, and MAREY_REPLAY_NVML_LIB names none")
+    calls = "".join(f'replay_nvml_set(0, "{name}", {value});' for name, value in readings.items())
+    source = f"""
+        void replay_nvml_set(unsigned device, const char *field, double value);
+        __attribute__((constructor)) static void load(void) {{ {calls} }}
+    """
+    library = build_library("libnvidia-ml.so.1", source, str(path), f"-Wl,-rpath,{path.parent}")
+    return {"MAREY_NVML_LIB": str(library), "REPLAY_NVML_DEVICES": "2"}
 
 
 class Stats(ctypes.Structure):

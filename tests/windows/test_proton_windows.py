@@ -12,6 +12,7 @@ import os
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import marey
@@ -317,6 +318,34 @@ def test_a_script_for_multi_gpu_jobs() -> None:
     (name,) = os.listdir("profiles")
     assert name.startswith("job_rank0_of_1_")
     assert read_kernels(f"profiles/{name}") == {"gemm": (1, 1000)}
+
+
+def test_best_practices_for_several_gpus() -> None:
+    cuda = SimpleNamespace(
+        synchronize=lambda: None, memory_allocated=lambda: 2e6, memory_reserved=lambda: 8e6
+    )
+    tensor = SimpleNamespace(numel=lambda: 250_000)
+    marey.start("practices")
+    example(
+        window_examples.PRACTICES,
+        torch=SimpleNamespace(cuda=cuda),
+        dist=SimpleNamespace(all_reduce=lambda _tensor: None),
+        tensor=tensor,
+        kernel_computation=lambda: None,
+        large_tensor_operation=lambda: None,
+        get_work_for_rank=lambda _rank: [SimpleNamespace(id=7), SimpleNamespace(id=9)],
+        process_item=lambda _item: None,
+        rank=1,
+        local_rank=1,
+    )
+    marey.finalize()
+    items = {"process_item_7": 1, "process_item_9": 1}
+    assert counts(tree("workload_rank1_items2.hatchet")) == items
+    assert counts(tree("practices.hatchet")).items() >= {"critical_kernel": 1, **items}.items()
+    assert node("practices.hatchet", "all_reduce")["size_mb"] == 1
+    memory = node("practices.hatchet", "memory_intensive_op")
+    assert (memory["allocated_memory_mb"], memory["reserved_memory_mb"]) == (2, 8)
+    assert memory["gpu_id"] == 1
 
 
 def test_exit_metrics_of_batches() -> None:

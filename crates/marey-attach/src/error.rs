@@ -52,17 +52,43 @@ impl AttachError {
             Self::FreeThreaded(_) => return Some(FREE_THREADED_HINT.to_owned()),
             _ => return None,
         };
-        let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
-        Some(match scope.trim() {
-            "" | "0" => format!(
-                "use the user of process {pid}, or sudo; in a container: --cap-add SYS_PTRACE, in \
-                 Kubernetes: kubectl debug --profile=sysadmin --target=CONTAINER POD"
-            ),
-            "3" => "kernel.yama.ptrace_scope is 3, which can only be lowered after a reboot".into(),
-            level => format!(
-                "kernel.yama.ptrace_scope is {level}: use sudo, or sudo sysctl \
-                 kernel.yama.ptrace_scope=0; in a container: --cap-add SYS_PTRACE"
-            ),
-        })
+        let yama = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+        Some(access_hint(*pid, yama.trim()))
+    }
+}
+
+/// Returns how to get the right to read a process, with a value of `kernel.yama.ptrace_scope`; empty without Yama.
+fn access_hint(pid: u32, yama: &str) -> String {
+    let mend = match yama {
+        "" | "0" => format!("use the user of process {pid}, or sudo"),
+        "3" => {
+            return "kernel.yama.ptrace_scope is 3, which can only be lowered after a reboot"
+                .into();
+        }
+        level => format!(
+            "kernel.yama.ptrace_scope is {level}: use sudo, or sudo sysctl kernel.yama.ptrace_scope=0"
+        ),
+    };
+    format!(
+        "{mend}; in a container: --cap-add SYS_PTRACE, in Kubernetes: kubectl debug \
+         --profile=sysadmin --target=CONTAINER POD"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_that_allows_it_is_named_for_each_prohibition() {
+        for yama in ["", "0", "1", "2"] {
+            let hint = access_hint(4242, yama);
+            assert!(hint.contains("--cap-add SYS_PTRACE"), "{hint}");
+            assert!(hint.contains("kubectl debug --profile=sysadmin --target="), "{hint}");
+            let is_restricted = hint.contains("sudo sysctl kernel.yama.ptrace_scope=0");
+            assert_eq!(is_restricted, matches!(yama, "1" | "2"), "{hint}");
+        }
+        assert!(access_hint(4242, "0").starts_with("use the user of process 4242, or sudo;"));
+        assert!(access_hint(4242, "3").ends_with("after a reboot"));
     }
 }

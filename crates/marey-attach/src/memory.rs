@@ -86,59 +86,89 @@ impl Mapped {
     }
 }
 
-/// Returns the files of machine code that a process has mapped, by their addresses.
-pub fn mapped_files(pid: u32) -> Vec<Mapped> {
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+/// A part of a file that a process has mapped.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) offset: u64,
+    pub(crate) path: PathBuf,
+    /// Whether a file with this part was loaded, rather than mapped as data.
+    pub(crate) is_loaded: bool,
+}
+
+/// Returns the files that were loaded, from the parts of files in the order of their addresses. `root` is the path of
+/// the root folder of the process.
+pub(crate) fn loaded_files(parts: impl IntoIterator<Item = Part>, root: &str) -> Vec<Mapped> {
     let mut files: Vec<(Mapped, bool)> = Vec::new();
     let mut last_offset = 0;
-    for line in maps.lines() {
-        let Some(Map { start, end, mode, offset, path }) = parse_map(line) else { continue };
-        let is_code = mode.contains('x');
+    for Part { start, end, offset, path, is_loaded } in parts {
         match files.last_mut() {
             // A file may be mapped again, as a whole or in part, right behind.
-            Some((file, has_code)) if file.path == path && offset > last_offset => {
+            Some((file, is_file_loaded)) if file.path == path && offset > last_offset => {
                 file.end = end;
-                *has_code |= is_code;
+                *is_file_loaded |= is_loaded;
             }
             _ => {
-                let root = format!("/proc/{pid}/root");
-                files.push((Mapped { path, start, end, offset, root }, is_code));
+                files.push((Mapped { path, start, end, offset, root: root.to_owned() }, is_loaded));
             }
         }
         last_offset = offset;
     }
-    files.into_iter().filter(|(_, has_code)| *has_code).map(|(file, _)| file).collect()
+    files.into_iter().filter(|(_, is_loaded)| *is_loaded).map(|(file, _)| file).collect()
 }
 
-/// Returns the first address and the one after the last of each mapping of a process, ascending.
-pub(crate) fn mappings(pid: u32) -> Vec<(u64, u64)> {
+/// Returns the files of machine code that a process has mapped, by their addresses.
+pub fn mapped_files(pid: u32) -> Vec<Mapped> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-    maps.lines().filter_map(|line| parse_range(line.split(' ').next()?)).collect()
+    let parts = maps.lines().filter_map(|line| {
+        let Mapping { start, end, mode, offset, path } = Mapping::parse(line)?;
+        let path = path.starts_with('/').then(|| path.into())?;
+        Some(Part { start, end, offset, path, is_loaded: mode.contains('x') })
+    });
+    loaded_files(parts, &format!("/proc/{pid}/root"))
 }
 
-fn parse_range(text: &str) -> Option<(u64, u64)> {
-    let (start, end) = text.split_once('-')?;
-    let address = |digits| u64::from_str_radix(digits, 16).ok();
-    Some((address(start)?, address(end)?))
+/// A range of addresses, from the first to the one after the last.
+pub type Range = (u64, u64);
+
+/// Returns the mapped memory of a process, ascending.
+pub(crate) fn mapped_memory(pid: u32) -> io::Result<Vec<Range>> {
+    memory_with(pid, |_| true)
+}
+
+/// Returns the memory of a process that it may write, ascending.
+pub fn writable_memory(pid: u32) -> io::Result<Vec<Range>> {
+    memory_with(pid, |mode| mode.starts_with("rw"))
+}
+
+fn memory_with(pid: u32, is_wanted: impl Fn(&str) -> bool) -> io::Result<Vec<Range>> {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
+    let mappings = maps.lines().filter_map(Mapping::parse);
+    let wanted = mappings.filter(|mapping| is_wanted(mapping.mode));
+    Ok(wanted.map(|mapping| (mapping.start, mapping.end)).collect())
 }
 
 /// A line of `/proc/PID/maps`.
-struct Map<'a> {
+struct Mapping<'a> {
     start: u64,
     end: u64,
     mode: &'a str,
     offset: u64,
-    path: PathBuf,
+    /// Path of a file, a name in brackets, or nothing.
+    path: &'a str,
 }
 
-/// Parses a line of `/proc/PID/maps`: `start-end mode offset device inode path`.
-fn parse_map(line: &str) -> Option<Map<'_>> {
-    let mut words = line.splitn(6, ' ');
-    let (start, end) = parse_range(words.next()?)?;
-    let (mode, offset) = (words.next()?, words.next()?);
-    let path = words.nth(2)?.trim_start();
-    path.starts_with('/').then_some(())?;
-    Some(Map { start, end, mode, offset: u64::from_str_radix(offset, 16).ok()?, path: path.into() })
+impl<'a> Mapping<'a> {
+    /// Parses a line: `start-end mode offset device inode path`.
+    fn parse(line: &'a str) -> Option<Self> {
+        let number = |digits| u64::from_str_radix(digits, 16).ok();
+        let mut words = line.splitn(6, ' ');
+        let (start, end) = words.next()?.split_once('-')?;
+        let (mode, offset) = (words.next()?, words.next()?);
+        let path = words.nth(2).unwrap_or_default().trim_start();
+        Some(Self { start: number(start)?, end: number(end)?, mode, offset: number(offset)?, path })
+    }
 }
 
 /// Returns the address of a variable that a mapped file exports.
@@ -194,12 +224,37 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_a_file_is_none() {
+    fn a_line_has_a_file_a_name_or_neither() {
         let line = "7f00-7f10 r-xp 00002000 fe:00 10635702                   /lib/a b.so";
-        let map = parse_map(line).unwrap();
-        assert_eq!((map.start, map.end, map.offset), (0x7f00, 0x7f10, 0x2000));
-        assert_eq!((map.mode, map.path), ("r-xp", PathBuf::from("/lib/a b.so")));
-        assert!(parse_map("7f00-7f10 rw-p 00000000 00:00 0 ").is_none());
-        assert!(parse_map("7f00-7f10 rw-p 00000000 00:00 0          [heap]").is_none());
+        let mapping = Mapping::parse(line).unwrap();
+        assert_eq!((mapping.start, mapping.end, mapping.offset), (0x7f00, 0x7f10, 0x2000));
+        assert_eq!((mapping.mode, mapping.path), ("r-xp", "/lib/a b.so"));
+        let path = |line| Mapping::parse(line).unwrap().path;
+        assert_eq!(path("7f00-7f10 rw-p 00000000 00:00 0 "), "");
+        assert_eq!(path("7f00-7f10 rw-p 00000000 00:00 0          [heap]"), "[heap]");
+        assert!(Mapping::parse("7f00 rw-p").is_none());
+    }
+
+    #[test]
+    fn a_file_is_known_by_its_loaded_parts() {
+        let part = |start, offset, path: &str, is_loaded| Part {
+            start,
+            end: start + 0x1000,
+            offset,
+            path: path.into(),
+            is_loaded,
+        };
+        let files = loaded_files(
+            [
+                part(0x1000, 0, "a", false),
+                part(0x2000, 0, "a", false),
+                part(0x3000, 0x1000, "a", true),
+                part(0x4000, 0x1000, "a", false),
+                part(0x6000, 0, "b", true),
+            ],
+            "",
+        );
+        let places: Vec<_> = files.iter().map(|file| (file.name(), file.start, file.end)).collect();
+        assert_eq!(places, [("a".into(), 0x2000, 0x4000), ("b".into(), 0x6000, 0x7000)]);
     }
 }

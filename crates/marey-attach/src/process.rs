@@ -63,6 +63,12 @@ pub(crate) fn parent(pid: u32) -> Option<u32> {
     stat(pid, pid.into())?.split(' ').nth(1)?.parse().ok()
 }
 
+/// Returns the time at which a process began, in clock ticks since the machine started. A process that has the id of an
+/// earlier one has another time.
+pub(crate) fn start_ticks(pid: u32) -> Option<u64> {
+    stat(pid, pid.into())?.split(' ').nth(19)?.parse().ok()
+}
+
 /// Returns the state of a thread as `ps` shows it: `R` runs, `S` sleeps, `D` waits for a device.
 pub fn state(pid: u32, thread: u64) -> Option<char> {
     stat(pid, thread)?.chars().next()

@@ -15,7 +15,7 @@ use crate::native::Copies;
 use crate::object::{Layout, MAX_READS, Objects, OffsetTable};
 use crate::process::{self, command_line};
 use crate::stop::{Unstopped, while_stopped};
-use crate::tasks::{self, Task};
+use crate::tasks::{self, ReadTasks, Task};
 use crate::wait::{self, Wait};
 
 /// Attempts to find the interpreter of a process.
@@ -66,6 +66,9 @@ pub struct Snapshot {
     /// Tasks that were not read, because there are too many.
     #[serde(skip_serializing_if = "is_zero")]
     pub omitted_tasks: usize,
+    /// Tasks that could not be read, because they changed meanwhile: at least so many.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub torn_tasks: usize,
 }
 
 /// A thread at one time.
@@ -188,18 +191,17 @@ impl Target {
                 thread.wait = thread.os_id.and_then(|id| wait::of_thread(self.pid, id));
             }
         }
-        let (tasks, omitted_tasks) = if self.options.tasks {
+        let ReadTasks { tasks, omitted: omitted_tasks, torn: torn_tasks } = if self.options.tasks {
             self.tasks(&threads).unwrap_or_default()
         } else {
-            (Vec::new(), 0)
+            ReadTasks::default()
         };
         let (argv, python) = (command_line(self.pid), self.python_version());
-        Ok(Snapshot { pid: self.pid, argv, python, threads, tasks, omitted_tasks })
+        Ok(Snapshot { pid: self.pid, argv, python, threads, tasks, omitted_tasks, torn_tasks })
     }
 
-    /// Reads the tasks of event loops, and the number of those that were omitted; `None` in a version
-    /// of CPython whose tasks cannot be read.
-    fn tasks(&self, threads: &[Thread]) -> Option<(Vec<Task>, usize)> {
+    /// Reads the tasks of event loops; `None` in a version of CPython whose tasks cannot be read.
+    fn tasks(&self, threads: &[Thread]) -> Option<ReadTasks> {
         let memory = Memory::open(self.pid)?;
         let (major, minor) = self.version();
         let layout = Layout::for_version(major, minor)?;

@@ -107,9 +107,11 @@ pub(crate) unsafe fn read_metrics(
         .collect()
 }
 
+/// Returns the value of a user metric.
+///
 /// # Safety
 /// As for [`read_metrics`].
-unsafe fn read_metric(argument: &MetricArg) -> Result<MetricValue, Failure> {
+pub(crate) unsafe fn read_metric(argument: &MetricArg) -> Result<MetricValue, Failure> {
     if argument.data.is_null() {
         return Err(Failure::argument("values[].data", "is null"));
     }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use marey_formats::hatchet::{self, Format};
 use marey_model::profile::Profile;
+use marey_store::is_device_or_pipe;
 use pyo3::PyResult;
 use pyo3::exceptions::PyValueError;
 
@@ -25,7 +26,7 @@ pub(crate) fn parse_format(name: &str) -> PyResult<Format> {
 /// Writes to a temporary name and renames the file, so that no partial profile has the final name. A
 /// device or a pipe is written to.
 pub(crate) fn write(profile: &Profile, format: Format, path: &Path) -> io::Result<()> {
-    if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
+    if is_device_or_pipe(path) {
         return hatchet::write(profile, format, &mut File::options().write(true).open(path)?);
     }
     let temporary = temporary_name(path);

@@ -120,6 +120,18 @@ impl Graph {
         self.snapshot(py).nodes().iter().map(|node| node.kind.map(NodeKind::as_str)).collect()
     }
 
+    /// The numbers of the nodes of a kind.
+    fn nodes_of_kind(&self, py: Python<'_>, kind: &str) -> Vec<usize> {
+        let graph = self.snapshot(py);
+        py.detach(|| positions(&graph, |node| node.kind.is_some_and(|own| own.as_str() == kind)))
+    }
+
+    /// The numbers of the nodes with a display name.
+    fn nodes_with_name(&self, py: Python<'_>, name: &str) -> Vec<usize> {
+        let graph = self.snapshot(py);
+        py.detach(|| positions(&graph, |node| &*node.name == name))
+    }
+
     /// The number of each node's parent.
     fn parents(&self, py: Python<'_>) -> Vec<Option<usize>> {
         self.snapshot(py).nodes().iter().map(|node| node.parent).collect()
@@ -356,6 +368,11 @@ impl Graph {
 
 fn new_filter(include: Option<String>, exclude: Option<String>, threshold: Option<f64>) -> Filter {
     Filter { include, exclude, threshold: threshold.map(Threshold::Value) }
+}
+
+fn positions(graph: &graph::Graph, is_wanted: impl Fn(&graph::Node) -> bool) -> Vec<usize> {
+    let nodes = graph.nodes().iter().enumerate();
+    nodes.filter(|(_, node)| is_wanted(node)).map(|(position, _)| position).collect()
 }
 
 fn to_strings(texts: impl IntoIterator<Item = Arc<str>>) -> Vec<String> {

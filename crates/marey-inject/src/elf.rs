@@ -1,10 +1,10 @@
 //! The program and the libraries that a process has loaded.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use marey_attach::{Mapped, bias, mapped_files};
+use marey_attach::{Mapped, Range, bias, mapped_files};
 use object::elf::{PF_W, PT_LOAD, ProgramFlags};
 use object::read::elf::{ElfFile64, ProgramHeader as _};
 use object::{Endianness, Object as _, ObjectSymbol as _, ReadCache};
@@ -17,9 +17,6 @@ type Elf<'a> = ElfFile64<'a, Endianness, &'a ReadCache<File>>;
 /// A program or library that a process has loaded.
 #[derive(Clone, Debug)]
 pub(crate) struct Image(Mapped);
-
-/// Addresses from the first to behind the last byte.
-pub(crate) type Range = (u64, u64);
 
 impl Image {
     /// Returns all images of a process, in the order of their addresses.
@@ -89,20 +86,9 @@ fn parse(cache: &ReadCache<File>) -> io::Result<Elf<'_>> {
     ElfFile64::<Endianness, _>::parse(cache).map_err(io::Error::other)
 }
 
-/// Returns the writable memory of a process.
-pub(crate) fn writable(pid: u32) -> io::Result<Vec<Range>> {
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
-    let range = |line: &str| {
-        let (addresses, rights) = line.split_once(' ')?;
-        let (start, end) = addresses.split_once('-')?;
-        let parse = |digits| u64::from_str_radix(digits, 16).ok();
-        rights.starts_with("rw").then_some((parse(start)?, parse(end)?))
-    };
-    Ok(maps.lines().filter_map(range).collect())
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::io::{BufRead as _, BufReader};
     use std::process::{Command, Stdio};
 

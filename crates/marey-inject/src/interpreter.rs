@@ -3,9 +3,10 @@
 use std::io;
 
 use marey_attach::process::is_free_threaded;
+use marey_attach::{Range, writable_memory};
 
 use crate::InjectError;
-use crate::elf::{self, Image, Range};
+use crate::elf::Image;
 use crate::memory::Memory;
 use crate::pending_calls::{Layout, PendingCalls};
 use crate::remote_exec::RemoteExec;
@@ -143,7 +144,7 @@ fn check_libc(images: &[Image]) -> Result<(), String> {
 
 /// Returns unused memory of libraries. The loader uses its own, and the heap may follow the program.
 fn unused(pid: u32, images: &[Image]) -> io::Result<Vec<Range>> {
-    let writable = elf::writable(pid)?;
+    let writable = writable_memory(pid)?;
     let is_writable =
         |range: &Range| writable.iter().any(|memory| memory.0 <= range.0 && range.1 <= memory.1);
     let libraries = images

@@ -6,7 +6,8 @@
 
 use std::io;
 
-use crate::elf::Range;
+use marey_attach::Range;
+
 use crate::interpreter::Attempt;
 use crate::memory::Memory;
 

@@ -20,6 +20,7 @@ mod error;
 mod frames;
 mod gpu;
 mod library;
+mod main_thread;
 mod memory;
 mod metrics;
 mod nvtx;

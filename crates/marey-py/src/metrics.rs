@@ -11,7 +11,8 @@ use pyo3::types::{PyDict, PyFloat, PyInt, PyList, PySequence, PyString, PyTuple}
 use std::ffi::c_void;
 
 /// A converted value, which must outlive the call that receives its address.
-enum Value {
+#[derive(FromPyObject)]
+pub(crate) enum Value {
     Int(i64),
     Float(f64),
     Text(String),
@@ -20,7 +21,8 @@ enum Value {
 }
 
 impl Value {
-    fn as_argument(&self, metric: u32) -> MetricArg {
+    /// Returns the value as an argument of the table's functions, for the name with this number.
+    pub(crate) fn as_argument(&self, metric: u32) -> MetricArg {
         let (tag, data, len): (_, *const c_void, _) = match self {
             Self::Int(value) => (ValueTag::Int, (&raw const *value).cast(), 1),
             Self::Float(value) => (ValueTag::Float, (&raw const *value).cast(), 1),

@@ -1,30 +1,11 @@
 //! Values of watched variables, and the requests from outside for watches.
 
 use crate::library::table;
+use crate::metrics::Value;
 use marey_model::endpoint::MAX_REQUEST_BYTES;
-use marey_record::table::{LineArg, ValueTag, VariableArg};
+use marey_record::table::{LineArg, VariableArg};
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
-use std::ptr;
-
-/// A value: a number or a text.
-#[derive(FromPyObject)]
-enum Value {
-    Integer(i64),
-    Real(f64),
-    Text(String),
-}
-
-/// The integer 0, of a variable without a name.
-const NO_VALUE: VariableArg = VariableArg {
-    name: 0,
-    value_type: 0,
-    tag: ValueTag::Int as u32,
-    integer: 0,
-    real: 0.0,
-    text: ptr::null(),
-    text_len: 0,
-};
 
 /// Records the values of watched variables for trace sessions: the name of each, of its type, and
 /// its value. `os_id` is the thread's id in the operating system.
@@ -46,17 +27,9 @@ fn record_variables(
     py.detach(|| {
         let args: Vec<_> = variables
             .iter()
-            .map(|(name, value_type, value)| {
-                let (name, value_type) = (intern(name), intern(value_type));
-                let arg = VariableArg { name, value_type, ..NO_VALUE };
-                match value {
-                    &Value::Integer(integer) => VariableArg { integer, ..arg },
-                    &Value::Real(real) => VariableArg { tag: ValueTag::Float as u32, real, ..arg },
-                    Value::Text(text) => {
-                        let (text, text_len) = (text.as_ptr().cast(), text.len());
-                        VariableArg { tag: ValueTag::Text as u32, text, text_len, ..arg }
-                    }
-                }
+            .map(|(name, value_type, value)| VariableArg {
+                value: value.as_argument(intern(name)),
+                value_type: intern(value_type),
             })
             .collect();
         let (thread_name, file, function) = (intern(thread_name), intern(file), intern(function));

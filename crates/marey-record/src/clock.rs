@@ -96,7 +96,7 @@ pub(crate) fn nanos(ticks: u64) -> u64 {
 
 /// Converts a time of this clock, which was read after the first call of [`calibrate`], to nanoseconds
 /// of `CLOCK_MONOTONIC`.
-pub(crate) fn monotonic_nanos(ticks: u64) -> u64 {
+pub fn monotonic_nanos(ticks: u64) -> u64 {
     calibrate();
     if NANOS_PER_TICK.load(Ordering::Relaxed) == 0 {
         return ticks;
@@ -121,10 +121,10 @@ pub(crate) fn counter_nanos(ticks: u64) -> u64 {
     ((u128::from(ticks) * u128::from(factor)) >> u64::BITS) as u64
 }
 
-/// Returns the current time.
+/// Returns the current time of this clock.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-pub(crate) fn ticks() -> u64 {
+pub fn ticks() -> u64 {
     ticks_from_counter(counter())
 }
 
@@ -153,10 +153,10 @@ pub(crate) fn is_counter() -> bool {
     COUNTER_STATE.load(Ordering::Relaxed) == TRUSTED
 }
 
-/// Returns the current time.
+/// Returns the current time of this clock.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
-pub(crate) fn ticks() -> u64 {
+pub fn ticks() -> u64 {
     system_nanos(libc::CLOCK_MONOTONIC)
 }
 
@@ -167,7 +167,7 @@ pub(crate) fn counter() -> u64 {
     0
 }
 
-/// Returns the current time.
+/// Returns the current time of this clock.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
 pub(crate) fn ticks_from_counter(_counter: u64) -> u64 {

@@ -26,7 +26,7 @@ static VARIABLES: Mutex<Option<BTreeMap<&'static str, OsString>>> = Mutex::new(N
 
 /// Copies the variables again. Call it where no other thread sets a variable: under the GIL, if
 /// there is one.
-pub(crate) fn refresh() {
+pub fn refresh() {
     let variables = read_variables();
     *lock(&VARIABLES) = Some(variables);
 }

@@ -6,6 +6,7 @@ use crate::endpoint;
 use crate::environment;
 use crate::lock::{lock, try_lock};
 use crate::names;
+use crate::perf;
 use crate::progress;
 use crate::python_requests;
 use crate::recorder;
@@ -53,8 +54,8 @@ pub(crate) fn on_load() {
 /// Registers the fork handlers and the exit handler that writes the files, once.
 ///
 /// The fork handlers are registered again: prepare handlers run last-in first-out, and ours must
-/// run before those of vendors' libraries that were loaded before the first session. A thread that
-/// holds one of our locks may wait for one of theirs.
+/// run before the handlers of vendors' libraries that were loaded before the first session: a thread
+/// that holds one of our locks may wait for a lock of such a library.
 pub(crate) fn install() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
@@ -73,7 +74,7 @@ fn register_fork_handlers() {
 }
 
 /// Registers the exit handler that finalizes the sessions. Exit handlers run last-in first-out, so
-/// it runs before those that are registered by now.
+/// it runs before the handlers that are registered by now.
 #[expect(unsafe_code, reason = "atexit takes a C function")]
 fn register_exit_handler() {
     // SAFETY: as above.
@@ -151,6 +152,7 @@ fn try_lock_all(workers_may_run: bool) -> Option<Box<dyn Any>> {
     let other_locks = (
         sampling::lock_for_fork(),
         recorder::lock_for_fork(),
+        perf::lock_for_fork(),
         names::lock_for_fork(),
         environment::lock_for_fork(),
         endpoint::lock_for_fork(),

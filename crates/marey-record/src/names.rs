@@ -62,18 +62,18 @@ impl<T: Clone> Table<T> {
 }
 
 /// Returns the number of a name.
-pub(crate) fn intern(name: &str) -> u32 {
+pub fn intern(name: &str) -> u32 {
     intern_in(&NAMES, name, |name| Arc::from(name)).unwrap_or(LOST)
 }
 
 /// Returns the name with this number.
-pub(crate) fn name(number: u32) -> Arc<str> {
+pub fn name(number: u32) -> Arc<str> {
     let table = read(&NAMES);
     table.values.get(number as usize).cloned().unwrap_or_else(|| Arc::from(LOST_NAME))
 }
 
 /// Returns the number of a text that is a metric value.
-pub(crate) fn intern_text(text: &str) -> u32 {
+pub fn intern_text(text: &str) -> u32 {
     intern_in(&TEXTS, text, |text| Arc::from(text)).unwrap_or(LOST_TEXT)
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn text(number: u32) -> Arc<str> {
 
 /// Returns the number of a metric's name as the user writes it, suffix included. `None` when the
 /// table is full.
-pub(crate) fn intern_metric(name: &str) -> Option<u32> {
+pub fn intern_metric(name: &str) -> Option<u32> {
     intern_in(&METRICS, name, |name| Metric {
         name: Arc::new(MetricName::parse(name)),
         text: Arc::from(name),

@@ -1,93 +1,150 @@
-//! Requests from outside that Python answers, because they are about its variables.
+//! Requests from outside that Python answers: for a sample of its stacks, and for its watched variables.
 //!
-//! The thread of the endpoint hands a request over and waits for the answer, for a limited time. The main thread of
-//! Python reads the request at its next line, so an answer may be late: the request stays, and its effect too.
+//! The thread of the endpoint passes one request at a time and waits for the answer, for a limited time and as long as
+//! the client does. A request that Python has not read by then is withdrawn. Samples are answered by the thread that
+//! samples, watches by the main thread of Python at its next line.
 
 use crate::endpoint::{self, STOP_CHECK_PERIOD};
 use crate::lock::lock;
 use crate::requests::Requests;
+use crate::sampling;
 use crate::settings;
-use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// The time for an answer, during which the endpoint answers no other request.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
-/// Maximum number of requests that wait for Python.
-const MAX_PENDING: usize = 64;
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// The bit of [`ANSWERED`].
 const ANSWER: u32 = 1;
+
+/// A request to Python.
+#[derive(Debug)]
+pub(crate) enum PythonRequest {
+    /// A sample of the stacks of all threads. The answer is the number of threads in it.
+    Sample,
+    /// A request about watches, as the endpoint has read it. The answer is a JSON list of the watches.
+    Watches(String),
+}
 
 /// The answer to a request: a text, or a sentence without a period.
 type Answer = Result<String, String>;
 
+/// The progress of the current request.
 #[derive(Debug)]
-struct Mailbox {
-    /// Number of the newest request.
-    newest: u64,
-    pending: VecDeque<(u64, String)>,
-    /// Number of the request that Python has read last.
-    current: u64,
-    answer: Option<(u64, Answer)>,
+enum Progress {
+    /// There is no request.
+    Idle,
+    /// Python has not read the request.
+    Pending(PythonRequest),
+    /// The thread that samples has read a request for a sample.
+    Sampling,
+    /// The main thread has read a request about watches.
+    Watching,
+    /// Python has answered.
+    Answered(Answer),
 }
 
-static MAILBOX: Mutex<Mailbox> =
-    Mutex::new(Mailbox { newest: 0, pending: VecDeque::new(), current: 0, answer: None });
+static PROGRESS: Mutex<Progress> = Mutex::new(Progress::Idle);
 static ANSWERED: Requests = Requests::new();
 
-/// Passes a request to Python and returns the answer. Only for the thread of the endpoint. Gives up when that thread
-/// is to end: a fork or the end of the last session may wait for it on the thread that would answer.
-pub(crate) fn ask(request: String) -> Answer {
-    let number = {
-        let mut mailbox = lock(&MAILBOX);
-        if mailbox.pending.len() >= MAX_PENDING {
-            return Err("too many requests wait for its main thread".to_owned());
-        }
-        mailbox.newest += 1;
-        let number = mailbox.newest;
-        mailbox.pending.push_back((number, request));
-        number
+/// Passes a request to Python and returns the answer. Only for the thread of the endpoint. Gives up when the client has
+/// gone, and when that thread is to end: a fork or the end of the last session may wait for it on the thread that would
+/// answer.
+pub(crate) fn ask(request: PythonRequest, has_client_gone: &dyn Fn() -> bool) -> Answer {
+    *lock(&PROGRESS) = Progress::Pending(request);
+    sampling::wake();
+    let answer = if settings::notify_listener() {
+        wait(has_client_gone)
+    } else {
+        Err("no Python records a trace in it".to_owned())
     };
-    if !settings::notify_listener() {
-        lock(&MAILBOX).pending.retain(|(pending, _)| *pending != number);
-        return Err("no Python records a trace in it".to_owned());
-    }
+    *lock(&PROGRESS) = Progress::Idle;
+    answer
+}
+
+fn wait(has_client_gone: &dyn Fn() -> bool) -> Answer {
     let deadline = Instant::now() + ANSWER_TIMEOUT;
     loop {
-        if let Some((_, answer)) = lock(&MAILBOX).answer.take_if(|(known, _)| *known == number) {
-            return answer;
+        let is_read = match &mut *lock(&PROGRESS) {
+            Progress::Answered(answer) => return std::mem::replace(answer, Ok(String::new())),
+            progress => !matches!(progress, Progress::Pending(_)),
+        };
+        if endpoint::WORKER.is_stopping() {
+            return Err("it forks or ends its recording; try again".to_owned());
+        }
+        if has_client_gone() {
+            return Err("the client has gone".to_owned());
         }
         let remaining = deadline.saturating_duration_since(Instant::now());
-        if remaining.is_zero() || endpoint::WORKER.is_stopping() {
-            return Err("its main thread runs no Python now; the request is answered when it does"
-                .to_owned());
+        if remaining.is_zero() {
+            return Err(timeout_message(is_read));
         }
         ANSWERED.wait(Some(remaining.min(STOP_CHECK_PERIOD)));
     }
 }
 
-/// Removes and returns the oldest request.
-pub fn next() -> Option<String> {
-    let mut mailbox = lock(&MAILBOX);
-    let (number, request) = mailbox.pending.pop_front()?;
-    mailbox.current = number;
-    Some(request)
+fn timeout_message(is_read: bool) -> String {
+    let secs = ANSWER_TIMEOUT.as_secs();
+    let effect = if is_read { "it may still carry it out" } else { "the request was withdrawn" };
+    format!(
+        "its Python has not answered for {secs} s; {effect}; `marey dump` reads its stacks from outside"
+    )
 }
 
-/// Answers the request that was returned last.
-pub fn answer(answer: Answer) {
-    let mut mailbox = lock(&MAILBOX);
-    mailbox.answer = Some((mailbox.current, answer));
-    drop(mailbox);
-    ANSWERED.add(ANSWER);
+/// Whether a request for a sample is pending.
+pub(crate) fn is_sample_pending() -> bool {
+    matches!(*lock(&PROGRESS), Progress::Pending(PythonRequest::Sample))
+}
+
+/// Reads the request if it is for a sample; returns whether it was.
+pub(crate) fn read_sample_request() -> bool {
+    let mut progress = lock(&PROGRESS);
+    let is_for_sample = matches!(*progress, Progress::Pending(PythonRequest::Sample));
+    if is_for_sample {
+        *progress = Progress::Sampling;
+    }
+    is_for_sample
+}
+
+/// Answers the request for a sample, if there is one.
+pub(crate) fn answer_sample(threads: usize) {
+    let mut progress = lock(&PROGRESS);
+    if matches!(*progress, Progress::Sampling) {
+        *progress = Progress::Answered(Ok(threads.to_string()));
+        drop(progress);
+        ANSWERED.add(ANSWER);
+    }
+}
+
+/// Reads the request if it is about watches.
+pub fn read_watch_request() -> Option<String> {
+    let mut progress = lock(&PROGRESS);
+    match &mut *progress {
+        Progress::Pending(PythonRequest::Watches(text)) => {
+            let text = std::mem::take(text);
+            *progress = Progress::Watching;
+            Some(text)
+        }
+        _ => None,
+    }
+}
+
+/// Answers the request about watches, unless the endpoint has given up.
+pub fn answer_watches(answer: Answer) {
+    let mut progress = lock(&PROGRESS);
+    if matches!(*progress, Progress::Watching) {
+        *progress = Progress::Answered(answer);
+        drop(progress);
+        ANSWERED.add(ANSWER);
+    }
 }
 
 /// Takes the lock for the duration of a fork.
 pub(crate) fn lock_for_fork() -> impl Sized {
-    lock(&MAILBOX)
+    lock(&PROGRESS)
 }
 
-/// Forgets the requests to the parent, in the child of a fork.
+/// Forgets the request to the parent, in the child of a fork.
 pub(crate) fn begin_child() {
-    lock(&MAILBOX).pending.clear();
+    *lock(&PROGRESS) = Progress::Idle;
 }

@@ -4,9 +4,9 @@
 //! looks at scopes and steps itself, so that the program's threads do nothing for sampling.
 
 use crate::checkpoint;
-use crate::endpoint::{self, STOP_CHECK_PERIOD};
 use crate::local;
-use crate::lock::{Locked, lock};
+use crate::lock::lock;
+use crate::python_requests;
 use crate::registry;
 use crate::settings;
 use crate::thread::OpenFrame;
@@ -20,8 +20,6 @@ use std::time::{Duration, Instant};
 const MIN_INTERVAL: Duration = Duration::from_millis(1);
 /// Time between two looks in scopes and slow steps, without an interval.
 const EVENT_INTERVAL: Duration = Duration::from_millis(10);
-/// The longest wait for a sample that was requested from outside.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 static STATE: Mutex<State> = Mutex::new(State::new());
 /// Notified after each change of the state, of a setting or of the sessions.
@@ -31,11 +29,8 @@ struct State {
     /// Number of the thread that samples, 0 for none.
     thread: u32,
     started_threads: u32,
-    is_requested: bool,
     /// Whether the signal has arrived.
     is_signalled: bool,
-    /// Number of threads in the last sample that was requested.
-    recorded: Option<usize>,
     /// The last look at the stacks, and the next one.
     last_look: Option<Instant>,
     next_look: Option<Instant>,
@@ -47,9 +42,7 @@ impl State {
         Self {
             thread: 0,
             started_threads: 0,
-            is_requested: false,
             is_signalled: false,
-            recorded: None,
             last_look: None,
             next_look: None,
             random: 0x9E37_79B9_7F4A_7C15,
@@ -125,23 +118,19 @@ fn is_open(name: u32) -> bool {
 }
 
 /// Whether a sampling thread is needed.
-pub(crate) fn is_needed() -> bool {
-    is_needed_by(&lock(&STATE))
-}
-
-fn is_needed_by(state: &Locked<'_, State>) -> bool {
+pub fn is_needed() -> bool {
     let plan = Plan::read();
     let is_set = plan.has_signal || plan.period().is_some();
-    trace::has_sessions() && (is_set || state.is_requested)
+    trace::has_sessions() && (is_set || python_requests::is_sample_pending())
 }
 
 /// Returns the number of a new sampling thread, 0 if none is needed or one runs. A running one
 /// reads the settings again.
-pub(crate) fn begin() -> u32 {
+pub fn begin() -> u32 {
     let mut state = lock(&STATE);
     state.next_look = None;
     CHANGED.notify_all();
-    if state.thread != 0 || !is_needed_by(&state) {
+    if state.thread != 0 || !is_needed() {
         return 0;
     }
     state.started_threads = state.started_threads.wrapping_add(1).max(1);
@@ -150,13 +139,13 @@ pub(crate) fn begin() -> u32 {
     state.thread
 }
 
-/// Ends the sampling thread.
-pub(crate) fn end() {
+/// Ends the sampling thread, which returns from [`next`].
+pub fn end() {
     lock(&STATE).thread = 0;
     CHANGED.notify_all();
 }
 
-/// Makes the sampling thread look whether a trace session is alive.
+/// Makes the sampling thread look whether a trace session is alive, and for a request.
 pub(crate) fn wake() {
     drop(lock(&STATE));
     CHANGED.notify_all();
@@ -164,19 +153,19 @@ pub(crate) fn wake() {
 
 /// Waits until the stacks are to be sampled. Returns the cause and the time for which the sample stands,
 /// `None` if the thread with this number is to end.
-pub(crate) fn next(thread: u32) -> Option<(SampleCause, Duration)> {
+pub fn next(thread: u32) -> Option<(SampleCause, Duration)> {
     let mut state = lock(&STATE);
     loop {
         if state.thread != thread {
             return None;
         }
-        if std::mem::take(&mut state.is_requested) {
+        if python_requests::read_sample_request() {
             return Some((SampleCause::Request, Duration::ZERO));
         }
         if std::mem::take(&mut state.is_signalled) {
             return Some((SampleCause::Signal, Duration::ZERO));
         }
-        if !is_needed_by(&state) {
+        if !is_needed() {
             state.thread = 0;
             return None;
         }
@@ -203,46 +192,8 @@ pub(crate) fn next(thread: u32) -> Option<(SampleCause, Duration)> {
 
 /// Whether a sample is still to be drawn: the scope or step may have ended while the thread waited
 /// for the GIL.
-pub(crate) fn is_due(cause: SampleCause) -> bool {
+pub fn is_due(cause: SampleCause) -> bool {
     Plan::read().is_met(cause)
-}
-
-/// Requests a sample for `marey sample`. Returns the number of threads in it, or a sentence without
-/// a period.
-pub(crate) fn request() -> Result<usize, String> {
-    if !trace::is_recording() {
-        return Err("the process records no trace".to_owned());
-    }
-    let mut state = lock(&STATE);
-    (state.is_requested, state.recorded) = (true, None);
-    drop(state);
-    CHANGED.notify_all();
-    if !settings::notify_listener() {
-        lock(&STATE).is_requested = false;
-        return Err("the process runs no Python".to_owned());
-    }
-    let deadline = Instant::now() + REQUEST_TIMEOUT;
-    let mut state = lock(&STATE);
-    while state.recorded.is_none() && Instant::now() < deadline {
-        if endpoint::WORKER.is_stopping() {
-            state.is_requested = false;
-            return Err("the process forks or ends its recording; try again".to_owned());
-        }
-        state = state.wait(&CHANGED, Some(STOP_CHECK_PERIOD));
-    }
-    state.is_requested = false;
-    state.recorded.ok_or_else(|| {
-        let secs = REQUEST_TIMEOUT.as_secs();
-        format!("Python has run no line for {secs} s; `marey dump` reads its stacks from outside")
-    })
-}
-
-/// Notes the number of threads in a sample, for a request that may wait for the sample.
-pub(crate) fn note_recorded(threads: usize, cause: SampleCause) {
-    if cause == SampleCause::Request {
-        lock(&STATE).recorded = Some(threads);
-        CHANGED.notify_all();
-    }
 }
 
 /// Requests a sample because the signal has arrived, if a thread samples.
@@ -271,5 +222,5 @@ pub(crate) fn lock_for_fork() -> impl Sized {
 /// Forgets the thread of the parent, in the child of a fork.
 pub(crate) fn begin_child() {
     let mut state = lock(&STATE);
-    (state.thread, state.is_requested, state.is_signalled) = (0, false, false);
+    (state.thread, state.is_signalled) = (0, false);
 }

@@ -425,8 +425,8 @@ pub struct Table {
     pub cpp_thread: extern "C" fn() -> *mut usize,
     /// Records the values of watched variables for trace sessions.
     pub record_variables: unsafe extern "C" fn(line: *const LineArg),
-    /// Copies the oldest request from outside that Python has to answer, and removes it. Returns its
-    /// length, 0 if there is none; of one that is longer than the buffer, nothing is copied.
+    /// Copies the request from outside about watches, which Python has to answer. Returns its length, 0 if
+    /// there is none; of one that is longer than the buffer, nothing is copied.
     pub next_request: unsafe extern "C" fn(request: *mut c_char, len: usize) -> usize,
     /// Answers the request that was copied last.
     pub answer_request: unsafe extern "C" fn(is_error: bool, text: *const c_char, len: usize),
@@ -505,20 +505,10 @@ pub struct LineArg {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct VariableArg {
-    /// Number of the variable's name.
-    pub name: u32,
+    /// The value; its `metric` is the number of the variable's name, from `intern`.
+    pub value: MetricArg,
     /// Number of the name of the value's type.
     pub value_type: u32,
-    /// A [`ValueTag`] of one number or of a text.
-    pub tag: u32,
-    /// The value, if it is an integer.
-    pub integer: i64,
-    /// The value, if it is a floating-point number.
-    pub real: f64,
-    /// The value, if it is a text.
-    pub text: *const c_char,
-    /// Length of the text in bytes.
-    pub text_len: usize,
 }
 
 /// A collective operation or point-to-point message. A negative number means unknown; so does name

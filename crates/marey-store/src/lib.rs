@@ -80,4 +80,4 @@ pub use part::Part;
 pub use reader::{Context, ProcessRow, Reader, Rows, SpansByThread, ThreadRow, Window};
 pub use run::Run;
 pub use schema::arrow_schema;
-pub use write::{PartWriter, WrittenPart};
+pub use write::{PartWriter, WrittenPart, is_device_or_pipe};

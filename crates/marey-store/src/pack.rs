@@ -6,7 +6,7 @@
 mod directory;
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use marey_model::run::MANIFEST;
 use crate::manifest::PartEntry;
 use crate::part::{Part, Source};
 use crate::run::length_mismatch;
-use crate::write::hidden_file;
+use crate::write::{hidden_file, is_device_or_pipe};
 use crate::{Manifest, Run, StoreError, temp_dir};
 use directory::DirectoryError;
 
@@ -35,7 +35,7 @@ const COPY_BYTES: u64 = 1 << 20;
 /// replaced atomically; a device or a pipe is written to. Uncollected spools are left out.
 pub fn pack(run: &Path, out: &Path) -> Result<u64, StoreError> {
     let run = Run::open(run)?;
-    if fs::metadata(out).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
+    if is_device_or_pipe(out) {
         // The directory of a zip needs the positions of its members, so a file comes first.
         let mut file = tempfile::tempfile_in(temp_dir()).map_err(StoreError::io("write", out))?;
         write_zip(&run, &mut file, out)?;

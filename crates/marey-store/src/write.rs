@@ -33,6 +33,11 @@ pub(crate) fn part_name(table: &str, number: u32) -> String {
     format!("tables/{table}/part-{number}.parquet")
 }
 
+/// Whether a path names a device, a pipe or a socket, which is written to and must not be replaced.
+pub fn is_device_or_pipe(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
+}
+
 /// Creates a file with a hidden name in `folder`; it is removed when it is dropped.
 pub(crate) fn hidden_file(folder: &Path, name: &str) -> Result<NamedTempFile, StoreError> {
     tempfile::Builder::new()

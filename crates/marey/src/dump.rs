@@ -212,6 +212,10 @@ fn print_tasks(snapshot: &Snapshot, output: &mut Output) -> io::Result<()> {
     if snapshot.omitted_tasks > 0 {
         writeln!(output.data(), "\n{} more tasks were not read", snapshot.omitted_tasks)?;
     }
+    if snapshot.torn_tasks > 0 {
+        let text = "Tasks that could not be read, because they changed: at least";
+        writeln!(output.data(), "\n{text} {}", snapshot.torn_tasks)?;
+    }
     Ok(())
 }
 

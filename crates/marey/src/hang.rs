@@ -68,6 +68,10 @@ pub(crate) struct HangArgs {
     #[arg(long, value_name = "PATH", default_value = "marey")]
     remote_marey: String,
 
+    /// Time for the answer of a host, besides the time that its looks take
+    #[arg(long, value_name = "SECONDS", default_value_t = 30.0)]
+    host_timeout: f64,
+
     /// Read native frames of ranks that are in no collective and do not move; stops each for a moment
     #[arg(long)]
     native: bool,
@@ -97,7 +101,10 @@ pub(crate) fn hang(args: &HangArgs, output: &mut Output) -> Result<(), Stop> {
         None if args.hosts.is_empty() => None,
         None => Some(job_of(&args.pids)?),
     };
-    let hosts = hosts::ask(args, job.as_deref())?;
+    // A host looks again at what a rank has started.
+    let looks = interval.saturating_mul(2);
+    let timeout = seconds("--host-timeout", args.host_timeout)?.saturating_add(looks);
+    let hosts = hosts::ask(args, job.as_deref(), timeout)?;
     let mut hang = look_here(args, interval, collectives)?;
     for (name, answer) in hosts {
         hang.add_host(&name, answer.wait());
@@ -240,7 +247,7 @@ fn title(members: &[&Member]) -> String {
     match (ranks, &pids[..]) {
         (Some(ranks), [pid]) => format!("Rank {} (process {pid}{host})", numbers(&ranks)),
         (Some(ranks), _) => format!("{} ranks ({})", pids.len(), numbers(&ranks)),
-        (None, [pid]) => format!("Process {pid}"),
+        (None, [pid]) => format!("Process {pid}{host}"),
         (None, _) => format!("{} processes ({})", pids.len(), numbers(&pids)),
     }
 }

@@ -5,6 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use marey_store::is_device_or_pipe;
 use tempfile::NamedTempFile;
 
 use crate::interrupt::UnfinishedPath;
@@ -30,7 +31,7 @@ impl OutFile {
     fn open(path: &Path) -> io::Result<Self> {
         // Resolves links, so that the target is replaced and not the link.
         let path = fs::canonicalize(path).unwrap_or_else(|_absent| path.to_owned());
-        if fs::metadata(&path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
+        if is_device_or_pipe(&path) {
             return Ok(Self::Special(BufWriter::new(File::options().write(true).open(path)?)));
         }
         if path.is_dir() {

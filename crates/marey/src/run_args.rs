@@ -48,7 +48,8 @@ The exit code is 1 if a line is \"broken\", 2 for bad usage, else 0.";
 
 const PROFILE_USAGE: &str = "\
 marey profile analyze PROFILE [--format txt|html|json] [-o FILE]
-       marey profile view PROFILE [--port PORT]
+       marey profile view PROFILE [--listen [ADDRESS][:PORT]] [--port PORT]
+                          [--tls-cert FILE --tls-key FILE] [--insecure]
        marey profile compare PROFILE PROFILE [-o FILE]
        marey profile export PROFILE --format FORMAT -o FILE";
 
@@ -57,6 +58,7 @@ Examples:
   marey profile analyze my_profile.pt
   marey profile analyze my_profile.pt --format json -o report.json
   marey profile view my_profile.pt --port 8080
+  marey profile view my_profile.pt --listen 0.0.0.0:8051 --tls-cert cert.pem --tls-key key.pem
   marey profile compare baseline.pt optimized.pt
   marey profile export my_profile.pt --format chrome-trace -o trace.json
 
@@ -207,9 +209,26 @@ pub(crate) struct ProfileArgs {
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     output: Option<String>,
 
-    /// Port of the page of `view`, which this machine alone can open
-    #[arg(long, default_value = "8051")]
-    port: String,
+    /// Address of the page of `view`; one that other machines reach needs `--tls-cert` or `--insecure` [default:
+    /// 127.0.0.1, which this machine alone reaches]
+    #[arg(long, value_name = "[ADDRESS][:PORT]")]
+    listen: Option<String>,
+
+    /// Port of the page, if `--listen` has none [default: 8051]
+    #[arg(long)]
+    port: Option<String>,
+
+    /// Certificate of this machine and its chain (PEM), by which the page is encrypted
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    tls_cert: Option<String>,
+
+    /// Key of the certificate (PEM)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    tls_key: Option<String>,
+
+    /// Send the page unencrypted to other machines too
+    #[arg(long)]
+    insecure: bool,
 
     /// The arguments after the subcommand, which the Python package parses
     #[arg(hide = true)]

@@ -22,18 +22,23 @@ inline namespace MAREY_PROTON_VERSION {
 
 /** One element of a path. */
 struct Context {
+    /** The name, UTF-8. */
     std::string name;
 
     Context() = default;
+    /** An element with this name. */
     Context(std::string text) : name(std::move(text)) {}
+    /** An element with this name; a null pointer means an empty one. */
     Context(const char *text) : name(text == nullptr ? "" : text) {}
 
+    /** Compares names byte by byte. @{ */
     friend bool operator==(const Context &a, const Context &b) { return a.name == b.name; }
     friend bool operator!=(const Context &a, const Context &b) { return a.name != b.name; }
     friend bool operator<(const Context &a, const Context &b) { return a.name < b.name; }
     friend bool operator>(const Context &a, const Context &b) { return a.name > b.name; }
     friend bool operator<=(const Context &a, const Context &b) { return a.name <= b.name; }
     friend bool operator>=(const Context &a, const Context &b) { return a.name >= b.name; }
+    /** @} */
 };
 
 /** A scope with the number by which data is added to it. */
@@ -43,6 +48,7 @@ struct Scope : public Context {
     /** The next number. Each library that includes this header counts on its own. */
     MAREY_PROTON_HIDDEN static inline std::atomic<std::size_t> scopeIdCounter{0};
 
+    /** The number of this scope. */
     std::size_t scopeId = DummyScopeId;
 
     /** Returns a new number. */
@@ -50,8 +56,11 @@ struct Scope : public Context {
         return scopeIdCounter.fetch_add(1, std::memory_order_relaxed);
     }
 
+    /** A scope with a known number, without a name. */
     explicit Scope(std::size_t id) : scopeId(id) {}
+    /** A scope with a new number. */
     explicit Scope(std::string text) : Context(std::move(text)), scopeId(getNewScopeId()) {}
+    /** A scope with a known number. */
     Scope(std::size_t id, std::string text) : Context(std::move(text)), scopeId(id) {}
 };
 
@@ -59,7 +68,9 @@ struct Scope : public Context {
 class ScopeInterface {
 public:
     virtual ~ScopeInterface() = default;
+    /** Called on the thread that enters the scope, before it runs. */
     virtual void enterScope(const Scope &scope) = 0;
+    /** Called when the scope is exited. */
     virtual void exitScope(const Scope &scope) = 0;
 };
 
@@ -85,17 +96,23 @@ public:
     }
 
 protected:
+    /** Called when an operator begins. */
     virtual void startOp(const Scope &scope) = 0;
+    /** Called when the operator ends. */
     virtual void stopOp(const Scope &scope) = 0;
+    /** Returns whether an operator is in progress on the calling thread. */
     virtual bool isOpInProgress() = 0;
+    /** Sets whether an operator is in progress on the calling thread. */
     virtual void setOpInProgress(bool value) = 0;
 };
 
 /** An OpInterface that stores for each thread whether an operator is in progress. */
 class ThreadLocalOpInterface : public OpInterface {
 protected:
+    /** Returns whether an operator is in progress on the calling thread. */
     bool isOpInProgress() override { return find(this) != nullptr; }
 
+    /** Sets whether an operator is in progress on the calling thread. */
     void setOpInProgress(bool value) override {
         if (const OpInterface **slot = find(value ? nullptr : this)) {
             *slot = value ? this : nullptr;
@@ -149,6 +166,7 @@ public:
     virtual std::optional<marey_context> recorderContext() const { return std::nullopt; }
 
 protected:
+    /** Returns the path of the calling thread, outermost first, without its state. */
     virtual std::vector<Context> getContextsImpl() = 0;
 };
 
@@ -161,6 +179,7 @@ public:
     }
 
 protected:
+    /** Returns the path that the recorder knows. */
     std::vector<Context> getContextsImpl() override {
         std::vector<Context> contexts;
         if (const marey_table_t *table = marey_live_table_()) {
@@ -184,6 +203,7 @@ public:
 
     /** Enters the scope for all sessions. Not needed if a SessionManager enters it. */
     void enterScope(const Scope &scope) override { marey_enter(scope.name.c_str()); }
+    /** Exits the scope for all sessions. */
     void exitScope(const Scope &scope) override { marey_scope_exit(marey_name(scope.name.c_str())); }
 };
 

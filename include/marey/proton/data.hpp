@@ -60,8 +60,9 @@ public:
     /** Adds values by their names, in which (exc) and (pty) select the aggregation. */
     virtual void addMetrics(std::size_t scopeId, const std::map<std::string, MetricValueType> &metrics) = 0;
 
-    /** Lets the data record, or no longer. A session calls these. */
+    /** Starts recording. A session calls this. */
     virtual void activate() {}
+    /** Stops recording until the next activate(). A session calls this. */
     virtual void deactivate() {}
 
     /** Writes the file; with the path "" or "-", to the standard output. */
@@ -87,12 +88,16 @@ public:
     /** Whether there is a file in this format. */
     virtual bool canWrite(OutputFormat) const { return true; }
 
+    /** Returns the path of the file without its suffix. */
     const std::string &getPath() const { return path; }
 
 protected:
+    /** Writes the data in a format. */
     virtual void doDump(std::ostream &os, OutputFormat format) const = 0;
 
+    /** The path of the file without its suffix. */
     std::string path;
+    /** The source of paths; null if there is none. */
     ContextSource *contextSource;
 };
 

@@ -125,6 +125,7 @@ public:
     Singleton(const Singleton &) = delete;
     Singleton &operator=(const Singleton &) = delete;
 
+    /** Returns the instance, which the first call makes. */
     MAREY_PROTON_HIDDEN static T &instance() {
         static T &object = *new T;  // never destroyed, for the same reason
         return object;

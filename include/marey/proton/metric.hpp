@@ -49,8 +49,11 @@ public:
         return values[index(valueId)];
     }
 
+    /** Returns the group of the metric. */
     MetricKind getKind() const { return kind_; }
+    /** Returns all values, in the order of their numbers. */
     const std::vector<MetricValueType> &getValues() const { return values; }
+    /** Returns one value. */
     const MetricValueType &getValue(int valueId) const { return values[index(valueId)]; }
 
     /**
@@ -91,6 +94,7 @@ public:
     }
 
 protected:
+    /** The values, in the order of their numbers. */
     std::vector<MetricValueType> values;
 
 private:
@@ -111,6 +115,7 @@ private:
 /** A metric of one value with a name of the program's choice. */
 class FlexibleMetric : public Metric {
 public:
+    /** A value with its name, which contains the unit. See isProperty() and isExclusive(). */
     FlexibleMetric(std::string valueName, MetricValueType value, bool property = false,
                    bool exclusive = false)
         : Metric(MetricKind::Flexible, 1), valueName_(std::move(valueName)), property_(property),
@@ -147,6 +152,7 @@ inline const std::string getDeviceTypeString(DeviceType type) {
 /** The executions of a kernel: their number, time in nanoseconds, and device. */
 class KernelMetric : public Metric {
 public:
+    /** The numbers of the values. Times are in nanoseconds. */
     enum kernelMetricKind : int { StartTime, EndTime, Invocations, Duration, DeviceId, DeviceType, Count };
 
     KernelMetric() : Metric(MetricKind::Kernel, Count) {}
@@ -193,6 +199,7 @@ public:
 /** Samples of the program counter: their number, and how many were stalled for each reason. */
 class PCSamplingMetric : public Metric {
 public:
+    /** The numbers of the values, which are counts of samples. */
     enum PCSamplingMetricKind : int {
         NumSamples,
         NumStalledSamples,

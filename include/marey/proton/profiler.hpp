@@ -74,8 +74,11 @@ public:
     }
 
 protected:
+    /** Starts profiling. */
     virtual void doStart() = 0;
+    /** Waits until the metrics of all operators so far are in the data. */
     virtual void doFlush() = 0;
+    /** Stops profiling. */
     virtual void doStop() = 0;
 
 private:
@@ -92,7 +95,9 @@ class GPUProfiler : public Profiler, public ThreadLocalOpInterface, public Singl
 public:
     /** Asks for samples of the program counter; the back end reads isPCSamplingEnabled(). */
     ConcreteProfilerT &enablePCSampling() { return setPCSampling(true); }
+    /** Asks for no samples of the program counter, as by default. */
     ConcreteProfilerT &disablePCSampling() { return setPCSampling(false); }
+    /** Returns whether samples of the program counter are requested. */
     bool isPCSamplingEnabled() const { return pcSamplingEnabled_; }
 
     /** Sets the folder of the vendor's library, before start(). */
@@ -100,25 +105,33 @@ public:
         libPath_ = libPath;
         return static_cast<ConcreteProfilerT &>(*this);
     }
+    /** Returns the folder of the vendor's library; empty if none was set. */
     const std::string &getLibPath() const { return libPath_; }
 
 protected:
     /** The part that calls the vendor's library. */
     class GPUProfilerPimplInterface {
     public:
+        /** The part of this profiler. */
         explicit GPUProfilerPimplInterface(ConcreteProfilerT &owner) : profiler(owner) {}
         virtual ~GPUProfilerPimplInterface() = default;
+        /** Starts profiling. */
         virtual void doStart() = 0;
+        /** Waits until the metrics of all operators so far are in the data. */
         virtual void doFlush() = 0;
+        /** Stops profiling. */
         virtual void doStop() = 0;
 
     protected:
+        /** The profiler that the part belongs to. */
         ConcreteProfilerT &profiler;
     };
 
     /** Which operators the activities of a device belong to. */
     struct Correlation {
+        /** The largest number of a launch. */
         std::atomic<std::uint64_t> maxSubmittedCorrelationId{0};
+        /** The largest number of a launch whose metrics are in the data. */
         std::atomic<std::uint64_t> maxCompletedCorrelationId{0};
 
         /** Notes a launch, as work of the operator that is in progress on this thread. */
@@ -176,7 +189,9 @@ protected:
         }
     };
 
+    /** The part that calls the vendor's library. Never null after the constructor. */
     std::unique_ptr<GPUProfilerPimplInterface> pImpl;
+    /** The launches of this profiler. */
     Correlation correlation;
 
     /** Adds the operator to the data. */
@@ -187,10 +202,14 @@ protected:
         }
     }
 
+    /** Ends the operator of the calling thread. */
     void stopOp(const Scope &) override { Correlation::currentOp() = Scope::DummyScopeId; }
 
+    /** Calls `pImpl`. */
     void doStart() override { pImpl->doStart(); }
+    /** Calls `pImpl`. */
     void doFlush() override { pImpl->doFlush(); }
+    /** Calls `pImpl`. */
     void doStop() override { pImpl->doStop(); }
 
 private:
@@ -209,8 +228,9 @@ public:
     CuptiProfiler() { pImpl = std::make_unique<Cupti>(*this); }
 
 protected:
-    /* The recorder knows the operator in progress. */
+    /** Does nothing: the recorder knows the operator in progress. */
     void startOp(const Scope &) override {}
+    /** Does nothing. */
     void stopOp(const Scope &) override {}
 
 private:

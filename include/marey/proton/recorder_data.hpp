@@ -63,6 +63,7 @@ public:
         remember(scope.scopeId, Place{std::move(node), true});
     }
 
+    /** Exits the scope. Its number stays valid for metrics. */
     void exitScope(const Scope &scope) override {
         Node node, forgotten;
         {
@@ -114,7 +115,9 @@ public:
         add(scopeId, metrics);
     }
 
+    /** Starts recording. */
     void activate() override { call(marey_activate); }
+    /** Stops recording until the next activate(). */
     void deactivate() override { call(marey_deactivate); }
 
     /** Ends the session and writes its file. What is recorded after this is dropped. */
@@ -134,6 +137,7 @@ public:
     }
 
 protected:
+    /** Starts a session of the recorder, which does not record yet. */
     RecorderData(const std::string &file, ContextSource *source, OutputFormat format)
         : Data(file, source),
           isTrace_(format == OutputFormat::ChromeTrace || format == OutputFormat::Run) {
@@ -342,6 +346,7 @@ private:
 /** Sums of scopes, operators and metrics by path. Writes `.hatchet` files, or MessagePack. */
 class TreeData : public RecorderData {
 public:
+    /** A tree for `file` with the suffix of its format. Paths are those of the source. */
     explicit TreeData(const std::string &file, ContextSource *source = nullptr)
         : RecorderData(file, source, OutputFormat::Hatchet) {}
 };
@@ -349,6 +354,7 @@ public:
 /** Single scopes and values with their times. Writes Chrome traces, or runs for `marey analyze`. */
 class TraceData : public RecorderData {
 public:
+    /** A trace for `file` with the suffix of its format. Paths are those of the source. */
     explicit TraceData(const std::string &file, ContextSource *source = nullptr,
                        OutputFormat format = OutputFormat::ChromeTrace)
         : RecorderData(file, source, format) {}

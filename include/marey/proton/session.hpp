@@ -22,9 +22,13 @@ inline namespace MAREY_PROTON_VERSION {
 
 /** An object of a session, with the interfaces that its class has; found without RTTI. */
 template <typename T> struct Part {
+    /** The object; null if there is none. */
     T *object = nullptr;
+    /** The object as an interface that is told of scopes; null if it is none. */
     ScopeInterface *scopes = nullptr;
+    /** The object as an interface that is told of operators; null if it is none. */
     OpInterface *ops = nullptr;
+    /** The owner of the object; null if the program owns it. */
     std::shared_ptr<T> owner;
 
     Part() = default;
@@ -53,6 +57,7 @@ public:
     Session(std::size_t sessionId, Part<Profiler> profiler, Part<ContextSource> source, Part<Data> data)
         : id(sessionId), source_(std::move(source)), data_(std::move(data)), profiler_(std::move(profiler)) {}
 
+    /** The number of the session. */
     const std::size_t id;
 
     /** Starts data collection. */
@@ -89,6 +94,7 @@ public:
         data_.object->addMetrics(scopeId, metrics);
     }
 
+    /** Returns the path of the file without its suffix. */
     const std::string &getPath() const { return data_.object->getPath(); }
 
     /** Returns the format of a file for which none is named. */

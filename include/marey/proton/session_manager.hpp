@@ -104,18 +104,22 @@ public:
         });
     }
 
+    /** Starts data collection of a session. */
     void activateSession(std::size_t sessionId) {
         const std::lock_guard<std::mutex> lifecycle(lifecycle_);
         activate(get(sessionId));
     }
 
+    /** Starts data collection of all sessions. */
     void activateAllSessions() { forAll(&SessionManager::activateSession); }
 
+    /** Stops data collection of a session. */
     void deactivateSession(std::size_t sessionId) {
         const std::lock_guard<std::mutex> lifecycle(lifecycle_);
         deactivate(get(sessionId));
     }
 
+    /** Stops data collection of all sessions. */
     void deactivateAllSessions() { forAll(&SessionManager::deactivateSession); }
 
     /** Ends a session and writes its file. */
@@ -124,6 +128,7 @@ public:
         finalize(get(sessionId), format);
     }
 
+    /** Ends a session and writes its file in the format with this suffix. */
     void finalizeSession(std::size_t sessionId, const std::string &format) {
         finalizeSession(sessionId, parseOutputFormat(format));
     }
@@ -146,6 +151,7 @@ public:
         }
     }
 
+    /** Exits the scope on the calling thread, in all active sessions of the process. */
     void exitScope(const Scope &scope) {
         const std::shared_ptr<const Interfaces> interfaces = current();
         std::for_each(interfaces->scopes.rbegin(), interfaces->scopes.rend(),
@@ -168,6 +174,7 @@ public:
         }
     }
 
+    /** Exits the operator. */
     void exitOp(const Scope &scope) {
         if (const marey_table_t *table = marey_live_table_()) {
             table->operator_exit(detail::intern(*table, scope.name));

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from marey import _native
+from marey._forks import follow, followers
 from marey._warning import warn
 
 from .figures import NANOS_PER_MILLI, Statistics, summarise
-from .forks import follow, followers
 from .nesting import self_times
 from .series import ITERATION, MAX_ITEMS, Series, TimeSeries, ValueSeries, checked_name
 

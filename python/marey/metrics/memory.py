@@ -14,10 +14,10 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from marey import _native
+from marey._forks import follow
 from marey._torch_memory import UNKNOWN, Allocator, find_allocator
 
 from .allocations import AllocationHistory
-from .forks import follow
 from .series import checked_name, unknown_name
 
 HOST = _native.HOST_MEMORY

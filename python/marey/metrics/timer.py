@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
-from marey import _native, _session
-from marey._names import KIND_SCOPE, LOSS_METRICS_UNFETCHED
+from marey import _native
+from marey._gpu_times import PendingTimes, find_clock
+from marey._names import KIND_SCOPE
 
-from .clock import find_clock
 from .figures import FIGURES, NANOS_PER_MILLI, Statistics, summarise
-from .forks import follow, followers
 from .report import text_table
 from .series import MAX_ITEMS, Series, checked_name, unknown_name
 
 GPU_TIME = "gpu_time (ns)"
 """The metric of the time between two events."""
-
-_stamps_of_parent: list[object] = []
-"""Stamps in a forked child, which must not free them."""
-
 
 _Owner = tuple[int, object]
 """A thread, and its current task or `None`."""
@@ -40,12 +34,10 @@ class _Start:
         """Whether its scope is still open: the end of an outer scope ends the inner ones."""
 
 
-class _Pending(NamedTuple):
-    """A time whose second stamp may not be passed yet."""
+class _Label(NamedTuple):
+    """The name of a measured time, and its scope if that gets the time as a metric."""
 
     name: str
-    start: Any
-    end: Any
     scope: _native.ScopeRef | None
 
 
@@ -74,10 +66,7 @@ class CUDATimer:
         self._clock = find_clock()
         self._series: dict[str, Series] = {}
         self._starts: dict[_Owner, list[_Start]] = {}
-        self._pending: deque[_Pending] = deque()
-        # Reentrant, because a signal handler may read results.
-        self._lock = threading.RLock()
-        follow(self)
+        self._times = PendingTimes(self._clock, self._keep)
 
     @property
     def clock(self) -> str:
@@ -122,7 +111,7 @@ class CUDATimer:
             KeyError: No time of this name was measured.
             RuntimeError: The only time of this name has not been stopped.
         """
-        self._resolve(waits=True)
+        self._times.read(waits=True)
         if name in self._series:
             last: float = self._series[name].items[-1]
             return last
@@ -134,7 +123,7 @@ class CUDATimer:
     @property
     def results(self) -> dict[str, Statistics]:
         """The statistics of the times of each name, in milliseconds. Waits for the GPU."""
-        self._resolve(waits=True)
+        self._times.read(waits=True)
         return {name: summarise(series.items) for name, series in list(self._series.items())}
 
     def summary(self) -> str:
@@ -172,7 +161,7 @@ class CUDATimer:
         for _ in range(iterations):
             with self.measure(name):
                 func()
-        self._resolve(waits=True)
+        self._times.read(waits=True)
         return summarise(self._series[name].items[-iterations:])
 
     def _begin(self, name: str) -> _Start:
@@ -180,12 +169,12 @@ class CUDATimer:
         if self.synchronize:
             self._clock.synchronize()
         _native.push(name, KIND_SCOPE)
-        started = _Start(name, self._stamp(), _owner())
+        started = _Start(name, self._times.stamp(), _owner())
         self._starts.setdefault(started.owner, []).append(started)
         return started
 
     def _end(self, started: _Start) -> None:
-        end = self._stamp()
+        end = self._times.stamp()
         starts = self._starts[started.owner]
         position = starts.index(started)
         scope = None
@@ -199,56 +188,18 @@ class CUDATimer:
         del starts[position]
         if not starts:
             del self._starts[started.owner]
-        if started.stamp is not None and end is not None:
-            self._pending.append(_Pending(started.name, started.stamp, end, scope))
-        self._resolve(waits=False)
+        self._times.add(_Label(started.name, scope), started.stamp, end)
+        self._times.read(waits=False)
 
-    def _stamp(self) -> Any:
-        """Returns a new stamp; `None`, counted as a loss, if the device gives none."""
-        try:
-            stamp = self._clock.stamp()
-        except RuntimeError:  # the GPU has failed, which the program's own calls report
-            stamp = None
-        if stamp is None:
-            _native.count_losses(LOSS_METRICS_UNFETCHED, 1)
-        return stamp
-
-    def _resolve(self, *, waits: bool) -> None:
-        """Reads the times that the GPU has passed, the oldest first; all of them if `waits`."""
-        if not self._lock.acquire(blocking=waits):
-            return  # another thread reads them, and may wait for the GPU
-        try:
-            while self._pending and (waits or self._is_passed(self._pending[0])):
-                self._keep(self._pending.popleft())
-        finally:
-            self._lock.release()
-
-    def _is_passed(self, pending: _Pending) -> bool:
-        try:
-            return self._clock.is_passed(pending.end)
-        except RuntimeError:  # the GPU has failed: `_keep` counts the loss
-            return True
-
-    def _keep(self, pending: _Pending) -> None:
-        try:
-            nanos = self._clock.nanos_between(pending.start, pending.end)
-        except RuntimeError:  # the GPU has failed, which the program's own calls report
-            _native.count_losses(LOSS_METRICS_UNFETCHED, 1)
-            return
-        series = self._series.get(pending.name)
+    def _keep(self, label: _Label, nanos: int) -> None:
+        series = self._series.get(label.name)
         if series is None:
-            series = self._series[pending.name] = Series(pending.name)
+            series = self._series[label.name] = Series(label.name)
         series.items.append(nanos / NANOS_PER_MILLI)
         if len(series.items) >= MAX_ITEMS:
             series.make_room()
-        if pending.scope is not None:
-            pending.scope.add_metrics({GPU_TIME: nanos})
-
-    def after_fork_in_child(self) -> None:
-        """Replaces the lock, and leaves the pending times to the parent."""
-        self._lock = threading.RLock()
-        _stamps_of_parent.append(self._pending)
-        self._pending = deque()
+        if label.scope is not None:
+            label.scope.add_metrics({GPU_TIME: nanos})
 
     def __repr__(self) -> str:
         return f"<marey.metrics.CUDATimer: {len(self._series)} names, clock {self.clock}>"
@@ -274,13 +225,3 @@ def _check_counts(warmup: int, repeat: int) -> None:
         raise ValueError(f"warmup must not be negative: {warmup}")
     if repeat < 1:
         raise ValueError(f"the number of measured calls must be positive: {repeat}")
-
-
-def _settle() -> None:
-    for timer in followers():
-        if isinstance(timer, CUDATimer):
-            timer._resolve(waits=True)
-
-
-# The metrics of a session are complete only when the GPU's times are among them.
-_session.settlers.append(_settle)

@@ -18,10 +18,9 @@ from marey import _engine
 
 from .analyzer import ProfileAnalyzer
 from .data import ProfileData, check_events
+from .listen import RefusedAddressError, parse_port, resolve
 from .page import serve, write_page
 from .report import comparison
-
-DEFAULT_PORT = 8051
 
 EXPORT_FORMATS = ("chrome-trace", "csv", "tensorboard", "json")
 
@@ -40,6 +39,8 @@ def main(arguments: list[str]) -> int:
         print(f"error: {named or error}", file=sys.stderr)
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
+        if isinstance(error, RefusedAddressError):
+            print(f"hint: {error.hint}", file=sys.stderr)
     return 2
 
 
@@ -59,7 +60,11 @@ def parser() -> argparse.ArgumentParser:
     analyze.add_argument("--format", choices=("txt", "html", "json"), default="txt")
     view = add("view", _view)
     view.add_argument("profile")
-    view.add_argument("--port", type=_port, default=DEFAULT_PORT)
+    view.add_argument("--listen", nargs="?", const="")
+    view.add_argument("--port", type=_port)
+    view.add_argument("--tls-cert")
+    view.add_argument("--tls-key")
+    view.add_argument("--insecure", action="store_true")
     compare = add("compare", _compare)
     compare.add_argument("profile1")
     compare.add_argument("profile2")
@@ -92,7 +97,14 @@ def _analyze(options: argparse.Namespace) -> int:
 
 
 def _view(options: argparse.Namespace) -> int:
-    return serve(options.profile, options.port)
+    listen = resolve(
+        options.listen,
+        options.port,
+        tls_cert=options.tls_cert,
+        tls_key=options.tls_key,
+        is_insecure=options.insecure,
+    )
+    return serve(options.profile, listen)
 
 
 def _compare(options: argparse.Namespace) -> int:
@@ -122,10 +134,10 @@ def _print(text: str, output: str | None) -> None:
 
 
 def _port(text: str) -> int:
-    port = int(text) if text.isdecimal() else 0
-    if not 0 < port < 1 << 16:
-        raise argparse.ArgumentTypeError(f"port {text!r} must be a number from 1 to 65535")
-    return port
+    try:
+        return parse_port(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 class _Parser(argparse.ArgumentParser):

@@ -1,24 +1,20 @@
 """GPU times of regions by CUDA events, where CUPTI does not record kernels.
 
-A region puts an event into the stream at its start and at its end. Their times are read after the
-GPU has passed them, at the end of an epoch or later, so that the program never waits. The metric
-``gpu_time`` of the region's node is the sum over its calls, with what was launched in inner
-regions.
+The times are read at the end of an epoch or later (`_gpu_times`), so that the program never waits.
+The metric ``gpu_time`` of the region's node is the sum over its calls, with what was launched in
+inner regions.
 """
 
 from __future__ import annotations
 
-import contextlib
 import sys
-import threading
-from collections import deque
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, TypeVar
 
 from marey import _native
 from marey._decorator import wrap_each
-from marey._names import LOSS_METRICS_UNFETCHED
+from marey._gpu_times import EventClock, PendingTimes
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -26,7 +22,7 @@ METRIC = "gpu_time (ns)(exc)"
 """Not summed into outer regions, whose own events include it."""
 
 MAX_PENDING = 1024
-"""Pairs of events after which a region looks for those that the GPU has passed."""
+"""Calls after which a region looks for those that the GPU has passed."""
 
 
 def cuda_in_use() -> Any:
@@ -37,78 +33,36 @@ def cuda_in_use() -> Any:
 
 
 class GpuRegions:
-    """Regions with GPU times."""
+    """Regions with GPU times, in a program that uses CUDA by PyTorch."""
 
-    def __init__(self, cuda: Any) -> None:
-        self._cuda = cuda
-        self._pending: deque[tuple[_native.ScopeRef, Any, Any]] = deque()
-        self._unused: list[Any] = []
-        self._resolving = threading.Lock()
+    def __init__(self) -> None:
+        self._times = PendingTimes(EventClock(sys.modules["torch"]), _add_metric)
 
     def region(self, name: str, metrics: dict[str, Any] | None = None) -> _GpuRegion:
         """Returns a region like `marey.scope`."""
         return _GpuRegion(self, name, metrics)
 
-    def event(self) -> Any:
-        """Returns an event at the present end of the stream.
-
-        Returns `None` while a graph is captured, and, counted as a loss, if the GPU gives no event.
-        """
-        try:
-            if self._cuda.is_current_stream_capturing():
-                return None
-            event = self._unused_event() or self._cuda.Event(enable_timing=True)
-            event.record()
-        except RuntimeError:  # the GPU has failed, or this is a forked child
-            _native.count_losses(LOSS_METRICS_UNFETCHED, 1)
-            return None
-        return event
-
-    def _unused_event(self) -> Any:
-        with contextlib.suppress(IndexError):  # no event, or another thread has the last one
-            return self._unused.pop()
-        return None
+    def stamp(self) -> Any:
+        """Returns a stamp for the start or the end of a call."""
+        return self._times.stamp()
 
     def add(self, node: _native.ScopeRef, start: Any, end: Any) -> None:
-        """Notes the events of a call, to be read later."""
-        if start is not None and end is not None:
-            self._pending.append((node, start, end))
-        if len(self._pending) >= MAX_PENDING:
-            self.resolve()
+        """Adds the time of a call, to be read later."""
+        self._times.add(node, start, end)
+        if len(self._times) >= MAX_PENDING:
+            self.read()
 
-    def resolve(self, *, waits: bool = False) -> None:
+    def read(self, *, waits: bool = False) -> None:
         """Records the times of the calls that the GPU has passed; with `waits`, of all."""
-        if not self._resolving.acquire(blocking=False):
-            return  # another thread does it
-        try:
-            while self._pending and self._resolve_first(waits=waits):
-                pass
-        finally:
-            self._resolving.release()
+        self._times.read(waits=waits)
 
-    def _resolve_first(self, *, waits: bool) -> bool:
-        """Records the time of the oldest call; `False` if the GPU has not passed its events."""
-        node, start, end = self._pending[0]
-        try:
-            if self._cuda.is_current_stream_capturing():
-                return False  # a query would invalidate the capture
-            if waits:
-                end.synchronize()
-            elif not end.query():
-                return False
-            nanos = int(start.elapsed_time(end) * 1e6)
-        except RuntimeError:  # the GPU has failed, which the program's own calls report
-            self._pending.popleft()
-            _native.count_losses(LOSS_METRICS_UNFETCHED, 1)
-            return True
-        self._pending.popleft()
-        node.add_metrics({METRIC: nanos})
-        self._unused += (start, end)
-        return True
+
+def _add_metric(node: _native.ScopeRef, nanos: int) -> None:
+    node.add_metrics({METRIC: nanos})
 
 
 class _GpuRegion:
-    """A region between two events."""
+    """A region between two stamps."""
 
     def __init__(self, regions: GpuRegions, name: str, metrics: dict[str, Any] | None) -> None:
         self._regions = regions
@@ -120,7 +74,7 @@ class _GpuRegion:
     def __enter__(self) -> _GpuRegion:
         self._scope.__enter__()
         node = _native.innermost_scope() if _native.is_active() else None
-        self._starts.append(None if node is None else (node, self._regions.event()))
+        self._starts.append(None if node is None else (node, self._regions.stamp()))
         return self
 
     def __exit__(
@@ -131,7 +85,7 @@ class _GpuRegion:
     ) -> None:
         start = self._starts.pop()
         if start is not None:
-            self._regions.add(*start, self._regions.event())
+            self._regions.add(*start, self._regions.stamp())
         self._scope.__exit__(kind, error, traceback)
 
     def __call__(self, func: F) -> F:

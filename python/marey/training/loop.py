@@ -98,7 +98,7 @@ class Loop:
             _native.pop(self._scopes.pop())
         self._read_memory()
         if self._gpu_regions is not None:
-            self._gpu_regions.resolve(waits=True)
+            self._gpu_regions.read(waits=True)
         self.recording.note(self._epochs)
         self.recording.end()
         self._reset_region()
@@ -139,7 +139,7 @@ class Loop:
             cuda.synchronize()
         self._read_memory()
         if self._gpu_regions is not None:
-            self._gpu_regions.resolve()
+            self._gpu_regions.read()
         _native.add_metrics({EPOCH_METRIC: draw.number, PROBABILITY_METRIC: draw.probability})
         self._leave(EPOCH)
         self.recording.note(self._epochs)
@@ -232,10 +232,9 @@ class Loop:
             self._use_region(self._region())
 
     def _region(self) -> MakeRegion:
-        if self._gpu_regions is None and self._config.use_cuda_events:
-            cuda = cuda_in_use()
-            if cuda is not None and _native.gpu_level()[0] != "cupti":
-                self._gpu_regions = GpuRegions(cuda)
+        is_possible = self._gpu_regions is None and self._config.use_cuda_events
+        if is_possible and cuda_in_use() is not None and _native.gpu_level()[0] != "cupti":
+            self._gpu_regions = GpuRegions()
         return _native.scope if self._gpu_regions is None else self._gpu_regions.region
 
 

@@ -1,4 +1,4 @@
-"""The page of a profile: that of `marey analyze`, as a file or on a local port."""
+"""The page of a profile: that of `marey analyze`, as a file or on a port."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import hmac
 import os
 import secrets
 import signal
+import sys
 import tempfile
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,10 +16,11 @@ from urllib.parse import parse_qs, urlsplit
 from marey import _engine
 
 from .data import check_events
+from .listen import Listen
 
-HOST = "127.0.0.1"
-"""The address of the page: this machine alone."""
 TOKEN_BYTES = 32
+REQUEST_TIMEOUT_S = 10
+"""Time in seconds for each part of a request."""
 
 
 def write_page(path: str, output: str | None) -> int:
@@ -35,13 +37,13 @@ def write_page(path: str, output: str | None) -> int:
     return _engine.cli_main(["marey", "analyze", path, "-f", "html", *target])
 
 
-def serve(path: str, port: int) -> int:
-    """Shows the page of a run at a port of this machine until Ctrl-C; returns the exit code.
+def serve(path: str, listen: Listen) -> int:
+    """Shows the page of a run at an address of this machine until Ctrl-C; returns the exit code.
 
-    The printed address has a token, without which other users of the machine do not see the page.
+    The printed address has a token, without which the page is not shown.
 
     Raises:
-        OSError: The port is in use.
+        OSError: The port is in use, or the address is not one of this machine.
         ValueError: The file was saved as JSON and has no events.
     """
     with tempfile.TemporaryDirectory(prefix="marey-") as folder:
@@ -53,24 +55,28 @@ def serve(path: str, port: int) -> int:
             content = page.read()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # the engine has replaced it
     token = secrets.token_hex(TOKEN_BYTES)
-    with _server(content, port, token) as server:
-        print(f"{path} is at http://localhost:{port}/?token={token} until Ctrl-C", flush=True)
+    with _server(content, listen, token) as server:
+        if not listen.is_loopback and listen.tls is None:
+            text = "the page and its token are sent unencrypted to other machines"
+            print(f"warning: {text}: use --tls-cert and --tls-key", file=sys.stderr, flush=True)
+        print(f"{path} is at {listen.url}?token={token} until Ctrl-C", flush=True)
         with contextlib.suppress(KeyboardInterrupt):
             server.serve_forever()
     return 0
 
 
-def _server(content: bytes, port: int, token: str) -> ThreadingHTTPServer:
-    # A page of another site that resolves its name to this machine has another host.
-    hosts = {f"{name}:{port}" for name in ("localhost", HOST)}
-    origins = {None, *(f"http://{host}" for host in hosts)}
-
+def _server(content: bytes, listen: Listen, token: str) -> ThreadingHTTPServer:
     class Handler(BaseHTTPRequestHandler):
         """Answers each request for ``/`` that has the token with the page."""
+
+        timeout = REQUEST_TIMEOUT_S
 
         def do_GET(self) -> None:
             address = urlsplit(self.path)
             given = parse_qs(address.query).get("token", [""])[0]
+            # A page of another site that resolves its name to this machine has another host.
+            hosts = listen.hosts(self.connection.getsockname()[0])
+            origins = {None, *(f"{listen.scheme}://{host}" for host in hosts)}
             if self.headers.get("Host") not in hosts or self.headers.get("Origin") not in origins:
                 self.send_error(HTTPStatus.FORBIDDEN)
             elif not hmac.compare_digest(given.encode(), token.encode()):
@@ -89,9 +95,23 @@ def _server(content: bytes, port: int, token: str) -> ThreadingHTTPServer:
         def log_message(self, format: str, *values: object) -> None:
             """Logs nothing."""
 
+    class Server(ThreadingHTTPServer):
+        """Listens at the address."""
+
+        address_family = listen.family
+
+        def handle_error(self, request: object, client_address: object) -> None:
+            """Logs nothing: a client that speaks no TLS or goes away has no answer."""
+
     try:
-        return ThreadingHTTPServer((HOST, port), Handler)
+        server = Server((listen.address, listen.port), Handler)
     except OSError as error:
-        raise OSError(
-            f"port {port} cannot be used: {error.strerror}; choose another one with --port"
-        ) from None
+        place = f"port {listen.port}" if listen.is_loopback else f"{listen.name}:{listen.port}"
+        mend = "choose another one with --port or --listen"
+        raise OSError(f"{place} cannot be used: {error.strerror}; {mend}") from None
+    if listen.tls is not None:
+        # The handshake is made by the first read, which is on the thread of the client.
+        server.socket = listen.tls.wrap_socket(
+            server.socket, server_side=True, do_handshake_on_connect=False
+        )
+    return server

@@ -19,7 +19,15 @@ from typing import Any
 
 import marey
 import marey.torch
-from marey import _collect, _command, _native, _recording, _session, _torch_memory
+from marey import (
+    _collect,
+    _command,
+    _native,
+    _recording,
+    _session,
+    _torch_hooks,
+    _torch_memory,
+)
 from marey._flags import is_disabled
 from marey._warning import warn
 from marey.profile import start_for
@@ -119,7 +127,7 @@ class Recording:
         """Stops recording until `resume`: sessions, hooks and operators."""
         if self._session is not None and not self._is_paused:
             self._is_paused = True
-            marey.torch.pause_hooks()
+            _torch_hooks.pause()
             marey.deactivate(self._session)
 
     def resume(self) -> None:
@@ -128,7 +136,7 @@ class Recording:
             self._is_paused = False
             if self._session in _native.sessions():  # the program may have ended it
                 marey.activate(self._session)
-            marey.torch.resume_hooks()
+            _torch_hooks.resume()
 
     def record_operators(self, *, is_wanted: bool) -> None:
         """Begins or ends the recording of operators, with shapes as the settings say.
@@ -142,7 +150,7 @@ class Recording:
             needs_shapes = config.record_shapes or config.with_flops
             marey.torch.enable(operators=True, shapes="all" if needs_shapes else "off")
         else:
-            marey.torch.stop_operators()
+            _torch_hooks.stop_operators()
 
     def read_memory(self) -> None:
         """Reads the memory of devices and of the process."""

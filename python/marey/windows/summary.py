@@ -1,6 +1,7 @@
 """The metrics of a window that are read from its profile.
 
-The engine reads the file without the GIL, so requests go on meanwhile.
+The engine reads the file and finds the nodes without the GIL: a loop of Python over many nodes
+would keep requests waiting for up to the switch interval, 5 ms.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ def summarize(path: str, metrics: Iterable[str] = ()) -> dict[str, float]:
     """
     profile = _Profile(path)
     found = profile.kernels()
-    steps = profile.wall_times(profile.kinds, "step")
+    steps = profile.wall_times(profile.graph.nodes_of_kind("step"))
     if steps:
         found["steps"] = steps.pop("count")
         found |= {f"step_time.{name}": value for name, value in steps.items()}
     for metric in metrics:
         if match := SCOPE.fullmatch(metric):
-            times = profile.wall_times(profile.names, match[1])
+            times = profile.wall_times(profile.graph.nodes_with_name(match[1]))
             if match[2] in times:
                 found[metric] = times[match[2]]
     return found
@@ -51,9 +52,7 @@ class _Profile:
     """The columns of a profile."""
 
     def __init__(self, path: str) -> None:
-        self._graph = _engine.Graph.read(path)
-        self.names = self._graph.names()
-        self.kinds = self._graph.kinds()
+        self.graph = _engine.Graph.read(path)
         self._columns: dict[str, array[float] | None] = {}
 
     def kernels(self) -> dict[str, float]:
@@ -71,11 +70,10 @@ class _Profile:
         utilization = self._utilization()
         return found if utilization is None else {**found, "avg_utilization": utilization}
 
-    def wall_times(self, labels: list[str] | list[str | None], wanted: str) -> dict[str, float]:
-        """Returns the wall times of a node in milliseconds, and its entries as ``count``."""
+    def wall_times(self, nodes: list[int]) -> dict[str, float]:
+        """Returns the wall times in ms of the node with most entries, which are ``count``."""
         counts = self._column("wall_count")
-        positions = [position for position, label in enumerate(labels) if label == wanted]
-        entered = [position for position in positions if counts and counts[position] > 0]
+        entered = [node for node in nodes if counts and counts[node] > 0]
         if not counts or not entered:
             return {}
         node = max(entered, key=counts.__getitem__)
@@ -92,7 +90,7 @@ class _Profile:
     def _utilization(self) -> float | None:
         """Returns the root's share of the device's peak rate; `None` without FLOP or bytes."""
         try:
-            self._graph.derive(["util"])
+            self.graph.derive(["util"])
         except UnknownMetric:
             return None
         column = self._column("util")
@@ -106,7 +104,7 @@ class _Profile:
 
     def _read_column(self, label: str) -> array[float] | None:
         try:
-            values = self._graph.column(label)
+            values = self.graph.column(label)
         except (KeyError, UnknownMetric):
             return None
         return array("d", values[0]) if isinstance(values, tuple) else None

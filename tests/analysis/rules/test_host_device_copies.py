@@ -47,7 +47,7 @@ COPIES: list[Event] = [
 ]
 
 
-def test_exposed_copies(tmp_path: Path) -> None:
+def test_exposed_copies_are_a_finding_for_each_direction(tmp_path: Path) -> None:
     into, back = findings_of(make_run(tmp_path, COPIES), "host_device_copies")
     assert (into["subject"], into["severity"]) == ("host to device", "medium")
     assert into["confidence"] == "measured"

@@ -69,7 +69,7 @@ def test_the_host_cannot_gain_what_the_device_needs(tmp_path: Path) -> None:
     assert answer["k"]["gain_nanos"] == 850_000
 
 
-def test_ignored_operations(tmp_path: Path) -> None:
+def test_waits_annotations_and_other_threads_are_no_hot_operations(tmp_path: Path) -> None:
     frame: dict[str, Any] = {"category": "python_function"}
     events = trained(
         host_span("cudaDeviceSynchronize", 0, 900, category="cuda_runtime"),

@@ -23,7 +23,7 @@ def small(count: int, duration: float = 4, gap: float = 2) -> list[Event]:
     return [*events, launch(999, 40), kernel(999, end, 20, name="long")]
 
 
-def test_many_small_kernels(tmp_path: Path) -> None:
+def test_many_small_kernels_are_a_finding_with_their_gaps(tmp_path: Path) -> None:
     (row,) = findings_of(make_run(tmp_path, small(100)), "small_kernels")
     # 100 x 4 µs, and 99 gaps of 2 µs between them: the last is that of the long one.
     assert (row["subject"], row["severity"], row["confidence"]) == ("k0", "high", "measured")

@@ -45,7 +45,7 @@ def test_ranks_that_are_last_in_turn_are_no_finding(tmp_path: Path, size: int) -
     assert findings_of(run, RULE, min_ratio=1.01) == []
 
 
-def test_two_ranks(tmp_path: Path) -> None:
+def test_the_rank_with_most_of_the_delays_is_named_among_two(tmp_path: Path) -> None:
     # 75 % of all delays are one and a half times what chance makes of two.
     run = job(tmp_path, (0, 300), (100, 0))
     assert [row["rank"] for row in findings_of(run, RULE)] == [1]

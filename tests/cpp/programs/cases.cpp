@@ -4,10 +4,13 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <sys/resource.h>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 #if defined(__cpp_lib_span) || __cplusplus >= 202002L
@@ -322,11 +325,10 @@ void hostile_names() {
     finish();
 }
 
-// More bytes of names than the recorder's table has room for (64 MiB).
-void many_names() {
-    const std::string end(2000, 'x');
+// Scopes with different names, which end in the same way.
+void distinct_names(std::size_t count, const std::string &end) {
     marey::enableProfiler(ProfilerConfig(), host);
-    for (int i = 0; i < 20000; i++) {
+    for (std::size_t i = 0; i < count; i++) {
         RECORD_USER_SCOPE(std::to_string(i) + end);
     }
     const bool is_full = marey_name("a name that does not fit") == marey::detail::lost_name;
@@ -337,6 +339,28 @@ void many_names() {
     }
     std::printf("%zu %d %llu %d\n", result->events().size(), are_right,
                 static_cast<unsigned long long>(result->dropped_events()), is_full);
+}
+
+// The events of the profile need more memory than the process may have.
+void memory_limit() {
+    constexpr std::size_t count = 1200000;
+    constexpr rlim_t more_bytes = 160 << 20;
+    marey::enableProfiler(ProfilerConfig(), host);
+    { RECORD_USER_SCOPE("work"); }
+    rlimit limit = {};
+    getrlimit(RLIMIT_AS, &limit);
+    std::size_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const rlimit low = {pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + more_bytes, limit.rlim_max};
+    setrlimit(RLIMIT_AS, &low);
+    for (std::size_t i = 1; i < count; i++) {
+        RECORD_USER_SCOPE("work");
+    }
+    const auto result = marey::disableProfiler();
+    setrlimit(RLIMIT_AS, &limit);
+    const std::uint64_t dropped = result->dropped_events();
+    std::printf("%d %d %zu\n", result->events().size() + dropped == count, dropped > 0,
+                result->warnings().size());
 }
 
 void unbalanced() {
@@ -498,7 +522,10 @@ int main(int argc, char **argv) {
         {"joined_thread", [] { threads(false, true); }},
         {"backward", backward},
         {"hostile_names", hostile_names},
-        {"many_names", many_names},
+        {"a_million_names", [] { distinct_names(1000000, ""); }},
+        // More bytes than the recorder's table of names has room for (64 MiB).
+        {"long_names", [] { distinct_names(20000, std::string(2000, 'x')); }},
+        {"memory_limit", memory_limit},
         {"unbalanced", unbalanced},
         {"other_thread", other_thread},
         {"exceptions", exceptions},

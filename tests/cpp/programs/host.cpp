@@ -2,6 +2,7 @@
 #include "report.hpp"
 
 #include <dlfcn.h>
+#include <future>
 #include <memory>
 #include <sys/wait.h>
 #include <thread>
@@ -71,9 +72,34 @@ int forks() {
     return 0;
 }
 
+std::unique_ptr<marey::ObserverContext> ignore(const marey::RecordFunction &) { return nullptr; }
+
+// Forks while another thread has a callback of its own.
+int listeners() {
+    std::promise<void> ready;
+    std::promise<void> done;
+    std::thread listener([&] {
+        marey::addThreadLocalCallback(marey::RecordFunctionCallback(ignore));
+        ready.set_value();
+        done.get_future().wait();
+    });
+    ready.get_future().wait();
+    const pid_t child = fork();
+    if (child == 0) {
+        _exit(marey::detail::is_listened_to());
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    const bool is_listened_to = marey::detail::is_listened_to();
+    done.set_value();
+    listener.join();
+    std::printf("%d\n%d\n", WEXITSTATUS(status), is_listened_to);
+    return 0;
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
     const std::string name = argc > 1 ? argv[1] : "";
-    return name == "libraries" ? libraries() : forks();
+    return name == "libraries" ? libraries() : name == "forks" ? forks() : listeners();
 }

@@ -7,6 +7,7 @@
 #include <set>
 #include <stdexcept>
 #include <thread>
+#include <type_traits>
 
 namespace {
 
@@ -35,6 +36,31 @@ template <> struct marey::InputTraits<Tensor> {
     static std::vector<std::int64_t> strides(const Tensor &t) { return t.strides; }
     static const float *data(const Tensor &t) { return t.data.data(); }
 };
+
+using namespace xsigma::profiler::impl;
+
+// The functions and fields of the API reference have its types.
+static_assert(std::is_same_v<decltype(&enableProfiler),
+                             void (*)(const ProfilerConfig &, const std::set<ActivityType> &,
+                                      const std::unordered_set<RecordScope> &)>);
+static_assert(std::is_same_v<decltype(&disableProfiler), std::unique_ptr<ProfilerResult> (*)()>);
+static_assert(std::is_same_v<decltype(&set_record_concrete_inputs_enabled), void (*)(bool)>);
+static_assert(std::is_same_v<decltype(&get_record_concrete_inputs_enabled), bool (*)()>);
+static_assert(std::is_same_v<decltype(ProfilerConfig::state), ProfilerState>);
+static_assert(std::is_same_v<decltype(ProfilerConfig::report_input_shapes), bool>);
+static_assert(std::is_same_v<decltype(ProfilerConfig::profile_memory), bool>);
+static_assert(std::is_same_v<decltype(ProfilerConfig::with_stack), bool>);
+static_assert(std::is_same_v<decltype(ProfilerConfig::with_flops), bool>);
+static_assert(std::is_same_v<decltype(ProfilerConfig::with_modules), bool>);
+static_assert(std::is_same_v<decltype(ProfilerConfig::experimental_config), ExperimentalConfig>);
+static_assert(std::is_same_v<decltype(ProfilerConfig::trace_id), std::string>);
+using Names = std::vector<std::string>;
+static_assert(std::is_same_v<decltype(ExperimentalConfig::profiler_metrics), Names>);
+static_assert(std::is_same_v<decltype(ExperimentalConfig::profiler_measure_per_kernel), bool>);
+static_assert(std::is_same_v<decltype(ExperimentalConfig::verbose), bool>);
+static_assert(std::is_same_v<decltype(ExperimentalConfig::performance_events), Names>);
+static_assert(std::is_same_v<decltype(ExperimentalConfig::enable_cuda_sync_events), bool>);
+static_assert(std::is_same_v<decltype(ExperimentalConfig::profile_all_threads), bool>);
 
 namespace {
 
@@ -84,8 +110,6 @@ void quick_start() {
     // Save trace to file (Chrome Trace format)
     profiler_result->save("trace.json");
 }
-
-using namespace xsigma::profiler::impl;
 
 void performance_counters() {
     ProfilerConfig config(ProfilerState::KINETO);
@@ -201,6 +225,33 @@ void production() {
     xsigma::autograd::profiler::disableProfiler()->save("trace.json");
 }
 
+void record_forward() {
+    RECORD_MODULE("model");
+    RECORD_USER_SCOPE("forward");
+    matmul(tensor(2, 3), tensor(3, 4));
+}
+
+void development() {
+    ProfilerConfig config(ProfilerState::KINETO);
+    config.report_input_shapes = true;
+    config.experimental_config.verbose = true;
+    set_record_concrete_inputs_enabled(false);  // Usually not needed
+    enableProfiler(config, {ActivityType::CPU});
+    record_forward();
+    disableProfiler()->save("trace.json");
+}
+
+void debugging() {
+    ProfilerConfig config(ProfilerState::KINETO);
+    config.report_input_shapes = true;
+    config.experimental_config.verbose = true;
+    set_record_concrete_inputs_enabled(true);  // When needed
+    config.experimental_config.performance_events = {"page_faults"};  // Optional
+    enableProfiler(config, {ActivityType::CPU});
+    record_forward();
+    disableProfiler()->save("trace.json");
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -213,6 +264,8 @@ int main(int argc, char **argv) {
         {"forward_and_backward", forward_and_backward},
         {"custom_metadata", custom_metadata},
         {"production", production},
+        {"development", development},
+        {"debugging", debugging},
     };
     for (const auto &listing : listings) {
         if (name == listing.first) {

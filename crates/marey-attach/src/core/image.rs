@@ -9,12 +9,13 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use object::elf::{
-    ET_CORE, FileHeader64, NT_FILE, NT_PRPSINFO, NT_PRSTATUS, PT_LOAD, ProgramHeader64,
+    ET_CORE, FileHeader64, NT_FILE, NT_PRPSINFO, NT_PRSTATUS, PF_W, PF_X, PT_LOAD, ProgramFlags,
+    ProgramHeader64,
 };
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, ReadCache};
 
-use crate::memory::Mapped;
+use crate::memory::{Mapped, Part, loaded_files};
 use crate::object::ReadMemory;
 
 /// The contents of a core file.
@@ -34,7 +35,11 @@ struct Segment {
     start: u64,
     /// Bytes in the core file; what is behind them was left out.
     length: u64,
+    /// Bytes in the memory of the process.
+    memory_bytes: u64,
     offset: u64,
+    /// Whether the process could execute it or write to it.
+    is_code_or_variables: bool,
 }
 
 /// A part of a file that was mapped, whose contents may be in the file alone.
@@ -82,7 +87,10 @@ impl Image {
                 image.segments.push(Segment {
                     start: segment.p_vaddr(endian),
                     length: segment.p_filesz(endian).min(segment.p_memsz(endian)),
+                    memory_bytes: segment.p_memsz(endian),
                     offset: segment.p_offset(endian),
+                    is_code_or_variables: (segment.p_flags(endian) & (PF_W | PF_X))
+                        != ProgramFlags(0),
                 });
             }
             image.read_notes(segment, endian, &cache).map_err(invalid)?;
@@ -131,28 +139,29 @@ impl Image {
         }
     }
 
-    /// Returns the program and the libraries that were mapped, each once, by their addresses.
-    pub(super) fn mapped_files(&self) -> Vec<Mapped> {
-        let mut files: Vec<Mapped> = Vec::new();
-        for part in &self.files {
-            match files.iter_mut().find(|file| file.path == part.path) {
-                Some(file) => file.end = file.end.max(part.end),
-                None => files.push(Mapped {
-                    path: part.path.clone(),
-                    start: part.start,
-                    end: part.end,
-                    offset: part.offset,
-                    root: String::new(),
-                }),
-            }
-        }
-        files
+    /// Returns the program and the libraries that were loaded, by their addresses.
+    pub(super) fn loaded_files(&self) -> Vec<Mapped> {
+        let parts = self.files.iter().map(|part| Part {
+            start: part.start,
+            end: part.end,
+            offset: part.offset,
+            path: part.path.clone(),
+            // Data may be mapped to be read. Debuggers leave machine code out of core files, but not variables.
+            is_loaded: self.segment(part.start).is_some_and(|segment| segment.is_code_or_variables),
+        });
+        loaded_files(parts, "")
+    }
+
+    /// Returns the segment of an address.
+    fn segment(&self, address: u64) -> Option<&Segment> {
+        let next = self.segments.partition_point(|segment| segment.start <= address);
+        let segment = self.segments.get(next.checked_sub(1)?)?;
+        (address - segment.start < segment.memory_bytes).then_some(segment)
     }
 
     /// Reads what the core file itself has; returns the number of bytes.
     fn read_segment(&self, address: u64, bytes: &mut [u8]) -> Option<usize> {
-        let next = self.segments.partition_point(|segment| segment.start <= address);
-        let segment = self.segments.get(next.checked_sub(1)?)?;
+        let segment = self.segment(address)?;
         let within = address - segment.start;
         let left = segment.length.checked_sub(within).filter(|&left| left > 0)?;
         let length = bytes.len().min(usize::try_from(left).ok()?);

@@ -18,7 +18,8 @@ use self::image::{Image, Registers};
 use crate::memory::{Mapped, exported_address};
 use crate::object::{Address, Layout, MAX_READS, Objects, ReadMemory, ThreadState};
 use crate::target::{Snapshot, Thread};
-use crate::{tasks, wait};
+use crate::tasks::{self, ReadTasks};
+use crate::wait;
 
 /// Why a core file cannot be read.
 #[derive(Debug, Error)]
@@ -85,7 +86,7 @@ impl Core {
         let image = Image::open(path, executable)
             .map_err(|source| CoreError::NotCore { path: path.to_owned(), source })?;
         let not_python = |reason| CoreError::NotPython { path: path.to_owned(), reason };
-        let files = image.mapped_files();
+        let files = image.loaded_files();
         let runtime = Runtime::find(&image, &files)?.map_err(not_python)?;
         let objects = Objects::new(&image, &runtime.layout, MAX_READS);
         let interpreters = objects.interpreters(runtime.address);
@@ -97,13 +98,15 @@ impl Core {
 
         let mut threads = Vec::new();
         let mut all_tasks = Vec::new();
-        let mut omitted_tasks = 0;
+        let (mut omitted_tasks, mut torn_tasks) = (0, 0);
         for interpreter in interpreters {
             let found = python_threads(&image, &objects, runtime.address, interpreter);
-            let (tasks, omitted) = tasks::read(&objects, interpreter, &files, &found);
+            let ReadTasks { tasks, omitted, torn } =
+                tasks::read(&objects, interpreter, &files, &found);
             threads.extend(found);
             all_tasks.extend(tasks);
             omitted_tasks += omitted;
+            torn_tasks += torn;
         }
         threads.sort_by_key(|thread| thread.os_id);
         add_native_threads(&mut threads, &image.threads);
@@ -111,7 +114,8 @@ impl Core {
         let argv = argv.unwrap_or_else(|| image.command.split(' ').map(str::to_owned).collect());
         let argv = redact::redact_argv(&argv);
         let pid = image.pid;
-        let snapshot = Snapshot { pid, argv, python, threads, tasks: all_tasks, omitted_tasks };
+        let tasks = all_tasks;
+        let snapshot = Snapshot { pid, argv, python, threads, tasks, omitted_tasks, torn_tasks };
         Ok(Self { snapshot, signal })
     }
 }

@@ -27,6 +27,27 @@ pub(crate) struct Job {
 pub(crate) struct Process {
     pub(crate) pid: u32,
     pub(crate) rank: Option<Rank>,
+    /// By which a later process with the same id is told apart, in clock ticks.
+    start_ticks: Option<u64>,
+}
+
+impl Process {
+    /// Returns the process that has an id now, without its rank.
+    pub(crate) fn with_id(pid: u32) -> Self {
+        Self { pid, rank: None, start_ticks: process::start_ticks(pid) }
+    }
+
+    /// Returns the rank that has an id now, `None` if the process is no rank.
+    fn rank_with_id(pid: u32) -> Option<Self> {
+        let process = Self::with_id(pid);
+        let rank = Rank::of_process(pid)?;
+        process.still_has_id().then_some(Self { rank: Some(rank), ..process })
+    }
+
+    /// Whether no other process has got its id meanwhile.
+    pub(crate) fn still_has_id(&self) -> bool {
+        process::start_ticks(self.pid) == self.start_ticks
+    }
 }
 
 impl Job {
@@ -51,17 +72,17 @@ impl Job {
             let (dead, alive): (Vec<u32>, Vec<u32>) =
                 candidates.into_iter().partition(|&pid| !process::is_alive(pid));
             for pid in alive {
-                if let Some(rank) = Rank::of_process(pid)
+                if let Some(process) = Process::rank_with_id(pid)
                     && !members.iter().any(|member| member.pid == pid)
-                    && !is_started_by_rank(pid, &members, &rank)
+                    && !is_started_by_rank(&process, &members)
                 {
-                    members.push(Process { pid, rank: Some(rank) });
+                    members.push(process);
                 }
             }
             ended.extend(dead);
         }
         if members.is_empty() {
-            members = pids.iter().map(|&pid| Process { pid, rank: None }).collect();
+            members = pids.iter().map(|&pid| Process::with_id(pid)).collect();
         }
         members.sort_by_key(|member| member.rank.as_ref().map(|rank| rank.rank));
         // What a rank has started belongs to it, and is looked at with it.
@@ -95,9 +116,9 @@ fn candidates(pid: u32) -> Vec<u32> {
 
 /// Whether a process has its rank from a rank that has started it, such as the worker of a data
 /// loader.
-fn is_started_by_rank(pid: u32, members: &[Process], rank: &Rank) -> bool {
+fn is_started_by_rank(process: &Process, members: &[Process]) -> bool {
     let is_same =
-        |member: &Process| member.rank.as_ref() == Some(rank) && is_ancestor(member.pid, pid);
+        |member: &Process| member.rank == process.rank && is_ancestor(member.pid, process.pid);
     members.iter().any(is_same)
 }
 
@@ -128,6 +149,14 @@ fn absent(ranks: &[&Rank], first: &Rank, ended: usize) -> Vec<u32> {
             if absent.len() == ended { absent } else { Vec::new() }
         }
         _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+impl Process {
+    /// Returns a process that has ended, whose id another one has got.
+    pub(crate) fn ended_with_id(pid: u32) -> Self {
+        Self { pid, rank: None, start_ticks: Some(0) }
     }
 }
 

@@ -36,7 +36,7 @@ pub struct Hang {
     /// Ranks of this host that no process has.
     pub absent: Vec<u32>,
     /// Processes beside the ranks that have ended, and that their parent has not waited for.
-    pub ended: Vec<u32>,
+    pub ended: Vec<Ended>,
     /// Number of ranks on all hosts, if the processes state it.
     pub world_size: Option<u32>,
     /// The ranks, lowest first.
@@ -62,6 +62,15 @@ pub struct LastCollective {
     pub name: String,
     /// `scheduled`, `started` or `completed`.
     pub state: String,
+}
+
+/// A process that has ended, and that its parent has not waited for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+pub struct Ended {
+    /// The host that was reached by ssh; `None` for this one.
+    pub host: Option<String>,
+    /// Process id in the operating system.
+    pub pid: u32,
 }
 
 /// A host that was asked for its ranks.
@@ -101,6 +110,7 @@ pub fn look(
     let looks: Vec<Look> = members.into_iter().map(Look::begin).collect();
     observe::pause(interval);
     let members: Vec<Member> = looks.into_iter().map(|look| look.end(native)).collect();
+    let ended = ended.into_iter().map(|pid| Ended { host: None, pid }).collect();
     let mut hang = Hang { absent, ended, world_size, members, collectives, ..Hang::default() };
     hang.judge();
     // The processes of a rank matter only where it waits for one of them.
@@ -127,7 +137,8 @@ impl Hang {
             let added = added.map(|member| Member { host: Some(name.to_owned()), ..member });
             self.members.extend(added);
             self.absent.extend(other.absent);
-            self.ended.extend(other.ended);
+            let ended = other.ended.into_iter();
+            self.ended.extend(ended.map(|ended| Ended { host: Some(name.to_owned()), ..ended }));
             self.world_size = self.world_size.or(other.world_size);
         }
         let rank_of = |member: &Member| member.rank.as_ref().map(|rank| rank.rank);

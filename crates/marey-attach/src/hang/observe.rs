@@ -64,8 +64,7 @@ pub struct Member {
 
 /// The first look at a process.
 pub(crate) struct Look {
-    pid: u32,
-    rank: Option<Rank>,
+    process: Process,
     read: Result<(Target, Snapshot), AttachError>,
     times: Times,
     time: Instant,
@@ -74,7 +73,7 @@ pub(crate) struct Look {
 impl Look {
     /// Looks at a process for the first time.
     pub(crate) fn begin(process: Process) -> Self {
-        let Process { pid, rank } = process;
+        let pid = process.pid;
         let options = Options { waits: true, ..Options::default() };
         let read = Target::open(pid, options).and_then(|mut target| {
             let snapshot = target.snapshot()?;
@@ -82,7 +81,7 @@ impl Look {
         });
         let id = read.as_ref().map_or(pid.into(), |(_, snapshot)| thread_of(snapshot, pid));
         let times = process::times(pid, id).unwrap_or_default();
-        Self { pid, rank, read, times, time: Instant::now() }
+        Self { process, read, times, time: Instant::now() }
     }
 
     /// Looks again.
@@ -90,12 +89,14 @@ impl Look {
     /// With `native`, a process that has not moved and is in its program is stopped for a moment, and
     /// its native frames are read.
     pub(crate) fn end(self, native: bool) -> Member {
-        let Self { pid, rank, .. } = self;
+        let process = self.process;
+        let (pid, rank) = (process.pid, process.rank.clone());
         let unreadable = |error: &AttachError| Member {
             host: None,
             pid,
             rank: rank.clone(),
             state: match process::state(pid, pid.into()) {
+                _ if !process.still_has_id() => State::Ended,
                 None | Some('Z' | 'X') => State::Ended,
                 Some('T' | 't') => State::Stopped,
                 Some(_) => State::Unreadable,
@@ -119,6 +120,9 @@ impl Look {
             Ok(second) => second,
             Err(error) => return unreadable(&error),
         };
+        if !process.still_has_id() {
+            return unreadable(&AttachError::NoProcess(pid));
+        }
         let elapsed = self.time.elapsed();
         let times = process::times(pid, id).unwrap_or_default();
         let ran = times.cpu.saturating_sub(self.times.cpu);
@@ -180,8 +184,7 @@ impl Member {
     /// Looks at the processes that this one has started.
     pub(crate) fn add_children(&mut self, interval: Duration) {
         let children = process::children(self.pid).into_iter();
-        let looks: Vec<Look> =
-            children.map(|pid| Look::begin(Process { pid, rank: None })).collect();
+        let looks: Vec<Look> = children.map(|pid| Look::begin(Process::with_id(pid))).collect();
         if !looks.is_empty() {
             pause(interval);
         }
@@ -236,7 +239,20 @@ fn common_frames(before: &[Frame], after: &[Frame]) -> Vec<Frame> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
+
+    #[test]
+    fn a_process_with_the_id_of_an_ended_one_is_not_that_process() {
+        let mut program = Command::new("sleep").arg("100").spawn().unwrap();
+        let look = |process| Look::begin(process).end(false).state;
+        // Not Python.
+        assert_eq!(look(Process::with_id(program.id())), State::Unreadable);
+        assert_eq!(look(Process::ended_with_id(program.id())), State::Ended);
+        program.kill().unwrap();
+        program.wait().unwrap();
+    }
 
     #[test]
     fn frames_up_to_the_first_that_moved_are_common() {

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::judge::{self, Cause};
 use super::observe::{Member, State};
 use super::place::{self, Place};
-use super::{Hang, LastCollective};
+use super::{Ended, Hang, LastCollective};
 use crate::Frame;
 
 /// Members that a sentence describes one by one.
@@ -38,8 +38,9 @@ pub(super) fn of_hang(hang: &Hang) -> String {
 }
 
 fn dead(hang: &Hang) -> String {
+    let of_member = |member: &Member| Ended { host: member.host.clone(), pid: member.pid };
     let mut ended = hang.ended.clone();
-    ended.extend(hang.odd.iter().map(|&index| hang.members[index].pid));
+    ended.extend(hang.odd.iter().map(|&index| of_member(&hang.members[index])));
     let subject = match &hang.absent[..] {
         [] => subject_of(hang, &hang.odd),
         absent => sentence_case(&ranks(absent)),
@@ -48,9 +49,25 @@ fn dead(hang: &Hang) -> String {
     let reached = if hang.hosts.is_empty() { "of this host" } else { "that was reached" };
     match &ended[..] {
         [] => format!("{subject} {verb} ended: no process {reached} has that rank"),
-        [pid] => format!("{subject} {verb} ended: process {pid} is a zombie"),
-        pids => format!("{subject} {verb} ended: processes {} are zombies", numbers(pids)),
+        [_] => format!("{subject} {verb} ended: process {} is a zombie", zombies(&ended)),
+        _ => format!("{subject} {verb} ended: processes {} are zombies", zombies(&ended)),
     }
+}
+
+/// Lists processes by their hosts: `12-13, 20 on node2`.
+fn zombies(ended: &[Ended]) -> String {
+    let mut by_host: BTreeMap<Option<&str>, Vec<u32>> = BTreeMap::new();
+    for Ended { host, pid } in ended {
+        by_host.entry(host.as_deref()).or_default().push(*pid);
+    }
+    let parts = by_host.into_iter().map(|(host, mut pids)| {
+        pids.sort_unstable();
+        match host {
+            Some(host) => format!("{} on {host}", numbers(&pids)),
+            None => numbers(&pids),
+        }
+    });
+    parts.collect::<Vec<_>>().join(", ")
 }
 
 fn all_wait(hang: &Hang) -> String {
@@ -229,6 +246,14 @@ mod tests {
     fn neighbours_are_ranges() {
         assert_eq!(numbers(&[0, 1, 2, 4, 6, 7]), "0-2, 4, 6-7");
         assert_eq!(numbers(&[]), "");
+    }
+
+    #[test]
+    fn zombies_have_their_hosts() {
+        let ended = |host: Option<&str>, pid| Ended { host: host.map(str::to_owned), pid };
+        assert_eq!(zombies(&[ended(None, 7)]), "7");
+        let many = [ended(Some("node2"), 20), ended(None, 13), ended(None, 12)];
+        assert_eq!(zombies(&many), "12-13, 20 on node2");
     }
 
     #[test]

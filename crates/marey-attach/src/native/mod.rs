@@ -12,7 +12,7 @@ use std::path::Path;
 use self::merge::NativeFrame;
 use self::unwind::StackCopy;
 use crate::Thread;
-use crate::memory::{Memory, mapped_files, mappings};
+use crate::memory::{Memory, mapped_files, mapped_memory};
 use crate::stop::registers;
 
 /// Copies of the stacks of threads, in their order.
@@ -21,9 +21,10 @@ pub(crate) struct Copies(Vec<Option<StackCopy>>);
 impl Copies {
     /// Copies the stacks of stopped threads. Called in the work of [`crate::stop::while_stopped`].
     pub(crate) fn read(pid: u32, threads: &[Thread]) -> Self {
-        let (memory, mappings) = (Memory::open(pid), mappings(pid));
+        let memory = Memory::open(pid);
+        let ranges = mapped_memory(pid).unwrap_or_default();
         let copy = |thread: &Thread| {
-            Some(StackCopy::read(memory.as_ref()?, &mappings, registers(thread.os_id?)?))
+            Some(StackCopy::read(memory.as_ref()?, &ranges, registers(thread.os_id?)?))
         };
         Self(threads.iter().map(copy).collect())
     }

@@ -9,7 +9,7 @@ use object::elf::FileHeader64;
 use object::read::elf::ElfFile;
 use object::{Endianness, Object, ObjectSection, ReadCache};
 
-use crate::memory::{Mapped, Memory, bias};
+use crate::memory::{Mapped, Memory, Range, bias};
 use crate::stop::Registers;
 
 /// Bytes of a stack that are read at most.
@@ -34,9 +34,9 @@ pub(crate) struct StackCopy {
 
 impl StackCopy {
     /// Copies the stack of a thread that is stopped, to the end of its mapping.
-    pub(crate) fn read(memory: &Memory, mappings: &[(u64, u64)], registers: Registers) -> Self {
-        let next = mappings.partition_point(|&(_, end)| end <= registers.stack);
-        let end = mappings.get(next).map_or(registers.stack, |&(_, end)| end);
+    pub(crate) fn read(memory: &Memory, ranges: &[Range], registers: Registers) -> Self {
+        let next = ranges.partition_point(|&(_, end)| end <= registers.stack);
+        let end = ranges.get(next).map_or(registers.stack, |&(_, end)| end);
         let length = usize::try_from(end - registers.stack).unwrap_or(usize::MAX);
         let bytes = memory.read_up_to(registers.stack, length.min(MAX_STACK_BYTES));
         Self { registers, bytes }

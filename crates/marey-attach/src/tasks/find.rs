@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use super::{MAX_ATTEMPTS, Torn};
 use crate::memory::{Mapped, section_address};
 use crate::object::{Address, Objects};
 
@@ -15,55 +16,73 @@ const MAX_THREADS: usize = 1 << 16;
 /// `_eager_tasks` since 3.12.
 const REGISTERS: [&str; 3] = ["_all_tasks", "_scheduled_tasks", "_eager_tasks"];
 
-/// Returns the addresses of the tasks of an interpreter, in ascending order.
-pub(super) fn tasks(objects: &Objects<'_>, interpreter: Address, files: &[Mapped]) -> Vec<Address> {
-    let Some(module) = objects.namespace(interpreter, "asyncio.tasks") else { return Vec::new() };
-    let mut found = BTreeSet::new();
-    for name in REGISTERS {
-        found.extend(
-            objects
-                .get(module, name)
-                .into_iter()
-                .flat_map(|register| registered(objects, register)),
-        );
+/// The tasks that were found.
+#[derive(Default)]
+pub(super) struct Found {
+    /// Their addresses.
+    pub(super) tasks: BTreeSet<Address>,
+    /// Registers, lists and references that changed each time that they were read.
+    pub(super) torn: usize,
+}
+
+impl Found {
+    fn add(&mut self, part: Result<Part, Torn>) {
+        match part {
+            Ok(part) => {
+                self.tasks.extend(part.tasks);
+                self.torn += part.torn;
+            }
+            Err(Torn) => self.torn += 1,
+        }
     }
-    if objects.layout.minor >= 14 {
-        found.extend(listed(objects, interpreter, files).unwrap_or_default());
+}
+
+/// The tasks of one register or list.
+struct Part {
+    tasks: Vec<Address>,
+    /// References in it that could not be read.
+    torn: usize,
+}
+
+/// Returns the tasks of an interpreter.
+pub(super) fn tasks(objects: &Objects<'_>, interpreter: Address, files: &[Mapped]) -> Found {
+    let mut found = Found::default();
+    let Some(module) = objects.namespace(interpreter, "asyncio.tasks") else { return found };
+    for register in REGISTERS.iter().filter_map(|name| objects.get(module, name)) {
+        found.add(repeatedly(|| registered(objects, register)));
     }
-    found.into_iter().collect()
+    if objects.layout.minor >= 14
+        && let Some(offsets) = Offsets::read(objects, files)
+    {
+        for head in offsets.heads(objects, interpreter) {
+            found.add(repeatedly(|| offsets.listed(objects, head)));
+        }
+    }
+    found
+}
+
+/// Repeats a reading that fails.
+fn repeatedly(read: impl Fn() -> Result<Part, Torn>) -> Result<Part, Torn> {
+    (0..MAX_ATTEMPTS).find_map(|_| read().ok()).ok_or(Torn)
 }
 
 /// Returns the tasks of a `set`, or of a `WeakSet`.
-fn registered(objects: &Objects<'_>, register: Address) -> Vec<Address> {
+fn registered(objects: &Objects<'_>, register: Address) -> Result<Part, Torn> {
     if objects.type_name(register).as_deref() == Some("set") {
-        return objects.set(register, MAX_FOUND).unwrap_or_default();
+        return Ok(Part { tasks: objects.set(register, MAX_FOUND).ok_or(Torn)?, torn: 0 });
     }
     let data = objects.instance_attribute(register, "data");
-    let references = data.and_then(|data| objects.set(data, MAX_FOUND)).unwrap_or_default();
-    let tasks = references.into_iter().filter_map(|reference| objects.referent(reference));
-    // A reference to a task that has ended refers to None.
-    tasks.filter(|&task| objects.type_name(task).is_some_and(|name| name != "NoneType")).collect()
-}
-
-/// Returns the tasks in the lists of threads, and in that of threads that have ended.
-fn listed(objects: &Objects<'_>, interpreter: Address, files: &[Mapped]) -> Option<Vec<Address>> {
-    let offsets = Offsets::read(objects, files)?;
-    let mut heads = vec![interpreter.checked_add(offsets.interpreter_tasks)?];
-    let mut thread = objects.reference(interpreter, objects.layout.threads);
-    while let Some(address) = thread.filter(|_| heads.len() < MAX_THREADS) {
-        const NEXT: u64 = 8;
-        heads.push(address.checked_add(offsets.thread_tasks)?);
-        thread = objects.reference(address, NEXT);
-    }
-    let mut found = Vec::new();
-    for head in heads {
-        let mut node = objects.reference(head, 0);
-        while let Some(address) = node.filter(|&node| node != head && found.len() < MAX_FOUND) {
-            found.extend(address.checked_sub(offsets.node));
-            node = objects.reference(address, 0);
+    let references = data.and_then(|data| objects.set(data, MAX_FOUND)).ok_or(Torn)?;
+    let mut part = Part { tasks: Vec::new(), torn: 0 };
+    for task in references.into_iter().filter_map(|reference| objects.referent(reference)) {
+        match objects.type_name(task).as_deref() {
+            // A reference to a task that has ended refers to None.
+            Some("NoneType") => {}
+            Some(_) => part.tasks.push(task),
+            None => part.torn += 1,
         }
     }
-    Some(found)
+    Ok(part)
 }
 
 /// Positions that `_asyncio` publishes of its own structures.
@@ -93,5 +112,28 @@ impl Offsets {
             interpreter_tasks: word(INTERPRETER_TASKS)?,
             thread_tasks: word(THREAD_TASKS)?,
         })
+    }
+
+    /// Returns the heads of the lists of threads, and of that of threads that have ended.
+    fn heads(&self, objects: &Objects<'_>, interpreter: Address) -> Vec<Address> {
+        const NEXT: u64 = 8;
+        let mut heads = Vec::from_iter(interpreter.checked_add(self.interpreter_tasks));
+        let mut thread = objects.reference(interpreter, objects.layout.threads);
+        while let Some(address) = thread.filter(|_| heads.len() < MAX_THREADS) {
+            heads.extend(address.checked_add(self.thread_tasks));
+            thread = objects.reference(address, NEXT);
+        }
+        heads
+    }
+
+    /// Returns the tasks of a list, whose last node refers to its head.
+    fn listed(&self, objects: &Objects<'_>, head: Address) -> Result<Part, Torn> {
+        let mut tasks = Vec::new();
+        let mut node = objects.reference(head, 0).ok_or(Torn)?;
+        while node != head && tasks.len() < MAX_FOUND {
+            tasks.extend(node.checked_sub(self.node));
+            node = objects.reference(node, 0).ok_or(Torn)?;
+        }
+        Ok(Part { tasks, torn: 0 })
     }
 }

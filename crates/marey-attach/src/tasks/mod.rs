@@ -1,7 +1,7 @@
 //! The tasks of asyncio's event loops: where each is, and what it waits for.
 //!
 //! Tasks are read while their loops go on, so one may be missing that has just begun, or be shown that
-//! has just ended.
+//! has just ended. Tasks that could not be read are counted.
 
 mod find;
 mod waits;
@@ -14,6 +14,8 @@ use crate::target::{Frame, Thread};
 
 /// Tasks that are read of a process.
 const MAX_TASKS: usize = 10_000;
+/// Readings of a task, or of a list of tasks, that may fail one after another.
+const MAX_ATTEMPTS: usize = 3;
 
 /// A task of an event loop.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -44,22 +46,43 @@ pub enum TaskState {
     Done,
 }
 
-/// Reads the tasks of an interpreter's event loops that run, by thread and name, and the number of
-/// tasks beyond the limit. Without asyncio there are none.
+/// The tasks of event loops that run.
+#[derive(Debug, Default)]
+pub(crate) struct ReadTasks {
+    /// By thread and name.
+    pub(crate) tasks: Vec<Task>,
+    /// Tasks beyond the limit.
+    pub(crate) omitted: usize,
+    /// Tasks, and lists of tasks, that changed each time that they were read.
+    pub(crate) torn: usize,
+}
+
+/// An object that has changed while it was read.
+#[derive(Clone, Copy, Debug)]
+struct Torn;
+
+/// Reads the tasks of an interpreter's event loops that run. Without asyncio there are none.
 pub(crate) fn read(
     objects: &Objects<'_>,
     interpreter: Address,
     files: &[Mapped],
     threads: &[Thread],
-) -> (Vec<Task>, usize) {
+) -> ReadTasks {
     let found = find::tasks(objects, interpreter, files);
-    let mut tasks: Vec<Task> = found
-        .iter()
-        .take(MAX_TASKS)
-        .filter_map(|&task| TaskReader { objects, threads }.task(task))
-        .collect();
-    tasks.sort_by(|a, b| (a.thread, order(&a.name)).cmp(&(b.thread, order(&b.name))));
-    (tasks, found.len().saturating_sub(MAX_TASKS))
+    let mut read = ReadTasks {
+        omitted: found.tasks.len().saturating_sub(MAX_TASKS),
+        torn: found.torn,
+        ..ReadTasks::default()
+    };
+    let reader = TaskReader { objects, threads };
+    for task in found.tasks.into_iter().take(MAX_TASKS) {
+        match (0..MAX_ATTEMPTS).find_map(|_| reader.task(task).ok()) {
+            Some(task) => read.tasks.extend(task),
+            None => read.torn += 1,
+        }
+    }
+    read.tasks.sort_by(|a, b| (a.thread, order(&a.name)).cmp(&(b.thread, order(&b.name))));
+    read
 }
 
 /// Returns what to sort names by, so that `Task-2` is before `Task-10`.
@@ -76,37 +99,43 @@ struct TaskReader<'a> {
 }
 
 impl TaskReader<'_> {
-    /// Returns a task; `None` if it is torn, or if its event loop does not run.
-    fn task(self, task: Address) -> Option<Task> {
-        let layout = self.objects.layout;
-        // A loop that does not tell its thread, such as that of uvloop, runs for all that is known.
-        let event_loop = self.field(task, waits::LOOP, "_loop")?;
-        let ident = match self.objects.instance_attribute(event_loop, "_thread_id") {
-            Some(ident) => Some(self.objects.number(ident)?),
+    /// Returns a task; `None` if its event loop does not run.
+    fn task(self, task: Address) -> Result<Option<Task>, Torn> {
+        let objects = self.objects;
+        let event_loop = self.field(task, waits::LOOP, "_loop").ok_or(Torn)?;
+        let ident = match objects.instance_attribute(event_loop, "_thread_id") {
+            Some(ident) if self.is_none(ident) => return Ok(None),
+            Some(ident) => Some(objects.number(ident).ok_or(Torn)?),
+            // A loop that does not tell its thread, such as that of uvloop, runs for all that is known.
             None => None,
         };
         let thread = self.threads.iter().find(|thread| Some(thread.ident) == ident);
         let thread = thread.and_then(|thread| thread.os_id);
-        let name = self.name(task)?;
-        let (state, waits_for, frames) = if self.is_done(task)? {
+        let name = self.name(task).ok_or(Torn)?;
+        let (state, waits_for, frames) = if self.is_done(task).ok_or(Torn)? {
             (TaskState::Done, None, Vec::new())
         } else {
-            let coroutine = self.field(task, layout.task_coroutine, "_coro")?;
-            let chain = self.objects.await_chain(coroutine);
-            let (progress, frames) = chain
-                .map_or((Progress::Suspended, Vec::new()), |chain| (chain.progress, chain.frames));
-            let waiter = self.field(task, layout.task_waiter, "_fut_waiter");
-            let waiter = waiter.filter(|&waiter| self.is_done(waiter) == Some(false));
-            match (progress, waiter) {
-                (Progress::Runs, _) => (TaskState::Running, None, frames),
-                (_, Some(waiter)) => {
-                    let target = self.awaited(waiter, frames.first());
-                    (TaskState::Waiting, Some(target), frames)
-                }
-                _ => (TaskState::Ready, None, frames),
-            }
+            self.activity(task).ok_or(Torn)?
         };
-        Some(Task { name, thread, state, waits_for, frames })
+        Ok(Some(Task { name, thread, state, waits_for, frames }))
+    }
+
+    /// Returns the state of a task that has not ended, what it waits for, and its frames.
+    fn activity(self, task: Address) -> Option<(TaskState, Option<String>, Vec<Frame>)> {
+        let layout = self.objects.layout;
+        let coroutine = self.field(task, layout.task_coroutine, "_coro")?;
+        let chain = self.objects.await_chain(coroutine);
+        let (progress, frames) =
+            chain.map_or((Progress::Suspended, Vec::new()), |chain| (chain.progress, chain.frames));
+        let waiter = self.field(task, layout.task_waiter, "_fut_waiter");
+        let waiter = waiter.filter(|&waiter| self.is_done(waiter) == Some(false));
+        Some(match (progress, waiter) {
+            (Progress::Runs, _) => (TaskState::Running, None, frames),
+            (_, Some(waiter)) => {
+                (TaskState::Waiting, Some(self.awaited(waiter, frames.first())), frames)
+            }
+            _ => (TaskState::Ready, None, frames),
+        })
     }
 
     fn name(self, task: Address) -> Option<String> {
@@ -120,14 +149,21 @@ impl TaskReader<'_> {
 
     /// Returns a field of a task or future, which is an attribute in those written in Python.
     fn field(self, object: Address, offset: u64, attribute: &str) -> Option<Address> {
-        let is_of_c = ["_asyncio.Task", "_asyncio.Future"]
-            .iter()
-            .any(|name| self.objects.is_instance(object, name));
-        if is_of_c {
+        if self.is_of_c(object) {
             self.objects.reference(object, offset)
         } else {
             let value = self.objects.instance_attribute(object, attribute)?;
-            (self.objects.type_name(value)? != "NoneType").then_some(value)
+            (!self.is_none(value)).then_some(value)
         }
+    }
+
+    /// Whether a task or future is one of the module `_asyncio`.
+    fn is_of_c(self, object: Address) -> bool {
+        let is_instance = |name| self.objects.is_instance(object, name);
+        is_instance("_asyncio.Task") || is_instance("_asyncio.Future")
+    }
+
+    fn is_none(self, object: Address) -> bool {
+        self.objects.type_name(object).as_deref() == Some("NoneType")
     }
 }

@@ -64,9 +64,13 @@ impl TaskReader<'_> {
     /// Whether a future or task has a result, an exception or was cancelled.
     pub(super) fn is_done(self, future: Address) -> Option<bool> {
         let objects = self.objects;
-        if let Some(state) = objects.instance_attribute(future, "_state") {
-            return Some(objects.string(state)? != "PENDING");
+        if self.is_of_c(future) {
+            return Some(objects.int(future, objects.layout.future_state)? != 0);
         }
-        Some(objects.int(future, objects.layout.future_state)? != 0)
+        // Those written in Python have the state of their class until it changes.
+        match objects.instance_attribute(future, "_state") {
+            Some(state) => Some(objects.string(state)? != "PENDING"),
+            None => Some(false),
+        }
     }
 }

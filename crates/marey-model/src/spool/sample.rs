@@ -1,7 +1,7 @@
 //! Samples of call stacks in a spool.
 
 use super::error::Malformed;
-use super::varint::{Fields, put_signed, put_varint};
+use super::varint::{Fields, put_by_time, put_varint, read_by_time};
 
 /// Why a sample was drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,35 +62,31 @@ pub struct Sample {
 const MIN_SAMPLE_BYTES: usize = 6;
 
 pub(super) fn put_samples(out: &mut Vec<u8>, samples: &[Sample]) {
-    put_varint(out, samples.len() as u64);
-    let mut last_nanos = 0_i64;
-    for sample in samples {
-        put_signed(out, sample.time_nanos.wrapping_sub(last_nanos));
-        put_varint(out, sample.duration_nanos);
-        put_varint(out, sample.os_id);
-        put_varint(out, u64::from(sample.thread_name));
-        put_varint(out, u64::from(sample.node));
-        out.push(sample.cause as u8);
-        last_nanos = sample.time_nanos;
-    }
+    put_by_time(
+        out,
+        samples,
+        |sample| sample.time_nanos,
+        |out, sample| {
+            put_varint(out, sample.duration_nanos);
+            put_varint(out, sample.os_id);
+            put_varint(out, u64::from(sample.thread_name));
+            put_varint(out, u64::from(sample.node));
+            out.push(sample.cause as u8);
+        },
+    );
 }
 
 pub(super) fn read_samples(fields: &mut Fields<'_>) -> Result<Vec<Sample>, Malformed> {
-    let count = fields.read_count(MIN_SAMPLE_BYTES)?;
-    let mut last_nanos = 0_i64;
-    let mut samples = Vec::with_capacity(count);
-    for _ in 0..count {
-        last_nanos = last_nanos.wrapping_add(fields.read_signed()?);
-        samples.push(Sample {
-            time_nanos: last_nanos,
+    read_by_time(fields, MIN_SAMPLE_BYTES, |fields, time_nanos| {
+        Ok(Sample {
+            time_nanos,
             duration_nanos: fields.read_varint()?,
             os_id: fields.read_varint()?,
             thread_name: fields.read_u32()?,
             node: fields.read_u32()?,
             cause: read_cause(fields)?,
-        });
-    }
-    Ok(samples)
+        })
+    })
 }
 
 fn read_cause(fields: &mut Fields<'_>) -> Result<SampleCause, Malformed> {

@@ -3,7 +3,7 @@
 use super::decode::read_value;
 use super::encode::put_value;
 use super::error::Malformed;
-use super::varint::{Fields, put_signed, put_varint};
+use super::varint::{Fields, put_by_time, put_varint, read_by_time};
 use crate::metric::MetricValue;
 
 /// The value of a watched variable when a line began.
@@ -49,28 +49,25 @@ impl Variable {
 const MIN_VARIABLE_BYTES: usize = 10;
 
 pub(super) fn put_variables(out: &mut Vec<u8>, variables: &[Variable]) {
-    put_varint(out, variables.len() as u64);
-    let mut last_nanos = 0_i64;
-    for variable in variables {
-        put_signed(out, variable.time_nanos.wrapping_sub(last_nanos));
-        put_varint(out, variable.os_id);
-        for text in variable.texts() {
-            put_varint(out, u64::from(text));
-        }
-        put_varint(out, u64::from(variable.line));
-        put_value(out, &variable.value);
-        last_nanos = variable.time_nanos;
-    }
+    put_by_time(
+        out,
+        variables,
+        |variable| variable.time_nanos,
+        |out, variable| {
+            put_varint(out, variable.os_id);
+            for text in variable.texts() {
+                put_varint(out, u64::from(text));
+            }
+            put_varint(out, u64::from(variable.line));
+            put_value(out, &variable.value);
+        },
+    );
 }
 
 pub(super) fn read_variables(fields: &mut Fields<'_>) -> Result<Vec<Variable>, Malformed> {
-    let count = fields.read_count(MIN_VARIABLE_BYTES)?;
-    let mut last_nanos = 0_i64;
-    let mut variables = Vec::with_capacity(count);
-    for _ in 0..count {
-        last_nanos = last_nanos.wrapping_add(fields.read_signed()?);
-        variables.push(Variable {
-            time_nanos: last_nanos,
+    read_by_time(fields, MIN_VARIABLE_BYTES, |fields, time_nanos| {
+        Ok(Variable {
+            time_nanos,
             os_id: fields.read_varint()?,
             thread_name: fields.read_u32()?,
             file: fields.read_u32()?,
@@ -79,7 +76,6 @@ pub(super) fn read_variables(fields: &mut Fields<'_>) -> Result<Vec<Variable>, M
             value_type: fields.read_u32()?,
             line: fields.read_u32()?,
             value: read_value(fields)?,
-        });
-    }
-    Ok(variables)
+        })
+    })
 }

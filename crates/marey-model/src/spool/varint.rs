@@ -55,6 +55,38 @@ pub(crate) fn put_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
+/// Appends the number of records and the records, each after the difference between its time and the
+/// one before.
+pub(super) fn put_by_time<T>(
+    out: &mut Vec<u8>,
+    records: &[T],
+    time_nanos: impl Fn(&T) -> i64,
+    put: impl Fn(&mut Vec<u8>, &T),
+) {
+    put_varint(out, records.len() as u64);
+    let mut last_nanos = 0_i64;
+    for record in records {
+        put_signed(out, time_nanos(record).wrapping_sub(last_nanos));
+        put(out, record);
+        last_nanos = time_nanos(record);
+    }
+}
+
+/// Reads records that [`put_by_time`] wrote, of `min_bytes` each. `read` gets the time of its record.
+pub(super) fn read_by_time<T>(
+    fields: &mut Fields<'_>,
+    min_bytes: usize,
+    read: impl Fn(&mut Fields<'_>, i64) -> Result<T, Malformed>,
+) -> Result<Vec<T>, Malformed> {
+    let count = fields.read_count(min_bytes)?;
+    let mut time_nanos = 0_i64;
+    let next = |_| {
+        time_nanos = time_nanos.wrapping_add(fields.read_signed()?);
+        read(fields, time_nanos)
+    };
+    (0..count).map(next).collect()
+}
+
 /// Maps small signed numbers to small unsigned ones.
 #[inline]
 pub const fn zigzag(number: i64) -> u64 {

@@ -5,10 +5,10 @@
 
 use super::{FRAMES, MAX_DEPTH, ThreadFrames, documented, enable_frames, leave_out_base};
 use crate::library::table;
+use crate::main_thread;
 use crate::thread::Thread;
 use crate::watch;
 use marey_record::api::StackSample;
-use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::ffi::{c_int, c_void};
@@ -16,26 +16,21 @@ use std::ffi::{c_int, c_void};
 /// Calls `marey.sampling.follow_setting` on the main thread after each change of a setting from outside, and answers
 /// there the requests for watches.
 #[pyfunction]
-pub(crate) fn follow_settings() {
+pub(crate) fn follow_settings(py: Python<'_>) {
+    main_thread::prepare(py);
     (table().set_settings_listener)(request_follow);
 }
 
-/// Requests the calls, at the next line of Python that the main thread runs.
+/// Requests the calls, at the next line of Python that the main thread runs. If there is no room for them, a setting is
+/// also read before each sample.
 extern "C" fn request_follow() {
-    // SAFETY: may be called without the GIL, by any thread.
-    if unsafe { ffi::Py_IsInitialized() } == 0 {
-        // A program that embeds Python may record after it has finalized the interpreter.
-        return;
-    }
-    // SAFETY: may be called without the GIL, by any thread, while there is an interpreter; the
-    // function lives as long as the library. A full queue is the only failure, and a setting is
-    // also read before each sample.
-    unsafe { ffi::Py_AddPendingCall(Some(follow), std::ptr::null_mut()) };
+    main_thread::call_soon(follow);
 }
 
 extern "C" fn follow(_argument: *mut c_void) -> c_int {
     // SAFETY: pending calls run with the GIL.
     let py = unsafe { Python::assume_attached() };
+    main_thread::prepare(py);
     let followed =
         py.import("marey.sampling").and_then(|module| module.call_method0("follow_setting"));
     if let Err(error) = followed {

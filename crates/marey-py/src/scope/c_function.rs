@@ -19,13 +19,7 @@ pub(super) fn add_c_function(
     doc: &'static CStr,
     function: CFunction,
 ) -> PyResult<()> {
-    let (method, flags) = pointer_and_flags(function);
-    let definition = Box::leak(Box::new(ffi::PyMethodDef {
-        ml_name: name.as_ptr(),
-        ml_meth: method,
-        ml_flags: flags,
-        ml_doc: doc.as_ptr(),
-    }));
+    let definition = Box::leak(Box::new(definition(name, doc, function)));
     let py = module.py();
     let module_name = module.name()?;
     // SAFETY: the definition and its strings live forever; the other two are valid objects.
@@ -36,8 +30,18 @@ pub(super) fn add_c_function(
     module.add(name.to_string_lossy().as_ref(), function)
 }
 
+/// Returns the definition of a function or method.
+pub(super) fn definition(
+    name: &'static CStr,
+    doc: &'static CStr,
+    function: CFunction,
+) -> ffi::PyMethodDef {
+    let (ml_meth, ml_flags) = pointer_and_flags(function);
+    ffi::PyMethodDef { ml_name: name.as_ptr(), ml_meth, ml_flags, ml_doc: doc.as_ptr() }
+}
+
 /// Returns the function and its flags, as stored in a method definition.
-pub(super) fn pointer_and_flags(function: CFunction) -> (ffi::PyMethodDefPointer, c_int) {
+fn pointer_and_flags(function: CFunction) -> (ffi::PyMethodDefPointer, c_int) {
     match function {
         CFunction::Keywords(function) => (
             ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: function },

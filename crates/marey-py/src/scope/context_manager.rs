@@ -5,7 +5,7 @@
 //! objects per entry: half of the cost of an empty block. So the two are custom descriptors, which
 //! return methods that were bound when the object was added to a cache.
 
-use super::c_function::{CFunction, pointer_and_flags};
+use super::c_function::{CFunction, definition};
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use std::ffi::{CStr, c_int, c_void};
@@ -50,12 +50,10 @@ impl ContextManager {
         methods: &Methods,
     ) -> PyResult<()> {
         let py = class.py();
-        let define = |name: &'static CStr, (doc, function): (&'static CStr, CFunction)| {
-            let (ml_meth, ml_flags) = pointer_and_flags(function);
-            ffi::PyMethodDef { ml_name: name.as_ptr(), ml_meth, ml_flags, ml_doc: doc.as_ptr() }
-        };
-        let definitions: &'static mut [ffi::PyMethodDef; 2] =
-            Box::leak(Box::new([define(c"__enter__", self.enter), define(c"__exit__", self.exit)]));
+        let definitions: &'static mut [ffi::PyMethodDef; 2] = Box::leak(Box::new([
+            definition(c"__enter__", self.enter.0, self.enter.1),
+            definition(c"__exit__", self.exit.0, self.exit.1),
+        ]));
         let definitions = definitions.as_mut_ptr();
         methods.store(definitions, Ordering::Relaxed);
         let mut slots = [

@@ -12,6 +12,7 @@ mod hooks;
 mod object;
 mod reference;
 mod timed;
+mod times;
 
 use self::context_manager::{BoundMethods, Methods};
 use crate::error::try_call;

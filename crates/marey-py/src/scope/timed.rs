@@ -5,25 +5,22 @@
 //! entry has its own object, because blocks of generators and tasks may overlap in any order. The one
 //! that was used last for a name is used again when nothing refers to it any more.
 
-use super::c_function::{CFunction, pointer_and_flags};
+use super::c_function::{self, CFunction};
 use super::context_manager::{self, BoundMethods, ContextManager, Methods};
+use super::times::Times;
 use super::{arguments, new_none};
 use crate::library::{is_live, table};
 use crate::task;
-use crate::text::utf8;
 use marey_model::context::NodeKind;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};
-use std::cell::{Cell, UnsafeCell};
+use std::cell::Cell;
 use std::ffi::{CStr, c_void};
 use std::mem::offset_of;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
-
-/// Maximum number of times that wait to be read. Beyond it the older half is dropped and counted.
-const MAX_UNREAD: usize = 1 << 18;
 
 /// Number of names whose objects are kept, for each collector.
 const CACHE_SIZE: usize = 64;
@@ -32,90 +29,6 @@ const CACHE_SIZE: usize = 64;
 static TYPE: AtomicPtr<ffi::PyTypeObject> = AtomicPtr::new(ptr::null_mut());
 
 static METHODS: Methods = Methods::new(ptr::null_mut());
-
-/// A measured time, in ticks of the recorder's clock.
-#[derive(Clone, Copy)]
-struct Sample {
-    start: u64,
-    end: u64,
-    thread: libc::pthread_t,
-}
-
-#[derive(Default)]
-struct Unread {
-    samples: Vec<Sample>,
-    dropped: u64,
-    dropped_nanos: u64,
-}
-
-/// The measured times of one name that were not read yet.
-#[pyclass(frozen, module = "marey._native")]
-struct Times {
-    name: Py<PyString>,
-    number: u32,
-    unread: UnsafeCell<Unread>,
-}
-
-// SAFETY: the cell is only accessed with the GIL held, and never while Python code can run.
-unsafe impl Sync for Times {}
-
-#[pymethods]
-impl Times {
-    #[new]
-    fn new(name: Bound<'_, PyString>) -> PyResult<Self> {
-        // Measures the rate of the clock before its first reading.
-        (table().monotonic_nanos)(0);
-        let text = utf8(&name)?;
-        // SAFETY: the text lives until the call returns.
-        let number = unsafe { (table().intern)(text.as_ptr().cast(), text.len()) };
-        drop(text);
-        Ok(Self { name: name.unbind(), number, unread: UnsafeCell::default() })
-    }
-
-    /// Returns the times since the last call, in the order in which they ended, as tuples of start
-    /// and end, in nanoseconds of `CLOCK_MONOTONIC`, and thread; further the number and the sum of
-    /// those that were dropped because there were too many.
-    fn take(&self) -> (Vec<(u64, u64, u64)>, u64, u64) {
-        // SAFETY: as for `Sync`.
-        let unread = unsafe { std::mem::take(&mut *self.unread.get()) };
-        let samples = unread.samples.into_iter();
-        let samples = samples.map(|sample| {
-            let (start, end) = sample.nanos();
-            (start, end, sample.thread)
-        });
-        (samples.collect(), unread.dropped, unread.dropped_nanos)
-    }
-}
-
-impl Sample {
-    fn nanos(self) -> (u64, u64) {
-        let nanos = table().monotonic_nanos;
-        (nanos(self.start), nanos(self.end))
-    }
-}
-
-impl Times {
-    #[inline(always)]
-    fn add(&self, start: u64, end: u64) {
-        // SAFETY: pthread_self has no preconditions; the GIL is held.
-        let (thread, unread) = unsafe { (libc::pthread_self(), &mut *self.unread.get()) };
-        if unread.samples.len() >= MAX_UNREAD {
-            unread.make_room();
-        }
-        unread.samples.push(Sample { start, end, thread });
-    }
-}
-
-impl Unread {
-    #[cold]
-    fn make_room(&mut self) {
-        for sample in self.samples.drain(..MAX_UNREAD / 2) {
-            let (start, end) = sample.nanos();
-            self.dropped += 1;
-            self.dropped_nanos += end.saturating_sub(start);
-        }
-    }
-}
 
 /// One measured block: a context manager. Made by [`new_measurement`] only.
 #[repr(C)]
@@ -447,13 +360,9 @@ pub(super) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// Adds the method `measure_time`, as a C function because its conversion of arguments would cost as
 /// much as the rest.
 fn add_measure_time(class: &Bound<'_, PyType>) -> PyResult<()> {
-    let (ml_meth, ml_flags) = pointer_and_flags(CFunction::Keywords(measure_time));
-    let definition = Box::leak(Box::new(ffi::PyMethodDef {
-        ml_name: c"measure_time".as_ptr(),
-        ml_meth,
-        ml_flags,
-        ml_doc: MEASURE_TIME_DOC.as_ptr(),
-    }));
+    let function = CFunction::Keywords(measure_time);
+    let definition =
+        Box::leak(Box::new(c_function::definition(c"measure_time", MEASURE_TIME_DOC, function)));
     // SAFETY: the definition lives forever, and the function accepts objects of the class and of
     // its subclasses.
     let method = unsafe {

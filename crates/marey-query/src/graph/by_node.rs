@@ -91,9 +91,13 @@ impl Graph {
             return pack_cells(key.clone(), &self.sum_cells(entry));
         }
         let pairs = || nodes.iter().map(|node| node.index());
+        let whole: Vec<f64> = match values {
+            Values::Ints(ints) => ints.iter().map(|&int| int as f64).collect(),
+            Values::Floats(_) | Values::Texts(_) | Values::Mixed(_) => Vec::new(),
+        };
         match values {
-            Values::Ints(ints) if have_exact_sums(&floats(ints)) => {
-                let (nodes, sums) = self.sum_numbers(zip(pairs(), floats(ints)), terms);
+            Values::Ints(_) if have_exact_sums(&whole) => {
+                let (nodes, sums) = self.sum_numbers(zip(pairs(), whole), terms);
                 let sums = sums.into_iter().map(|sum| sum as i64);
                 Metric { key: key.clone(), nodes, values: Values::Ints(sums.collect()) }
             }
@@ -153,10 +157,6 @@ impl Graph {
         let (nodes, values) = sums.into_iter().rev().unzip();
         Metric { key: key.clone(), nodes, values: Values::Mixed(values) }
     }
-}
-
-fn floats(ints: &[i64]) -> Vec<f64> {
-    ints.iter().map(|&int| int as f64).collect()
 }
 
 /// The cells that have a value. Unlike in a metric that is written to a file, values keep their

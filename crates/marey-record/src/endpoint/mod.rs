@@ -95,7 +95,9 @@ fn answer(mut stream: &UnixStream) {
     let answer = match socket::peer(stream) {
         Ok(Peer::Own) => match read_request(stream) {
             Ok(line) if line.is_empty() => return,
-            Ok(line) => Request::parse(&line).and_then(|request| requests::answer(&request)),
+            Ok(line) => Request::parse(&line).and_then(|request| {
+                requests::answer(&request, &|| socket::is_closed_by_peer(stream))
+            }),
             Err(_) => return,
         },
         Ok(Peer::Other) => {

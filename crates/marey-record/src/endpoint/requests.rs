@@ -5,10 +5,9 @@ use crate::clock;
 use crate::local;
 use crate::losses;
 use crate::metadata;
-use crate::python_requests;
+use crate::python_requests::{self, PythonRequest};
 use crate::recorder::{self, SessionFacts};
 use crate::registry;
-use crate::sampling;
 use crate::settings;
 use crate::trace;
 use marey_model::endpoint::{Facts, Request, SAMPLED, SAVED, WATCHES};
@@ -16,7 +15,10 @@ use marey_model::setting;
 use std::sync::atomic::Ordering;
 
 /// Returns the answer to a request. An error is a sentence without a period.
-pub(super) fn answer(request: &Request) -> Result<Facts, String> {
+pub(super) fn answer(
+    request: &Request,
+    has_client_gone: &dyn Fn() -> bool,
+) -> Result<Facts, String> {
     match request {
         Request::Status => Ok(status()),
         Request::Flush => {
@@ -33,7 +35,10 @@ pub(super) fn answer(request: &Request) -> Result<Facts, String> {
             Ok(facts)
         }
         Request::Sample => {
-            let threads = sampling::request()?;
+            if !trace::is_recording() {
+                return Err("the process records no trace".to_owned());
+            }
+            let threads = python_requests::ask(PythonRequest::Sample, has_client_gone)?;
             let mut facts = status();
             facts.add(SAMPLED, threads);
             Ok(facts)
@@ -44,7 +49,8 @@ pub(super) fn answer(request: &Request) -> Result<Facts, String> {
             Ok(settings_facts())
         }
         Request::Watch { .. } | Request::Unwatch { .. } | Request::Watches => {
-            let watches = python_requests::ask(request.words())?;
+            let python_request = PythonRequest::Watches(request.words());
+            let watches = python_requests::ask(python_request, has_client_gone)?;
             let mut facts = Facts::default();
             facts.add(WATCHES, watches);
             Ok(facts)

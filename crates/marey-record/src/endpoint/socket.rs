@@ -138,6 +138,16 @@ pub(super) fn peer(stream: &UnixStream) -> io::Result<Peer> {
     Ok(if is_own { Peer::Own } else { Peer::Other })
 }
 
+/// Whether the process at the other end of a connection has closed it. One that has only sent all that it will
+/// send still reads the answer.
+#[expect(unsafe_code, reason = "std has no poll(2)")]
+pub(super) fn is_closed_by_peer(stream: &UnixStream) -> bool {
+    let mut entry = libc::pollfd { fd: stream.as_raw_fd(), events: 0, revents: 0 };
+    // SAFETY: one valid entry.
+    let ready = unsafe { libc::poll(&raw mut entry, 1, 0) };
+    ready > 0 && entry.revents & libc::POLLHUP != 0
+}
+
 /// Returns the name of this process's socket.
 fn own_name() -> String {
     let namespace = fs::metadata("/proc/self/ns/pid").map(|metadata| metadata.ino());

@@ -165,8 +165,8 @@ fn thread_tree<'a>() -> Option<&'a ThreadTree> {
     unsafe { tls::get().as_ref() }
 }
 
-/// Returns the operating system's id of the calling thread, 0 if it has no recorder.
-pub(crate) fn thread_os_id() -> u64 {
+/// Returns the operating system's id of the calling thread, 0 if it has recorded nothing yet.
+pub fn thread_os_id() -> u64 {
     thread_tree().map_or(0, |tree| tree.os_id)
 }
 
@@ -227,12 +227,12 @@ fn enter_slow(name: u32, kind: u8) -> u64 {
 
 /// Exits the innermost scope with that name (0: any name). Returns its id, or 0 when there is none.
 #[inline(always)]
-pub(crate) fn exit(name: u32) -> u64 {
+pub fn exit(name: u32) -> u64 {
     exit_at(name, clock::counter())
 }
 
 /// Enters a scope of a `NodeKind`. Returns when it began, in ticks, also when nothing is recorded.
-pub(crate) fn enter_timed(name: u32, kind: u8) -> u64 {
+pub fn enter_timed(name: u32, kind: u8) -> u64 {
     let is_recorded = enter(name, kind) != 0;
     let start =
         if is_recorded { thread_tree().and_then(ThreadTree::top_start_ticks) } else { None };
@@ -241,7 +241,7 @@ pub(crate) fn enter_timed(name: u32, kind: u8) -> u64 {
 
 /// Exits the innermost scope with that name. Returns when it ended, in ticks, also when there is
 /// none.
-pub(crate) fn exit_timed(name: u32) -> u64 {
+pub fn exit_timed(name: u32) -> u64 {
     let counter = clock::counter();
     exit_at(name, counter);
     clock::ticks_from_counter(counter)

@@ -18,8 +18,10 @@ pub(crate) use self::group::{Counts, MAX_EVENTS};
 use self::event::Event;
 use self::group::Counters;
 use crate::control::CONTROL;
+use crate::lock::lock;
 use crate::names;
-use std::sync::atomic::Ordering;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use thiserror::Error;
 
 /// Events that cannot be recorded.
@@ -40,43 +42,65 @@ pub enum PerfError {
 pub(crate) struct EventSet {
     events: Vec<Event>,
     pub(crate) metrics: Vec<u32>,
+    /// How often the set was set. A thread that has counted an earlier time opens its counters again.
+    times_set: AtomicU64,
 }
 
-/// Counts events in all scopes that are entered from now on, on every thread. No names: stops.
-/// After an error the previous events are still counted.
-pub(crate) fn set_events(names: &[&str]) -> Result<(), PerfError> {
+/// Each set that was ever set, once. Threads may use a set at any time, so none is freed.
+static SETS: Mutex<Vec<&'static EventSet>> = Mutex::new(Vec::new());
+
+/// Counts performance events in all scopes that are entered from now on, on every thread, as
+/// metrics with the names of the events. No names: stops. After an error the previous events are
+/// still counted.
+pub fn set_events(names: &[&str]) -> Result<(), PerfError> {
     if names.len() > MAX_EVENTS {
         return Err(PerfError::TooMany(names.len()));
     }
     let mut events: Vec<_> =
         names.iter().map(|name| Event::parse(name)).collect::<Result<_, _>>()?;
     events.sort_by_key(Event::source); // stable: as requested within a source
-    let set: *const EventSet = if events.is_empty() {
-        std::ptr::null()
+    if events.is_empty() {
+        CONTROL.perf_events.store(std::ptr::null_mut(), Ordering::Release);
     } else {
         drop(Counters::open(&events)?); // fails now rather than on each thread
-        let metrics = events.iter().filter_map(|event| names::intern_metric(&event.name)).collect();
-        // Leaked, because a thread may use it at any time; programs set events a few times.
-        Box::leak(Box::new(EventSet { events, metrics }))
-    };
-    CONTROL.perf_events.store(set.cast_mut(), Ordering::Release);
+        let set = kept_set(events);
+        set.times_set.fetch_add(1, Ordering::Relaxed);
+        CONTROL.perf_events.store(std::ptr::from_ref(set).cast_mut(), Ordering::Release);
+    }
     CONTROL.invalidate();
     Ok(())
+}
+
+/// Returns the set of these events.
+fn kept_set(events: Vec<Event>) -> &'static EventSet {
+    let metrics = events.iter().filter_map(|event| names::intern_metric(&event.name)).collect();
+    let mut sets = lock(&SETS);
+    if let Some(set) = sets.iter().find(|set| set.events == events) {
+        return set;
+    }
+    let set = Box::leak(Box::new(EventSet { events, metrics, times_set: AtomicU64::new(0) }));
+    sets.push(set);
+    set
+}
+
+/// Takes the lock for the duration of a fork.
+pub(crate) fn lock_for_fork() -> impl Sized {
+    lock(&SETS)
 }
 
 /// Returns the events to count, `None` while none are.
 #[inline(always)]
 #[expect(unsafe_code, reason = "a leaked value is reached by a pointer")]
 pub(crate) fn events() -> Option<&'static EventSet> {
-    // SAFETY: null, or a value that `set_events` has leaked.
+    // SAFETY: null, or a value that `kept_set` has leaked.
     unsafe { CONTROL.perf_events.load(Ordering::Acquire).as_ref() }
 }
 
 /// The counters of a thread.
 #[derive(Default)]
 pub(crate) struct ThreadCounters {
-    /// The events that `counters` count.
-    set: Option<&'static EventSet>,
+    /// The events that `counters` count, and their `times_set` when the counters were opened.
+    set: Option<(&'static EventSet, u64)>,
     /// `None` if the thread cannot count `set`.
     counters: Option<Counters>,
 }
@@ -85,14 +109,14 @@ impl ThreadCounters {
     /// Returns the totals at the latest [`Self::advance`]. `None` if these events are not counted.
     pub(crate) fn latest(&self, set: &'static EventSet) -> Option<Counts> {
         let counters = self.counters.as_ref()?;
-        self.set.is_some_and(|known| std::ptr::eq(known, set)).then(|| counters.latest())
+        self.is_current(set).then(|| counters.latest())
     }
 
     /// Returns the counts since the previous call. `None` if they are unknown: this is the first
-    /// call for these events, or they cannot be counted.
+    /// call since these events were set, or they cannot be counted.
     pub(crate) fn advance(&mut self, set: &'static EventSet) -> Option<Counts> {
-        if self.set.is_none_or(|known| !std::ptr::eq(known, set)) {
-            self.set = Some(set);
+        if !self.is_current(set) {
+            self.set = Some((set, set.times_set.load(Ordering::Relaxed)));
             self.counters = Counters::open(&set.events).ok();
             return None;
         }
@@ -101,5 +125,11 @@ impl ThreadCounters {
             self.counters = None;
         }
         counts
+    }
+
+    /// Whether the counters were opened after these events were last set.
+    fn is_current(&self, set: &'static EventSet) -> bool {
+        let times_set = set.times_set.load(Ordering::Relaxed);
+        self.set.is_some_and(|(known, times)| std::ptr::eq(known, set) && times == times_set)
     }
 }

@@ -394,30 +394,16 @@ pub(crate) fn add_activities(
 
 /// Adds samples of counters. They reach the file with the next drain.
 pub(crate) fn write_counters(samples: &[CounterSample]) {
-    if samples.is_empty() || !is_recording() {
-        return;
-    }
-    match lock(&TRACER).spool() {
-        Ok(Some(spool)) => spool.write_counters(samples),
-        Ok(None) => {}
-        Err(_no_spool) => losses::add(LossCause::Spool, samples.len() as u64),
-    }
+    write_records(samples.len(), |spool| spool.write_counters(samples));
 }
 
 /// Adds samples of call stacks, whose nodes are those of the calling thread. They reach the file
 /// with the next drain.
 pub(crate) fn write_samples(tree: &ThreadTree, samples: &[StackSample], cause: SampleCause) {
-    if samples.is_empty() || !is_recording() {
-        return;
-    }
-    match lock(&TRACER).spool() {
-        Ok(Some(spool)) => {
-            spool.write_samples(tree, samples, cause);
-            HAS_SAMPLES.store(true, Ordering::Relaxed);
-        }
-        Ok(None) => {}
-        Err(_no_spool) => losses::add(LossCause::Spool, samples.len() as u64),
-    }
+    write_records(samples.len(), |spool| {
+        spool.write_samples(tree, samples, cause);
+        HAS_SAMPLES.store(true, Ordering::Relaxed);
+    });
 }
 
 /// Whether the spool has samples of call stacks.
@@ -437,25 +423,23 @@ pub(crate) fn write_counters_to_existing_spool(samples: &[CounterSample]) {
 
 /// Adds collectives. They reach the file with the next drain.
 pub(crate) fn write_collectives(collectives: Vec<Collective>) {
-    if collectives.is_empty() || !is_recording() {
-        return;
-    }
-    match lock(&TRACER).spool() {
-        Ok(Some(spool)) => spool.write_collectives(collectives),
-        Ok(None) => {}
-        Err(_no_spool) => losses::add(LossCause::Spool, collectives.len() as u64),
-    }
+    write_records(collectives.len(), |spool| spool.write_collectives(collectives));
 }
 
 /// Adds the values of watched variables. They reach the file with the next drain.
 pub(crate) fn write_variables(line: &LineVariables<'_>) {
-    if line.variables.is_empty() || !is_recording() {
+    write_records(line.variables.len(), |spool| spool.write_variables(line));
+}
+
+/// Writes records to the spool while a trace session records.
+fn write_records(count: usize, write: impl FnOnce(&mut Spool)) {
+    if count == 0 || !is_recording() {
         return;
     }
     match lock(&TRACER).spool() {
-        Ok(Some(spool)) => spool.write_variables(line),
+        Ok(Some(spool)) => write(spool),
         Ok(None) => {}
-        Err(_no_spool) => losses::add(LossCause::Spool, line.variables.len() as u64),
+        Err(_no_spool) => losses::add(LossCause::Spool, count as u64),
     }
 }
 

@@ -158,12 +158,13 @@ pub(super) fn limit_notes() -> [Frame; 2] {
 
 /// Continues the ring in another segment if the current one is full.
 pub(super) fn continue_if_full() {
-    // A failure is repeated with the next drain.
+    // A failure is repeated with the next drain, or its losses are counted.
     drop(continue_in_next_segment(false));
 }
 
 /// Continues the ring in another segment. The file is created and the old one is completed without
-/// the tracer's lock. If that fails, the current segment goes on, up to its maximum size.
+/// the tracer's lock. If the file cannot be created, the current segment goes on, up to its maximum size. Fails also if
+/// the old one lacks records because a write has failed.
 fn continue_in_next_segment(must_end: bool) -> Result<(), Error> {
     let next = lock(&TRACER).spool.as_ref().and_then(|spool| {
         let name = spool.next_segment_name(must_end)?;
@@ -190,13 +191,13 @@ fn continue_in_next_segment(must_end: bool) -> Result<(), Error> {
     spool.write_state(&threads);
     drop(tracer);
     CONTINUED.add(1);
-    ended.write();
+    let written = ended.write();
     flush_spool();
-    Ok(())
+    written
 }
 
 /// Saves the ring, if there is one, as a run of its own, and goes on. Returns the run's path. Fails if
-/// the current segment cannot be ended: the run would lack the last records.
+/// the current segment cannot be ended or written: the run would lack the last records.
 pub(crate) fn save() -> Option<Result<PathBuf, Error>> {
     super::drain();
     if let Err(error) = end_current_segment() {

@@ -128,16 +128,17 @@ impl Spool {
         buffer.set_has_space(self.shared.buffer.has_space());
         self.write_overhead_and_clock();
         let ended = SegmentEnd {
+            file: std::mem::replace(&mut self.file, Arc::new(file)),
             buffer: std::mem::replace(&mut self.shared.buffer, buffer),
             appender: std::mem::replace(&mut self.appender, Arc::new(Mutex::new(appender))),
             unneeded: Vec::new(),
         };
-        let ended_file = std::mem::replace(&mut self.file, Arc::new(file));
         self.shared.texts = Texts::default();
         self.written_bytes = 0;
         self.activities = ActivityWriter::default();
         (self.devices, self.notes) = (Vec::new(), Vec::new());
         self.losses = LossCause::ALL.map(|cause| (cause, 0));
+        let ended_file = Arc::clone(&ended.file);
         let unneeded = self.ring.as_mut().map(|ring| ring.add_segment(ended_file, &ended.buffer));
         self.write_start(ClockReading::now());
         for thread in self.threads.values_mut() {
@@ -326,21 +327,15 @@ impl Spool {
 
     /// Writes samples of counters.
     pub(super) fn write_counters(&mut self, samples: &[CounterSample]) {
-        let count = samples.len() as u64;
-        if !self.shared.buffer.has_room() {
-            losses::add(LossCause::Spool, count);
-            return;
-        }
-        let Shared { clock, texts, buffer } = &mut self.shared;
-        let counters = samples.iter().map(|sample| spool::Counter {
-            time_nanos: clock.nanos_at(sample.time_ticks),
-            name: texts.scope_name(sample.name),
-            device: sample.device,
-            value: sample.value,
+        self.write_records(samples.len(), |clock, texts| {
+            let counters = samples.iter().map(|sample| spool::Counter {
+                time_nanos: clock.nanos_at(sample.time_ticks),
+                name: texts.scope_name(sample.name),
+                device: sample.device,
+                value: sample.value,
+            });
+            Frame::Counters(counters.collect())
         });
-        let frame = Frame::Counters(counters.collect());
-        texts.take_unwritten().for_each(|texts| buffer.push(&texts));
-        buffer.push_entries(&frame, count);
     }
 
     /// Writes samples of call stacks, whose nodes are in `tree`.
@@ -357,43 +352,49 @@ impl Spool {
 
     /// Writes the values of watched variables when a line began.
     pub(super) fn write_variables(&mut self, line: &LineVariables<'_>) {
-        let count = line.variables.len() as u64;
-        if !self.shared.buffer.has_room() {
-            losses::add(LossCause::Spool, count);
-            return;
-        }
-        let Shared { clock, texts, buffer } = &mut self.shared;
-        let time_nanos = clock.nanos_at(clock::ticks());
-        let thread_name = texts.scope_name(line.thread_name);
-        let (file, function) = (texts.scope_name(line.file), texts.scope_name(line.function));
-        let variables = line.variables.iter().map(|variable| spool::Variable {
-            time_nanos,
-            os_id: line.os_id,
-            thread_name,
-            file,
-            function,
-            line: line.line,
-            name: texts.scope_name(variable.name),
-            value_type: texts.scope_name(variable.value_type),
-            value: variable.value.clone(),
+        self.write_records(line.variables.len(), |clock, texts| {
+            let time_nanos = clock.nanos_at(clock::ticks());
+            let thread_name = texts.scope_name(line.thread_name);
+            let (file, function) = (texts.scope_name(line.file), texts.scope_name(line.function));
+            let variables = line.variables.iter().map(|variable| spool::Variable {
+                time_nanos,
+                os_id: line.os_id,
+                thread_name,
+                file,
+                function,
+                line: line.line,
+                name: texts.scope_name(variable.name),
+                value_type: texts.scope_name(variable.value_type),
+                value: variable.value.clone(),
+            });
+            Frame::Variables(variables.collect())
         });
-        let frame = Frame::Variables(variables.collect());
-        texts.take_unwritten().for_each(|texts| buffer.push(&texts));
-        buffer.push_entries(&frame, count);
     }
 
     /// Writes collectives, whose texts are numbers of `api::intern`.
     pub(super) fn write_collectives(&mut self, collectives: Vec<Collective>) {
-        let count = collectives.len() as u64;
-        if !self.shared.buffer.has_room() {
+        self.write_records(collectives.len(), |_, texts| {
+            let collectives = collectives
+                .into_iter()
+                .map(|collective| collective.with_texts(|name| texts.scope_name(name)));
+            Frame::Collectives(collectives.collect())
+        });
+    }
+
+    /// Writes a frame with this number of records, after the texts that the frame refers to.
+    /// Without room in the buffer, counts the records as lost.
+    fn write_records(
+        &mut self,
+        count: usize,
+        frame: impl FnOnce(&TraceClock, &mut Texts) -> Frame,
+    ) {
+        let Shared { clock, texts, buffer } = &mut self.shared;
+        let count = count as u64;
+        if !buffer.has_room() {
             losses::add(LossCause::Spool, count);
             return;
         }
-        let Shared { texts, buffer, .. } = &mut self.shared;
-        let collectives = collectives
-            .into_iter()
-            .map(|collective| collective.with_texts(|name| texts.scope_name(name)));
-        let frame = Frame::Collectives(collectives.collect());
+        let frame = frame(clock, texts);
         texts.take_unwritten().for_each(|texts| buffer.push(&texts));
         buffer.push_entries(&frame, count);
     }
@@ -481,6 +482,7 @@ impl Spool {
 
 /// The end of a segment of a ring, which is not in its file yet.
 pub(super) struct SegmentEnd {
+    file: Arc<SpoolFile>,
     buffer: FrameBuffer,
     appender: Arc<Mutex<Appender>>,
     /// The files of segments that the ring no longer needs.
@@ -488,15 +490,22 @@ pub(super) struct SegmentEnd {
 }
 
 impl SegmentEnd {
-    /// Writes the end of the segment, and removes files.
-    pub(super) fn write(mut self) {
+    /// Writes the end of the segment, and removes files. Fails if this or an earlier write to the segment has failed, so
+    /// that it lacks records, which are counted.
+    pub(super) fn write(mut self) -> Result<(), Error> {
         let mut appender = lock(&self.appender);
-        if appender.has_failed() {
+        let has_failed_before = appender.has_failed();
+        if has_failed_before {
             self.buffer.handle_failure(0, appender.written_bytes());
         }
-        // What could not be written is counted.
-        drop(self.buffer.take_chunk().append_to(&mut appender));
+        let mut written = self.buffer.take_chunk().append_to(&mut appender);
+        if has_failed_before {
+            written = written.and(Err(io::Error::other("an earlier write to it has failed")));
+        }
         self.unneeded.iter().for_each(|file| file.remove());
+        let failed =
+            |source| Error::Write { action: "write", path: self.file.path().to_owned(), source };
+        written.map_err(failed)
     }
 }
 

@@ -236,6 +236,17 @@ fn a_ring_is_saved_with_its_last_records_or_not_at_all() {
         record(0..500);
         if part == "child" {
             assert_eq!(fork(|| i32::from(ask_self(&Request::Save).is_err())), 0);
+        } else if part == "full" {
+            limit_files(0);
+            record(500..550);
+            let refusal = ask_self(&Request::Save).unwrap_err();
+            assert!(refusal.starts_with("cannot write"), "{refusal}");
+            limit_files(libc::RLIM_INFINITY);
+            // The segment that the refusal has begun could not be written either.
+            let deadline = Instant::now() + Duration::from_secs(30);
+            while let Err(refusal) = ask_self(&Request::Save) {
+                assert!(Instant::now() < deadline, "{refusal}");
+            }
         } else {
             let run = folder.join("run.marey");
             fs::rename(&run, folder.join("moved")).unwrap();
@@ -249,7 +260,7 @@ fn a_ring_is_saved_with_its_last_records_or_not_at_all() {
         api::finalize(session, None).unwrap();
         return;
     }
-    for (part, count) in [("moved", 500), ("child", 0)] {
+    for (part, count) in [("moved", 500), ("full", 500), ("child", 0)] {
         let fixture = Fixture::begin();
         Subprocess::new(TEST, part, &fixture).run(&ENV);
         let saved = fixture.path("run.1.marey");

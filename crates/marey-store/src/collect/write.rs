@@ -17,7 +17,7 @@ use crate::StoreError;
 use crate::arg_texts::ArgTexts;
 use crate::columns::{bits, flags, ids, ints, maybe_bits, maybe_ids, texts};
 use crate::parts::{LazyPart, Parts};
-use crate::row::{self, Args, Field, GpuActivity, MemoryEvent, Row};
+use crate::row::{self, Args, Field, Row};
 use crate::sort::{Sorter, SpillFile};
 use crate::sums::{self, NodeInfo};
 
@@ -53,38 +53,9 @@ pub(super) fn write(
     parts: &mut Parts,
     meter: &mut Meter,
 ) -> Result<(), StoreError> {
-    let SpoolRows {
-        stamps,
-        totals,
-        rollup,
-        spans,
-        marks,
-        values,
-        activities,
-        autograd,
-        flows,
-        memory_events,
-        details,
-        arg_texts,
-        counters,
-        collectives,
-        variables,
-        samples,
-        readings,
-    } = rows;
-    let rows = [
-        spans.rows(),
-        marks.rows(),
-        values.rows(),
-        activities.rows(),
-        autograd.rows(),
-        counters.rows(),
-        collectives.rows(),
-        variables.rows(),
-        samples.rows(),
-        readings.rows(),
-    ];
-    meter.begin_writing(rows.into_iter().sum());
+    let SpoolRows { stamps, totals, rollup, sorted, flows, memory_events, details, arg_texts } =
+        rows;
+    meter.begin_writing(sorted.count());
     let start_nanos = references.start_nanos;
     let node_info = |node| {
         let Node { context, name, .. } = references.node(node);
@@ -95,48 +66,26 @@ pub(super) fn write(
     let arg_text_ids: Vec<u32> =
         arg_texts.iter().map(|text| args.id(text, parts)).collect::<Result<_, _>>()?;
     let details = Details { details: &details, arg_text_ids: &arg_text_ids };
-    write_spans(spans, &stamps, details, references, parts, meter)?;
-    write_instants(marks, references, parts, meter)?;
-    write_metrics(values, &stamps, references, parts, meter)?;
-    write_activities(activities, &arg_text_ids, references, parts, meter)?;
-    write_flows(autograd, flows, &arg_text_ids, references, parts, meter)?;
+    write_spans(sorted.spans, &stamps, details, references, parts, meter)?;
+    write_instants(sorted.marks, references, parts, meter)?;
+    write_metrics(sorted.values, &stamps, references, parts, meter)?;
+    write_flows(sorted.autograd, flows, &arg_text_ids, references, parts, meter)?;
     write_memory_events(&memory_events, &arg_text_ids, references, parts)?;
-    write_by_time(counters, references, parts, meter)?;
-    write_by_time(collectives, references, parts, meter)?;
-    write_samples(samples, &arg_text_ids, references, parts, meter)?;
-    write_variables(variables, references, parts, meter)?;
-    write_readings(readings, references, parts, meter)
-}
-
-/// Writes samples by time.
-fn write_samples(
-    samples: Sorter<row::Sample>,
-    arg_text_ids: &[u32],
-    references: References,
-    parts: &mut Parts,
-    meter: &mut Meter,
-) -> Result<(), StoreError> {
-    write_rows(samples, references.owner, parts, |rows| {
-        for row in rows.iter_mut() {
-            row.thread_id = row.thread_id.map(|position| references.threads[position as usize]);
-            row.args = with_text_id(&row.args, arg_text_ids);
-        }
-        meter.add_written(rows.len() as u64);
-    })
-}
-
-/// Writes values of variables by time.
-fn write_variables(
-    variables: Sorter<row::Variable>,
-    references: References,
-    parts: &mut Parts,
-    meter: &mut Meter,
-) -> Result<(), StoreError> {
-    write_rows(variables, references.owner, parts, |rows| {
-        for row in rows.iter_mut() {
-            row.thread_id = row.thread_id.map(|position| references.threads[position as usize]);
-        }
-        meter.add_written(rows.len() as u64);
+    let thread_id = |position: Option<u32>| Some(references.threads[position? as usize]);
+    write_events(sorted.activities, references, parts, meter, |row| {
+        row.args = with_text_id(&row.args, &arg_text_ids);
+    })?;
+    write_events(sorted.counters, references, parts, meter, |_| ())?;
+    write_events(sorted.collectives, references, parts, meter, |_| ())?;
+    write_events(sorted.samples, references, parts, meter, |row| {
+        row.thread_id = thread_id(row.thread_id);
+        row.args = with_text_id(&row.args, &arg_text_ids);
+    })?;
+    write_events(sorted.variables, references, parts, meter, |row| {
+        row.thread_id = thread_id(row.thread_id);
+    })?;
+    write_events(sorted.readings, references, parts, meter, |row| {
+        row.thread_id = thread_id(row.thread_id);
     })
 }
 
@@ -311,22 +260,6 @@ fn metric_columns(rows: &[ValueRow], stamps: &[Stamp], references: References) -
     columns
 }
 
-/// Writes activities by start.
-fn write_activities(
-    activities: Sorter<GpuActivity>,
-    arg_text_ids: &[u32],
-    references: References,
-    parts: &mut Parts,
-    meter: &mut Meter,
-) -> Result<(), StoreError> {
-    write_rows(activities, references.owner, parts, |rows| {
-        for row in rows.iter_mut() {
-            row.args = with_text_id(&row.args, arg_text_ids);
-        }
-        meter.add_written(rows.len() as u64);
-    })
-}
-
 /// Writes the memory events of windows by time.
 fn write_memory_events(
     events: &[row::MemoryEvent],
@@ -375,32 +308,21 @@ fn write_flows(
     write_rows(points, references.owner, parts, |_| ())
 }
 
-/// Writes rows that are complete, by time.
-fn write_by_time<R: Row>(
+/// Writes events by time. `complete` replaces the positions in a row by ids.
+fn write_events<R: Row>(
     rows: Sorter<R>,
     references: References,
     parts: &mut Parts,
     meter: &mut Meter,
+    complete: impl Fn(&mut R),
 ) -> Result<(), StoreError> {
-    write_rows(rows, references.owner, parts, |rows| meter.add_written(rows.len() as u64))
-}
-
-/// Writes readings of memory by time.
-fn write_readings(
-    readings: Sorter<MemoryEvent>,
-    references: References,
-    parts: &mut Parts,
-    meter: &mut Meter,
-) -> Result<(), StoreError> {
-    write_rows(readings, references.owner, parts, |rows| {
-        for row in rows.iter_mut() {
-            row.thread_id = row.thread_id.map(|position| references.threads[position as usize]);
-        }
+    write_rows(rows, references.owner, parts, |rows| {
+        rows.iter_mut().for_each(&complete);
         meter.add_written(rows.len() as u64);
     })
 }
 
-/// Writes rows in order. `prepare` may complete the rows of a batch before they are written.
+/// Writes rows in order. `prepare` is called with the rows of each batch before they are written.
 fn write_rows<R: Row>(
     rows: Sorter<R>,
     owner: Option<u32>,

@@ -3,10 +3,14 @@
 //! ssh must not ask for anything (`BatchMode`). The command line has the name of the job and options, no
 //! secrets.
 
-use std::io::ErrorKind;
-use std::process::{Child, Command, Output, Stdio};
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Seek};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use marey_attach::hang::Hang;
+use marey_store::temp_file;
 
 use super::HangArgs;
 use crate::output::Failure;
@@ -17,13 +21,30 @@ const SSH_OPTIONS: [&str; 4] =
     ["BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=5", "ServerAliveCountMax=3"];
 /// Characters beside letters and digits that a shell reads as they are.
 const PLAIN: &str = "-_./:,@%+=";
+/// Time between two looks at whether ssh has ended.
+const POLL_PERIOD: Duration = Duration::from_millis(10);
 
 /// The answer of a host, on its way.
-pub(super) struct Pending(Result<Child, String>);
+pub(super) struct Pending {
+    ssh: Result<Ssh, String>,
+    start: Instant,
+    timeout: Duration,
+}
+
+/// A running ssh. It writes to files: a process that it leaves in the background may keep a pipe open.
+struct Ssh {
+    child: Child,
+    stdout: File,
+    stderr: File,
+}
 
 /// Asks the hosts of the arguments for the ranks of a job, all at the same time. Returns them with
 /// their names.
-pub(super) fn ask(args: &HangArgs, job: Option<&str>) -> Result<Vec<(String, Pending)>, Failure> {
+pub(super) fn ask(
+    args: &HangArgs,
+    job: Option<&str>,
+    timeout: Duration,
+) -> Result<Vec<(String, Pending)>, Failure> {
     let Some(job) = job else { return Ok(Vec::new()) };
     let hosts = || args.hosts.iter().map(|host| host.trim());
     // ssh would read it as an option.
@@ -35,20 +56,9 @@ pub(super) fn ask(args: &HangArgs, job: Option<&str>) -> Result<Vec<(String, Pen
         });
     }
     let line = remote_line(args, job);
-    Ok(hosts().map(|host| (host.to_owned(), Pending(start(host, &line)))).collect())
-}
-
-fn start(host: &str, line: &str) -> Result<Child, String> {
-    let mut command = Command::new("ssh");
-    for option in SSH_OPTIONS {
-        command.args(["-o", option]);
-    }
-    command.args(["--", host, line]);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.spawn().map_err(|error| match error.kind() {
-        ErrorKind::NotFound => "there is no ssh on this machine".to_owned(),
-        _ => format!("ssh cannot be started: {error}"),
-    })
+    let start = Instant::now();
+    let pending = |host| Pending { ssh: Ssh::start(host, &line), start, timeout };
+    Ok(hosts().map(|host| (host.to_owned(), pending(host))).collect())
 }
 
 /// Returns the command for the shell of a host.
@@ -72,26 +82,76 @@ fn quoted(word: &str) -> String {
 }
 
 impl Pending {
-    /// Waits for the answer. An error is the reason for which there is none.
+    /// Waits for the answer until the timeout. An error is the reason for which there is none.
     pub(super) fn wait(self) -> Result<Hang, String> {
-        let output = self.0?.wait_with_output().map_err(|error| error.to_string())?;
-        if !output.status.success() {
-            return Err(reason(&output));
+        let mut ssh = self.ssh?;
+        let Some(status) = ssh.wait(self.start, self.timeout)? else {
+            return Err(format!("no answer within {} s", self.timeout.as_secs_f64()));
+        };
+        if !status.success() {
+            return Err(reason(status, &contents(ssh.stderr)?));
         }
-        serde_json::from_slice(&output.stdout).map_err(|_invalid| {
+        serde_json::from_slice(&contents(ssh.stdout)?).map_err(|_invalid| {
             "its marey answers in another form: is it another version?".to_owned()
         })
     }
 }
 
+impl Ssh {
+    fn start(host: &str, line: &str) -> Result<Self, String> {
+        let mut command = Command::new("ssh");
+        for option in SSH_OPTIONS {
+            command.args(["-o", option]);
+        }
+        command.args(["--", host, line]).stdin(Stdio::null());
+        let file = || {
+            let file = temp_file()?;
+            Ok((file.try_clone()?, file))
+        };
+        let cannot_write = |error: io::Error| format!("no temporary file: {error}");
+        let (to_stdout, stdout) = file().map_err(cannot_write)?;
+        let (to_stderr, stderr) = file().map_err(cannot_write)?;
+        let child = command.stdout(to_stdout).stderr(to_stderr).spawn();
+        let child = child.map_err(|error| match error.kind() {
+            ErrorKind::NotFound => "there is no ssh on this machine".to_owned(),
+            _ => format!("ssh cannot be started: {error}"),
+        })?;
+        Ok(Self { child, stdout, stderr })
+    }
+
+    /// Waits until it has ended; `None` if it was killed because so much time has passed since a start.
+    fn wait(&mut self, start: Instant, timeout: Duration) -> Result<Option<ExitStatus>, String> {
+        loop {
+            if let Some(status) = self.child.try_wait().map_err(|error| error.to_string())? {
+                return Ok(Some(status));
+            }
+            let left = timeout.saturating_sub(start.elapsed());
+            if left.is_zero() {
+                // It may have ended meanwhile.
+                drop(self.child.kill());
+                drop(self.child.wait());
+                return Ok(None);
+            }
+            thread::park_timeout(left.min(POLL_PERIOD));
+        }
+    }
+}
+
+fn contents(mut file: File) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let read = file.rewind().and_then(|()| file.read_to_end(&mut bytes));
+    read.map_err(|error| error.to_string())?;
+    Ok(bytes)
+}
+
 /// Returns the error among the lines that a command has printed, else the last line.
-fn reason(output: &Output) -> String {
-    let text = String::from_utf8_lossy(&output.stderr);
+fn reason(status: ExitStatus, stderr: &[u8]) -> String {
+    let text = String::from_utf8_lossy(stderr);
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
     let error = lines().find_map(|line| line.strip_prefix("error: "));
     match error.or_else(|| lines().next_back()) {
         Some(line) => line.to_owned(),
-        None => format!("ssh: {}", output.status),
+        None => format!("ssh: {status}"),
     }
 }
 

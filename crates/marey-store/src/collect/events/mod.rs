@@ -1,26 +1,27 @@
 //! The second pass over a spool: spans, marks, values, activities and counters.
 
+mod records;
+mod sorted;
+
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use marey_model::context::NodeKind;
-use marey_model::memory::READING_LENGTH;
-use marey_model::metric::MetricValue;
-use marey_model::spool::{self, Activity, AutogradCall, Frame, IdMap, SessionEvent, Span, Value};
+use marey_model::spool::{AutogradCall, Frame, IdMap, SessionEvent, Span};
 
+use self::sorted::SortedRows;
+pub(super) use self::sorted::SpoolRows;
 use super::activities::Shapes;
-use super::autograd::Autograd;
 use super::child_time::ChildTime;
 use super::clock::Clock;
-use super::outline::{Memory, Node, Outline};
-use super::rows::{SpanRow, ValueRow};
+use super::outline::{Node, Outline};
+use super::rows::SpanRow;
 use super::sessions::{Sessions, session_bit};
 use super::stamps::{Stamp, Stamps};
 use super::windows::{AddedSpan, Change, SpanDetail, Windows};
 use crate::StoreError;
 use crate::rollup::{NO_NODE, Rollup, SpanTimes, Totals};
-use crate::row::{self, Args, GpuActivity, MemoryAction, MemoryEvent};
-use crate::sort::{Sorter, SpillFile};
+use crate::row::Args;
+use crate::sort::SpillFile;
 
 /// Collects the events of a spool, frame by frame.
 #[derive(Debug)]
@@ -43,60 +44,16 @@ pub(super) struct Events<'a> {
     epoch: u64,
     totals: Vec<Totals>,
     rollup: Rollup,
-    spans: Sorter<SpanRow>,
-    /// Marks, as spans of duration 0.
-    marks: Sorter<SpanRow>,
-    values: Sorter<ValueRow>,
+    rows: SortedRows,
     /// By thread: which spans of its next frame are launches, as (position, correlation id).
     launches: BTreeMap<u32, Vec<(u32, u32)>>,
     /// By thread: the operators in its next frame that take part in a backward pass.
     autograd_calls: BTreeMap<u32, Vec<AutogradCall>>,
-    autograd: Autograd,
     /// By thread: which spans of its next frame have arguments, as (position, number).
     args_of_spans: BTreeMap<u32, Vec<(u32, u32)>>,
     /// Numbers of details by the numbers of the arguments of spans.
     span_args: IdMap<u32>,
     shapes: Shapes,
-    activities: Sorter<GpuActivity>,
-    counters: Sorter<row::Counter>,
-    collectives: Sorter<row::Collective>,
-    /// Values of variables; their threads are positions.
-    variables: Sorter<row::Variable>,
-    /// Samples, whose threads are positions.
-    samples: Sorter<row::Sample>,
-    /// Readings of memory, whose threads are positions.
-    readings: Sorter<MemoryEvent>,
-}
-
-/// The events of a spool, sorted, and their sums.
-#[derive(Debug)]
-pub(super) struct SpoolRows {
-    pub(super) stamps: Vec<Stamp>,
-    /// By node.
-    pub(super) totals: Vec<Totals>,
-    pub(super) rollup: Rollup,
-    pub(super) spans: Sorter<SpanRow>,
-    /// Marks, as spans of duration 0.
-    pub(super) marks: Sorter<SpanRow>,
-    pub(super) values: Sorter<ValueRow>,
-    pub(super) activities: Sorter<GpuActivity>,
-    pub(super) autograd: Autograd,
-    /// Points of flows that a window has; their threads are positions.
-    pub(super) flows: Vec<row::Flow>,
-    /// Memory events of windows; their threads are positions.
-    pub(super) memory_events: Vec<row::MemoryEvent>,
-    /// Columns that only some spans have.
-    pub(super) details: Vec<SpanDetail>,
-    /// Argument texts, to which rows refer by position.
-    pub(super) arg_texts: Vec<String>,
-    pub(super) counters: Sorter<row::Counter>,
-    pub(super) collectives: Sorter<row::Collective>,
-    /// Values of variables; their threads are positions.
-    pub(super) variables: Sorter<row::Variable>,
-    /// Samples of call stacks; their threads are positions.
-    pub(super) samples: Sorter<row::Sample>,
-    /// Readings of memory; their threads are positions among the threads of the spool.
-    pub(super) readings: Sorter<MemoryEvent>,
 }
 
 impl<'a> Events<'a> {
@@ -124,21 +81,12 @@ impl<'a> Events<'a> {
             epoch: 0,
             totals: vec![Totals::default(); nodes],
             rollup: Rollup::new(nodes, outline.events),
-            spans: Sorter::new(spill_file),
-            marks: Sorter::new(spill_file),
-            values: Sorter::new(spill_file),
+            rows: SortedRows::new(spill_file),
             launches: BTreeMap::new(),
             autograd_calls: BTreeMap::new(),
-            autograd: Autograd::new(spill_file),
             args_of_spans: BTreeMap::new(),
             span_args: IdMap::default(),
             shapes: Shapes::with_texts(arg_texts),
-            activities: Sorter::new(spill_file),
-            counters: Sorter::new(spill_file),
-            collectives: Sorter::new(spill_file),
-            variables: Sorter::new(spill_file),
-            samples: Sorter::new(spill_file),
-            readings: Sorter::new(spill_file),
         }
     }
 
@@ -209,31 +157,18 @@ impl<'a> Events<'a> {
         }
         for mut activity in std::mem::take(&mut self.windows.activities) {
             activity.process_id = self.process;
-            self.activities.push(&activity)?;
+            self.rows.activities.push(&activity)?;
         }
-        let Self { stamps, totals, rollup, spans, marks, values, counters, readings, .. } = self;
-        let (stamps, activities) = (stamps.into_vec(), self.activities);
-        let (autograd, arg_texts) = (self.autograd, self.shapes.into_texts());
         let Windows { flows, memory_events, details, .. } = self.windows;
-        let (collectives, samples, variables) = (self.collectives, self.samples, self.variables);
         Ok(SpoolRows {
-            stamps,
-            totals,
-            rollup,
-            spans,
-            marks,
-            values,
-            activities,
-            autograd,
+            stamps: self.stamps.into_vec(),
+            totals: self.totals,
+            rollup: self.rollup,
+            sorted: self.rows,
             flows,
             memory_events,
             details,
-            arg_texts,
-            counters,
-            collectives,
-            variables,
-            samples,
-            readings,
+            arg_texts: self.shapes.into_texts(),
         })
     }
 
@@ -282,7 +217,7 @@ impl<'a> Events<'a> {
             };
             if self.outline.nodes[node as usize].kind == NodeKind::Mark {
                 row.duration_nanos = 0;
-                self.marks.push(&row)?;
+                self.rows.marks.push(&row)?;
             } else {
                 self.add_span(row)?;
             }
@@ -315,7 +250,7 @@ impl<'a> Events<'a> {
             self.child_time[parent as usize].add(self.epoch, start_nanos, duration_nanos);
         }
         self.add_to_sums(&row);
-        self.spans.push(&row)
+        self.rows.spans.push(&row)
     }
 
     /// Adds a span that only torch.profiler has.
@@ -359,23 +294,7 @@ impl<'a> Events<'a> {
                 continue;
             };
             let start_nanos = self.clock.unix_nanos(span.start_nanos, &mut self.clock_line);
-            self.autograd.add(call, start_nanos, thread, forward_thread)?;
-        }
-        Ok(())
-    }
-
-    fn add_activities(&mut self, activities: &[Activity]) -> Result<(), StoreError> {
-        for activity in activities {
-            let Some(row) = self.shapes.row_of(activity) else { continue };
-            let context_id = activity.launch.and_then(|(thread, node)| {
-                let node = *self.outline.threads.get(thread)?.nodes.get(node)?;
-                Some(self.outline.nodes[node as usize].context)
-            });
-            let start_nanos = self.clock.unix_nanos(activity.start_nanos, &mut self.clock_line);
-            // Measured by the device's clock, so the recorder's drift does not apply.
-            let duration_nanos = i64::try_from(activity.duration_nanos).unwrap_or(i64::MAX);
-            let row = GpuActivity { start_nanos, duration_nanos, context_id, ..row };
-            self.activities.push(&row)?;
+            self.rows.autograd.add(call, start_nanos, thread, forward_thread)?;
         }
         Ok(())
     }
@@ -412,7 +331,7 @@ impl<'a> Events<'a> {
                 if is_last {
                     self.add_to_sums(&row);
                 }
-                self.spans.push(&row)?;
+                self.rows.spans.push(&row)?;
                 inner = (self.outline.nodes[node as usize].parent, duration_nanos);
             }
         }
@@ -424,128 +343,6 @@ impl<'a> Events<'a> {
         let parent = self.outline.nodes[node as usize].parent;
         self.totals[node as usize].add(duration_nanos, children_nanos);
         self.rollup.add(&SpanTimes { node, parent, start_nanos, duration_nanos, children_nanos });
-    }
-
-    fn add_values(
-        &mut self,
-        thread: u32,
-        sessions: u64,
-        values: Vec<Value>,
-    ) -> Result<(), StoreError> {
-        let Some(nodes) = self.outline.threads.get(thread).map(|thread| &thread.nodes) else {
-            return Ok(());
-        };
-        let stamp = self.stamp(sessions, false);
-        for Value { node, time_nanos, metric, value } in values {
-            let (Some(&node), Some(&name)) = (nodes.get(node), self.outline.texts.get(metric))
-            else {
-                continue;
-            };
-            let time_nanos = self.clock.unix_nanos(time_nanos, &mut self.clock_line);
-            if let Some(memory) = self.outline.memories.get(&metric)
-                && let MetricValue::Ints(totals) = &value
-                && let Ok(totals) = totals.as_slice().try_into()
-            {
-                let node = self.outline.nodes[node as usize];
-                self.readings.push(&reading_row(memory, totals, time_nanos, node, self.process))?;
-                continue;
-            }
-            self.values.push(&ValueRow { time_nanos, node, stamp, name, value })?;
-        }
-        Ok(())
-    }
-
-    fn add_counters(&mut self, counters: &[spool::Counter]) -> Result<(), StoreError> {
-        for &spool::Counter { time_nanos, name, device, value } in counters {
-            let Some(&name_id) = self.outline.texts.get(name) else { continue };
-            let time_nanos = self.clock.unix_nanos(time_nanos, &mut self.clock_line);
-            let process_id = self.process;
-            self.counters.push(&row::Counter { time_nanos, process_id, device, name_id, value })?;
-        }
-        Ok(())
-    }
-
-    fn add_samples(&mut self, thread: u32, samples: &[spool::Sample]) -> Result<(), StoreError> {
-        let Some(thread) = self.outline.threads.get(thread) else { return Ok(()) };
-        let Some(name_id) = self.outline.sample_name else { return Ok(()) };
-        for sample in samples {
-            let Some(&node) = thread.nodes.get(sample.node) else { continue };
-            let known = self.outline.threads.newest(sample.os_id);
-            let cause = format!(r#"{{"cause":"{}"}}"#, sample.cause.as_str());
-            let text_id = Some(self.shapes.text_position(cause));
-            let time_nanos = self.clock.unix_nanos(sample.time_nanos, &mut self.clock_line);
-            self.samples.push(&row::Sample {
-                process_id: self.process,
-                thread_id: known.map(|thread| thread.position),
-                context_id: self.outline.nodes[node as usize].context,
-                name_id,
-                time_nanos: Some(time_nanos),
-                value: MetricValue::Int(sample.duration_nanos.cast_signed()),
-                args: row::Args { text_id, ..row::Args::default() },
-            })?;
-        }
-        Ok(())
-    }
-
-    fn add_variables(&mut self, variables: Vec<spool::Variable>) -> Result<(), StoreError> {
-        for variable in variables {
-            let text = |id: u32| self.outline.texts.get(id).copied();
-            let (Some(file_id), Some(function_id), Some(name_id), Some(type_id)) = (
-                text(variable.file),
-                text(variable.function),
-                text(variable.name),
-                text(variable.value_type),
-            ) else {
-                continue;
-            };
-            let thread = self.outline.threads.newest(variable.os_id);
-            self.variables.push(&row::Variable {
-                time_nanos: self.clock.unix_nanos(variable.time_nanos, &mut self.clock_line),
-                process_id: self.process,
-                thread_id: thread.map(|thread| thread.position),
-                file_id,
-                function_id,
-                line: variable.line,
-                name_id,
-                type_id,
-                value: variable.value,
-            })?;
-        }
-        Ok(())
-    }
-
-    fn add_collectives(&mut self, collectives: &[spool::Collective]) -> Result<(), StoreError> {
-        let text = |id: u32| self.outline.texts.get(id).copied();
-        for collective in collectives {
-            let names = (text(collective.name), text(collective.group));
-            let (Some(name_id), Some(group_id)) = names else { continue };
-            let started_nanos = collective.started_unix_nanos;
-            self.collectives.push(&row::Collective {
-                start_nanos: started_nanos.unwrap_or(collective.created_unix_nanos),
-                duration_nanos: collective.duration_nanos.map(|nanos| nanos.cast_signed().max(0)),
-                created_nanos: Some(collective.created_unix_nanos),
-                process_id: self.process,
-                device: None,
-                stream: None,
-                name_id,
-                group_id,
-                group_ranks_id: collective.group_ranks.and_then(text),
-                group_size: collective.group_size,
-                sequence: collective.sequence.map(u64::cast_signed),
-                dtype_id: collective.dtype.and_then(text),
-                in_elements: collective.in_elements.map(u64::cast_signed),
-                out_elements: collective.out_elements.map(u64::cast_signed),
-                state: match collective.state {
-                    spool::CollectiveState::Scheduled => row::CollectiveState::Scheduled,
-                    spool::CollectiveState::Started => row::CollectiveState::Started,
-                    spool::CollectiveState::Completed => row::CollectiveState::Completed,
-                },
-                is_p2p: collective.is_p2p,
-                context_id: None,
-                args: row::Args::default(),
-            })?;
-        }
-        Ok(())
     }
 
     fn stamp(&mut self, sessions: u64, is_open: bool) -> u32 {
@@ -570,35 +367,6 @@ fn steps_below(nodes: &[Node]) -> Vec<u32> {
         }
     }
     steps
-}
-
-/// Returns the row of a reading. Its thread is a position among the threads of the spool.
-fn reading_row(
-    memory: &Memory,
-    totals: [i64; READING_LENGTH],
-    time_nanos: i64,
-    node: Node,
-    process_id: u32,
-) -> MemoryEvent {
-    let [allocated_bytes, peak_bytes, reserved_bytes] =
-        totals.map(|bytes| Some(bytes).filter(|&bytes| bytes >= 0));
-    MemoryEvent {
-        time_nanos,
-        process_id,
-        thread_id: Some(node.thread),
-        action: MemoryAction::Reading,
-        device_type: Arc::clone(&memory.device_type),
-        device: memory.device,
-        stream: None,
-        address: None,
-        bytes: 0,
-        allocated_bytes,
-        reserved_bytes,
-        peak_bytes,
-        context_id: Some(node.context),
-        category_id: None,
-        args: row::Args::default(),
-    }
 }
 
 /// Removes an ended span from the open scopes.

@@ -1,0 +1,76 @@
+//! Scopes outside of any stack.
+
+use crate::ptr::{call_with_status, catch_panic, non_null, read_metrics};
+use marey_record::table::{ErrorBuffer, MetricArg};
+use marey_record::{Detached, NodeKind, api};
+use std::sync::Arc;
+
+/// Borrows a scope that `detached_enter` returned.
+///
+/// # Safety
+/// `scope` is null or was returned by `detached_enter` and not released yet.
+unsafe fn borrow<'a>(scope: *const Detached) -> Option<&'a Detached> {
+    // SAFETY: guaranteed by the caller.
+    unsafe { scope.as_ref() }
+}
+
+pub(crate) unsafe extern "C" fn enter(
+    parent: *const Detached,
+    name: u32,
+    kind: u8,
+) -> *const Detached {
+    let parent = (!parent.is_null()).then(|| {
+        // SAFETY: not null, so it is an unreleased scope: it came from `Arc::into_raw` and owns a
+        // reference. The count is incremented before the Arc is made.
+        unsafe {
+            Arc::increment_strong_count(parent);
+            Arc::from_raw(parent)
+        }
+    });
+    catch_panic(std::ptr::null(), || {
+        api::enter_in_task(parent, name, NodeKind::from_u8(kind))
+            .map_or(std::ptr::null(), Arc::into_raw)
+    })
+}
+
+pub(crate) extern "C" fn here() -> *const Detached {
+    catch_panic(std::ptr::null(), || {
+        api::detach_innermost().map_or(std::ptr::null(), Arc::into_raw)
+    })
+}
+
+pub(crate) unsafe extern "C" fn operator_enter(scope: *const Detached, name: u32) -> u64 {
+    // SAFETY: guaranteed by the caller, as in `borrow`.
+    let scope = unsafe { borrow(scope) };
+    catch_panic(0, || scope.map_or(0, |scope| api::enter_operator_in(scope, name)))
+}
+
+pub(crate) unsafe extern "C" fn exit(scope: *const Detached) {
+    // SAFETY: guaranteed by the caller.
+    let scope = unsafe { borrow(scope) };
+    catch_panic((), || scope.map_or((), Detached::exit));
+}
+
+pub(crate) unsafe extern "C" fn add_metrics(
+    scope: *const Detached,
+    values: *const MetricArg,
+    len: usize,
+    error: *mut ErrorBuffer,
+) -> i32 {
+    // SAFETY: guaranteed by the caller, as in `add_metrics` and `borrow`.
+    let (scope, values) = unsafe { (borrow(scope), read_metrics(values, len)) };
+    // SAFETY: the caller passes a writable error buffer or null.
+    unsafe { call_with_status(error, || Ok(non_null(scope, "scope")?.add_metrics(&values?)?)) }
+}
+
+pub(crate) unsafe extern "C" fn release(scope: *const Detached) {
+    if !scope.is_null() {
+        // SAFETY: the caller gives back the reference that `detached_enter` returned, once.
+        catch_panic((), || drop(unsafe { Arc::from_raw(scope) }));
+    }
+}
+
+pub(crate) unsafe extern "C" fn id(scope: *const Detached) -> u64 {
+    // SAFETY: guaranteed by the caller.
+    unsafe { borrow(scope) }.map_or(0, Detached::id)
+}

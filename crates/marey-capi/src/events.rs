@@ -1,0 +1,192 @@
+//! Names, and the events of the calling thread.
+//!
+//! The events that a scope makes cannot panic: they index nothing and unwrap nothing.
+
+use crate::ptr::{call_with_status, catch_panic, read_metrics, read_text, send};
+use marey_model::loss::LossCause;
+use marey_record::table::{ErrorBuffer, MetricArg, NO_METRIC, Sink};
+use marey_record::{ContextSource, api};
+use marey_torch::shapes;
+use std::ffi::{c_char, c_void};
+
+pub(crate) unsafe extern "C" fn intern(name: *const c_char, len: usize) -> u32 {
+    // SAFETY: the caller passes a readable name of `len` bytes, as the header requires.
+    let name = unsafe { read_text(name, len, "name") };
+    catch_panic(0, || name.map_or(0, |name| api::intern(&name)))
+}
+
+pub(crate) unsafe extern "C" fn intern_metric(name: *const c_char, len: usize) -> u32 {
+    // SAFETY: as in `intern`.
+    let name = unsafe { read_text(name, len, "name") };
+    catch_panic(NO_METRIC, || {
+        name.ok().and_then(|name| api::intern_metric(&name)).unwrap_or(NO_METRIC)
+    })
+}
+
+pub(crate) unsafe extern "C" fn name_text(name: u32, sink: Option<Sink>, context: *mut c_void) {
+    let text = catch_panic(None, || Some(api::name(name)));
+    if let Some(text) = text {
+        // SAFETY: the caller passes a function that takes bytes and this context.
+        unsafe { send(sink, context, text.as_bytes()) };
+    }
+}
+
+pub(crate) extern "C" fn scope_enter(name: u32, kind: u8) -> u64 {
+    api::enter_kind(name, kind)
+}
+
+pub(crate) extern "C" fn scope_exit(name: u32) -> u64 {
+    api::exit(name)
+}
+
+pub(crate) extern "C" fn operator_enter(name: u32) -> u64 {
+    api::enter_operator(name)
+}
+
+pub(crate) extern "C" fn operator_exit(name: u32) -> u64 {
+    api::exit_operator(name)
+}
+
+pub(crate) extern "C" fn operator_exit_id(id: u64) -> u64 {
+    api::exit_operator_with_id(id)
+}
+
+pub(crate) extern "C" fn scope_exit_autograd(name: u32, sequence: u64, forward_os_id: u64) {
+    api::exit_autograd(name, api::AutogradCall { sequence, forward_os_id });
+}
+
+pub(crate) unsafe extern "C" fn scope_args(name: u32, json: *const c_char, json_len: usize) {
+    if !api::is_tracing() {
+        return;
+    }
+    // SAFETY: the caller passes a readable text of `json_len` bytes, as the header requires.
+    let json = unsafe { read_text(json, json_len, "json") };
+    if let Ok(json) = json {
+        catch_panic((), || {
+            api::record_inputs(name, api::intern_text(&json));
+        });
+    }
+}
+
+pub(crate) extern "C" fn count_losses(cause: u8, losses: u64) {
+    if let Some(&cause) = LossCause::ALL.get(usize::from(cause)) {
+        api::count_losses(cause, losses);
+    }
+}
+
+pub(crate) extern "C" fn state_enter(name: u32) {
+    api::enter_state(name);
+}
+
+pub(crate) extern "C" fn state_exit() -> bool {
+    api::exit_state()
+}
+
+pub(crate) extern "C" fn step_begin() {
+    api::step_begin();
+}
+
+pub(crate) extern "C" fn step_end() {
+    api::step_end();
+    shapes::step_end();
+}
+
+pub(crate) extern "C" fn top_name() -> u32 {
+    api::innermost_name()
+}
+
+pub(crate) unsafe extern "C" fn add_metrics(
+    values: *const MetricArg,
+    len: usize,
+    error: *mut ErrorBuffer,
+) -> i32 {
+    // SAFETY: the caller passes `len` readable values, as the header requires.
+    let values = unsafe { read_metrics(values, len) };
+    // SAFETY: the caller passes a writable error buffer or null.
+    unsafe { call_with_status(error, || Ok(api::add_metrics(&values?)?)) }
+}
+
+pub(crate) unsafe extern "C" fn context_names(context: u32, names: *mut u32, len: usize) -> usize {
+    let names = if names.is_null() {
+        &mut []
+    } else {
+        // SAFETY: the caller passes `len` writable numbers.
+        unsafe { std::slice::from_raw_parts_mut(names, len) }
+    };
+    let source = if context == 1 { ContextSource::Python } else { ContextSource::Shadow };
+    catch_panic(0, || api::context_names(source, names))
+}
+
+pub(crate) extern "C" fn state_name() -> u32 {
+    api::state_name()
+}
+
+pub(crate) extern "C" fn scope_enter_timed(name: u32, kind: u8) -> u64 {
+    api::enter_timed(name, kind)
+}
+
+pub(crate) extern "C" fn scope_exit_timed(name: u32) -> u64 {
+    api::exit_timed(name)
+}
+
+pub(crate) extern "C" fn ticks() -> u64 {
+    api::now_ticks()
+}
+
+pub(crate) extern "C" fn monotonic_nanos(ticks: u64) -> u64 {
+    catch_panic(0, || api::monotonic_nanos(ticks))
+}
+
+pub(crate) unsafe extern "C" fn performance_events(
+    names: *const c_char,
+    names_len: usize,
+    error: *mut ErrorBuffer,
+) -> i32 {
+    // SAFETY: the caller passes a readable text, and a writable error buffer or null.
+    unsafe {
+        call_with_status(error, || {
+            let names = read_text(names, names_len, "names")?;
+            let names: Vec<_> = names.split(',').filter(|name| !name.trim().is_empty()).collect();
+            Ok(api::set_performance_events(&names)?)
+        })
+    }
+}
+
+pub(crate) unsafe extern "C" fn performance_counts(
+    metrics: *mut u32,
+    counts: *mut u64,
+    len: usize,
+) -> usize {
+    let totals = catch_panic(Vec::new(), api::performance_totals);
+    if !metrics.is_null() && !counts.is_null() {
+        for (index, &(metric, count)) in totals.iter().enumerate().take(len) {
+            // SAFETY: the caller passes two arrays of `len` writable numbers.
+            unsafe {
+                *metrics.add(index) = metric;
+                *counts.add(index) = count;
+            }
+        }
+    }
+    totals.len()
+}
+
+pub(crate) extern "C" fn set_task_provider(provider: api::TaskProvider) {
+    api::set_task_provider(provider);
+}
+
+pub(crate) extern "C" fn set_frame_provider(provider: api::FrameProvider) {
+    api::set_frame_provider(provider);
+}
+
+pub(crate) unsafe extern "C" fn frame_root(generation: *mut u64) -> u32 {
+    let (root, number) = api::frame_root();
+    // SAFETY: the caller passes a writable number or null.
+    if let Some(generation) = unsafe { generation.as_mut() } {
+        *generation = number;
+    }
+    root
+}
+
+pub(crate) extern "C" fn frame_child(parent: u32, name: u32) -> u32 {
+    api::frame_child(parent, name)
+}

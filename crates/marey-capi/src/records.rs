@@ -1,0 +1,121 @@
+//! Records that are no events of the calling thread: notes, collectives, samples, variables.
+
+use crate::ptr::{catch_panic, read_metric, read_text};
+use marey_record::api::{
+    self, Collective, CollectiveState, LineVariables, SampleCause, StackSample, VariableValue,
+};
+use marey_record::table::{CollectiveArg, LineArg, VariableArg};
+use std::ffi::c_char;
+
+pub(crate) unsafe extern "C" fn note(
+    key: *const c_char,
+    key_len: usize,
+    text: *const c_char,
+    text_len: usize,
+) {
+    // SAFETY: the caller passes two readable texts with their lengths.
+    let texts = unsafe { (read_text(key, key_len, "key"), read_text(text, text_len, "text")) };
+    if let (Ok(key), Ok(text)) = texts {
+        catch_panic((), || marey_record::device::note(key.into_owned(), text.into_owned()));
+    }
+}
+
+pub(crate) unsafe extern "C" fn record_collectives(collectives: *const CollectiveArg, len: usize) {
+    if collectives.is_null() {
+        return;
+    }
+    // SAFETY: the caller passes `len` collectives.
+    let collectives = unsafe { std::slice::from_raw_parts(collectives, len) };
+    let positive = |value: i64| u64::try_from(value).ok();
+    let name = |name: u32| (name != 0).then_some(name);
+    let samples = collectives.iter().map(|collective| Collective {
+        name: collective.name,
+        group: collective.group,
+        group_ranks: name(collective.group_ranks),
+        group_size: u32::try_from(collective.group_size).ok(),
+        sequence: positive(collective.sequence),
+        dtype: name(collective.dtype),
+        in_elements: positive(collective.in_elements),
+        out_elements: positive(collective.out_elements),
+        created_unix_nanos: collective.created_unix_nanos,
+        started_unix_nanos: Some(collective.started_unix_nanos).filter(|&nanos| nanos >= 0),
+        duration_nanos: positive(collective.duration_nanos),
+        state: CollectiveState::ALL
+            .get(collective.state as usize)
+            .copied()
+            .unwrap_or(CollectiveState::Scheduled),
+        is_p2p: collective.is_p2p != 0,
+    });
+    catch_panic((), || api::record_collectives(samples.collect()));
+}
+
+pub(crate) unsafe extern "C" fn record_samples(samples: *const StackSample, len: usize, cause: u8) {
+    let Some(cause) = SampleCause::from_number(cause).filter(|_| !samples.is_null()) else {
+        return;
+    };
+    // SAFETY: the caller passes `len` samples.
+    let samples = unsafe { std::slice::from_raw_parts(samples, len) };
+    catch_panic((), || api::record_samples(samples, cause));
+}
+
+pub(crate) extern "C" fn needs_sampling() -> bool {
+    catch_panic(false, api::needs_sampling)
+}
+
+pub(crate) extern "C" fn begin_sampling() -> u32 {
+    catch_panic(0, api::begin_sampling)
+}
+
+pub(crate) extern "C" fn end_sampling() {
+    catch_panic((), api::end_sampling);
+}
+
+pub(crate) extern "C" fn is_sample_due(cause: u8) -> bool {
+    let cause = SampleCause::from_number(cause);
+    catch_panic(false, || cause.is_some_and(api::is_sample_due))
+}
+
+pub(crate) unsafe extern "C" fn next_sample(
+    thread: u32,
+    cause: *mut u8,
+    duration_nanos: *mut u64,
+) -> bool {
+    let Some((next, duration)) = catch_panic(None, || api::next_sample(thread)) else {
+        return false;
+    };
+    // SAFETY: the caller passes writable numbers or null.
+    if let (Some(cause), Some(nanos)) = unsafe { (cause.as_mut(), duration_nanos.as_mut()) } {
+        *cause = next as u8;
+        *nanos = duration.as_nanos().try_into().unwrap_or(u64::MAX);
+    }
+    true
+}
+
+pub(crate) unsafe extern "C" fn record_variables(line: *const LineArg) {
+    // SAFETY: null or a line.
+    let Some(line) = (unsafe { line.as_ref() }) else { return };
+    if line.variables.is_null() {
+        return;
+    }
+    // SAFETY: the caller passes `len` variables.
+    let variables = unsafe { std::slice::from_raw_parts(line.variables, line.len) };
+    let variables = variables.iter().filter_map(|&VariableArg { ref value, value_type }| {
+        let name = value.metric;
+        // SAFETY: the caller passes readable values, as for metrics.
+        let value = unsafe { read_metric(value) }.ok()?;
+        Some(VariableValue { name, value_type, value })
+    });
+    let &LineArg { os_id, thread_name, file, function, line, .. } = line;
+    catch_panic((), || {
+        let variables = variables.collect::<Vec<_>>();
+        let variables = variables.as_slice();
+        api::record_variables(&LineVariables {
+            os_id,
+            thread_name,
+            file,
+            function,
+            line,
+            variables,
+        });
+    });
+}

@@ -1,0 +1,51 @@
+//! The operators of PyTorch.
+
+use crate::ptr::{Failure, call_with_status, catch_panic};
+use marey_record::table::ErrorBuffer;
+use marey_torch::autograd::Fields;
+use marey_torch::inputs::InputFields;
+use marey_torch::shapes::{self, Shapes};
+use marey_torch::{ids, operators};
+
+pub(crate) extern "C" fn shapes(shapes: u32, fields: u64) {
+    let shapes = match shapes {
+        1 => Shapes::Sampled,
+        2 => Shapes::All,
+        _ => Shapes::Off,
+    };
+    catch_panic((), || shapes::set(shapes, InputFields::from_packed(fields)));
+}
+
+pub(crate) unsafe extern "C" fn operators(
+    is_on: bool,
+    sequence: u8,
+    forward_thread: u8,
+    error: *mut ErrorBuffer,
+) -> i32 {
+    // SAFETY: the caller passes a writable error buffer or null.
+    unsafe {
+        call_with_status(error, || {
+            if is_on {
+                operators::start(Fields { sequence, forward_thread })
+                    .map_err(|reason| Failure::unsupported(reason.to_string()))
+            } else {
+                operators::stop();
+                Ok(())
+            }
+        })
+    }
+}
+
+pub(crate) unsafe extern "C" fn ids(is_on: bool, error: *mut ErrorBuffer) -> i32 {
+    // SAFETY: the caller passes a writable error buffer or null.
+    unsafe {
+        call_with_status(error, || {
+            if is_on {
+                ids::start().map_err(|reason| Failure::unsupported(reason.to_string()))
+            } else {
+                ids::stop();
+                Ok(())
+            }
+        })
+    }
+}

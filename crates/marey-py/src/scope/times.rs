@@ -1,0 +1,96 @@
+//! The measured times of a name, until the program reads them.
+
+use crate::library::table;
+use crate::text::utf8;
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use std::cell::UnsafeCell;
+
+/// Maximum number of times that wait to be read. Beyond it the older half is dropped and counted.
+const MAX_UNREAD: usize = 1 << 18;
+
+/// A measured time, in ticks of the recorder's clock.
+#[derive(Clone, Copy)]
+struct Sample {
+    start: u64,
+    end: u64,
+    thread: libc::pthread_t,
+}
+
+#[derive(Default)]
+struct Unread {
+    samples: Vec<Sample>,
+    dropped: u64,
+    dropped_nanos: u64,
+}
+
+/// The measured times of one name that were not read yet.
+#[pyclass(frozen, module = "marey._native")]
+pub(super) struct Times {
+    pub(super) name: Py<PyString>,
+    /// The number of the name.
+    pub(super) number: u32,
+    unread: UnsafeCell<Unread>,
+}
+
+// SAFETY: the cell is only accessed with the GIL held, and never while Python code can run.
+unsafe impl Sync for Times {}
+
+#[pymethods]
+impl Times {
+    #[new]
+    fn new(name: Bound<'_, PyString>) -> PyResult<Self> {
+        // Measures the rate of the clock before its first reading.
+        (table().monotonic_nanos)(0);
+        let text = utf8(&name)?;
+        // SAFETY: the text lives until the call returns.
+        let number = unsafe { (table().intern)(text.as_ptr().cast(), text.len()) };
+        drop(text);
+        Ok(Self { name: name.unbind(), number, unread: UnsafeCell::default() })
+    }
+
+    /// Returns the times since the last call, in the order in which they ended, as tuples of start
+    /// and end, in nanoseconds of `CLOCK_MONOTONIC`, and thread; further the number and the sum of
+    /// those that were dropped because there were too many.
+    fn take(&self) -> (Vec<(u64, u64, u64)>, u64, u64) {
+        // SAFETY: as for `Sync`.
+        let unread = unsafe { std::mem::take(&mut *self.unread.get()) };
+        let samples = unread.samples.into_iter();
+        let samples = samples.map(|sample| {
+            let (start, end) = sample.nanos();
+            (start, end, sample.thread)
+        });
+        (samples.collect(), unread.dropped, unread.dropped_nanos)
+    }
+}
+
+impl Sample {
+    fn nanos(self) -> (u64, u64) {
+        let nanos = table().monotonic_nanos;
+        (nanos(self.start), nanos(self.end))
+    }
+}
+
+impl Times {
+    /// Adds a time, in ticks, that the calling thread has measured.
+    #[inline(always)]
+    pub(super) fn add(&self, start: u64, end: u64) {
+        // SAFETY: pthread_self has no preconditions; the GIL is held.
+        let (thread, unread) = unsafe { (libc::pthread_self(), &mut *self.unread.get()) };
+        if unread.samples.len() >= MAX_UNREAD {
+            unread.make_room();
+        }
+        unread.samples.push(Sample { start, end, thread });
+    }
+}
+
+impl Unread {
+    #[cold]
+    fn make_room(&mut self) {
+        for sample in self.samples.drain(..MAX_UNREAD / 2) {
+            let (start, end) = sample.nanos();
+            self.dropped += 1;
+            self.dropped_nanos += end.saturating_sub(start);
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! The library and its sessions: loading, start and end, phases, files, forks.
+
+use crate::environment;
+use crate::error::Error;
+use crate::output::{self, DeviceEvent};
+pub use crate::recorder::{
+    activate, active_sessions, address, advance_phase, clear_phases, context_source, deactivate,
+    discard, end_idle_threads, finalize, get_data, is_phase_complete, live_sessions, run_dir,
+    set_quiet_if_empty, stack_depth, start as start_with_copied_environment, write_checkpoints,
+};
+use crate::session::{SessionId, SessionOptions};
+use crate::{clock, fork, recorder, sync};
+use std::path::Path;
+
+/// Initialises what must be initialised when the library is loaded: the start of the clock's
+/// calibration, the fork handlers, and the registration for `membarrier(2)`.
+pub fn on_load() {
+    clock::on_load();
+    fork::on_load();
+    sync::register_heavy_fences();
+}
+
+/// Copies the environment variables and starts a session, as [`start_with_copied_environment`] does.
+pub fn start(options: &SessionOptions) -> Result<SessionId, Error> {
+    environment::refresh();
+    recorder::start(options)
+}
+
+/// Passes the activities of devices, and the calls of their APIs, of a trace session of this
+/// process that has ended to `receive`. `run` is its run directory. Events of an earlier session
+/// that had the same slot may be among them. Fails once 64 other sessions have started.
+pub fn read_device_events(
+    run: &Path,
+    session: SessionId,
+    mut receive: impl FnMut(DeviceEvent<'_>),
+) -> std::io::Result<()> {
+    let slot = recorder::slot_of(session)
+        .ok_or_else(|| std::io::Error::other(Error::UnknownSession(session)))?;
+    output::read_device_events(run, slot, &mut receive)
+}
+
+/// Defers the restart of the background threads after this thread's next fork to the caller.
+pub fn defer_fork_restart() {
+    fork::defer_restart();
+}
+
+/// Restarts the background threads after a fork, in the parent.
+pub fn after_fork_in_parent() {
+    fork::restart_workers();
+}

@@ -1,0 +1,125 @@
+//! Records of sources other than the program's threads: samples, counters, collectives, variables.
+
+pub use crate::clock::{monotonic_nanos, ticks as now_ticks};
+use crate::losses;
+pub use crate::sampling::{
+    begin as begin_sampling, end as end_sampling, is_due as is_sample_due,
+    is_needed as needs_sampling, next as next_sample,
+};
+use crate::worker::Worker;
+use crate::{clock, fork, local, python_requests, trace};
+use marey_model::loss::LossCause;
+use marey_model::metric::MetricValue;
+use marey_model::spool::{Collective, SampleCause};
+use std::sync::Arc;
+
+/// One sample of a counter of the machine.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CounterSample {
+    /// Number of the counter's name, from [`intern`](super::intern). The name ends in the unit.
+    pub name: u32,
+    /// Number of the device, if the counter belongs to one.
+    pub device: Option<u32>,
+    /// The time of reading, from [`now_ticks`]. Samples read together share one time.
+    pub time_ticks: u64,
+    /// The value.
+    pub value: f64,
+}
+
+/// A sample of the call stack of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct StackSample {
+    /// The operating system's id of the sampled thread.
+    pub os_id: u64,
+    /// Number of the thread's name, from [`intern`](super::intern).
+    pub thread_name: u32,
+    /// The innermost frame, from [`frame_child`](super::frame_child) on the calling thread.
+    pub node: u32,
+    /// Time since the previous sample.
+    pub duration_nanos: u64,
+}
+
+/// Records samples of call stacks, drawn now. Takes a lock: for a thread that does nothing else.
+pub fn record_samples(samples: &[StackSample], cause: SampleCause) {
+    let tree = local::event(|local| Some(Arc::clone(&local.tree)));
+    if let Some(tree) = tree {
+        trace::write_samples(&tree, samples, cause);
+        if cause == SampleCause::Request {
+            python_requests::answer_sample(samples.len());
+        }
+    }
+}
+
+/// Records collectives, in the order of their calls, whose texts are numbers of [`intern`](super::intern). Takes a
+/// lock.
+pub fn record_collectives(collectives: Vec<Collective>) {
+    trace::write_collectives(collectives);
+}
+
+/// The values of watched variables when a line began.
+#[derive(Clone, Copy, Debug)]
+pub struct LineVariables<'a> {
+    /// The operating system's id of the thread.
+    pub os_id: u64,
+    /// Number of the thread's name, from [`intern`](super::intern).
+    pub thread_name: u32,
+    /// Number of the file's path.
+    pub file: u32,
+    /// Number of the function's name.
+    pub function: u32,
+    /// Line.
+    pub line: u32,
+    /// The variables.
+    pub variables: &'a [VariableValue],
+}
+
+/// The value of a watched variable.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VariableValue {
+    /// Number of the variable's name, from [`intern`](super::intern).
+    pub name: u32,
+    /// Number of the name of the value's type.
+    pub value_type: u32,
+    /// The value: a number or a text.
+    pub value: MetricValue,
+}
+
+/// Records the values of watched variables for trace sessions. Takes a lock, so callers limit their
+/// rate.
+pub fn record_variables(line: &LineVariables<'_>) {
+    trace::write_variables(line);
+}
+
+/// Returns the nanoseconds between two times of the recorder's clock, 0 if the second is not later.
+pub fn nanos_between(first_ticks: u64, second_ticks: u64) -> u64 {
+    clock::nanos(second_ticks.saturating_sub(first_ticks))
+}
+
+/// Whether a trace session records now. Without one [`record_counters`] drops its samples.
+pub fn is_tracing() -> bool {
+    trace::is_recording()
+}
+
+/// Records samples of counters. Takes a lock, so the program's own threads must not call it.
+pub fn record_counters(samples: &[CounterSample]) {
+    trace::write_counters(samples);
+}
+
+/// Counts losses of a source.
+pub fn count_losses(cause: LossCause, losses: u64) {
+    losses::add(cause, losses);
+}
+
+/// Starts the thread of a source, if it is not running. From then on the thread is stopped around
+/// each fork and does not exist in the child. If the source's library is loaded by now, sessions
+/// that are still open at process exit are finalized before that library's exit handlers run.
+pub fn start_source(source: &'static Worker) {
+    fork::start_source(source);
+}
+
+/// Calls a vendor's library with locks held that the fork handlers take. A fork that the library
+/// makes on this thread during the call runs another program at once, so the handlers skip it.
+pub fn call_library<T>(call: impl FnOnce() -> T) -> T {
+    fork::call_library(call)
+}

@@ -1,0 +1,329 @@
+"""The hooks in PyTorch: which are installed, and how they are switched while the program runs.
+
+`enable` and `disable` are those of `marey.torch`. In between, the measurement of the cost and the
+sampling of training remove and install the hooks, and drop details. The hooks themselves are in
+`_torch_scopes` and `_torch_memory`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import sys
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+from marey import (
+    _native,
+    _session,
+    _torch_collectives,
+    _torch_memory,
+    _torch_names,
+    _torch_overhead,
+    _torch_patches,
+    _torch_scopes,
+)
+from marey._import_hook import ImportHook
+from marey._names import SETTING_TORCH_OPERATORS
+from marey._torch_patches import replace
+from marey._warning import warn
+
+if TYPE_CHECKING:
+    from torch.optim import Optimizer
+
+Shapes = Literal["sampled", "all", "off"]
+SHAPES: tuple[Shapes, ...] = ("sampled", "all", "off")
+
+
+def enable(
+    *,
+    operators: bool,
+    shapes: Shapes,
+    modules: bool,
+    memory: bool,
+    measure_overhead: bool,
+    target_percent: float | None,
+) -> None:
+    """Installs the hooks, as `marey.torch.enable` describes."""
+    global _enabled, _records_operators, _records_modules, _records_memory, _shapes, _meter
+    with _lock:
+        if not _enabled:
+            _records_modules = modules
+        _enabled = True
+        if operators:
+            _records_operators = True
+            _native.set_setting(SETTING_TORCH_OPERATORS, True)
+            _shapes = shapes
+        if memory and not _records_memory:
+            _records_memory = True
+            _reinstall()  # a reading precedes the other hooks
+        if _meter is None and (measure_overhead or target_percent is not None):
+            _meter = _torch_overhead.Meter(_METER_HOOKS, target_percent)
+            _session.settlers.append(_meter.publish)
+        elif _meter is None:
+            _torch_overhead.note_unmeasured()
+        if "torch" not in sys.modules:
+            _import_hook.install()
+            return
+    # Outside the lock, because this waits if another thread is importing torch.
+    _attach(importlib.import_module("torch"))
+
+
+def disable() -> None:
+    """Removes all hooks, as `marey.torch.disable` describes."""
+    global _enabled, _records_memory, _meter, _detach_steps, _collectives
+    meter, _meter = _meter, None
+    if meter is not None:
+        meter.stop()
+        _session.settlers.remove(meter.publish)
+    with _lock:
+        _enabled = False
+        _import_hook.remove()
+        _remove()
+        _records_memory = False
+        if _detach_steps is not None:
+            _detach_steps()
+            _detach_steps = _collectives = None
+        stop_operators()
+
+
+def stop_operators() -> None:
+    """Ends the recording of operators; the other hooks stay."""
+    global _records_operators
+    with _lock:
+        if _records_operators:
+            from marey import _torch_operators
+
+            _records_operators = False
+            _native.set_setting(SETTING_TORCH_OPERATORS, False)
+            _torch_operators.stop()
+
+
+def is_enabled() -> bool:
+    """Whether `enable` is in effect, even if torch is not imported yet."""
+    return _enabled
+
+
+def measured_overhead() -> str | None:
+    """Returns what recording costs so far, `None` if it is not measured."""
+    return None if _meter is None else _meter.statement()
+
+
+# What happens at the ends of backward, of an optimizer and of a step.
+
+
+def _leave_optimizer(optimizer: Optimizer, _args: object, _kwargs: object) -> None:
+    if _torch_scopes.is_compiling():
+        return
+    meter = _meter
+    if meter is None or not meter.is_baseline:
+        _read_memory()
+        _torch_scopes.leave_optimizer(optimizer)
+    if meter is not None:
+        meter.end_step(optimizer)
+
+
+def _read_memory() -> None:
+    if _records_memory:
+        _torch_memory.read_step()
+
+
+def _end_step() -> None:
+    if (_native.setting(SETTING_TORCH_OPERATORS) != 0) != _records_operators:
+        _switch_operators()
+    if _collectives is not None:
+        _collectives.end_step()
+
+
+def _switch_operators() -> None:
+    """Begins or ends the recording of operators, as set by `marey config` for this process."""
+    global _records_operators
+    with _lock:
+        is_on = _native.setting(SETTING_TORCH_OPERATORS) != 0
+        if is_on == _records_operators:
+            return  # another thread has switched them
+        _records_operators = is_on
+        if is_on:
+            _record_operators(_torch)
+        else:
+            sys.modules["marey._torch_operators"].stop()
+
+
+# Installing and removing the hooks.
+
+
+def _attach(torch: Any) -> None:
+    global _torch, _detach_steps
+    # `torch.optim` has no attribute for this submodule.
+    optimizers = importlib.import_module("torch.optim.optimizer")
+    with _lock:
+        _import_hook.remove()
+        if not _enabled:
+            return
+        _torch = torch
+        if _records_operators:
+            _record_operators(torch)
+        if _detach_steps is not None:
+            return
+        _torch_scopes.configure(torch)
+        with contextlib.ExitStack() as undo:
+            handle = optimizers.register_optimizer_step_post_hook(_leave_optimizer)
+            undo.callback(handle.remove)
+            _read_collectives(torch, undo)
+            _detach_steps = undo.pop_all().close
+        _install()
+
+
+def _read_collectives(torch: Any, undo: contextlib.ExitStack) -> None:
+    global _collectives
+    if not torch.distributed.is_available():
+        return
+    _collectives = reader = _torch_collectives.Reader()
+
+    def read_last() -> None:
+        reader.read(unfinished=True)
+
+    _session.settlers.append(read_last)
+    undo.callback(_session.settlers.remove, read_last)
+    destroy = _torch_patches.destroy_after(torch, reader.learn_groups)
+    undo.callback(replace(torch.distributed, "destroy_process_group", destroy))
+
+
+def _install() -> None:
+    """Installs all hooks except the one that ends steps, which calls this function."""
+    global _detach
+    with _lock:
+        if _detach is not None or _torch is None or not _enabled:
+            return
+        optimizers = sys.modules["torch.optim.optimizer"]
+        with contextlib.ExitStack() as undo:
+            if _records_memory:
+                undo.callback(
+                    _torch_memory.start(_torch, _torch_scopes.open_scopes, _torch_names.models)
+                )
+            handle = optimizers.register_optimizer_step_pre_hook(_torch_scopes.enter_optimizer)
+            undo.callback(handle.remove)
+            backward = _torch_patches.backward_scope(_torch, _are_installed, _read_memory)
+            undo.callback(replace(_torch.autograd, "backward", backward))
+            if _records_modules:
+                _install_module_hooks(_torch, undo)
+            _detach = undo.pop_all().close
+
+
+def _install_module_hooks(torch: Any, undo: contextlib.ExitStack) -> None:
+    modules = torch.nn.modules.module
+    _torch_scopes.count_calls_of(torch.nn.Module._call_impl.__code__)
+    for handle in (
+        modules.register_module_forward_pre_hook(_torch_scopes.enter_module),
+        modules.register_module_forward_hook(_torch_scopes.leave_module, always_call=True),
+    ):
+        undo.callback(handle.remove)
+    export = _torch_patches.export_without_hooks(torch, _are_installed, _remove, _install)
+    undo.callback(replace(torch.export, "export", export))
+    if hasattr(modules, "_has_any_global_hook"):
+        other_hooks = _torch_patches.other_hooks(modules)
+        undo.callback(replace(modules, "_has_any_global_hook", other_hooks))
+
+
+def _are_installed() -> bool:
+    return _detach is not None
+
+
+def _remove() -> None:
+    """Removes what `_install` has installed, and closes its scopes on this thread."""
+    global _detach
+    with _lock:
+        if _detach is not None:
+            _detach()
+            _detach = None
+    _torch_scopes.leave_all()
+
+
+def _reinstall() -> None:
+    """Installs the hooks anew, if they are installed; scopes stay open."""
+    global _detach
+    with _lock:
+        if _detach is not None:
+            _detach()
+            _detach = None
+            _install()
+
+
+# Switching the hooks, for the measurement of the cost and the sampling of training.
+
+
+def pause() -> None:
+    """Removes all hooks except the one that ends steps, until `resume`."""
+    _remove()
+    if _records_operators:
+        sys.modules["marey._torch_operators"].pause()
+
+
+def resume() -> None:
+    """Installs the hooks that `pause` has removed."""
+    _install()
+    if _records_operators:
+        sys.modules["marey._torch_operators"].resume()
+
+
+def recorded_details() -> list[str]:
+    """Returns the names of what is recorded, in the order in which `drop_detail` ends it."""
+    has_shapes = _records_operators and _shapes != "off"
+    details = (
+        ("shapes", has_shapes),
+        ("operators", _records_operators),
+        ("memory", _records_memory),
+        ("modules", _records_modules),
+    )
+    return [*(name for name, is_recorded in details if is_recorded), "steps"]
+
+
+def drop_detail() -> str | None:
+    """Ends the recording of the most expensive detail; returns which, `None` without any."""
+    global _records_modules, _records_memory, _shapes
+    with _lock:
+        if _records_operators and _shapes != "off":
+            _shapes = "off"
+            _record_operators(_torch)
+            return "shapes"
+        if _records_operators:
+            stop_operators()
+            return "operators"
+        if _records_memory:
+            _records_memory = False
+            _reinstall()
+            return "memory"
+        if _records_modules:
+            _records_modules = False
+            _remove()
+            _install()
+            return "modules"
+        return None
+
+
+_METER_HOOKS = _torch_overhead.Hooks(pause, resume, recorded_details, drop_detail)
+
+
+def _record_operators(torch: Any) -> None:
+    from marey import _torch_operators
+
+    objection = _torch_operators.start(torch, _shapes)
+    if objection is not None:
+        warn(f"operators of PyTorch {torch.__version__} are not recorded: {objection}")
+
+
+_lock = threading.RLock()
+_enabled = False
+_records_operators = False
+_shapes: Shapes = "sampled"
+_records_modules = True
+_records_memory = False
+_meter: _torch_overhead.Meter | None = None
+_torch: Any = None
+_collectives: _torch_collectives.Reader | None = None
+_import_hook = ImportHook(("torch",), _attach)
+_detach: Callable[[], None] | None = None
+_detach_steps: Callable[[], None] | None = None
+
+_torch_scopes.listen_to_steps(_end_step)

@@ -1,0 +1,46 @@
+"""Helpers to read traces and spools that a test has written."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from pathlib import Path
+from typing import Any
+
+from profiles import profile_names
+
+Event = dict[str, Any]
+
+# The last frame of a spool, without contents: its length, its CRC and its kind.
+END = bytes([1, 0, 0, 0, *zlib.crc32(b"\x0b").to_bytes(4, "little"), 0x0B])
+
+
+def events(path: str | Path) -> list[Event]:
+    """Returns the scopes of a trace in order of start."""
+    document = json.loads(Path(path).read_text())
+    found = [event for event in document["traceEvents"] if event["ph"] == "X"]
+    return sorted(found, key=lambda event: (event["ts"], -event["dur"]))
+
+
+def paths(path: str | Path) -> list[str]:
+    """Returns the paths of the scopes of a trace in order of start; names joined by slashes."""
+    return ["/".join(event["args"]["call_stack"][1:]) for event in events(path)]
+
+
+def losses(path: str | Path) -> dict[str, int]:
+    document = json.loads(Path(path).read_text())
+    return {cause: count for cause, count in document["marey"]["losses"].items() if count}
+
+
+def traces(directory: str | Path = ".") -> list[str]:
+    return profile_names(".chrome_trace", directory)
+
+
+def spools(profile: str) -> list[str]:
+    return sorted(path.name for path in Path(f"{profile}.marey/spool").glob("*"))
+
+
+def spool(profile: str) -> bytes:
+    """Returns the only spool of a run."""
+    [name] = spools(profile)
+    return Path(f"{profile}.marey/spool", name).read_bytes()
