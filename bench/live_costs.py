@@ -146,8 +146,10 @@ def prepared_table(peers: Peers) -> str:
 
 def measure(way: Setup, module: str) -> dict[str, float]:
     """Runs the program once."""
+    # The first of the rounds writes what an installer writes: the bytecode of the packages.
+    variables = {"PYTHONDONTWRITEBYTECODE": "", **way.variables}
     costs: dict[str, float] = run_worker(
-        PROGRAM, module, interpreter=way.interpreter, variables=way.variables
+        PROGRAM, module, interpreter=way.interpreter, variables=variables
     )
     return costs
 

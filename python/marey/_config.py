@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import importlib
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import argparse
+
+    from marey._run_options import Arguments
 
 FILE = "pyproject.toml"
 
@@ -15,8 +19,8 @@ class InvalidConfig(Exception):
     """A table that `marey run` cannot use. The message has the file, the key and the remedy."""
 
 
-def set_defaults(parser: argparse.ArgumentParser, folder: str) -> None:
-    """Sets defaults of the parser from the nearest `pyproject.toml` at or above `folder`.
+def set_defaults(parser: argparse.ArgumentParser, folder: str, arguments: Arguments) -> None:
+    """Sets defaults of arguments from the nearest `pyproject.toml` at or above `folder`.
 
     A key is the long name of an option. A switch takes a boolean: ``operators = true``,
     ``torch = false`` for ``--no-torch``.
@@ -24,13 +28,13 @@ def set_defaults(parser: argparse.ArgumentParser, folder: str) -> None:
     Raises:
         InvalidConfig: The file is not valid TOML, or a key or value is unknown.
     """
-    path = _nearest(folder)
+    path = nearest(folder)
     if path is None:
         return
     table = _table(path)
     options = {action.dest: action for action in parser._actions if action.dest in _KEYS}
     for key, value in table.items():
-        parser.set_defaults(**{key: _checked(path, options, key, value)})
+        setattr(arguments, key, _checked(path, options, key, value))
 
 
 _KEYS = (
@@ -54,7 +58,7 @@ _KEYS = (
 """Options that a project may set; the others belong to one run."""
 
 
-def _nearest(folder: str) -> str | None:
+def nearest(folder: str) -> str | None:
     """Returns the path of the nearest file with a table for marey."""
     while True:
         path = os.path.join(folder, FILE)
@@ -107,9 +111,11 @@ def _checked(path: str, options: dict[str, argparse.Action], key: str, value: ob
         raise InvalidConfig(f"{place} must be {'true or false' if kind is bool else 'a text'}")
     if option.choices is not None and value not in option.choices:
         raise InvalidConfig(f"{place} must be one of {', '.join(map(str, option.choices))}")
-    if callable(option.type):
-        try:
-            option.type(str(value))
-        except argparse.ArgumentTypeError as error:
-            raise InvalidConfig(f"{place}: {error}") from None
-    return value
+    if not callable(option.type):
+        return value
+    import argparse
+
+    try:
+        return option.type(str(value))
+    except argparse.ArgumentTypeError as error:
+        raise InvalidConfig(f"{place}: {error}") from None

@@ -51,6 +51,12 @@ def test_nothing_is_imported_or_written_unless_it_is_switched_on(value: str) -> 
     assert files() == []
 
 
+def test_a_program_without_options_pays_for_no_parser_and_no_engine() -> None:
+    seldom_needed = {"argparse", "ctypes", "gettext", "inspect", "marey._engine", "tempfile"}
+    loaded = f"import sys; print(sorted({seldom_needed!r} & set(sys.modules)))"
+    assert run(sys.executable, "-c", loaded, MAREY="1").stdout == "[]\n"
+
+
 def test_options_are_those_of_run_and_children_are_part_of_the_run() -> None:
     source = """
     import os, subprocess, sys

@@ -7,7 +7,7 @@ import signal
 import sys
 
 import pytest
-from marey import _run_options
+from marey import _run_parser
 from scripts import (
     MAREY,
     RUN,
@@ -96,7 +96,7 @@ def test_the_help_of_run_lists_exactly_its_options() -> None:
     assert helped.exit_code == 0
     assert helped.stdout == run(*MAREY, "help", "run").stdout
     described = set(re.findall(r"^ +(?:-\w, )?(?:-m\b|--[a-z-]+)", helped.stdout, re.MULTILINE))
-    taken = _run_options._parser()._actions
+    taken = _run_parser._parser()._actions
     assert {words for line in described for words in line.replace(",", " ").split()} == {
         word for action in taken for word in action.option_strings
     }

@@ -11,9 +11,45 @@ from typing import Any
 
 import marey
 import pytest
+from interpreters import MINORS, interpreters
 from programs import DEADLINE_SECS, HOT_AND_COLD, Live, marey_stdout
 
 pytestmark = pytest.mark.usefixtures("own_directory")
+
+WAITING = """
+import sys, threading
+
+class Queue:
+    def get(self, depth, event):
+        if depth:
+            self.get(depth - 1, event)
+        else:
+            ready.release()
+            event.wait()
+
+event, ready = threading.Event(), threading.Semaphore(0)
+arguments = (20, event)
+threading.Thread(target=Queue().get, args=arguments, name="läder 读", daemon=True).start()
+ready.acquire()
+print("ready", flush=True)
+sys.stdin.readline()
+"""
+
+# Calls functions that are made and freed again, so that their code is at the same addresses.
+MADE_AGAIN = """
+import os, time
+
+def call(name):
+    scope = {"time": time}
+    source = f"def {name}(end):\\n    while time.perf_counter() < end: pass\\n"
+    exec(compile(source, f"{name}.py", "exec"), scope)
+    scope[name](time.perf_counter() + 0.002)
+
+print(os.getpid(), flush=True)
+while True:
+    call("even")
+    call("odd_")
+"""
 
 
 def arguments(pid: int, *options: str) -> list[str]:
@@ -63,6 +99,43 @@ def test_threads_that_wait_are_sampled_on_request() -> None:
     assert 0.3e9 < nanos < 0.6e9
 
 
+def path_of(frames: list[dict[str, Any]]) -> str:
+    """Returns the path that a run has for frames of a dump."""
+    names = [f"{frame['file']}:{frame['line']}@{frame['function']}" for frame in frames]
+    return "/".join(reversed(names))
+
+
+@pytest.mark.parametrize("version", [f"3.{minor}" for minor in MINORS])
+def test_samples_have_the_stacks_that_a_dump_has(version: str) -> None:
+    python = interpreters().get(version)
+    if python is None:
+        pytest.skip(f"CPython {version} is not on this machine")
+    with Live(WAITING, python=python) as program:
+        assert program.read_line() == "ready"
+        pid = program.process.pid
+        (process,) = json.loads(marey_stdout("dump", str(pid), "--json"))
+        record(pid, "-d", "0.2", "--idle")
+    dumped = {
+        (thread["name"], path_of(thread["frames"]))
+        for thread in process["threads"]
+        if thread["frames"]
+    }
+    with marey.open("run.marey") as run:
+        rows = run.sql("SELECT DISTINCT thread, path FROM samples")
+    assert set(rows) == dumped
+    assert {name for name, _ in dumped} == {"MainThread", "läder 读"}
+
+
+def test_functions_that_are_made_at_the_same_address_are_told_apart() -> None:
+    with Live(MADE_AGAIN) as program:
+        record(int(program.read_line()), "-d", "1", "-r", "1000")
+    with marey.open("run.marey") as run:
+        rows = run.sql("SELECT DISTINCT name FROM flame WHERE name LIKE '%@____'")
+    names = {name for (name,) in rows}
+    assert {"even.py:2@even", "odd_.py:2@odd_"} <= names
+    assert not {"even.py:2@odd_", "odd_.py:2@even"} & names
+
+
 def test_missed_samples_are_losses_of_the_run() -> None:
     with Live(HOT_AND_COLD) as program:
         report = record(int(program.read_line()), "-d", "0.3", "-r", "100000")
@@ -99,23 +172,21 @@ def test_an_interrupt_ends_the_recording_and_keeps_it() -> None:
     assert Path("run.marey").is_dir()
 
 
-def test_samples_are_exported_as_flame_graphs() -> None:
+def test_samples_are_exported_analysed_and_compared() -> None:
     with Live(HOT_AND_COLD) as program:
-        record(int(program.read_line()), "-d", "0.3")
-    arguments = [
-        sys.executable,
-        "-m",
-        "marey",
-        "export",
-        "run.marey",
-        "-f",
-        "speedscope",
-        "-o",
-        "x.json",
-    ]
-    subprocess.run(arguments, check=True, capture_output=True, timeout=DEADLINE_SECS)
+        pid = int(program.read_line())
+        record(pid, "-d", "0.3")
+        Path("run.marey").rename("before.marey")
+        record(pid, "-d", "0.3")
+    marey_stdout("export", "run.marey", "-f", "speedscope", "-o", "x.json")
     frames = json.loads(Path("x.json").read_text())["shared"]["frames"]
     assert any(frame["name"].endswith("@hot") for frame in frames)
+    marey_stdout("export", "run.marey", "-f", "collapsed", "-o", "x.folded")
+    assert "@work;" in Path("x.folded").read_text()
+    marey_stdout("export", "run.marey", "-f", "pprof", "-o", "x.pb.gz")
+    assert "hot" in marey_stdout("query", "x.pb.gz", "SELECT DISTINCT name FROM flame")
+    assert "@hot" in marey_stdout("analyze", "run.marey")
+    assert "before: before.marey" in marey_stdout("compare", "before.marey", "run.marey")
 
 
 @pytest.mark.parametrize("duration", ["0", "-1", "nan"])

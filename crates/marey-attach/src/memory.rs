@@ -5,8 +5,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-use object::elf::FileHeader64;
-use object::read::elf::ElfFile;
+use object::elf::{FileHeader64, gnu_hash};
+use object::read::elf::{ElfFile, Sym, VersionTable};
 use object::{Endianness, Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache};
 
 use crate::object::ReadMemory;
@@ -175,9 +175,18 @@ impl<'a> Mapping<'a> {
 pub(crate) fn exported_address(file: &Mapped, name: &str) -> Option<u64> {
     let cache = ReadCache::new(file.open().ok()?);
     let elf = ElfFile::<FileHeader64<Endianness>, _>::parse(&cache).ok()?;
-    let symbol =
-        elf.dynamic_symbols().find(|symbol| symbol.is_definition() && symbol.name() == Ok(name))?;
-    Some(bias(file, &elf)?.wrapping_add(symbol.address()))
+    let sections = elf.elf_section_table();
+    let address = if let Some((table, _)) = sections.gnu_hash(elf.endian(), elf.data()).ok()? {
+        // Each name that is compared is a reading of the file, and there are thousands.
+        let (hash, any_version) = (gnu_hash(name.as_bytes()), VersionTable::default());
+        let symbols = elf.elf_dynamic_symbol_table();
+        let found = table.find(elf.endian(), name.as_bytes(), hash, None, symbols, &any_version);
+        found?.1.st_value(elf.endian())
+    } else {
+        let mut symbols = elf.dynamic_symbols();
+        symbols.find(|symbol| symbol.is_definition() && symbol.name() == Ok(name))?.address()
+    };
+    Some(bias(file, &elf)?.wrapping_add(address))
 }
 
 /// Returns the address of a section of a mapped file.

@@ -74,6 +74,13 @@ pub fn state(pid: u32, thread: u64) -> Option<char> {
     stat(pid, thread)?.chars().next()
 }
 
+/// Returns the state in the contents of the kernel's `stat`.
+pub(crate) fn state_in(stat: &[u8]) -> Option<u8> {
+    // The name is in parentheses and may contain any character.
+    let name_end = stat.iter().rposition(|&byte| byte == b')')?;
+    stat.get(name_end + 2).copied()
+}
+
 /// Returns what the kernel's `stat` has after the name of a thread, beginning with its state.
 fn stat(pid: u32, thread: u64) -> Option<String> {
     let stat = fs::read_to_string(thread_file(pid, thread, "stat")).ok()?;

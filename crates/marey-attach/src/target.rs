@@ -158,6 +158,11 @@ impl Target {
         self.pid
     }
 
+    /// Returns the address of the main interpreter.
+    pub(crate) const fn interpreter_address(&self) -> u64 {
+        self.spy.addresses.interpreter_address as u64
+    }
+
     /// Returns the address at which the interpreter has the address of `sys.modules`.
     pub(crate) const fn modules_address(&self) -> u64 {
         self.spy.addresses.imports_modules_address as u64
@@ -200,7 +205,7 @@ impl Target {
         let memory = Memory::open(self.pid)?;
         let (major, minor) = self.version();
         let layout = Layout::for_version(major, minor)?;
-        let interpreter = self.spy.addresses.interpreter_address as u64;
+        let interpreter = self.interpreter_address();
         let objects = Objects::new(&memory, layout, MAX_READS);
         Some(tasks::read(&objects, interpreter, &mapped_files(self.pid), threads))
     }
@@ -236,9 +241,8 @@ impl Target {
         Err(AttachError::Unreadable { pid: self.pid, reason })
     }
 
-    /// Reads the threads that have Python frames, once. Returns the reason for a failure, which is
-    /// to be expected now and then.
-    pub fn try_read(&mut self) -> Result<Vec<Thread>, String> {
+    /// Reads the threads that have Python frames, once. Returns the reason for a failure.
+    fn try_read(&mut self) -> Result<Vec<Thread>, String> {
         let stacks = self.stacks()?;
         let mut threads: Vec<Thread> = stacks.into_iter().map(|stack| self.thread(stack)).collect();
         threads.sort_by_key(|thread| thread.os_id);
@@ -348,11 +352,20 @@ fn check_access(pid: u32) -> Result<(), AttachError> {
 /// files.
 fn runs_free_threaded(pid: u32) -> bool {
     let Some(memory) = Memory::open(pid) else { return false };
+    let table = runtime_address(pid).and_then(|runtime| OffsetTable::read(&memory, runtime));
+    table.map_or_else(
+        || {
+            let files = mapped_files(pid);
+            let interpreters = files.iter().filter(|file| file.is_python());
+            interpreters.map(Mapped::name).any(|name| process::is_free_threaded(&name))
+        },
+        |table| table.is_free_threaded(),
+    )
+}
+
+/// Returns the address of the runtime of CPython in a process.
+pub(crate) fn runtime_address(pid: u32) -> Option<u64> {
     let files = mapped_files(pid);
-    let interpreters = files.iter().filter(|file| file.is_python());
-    let runtime = interpreters.clone().find_map(|file| exported_address(file, "_PyRuntime"));
-    match runtime.and_then(|runtime| OffsetTable::read(&memory, runtime)) {
-        Some(table) => table.is_free_threaded(),
-        None => interpreters.map(Mapped::name).any(|name| process::is_free_threaded(&name)),
-    }
+    let mut interpreters = files.iter().filter(|file| file.is_python());
+    interpreters.find_map(|file| exported_address(file, "_PyRuntime"))
 }

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueHint};
-use marey_attach::{Options, Schedule, Target, Thread};
+use marey_attach::{Options, Sampler, Schedule, Target, Thread};
 use marey_model::args::NewArgs;
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
@@ -72,6 +72,7 @@ pub(crate) fn record(args: &RecordArgs, output: &mut Output) -> Result<(), Stop>
     let path = args.output.clone().unwrap_or_else(default);
     let mut target = Target::open(args.pid, Options::default()).map_err(Failure::from)?;
     target.python_threads().map_err(Failure::from)?;
+    let mut sampler = Sampler::new(&target, args.idle).map_err(Failure::from)?;
     let run = NewRun::create(&path, args.force)?;
     let stop = interrupt::stop_on_interrupt()?;
     if duration.is_none() {
@@ -81,7 +82,7 @@ pub(crate) fn record(args: &RecordArgs, output: &mut Output) -> Result<(), Stop>
     fs::create_dir(run.folder())?;
     let mut recording = Recording::begin(&run, args);
     let counts =
-        sample(&mut target, args, duration, &stop, &mut recording).map_err(store_failure)?;
+        sample(&mut sampler, args, duration, &stop, &mut recording).map_err(store_failure)?;
     recording.finish(&counts).map_err(store_failure)?;
     let published = run.publish()?;
     report(&counts, &published, args, output)
@@ -118,7 +119,7 @@ impl Counts {
 
 /// Samples until the time is over, the process ends, or the user stops it.
 fn sample(
-    target: &mut Target,
+    sampler: &mut Sampler,
     args: &RecordArgs,
     duration: Option<Duration>,
     stop: &Receiver<()>,
@@ -132,21 +133,23 @@ fn sample(
         counts.skipped += u64::from(tick.skipped);
         let left = duration.map_or(Duration::MAX, |limit| limit.saturating_sub(start.elapsed()));
         let is_stopped = stop.recv_timeout(tick.wait.min(left)) != Err(RecvTimeoutError::Timeout);
-        if is_stopped || left <= tick.wait || !marey_attach::is_alive(args.pid) {
-            counts.seconds = last.saturating_duration_since(start).as_secs_f64();
-            return Ok(counts);
+        if is_stopped || left <= tick.wait {
+            break;
         }
         let now = Instant::now();
-        match target.try_read() {
+        match sampler.sample() {
             Ok(threads) => {
                 let nanos = now.saturating_duration_since(last).as_nanos() as i64;
-                recording.add(&threads, nanos, args.idle)?;
+                recording.add(&threads, nanos)?;
                 counts.samples += 1;
                 last = now;
             }
+            Err(_) if !marey_attach::is_alive(args.pid) => break,
             Err(_) => counts.failed += 1,
         }
     }
+    counts.seconds = last.saturating_duration_since(start).as_secs_f64();
+    Ok(counts)
 }
 
 /// A run in the making.
@@ -173,9 +176,9 @@ impl Recording {
     }
 
     /// Adds a sample of each thread, with the time since the previous sample.
-    fn add(&mut self, threads: &[Thread], nanos: i64, idle: bool) -> Result<(), StoreError> {
+    fn add(&mut self, threads: &[Thread], nanos: i64) -> Result<(), StoreError> {
         let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        for thread in threads.iter().filter(|thread| thread.is_running || idle) {
+        for thread in threads {
             let mut context_id = Assembler::ROOT;
             for frame in thread.frames.iter().rev() {
                 let name = format!("{}:{}@{}", frame.file, frame.line, frame.function);

@@ -16,8 +16,8 @@ use thiserror::Error;
 
 use self::image::{Image, Registers};
 use crate::memory::{Mapped, exported_address};
-use crate::object::{Address, Layout, MAX_READS, Objects, PythonThread, ReadMemory};
-use crate::target::{PTHREAD_THREAD_ID, Snapshot, Thread};
+use crate::object::{Address, Layout, MAX_READS, Objects, ReadMemory, ThreadState};
+use crate::target::{Snapshot, Thread};
 use crate::tasks::{self, ReadTasks};
 use crate::wait;
 
@@ -193,17 +193,19 @@ fn python_threads(
     let names: HashMap<u64, String> = objects.thread_names(interpreter).into_iter().collect();
     let registers: HashMap<u64, &Registers> =
         image.threads.iter().map(|thread| (thread.os_id, thread)).collect();
-    let threads = objects.threads(runtime, interpreter).into_iter();
-    let thread = |PythonThread { ident, os_id, holds_gil, frames }| {
-        let os_id = os_id.or_else(|| {
-            let id = objects.int(ident, PTHREAD_THREAD_ID)?;
-            u64::try_from(id).ok().filter(|id| registers.contains_key(id))
-        });
+    let lock = if objects.layout.minor < 12 { runtime } else { interpreter };
+    let mut found = Vec::new();
+    // What a core file lacks is left out.
+    objects.thread_states(Some(lock), interpreter, &mut found).unwrap_or_default();
+    let thread = |ThreadState { address, ident, os_id, holds_gil }| {
+        let mut frames = Vec::new();
+        objects.read_frames(address, &mut frames).unwrap_or_default();
+        let os_id = os_id.filter(|id| registers.contains_key(id));
         let registers = os_id.and_then(|id| registers.get(&id).copied());
         let name = names.get(&ident).cloned().unwrap_or_default();
         Thread { ident, holds_gil, frames, ..native_thread(os_id, name, registers) }
     };
-    threads.map(thread).collect()
+    found.into_iter().map(thread).collect()
 }
 
 /// Adds the threads that Python does not know.

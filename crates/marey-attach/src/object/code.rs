@@ -1,33 +1,71 @@
 //! The place of an instruction: function, file and line.
 
-use super::{Address, Objects};
+use std::rc::Rc;
+
+use super::{Address, Objects, ReadError, Result};
 use crate::target::Frame;
 
 /// Bytes of the longest table of lines that is read.
 const MAX_LINE_TABLE_BYTES: u64 = 1 << 20;
 
+/// A code object.
+pub(super) struct Code {
+    function: String,
+    file: String,
+    first_line: i32,
+    /// Lines of the instructions; empty if they cannot be read.
+    lines: Vec<u8>,
+}
+
 impl Objects<'_> {
-    /// Returns the frame of a code object at an instruction, by its offset in bytes.
-    pub(crate) fn frame_at(&self, code: Address, instruction: i64) -> Option<Frame> {
-        let layout = self.layout;
-        let first = self.int(code, layout.first_line)?;
-        let table = self.reference(code, layout.line_table);
-        let table = table.and_then(|table| self.byte_string(table, MAX_LINE_TABLE_BYTES).ok());
-        let table = table.filter(|table| table.length <= MAX_LINE_TABLE_BYTES);
-        let table = table.map(|table| table.content).unwrap_or_default();
-        let line = if layout.minor == 10 {
-            line_of_pairs(&table, first, instruction)
+    /// Returns the frame of a code object at an instruction, by its offset in bytes; `None` if the code is
+    /// one of CPython itself, without a name.
+    pub(crate) fn frame_at(&self, code: Address, instruction: i64) -> Result<Option<Frame>> {
+        let Some(code) = self.code(code)? else { return Ok(None) };
+        let line = if self.layout.minor == 10 {
+            line_of_pairs(&code.lines, code.first_line, instruction)
         } else {
-            line_of_locations(&table, first, instruction)
+            line_of_locations(&code.lines, code.first_line, instruction)
         };
-        Some(Frame {
-            function: self.string(self.reference(code, layout.name)?)?,
-            file: self.string(self.reference(code, layout.file)?)?,
-            line: line.unwrap_or(first),
+        Ok(Some(Frame {
+            function: code.function.clone(),
+            file: code.file.clone(),
+            line: line.unwrap_or(code.first_line),
             is_native: false,
             is_entry: false,
             locals: Vec::new(),
-        })
+        }))
+    }
+
+    /// Returns a code object, which is read once; fails for another object.
+    fn code(&self, address: Address) -> Result<Option<Rc<Code>>> {
+        if let Some(code) = self.codes.borrow().get(&address) {
+            return Ok(code.clone());
+        }
+        let code = self.read_code(address)?.map(Rc::new);
+        self.codes.borrow_mut().insert(address, code.clone());
+        Ok(code)
+    }
+
+    fn read_code(&self, address: Address) -> Result<Option<Code>> {
+        let layout = self.layout;
+        if self.type_name(address).as_deref() != Some("code") {
+            return Err(ReadError::Changed);
+        }
+        let (name, file) = (self.word(address, layout.name)?, self.word(address, layout.file)?);
+        if name == 0 || file == 0 {
+            return Ok(None);
+        }
+        let first_line = i32::from_ne_bytes(self.bytes(address, layout.first_line)?);
+        let lines = self.reference(address, layout.line_table);
+        let lines = lines.and_then(|lines| self.byte_string(lines, MAX_LINE_TABLE_BYTES).ok());
+        let lines = lines.filter(|lines| lines.length <= MAX_LINE_TABLE_BYTES);
+        Ok(Some(Code {
+            function: self.string(name).ok_or(ReadError::Changed)?,
+            file: self.string(file).ok_or(ReadError::Changed)?,
+            first_line,
+            lines: lines.map(|lines| lines.content).unwrap_or_default(),
+        }))
     }
 }
 

@@ -91,7 +91,7 @@ impl Objects<'_> {
         };
         Some(Suspension {
             progress,
-            frame: self.frame_at(code, instruction.into()),
+            frame: self.frame_at(code, instruction.into()).ok().flatten(),
             awaits: if progress == Progress::Suspended { awaits() } else { None },
         })
     }
@@ -107,9 +107,10 @@ impl Objects<'_> {
             _ => return Some(Suspension::ended()),
         };
         let frame = generator.checked_add(layout.generator_frame)?;
-        let code = self.code_of_frame(frame)?;
+        let code = self.code_of_frame(frame).ok()?;
         let instruction = self.word(frame, layout.instruction).ok()?;
         let start = code.checked_add(layout.instructions)?;
+        let offset = instruction.wrapping_sub(start).cast_signed();
         let awaits = match (layout.minor, state.cast_signed()) {
             (11 | 12, -1) => self.resumes_an_await(instruction),
             (13.., -1) => true,
@@ -117,15 +118,14 @@ impl Objects<'_> {
         };
         Some(Suspension {
             progress,
-            frame: self.frame_at(code, instruction.wrapping_sub(start).cast_signed()),
+            frame: self.frame_at(code, offset).ok().flatten(),
             awaits: awaits.then(|| self.top_of_stack(frame)).flatten(),
         })
     }
 
     /// Returns the code of a frame.
-    pub(super) fn code_of_frame(&self, frame: Address) -> Option<Address> {
-        let code = untagged(self.reference(frame, self.layout.code)?);
-        (self.type_name(code)? == "code").then_some(code)
+    pub(super) fn code_of_frame(&self, frame: Address) -> Result<Address> {
+        self.word(frame, self.layout.code).map(untagged)
     }
 
     /// Whether the instruction behind one in progress resumes a frame that awaits, rather than one

@@ -21,13 +21,15 @@ pub(crate) mod words;
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::rc::Rc;
 
 pub(crate) use self::class::{Class, Flag};
+use self::code::Code;
 pub(crate) use self::coroutine::Progress;
 pub(crate) use self::dictionary::Table;
 pub(crate) use self::layout::{Layout, OffsetTable};
 pub(crate) use self::scalars::Number;
-pub(crate) use self::thread::PythonThread;
+pub(crate) use self::thread::ThreadState;
 
 /// Readings of the stacks and tasks of a process, some seconds' worth: torn lists may go round in
 /// circles.
@@ -68,12 +70,19 @@ pub(crate) struct Objects<'a> {
     pub(crate) layout: &'a Layout,
     reads_left: Cell<usize>,
     classes: RefCell<HashMap<Address, Class>>,
+    codes: RefCell<HashMap<Address, Option<Rc<Code>>>>,
 }
 
 impl<'a> Objects<'a> {
     /// Returns the objects of a memory. After `max_reads` readings each further one fails.
     pub(crate) fn new(memory: &'a dyn ReadMemory, layout: &'a Layout, max_reads: usize) -> Self {
-        Self { memory, layout, reads_left: Cell::new(max_reads), classes: RefCell::default() }
+        Self {
+            memory,
+            layout,
+            reads_left: Cell::new(max_reads),
+            classes: RefCell::default(),
+            codes: RefCell::default(),
+        }
     }
 
     /// Fills a buffer from an address and an offset.

@@ -313,10 +313,11 @@ fn noise_is_read_without_a_panic_and_comes_to_an_end() {
             objects.get(OBJECT, "data");
             objects.instance_attribute(OBJECT, "data");
             objects.is_instance(OBJECT, "code");
-            objects.frame_at(OBJECT, 10);
+            objects.frame_at(OBJECT, 10).ok();
             objects.await_chain(OBJECT);
             objects.thread_names(OBJECT);
-            objects.threads(OBJECT, OBJECT);
+            objects.thread_states(Some(OBJECT), OBJECT, &mut Vec::new()).ok();
+            objects.read_frames(OBJECT, &mut Vec::new()).ok();
             objects.interpreters(OBJECT);
         }
     }

@@ -1,23 +1,24 @@
-//! The threads of an interpreter and their frames, where nothing else reads them: in core files.
+//! The threads of an interpreter and their frames.
 
-use super::{Address, Objects};
-use crate::target::Frame;
+use super::{Address, Objects, ReadError, Result};
+use crate::target::{Frame, PTHREAD_THREAD_ID};
 
 /// Interpreters, threads and frames that are read at most.
 const MAX_INTERPRETERS: usize = 1 << 10;
 const MAX_THREADS: usize = 1 << 16;
 const MAX_FRAMES: usize = 1 << 14;
 
-/// A thread of an interpreter.
-pub(crate) struct PythonThread {
+/// A thread state of an interpreter.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ThreadState {
+    pub(crate) address: Address,
     /// Id in Python (`threading.get_ident`).
     pub(crate) ident: u64,
-    /// Id in the operating system, since CPython 3.11.
+    /// Id in the operating system. Before CPython 3.11 it is read from a structure of the C library,
+    /// and may be wrong.
     pub(crate) os_id: Option<u64>,
     /// Whether it holds the global interpreter lock.
     pub(crate) holds_gil: bool,
-    /// Frames, the innermost first.
-    pub(crate) frames: Vec<Frame>,
 }
 
 impl Objects<'_> {
@@ -32,59 +33,74 @@ impl Objects<'_> {
         found
     }
 
-    /// Returns the threads of an interpreter.
-    pub(crate) fn threads(&self, runtime: Address, interpreter: Address) -> Vec<PythonThread> {
+    /// Adds the thread states of an interpreter to `found`, up to one that cannot be read. `lock` is the
+    /// structure that has the lock of the interpreter, if it is known.
+    pub(crate) fn thread_states(
+        &self,
+        lock: Option<Address>,
+        interpreter: Address,
+        found: &mut Vec<ThreadState>,
+    ) -> Result<()> {
         const NEXT: u64 = 8;
         let layout = self.layout;
-        let lock = if layout.minor < 12 { runtime } else { interpreter };
-        let is_locked = self.int(lock, layout.is_locked) == Some(1);
-        let holder = self.reference(lock, layout.lock_holder).filter(|_| is_locked);
-        let mut found = Vec::new();
-        let mut next = self.reference(interpreter, layout.threads);
-        while let Some(thread) = next.filter(|_| found.len() < MAX_THREADS) {
-            found.push(PythonThread {
-                ident: self.word(thread, layout.thread_id).unwrap_or(0),
-                os_id: layout.native_thread_id.and_then(|offset| self.reference(thread, offset)),
-                holds_gil: holder == Some(thread),
-                frames: self.frames(thread),
+        let lock = lock.filter(|&lock| self.int(lock, layout.is_locked) == Some(1));
+        let holder = lock.and_then(|lock| self.reference(lock, layout.lock_holder));
+        let mut next = self.word(interpreter, layout.threads)?;
+        for _ in 0..MAX_THREADS {
+            if next == 0 {
+                return Ok(());
+            }
+            let ident = self.word(next, layout.thread_id)?;
+            let os_id = match layout.native_thread_id {
+                Some(offset) => self.reference(next, offset),
+                None => self.int(ident, PTHREAD_THREAD_ID).and_then(|id| u64::try_from(id).ok()),
+            };
+            found.push(ThreadState {
+                address: next,
+                ident,
+                os_id,
+                holds_gil: holder == Some(next),
             });
-            next = self.reference(thread, NEXT);
+            next = self.word(next, NEXT)?;
         }
-        found
+        Err(ReadError::TooLarge)
     }
 
-    fn frames(&self, thread: Address) -> Vec<Frame> {
+    /// Adds the frames of a thread state to `frames`, the innermost first, up to one that cannot be read.
+    pub(crate) fn read_frames(&self, thread: Address, frames: &mut Vec<Frame>) -> Result<()> {
         let layout = self.layout;
-        let first = self.reference(thread, layout.thread_frame);
-        let mut next = match layout.c_frame {
-            Some(offset) => first.and_then(|c_frame| self.reference(c_frame, offset)),
-            None => first,
-        };
-        let mut frames = Vec::new();
-        let mut steps = 0;
-        while let Some(frame) = next.filter(|_| steps < MAX_FRAMES) {
-            steps += 1;
-            frames.extend(self.running_frame(frame));
-            next = self.reference(frame, layout.previous);
+        let mut next = self.word(thread, layout.thread_frame)?;
+        if let Some(offset) = layout.c_frame.filter(|_| next != 0) {
+            next = self.word(next, offset)?;
         }
-        frames
+        for _ in 0..MAX_FRAMES {
+            if next == 0 {
+                return Ok(());
+            }
+            frames.extend(self.running_frame(next)?);
+            next = self.word(next, layout.previous)?;
+        }
+        Err(ReadError::TooLarge)
     }
 
     /// Returns a frame; `None` for those that CPython pushes for C code.
-    fn running_frame(&self, frame: Address) -> Option<Frame> {
+    fn running_frame(&self, frame: Address) -> Result<Option<Frame>> {
         const INSTRUCTION_BYTES: i64 = 2;
         /// Owners from this one on are of C code.
         const C_CODE: u8 = 3;
         let layout = self.layout;
-        let code = self.code_of_frame(frame)?;
         if layout.minor == 10 {
-            let instruction = i64::from(self.int(frame, layout.instruction)?);
-            return self.frame_at(code, instruction * INSTRUCTION_BYTES);
+            let instruction: [u8; 4] = self.bytes(frame, layout.instruction)?;
+            let instruction = i64::from(i32::from_ne_bytes(instruction)) * INSTRUCTION_BYTES;
+            return self.frame_at(self.code_of_frame(frame)?, instruction);
         }
-        let [owner] = self.bytes(frame, layout.owner).ok()?;
-        (owner < C_CODE).then_some(())?;
-        let start = code.checked_add(layout.instructions)?;
-        let instruction = self.word(frame, layout.instruction).ok()?;
+        let [owner] = self.bytes(frame, layout.owner)?;
+        if owner >= C_CODE {
+            return Ok(None);
+        }
+        let code = self.code_of_frame(frame)?;
+        let start = code.checked_add(layout.instructions).ok_or(ReadError::Changed)?;
+        let instruction = self.word(frame, layout.instruction)?;
         self.frame_at(code, instruction.wrapping_sub(start).cast_signed())
     }
 

@@ -89,7 +89,8 @@ pub(crate) fn top(args: &TopArgs, output: &mut Output) -> Result<(), Stop> {
     target.python_threads().map_err(Failure::from)?;
     let python = target.python_version();
     let stop = interrupt::stop_on_interrupt()?;
-    let sampler = Sampler::begin(target, args.rate, args.idle)?;
+    let sampler = marey_attach::Sampler::new(&target, args.idle).map_err(Failure::from)?;
+    let sampler = Sampler::begin(sampler, args.rate)?;
     if output.is_terminal && !args.once && !args.json {
         let flame_graph = PathBuf::from(format!("process-{}.svg", args.pid));
         let screen = Screen::new(&sampler, args, &python, &flame_graph);

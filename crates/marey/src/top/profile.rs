@@ -95,14 +95,12 @@ impl Order {
 }
 
 impl Profile {
-    /// Adds a reading of all threads; those that wait count only if `idle`.
-    pub(super) fn add(&mut self, threads: Vec<Thread>, idle: bool) {
+    /// Adds a reading of the threads that are sampled.
+    pub(super) fn add(&mut self, threads: Vec<Thread>) {
         self.readings += 1;
         for thread in threads {
-            if (thread.is_running || idle) && !thread.frames.is_empty() {
-                let stack = self.stack(thread);
-                *self.stacks.entry(stack).or_default() += 1;
-            }
+            let stack = self.stack(thread);
+            *self.stacks.entry(stack).or_default() += 1;
         }
         if self.stacks.len() > MAX_STACKS {
             self.drop_rare_stacks(MAX_STACKS / 2);
@@ -258,7 +256,7 @@ mod tests {
             let stack = Stack { thread: text("worker", &mut profile), calls };
             profile.stacks.insert(stack, 1);
         }
-        profile.add(Vec::new(), false);
+        profile.add(Vec::new());
         assert_eq!(profile.stacks.len(), MAX_STACKS / 2);
         let rows = profile.rows(Grouping::Functions, Order::Own, "");
         // The stacks with the most samples are kept.

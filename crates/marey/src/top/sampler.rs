@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use marey_attach::{Schedule, Target};
+use marey_attach::Schedule;
 
 use super::profile::Profile;
 
-/// Samples a process until it is dropped.
+/// Samples a process on a thread until it is dropped.
 pub(super) struct Sampler {
     shared: Arc<Shared>,
     /// Ends the thread when it is dropped.
@@ -26,7 +26,7 @@ struct Shared {
 
 impl Sampler {
     /// Begins to sample, `rate_hz` times a second.
-    pub(super) fn begin(mut target: Target, rate_hz: u32, idle: bool) -> io::Result<Self> {
+    pub(super) fn begin(mut sampler: marey_attach::Sampler, rate_hz: u32) -> io::Result<Self> {
         let shared =
             Arc::new(Shared { profile: Mutex::default(), is_paused: AtomicBool::new(false) });
         let (stop, is_stopped) = mpsc::sync_channel(1);
@@ -41,11 +41,11 @@ impl Sampler {
                 if own.is_paused.load(Ordering::Relaxed) {
                     continue;
                 }
-                let read = target.try_read();
+                let read = sampler.sample();
                 let mut profile = own.profile();
                 profile.skipped += u64::from(tick.skipped);
                 match read {
-                    Ok(threads) => profile.add(threads, idle),
+                    Ok(threads) => profile.add(threads),
                     Err(_) => profile.failed += 1,
                 }
             }

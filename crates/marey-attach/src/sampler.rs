@@ -1,0 +1,193 @@
+//! Repeated readings of the Python threads of a process.
+//!
+//! A sample costs one system call for all that the sample before has read, one for the state of each
+//! thread, and one for each part of a stack that is new.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+use crate::AttachError;
+use crate::memory::Memory;
+use crate::object::{Address, Layout, MAX_READS, Objects, ThreadState};
+use crate::process;
+use crate::reread::RereadMemory;
+use crate::target::{Target, Thread, runtime_address};
+
+/// Readings of a sample, of which all but the last may fail.
+const MAX_ATTEMPTS: u32 = 3;
+/// Files of threads that are open at the same time, of the 1,024 that a program may mostly open.
+const MAX_OPEN_FILES: usize = 512;
+/// Names that are kept.
+const MAX_NAMES: usize = 1 << 12;
+/// Time after which names are read again for threads that had none in Python.
+const NAME_LIFETIME: Duration = Duration::from_secs(1);
+
+/// Reads the Python threads of a process many times.
+pub struct Sampler {
+    memory: RereadMemory,
+    layout: Layout,
+    interpreter: Address,
+    /// The structure that has the lock of the interpreter, if it is known.
+    lock: Option<Address>,
+    is_idle_sampled: bool,
+    states: States,
+    names: Names,
+}
+
+impl Sampler {
+    /// Prepares to sample the threads of a process that run, and with `idle` also those that wait.
+    pub fn new(target: &Target, idle: bool) -> Result<Self, AttachError> {
+        let pid = target.pid();
+        let (Some(memory), Some(memory_of_names)) = (Memory::open(pid), Memory::open(pid)) else {
+            return Err(AttachError::Forbidden(pid));
+        };
+        let (interpreter, (major, minor)) = (target.interpreter_address(), target.version());
+        let runtime = runtime_address(pid);
+        let layout = match runtime {
+            Some(runtime) => Layout::of_runtime(&memory, runtime, minor),
+            None => Layout::for_version(major, minor)
+                .copied()
+                .ok_or_else(|| format!("CPython {major}.{minor} cannot be read yet")),
+        };
+        let layout = layout.map_err(|reason| AttachError::NotPython { pid, reason })?;
+        Ok(Self {
+            memory: RereadMemory::new(pid, memory),
+            layout,
+            interpreter,
+            lock: if minor < 12 { runtime } else { Some(interpreter) },
+            is_idle_sampled: idle,
+            states: States { pid, files: HashMap::new() },
+            names: Names::new(pid, memory_of_names),
+        })
+    }
+
+    /// Reads the threads that have Python frames. Returns the reason for a failure, which is to be
+    /// expected now and then because the process runs meanwhile.
+    pub fn sample(&mut self) -> Result<Vec<Thread>, &'static str> {
+        // Most failures are of stacks that change fast, which the samples would otherwise lack.
+        let mut result = self.try_sample();
+        for _ in 1..MAX_ATTEMPTS {
+            if result.is_ok() {
+                break;
+            }
+            result = self.try_sample();
+        }
+        result
+    }
+
+    fn try_sample(&mut self) -> Result<Vec<Thread>, &'static str> {
+        let Self { memory, layout, interpreter, lock, is_idle_sampled, states, names } = self;
+        let began = Instant::now();
+        memory.begin();
+        let objects = Objects::new(&*memory, layout, MAX_READS);
+        let mut found = Vec::new();
+        let list = objects.thread_states(*lock, *interpreter, &mut found);
+        list.map_err(|_changed| "the list of threads changed")?;
+        let mut threads = Vec::new();
+        for mut state in found {
+            let is_running = state.os_id.and_then(|id| states.is_running(id));
+            if is_running.is_none() {
+                state.os_id = None;
+            }
+            let is_running = is_running.unwrap_or(state.holds_gil);
+            if !is_running && !*is_idle_sampled {
+                continue;
+            }
+            let mut frames = Vec::new();
+            let stack = objects.read_frames(state.address, &mut frames);
+            stack.map_err(|_changed| "a stack changed")?;
+            if frames.is_empty() {
+                continue;
+            }
+            let name = names.of_thread(&state, began, |memory| {
+                Objects::new(memory, layout, MAX_READS).thread_names(*interpreter)
+            });
+            threads.push(Thread {
+                os_id: state.os_id,
+                ident: state.ident,
+                name,
+                is_running,
+                holds_gil: state.holds_gil,
+                wait: None,
+                has_native_frames: false,
+                frames,
+            });
+        }
+        Ok(threads)
+    }
+}
+
+/// The states of the threads of a process, whose files stay open.
+struct States {
+    pid: u32,
+    files: HashMap<u64, File>,
+}
+
+impl States {
+    /// Whether a thread runs or is ready to run; `None` if it has ended.
+    fn is_running(&mut self, thread: u64) -> Option<bool> {
+        const STAT_BYTES: usize = 512;
+        if self.files.len() > MAX_OPEN_FILES {
+            self.files.clear();
+        }
+        if !self.files.contains_key(&thread) {
+            let file = File::open(process::thread_file(self.pid, thread, "stat")).ok()?;
+            self.files.insert(thread, file);
+        }
+        let mut stat = [0; STAT_BYTES];
+        match self.files.get(&thread)?.read_at(&mut stat, 0) {
+            Ok(length) => process::state_in(stat.get(..length)?).map(|state| state == b'R'),
+            Err(_ended) => {
+                self.files.remove(&thread);
+                None
+            }
+        }
+    }
+}
+
+/// The names of the threads of a process.
+struct Names {
+    pid: u32,
+    memory: Memory,
+    /// Names in Python by the ids in Python, which threads may get again.
+    in_python: HashMap<u64, String>,
+    /// When they were read.
+    read: Option<Instant>,
+    /// Names in Python of threads that were seen, by both of their ids; `None` for none.
+    seen: HashMap<(u64, Option<u64>), Option<String>>,
+}
+
+impl Names {
+    fn new(pid: u32, memory: Memory) -> Self {
+        Self { pid, memory, in_python: HashMap::new(), read: None, seen: HashMap::new() }
+    }
+
+    /// Returns the name of a thread in Python, else that in the operating system.
+    fn of_thread(
+        &mut self,
+        thread: &ThreadState,
+        sample_began: Instant,
+        read_names: impl FnOnce(&Memory) -> Vec<(u64, String)>,
+    ) -> String {
+        let key = (thread.ident, thread.os_id);
+        let seen = self.seen.get(&key);
+        if let Some(Some(name)) = seen {
+            return name.clone();
+        }
+        let is_due = self.read.is_none_or(|read| {
+            read < sample_began && (seen.is_none() || read.elapsed() > NAME_LIFETIME)
+        });
+        if is_due {
+            self.in_python = read_names(&self.memory).into_iter().collect();
+            self.read = Some(Instant::now());
+        }
+        if self.seen.len() >= MAX_NAMES {
+            self.seen.clear();
+        }
+        let name = self.in_python.get(&thread.ident).cloned();
+        self.seen.insert(key, name.clone());
+        name.or_else(|| Some(process::thread_name(self.pid, thread.os_id?))).unwrap_or_default()
+    }
+}
