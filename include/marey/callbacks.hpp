@@ -14,7 +14,7 @@ namespace marey {
 
 class RecordFunction;
 
-/// What a start callback hands to the end callback of the same scope.
+/// An object that a start callback hands to the end callback of the same scope.
 class ObserverContext {
 public:
     virtual ~ObserverContext() = default;
