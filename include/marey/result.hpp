@@ -50,7 +50,7 @@ public:
     std::int64_t trace_end_ns() const { return header_.end_ns; }
     /// The identifier from the configuration.
     const std::string &trace_id() const { return header_.trace_id; }
-    /// What could not be recorded, and why.
+    /// Sentences on what could not be recorded, and why.
     const std::vector<std::string> &warnings() const { return header_.warnings; }
     /// Events that were not kept: beyond `max_events` or memory, or interrupted by a signal.
     std::uint64_t dropped_events() const { return header_.dropped_events; }

@@ -22,7 +22,7 @@
 namespace marey {
 namespace detail {
 
-/// What a trace states about the profile as a whole.
+/// The properties of a profile that are written at the head of a trace.
 struct TraceHeader {
     std::string trace_id;
     std::string title;

@@ -31,7 +31,7 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// The sections that have rows, were requested alone, or failed.
     pub tables: Vec<SectionRows>,
-    /// Failed queries other than those of sections.
+    /// Failed queries of parts other than sections.
     pub missing: Vec<Missing>,
     /// The data of the charts, if they were requested.
     pub charts: Option<Charts>,

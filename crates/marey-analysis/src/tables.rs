@@ -84,7 +84,7 @@ pub fn renames(comparison: &Comparison) -> Table {
     Table { columns: RENAMES, rows }
 }
 
-/// The verdicts, a row each. The interval is that of the judged number.
+/// Returns the verdicts, a row each, with the interval of the number that is judged.
 pub fn verdicts(verdicts: &[Verdict]) -> Table {
     Table { columns: VERDICTS, rows: verdicts.iter().map(verdict).collect() }
 }

@@ -16,8 +16,8 @@ fn session_id(session: i64) -> Result<SessionId, Failure> {
     id.map_err(|_negative_or_too_large| Error::UnknownSession(u32::MAX).into())
 }
 
-/// Calls `call` with a session, or with all of them, except those that another thread ends in
-/// between. An error does not stop the loop; the first one is returned.
+/// Calls `call` with a session, or with all sessions. A session that another thread ends in between
+/// is left out. An error does not stop the loop; the first one is returned.
 fn for_each(
     session: i64,
     mut call: impl FnMut(SessionId) -> Result<(), Error>,

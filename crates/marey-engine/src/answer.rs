@@ -128,7 +128,7 @@ impl Answer {
         Ok(values)
     }
 
-    /// The first rows as a table like that of `marey query`, fitted to a terminal of `room`
+    /// Returns the first rows as a table in the format of `marey query`, fitted to a terminal of `room`
     /// columns.
     #[pyo3(signature = (max_rows, room=None))]
     fn text(&self, max_rows: usize, room: Option<usize>) -> PyResult<String> {

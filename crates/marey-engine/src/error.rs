@@ -153,7 +153,7 @@ pub(crate) fn bad_filter(error: &FilterError) -> PyErr {
     }
 }
 
-/// The error for combining two graphs of which one lacks a column.
+/// Returns the error for two graphs that cannot be combined because one lacks a column.
 pub(crate) fn missing_column(label: &str, side: Side) -> PyErr {
     PyKeyError::new_err(match side {
         Side::Both => format!("neither graph has a column '{label}'"),

@@ -30,7 +30,7 @@ pub(crate) fn to_python<'py>(py: Python<'py>, column: &dyn Array) -> PyResult<Bo
     }
 }
 
-/// The widest type of the same kind, of which `to_python` handles one each.
+/// Returns the widest type of the same kind: `to_python` handles one type of each kind.
 fn widest(kind: &DataType) -> DataType {
     match kind {
         _ if kind.is_signed_integer() => DataType::Int64,

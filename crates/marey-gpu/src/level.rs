@@ -25,7 +25,7 @@ pub struct Request {
     pub is_required: bool,
     /// Whether to record single activities, in addition to sums of kernels.
     pub keeps_activities: bool,
-    /// CUDA interfaces of which to record every call, along with single activities.
+    /// CUDA interfaces whose calls are recorded, along with single activities.
     pub calls: Interfaces,
     /// Where to search for libraries.
     pub hints: Hints,

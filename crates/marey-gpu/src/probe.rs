@@ -1,6 +1,6 @@
 //! Queries about the available drivers and libraries, for `marey doctor`.
 //!
-//! An answer is a list of rows with tab-separated fields, of which the first is the name of the
+//! An answer is a list of rows with tab-separated fields. The first field is the name of the
 //! row. Each query loads and initialises vendor libraries, so it runs in a process of its own: a
 //! crash is an answer too.
 

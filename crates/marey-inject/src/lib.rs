@@ -1,8 +1,8 @@
 //! Runs a script in another Python process, which need not know marey.
 //!
 //! An [`Injection`] places a request where the interpreter looks for one at its next safe point,
-//! and waits for the answer of the script. CPython 3.14 has a documented place, that of
-//! `sys.remote_exec` (PEP 768); in 3.10 to 3.13 it is the queue of pending calls, which signal
+//! and waits for the answer of the script. CPython 3.14 has a documented place, which
+//! `sys.remote_exec` uses (PEP 768); in 3.10 to 3.13 it is the queue of pending calls, which signal
 //! handlers of extensions use.
 //!
 //! **Constraints.** Nothing is called in the process and no register is changed: the request is

@@ -120,7 +120,7 @@ impl RemoteExec {
     }
 
     /// Removes the request, if the thread has not looked at it. After the script has run, a request
-    /// that waits is that of another tool.
+    /// that waits belongs to another tool.
     pub(crate) fn withdraw(&mut self, has_run: bool) -> io::Result<()> {
         if !has_run && self.is_waiting()? {
             self.memory.write_i32(self.is_pending, 0)?;

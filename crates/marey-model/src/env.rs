@@ -51,7 +51,7 @@ pub const CUPTI_LIB: &str = "MAREY_CUPTI_LIB";
 
 /// Maximum total size of the CUPTI activity buffers.
 pub const GPU_BUFFER_BYTES: &str = "MAREY_GPU_BUFFER_BYTES";
-/// CUDA interfaces of which traces record every call.
+/// CUDA interfaces whose calls are recorded in traces.
 pub const CUDA_API: &str = "MAREY_CUDA_API";
 /// Path of NVML to load.
 pub const NVML_LIB: &str = "MAREY_NVML_LIB";

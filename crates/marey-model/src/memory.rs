@@ -28,7 +28,7 @@ pub fn growth_name(memory: &str) -> String {
 }
 
 /// Returns the kind and number of the device whose readings are recorded under this name; `None` if
-/// the name is that of another metric.
+/// another metric has the name.
 ///
 /// ```
 /// use marey_model::memory::{parse_reading_name, reading_name};

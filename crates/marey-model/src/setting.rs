@@ -51,9 +51,9 @@ pub enum Kind {
     Real,
     /// `on` or `off`, 1 or 0 as a number.
     Switch,
-    /// `SIGUSR1`, `SIGUSR2` or `off`, as a number that of the signal or 0.
+    /// `SIGUSR1`, `SIGUSR2` or `off`. As a number: the number of the signal, or 0.
     Signal,
-    /// A name or nothing. As a number that of the interned name, 0 for nothing.
+    /// A name, or nothing. As a number: the number of the interned name, or 0.
     Name,
 }
 

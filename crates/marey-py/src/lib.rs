@@ -43,8 +43,8 @@ static INTERPRETER: AtomicI64 = AtomicI64::new(NO_INTERPRETER);
 
 const NO_INTERPRETER: i64 = -1;
 
-/// Raises `ImportError` in any interpreter but the first: sessions belong to the process, and the
-/// end of an interpreter would end those of another one.
+/// Raises `ImportError` in any interpreter but the first: sessions belong to the process, and
+/// would end with any of its interpreters.
 fn require_first_interpreter() -> PyResult<()> {
     // SAFETY: the caller runs in an interpreter.
     let id = unsafe { ffi::PyInterpreterState_GetID(ffi::PyInterpreterState_Get()) };

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 /// Stands for an unknown number of bytes.
 const UNKNOWN: i64 = -1;
 
-/// A memory whose readings are recorded: that of a device, such as `cuda:0`, or `host`.
+/// A memory whose readings are recorded: the memory of a device, such as `cuda:0`, or `host`.
 #[pyclass(frozen, module = "marey._native")]
 struct Memory {
     reading: u32,

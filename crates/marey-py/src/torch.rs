@@ -19,7 +19,7 @@ static FIELDS: [AtomicU8; 2] = [AtomicU8::new(0), AtomicU8::new(0)];
 /// Records PyTorch's operators while a session records, or never. Raises `RuntimeError` if the
 /// loaded PyTorch cannot be observed. `fields` are the positions, in words, of the sequence number
 /// and of the forward thread in `at::RecordFunction`, if they are known. `shapes` are the operators
-/// whose inputs are read: 0 none, 1 those of a step in a hundred, 2 all. `inputs` are the bytes of
+/// whose inputs are read: 0 none, 1 the operators of one step in a hundred, 2 all. `inputs` are the bytes of
 /// `marey_torch::inputs::InputFields`, without which no inputs are read.
 #[pyfunction]
 #[pyo3(signature = (is_wanted, fields = None, shapes = 0, inputs = None))]

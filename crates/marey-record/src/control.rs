@@ -119,7 +119,7 @@ impl Control {
         self.active.load(Ordering::Relaxed) | self.addressed.load(Ordering::Relaxed)
     }
 
-    /// Returns the active sessions, and those of them whose paths are Python frames.
+    /// Returns the active sessions, and the sessions among them whose paths are Python frames.
     #[inline(always)]
     pub(crate) fn recording(&self) -> (u64, u64) {
         let active = self.active.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Scopes outside of any thread's stack: those of coroutines, which interleave.
+//! Scopes outside of any thread's stack, such as scopes of coroutines, which interleave.
 //!
 //! A detached scope stores its parent. The caller that enters it keeps it, passes it as the parent
 //! of the scopes inside it, and exits it in any order and on any thread.
@@ -147,7 +147,7 @@ impl Detached {
         })
     }
 
-    /// Returns those of the scope's sessions that record it, and those of them whose paths are
+    /// Returns the sessions that record the scope, and the sessions among them whose paths are
     /// Python frames.
     fn recording(&self) -> (u64, u64) {
         let active = if self.is_addressed {

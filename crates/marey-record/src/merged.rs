@@ -328,7 +328,7 @@ fn is_metadata_state(thread: &ThreadTree, node: u32) -> bool {
     })
 }
 
-/// The mapping from a thread's nodes to those of a merged tree. It is filled on demand, so that
+/// The mapping from a thread's nodes to the nodes of a merged tree. It is filled on demand, so that
 /// only nodes with data and their ancestors are added.
 pub(crate) struct NodeMapping<'a> {
     thread: &'a ThreadTree,

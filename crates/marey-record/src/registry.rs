@@ -1,4 +1,4 @@
-//! The threads that record, and those that have ended since their data was last folded.
+//! The threads that record, and the threads that have ended since their data was last folded.
 //!
 //! Lock order: threads, then main. No lock is held here while waiting for a thread.
 

@@ -10,8 +10,8 @@ const UNREAD: u64 = u64::MAX;
 static VALUES: [AtomicU64; setting::ALL.len()] =
     [const { AtomicU64::new(UNREAD) }; setting::ALL.len()];
 
-/// Returns the value of a setting: the last one set, else that of its environment variable, else
-/// the default. A variable whose value the setting cannot have is ignored.
+/// Returns the value of a setting: the last one set, else the value of its environment variable,
+/// else the default. A variable whose value the setting cannot have is ignored.
 pub fn value(setting: Setting) -> f64 {
     let Some(stored) = VALUES.get(setting.number()) else { return setting.declaration().default };
     let bits = stored.load(Ordering::Relaxed);

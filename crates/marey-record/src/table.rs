@@ -298,8 +298,8 @@ pub struct Table {
     /// Returns a [`GpuLevel`]. Passes three lines to `sink`: how devices are recorded or why not;
     /// the remedy; the code of the call that failed.
     pub gpu_level: unsafe extern "C" fn(sink: Option<Sink>, context: *mut c_void) -> i32,
-    /// Passes the available means to record devices to `sink`. Question and answer are those of
-    /// `Question` in `marey-gpu`. Loads and starts vendors' libraries: for a process of its own.
+    /// Passes the available means to record devices to `sink`. Question and answer are described
+    /// at `Question` in `marey-gpu`. Loads and starts vendors' libraries: for a process of its own.
     /// Returns an [`ErrorCode`].
     pub gpu_probe: unsafe extern "C" fn(
         question: *const c_char,

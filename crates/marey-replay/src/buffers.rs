@@ -202,7 +202,7 @@ impl Buffer {
     }
 }
 
-/// Which buffers a flush completes.
+/// The buffers that a flush completes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flush {
     /// Buffers with records, if all their activities have ended.

@@ -63,7 +63,7 @@ pub(crate) fn device(index: u32) -> Option<Device> {
     lock(&DEVICES).get(index as usize).cloned()
 }
 
-/// Returns the context of a device; that of device 0 for invalid numbers.
+/// Returns the context of a device; for an invalid number, the context of device 0.
 #[inline]
 pub(crate) fn for_device(device: u32) -> Handle<Context> {
     Handle::to(CONTEXTS.get(device as usize).unwrap_or(&CONTEXTS[0]))
@@ -74,7 +74,7 @@ pub(crate) fn current() -> Handle<Context> {
     CURRENT.with(|stack| stack.borrow().last().copied().unwrap_or(Handle::NULL))
 }
 
-/// Returns the calling thread's context, or that of device 0.
+/// Returns the calling thread's context, or else the context of device 0.
 pub(crate) fn current_or_first() -> &'static Context {
     current().get().unwrap_or(&CONTEXTS[0])
 }

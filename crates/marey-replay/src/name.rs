@@ -57,7 +57,7 @@ pub(crate) fn are_temporary() -> bool {
     ARE_TEMPORARY.load(Relaxed)
 }
 
-/// Returns the address that a record contains for a name: that of a copy if names are temporary.
+/// Returns the address that a record contains for a name: the address of a copy if names are temporary.
 pub(crate) fn for_record(address: usize) -> usize {
     if !are_temporary() || address == 0 {
         return address;

@@ -24,7 +24,7 @@ pub(crate) struct ArgTexts {
     /// Texts of the next batch; they have the ids right below `next_id`.
     pending: Vec<Box<str>>,
     pending_bytes: usize,
-    /// Texts, with their ids, of which further copies get the same id.
+    /// Texts with their ids: a further copy of such a text gets the same id.
     deduplicated: HashTable<(u32, Box<str>)>,
     deduplicated_bytes: usize,
     hasher: DefaultHashBuilder,

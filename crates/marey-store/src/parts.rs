@@ -111,7 +111,7 @@ impl Parts {
         Ok(())
     }
 
-    /// Adds the rows of a small part to those of others.
+    /// Adds the rows of a small part to the rows of other small parts.
     fn add_small_part(
         &mut self,
         table: &'static Table,

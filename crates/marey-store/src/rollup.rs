@@ -6,7 +6,7 @@
 //!
 //! Self time counts in the bucket in which it was spent: a span's time in a bucket minus the time
 //! of its direct children there, limited by the span's `children_nanos`. So no bucket or span has a
-//! negative self time, and the self times of all buckets add up to those of the spans. Spans that
+//! negative self time, and the self times of all buckets add up to the self times of the spans. Spans that
 //! are still open count like the others.
 
 use std::mem;

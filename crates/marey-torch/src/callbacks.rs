@@ -18,7 +18,7 @@ use std::sync::OnceLock;
 pub(crate) static LIBRARY: OnceLock<Library> = OnceLock::new();
 
 /// Returns the registration that reads the inputs of operators, with this probability. It is added
-/// after those of [`registrations`], so that the scope of an operator is open when it starts, and
+/// after the [`registrations`], so that the scope of an operator is open when it starts, and
 /// closed when it ends.
 pub(crate) fn inputs_registration(sampling_probability: f64) -> Registration {
     let (start, end) = (start_shell::<OperatorInputs>(), end_shell::<OperatorInputs>);

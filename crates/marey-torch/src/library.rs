@@ -3,7 +3,7 @@
 
 use std::ffi::{CStr, c_char, c_void};
 
-/// `at::RecordFunction`, of which only the address is known here.
+/// `at::RecordFunction`. Only its address is used here.
 #[repr(C)]
 pub(crate) struct RecordFunction {
     _private: [u8; 0],

@@ -1,4 +1,4 @@
-//! The operators whose inputs are read: all, or those of a step in a hundred.
+//! The operators whose inputs are read: all, or the operators of one step in a hundred.
 //!
 //! PyTorch collects the inputs of every operator for which a callback asks for them, so the
 //! callback is registered for the sampled step alone.
@@ -24,7 +24,7 @@ pub enum Shapes {
     All,
 }
 
-/// The number of steps of which one is sampled.
+/// One step in this many is sampled.
 const STEPS_PER_SAMPLE: u64 = 100;
 
 /// The number of steps among which the first sample is drawn, so that short programs have one.

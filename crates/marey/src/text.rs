@@ -28,7 +28,7 @@ pub(crate) fn width(text: &str) -> usize {
     text.chars().map(letter_width).sum()
 }
 
-/// Returns the width of a letter: 2 for most of those of East Asia, 0 for an accent on the one before.
+/// Returns the width of a letter: 2 for most letters of East Asia, 0 for an accent on the letter before.
 fn letter_width(letter: char) -> usize {
     letter.width().unwrap_or(0)
 }

@@ -1,8 +1,8 @@
 //! The function name of a kernel or operator, without the parts that vary between instances.
 
-/// The name of a kernel's function or of an operator: without return type, template arguments,
-/// parameters, overload (`aten::sum.dim_IntList`) and numeric suffixes. Mangled names are demangled up
-/// to their template arguments. A name of which nothing would remain is returned unchanged.
+/// Returns the name of a kernel's function or of an operator: without return type, template arguments,
+/// parameters, overload (`aten::sum.dim_IntList`) and numeric suffixes. A mangled name is demangled up
+/// to its template arguments. If nothing would remain, the name is returned unchanged.
 pub(super) fn function_name(name: &str) -> String {
     let plain = demangle(name).unwrap_or_else(|| name.replace("(anonymous namespace)::", ""));
     let end = plain.find(['<', '(']).unwrap_or(plain.len());

@@ -170,8 +170,8 @@ fn sibling_key(operation: &Operation) -> Key<'_> {
 
 type Pair<'a> = (&'a Unmatched<'a>, &'a Unmatched<'a>, Reason);
 
-/// Pairs among siblings: those of the same name first, then those of the same function, then all
-/// that remain.
+/// Returns pairs among siblings: with the same name first, then with the same function, then all that
+/// remain.
 fn pair_siblings<'a>(
     mut removed: Vec<&'a Unmatched<'a>>,
     mut added: Vec<&'a Unmatched<'a>>,

@@ -6,7 +6,7 @@
 //!
 //! - **Steps are drawn in blocks of neighbours.** A step resembles the one before it (caches,
 //!   throttled clocks, a loader that falls behind), so steps drawn one by one would look more
-//!   certain than they are. Blocks have n^(1/3) steps (Künsch 1989; the order is that of Hall,
+//!   certain than they are. Blocks have n^(1/3) steps (Künsch 1989; the order is from Hall,
 //!   Horowitz and Jing 1995) and wrap around from the last step to the first, so that every step is
 //!   drawn equally often (Politis and Romano 1992).
 //! - **Few blocks widen the interval**: the percentile is the one that Student's t gives for that

@@ -4,7 +4,7 @@ use super::error::{Cause, Fault, Position};
 use super::source::Source;
 use super::token::{Token, Tokens};
 
-/// Whether a list, with which every profile begins, can begin with this byte.
+/// Whether a list can begin with this byte. Every profile begins with a list.
 pub(super) const fn can_begin_profile(byte: u8) -> bool {
     matches!(byte, 0x90..=0x9f | 0xdc | 0xdd)
 }

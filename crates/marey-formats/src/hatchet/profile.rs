@@ -441,7 +441,7 @@ fn convert_device(row: &DeviceRow) -> Device {
     }
 }
 
-/// Returns the manifest's metadata, and that of the process if there is only one.
+/// Returns the metadata of the run, with the metadata of its process if there is only one.
 fn read_meta(reader: &Reader) -> Meta {
     let manifest = reader.run().manifest();
     let losses = manifest.losses.iter().filter(|(_, count)| **count > 0);

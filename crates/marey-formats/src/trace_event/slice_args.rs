@@ -1,7 +1,7 @@
 //! The arguments of slices: some have columns, the rest are stored as a text.
 //!
-//! Events of one [shape](super::shape) have the same keys. If the values are integers too, the text
-//! equals that of an earlier event, and is neither built nor looked up again.
+//! Events of one [shape](super::shape) have the same keys. If the values are integers too, two
+//! events have the same text, which is built and looked up once.
 
 use marey_model::args::{NewArgs, canonical_integer};
 use marey_model::context::NodeKind;

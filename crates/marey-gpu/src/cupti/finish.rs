@@ -10,7 +10,8 @@ use marey_record::{Worker, api, device};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Shorter than the time that a process terminated by SIGTERM waits for growing files.
+/// The longest wait for the devices at exit. Shorter than the time that a process terminated by
+/// SIGTERM waits for growing files.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Key of the note that not all work was waited for.

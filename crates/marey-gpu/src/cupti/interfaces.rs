@@ -1,4 +1,4 @@
-//! CUDA interfaces of which every call can be recorded.
+//! CUDA interfaces whose calls can be recorded.
 
 use super::abi::constants::{domain, kind};
 use marey_model::env;

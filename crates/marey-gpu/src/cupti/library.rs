@@ -28,7 +28,7 @@ pub struct Library {
     pub scoped: Option<ScopedFunctions>,
 }
 
-/// First API version with shared mode: that of CUDA 13.3.
+/// First API version with shared mode, in CUDA 13.3.
 const SHARED_MODE_SINCE: u32 = 130_300;
 
 /// A loaded candidate.

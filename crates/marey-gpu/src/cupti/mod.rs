@@ -11,7 +11,7 @@
 //! is counted twice. External correlation ids that the program pushes
 //! (`cuptiActivityPushExternalCorrelationId`) are enabled only if calls are recorded, because CUPTI
 //! writes them only beside API records. In shared mode, each subscriber has its own external
-//! correlation ids, and those of other subscribers are not visible.
+//! correlation ids, which other subscribers do not see.
 //!
 //! No function of libcupti is called before the driver is known to work. Without a driver, most
 //! versions return an error, but 13.2 recurses until the stack overflows.

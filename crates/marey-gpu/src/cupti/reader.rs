@@ -110,8 +110,8 @@ pub(super) fn read_all() {
 }
 
 impl ActivityReader {
-    /// Reads only external correlation records: CUPTI writes that of a call after its return,
-    /// possibly after the records of its activities.
+    /// Reads only external correlation records: CUPTI writes the record of a call after the call has
+    /// returned, possibly after the records of its activities.
     fn read_external_ids(&mut self, buffer: &FullBuffer) {
         for (record, _) in records(buffer) {
             let record = self.record(record);

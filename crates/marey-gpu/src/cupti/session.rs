@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 pub struct Options {
     /// Whether to record all activities and the calls that launch them, not only kernels.
     pub activities: bool,
-    /// Interfaces of which to record every call, if sessions record every event.
+    /// Interfaces whose calls are recorded, if sessions record every event.
     pub calls: Interfaces,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! `measure_time("x")` costs little more than `scope("x")`: the recorder returns the two readings of
 //! the clock that it makes anyway, and they are converted when the program reads its figures. Each
-//! entry has its own object, because blocks of generators and tasks may overlap in any order. The one
-//! that was used last for a name is used again when nothing refers to it any more.
+//! entry has its own object, because blocks of generators and tasks may overlap in any order. The object
+//! that was used last for a name is used again once only the cache refers to it.
 
 use super::c_function::{self, CFunction};
 use super::context_manager::{self, BoundMethods, ContextManager, Methods};
@@ -101,7 +101,7 @@ unsafe fn release(measurement: *mut Measurement) {
     }
 }
 
-/// Whether nothing but a cache refers to an object of it.
+/// Whether only the cache refers to an object in it.
 ///
 /// # Safety
 /// `measurement` is a valid object in a cache; the GIL is held.

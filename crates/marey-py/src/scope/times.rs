@@ -50,8 +50,8 @@ impl Times {
     }
 
     /// Returns the times since the last call, in the order in which they ended, as tuples of start
-    /// and end, in nanoseconds of `CLOCK_MONOTONIC`, and thread; further the number and the sum of
-    /// those that were dropped because there were too many.
+    /// and end, in nanoseconds of `CLOCK_MONOTONIC`, and thread. Then the number and the sum of
+    /// the times that were dropped because there were too many.
     fn take(&self) -> (Vec<(u64, u64, u64)>, u64, u64) {
         // SAFETY: as for `Sync`.
         let unread = unsafe { std::mem::take(&mut *self.unread.get()) };

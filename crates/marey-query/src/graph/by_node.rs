@@ -172,7 +172,7 @@ fn pack_cells(key: Arc<str>, cells: &Cells) -> Metric {
     Metric { key, nodes, values: Values::Mixed(values) }
 }
 
-/// The layout of sums: the first term of a node's sum is its own value, followed by those of its
+/// The layout of sums: the first term of a node's sum is its own value, followed by the sums of its
 /// children in the order in which the program created them.
 struct Terms {
     /// The position of each node in the sum of its parent.

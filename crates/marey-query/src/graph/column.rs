@@ -167,7 +167,7 @@ impl Graph {
         self.columns = columns;
     }
 
-    /// Whether a label is that of a metric's sums.
+    /// Whether a metric's sums have this label.
     pub(super) fn is_sum(&self, label: &str) -> bool {
         self.metrics.iter().any(|entry| entry.is_inclusive && *inclusive_label(entry) == *label)
     }

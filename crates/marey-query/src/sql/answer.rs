@@ -229,7 +229,7 @@ impl RecordBatchReader for AnswerReader {
     }
 }
 
-/// The schema with the given columns marked as nullable, besides those that are already.
+/// Returns the schema with more columns marked as nullable.
 fn with_nulls(schema: &SchemaRef, nullable: &[bool]) -> SchemaRef {
     let fields = schema.fields().iter().zip(nullable);
     let fields = fields.map(|(field, &nullable)| {

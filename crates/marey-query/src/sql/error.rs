@@ -304,7 +304,7 @@ fn position_suffix(line: Option<u64>, column: Option<u64>) -> String {
     }
 }
 
-/// A number of bytes in the largest unit of which there is at least one; truncated, not rounded.
+/// Returns a number of bytes in the largest unit that is not larger; truncated, not rounded.
 fn format_bytes(bytes: usize) -> String {
     match (bytes >> 20, bytes >> 10) {
         (0, 0) => format!("{bytes} bytes"),

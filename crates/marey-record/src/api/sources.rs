@@ -51,8 +51,8 @@ pub fn record_samples(samples: &[StackSample], cause: SampleCause) {
     }
 }
 
-/// Records collectives, in the order of their calls, whose texts are numbers of [`intern`](super::intern). Takes a
-/// lock.
+/// Records collectives, in the order of their calls. Their texts are numbers of
+/// [`intern`](super::intern). Takes a lock.
 pub fn record_collectives(collectives: Vec<Collective>) {
     trace::write_collectives(collectives);
 }

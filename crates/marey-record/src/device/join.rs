@@ -178,8 +178,8 @@ impl LaunchTable {
         launches.filter(Slot::is_waiting).map(|slot| slot.thread()).collect()
     }
 
-    /// Removes the launches of these threads, all of which had an activity. Later activities of
-    /// them have no launch.
+    /// Removes the launches of these threads. Each of the launches had an activity; later activities
+    /// of theirs have no launch.
     pub(super) fn remove_threads(&mut self, removed: &HashMap<u32, u64>) {
         for record in &mut self.slots {
             let slot = Slot(*record);

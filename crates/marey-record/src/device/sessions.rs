@@ -259,7 +259,7 @@ pub(crate) fn is_phase_waiting(slot: u32, phase: u32) -> bool {
     })
 }
 
-/// Begins a flush. Returns a stamp that is newer than those of all launches so far.
+/// Begins a flush. Returns a stamp that is newer than the stamps of all launches so far.
 pub fn begin_flush() -> u32 {
     next_stamp()
 }

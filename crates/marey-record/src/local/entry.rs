@@ -35,7 +35,7 @@ impl Local {
         self.record_in(CONTROL.active.load(Ordering::Relaxed), entry);
     }
 
-    /// Adds an entry to the columns, and to the log, of those of `sessions` that saw it begin.
+    /// Adds an entry to the columns and the log of each of the `sessions` that saw it begin.
     #[inline(always)]
     pub(crate) fn record_in(&self, sessions: u64, entry: &Entry) {
         let python = CONTROL.python.load(Ordering::Relaxed);

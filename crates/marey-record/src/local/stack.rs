@@ -436,7 +436,8 @@ impl Local {
             .map_or(0, |frame| frame.name)
     }
 
-    /// Writes the names of the open scopes, or with `python_leaf` those of its path, outermost first. Returns how many there are, which may be more than fit.
+    /// Writes the names of the open scopes, or with `python_leaf` the names of its path, outermost
+    /// first. Returns how many there are, which may be more than fit.
     pub(crate) fn context_names(&mut self, python_leaf: Option<u32>, names: &mut [u32]) -> usize {
         let mut path = std::mem::take(&mut self.path);
         if let Some(mut node) = python_leaf {

@@ -1,7 +1,7 @@
 //! The page that the kernel shares for a performance event: what a thread needs to read the
 //! counter without a system call.
 //!
-//! The layout is that of `struct perf_event_mmap_page` in `linux/perf_event.h`.
+//! The layout of `struct perf_event_mmap_page` in `linux/perf_event.h`.
 
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
@@ -13,7 +13,7 @@ pub(super) struct Page {
     lock: AtomicU32,
     /// Number of the processor's counter, plus one; 0 while the event is not on the processor.
     index: AtomicU32,
-    /// To be added to the counter; signed.
+    /// A signed number to add to the counter.
     offset: AtomicU64,
     _time_enabled: u64,
     _time_running: u64,

@@ -23,7 +23,7 @@ pub(super) struct ThreadTimes {
 
 impl ThreadTimes {
     /// Reads the times. Returns the busiest threads with their shares of a core in percent, and the
-    /// sum of those that are beyond the limit of names.
+    /// sum of the shares beyond the limit of names.
     pub(super) fn read(&mut self, elapsed_nanos: f64) -> Vec<(String, f64)> {
         let nanos = cpu_nanos_of_threads();
         let mut busiest: Vec<_> = nanos

@@ -1,8 +1,8 @@
-//! A ring: a spool of which only the end is kept, in a bounded number of bytes.
+//! A ring: a spool that keeps only its end, in a bounded number of bytes.
 //!
 //! It consists of segments, each a spool by itself ([`marey_model::spool::join_ring`]). When a segment
-//! is full, the ring continues in another file, and the files before those that hold enough are
-//! removed. So a reader, and a process that is killed, always find whole segments, and the program's
+//! is full, the ring continues in another file. The oldest files are removed while the others hold
+//! enough records. So a reader, and a process that is killed, always find whole segments, and the program's
 //! threads notice nothing: only the thread that drains their logs writes.
 
 use super::file::SpoolFile;
@@ -93,8 +93,8 @@ impl Ring {
     }
 
     /// Adds the segment with this file and buffer, which has ended. Returns the files of segments
-    /// that are no longer needed, whose records are counted as dropped. A segment of which no record
-    /// could be written is not needed.
+    /// that are no longer needed, and counts their records as dropped. A segment without a record is
+    /// not needed.
     pub(super) fn add_segment(
         &mut self,
         file: Arc<SpoolFile>,

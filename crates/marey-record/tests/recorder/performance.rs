@@ -23,7 +23,7 @@ impl Drop for Counting {
 
 const PAGE_BYTES: usize = 4096;
 
-/// Writes to pages for the first time, each of which is a page fault.
+/// Writes to this many pages for the first time, with a page fault each.
 #[expect(unsafe_code, reason = "std has no mmap(2)")]
 fn touch_pages(pages: usize) {
     // SAFETY: a new mapping, which nobody else uses, written within its bounds and unmapped once.

@@ -1,4 +1,4 @@
-//! Rings: traces of which only the last records are kept.
+//! Rings: traces that keep only their last records.
 
 use crate::endpoint::ask_self;
 use crate::harness::{

@@ -29,7 +29,7 @@ fn code_name(code: i32) -> &'static CStr {
     }
 }
 
-/// Finds a function of this library, by its name or that of a newer version.
+/// Finds a function of this library, by its name or the name of a newer version.
 fn find_function(symbol: &str) -> *mut c_void {
     let mut library = libc::Dl_info {
         dli_fname: std::ptr::null(),

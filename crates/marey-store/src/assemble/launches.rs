@@ -26,7 +26,7 @@ const BLOCK_WORDS: usize = 1 << 10;
 
 impl IdFilter {
     /// Returns the block, the word in the block and the bit in the word. Ids mostly count up, so
-    /// those of a short trace share one block.
+    /// the ids of a short trace share one block.
     const fn position(process: u32, number: u64) -> (usize, usize, u64) {
         let bit = number.wrapping_add((process as u64) << 16) % FILTER_BITS;
         let word = (bit / u64::BITS as u64) as usize;

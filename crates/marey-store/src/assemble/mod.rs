@@ -281,8 +281,8 @@ impl Assembler {
         self.plain_rows.samples.push(row)
     }
 
-    /// Adds an activity. If it has no context, it gets that of the call with its `correlation_id`
-    /// or of the operator with its `external_id`.
+    /// Adds an activity. Without a context node it gets the node of the call with its
+    /// `correlation_id`, or of the operator with its `external_id`.
     pub fn add_gpu_activity(&mut self, row: &GpuActivity) -> Result<(), StoreError> {
         self.extend(row.process_id, row.start_nanos, row.duration_nanos);
         self.launch_ids.add(row);
@@ -306,8 +306,8 @@ impl Assembler {
         self.plain_rows.groups.get(&name_id).copied().unwrap_or_default()
     }
 
-    /// Adds an event of an allocator. If it has a thread and no context node, it gets that of the
-    /// innermost slice around it.
+    /// Adds an event of an allocator. With a thread and without a context node, it gets the node of
+    /// the innermost slice around it.
     pub fn add_memory_event(&mut self, row: &MemoryEvent) -> Result<(), StoreError> {
         self.extend(row.process_id, row.time_nanos, 0);
         if let (Some(thread_id), None) = (row.thread_id, row.context_id) {
@@ -371,7 +371,7 @@ impl Assembler {
         Ok(assembled)
     }
 
-    /// Opens a temporary run. Messages name it by `path`, which is that of its source.
+    /// Opens a temporary run. Messages name it by `path`, the path of its source.
     pub fn open(
         mut self,
         shift_nanos: Option<i64>,

@@ -37,7 +37,7 @@ impl NodeSums {
         Self { first_nodes, on_other_threads, nodes, totals, rollup: Rollup::new(0, spans) }
     }
 
-    /// Returns the node of a context on a thread, which is added if it is new; `name` is that of
+    /// Returns the node of a context on a thread, and adds it if it is new. `name` is the name of
     /// the context.
     pub(super) fn get_or_add_node(&mut self, thread: u32, context: u32, name: u32) -> u32 {
         let next_node = self.nodes.len() as u32;

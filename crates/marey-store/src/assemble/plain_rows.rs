@@ -99,7 +99,7 @@ impl PlainRows {
     }
 }
 
-/// Writes memory events, completed with the context nodes of those that have a thread and none.
+/// Writes memory events. Those with a thread and without a context node get their node.
 fn write_memory_events(
     events: Sorter<MemoryEvent>,
     points: LocatedPoints,

@@ -15,7 +15,7 @@ impl Points {
         self.points.push((time_nanos, thread_id));
     }
 
-    /// Sorts the points by time; those of equal times keep their order.
+    /// Sorts the points by time. Points of the same time keep their order.
     pub(super) fn into_located(mut self, shift_nanos: i64) -> LocatedPoints {
         self.points.sort_by_key(|&(time_nanos, _)| time_nanos);
         let contexts = Vec::with_capacity(self.points.len());
@@ -23,7 +23,7 @@ impl Points {
     }
 }
 
-/// Points by time, of which the first ones have their context nodes.
+/// Points by time. The first `contexts.len()` have their context nodes.
 #[derive(Debug, Default)]
 pub(super) struct LocatedPoints {
     points: Vec<(i64, u32)>,

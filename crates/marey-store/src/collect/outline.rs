@@ -47,7 +47,7 @@ pub(super) struct Outline {
     pub(super) is_complete: bool,
 }
 
-/// A memory: that of a device, or of the process on the host.
+/// The memory of a device, or of the process on the host.
 #[derive(Debug)]
 pub(super) struct Memory {
     pub(super) device_type: Arc<str>,
@@ -139,8 +139,8 @@ impl Outline {
         }
     }
 
-    /// Adds the thread of a sample or a variable, unless it is known. One that records nothing has
-    /// the name in that record.
+    /// Adds the thread of a sample or a variable, unless it is known. A thread that records
+    /// nothing itself gets the name in that record.
     fn add_observed_thread(&mut self, os_id: u64, thread_name: u32, names: &Names) {
         if self.threads.newest_number(os_id).is_none() {
             let name = self.texts.get(thread_name).copied().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The rings of a run: spools of which only the last segments are kept, while others are removed.
+//! The rings of a run: spools that keep only their last segments.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -30,7 +30,7 @@ fn parse_name(name: &str) -> Option<(&str, u64)> {
     Some((stem, number.parse().ok()?))
 }
 
-/// Whether a file name is that of a segment of a ring.
+/// Whether a segment of a ring has this file name.
 pub(super) fn is_segment(name: &str) -> bool {
     parse_name(name).is_some()
 }

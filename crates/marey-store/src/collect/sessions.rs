@@ -69,7 +69,7 @@ impl Sessions {
         first.and_then(|&index| self.sessions[index].phases.last()).map_or(0, |&(phase, _)| phase)
     }
 
-    /// Returns those sessions of a mask that have not ended and were recording at a time.
+    /// Returns the sessions of a mask that have not ended and were recording at a time.
     pub(super) fn recording_at(&self, sessions: u64, time_nanos: i64) -> u64 {
         let recording = self.active.iter().filter(|&(&number, &index)| {
             session_bit(number) & sessions != 0 && self.sessions[index].was_recording(time_nanos)

@@ -69,7 +69,7 @@ impl Input {
 #[derive(Debug)]
 pub(super) struct SpoolIds {
     pub(super) process: u32,
-    /// Ids of its threads, by position; before the collection, those of an earlier one.
+    /// Ids of its threads, by position; before the collection, the ids from an earlier one.
     pub(super) threads: Vec<u32>,
     /// The next free thread id.
     pub(super) next_thread: u32,

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use marey_model::spool::IdMap;
 
-/// The highest number of a thread that a spool defines. Threads that have recorded nothing, which
-/// were sampled or are those of a window, have higher ones.
+/// The highest number of a thread that a spool defines. Threads that have recorded nothing,
+/// which were sampled or are in a window, have higher numbers.
 const LAST_NUMBER: u32 = u32::MAX / 2;
 
 /// The threads of a spool.

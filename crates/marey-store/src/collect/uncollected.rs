@@ -26,7 +26,7 @@ pub(super) struct Spools {
 /// A spool to collect.
 #[derive(Debug)]
 pub(super) struct Spool {
-    /// Its file name; that of its last segment if it is a ring.
+    /// Its file name; for a ring, the file name of its last segment.
     pub(super) name: String,
     pub(super) file: SpoolFile,
     /// The id of its process and the bytes collected before, if it was collected before.

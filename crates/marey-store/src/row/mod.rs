@@ -2,7 +2,7 @@
 //!
 //! The fields of a struct are the columns of its table in order; a [`Field`] may be several
 //! columns. The declaration in [`marey_model::table::stored`] is authoritative: [`Row::TABLE`]
-//! refers to it, and a test compares both. Ids are those of the run.
+//! refers to it, and a test compares both. Ids are the ids of the run.
 
 mod bytes;
 mod enums;

@@ -1,8 +1,8 @@
 //! Inputs of operators: the arguments of their spans, and what their calls cost.
 //!
 //! A call's text and cost follow from its inputs and are computed once for each combination
-//! ([`known`]). Operators call other operators, each of which has a cost. An operator inside which
-//! at least half as much is computed has left the work to the inner ones, and has no cost itself.
+//! ([`known`]). Operators call other operators, and each has a cost. If the operators inside an
+//! operator compute at least half as much as it does, the work is theirs: the outer one has no cost.
 
 mod key;
 mod known;

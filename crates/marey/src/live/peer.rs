@@ -57,8 +57,8 @@ impl Peer {
         }
     }
 
-    /// Returns the processes of this user that record on this machine, and for root those of all
-    /// users, by process id. Removes the sockets of processes that were killed.
+    /// Returns the processes of this user that record on this machine, by process id; for root, the
+    /// processes of all users. Removes the sockets of processes that were killed.
     pub(super) fn all() -> Vec<Self> {
         let mut found = Vec::new();
         for (folder, owner) in all_folders() {

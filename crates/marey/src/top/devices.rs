@@ -20,7 +20,7 @@ pub(super) struct DeviceLoad {
     total_bytes: Option<u64>,
     /// Memory of the process, if it uses the device and is in the same PID namespace as the driver.
     process_bytes: Option<u64>,
-    /// Whether NVML names the process among those that use the device.
+    /// Whether NVML lists the process as one that uses the device.
     #[serde(skip)]
     has_process: bool,
 }

@@ -112,7 +112,7 @@ pub(crate) fn top(args: &TopArgs, output: &mut Output) -> Result<(), Stop> {
     print(&report, &profile, args, output)
 }
 
-/// Resources that a process used per second, and those that it has now.
+/// Resources that a process used per second, and resources that it has now.
 #[derive(Clone, Debug, Default, Serialize)]
 struct Load {
     /// Share of one processor.

@@ -8,7 +8,8 @@ use clap::ValueEnum;
 use marey_attach::{Frame, Thread};
 use serde::Serialize;
 
-/// Number of different stacks at which those with the fewest samples are dropped: tens of megabytes.
+/// Maximum number of different stacks, some tens of megabytes. Beyond it the stacks with the fewest
+/// samples are dropped.
 const MAX_STACKS: usize = 50_000;
 
 /// Samples of a process since it was first looked at.

@@ -9,8 +9,8 @@ use insta::assert_snapshot;
 
 use crate::{AFTER, BEFORE, Folder, kill, marey, stdout, transcript};
 
-/// Returns a trace of a rank with a skewed clock: an operator, and a collective that ends with
-/// those of other ranks.
+/// Returns a trace of a rank with a skewed clock: an operator, and a collective that ends when
+/// it does on other ranks.
 fn rank(number: u32, skew_micros: i64) -> String {
     let start = 1_000 + skew_micros;
     let end = 5_000 + skew_micros;

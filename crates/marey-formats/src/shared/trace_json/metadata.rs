@@ -79,7 +79,7 @@ impl RunMetadata {
         self.entries.iter().find(|row| *row.key == *key).map(|row| &*row.value)
     }
 
-    /// Writes the entries except those that are placed elsewhere or listed in `excluded`.
+    /// Writes the entries, except entries that are written elsewhere or listed in `excluded`.
     pub(crate) fn write_entries(&self, excluded: &[&str], document: &mut Document) {
         let is_placed = |key: &str| PLACED_KEYS.contains(&key) || excluded.contains(&key);
         for row in self.entries.iter().filter(|row| !is_placed(&row.key)) {

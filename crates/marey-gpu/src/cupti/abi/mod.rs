@@ -13,7 +13,7 @@ pub mod layout;
 pub mod record;
 pub mod result;
 
-/// Oldest supported API version: that of CUDA 12.0.
+/// Oldest supported API version, in CUDA 12.0.
 pub const OLDEST_API: u32 = 18;
 
 /// Returns the major CUDA version of an API version. API versions are 1 to 28 up to CUDA 12.9; from

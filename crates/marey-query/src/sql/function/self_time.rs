@@ -76,8 +76,8 @@ struct OpenInterval {
     subtracted_up_to: i64,
 }
 
-/// The exclusive time of each interval. The parent of an interval is, among those that enclose it,
-/// the one that started last. Null where an end is null; 0 where an interval ends before it starts.
+/// Returns the exclusive time of each interval. The parent of an interval is the interval around it
+/// that started last. Null where an end is null; 0 where an interval ends before it starts.
 fn self_nanos(starts: &Int64Array, ends: &Int64Array) -> Int64Array {
     let mut nanos: Vec<Option<i64>> = starts
         .iter()

@@ -5,7 +5,7 @@
 //! trace takes no more memory than a short one.
 //!
 //! A scope is a complete event (`"ph": "X"`) in a lane of its thread. The events of one lane nest.
-//! Where scopes of a thread overlap without nesting, as those of coroutines do, the thread gets
+//! Where scopes of a thread overlap without nesting, as scopes of coroutines do, the thread gets
 //! more lanes.
 
 mod activities;
@@ -74,7 +74,7 @@ impl Playback {
     /// was read before. A range without an end also contains the scopes that are open at the end of
     /// the session or of the spool.
     ///
-    /// A torn tail is left out, and its length is in the trace. `losses` are those of the process
+    /// A torn tail is left out, and its length is in the trace. `losses` are the losses of the process
     /// if it still runs; for each cause the larger count is written.
     pub(crate) fn write(
         &mut self,

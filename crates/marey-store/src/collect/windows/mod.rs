@@ -43,7 +43,7 @@ pub(super) struct Windows {
     changes: HashMap<(u32, i64), Change>,
     /// By thread: spans that only the profiler has, in order of their ends, children first.
     added: BTreeMap<u32, VecDeque<AddedSpan>>,
-    /// Columns that only some spans have: those of windows, and operators with arguments.
+    /// Columns that only some spans have: spans of windows, and operators with arguments.
     pub(super) details: Vec<SpanDetail>,
     /// Templates of arguments, to which rows refer by position.
     pub(super) arg_texts: Vec<String>,

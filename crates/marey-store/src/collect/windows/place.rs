@@ -1,8 +1,8 @@
-//! Places the spans that only the profiler has among those of the recorder.
+//! Places the spans that only the profiler has among the recorder's spans.
 //!
 //! Spans of a thread are visited by start. A span of the profiler stands below the innermost span
 //! around it. A span of the recorder keeps its parent, unless spans of the profiler lie between the
-//! two: then it stands below these. So the context tree of a window is that of the recorder with
+//! two: then it stands below these. So the context tree of a window is the recorder's tree with
 //! more levels. Spans of tasks, which are not on the stack of their thread, stay where they are.
 
 use std::cmp::Reverse;
@@ -32,7 +32,7 @@ pub(super) struct Placement<'a> {
 pub(super) struct Placed {
     /// The node of each recorded span.
     pub(super) recorded: Vec<u32>,
-    /// End and node of each span of the profiler; of one with a twin, meaningless.
+    /// End and node of each span of the profiler; unused for a span with a twin.
     pub(super) traced: Vec<(i64, u32)>,
     /// The context of each memory event.
     pub(super) points: Vec<u32>,
@@ -52,9 +52,9 @@ struct OpenSpan {
     end_nanos: i64,
     /// Its place.
     node: u32,
-    /// The recorder's node, of a span of the recorder.
+    /// The recorder's node, if it is a span of the recorder.
     recorded_node: Option<u32>,
-    /// Its index among the spans of the profiler, of one of those.
+    /// Its index among the spans of the profiler, if it is one.
     traced: usize,
 }
 

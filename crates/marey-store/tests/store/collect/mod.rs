@@ -10,6 +10,7 @@ mod model;
 mod random;
 mod read_only;
 mod rings;
+mod span_times;
 pub(crate) mod spools;
 mod tables;
 mod windows;

@@ -61,6 +61,11 @@ impl Recorded {
     }
 }
 
+/// Collects the run of recorded processes.
+pub(crate) fn collect_run(recorded: &Recorded) -> Run {
+    marey_store::open(recorded.path(), &no_trace, &mut |_| ()).unwrap()
+}
+
 /// Reads the trace of a window, for runs that have none.
 pub(crate) fn no_trace(path: &Path) -> Result<Run, String> {
     panic!("{} is not expected", path.display())

@@ -130,7 +130,7 @@ impl<'a> Tables<'a> {
         (batch, rows)
     }
 
-    /// Checks that the name of a row is that of its context.
+    /// Checks that a row has the name of its context.
     fn check_name(&self, batch: &RecordBatch, row: usize, node_path: &NodePath) {
         let name = &self.texts[ids(batch, "name_id")[row] as usize];
         let last = node_path.path.last().map_or("root ROOT", String::as_str);

@@ -222,8 +222,8 @@ impl<'a> Trace<'a> {
         &self.streams[id.stream].activities[id.number]
     }
 
-    /// Of the activities of a stream launched before `before` and begun before `began_before`, the
-    /// one that ends last.
+    /// Returns the activity of a stream that ends last, among those launched before `before` that
+    /// began before `began_before`.
     pub(super) fn last_launched(
         &self,
         stream: usize,
@@ -292,7 +292,8 @@ impl<'a> Trace<'a> {
         }
     }
 
-    /// The copy by a call, if calls of this kind wait for such copies and it was done by `time`.
+    /// Returns the copy that a call has made, if calls of this kind wait for such copies and the copy
+    /// had ended by `time`.
     pub(super) fn find_copy(&self, kind: Kind, correlation: u64, time: i64) -> Option<ActivityId> {
         let until = time.saturating_add(SKEW_NANOS);
         let count = self
