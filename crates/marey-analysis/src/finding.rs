@@ -310,7 +310,31 @@ mod tests {
     fn a_gain_of_half_a_step_doubles_the_speed() {
         assert_eq!(speedup(5.0, 10.0), Some(2.0));
         assert_eq!(speedup(9.5, 10.0), None);
+        assert_eq!(speedup(9.0, 10.0), None);
         assert_eq!(speedup(10.0, 10.0), None);
         assert_eq!(speedup(0.0, f64::NAN), None);
+    }
+
+    #[test]
+    fn a_value_is_shown_in_the_unit_that_its_column_is_named_after() {
+        let shown = |column: &str, cell: Cell| Shown { column, cell: &cell }.to_string();
+        let size = Size(2_000_000).to_string();
+        for column in ["bytes", "peak_bytes"] {
+            assert_eq!(shown(column, Cell::Int(2_000_000)), size);
+        }
+        let per_second = format!("{size}/s");
+        assert_eq!(shown("peak_bytes_per_second", Cell::Real(2e6)), per_second);
+        for (column, text) in [("id", "12345"), ("process_id", "12345"), ("grid", "12,345")] {
+            assert_eq!(shown(column, Cell::Int(12_345)), text, "{column}");
+        }
+        assert_eq!(shown("is_open", Cell::Flag(true)), "yes");
+    }
+
+    #[test]
+    fn severities_and_confidences_have_names() {
+        let severities = [Severity::High, Severity::Medium, Severity::Low];
+        assert_eq!(severities.map(Severity::as_str), ["high", "medium", "low"]);
+        let confidences = [Confidence::Measured, Confidence::Likely, Confidence::Possible];
+        assert_eq!(confidences.map(Confidence::as_str), ["measured", "likely", "possible"]);
     }
 }

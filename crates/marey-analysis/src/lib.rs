@@ -42,3 +42,5 @@ pub mod section;
 pub mod stats;
 pub mod table;
 pub mod tables;
+#[cfg(test)]
+mod tests;

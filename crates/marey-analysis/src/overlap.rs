@@ -214,6 +214,37 @@ mod tests {
     }
 
     #[test]
+    fn idle_time_overlaps_with_what_the_host_did() {
+        let idle = |activity: &str| {
+            finding("gpu_idle", &format!("host wait: {activity}"), Cell::Int(0), 9.0)
+        };
+        let is_shared = |activity, other: &Finding| {
+            pairs(vec![idle(activity), other.clone()]) == [(0, 1, other.impact_nanos)]
+        };
+        let [loading, waiting, launching] = ["dataloader_stall", "cpu_gpu_sync", "launch_bound"]
+            .map(|rule| finding(rule, "host", Cell::Null, 4.0));
+        let call = finding("hot_operation", "aten::mm", Cell::Null, 4.0);
+        let mut module = call.clone();
+        module.evidence.row[0] = Cell::Text("module".to_owned());
+        for (activity, expected) in [
+            ("data loading", [true, false, false, true, true]),
+            ("synchronisation", [false, true, false, true, false]),
+            ("copying", [false, true, false, true, false]),
+            ("operators", [false, false, true, true, false]),
+            ("outside operators", [false, false, false, false, true]),
+        ] {
+            let others = [&loading, &waiting, &launching, &call, &module];
+            assert_eq!(others.map(|other| is_shared(activity, other)), expected, "{activity}");
+        }
+        assert_eq!(pairs(vec![launching, module]), []);
+        let late = finding("late_rank", "rank 1", Cell::Null, 4.0);
+        let communication = finding("exposed_communication", "device 0", Cell::Int(0), 3.0);
+        assert_eq!(pairs(vec![late, communication]), [(0, 1, 3.0)]);
+        let no_time = finding("small_kernels", "k", Cell::Int(0), 0.0);
+        assert_eq!(pairs(vec![finding("gpu_idle", "kernel wait", Cell::Int(0), 3.0), no_time]), []);
+    }
+
+    #[test]
     fn findings_of_different_kernels_or_processes_do_not_overlap() {
         let hot = |name| finding("hot_operation", name, Cell::Int(0), 10.0);
         let found = vec![
@@ -226,7 +257,7 @@ mod tests {
         assert_eq!(pairs(found), [(0, 1, 8.0), (2, 4, 7.0)]);
     }
 
-    /// A new rule fails here until `Time` lists it or it is added to the exclusive ones.
+    /// A new rule fails here until `CountedTime` lists it or it is added to the exclusive ones.
     #[test]
     fn every_rule_has_a_kind_of_time_or_is_listed_as_exclusive() {
         let exclusive = ["host_device_copies", "slow_steps", "memory_leak"];

@@ -255,3 +255,48 @@ impl SectionRows {
         self.rows.is_empty() && self.missing.is_none()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(columns: &[&str], row: &[Cell]) -> Rows {
+        let columns = columns.iter().map(|&name| name.to_owned()).collect();
+        Rows { columns, rows: vec![row.to_vec()], was_cut: true }
+    }
+
+    #[test]
+    fn the_summary_has_the_numbers_that_are_known_and_not_zero() {
+        let row = [Cell::Real(1.5e6), Cell::Int(0), Cell::Int(3), Cell::Null, Cell::Real(0.0)];
+        let columns = ["total_nanos", "rank_count", "step_count", "peak_bytes", "busy_percent"];
+        let facts = facts(&rows(&columns, &row));
+        let facts: Vec<_> = facts.iter().map(|fact| (fact.name, fact.label, &*fact.text)).collect();
+        assert_eq!(
+            facts,
+            [
+                ("step_count", "Total steps", "3"),
+                ("total_nanos", "Total time", "1.50 ms"),
+                ("busy_percent", "GPU busy", "0.0 %"),
+            ]
+        );
+    }
+
+    #[test]
+    fn answers_are_those_of_the_questions_in_order_and_failures_are_listed() {
+        let section = &crate::section::ALL[0];
+        let failure = || Err(SqlError::Memory { limit_bytes: 1 << 20 });
+        let first = rows(&["number"], &[Cell::Int(1)]);
+        let empty = Rows::default();
+        let remaining = vec![failure(), Ok(first.clone()), Ok(first.clone()), Ok(empty), failure()];
+        let mut answers = Answers { remaining: remaining.into_iter(), missing: Vec::new() };
+        assert_eq!(answers.next("summary"), Rows::default());
+        assert_eq!(answers.next("chart"), first);
+        let [table, without_rows, failed] = [(); 3].map(|()| answers.section(section));
+        assert_eq!((table.rows, table.was_cut), (first.rows, true));
+        assert!(table.columns[0].doc.is_some());
+        assert!(without_rows.is_empty() && !failed.is_empty());
+        assert!(failed.missing.is_some_and(|why| why.contains("more than 1 MiB of memory; ")));
+        assert_eq!(answers.missing.len(), 1);
+        assert_eq!(answers.missing[0].name, "summary");
+    }
+}

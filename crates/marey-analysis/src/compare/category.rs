@@ -77,7 +77,10 @@ mod tests {
         assert_eq!(category(1_000.0, 1_111.0), Category::Unchanged);
         assert_eq!(category(1_000.0, 1_112.0), Category::Increased);
         assert_eq!(category(1_112.0, 1_000.0), Category::Decreased);
+        assert_eq!(category(900.0, 1_000.0), Category::Unchanged);
+        assert_eq!(category(1_000.0, 900.0), Category::Unchanged);
         assert_eq!(category(10.0, 60.0), Category::Unchanged);
+        assert_eq!(category(60.0, 10.0), Category::Unchanged);
         assert_eq!(category(10.0, 61.0), Category::Increased);
         assert_eq!(Category::from_change(None, Some(0.0), tolerance), Category::Added);
         assert_eq!(Category::from_change(Some(0.0), None, tolerance), Category::Removed);

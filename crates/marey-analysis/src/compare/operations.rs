@@ -88,3 +88,30 @@ fn add(sum: &mut Operation, other: &Operation) {
     sum.total_nanos += other.total_nanos;
     sum.self_nanos += other.self_nanos;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_of_one_path_and_kind_are_added() {
+        let operation = |kind: &str, count, total_nanos, self_nanos| Operation {
+            path: vec!["step".to_owned()],
+            kind: kind.to_owned(),
+            count,
+            total_nanos,
+            self_nanos,
+        };
+        let before = [
+            operation("scope", 2.0, 30.0, 5.0),
+            operation("scope", 3.0, 40.0, 6.0),
+            operation("module", 1.0, 9.0, 9.0),
+        ];
+        let found = differences(&before, &[], Tolerance::default());
+        let before: Vec<_> = found.into_iter().filter_map(|difference| difference.before).collect();
+        assert_eq!(
+            before,
+            [operation("scope", 5.0, 70.0, 11.0), operation("module", 1.0, 9.0, 9.0)]
+        );
+    }
+}

@@ -286,3 +286,44 @@ fn similarity(a: &str, b: &str) -> f64 {
     let (a, b) = (a.to_lowercase(), b.to_lowercase());
     strsim::jaro_winkler(&a, &b).min(strsim::jaro_winkler(&b, &a))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_close_up_to_twice_of_each_other() {
+        assert!(is_within_ratio(2.0, 1.0) && is_within_ratio(1.0, 2.0));
+        assert!(!is_within_ratio(2.5, 1.0));
+    }
+
+    #[test]
+    fn a_part_of_a_name_is_long_enough_to_mean_something() {
+        assert!(is_part("conv", "my_conv"));
+        for (part, whole) in [("mm", "mmx"), ("conv", "conv_forward"), ("conv", "lincnv")] {
+            assert!(!is_part(part, whole), "{part} in {whole}");
+        }
+    }
+
+    #[test]
+    fn only_a_common_namespace_is_left_out_of_the_similarity() {
+        assert_eq!(similarity("aten::MM", "aten::mm"), 1.0);
+        assert!(similarity("aten::mm", "cuda::mm") < 1.0);
+        let without_namespace = similarity("add", "adx");
+        assert_eq!(similarity("aten::add", "aten::adx"), without_namespace);
+    }
+
+    #[test]
+    fn at_one_position_counts_are_equal_up_to_rounding() {
+        let operation = |count| Operation { count, total_nanos: 5.0, ..Operation::default() };
+        let (one, rounded, other) = (operation(3.0), operation(3.000_000_001), operation(3.000_1));
+        let unmatched = |operation| Unmatched {
+            index: 0,
+            operation,
+            function: String::new(),
+            surroundings: Surroundings::default(),
+        };
+        assert!(has_same_position(&unmatched(&one), &unmatched(&rounded)));
+        assert!(!has_same_position(&unmatched(&one), &unmatched(&other)));
+    }
+}

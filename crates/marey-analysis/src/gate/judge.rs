@@ -196,7 +196,9 @@ mod tests {
         let (before, after) = (run(&[], Some(20.0)), run(&[], Some(31.0)));
         assert_eq!(judge_outcome("gpu_idle.percent>30", &before, &after), Outcome::Regression);
         assert_eq!(judge_outcome("gpu_idle.percent>31", &before, &after), Outcome::Pass);
+        assert_eq!(judge_outcome("gpu_idle.percent<31", &before, &after), Outcome::Pass);
         assert_eq!(judge_outcome("gpu_idle.percent>+10pp", &before, &after), Outcome::Regression);
+        assert_eq!(judge_outcome("gpu_idle.percent>+12pp", &before, &after), Outcome::Pass);
         assert_eq!(judge_outcome("gpu_idle.percent>+60%", &before, &after), Outcome::Pass);
         // A rise from 0 exceeds any percentage.
         let zero = run(&[], Some(0.0));

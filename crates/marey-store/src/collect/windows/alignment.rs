@@ -117,4 +117,15 @@ mod tests {
         assert_eq!(Alignment::new(&[], &[]).convert(-5), -5);
         assert_eq!(Alignment::new(&[(1, 2), (7, 9)], &[(0, 1)]).extent_nanos, Some((2, 7)));
     }
+
+    #[test]
+    fn the_shift_is_interpolated_between_the_start_and_the_end() {
+        const START: i64 = 1_700_000_000_000_000_000;
+        let anchor = |time: i64| (START + time, START + time);
+        let alignment = Alignment::new(&[anchor(100), anchor(1_300)], &[anchor(0), anchor(1_000)]);
+        for (time, converted) in [(0, 100), (500, 700), (1_000, 1_300), (2_000, 2_500)] {
+            assert_eq!(alignment.convert(START + time), START + converted);
+        }
+        assert_eq!(Alignment::new(&[(0, 2), (10, 12)], &[(5, 5), (5, 5)]).convert(7), 3);
+    }
 }

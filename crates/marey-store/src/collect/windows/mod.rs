@@ -163,7 +163,7 @@ impl Windows {
         let spans = self.added.get_mut(&thread)?;
         let first = spans.front()?;
         let ends_first =
-            (first.end_nanos, Reverse(first.start_nanos)) < (end_nanos, Reverse(start_nanos));
+            (first.end_nanos, Reverse(first.start_nanos)) <= (end_nanos, Reverse(start_nanos));
         if ends_first { spans.pop_front() } else { None }
     }
 

@@ -202,11 +202,8 @@ fn items(
 /// the end of one may exceed the other by that.
 fn encloses(open: &OpenSpan, start_nanos: i64, end_nanos: i64) -> bool {
     let overhang_nanos = end_nanos.saturating_sub(open.end_nanos);
-    if overhang_nanos <= 0 {
-        return start_nanos <= open.end_nanos && end_nanos <= open.end_nanos;
-    }
     let inside_nanos = open.end_nanos.saturating_sub(start_nanos);
-    overhang_nanos <= TOLERANCE_NANOS && inside_nanos > overhang_nanos
+    overhang_nanos <= 0 || (overhang_nanos <= TOLERANCE_NANOS && inside_nanos > overhang_nanos)
 }
 
 /// Extends the innermost spans of the profiler to the end of a recorded span in them: the recorder's

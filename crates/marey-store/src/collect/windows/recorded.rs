@@ -146,3 +146,24 @@ fn for_each_span(
     })?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operator_is_named_without_its_overload() {
+        let mut names = Names::new();
+        for (name, plain) in [
+            ("aten::mm.default", "aten::mm"),
+            ("torch.library::f.out.x", "torch.library::f"),
+            ("library::f.o", "library::f"),
+            ("aten::mm", "aten::mm"),
+            ("model.layer", "model.layer"),
+        ] {
+            let id = names.text(name);
+            let id = plain_name(id, &mut names);
+            assert_eq!(names.text_of(id), plain);
+        }
+    }
+}

@@ -76,7 +76,7 @@ fn pair(ours: &[Times], theirs: &[Times]) -> Vec<(usize, usize)> {
             pairs.push((our, their));
             our += 1;
             their += 1;
-        } else if a.0 < b.0 {
+        } else if a.0 <= b.0 {
             our += 1;
         } else {
             their += 1;
@@ -166,5 +166,23 @@ mod tests {
         let ours = [(0, 100_000), (300, 99_500)];
         let theirs = [(200, 99_900), (400, 99_400)];
         assert_eq!(pair(&ours, &theirs), [(0, 0), (1, 1)]);
+    }
+
+    #[test]
+    fn a_call_whose_twin_is_lost_takes_no_other_s() {
+        let (outer, inner) = ((0, 100_000), (300, 99_500));
+        let near_inner = (400, 99_400);
+        assert_eq!(pair(&[near_inner], &[outer, inner]), [(0, 1)]);
+        assert_eq!(pair(&[outer, inner], &[near_inner]), [(1, 0)]);
+        assert_eq!(pair(&[outer], &[outer, inner]), [(0, 0)]);
+        assert_eq!(pair(&[outer, inner], &[outer]), [(0, 0)]);
+        assert_eq!(pair(&[outer; 2], &[outer; 2]), [(0, 0), (1, 1)]);
+    }
+
+    #[test]
+    fn calls_that_do_not_overlap_are_one_only_if_they_are_short_and_close() {
+        assert_eq!(pair(&[(0, 1_000)], &[(1_500, 2_500)]), [(0, 0)]);
+        assert_eq!(pair(&[(0, 1_000)], &[(3_000, 3_000)]), []);
+        assert_eq!(pair(&[(0, 10_000)], &[(10_000, 15_000)]), []);
     }
 }

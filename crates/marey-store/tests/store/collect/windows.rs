@@ -1,5 +1,8 @@
 //! Windows: what torch.profiler has recorded beside a spool.
 
+mod content;
+mod placement;
+
 use std::fs;
 use std::path::Path;
 
@@ -21,38 +24,54 @@ const PID: u32 = 100;
 const OS_ID: i64 = 1000;
 
 /// Nodes of the spool's thread.
+const ROOT: u32 = 0;
 const ANCHOR: u32 = 1;
 const MODULE: u32 = 2;
 const OPERATOR: u32 = 3;
+/// The first of the nodes that a test adds.
+const ADDED: u32 = 4;
+
+/// The start and the end of the window, as spans of the recorder.
+const WINDOW: [(u32, i64, i64); 2] = [(ANCHOR, 1_000, 2_000), (ANCHOR, 900_000, 901_000)];
 
 /// Returns the frames of a spool: a module that calls an operator twice, between two anchors.
 fn recorded_frames() -> Vec<Frame> {
-    let texts = ["ROOT", "marey.anchor 1", "model", "aten::mm.default"].map(str::to_owned);
+    frames(
+        &[],
+        &[
+            WINDOW[0],
+            (OPERATOR, 100_000, 150_000),
+            (OPERATOR, 160_000, 190_000),
+            (MODULE, 90_000, 200_000),
+            WINDOW[1],
+        ],
+    )
+}
+
+/// Returns the frames of a spool with spans in the order of their ends, and with more nodes: parent
+/// and name.
+fn frames(more_nodes: &[(u32, &str)], recorded: &[(u32, i64, i64)]) -> Vec<Frame> {
+    let mut texts =
+        ["ROOT", "marey.anchor 1", "model", "aten::mm.default"].map(str::to_owned).to_vec();
     let node = |parent, kind, name| NodeDef { parent, kind, name };
-    let nodes = vec![
+    let mut nodes = vec![
         node(0, NodeKind::Root, 0),
         node(0, NodeKind::Scope, 1),
         node(0, NodeKind::Module, 2),
         node(MODULE, NodeKind::Operator, 3),
     ];
+    for &(parent, name) in more_nodes {
+        nodes.push(node(parent, NodeKind::Scope, texts.len() as u32));
+        texts.push(name.to_owned());
+    }
     vec![
         Frame::Process(Process { pid: PID.into(), ..Process::default() }),
         Frame::Clock { monotonic_nanos: 0, unix_nanos: UNIX },
-        Frame::Strings { first: 0, texts: texts.to_vec() },
+        Frame::Strings { first: 0, texts },
         Frame::Thread { thread: 0, os_id: OS_ID as u64, name: "main".to_owned() },
         Frame::Nodes { thread: 0, first: 0, nodes },
         session(0, SessionEvent::Started, 0),
-        spans(
-            0,
-            1,
-            &[
-                (ANCHOR, 1_000, 2_000),
-                (OPERATOR, 100_000, 150_000),
-                (OPERATOR, 160_000, 190_000),
-                (MODULE, 90_000, 200_000),
-                (ANCHOR, 900_000, 901_000),
-            ],
-        ),
+        spans(0, 1, recorded),
         Frame::End,
     ]
 }
@@ -60,39 +79,42 @@ fn recorded_frames() -> Vec<Frame> {
 /// A slice of the profiler: name, kind, start and end on the recorder's clock.
 type Traced<'a> = (&'a str, NodeKind, i64, i64);
 
-/// Returns the run that the trace of the window is imported as.
-fn trace(slices: &[Traced]) -> Run {
-    let mut run = Assembler::temporary(&marey_store::temp_dir());
-    let process = run.process(NewProcess { pid: i64::from(PID), ..NewProcess::default() });
-    let thread = run.thread(process, OS_ID, "");
-    let time = |nanos: i64| UNIX + AHEAD + nanos;
-    let anchors = [
-        ("marey.anchor 1", NodeKind::Scope, 1_200, 1_800),
-        ("marey.anchor 1", NodeKind::Scope, 900_200, 900_800),
-    ];
-    for (order, &(name, kind, start, end)) in (0..).zip(anchors.iter().chain(slices)) {
-        let mut args = NewArgs::default();
-        args.int("Record function id", start);
-        let slice = Slice {
-            thread_id: thread,
-            start_nanos: time(start),
-            duration_nanos: end - start,
-            order,
-            kind,
-            name_id: run.text(name),
-            step: None,
-            is_open: false,
-            category_id: Some(run.text("cpu_op")),
-            correlation_id: (kind == NodeKind::Runtime).then_some(77),
-            external_id: (kind == NodeKind::Operator).then_some(5),
-            args: run.args(&mut args).unwrap(),
-        };
-        run.add_slice(&slice).unwrap();
-    }
-    let memory_event = MemoryEvent {
-        time_nanos: time(120_000),
-        process_id: process,
-        thread_id: Some(thread),
+/// Adds more to the trace of the window: of its process, on its thread.
+type AddMore<'a> = &'a dyn Fn(&mut Assembler, u32, u32);
+
+/// Returns a time of the recorder's clock on the profiler's.
+const fn traced_time(nanos: i64) -> i64 {
+    UNIX + AHEAD + nanos
+}
+
+fn add_slice(run: &mut Assembler, thread_id: u32, order: u64, traced: Traced) {
+    let (name, kind, start, end) = traced;
+    let category = if kind == NodeKind::Frame { "python_function" } else { "cpu_op" };
+    let mut args = NewArgs::default();
+    args.int("Record function id", start);
+    let slice = Slice {
+        thread_id,
+        start_nanos: traced_time(start),
+        duration_nanos: end - start,
+        order,
+        kind,
+        name_id: run.text(name),
+        step: None,
+        is_open: false,
+        category_id: Some(run.text(category)),
+        correlation_id: (kind == NodeKind::Runtime).then_some(77),
+        external_id: (kind == NodeKind::Operator).then_some(5),
+        args: run.args(&mut args).unwrap(),
+    };
+    run.add_slice(&slice).unwrap();
+}
+
+/// Returns an allocation of 64 bytes.
+fn allocation(time_nanos: i64, process_id: u32, thread_id: u32) -> MemoryEvent {
+    MemoryEvent {
+        time_nanos: traced_time(time_nanos),
+        process_id,
+        thread_id: Some(thread_id),
         action: MemoryAction::Alloc,
         device_type: "cpu".into(),
         device: None,
@@ -105,12 +127,15 @@ fn trace(slices: &[Traced]) -> Run {
         context_id: None,
         category_id: None,
         args: Args::default(),
-    };
-    run.add_memory_event(&memory_event).unwrap();
-    let kernel = GpuActivity {
-        start_nanos: time(300_000),
+    }
+}
+
+/// Returns a kernel that the call 77 launched.
+fn kernel(run: &mut Assembler, process_id: u32) -> GpuActivity {
+    GpuActivity {
+        start_nanos: traced_time(300_000),
         duration_nanos: 10,
-        process_id: process,
+        process_id,
         device: 0,
         stream: 7,
         kind: ActivityKind::Kernel,
@@ -126,17 +151,40 @@ fn trace(slices: &[Traced]) -> Run {
         category_id: None,
         external_id: None,
         args: Args::default(),
-    };
-    run.add_gpu_activity(&kernel).unwrap();
+    }
+}
+
+/// Returns the run that the trace of the window is imported as.
+fn trace(slices: &[Traced], add_more: AddMore) -> Run {
+    let mut run = Assembler::temporary(&marey_store::temp_dir());
+    let process = run.process(NewProcess { pid: i64::from(PID), ..NewProcess::default() });
+    let thread = run.thread(process, OS_ID, "");
+    let anchors = [
+        ("marey.anchor 1", NodeKind::Scope, 1_200, 1_800),
+        ("marey.anchor 1", NodeKind::Scope, 900_200, 900_800),
+    ];
+    for (order, &traced) in (0..).zip(anchors.iter().chain(slices)) {
+        add_slice(&mut run, thread, order, traced);
+    }
+    add_more(&mut run, process, thread);
     run.open(None, Path::new("window")).unwrap().0
 }
 
-/// Collects the spool with a window.
+/// Collects the spool with a window, which has an allocation and a kernel too.
 fn collect(slices: &[Traced]) -> (Recorded, Run) {
+    collect_with(&recorded_frames(), slices, &|run, process, thread| {
+        run.add_memory_event(&allocation(120_000, process, thread)).unwrap();
+        let kernel = kernel(run, process);
+        run.add_gpu_activity(&kernel).unwrap();
+    })
+}
+
+/// Collects a spool with a window.
+fn collect_with(frames: &[Frame], slices: &[Traced], add_more: AddMore) -> (Recorded, Run) {
     let recorded = Recorded::new();
-    recorded.write_spool(PID, &recorded_frames());
+    recorded.write_spool(PID, frames);
     fs::write(recorded.path().join("spool/100-1.window.json"), "{}").unwrap();
-    let run = open(recorded.path(), &|_| Ok(trace(slices)), &mut |_| ()).unwrap();
+    let run = open(recorded.path(), &|_| Ok(trace(slices, add_more)), &mut |_| ()).unwrap();
     (recorded, run)
 }
 

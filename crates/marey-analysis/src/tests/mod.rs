@@ -1,0 +1,6 @@
+//! Tests of what is computed from a run: questions, findings and measurements.
+
+mod findings;
+mod measured;
+mod questions;
+mod sample_run;

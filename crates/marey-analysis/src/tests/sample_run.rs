@@ -1,0 +1,89 @@
+//! A small training run, the input of tests.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use marey_model::context::NodeKind;
+use marey_query::sql::{Database, Limits};
+use marey_store::row::{ActivityKind, Args, GpuActivity, MemoryAction, MemoryEvent};
+use marey_store::{Assembler, NewProcess, Slice, temp_dir};
+
+const START_NANOS: i64 = 1_700_000_000_000_000_000;
+const MS: i64 = 1_000_000;
+
+/// Bytes allocated at the end of the first step; each later step adds as many.
+pub(crate) const STEP_BYTES: i64 = 50_000_000;
+
+/// Returns a run of steps that take 10 ms, the last one 13 ms. Each calls `aten::mm` from 2 to 8 ms,
+/// which launches the kernel `gemm` from 5 to 7 ms.
+pub(crate) fn with_steps(count: u32) -> Database {
+    let mut run = Assembler::temporary(&temp_dir());
+    let process = run.process(NewProcess { pid: 1, rank: Some(3), ..NewProcess::default() });
+    let thread = run.thread(process, 1, "main");
+    let [step_name, operator, launch] =
+        ["ProfilerStep", "aten::mm", "cudaLaunchKernel"].map(|name| run.text(name));
+    let kernel = run.text("gemm");
+    for number in 0..count {
+        let start_nanos = START_NANOS + i64::from(number) * 10 * MS;
+        let launch_id = u64::from(number) + 1;
+        let step_ms = if number + 1 == count { 13 } else { 10 };
+        let slice = |from_ms, duration_ms, kind, name_id| Slice {
+            thread_id: thread,
+            start_nanos: start_nanos + from_ms * MS,
+            duration_nanos: duration_ms * MS,
+            order: 0,
+            kind,
+            name_id,
+            step: (kind == NodeKind::Step).then_some(number),
+            is_open: false,
+            category_id: None,
+            correlation_id: (kind == NodeKind::Runtime).then_some(launch_id),
+            external_id: None,
+            args: Args::default(),
+        };
+        run.add_slice(&slice(0, step_ms, NodeKind::Step, step_name)).unwrap();
+        run.add_slice(&slice(2, 6, NodeKind::Operator, operator)).unwrap();
+        run.add_slice(&slice(3, 1, NodeKind::Runtime, launch)).unwrap();
+        let activity = GpuActivity {
+            start_nanos: start_nanos + 5 * MS,
+            duration_nanos: 2 * MS,
+            process_id: process,
+            device: 0,
+            stream: 7,
+            kind: ActivityKind::Kernel,
+            name_id: kernel,
+            context_id: None,
+            correlation_id: Some(launch_id),
+            graph_node_id: None,
+            grid: None,
+            block: None,
+            registers: None,
+            shared_bytes: None,
+            bytes: None,
+            category_id: None,
+            external_id: None,
+            args: Args::default(),
+        };
+        run.add_gpu_activity(&activity).unwrap();
+        let event = MemoryEvent {
+            time_nanos: start_nanos + 9 * MS,
+            process_id: process,
+            thread_id: Some(thread),
+            action: MemoryAction::Alloc,
+            device_type: "cuda".into(),
+            device: Some(0),
+            stream: None,
+            address: Some(16),
+            bytes: STEP_BYTES,
+            allocated_bytes: Some(STEP_BYTES * i64::from(number + 1)),
+            reserved_bytes: None,
+            peak_bytes: None,
+            context_id: None,
+            category_id: None,
+            args: Args::default(),
+        };
+        run.add_memory_event(&event).unwrap();
+    }
+    let (run, _) = run.open(None, Path::new("sample")).unwrap();
+    Database::new(Arc::new(run), Limits::default())
+}

@@ -1,0 +1,91 @@
+//! What the trace of a window adds besides the places of spans.
+
+use marey_model::context::NodeKind;
+use marey_store::row::{Args, Flow, FlowPoint, Metadata};
+use marey_store::{Assembler, Reader, Run, Window};
+
+use super::super::spools::UNIX;
+use super::{
+    ADDED, AHEAD, ANCHOR, Traced, WINDOW, collect, collect_with, frames, recorded_frames,
+    span_rows, traced_time,
+};
+
+const MM: Traced = ("aten::mm", NodeKind::Operator, 100_300, 149_600);
+
+fn note(run: &Run) -> serde_json::Value {
+    let reader = Reader::new(run, Window::default()).unwrap();
+    let note = reader.rows::<Metadata>().unwrap().map(Result::unwrap).next().unwrap();
+    serde_json::from_str(&note.value).unwrap()
+}
+
+#[test]
+fn anchors_that_the_recorder_has_of_the_profiler_too_are_not_counted() {
+    let inner = ADDED;
+    let spool = frames(
+        &[(ANCHOR, "marey.anchor 1")],
+        &[(inner, 1_200, 1_800), WINDOW[0], (inner, 900_200, 900_800), WINDOW[1]],
+    );
+    let (_folder, run) = collect_with(&spool, &[], &|_, _, _| ());
+    assert_eq!(note(&run)["clock_offset_nanos"], -AHEAD);
+    assert_eq!(span_rows(&run), []);
+}
+
+#[test]
+fn the_flops_of_operators_are_arguments() {
+    let (_folder, run) = collect_with(&recorded_frames(), &[MM], &|run, process, _| {
+        let flops = Metadata {
+            process_id: process,
+            thread_id: None,
+            key: "marey_flops".into(),
+            value: r#"{"4": 3, "5": 1000}"#.into(),
+        };
+        let other = Metadata { key: "other".into(), value: r#"{"5": 7}"#.into(), ..flops.clone() };
+        run.add_metadata(&flops).unwrap();
+        run.add_metadata(&other).unwrap();
+    });
+    let operator = span_rows(&run).into_iter().find(|row| row.1 == 100_000).unwrap();
+    assert_eq!(operator.3, r#"{"Record function id":100300,"flops":1000}"#);
+}
+
+#[test]
+fn python_calls_that_record_the_window_are_left_out() {
+    let (_folder, run) = collect(&[
+        ("train.py(3): train", NodeKind::Frame, 50_000, 890_000),
+        ("marey/_torch_window.py(9): end", NodeKind::Frame, 880_000, 889_000),
+        ("marey/_torch_window.py", NodeKind::Scope, 300_000, 310_000),
+    ]);
+    let names: Vec<String> = span_rows(&run).into_iter().map(|row| row.0).collect();
+    let train = "train.py(3): train";
+    let model = format!("{train} > model");
+    let operator = format!("{model} > aten::mm.default");
+    let scope = format!("{train} > marey/_torch_window.py");
+    assert_eq!(names, [train, &model, &operator, &operator, &scope]);
+}
+
+#[test]
+fn arrows_to_backward_are_those_of_the_profiler_only_without_recorded_operators() {
+    let add_flow = |run: &mut Assembler, _: u32, thread_id: u32| {
+        let name_id = run.text("fwdbwd");
+        for (point, time) in [(FlowPoint::Start, 110_000), (FlowPoint::End, 310_000)] {
+            let flow = Flow {
+                time_nanos: traced_time(time),
+                thread_id,
+                flow_id: 3,
+                point,
+                is_enclosing: true,
+                name_id,
+                category_id: None,
+                args: Args::default(),
+            };
+            run.add_flow(&flow).unwrap();
+        }
+    };
+    let flow_times = |slices: &[Traced]| -> Vec<i64> {
+        let (_folder, run) = collect_with(&recorded_frames(), slices, &add_flow);
+        let reader = Reader::new(&run, Window::default()).unwrap();
+        let flows = reader.rows::<Flow>().unwrap();
+        flows.map(|flow| flow.unwrap().time_nanos - UNIX).collect()
+    };
+    assert_eq!(flow_times(&[]), [110_000, 310_000]);
+    assert_eq!(flow_times(&[MM]), [0; 0]);
+}
