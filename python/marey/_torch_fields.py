@@ -27,7 +27,7 @@ class Fields(NamedTuple):
 UNKNOWN = Fields(0, 0)
 
 KNOWN: dict[tuple[int, int] | None, Fields] = {
-    (2, 2): Fields(22, 28),
+    **{(2, minor): Fields(22, 28) for minor in (2, 3)},
     **{(2, minor): Fields(22, 35) for minor in (4, 5, 6)},
     **{(2, minor): Fields(25, 38) for minor in range(7, 16)},
 }

@@ -393,8 +393,8 @@ def test_the_command_records_operators_below_modules(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(
-    _torch_operators.minor_of(torch.__version__) == (2, 2),
-    reason="PyTorch 2.3 and later report compiled regions",
+    _torch_operators.minor_of(torch.__version__) in ((2, 2), (2, 3)),
+    reason="PyTorch 2.4 and later name compiled regions by their graph",
 )
 @pytest.mark.usefixtures("operators")
 def test_a_compiled_region_is_a_scope_with_its_graph_s_id() -> None:
