@@ -150,4 +150,10 @@ mod tests {
         assert_eq!(needed(Stat::Percentile(90)), 10);
         assert_eq!(needed(Stat::Percentile(1)), 100);
     }
+
+    #[test]
+    fn infinite_ends_are_kept() {
+        assert_eq!(interpolate(1.0, f64::INFINITY, 0.0), 1.0);
+        assert_eq!(interpolate(f64::INFINITY, f64::INFINITY, 0.5), f64::INFINITY);
+    }
 }
