@@ -13,7 +13,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
 from . import _native, _session
 from ._forks import follow, followers
@@ -115,7 +116,8 @@ def find_clock() -> Clock:
     return HostClock()
 
 
-class _Pending(NamedTuple, Generic[Label]):
+@dataclass(frozen=True)  # CPython 3.10 has no generic NamedTuple
+class _Pending(Generic[Label]):
     """A time whose second stamp may not be passed yet."""
 
     label: Label
