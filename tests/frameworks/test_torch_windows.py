@@ -362,6 +362,39 @@ def test_flops_are_those_of_pytorch_if_wanted() -> None:
     ) == [(str(2 * 2 * 4 * 64 * 27),)]
 
 
+def test_modules_of_torchscript_are_named_if_wanted() -> None:
+    model = torch.jit.script(torch.nn.Sequential(torch.nn.Linear(4, 4)))
+    session = marey.start("modules", data="trace")
+    for wanted in (False, True):
+        with marey.torch.window(with_stack=False, with_modules=wanted), marey.scope(str(wanted)):
+            model(torch.ones(2, 4))
+    marey.finalize(session)
+    ((without, named),) = rows(
+        "modules.marey",
+        "SELECT count(*) FILTER (WHERE path LIKE '%False%'), "
+        "count(*) FILTER (WHERE path LIKE '%True%') "
+        "FROM traced_operators WHERE arg(args, 'Module Hierarchy') LIKE '%Linear%'",
+    )
+    assert (without, named > 0) == (0, True)
+
+
+def test_synchronisations_are_asked_for_if_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = torch._C._profiler._ExperimentalConfig
+    asked = []
+
+    def create(**options: bool) -> Any:
+        asked.append(options.get("enable_cuda_sync_events", False))
+        return config(**options)
+
+    monkeypatch.setattr(torch._C._profiler, "_ExperimentalConfig", create)
+    session = marey.start("synchronisations", data="trace")
+    for wanted in (False, True):
+        with marey.torch.window(with_stack=False, sync_events=wanted):
+            torch.ones(2)
+    marey.finalize(session)
+    assert asked == [False, True]
+
+
 def test_values_of_inputs_can_be_left_out() -> None:
     model = Model()
     session = marey.start("values", data="trace")
