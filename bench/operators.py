@@ -166,13 +166,13 @@ class Cost(NamedTuple):
     """The cost of a profiler."""
 
     operator_nanos: Figure
-    """What it adds to an operator."""
+    """Time added to an operator, in nanoseconds."""
     step_percent: Figure
-    """What it adds to a step."""
+    """Time added to a step, in percent of a step without the profiler."""
     after_percent: Figure
-    """What it adds to a step after it has stopped."""
+    """Time added to a step after the profiler has stopped, in percent."""
     plain_nanos: float
-    """A step without it."""
+    """Time of a step without the profiler, in nanoseconds."""
 
 
 def main() -> int:

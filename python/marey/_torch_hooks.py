@@ -110,7 +110,7 @@ def measured_overhead() -> str | None:
     return None if _meter is None else _meter.statement()
 
 
-# What happens at the ends of backward, of an optimizer and of a step.
+# Hooks at the ends of backward, of an optimizer and of a step.
 
 
 def _leave_optimizer(optimizer: Optimizer, _args: object, _kwargs: object) -> None:

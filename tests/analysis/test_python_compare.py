@@ -150,7 +150,7 @@ def changes(result: Result) -> list[tuple[Any, ...]]:
 def test_operations_match_hand_computed_values(compared: marey.Comparison) -> None:
     found = compared.operations
     assert types(found) == DIFFERENCES
-    # What changed most comes first; of what is alike, by path.
+    # The largest change comes first; equal changes are sorted by path.
     assert changes(found) == [
         ("step", "increased", "unchanged", 1_000_900, 1_250_900),
         ("step/aten::mm", "increased", "unchanged", 200_000, 350_000),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from interpreters import MINORS, interpreters
+from interpreters import MINORS, interpreters, require
 from programs import DEADLINE_SECS, Live, marey_command, marey_stdout
 
 pytestmark = pytest.mark.usefixtures("own_directory")
@@ -60,9 +60,7 @@ SPINNING = {line_of("    while True:"), line_of("        number += 1")}
 
 
 def start(version: str) -> Live:
-    python = interpreters().get(version)
-    if python is None:
-        pytest.skip(f"CPython {version} is not on this machine")
+    python = require(version)
     return Live(PROGRAM, python=python)
 
 

@@ -7,7 +7,7 @@ import sys
 from typing import Any, NamedTuple
 
 import pytest
-from interpreters import MINORS, interpreters
+from interpreters import MINORS, require
 from programs import Live, marey_stdout
 
 pytestmark = pytest.mark.usefixtures("own_directory")
@@ -121,9 +121,7 @@ def places(task: dict[str, Any], source: str) -> list[Place]:
 
 
 def start(version: str) -> Live:
-    python = interpreters().get(version)
-    if python is None:
-        pytest.skip(f"CPython {version} is not on this machine")
+    python = require(version)
     return Live(PROGRAM, python=python, PYTHONIOENCODING="utf-8")
 
 
@@ -192,9 +190,7 @@ def test_a_task_that_runs_or_is_ready_is_told_from_one_that_waits(version: str) 
         await asyncio.sleep(1000)
     asyncio.run(main())
     """
-    python = interpreters().get(version)
-    if python is None:
-        pytest.skip(f"CPython {version} is not on this machine")
+    python = require(version)
     with Live(source, python=python) as program:
         assert program.read_line() == "ready"
         tasks = {task["name"]: task for task in process(program.process.pid)["tasks"]}

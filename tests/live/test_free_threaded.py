@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from interpreters import interpreters
+from interpreters import require
 from programs import Live, marey_command
 
 pytestmark = pytest.mark.usefixtures("own_directory")
@@ -31,9 +31,7 @@ sys.stdin.readline()
     ],
 )
 def test_a_free_threaded_build_is_refused(version: str, command: tuple[str, ...]) -> None:
-    python = interpreters().get(version)
-    if python is None:
-        pytest.skip(f"CPython {version} is not on this machine")
+    python = require(version)
     with Live(PROGRAM, python=python) as program:
         assert program.read_line() == "ready"
         pid = program.process.pid

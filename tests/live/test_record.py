@@ -11,7 +11,7 @@ from typing import Any
 
 import marey
 import pytest
-from interpreters import MINORS, interpreters
+from interpreters import MINORS, require
 from programs import DEADLINE_SECS, HOT_AND_COLD, Live, marey_stdout
 
 pytestmark = pytest.mark.usefixtures("own_directory")
@@ -107,9 +107,7 @@ def path_of(frames: list[dict[str, Any]]) -> str:
 
 @pytest.mark.parametrize("version", [f"3.{minor}" for minor in MINORS])
 def test_samples_have_the_stacks_that_a_dump_has(version: str) -> None:
-    python = interpreters().get(version)
-    if python is None:
-        pytest.skip(f"CPython {version} is not on this machine")
+    python = require(version)
     with Live(WAITING, python=python) as program:
         assert program.read_line() == "ready"
         pid = program.process.pid

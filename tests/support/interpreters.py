@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 MINORS = range(10, 15)
 """Minor versions of CPython 3 that marey supports."""
 
@@ -19,6 +21,14 @@ def interpreters() -> dict[str, str]:
     own = f"{sys.version_info.major}.{sys.version_info.minor}"
     found = {f"3.{minor}": path for minor in MINORS if (path := find(minor)) is not None}
     return {**found, own: sys.executable}
+
+
+def require(version: str) -> str:
+    """Returns the path of an interpreter; skips the test if it is not on this machine."""
+    python = interpreters().get(version)
+    if python is None:
+        pytest.skip(f"CPython {version} is not on this machine")
+    return python
 
 
 def find(minor: int) -> str | None:

@@ -194,7 +194,7 @@ def test_data_beyond_a_full_spool_is_counted() -> None:
         marey.finalize(session)
         """
     )
-    # What the spool took last may be that a scope was open.
+    # The last event of the spool may be the start of a scope, which is then open.
     ended = [event for path in traces() for event in events(path) if "open" not in event["args"]]
     lost = losses(traces()[-1])
     assert lost["spool_full"] > 0

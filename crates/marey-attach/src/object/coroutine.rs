@@ -15,7 +15,7 @@ pub(crate) enum Progress {
     Suspended,
     /// Runs in a thread.
     Runs,
-    /// Has ended.
+    /// Returned, or raised an exception.
     Ended,
 }
 

@@ -177,17 +177,20 @@ fn wall_times_are_suggested_for_time_only_in_a_profile_that_has_them() {
     assert_eq!(nearest, ["times"]);
 }
 
-#[test]
-fn util_is_the_larger_share_with_notes_on_unknown_peaks() {
-    let device = |id: &str, arch: &str| Device {
-        family: "CUDA".into(),
+fn device(family: &str, id: &str, arch: &str) -> Device {
+    Device {
+        family: family.into(),
         id: id.into(),
         arch: Some(arch.into()),
         bus_width_bits: Some(6144),
         clock_rate_khz: Some(1_980_000),
         memory_clock_rate_khz: Some(2_619_000),
         num_sms: Some(132),
-    };
+    }
+}
+
+#[test]
+fn util_is_the_larger_share_with_notes_on_unknown_peaks() {
     let mut profile = profile(
         "
 ROOT time(ns)=0 flops16=0 bytes=0
@@ -197,7 +200,7 @@ ROOT time(ns)=0 flops16=0 bytes=0
   unknown time(ns)=1000000 flops16=1e12 bytes=1 device_id=1x device_type=CUDA
 ",
     );
-    profile.devices = vec![device("0x", "90"), device("1x", "77")];
+    profile.devices = vec![device("CUDA", "0x", "90"), device("CUDA", "1x", "77")];
     let mut graph = Graph::new(profile);
     let derived = graph.derive(&["util"]).unwrap();
     let util = graph.numbers("util").unwrap();
@@ -213,22 +216,13 @@ ROOT time(ns)=0 flops16=0 bytes=0
 
 #[test]
 fn util_uses_the_device_of_the_nodes_family_if_two_have_one_number() {
-    let device = |family: &str, arch: &str| Device {
-        family: family.into(),
-        id: "0".into(),
-        arch: Some(arch.into()),
-        bus_width_bits: Some(6144),
-        clock_rate_khz: Some(1_980_000),
-        memory_clock_rate_khz: Some(2_619_000),
-        num_sms: Some(132),
-    };
     let mut profile = profile(
         "
 ROOT time(ns)=0 bytes=0
   k time(ns)=1000000 bytes=1060000000 device_id=0 device_type=HIP
 ",
     );
-    profile.devices = vec![device("CUDA", "90"), device("HIP", "gfx942")];
+    profile.devices = vec![device("CUDA", "0", "90"), device("HIP", "0", "gfx942")];
     let mut graph = Graph::new(profile);
     graph.derive(&["util"]).unwrap();
     // 1.06 GB in a millisecond, of 5.3 TB/s.

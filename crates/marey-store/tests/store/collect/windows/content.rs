@@ -1,4 +1,4 @@
-//! What the trace of a window adds besides the places of spans.
+//! Arguments, Python calls, flows and notes that the trace of a window adds to a run.
 
 use marey_model::context::NodeKind;
 use marey_store::row::{Args, Flow, FlowPoint, Metadata};
