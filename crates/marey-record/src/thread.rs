@@ -333,6 +333,11 @@ impl ThreadTree {
         }
     }
 
+    /// Whether the owner is the process's main thread.
+    pub(crate) fn is_of_main_thread(&self) -> bool {
+        self.os_id == u64::from(std::process::id())
+    }
+
     /// Whether the owner is still in an event that was waited for without success: a signal
     /// interrupted it and the handler jumped elsewhere, or the thread gets no processor. It may
     /// still write to its columns.

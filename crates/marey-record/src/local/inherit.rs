@@ -22,13 +22,16 @@ pub(super) struct FollowedThread {
 impl Local {
     /// Copies the main thread's open scopes as the base of this thread's stack. An autograd thread
     /// of PyTorch keeps following the main thread from then on.
+    ///
+    /// If the process's main thread has not recorded, another thread stands in for it: the first one
+    /// that has. Only autograd threads work for that thread; for others it is a thread like them.
     pub(super) fn inherit_main_stack(&mut self) {
         let Some(main) = registry::main_tree(&self.tree) else { return };
         if is_autograd(&self.tree.name) {
             self.follows_main = true;
             self.followed = Some(FollowedThread { main, position: None, frames: Vec::new() });
             self.refresh_inherited();
-        } else {
+        } else if main.is_of_main_thread() {
             self.adopt_main_stack(&main.open_frames());
         }
     }

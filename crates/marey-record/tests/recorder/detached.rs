@@ -52,8 +52,8 @@ fn a_detached_scope_may_exit_on_another_thread() {
     assert_eq!(
         profile.counts(),
         [
+            ("executor", 1),
             ("main", 1),
-            ("main/executor", 1),
             ("main/outer", 1),
             ("main/outer/inner", 1),
             ("main/outer/inner/innermost", 1),

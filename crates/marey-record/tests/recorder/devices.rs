@@ -47,7 +47,7 @@ fn kernels_are_below_the_scope_that_launched_them() {
         launch(1);
         launch(2);
         scope("b", || launch(3));
-        on_thread("helper", || launch(4));
+        on_thread("helper", || scope("a", || launch(4)));
     });
     launch(5);
     // In another order than the launches.
@@ -310,7 +310,7 @@ fn many_short_threads_lose_nothing() {
     let mut decoder = Decoder::default();
     scope("a", || {
         for number in 1..=THREADS {
-            on_thread("short", move || launch(number));
+            on_thread("short", move || scope("a", || launch(number)));
             // The device lags some threads behind.
             if number > 10 {
                 decoder.batch().add(&kernel(number - 10, "k", 1));

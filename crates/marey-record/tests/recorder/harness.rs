@@ -3,6 +3,7 @@
 use crate::profile::Profile;
 use marey_record::{Format, NodeKind, SessionId, SessionOptions, api};
 use std::io::{BufRead, BufReader};
+use std::panic::catch_unwind;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -122,7 +123,7 @@ pub(crate) fn on_thread<T: Send + 'static>(
 
 /// Forks. Returns the exit status of the child, which is the result of `child`.
 #[expect(unsafe_code, reason = "std has no fork")]
-pub(crate) fn fork(child: fn() -> i32) -> i32 {
+pub(crate) fn fork(child: impl FnOnce() -> i32) -> i32 {
     const TIMEOUT: Duration = Duration::from_mins(1);
     // SAFETY: the child calls what a forked child may, and does not return.
     let pid = unsafe {
@@ -146,6 +147,13 @@ pub(crate) fn fork(child: fn() -> i32) -> i32 {
     };
     assert!(libc::WIFEXITED(status), "{status}");
     libc::WEXITSTATUS(status)
+}
+
+/// Runs a part of a test in a forked child, where the thread of the test is the main thread.
+pub(crate) fn as_main_thread(part: fn(&Fixture)) {
+    let fixture = Fixture::begin();
+    let child = || catch_unwind(|| part(&fixture)).is_err().into();
+    assert_eq!(fork(child), 0, "the child has failed");
 }
 
 /// A subprocess that runs this program again, with one part of one test.

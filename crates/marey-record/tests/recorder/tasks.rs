@@ -141,7 +141,7 @@ fn a_task_that_moves_to_another_thread_keeps_its_scopes() {
     report_all(6);
     assert_eq!(
         times(&profile_of(session)),
-        [("main/a/b/k", 5), ("main/a/b/own/k", 5), ("main/a/k", 5), ("main/k", 6)]
+        [("k", 6), ("main/a/b/k", 5), ("main/a/b/own/k", 5), ("main/a/k", 5)]
     );
 }
 

@@ -1,12 +1,15 @@
 //! Threads: inherited stacks, and the release of ended threads.
 
-use crate::harness::{Fixture, enter, exit, on_thread, profile_of, scope};
+use crate::harness::{Fixture, as_main_thread, enter, exit, on_thread, profile_of, scope};
 use marey_record::api;
 use std::sync::mpsc::sync_channel;
 
 #[test]
 fn a_thread_inherits_the_main_thread_s_stack_at_its_first_event() {
-    let fixture = Fixture::begin();
+    as_main_thread(inherit_stack_of_main_thread);
+}
+
+fn inherit_stack_of_main_thread(fixture: &Fixture) {
     let session = fixture.start("inherit");
     let (go, wait) = sync_channel(0);
     let (done, finished) = sync_channel(0);
@@ -33,6 +36,14 @@ fn a_thread_inherits_the_main_thread_s_stack_at_its_first_event() {
         [("first event in", 1), ("first event in/work", 2), ("later", 1), ("spawned in", 1)]
     );
     assert_eq!(profile.losses(), [("unmatched_exits", 2)]);
+}
+
+#[test]
+fn a_thread_inherits_nothing_from_one_that_is_not_the_main_thread() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("beside");
+    scope("one", || on_thread("other", || scope("two", || ())));
+    assert_eq!(profile_of(session).counts(), [("one", 1), ("two", 1)]);
 }
 
 #[test]
@@ -138,7 +149,7 @@ fn ten_thousand_short_threads_are_merged_and_freed() {
     exit("main");
     assert_eq!(
         profile_of(session).counts(),
-        [("main", 1), ("main/short", 10_000), ("main/short/inner", 10_000)]
+        [("main", 1), ("short", 10_000), ("short/inner", 10_000)]
     );
     // A thread's tree takes more than 4 KiB: 9,000 of them would be 36 MiB.
     assert!(grown < 16 << 20, "{grown} bytes more after 9,000 threads");

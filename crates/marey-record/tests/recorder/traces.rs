@@ -50,8 +50,8 @@ fn scopes_and_values_are_recorded_in_order_with_their_paths() {
     assert_eq!(spool.events, [(0, SessionEvent::Started), (0, SessionEvent::Finalized)]);
     assert!(spool.has_end && spool.torn.is_none() && spool.losses.is_empty());
     let helper = spool.threads.iter().find(|(_, thread)| thread.name == "helper").unwrap();
-    assert_eq!(spool.exited_paths(*helper.0, 0), ["a/c"]);
-    assert_eq!(helper.1.values, [value("a/c", "t", MetricValue::Text("x".into()))]);
+    assert_eq!(spool.exited_paths(*helper.0, 0), ["c"]);
+    assert_eq!(helper.1.values, [value("c", "t", MetricValue::Text("x".into()))]);
     let main = spool.threads.iter().find(|(_, thread)| thread.name != "helper").unwrap();
     assert_ne!(main.1.os_id, helper.1.os_id);
     assert_eq!(spool.exited_paths(*main.0, 0), ["a/b", "a"]);
