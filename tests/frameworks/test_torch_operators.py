@@ -7,6 +7,7 @@ import ctypes
 import json
 import os
 import re
+import shutil
 import threading
 import warnings
 from collections.abc import Iterator
@@ -23,6 +24,12 @@ from torch_programs import GPT, PRELUDE, Shape, python, shape
 torch = pytest.importorskip("torch")
 
 pytestmark = pytest.mark.usefixtures("own_directory")
+
+
+names_regions = pytest.mark.skipif(
+    _torch_operators.minor_of(torch.__version__) in ((2, 2), (2, 3)),
+    reason="PyTorch 2.4 and later name compiled regions by their graph",
+)
 
 
 @pytest.fixture
@@ -392,10 +399,7 @@ def test_the_command_records_operators_below_modules(tmp_path: Path) -> None:
     assert list(head) == ["aten::linear"]
 
 
-@pytest.mark.skipif(
-    _torch_operators.minor_of(torch.__version__) in ((2, 2), (2, 3)),
-    reason="PyTorch 2.4 and later name compiled regions by their graph",
-)
+@names_regions
 @pytest.mark.usefixtures("operators")
 def test_a_compiled_region_is_a_scope_with_its_graph_s_id() -> None:
     compiled = torch.compile(torch.relu, backend="eager")
@@ -405,6 +409,37 @@ def test_a_compiled_region_is_a_scope_with_its_graph_s_id() -> None:
     tree = recorded(session)
     (region,) = (name for name in tree if name.startswith("Torch-Compiled Region: "))
     assert tree[region][1]["aten::relu"][0] == 1
+
+
+@names_regions
+@pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a compiler of C++")
+@pytest.mark.usefixtures("operators")
+def test_kernels_of_inductor_are_below_the_compiled_region(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Takes some seconds, in which g++ compiles a kernel."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    options = {
+        "cpp.enable_kernel_profile": True,  # a kernel on the CPU is reported as an operator
+        "cpp.vec_isa_ok": True,  # compiles no program only to find this out
+        "compile_threads": 1,
+    }
+    compiled = torch.compile(torch.nn.functional.gelu, options=options)
+    compiled(torch.ones(8))
+    session = marey.start("inductor")
+    with marey.scope("outer"):
+        compiled(torch.ones(8))
+    outer = recorded(session)["outer"][1]
+    (region,) = (name for name in outer if name.startswith("Torch-Compiled Region: "))
+    kernels = [name for name in names_below(outer[region]) if "cpp_fused_gelu" in name]
+    assert len(kernels) == 1, outer
+
+
+def names_below(node: tuple[int, Shape]) -> Iterator[str]:
+    """Yields the names of all scopes in a scope."""
+    for name, inner in node[1].items():
+        yield name
+        yield from names_below(inner)
 
 
 LOADER = """

@@ -259,6 +259,37 @@ def test_kernels_of_modules_in_coroutines_are_below_them() -> None:
     assert read_kernels() == expected
 
 
+def test_kernels_of_compiled_code_are_below_its_region() -> None:
+    torch = pytest.importorskip("torch")
+    if torch.__version__.startswith(("2.2.", "2.3.")):
+        pytest.skip("PyTorch 2.4 and later name compiled regions by their graph")
+    run(
+        """
+        import warnings
+        # The driver's double is none that PyTorch could start.
+        warnings.simplefilter("ignore")
+        import torch, marey.torch
+
+        def compile_to_kernel(graph, inputs):
+            def run(*inputs):
+                double.launch("triton_poi_fused_relu_0", 10)
+                return graph(*inputs)
+            return run
+
+        compiled = torch.compile(torch.relu, backend=compile_to_kernel)
+        compiled(torch.ones(2))
+        marey.torch.enable(operators=True)
+        marey.start("profile", backend="cupti")
+        with marey.scope("use"):
+            compiled(torch.ones(2))
+            compiled(torch.ones(2))
+        marey.finalize()
+        """
+    )
+    kernel = "use/Torch-Compiled Region: 0/0/triton_poi_fused_relu_0"
+    assert read_kernels() == {kernel: (2, 20)}
+
+
 def test_backward_of_a_coroutine_is_below_its_scopes() -> None:
     """PyTorch runs backward on its own thread, which has no context."""
     pytest.importorskip("torch")
