@@ -164,6 +164,38 @@ def test_network_and_gpus_are_those_of_the_machine(pid: int) -> None:
     assert line.endswith("; GPU 0 87 %, 537 MB of 1.07 GB; GPU 1")
 
 
+WRITES = """
+import os, threading
+
+def work():
+    with open("written", "wb", buffering=0) as file:
+        while True:
+            file.seek(0)
+            file.write(bytes(1 << 20))
+            os.fsync(file.fileno())
+
+threading.Thread(target=work, daemon=True).start()
+print(os.getpid(), flush=True)
+input()
+"""
+
+
+def test_what_a_process_writes_to_storage_is_shown() -> None:
+    with Live(WRITES) as program:
+        writer = int(program.read_line())
+
+        def written_bytes() -> int:
+            lines = Path(f"/proc/{writer}/io").read_text().splitlines()
+            return int(dict(line.split(": ") for line in lines)["write_bytes"])
+
+        before = written_bytes()
+        load = report(writer, "-d", "1")
+        most = written_bytes() - before
+    if not most:
+        pytest.skip("the folder of the test is not on storage")
+    assert 0 < load["written_bytes_per_sec"] * load["seconds"] <= most * 1.01
+
+
 def test_the_terminal_shows_rows_and_obeys_keys(pid: int) -> None:
     with Terminal("top", str(pid)) as terminal:
         lines = terminal.wait_for("hot", "cold", "work", "by own time")
