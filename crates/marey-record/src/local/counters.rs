@@ -74,8 +74,11 @@ impl Local {
 impl OpenCounts {
     /// Adds the counts since the previous event to the innermost of `depth` scopes.
     fn add(&mut self, depth: usize, events: &'static EventSet) {
-        let new = self.counters.advance(events);
         self.scopes.truncate(depth);
+        if self.counters.begin_if_new(events) {
+            self.scopes.fill(None); // of other events, or of scopes that are not open any more
+        }
+        let new = self.counters.advance();
         let innermost = depth.checked_sub(1).and_then(|index| self.scopes.get_mut(index));
         let Some(counts @ &mut Some(sum)) = innermost else { return };
         *counts = new.map(|new| std::array::from_fn(|index| sum[index].wrapping_add(new[index])));

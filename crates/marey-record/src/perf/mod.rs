@@ -112,14 +112,20 @@ impl ThreadCounters {
         self.is_current(set).then(|| counters.latest())
     }
 
-    /// Returns the counts since the previous call. `None` if they are unknown: this is the first
-    /// call since these events were set, or they cannot be counted.
-    pub(crate) fn advance(&mut self, set: &'static EventSet) -> Option<Counts> {
-        if !self.is_current(set) {
-            self.set = Some((set, set.times_set.load(Ordering::Relaxed)));
-            self.counters = Counters::open(&set.events).ok();
-            return None;
+    /// Begins to count these events, if they were set since the previous call. Returns whether they
+    /// were.
+    #[inline]
+    pub(crate) fn begin_if_new(&mut self, set: &'static EventSet) -> bool {
+        if self.is_current(set) {
+            return false;
         }
+        self.set = Some((set, set.times_set.load(Ordering::Relaxed)));
+        self.counters = Counters::open(&set.events).ok();
+        true
+    }
+
+    /// Returns the counts since the previous call. `None` if they cannot be counted.
+    pub(crate) fn advance(&mut self) -> Option<Counts> {
         let counts = self.counters.as_mut()?.advance();
         if counts.is_none() {
             self.counters = None;

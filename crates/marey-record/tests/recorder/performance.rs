@@ -96,6 +96,28 @@ fn a_scope_that_was_open_before_has_no_count() {
 }
 
 #[test]
+fn scopes_that_were_open_when_the_events_changed_have_no_count() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("changed");
+    let mut counting = vec![Counting::begin(&["page_faults"])];
+    scope("outer", || {
+        scope("middle", || {
+            touch_pages(100);
+            counting.push(Counting::begin(&["task-clock"]));
+            scope("inner", || touch_pages(100));
+        });
+    });
+    drop(counting);
+    let profile = profile_of(session);
+    for open in ["outer", "outer/middle"] {
+        assert!(profile.metric(open, "task_clock").is_null(), "{open} counts page faults as time");
+        assert!(profile.metric(open, "page_faults").is_null(), "{open}");
+    }
+    assert!(profile.metric("outer/middle/inner", "task_clock").as_i64().unwrap() > 0);
+    assert!(profile.losses().is_empty(), "{:?}", profile.losses());
+}
+
+#[test]
 fn events_that_cannot_be_counted_leave_the_previous_ones() {
     let fixture = Fixture::begin();
     let session = fixture.start("refused");
