@@ -232,22 +232,26 @@ def _are_installed() -> bool:
 
 def _remove() -> None:
     """Removes what `_install` has installed, and closes its scopes on this thread."""
-    global _detach
     with _lock:
-        if _detach is not None:
-            _detach()
-            _detach = None
+        _uninstall()
     _torch_scopes.leave_all()
 
 
 def _reinstall() -> None:
     """Installs the hooks anew, if they are installed; scopes stay open."""
-    global _detach
     with _lock:
-        if _detach is not None:
-            _detach()
-            _detach = None
+        if _uninstall():
             _install()
+
+
+def _uninstall() -> bool:
+    """Removes the hooks, with the lock held. Returns whether they were installed."""
+    global _detach
+    if _detach is None:
+        return False
+    _detach()
+    _detach = None
+    return True
 
 
 # Switching the hooks, for the measurement of the cost and the sampling of training.
