@@ -26,6 +26,9 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.usefixtures("own_directory")
 
 
+# Never freed: PyTorch 2.12 compiles nothing after an operator that it has listed is gone.
+LIBRARY = torch.library.Library("marey_tests", "DEF")
+
 names_regions = pytest.mark.skipif(
     _torch_operators.minor_of(torch.__version__) in ((2, 2), (2, 3)),
     reason="PyTorch 2.4 and later name compiled regions by their graph",
@@ -280,9 +283,8 @@ def test_a_fork_in_an_operator_is_recorded_by_the_parent_alone() -> None:
         assert os.waitpid(child, 0)[1] == 0
         return x.clone()
 
-    library = torch.library.Library("marey_tests", "DEF")  # lives as long as the test
-    library.define("fork(Tensor x) -> Tensor")
-    library.impl("fork", fork_and_copy, "CPU")
+    LIBRARY.define("fork(Tensor x) -> Tensor")
+    LIBRARY.impl("fork", fork_and_copy, "CPU")
     fork = torch.ops.marey_tests.fork
     x = torch.ones(1)
     fork(x)
