@@ -1,8 +1,8 @@
 """Golden tables: the views of the analyses over recorded traces.
 
 A file of `golden/` has the name of the trace, the query, and the table. `MAREY_UPDATE_GOLDEN=1`
-rewrites the tables. Other tests check that the values are correct. No recorded trace has the events
-that `step_memory` needs.
+writes the tables, also of a new file that has only the trace and the query. Other tests check that
+the values are correct. No recorded trace has the events that `step_memory` needs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def test_views_of_recorded_traces_match_golden_files(path: Path) -> None:
     trace, _, query = head.partition("\n")
     table = run_of(trace.removeprefix("trace: ")).sql(query)._answer.text(1_000)
     if os.environ.get("MAREY_UPDATE_GOLDEN"):
-        path.write_text(f"{head}\n----\n{table}")
+        path.write_text(f"{head.rstrip()}\n----\n{table}")
+        return
     assert table == expected
 
 

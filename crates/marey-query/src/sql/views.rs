@@ -7,13 +7,18 @@ use datafusion::catalog::TableProvider;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::ViewTable;
 use datafusion::execution::SessionState;
-use marey_model::table::{Table, stepping, stored};
+use marey_model::table::{Table, stepping, stored, view};
 use marey_store::Run;
 
 use super::table::{empty_plan, sql_schema};
 
 macro_rules! definitions {
     ($($view:literal)+) => {
+        const _: () = assert!(
+            [$($view),+].len() == view::ALL.len() + view::PYTHON.len(),
+            "`definitions!` must name each view that `view::ALL` or `view::PYTHON` lists, once"
+        );
+
         /// The SQL of a view, by its name.
         pub(super) fn definition(view: &str) -> &'static str {
             match view {

@@ -79,8 +79,22 @@ pub(super) const fn default_suffix(format: Format) -> &'static str {
 
 /// Whether the format is binary.
 pub(super) const fn is_binary(format: Format) -> bool {
-    use Format::{HatchetMsgpack, Perfetto, Pprof, TensorBoard};
-    matches!(format, HatchetMsgpack | Perfetto | Pprof | TensorBoard)
+    match format {
+        Format::Perfetto
+        | Format::Pprof
+        | Format::HatchetMsgpack
+        | Format::TensorBoard
+        | Format::MemorySnapshot
+        | Format::FlightRecorder => true,
+        Format::Kineto
+        | Format::ChromeTrace
+        | Format::Speedscope
+        | Format::Collapsed
+        | Format::Svg
+        | Format::Csv
+        | Format::Json
+        | Format::Hatchet => false,
+    }
 }
 
 /// Reports that the format is neither given nor implied by a name.
