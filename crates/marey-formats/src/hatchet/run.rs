@@ -14,7 +14,7 @@ use marey_model::metric::MetricValue;
 use marey_model::profile::{Device, Node, NodeId, Profile};
 use marey_model::table::Table;
 use marey_model::table::stored::{
-    ASYNC_SPANS, COLLECTIVES, FLOWS, INSTANTS, MEMORY_EVENTS, MEMORY_SNAPSHOTS, VARIABLES,
+    ASYNC_SPANS, COLLECTIVES, COUNTERS, FLOWS, INSTANTS, MEMORY_EVENTS, MEMORY_SNAPSHOTS, VARIABLES,
 };
 use marey_model::wall;
 use marey_store::row::{Device as DeviceRow, Metadata, Metric, Sample};
@@ -41,8 +41,16 @@ pub(super) const INTEGERS_ARG: &str = "integers";
 const KERNEL_KEYS: [&str; 2] = ["time (ns)", "count"];
 
 /// Tables that a tree of sums cannot hold.
-const LEFT_OUT_TABLES: [&Table; 7] =
-    [&ASYNC_SPANS, &INSTANTS, &FLOWS, &COLLECTIVES, &VARIABLES, &MEMORY_EVENTS, &MEMORY_SNAPSHOTS];
+const LEFT_OUT_TABLES: [&Table; 8] = [
+    &ASYNC_SPANS,
+    &INSTANTS,
+    &FLOWS,
+    &COUNTERS,
+    &COLLECTIVES,
+    &VARIABLES,
+    &MEMORY_EVENTS,
+    &MEMORY_SNAPSHOTS,
+];
 
 /// Imports a profile into a run.
 pub(crate) fn import(input: &mut Input, import: &mut Import) -> Result<(), ReaderError> {
@@ -287,7 +295,7 @@ pub(crate) fn export(
     for row in reader.rows::<Metric>()? {
         counters += u64::from(!is_from_program(&row?));
     }
-    left_out.insert("counter values", counters);
+    *left_out.entry("counter values").or_default() += counters;
     Ok(())
 }
 

@@ -14,7 +14,7 @@ use marey_model::table::stored::{LOSSES, PHASES, PROCESSES, SESSIONS, THREADS};
 use marey_model::table::{Column, ColumnKind, Table, Target};
 use marey_store::Reader;
 use marey_store::row::{
-    Args, AsyncSpan, Collective, Device, Field, Flow, GpuActivity, Instant, MemoryBlock,
+    Args, AsyncSpan, Collective, Counter, Device, Field, Flow, GpuActivity, Instant, MemoryBlock,
     MemoryEvent, Metadata, Metric, Row, Sample, Span, Step, Variable,
 };
 use serde::de::IgnoredAny;
@@ -49,6 +49,7 @@ pub(crate) fn write(
     writer.write_rows::<Instant>()?;
     writer.write_rows::<Flow>()?;
     writer.write_rows::<Metric>()?;
+    writer.write_rows::<Counter>()?;
     writer.write_rows::<Sample>()?;
     writer.write_rows::<Collective>()?;
     writer.write_rows::<Variable>()?;

@@ -26,7 +26,7 @@ pub(crate) struct Weights {
     pub(crate) by_stack: BTreeMap<Stack, Sum>,
     source: Source,
     /// Number of samples that measure something else than the weight.
-    other_values: u64,
+    pub(crate) other_values: u64,
 }
 
 /// The table that the weights come from.

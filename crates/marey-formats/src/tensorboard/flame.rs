@@ -8,7 +8,7 @@ use flate2::Crc;
 use marey_store::Reader;
 use png::{BitDepth, ColorType, Encoder, Filter};
 
-use crate::shared::export::ExportError;
+use crate::shared::export::{ExportError, LeftOut};
 use crate::shared::format::Format;
 use crate::shared::weights::stack_weights;
 
@@ -31,12 +31,16 @@ pub(super) struct Picture {
     pub(super) png: Vec<u8>,
 }
 
-/// Draws the flame graph; `None` if no context has a weight.
-pub(super) fn draw(reader: &Reader) -> Result<Option<Picture>, ExportError> {
+/// Draws the flame graph; `None` if no context has a weight. Counts samples that are not in it.
+pub(super) fn draw(
+    reader: &Reader,
+    left_out: &mut LeftOut,
+) -> Result<Option<Picture>, ExportError> {
     let weights = match stack_weights(reader, Format::TensorBoard) {
         Err(ExportError::NoData { .. }) => return Ok(None),
         weights => weights?,
     };
+    *left_out.entry("values of other kinds").or_default() += weights.other_values;
     let mut totals: BTreeMap<u32, f64> = BTreeMap::new();
     for (stack, weight) in &weights.by_stack {
         *totals.entry(stack.context_id).or_default() += weight.as_f64().max(0.0);

@@ -22,7 +22,7 @@ use std::io::Write;
 
 use marey_model::table::Table;
 use marey_model::table::stored::{
-    ASYNC_SPANS, COLLECTIVES, FLOWS, INSTANTS, MEMORY_EVENTS, MEMORY_SNAPSHOTS, VARIABLES,
+    ASYNC_SPANS, COLLECTIVES, COUNTERS, FLOWS, INSTANTS, MEMORY_EVENTS, MEMORY_SNAPSHOTS, VARIABLES,
 };
 use marey_store::Reader;
 
@@ -32,8 +32,16 @@ use crate::shared::export::{ExportError, LeftOut, leave_out_tables};
 use crate::shared::format::Format;
 
 /// Tables that the format cannot hold.
-const LEFT_OUT_TABLES: [&Table; 7] =
-    [&MEMORY_SNAPSHOTS, &COLLECTIVES, &VARIABLES, &MEMORY_EVENTS, &INSTANTS, &FLOWS, &ASYNC_SPANS];
+const LEFT_OUT_TABLES: [&Table; 8] = [
+    &MEMORY_SNAPSHOTS,
+    &COLLECTIVES,
+    &COUNTERS,
+    &VARIABLES,
+    &MEMORY_EVENTS,
+    &INSTANTS,
+    &FLOWS,
+    &ASYNC_SPANS,
+];
 
 /// Writes a run.
 pub(crate) fn write(
@@ -43,7 +51,7 @@ pub(crate) fn write(
 ) -> Result<(), ExportError> {
     leave_out_tables(reader, &LEFT_OUT_TABLES, left_out);
     let steps = Steps::read(reader)?;
-    let flame = flame::draw(reader)?;
+    let flame = flame::draw(reader, left_out)?;
     let start_nanos = reader.processes().map(|process| process.start_nanos).min().unwrap_or(0);
     let mut events = Events::begin(out, start_nanos)?;
     steps::write(reader, &steps, &mut events, left_out)?;
