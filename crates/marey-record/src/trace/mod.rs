@@ -230,13 +230,16 @@ fn flush_spool() {
     let Some((file, appender)) = lock(&TRACER).spool.as_ref().map(Spool::file_and_appender) else {
         return;
     };
+    let mut appender = lock(&appender);
+    // Held only while the appender is locked. The spool ends with that lock, so after its end no
+    // thread keeps the run directory locked, which the next run of this name would join.
+    let Some(file) = file.upgrade() else { return };
     let with_spool = |update: &mut dyn FnMut(&mut Spool)| {
         // The last session may have ended in between.
         if let Some(spool) = lock(&TRACER).spool.as_mut().filter(|spool| spool.has_file(&file)) {
             update(spool);
         }
     };
-    let mut appender = lock(&appender);
     let start_ticks = crate::clock::ticks();
     file.run_directory().relock();
     let has_space =

@@ -205,7 +205,7 @@ fn try_lock_exclusively(file: &File, path: &Path) -> io::Result<bool> {
         // it.
         lock_shared(file)?;
         if attempt >= QUICK_ATTEMPTS {
-            // A thread that has just written the last bytes of an earlier run may hold it shared.
+            // A process that has just ended may still hold it shared.
             thread::park_timeout(PAUSE);
         }
     }

@@ -30,7 +30,7 @@ use std::collections::HashMap;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 /// An open spool.
 #[derive(Debug)]
@@ -159,8 +159,8 @@ impl Spool {
     }
 
     /// Returns the file and its appender.
-    pub(super) fn file_and_appender(&self) -> (Arc<SpoolFile>, Arc<Mutex<Appender>>) {
-        (Arc::clone(&self.file), Arc::clone(&self.appender))
+    pub(super) fn file_and_appender(&self) -> (Weak<SpoolFile>, Arc<Mutex<Appender>>) {
+        (Arc::downgrade(&self.file), Arc::clone(&self.appender))
     }
 
     /// Whether this is the spool's file.
@@ -471,6 +471,8 @@ impl Spool {
         if let Some(ring) = &self.ring {
             self.file.set_older(ring.ended_segments());
         }
+        // Before the appender's lock, as a thread that flushes does.
+        drop(self);
     }
 
     fn write_buffer(&mut self, appender: &mut Appender) {
