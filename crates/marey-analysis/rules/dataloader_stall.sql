@@ -53,6 +53,7 @@ SELECT
     d.device AS device,
     CAST(d.load_nanos AS DOUBLE) / d.divisor AS load_nanos,
     CAST(d.load_nanos - d.stall_nanos AS DOUBLE) / d.divisor AS hidden_nanos,
+    CASE WHEN d.device IS NULL THEN 'no device worked' ELSE 'the device was idle' END AS meanwhile,
     d.longest_nanos AS longest_nanos,
     d.load_count AS load_count
 FROM (

@@ -30,12 +30,14 @@ def test_loading_while_the_device_is_busy_is_ignored(tmp_path: Path) -> None:
     assert row["impact_percent"] == pytest.approx(30)
     assert (row["load_nanos"], row["hidden_nanos"]) == (400_000, 100_000)
     assert (row["longest_nanos"], row["load_count"], row["device"]) == (400_000, 1, 0)
+    assert "For 300 µs of that (30.0 %) the device was idle." in row["description"]
 
 
 def test_without_a_device_all_loading_counts(tmp_path: Path) -> None:
     events = [event for event in loading() if event["cat"] != "kernel"]
     (row,) = findings_of(make_run(tmp_path, events), "dataloader_stall")
     assert (row["impact_nanos"], row["severity"], row["device"]) == (400_000, "high", None)
+    assert "no device worked" in row["description"]
 
 
 def test_the_most_idle_device_decides(tmp_path: Path) -> None:

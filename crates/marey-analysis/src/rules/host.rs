@@ -28,7 +28,7 @@ pub(super) const DATALOADER_STALL: Rule = Rule {
     doc: "Fires when the main thread is in the data loader (`enumerate(DataLoader)…`, `DataLoader.__next__`, `next(…)`) while a device is idle, for at least `min_percent` of the step time. Impact and gain: that time, per step; without a device, all time in the data loader. Of several devices, the one that was idle longest counts. Severity: high above `high_percent` of the step time, medium above `medium_percent`.",
     thresholds: &[HIGH, MEDIUM, MIN_PERCENT],
     sql: include_str!("../../rules/dataloader_stall.sql"),
-    description: "The main thread spent {load_nanos} {per} in {subject}. The device was busy for {hidden_nanos} of that; the other {impact_nanos} ({impact_percent}) are lost. The longest of {load_count} loads took {longest_nanos}.",
+    description: "The main thread spent {load_nanos} {per} in {subject}. For {impact_nanos} of that ({impact_percent}) {meanwhile}. The longest of {load_count} loads took {longest_nanos}.",
     hint: "Raise num_workers, set persistent_workers=True and pin_memory=True, raise prefetch_factor, move decoding and augmentation into the workers or onto the device, or store the data in a format that is faster to read.",
 };
 
