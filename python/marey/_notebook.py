@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 import html as escaping
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from . import _engine
@@ -67,6 +67,13 @@ def table_html(columns: Sequence[str], rows: Sequence[Sequence[Any]], count: int
     lines.append(_table_row("th", columns, are_numbers))
     lines += [_table_row("td", row, are_numbers) for row in rows]
     return "\n".join([*lines, "</table>"])
+
+
+def dicts_html(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Returns dicts as a table, with a column for each key; a key that a dict lacks is null."""
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    cells = [[row.get(column) for column in columns] for row in rows[:MAX_ROWS]]
+    return table_html(columns, cells, len(rows))
 
 
 def _table_row(tag: str, values: Sequence[Any], are_numbers: Sequence[bool]) -> str:

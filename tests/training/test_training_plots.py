@@ -57,6 +57,17 @@ def test_the_report_is_one_page(analyzer: ProfileAnalyzer) -> None:
     assert titles == ["Operations", "Memory", "Call graph", "Call graph", "Bottlenecks"]
 
 
+def test_call_graphs_of_a_sample_say_so(analyzer: ProfileAnalyzer) -> None:
+    pytest.importorskip("matplotlib")
+    analyzer.data.total_epochs = 20
+    recorded = len(analyzer.data.epochs)
+    title = f"Call graph of {recorded} recorded of 20 epochs"
+    plotter = ProfilePlotter(analyzer)
+    for figure in (plotter.plot_flame_graph(), plotter.plot_sunburst()):
+        assert figure.axes[0].get_title() == title
+    assert "extrapolated" in plotter.plot_timing_breakdown().axes[0].get_xlabel()
+
+
 def test_plots_change_nothing_of_the_program_s_matplotlib(analyzer: ProfileAnalyzer) -> None:
     pytest.importorskip("matplotlib")
     run_well("""

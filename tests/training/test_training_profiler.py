@@ -15,7 +15,14 @@ import marey
 import marey.torch
 import pytest
 from marey.profile import start_for
-from marey.training import ProfileAnalyzer, ProfilerConfig, TrainingProfiler, recording
+from marey.training import (
+    CallGraphBuilder,
+    ProfileAnalyzer,
+    ProfilerConfig,
+    TrainingProfiler,
+    recording,
+)
+from marey.training.bottleneck import Bottleneck, BottleneckType
 from programs import Live, run_program, run_well
 from training_loops import FILE, Trainer, kinds, query, run_epochs, walk_files
 
@@ -163,6 +170,39 @@ def test_steps_are_those_of_the_optimizer() -> None:
     assert (found["epoch"], found["epoch/step"], found["epoch/step/work"]) == (3, 12, 12)
 
 
+def test_batches_are_steps_after_an_epoch_without_an_optimizer_of_pytorch() -> None:
+    """Trainers with optimizers of their own, such as Keras, report batches."""
+    profiler = TrainingProfiler(ALL)
+    for _ in range(3):
+        profiler.callback.on_epoch_begin()
+        for _ in range(4):
+            profiler.callback.on_batch_begin()
+            with profiler.profile_region("work"):
+                pass
+            profiler.callback.on_batch_end()
+        profiler.callback.on_epoch_end()
+    profiler.save(FILE)
+    found = counts()
+    assert (found["epoch"], found["epoch/step"], found["epoch/step/work"]) == (3, 1 + 4 + 4, 12)
+
+
+def test_without_pytorch_batches_are_steps() -> None:
+    run_well("""
+        import sys, marey
+        from marey.training import ProfilerConfig, TrainingProfiler
+        profiler = TrainingProfiler(ProfilerConfig(sample_rate=1.0, export_chrome_trace=False))
+        for _ in range(2):
+            profiler.callback.on_epoch_begin()
+            for _ in range(4):
+                profiler.callback.on_batch_begin()
+                profiler.callback.on_batch_end()
+            profiler.callback.on_epoch_end()
+        profiler.save("profile.pt")
+        assert "torch" not in sys.modules
+    """)
+    assert counts()["epoch/step"] == 8
+
+
 def test_step_separates_epochs_in_a_loop_without_a_trainer() -> None:
     with TrainingProfiler(ALL) as profiler:
         for _ in range(5):
@@ -280,6 +320,66 @@ def test_a_file_that_cannot_be_written_keeps_the_recording() -> None:
         profiler.save("folder.pt")
     profiler.save(FILE)
     assert counts()["epoch"] == 2
+
+
+def test_a_json_profile_that_cannot_be_written_leaves_the_old_one() -> None:
+    lines = run_well("""
+        import os, resource, signal, marey
+        from marey.training import ProfileAnalyzer, ProfilerConfig, TrainingProfiler
+        def profile(regions):
+            profiler = TrainingProfiler(
+                ProfilerConfig(export_chrome_trace=False, storage_format="json")
+            )
+            for number in range(regions):
+                with profiler.profile_region(f"region {number}"):
+                    pass
+            return profiler
+        path = profile(2).save("profile.json")
+        old = open(path).read()
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        data = ProfileAnalyzer(path).data
+        data.region_times = {f"region {number}": [1.0] for number in range(10_000)}
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+        try:
+            data.write(path)
+        except OSError as error:
+            print(error.filename == path, "cannot write the profile: File too large" in str(error))
+        print(open(path).read() == old, [name for name in os.listdir() if name.endswith(".tmp")])
+    """).splitlines()
+    assert lines == ["True True", "True []"]
+
+
+def test_a_chrome_trace_that_cannot_be_written_costs_no_profile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(run: Path, path: Path) -> None:
+        raise OSError(f"cannot write {path}")
+
+    monkeypatch.setattr("marey.training.profiler.export_chrome_trace", fail)
+    profiler = TrainingProfiler(
+        dataclasses.replace(ALL, storage_format="json", export_chrome_trace=True)
+    )
+    run_epochs(profiler, 2)
+    with pytest.raises(OSError, match=r"profile\.trace\.json"):
+        profiler.save("profile.json")
+    assert ProfileAnalyzer("profile.json").get_summary()["total_epochs"] == 2
+
+
+def test_objects_are_tables_in_notebooks() -> None:
+    profiler = TrainingProfiler(ALL)
+    run_epochs(profiler, 2)
+    shown = {
+        "recorded_epochs": profiler._repr_html_(),
+        "total_ms": ProfileAnalyzer(profiler.save(FILE) or "")._repr_html_(),
+        "self_time_ms": CallGraphBuilder().build_from_regions({"a/b": 1.0})._repr_html_(),
+        "hot_operation": Bottleneck(
+            BottleneckType.HOT_OPERATION, "high", "<b>", "use less", 1.0
+        )._repr_html_(),
+    }
+    for text, page in shown.items():
+        assert "<table" in page
+        assert text in page
+        assert "<b>" not in page
 
 
 def test_a_folder_that_cannot_be_written_is_replaced_by_a_temporary_one() -> None:

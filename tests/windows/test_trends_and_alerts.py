@@ -10,7 +10,16 @@ from typing import Any
 import marey
 import pytest
 from marey import _native
-from marey.windows import Alert, ContinuousProfiler, RequestMetrics, RollingWindowProfiler
+from marey.windows import (
+    Alert,
+    ContinuousProfiler,
+    LLMInferenceProfiler,
+    MultiGPUProfiler,
+    RequestMetrics,
+    RollingWindowProfiler,
+    ServiceWindowProfiler,
+    TimeWindowProfiler,
+)
 from marey.windows.alert import Condition
 from marey.windows.robust import Baseline
 from marey.windows.watch import Watch
@@ -53,6 +62,28 @@ def test_trends_are_a_table_over_the_windows_that_are_kept() -> None:
     assert "<table" in trends._repr_html_()
     with pytest.raises(KeyError, match="no column is called 'time'; the columns are window, start"):
         trends.column("time")
+
+
+def test_windows_and_alerts_are_tables_in_notebooks() -> None:
+    profilers: list[Any] = [
+        TimeWindowProfiler(10),
+        RollingWindowProfiler(10),
+        ServiceWindowProfiler(10),
+        LLMInferenceProfiler(10),
+        ContinuousProfiler(10),
+        MultiGPUProfiler(),
+    ]
+    for profiler in profilers:
+        assert "<table" in profiler._repr_html_()
+    rolling = profilers[1]
+    rolling.start_new_window()
+    rolling.record_request(RequestMetrics(5, 1, True))
+    rolling.stop()
+    (window,) = rolling.windows
+    for page in (rolling._repr_html_(), window._repr_html_()):
+        assert "total_requests" in page
+        assert str(window.path) in page
+    assert "step_time.p99" in Alert("step_time.p99", 2.0, 1.0, 5)._repr_html_()
 
 
 def test_trends_can_be_a_data_frame() -> None:

@@ -7,12 +7,13 @@ import io
 import os
 from typing import Any
 
+from marey._saving import save_text
+
 from .collector import MetricsCollector
 from .comparison import Source, compare_runs
 from .figures import FIGURES
 from .page import page_html
 from .report import Report
-from .saving import save_text
 
 _Path = str | os.PathLike[str]
 

@@ -78,6 +78,11 @@ class ProfileAnalyzer:
         probabilities = [epoch.probability for epoch in timed]
         return estimate(durations, probabilities, self.data.total_epochs)
 
+    def _repr_html_(self) -> str:
+        from marey import _notebook
+
+        return _notebook.dicts_html(self.get_top_operations(20))
+
     def get_top_operations(self, n: int = 10) -> list[dict[str, Any]]:
         """Returns the `n` operations with the longest exclusive time.
 

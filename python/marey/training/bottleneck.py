@@ -30,6 +30,11 @@ class Bottleneck:
     impact_ms: float
     """The time that it takes, of the total time; 0 for memory."""
 
+    def _repr_html_(self) -> str:
+        from marey import _notebook
+
+        return _notebook.dicts_html([{**vars(self), "type": self.type.value}])
+
 
 SEVERITIES = ("high", "medium", "low")
 """From the most severe on."""

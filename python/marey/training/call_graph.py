@@ -33,6 +33,21 @@ class CallNode:
         for child in self.children:
             yield from child.walk(depth + 1)
 
+    def _repr_html_(self) -> str:
+        from marey import _notebook
+
+        return _notebook.dicts_html(
+            [
+                {
+                    "name": "  " * depth + node.name,
+                    "total_time_ms": node.total_time_ms,
+                    "self_time_ms": node.self_time_ms,
+                    "call_count": node.call_count,
+                }
+                for node, depth in self.walk()
+            ]
+        )
+
     def to_flame(self, max_depth: int = 10) -> list[dict[str, Any]]:
         """Returns the rectangles of a flame graph.
 

@@ -11,10 +11,10 @@ import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, NoReturn
 
 from marey import _engine
+from marey._saving import save_text
 
 from .analyzer import ProfileAnalyzer
 from .data import ProfileData, check_events
@@ -130,7 +130,7 @@ def _print(text: str, output: str | None) -> None:
     if output is None:
         print(text)
     else:
-        Path(output).write_text(text + "\n", encoding="utf-8")
+        save_text(output, text + "\n")
 
 
 def _port(text: str) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import marey
+from marey._saving import save_text
 
 from .bottleneck import MemoryPoint
 from .config import ProfilerConfig
@@ -106,13 +107,13 @@ class ProfileData:
         """Writes the contents as JSON.
 
         Raises:
-            OSError: The file cannot be written.
+            OSError: The file cannot be written. An existing file is unchanged.
         """
         values = asdict(self)
         del values["path"]
         values["config"] = self.config.to_json()
         document = {"format": FORMAT, "version": VERSION, **values}
-        Path(path).write_text(json.dumps(document, separators=(",", ":")) + "\n", encoding="utf-8")
+        save_text(path, json.dumps(document, separators=(",", ":")) + "\n", "profile")
 
     @classmethod
     def _from_json(cls, path: str, document: dict[str, Any]) -> ProfileData:

@@ -6,7 +6,7 @@ from typing import Any
 
 from .analyzer import ProfileAnalyzer
 from .call_graph import CallGraphBuilder
-from .visualization import import_extra
+from .visualization import call_graph_title, import_extra
 
 
 class InteractivePlotter:
@@ -28,7 +28,8 @@ class InteractivePlotter:
             y=[operation["name"] for operation in operations],
             orientation="h",
         )
-        return self._figure(bars, "Operations: exclusive time (ms)")
+        extrapolated = ", extrapolated" if self._analyzer.data.is_extrapolated else ""
+        return self._figure(bars, f"Operations: exclusive time (ms{extrapolated})")
 
     def plot_memory_timeline(self) -> Any:
         """Draws the memory at the end of each recorded epoch."""
@@ -45,11 +46,14 @@ class InteractivePlotter:
 
     def plot_flame_graph(self) -> Any:
         """Draws the call graph as stacked bars, which a click enlarges."""
-        return self._figure(self._plotly.Icicle(**self._call_graph()), "Call graph")
+        return self._figure(
+            self._plotly.Icicle(**self._call_graph()), call_graph_title(self._analyzer)
+        )
 
     def plot_sunburst(self) -> Any:
         """Draws the call graph as rings, which a click enlarges."""
-        return self._figure(self._plotly.Sunburst(**self._call_graph()), "Call graph")
+        chart = self._plotly.Sunburst(**self._call_graph())
+        return self._figure(chart, call_graph_title(self._analyzer))
 
     def _figure(self, data: Any, title: str) -> Any:
         return self._plotly.Figure(data=data, layout={"title": {"text": title}})

@@ -67,6 +67,7 @@ class Loop:
         self._epochs = 0
         self._sampled_epochs = 0
         self._steps_before = 0  # the epoch
+        self._is_without_optimizer = False
         self._scopes: list[str] = []
         self._reset_region()
 
@@ -135,6 +136,7 @@ class Loop:
         self._sampled_epochs += 1
         if _ended_steps == self._steps_before:
             self._end_step()  # without an optimizer, the epoch is a step
+            self._is_without_optimizer = True
         if self._config.cuda_sync_per_epoch and (cuda := cuda_in_use()) is not None:
             cuda.synchronize()
         self._read_memory()
@@ -155,8 +157,9 @@ class Loop:
             self._begin_step()
 
     def end_batch(self) -> None:
-        """Ends a training step where no optimizer of PyTorch does."""
-        if self._draw is not None and self._draw.is_sampled and "torch" not in sys.modules:
+        """Ends a training step where no optimizer of PyTorch does: without PyTorch, and after an
+        epoch in which none did."""
+        if self._draw is not None and self._draw.is_sampled and self._are_batches_steps():
             self._end_step()
 
     def begin_sample(self) -> None:
@@ -176,6 +179,14 @@ class Loop:
         """Leaves the scope of a validation."""
         self._leave("validation")
 
+    def progress(self) -> dict[str, int | bool]:
+        """Returns whether something is being recorded, and the epochs so far."""
+        return {
+            "is_recording": self.recording.is_open,
+            "epochs": self._epochs,
+            "recorded_epochs": self._sampled_epochs,
+        }
+
     # Effects of the reports.
 
     def _records_scopes(self) -> bool:
@@ -193,6 +204,9 @@ class Loop:
             while last != name:
                 last = self._scopes.pop()
                 _native.pop(last)
+
+    def _are_batches_steps(self) -> bool:
+        return self._is_without_optimizer or "torch" not in sys.modules
 
     def _begin_step(self) -> None:
         if self._records_scopes():

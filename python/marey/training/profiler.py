@@ -80,15 +80,20 @@ class TrainingProfiler:
             self._export(file, file)
         return str(file)
 
+    def _repr_html_(self) -> str:
+        from marey import _notebook
+
+        return _notebook.dicts_html([self.loop.progress()])
+
     def _write_json(self, file: Path) -> None:
         from .data import ProfileData  # loads the engine, which a profiled program does not need
 
         with tempfile.TemporaryDirectory(prefix="marey-") as folder:
             packed = Path(folder, "profile.marey.zip")
             self.loop.recording.write(packed)
-            self._export(packed, file)
             file.parent.mkdir(parents=True, exist_ok=True)
             ProfileData.load(packed).write(file)
+            self._export(packed, file)
 
     def _export(self, run: Path, file: Path) -> None:
         if self.config.export_chrome_trace:

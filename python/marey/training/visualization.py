@@ -137,7 +137,7 @@ class ProfilePlotter:
                 label = f"{box['name']} ({box['percentage']:.0f}%)"
                 label = _short(label, round(box["width"] * ROW_LETTERS))
                 axes.text(middle, box["depth"], label, ha="center", va="center", clip_on=True)
-        axes.set(title="Call graph", xlim=(0, 1), xticks=[], yticks=[])
+        axes.set(title=call_graph_title(self._analyzer), xlim=(0, 1), xticks=[], yticks=[])
         axes.invert_yaxis()
 
     def _draw_sunburst(self, axes: Any) -> None:
@@ -159,7 +159,7 @@ class ProfilePlotter:
                 axes.text(
                     angle, box["depth"] + 0.5, _short(box["name"], 14), ha="center", va="center"
                 )
-        axes.set_title("Call graph")
+        axes.set_title(call_graph_title(self._analyzer))
         axes.set_axis_off()
 
     def _draw_bottlenecks(self, axes: Any) -> None:
@@ -178,6 +178,14 @@ class ProfilePlotter:
         )
         for row, bottleneck in enumerate(found, 1):
             table[row, 1].get_text().set_color(_SEVERITY_COLOURS[bottleneck.severity])
+
+
+def call_graph_title(analyzer: ProfileAnalyzer) -> str:
+    """Returns the title of a call graph, which has the times of recorded epochs alone."""
+    data = analyzer.data
+    if not data.is_extrapolated:
+        return "Call graph"
+    return f"Call graph of {len(data.epochs)} recorded of {data.total_epochs} epochs"
 
 
 def import_extra(module: str, package: str) -> Any:

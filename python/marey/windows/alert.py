@@ -28,6 +28,11 @@ class Alert:
     baseline: float
     windows: int
 
+    def _repr_html_(self) -> str:
+        from marey import _notebook
+
+        return _notebook.dicts_html([vars(self)])
+
     def __str__(self) -> str:
         side = "above" if self.value > self.baseline else "below"
         amount = abs(self.value - self.baseline)

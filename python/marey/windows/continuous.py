@@ -20,7 +20,7 @@ from .rolling import load_engine, read_metrics
 from .rotation import Names, Rotation, start_session
 from .service import discard_early_requests, record_requests
 from .watch import Watch
-from .window import Window
+from .window import Window, windows_html
 
 __all__ = ["ContinuousProfiler"]
 
@@ -96,6 +96,9 @@ class ContinuousProfiler:
     def windows(self) -> list[Window]:
         """The windows that have ended and are kept, the oldest first, with their metrics."""
         return list(self._windows.ended)
+
+    def _repr_html_(self) -> str:
+        return windows_html(self.windows)
 
     def start(self) -> None:
         """Starts the first window, and returns at once.

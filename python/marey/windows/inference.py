@@ -16,7 +16,7 @@ from .requests import RequestLog
 from .rotation import Names, Rotation, start_session
 from .service import discard_early_requests, record_scope
 from .time_window import INSTALLED, installed_hook
-from .window import Window
+from .window import Window, windows_html
 
 if TYPE_CHECKING:
     from marey.hooks import Hook
@@ -110,6 +110,9 @@ class LLMInferenceProfiler:
     def windows(self) -> list[Window]:
         """The windows that have ended and are kept, the oldest first, with their metrics."""
         return list(self._windows.ended)
+
+    def _repr_html_(self) -> str:
+        return windows_html(self.windows)
 
     def start_profiling_window(self) -> None:
         """Starts the first window.

@@ -77,6 +77,16 @@ class MultiGPUProfiler:
         self.sessions[phase_name] = session
         return session
 
+    def _repr_html_(self) -> str:
+        from marey import _notebook
+
+        return _notebook.dicts_html(
+            [
+                {"rank": self.rank, "phase": phase, "session": session}
+                for phase, session in self.sessions.items()
+            ]
+        )
+
     def profile_phase(self, phase_name: str) -> PhaseProfiler:
         """Returns a context manager that records a phase."""
         return PhaseProfiler(self, phase_name)

@@ -15,7 +15,7 @@ from .requests import RequestLog, RequestMetrics
 from .rotation import Names, Rotation, start_session
 from .service import discard_early_requests, record_requests
 from .trends import Trends
-from .window import Window
+from .window import Window, windows_html
 
 __all__ = ["RollingWindowProfiler"]
 
@@ -86,6 +86,9 @@ class RollingWindowProfiler:
     def windows(self) -> list[Window]:
         """The windows that have ended and are kept, the oldest first, with their metrics."""
         return list(self._windows.ended)
+
+    def _repr_html_(self) -> str:
+        return windows_html(self.windows)
 
     def start_new_window(self) -> None:
         """Ends the open window, if there is one, and begins the next.

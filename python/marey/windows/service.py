@@ -9,7 +9,7 @@ import marey
 from . import checks, retention
 from .requests import RequestLog, RequestMetrics, as_scope_metrics
 from .rotation import Names, Rotation, start_session
-from .window import Window
+from .window import Window, windows_html
 
 __all__ = ["ServiceWindowProfiler"]
 
@@ -70,6 +70,9 @@ class ServiceWindowProfiler:
     def windows(self) -> list[Window]:
         """The windows that have ended and are kept, the oldest first, with their metrics."""
         return list(self._windows.ended)
+
+    def _repr_html_(self) -> str:
+        return windows_html(self.windows)
 
     def start_window(self) -> None:
         """Starts the first window.

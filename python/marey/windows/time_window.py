@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from . import checks, retention
 from .rotation import Names, Rotation, start_session
-from .window import Window
+from .window import Window, windows_html
 
 if TYPE_CHECKING:
     from marey.hooks import Hook
@@ -77,6 +77,9 @@ class TimeWindowProfiler:
     def windows(self) -> list[Window]:
         """The windows that have ended and are kept, the oldest first."""
         return list(self._windows.ended)
+
+    def _repr_html_(self) -> str:
+        return windows_html(self.windows)
 
     def start_window(self) -> None:
         """Starts the first window.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -36,6 +37,27 @@ class Window:
     metrics: dict[str, float] = field(default_factory=dict)
     extra_files: list[str] = field(default_factory=list)
 
+    def _repr_html_(self) -> str:
+        return windows_html([self])
+
     def files(self) -> list[str]:
         """Returns the paths of all files of the window."""
         return [*self.extra_files, *([] if self.path is None else [self.path])]
+
+
+def windows_html(windows: Sequence[Window]) -> str:
+    """Returns windows as a table for notebooks, with a column for each of their metrics."""
+    from marey import _notebook
+
+    return _notebook.dicts_html(
+        [
+            {
+                "number": window.number,
+                "start": f"{window.start:%Y-%m-%d %H:%M:%S}",
+                "seconds": window.duration_seconds,
+                "path": window.path,
+                **window.metrics,
+            }
+            for window in windows
+        ]
+    )

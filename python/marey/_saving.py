@@ -7,8 +7,13 @@ import os
 import secrets
 
 
-def save_text(path: str | os.PathLike[str], text: str) -> str:
+def save_text(path: str | os.PathLike[str], text: str, kind: str = "report") -> str:
     """Writes a file and returns its absolute path.
+
+    Args:
+        path: The file.
+        text: Its content.
+        kind: The word for the file in an error.
 
     Raises:
         OSError: The file cannot be written; the message has its path. An existing file is
@@ -25,7 +30,7 @@ def save_text(path: str | os.PathLike[str], text: str) -> str:
             _replace(target, text)
     except OSError as error:
         raise OSError(
-            error.errno, f"cannot write the report: {error.strerror or error}", target
+            error.errno, f"cannot write the {kind}: {error.strerror or error}", target
         ) from error
     return target
 
