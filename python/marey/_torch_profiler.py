@@ -77,24 +77,36 @@ class Recording:
         with _own_calls(), _quiet(), _without_log():
             self._profiler.prepare_trace()
 
+    @staticmethod
+    def can_prepare() -> bool:
+        """Whether `prepare` may precede `start`: while marey has CUPTI, it would fail."""
+        return _native.gpu_level()[0] != "cupti"
+
     def start(self) -> None:
         """Begins the window, after `prepare` if that was not called. Raises the errors of both."""
-        if self._profiler is None:
-            self.prepare()
-        elif _others.are_running(self._torch):
+        if _others.are_running(self._torch):
             raise Unavailable("another torch.profiler is running")
+        with contextlib.ExitStack() as undo:
+            # Both record devices by CUPTI, which has one subscriber. torch.profiler becomes it when
+            # it is first set up, and otherwise records no device in the life of the process.
+            if _native.pause_gpu(True):
+                undo.callback(_native.pause_gpu, False)
+                undo.enter_context(_giving_up_cupti())
+            if self._profiler is None:
+                self.prepare()
+            self._begin()
+            self._undo.push(undo.pop_all())
+
+    def _begin(self) -> None:
         self._thread = threading.get_ident()
         self._number = time.time_ns()  # unique also if an earlier process had this process id
         with contextlib.ExitStack() as undo:
             if _can_number_operators(self._torch):
                 _native.number_operators(True)
                 undo.callback(_native.number_operators, False)
-            # Both record devices by CUPTI, which has one subscriber.
-            if _native.pause_gpu(True):
-                undo.callback(_native.pause_gpu, False)
             with _own_calls(), _quiet():
                 self._profiler.start_trace()
-            self._undo = undo.pop_all()
+            self._undo.push(undo.pop_all())
         self._enter_anchors()
 
     def stop(self) -> None:
@@ -217,6 +229,22 @@ def _quiet() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
+
+
+@contextlib.contextmanager
+def _giving_up_cupti() -> Iterator[None]:
+    """Makes torch.profiler give up CUPTI after a window that begins and ends in the block."""
+    if _TEARDOWN in os.environ:
+        yield
+        return
+    os.environ[_TEARDOWN] = "1"
+    try:
+        yield
+    finally:
+        os.environ.pop(_TEARDOWN, None)
+
+
+_TEARDOWN = "TEARDOWN_CUPTI"
 
 
 @contextlib.contextmanager

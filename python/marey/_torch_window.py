@@ -241,7 +241,7 @@ class _Runner:
         self._recording, self._is_open = None, False
 
     def _prepare(self) -> None:
-        if self._recording is None:
+        if self._recording is None and Recording.can_prepare():
             with self._failures_counted():
                 recording = Recording(self._torch(), self._switches)
                 recording.prepare()

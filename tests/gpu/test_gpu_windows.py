@@ -50,3 +50,42 @@ def test_the_profiler_has_cupti_in_a_window_and_no_kernel_around_it_is_lost() ->
     ((note,),) = opened.sql("SELECT value FROM metadata WHERE key = 'gpu'").rows()
     assert "paused for windows of torch.profiler" in note
     assert opened.sql("SELECT cause FROM losses").rows() == []
+
+
+def test_the_profiler_is_set_up_while_cupti_is_free_and_may_give_it_up_later() -> None:
+    """torch.profiler subscribes when it is first set up, and unsubscribes in a later CUDA call."""
+    done = try_run(
+        f"""
+        import marey.torch
+        import torch
+        from marey import _native
+        from torch.profiler.profiler import _KinetoProfile
+        {SUBSCRIBER}
+        prepare_trace = _KinetoProfile.prepare_trace
+
+        def prepare(profiler):
+            assert os.environ["TEARDOWN_CUPTI"] == "1"
+            assert subscribe() == 0
+            prepare_trace(profiler)
+
+        _KinetoProfile.prepare_trace = prepare
+        marey.start("trace", data="trace")
+        marey.torch.window(steps=1, wait=1, warmup=1).arm()
+        optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], 0.1)
+        for step in range(4):
+            assert (subscriber.value is not None) == (step >= 2), "the window is the third step"
+            double.launch(f"step {{step}}", 5)
+            optimizer.step()
+        assert "TEARDOWN_CUPTI" not in os.environ
+        assert _native.gpu_level()[0] == "waiting"
+        assert cupti.cuptiUnsubscribe(subscriber) == 0
+        while _native.gpu_level()[0] != "cupti":
+            pass
+        double.launch("after", 5)
+        marey.finalize()
+        """
+    )
+    assert done.exit_code == 0, done.stderr
+    opened = marey.open("trace.marey")
+    names = opened.sql("SELECT name FROM gpu_activities ORDER BY start_nanos").rows()
+    assert names == [("step 0",), ("step 1",), ("after",)]

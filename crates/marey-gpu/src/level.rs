@@ -10,13 +10,14 @@ use crate::cupti::interfaces::Interfaces;
 use crate::cupti::library::Library;
 use crate::cupti::search::Hints;
 use crate::cupti::session::{self, Options};
-use crate::cupti::unavailable::Unavailable;
+use crate::cupti::unavailable::{Step, Unavailable};
 use crate::nvml;
 use marey_record::device::{FlushMode, Source};
-use marey_record::{Worker, api, device};
+use marey_record::{STOP, Worker, api, device};
 use std::any::Any;
 use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// A request to record devices.
 #[derive(Clone, Debug, Default)]
@@ -152,13 +153,56 @@ pub fn pause() -> bool {
     true
 }
 
-/// Continues the recording that [`pause`] has ended, unless the session has ended since.
+/// Continues the recording that [`pause`] has ended, unless the session has ended since. If the other
+/// profiler still has CUPTI, recording continues as soon as it has given it up: torch.profiler does
+/// so in a later CUDA call.
 pub fn resume() {
-    let mut level = lock();
-    if let Level::Paused(request) = &*level {
-        *level = begin_recording(&request.clone(), PAUSE_SUFFIX);
+    if !try_resume(PAUSE_SUFFIX) {
+        api::start_source(&RESUMER);
     }
 }
+
+/// Thread that takes CUPTI back from a profiler that has not given it up in time.
+static RESUMER: Worker = Worker::new("marey-gpu-resume", resume_late);
+
+/// Time between two attempts to take CUPTI back.
+const RESUME_PERIOD: Duration = Duration::from_millis(10);
+
+/// Attempts to take CUPTI back, half a minute of them. In a program that no longer uses CUDA there
+/// is nothing to record.
+const RESUME_ATTEMPTS: u32 = 3_000;
+
+fn resume_late() {
+    for _ in 0..RESUME_ATTEMPTS {
+        if RESUMER.wait(Some(RESUME_PERIOD)) & STOP != 0 || try_resume(LATE_RESUME_SUFFIX) {
+            return;
+        }
+    }
+    let mut level = lock();
+    if let Level::Paused(request) = &*level {
+        *level = begin_recording(&request.clone(), LATE_RESUME_SUFFIX);
+    }
+}
+
+/// Continues a paused recording, with this suffix of the note. Returns whether none is paused any
+/// more.
+fn try_resume(suffix: &str) -> bool {
+    let mut level = lock();
+    let Level::Paused(request) = &*level else { return true };
+    match api::call_library(|| session::start(&request.hints, request.options())) {
+        Ok(library) => *level = cupti_level(library, &request.clone(), suffix),
+        Err(reason) if reason.step() == Step::Subscribe => {
+            device::note(NOTE_KEY, format!("{reason}; paused since a window of torch.profiler"));
+            return false;
+        }
+        Err(reason) => *level = host_level(reason),
+    }
+    true
+}
+
+/// Appended to the note if the other profiler gave up CUPTI after its window.
+const LATE_RESUME_SUFFIX: &str = "; recording was paused for windows of torch.profiler, and until it gave up CUPTI: launches in \
+     between are missing";
 
 /// Appended to the note if recording was paused.
 const PAUSE_SUFFIX: &str =
@@ -168,11 +212,14 @@ const PAUSE_SUFFIX: &str =
 fn begin_recording(request: &Request, suffix: &str) -> Level {
     match api::call_library(|| session::start(&request.hints, request.options())) {
         Ok(library) => cupti_level(library, request, suffix),
-        Err(reason) => {
-            device::note(NOTE_KEY, format!("host only: {reason}; {}", reason.hint()));
-            Level::Host(reason)
-        }
+        Err(reason) => host_level(reason),
     }
+}
+
+/// Returns the level without devices, after writing the note with the reason.
+fn host_level(reason: Unavailable) -> Level {
+    device::note(NOTE_KEY, format!("host only: {reason}; {}", reason.hint()));
+    Level::Host(reason)
 }
 
 /// Returns the level of recording by this library, after writing the note with `suffix`.

@@ -3,7 +3,8 @@
 use crate::harness::{Trace, in_own_process, level_text, play};
 use crate::other_tool;
 use marey_gpu::cupti::interfaces::Interfaces;
-use marey_gpu::level;
+use marey_gpu::level::{self, Level};
+use std::time::{Duration, Instant};
 
 /// Three launches, on a library that supports one subscriber.
 const EXCLUSIVE: &str = "version 130001\ndriver 13050\npart go {\nrepeat 3 {\nlaunch k\n}\n}\n";
@@ -30,6 +31,29 @@ fn another_tool_has_cupti_in_a_pause_and_no_kernel_before_or_after_is_lost() {
     let recorded = trace.finish();
     assert_eq!((recorded.kernels.len(), recorded.calls.len()), (6, 6));
     assert!(recorded.losses.values().all(|count| *count == 0), "{:?}", recorded.losses);
+}
+
+#[test]
+fn cupti_is_taken_back_when_the_other_tool_gives_it_up_later() {
+    let test = "pauses::cupti_is_taken_back_when_the_other_tool_gives_it_up_later";
+    if !in_own_process(test, EXCLUSIVE) {
+        return;
+    }
+    let trace = Trace::start(Interfaces::default()).unwrap();
+    assert!(level::pause());
+    let (code, other) = other_tool::subscribe_exclusive();
+    assert_eq!(code, 0, "the subscription is free");
+    level::resume();
+    assert!(matches!(level::level(), Level::Paused(_)), "{}", level_text());
+    other_tool::unsubscribe(other);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !matches!(level::level(), Level::Cupti(..)) {
+        assert!(Instant::now() < deadline, "{}", level_text());
+        std::thread::yield_now();
+    }
+    assert!(level_text().contains("launches in between are missing"), "{}", level_text());
+    play("go");
+    assert_eq!(trace.finish().kernels.len(), 3);
 }
 
 #[test]
