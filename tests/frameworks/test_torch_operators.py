@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import inspect
 import json
 import os
 import re
@@ -18,7 +19,8 @@ import marey
 import marey.torch
 import pytest
 from marey import _torch_operators
-from marey._torch_fields import UNKNOWN, Fields
+from marey._torch_fields import KNOWN, UNKNOWN, Fields
+from marey._torch_inputs import KNOWN_INPUTS
 from torch_programs import GPT, PRELUDE, Shape, python, shape
 
 torch = pytest.importorskip("torch")
@@ -81,6 +83,76 @@ def test_operators_are_below_the_scope_that_calls_them() -> None:
 def _overloaded(name: str, overload: str) -> str:
     has_overloads = (_torch_operators.minor_of(torch.__version__) or (0, 0)) >= (2, 7)
     return f"{name}.{overload}" if has_overloads else name
+
+
+@pytest.mark.usefixtures("operators")
+@pytest.mark.parametrize("data", ["tree", "trace"])
+def test_operators_are_below_the_python_line_that_calls_them(data: str) -> None:
+    x = torch.ones(2, 3)
+    session = marey.start("lines", context="python", data=data)
+
+    def caller() -> None:
+        torch.relu(x)  # this line
+
+    caller()
+    thread = threading.Thread(target=caller)
+    thread.start()
+    thread.join()
+    marey.finalize(session)
+    if data == "tree":
+        (node,) = json.loads(Path("lines.hatchet").read_text())[:1]
+        paths = [path for path in paths_of(node) if path[-1] == "aten::relu"]
+    else:
+        rows = marey.open("lines.marey").sql("SELECT path FROM spans WHERE name = 'aten::relu'")
+        paths = [path.split("/") for (path,) in rows.rows()]
+    line = inspect.getsourcelines(caller)[1] + 1
+    assert len(paths) == 2
+    assert all(path[-2].endswith(f":{line}@caller") for path in paths), paths
+
+
+def paths_of(node: dict[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yields the names from the root to each node."""
+    path = (*above, node["frame"]["name"])
+    yield path
+    for child in node["children"]:
+        yield from paths_of(child, path)
+
+
+class Reentrant(torch.autograd.Function):
+    """Its backward calls backward again, which beyond some depth goes on on a thread of PyTorch."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, depth: int) -> Any:
+        ctx.depth = depth
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        if ctx.depth:
+            with torch.enable_grad():
+                x = torch.ones(1, requires_grad=True)
+                Reentrant.apply(x, ctx.depth - 1).backward()
+        else:
+            torch.relu(gradient)
+            INNERMOST_THREADS.append(threading.get_native_id())
+        return gradient, None
+
+
+INNERMOST_THREADS: list[int] = []
+
+
+@pytest.mark.usefixtures("operators")
+def test_operators_on_a_thread_of_autograd_are_recorded() -> None:
+    session = marey.start("engine", data="trace")
+    Reentrant.apply(torch.ones(1, requires_grad=True), 70).backward()
+    marey.finalize(session)
+    rows = marey.open("engine.marey").sql(
+        "SELECT t.os_id FROM spans s JOIN threads t ON t.id = s.thread_id"
+        " WHERE s.name = 'aten::relu'"
+    )
+    (thread,) = INNERMOST_THREADS
+    assert thread != threading.get_native_id()
+    assert rows.rows() == [(thread,)]
 
 
 @pytest.mark.usefixtures("operators")
@@ -349,8 +421,10 @@ def test_torch_s_profiler_records_beside_marey() -> None:
 
 
 def test_the_trial_of_an_unknown_version_finds_the_support_of_this_one() -> None:
-    version = torch.__version__
-    assert _torch_operators._try_in_child() == _torch_operators.find_support(version, "")
+    trial = _torch_operators._try_in_child()
+    assert trial == _torch_operators.find_support(torch.__version__, "")
+    assert trial.fields == KNOWN.get(MINOR, trial.fields)
+    assert trial.inputs == KNOWN_INPUTS.get(MINOR, trial.inputs)
 
 
 def test_an_unknown_version_is_tried_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

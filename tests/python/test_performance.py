@@ -60,6 +60,21 @@ def test_events_that_do_not_exist_are_refused(events: list[str], message: str) -
         performance.enable(events)
 
 
+@pytest.mark.parametrize("event", performance.DEFAULT_EVENTS)
+def test_an_event_of_the_processor_is_counted_or_refused_by_name(event: str) -> None:
+    session = marey.start("x")
+    refusal = f"performance event `{event}` cannot be counted: "
+    try:
+        performance.enable([event])
+    except RuntimeError as error:
+        refusal = str(error)
+    with marey.scope("s"):
+        touch_pages(300)
+    assert refusal.startswith(f"performance event `{event}` cannot be counted: ")
+    found = metrics(find(live_root(session), "s"))
+    assert found.get(event, 1) > 0, "a count that is not had is not 0"
+
+
 def test_an_event_that_the_machine_does_not_count_is_an_error_and_never_zero() -> None:
     session = marey.start("x")
     event = "rffffffffffffffff"  # no processor has this one
