@@ -40,7 +40,10 @@ class InputFields(NamedTuple):
 UNKNOWN_INPUTS = InputFields(0, 0, 0, 0, 0)
 
 KNOWN_INPUTS: dict[tuple[int, int] | None, InputFields] = {
-    (2, 15): InputFields(26, 7, 20, 14, 10),
+    **{(2, minor): InputFields(23, 8, 21, 13, 9) for minor in range(3, 7)},
+    **{(2, minor): InputFields(26, 8, 21, 13, 9) for minor in (7, 8)},
+    **{(2, minor): InputFields(26, 8, 21, 14, 10) for minor in range(9, 13)},
+    **{(2, minor): InputFields(26, 7, 20, 14, 10) for minor in range(13, 16)},
 }
 """The fields in the minor versions of PyTorch that pass `make torch-versions`."""
 

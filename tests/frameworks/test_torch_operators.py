@@ -118,7 +118,7 @@ def paths_of(node: dict[str, Any], above: tuple[str, ...] = ()) -> Iterator[tupl
         yield from paths_of(child, path)
 
 
-class Reentrant(torch.autograd.Function):
+class Reentrant(torch.autograd.Function):  # type: ignore[misc, name-defined]
     """Its backward calls backward again, which beyond some depth goes on on a thread of PyTorch."""
 
     @staticmethod

@@ -112,6 +112,8 @@ pub fn start(options: &SessionOptions) -> Result<SessionId, Error> {
     let existing = sessions.alive.iter().find(|(_, session)| session.base == base);
     if let Some((&id, session)) = existing {
         activate_and_log(session);
+        drop(sessions);
+        trace::flush_spool();
         return Ok(id);
     }
     let slot = sessions.take_free_slot().ok_or(Error::TooManySessions(MAX_SESSIONS))?;
@@ -171,6 +173,7 @@ fn begin_epoch() {
 /// Lets a session record.
 pub fn activate(id: SessionId) -> Result<(), Error> {
     activate_and_log(lock(&SESSIONS).get(id)?);
+    trace::flush_spool();
     Ok(())
 }
 
@@ -188,6 +191,8 @@ pub fn deactivate(id: SessionId) -> Result<(), Error> {
     if deactivate_and_wait(session.slot) && session.is_trace() {
         trace::write_event(session, SessionEvent::Deactivated, clock::ticks());
     }
+    drop(sessions);
+    trace::flush_spool();
     Ok(())
 }
 

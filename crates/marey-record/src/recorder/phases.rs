@@ -38,6 +38,7 @@ pub fn advance_phase(id: SessionId) -> Result<u32, Error> {
         begin_phase(session, &running, next);
         (next, session.closed_phases.get(&closed).map(|closed| closed.tree.clone()))
     };
+    trace::flush_spool();
     // Merges the tree without the lock.
     if let Some(closed) = closed {
         closed.get();
@@ -57,7 +58,8 @@ pub fn advance_phase(id: SessionId) -> Result<u32, Error> {
     Ok(next)
 }
 
-/// Closes the session's phase and opens one with this number.
+/// Closes the session's phase and opens one with this number. [`trace::flush_spool`] must follow,
+/// without the sessions' lock.
 fn begin_phase(session: &mut Session, threads: &[Arc<ThreadTree>], phase: u32) {
     let next_columns: Vec<_> =
         threads.iter().map(|thread| thread.next_column(session.slot)).collect();
@@ -150,6 +152,8 @@ pub fn clear_phases(id: SessionId, phases: RangeInclusive<u32>) -> Result<(), Er
         begin_phase(session, &running, phase);
         session.closed_phases.remove(&phase);
     }
+    drop(sessions);
+    trace::flush_spool();
     Ok(())
 }
 

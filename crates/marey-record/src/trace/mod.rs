@@ -226,7 +226,7 @@ fn drain() {
 
 /// Writes the spool's buffer to the file, without the tracer's lock: a slow disk blocks neither
 /// threads that end nor forks.
-fn flush_spool() {
+pub(crate) fn flush_spool() {
     let Some((file, appender)) = lock(&TRACER).spool.as_ref().map(Spool::file_and_appender) else {
         return;
     };
@@ -275,8 +275,9 @@ pub(crate) fn begin_session(session: &Session) -> Result<(), Error> {
     created
 }
 
-/// Writes an event of a session, after all that threads have logged before. Returns the range of
-/// the spool that contains the phase up to here.
+/// Puts an event of a session into the spool's buffer, after all that threads have logged before.
+/// Returns the range of the spool that contains the phase up to here. [`flush_spool`] must follow,
+/// without the sessions' lock.
 pub(crate) fn write_event(session: &Session, event: SessionEvent, ticks: u64) -> Range<u64> {
     let mut tracer = lock(&TRACER);
     let threads = registry::running_threads();
@@ -285,10 +286,7 @@ pub(crate) fn write_event(session: &Session, event: SessionEvent, ticks: u64) ->
         spool.drain(&threads);
         spool.write_event(session.slot, event, &session.base, ticks)
     });
-    let phase_range = update_session(&mut tracer, session, event, ticks, range);
-    drop(tracer);
-    flush_spool();
-    phase_range
+    update_session(&mut tracer, session, event, ticks, range)
 }
 
 /// Updates a session after an event, which is in this range of the spool if there is one. Returns
@@ -505,6 +503,9 @@ mod tests {
     /// Ends the sessions and the process, in the child of a fork.
     #[expect(unsafe_code, reason = "a forked child must not run the parent's exit handlers")]
     fn end_child() -> ! {
+        for session in api::live_sessions() {
+            drop(api::activate(session));
+        }
         enter_and_exit("in the child");
         let all: Result<Vec<_>, _> =
             api::live_sessions().into_iter().map(|id| api::finalize(id, None)).collect();
@@ -524,6 +525,15 @@ mod tests {
         let record = || enter_and_exit("on a thread that ends");
         std::thread::Builder::new().spawn(record).unwrap().join().unwrap();
         request_drain();
+        let pause = move || {
+            api::deactivate(session).unwrap();
+            api::activate(session).unwrap();
+            api::advance_phase(session).unwrap();
+        };
+        let pausing = std::thread::Builder::new().spawn(pause).unwrap();
+        while is_recording() {
+            std::thread::yield_now();
+        }
         // SAFETY: the child calls what a forked child may, and does not return.
         let child = unsafe { libc::fork() };
         if child == 0 {
@@ -534,6 +544,7 @@ mod tests {
         assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
         assert_eq!(status, 0);
         drop(hanging_disk);
+        pausing.join().unwrap();
         let paths = api::finalize(session, None).unwrap();
         let spools = paths[0].join("spool").read_dir().unwrap();
         assert_eq!(spools.count(), 2);
