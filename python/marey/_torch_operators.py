@@ -1,9 +1,9 @@
 """Recording of PyTorch's operators: in which versions of PyTorch, and the trial of others.
 
 The callbacks of `marey._native.record_operators` assume the layout of two C++ types, and links from
-backward to forward need two private fields (`_torch_fields`). The versions in `KNOWN` and `KNOWN_INPUTS` have been
-tested. Any other version is tried in a child process first, which may crash, and the result is kept
-for the next program.
+backward to forward need two private fields (`_torch_fields`). The versions in `KNOWN` and
+`KNOWN_INPUTS` have been tested. Any other version is tried in a child process first, which may
+crash, and the result is kept for the next program.
 """
 
 from __future__ import annotations
