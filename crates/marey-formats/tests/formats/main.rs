@@ -20,5 +20,6 @@ mod ptx;
 mod ranks;
 mod speedscope;
 mod svg;
+mod tables;
 mod tensorboard;
 mod trace_event;
