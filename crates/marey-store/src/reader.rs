@@ -19,7 +19,7 @@ use crate::environment::temp_dir;
 use crate::read::Batches;
 use crate::row::{Args, Bytes, Damaged, Field, Row, Span};
 use crate::sort::{Sortable, Sorter, SpillFile};
-use crate::{Run, StoreError};
+use crate::{Part, Run, StoreError};
 
 /// A selection of rows by time and process. Rows are included if they overlap the time range.
 #[derive(Clone, Debug)]
@@ -200,6 +200,23 @@ impl<'r> Reader<'r> {
         let parts = self.run.parts(R::TABLE).iter();
         let batches = parts.map(|part| Batches::open(self.run.path(), part, R::TABLE));
         Ok(Rows::new(self, batches.collect::<Result<_, _>>()?))
+    }
+
+    /// Returns the number of rows of a table in the window.
+    pub fn count(&self, table: &'static Table) -> Result<u64, StoreError> {
+        let parts = self.run.parts(table);
+        if self.window.is_all_time() && self.window.processes.is_none() {
+            return Ok(parts.iter().map(Part::rows).sum());
+        }
+        let mut count = 0;
+        for part in parts {
+            for batch in Batches::open(self.run.path(), part, table)? {
+                let batch = batch?;
+                let is_wanted = |row: &usize| is_in_window(table, batch.columns(), *row, self);
+                count += (0..batch.num_rows()).filter(is_wanted).count() as u64;
+            }
+        }
+        Ok(count)
     }
 
     /// Returns the spans in the window by thread, then by start, parents first.

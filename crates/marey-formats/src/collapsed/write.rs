@@ -17,7 +17,7 @@ pub(crate) fn write(
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
     let weights = stack_weights(reader, Format::Collapsed)?;
-    weights.leave_out(reader, left_out);
+    weights.leave_out(reader, left_out)?;
     let mut out = BufWriter::new(out);
     for (&stack, sum) in &weights.by_stack {
         let Some(names) = join_names(reader, stack, left_out) else {

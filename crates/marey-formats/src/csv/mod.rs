@@ -10,14 +10,11 @@ use std::iter::Peekable;
 
 use ::csv::{ByteRecord, Writer, WriterBuilder};
 use marey_model::table::Table;
-use marey_model::table::stored::{
-    COLLECTIVES, COUNTERS, DEVICES, FLOWS, INSTANTS, MEMORY_EVENTS, MEMORY_SNAPSHOTS, METADATA,
-    METRICS, SAMPLES, STEPS, VARIABLES,
-};
+use marey_model::table::stored::{ASYNC_SPANS, GPU_ACTIVITIES, SPANS};
 use marey_store::row::{Args, AsyncSpan, GpuActivity, Span};
 use marey_store::{Reader, StoreError};
 
-use crate::shared::export::{ExportError, LeftOut, leave_out_tables};
+use crate::shared::export::{ExportError, LeftOut, leave_out_tables_except};
 use crate::shared::format::Format;
 
 /// The columns. Times are in nanoseconds, points in time since 1970. Fields that do not apply are
@@ -48,21 +45,8 @@ const COLUMNS: [&str; 23] = [
     "graph_node_id",  // node of the CUDA graph that was launched
 ];
 
-/// Tables that the format cannot hold.
-const LEFT_OUT_TABLES: [&Table; 12] = [
-    &MEMORY_SNAPSHOTS,
-    &COLLECTIVES,
-    &VARIABLES,
-    &DEVICES,
-    &METADATA,
-    &MEMORY_EVENTS,
-    &INSTANTS,
-    &STEPS,
-    &FLOWS,
-    &SAMPLES,
-    &COUNTERS,
-    &METRICS,
-];
+/// Tables that the format holds.
+const WRITTEN_TABLES: [&Table; 3] = [&SPANS, &ASYNC_SPANS, &GPU_ACTIVITIES];
 
 /// Size of the write buffer. The `csv` crate writes a record that fits in one step.
 const BUFFER_BYTES: usize = 1 << 18;
@@ -76,7 +60,7 @@ pub(crate) fn write(
     out: &mut dyn Write,
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
-    leave_out_tables(reader, &LEFT_OUT_TABLES, left_out);
+    leave_out_tables_except(&WRITTEN_TABLES, reader, left_out)?;
     let mut rows = rows_by_start(reader)?.peekable();
     if rows.peek().is_none() {
         let missing = "no spans or device activities";

@@ -13,9 +13,7 @@ use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::profile::{Device, Node, NodeId, Profile};
 use marey_model::table::Table;
-use marey_model::table::stored::{
-    ASYNC_SPANS, COLLECTIVES, COUNTERS, FLOWS, INSTANTS, MEMORY_EVENTS, MEMORY_SNAPSHOTS, VARIABLES,
-};
+use marey_model::table::stored::{DEVICES, GPU_ACTIVITIES, METRICS, SAMPLES, SPANS};
 use marey_model::wall;
 use marey_store::row::{Device as DeviceRow, Metadata, Metric, Sample};
 use marey_store::{Assembler, NewProcess, Reader, Sampled, StoreError};
@@ -23,7 +21,7 @@ use marey_store::{Assembler, NewProcess, Reader, Sampled, StoreError};
 use super::profile::{is_from_program, profile_from_run};
 use super::source::{self, WINDOW_BYTES};
 use super::{Format, ParseError, parse, read_checked, write};
-use crate::shared::export::{ExportError, LeftOut, leave_out_tables};
+use crate::shared::export::{ExportError, LeftOut, leave_out_tables_except};
 use crate::shared::import::{Import, ReaderError};
 use crate::shared::input::Input;
 
@@ -40,17 +38,8 @@ pub(super) const INTEGERS_ARG: &str = "integers";
 /// Keys of kernel times and counts in Proton's files.
 const KERNEL_KEYS: [&str; 2] = ["time (ns)", "count"];
 
-/// Tables that a tree of sums cannot hold.
-const LEFT_OUT_TABLES: [&Table; 8] = [
-    &ASYNC_SPANS,
-    &INSTANTS,
-    &FLOWS,
-    &COUNTERS,
-    &COLLECTIVES,
-    &VARIABLES,
-    &MEMORY_EVENTS,
-    &MEMORY_SNAPSHOTS,
-];
+/// Tables that a tree of sums holds.
+const WRITTEN_TABLES: [&Table; 5] = [&SPANS, &METRICS, &GPU_ACTIVITIES, &SAMPLES, &DEVICES];
 
 /// Imports a profile into a run.
 pub(crate) fn import(input: &mut Input, import: &mut Import) -> Result<(), ReaderError> {
@@ -290,7 +279,11 @@ pub(crate) fn export(
         left_out.insert("infinite values", remove_infinite(&mut profile));
     }
     write(&profile, format, &mut out)?;
-    leave_out_tables(reader, &LEFT_OUT_TABLES, left_out);
+    leave_out_tables_except(&WRITTEN_TABLES, reader, left_out)?;
+    if !read_headers(reader)?.is_empty() {
+        // An imported file's metadata is its header, which is written again.
+        left_out.remove("metadata entries");
+    }
     let mut counters = 0;
     for row in reader.rows::<Metric>()? {
         counters += u64::from(!is_from_program(&row?));

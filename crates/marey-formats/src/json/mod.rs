@@ -13,10 +13,7 @@ use marey_model::json::quote;
 use marey_model::table::stored::{LOSSES, PHASES, PROCESSES, SESSIONS, THREADS};
 use marey_model::table::{Column, ColumnKind, Table, Target};
 use marey_store::Reader;
-use marey_store::row::{
-    Args, AsyncSpan, Collective, Counter, Device, Field, Flow, GpuActivity, Instant, MemoryBlock,
-    MemoryEvent, Metadata, Metric, Row, Sample, Span, Step, Variable,
-};
+use marey_store::row::{Args, Field, Row, TableVisitor, for_each_table};
 use serde::de::IgnoredAny;
 
 use crate::shared::export::{ExportError, LeftOut};
@@ -40,21 +37,7 @@ pub(crate) fn write(
         let batch = reader.run().read(table)?;
         writer.write_columns(table, batch.columns())?;
     }
-    writer.write_rows::<Device>()?;
-    writer.write_rows::<Metadata>()?;
-    writer.write_rows::<Step>()?;
-    writer.write_rows::<Span>()?;
-    writer.write_rows::<AsyncSpan>()?;
-    writer.write_rows::<GpuActivity>()?;
-    writer.write_rows::<Instant>()?;
-    writer.write_rows::<Flow>()?;
-    writer.write_rows::<Metric>()?;
-    writer.write_rows::<Counter>()?;
-    writer.write_rows::<Sample>()?;
-    writer.write_rows::<Collective>()?;
-    writer.write_rows::<Variable>()?;
-    writer.write_rows::<MemoryEvent>()?;
-    writer.write_rows::<MemoryBlock>()?;
+    for_each_table(&mut writer)?;
     left_out.insert("values that are not finite", writer.not_finite_count);
     Ok(())
 }
@@ -68,8 +51,10 @@ struct LineWriter<'r, 'o> {
     not_finite_count: u64,
 }
 
-impl LineWriter<'_, '_> {
-    fn write_rows<R: Row>(&mut self) -> Result<(), ExportError> {
+impl TableVisitor for LineWriter<'_, '_> {
+    type Error = ExportError;
+
+    fn visit<R: Row>(&mut self) -> Result<(), ExportError> {
         let reader = self.reader;
         let mut rows = reader.rows::<R>()?.peekable();
         while rows.peek().is_some() {
@@ -81,7 +66,9 @@ impl LineWriter<'_, '_> {
         }
         Ok(())
     }
+}
 
+impl LineWriter<'_, '_> {
     fn write_columns(&mut self, table: &Table, columns: &[ArrayRef]) -> Result<(), ExportError> {
         for row in 0..columns.first().map_or(0, Array::len) {
             if self.is_in_window(table, columns, row) {

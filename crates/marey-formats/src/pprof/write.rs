@@ -8,7 +8,7 @@ use std::io::Write;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use marey_model::table::stored::{GPU_ACTIVITIES, SAMPLES, SPANS};
+use marey_model::table::stored::{GPU_ACTIVITIES, METADATA, SAMPLES, SPANS};
 use marey_store::Reader;
 use marey_store::row::{self, Args, Metadata};
 use prost::Message;
@@ -17,12 +17,11 @@ use serde_json::Value;
 use super::message::{Label, Sample};
 use super::symbols::Symbols;
 use super::{LOCATIONS_ARG, metadata};
-use crate::shared::export::{ExportError, LeftOut, leave_out_tables, row_count};
+use crate::shared::export::{ExportError, LeftOut, leave_out_tables_except};
 use crate::shared::format::Format;
 use crate::shared::json::replace_lone_surrogates;
 use crate::shared::weights::{
-    Stack, StackKey, Sum, Times, leave_out_common_tables, numeric_sample_names, split_unit,
-    times_by_stack,
+    Stack, StackKey, Sum, Times, numeric_sample_names, split_unit, times_by_stack,
 };
 
 /// Maximum number of sums in memory.
@@ -67,12 +66,13 @@ pub(crate) fn write(
     if names.is_empty() {
         writer.write_spans()?;
         *writer.left_out.entry("values that are not numbers").or_default() +=
-            row_count(reader, &SAMPLES);
+            reader.count(&SAMPLES)?;
+        let written = [&SAMPLES, &METADATA, &SPANS, &GPU_ACTIVITIES];
+        leave_out_tables_except(&written, reader, writer.left_out)?;
     } else {
         writer.write_sampled(&names)?;
-        leave_out_tables(reader, &[&SPANS, &GPU_ACTIVITIES], writer.left_out);
+        leave_out_tables_except(&[&SAMPLES, &METADATA], reader, writer.left_out)?;
     }
-    leave_out_common_tables(reader, writer.left_out);
     writer.out.finish()?;
     Ok(())
 }

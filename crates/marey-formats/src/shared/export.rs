@@ -6,8 +6,10 @@ use std::collections::BTreeMap;
 use std::io;
 
 use marey_model::table::Table;
-use marey_store::row::Row;
-use marey_store::{Part, Reader, StoreError};
+use marey_model::table::stored::{
+    self, ARGS, CONTEXTS, LOSSES, PHASES, PROCESSES, ROLLUPS, SESSIONS, STRINGS, THREADS,
+};
+use marey_store::{Reader, StoreError};
 use thiserror::Error;
 
 use super::format::Format;
@@ -37,25 +39,23 @@ pub enum ExportError {
     },
 }
 
-/// Counts all rows of tables that a format cannot hold.
-pub(crate) fn leave_out_tables(reader: &Reader, tables: &[&Table], left_out: &mut LeftOut) {
-    for table in tables {
-        *left_out.entry(label(table)).or_default() += row_count(reader, table);
-    }
-}
+/// Tables that no writer counts: what the rows of others refer to, sums of them, and how the run was
+/// recorded.
+const UNCOUNTED_TABLES: [&Table; 9] =
+    [&STRINGS, &CONTEXTS, &ARGS, &PROCESSES, &THREADS, &SESSIONS, &PHASES, &LOSSES, &ROLLUPS];
 
-/// Returns the number of rows of a table of the run.
-pub(crate) fn row_count(reader: &Reader, table: &Table) -> u64 {
-    reader.run().parts(table).iter().map(Part::rows).sum()
-}
-
-/// Counts the rows of a table that `reader` sees and a format cannot hold.
-pub(crate) fn leave_out_rows<R: Row>(
+/// Counts the rows of all tables except those that a writer writes.
+pub(crate) fn leave_out_tables_except(
+    written: &[&Table],
     reader: &Reader,
     left_out: &mut LeftOut,
 ) -> Result<(), StoreError> {
-    let count = reader.rows::<R>()?.try_fold(0, |count, row| row.map(|_| count + 1))?;
-    *left_out.entry(label(R::TABLE)).or_default() += count;
+    for table in stored::ALL {
+        let is_table = |other: &&Table| other.name == table.name;
+        if !written.iter().chain(&UNCOUNTED_TABLES).any(is_table) {
+            *left_out.entry(label(table)).or_default() += reader.count(table)?;
+        }
+    }
     Ok(())
 }
 

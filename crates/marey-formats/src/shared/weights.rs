@@ -8,11 +8,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
 use marey_model::metric::MetricValue;
-use marey_model::table::stored;
+use marey_model::table::Table;
+use marey_model::table::stored::{GPU_ACTIVITIES, ROLLUPS, SAMPLES, SPANS};
 use marey_store::row::{ActivityKind, Field, GpuActivity, Sample, Span};
 use marey_store::{Reader, StoreError};
 
-use crate::shared::export::{ExportError, LeftOut, leave_out_tables, row_count};
+use crate::shared::export::{ExportError, LeftOut, leave_out_tables_except};
 use crate::shared::format::Format;
 
 /// The weights of the stacks of a run.
@@ -39,15 +40,18 @@ enum Source {
 
 impl Weights {
     /// Counts the rows that the weights leave out.
-    pub(crate) fn leave_out(&self, reader: &Reader, left_out: &mut LeftOut) {
-        leave_out_common_tables(reader, left_out);
-        if self.source == Source::Samples {
-            leave_out_tables(reader, &[&stored::SPANS], left_out);
-        }
-        if self.source != Source::Activities {
-            leave_out_tables(reader, &[&stored::GPU_ACTIVITIES], left_out);
-        }
+    pub(crate) fn leave_out(
+        &self,
+        reader: &Reader,
+        left_out: &mut LeftOut,
+    ) -> Result<(), StoreError> {
+        let written: &[&Table] = match self.source {
+            Source::Samples => &[&SAMPLES],
+            Source::Spans => &[&SAMPLES, &SPANS],
+            Source::Activities => &[&SAMPLES, &SPANS, &GPU_ACTIVITIES],
+        };
         *left_out.entry("values of other kinds").or_default() += self.other_values;
+        leave_out_tables_except(written, reader, left_out)
     }
 }
 
@@ -141,7 +145,7 @@ pub(crate) fn stack_weights(reader: &Reader, format: Format) -> Result<Weights, 
         let missing = "no samples, no time in spans and none of devices";
         return Err(ExportError::NoData { format, missing });
     }
-    let other_values = row_count(reader, &stored::SAMPLES);
+    let other_values = reader.count(&SAMPLES)?;
     let (name, unit) = (name.to_owned(), "nanoseconds".to_owned());
     Ok(Weights { name, unit, by_stack, source, other_values })
 }
@@ -193,24 +197,6 @@ pub(crate) fn times_by_stack(reader: &Reader) -> Result<BTreeMap<StackKey, Times
     Ok(times)
 }
 
-/// Counts the rows of the tables that stacks and weights always leave out.
-pub(crate) fn leave_out_common_tables(reader: &Reader, left_out: &mut LeftOut) {
-    let tables = [
-        &stored::ASYNC_SPANS,
-        &stored::INSTANTS,
-        &stored::FLOWS,
-        &stored::METRICS,
-        &stored::COUNTERS,
-        &stored::STEPS,
-        &stored::COLLECTIVES,
-        &stored::VARIABLES,
-        &stored::MEMORY_EVENTS,
-        &stored::MEMORY_SNAPSHOTS,
-        &stored::DEVICES,
-    ];
-    leave_out_tables(reader, &tables, left_out);
-}
-
 /// Keys of exclusive times in `.hatchet` files, which have other metrics too.
 const SELF_TIMES: [&str; 2] = ["wall_self (ns)", "time (ns)"];
 
@@ -244,9 +230,9 @@ fn weights_from_samples(reader: &Reader, name_id: u32) -> Result<Weights, Export
 
 /// Returns the times of the entire recording from the rollup, as in the view `flame`.
 fn times_from_rollup(reader: &Reader) -> Result<BTreeMap<StackKey, Times>, StoreError> {
-    let batch = reader.run().read(&stored::ROLLUPS)?;
+    let batch = reader.run().read(&ROLLUPS)?;
     let columns = |name| {
-        let index = stored::ROLLUPS.position(name).expect("declared");
+        let index = ROLLUPS.position(name).expect("declared");
         &batch.columns()[index..]
     };
     let (buckets, threads) = (columns("bucket_nanos"), columns("thread_id"));

@@ -9,10 +9,7 @@ use std::io::{self, Write};
 
 use marey_model::json::quoted;
 use marey_model::table::Table;
-use marey_model::table::stored::{
-    ASYNC_SPANS, COLLECTIVES, COUNTERS, FLOWS, INSTANTS, MEMORY_EVENTS, MEMORY_SNAPSHOTS, METRICS,
-    VARIABLES,
-};
+use marey_model::table::stored::{GPU_ACTIVITIES, METADATA, SAMPLES, SPANS};
 use marey_store::row::{GpuActivity, Metadata, Sample, Span};
 use marey_store::{Reader, StoreError};
 
@@ -20,22 +17,12 @@ use super::by_key::RowsByKey;
 use super::frame_list::FrameList;
 use super::lane::{Lane, Lanes};
 use super::stacks::Stacks;
-use super::{ACTIVE_KEY, END_KEY, SCHEMA, START_KEY, Unit};
-use crate::shared::export::{ExportError, LeftOut, leave_out_tables};
+use super::{ACTIVE_KEY, END_KEY, FRAMES_KEY, SCHEMA, START_KEY, Unit};
+use crate::shared::export::{ExportError, LeftOut, leave_out_tables_except};
 use crate::shared::format::Format;
 
-/// Tables that the format cannot hold.
-const LEFT_OUT_TABLES: [&Table; 9] = [
-    &MEMORY_SNAPSHOTS,
-    &COLLECTIVES,
-    &VARIABLES,
-    &MEMORY_EVENTS,
-    &INSTANTS,
-    &FLOWS,
-    &ASYNC_SPANS,
-    &COUNTERS,
-    &METRICS,
-];
+/// Tables that the format holds. Of metadata, [`Survey::read_metadata`] counts what it does not.
+const WRITTEN_TABLES: [&Table; 4] = [&SPANS, &GPU_ACTIVITIES, &SAMPLES, &METADATA];
 
 /// `Number.MAX_SAFE_INTEGER` of JavaScript.
 const MAX_SAFE_INTEGER: i64 = (1 << 53) - 1;
@@ -52,7 +39,7 @@ pub(crate) fn write(
     out: &mut dyn Write,
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
-    leave_out_tables(reader, &LEFT_OUT_TABLES, left_out);
+    leave_out_tables_except(&WRITTEN_TABLES, reader, left_out)?;
     let survey = Survey::collect(reader, left_out)?;
     if survey.is_empty() {
         let missing = "no spans, device activities or samples";
@@ -108,7 +95,7 @@ impl<'r> Survey<'r> {
             active_index: None,
             base_nanos: base_nanos(reader),
         };
-        survey.read_metadata(reader)?;
+        survey.read_metadata(reader, left_out)?;
         let mut argument_count = 0;
         for span in reader.rows::<Span>()? {
             let span = span?;
@@ -138,7 +125,7 @@ impl<'r> Survey<'r> {
         Ok(survey)
     }
 
-    fn read_metadata(&mut self, reader: &Reader) -> Result<(), StoreError> {
+    fn read_metadata(&mut self, reader: &Reader, left_out: &mut LeftOut) -> Result<(), StoreError> {
         let is_unbounded =
             reader.window().from_nanos == i64::MIN && reader.window().until_nanos == i64::MAX;
         for row in reader.rows::<Metadata>()? {
@@ -152,7 +139,8 @@ impl<'r> Survey<'r> {
                 (None, ACTIVE_KEY) if is_number => {
                     self.active_index = Some(value.as_ref().to_owned());
                 }
-                _ => {}
+                (_, FRAMES_KEY) => {}
+                _ => *left_out.entry("metadata entries").or_default() += 1,
             }
         }
         Ok(())

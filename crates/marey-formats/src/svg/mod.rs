@@ -21,7 +21,7 @@ pub(crate) fn write(
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
     let weights = stack_weights(reader, Format::Svg)?;
-    weights.leave_out(reader, left_out);
+    weights.leave_out(reader, left_out)?;
     let tree = tree::Tree::build(&weights, reader, left_out);
     if tree.nodes[0].total <= 0.0 {
         let missing = "no weight above zero";

@@ -21,27 +21,16 @@ mod steps;
 use std::io::Write;
 
 use marey_model::table::Table;
-use marey_model::table::stored::{
-    ASYNC_SPANS, COLLECTIVES, COUNTERS, FLOWS, INSTANTS, MEMORY_EVENTS, MEMORY_SNAPSHOTS, VARIABLES,
-};
+use marey_model::table::stored::{GPU_ACTIVITIES, METRICS, SAMPLES, SPANS, STEPS};
 use marey_store::Reader;
 
 use self::event::Events;
 use self::steps::Steps;
-use crate::shared::export::{ExportError, LeftOut, leave_out_tables};
+use crate::shared::export::{ExportError, LeftOut, leave_out_tables_except};
 use crate::shared::format::Format;
 
-/// Tables that the format cannot hold.
-const LEFT_OUT_TABLES: [&Table; 8] = [
-    &MEMORY_SNAPSHOTS,
-    &COLLECTIVES,
-    &COUNTERS,
-    &VARIABLES,
-    &MEMORY_EVENTS,
-    &INSTANTS,
-    &FLOWS,
-    &ASYNC_SPANS,
-];
+/// Tables that the format holds.
+const WRITTEN_TABLES: [&Table; 5] = [&SPANS, &GPU_ACTIVITIES, &SAMPLES, &STEPS, &METRICS];
 
 /// Writes a run.
 pub(crate) fn write(
@@ -49,7 +38,7 @@ pub(crate) fn write(
     out: &mut dyn Write,
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
-    leave_out_tables(reader, &LEFT_OUT_TABLES, left_out);
+    leave_out_tables_except(&WRITTEN_TABLES, reader, left_out)?;
     let steps = Steps::read(reader)?;
     let flame = flame::draw(reader, left_out)?;
     let start_nanos = reader.processes().map(|process| process.start_nanos).min().unwrap_or(0);

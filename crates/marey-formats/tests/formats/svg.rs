@@ -70,7 +70,11 @@ fn times_have_units_and_long_labels_are_shortened() {
     let run = import_data("pprof/protobuf.pb");
     let (svg, left_out) = export_text(&run.run);
     // Stacks without time have no width.
-    let expected = [("frames narrower than a tenth of a pixel", 2), ("values of other kinds", 15)];
+    let expected = [
+        ("frames narrower than a tenth of a pixel", 2),
+        ("metadata entries", 13),
+        ("values of other kinds", 15),
+    ];
     assert_eq!(left_out, LeftOut::from(expected));
     assert!(svg.contains(">cpu: 30.000 ms</text>"), "{svg}");
     let titles: Vec<_> = frames(&svg).into_iter().map(|frame| frame.title).collect();

@@ -17,7 +17,7 @@ pub use self::enums::{ActivityKind, CollectiveState, FlowPoint, InstantScope, Me
 pub use self::field::{Args, Field};
 pub use self::tables::{
     AsyncSpan, Collective, Counter, Device, Flow, GpuActivity, Instant, MemoryBlock, MemoryEvent,
-    Metadata, Metric, Sample, Span, Step, Variable,
+    Metadata, Metric, Sample, Span, Step, Variable, for_each_table,
 };
 
 /// A row of a stored table.
@@ -43,12 +43,27 @@ pub trait Row: Sized {
     fn start_nanos(&self) -> i64;
 }
 
+/// Something to do with the rows of every table, by [`for_each_table`].
+pub trait TableVisitor {
+    /// Why it failed.
+    type Error;
+    /// Visits the table of `R`.
+    fn visit<R: Row>(&mut self) -> Result<(), Self::Error>;
+}
+
 /// Declares a struct for each table, with conversions to columns and bytes.
 macro_rules! rows {
     ($(
         $(#[$doc:meta])*
         $name:ident of $table:ident by ($($time:ident)?) { $($(#[$field_doc:meta])* $field:ident: $type:ty,)+ }
-    )+) => {$(
+    )+) => {
+        /// Visits each table that has a row struct.
+        pub fn for_each_table<V: TableVisitor>(visitor: &mut V) -> Result<(), V::Error> {
+            $(visitor.visit::<$name>()?;)+
+            Ok(())
+        }
+
+        $(
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq)]
         pub struct $name {
@@ -104,6 +119,7 @@ macro_rules! rows {
                 }
             }
         };
-    )+};
+        )+
+    };
 }
 use rows;

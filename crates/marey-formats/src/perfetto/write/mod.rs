@@ -26,16 +26,34 @@ use std::collections::HashMap;
 use std::io::Write;
 
 use marey_model::metric::MetricValue;
+use marey_model::table::Table;
+use marey_model::table::stored::{
+    ASYNC_SPANS, COUNTERS, FLOWS, GPU_ACTIVITIES, INSTANTS, MEMORY_EVENTS, METRICS, SAMPLES, SPANS,
+    STEPS,
+};
 use marey_store::row::{
-    AsyncSpan, Collective, Counter, Device, Flow, GpuActivity, Instant, MemoryBlock, MemoryEvent,
-    Metadata, Metric, Row, Sample, Span, Step, Variable,
+    AsyncSpan, Counter, Flow, GpuActivity, Instant, MemoryEvent, Metric, Row, Sample, Span, Step,
 };
 use marey_store::{Reader, StoreError};
 
 use self::packets::Packets;
 use self::tracks::Tracks;
-use crate::shared::export::{ExportError, LeftOut, leave_out_rows};
+use crate::shared::export::{ExportError, LeftOut, leave_out_tables_except};
 use crate::shared::format::Format;
+
+/// Tables that the format holds.
+const WRITTEN_TABLES: [&Table; 10] = [
+    &SPANS,
+    &ASYNC_SPANS,
+    &GPU_ACTIVITIES,
+    &INSTANTS,
+    &FLOWS,
+    &METRICS,
+    &COUNTERS,
+    &SAMPLES,
+    &STEPS,
+    &MEMORY_EVENTS,
+];
 
 /// Writes a run as a trace.
 pub(crate) fn write(
@@ -91,11 +109,7 @@ pub(crate) fn write(
     for row in reader.rows::<MemoryEvent>()? {
         writer.write_memory_event(&row?)?;
     }
-    leave_out_rows::<Collective>(reader, left_out)?;
-    leave_out_rows::<Variable>(reader, left_out)?;
-    leave_out_rows::<Device>(reader, left_out)?;
-    leave_out_rows::<MemoryBlock>(reader, left_out)?;
-    leave_out_rows::<Metadata>(reader, left_out)?;
+    leave_out_tables_except(&WRITTEN_TABLES, reader, left_out)?;
     Ok(())
 }
 

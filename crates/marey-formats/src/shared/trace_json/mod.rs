@@ -14,11 +14,15 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 
 use marey_model::json::Object;
+use marey_model::table::Table;
+use marey_model::table::stored::{
+    ASYNC_SPANS, COLLECTIVES, DEVICES, FLOWS, GPU_ACTIVITIES, INSTANTS, MEMORY_EVENTS, METADATA,
+    METRICS, SPANS, STEPS,
+};
 use marey_model::trace_json::Document;
 
 use marey_store::row::{
-    AsyncSpan, Collective, Counter, Flow, GpuActivity, Instant, MemoryBlock, MemoryEvent, Metric,
-    Row, Sample, Span, Variable,
+    AsyncSpan, Collective, Flow, GpuActivity, Instant, MemoryEvent, Metric, Row, Span,
 };
 use marey_store::{ProcessRow, Reader, StoreError};
 use serde_json::value::RawValue;
@@ -26,7 +30,7 @@ use serde_json::value::RawValue;
 pub(crate) use self::metadata::{RunMetadata, device_properties};
 pub(crate) use self::steps::Steps;
 pub(crate) use self::tracks::{Track, Tracks};
-use crate::shared::export::{ExportError, LeftOut, leave_out_rows};
+use crate::shared::export::{ExportError, LeftOut, leave_out_tables_except};
 use crate::shared::format::Format;
 
 /// A run that is being written.
@@ -162,13 +166,25 @@ pub(crate) fn other_ranks(reader: &Reader) -> u64 {
     ranks.len().saturating_sub(1) as u64
 }
 
+/// Tables that trace events hold.
+const WRITTEN_TABLES: [&Table; 11] = [
+    &SPANS,
+    &ASYNC_SPANS,
+    &GPU_ACTIVITIES,
+    &INSTANTS,
+    &FLOWS,
+    &METRICS,
+    &STEPS,
+    &COLLECTIVES,
+    &MEMORY_EVENTS,
+    &DEVICES,
+    &METADATA,
+];
+
 /// Counts the rows that trace events cannot hold.
 pub(crate) fn leave_out(reader: &Reader, left_out: &mut LeftOut) -> Result<(), StoreError> {
     *left_out.entry("ranks").or_default() += other_ranks(reader);
-    leave_out_rows::<Counter>(reader, left_out)?;
-    leave_out_rows::<Sample>(reader, left_out)?;
-    leave_out_rows::<Variable>(reader, left_out)?;
-    leave_out_rows::<MemoryBlock>(reader, left_out)?;
+    leave_out_tables_except(&WRITTEN_TABLES, reader, left_out)?;
     for row in reader.rows::<Collective>()? {
         // Collectives on a stream are arguments of its activities.
         *left_out.entry("collectives").or_default() += u64::from(row?.stream.is_none());
