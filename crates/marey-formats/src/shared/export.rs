@@ -51,8 +51,7 @@ pub(crate) fn leave_out_tables_except(
     left_out: &mut LeftOut,
 ) -> Result<(), StoreError> {
     for table in stored::ALL {
-        let is_table = |other: &&Table| other.name == table.name;
-        if !written.iter().chain(&UNCOUNTED_TABLES).any(is_table) {
+        if !written.iter().chain(&UNCOUNTED_TABLES).any(|other| other.name == table.name) {
             *left_out.entry(label(table)).or_default() += reader.count(table)?;
         }
     }

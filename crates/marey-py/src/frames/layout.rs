@@ -7,11 +7,12 @@
 use super::Position;
 use pyo3::PythonVersionInfo;
 use pyo3::ffi::{self, PyObject};
+use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 
 /// The offsets needed to walk from the thread state over the frames.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Layout {
+pub(crate) struct Layout {
     /// Offset, in the thread state, of the pointer to the innermost frame or to a struct that
     /// contains that pointer.
     innermost_offset: usize,
@@ -47,10 +48,11 @@ enum Instruction {
 const CODE_UNIT_BYTES: u32 = 2;
 
 impl Layout {
-    /// Returns the layout of a version, if it is known.
-    pub(super) fn for_version(version: &PythonVersionInfo) -> Option<Self> {
-        *LAYOUT.get_or_init(|| match (version.major, version.minor) {
-            (3, 10) => Some(Self {
+    /// Every known layout, with the minor versions of CPython 3 that have it.
+    pub(crate) const ALL: [(RangeInclusive<u8>, Self); 5] = [
+        (
+            10..=10,
+            Self {
                 innermost_offset: 24,
                 indirection: None,
                 previous_offset: 24,
@@ -58,8 +60,11 @@ impl Layout {
                 code_flag_bits: 0,
                 instruction: Instruction::Index { offset: 96 },
                 owner: None,
-            }),
-            (3, 11) => Some(Self {
+            },
+        ),
+        (
+            11..=11,
+            Self {
                 innermost_offset: 56,
                 indirection: Some(8),
                 previous_offset: 48,
@@ -67,8 +72,11 @@ impl Layout {
                 code_flag_bits: 0,
                 instruction: Instruction::Pointer { offset: 56, code_start: 184 },
                 owner: None,
-            }),
-            (3, 12) => Some(Self {
+            },
+        ),
+        (
+            12..=12,
+            Self {
                 innermost_offset: 56,
                 indirection: Some(0),
                 previous_offset: 8,
@@ -76,8 +84,11 @@ impl Layout {
                 code_flag_bits: 0,
                 instruction: Instruction::Pointer { offset: 56, code_start: 192 },
                 owner: Some(Owner { offset: 70, first_non_python: 3 }),
-            }),
-            (3, 13) => Some(Self {
+            },
+        ),
+        (
+            13..=13,
+            Self {
                 innermost_offset: 72,
                 indirection: None,
                 previous_offset: 8,
@@ -85,8 +96,11 @@ impl Layout {
                 code_flag_bits: 0,
                 instruction: Instruction::Pointer { offset: 56, code_start: 200 },
                 owner: Some(Owner { offset: 70, first_non_python: 3 }),
-            }),
-            (3, 14 | 15) => Some(Self {
+            },
+        ),
+        (
+            14..=15,
+            Self {
                 innermost_offset: 72,
                 indirection: None,
                 previous_offset: 8,
@@ -96,9 +110,14 @@ impl Layout {
                 instruction: Instruction::Pointer { offset: 56, code_start: 208 },
                 // `FRAME_OWNED_BY_INTERPRETER`, and in 3.14 `FRAME_OWNED_BY_CSTACK`.
                 owner: Some(Owner { offset: 74, first_non_python: 3 }),
-            }),
-            _ => None,
-        })
+            },
+        ),
+    ];
+
+    /// Returns the layout of a version, if it is known.
+    pub(super) fn for_version(version: &PythonVersionInfo) -> Option<Self> {
+        let find = || Self::ALL.into_iter().find(|(minors, _)| minors.contains(&version.minor));
+        *LAYOUT.get_or_init(|| find().map(|(_, layout)| layout).filter(|_| version.major == 3))
     }
 
     /// Returns the layout that [`Layout::for_version`] found.

@@ -19,7 +19,7 @@ pub(crate) mod sampling;
 
 use crate::library::table;
 use crate::thread::{self, Thread};
-use layout::Layout;
+pub(crate) use layout::Layout;
 use names::HIDDEN;
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi::{self, PyObject};

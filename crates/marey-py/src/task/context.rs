@@ -10,6 +10,7 @@
 //! context. [`Variable::probe`] compares a direct read with the value that it has set before direct
 //! reads are trusted.
 
+use crate::frames::Layout;
 use pyo3::ffi::{self, PyObject, PyThreadState, PyTypeObject};
 use pyo3::prelude::*;
 use pyo3::types::PyCFunction;
@@ -96,18 +97,36 @@ pub(super) fn setup(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
+/// Returns the offset of `PyThreadState.context` in CPython 3.`minor`, if it is known.
+const fn known_offset(minor: u8) -> Option<usize> {
+    match minor {
+        10 => Some(240),
+        11 => Some(224),
+        12..=14 => Some(208),
+        15 => Some(232),
+        _ => None,
+    }
+}
+
+const _: () = {
+    let mut index = 0;
+    while index < Layout::ALL.len() {
+        let minors = &Layout::ALL[index].0;
+        let is_known =
+            known_offset(*minors.start()).is_some() && known_offset(*minors.end()).is_some();
+        assert!(is_known, "a version with a layout of frames has no offset of the context");
+        index += 1;
+    }
+};
+
 /// Returns the offset at which the thread state points to the current context, 0 if it is not
 /// found.
 fn find_offset(py: Python<'_>, context: &Bound<'_, PyAny>) -> PyResult<usize> {
     let version = py.version_info();
-    let candidates: Vec<usize> = match (version.major, version.minor) {
-        (3, 10) => vec![240],
-        (3, 11) => vec![224],
-        (3, 12..=14) => vec![208],
-        (3, 15) => vec![232],
+    let candidates: Vec<usize> = match known_offset(version.minor) {
+        Some(offset) => vec![offset],
         // Later thread states are far larger than this.
-        (3, 16..) => (64..400).step_by(size_of::<usize>()).collect(),
-        _ => Vec::new(),
+        None => (64..400).step_by(size_of::<usize>()).collect(),
     };
     let outer = context.call_method0("copy")?;
     let (context_address, previous_address) = (context.as_ptr() as usize, outer.as_ptr() as usize);
