@@ -115,9 +115,17 @@ def test_the_rank_that_others_wait_for_is_found(job: Path) -> None:
     assert worst[1] > STEPS / 2
     report = python("-m", "marey", "analyze", str(job))
     assert "Ranks that others wait for" in report.stdout
+    # The rank that is late is named before any that waits in backward.
+    findings = marey.open(str(job)).findings()
+    rules, ranks = findings.column("rule"), findings.column("rank")
+    (first, *_) = [rank for rule, rank in zip(rules, ranks, strict=True) if rule in RANK_RULES]
+    assert first == 2
     # By the spans alone: the others are in backward until the last rank arrives.
     late = rows(job, "SELECT rank FROM rank_arrivals WHERE name = 'backward' AND last_count >= 3")
     assert (2,) in late
+
+
+RANK_RULES = ("straggler", "late_rank")
 
 
 class Ring:

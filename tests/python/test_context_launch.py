@@ -54,8 +54,11 @@ def launch():
     launch_free()
     launch_held()
 
+def compile_launch(line):
+    return compile("\\n" * line + "free(elsewhere, 7, 1000)", "<generated>", "exec")
+
 def launch_from(line):
-    exec(compile("\\n" * line + "free(elsewhere, 7, 1000)", "<generated>", "exec"))
+    exec(compile_launch(line))
 
 def start(work, times, **options):
     threads = [threading.Thread(target=work, **options) for _ in range(times)]
@@ -318,11 +321,13 @@ def test_forks_beside_threads_that_launch() -> None:
         import os, sys
 
         is_over = False
+        # Every code object is kept, up to a limit.
+        codes = [compile_launch(line) for line in range(1000)]
 
         def work():
             line = 0
             while not is_over:
-                launch_from(line % 1000)
+                exec(codes[line % 1000])
                 line += 1
 
         threads = start(work, 3)
