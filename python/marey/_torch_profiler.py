@@ -74,7 +74,7 @@ class Recording:
         if _others.are_running(self._torch):
             raise Unavailable("another torch.profiler is running")
         self._profiler = _create(self._torch, self._switches)
-        with _own_calls(), _quiet(), _without_log():
+        with _own_calls(), _quiet(), _variable(*_NO_LOG):
             self._profiler.prepare_trace()
 
     @staticmethod
@@ -91,7 +91,7 @@ class Recording:
             # it is first set up, and otherwise records no device in the life of the process.
             if _native.pause_gpu(True):
                 undo.callback(_native.pause_gpu, False)
-                undo.enter_context(_giving_up_cupti())
+                undo.enter_context(_variable(*_GIVING_UP_CUPTI))
             if self._profiler is None:
                 self.prepare()
             self._begin()
@@ -232,35 +232,23 @@ def _quiet() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _giving_up_cupti() -> Iterator[None]:
-    """Makes torch.profiler give up CUPTI after a window that begins and ends in the block."""
-    if _TEARDOWN in os.environ:
+def _variable(name: str, value: str) -> Iterator[None]:
+    """Sets an environment variable in the block, unless the program has set it."""
+    if name in os.environ:
         yield
         return
-    os.environ[_TEARDOWN] = "1"
+    os.environ[name] = value
     try:
         yield
     finally:
-        os.environ.pop(_TEARDOWN, None)
+        os.environ.pop(name, None)
 
 
-_TEARDOWN = "TEARDOWN_CUPTI"
+_NO_LOG = ("KINETO_LOG_LEVEL", "99")
+"""Keeps the profiler's log out of the program's output, if the profiler is set up meanwhile."""
 
-
-@contextlib.contextmanager
-def _without_log() -> Iterator[None]:
-    """Keeps the profiler's log out of the program's output, if it is set up in the block."""
-    if _LOG_LEVEL in os.environ:
-        yield
-        return
-    os.environ[_LOG_LEVEL] = "99"
-    try:
-        yield
-    finally:
-        os.environ.pop(_LOG_LEVEL, None)
-
-
-_LOG_LEVEL = "KINETO_LOG_LEVEL"
+_GIVING_UP_CUPTI = ("TEARDOWN_CUPTI", "1")
+"""Makes the profiler give up CUPTI after a window that begins and ends meanwhile."""
 
 
 def _flops(profiler: Any) -> dict[int, int]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from .analyzer import ProfileAnalyzer
 from .call_graph import CallGraphBuilder
-from .visualization import call_graph_title, import_extra
+from .visualization import call_graph_title, exclusive_time_label, import_extra
 
 
 class InteractivePlotter:
@@ -28,8 +28,7 @@ class InteractivePlotter:
             y=[operation["name"] for operation in operations],
             orientation="h",
         )
-        extrapolated = ", extrapolated" if self._analyzer.data.is_extrapolated else ""
-        return self._figure(bars, f"Operations: exclusive time (ms{extrapolated})")
+        return self._figure(bars, f"Operations: {exclusive_time_label(self._analyzer)}")
 
     def plot_memory_timeline(self) -> Any:
         """Draws the memory at the end of each recorded epoch."""

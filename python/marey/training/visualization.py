@@ -99,8 +99,7 @@ class ProfilePlotter:
         ]
         axes.bar_label(bars, labels, padding=3)
         axes.margins(x=0.3)
-        estimated = ", extrapolated" if self._analyzer.data.is_extrapolated else ""
-        axes.set(title="Operations", xlabel=f"exclusive time (ms{estimated})")
+        axes.set(title="Operations", xlabel=exclusive_time_label(self._analyzer))
 
     def _draw_memory(self, axes: Any) -> None:
         threshold_mb = self._analyzer.config.memory_leak_threshold_mb
@@ -178,6 +177,11 @@ class ProfilePlotter:
         )
         for row, bottleneck in enumerate(found, 1):
             table[row, 1].get_text().set_color(_SEVERITY_COLOURS[bottleneck.severity])
+
+
+def exclusive_time_label(analyzer: ProfileAnalyzer) -> str:
+    """Returns the label of exclusive times, which says whether they are extrapolated."""
+    return f"exclusive time (ms{', extrapolated' if analyzer.data.is_extrapolated else ''})"
 
 
 def call_graph_title(analyzer: ProfileAnalyzer) -> str:

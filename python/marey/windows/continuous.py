@@ -17,17 +17,17 @@ from .metric_names import NAMES, REQUESTS
 from .requests import RequestLog, RequestMetrics
 from .robust import MOST_VALUES
 from .rolling import load_engine, read_metrics
-from .rotation import Names, Rotation, start_session
+from .rotation import Names, RotatingProfiler, Rotation, start_session
 from .service import discard_early_requests, record_requests
 from .watch import Watch
-from .window import Window, windows_html
+from .window import Window
 
 __all__ = ["ContinuousProfiler"]
 
 DEFAULT_ALERTS = ("avg_kernel_time_ms", "step_time.p50", "p99_latency_ms")
 
 
-class ContinuousProfiler:
+class ContinuousProfiler(RotatingProfiler):
     """Compares each window with the last ones, and calls back if one differs.
 
     The profile is ``<profile_dir>/continuous_<time>.hatchet``. A metric differs if it is farther
@@ -91,14 +91,6 @@ class ContinuousProfiler:
         self._changed = threading.Condition(threading.Lock())
         self._analysed = self._returned = 0
         self._is_stopped = False
-
-    @property
-    def windows(self) -> list[Window]:
-        """The windows that have ended and are kept, the oldest first, with their metrics."""
-        return list(self._windows.ended)
-
-    def _repr_html_(self) -> str:
-        return windows_html(self.windows)
 
     def start(self) -> None:
         """Starts the first window, and returns at once.

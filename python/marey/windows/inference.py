@@ -13,10 +13,10 @@ from marey import _session
 from . import checks, retention
 from .files import place, prefix_with_rank, write_new
 from .requests import RequestLog
-from .rotation import Names, Rotation, start_session
+from .rotation import Names, RotatingProfiler, Rotation, start_session
 from .service import discard_early_requests, record_scope
 from .time_window import INSTALLED, installed_hook
-from .window import Window, windows_html
+from .window import Window
 
 if TYPE_CHECKING:
     from marey.hooks import Hook
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["LLMInferenceProfiler"]
 
 
-class LLMInferenceProfiler:
+class LLMInferenceProfiler(RotatingProfiler):
     """Writes a profile and a JSON file with metadata for each window of an inference server.
 
     The profile is ``<profile_dir>/inference_standard_w<number>_<time>.hatchet``; its node
@@ -105,14 +105,6 @@ class LLMInferenceProfiler:
             return dict(self._last_metrics)
         requests, tokens, errors = self._requests.counts()
         return _metadata(window, requests, tokens, errors)
-
-    @property
-    def windows(self) -> list[Window]:
-        """The windows that have ended and are kept, the oldest first, with their metrics."""
-        return list(self._windows.ended)
-
-    def _repr_html_(self) -> str:
-        return windows_html(self.windows)
 
     def start_profiling_window(self) -> None:
         """Starts the first window.

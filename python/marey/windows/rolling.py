@@ -12,15 +12,15 @@ from marey.errors import UnreadableProfile
 
 from . import checks, retention
 from .requests import RequestLog, RequestMetrics
-from .rotation import Names, Rotation, start_session
+from .rotation import Names, RotatingProfiler, Rotation, start_session
 from .service import discard_early_requests, record_requests
 from .trends import Trends
-from .window import Window, windows_html
+from .window import Window
 
 __all__ = ["RollingWindowProfiler"]
 
 
-class RollingWindowProfiler:
+class RollingWindowProfiler(RotatingProfiler):
     """Keeps the profiles of the last windows and deletes older ones.
 
     The profile is ``<profile_dir>/rolling_<time>.hatchet``.
@@ -81,14 +81,6 @@ class RollingWindowProfiler:
             for window in windows
         )
         return deque(entries, maxlen=self.max_windows + 1)
-
-    @property
-    def windows(self) -> list[Window]:
-        """The windows that have ended and are kept, the oldest first, with their metrics."""
-        return list(self._windows.ended)
-
-    def _repr_html_(self) -> str:
-        return windows_html(self.windows)
 
     def start_new_window(self) -> None:
         """Ends the open window, if there is one, and begins the next.

@@ -19,7 +19,7 @@ from .background import Timer
 from .files import make_way, place, prefix_with_rank
 from .forks import begin_anew_in_child
 from .retention import Retention
-from .window import Window
+from .window import Window, windows_html
 
 if TYPE_CHECKING:
     from marey.hooks import Hook
@@ -54,6 +54,20 @@ def _nothing(window: Window) -> None: ...
 
 def _no_metrics(window: Window) -> dict[str, float]:
     return {}
+
+
+class RotatingProfiler:
+    """The windows of a profiler, and how a notebook shows them."""
+
+    _windows: Rotation
+
+    @property
+    def windows(self) -> list[Window]:
+        """The windows that have ended and are kept, the oldest first, with their metrics."""
+        return list(self._windows.ended)
+
+    def _repr_html_(self) -> str:
+        return windows_html(self.windows)
 
 
 class Rotation:

@@ -8,13 +8,13 @@ import marey
 
 from . import checks, retention
 from .requests import RequestLog, RequestMetrics, as_scope_metrics
-from .rotation import Names, Rotation, start_session
-from .window import Window, windows_html
+from .rotation import Names, RotatingProfiler, Rotation, start_session
+from .window import Window
 
 __all__ = ["ServiceWindowProfiler"]
 
 
-class ServiceWindowProfiler:
+class ServiceWindowProfiler(RotatingProfiler):
     """Writes a profile for each window of time, with the requests of the window as metrics.
 
     The profile is ``<profile_dir>/service_window_<number>_<time>.hatchet``. Its node
@@ -65,14 +65,6 @@ class ServiceWindowProfiler:
     def current_requests(self) -> list[RequestMetrics]:
         """The latest requests of the open window, at most 1000."""
         return self._requests.recent()
-
-    @property
-    def windows(self) -> list[Window]:
-        """The windows that have ended and are kept, the oldest first, with their metrics."""
-        return list(self._windows.ended)
-
-    def _repr_html_(self) -> str:
-        return windows_html(self.windows)
 
     def start_window(self) -> None:
         """Starts the first window.

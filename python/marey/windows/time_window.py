@@ -7,8 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from . import checks, retention
-from .rotation import Names, Rotation, start_session
-from .window import Window, windows_html
+from .rotation import Names, RotatingProfiler, Rotation, start_session
 
 if TYPE_CHECKING:
     from marey.hooks import Hook
@@ -19,7 +18,7 @@ INSTALLED = "triton if it is installed"
 """The default hook: Triton's, where Triton is installed."""
 
 
-class TimeWindowProfiler:
+class TimeWindowProfiler(RotatingProfiler):
     """Writes a profile for each window of time.
 
     The profile of a window is ``<output_dir>/profile_window_<number>_<time>.hatchet``. The end of a
@@ -72,14 +71,6 @@ class TimeWindowProfiler:
     def profiling(self) -> bool:
         """Whether a window is open."""
         return self._windows.open is not None
-
-    @property
-    def windows(self) -> list[Window]:
-        """The windows that have ended and are kept, the oldest first."""
-        return list(self._windows.ended)
-
-    def _repr_html_(self) -> str:
-        return windows_html(self.windows)
 
     def start_window(self) -> None:
         """Starts the first window.

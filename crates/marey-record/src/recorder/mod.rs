@@ -111,9 +111,11 @@ pub fn start(options: &SessionOptions) -> Result<SessionId, Error> {
     let mut sessions = lock(&SESSIONS);
     let existing = sessions.alive.iter().find(|(_, session)| session.base == base);
     if let Some((&id, session)) = existing {
-        activate_and_log(session);
+        let is_logged = activate_and_log(session);
         drop(sessions);
-        trace::flush_spool();
+        if is_logged {
+            trace::flush_spool();
+        }
         return Ok(id);
     }
     let slot = sessions.take_free_slot().ok_or(Error::TooManySessions(MAX_SESSIONS))?;
@@ -172,16 +174,22 @@ fn begin_epoch() {
 
 /// Lets a session record.
 pub fn activate(id: SessionId) -> Result<(), Error> {
-    activate_and_log(lock(&SESSIONS).get(id)?);
-    trace::flush_spool();
+    let is_logged = activate_and_log(lock(&SESSIONS).get(id)?);
+    if is_logged {
+        trace::flush_spool();
+    }
     Ok(())
 }
 
-fn activate_and_log(session: &Session) {
-    if session.is_trace() && CONTROL.addressable() & bit(session.slot) == 0 {
+/// Activates a session. Returns whether this is an event of a trace; [`trace::flush_spool`] must then
+/// follow, without the sessions' lock.
+fn activate_and_log(session: &Session) -> bool {
+    let is_logged = session.is_trace() && CONTROL.addressable() & bit(session.slot) == 0;
+    if is_logged {
         trace::write_event(session, SessionEvent::Activated, clock::ticks());
     }
     CONTROL.activate(session.slot, session.options.only_addressed);
+    is_logged
 }
 
 /// Stops a session from recording. Events that began before this call are complete when it returns.
@@ -190,9 +198,9 @@ pub fn deactivate(id: SessionId) -> Result<(), Error> {
     let session = sessions.get(id)?;
     if deactivate_and_wait(session.slot) && session.is_trace() {
         trace::write_event(session, SessionEvent::Deactivated, clock::ticks());
+        drop(sessions);
+        trace::flush_spool();
     }
-    drop(sessions);
-    trace::flush_spool();
     Ok(())
 }
 

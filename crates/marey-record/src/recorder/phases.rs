@@ -38,7 +38,9 @@ pub fn advance_phase(id: SessionId) -> Result<u32, Error> {
         begin_phase(session, &running, next);
         (next, session.closed_phases.get(&closed).map(|closed| closed.tree.clone()))
     };
-    trace::flush_spool();
+    if is_trace {
+        trace::flush_spool();
+    }
     // Merges the tree without the lock.
     if let Some(closed) = closed {
         closed.get();
@@ -58,8 +60,8 @@ pub fn advance_phase(id: SessionId) -> Result<u32, Error> {
     Ok(next)
 }
 
-/// Closes the session's phase and opens one with this number. [`trace::flush_spool`] must follow,
-/// without the sessions' lock.
+/// Closes the session's phase and opens one with this number. For a trace, [`trace::flush_spool`] must
+/// follow, without the sessions' lock.
 fn begin_phase(session: &mut Session, threads: &[Arc<ThreadTree>], phase: u32) {
     let next_columns: Vec<_> =
         threads.iter().map(|thread| thread.next_column(session.slot)).collect();
@@ -151,9 +153,11 @@ pub fn clear_phases(id: SessionId, phases: RangeInclusive<u32>) -> Result<(), Er
         let phase = session.phase;
         begin_phase(session, &running, phase);
         session.closed_phases.remove(&phase);
+        if session.is_trace() {
+            drop(sessions);
+            trace::flush_spool();
+        }
     }
-    drop(sessions);
-    trace::flush_spool();
     Ok(())
 }
 
