@@ -232,11 +232,14 @@ def test_kernels_are_written_without_finalize(delivery: str) -> None:
     assert losses() == {}
 
 
-def test_kernels_are_written_after_sigterm() -> None:
-    body = """
+@pytest.mark.parametrize("receiver", ["main thread", "thread that delivers"])
+def test_kernels_are_written_after_sigterm(receiver: str) -> None:
+    blocked = [] if receiver == "main thread" else [signal.SIGTERM]
+    body = f"""
         marey.start("profile", backend="cupti")
         with marey.scope("step"):
             double.launch("kernel", 5, times=1000)
+        signal.pthread_sigmask(signal.SIG_BLOCK, {[int(number) for number in blocked]})
         print("ready")
         signal.pause()
         """

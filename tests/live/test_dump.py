@@ -226,3 +226,38 @@ def test_one_thread_is_shown_and_an_unknown_one_named(pid: int) -> None:
     done = marey_command("dump", pid, "1")
     assert done.exit_code == 2
     assert f"process {pid} has no thread 1" in done.stderr
+
+
+IN_CONTAINER = f"""
+import ctypes, os, sys
+
+CLONE_NEWPID = 0x20000000
+if ctypes.CDLL(None).unshare(CLONE_NEWPID) != 0:
+    sys.exit("not permitted")
+if child := os.fork():
+    print(child, flush=True)
+    os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+{PROGRAM}
+"""
+
+
+def test_threads_of_a_container_are_understood_from_outside() -> None:
+    with Live(IN_CONTAINER) as program:
+        lines = {program.read_line(), program.read_line()} - {"1"}  # its id in the container
+        if lines == {""}:
+            pytest.skip("no PID namespace may be created here")
+        pid = int(lines.pop())
+        found = until(pid, lambda found: found["waits_for_lock"]["wait"] is not None)
+        assert set(found) == {"MainThread", "waits_for_lock", "waits_for_data", "spins"}
+        os_ids = {thread["os_id"] for thread in found.values()}
+        assert os_ids == {int(name) for name in os.listdir(f"/proc/{pid}/task")}
+        assert found["MainThread"]["os_id"] == pid
+        assert found["spins"]["is_running"]
+        assert not found["waits_for_data"]["is_running"]
+        assert found["waits_for_data"]["wait"]["file"].startswith("pipe:[")
+        native = threads(pid, "--native")
+        assert native["waits_for_data"]["has_native_frames"]
+        marey_stdout("record", "--pid", pid, "--duration", "0.3", "--output", "run.marey")
+        names = marey_stdout("query", "run.marey", "SELECT name FROM threads", "--format", "csv")
+        assert "spins" in names
+        program.write_line()

@@ -1,8 +1,10 @@
 //! Facts about processes and their threads from `/proc`.
 
+use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use marey_model::redact;
@@ -133,14 +135,23 @@ fn cpu_of_stat(stat: &str) -> Option<Duration> {
 
 /// Returns the value of a line of `/proc/PID/status`, such as `NSpid`.
 pub fn status(pid: u32, key: &str) -> Option<String> {
-    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status_of_thread(pid, pid.into(), key)
+}
+
+fn status_of_thread(pid: u32, thread: u64, key: &str) -> Option<String> {
+    let text = fs::read_to_string(thread_file(pid, thread, "status")).ok()?;
     let mut values = text.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
     values.next().map(|value| value.trim().to_owned())
 }
 
 /// Returns the id of a process as the process itself sees it, in a container.
 pub fn inner_pid(pid: u32) -> Option<u32> {
-    status(pid, "NSpid")?.split_ascii_whitespace().next_back()?.parse().ok()
+    innermost_id(&status(pid, "NSpid")?)
+}
+
+/// Returns the id in the innermost pid namespace, which is the last one of `NSpid`.
+fn innermost_id<T: FromStr>(ids: &str) -> Option<T> {
+    ids.split_ascii_whitespace().next_back()?.parse().ok()
 }
 
 /// Returns the inode number of a process's pid namespace, `None` if this process may not see it.
@@ -153,6 +164,45 @@ pub fn in_namespace(own_pid: u32, namespace: u64) -> Option<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     pids.find(|&pid| pid_namespace(pid) == Some(namespace) && inner_pid(pid) == Some(own_pid))
+}
+
+/// The threads of a process by the ids that the process itself knows, which differ from those in
+/// this `/proc` if it runs in another pid namespace.
+#[derive(Debug)]
+pub(crate) struct ThreadIds {
+    pid: u32,
+    is_same_namespace: bool,
+    /// Ids in this `/proc` by those in the namespace of the process.
+    by_inner: HashMap<u64, u64>,
+}
+
+impl ThreadIds {
+    pub(crate) fn new(pid: u32) -> Self {
+        // One id for each namespace, from that of this `/proc` inwards.
+        let ids = status(pid, "NSpid").unwrap_or_default();
+        let is_same_namespace = ids.split_ascii_whitespace().nth(1).is_none();
+        Self { pid, is_same_namespace, by_inner: HashMap::new() }
+    }
+
+    /// Reads the ids again if a thread is not known or has ended, whose id another one may have.
+    pub(crate) fn update(&mut self, inner: impl IntoIterator<Item = u64>) {
+        if self.is_same_namespace || inner.into_iter().all(|id| self.is_current(id)) {
+            return;
+        }
+        let ids =
+            |thread| Some((innermost_id(&status_of_thread(self.pid, thread, "NSpid")?)?, thread));
+        self.by_inner = threads(self.pid).into_iter().filter_map(ids).collect();
+    }
+
+    /// Returns the id in this `/proc` of a thread that the last update has found.
+    pub(crate) fn outer(&self, inner: u64) -> Option<u64> {
+        if self.is_same_namespace { Some(inner) } else { self.by_inner.get(&inner).copied() }
+    }
+
+    fn is_current(&self, inner: u64) -> bool {
+        let exists = |&outer: &u64| thread_file(self.pid, outer, "stat").exists();
+        self.by_inner.get(&inner).is_some_and(exists)
+    }
 }
 
 /// Whether a library or program has the name of a free-threaded build, such as `python3.13t`.

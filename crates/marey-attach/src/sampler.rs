@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::AttachError;
 use crate::memory::Memory;
 use crate::object::{Address, Layout, MAX_READS, Objects, ThreadState};
-use crate::process;
+use crate::process::{self, ThreadIds};
 use crate::reread::RereadMemory;
 use crate::target::{Target, Thread, runtime_address};
 
@@ -32,6 +32,7 @@ pub struct Sampler {
     /// The structure that has the lock of the interpreter, if it is known.
     lock: Option<Address>,
     is_idle_sampled: bool,
+    ids: ThreadIds,
     states: States,
     names: Names,
 }
@@ -58,6 +59,7 @@ impl Sampler {
             interpreter,
             lock: if minor < 12 { runtime } else { Some(interpreter) },
             is_idle_sampled: idle,
+            ids: ThreadIds::new(pid),
             states: States { pid, files: HashMap::new() },
             names: Names::new(pid, memory_of_names),
         })
@@ -78,15 +80,17 @@ impl Sampler {
     }
 
     fn try_sample(&mut self) -> Result<Vec<Thread>, &'static str> {
-        let Self { memory, layout, interpreter, lock, is_idle_sampled, states, names } = self;
+        let Self { memory, layout, interpreter, lock, is_idle_sampled, ids, states, names } = self;
         let began = Instant::now();
         memory.begin();
         let objects = Objects::new(&*memory, layout, MAX_READS);
         let mut found = Vec::new();
         let list = objects.thread_states(*lock, *interpreter, &mut found);
         list.map_err(|_changed| "the list of threads changed")?;
+        ids.update(found.iter().filter_map(|state| state.os_id));
         let mut threads = Vec::new();
         for mut state in found {
+            state.os_id = state.os_id.and_then(|id| ids.outer(id));
             let is_running = state.os_id.and_then(|id| states.is_running(id));
             if is_running.is_none() {
                 state.os_id = None;

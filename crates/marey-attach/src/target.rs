@@ -13,7 +13,7 @@ use crate::AttachError;
 use crate::memory::{Mapped, Memory, exported_address, mapped_files};
 use crate::native::Copies;
 use crate::object::{Layout, MAX_READS, Objects, OffsetTable};
-use crate::process::{self, command_line};
+use crate::process::{self, ThreadIds, command_line};
 use crate::stop::{Unstopped, while_stopped};
 use crate::tasks::{self, ReadTasks, Task};
 use crate::wait::{self, Wait};
@@ -47,6 +47,7 @@ pub struct Target {
     pid: u32,
     options: Options,
     spy: PythonSpy,
+    ids: ThreadIds,
 }
 
 /// The threads of a process at one time.
@@ -141,7 +142,7 @@ impl Target {
                 }
             }
         };
-        Ok(Self { pid, options, spy })
+        Ok(Self { pid, options, spy, ids: ThreadIds::new(pid) })
     }
 
     /// Returns the version of CPython, such as `3.11.7`.
@@ -251,11 +252,20 @@ impl Target {
 
     /// Reads the stacks of all threads, once.
     pub(crate) fn stacks(&mut self) -> Result<Vec<StackTrace>, String> {
-        self.spy.get_stack_traces().map_err(|error| format!("{error:#}"))
+        let stacks = self.spy.get_stack_traces().map_err(|error| format!("{error:#}"))?;
+        let inner: Vec<u64> = stacks.iter().filter_map(|stack| self.inner_id(stack)).collect();
+        self.ids.update(inner);
+        Ok(stacks)
     }
 
     /// Returns the id in the operating system of the thread of a stack.
     pub(crate) fn os_id(&self, stack: &StackTrace) -> Option<u64> {
+        let id = self.ids.outer(self.inner_id(stack)?)?;
+        process::state(self.pid, id).map(|_exists| id)
+    }
+
+    /// Returns the id of the thread of a stack in the namespace of the process.
+    fn inner_id(&self, stack: &StackTrace) -> Option<u64> {
         stack.os_thread_id.or_else(|| self.thread_id(stack.thread_id))
     }
 
@@ -288,8 +298,7 @@ impl Target {
     /// CPython's id of the thread. CPython 3.10 has no other.
     fn thread_id(&self, pthread: u64) -> Option<u64> {
         let address = pthread.checked_add(PTHREAD_THREAD_ID)?;
-        let id = Memory::open(self.pid)?.read(address).map(u32::from_ne_bytes)?.into();
-        process::threads(self.pid).contains(&id).then_some(id)
+        Some(Memory::open(self.pid)?.read(address).map(u32::from_ne_bytes)?.into())
     }
 
     /// Adds the threads that Python does not know, such as those of OpenMP.

@@ -150,8 +150,8 @@ extern "C" fn on_sample_signal(_signal: libc::c_int) {
     WORKER.request(SAMPLE);
 }
 
-/// Passes the signal to the thread and parks the interrupted thread of the program. Without a
-/// background thread, ends the process as the default action does.
+/// Passes the signal to the thread and parks the program's main thread. Without a background
+/// thread, ends the process as the default action does.
 extern "C" fn on_sigterm(_signal: libc::c_int) {
     if !WORKER.is_listening() {
         die_by_sigterm();
@@ -163,11 +163,19 @@ extern "C" fn on_sigterm(_signal: libc::c_int) {
     }
     // The thread that writes the files waits for the event that this thread may be in, for the
     // files that it may be writing, and for the locks that it may hold: such a thread must return
-    // and go on.
-    if !local::is_in_event() && !lock::must_not_park() {
+    // and go on. So must one of a library, which may deliver the devices' records: only the main
+    // thread is certainly none of those.
+    if is_main_thread() && !local::is_in_event() && !lock::must_not_park() {
         progress::wait_while(|| true);
         die_by_sigterm();
     }
+}
+
+/// Whether the calling thread is the first of its process. Async-signal-safe.
+#[expect(unsafe_code, reason = "std does not have the ids of threads")]
+fn is_main_thread() -> bool {
+    // SAFETY: the calls have no arguments and cannot fail.
+    unsafe { libc::gettid() == libc::getpid() }
 }
 
 /// Repeats a SIGTERM request in the child of a fork, whose worker has not received it.
