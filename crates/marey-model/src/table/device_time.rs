@@ -6,11 +6,11 @@ use super::ColumnKind::{Id, Int, Nanos, Real, Text};
 use super::view::{DEVICE, PID, PROCESS_ID, RANK, THREAD, THREAD_ID};
 use super::{Table, column, nullable};
 
-/// Busy and idle time of each device over the whole trace.
-pub const GPU_TIME: Table = Table {
-    name: "gpu_time",
-    doc: "Busy and idle time of each device over the whole trace: compute, communication and copies. One row per process and device with at least one kernel, copy or fill. Other activities (synchronisations, annotations) are not counted.",
-    columns: &[
+tables! {
+    /// Busy and idle time of each device over the whole trace: compute, communication and copies.
+    /// One row per process and device with at least one kernel, copy or fill. Other activities
+    /// (synchronisations, annotations) are not counted.
+    GPU_TIME = "gpu_time" [
         DEVICE,
         column(
             "start_nanos",
@@ -97,16 +97,12 @@ pub const GPU_TIME: Table = Table {
         PID,
         RANK,
         PROCESS_ID,
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Busy and idle time of each device per training step, between the start and the end of the
-/// step on the host.
-pub const GPU_TIME_BY_STEP: Table = Table {
-    name: "gpu_time_by_step",
-    doc: "Busy and idle time of each device per training step, between the start and the end of the step on the host. Activities count in the step in which they ran, whichever step launched them. One row per step and device that the process used in any step.",
-    columns: &[
+    /// Busy and idle time of each device per training step, between the start and the end of the
+    /// step on the host. Activities count in the step in which they ran, whichever step launched
+    /// them. One row per step and device that the process used in any step.
+    GPU_TIME_BY_STEP = "gpu_time_by_step" [
         column("number", Id, "Step number in the process."),
         DEVICE,
         column("start_nanos", Nanos, "Start of the step on the host."),
@@ -184,15 +180,11 @@ pub const GPU_TIME_BY_STEP: Table = Table {
         RANK,
         PROCESS_ID,
         THREAD_ID,
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Kernels, copies and fills of each device summed by name.
-pub const KERNEL_SUMMARY: Table = Table {
-    name: "kernel_summary",
-    doc: "Kernels, copies and fills of each device summed by name. One row per process, device, kind and name. Synchronisations and annotations are not counted.",
-    columns: &[
+    /// Kernels, copies and fills of each device summed by name. One row per process, device, kind
+    /// and name. Synchronisations and annotations are not counted.
+    KERNEL_SUMMARY = "kernel_summary" [
         column("name", Text, "Name of the kernel, or kind of copy or fill."),
         column("kind", Text, "Kind: kernel, memcpy or memset."),
         column(
@@ -223,15 +215,11 @@ pub const KERNEL_SUMMARY: Table = Table {
         PID,
         RANK,
         PROCESS_ID,
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Copies and fills of each device by kind, with the bandwidth achieved.
-pub const GPU_COPIES: Table = Table {
-    name: "gpu_copies",
-    doc: "Copies and fills of each device by kind, with the bandwidth achieved. One row per process, device and name, such as `Memcpy HtoD (Pinned -> Device)` or `Memset (Device)`.",
-    columns: &[
+    /// Copies and fills of each device by kind, with the bandwidth achieved. One row per process,
+    /// device and name, such as `Memcpy HtoD (Pinned -> Device)` or `Memset (Device)`.
+    GPU_COPIES = "gpu_copies" [
         column("name", Text, "Kind of copy or fill, with the kinds of memory involved."),
         column("kind", Text, "Kind: memcpy or memset."),
         column("count", Int, "Number of operations."),
@@ -266,15 +254,11 @@ pub const GPU_COPIES: Table = Table {
         PID,
         RANK,
         PROCESS_ID,
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Annotated ranges on each device, summed by name.
-pub const GPU_ANNOTATIONS: Table = Table {
-    name: "gpu_annotations",
-    doc: "Annotated ranges on each device, summed by name. A range lasts from the first to the last activity launched within the annotation on one stream. One row per process, device and name.",
-    columns: &[
+    /// Annotated ranges on each device, summed by name. A range lasts from the first to the last
+    /// activity launched within the annotation on one stream. One row per process, device and name.
+    GPU_ANNOTATIONS = "gpu_annotations" [
         column("name", Text, "Name of the annotation."),
         column(
             "count",
@@ -299,6 +283,5 @@ pub const GPU_ANNOTATIONS: Table = Table {
         PID,
         RANK,
         PROCESS_ID,
-    ],
-    sorted_by: None,
-};
+    ]
+}

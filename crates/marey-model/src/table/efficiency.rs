@@ -30,12 +30,11 @@ const BOUND: Column = nullable(
     "`compute` if `arithmetic_intensity` is at least `ridge_point`, else `memory`; null if shapes or peaks are unknown.",
 );
 
-/// Occupancy of kernels, the share of warp slots of a multiprocessor that they fill, and its
-/// limiting factor.
-pub const KERNEL_OCCUPANCY: Table = Table {
-    name: "kernel_occupancy",
-    doc: "Occupancy of kernels, the share of warp slots of a multiprocessor that they fill, and its limiting factor. One row per process, device, kernel and launch shape. Kernels of unknown shape are left out.",
-    columns: &[
+tables! {
+    /// Occupancy of kernels, the share of warp slots of a multiprocessor that they fill, and its
+    /// limiting factor. One row per process, device, kernel and launch shape. Kernels of unknown
+    /// shape are left out.
+    KERNEL_OCCUPANCY = "kernel_occupancy" [
         column("name", Text, "Name of the kernel."),
         column("block", Text, "Block size in threads, as `x,y,z`."),
         nullable("registers", Id, "Registers per thread."),
@@ -67,15 +66,13 @@ pub const KERNEL_OCCUPANCY: Table = Table {
         PID,
         RANK,
         PROCESS_ID,
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Bandwidth of collectives, computed like nccl-tests.
-pub const COLLECTIVE_BANDWIDTH: Table = Table {
-    name: "collective_bandwidth",
-    doc: "Bandwidth of collectives, computed like nccl-tests. One row per process, device, operation, process group and message size. Collectives that did not end or whose size is unknown are left out. A rank that waits for others takes longer: for the speed of the links, see the fastest rank and `max_bus_bytes_per_second`.",
-    columns: &[
+    /// Bandwidth of collectives, computed like nccl-tests. One row per process, device, operation,
+    /// process group and message size. Collectives that did not end or whose size is unknown are
+    /// left out. A rank that waits for others takes longer: for the speed of the links, see the
+    /// fastest rank and `max_bus_bytes_per_second`.
+    COLLECTIVE_BANDWIDTH = "collective_bandwidth" [
         column("name", Text, "Operation, such as `allreduce` or `send`."),
         column("process_group", Text, "Name of the process group."),
         nullable("group_size", Id, "Number of ranks in the group."),
@@ -110,15 +107,13 @@ pub const COLLECTIVE_BANDWIDTH: Table = Table {
         PID,
         RANK,
         PROCESS_ID,
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Roofline model by kernel.
-pub const KERNEL_ROOFLINE: Table = Table {
-    name: "kernel_roofline",
-    doc: "Roofline model by kernel: floating-point operations and memory traffic against the peaks of the device. One row per process, device, kernel and name of the launching operator. The cost of an operator call is divided among the activities that it launched, in proportion to their durations. Needs a trace with shapes (`record_shapes=True`).",
-    columns: &[
+    /// Roofline model by kernel: floating-point operations and memory traffic against the peaks of
+    /// the device. One row per process, device, kernel and name of the launching operator. The cost
+    /// of an operator call is divided among the activities that it launched, in proportion to their
+    /// durations. Needs a trace with shapes (`record_shapes=True`).
+    KERNEL_ROOFLINE = "kernel_roofline" [
         column("name", Text, "Name of the kernel, copy or fill."),
         column("operator", Text, "Name of the operator, or other span, that launched it."),
         nullable(
@@ -165,15 +160,12 @@ pub const KERNEL_ROOFLINE: Table = Table {
         PID,
         RANK,
         PROCESS_ID,
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Roofline model by operator.
-pub const ROOFLINE: Table = Table {
-    name: "roofline",
-    doc: "Roofline model by operator: floating-point operations and memory traffic against the peaks of the device. One row per process, device and name of an operator that launched something directly. Needs a trace with shapes (`record_shapes=True`).",
-    columns: &[
+    /// Roofline model by operator: floating-point operations and memory traffic against the peaks
+    /// of the device. One row per process, device and name of an operator that launched something
+    /// directly. Needs a trace with shapes (`record_shapes=True`).
+    ROOFLINE = "roofline" [
         column("name", Text, "Name of the operator, or other span, that launched activities."),
         nullable("calls", Int, "Number of calls that launched something."),
         nullable(
@@ -213,15 +205,12 @@ pub const ROOFLINE: Table = Table {
         PID,
         RANK,
         PROCESS_ID,
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Model FLOP utilisation of the training steps.
-pub const MFU: Table = Table {
-    name: "mfu",
-    doc: "Model FLOP utilisation: floating-point operations of the training steps against the peak of the devices. One row per process with steps that launched kernels. Needs a trace with shapes (`record_shapes=True`).",
-    columns: &[
+    /// Model FLOP utilisation: floating-point operations of the training steps against the peak of
+    /// the devices. One row per process with steps that launched kernels. Needs a trace with shapes
+    /// (`record_shapes=True`).
+    MFU = "mfu" [
         column("step_count", Int, "Number of training steps of the process."),
         column(
             "step_nanos",
@@ -265,6 +254,5 @@ pub const MFU: Table = Table {
         PID,
         RANK,
         PROCESS_ID,
-    ],
-    sorted_by: None,
-};
+    ]
+}

@@ -9,11 +9,11 @@ use super::view::{
 };
 use super::{Table, column, nullable};
 
-/// Activities by the context node that launched them.
-pub const OPERATOR_KERNELS: Table = Table {
-    name: "operator_kernels",
-    doc: "Activities by the context node that launched them. One row per process and context node in or below which a kernel, copy or fill was launched. Activities whose launch is unknown or outside all contexts are left out.",
-    columns: &[
+tables! {
+    /// Activities by the context node that launched them. One row per process and context node in
+    /// or below which a kernel, copy or fill was launched. Activities whose launch is unknown or
+    /// outside all contexts are left out.
+    OPERATOR_KERNELS = "operator_kernels" [
         column("name", Text, "Name of the context node, such as an operator."),
         column(
             "kind",
@@ -58,15 +58,12 @@ pub const OPERATOR_KERNELS: Table = Table {
         PROCESS_ID,
         CONTEXT_ID,
         nullable("parent_id", Id, "Parent (`contexts.id`); 0 is the root, which has no row here."),
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Runtime and driver calls, one row per correlation id of a process.
-pub const RUNTIME_CALLS: Table = Table {
-    name: "runtime_calls",
-    doc: "Runtime and driver calls, one row per correlation id of a process. Of nested calls with the same id, such as a driver call within a runtime call, the outermost. Activities have the correlation id of the call that launched them; most calls launch none.",
-    columns: &[
+    /// Runtime and driver calls, one row per correlation id of a process. Of nested calls with the
+    /// same id, such as a driver call within a runtime call, the outermost. Activities have the
+    /// correlation id of the call that launched them; most calls launch none.
+    RUNTIME_CALLS = "runtime_calls" [
         column("name", Text, "Name of the call, such as `cudaLaunchKernel`."),
         column("start_nanos", Nanos, "Start of the call."),
         column("end_nanos", Nanos, "End of the call."),
@@ -82,16 +79,11 @@ pub const RUNTIME_CALLS: Table = Table {
         PROCESS_ID,
         THREAD_ID,
         column("name_id", Id, "Name (`strings.id`)."),
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Kernels, copies and fills, each with the call that launched it, matched by correlation id
-/// within a process.
-pub const LAUNCHES: Table = Table {
-    name: "launches",
-    doc: "Kernels, copies and fills, each with the call that launched it, matched by correlation id within a process. Activities whose launch is not in the run are left out.",
-    columns: &[
+    /// Kernels, copies and fills, each with the call that launched it, matched by correlation id
+    /// within a process. Activities whose launch is not in the run are left out.
+    LAUNCHES = "launches" [
         column(
             "launch_name",
             Text,
@@ -134,15 +126,10 @@ pub const LAUNCHES: Table = Table {
         PROCESS_ID,
         column("thread_id", Id, "Thread of the launching call (`threads.id`)."),
         LAUNCH_CONTEXT_ID,
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Number of pending launches on each stream.
-pub const QUEUE_LENGTH: Table = Table {
-    name: "queue_length",
-    doc: "Number of pending launches on each stream. One row per change of that number.",
-    columns: &[
+    /// Number of pending launches on each stream. One row per change of that number.
+    QUEUE_LENGTH = "queue_length" [
         column("time_nanos", Nanos, "Time of the change."),
         nullable(
             "duration_nanos",
@@ -164,15 +151,11 @@ pub const QUEUE_LENGTH: Table = Table {
         PID,
         RANK,
         PROCESS_ID,
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Queue length of each stream, aggregated from `queue_length`.
-pub const QUEUE_SUMMARY: Table = Table {
-    name: "queue_summary",
-    doc: "Queue length of each stream, aggregated from `queue_length`. One row per process, device and stream with at least one pending launch.",
-    columns: &[
+    /// Queue length of each stream, aggregated from `queue_length`. One row per process, device and
+    /// stream with at least one pending launch.
+    QUEUE_SUMMARY = "queue_summary" [
         DEVICE,
         column("stream", Id, "Stream."),
         column("max_length", Int, "Maximum number of pending launches."),
@@ -196,15 +179,10 @@ pub const QUEUE_SUMMARY: Table = Table {
         PID,
         RANK,
         PROCESS_ID,
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Idle intervals of a stream between two kernels, copies or fills, each with its cause.
-pub const GPU_GAPS: Table = Table {
-    name: "gpu_gaps",
-    doc: "Idle intervals of a stream between two kernels, copies or fills, each with its cause.",
-    columns: &[
+    /// Idle intervals of a stream between two kernels, copies or fills, each with its cause.
+    GPU_GAPS = "gpu_gaps" [
         column(
             "start_nanos",
             Nanos,
@@ -252,15 +230,12 @@ pub const GPU_GAPS: Table = Table {
         nullable("thread_id", Id, "Thread of the launching call (`threads.id`)."),
         LAUNCH_CONTEXT_ID,
         nullable("host_context_id", Id, "Context node of `host_span` (`contexts.id`)."),
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Late arrival of ranks at collectives, and the resulting wait of the others.
-pub const STRAGGLERS: Table = Table {
-    name: "stragglers",
-    doc: "Late arrival of ranks at collectives, and the resulting wait of the others. One row per process group, process and device, over collectives with a sequence number in which at least two ranks of the run took part. Point-to-point messages are not counted.",
-    columns: &[
+    /// Late arrival of ranks at collectives, and the resulting wait of the others. One row per
+    /// process group, process and device, over collectives with a sequence number in which at least
+    /// two ranks of the run took part. Point-to-point messages are not counted.
+    STRAGGLERS = "stragglers" [
         column("process_group", Text, "Name of the process group."),
         GROUP_RANKS,
         nullable("group_size", Id, "Number of ranks in the group."),
@@ -305,6 +280,5 @@ pub const STRAGGLERS: Table = Table {
         PID,
         RANK,
         PROCESS_ID,
-    ],
-    sorted_by: None,
-};
+    ]
+}

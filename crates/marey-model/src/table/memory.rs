@@ -6,11 +6,11 @@ use super::ColumnKind::{Id, Int, Real, Text};
 use super::view::{CONTEXT_ID, MAYBE_DEVICE, PATH, PID, PROCESS_ID, RANK};
 use super::{Table, column, nullable};
 
-/// Memory that each module has allocated and kept, from readings of the totals.
-pub const MODULE_MEMORY: Table = Table {
-    name: "module_memory",
-    doc: "Memory that each module has allocated and kept in its forward calls, from readings of the totals. One row per process, module and memory (a device or the host); a module includes the modules inside it.",
-    columns: &[
+tables! {
+    /// Memory that each module has allocated and kept in its forward calls, from readings of the
+    /// totals. One row per process, module and memory (a device or the host); a module includes the
+    /// modules inside it.
+    MODULE_MEMORY = "module_memory" [
         column("name", Text, "Dotted name of the module."),
         PATH,
         column("depth", Id, "Depth in the context tree."),
@@ -43,15 +43,11 @@ pub const MODULE_MEMORY: Table = Table {
         PROCESS_ID,
         CONTEXT_ID,
         nullable("parent_id", Id, "Parent context node (`contexts.id`); null for the root."),
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Calls of modules, backward passes and optimizer steps, with Probing's columns.
-pub const TORCH_TRACE: Table = Table {
-    name: "torch_trace",
-    doc: "Calls of modules, backward passes and optimizer steps with Probing's columns and units. MB are 1,048,576 bytes, as in Probing.",
-    columns: &[
+    /// Calls of modules, backward passes and optimizer steps with Probing's columns and units. MB
+    /// are 1,048,576 bytes, as in Probing.
+    TORCH_TRACE = "torch_trace" [
         nullable("step", Id, "Number of the training step, from 0; null outside of steps."),
         column("seq", Int, "Position among the rows of the step by their start, from 0."),
         nullable(
@@ -80,6 +76,5 @@ pub const TORCH_TRACE: Table = Table {
         PID,
         RANK,
         PROCESS_ID,
-    ],
-    sorted_by: None,
-};
+    ]
+}

@@ -5,6 +5,37 @@
 //! the views, with names in place of ids. Every timestamp is in nanoseconds since 1970, on one
 //! clock for all processes of a run.
 
+/// Declares tables, and a list of all of them if it is given a name. The doc comment of a table
+/// describes a row, on the reference page too.
+macro_rules! tables {
+    (
+        #[doc = $all_doc:literal]
+        $all:ident;
+        $(
+            $(#[doc = $doc:literal])+
+            $const:ident = $name:literal $(sorted by $sorted_by:literal)? [$($columns:tt)+]
+        )+
+    ) => {
+        #[doc = $all_doc]
+        pub const $all: &[&Table] = &[$(&$const),+];
+
+        tables! { $($(#[doc = $doc])+ $const = $name $(sorted by $sorted_by)? [$($columns)+])+ }
+    };
+    ($(
+        $(#[doc = $doc:literal])+
+        $const:ident = $name:literal $(sorted by $sorted_by:literal)? [$($column:expr,)+]
+    )+) => {$(
+        $(#[doc = $doc])+
+        pub const $const: Table = Table {
+            name: $name,
+            // Each line of a doc comment begins with a space.
+            doc: concat!($($doc),+).trim_ascii(),
+            columns: &[$($column),+],
+            sorted_by: [$(Some($sorted_by),)? None][0],
+        };
+    )+};
+}
+
 pub mod device_time;
 pub mod efficiency;
 pub mod launching;

@@ -4,11 +4,10 @@ use super::ColumnKind::{Id, Int, Nanos, Real, Text};
 use super::view::{PID, PROCESS_ID, RANK};
 use super::{Table, column, nullable};
 
-/// The time that recording adds to training steps.
-pub const RECORDING_OVERHEAD: Table = Table {
-    name: "recording_overhead",
-    doc: "The time that recording adds to training steps, against steps without any hook. One row per process of a recording that has imported PyTorch.",
-    columns: &[
+tables! {
+    /// The time that recording adds to training steps, against steps without any hook. One row per
+    /// process of a recording that has imported PyTorch.
+    RECORDING_OVERHEAD = "recording_overhead" [
         column("statement", Text, "The result as a sentence; `unknown` with the reason."),
         nullable(
             "percent",
@@ -31,15 +30,12 @@ pub const RECORDING_OVERHEAD: Table = Table {
         PID,
         RANK,
         PROCESS_ID,
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// The last sampled stack of each thread.
-pub const BACKTRACE: Table = Table {
-    name: "backtrace",
-    doc: "The last sampled stack of each thread, one row per frame, with Probing's columns. A running process that samples its stacks (`marey config PID sample.interval=0.1`) is queried by its id.",
-    columns: &[
+    /// The last sampled stack of each thread, one row per frame, with Probing's columns. A running
+    /// process that samples its stacks (`marey config PID sample.interval=0.1`) is queried by its
+    /// id.
+    BACKTRACE = "backtrace" [
         nullable("ip", Text, "Instruction pointer; null, because the frames are Python's."),
         column("file", Text, "File of the function."),
         column("func", Text, "Name of the function."),
@@ -52,15 +48,11 @@ pub const BACKTRACE: Table = Table {
         RANK,
         PROCESS_ID,
         column("thread_id", Id, "Thread (`threads.id`)."),
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// The values of watched variables.
-pub const VARIABLES: Table = Table {
-    name: "variables",
-    doc: "The values of watched variables (`marey watch PID 'train.py:120:loss'`), one row per variable and recorded line, with Probing's columns `func`, `name` and `value`.",
-    columns: &[
+    /// The values of watched variables (`marey watch PID 'train.py:120:loss'`), one row per
+    /// variable and recorded line, with Probing's columns `func`, `name` and `value`.
+    VARIABLES = "variables" [
         column("time_nanos", Nanos, "Time at which the line began."),
         column("func", Text, "Name of the function."),
         column("file", Text, "File of the line."),
@@ -78,6 +70,5 @@ pub const VARIABLES: Table = Table {
         RANK,
         PROCESS_ID,
         nullable("thread_id", Id, "Thread (`threads.id`)."),
-    ],
-    sorted_by: None,
-};
+    ]
+}

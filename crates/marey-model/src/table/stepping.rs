@@ -8,11 +8,10 @@ use super::view::{
 };
 use super::{Table, column, nullable};
 
-/// Duration statistics of the training steps of each process.
-pub const STEP_SUMMARY: Table = Table {
-    name: "step_summary",
-    doc: "Duration statistics of the training steps of each process. One row per process with any event; a process without steps counts as one step that lasts its whole recording.",
-    columns: &[
+tables! {
+    /// Duration statistics of the training steps of each process. One row per process with any
+    /// event; a process without steps counts as one step that lasts its whole recording.
+    STEP_SUMMARY = "step_summary" [
         column("step_count", Int, "Number of training steps."),
         column("divisor", Int, "Divisor for values per step: the number of steps, at least 1."),
         column(
@@ -48,15 +47,10 @@ pub const STEP_SUMMARY: Table = Table {
         PID,
         RANK,
         PROCESS_ID,
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Duration of each training step and its deviation from the other steps of its process.
-pub const STEP_TIMES: Table = Table {
-    name: "step_times",
-    doc: "Duration of each training step and its deviation from the other steps of its process.",
-    columns: &[
+    /// Duration of each training step and its deviation from the other steps of its process.
+    STEP_TIMES = "step_times" [
         column("number", Id, "Step number in the process, from 0."),
         column("start_nanos", Nanos, "Start time."),
         column("end_nanos", Nanos, "End time."),
@@ -84,15 +78,12 @@ pub const STEP_TIMES: Table = Table {
         PROCESS_ID,
         THREAD_ID,
         CONTEXT_ID,
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Allocated memory at the end of each training step and its peak within the step.
-pub const STEP_MEMORY: Table = Table {
-    name: "step_memory",
-    doc: "Allocated memory at the end of each training step and its peak within the step. One row per step and memory (a device or the host) whose allocator reports totals. An event at the time at which a step ends belongs to the next step.",
-    columns: &[
+    /// Allocated memory at the end of each training step and its peak within the step. One row per
+    /// step and memory (a device or the host) whose allocator reports totals. An event at the time
+    /// at which a step ends belongs to the next step.
+    STEP_MEMORY = "step_memory" [
         column("number", Id, "Step number in the process, from 0."),
         column("start_nanos", Nanos, "Start of the step."),
         column("end_nanos", Nanos, "End of the step."),
@@ -125,15 +116,12 @@ pub const STEP_MEMORY: Table = Table {
         RANK,
         PROCESS_ID,
         THREAD_ID,
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Activities that each training step launched, on each device, whenever they ran.
-pub const STEP_KERNELS: Table = Table {
-    name: "step_kernels",
-    doc: "Activities that each training step launched, on each device, whenever they ran. One row per process, step and device. Kernels, copies and fills whose launch is unknown or in no step are left out.",
-    columns: &[
+    /// Activities that each training step launched, on each device, whenever they ran. One row per
+    /// process, step and device. Kernels, copies and fills whose launch is unknown or in no step
+    /// are left out.
+    STEP_KERNELS = "step_kernels" [
         column("number", Id, "Step number in the process."),
         column(
             "count",
@@ -163,15 +151,12 @@ pub const STEP_KERNELS: Table = Table {
         PID,
         RANK,
         PROCESS_ID,
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Contexts at which ranks waited for each other, inferred from host spans.
-pub const RANK_ARRIVALS: Table = Table {
-    name: "rank_arrivals",
-    doc: "Contexts at which ranks waited for each other, inferred from host spans. One row per process and context node whose spans end together on all ranks that have it although they start at different times.",
-    columns: &[
+    /// Contexts at which ranks waited for each other, inferred from host spans. One row per process
+    /// and context node whose spans end together on all ranks that have it although they start at
+    /// different times.
+    RANK_ARRIVALS = "rank_arrivals" [
         column("name", Text, "Name of the context node, such as `backward`."),
         KIND,
         PATH,
@@ -206,6 +191,5 @@ pub const RANK_ARRIVALS: Table = Table {
         PROCESS_ID,
         THREAD_ID,
         CONTEXT_ID,
-    ],
-    sorted_by: None,
-};
+    ]
+}

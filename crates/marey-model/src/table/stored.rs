@@ -7,34 +7,6 @@ use super::{Column, Table, column, id_of, nullable, nullable_id_of};
 /// Version of the schema; a run's manifest records it.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// Every stored table.
-pub const ALL: &[&Table] = &[
-    &STRINGS,
-    &CONTEXTS,
-    &ARGS,
-    &PROCESSES,
-    &THREADS,
-    &DEVICES,
-    &SESSIONS,
-    &PHASES,
-    &SPANS,
-    &ASYNC_SPANS,
-    &INSTANTS,
-    &FLOWS,
-    &METRICS,
-    &COUNTERS,
-    &SAMPLES,
-    &STEPS,
-    &GPU_ACTIVITIES,
-    &COLLECTIVES,
-    &VARIABLES,
-    &MEMORY_EVENTS,
-    &MEMORY_SNAPSHOTS,
-    &ROLLUPS,
-    &METADATA,
-    &LOSSES,
-];
-
 const CATEGORY_ID: Column =
     nullable_id_of(Strings, "category_id", "Category in the imported trace (`strings.id`).");
 const ARGS_ID: Column = nullable_id_of(
@@ -55,41 +27,34 @@ const EXTERNAL_ID: Column = nullable(
     "External correlation id of the operator; its activities have the same one.",
 );
 
-/// String table.
-pub const STRINGS: Table = Table {
-    name: "strings",
-    doc: "String table: the text of every id of a name. Each text is stored once.",
-    columns: &[column("id", Id, "Id of the text, from 0."), column("text", Text, "The text.")],
-    sorted_by: Some("id"),
-};
+tables! {
+    /// Every stored table.
+    ALL;
 
-/// The calling-context tree.
-pub const CONTEXTS: Table = Table {
-    name: "contexts",
-    doc: "The calling-context tree: one row per path of names, shared by all threads.",
-    columns: &[
+    /// String table: the text of every id of a name. Each text is stored once.
+    STRINGS = "strings" sorted by "id" [
+        column("id", Id, "Id of the text, from 0."),
+        column("text", Text, "The text."),
+    ]
+
+    /// The calling-context tree: one row per path of names, shared by all threads.
+    CONTEXTS = "contexts" sorted by "id" [
         column("id", Id, "Id of the context node, larger than its parent's; the root is 0."),
         nullable_id_of(Contexts, "parent_id", "Parent (`contexts.id`); null for the root."),
         column("depth", Id, "Distance from the root, which has 0."),
         column("kind", Text, "Kind: root, scope, state, module, operator, frame, step or runtime."),
         id_of(Strings, "name_id", "Name (`strings.id`)."),
-    ],
-    sorted_by: Some("id"),
-};
+    ]
 
-/// Templates of event arguments.
-pub const ARGS: Table = Table {
-    name: "args",
-    doc: "Templates of event arguments: JSON objects in which `#` is the placeholder of a number that varies from event to event.",
-    columns: &[column("id", Id, "Id of the text, from 0."), column("text", Text, "The text.")],
-    sorted_by: Some("id"),
-};
+    /// Templates of event arguments: JSON objects in which `#` is the placeholder of a number that
+    /// varies from event to event.
+    ARGS = "args" sorted by "id" [
+        column("id", Id, "Id of the text, from 0."),
+        column("text", Text, "The text."),
+    ]
 
-/// Recorded processes.
-pub const PROCESSES: Table = Table {
-    name: "processes",
-    doc: "Recorded processes: one row per spool or imported process.",
-    columns: &[
+    /// Recorded processes: one row per spool or imported process.
+    PROCESSES = "processes" sorted by "id" [
         column("id", Id, "Id of the process in this run."),
         column("pid", Int, "Id that the operating system assigned."),
         nullable("rank", Int, "Rank in a distributed job."),
@@ -128,42 +93,27 @@ pub const PROCESSES: Table = Table {
             Nanos,
             "Offset added to the timestamps of this process, so that the collectives of all ranks end at the same time.",
         ),
-    ],
-    sorted_by: Some("id"),
-};
+    ]
 
-/// Threads with at least one event.
-pub const THREADS: Table = Table {
-    name: "threads",
-    doc: "Threads with at least one event.",
-    columns: &[
+    /// Threads with at least one event.
+    THREADS = "threads" sorted by "id" [
         column("id", Id, "Id of the thread in this run."),
         id_of(Processes, "process_id", "Process (`processes.id`)."),
         column("os_id", Int, "Id that the operating system assigned."),
         column("name", Text, "Last name of the thread; may be empty."),
-    ],
-    sorted_by: Some("id"),
-};
+    ]
 
-/// Devices of each process.
-pub const DEVICES: Table = Table {
-    name: "devices",
-    doc: "Devices of each process.",
-    columns: &[
+    /// Devices of each process.
+    DEVICES = "devices" [
         id_of(Processes, "process_id", "Process (`processes.id`)."),
         column("device", Id, "Device number in the process."),
         column("type", Text, "Platform, such as `CUDA` or `HIP`."),
         column("name", Text, "Model name; may be empty."),
         column("properties", Text, "Properties of the device as a JSON object."),
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Recording sessions of each process.
-pub const SESSIONS: Table = Table {
-    name: "sessions",
-    doc: "Recording sessions of each process.",
-    columns: &[
+    /// Recording sessions of each process.
+    SESSIONS = "sessions" [
         id_of(Processes, "process_id", "Process (`processes.id`)."),
         column(
             "session",
@@ -173,29 +123,20 @@ pub const SESSIONS: Table = Table {
         column("name", Text, "Path passed to `start`, made absolute."),
         column("start_nanos", Nanos, "Start of the session."),
         nullable("end_nanos", Nanos, "Time of `finalize`; null if the session was not finalized."),
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Phases of each session; a session that was never advanced has one.
-pub const PHASES: Table = Table {
-    name: "phases",
-    doc: "Phases of each session; a session that was never advanced has one.",
-    columns: &[
+    /// Phases of each session; a session that was never advanced has one.
+    PHASES = "phases" [
         id_of(Processes, "process_id", "Process (`processes.id`)."),
         column("session", Id, "Session number in the process."),
         column("phase", Id, "Phase number, from 0."),
         column("start_nanos", Nanos, "Start of the phase."),
         nullable("end_nanos", Nanos, "End of the phase; null if it was not closed."),
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Intervals on host threads.
-pub const SPANS: Table = Table {
-    name: "spans",
-    doc: "Intervals on host threads: scopes, states, modules, operators, frames, steps and runtime calls.",
-    columns: &[
+    /// Intervals on host threads: scopes, states, modules, operators, frames, steps and runtime
+    /// calls.
+    SPANS = "spans" sorted by "start_nanos" [
         column("start_nanos", Nanos, "Start time."),
         column("duration_nanos", Nanos, "Inclusive duration."),
         column("children_nanos", Nanos, "Time in its direct child spans on the same thread."),
@@ -214,15 +155,10 @@ pub const SPANS: Table = Table {
         EXTERNAL_ID,
         ARGS_ID,
         ARG_NUMBERS,
-    ],
-    sorted_by: Some("start_nanos"),
-};
+    ]
 
-/// Intervals that are not on a thread's stack, such as requests.
-pub const ASYNC_SPANS: Table = Table {
-    name: "async_spans",
-    doc: "Intervals that are not on a thread's stack, such as requests.",
-    columns: &[
+    /// Intervals that are not on a thread's stack, such as requests.
+    ASYNC_SPANS = "async_spans" sorted by "start_nanos" [
         column("start_nanos", Nanos, "Start time."),
         column("duration_nanos", Nanos, "Duration."),
         id_of(Processes, "process_id", "Process (`processes.id`)."),
@@ -240,15 +176,10 @@ pub const ASYNC_SPANS: Table = Table {
         CATEGORY_ID,
         ARGS_ID,
         ARG_NUMBERS,
-    ],
-    sorted_by: Some("start_nanos"),
-};
+    ]
 
-/// Events without a duration.
-pub const INSTANTS: Table = Table {
-    name: "instants",
-    doc: "Events without a duration.",
-    columns: &[
+    /// Events without a duration.
+    INSTANTS = "instants" sorted by "time_nanos" [
         column("time_nanos", Nanos, "Timestamp."),
         id_of(Processes, "process_id", "Process (`processes.id`)."),
         nullable_id_of(
@@ -261,15 +192,11 @@ pub const INSTANTS: Table = Table {
         CATEGORY_ID,
         ARGS_ID,
         ARG_NUMBERS,
-    ],
-    sorted_by: Some("time_nanos"),
-};
+    ]
 
-/// Points of flow arrows between spans.
-pub const FLOWS: Table = Table {
-    name: "flows",
-    doc: "Points of flow arrows between spans. The points of one arrow have the same category and `flow_id`. Arrows from launches to activities are not stored; join by `correlation_id`.",
-    columns: &[
+    /// Points of flow arrows between spans. The points of one arrow have the same category and
+    /// `flow_id`. Arrows from launches to activities are not stored; join by `correlation_id`.
+    FLOWS = "flows" sorted by "time_nanos" [
         column("time_nanos", Nanos, "Timestamp of the point."),
         id_of(Threads, "thread_id", "Thread of the span (`threads.id`)."),
         column("flow_id", Bits, "Id of the arrow, unique within its category."),
@@ -283,15 +210,10 @@ pub const FLOWS: Table = Table {
         CATEGORY_ID,
         ARGS_ID,
         ARG_NUMBERS,
-    ],
-    sorted_by: Some("time_nanos"),
-};
+    ]
 
-/// Values recorded for metrics.
-pub const METRICS: Table = Table {
-    name: "metrics",
-    doc: "Values recorded for metrics.",
-    columns: &[
+    /// Values recorded for metrics.
+    METRICS = "metrics" sorted by "time_nanos" [
         column("time_nanos", Nanos, "Time of recording."),
         id_of(Threads, "thread_id", "Thread (`threads.id`)."),
         id_of(Contexts, "context_id", "Context node (`contexts.id`)."),
@@ -306,15 +228,10 @@ pub const METRICS: Table = Table {
         nullable("integer", Int, "Value as an integer; null for other types."),
         nullable("text", Text, "Value as a text; null for other types."),
         nullable("vector", Reals, "Elements of a vector; null for other types."),
-    ],
-    sorted_by: Some("time_nanos"),
-};
+    ]
 
-/// Samples of hardware counters, mostly of devices.
-pub const COUNTERS: Table = Table {
-    name: "counters",
-    doc: "Samples of hardware counters, mostly of devices. They belong to no thread.",
-    columns: &[
+    /// Samples of hardware counters, mostly of devices. They belong to no thread.
+    COUNTERS = "counters" sorted by "time_nanos" [
         column(
             "time_nanos",
             Nanos,
@@ -328,15 +245,11 @@ pub const COUNTERS: Table = Table {
         ),
         id_of(Strings, "name_id", "Name of the counter, with its unit (`strings.id`)."),
         column("value", Real, "Value."),
-    ],
-    sorted_by: Some("time_nanos"),
-};
+    ]
 
-/// Values attributed to call stacks, from sampling profilers and aggregated profiles.
-pub const SAMPLES: Table = Table {
-    name: "samples",
-    doc: "Values attributed to call stacks, from sampling profilers and aggregated profiles. Each value is exclusive: it belongs to the innermost frame alone.",
-    columns: &[
+    /// Values attributed to call stacks, from sampling profilers and aggregated profiles. Each
+    /// value is exclusive: it belongs to the innermost frame alone.
+    SAMPLES = "samples" [
         id_of(Processes, "process_id", "Process (`processes.id`)."),
         nullable_id_of(Threads, "thread_id", "Thread (`threads.id`); null if unknown."),
         id_of(Contexts, "context_id", "Innermost frame of the stack (`contexts.id`)."),
@@ -348,30 +261,20 @@ pub const SAMPLES: Table = Table {
         nullable("vector", Reals, "Elements of a vector; null for other types."),
         ARGS_ID,
         ARG_NUMBERS,
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Training steps of each process.
-pub const STEPS: Table = Table {
-    name: "steps",
-    doc: "Training steps of each process.",
-    columns: &[
+    /// Training steps of each process.
+    STEPS = "steps" sorted by "start_nanos" [
         column("start_nanos", Nanos, "Start of the step."),
         column("duration_nanos", Nanos, "Duration."),
         id_of(Processes, "process_id", "Process (`processes.id`)."),
         id_of(Threads, "thread_id", "Thread (`threads.id`)."),
         id_of(Contexts, "context_id", "Context node (`contexts.id`)."),
         column("number", Id, "Step number in the process, from 0."),
-    ],
-    sorted_by: Some("start_nanos"),
-};
+    ]
 
-/// Activities of devices.
-pub const GPU_ACTIVITIES: Table = Table {
-    name: "gpu_activities",
-    doc: "Activities of devices: kernels, copies, fills and synchronisations.",
-    columns: &[
+    /// Activities of devices: kernels, copies, fills and synchronisations.
+    GPU_ACTIVITIES = "gpu_activities" sorted by "start_nanos" [
         column("start_nanos", Nanos, "Start time on the device."),
         column("duration_nanos", Nanos, "Duration."),
         id_of(Processes, "process_id", "Process that launched the activity (`processes.id`)."),
@@ -395,15 +298,10 @@ pub const GPU_ACTIVITIES: Table = Table {
         EXTERNAL_ID,
         ARGS_ID,
         ARG_NUMBERS,
-    ],
-    sorted_by: Some("start_nanos"),
-};
+    ]
 
-/// Collective operations and point-to-point messages, one row per rank.
-pub const COLLECTIVES: Table = Table {
-    name: "collectives",
-    doc: "Collective operations and point-to-point messages, one row per rank.",
-    columns: &[
+    /// Collective operations and point-to-point messages, one row per rank.
+    COLLECTIVES = "collectives" sorted by "start_nanos" [
         column(
             "start_nanos",
             Nanos,
@@ -435,15 +333,10 @@ pub const COLLECTIVES: Table = Table {
         nullable_id_of(Contexts, "context_id", "Context node of the call (`contexts.id`)."),
         ARGS_ID,
         ARG_NUMBERS,
-    ],
-    sorted_by: Some("start_nanos"),
-};
+    ]
 
-/// Values of watched variables.
-pub const VARIABLES: Table = Table {
-    name: "variables",
-    doc: "Values of watched variables (`marey watch`), one row per variable and recorded line.",
-    columns: &[
+    /// Values of watched variables (`marey watch`), one row per variable and recorded line.
+    VARIABLES = "variables" sorted by "time_nanos" [
         column("time_nanos", Nanos, "Time at which the line began."),
         id_of(Processes, "process_id", "Process (`processes.id`)."),
         nullable_id_of(Threads, "thread_id", "Thread that ran the line (`threads.id`)."),
@@ -456,15 +349,10 @@ pub const VARIABLES: Table = Table {
         nullable("integer", Int, "Value as an integer; null for other types."),
         nullable("text", Text, "Value as a text; null for numbers."),
         nullable("vector", Reals, "Null."),
-    ],
-    sorted_by: Some("time_nanos"),
-};
+    ]
 
-/// Events of memory allocators.
-pub const MEMORY_EVENTS: Table = Table {
-    name: "memory_events",
-    doc: "Events of memory allocators, and readings of their totals.",
-    columns: &[
+    /// Events of memory allocators, and readings of their totals.
+    MEMORY_EVENTS = "memory_events" sorted by "time_nanos" [
         column("time_nanos", Nanos, "Timestamp."),
         id_of(Processes, "process_id", "Process (`processes.id`)."),
         nullable_id_of(Threads, "thread_id", "Thread (`threads.id`); null if unknown."),
@@ -497,15 +385,10 @@ pub const MEMORY_EVENTS: Table = Table {
         CATEGORY_ID,
         ARGS_ID,
         ARG_NUMBERS,
-    ],
-    sorted_by: Some("time_nanos"),
-};
+    ]
 
-/// Memory held by an allocator at the time of a snapshot.
-pub const MEMORY_SNAPSHOTS: Table = Table {
-    name: "memory_snapshots",
-    doc: "Memory held by an allocator at the time of a snapshot: one row per block.",
-    columns: &[
+    /// Memory held by an allocator at the time of a snapshot: one row per block.
+    MEMORY_SNAPSHOTS = "memory_snapshots" [
         column("time_nanos", Nanos, "Time of the snapshot."),
         id_of(Processes, "process_id", "Process (`processes.id`)."),
         column("device", Id, "Device number in the process."),
@@ -520,15 +403,12 @@ pub const MEMORY_SNAPSHOTS: Table = Table {
         nullable_id_of(Contexts, "context_id", "Call stack of the allocation (`contexts.id`)."),
         ARGS_ID,
         ARG_NUMBERS,
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Sums of spans by thread, context node and time bucket, at several bucket widths.
-pub const ROLLUPS: Table = Table {
-    name: "rollups",
-    doc: "Sums of spans by thread, context node and time bucket, at several bucket widths. Rows with the same key are to be combined: `min_nanos` by minimum, `max_nanos` by maximum, all others by addition.",
-    columns: &[
+    /// Sums of spans by thread, context node and time bucket, at several bucket widths. Rows with
+    /// the same key are to be combined: `min_nanos` by minimum, `max_nanos` by maximum, all others
+    /// by addition.
+    ROLLUPS = "rollups" [
         column(
             "bucket_nanos",
             Nanos,
@@ -548,31 +428,20 @@ pub const ROLLUPS: Table = Table {
             Bytes,
             "Quantile sketch of the durations; null unless `bucket_nanos` is 0.",
         ),
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Metadata of processes and threads, from the recorder or from an imported file.
-pub const METADATA: Table = Table {
-    name: "metadata",
-    doc: "Metadata of processes and threads, from the recorder or from an imported file.",
-    columns: &[
+    /// Metadata of processes and threads, from the recorder or from an imported file.
+    METADATA = "metadata" [
         id_of(Processes, "process_id", "Process (`processes.id`)."),
         nullable_id_of(Threads, "thread_id", "Thread (`threads.id`); null if there is none."),
         column("key", Text, "Key."),
         column("value", Text, "Value as JSON."),
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Lost events by process and cause.
-pub const LOSSES: Table = Table {
-    name: "losses",
-    doc: "Lost events by process and cause. A cause without a row is zero.",
-    columns: &[
+    /// Lost events by process and cause. A cause without a row is zero.
+    LOSSES = "losses" [
         id_of(Processes, "process_id", "Process (`processes.id`)."),
         column("cause", Text, "Cause of the loss, as listed in `docs/reference/losses.md`."),
         column("count", Int, "Number of events."),
-    ],
-    sorted_by: None,
-};
+    ]
+}

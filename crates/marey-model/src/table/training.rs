@@ -6,11 +6,10 @@ use super::ColumnKind::{Flag, Id, Int, Nanos, Real, Text};
 use super::view::{CONTEXT_ID, PATH, PID, PROCESS_ID, RANK, THREAD, THREAD_ID};
 use super::{Table, column, nullable};
 
-/// Calls of autograd nodes with the forward operators that made the nodes.
-pub const AUTOGRAD_CALLS: Table = Table {
-    name: "autograd_calls",
-    doc: "Calls of autograd nodes with the forward operators that made the nodes. Recordings with operators have them, and traces of `torch.profiler`.",
-    columns: &[
+tables! {
+    /// Calls of autograd nodes with the forward operators that made the nodes. Recordings with
+    /// operators have them, and traces of `torch.profiler`.
+    AUTOGRAD_CALLS = "autograd_calls" [
         column("name", Text, "Name of the autograd node, such as `AddmmBackward0`."),
         column("start_nanos", Nanos, "Start of the call."),
         column("duration_nanos", Nanos, "Duration of the call."),
@@ -26,15 +25,11 @@ pub const AUTOGRAD_CALLS: Table = Table {
         CONTEXT_ID,
         column("forward_thread_id", Id, "Thread that ran the forward operator (`threads.id`)."),
         column("forward_context", Id, "Context node of the forward operator (`contexts.id`)."),
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Time of each module in forward and backward.
-pub const MODULE_TIMES: Table = Table {
-    name: "module_times",
-    doc: "Time of each module in forward and backward. One row per process and module; a module includes the modules inside it.",
-    columns: &[
+    /// Time of each module in forward and backward. One row per process and module; a module
+    /// includes the modules inside it.
+    MODULE_TIMES = "module_times" [
         column("name", Text, "Dotted name of the module."),
         PATH,
         column("depth", Id, "Depth in the context tree."),
@@ -52,15 +47,12 @@ pub const MODULE_TIMES: Table = Table {
         PROCESS_ID,
         CONTEXT_ID,
         nullable("parent_id", Id, "Parent context node (`contexts.id`); null for the root."),
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// The module of each context.
-pub const CONTEXT_MODULES: Table = Table {
-    name: "context_modules",
-    doc: "The module that each context belongs to: the innermost module around it; below an autograd node, that of the forward operator that made the node, of several that with most of the node's time. One row per context with a module.",
-    columns: &[
+    /// The module that each context belongs to: the innermost module around it; below an autograd
+    /// node, that of the forward operator that made the node, of several that with most of the
+    /// node's time. One row per context with a module.
+    CONTEXT_MODULES = "context_modules" [
         CONTEXT_ID,
         column("module", Text, "Dotted name of the module."),
         nullable(
@@ -71,15 +63,11 @@ pub const CONTEXT_MODULES: Table = Table {
         column("is_backward", Flag, "Whether the context is below an autograd node."),
         column("path", Text, "Path of the module, from the root."),
         column("module_context", Id, "Context node of the module (`contexts.id`)."),
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Operators with what `torch.profiler` knows about each call.
-pub const TRACED_OPERATORS: Table = Table {
-    name: "traced_operators",
-    doc: "Operators with what `torch.profiler` knows about each call. One row per call in a window, or in an imported trace of `torch.profiler`.",
-    columns: &[
+    /// Operators with what `torch.profiler` knows about each call. One row per call in a window, or
+    /// in an imported trace of `torch.profiler`.
+    TRACED_OPERATORS = "traced_operators" [
         column("name", Text, "Name of the operator or autograd node."),
         column("start_nanos", Nanos, "Start of the call."),
         column("duration_nanos", Nanos, "Duration of the call."),
@@ -118,6 +106,5 @@ pub const TRACED_OPERATORS: Table = Table {
         THREAD_ID,
         CONTEXT_ID,
         column("args", Text, "All arguments as a JSON object, keyword arguments too."),
-    ],
-    sorted_by: None,
-};
+    ]
+}

@@ -116,11 +116,10 @@ const ALLOCATOR_STREAM: Column =
 const ARGS: Column =
     nullable("args", Text, "Arguments of the event as a JSON object; `arg()` extracts values.");
 
-/// Intervals on host threads.
-pub const SPANS: Table = Table {
-    name: "spans",
-    doc: "Intervals on host threads: scopes, states, modules, operators, frames, steps and runtime calls.",
-    columns: &[
+tables! {
+    /// Intervals on host threads: scopes, states, modules, operators, frames, steps and runtime
+    /// calls.
+    SPANS = "spans" [
         column("name", Text, "Name."),
         KIND,
         column("start_nanos", Nanos, "Start time."),
@@ -146,15 +145,11 @@ pub const SPANS: Table = Table {
         CONTEXT_ID,
         column("name_id", Id, "Name (`strings.id`)."),
         ARGS,
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// The calling-context tree with sums over the whole run, computed from `rollups`.
-pub const FLAME: Table = Table {
-    name: "flame",
-    doc: "The calling-context tree with sums over the whole run, computed from `rollups`: a flame graph.",
-    columns: &[
+    /// The calling-context tree with sums over the whole run, computed from `rollups`: a flame
+    /// graph.
+    FLAME = "flame" [
         column("name", Text, "Name of the context node."),
         KIND,
         PATH,
@@ -168,15 +163,10 @@ pub const FLAME: Table = Table {
         P99_NANOS,
         column("context_id", Id, "Context node (`contexts.id`)."),
         nullable("parent_id", Id, "Parent (`contexts.id`); null for the root."),
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Sums by name over the whole run, computed from `rollups`.
-pub const TOP: Table = Table {
-    name: "top",
-    doc: "Sums by name over the whole run, computed from `rollups`.",
-    columns: &[
+    /// Sums by name over the whole run, computed from `rollups`.
+    TOP = "top" [
         column("name", Text, "Name."),
         KIND,
         column("count", Int, "Number of spans."),
@@ -187,15 +177,10 @@ pub const TOP: Table = Table {
         MAX_NANOS,
         P50_NANOS,
         P99_NANOS,
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Training steps.
-pub const STEPS: Table = Table {
-    name: "steps",
-    doc: "Training steps.",
-    columns: &[
+    /// Training steps.
+    STEPS = "steps" [
         column("number", Id, "Step number in the process, from 0."),
         column("start_nanos", Nanos, "Start time."),
         column("end_nanos", Nanos, "End time."),
@@ -207,15 +192,10 @@ pub const STEPS: Table = Table {
         PROCESS_ID,
         THREAD_ID,
         CONTEXT_ID,
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Values of metrics and samples of device counters over time.
-pub const COUNTERS: Table = Table {
-    name: "counters",
-    doc: "Values of metrics and samples of device counters over time.",
-    columns: &[
+    /// Values of metrics and samples of device counters over time.
+    COUNTERS = "counters" [
         column(
             "time_nanos",
             Nanos,
@@ -243,15 +223,11 @@ pub const COUNTERS: Table = Table {
         PROCESS_ID,
         MAYBE_THREAD_ID,
         nullable("context_id", Id, "Context node (`contexts.id`); null for counters."),
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Activities of devices with the path of their launch.
-pub const GPU_ACTIVITIES: Table = Table {
-    name: "gpu_activities",
-    doc: "Activities of devices (kernels, copies, fills and synchronisations) with the path of their launch.",
-    columns: &[
+    /// Activities of devices (kernels, copies, fills and synchronisations) with the path of their
+    /// launch.
+    GPU_ACTIVITIES = "gpu_activities" [
         column("name", Text, "Name."),
         column("kind", Text, "Kind: kernel, memcpy, memset, sync, annotation or other."),
         column("start_nanos", Nanos, "Start time on the device."),
@@ -274,15 +250,10 @@ pub const GPU_ACTIVITIES: Table = Table {
         PROCESS_ID,
         LAUNCH_CONTEXT_ID,
         ARGS,
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Kernels with the path of their launch.
-pub const KERNELS: Table = Table {
-    name: "kernels",
-    doc: "Kernels with the path of their launch.",
-    columns: &[
+    /// Kernels with the path of their launch.
+    KERNELS = "kernels" [
         column("name", Text, "Name of the kernel."),
         column("start_nanos", Nanos, "Start time on the device."),
         column("end_nanos", Nanos, "End time on the device."),
@@ -303,15 +274,10 @@ pub const KERNELS: Table = Table {
         PROCESS_ID,
         LAUNCH_CONTEXT_ID,
         ARGS,
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Collective operations and point-to-point messages, one row per rank.
-pub const COLLECTIVES: Table = Table {
-    name: "collectives",
-    doc: "Collective operations and point-to-point messages, one row per rank.",
-    columns: &[
+    /// Collective operations and point-to-point messages, one row per rank.
+    COLLECTIVES = "collectives" [
         column("name", Text, "Operation, such as `allreduce` or `send`."),
         column("process_group", Text, "Name of the process group."),
         GROUP_RANKS,
@@ -347,15 +313,10 @@ pub const COLLECTIVES: Table = Table {
         PROCESS_ID,
         nullable("context_id", Id, "Context node of the call (`contexts.id`)."),
         ARGS,
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Intervals that are not on a thread's stack, such as requests.
-pub const ASYNC_SPANS: Table = Table {
-    name: "async_spans",
-    doc: "Intervals that are not on a thread's stack, such as requests.",
-    columns: &[
+    /// Intervals that are not on a thread's stack, such as requests.
+    ASYNC_SPANS = "async_spans" [
         column("name", Text, "Name."),
         column("track", Text, "Track that connects the intervals of one operation."),
         column("start_nanos", Nanos, "Start time."),
@@ -371,15 +332,10 @@ pub const ASYNC_SPANS: Table = Table {
         RANK,
         PROCESS_ID,
         ARGS,
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Events without a duration.
-pub const INSTANTS: Table = Table {
-    name: "instants",
-    doc: "Events without a duration.",
-    columns: &[
+    /// Events without a duration.
+    INSTANTS = "instants" [
         column("time_nanos", Nanos, "Timestamp."),
         column("name", Text, "Name."),
         column("scope", Text, "Scope of the event: thread, process or global."),
@@ -390,15 +346,11 @@ pub const INSTANTS: Table = Table {
         PROCESS_ID,
         MAYBE_THREAD_ID,
         ARGS,
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Points of flow arrows between spans.
-pub const FLOWS: Table = Table {
-    name: "flows",
-    doc: "Points of flow arrows between spans. The points of one arrow have the same category and `flow_id`. Arrows from launches to activities are not stored; join by `correlation_id`.",
-    columns: &[
+    /// Points of flow arrows between spans. The points of one arrow have the same category and
+    /// `flow_id`. Arrows from launches to activities are not stored; join by `correlation_id`.
+    FLOWS = "flows" [
         column("time_nanos", Nanos, "Timestamp of the point."),
         column("name", Text, "Name."),
         column("flow_id", Bits, "Id of the arrow, unique within its category."),
@@ -415,15 +367,11 @@ pub const FLOWS: Table = Table {
         PROCESS_ID,
         THREAD_ID,
         ARGS,
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Values attributed to call stacks, from sampling profilers and aggregated profiles.
-pub const SAMPLES: Table = Table {
-    name: "samples",
-    doc: "Values attributed to call stacks, from sampling profilers and aggregated profiles. Each value is exclusive: it belongs to the innermost frame alone.",
-    columns: &[
+    /// Values attributed to call stacks, from sampling profilers and aggregated profiles. Each
+    /// value is exclusive: it belongs to the innermost frame alone.
+    SAMPLES = "samples" [
         nullable("time_nanos", Nanos, "Time of the sample; null if unknown."),
         column("name", Text, "Name of the quantity, with its unit."),
         VALUE,
@@ -443,15 +391,10 @@ pub const SAMPLES: Table = Table {
         MAYBE_THREAD_ID,
         column("context_id", Id, "Innermost frame of the stack (`contexts.id`)."),
         ARGS,
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Events of memory allocators.
-pub const MEMORY_EVENTS: Table = Table {
-    name: "memory_events",
-    doc: "Events of memory allocators, and readings of their totals.",
-    columns: &[
+    /// Events of memory allocators, and readings of their totals.
+    MEMORY_EVENTS = "memory_events" [
         column("time_nanos", Nanos, "Timestamp."),
         column(
             "action",
@@ -487,15 +430,10 @@ pub const MEMORY_EVENTS: Table = Table {
         MAYBE_THREAD_ID,
         nullable("context_id", Id, "Call stack (`contexts.id`)."),
         ARGS,
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Memory held by an allocator at the time of a snapshot.
-pub const MEMORY_SNAPSHOTS: Table = Table {
-    name: "memory_snapshots",
-    doc: "Memory held by an allocator at the time of a snapshot: one row per block.",
-    columns: &[
+    /// Memory held by an allocator at the time of a snapshot: one row per block.
+    MEMORY_SNAPSHOTS = "memory_snapshots" [
         column("time_nanos", Nanos, "Time of the snapshot."),
         column("state", Text, "State of the block, in the allocator's terms."),
         column("bytes", Int, "Size of the block."),
@@ -516,15 +454,10 @@ pub const MEMORY_SNAPSHOTS: Table = Table {
         PROCESS_ID,
         nullable("context_id", Id, "Call stack of the allocation (`contexts.id`)."),
         ARGS,
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Devices of each process.
-pub const DEVICES: Table = Table {
-    name: "devices",
-    doc: "Devices of each process.",
-    columns: &[
+    /// Devices of each process.
+    DEVICES = "devices" [
         DEVICE,
         column("name", Text, "Model name; may be empty."),
         column("type", Text, "Platform, such as `CUDA` or `HIP`."),
@@ -532,15 +465,10 @@ pub const DEVICES: Table = Table {
         PID,
         RANK,
         PROCESS_ID,
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Metadata of processes and threads, from the recorder or from an imported file.
-pub const METADATA: Table = Table {
-    name: "metadata",
-    doc: "Metadata of processes and threads, from the recorder or from an imported file.",
-    columns: &[
+    /// Metadata of processes and threads, from the recorder or from an imported file.
+    METADATA = "metadata" [
         column("key", Text, "Key."),
         column("value", Text, "Value as JSON."),
         MAYBE_THREAD,
@@ -548,6 +476,5 @@ pub const METADATA: Table = Table {
         RANK,
         PROCESS_ID,
         MAYBE_THREAD_ID,
-    ],
-    sorted_by: None,
-};
+    ]
+}

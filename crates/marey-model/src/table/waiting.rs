@@ -6,11 +6,10 @@ use super::ColumnKind::{Flag, Id, Int, Nanos, Real, Text};
 use super::view::{CONTEXT_ID, DEVICE, MAYBE_DEVICE, PID, PROCESS_ID, RANK};
 use super::{Table, column, nullable};
 
-/// Host activity while a device was idle.
-pub const DEVICE_IDLE: Table = Table {
-    name: "device_idle",
-    doc: "Host activity while a device was idle. One row per process, device, cause, thread and context node, within the steps if there are any.",
-    columns: &[
+tables! {
+    /// Host activity while a device was idle. One row per process, device, cause, thread and
+    /// context node, within the steps if there are any.
+    DEVICE_IDLE = "device_idle" [
         DEVICE,
         column(
             "cause",
@@ -40,15 +39,13 @@ pub const DEVICE_IDLE: Table = Table {
         PROCESS_ID,
         nullable("thread_id", Id, "Id of that thread (`threads.id`)."),
         nullable("host_context_id", Id, "Context node of that span (`contexts.id`)."),
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Sequences of kernels, copies and fills launched by operators, with their frequency.
-pub const KERNEL_SEQUENCES: Table = Table {
-    name: "kernel_sequences",
-    doc: "Sequences of kernels, copies and fills launched by operators, with their frequency: candidates for fusion. One row per process, context node of the operator, and sequence of 3 to 64 activities (constants of the view) launched by one call of the operator and the spans inside it on the same thread.",
-    columns: &[
+    /// Sequences of kernels, copies and fills launched by operators, with their frequency:
+    /// candidates for fusion. One row per process, context node of the operator, and sequence of 3
+    /// to 64 activities (constants of the view) launched by one call of the operator and the spans
+    /// inside it on the same thread.
+    KERNEL_SEQUENCES = "kernel_sequences" [
         column("name", Text, "Name of the operator, annotation or module."),
         column("kind", Text, "Kind: operator, scope (an annotation) or module."),
         column("path", Text, "Path of names from the root, its own included, separated by `/`."),
@@ -81,15 +78,12 @@ pub const KERNEL_SEQUENCES: Table = Table {
         RANK,
         PROCESS_ID,
         CONTEXT_ID,
-    ],
-    sorted_by: None,
-};
+    ]
 
-/// Critical path of each step.
-pub const CRITICAL_PATH: Table = Table {
-    name: "critical_path",
-    doc: "Critical path of each step: the chain of dependencies from its end back to its start, which determines its duration. One row per segment of a process's path; the segments of a step add up to its duration. Without steps, the path of the whole recording.",
-    columns: &[
+    /// Critical path of each step: the chain of dependencies from its end back to its start, which
+    /// determines its duration. One row per segment of a process's path; the segments of a step add
+    /// up to its duration. Without steps, the path of the whole recording.
+    CRITICAL_PATH = "critical_path" [
         nullable("number", Id, "Step number in the process; null if the process has no steps."),
         column("position", Id, "Position of the segment in its step, by time, from 0."),
         column("start_nanos", Nanos, "Start of the segment."),
@@ -122,6 +116,5 @@ pub const CRITICAL_PATH: Table = Table {
             Id,
             "Context node of the span, or of the activity's launch (`contexts.id`).",
         ),
-    ],
-    sorted_by: None,
-};
+    ]
+}

@@ -62,6 +62,30 @@ pub struct Slice {
 }
 
 impl Slice {
+    /// Returns a slice that has ended, without optional fields.
+    pub fn new(
+        thread_id: u32,
+        kind: NodeKind,
+        name_id: u32,
+        start_nanos: i64,
+        duration_nanos: i64,
+    ) -> Self {
+        Self {
+            thread_id,
+            start_nanos,
+            duration_nanos,
+            order: 0,
+            kind,
+            name_id,
+            step: None,
+            is_open: false,
+            category_id: None,
+            correlation_id: None,
+            external_id: None,
+            args: Args::default(),
+        }
+    }
+
     fn end_nanos(&self) -> i64 {
         self.start_nanos.saturating_add(self.duration_nanos)
     }

@@ -55,7 +55,7 @@ pub trait TableVisitor {
 macro_rules! rows {
     ($(
         $(#[$doc:meta])*
-        $name:ident of $table:ident by ($($time:ident)?) { $($(#[$field_doc:meta])* $field:ident: $type:ty,)+ }
+        $name:ident of $table:ident by ($($time:ident)?) { $($field:ident: $type:ty,)+ }
     )+) => {
         /// Visits each table that has a row struct.
         pub fn for_each_table<V: TableVisitor>(visitor: &mut V) -> Result<(), V::Error> {
@@ -67,7 +67,10 @@ macro_rules! rows {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq)]
         pub struct $name {
-            $($(#[$field_doc])* pub $field: $type,)+
+            $(
+                #[doc = concat!("Described in [`stored::", stringify!($table), "`].")]
+                pub $field: $type,
+            )+
         }
 
         const _: () = {
