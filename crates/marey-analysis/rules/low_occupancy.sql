@@ -1,42 +1,9 @@
-WITH activities AS (
+WITH hot AS (
     SELECT
-        g.process_id AS process_id,
-        g.device AS device,
-        g.kind AS kind,
-        g.name_id AS name_id,
-        g.start_nanos AS start_nanos,
-        g.duration_nanos AS duration_nanos,
-        s.divisor AS divisor,
-        s.window_nanos AS window_nanos,
-        union_nanos(g.start_nanos, g.start_nanos + g.duration_nanos) OVER (PARTITION BY g.process_id, g.device) AS busy_nanos
-    FROM raw.gpu_activities AS g
-    JOIN step_summary AS s ON s.process_id = g.process_id
-    WHERE g.kind IN ('kernel', 'memcpy', 'memset')
-        AND (s.step_count = 0 OR (g.start_nanos >= s.first_nanos AND g.start_nanos < s.last_nanos))
-),
-hot AS (
-    SELECT
-        k.process_id AS process_id,
-        k.device AS device,
-        k.divisor AS divisor,
-        k.window_nanos AS window_nanos,
-        name(k.name_id) AS name,
-        k.total_nanos AS total_nanos,
-        100 * CAST(k.total_nanos AS DOUBLE) / k.busy_nanos AS device_percent
-    FROM (
-        SELECT
-            process_id,
-            device,
-            divisor,
-            window_nanos,
-            name_id,
-            max(busy_nanos) AS busy_nanos,
-            sum(duration_nanos) AS total_nanos
-        FROM activities
-        WHERE kind = 'kernel'
-        GROUP BY process_id, device, divisor, window_nanos, name_id
-    ) AS k
-    WHERE k.busy_nanos > 0 AND 100 * CAST(k.total_nanos AS DOUBLE) / k.busy_nanos >= {min_time_percent}
+        *,
+        100 * CAST(total_nanos AS DOUBLE) / busy_nanos AS device_percent
+    FROM internal.kernels_in_steps
+    WHERE busy_nanos > 0 AND 100 * CAST(total_nanos AS DOUBLE) / busy_nanos >= {min_time_percent}
 ),
 occupancy AS (
     SELECT

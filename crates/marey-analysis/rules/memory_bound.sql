@@ -1,19 +1,4 @@
-WITH activities AS (
-    SELECT
-        g.process_id AS process_id,
-        g.device AS device,
-        g.kind AS kind,
-        g.name_id AS name_id,
-        g.start_nanos AS start_nanos,
-        g.duration_nanos AS duration_nanos,
-        s.divisor AS divisor,
-        s.window_nanos AS window_nanos
-    FROM raw.gpu_activities AS g
-    JOIN step_summary AS s ON s.process_id = g.process_id
-    WHERE g.kind IN ('kernel', 'memcpy', 'memset')
-        AND (s.step_count = 0 OR (g.start_nanos >= s.first_nanos AND g.start_nanos < s.last_nanos))
-),
-families AS (
+WITH families AS (
     SELECT
         process_id,
         device,
@@ -23,6 +8,7 @@ families AS (
         sum(count) AS count,
         count(*) AS kernel_names,
         sum(total_nanos) AS total_nanos,
+        max(busy_nanos) AS busy_nanos,
         first_value(name ORDER BY total_nanos DESC, name) AS longest_kernel
     FROM (
         SELECT
@@ -37,30 +23,10 @@ families AS (
                 WHEN regexp_like(lower(name), 'elementwise|pointwise|dropout|^triton_poi') THEN 'elementwise'
                 WHEN regexp_like(lower(name), 'native::reduce_kernel|devicereduce|row_?reduce|^triton_(red|per)') THEN 'reduction'
             END AS family
-        FROM (
-            SELECT
-                process_id,
-                device,
-                divisor,
-                window_nanos,
-                name(name_id) AS name,
-                count(*) AS count,
-                sum(duration_nanos) AS total_nanos
-            FROM activities
-            WHERE kind = 'kernel'
-            GROUP BY process_id, device, divisor, window_nanos, name_id
-        )
+        FROM internal.kernels_in_steps
     )
     WHERE family IS NOT NULL
     GROUP BY process_id, device, divisor, window_nanos, family
-),
-busy AS (
-    SELECT
-        process_id,
-        device,
-        union_nanos(start_nanos, start_nanos + duration_nanos) AS busy_nanos
-    FROM activities
-    GROUP BY process_id, device
 )
 SELECT
     CAST(concat(family, ' kernels') AS VARCHAR) AS subject,
@@ -93,9 +59,8 @@ FROM (
         CAST(f.total_nanos AS DOUBLE) / f.count AS mean_nanos,
         CAST(f.total_nanos AS DOUBLE) / f.divisor AS impact_nanos,
         100 * CAST(f.total_nanos AS DOUBLE) / nullif(f.window_nanos, 0) AS impact_percent,
-        100 * CAST(f.total_nanos AS DOUBLE) / nullif(b.busy_nanos, 0) AS device_percent
+        100 * CAST(f.total_nanos AS DOUBLE) / nullif(f.busy_nanos, 0) AS device_percent
     FROM families AS f
-    JOIN busy AS b ON b.process_id = f.process_id AND b.device = f.device
 )
 WHERE device_percent >= {min_time_percent} AND impact_percent >= {min_percent}
 ORDER BY impact_nanos DESC, subject, process_id, device

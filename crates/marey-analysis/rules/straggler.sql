@@ -1,38 +1,5 @@
 -- As in the view `stragglers`, but only for collectives that began within the steps.
-WITH arrivals AS (
-    SELECT
-        process_id,
-        device,
-        group_id,
-        group_ranks_id,
-        sequence,
-        name_id,
-        max(group_size) AS group_size,
-        min(start_nanos) AS start_nanos
-    FROM raw.collectives
-    WHERE sequence IS NOT NULL AND NOT is_p2p AND state <> 'scheduled'
-    GROUP BY process_id, device, group_id, group_ranks_id, sequence, name_id
-),
-ordered AS (
-    SELECT
-        process_id,
-        device,
-        group_id,
-        group_ranks_id,
-        start_nanos,
-        count(*) OVER instance AS arrived,
-        max(group_size) OVER instance AS group_size,
-        row_number() OVER arrival AS position,
-        start_nanos - lag(start_nanos) OVER arrival AS behind_nanos
-    FROM arrivals
-    WINDOW
-        instance AS (PARTITION BY group_id, group_ranks_id, sequence, name_id),
-        arrival AS (
-            PARTITION BY group_id, group_ranks_id, sequence, name_id
-            ORDER BY start_nanos, process_id, device
-        )
-),
-delays AS (
+WITH delays AS (
     SELECT
         p.process_id AS process_id,
         p.device AS device,
@@ -47,12 +14,11 @@ delays AS (
         sum(1.0 / p.arrived) AS chance,
         sum(CASE WHEN p.position = p.arrived AND p.behind_nanos > 0 THEN 1 ELSE 0 END) AS last_count,
         sum(CASE WHEN p.position = p.arrived THEN p.behind_nanos ELSE 0 END) AS delay_nanos
-    FROM ordered AS p
+    FROM internal.collective_arrivals AS p
     INNER JOIN step_summary AS s ON s.process_id = p.process_id
     WHERE
         p.arrived > 1
-        -- More arrivals than the group has ranks: several groups share the name.
-        AND p.arrived <= coalesce(p.group_size, p.arrived)
+        AND NOT p.is_ambiguous
         AND p.start_nanos >= s.first_nanos
         AND p.start_nanos < s.last_nanos
     GROUP BY p.process_id, p.device, p.group_id, p.group_ranks_id

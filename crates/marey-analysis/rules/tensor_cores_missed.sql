@@ -1,19 +1,4 @@
-WITH activities AS (
-    SELECT
-        g.process_id AS process_id,
-        g.device AS device,
-        g.kind AS kind,
-        g.name_id AS name_id,
-        g.start_nanos AS start_nanos,
-        g.duration_nanos AS duration_nanos,
-        s.divisor AS divisor,
-        s.window_nanos AS window_nanos
-    FROM raw.gpu_activities AS g
-    JOIN step_summary AS s ON s.process_id = g.process_id
-    WHERE g.kind IN ('kernel', 'memcpy', 'memset')
-        AND (s.step_count = 0 OR (g.start_nanos >= s.first_nanos AND g.start_nanos < s.last_nanos))
-),
-missed AS (
+WITH missed AS (
     SELECT
         process_id,
         device,
@@ -23,6 +8,7 @@ missed AS (
         sum(count) AS count,
         count(*) AS kernel_names,
         sum(total_nanos) AS total_nanos,
+        max(busy_nanos) AS busy_nanos,
         first_value(name ORDER BY total_nanos DESC, name) AS name
     FROM (
         SELECT
@@ -31,19 +17,7 @@ missed AS (
                 WHEN regexp_like(lower(name), 'cudnn|conv|wgrad|dgrad|fprop|winograd') THEN 'convolution'
                 ELSE 'matrix product'
             END AS operation
-        FROM (
-            SELECT
-                process_id,
-                device,
-                divisor,
-                window_nanos,
-                name(name_id) AS name,
-                count(*) AS count,
-                sum(duration_nanos) AS total_nanos
-            FROM activities
-            WHERE kind = 'kernel'
-            GROUP BY process_id, device, divisor, window_nanos, name_id
-        )
+        FROM internal.kernels_in_steps
         -- Kernels of single and half precision for matrix products and convolutions.
         WHERE regexp_like(lower(name), 'gemm|[sh]cudnn|implicit_convolve|winograd|[dw]grad_engine')
             -- Not other types, vectors, Fourier transforms and depthwise convolutions.
@@ -52,14 +26,6 @@ missed AS (
             AND NOT regexp_like(lower(name), 'tensorop|tensor[0-9]|16816|1688|884|[^x]mma|^mma|warpgroup|tf32|tfloat32|bf16|fp8|e4m3|e5m2')
     )
     GROUP BY process_id, device, divisor, window_nanos, operation
-),
-busy AS (
-    SELECT
-        process_id,
-        device,
-        union_nanos(start_nanos, start_nanos + duration_nanos) AS busy_nanos
-    FROM activities
-    GROUP BY process_id, device
 )
 SELECT
     name AS subject,
@@ -95,11 +61,10 @@ FROM (
         m.kernel_names AS kernel_names,
         CAST(m.total_nanos AS DOUBLE) / m.divisor AS impact_nanos,
         100 * CAST(m.total_nanos AS DOUBLE) / nullif(m.window_nanos, 0) AS impact_percent,
-        100 * CAST(m.total_nanos AS DOUBLE) / nullif(b.busy_nanos, 0) AS device_percent,
+        100 * CAST(m.total_nanos AS DOUBLE) / nullif(m.busy_nanos, 0) AS device_percent,
         TRY_CAST(arg(d.properties, 'computeMajor') AS BIGINT) AS major,
         TRY_CAST(arg(d.properties, 'computeMinor') AS BIGINT) AS minor
     FROM missed AS m
-    JOIN busy AS b ON b.process_id = m.process_id AND b.device = m.device
     JOIN raw.devices AS d ON d.process_id = m.process_id AND d.device = m.device
     WHERE d.type = 'CUDA'
 )

@@ -7,12 +7,6 @@ WITH named AS (
     WHERE kind IN ('kernel', 'memcpy', 'memset') AND context_id IS NOT NULL
     GROUP BY process_id
 ),
--- Processes whose operators have shapes in a sample of the steps only.
-sampled AS (
-    SELECT DISTINCT process_id
-    FROM raw.metadata
-    WHERE key = 'operator_shapes' AND value = '"sampled"'
-),
 launched AS (
     SELECT
         g.process_id AS process_id,
@@ -32,13 +26,12 @@ launched AS (
         CASE WHEN n.has_ids THEN coalesce(g.external_id, CAST(0 AS BIGINT UNSIGNED)) ELSE CAST(0 AS BIGINT UNSIGNED) END,
         g.name_id
 ),
--- The costs of operators that launched something themselves. An operator around them has the same cost and
--- must not be counted again.
 recorded_costs AS (
     SELECT
         process_id,
         context_id,
         call_id,
+        bool_or(is_sampled) AS is_sampled,
         count(*) AS calls,
         sum(CASE WHEN is_known THEN 1 ELSE 0 END) AS known_calls,
         sum(CASE WHEN is_known THEN flops END) AS flops,
@@ -49,38 +42,11 @@ recorded_costs AS (
         sum(CASE WHEN is_known AND bits = 64 THEN flops ELSE 0 END) AS flops_64
     FROM (
         SELECT
-            *,
-            flops IS NOT NULL AND bytes IS NOT NULL AS is_known,
-            CASE
-                WHEN types LIKE '["c10::Half"%' OR types LIKE '["c10::BFloat16"%' THEN 16
-                WHEN types LIKE '["double"%' THEN 64
-                WHEN types LIKE '["c10::Float8%' OR types LIKE '["signed char"%' THEN 8
-                ELSE 32
-            END AS bits
-        FROM (
-            SELECT
-                process_id,
-                context_id,
-                call_id,
-                op_flops(operator, args) AS flops,
-                op_bytes(operator, args) AS bytes,
-                arg(args, 'Input type') AS types
-            FROM (
-                SELECT
-                    n.process_id AS process_id,
-                    s.context_id AS context_id,
-                    CASE WHEN n.has_ids THEN coalesce(s.external_id, CAST(0 AS BIGINT UNSIGNED)) ELSE CAST(0 AS BIGINT UNSIGNED) END AS call_id,
-                    name(s.name_id) AS operator,
-                    args(s.args_id, s.arg_numbers) AS args
-                FROM raw.spans AS s
-                JOIN named AS n ON n.process_id = process_of(s.thread_id)
-                WHERE s.context_id IN (
-                    SELECT DISTINCT context_id
-                    FROM raw.gpu_activities
-                    WHERE kind IN ('kernel', 'memcpy', 'memset')
-                )
-            )
-        )
+            c.*,
+            CASE WHEN n.has_ids THEN coalesce(c.external_id, CAST(0 AS BIGINT UNSIGNED)) ELSE CAST(0 AS BIGINT UNSIGNED) END AS call_id,
+            c.flops IS NOT NULL AND c.bytes IS NOT NULL AS is_known
+        FROM internal.operator_costs AS c
+        JOIN named AS n ON n.process_id = c.process_id
     )
     GROUP BY process_id, context_id, call_id
 ),
@@ -101,13 +67,9 @@ costs AS (
         factor * flops_64 AS flops_64
     FROM (
         SELECT
-            c.*,
-            CASE
-                WHEN s.process_id IS NOT NULL AND c.known_calls > 0 THEN CAST(c.calls AS DOUBLE) / c.known_calls
-                ELSE 1.0
-            END AS factor
-        FROM recorded_costs AS c
-        LEFT JOIN sampled AS s ON s.process_id = c.process_id
+            *,
+            CASE WHEN is_sampled AND known_calls > 0 THEN CAST(calls AS DOUBLE) / known_calls ELSE 1.0 END AS factor
+        FROM recorded_costs
     )
 ),
 operators AS (

@@ -8,54 +8,21 @@ WITH stepped AS (
     FROM step_summary
     WHERE step_count > 0
 ),
--- Processes whose operators have shapes in a sample of the steps only.
-sampled AS (
-    SELECT DISTINCT process_id
-    FROM raw.metadata
-    WHERE key = 'operator_shapes' AND value = '"sampled"'
-),
--- The costs of operators that launched something themselves. An operator around them has the same cost and
--- must not be counted again.
 recorded_costs AS (
     SELECT
-        process_id,
-        context_id,
+        c.process_id AS process_id,
+        c.context_id AS context_id,
+        bool_or(c.is_sampled) AS is_sampled,
         count(*) AS calls,
-        count(flops) AS known_calls,
-        sum(CASE WHEN bits = 8 THEN flops ELSE 0 END) AS flops_8,
-        sum(CASE WHEN bits = 16 THEN flops ELSE 0 END) AS flops_16,
-        sum(CASE WHEN bits = 32 THEN flops ELSE 0 END) AS flops_32,
-        sum(CASE WHEN bits = 64 THEN flops ELSE 0 END) AS flops_64
-    FROM (
-        SELECT
-            process_id,
-            context_id,
-            op_flops(operator, args) AS flops,
-            CASE
-                WHEN types LIKE '["c10::Half"%' OR types LIKE '["c10::BFloat16"%' THEN 16
-                WHEN types LIKE '["double"%' THEN 64
-                WHEN types LIKE '["c10::Float8%' OR types LIKE '["signed char"%' THEN 8
-                ELSE 32
-            END AS bits
-        FROM (
-            SELECT
-                *,
-                arg(args, 'Input type') AS types
-            FROM (
-                SELECT
-                    w.process_id AS process_id,
-                    s.context_id AS context_id,
-                    name(s.name_id) AS operator,
-                    args(s.args_id, s.arg_numbers) AS args
-                FROM raw.spans AS s
-                JOIN stepped AS w ON w.process_id = process_of(s.thread_id)
-                WHERE s.start_nanos >= w.first_nanos
-                    AND s.start_nanos < w.last_nanos
-                    AND s.context_id IN (SELECT DISTINCT context_id FROM raw.gpu_activities WHERE kind = 'kernel')
-            )
-        )
-    )
-    GROUP BY process_id, context_id
+        count(c.flops) AS known_calls,
+        sum(CASE WHEN c.bits = 8 THEN c.flops ELSE 0 END) AS flops_8,
+        sum(CASE WHEN c.bits = 16 THEN c.flops ELSE 0 END) AS flops_16,
+        sum(CASE WHEN c.bits = 32 THEN c.flops ELSE 0 END) AS flops_32,
+        sum(CASE WHEN c.bits = 64 THEN c.flops ELSE 0 END) AS flops_64
+    FROM internal.operator_costs AS c
+    JOIN stepped AS w ON w.process_id = c.process_id
+    WHERE c.start_nanos >= w.first_nanos AND c.start_nanos < w.last_nanos
+    GROUP BY c.process_id, c.context_id
 ),
 -- Of a sample, extrapolated to all calls in the context.
 costs AS (
@@ -73,13 +40,9 @@ costs AS (
         factor * flops_64 AS flops_64
     FROM (
         SELECT
-            c.*,
-            CASE
-                WHEN s.process_id IS NOT NULL AND c.known_calls > 0 THEN CAST(c.calls AS DOUBLE) / c.known_calls
-                ELSE 1.0
-            END AS factor
-        FROM recorded_costs AS c
-        LEFT JOIN sampled AS s ON s.process_id = c.process_id
+            *,
+            CASE WHEN is_sampled AND known_calls > 0 THEN CAST(calls AS DOUBLE) / known_calls ELSE 1.0 END AS factor
+        FROM recorded_costs
     )
 ),
 launched AS (

@@ -1,39 +1,3 @@
-WITH
-arrivals AS (
-    SELECT
-        process_id,
-        device,
-        group_id,
-        group_ranks_id,
-        sequence,
-        name_id,
-        max(group_size) AS group_size,
-        min(start_nanos) AS start_nanos
-    FROM raw.collectives
-    WHERE sequence IS NOT NULL AND NOT is_p2p AND state <> 'scheduled'
-    GROUP BY process_id, device, group_id, group_ranks_id, sequence, name_id
-),
-ordered AS (
-    SELECT
-        process_id,
-        device,
-        group_id,
-        group_ranks_id,
-        group_size,
-        count(*) OVER instance AS arrived,
-        coalesce(count(*) OVER instance > max(group_size) OVER instance, FALSE) AS is_ambiguous,
-        row_number() OVER arrival AS position,
-        start_nanos - lag(start_nanos) OVER arrival AS behind_nanos,
-        start_nanos - min(start_nanos) OVER instance AS late_nanos,
-        max(start_nanos) OVER instance - start_nanos AS wait_nanos
-    FROM arrivals
-    WINDOW
-        instance AS (PARTITION BY group_id, group_ranks_id, sequence, name_id),
-        arrival AS (
-            PARTITION BY group_id, group_ranks_id, sequence, name_id
-            ORDER BY start_nanos, process_id, device
-        )
-)
 SELECT
     name(group_id) AS process_group,
     name(group_ranks_id) AS group_ranks,
@@ -66,7 +30,7 @@ FROM (
         avg(CASE WHEN NOT is_ambiguous THEN late_nanos END) AS mean_late_nanos,
         max(CASE WHEN NOT is_ambiguous THEN late_nanos END) AS max_late_nanos,
         sum(CASE WHEN is_ambiguous THEN 0 ELSE wait_nanos END) AS wait_nanos
-    FROM ordered
+    FROM internal.collective_arrivals
     WHERE arrived > 1
     GROUP BY process_id, device, group_id, group_ranks_id
 )

@@ -4,19 +4,19 @@ operators AS (
         name_id,
         start_nanos,
         duration_nanos,
-        duration_nanos - children_nanos AS self_nanos,
+        self_nanos,
         thread_id,
         context_id,
-        args(args_id, arg_numbers) AS args
-    FROM raw.spans
+        args
+    FROM spans
     WHERE
-        args_id IS NOT NULL
-        AND kind(context_id) = 'operator'
+        kind = 'operator'
+        AND args IS NOT NULL
         -- Others have arguments from marey alone: the shapes of a sample.
         AND (
             external_id IS NOT NULL
-            OR arg(args(args_id, arg_numbers), 'Record function id') IS NOT NULL
-            OR arg(args(args_id, arg_numbers), 'Ev Idx') IS NOT NULL
+            OR arg(args, 'Record function id') IS NOT NULL
+            OR arg(args, 'Ev Idx') IS NOT NULL
         )
 ),
 ancestors AS (

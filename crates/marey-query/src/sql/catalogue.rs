@@ -18,9 +18,10 @@ pub(super) const CATALOGUE: &str = "marey";
 pub(super) const MAIN: &str = "main";
 pub(super) const RAW: &str = "raw";
 pub(super) const PYTHON: &str = "python";
+pub(super) const INTERNAL: &str = "internal";
 pub(super) const INFORMATION: &str = "information_schema";
 
-/// All tables and views with their schema. `main` has the views, and those stored tables whose
+/// All tables and views with their schema, except for the schema `internal`. `main` has the views, and those stored tables whose
 /// names no view has.
 pub(super) fn declared_tables() -> impl Iterator<Item = (&'static str, &'static Table)> {
     let views = view::ALL.iter().map(|&table| (MAIN, table));
@@ -46,7 +47,7 @@ pub(super) fn create_catalogue(
     session: &SessionAccess,
 ) -> Result<MemoryCatalogProvider> {
     let catalogue = MemoryCatalogProvider::new();
-    for name in [MAIN, PYTHON, RAW, INFORMATION] {
+    for name in [MAIN, PYTHON, RAW, INTERNAL, INFORMATION] {
         let (run, session, created) = (Arc::clone(run), Arc::clone(session), Mutex::default());
         catalogue.register_schema(name, Arc::new(Schema { name, run, session, created }))?;
     }
@@ -63,7 +64,9 @@ struct Schema {
 
 impl Schema {
     fn tables(&self) -> impl Iterator<Item = &'static Table> {
-        declared_tables().filter(|(schema, _)| *schema == self.name).map(|(_, table)| table)
+        let internal = views::INTERNAL.iter().map(|&view| (INTERNAL, view));
+        let tables = declared_tables().chain(internal);
+        tables.filter(|(schema, _)| *schema == self.name).map(|(_, table)| table)
     }
 
     fn created(&self) -> MutexGuard<'_, HashMap<&'static str, Arc<dyn TableProvider>>> {
@@ -79,7 +82,7 @@ impl Schema {
         match self.name {
             INFORMATION => information::table(&state()?, table),
             MAIN if is_view(table.name) => views::plan(&state()?, &self.run, table).await,
-            PYTHON => views::plan(&state()?, &self.run, table).await,
+            PYTHON | INTERNAL => views::plan(&state()?, &self.run, table).await,
             _ => Ok(Arc::new(PartsTable::new(Arc::clone(&self.run), table)?)),
         }
     }

@@ -11,7 +11,7 @@ use datafusion::logical_expr::Documentation;
 use marey_model::table::ColumnKind::{Flag, Id, Text};
 use marey_model::table::{Table, column, nullable, view};
 
-use super::catalogue::{MAIN, PYTHON, declared_tables};
+use super::catalogue::{INTERNAL, MAIN, PYTHON, declared_tables};
 use super::table::sql_schema;
 use super::views;
 
@@ -122,15 +122,17 @@ fn column_rows() -> Vec<ArrayRef> {
 }
 
 fn view_rows() -> Vec<ArrayRef> {
+    let internal = views::INTERNAL.iter().map(|&view| (INTERNAL, view));
+    let views = declared_views().chain(internal);
     vec![
-        text_array(declared_views().map(|(schema, _)| schema)),
-        text_array(declared_views().map(|(_, view)| view.name)),
-        text_array(declared_views().map(|(_, view)| views::definition(view.name).trim_end())),
+        text_array(views.clone().map(|(schema, _)| schema)),
+        text_array(views.clone().map(|(_, view)| view.name)),
+        text_array(views.map(|(_, view)| views::definition(view.name).trim_end())),
     ]
 }
 
-/// All views with their schema.
-fn declared_views() -> impl Iterator<Item = (&'static str, &'static Table)> {
+/// All views with their schema, except for the schema `internal`.
+fn declared_views() -> impl Iterator<Item = (&'static str, &'static Table)> + Clone {
     let python = view::PYTHON.iter().map(|&view| (PYTHON, view));
     view::ALL.iter().map(|&view| (MAIN, view)).chain(python)
 }

@@ -1,9 +1,9 @@
 //! Views that several queries of a report share: they have few rows, and take long to compute.
 
-use marey_model::table::stored;
+use marey_model::table::{Table, stored};
 use marey_store::{Part, Run};
 
-use super::views::definition;
+use super::views::{INTERNAL, definition};
 
 /// The shareable views, each after the views that it uses itself.
 const SHAREABLE: [&str; 6] =
@@ -33,6 +33,8 @@ pub(super) fn waves(run: &Run, queries: &[&str]) -> Vec<Vec<&'static str>> {
 fn shared_views(run: &Run, queries: &[&str]) -> Vec<&'static str> {
     let step_count: u64 = run.parts(&stored::STEPS).iter().map(Part::rows).sum();
     let mut texts = queries.to_vec();
+    let is_used = |view: &&&Table| queries.iter().any(|query| mentions(query, view.name));
+    texts.extend(INTERNAL.iter().filter(is_used).map(|view| definition(view.name)));
     let mut views = Vec::new();
     for view in SHAREABLE.into_iter().rev() {
         let users = texts.iter().filter(|text| mentions(text, view)).count();

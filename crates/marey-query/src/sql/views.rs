@@ -13,16 +13,23 @@ use marey_store::Run;
 use super::table::{empty_plan, sql_schema};
 
 macro_rules! definitions {
-    ($($view:literal)+) => {
+    ($($view:literal)+; internal: $($internal:literal)+) => {
         const _: () = assert!(
             [$($view),+].len() == view::ALL.len() + view::PYTHON.len(),
             "`definitions!` must name each view that `view::ALL` or `view::PYTHON` lists, once"
         );
 
+        /// Views behind several views and rules. They are no part of the interface: they may change, and
+        /// their columns are those of their SQL.
+        pub(super) const INTERNAL: &[&Table] = &[$(
+            &Table { name: $internal, doc: "", columns: &[], sorted_by: None },
+        )+];
+
         /// The SQL of a view, by its name.
         pub(super) fn definition(view: &str) -> &'static str {
             match view {
                 $($view => include_str!(concat!("../../sql/", $view, ".sql")),)+
+                $($internal => include_str!(concat!("../../sql/internal/", $internal, ".sql")),)+
                 other => unreachable!("the view `{other}` is declared, but has no SQL"),
             }
         }
@@ -38,7 +45,8 @@ definitions! {
     "device_idle" "kernel_sequences" "kernel_occupancy" "collective_bandwidth" "kernel_roofline"
     "roofline" "mfu" "critical_path" "autograd_calls" "module_times" "context_modules"
     "traced_operators" "recording_overhead" "module_memory" "torch_trace"
-    "backtrace" "variables"
+    "backtrace" "variables";
+    internal: "collective_arrivals" "kernels_in_steps" "operator_costs"
 }
 
 /// Plans a view of a run. The view that compares ranks has no rows for fewer than two ranks, where

@@ -65,16 +65,22 @@ fn functions_are_documented_with_examples_that_run() {
     }
 }
 
+/// Plans each view twice; without optimisation some take a tenth of a second.
 #[test]
 fn the_definition_of_a_view_gives_its_rows() {
     let run = TestRun::new();
-    for view in view::ALL {
+    let views = run.rows(
+        "SELECT concat(table_schema, '.', table_name) FROM information_schema.views \
+         WHERE table_schema <> 'python'",
+    );
+    assert_eq!(views.len(), view::ALL.len() + 3, "{views:?}");
+    for view in views {
         let sql = run.value(&format!(
-            "SELECT view_definition FROM information_schema.views WHERE table_name = '{}'",
-            view.name
+            "SELECT view_definition FROM information_schema.views \
+             WHERE concat(table_schema, '.', table_name) = '{view}'"
         ));
-        let view_sql = format!("SELECT * FROM {}", view.name);
-        assert_eq!(run.sorted_rows(&sql), run.sorted_rows(&view_sql), "{}", view.name);
+        let rows = run.sorted_rows(&format!("SELECT * FROM {view}"));
+        assert_eq!(run.sorted_rows(&sql), rows, "{view}");
     }
 }
 
