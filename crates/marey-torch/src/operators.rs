@@ -44,8 +44,3 @@ pub fn stop() {
         unsafe { (library.remove_callback)(handle) };
     }
 }
-
-/// Whether the callbacks are registered.
-pub fn are_recorded() -> bool {
-    !HANDLES.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
-}

@@ -89,7 +89,8 @@ fn page_bytes() -> u64 {
     u64::try_from(bytes).unwrap_or(4096)
 }
 
-/// Returns the bytes that the process has read and written.
+/// Returns the bytes that the process has read and written. `marey-attach` parses the files of other
+/// processes itself: neither crate may depend on the other, and it sums the interfaces.
 pub(super) fn io() -> Option<Io> {
     parse_io(&read(c"/proc/self/io")?)
 }

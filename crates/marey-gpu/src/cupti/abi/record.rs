@@ -92,12 +92,6 @@ impl<'a> Record<'a> {
         self.read(field).map(u64::from_ne_bytes)
     }
 
-    /// Reads a signed field of eight bytes.
-    #[inline]
-    pub fn read_i64(self, field: Field) -> Option<i64> {
-        self.read(field).map(i64::from_ne_bytes)
-    }
-
     /// Reads an address; null is `None` too.
     #[inline]
     pub fn read_address(self, field: Field) -> Option<*mut c_void> {
