@@ -28,41 +28,17 @@ pub(crate) fn with_steps(count: u32) -> Database {
         let launch_id = u64::from(number) + 1;
         let step_ms = if number + 1 == count { 13 } else { 10 };
         let slice = |from_ms, duration_ms, kind, name_id| Slice {
-            thread_id: thread,
-            start_nanos: start_nanos + from_ms * MS,
-            duration_nanos: duration_ms * MS,
-            order: 0,
-            kind,
-            name_id,
             step: (kind == NodeKind::Step).then_some(number),
-            is_open: false,
-            category_id: None,
             correlation_id: (kind == NodeKind::Runtime).then_some(launch_id),
-            external_id: None,
-            args: Args::default(),
+            ..Slice::new(thread, kind, name_id, start_nanos + from_ms * MS, duration_ms * MS)
         };
         run.add_slice(&slice(0, step_ms, NodeKind::Step, step_name)).unwrap();
         run.add_slice(&slice(2, 6, NodeKind::Operator, operator)).unwrap();
         run.add_slice(&slice(3, 1, NodeKind::Runtime, launch)).unwrap();
         let activity = GpuActivity {
-            start_nanos: start_nanos + 5 * MS,
-            duration_nanos: 2 * MS,
-            process_id: process,
-            device: 0,
             stream: 7,
-            kind: ActivityKind::Kernel,
-            name_id: kernel,
-            context_id: None,
             correlation_id: Some(launch_id),
-            graph_node_id: None,
-            grid: None,
-            block: None,
-            registers: None,
-            shared_bytes: None,
-            bytes: None,
-            category_id: None,
-            external_id: None,
-            args: Args::default(),
+            ..GpuActivity::new(process, ActivityKind::Kernel, kernel, start_nanos + 5 * MS, 2 * MS)
         };
         run.add_gpu_activity(&activity).unwrap();
         let event = MemoryEvent {

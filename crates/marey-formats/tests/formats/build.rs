@@ -19,20 +19,7 @@ pub(crate) fn build_run(add_rows: impl FnOnce(&mut Assembler)) -> (TempDir, Run)
 }
 
 pub(crate) fn slice(thread_id: u32, name_id: u32, start_nanos: i64, duration_nanos: i64) -> Slice {
-    Slice {
-        thread_id,
-        start_nanos,
-        duration_nanos,
-        order: 0,
-        kind: NodeKind::Scope,
-        name_id,
-        step: None,
-        is_open: false,
-        category_id: None,
-        correlation_id: None,
-        external_id: None,
-        args: Args::default(),
-    }
+    Slice::new(thread_id, NodeKind::Scope, name_id, start_nanos, duration_nanos)
 }
 
 /// Returns a kernel on device 0.
@@ -43,24 +30,8 @@ pub(crate) fn kernel(
     duration_nanos: i64,
 ) -> GpuActivity {
     GpuActivity {
-        start_nanos,
-        duration_nanos,
-        process_id,
-        device: 0,
         stream: 7,
-        kind: ActivityKind::Kernel,
-        name_id,
-        context_id: None,
-        correlation_id: None,
-        graph_node_id: None,
-        grid: None,
-        block: None,
-        registers: None,
-        shared_bytes: None,
-        bytes: None,
-        category_id: None,
-        external_id: None,
-        args: Args::default(),
+        ..GpuActivity::new(process_id, ActivityKind::Kernel, name_id, start_nanos, duration_nanos)
     }
 }
 

@@ -36,20 +36,7 @@ fn args(run: &mut Assembler, bytes: i64, why: &str) -> Args {
 
 /// A slice of a thread without any optional field.
 pub(crate) fn slice(run: &mut Assembler, thread_id: u32, start_nanos: i64, name: &str) -> Slice {
-    Slice {
-        thread_id,
-        start_nanos,
-        duration_nanos: 10,
-        order: 0,
-        kind: NodeKind::Operator,
-        name_id: run.text(name),
-        step: None,
-        is_open: false,
-        category_id: None,
-        correlation_id: None,
-        external_id: None,
-        args: Args::default(),
-    }
+    Slice::new(thread_id, NodeKind::Operator, run.text(name), start_nanos, 10)
 }
 
 fn add_spans(run: &mut Assembler, thread_id: u32) {
