@@ -294,6 +294,9 @@ mod tests {
     }
 
     proptest! {
+        // A case has up to 24 events: 20 ms without optimisation.
+        #![proptest_config(ProptestConfig::with_cases(128))]
+
         #[test]
         fn shapes_do_not_change_the_result(
             events in prop::collection::vec((event(), prop::option::of((any::<u16>(), any::<u8>()))), 1..24),

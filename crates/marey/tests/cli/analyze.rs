@@ -303,8 +303,11 @@ fn comparing_a_run_with_itself_shows_no_change() {
 #[test]
 fn a_gate_passes_fails_or_is_inconclusive() {
     let folder = traces_folder();
+    for name in ["before", "after"] {
+        stdout_of(&folder, &format!("import {name}.json -o {name}.marey"));
+    }
     let check = |line: &str| transcript(&mut folder.marey(&format!("check {line}")));
-    assert_snapshot!(check("before.json --baseline before.json --fail-on step_time.p50>+3%"), @r"
+    assert_snapshot!(check("before.marey --baseline before.marey --fail-on step_time.p50>+3%"), @r"
     exit code: 0
     --- stdout ---
     pass          step_time.p50>+3%
@@ -335,16 +338,16 @@ fn a_gate_passes_fails_or_is_inconclusive() {
     --- stderr ---
     ");
     assert!(
-        check("after.json --baseline before.json --fail-on step_time.p50>+3%")
+        check("after.marey --baseline before.marey --fail-on step_time.p50>+3%")
             .starts_with("exit code: 1\n")
     );
     assert!(
-        check("after.json --baseline before.json --fail-on step_time.p99>+3%")
+        check("after.marey --baseline before.marey --fail-on step_time.p99>+3%")
             .starts_with("exit code: 3\n")
     );
-    assert!(check("after.json --baseline before.json --fail-on step_time.p50>+3% --fail-on step_time.p99>+3%").starts_with("exit code: 1\n"));
+    assert!(check("after.marey --baseline before.marey --fail-on step_time.p50>+3% --fail-on step_time.p99>+3%").starts_with("exit code: 1\n"));
     assert!(
-        check("before.json --baseline after.json --fail-on step_time.p50>+3%")
+        check("before.marey --baseline after.marey --fail-on step_time.p50>+3%")
             .starts_with("exit code: 0\n")
     );
 }
@@ -394,14 +397,15 @@ fn a_section_that_exceeds_memory_is_listed_as_missing() {
     };
     trace.insert_str(ends, &(0..50_000).map(operation).collect::<String>());
     let folder = Folder::new(&[("trace.json", trace)]);
-    let output = stdout_of(&folder, "analyze trace.json --memory-limit 16MiB");
+    stdout_of(&folder, "import trace.json -o trace.marey");
+    let output = stdout_of(&folder, "analyze trace.marey --memory-limit 16MiB");
     let path =
         "What steps waited for:\n  not in this report: the query needs more than 16 MiB of memory";
     assert!(output.contains(path), "{output}");
     assert!(output.contains("Top Operations:"), "{output}");
     assert!(!output.contains("Not in this report:"), "{output}");
-    let page = stdout_of(&folder, "analyze trace.json --memory-limit 16MiB -f md");
+    let page = stdout_of(&folder, "analyze trace.marey --memory-limit 16MiB -f md");
     assert!(page.contains("> Not in this report: the query needs more than 16 MiB"), "{page}");
-    let alone = "analyze trace.json --memory-limit 16MiB --section critical_path";
+    let alone = "analyze trace.marey --memory-limit 16MiB --section critical_path";
     assert!(transcript(&mut folder.marey(alone)).starts_with("exit code: 2"));
 }
