@@ -77,7 +77,7 @@ pub use manifest::{CollectedSpool, Manifest, NextIds, OverheadEntry, PartEntry, 
 pub use merge::{Merger, merge};
 pub use pack::pack;
 pub use part::Part;
-pub use reader::{Context, ProcessRow, Reader, Rows, SpansByThread, ThreadRow, Window};
+pub use reader::{Context, ProcessRow, Reader, Rows, Selection, SpansByThread, ThreadRow};
 pub use run::Run;
 pub use schema::arrow_schema;
 pub use write::{PartWriter, WrittenPart, is_device_or_pipe};

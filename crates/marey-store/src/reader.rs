@@ -23,7 +23,7 @@ use crate::{Part, Run, StoreError};
 
 /// A selection of rows by time and process. Rows are included if they overlap the time range.
 #[derive(Clone, Debug)]
-pub struct Window {
+pub struct Selection {
     /// Rows that end before are excluded; nanoseconds since 1970.
     pub from_nanos: i64,
     /// Rows that begin at this time or later are excluded.
@@ -32,14 +32,14 @@ pub struct Window {
     pub processes: Option<HashSet<u32>>,
 }
 
-impl Window {
+impl Selection {
     /// Whether the time range is unlimited.
     fn is_all_time(&self) -> bool {
         (self.from_nanos, self.until_nanos) == (i64::MIN, i64::MAX)
     }
 }
 
-impl Default for Window {
+impl Default for Selection {
     /// Selects all rows.
     fn default() -> Self {
         Self { from_nanos: i64::MIN, until_nanos: i64::MAX, processes: None }
@@ -98,7 +98,7 @@ pub struct ThreadRow {
 #[derive(Debug)]
 pub struct Reader<'r> {
     run: &'r Run,
-    window: Window,
+    selection: Selection,
     texts: StringArray,
     contexts: Vec<Context>,
     /// Batches, each with the id of its first text: all texts together may exceed an array's limit.
@@ -109,7 +109,7 @@ pub struct Reader<'r> {
 
 impl<'r> Reader<'r> {
     /// Creates a reader and loads texts, contexts, arguments, processes and threads.
-    pub fn new(run: &'r Run, window: Window) -> Result<Self, StoreError> {
+    pub fn new(run: &'r Run, selection: Selection) -> Result<Self, StoreError> {
         Ok(Self {
             texts: run.read(&STRINGS)?.column(1).as_string().clone(),
             contexts: read_rows(run, &CONTEXTS, read_context)?,
@@ -117,7 +117,7 @@ impl<'r> Reader<'r> {
             processes: read_rows(run, &PROCESSES, read_process)?,
             threads: read_rows(run, &THREADS, read_thread)?,
             run,
-            window,
+            selection,
         })
     }
 
@@ -127,8 +127,8 @@ impl<'r> Reader<'r> {
     }
 
     /// Returns the selection of rows.
-    pub fn window(&self) -> &Window {
-        &self.window
+    pub fn selection(&self) -> &Selection {
+        &self.selection
     }
 
     /// Returns a text by its id.
@@ -175,7 +175,7 @@ impl<'r> Reader<'r> {
         batch.and_then(|(first_id, texts)| text_at(texts, id - first_id)).unwrap_or("{}")
     }
 
-    /// Returns the processes of the window.
+    /// Returns the processes of the selection.
     pub fn processes(&self) -> impl Iterator<Item = &ProcessRow> {
         self.processes.iter().filter(|process| self.is_selected(process.id))
     }
@@ -185,7 +185,7 @@ impl<'r> Reader<'r> {
         find_by_id(&self.processes, id, |process| process.id)
     }
 
-    /// Returns the threads of the window.
+    /// Returns the threads of the selection.
     pub fn threads(&self) -> impl Iterator<Item = &ThreadRow> {
         self.threads.iter().filter(|thread| self.is_selected(thread.process_id))
     }
@@ -195,31 +195,31 @@ impl<'r> Reader<'r> {
         find_by_id(&self.threads, id, |thread| thread.id)
     }
 
-    /// Returns the rows of a table in the window, in the table's order over all parts.
+    /// Returns the rows of a table in the selection, in the table's order over all parts.
     pub fn rows<R: Row>(&self) -> Result<Rows<'_, R>, StoreError> {
         let parts = self.run.parts(R::TABLE).iter();
         let batches = parts.map(|part| Batches::open(self.run.path(), part, R::TABLE));
         Ok(Rows::new(self, batches.collect::<Result<_, _>>()?))
     }
 
-    /// Returns the number of rows of a table in the window.
+    /// Returns the number of rows of a table in the selection.
     pub fn count(&self, table: &'static Table) -> Result<u64, StoreError> {
         let parts = self.run.parts(table);
-        if self.window.is_all_time() && self.window.processes.is_none() {
+        if self.selection.is_all_time() && self.selection.processes.is_none() {
             return Ok(parts.iter().map(Part::rows).sum());
         }
         let mut count = 0;
         for part in parts {
             for batch in Batches::open(self.run.path(), part, table)? {
                 let batch = batch?;
-                let is_wanted = |row: &usize| is_in_window(table, batch.columns(), *row, self);
+                let is_wanted = |row: &usize| is_selected(table, batch.columns(), *row, self);
                 count += (0..batch.num_rows()).filter(is_wanted).count() as u64;
             }
         }
         Ok(count)
     }
 
-    /// Returns the spans in the window by thread, then by start, parents first.
+    /// Returns the spans in the selection by thread, then by start, parents first.
     pub fn spans_by_thread(&self) -> Result<SpansByThread, StoreError> {
         // The run's folder may not be writable.
         let mut sorter = Sorter::new(&SpillFile::new(&temp_dir()));
@@ -232,7 +232,7 @@ impl<'r> Reader<'r> {
     }
 
     fn is_selected(&self, process: u32) -> bool {
-        self.window.processes.as_ref().is_none_or(|selected| selected.contains(&process))
+        self.selection.processes.as_ref().is_none_or(|selected| selected.contains(&process))
     }
 }
 
@@ -324,7 +324,7 @@ impl<'r, R: Row> Rows<'r, R> {
                 }
                 continue;
             }
-            let row = is_in_window(R::TABLE, &cursor.columns, cursor.row, self.reader)
+            let row = is_selected(R::TABLE, &cursor.columns, cursor.row, self.reader)
                 .then(|| R::read(&cursor.columns, cursor.row));
             cursor.row += 1;
             if cursor.row < cursor.columns[0].len() {
@@ -390,11 +390,11 @@ fn sort_key(table: &Table, columns: &[ArrayRef], row: usize) -> i64 {
     column.map_or(0, |index| i64::read(&columns[index..], row))
 }
 
-/// Whether a row is in the window.
-fn is_in_window(table: &Table, columns: &[ArrayRef], row: usize, reader: &Reader) -> bool {
-    let window = &reader.window;
+/// Whether a row is in the selection.
+fn is_selected(table: &Table, columns: &[ArrayRef], row: usize, reader: &Reader) -> bool {
+    let selection = &reader.selection;
     let column = |name: &str| table.position(name).map(|index| &columns[index..]);
-    if let Some(selected) = &window.processes {
+    if let Some(selected) = &selection.processes {
         let process = match (column("process_id"), column("thread_id")) {
             (Some(process), _) => Some(u32::read(process, row)),
             (None, Some(thread)) => {
@@ -406,7 +406,7 @@ fn is_in_window(table: &Table, columns: &[ArrayRef], row: usize, reader: &Reader
             return false;
         }
     }
-    if window.is_all_time() {
+    if selection.is_all_time() {
         return true;
     }
     let moment = column("start_nanos").or_else(|| column("time_nanos"));
@@ -415,7 +415,7 @@ fn is_in_window(table: &Table, columns: &[ArrayRef], row: usize, reader: &Reader
     };
     let duration = column("duration_nanos").and_then(|column| Option::<i64>::read(column, row));
     let end = start.saturating_add(duration.unwrap_or(0));
-    start < window.until_nanos && (end > window.from_nanos || start >= window.from_nanos)
+    start < selection.until_nanos && (end > selection.from_nanos || start >= selection.from_nanos)
 }
 
 fn read_arg_texts(run: &Run) -> Result<Vec<(u32, StringArray)>, StoreError> {

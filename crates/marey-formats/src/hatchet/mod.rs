@@ -1,6 +1,6 @@
 //! `.hatchet` and `.hatchet_msgpack`: a context tree with metrics, as Proton and marey write it.
 //!
-//! Both are the list `[ROOT, DEVICES]`, as JSON or `MessagePack`. A window moves over the file
+//! Both are the list `[ROOT, DEVICES]`, as JSON or `MessagePack`. A buffer moves over the file
 //! (`source`), a tokenizer for each format (`json`, `msgpack`) splits it into tokens, and one
 //! reader (`reader`) builds a [`Profile`]. The reader has an explicit stack on the heap, so deep
 //! trees do not overflow the thread's. [`write()`] is the inverse.
@@ -38,7 +38,7 @@ use source::{ByteInput, FileInput, Source, WINDOW_BYTES, open_decompressed};
 
 /// Reads and checks the file at `path` in either format, compressed or not.
 ///
-/// Only a window of the file is in memory at a time.
+/// Only a buffer of the file is in memory at a time.
 pub fn read(path: &Path) -> Result<Profile, ReadError> {
     read_with_progress(path, &mut |_bytes| {})
 }
@@ -63,8 +63,8 @@ pub fn parse(mut bytes: &[u8]) -> Result<Profile, ParseError> {
     read_checked(&mut bytes, WINDOW_BYTES)
 }
 
-fn read_checked(input: &mut dyn ByteInput, window_bytes: usize) -> Result<Profile, ParseError> {
-    let profile = read_any_format(Source::new(input, window_bytes))?;
+fn read_checked(input: &mut dyn ByteInput, buffer_bytes: usize) -> Result<Profile, ParseError> {
+    let profile = read_any_format(Source::new(input, buffer_bytes))?;
     profile.check()?;
     Ok(profile)
 }
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_size_does_not_change_the_result() {
+    fn the_buffer_size_does_not_change_the_result() {
         for file in [
             include_bytes!("../../tests/data/train.hatchet").as_slice(),
             include_bytes!("../../tests/data/minimal.hatchet_msgpack"),
@@ -100,8 +100,8 @@ mod tests {
             b"[{\"frame\": {\"name\": \"\xc3\xa9\xff\"}",
         ] {
             let expected = format!("{:?}", parse(file));
-            for window_bytes in 1..40 {
-                assert_eq!(format!("{:?}", read_checked(&mut { file }, window_bytes)), expected);
+            for buffer_bytes in 1..40 {
+                assert_eq!(format!("{:?}", read_checked(&mut { file }, buffer_bytes)), expected);
             }
             assert_eq!(format!("{:?}", read_checked(&mut ByteByByte(file), 16)), expected);
         }

@@ -127,7 +127,7 @@ fn add_header(profile: &Profile, process: u32, import: &mut Import) -> Result<()
     Ok(import.run.add_metadata(&Metadata { process_id: process, thread_id: None, key, value })?)
 }
 
-/// Returns the files without their trees, one for each profile in the window of a run.
+/// Returns the files without their trees, one for each selected profile of a run.
 pub(super) fn read_headers(reader: &Reader) -> Result<Vec<Profile>, StoreError> {
     let mut headers = Vec::new();
     for row in reader.rows::<Metadata>()? {

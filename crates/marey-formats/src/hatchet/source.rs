@@ -1,4 +1,4 @@
-//! The content of a file through a moving window.
+//! The content of a file through a moving buffer.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,7 +7,7 @@ use flate2::read::MultiGzDecoder;
 
 use crate::shared::input::GZIP_MAGIC;
 
-/// Size of the window, unless a single token is longer.
+/// Size of the buffer, unless a single token is longer.
 pub(super) const WINDOW_BYTES: usize = 256 * 1024;
 
 /// A source of bytes.
@@ -66,33 +66,33 @@ impl ByteInput for FileInput<'_> {
 /// The buffered bytes, and the source of further bytes.
 pub(super) struct Source<'a> {
     input: &'a mut dyn ByteInput,
-    window: Vec<u8>,
-    /// Index of the first byte in the window that has not been consumed.
+    buffer: Vec<u8>,
+    /// Index of the first byte in the buffer that has not been consumed.
     start: usize,
-    /// Index of the end of the filled part of the window.
+    /// Index of the end of the filled part of the buffer.
     end: usize,
-    /// Byte offset of the window in the file.
-    window_offset: u64,
+    /// Byte offset of the buffer in the file.
+    buffer_offset: u64,
 }
 
 impl<'a> Source<'a> {
-    pub(super) fn new(input: &'a mut dyn ByteInput, window_bytes: usize) -> Self {
-        Self { input, window: vec![0; window_bytes], start: 0, end: 0, window_offset: 0 }
+    pub(super) fn new(input: &'a mut dyn ByteInput, buffer_bytes: usize) -> Self {
+        Self { input, buffer: vec![0; buffer_bytes], start: 0, end: 0, buffer_offset: 0 }
     }
 
     /// Returns the offset of the first byte that has not been consumed.
     pub(super) fn offset(&self) -> u64 {
-        self.window_offset + self.start as u64
+        self.buffer_offset + self.start as u64
     }
 
     /// Returns the offset of the end of the buffered bytes.
     pub(super) fn end_offset(&self) -> u64 {
-        self.window_offset + self.end as u64
+        self.buffer_offset + self.end as u64
     }
 
     /// Returns the buffered bytes that have not been consumed.
     pub(super) fn buffered(&self) -> &[u8] {
-        &self.window[self.start..self.end]
+        &self.buffer[self.start..self.end]
     }
 
     pub(super) fn consume(&mut self, count: usize) {
@@ -101,16 +101,16 @@ impl<'a> Source<'a> {
 
     /// Reads more into [`buffered`](Self::buffered); `false` at the end of the file.
     ///
-    /// The window grows only when it is full of unconsumed bytes, and only by bytes that were read.
+    /// The buffer grows only when it is full of unconsumed bytes, and only by bytes that were read.
     pub(super) fn read_more(&mut self) -> bool {
-        self.window.copy_within(self.start..self.end, 0);
-        self.window_offset += self.start as u64;
+        self.buffer.copy_within(self.start..self.end, 0);
+        self.buffer_offset += self.start as u64;
         self.end -= self.start;
         self.start = 0;
-        if self.end == self.window.len() {
-            self.window.resize(self.window.len() * 2, 0);
+        if self.end == self.buffer.len() {
+            self.buffer.resize(self.buffer.len() * 2, 0);
         }
-        let count = self.input.fill(&mut self.window[self.end..]);
+        let count = self.input.fill(&mut self.buffer[self.end..]);
         self.end += count;
         count > 0
     }
@@ -149,7 +149,7 @@ impl<'a> Source<'a> {
     pub(super) fn take(&mut self, count: usize) -> &[u8] {
         let start = self.start;
         self.start += count;
-        &self.window[start..self.start]
+        &self.buffer[start..self.start]
     }
 }
 
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_window_grows_only_for_long_tokens() {
+    fn the_buffer_grows_only_for_long_tokens() {
         let bytes: Vec<u8> = (0..10_000_u32).map(|number| number as u8).collect();
         let mut input = &*bytes;
         let mut source = Source::new(&mut input, 16);
@@ -166,9 +166,9 @@ mod tests {
             assert_eq!(source.peek(0), Some(number as u8));
             source.consume(1);
         }
-        assert_eq!((source.offset(), source.window.len()), (5_000, 16));
+        assert_eq!((source.offset(), source.buffer.len()), (5_000, 16));
         assert_eq!(source.peek(99), Some(5_099_u32 as u8));
-        assert_eq!(source.window.len(), 128);
+        assert_eq!(source.buffer.len(), 128);
         assert!(!source.ensure_buffered(5_001));
         assert_eq!(source.end_offset(), 10_000);
         assert_eq!(source.take(5_000), &bytes[5_000..]);

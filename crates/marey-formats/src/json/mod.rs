@@ -71,7 +71,7 @@ impl TableVisitor for LineWriter<'_, '_> {
 impl LineWriter<'_, '_> {
     fn write_columns(&mut self, table: &Table, columns: &[ArrayRef]) -> Result<(), ExportError> {
         for row in 0..columns.first().map_or(0, Array::len) {
-            if self.is_in_window(table, columns, row) {
+            if self.is_selected(table, columns, row) {
                 self.line.clear();
                 self.format_row(table, columns, row);
                 self.out.write_all(self.line.as_bytes())?;
@@ -80,9 +80,9 @@ impl LineWriter<'_, '_> {
         Ok(())
     }
 
-    /// Whether the window includes the row's process.
-    fn is_in_window(&self, table: &Table, columns: &[ArrayRef], row: usize) -> bool {
-        let Some(processes) = &self.reader.window().processes else { return true };
+    /// Whether the selection includes the row's process.
+    fn is_selected(&self, table: &Table, columns: &[ArrayRef], row: usize) -> bool {
+        let Some(processes) = &self.reader.selection().processes else { return true };
         let key = if table.name == PROCESSES.name { "id" } else { "process_id" };
         table
             .position(key)

@@ -175,8 +175,8 @@ pub(crate) fn is_nanosecond_unit(unit: &str) -> bool {
 
 /// Returns the times of each stack, from spans and device activities.
 pub(crate) fn times_by_stack(reader: &Reader) -> Result<BTreeMap<StackKey, Times>, StoreError> {
-    let window = reader.window();
-    let is_unbounded = (window.from_nanos, window.until_nanos) == (i64::MIN, i64::MAX);
+    let selection = reader.selection();
+    let is_unbounded = (selection.from_nanos, selection.until_nanos) == (i64::MIN, i64::MAX);
     let mut times =
         if is_unbounded { times_from_rollup(reader)? } else { times_from_spans(reader)? };
     for activity in reader.rows::<GpuActivity>()? {
@@ -190,7 +190,7 @@ pub(crate) fn times_by_stack(reader: &Reader) -> Result<BTreeMap<StackKey, Times
             kernel_id: Some(activity.name_id),
         };
         let stack_key = StackKey { process_id: activity.process_id, thread_id: None, stack };
-        let nanos = nanos_in_window(reader, activity.start_nanos, activity.duration_nanos);
+        let nanos = selected_nanos(reader, activity.start_nanos, activity.duration_nanos);
         let sum = &mut times.entry(stack_key).or_default().device_nanos;
         *sum = sum.saturating_add(nanos);
     }
@@ -251,17 +251,18 @@ fn times_from_rollup(reader: &Reader) -> Result<BTreeMap<StackKey, Times>, Store
     Ok(times)
 }
 
-/// Returns the times in a window: the parts of spans inside it.
+/// Returns the times in a selection: the parts of spans inside it.
 fn times_from_spans(reader: &Reader) -> Result<BTreeMap<StackKey, Times>, StoreError> {
     let mut totals: HashMap<(u32, u32), (i64, i64)> = HashMap::new();
     for span in reader.rows::<Span>()? {
         let span = span?;
         let (count, nanos) = totals.entry((span.thread_id, span.context_id)).or_default();
         *count = count.saturating_add(1);
-        let nanos_inside = nanos_in_window(reader, span.start_nanos, span.duration_nanos);
+        let nanos_inside = selected_nanos(reader, span.start_nanos, span.duration_nanos);
         *nanos = nanos.saturating_add(nanos_inside);
     }
-    // Direct children of a span have a context directly below the span's.
+    // `Span::self_nanos` counts what is outside of the selection too. Direct children of a span have a
+    // context directly below the span's.
     let mut children: HashMap<(u32, u32), i64> = HashMap::new();
     for (&(thread, context), &(_, nanos)) in &totals {
         if let Some(parent) = reader.context(context).parent {
@@ -278,10 +279,10 @@ fn times_from_spans(reader: &Reader) -> Result<BTreeMap<StackKey, Times>, StoreE
     Ok(times.collect())
 }
 
-/// Returns the key of a thread's context, unless the window excludes its process.
+/// Returns the key of a thread's context, unless the selection excludes its process.
 fn stack_key(reader: &Reader, thread: u32, context: u32) -> Option<StackKey> {
     let process_id = reader.thread(thread)?.process_id;
-    let processes = &reader.window().processes;
+    let processes = &reader.selection().processes;
     if processes.as_ref().is_some_and(|processes| !processes.contains(&process_id)) {
         return None;
     }
@@ -289,9 +290,9 @@ fn stack_key(reader: &Reader, thread: u32, context: u32) -> Option<StackKey> {
     Some(StackKey { process_id, thread_id: Some(thread), stack })
 }
 
-/// Returns how many nanoseconds of an interval lie in the window.
-fn nanos_in_window(reader: &Reader, start_nanos: i64, duration_nanos: i64) -> i64 {
-    let window = reader.window();
-    let end_nanos = start_nanos.saturating_add(duration_nanos).min(window.until_nanos);
-    end_nanos.saturating_sub(start_nanos.max(window.from_nanos)).max(0)
+/// Returns how many nanoseconds of an interval lie in the selection.
+fn selected_nanos(reader: &Reader, start_nanos: i64, duration_nanos: i64) -> i64 {
+    let selection = reader.selection();
+    let end_nanos = start_nanos.saturating_add(duration_nanos).min(selection.until_nanos);
+    end_nanos.saturating_sub(start_nanos.max(selection.from_nanos)).max(0)
 }

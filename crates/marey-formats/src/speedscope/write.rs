@@ -127,7 +127,7 @@ impl<'r> Survey<'r> {
 
     fn read_metadata(&mut self, reader: &Reader, left_out: &mut LeftOut) -> Result<(), StoreError> {
         let is_unbounded =
-            reader.window().from_nanos == i64::MIN && reader.window().until_nanos == i64::MAX;
+            reader.selection().from_nanos == i64::MIN && reader.selection().until_nanos == i64::MAX;
         for row in reader.rows::<Metadata>()? {
             let Metadata { thread_id, key, value, .. } = row?;
             let is_number = value.parse::<f64>().is_ok_and(f64::is_finite);

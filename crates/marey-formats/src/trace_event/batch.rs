@@ -43,7 +43,7 @@ impl Batch {
         mem::take(&mut self.bytes)
     }
 
-    /// Adds the event at the start of `bytes`, which is at `start` in the window. Returns its
+    /// Adds the event at the start of `bytes`, which is at `start` in the buffer. Returns its
     /// length.
     pub(super) fn find_event(
         &mut self,

@@ -1,7 +1,7 @@
 //! Trace-event JSON, as torch.profiler, Proton and Chrome's own tracing write it.
 //!
 //! A single reader handles all dialects, by the phase and category of each event. One thread finds
-//! the events ([`scan`]): a [`window`] moves over the file, and the [`lexer`] finds the ranges of
+//! the events ([`scan`]): a [`buffer`] moves over the file, and the [`lexer`] finds the ranges of
 //! one event at a time without copying. The main thread converts them to rows ([`events`]).
 //! Metadata beside the events is applied at the end ([`meta`]), since files have it before or after
 //! them.
@@ -10,6 +10,7 @@
 //! follow from the activities.
 
 mod batch;
+mod buffer;
 mod category;
 mod counter;
 mod device;
@@ -26,7 +27,6 @@ mod slice_args;
 mod text;
 mod threads;
 mod time;
-mod window;
 
 use std::panic::resume_unwind;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};

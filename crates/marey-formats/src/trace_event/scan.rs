@@ -5,17 +5,17 @@ use std::mem;
 use std::sync::mpsc::{Receiver, SyncSender};
 
 use super::batch::{Batch, Item};
+use super::buffer::Buffer;
 use super::lexer::{Cause, LexError, Lexer};
 use super::shape::Shapes;
 use super::text::{repair_json, unescape};
-use super::window::Window;
 use crate::shared::import::ReaderError;
 use crate::shared::input::Input;
 
 /// A trace that is being scanned.
 pub(super) struct Scanner<'a> {
-    window: Window<'a>,
-    /// Events found in the window.
+    buffer: Buffer<'a>,
+    /// Events found in the buffer.
     batch: Batch,
     batches: SyncSender<Batch>,
     /// Batches for reuse.
@@ -32,14 +32,14 @@ impl<'a> Scanner<'a> {
         batches: SyncSender<Batch>,
         recycled: Receiver<Batch>,
     ) -> Self {
-        let (window, batch) = (Window::new(input), Batch::default());
-        Self { window, batch, batches, recycled, has_event_list: false, shapes: Shapes::default() }
+        let (buffer, batch) = (Buffer::new(input), Batch::default());
+        Self { buffer, batch, batches, recycled, has_event_list: false, shapes: Shapes::default() }
     }
 
     /// Scans the whole file.
     pub(super) fn run(mut self) -> Result<(), ReaderError> {
         let result = self.scan_document();
-        let (bytes, end) = self.window.take_bytes();
+        let (bytes, end) = self.buffer.take_bytes();
         self.send_batch(bytes, end)?;
         result
     }
@@ -48,17 +48,17 @@ impl<'a> Scanner<'a> {
         self.skip_byte_order_mark()?;
         match self.peek()? {
             Some(b'[') => {
-                self.window.consume(1);
+                self.buffer.consume(1);
                 // A program that writes a bare list may stop at any event.
                 self.scan_events(true)?;
             }
             Some(b'{') => {
-                self.window.consume(1);
+                self.buffer.consume(1);
                 self.scan_object()?;
             }
             _ => {
                 return Err(ReaderError::content(
-                    self.window.offset(),
+                    self.buffer.offset(),
                     "it is neither a JSON object nor a list",
                 ));
             }
@@ -66,7 +66,7 @@ impl<'a> Scanner<'a> {
         match self.peek()? {
             None => Ok(()),
             Some(_) => {
-                Err(ReaderError::content(self.window.offset(), "more after the end of the trace"))
+                Err(ReaderError::content(self.buffer.offset(), "more after the end of the trace"))
             }
         }
     }
@@ -77,11 +77,11 @@ impl<'a> Scanner<'a> {
         if self.peek()? != Some(MARK[0]) {
             return Ok(());
         }
-        while self.window.unread().len() < MARK.len() && !self.window.is_at_end() {
+        while self.buffer.unread().len() < MARK.len() && !self.buffer.is_at_end() {
             self.read_more()?;
         }
-        if self.window.unread().starts_with(MARK) {
-            self.window.consume(MARK.len());
+        if self.buffer.unread().starts_with(MARK) {
+            self.buffer.consume(MARK.len());
         }
         Ok(())
     }
@@ -92,18 +92,18 @@ impl<'a> Scanner<'a> {
             match self.peek()? {
                 Some(b'}') if !self.has_event_list => {
                     return Err(ReaderError::content(
-                        self.window.offset(),
+                        self.buffer.offset(),
                         "it has no `traceEvents`",
                     ));
                 }
                 Some(b'}') => {
-                    self.window.consume(1);
+                    self.buffer.consume(1);
                     return Ok(());
                 }
-                Some(b',') => self.window.consume(1),
+                Some(b',') => self.buffer.consume(1),
                 Some(_) => self.scan_member()?,
                 None => {
-                    return Err(ReaderError::content(self.window.offset(), "the file ends early"));
+                    return Err(ReaderError::content(self.buffer.offset(), "the file ends early"));
                 }
             }
         }
@@ -117,9 +117,9 @@ impl<'a> Scanner<'a> {
             lexer.expect(b':', Cause::ExpectedColon)?;
             Ok((key, lexer.position()))
         })?;
-        self.window.consume(len);
+        self.buffer.consume(len);
         if key == "traceEvents" && self.peek()? == Some(b'[') {
-            self.window.consume(1);
+            self.buffer.consume(1);
             self.has_event_list = true;
             return self.scan_events(false);
         }
@@ -129,7 +129,7 @@ impl<'a> Scanner<'a> {
             let value = String::from_utf8_lossy(lexer.bytes_of(value)).into_owned();
             Ok((if lexer.is_irregular { repair_json(&value) } else { value }, lexer.position()))
         })?;
-        self.window.consume(len);
+        self.buffer.consume(len);
         self.batch.items.push(Item::Member(unescape(&key).into_owned(), value));
         Ok(())
     }
@@ -139,14 +139,14 @@ impl<'a> Scanner<'a> {
         loop {
             match self.peek()? {
                 Some(b']') => {
-                    self.window.consume(1);
+                    self.buffer.consume(1);
                     return Ok(());
                 }
-                Some(b',') => self.window.consume(1),
+                Some(b',') => self.buffer.consume(1),
                 Some(_) => self.scan_event()?,
                 None if may_end_early => return Ok(()),
                 None => {
-                    return Err(ReaderError::content(self.window.offset(), "the file ends early"));
+                    return Err(ReaderError::content(self.buffer.offset(), "the file ends early"));
                 }
             }
         }
@@ -154,10 +154,10 @@ impl<'a> Scanner<'a> {
 
     fn scan_event(&mut self) -> Result<(), ReaderError> {
         loop {
-            let Self { window, batch, shapes, .. } = self;
-            match batch.find_event(window.unread(), window.position(), shapes) {
+            let Self { buffer, batch, shapes, .. } = self;
+            match batch.find_event(buffer.unread(), buffer.position(), shapes) {
                 Ok(len) => {
-                    window.consume(len);
+                    buffer.consume(len);
                     return Ok(());
                 }
                 Err(LexError::Incomplete) => self.read_more()?,
@@ -170,7 +170,7 @@ impl<'a> Scanner<'a> {
 
     /// Skips an event that cannot be parsed. If no further event is found, reading ends.
     fn skip_event(&mut self, position: usize, cause: &'static str) -> Result<(), ReaderError> {
-        let offset = self.window.offset() + position as u64;
+        let offset = self.buffer.offset() + position as u64;
         let is_value = self.peek()? != Some(b'{');
         let next = if is_value {
             self.lex_when_complete(|bytes| {
@@ -181,7 +181,7 @@ impl<'a> Scanner<'a> {
             self.lex_when_complete(|bytes| find_next_event(bytes, position))
         };
         match next {
-            Ok(len) => self.window.consume(len),
+            Ok(len) => self.buffer.consume(len),
             Err(ReaderError::Content(_)) => return Err(ReaderError::content(offset, cause)),
             Err(error) => return Err(error),
         }
@@ -195,11 +195,11 @@ impl<'a> Scanner<'a> {
         mut lex: impl FnMut(&[u8]) -> Result<T, LexError>,
     ) -> Result<T, ReaderError> {
         loop {
-            match lex(self.window.unread()) {
+            match lex(self.buffer.unread()) {
                 Ok(value) => return Ok(value),
                 Err(LexError::Invalid { position, cause }) => {
                     return Err(ReaderError::content(
-                        self.window.offset() + u64::from(position),
+                        self.buffer.offset() + u64::from(position),
                         cause.as_str(),
                     ));
                 }
@@ -211,12 +211,12 @@ impl<'a> Scanner<'a> {
     /// Returns the next byte that is not white space; `None` at the end of the file.
     fn peek(&mut self) -> Result<Option<u8>, ReaderError> {
         loop {
-            let unread = self.window.unread();
+            let unread = self.buffer.unread();
             let space = unread.iter().take_while(|byte| **byte <= b' ').count();
             let next = unread.get(space).copied();
-            self.window.consume(space);
+            self.buffer.consume(space);
             match next {
-                None if !self.window.is_at_end() => self.read_more()?,
+                None if !self.buffer.is_at_end() => self.read_more()?,
                 next => return Ok(next),
             }
         }
@@ -224,22 +224,22 @@ impl<'a> Scanner<'a> {
 
     /// Reads more in the middle of a value. The events before it are sent.
     fn read_more(&mut self) -> Result<(), ReaderError> {
-        let end = self.window.end_offset();
-        if self.window.is_at_end() {
+        let end = self.buffer.end_offset();
+        if self.buffer.is_at_end() {
             return Err(ReaderError::content(end, "the file ends early"));
         }
-        let bytes = self.window.read_more()?;
+        let bytes = self.buffer.read_more()?;
         self.send_batch(bytes, end)
     }
 
     /// Sends the events found in bytes that end at a file offset.
     fn send_batch(&mut self, bytes: Vec<u8>, end: u64) -> Result<(), ReaderError> {
         if self.batch.items.is_empty() {
-            self.window.recycle(bytes);
+            self.buffer.recycle(bytes);
             return Ok(());
         }
         let mut empty = self.recycled.try_recv().unwrap_or_default();
-        self.window.recycle(empty.clear());
+        self.buffer.recycle(empty.clear());
         let mut batch = mem::replace(&mut self.batch, empty);
         (batch.bytes, batch.end_offset) = (bytes, end);
         match self.batches.send(batch) {

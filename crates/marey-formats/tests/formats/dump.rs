@@ -10,7 +10,7 @@ use marey_store::row::{
     Args, AsyncSpan, Collective, Device, Flow, GpuActivity, Instant, MemoryBlock, MemoryEvent,
     Metadata, Metric, Row, Sample, Span, Step, Variable,
 };
-use marey_store::{Reader, Run, Window};
+use marey_store::{Reader, Run, Selection};
 
 /// Imports a file with this content.
 pub(crate) fn import_bytes(content: &[u8]) -> Result<TemporaryRun, ImportError> {
@@ -40,7 +40,7 @@ pub(crate) fn export_bytes(run: &Run, format: Format) -> (Vec<u8>, LeftOut) {
 
 /// Returns a reader of the whole run.
 pub(crate) fn reader(run: &Run) -> Reader<'_> {
-    Reader::new(run, Window::default()).unwrap()
+    Reader::new(run, Selection::default()).unwrap()
 }
 
 /// Returns the content of a run: a line for each row, with names instead of ids. The lines are

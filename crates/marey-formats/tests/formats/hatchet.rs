@@ -10,7 +10,7 @@ use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
 use marey_model::profile::{NodeId, Profile};
 use marey_store::row::{ActivityKind, Device, GpuActivity, Metric};
-use marey_store::{Assembler, NewProcess, Reader, Run, Slice, Window};
+use marey_store::{Assembler, NewProcess, Reader, Run, Selection, Slice};
 use proptest::prelude::*;
 
 use crate::build::{build_run, instant, kernel, metric, slice};
@@ -55,7 +55,7 @@ fn infinities_are_left_out_of_json() {
 #[test]
 fn an_empty_window_is_refused() {
     let (_folder, run) = traced();
-    let window = Window { from_nanos: -9, until_nanos: -8, ..Window::default() };
+    let window = Selection { from_nanos: -9, until_nanos: -8, ..Selection::default() };
     let reader = Reader::new(&run, window).unwrap();
     for format in [Format::Hatchet, Format::HatchetMsgpack, Format::Csv, Format::Perfetto] {
         let mut out = Vec::new();

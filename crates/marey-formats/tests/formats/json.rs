@@ -4,7 +4,7 @@ use marey_formats::{Format, LeftOut, export};
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
 use marey_store::row::{Device, Metadata};
-use marey_store::{Assembler, NewProcess, Reader, Run, Window};
+use marey_store::{Assembler, NewProcess, Reader, Run, Selection};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -125,7 +125,7 @@ fn numbers_keep_their_types_and_json_has_no_nan() {
 #[test]
 fn a_process_window_applies_to_every_table() {
     let (_folder, run) = values("x", &[1.0], "not JSON");
-    let window = Window { processes: Some([1].into()), ..Window::default() };
+    let window = Selection { processes: Some([1].into()), ..Selection::default() };
     let mut out = Vec::new();
     export(&Reader::new(&run, window).unwrap(), Format::Json, &mut out).unwrap();
     let lines = parse(&out);

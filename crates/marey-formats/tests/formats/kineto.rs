@@ -8,7 +8,7 @@ use marey_model::metric::MetricValue;
 use marey_store::row::{
     Args, Device, Flow, FlowPoint, GpuActivity, MemoryAction, MemoryEvent, Metadata, Metric,
 };
-use marey_store::{Assembler, NewProcess, Reader, Run, Slice, Window};
+use marey_store::{Assembler, NewProcess, Reader, Run, Selection, Slice};
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 use tempfile::TempDir;
@@ -426,7 +426,7 @@ fn an_empty_window_is_refused() {
     let (_folder, run) = recorded();
     for format in [Format::Kineto, Format::ChromeTrace] {
         let export = |from_nanos| {
-            let window = Window { from_nanos, ..Window::default() };
+            let window = Selection { from_nanos, ..Selection::default() };
             marey_formats::export(&Reader::new(&run, window).unwrap(), format, &mut Vec::new())
         };
         let is_nothing = matches!(export(START + 1000), Err(ExportError::NoData { .. }));

@@ -16,7 +16,7 @@ use marey_model::args::NewArgs;
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
 use marey_store::row::{GpuActivity, Sample};
-use marey_store::{Assembler, NewProcess, Run, Slice, Window};
+use marey_store::{Assembler, NewProcess, Run, Selection, Slice};
 use prost::Message as _;
 
 use crate::build::{build_run, kernel, sample, slice};
@@ -126,7 +126,7 @@ fn spans_become_self_times_with_kernels_below_their_launches() {
     assert_eq!((profile.time_nanos, profile.duration_nanos), (1000, 220));
 
     // A window contains only the parts of spans inside it.
-    let window = Window { from_nanos: 1020, until_nanos: 1050, ..Window::default() };
+    let window = Selection { from_nanos: 1020, until_nanos: 1050, ..Selection::default() };
     let mut packed = Vec::new();
     export(&marey_store::Reader::new(&run, window).unwrap(), Format::Pprof, &mut packed).unwrap();
     let mut bytes = Vec::new();

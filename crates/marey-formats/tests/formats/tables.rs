@@ -12,7 +12,7 @@ use marey_model::table::stored::{
     self, ARGS, CONTEXTS, LOSSES, PHASES, PROCESSES, ROLLUPS, SESSIONS, STRINGS, THREADS,
 };
 use marey_store::{
-    Assembler, Manifest, NewProcess, PartWriter, Reader, Run, Slice, Window, arrow_schema,
+    Assembler, Manifest, NewProcess, PartWriter, Reader, Run, Selection, Slice, arrow_schema,
 };
 use tempfile::TempDir;
 
@@ -80,7 +80,7 @@ fn value(field: &Field) -> ArrayRef {
 /// Exports through a window, without which writers take times from the rollups, which know no row
 /// of [`run_with_row`].
 fn export_bytes(run: &Run, format: Format) -> (Vec<u8>, LeftOut) {
-    let window = Window { from_nanos: 0, ..Window::default() };
+    let window = Selection { from_nanos: 0, ..Selection::default() };
     let mut out = Vec::new();
     let left_out = export(&Reader::new(run, window).unwrap(), format, &mut out).unwrap();
     (out, left_out)
@@ -109,7 +109,7 @@ fn every_row_is_written_or_counted() {
 fn only_rows_of_the_window_are_counted() {
     let (_folder, run) = run_with_row(Some(&stored::COUNTERS));
     let count = |until_nanos| {
-        let window = Window { until_nanos, ..Window::default() };
+        let window = Selection { until_nanos, ..Selection::default() };
         let reader = Reader::new(&run, window).unwrap();
         (reader.count(&stored::COUNTERS).unwrap(), reader.count(&stored::SPANS).unwrap())
     };

@@ -12,47 +12,20 @@ use marey_store::row::{
     ActivityKind, Args, GpuActivity, Instant, InstantScope, MemoryAction, MemoryEvent, Metric,
     Sample, Span, Step,
 };
-use marey_store::{Assembler, NewProcess, Reader, Run, Sampled, Slice, Window};
+use marey_store::{Assembler, NewProcess, Reader, Run, Sampled, Selection, Slice};
 use proptest::prelude::*;
 
 /// Returns a slice on a thread.
 fn slice(thread_id: u32, start_nanos: i64, duration_nanos: i64, name_id: u32) -> Slice {
-    Slice {
-        thread_id,
-        start_nanos,
-        duration_nanos,
-        order: 0,
-        kind: NodeKind::Scope,
-        name_id,
-        step: None,
-        is_open: false,
-        category_id: None,
-        correlation_id: None,
-        external_id: None,
-        args: Args::default(),
-    }
+    Slice::new(thread_id, NodeKind::Scope, name_id, start_nanos, duration_nanos)
 }
 
 fn kernel(start_nanos: i64, name_id: u32) -> GpuActivity {
     GpuActivity {
-        start_nanos,
-        duration_nanos: 10,
-        process_id: 0,
-        device: 0,
         stream: 7,
-        kind: ActivityKind::Kernel,
-        name_id,
-        context_id: None,
-        correlation_id: None,
-        graph_node_id: None,
         grid: Some([1, 2, 3]),
-        block: None,
         registers: Some(40),
-        shared_bytes: None,
-        bytes: None,
-        category_id: None,
-        external_id: None,
-        args: Args::default(),
+        ..GpuActivity::new(0, ActivityKind::Kernel, name_id, start_nanos, 10)
     }
 }
 
@@ -65,7 +38,7 @@ fn assembler(folder: &Path) -> Assembler {
 }
 
 fn full_reader(run: &Run) -> Reader<'_> {
-    Reader::new(run, Window::default()).unwrap()
+    Reader::new(run, Selection::default()).unwrap()
 }
 
 fn spans(reader: &Reader) -> Vec<Span> {
@@ -440,17 +413,17 @@ fn a_window_includes_overlapping_rows() {
     run.finish(None).unwrap();
 
     let run = Run::open(folder.path()).unwrap();
-    let starts = |window: Window| {
-        let reader = Reader::new(&run, window).unwrap();
+    let starts = |selection: Selection| {
+        let reader = Reader::new(&run, selection).unwrap();
         let metrics = reader.rows::<Metric>().unwrap().count();
         let spans = spans(&reader).iter().map(|s| (s.thread_id, s.start_nanos)).collect::<Vec<_>>();
         (spans, metrics, reader.processes().count(), reader.threads().count())
     };
-    let window = Window { from_nanos: 15, until_nanos: 30, processes: None };
-    assert_eq!(starts(window.clone()), (vec![(0, 10), (0, 20), (thread, 20)], 1, 2, 2));
-    let one_process = Window { processes: Some([process].into()), ..window };
+    let selection = Selection { from_nanos: 15, until_nanos: 30, processes: None };
+    assert_eq!(starts(selection.clone()), (vec![(0, 10), (0, 20), (thread, 20)], 1, 2, 2));
+    let one_process = Selection { processes: Some([process].into()), ..selection };
     assert_eq!(starts(one_process), (vec![(thread, 20)], 1, 1, 1));
-    let (spans, ..) = starts(Window { processes: Some([0].into()), ..Window::default() });
+    let (spans, ..) = starts(Selection { processes: Some([0].into()), ..Selection::default() });
     assert_eq!(spans.len(), 4);
 }
 

@@ -6,7 +6,7 @@ use std::process::Command;
 use marey_model::spool::{Frame, SessionEvent};
 use marey_model::table::stored;
 use marey_store::row::Span;
-use marey_store::{Merger, Reader, Run, Window, collect};
+use marey_store::{Merger, Reader, Run, Selection, collect};
 
 use crate::collect::spools::{INNER, OUTER, Recorded, first_frames, no_trace, session, spans};
 
@@ -79,7 +79,7 @@ fn assert_one_part_per_table(path: &Path, ranks: u64) {
         assert_eq!(parts.len(), 1, "{table}");
     }
     assert_eq!(run.parts(&stored::PROCESSES)[0].rows(), ranks);
-    let reader = Reader::new(&run, Window::default()).unwrap();
+    let reader = Reader::new(&run, Selection::default()).unwrap();
     let starts: Vec<i64> =
         reader.rows::<Span>().unwrap().map(|span| span.unwrap().start_nanos).collect();
     assert_eq!(starts.len() as u64, SPANS * ranks);

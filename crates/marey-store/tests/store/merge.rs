@@ -3,7 +3,7 @@
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_store::row::{Metadata, Span};
-use marey_store::{Assembler, NewProcess, Reader, Run, Slice, StoreError, Window, merge};
+use marey_store::{Assembler, NewProcess, Reader, Run, Selection, Slice, StoreError, merge};
 
 /// Creates a run of one process with these spans, each inside the previous one.
 fn create_run(pid: i64, names: &[&str]) -> (tempfile::TempDir, Run) {
@@ -19,18 +19,9 @@ fn create_run(pid: i64, names: &[&str]) -> (tempfile::TempDir, Run) {
         let args = run.args(&mut new_args).unwrap();
         let name_id = run.text(name);
         run.add_slice(&Slice {
-            thread_id,
-            start_nanos: pid + depth,
-            duration_nanos: 100 - 2 * depth,
-            order: 0,
-            kind: NodeKind::Operator,
-            name_id,
-            step: None,
-            is_open: false,
             category_id: Some(name_id),
-            correlation_id: None,
-            external_id: None,
             args,
+            ..Slice::new(thread_id, NodeKind::Operator, name_id, pid + depth, 100 - 2 * depth)
         })
         .unwrap();
     }
@@ -49,7 +40,7 @@ fn create_run(pid: i64, names: &[&str]) -> (tempfile::TempDir, Run) {
 
 /// Describes the spans of a run without ids.
 fn rows_without_ids(run: &Run) -> Vec<String> {
-    let reader = Reader::new(run, Window::default()).unwrap();
+    let reader = Reader::new(run, Selection::default()).unwrap();
     let spans = reader.rows::<Span>().unwrap().map(Result::unwrap);
     let mut rows_without_ids: Vec<_> = spans
         .map(|span| {
@@ -94,7 +85,7 @@ fn a_merged_run_has_the_rows_of_all_runs() {
         merged.manifest().processes.iter().map(|p| (p.id, p.pid)).collect::<Vec<_>>(),
         [(0, 1), (1, 2)]
     );
-    let reader = Reader::new(&merged, Window::default()).unwrap();
+    let reader = Reader::new(&merged, Selection::default()).unwrap();
     // Texts are unique.
     let strings = merged.read(&marey_model::table::stored::STRINGS).unwrap().num_rows();
     assert_eq!(strings, 6);

@@ -10,7 +10,7 @@ use marey_model::table::Table;
 use marey_model::table::stored::{SPANS, STRINGS, THREADS};
 use marey_model::table::{Column, ColumnKind};
 use marey_store::row::Span;
-use marey_store::{Found, Lock, Manifest, Reader, Run, StoreError, Window, is_recording};
+use marey_store::{Found, Lock, Manifest, Reader, Run, Selection, StoreError, is_recording};
 use serde_json::{Value, json};
 
 use crate::sample;
@@ -81,7 +81,7 @@ fn parts_are_not_read_before_their_first_row_is_due() {
     let len_bytes: u64 = parts.iter().map(marey_store::WrittenPart::len_bytes).sum();
     sample::publish(folder.path(), parts);
     let run = Run::open(folder.path()).unwrap();
-    let reader = Reader::new(&run, Window::default()).unwrap();
+    let reader = Reader::new(&run, Selection::default()).unwrap();
     let before = bytes_read_by_this_thread();
     let mut rows = reader.rows::<Span>().unwrap();
     rows.next().unwrap().unwrap();

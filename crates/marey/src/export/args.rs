@@ -7,7 +7,7 @@ use clap::{Args, ValueHint};
 use marey_formats::Format;
 use marey_model::quantity::Size;
 
-use super::window::{Moment, Span, parse_ranks, parse_steps};
+use super::selection::{Moment, Span, parse_ranks, parse_steps};
 use super::{Export, ExportFailure, describe_left_out, format};
 use crate::foreign::STDIN as STDOUT;
 use crate::output::{Failure, Output, Stop};

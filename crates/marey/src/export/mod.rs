@@ -1,12 +1,12 @@
 //! `marey export`: converts a run to files of another format.
 //!
-//! [`args`] is the command line, [`format`] finds the format, [`window`] selects rows, and
+//! [`args`] is the command line, [`format`] finds the format, [`selection`] selects rows, and
 //! [`target`] finds the files to write.
 
 mod args;
 mod format;
+mod selection;
 mod target;
-mod window;
 
 use std::fs;
 use std::io::{self, Write};
@@ -15,11 +15,11 @@ use std::path::{Path, PathBuf};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use marey_formats::{ExportError, Format, LeftOut};
-use marey_store::{Reader, Run, Window};
+use marey_store::{Reader, Run, Selection};
 
 pub(crate) use args::{ExportArgs, export};
 pub use format::parse as parse_format;
-pub use window::{Moment, Span};
+pub use selection::{Moment, Span};
 
 use crate::out_file::{OutFile, cannot_write};
 use crate::output::Failure;
@@ -64,15 +64,18 @@ impl Export<'_> {
     /// Fails if the files cannot be written or the run lacks the selected ranks or
     /// steps.
     pub fn write(&self) -> Result<Vec<WrittenFile>, Failure> {
-        let window = self.window()?;
+        let selection = self.selection()?;
         if !target::is_folder(self.out, self.format) {
             let format = self.format()?;
-            return Ok(vec![self.write_file(self.out, format, window)?]);
+            return Ok(vec![self.write_file(self.out, format, selection)?]);
         }
         let Some(format) = self.format else { return Err(format::missing_format(self.out)) };
         fs::create_dir_all(self.out).map_err(|error| cannot_write(self.out, &error))?;
-        let files = target::default_files(self, format, &window);
-        files.into_iter().map(|(path, window)| self.write_file(&path, format, window)).collect()
+        let files = target::default_files(self, format, &selection);
+        files
+            .into_iter()
+            .map(|(path, selection)| self.write_file(&path, format, selection))
+            .collect()
     }
 
     /// Writes one file as a stream.
@@ -84,12 +87,12 @@ impl Export<'_> {
         format: Format,
         out: &mut dyn Write,
     ) -> Result<LeftOut, ExportFailure> {
-        let reader = Reader::new(self.run, self.window()?).map_err(Failure::from)?;
+        let reader = Reader::new(self.run, self.selection()?).map_err(Failure::from)?;
         Ok(marey_formats::export(&reader, format, out)?)
     }
 
-    fn window(&self) -> Result<Window, Failure> {
-        window::select_rows(self.run, &self.span, self.ranks.as_deref())
+    fn selection(&self) -> Result<Selection, Failure> {
+        selection::select_rows(self.run, &self.span, self.ranks.as_deref())
     }
 
     fn format(&self) -> Result<Format, Failure> {
@@ -102,10 +105,10 @@ impl Export<'_> {
         &self,
         path: &Path,
         format: Format,
-        window: Window,
+        selection: Selection,
     ) -> Result<WrittenFile, Failure> {
         target::check_replaceable(path, self.replaces_existing)?;
-        let reader = Reader::new(self.run, window).map_err(Failure::from)?;
+        let reader = Reader::new(self.run, selection).map_err(Failure::from)?;
         let mut file = OutFile::create(path)?;
         let mut out = CountingWriter { out: &mut file, bytes: 0 };
         let left_out = if is_gzip(path, format) {

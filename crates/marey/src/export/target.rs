@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use marey_formats::Format;
-use marey_store::{ProcessEntry, Window};
+use marey_store::{ProcessEntry, Selection};
 
 use super::{Export, format};
 use crate::output::Failure;
@@ -33,26 +33,26 @@ pub(super) fn check_replaceable(file: &Path, replaces_existing: bool) -> Result<
 pub(super) fn default_files(
     export: &Export<'_>,
     format: Format,
-    window: &Window,
-) -> Vec<(PathBuf, Window)> {
+    selection: &Selection,
+) -> Vec<(PathBuf, Selection)> {
     let processes = export.run.manifest().processes.iter();
-    let is_wanted = |id| window.processes.as_ref().is_none_or(|wanted| wanted.contains(id));
+    let is_wanted = |id| selection.processes.as_ref().is_none_or(|wanted| wanted.contains(id));
     let processes: Vec<_> = processes.filter(|process| is_wanted(&process.id)).collect();
     let path =
         |processes: &[&ProcessEntry]| export.out.join(default_name(export, format, processes));
     if format != Format::Kineto {
-        return vec![(path(&processes), window.clone())];
+        return vec![(path(&processes), selection.clone())];
     }
     let mut ranks: BTreeMap<Option<u32>, Vec<&ProcessEntry>> = BTreeMap::new();
     for process in &processes {
         ranks.entry(process.rank).or_default().push(process);
     }
     if ranks.len() < 2 {
-        return vec![(path(&processes), window.clone())];
+        return vec![(path(&processes), selection.clone())];
     }
     let rank_file = |processes: Vec<&ProcessEntry>| {
         let ids: HashSet<u32> = processes.iter().map(|process| process.id).collect();
-        (path(&processes), Window { processes: Some(ids), ..window.clone() })
+        (path(&processes), Selection { processes: Some(ids), ..selection.clone() })
     };
     ranks.into_values().map(rank_file).collect()
 }

@@ -7,7 +7,7 @@ use marey_formats::{Format, recognise_file};
 use marey_model::profile::Profile;
 use marey_model::quantity::Grouped;
 use marey_query::graph::{Filter, FilterError, Graph, MetricError};
-use marey_store::{Reader, Run, Window};
+use marey_store::{Reader, Run, Selection};
 
 use super::choose::{Choice, ChosenMetric, Request, choose};
 use crate::foreign;
@@ -90,7 +90,7 @@ fn read_profile(file: &Path) -> Result<(Profile, Vec<String>), Failure> {
 
 fn profile_of_run(file: &Path) -> Result<(Profile, Vec<String>), Failure> {
     let run = runs::open_quietly(file)?;
-    let reader = Reader::new(&run, Window::default()).map_err(Failure::from)?;
+    let reader = Reader::new(&run, Selection::default()).map_err(Failure::from)?;
     let profile = hatchet::profile_from_run(&reader).map_err(Failure::from)?;
     Ok((profile, run.warnings()))
 }

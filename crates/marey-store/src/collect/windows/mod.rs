@@ -116,7 +116,7 @@ impl Windows {
                     continue;
                 }
             };
-            let reader = Reader::new(&run, crate::Window::default())?;
+            let reader = Reader::new(&run, crate::Selection::default())?;
             let pid = outline.process.as_ref().map_or(0, |process| process.pid);
             let mut trace = Trace::read(&reader, pid, names, &mut texts)?;
             let alignment = Alignment::new(window_anchors, &trace.anchors);

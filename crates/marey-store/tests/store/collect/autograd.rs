@@ -3,7 +3,7 @@
 use marey_model::spool::{AutogradCall, Frame};
 use marey_model::table::stored::FLOWS;
 use marey_store::row::{Flow, FlowPoint, Span};
-use marey_store::{Reader, Run, Window};
+use marey_store::{Reader, Run, Selection};
 
 use super::spools::{INNER, OUTER, Recorded, STEP, UNIX, first_frames, no_trace, spans, thread};
 
@@ -20,7 +20,7 @@ fn autograd_frame(thread: u32, calls: &[(u32, u64, u64)]) -> Frame {
 /// Collects a spool. Returns the links, as start on the recorder's clock and thread of both ends.
 fn collect_links(run: &Recorded) -> Vec<((i64, u32), (i64, u32))> {
     let run = marey_store::open(run.path(), &no_trace, &mut |_| ()).unwrap();
-    let reader = Reader::new(&run, Window::default()).unwrap();
+    let reader = Reader::new(&run, Selection::default()).unwrap();
     let points: Vec<Flow> = reader.rows().unwrap().map(Result::unwrap).collect();
     let end = |point: &Flow| (point.time_nanos - UNIX, point.thread_id);
     let mut links: Vec<_> = points
@@ -113,7 +113,7 @@ fn spans_have_the_arguments_that_their_frame_names() {
     ]);
     let run = Recorded::with_spools(&[&frames]);
     let run = marey_store::open(run.path(), &no_trace, &mut |_| ()).unwrap();
-    let reader = Reader::new(&run, Window::default()).unwrap();
+    let reader = Reader::new(&run, Selection::default()).unwrap();
     let rows: Vec<Span> = reader.rows().unwrap().map(Result::unwrap).collect();
     let found: Vec<_> = rows
         .iter()

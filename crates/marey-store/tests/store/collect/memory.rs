@@ -4,7 +4,7 @@ use marey_model::memory::reading_name;
 use marey_model::metric::MetricValue;
 use marey_model::spool::{Frame, Value};
 use marey_store::row::{MemoryAction, MemoryEvent, Metric};
-use marey_store::{Reader, Run, Window};
+use marey_store::{Reader, Run, Selection};
 
 use super::spools::{INNER, OUTER, Recorded, UNIX, first_frames, no_trace, thread};
 
@@ -35,7 +35,7 @@ fn a_reading_is_a_memory_event_of_its_node_and_thread() {
         vec![reading(OUTER, 10, HOST, &[500, -1, -1]), reading(INNER, 30, DEVICE, &[1, 3, 2])],
         vec![reading(OUTER, 20, DEVICE, &[4, 5, 6])],
     ]);
-    let reader = Reader::new(&run, Window::default()).unwrap();
+    let reader = Reader::new(&run, Selection::default()).unwrap();
     let events: Vec<MemoryEvent> = reader.rows().unwrap().map(Result::unwrap).collect();
     let name = |event: &MemoryEvent| {
         let context = reader.context(event.context_id.unwrap());
@@ -66,7 +66,7 @@ fn a_reading_is_a_memory_event_of_its_node_and_thread() {
 fn a_value_of_another_shape_under_the_name_of_a_reading_stays_a_metric() {
     let text = Value { value: MetricValue::Int(7), ..reading(OUTER, 1, HOST, &[]) };
     let (_folder, run) = collected([vec![text, reading(OUTER, 2, DEVICE, &[1, 2])], vec![]]);
-    let reader = Reader::new(&run, Window::default()).unwrap();
+    let reader = Reader::new(&run, Selection::default()).unwrap();
     assert_eq!(reader.rows::<MemoryEvent>().unwrap().count(), 0);
     assert_eq!(reader.rows::<Metric>().unwrap().count(), 2);
 }

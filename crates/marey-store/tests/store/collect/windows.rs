@@ -12,7 +12,7 @@ use marey_model::spool::{Frame, NodeDef, SessionEvent};
 use marey_store::row::{
     ActivityKind, Args, GpuActivity, MemoryAction, MemoryEvent, Metadata, Span,
 };
-use marey_store::{Assembler, NewProcess, Reader, Run, Slice, Window, open};
+use marey_store::{Assembler, NewProcess, Reader, Run, Selection, Slice, open};
 
 use super::spools::{Recorded, UNIX, no_trace, session, spans};
 use marey_model::profile::Process;
@@ -133,24 +133,15 @@ fn allocation(time_nanos: i64, process_id: u32, thread_id: u32) -> MemoryEvent {
 /// Returns a kernel that the call 77 launched.
 fn kernel(run: &mut Assembler, process_id: u32) -> GpuActivity {
     GpuActivity {
-        start_nanos: traced_time(300_000),
-        duration_nanos: 10,
-        process_id,
-        device: 0,
         stream: 7,
-        kind: ActivityKind::Kernel,
-        name_id: run.text("gemm"),
-        context_id: None,
         correlation_id: Some(77),
-        graph_node_id: None,
-        grid: None,
-        block: None,
-        registers: None,
-        shared_bytes: None,
-        bytes: None,
-        category_id: None,
-        external_id: None,
-        args: Args::default(),
+        ..GpuActivity::new(
+            process_id,
+            ActivityKind::Kernel,
+            run.text("gemm"),
+            traced_time(300_000),
+            10,
+        )
     }
 }
 
@@ -190,7 +181,7 @@ fn collect_with(frames: &[Frame], slices: &[Traced], add_more: AddMore) -> (Reco
 
 /// Returns each span as its path, start on the recorder's clock, exclusive time and arguments.
 fn span_rows(run: &Run) -> Vec<(String, i64, i64, String)> {
-    let reader = Reader::new(run, Window::default()).unwrap();
+    let reader = Reader::new(run, Selection::default()).unwrap();
     let rows = reader.rows::<Span>().unwrap().map(|span| {
         let span = span.unwrap();
         let mut args = String::new();
@@ -249,7 +240,7 @@ fn a_span_that_only_the_profiler_has_stands_between_those_of_the_recorder() {
             row(&operator, 160_000, 30_000, "{}"),
         ]
     );
-    let reader = Reader::new(&run, Window::default()).unwrap();
+    let reader = Reader::new(&run, Selection::default()).unwrap();
     let event = reader.rows::<MemoryEvent>().unwrap().next().unwrap().unwrap();
     let launch = format!("{operator} > cudaLaunchKernel");
     assert_eq!(path(&reader, event.context_id.unwrap()), launch);
@@ -277,7 +268,7 @@ fn the_measured_offset_and_the_counts_are_in_the_metadata() {
         ("aten::mm", NodeKind::Operator, 100_300, 149_600),
         ("other", NodeKind::Scope, 300_000, 310_000),
     ]);
-    let reader = Reader::new(&run, Window::default()).unwrap();
+    let reader = Reader::new(&run, Selection::default()).unwrap();
     let note = reader.rows::<Metadata>().unwrap().map(Result::unwrap).next().unwrap();
     assert_eq!(&*note.key, "torch_window.1");
     let note: serde_json::Value = serde_json::from_str(&note.value).unwrap();

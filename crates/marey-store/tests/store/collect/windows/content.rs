@@ -2,7 +2,7 @@
 
 use marey_model::context::NodeKind;
 use marey_store::row::{Args, Flow, FlowPoint, Metadata};
-use marey_store::{Assembler, Reader, Run, Window};
+use marey_store::{Assembler, Reader, Run, Selection};
 
 use super::super::spools::UNIX;
 use super::{
@@ -13,7 +13,7 @@ use super::{
 const MM: Traced = ("aten::mm", NodeKind::Operator, 100_300, 149_600);
 
 fn note(run: &Run) -> serde_json::Value {
-    let reader = Reader::new(run, Window::default()).unwrap();
+    let reader = Reader::new(run, Selection::default()).unwrap();
     let note = reader.rows::<Metadata>().unwrap().map(Result::unwrap).next().unwrap();
     serde_json::from_str(&note.value).unwrap()
 }
@@ -82,7 +82,7 @@ fn arrows_to_backward_are_those_of_the_profiler_only_without_recorded_operators(
     };
     let flow_times = |slices: &[Traced]| -> Vec<i64> {
         let (_folder, run) = collect_with(&recorded_frames(), slices, &add_flow);
-        let reader = Reader::new(&run, Window::default()).unwrap();
+        let reader = Reader::new(&run, Selection::default()).unwrap();
         let flows = reader.rows::<Flow>().unwrap();
         flows.map(|flow| flow.unwrap().time_nanos - UNIX).collect()
     };

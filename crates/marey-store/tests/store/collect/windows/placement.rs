@@ -3,7 +3,7 @@
 use marey_model::context::NodeKind;
 use marey_model::spool::Frame;
 use marey_store::row::{MemoryEvent, Span};
-use marey_store::{Reader, Window};
+use marey_store::{Reader, Selection};
 
 use super::{
     ADDED, MODULE, OPERATOR, ROOT, Traced, WINDOW, add_slice, allocation, collect_with, frames,
@@ -101,7 +101,7 @@ fn a_thread_that_recorded_nothing_is_added_with_its_spans() {
         add_slice(run, thread, 1, ("read", NodeKind::Frame, 310_000, 320_000));
         run.add_memory_event(&allocation(315_000, process, thread)).unwrap();
     });
-    let reader = Reader::new(&run, Window::default()).unwrap();
+    let reader = Reader::new(&run, Selection::default()).unwrap();
     let os_id = |id| reader.threads().find(|thread| thread.id == id).unwrap().os_id;
     let rows: Vec<_> = reader.rows::<Span>().unwrap().map(Result::unwrap).collect();
     let of_thread: Vec<String> = rows

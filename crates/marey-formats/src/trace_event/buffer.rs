@@ -9,17 +9,17 @@ use crate::shared::input::Input;
 const MAX_PIECE_BYTES: usize = 256 << 20;
 
 /// The unread bytes of a file, as far as they are in memory.
-pub(super) struct Window<'a> {
+pub(super) struct Buffer<'a> {
     input: &'a mut Input,
     bytes: Vec<u8>,
     /// Position of the first unread byte.
     position: usize,
-    /// File offset of the end of the window.
+    /// File offset of the end of the buffer.
     end_offset: u64,
     is_at_end: bool,
 }
 
-impl<'a> Window<'a> {
+impl<'a> Buffer<'a> {
     pub(super) fn new(input: &'a mut Input) -> Self {
         Self { input, bytes: Vec::new(), position: 0, end_offset: 0, is_at_end: false }
     }
@@ -29,7 +29,7 @@ impl<'a> Window<'a> {
         &self.bytes[self.position..]
     }
 
-    /// Returns the position of the first unread byte in the window.
+    /// Returns the position of the first unread byte in the buffer.
     pub(super) fn position(&self) -> usize {
         self.position
     }
@@ -39,12 +39,12 @@ impl<'a> Window<'a> {
         self.end_offset - self.unread().len() as u64
     }
 
-    /// Returns the file offset of the end of the window.
+    /// Returns the file offset of the end of the buffer.
     pub(super) fn end_offset(&self) -> u64 {
         self.end_offset
     }
 
-    /// Whether the window ends at the end of the file.
+    /// Whether the buffer ends at the end of the file.
     pub(super) fn is_at_end(&self) -> bool {
         self.is_at_end
     }
@@ -54,7 +54,7 @@ impl<'a> Window<'a> {
         self.position += count;
     }
 
-    /// Reads more and keeps the unread bytes. Returns the previous bytes of the window.
+    /// Reads more and keeps the unread bytes. Returns the previous bytes of the buffer.
     ///
     /// The unread part at least doubles, so repeated attempts at a long value take linear time in
     /// total.
@@ -89,13 +89,13 @@ impl<'a> Window<'a> {
         Ok(bytes)
     }
 
-    /// Returns the bytes of the window and the file offset of their end, when reading is finished.
+    /// Returns the bytes of the buffer and the file offset of their end, when reading is finished.
     pub(super) fn take_bytes(&mut self) -> (Vec<u8>, u64) {
         self.position = 0;
         (mem::take(&mut self.bytes), self.end_offset)
     }
 
-    /// Recycles bytes of an earlier window.
+    /// Recycles bytes of an earlier buffer.
     pub(super) fn recycle(&self, bytes: Vec<u8>) {
         self.input.recycle(bytes);
     }

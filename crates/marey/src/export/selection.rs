@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::str::FromStr;
 
 use marey_store::row::Step;
-use marey_store::{Reader, Run, Window};
+use marey_store::{Reader, Run, Selection};
 
 use crate::output::Failure;
 
@@ -88,18 +88,18 @@ pub(super) fn parse_ranks(text: &str) -> Result<std::sync::Arc<[u32]>, String> {
     Ok(numbers.into_iter().collect())
 }
 
-/// Returns the window of an export.
+/// Returns the selection of an export.
 pub(super) fn select_rows(
     run: &Run,
     span: &Span,
     ranks: Option<&[u32]>,
-) -> Result<Window, Failure> {
+) -> Result<Selection, Failure> {
     let processes = ranks.map(|ranks| processes_of_ranks(run, ranks)).transpose()?;
     let (from_nanos, until_nanos) = match *span {
         Span::Times { from, to } => time_range(run, from, to)?,
         Span::Steps { first, last } => time_range_of_steps(run, processes.as_ref(), first, last)?,
     };
-    Ok(Window { from_nanos, until_nanos, processes })
+    Ok(Selection { from_nanos, until_nanos, processes })
 }
 
 /// Returns the processes of some ranks, all of which must exist.
@@ -143,8 +143,8 @@ fn time_range_of_steps(
     first: u32,
     last: u32,
 ) -> Result<(i64, i64), Failure> {
-    let window = Window { processes: processes.cloned(), ..Window::default() };
-    let reader = Reader::new(run, window).map_err(Failure::from)?;
+    let selection = Selection { processes: processes.cloned(), ..Selection::default() };
+    let reader = Reader::new(run, selection).map_err(Failure::from)?;
     let mut numbers: Option<(u32, u32)> = None;
     let mut time: Option<(i64, i64)> = None;
     for step in reader.rows::<Step>().map_err(Failure::from)? {
