@@ -19,7 +19,8 @@ namespace marey {
 /// Records that `bytes` bytes at `address` were allocated, or released if the number is negative.
 /// `total_allocated` and `total_reserved` are the bytes that the allocator has in use and has
 /// obtained from the system; if the former is negative, it is the sum of the reports since the
-/// profile was enabled.
+/// profile was enabled. A replaced `operator new` may call this: what marey itself allocates is not
+/// recorded.
 inline void reportMemory(const void *address, std::int64_t bytes,
                          std::int64_t total_allocated = -1, std::int64_t total_reserved = 0,
                          DeviceType device = DeviceType::CPU, int device_index = -1) noexcept {
@@ -32,12 +33,16 @@ inline void reportMemory(const void *address, std::int64_t bytes,
         return;
     }
     MAREY_TRY_ {
-        detail::Thread &thread = detail::this_thread(*all);
+        detail::Thread *known = detail::this_thread(*all);
+        if (known == nullptr || known->inside > 0 || known->disabled > 0) {
+            return; // the caller may be `operator new`, for an event of marey
+        }
+        detail::Thread &thread = *known;
         const std::uint64_t profile = detail::profile_of_thread(*all, thread);
-        if (profile == 0 || thread.disabled > 0) {
+        if (profile == 0) {
             return;
         }
-        const DisableRecordFunctionGuard guard; // the caller may be `operator new`
+        const detail::Inside inside(thread);
         const std::int64_t sum = all->allocated_bytes.fetch_add(bytes) + bytes;
         detail::Record record;
         detail::Details &details = record.make_details();

@@ -256,10 +256,12 @@ inline std::vector<Event> resolved_events(std::vector<Record> records, std::int6
 inline void enableProfiler(const ProfilerConfig &config, const std::set<ActivityType> &activities,
                            const std::unordered_set<RecordScope> &scopes = {}) {
     detail::Shared *all = detail::shared();
-    if (all == nullptr || config.state == ProfilerState::Disabled) {
+    detail::Thread *current = detail::this_thread();
+    if (current == nullptr || config.state == ProfilerState::Disabled) {
         return;
     }
-    detail::Thread &thread = detail::this_thread(*all);
+    detail::Thread &thread = *current;
+    const detail::Inside inside(thread);
     const std::lock_guard<std::mutex> guard(all->mutex);
     if (all->profile != 0) {
         std::fprintf(stderr, "marey: a profile is being recorded already; end it with "
@@ -299,9 +301,11 @@ inline void enableProfiler(const ProfilerConfig &config, const std::set<Activity
 /// Ends the profile and returns its events; none if there was no profile. Never null.
 inline std::unique_ptr<ProfilerResult> disableProfiler() {
     detail::Shared *all = detail::shared();
-    if (all == nullptr) {
+    detail::Thread *thread = detail::this_thread();
+    if (thread == nullptr) {
         return std::make_unique<ProfilerResult>();
     }
+    const detail::Inside inside(*thread);
     detail::TraceHeader header;
     std::vector<detail::Record> records;
     std::string run_stem;
@@ -369,15 +373,15 @@ inline bool profilerEnabled() {
 /// Records the calling thread in the current profile too. Only needed without
 /// `profile_all_threads`.
 inline void enableProfilerInChildThread() {
-    if (detail::Shared *all = detail::shared()) {
-        detail::this_thread(*all).joined_profile = all->profile;
+    if (detail::Thread *thread = detail::this_thread()) {
+        thread->joined_profile = detail::shared()->profile;
     }
 }
 
 /// Stops recording the calling thread in the current profile.
 inline void disableProfilerInChildThread() {
-    if (detail::Shared *all = detail::shared()) {
-        detail::this_thread(*all).joined_profile = 0;
+    if (detail::Thread *thread = detail::this_thread()) {
+        thread->joined_profile = 0;
     }
 }
 

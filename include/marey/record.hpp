@@ -33,6 +33,9 @@ public:
         if (active_ != 0) {
             end();
         }
+        if (extra_ != nullptr) {
+            release_extra();
+        }
     }
 
     RecordFunction(const RecordFunction &) = delete;
@@ -47,18 +50,27 @@ public:
     /// Sets the name, UTF-8. `cache`, if not null, keeps the number of a name that is the same in
     /// every call, such as a literal.
     void setName(std::string_view name, std::atomic<std::uint32_t> *cache = nullptr) noexcept {
+        if (thread_ == nullptr) {
+            return;
+        }
         const std::uint32_t known = cache == nullptr ? 0 : cache->load(std::memory_order_relaxed);
         name_ = known != 0 ? known : marey_load()->intern(name.data(), name.size());
         if (cache != nullptr) {
             cache->store(name_, std::memory_order_relaxed);
         }
         if (name_ == detail::lost_name) {
-            extra().details.name = std::string(name);
+            const detail::Inside inside(*thread_);
+            MAREY_TRY_ { extra().details.name = std::string(name); }
+            MAREY_CATCH_ALL_ {}
         }
     }
 
     /// Describes the inputs: see `inputs.hpp`.
     template <class T> void setInputs(const T &inputs) noexcept {
+        if (thread_ == nullptr) {
+            return;
+        }
+        const detail::Inside inside(*thread_);
         MAREY_TRY_ {
             const bool concrete = all_->is_concrete.load(std::memory_order_relaxed);
             extra().details.inputs = detail::describe_all(inputs, concrete);
@@ -68,11 +80,23 @@ public:
 
     /// No inputs, or described ones.
     void setInputs(std::initializer_list<Input> inputs) noexcept {
-        extra().details.inputs.assign(inputs);
+        if (thread_ == nullptr || inputs.size() == 0) {
+            return;
+        }
+        const detail::Inside inside(*thread_);
+        MAREY_TRY_ { extra().details.inputs.assign(inputs); }
+        MAREY_CATCH_ALL_ {}
     }
 
     /// Sets the keyword arguments.
-    void setKwargs(Kwargs kwargs) noexcept { extra().details.kwargs = std::move(kwargs); }
+    void setKwargs(Kwargs kwargs) noexcept {
+        if (thread_ == nullptr) {
+            return;
+        }
+        const detail::Inside inside(*thread_);
+        MAREY_TRY_ { extra().details.kwargs = std::move(kwargs); }
+        MAREY_CATCH_ALL_ {}
+    }
 
     /// Sets the debug handle of an edge scope.
     void setDebugHandle(std::int64_t handle) noexcept { debug_handle_ = handle; }
@@ -124,7 +148,8 @@ public:
 
     /// The name.
     std::string name() const {
-        return name_ == detail::lost_name ? extra_->details.name : detail::name_text(name_);
+        const bool is_lost = name_ == detail::lost_name && extra_ != nullptr;
+        return is_lost ? extra_->details.name : detail::name_text(name_);
     }
     /// The kind.
     RecordScope scope() const { return scope_; }
@@ -170,23 +195,33 @@ private:
         return *extra_;
     }
 
+    /// Frees what only some scopes have, on any thread.
+    MAREY_FN_ void release_extra() noexcept {
+        if (detail::Thread *current = detail::this_thread(*all_)) {
+            const detail::Inside inside(*current);
+            extra_.reset();
+        }
+    }
+
     /// Finds out what listens.
     MAREY_FN_ void attach() noexcept {
         all_ = detail::shared();
         if (all_ == nullptr || all_->is_off.load(std::memory_order_relaxed)) {
             return;
         }
-        thread_ = &detail::this_thread(*all_);
-        thread_id_ = thread_->id;
-        if (thread_->disabled > 0) {
+        MAREY_TRY_ { thread_ = detail::this_thread(*all_); }
+        MAREY_CATCH_ALL_ { detail::count_dropped(*all_); }
+        if (thread_ == nullptr || thread_->disabled > 0 || thread_->inside > 0) {
             return;
         }
+        thread_id_ = thread_->id;
         active_ = marey_live_table_() != nullptr ? for_recorder : 0;
         const std::uint32_t listening = all_->listening.load(std::memory_order_acquire);
         if ((listening & detail::listens_profile) != 0) {
             attach_to_profile();
         }
         if ((listening & detail::listens_callbacks) != 0) {
+            const detail::Inside inside(*thread_);
             MAREY_TRY_ { attach_callbacks(); }
             MAREY_CATCH_ALL_ {}
         }
@@ -248,6 +283,7 @@ private:
     }
 
     bool begin_event() {
+        const detail::Inside inside(*thread_);
         detail::Record record;
         record.name = name_;
         record.scope = scope_;
@@ -270,8 +306,8 @@ private:
     }
 
     void finish() {
-        const bool is_same_thread = (active_ & (for_recorder | for_profile)) != 0 &&
-                                    &detail::this_thread(*all_) == thread_;
+        detail::Thread *current = detail::this_thread(*all_);
+        const bool is_same_thread = current == thread_;
         const std::int64_t end_ns = (active_ & for_profile) != 0 ? detail::now_ns(*all_) : 0;
         if ((active_ & for_recorder) != 0 && is_same_thread) {
             if (sequence_ < 0) {
@@ -281,12 +317,15 @@ private:
                     name_, static_cast<std::uint64_t>(sequence_), forward_thread_);
             }
         }
+        if (current == nullptr) {
+            return; // inside of the first call of this thread
+        }
         if ((active_ & for_profile) != 0) {
+            const detail::Inside inside(*current);
             detail::end_event(*all_, *thread_, profile_, id_, end_ns, is_same_thread);
         }
         if ((active_ & for_callbacks) != 0) {
-            detail::Thread &current = detail::this_thread(*all_);
-            current.disabled++;
+            current->disabled++;
             for (std::size_t i = extra_->callbacks.size(); i-- > 0;) {
                 RunningCallback &running = extra_->callbacks[i];
                 MAREY_TRY_ {
@@ -296,7 +335,7 @@ private:
                 }
                 MAREY_CATCH_ALL_ {}
             }
-            current.disabled--;
+            current->disabled--;
         }
     }
 
@@ -329,6 +368,7 @@ public:
     /// Ends the module.
     ~ModuleScope() {
         if (thread_ != nullptr) {
+            const detail::Inside inside(*thread_);
             thread_->modules.pop_back();
             if (is_entered_) {
                 marey_scope_exit(name_);
@@ -341,17 +381,21 @@ public:
 
 private:
     void enter(std::string_view name) noexcept {
-        detail::Shared *all = detail::shared();
-        if (all == nullptr) {
+        detail::Thread *thread = nullptr;
+        MAREY_TRY_ { thread = detail::this_thread(); }
+        MAREY_CATCH_ALL_ {}
+        // As for scopes; a guard may also be in a callback, in which nothing is recorded.
+        if (thread == nullptr || thread->disabled > 0 || thread->inside > 0 ||
+            detail::shared()->is_off.load(std::memory_order_relaxed)) {
             return;
         }
-        detail::Thread &thread = detail::this_thread(*all);
+        const detail::Inside inside(*thread);
         MAREY_TRY_ {
-            std::string path = thread.modules.empty() ? "" : thread.modules.back() + ".";
-            thread.modules.push_back(path.append(name));
+            std::string path = thread->modules.empty() ? "" : thread->modules.back() + ".";
+            thread->modules.push_back(path.append(name));
         }
         MAREY_CATCH_ALL_ { return; }
-        thread_ = &thread;
+        thread_ = thread;
         name_ = marey_load()->intern(name.data(), name.size());
         is_entered_ = marey_scope_enter_kind(name_, MAREY_KIND_MODULE) != 0;
     }

@@ -264,6 +264,7 @@ inline void end_event(Shared &all, Thread &thread, std::uint64_t profile, std::u
 /// Copies the global callbacks to the thread, if they have changed.
 inline void update_callbacks(Shared &all, Thread &thread) {
     if (thread.callbacks_version != all.callbacks_version.load(std::memory_order_acquire)) {
+        const Inside inside(thread);
         const std::lock_guard<std::mutex> guard(all.mutex);
         thread.global_callbacks = all.callbacks;
         thread.callbacks_version = all.callbacks_version.load(std::memory_order_relaxed);
@@ -276,18 +277,13 @@ inline void publish_callbacks(Shared &all) {
     listen_to_callbacks(all);
 }
 
-inline CallbackHandle add_global_callback(Shared &all, const RecordFunctionCallback &callback) {
+/// Adds a callback around the scopes of all threads, or of `thread`, which is the calling one.
+inline CallbackHandle add_callback(Shared &all, Thread &thread,
+                                   const RecordFunctionCallback &callback, bool is_global) {
+    const Inside inside(thread);
     const std::lock_guard<std::mutex> guard(all.mutex);
-    all.callbacks.push_back({all.next_handle, callback, true});
-    publish_callbacks(all);
-    return all.next_handle++;
-}
-
-inline CallbackHandle add_own_callback(Shared &all, Thread &thread,
-                                       const RecordFunctionCallback &callback) {
-    const std::lock_guard<std::mutex> guard(all.mutex);
-    thread.own_callbacks.push_back({all.next_handle, callback, true});
-    all.own_callback_count++;
+    (is_global ? all.callbacks : thread.own_callbacks).push_back({all.next_handle, callback, true});
+    all.own_callback_count += is_global ? 0 : 1;
     publish_callbacks(all);
     return all.next_handle++;
 }
@@ -295,6 +291,7 @@ inline CallbackHandle add_own_callback(Shared &all, Thread &thread,
 enum class Change { Remove, Disable, Enable };
 
 inline void change_callback(Shared &all, Thread &thread, CallbackHandle handle, Change change) {
+    const Inside inside(thread);
     const std::lock_guard<std::mutex> guard(all.mutex);
     for (std::vector<AddedCallback> *added : {&all.callbacks, &thread.own_callbacks}) {
         const auto found =

@@ -114,6 +114,7 @@ struct Thread {
     std::vector<AddedCallback> own_callbacks;
     std::uint64_t random;
     int disabled = 0; // guards that are open
+    int inside = 0;   // `Inside`s that are open
 
     /// Returns a number from 0 to less than 1.
     double next_random() {
@@ -168,7 +169,7 @@ struct Shared {
 
 /// A number that differs between versions and standard libraries with another layout of `Shared`.
 constexpr std::uint64_t shared_layout() {
-    constexpr std::uint64_t version = 3;
+    constexpr std::uint64_t version = 4;
 #if defined(_GLIBCXX_USE_CXX11_ABI)
     constexpr std::uint64_t library = 2 + _GLIBCXX_USE_CXX11_ABI;
 #else
@@ -200,9 +201,33 @@ inline std::int64_t now_ns(const Shared &all) {
     return clock_ns(CLOCK_MONOTONIC) + all.clock_offset_ns.load(std::memory_order_relaxed);
 }
 
-/// The address of the calling thread's `Thread`, 0 if it has none. All libraries of the process see
-/// the same word; an ended thread may have had the same id.
+/// The address of the calling thread's `Thread`, 0 if it has none, `being_made` while it is made.
+/// All libraries of the process see the same word; an ended thread may have had the same id.
 MAREY_FN_ std::uintptr_t &thread_word() { return *marey_load()->cpp_thread(); }
+
+constexpr std::uintptr_t being_made = 1;
+
+/// Sets a word to `being_made` to the end of the block, unless it gets another value.
+struct BeingMade {
+    explicit BeingMade(std::uintptr_t &thread_word) : word(thread_word) { word = being_made; }
+    ~BeingMade() { word = word == being_made ? 0 : word; }
+    BeingMade(const BeingMade &) = delete;
+    BeingMade &operator=(const BeingMade &) = delete;
+    std::uintptr_t &word;
+};
+
+/// The calling thread works for marey to the end of the block. What it allocates there is not
+/// reported, because `operator new` may report its allocations: the thread may hold a lock.
+class Inside {
+public:
+    explicit Inside(Thread &thread) : thread_(thread) { thread.inside++; }
+    ~Inside() { thread_.inside--; }
+    Inside(const Inside &) = delete;
+    Inside &operator=(const Inside &) = delete;
+
+private:
+    Thread &thread_;
+};
 
 /// Makes scopes look for callbacks while a thread has any. The caller holds the lock.
 inline void listen_to_callbacks(Shared &all) {
@@ -272,6 +297,10 @@ MAREY_FN_ Shared *find_shared() {
     }
     std::uintptr_t address = __atomic_load_n(table->cpp_state, __ATOMIC_ACQUIRE);
     if (address == 0) {
+        if (thread_word() == being_made) {
+            return nullptr; // `operator new` was called below
+        }
+        const BeingMade made(thread_word());
         Shared *created = new (std::nothrow) Shared;
         if (created == nullptr) {
             return nullptr;
@@ -345,22 +374,32 @@ inline void sweep_threads(Shared &all) {
     all.next_sweep = all.threads.size() * 2 + 1024;
 }
 
-MAREY_FN_ Thread &find_this_thread(Shared &all) {
+MAREY_FN_ Thread *find_this_thread(Shared &all) {
     std::uintptr_t &word = thread_word();
+    if (word == being_made) {
+        return nullptr;
+    }
     if (word == 0) {
+        const BeingMade made(word);
         const std::lock_guard<std::mutex> guard(all.mutex);
         sweep_threads(all);
         all.threads.push_back(std::make_unique<Thread>(os_thread_id()));
         word = reinterpret_cast<std::uintptr_t>(all.threads.back().get());
     }
-    this_thread_pointer = reinterpret_cast<Thread *>(word);
-    return *this_thread_pointer;
+    return this_thread_pointer = reinterpret_cast<Thread *>(word);
 }
 
-/// Returns the calling thread's events and settings.
-MAREY_FN_ Thread &this_thread(Shared &all) {
+/// Returns the calling thread's events and settings; null inside of the first such call of the
+/// thread, whose allocations may call marey.
+MAREY_FN_ Thread *this_thread(Shared &all) {
     Thread *thread = this_thread_pointer;
-    return thread != nullptr ? *thread : find_this_thread(all);
+    return thread != nullptr ? thread : find_this_thread(all);
+}
+
+/// As above; null without libmarey.so too.
+MAREY_FN_ Thread *this_thread() {
+    Shared *all = shared();
+    return all == nullptr ? nullptr : this_thread(*all);
 }
 
 } // namespace detail

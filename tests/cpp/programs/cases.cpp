@@ -498,6 +498,14 @@ void session() {
         MAREY_SCOPE("plain");
         RECORD_USER_SCOPE("user");
     }
+    {
+        const marey::DisableRecordFunctionGuard guard;
+        RECORD_MODULE("guarded module");
+        RECORD_FUNCTION("guarded", {});
+    }
+    marey::enableRecordFunction(false);
+    { RECORD_MODULE("module while off"); }
+    marey::enableRecordFunction(true);
     marey_finalize(MAREY_ALL_SESSIONS, nullptr);
 }
 
