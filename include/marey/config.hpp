@@ -53,8 +53,8 @@ struct ExperimentalConfig {
     bool verbose = false;
     /// Performance counters of each scope, at most eight: `cycles`, `instructions`,
     /// `cache_references`, `cache_misses`, `branch_misses`, `page_faults`, ..., or raw events as
-    /// `r01c2`. Values include the scopes inside. An event that the machine does not count is
-    /// reported by name in `ProfilerResult::warnings`.
+    /// `r01c2`. Values include the scopes inside. Each event that the machine does not count
+    /// is reported by name in `ProfilerResult::warnings`, and the others are counted.
     std::vector<std::string> performance_events;
     /// Records synchronisations with devices as events, for waits between streams. Needs the
     /// activity CUDA.

@@ -65,39 +65,48 @@ inline std::vector<std::string> option_names(const ProfilerConfig &config) {
     return set;
 }
 
-/// Returns the counters with these names, of an earlier profile if it had the same. The caller holds
-/// the lock.
-inline const Counters &counters_named(Shared &all, const std::vector<std::string> &names) {
+/// Returns counters with these names and metrics, of an earlier profile if it had the same. The
+/// caller holds the lock.
+inline const Counters &kept_counters(Shared &all, const std::vector<std::string> &names,
+                                     const std::vector<std::uint32_t> &metrics) {
     for (const std::unique_ptr<Counters> &kept : all.kept_counters) {
-        if (kept->names == names) {
+        if (kept->names == names && kept->metrics == metrics) {
             return *kept;
         }
     }
-    auto counters = std::make_unique<Counters>();
-    for (const std::string &name : names) {
-        counters->names.push_back(name);
-        counters->metrics.push_back(marey_load()->intern_metric(name.data(), name.size()));
-    }
-    all.kept_counters.push_back(std::move(counters));
+    all.kept_counters.push_back(std::make_unique<Counters>(Counters{names, metrics}));
     return *all.kept_counters.back();
 }
 
-/// Starts the performance counters. The caller holds the lock.
+inline void add_warning(void *warnings, const std::uint8_t *text, std::size_t size) {
+    static_cast<std::vector<std::string> *>(warnings)->emplace_back(
+        reinterpret_cast<const char *>(text), size);
+}
+
+/// Starts the performance counters that can be counted. The caller holds the lock.
 inline void start_counters(Shared &all) {
-    const std::vector<std::string> &names = all.config.experimental_config.performance_events;
+    const std::vector<std::string> &requested = all.config.experimental_config.performance_events;
     all.counters = nullptr;
-    if (names.empty()) {
+    if (requested.empty()) {
         return;
     }
     std::string list;
-    for (const std::string &name : names) {
+    for (const std::string &name : requested) {
         list += (list.empty() ? "" : ",") + name;
     }
-    marey_error_t error;
-    if (marey_load()->performance_events(list.data(), list.size(), &error) == MAREY_OK) {
-        all.counters = &counters_named(all, names);
-    } else {
-        all.warnings.emplace_back(error.message);
+    std::vector<std::uint32_t> answers(requested.size(), MAREY_NO_METRIC);
+    marey_load()->possible_performance_events(list.data(), list.size(), answers.data(),
+                                              answers.size(), add_warning, &all.warnings);
+    std::vector<std::string> names;
+    std::vector<std::uint32_t> metrics;
+    for (std::size_t i = 0; i < requested.size(); i++) {
+        if (answers[i] != MAREY_NO_METRIC) {
+            names.push_back(requested[i]);
+            metrics.push_back(answers[i]);
+        }
+    }
+    if (!names.empty()) {
+        all.counters = &kept_counters(all, names, metrics);
     }
 }
 

@@ -213,12 +213,16 @@ def test_counters_count_in_each_scope_with_the_scopes_inside(program: Path) -> N
     assert Trace().args("touches")["page_faults"] == faults["touches"]
 
 
-def test_an_unknown_counter_is_refused_by_name(program: Path) -> None:
-    report = profile(program, "counters", "page_faults,cycels")
-    (warning,) = report.warnings
-    assert "`cycels`" in warning
-    assert Trace().content["WARNING"] == [warning]
-    assert report["outer"]["counters"] == {}
+def test_counters_that_cannot_be_counted_leave_the_others(program: Path) -> None:
+    # A raw number that no processor has, and the spelling of `perf list`.
+    events = "cycels,page-faults,rffffffffffffffff"
+    report = profile(program, "counters", events)
+    unknown, raw = report.warnings
+    assert "`cycels`" in unknown
+    assert "`rffffffffffffffff`" in raw
+    assert Trace().content["WARNING"] == report.warnings
+    assert report["touches"]["counters"]["page-faults"] >= 4096
+    assert set(report["outer"]["counters"]) == {"page-faults"}
 
 
 def test_metrics_of_devices_are_refused_by_name(program: Path) -> None:
