@@ -174,7 +174,7 @@ public:
     /// The number that a forward operator shares with its backward, -1 if there is none.
     std::int64_t sequence_number() const { return record_.sequence; }
     /// The thread of the forward operator with the same sequence number; 0 if this is no backward
-    /// operator, or its forward operator is unknown.
+    /// operator, or its forward operator is unknown: also if two threads ran one with that number.
     std::uint64_t forward_thread_id() const { return record_.forward_thread; }
     /// The handle of an edge scope, -1 if there is none.
     std::int64_t debug_handle() const { return record_.debug_handle; }

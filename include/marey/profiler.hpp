@@ -228,27 +228,10 @@ inline void sort_records(std::vector<Record> &records) {
     });
 }
 
-/// Sets the forward thread of backward operators that do not state it, by sequence number.
-inline void link_backward(std::vector<Record> &records) {
-    std::unordered_map<std::int64_t, std::uint64_t> forward;
-    for (Record &record : records) {
-        if (record.sequence < 0) {
-            continue;
-        }
-        if (record.scope != RecordScope::BACKWARD_FUNCTION) {
-            forward[record.sequence] = record.start_thread;
-        } else if (record.forward_thread == 0) {
-            const auto found = forward.find(record.sequence);
-            record.forward_thread = found == forward.end() ? 0 : found->second;
-        }
-    }
-}
-
 /// Returns the events of a profile, sorted and linked to each other.
 inline std::vector<Event> resolved_events(std::vector<Record> records, std::int64_t start_ns) {
     sort_records(records);
     link_device_events(records);
-    link_backward(records);
     Resolver resolver;
     std::vector<Event> events;
     events.reserve(records.size());
@@ -315,6 +298,7 @@ inline std::unique_ptr<ProfilerResult> disableProfiler() {
         return std::make_unique<ProfilerResult>();
     }
     const detail::Inside inside(*thread);
+    detail::exit_ended_elsewhere(*thread);
     detail::TraceHeader header;
     std::vector<detail::Record> records;
     std::string run_stem;

@@ -215,6 +215,7 @@ private:
             return;
         }
         thread_id_ = thread_->id;
+        detail::exit_ended_elsewhere(*thread_);
         active_ = marey_live_table_() != nullptr ? for_recorder : 0;
         const std::uint32_t listening = all_->listening.load(std::memory_order_acquire);
         if ((listening & detail::listens_profile) != 0) {
@@ -273,12 +274,62 @@ private:
             }
             thread_->disabled--;
         }
-        if ((active_ & for_recorder) != 0 &&
-            marey_scope_enter_kind(name_, detail::kind_of(scope_)) == 0) {
-            active_ &= ~for_recorder;
+        if (sequence_ >= 0) {
+            link();
+        }
+        if ((active_ & for_recorder) != 0) {
+            enter();
         }
         if ((active_ & for_profile) != 0 && !begin_event()) {
             active_ &= ~for_profile;
+        }
+    }
+
+    /// Notes a forward operator, or finds the forward operator's thread.
+    void link() {
+        const auto sequence = static_cast<std::uint64_t>(sequence_);
+        if (scope_ == RecordScope::BACKWARD_FUNCTION) {
+            forward_thread_ =
+                forward_thread_ != 0 ? forward_thread_ : all_->forward_threads.ask(sequence);
+            outer_backward_ = std::exchange(thread_->backward_sequence, sequence_);
+        } else if (forward_thread_ == 0 && thread_->backward_sequence != sequence_) {
+            all_->forward_threads.add(sequence, thread_id_);
+        }
+    }
+
+    /// Enters the scope in the recorder.
+    void enter() {
+        entered_id_ = marey_scope_enter_kind(name_, detail::kind_of(scope_));
+        if (entered_id_ == 0) {
+            active_ &= ~for_recorder;
+        } else {
+            outer_id_ = std::exchange(thread_->entered_id, entered_id_);
+        }
+    }
+
+    /// Exits the scope in the recorder; scopes that began later may be open.
+    void exit(detail::Thread *current) {
+        const bool is_backward = scope_ == RecordScope::BACKWARD_FUNCTION;
+        const bool is_linked = sequence_ >= 0 && (!is_backward || forward_thread_ != 0);
+        const std::uint64_t sequence =
+            is_linked ? static_cast<std::uint64_t>(sequence_) : UINT64_MAX;
+        const marey_table_t *table = marey_load();
+        if (current != thread_) {
+            const detail::EndedElsewhere ended = {entered_id_, table->ticks(), sequence,
+                                                  forward_thread_};
+            detail::leave_exit(*all_, *thread_, detail::os_thread_id(), ended);
+            return;
+        }
+        detail::exit_ended_elsewhere(*thread_);
+        if (thread_->entered_id != entered_id_) {
+            table->scope_exit_only(entered_id_, table->ticks(), sequence, forward_thread_);
+            return;
+        }
+        thread_->entered_id = outer_id_;
+        if (is_linked) {
+            table->scope_exit_autograd(name_, sequence, forward_thread_);
+        } else {
+            marey_scope_exit(name_);
         }
     }
 
@@ -309,16 +360,15 @@ private:
         detail::Thread *current = detail::this_thread(*all_);
         const bool is_same_thread = current == thread_;
         const std::int64_t end_ns = (active_ & for_profile) != 0 ? detail::now_ns(*all_) : 0;
-        if ((active_ & for_recorder) != 0 && is_same_thread) {
-            if (sequence_ < 0) {
-                marey_scope_exit(name_);
-            } else {
-                marey_load()->scope_exit_autograd(
-                    name_, static_cast<std::uint64_t>(sequence_), forward_thread_);
-            }
-        }
         if (current == nullptr) {
             return; // inside of the first call of this thread
+        }
+        if (is_same_thread && sequence_ >= 0 && scope_ == RecordScope::BACKWARD_FUNCTION) {
+            thread_->backward_sequence = outer_backward_;
+        }
+        if ((active_ & for_recorder) != 0) {
+            const detail::Inside inside(*current);
+            exit(current);
         }
         if ((active_ & for_profile) != 0) {
             const detail::Inside inside(*current);
@@ -346,7 +396,10 @@ private:
     std::uint64_t profile_ = 0;
     std::int64_t sequence_ = -1;
     std::int64_t debug_handle_ = -1;
+    std::int64_t outer_backward_ = -1;
     std::uint64_t forward_thread_ = 0;
+    std::uint64_t entered_id_ = 0; // in the recorder
+    std::uint64_t outer_id_ = 0;   // of the scope around this one
     detail::Shared *all_ = nullptr;
     detail::Thread *thread_ = nullptr;
     std::uint32_t thread_id_ = 0;
@@ -371,6 +424,7 @@ public:
             const detail::Inside inside(*thread_);
             thread_->modules.pop_back();
             if (is_entered_) {
+                detail::exit_ended_elsewhere(*thread_);
                 marey_scope_exit(name_);
             }
         }
@@ -390,6 +444,7 @@ private:
             return;
         }
         const detail::Inside inside(*thread);
+        detail::exit_ended_elsewhere(*thread);
         MAREY_TRY_ {
             std::string path = thread->modules.empty() ? "" : thread->modules.back() + ".";
             thread->modules.push_back(path.append(name));

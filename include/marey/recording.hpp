@@ -137,6 +137,44 @@ inline void count_dropped(Shared &all) {
     all.dropped_events.fetch_add(1, std::memory_order_relaxed);
 }
 
+/// Leaves the exit of a scope of the recorder to `thread`, which entered it and may have ended.
+inline void leave_exit(Shared &all, Thread &thread, std::uint32_t current,
+                       const EndedElsewhere &ended) {
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    const bool is_alive = std::any_of(all.threads.begin(), all.threads.end(),
+                                      [&](const auto &each) { return each.get() == &thread; });
+    if (!is_alive) {
+        return; // the recorder has ended its scopes
+    }
+    const ThreadGuard guard(thread, current);
+    if (!guard.is_acquired()) {
+        count_dropped(all);
+        return;
+    }
+    thread.ended_elsewhere.push_back(ended);
+    thread.has_ended_elsewhere.store(true, std::memory_order_release);
+}
+
+/// Exits the scopes of the calling thread that other threads have ended, at the times when they did.
+inline void exit_ended_elsewhere(Thread &thread) {
+    if (!thread.has_ended_elsewhere.load(std::memory_order_acquire)) {
+        return;
+    }
+    const Inside inside(thread);
+    std::vector<EndedElsewhere> all_ended;
+    {
+        const ThreadGuard guard(thread, thread.id);
+        if (!guard.is_acquired()) {
+            return; // at the next scope
+        }
+        all_ended.swap(thread.ended_elsewhere);
+        thread.has_ended_elsewhere.store(false, std::memory_order_relaxed);
+    }
+    for (const EndedElsewhere &ended : all_ended) {
+        marey_load()->scope_exit_only(ended.id, ended.ticks, ended.sequence, ended.forward_thread);
+    }
+}
+
 /// Whether the profile has room for another event of the thread.
 inline bool reserve_event(Shared &all, Thread &thread) {
     constexpr std::int64_t batch = 64;

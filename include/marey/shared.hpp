@@ -15,6 +15,7 @@
 #include "../marey.h"
 #include "callbacks.hpp"
 #include "event.hpp"
+#include "sequence.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -94,6 +95,14 @@ struct AddedCallback {
     bool is_enabled;
 };
 
+/// A scope of the recorder that another thread has ended. Only its own thread can exit it.
+struct EndedElsewhere {
+    std::uint64_t id;
+    std::uint64_t ticks; // its end
+    std::uint64_t sequence;
+    std::uint64_t forward_thread;
+};
+
 /// The events of a thread, and what belongs to the thread alone.
 struct Thread {
     explicit Thread(std::uint32_t os_id) : id(os_id), random(os_id * 0x9E3779B97F4A7C15U + 1) {}
@@ -105,7 +114,9 @@ struct Thread {
     std::vector<Record> done;
     std::size_t budget = 0;   // events that fit before the next reservation
     std::uint64_t profile = 0; // that `done` and `open` belong to
+    std::vector<EndedElsewhere> ended_elsewhere;
 
+    std::atomic<bool> has_ended_elsewhere{false};
     // Used by the thread alone.
     std::uint64_t joined_profile = 0;
     std::vector<std::string> modules; // paths, outermost first
@@ -115,6 +126,8 @@ struct Thread {
     std::uint64_t random;
     int disabled = 0; // guards that are open
     int inside = 0;   // `Inside`s that are open
+    std::uint64_t entered_id = 0; // of the innermost scope that `RecordFunction` has entered
+    std::int64_t backward_sequence = -1; // of the innermost backward operator
 
     /// Returns a number from 0 to less than 1.
     double next_random() {
@@ -147,6 +160,8 @@ struct Shared {
     std::atomic<bool> is_concrete{false};
     std::atomic<bool> is_off{false}; // enableRecordFunction(false)
     std::atomic<std::uint64_t> callbacks_version{1};
+
+    ForwardThreads forward_threads;
 
     std::atomic<std::uint32_t> starting_thread{0}; // the thread in `enableProfiler`
     std::atomic<std::uint32_t> forking_thread{0};  // the thread in `fork`, which holds `mutex`

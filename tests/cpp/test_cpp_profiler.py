@@ -254,17 +254,24 @@ def test_backward_is_linked_to_forward_by_the_sequence_number(program: Path) -> 
     report = profile(program, "backward")
     thread = report["aten::mul"]["thread"]
     assert report["MulBackward0"]["thread"] != thread
-    links = [report[name]["forward_thread"] for name in ("MulBackward0", "AddBackward0", "Unknown")]
-    assert links == [thread, thread, 0]
-    trace = Trace()
-    flows = [event for event in trace.events if event.get("cat") == "fwdbwd"]
-    ends = {(flow["id"], flow["ph"]): (flow["tid"], flow["ts"]) for flow in flows}
-    linked = [("aten::add", "AddBackward0"), ("aten::mul", "MulBackward0")]
-    assert ends == {
-        (number, phase): (trace.scopes[name]["tid"], trace.scopes[name]["ts"])
-        for number, names in enumerate(linked)
-        for name, phase in zip(names, "sf", strict=True)
+    links = {event["name"]: event["forward_thread"] for event in report.events}
+    backward = ("MulBackward0", "AddBackward0", "AccumulateGrad", "MulBackward1")
+    assert {name for name, link in links.items() if link == thread} == set(backward)
+    assert links["Unknown"] == 0
+    assert links["Contested"] == 0, "two threads have an operator with its number"
+    flows = [event for event in Trace().events if event.get("cat") == "fwdbwd"]
+    names = {(event["tid"], event["ts"]): event["name"] for event in Trace().scopes.values()}
+    points = {(flow["id"], flow["ph"]): names[flow["tid"], flow["ts"]] for flow in flows}
+    linked = {(points[number, "s"], points[number, "f"]) for number, _ in points}
+    assert linked == {
+        ("aten::add", "AddBackward0"),
+        ("aten::mul", "MulBackward0"),
+        ("aten::mul", "AccumulateGrad"),
+        ("aten::mul of the next step", "MulBackward1"),
     }
+    with marey.open("run.marey") as run:
+        calls = run.sql("SELECT forward_name, name FROM autograd_calls").rows()
+    assert set(calls) == linked
 
 
 def test_any_bytes_are_a_name(program: Path) -> None:
@@ -302,6 +309,20 @@ def test_a_scope_may_end_on_another_thread(program: Path) -> None:
     assert moved["is_finished"]
     assert (moved["thread"], moved["end_thread"]) == (report["after"]["thread"], other["thread"])
     assert Trace().args("moved")["End thread id"] == other["thread"]
+
+
+def test_scopes_of_a_session_end_in_any_order_and_on_any_thread(program: Path) -> None:
+    run_case(program, "disorder")
+    root = tree("tree.hatchet")
+    assert counts(root) == {
+        "moved": 1,
+        "moved/on the other thread": 1,
+        "after": 2,
+        "same name": 1,
+        "same name/same name": 1,
+        "same name/same name/inside the second": 1,
+        "of an ended thread": 1,
+    }
 
 
 def test_exceptions_end_scopes(program: Path) -> None:

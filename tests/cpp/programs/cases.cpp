@@ -308,9 +308,18 @@ void backward() {
     { RECORD_FUNCTION("aten::add", {}, 2); }
     std::thread([] {
         { RECORD_FUNCTION_WITH_SCOPE(RecordScope::BACKWARD_FUNCTION, "AddBackward0", {}, 2); }
-        { RECORD_FUNCTION_WITH_SCOPE(RecordScope::BACKWARD_FUNCTION, "MulBackward0", {}, 1); }
+        {
+            RECORD_FUNCTION_WITH_SCOPE(RecordScope::BACKWARD_FUNCTION, "MulBackward0", {}, 1);
+            RECORD_FUNCTION("aten::mul of backward", {}, 1);
+        }
+        { RECORD_FUNCTION_WITH_SCOPE(RecordScope::BACKWARD_FUNCTION, "AccumulateGrad", {}, 1); }
         { RECORD_FUNCTION_WITH_SCOPE(RecordScope::BACKWARD_FUNCTION, "Unknown", {}, 3); }
+        { RECORD_FUNCTION("aten::add of a thread", {}, 4); }
     }).join();
+    { RECORD_FUNCTION("aten::add with the same number", {}, 4); }
+    { RECORD_FUNCTION_WITH_SCOPE(RecordScope::BACKWARD_FUNCTION, "Contested", {}, 4); }
+    { RECORD_FUNCTION("aten::mul of the next step", {}, 1); }
+    { RECORD_FUNCTION_WITH_SCOPE(RecordScope::BACKWARD_FUNCTION, "MulBackward1", {}, 1); }
     finish();
 }
 
@@ -411,6 +420,32 @@ template <> struct marey::InputTraits<Throwing> {
 #endif
 
 namespace {
+
+// As the recorder's own session sees scopes that do not end as blocks do.
+void disorder() {
+    marey_start("tree", nullptr, nullptr);
+    auto moved = std::make_unique<marey::RecordFunction>(RecordScope::USER_SCOPE);
+    moved->before("moved");
+    std::thread([&moved] {
+        RECORD_USER_SCOPE("on the other thread");
+        moved.reset();
+    }).join();
+    { RECORD_USER_SCOPE("after"); }
+    auto first = std::make_unique<marey::RecordFunction>();
+    auto second = std::make_unique<marey::RecordFunction>();
+    first->before("same name", marey::inputs(1), 7);
+    second->before("same name");
+    first.reset();
+    { RECORD_USER_SCOPE("inside the second"); }
+    second.reset();
+    { RECORD_USER_SCOPE("after"); }
+    std::thread([&moved] {
+        moved = std::make_unique<marey::RecordFunction>(RecordScope::USER_SCOPE);
+        moved->before("of an ended thread");
+    }).join();
+    moved.reset();
+    marey_finalize(MAREY_ALL_SESSIONS, nullptr);
+}
 
 void exceptions() {
 #if defined(__cpp_exceptions)
@@ -536,6 +571,7 @@ int main(int argc, char **argv) {
         {"memory_limit", memory_limit},
         {"unbalanced", unbalanced},
         {"other_thread", other_thread},
+        {"disorder", disorder},
         {"exceptions", exceptions},
         {"many_threads", many_threads},
         {"twice", twice},
