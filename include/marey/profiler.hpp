@@ -140,7 +140,12 @@ inline void start_session(Shared &all, bool has_devices) {
                    integer_text(all.next_profile);
     marey_options_t options = {};
     options.format = MAREY_RUN;
+    const std::uint64_t *active = marey_load()->active;
+    const std::uint64_t before = __atomic_load_n(active, __ATOMIC_RELAXED);
     all.session = marey_start(all.run_stem.c_str(), &options, &error);
+    const std::uint64_t started = __atomic_load_n(active, __ATOMIC_RELAXED) & ~before;
+    const bool is_one = (started & (started - 1)) == 0; // no other thread has started a session
+    all.own_session = is_one ? started : 0;
     if (all.session < 0) {
         all.warnings.push_back(std::string("there is no run: ") + error.message);
     }
@@ -324,6 +329,7 @@ inline std::unique_ptr<ProfilerResult> disableProfiler() {
             marey_load()->performance_events("", 0, nullptr);
         }
         all->counters = nullptr;
+        all->own_session = 0;
         session = std::exchange(all->session, MAREY_NO_SESSION);
         run_stem = all->run_stem;
         has_devices = all->has_devices;

@@ -220,6 +220,9 @@ private:
         const std::uint32_t listening = all_->listening.load(std::memory_order_acquire);
         if ((listening & detail::listens_profile) != 0) {
             attach_to_profile();
+            if ((active_ & for_profile) == 0 && detail::is_only_session(*all_)) {
+                active_ = 0; // the run has the scopes of the profile
+            }
         }
         if ((listening & detail::listens_callbacks) != 0) {
             const detail::Inside inside(*thread_);
@@ -451,8 +454,14 @@ private:
         }
         MAREY_CATCH_ALL_ { return; }
         thread_ = thread;
-        name_ = marey_load()->intern(name.data(), name.size());
-        is_entered_ = marey_scope_enter_kind(name_, MAREY_KIND_MODULE) != 0;
+        const detail::Shared &all = *detail::shared();
+        const bool is_in_profile =
+            detail::profile_of_thread(all, *thread) != 0 &&
+            (all.options.load(std::memory_order_relaxed) & detail::records_scopes) != 0;
+        if (is_in_profile || all.profile == 0 || !detail::is_only_session(all)) {
+            name_ = marey_load()->intern(name.data(), name.size());
+            is_entered_ = marey_scope_enter_kind(name_, MAREY_KIND_MODULE) != 0;
+        }
     }
 
     detail::Thread *thread_ = nullptr;

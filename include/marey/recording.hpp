@@ -59,6 +59,12 @@ inline std::uint64_t profile_of_thread(const Shared &all, const Thread &thread) 
     return has_all_threads || thread.joined_profile == profile ? profile : 0;
 }
 
+/// Whether no other session of the recorder would have a scope that the profile does not take.
+inline bool is_only_session(const Shared &all) {
+    const std::uint64_t active = __atomic_load_n(marey_load()->active, __ATOMIC_RELAXED);
+    return (active & ~all.own_session.load(std::memory_order_relaxed)) == 0;
+}
+
 /// Returns the totals of the performance events of this thread, in the order of their names; empty
 /// if they are not counted.
 inline std::vector<std::uint64_t> counter_totals(const Counters &counters) {

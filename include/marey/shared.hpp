@@ -157,6 +157,7 @@ struct Shared {
     std::atomic<std::int64_t> allocated_bytes{0};
     std::atomic<std::int64_t> clock_offset_ns{0};   // from CLOCK_MONOTONIC to CLOCK_REALTIME
     std::atomic<const Counters *> counters{nullptr}; // one of `kept_counters`
+    std::atomic<std::uint64_t> own_session{0}; // the bit of the profile's session in `active`
     std::atomic<bool> is_concrete{false};
     std::atomic<bool> is_off{false}; // enableRecordFunction(false)
     std::atomic<std::uint64_t> callbacks_version{1};

@@ -31,6 +31,12 @@ def profile(program: Path, case: str, *arguments: str) -> Report:
     return Report(run_case(program, case, *arguments)[-1])
 
 
+def span_names(run: str) -> list[str]:
+    """Returns the names of the spans of a run, in the order of their starts."""
+    with marey.open(run) as opened:
+        return [name for (name,) in opened.sql("SELECT name FROM spans ORDER BY start_nanos").rows()]
+
+
 def test_scopes_have_their_inputs_and_metadata(program: Path) -> None:
     report = profile(program, "metadata")
     assert (report.warnings, report.dropped, report.trace_id) == ([], 0, 'night "7"')
@@ -135,6 +141,13 @@ def test_a_profile_can_be_limited_to_kinds_of_scopes_and_activities(program: Pat
     report = Report(full)
     assert (len(report.events), report.dropped) == (10, 15)
     assert Trace().content["dropped_events"] == 15
+    assert span_names("kinds.marey") == Report(kinds).names()
+    assert span_names("run.marey") == ["user"] * 25, "the limit is one of memory"
+
+
+def test_a_session_beside_a_profile_has_what_the_profile_leaves_out(program: Path) -> None:
+    assert profile(program, "beside").names() == []
+    assert counts(tree("tree.hatchet")) == {"function": 1, "module": 1, "module/user": 1}
 
 
 def test_verbose_adds_modules_and_the_scopes_around(program: Path) -> None:
@@ -248,6 +261,7 @@ def test_a_profile_records_the_threads_it_is_to(program: Path, case: str, names:
     report = profile(program, case)
     assert set(report.names()) == names
     assert len({event["thread"] for event in report.events}) == len(names)
+    assert set(span_names("run.marey")) == names
 
 
 def test_backward_is_linked_to_forward_by_the_sequence_number(program: Path) -> None:

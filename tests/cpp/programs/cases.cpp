@@ -141,7 +141,11 @@ void filters() {
     { RECORD_FUNCTION("function", {}); }
     { RECORD_USER_SCOPE("user"); }
     { RECORD_FUNCTION_WITH_SCOPE(RecordScope::KERNEL_FUNCTION_DTYPE, "dtype", {}); }
-    report(*marey::disableProfiler());
+    {
+        const auto result = marey::disableProfiler();
+        report(*result);
+        result->save("kinds.marey");
+    }
     marey::enableProfiler(config, {}); // no activity of the host
     { RECORD_USER_SCOPE("user"); }
     report(*marey::disableProfiler());
@@ -158,6 +162,19 @@ void filters() {
         RECORD_USER_SCOPE("user");
     }
     finish();
+}
+
+// Another session has the scopes that the profile does not take.
+void beside() {
+    marey_start("tree", nullptr, nullptr);
+    marey::enableProfiler(ProfilerConfig(), host, {RecordScope::USER_SCOPE});
+    { RECORD_FUNCTION("function", {}); }
+    std::thread([] {
+        RECORD_MODULE("module");
+        RECORD_USER_SCOPE("user");
+    }).join();
+    finish();
+    marey_finalize(MAREY_ALL_SESSIONS, nullptr);
 }
 
 void nested(const char *name) {
@@ -553,6 +570,7 @@ int main(int argc, char **argv) {
         {"concrete", concrete},
         {"quiet", quiet},
         {"filters", filters},
+        {"beside", beside},
         {"verbose", [] { modules(true); }},
         {"modules", [] { modules(false); }},
         {"stacks", stacks},
