@@ -65,6 +65,8 @@ template <class T, class Base = std::allocator<T>> class Allocator {
 public:
     /// The type of the elements.
     using value_type = T;
+    /// What `Base` points with.
+    using pointer = typename std::allocator_traits<Base>::pointer;
     /// As of `Base`.
     /// @{
     using propagate_on_container_copy_assignment =
@@ -92,17 +94,31 @@ public:
     Allocator(const Allocator<U, OtherBase> &other) : base_(other.base()) {}
 
     /// Allocates `count` elements and reports their bytes.
-    T *allocate(std::size_t count) {
-        T *memory = std::allocator_traits<Base>::allocate(base_, count);
-        reportMemory(memory, static_cast<std::int64_t>(count * sizeof(T)));
+    pointer allocate(std::size_t count) {
+        const pointer memory = std::allocator_traits<Base>::allocate(base_, count);
+        reportMemory(address(memory), static_cast<std::int64_t>(count * sizeof(T)));
         return memory;
     }
 
     /// Releases `count` elements and reports their bytes.
-    void deallocate(T *memory, std::size_t count) {
-        reportMemory(memory, -static_cast<std::int64_t>(count * sizeof(T)));
+    void deallocate(pointer memory, std::size_t count) {
+        reportMemory(address(memory), -static_cast<std::int64_t>(count * sizeof(T)));
         std::allocator_traits<Base>::deallocate(base_, memory, count);
     }
+
+    /// Makes an element, as `Base` does.
+    template <class U, class... Arguments> void construct(U *element, Arguments &&...arguments) {
+        std::allocator_traits<Base>::construct(base_, element,
+                                               std::forward<Arguments>(arguments)...);
+    }
+
+    /// Ends an element, as `Base` does.
+    template <class U> void destroy(U *element) {
+        std::allocator_traits<Base>::destroy(base_, element);
+    }
+
+    /// The number of elements that `Base` can allocate at most.
+    std::size_t max_size() const { return std::allocator_traits<Base>::max_size(base_); }
 
     /// The allocator that provides the memory.
     const Base &base() const { return base_; }
@@ -120,6 +136,10 @@ public:
     friend bool operator!=(const Allocator &one, const Allocator &other) { return !(one == other); }
 
 private:
+    static const void *address(const pointer &memory) {
+        return memory == nullptr ? nullptr : std::addressof(*memory);
+    }
+
     Base base_;
 };
 

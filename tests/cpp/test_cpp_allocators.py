@@ -18,6 +18,8 @@ def test_containers_treat_the_allocator_as_its_base(tmp_path: Path, standard: st
         "a copy 102",
         "copied 1, moved 1, same memory 0",
         "a copy 101",
+        "made 7 7, at most 1000",
+        "destroyed 2",
         "swapped 2 1",
     ]
     events = Report(line).events

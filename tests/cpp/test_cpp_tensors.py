@@ -20,7 +20,8 @@ def report(path: Path, **changes: str) -> Report:
 @pytest.mark.skipif(not EIGEN.exists(), reason="there is no Eigen here")
 def test_matrices_of_eigen_are_inputs(tmp_path: Path) -> None:
     path = compile_program(tmp_path / "eigen", SOURCE, options=(f"-isystem{EIGEN}",))
-    tensors = report(path)["tensors"]
+    result = report(path)
+    tensors = result["tensors"]
     assert tensors["dtypes"] == ["float", "double", "int", "float"]
     assert tensors["shapes"] == [[2, 3], [2, 2], [2, 1], [3, 2]]
     assert tensors["strides"] == [[1, 2], [2, 1], [1, 2], [1, 3]]
@@ -30,6 +31,9 @@ def test_matrices_of_eigen_are_inputs(tmp_path: Path) -> None:
         "tensor([[1], [1]])",
         "tensor([[1.0, 5.0], [4.0, 3.0], [2.0, 6.0]])",
     ]
+    others = result["other numbers"]
+    assert others["dtypes"] == ["c10::complex<float>", ""]
+    assert others["values"] == ["tensor([[(1.0+2.0j)], [(0.5-1.0j)]])", "tensor([[1.5, -2.0]])"]
 
 
 def test_tensors_of_aten_are_inputs(tmp_path: Path) -> None:

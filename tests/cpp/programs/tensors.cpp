@@ -29,6 +29,9 @@ int main() {
     const Eigen::VectorXi vector = Eigen::VectorXi::Ones(2);
     const Eigen::Map<const Eigen::MatrixXf> map(matrix.data(), 3, 2);
     { MAREY_RECORD_FUNCTION("tensors", marey::inputs(matrix, rows, vector, map)); }
+    const Eigen::Vector2cf complex(std::complex<float>(1, 2), std::complex<float>(0.5F, -1));
+    const Eigen::Matrix<Eigen::half, 1, 2> halves(Eigen::half(1.5F), Eigen::half(-2));
+    { MAREY_RECORD_FUNCTION("other numbers", marey::inputs(complex, halves)); }
 #endif
     report(*marey::disableProfiler());
 }
