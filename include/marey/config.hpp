@@ -74,7 +74,7 @@ struct ProfilerConfig {
         : state(profiler_state) {}
 
     ProfilerState state;              ///< How to record.
-    bool report_input_shapes = false; ///< Shapes and types of inputs.
+    bool report_input_shapes = false; ///< Shapes and types of inputs, and keyword arguments.
     bool profile_memory = false;      ///< Calls of `reportMemory` as events.
     bool with_stack = false;          ///< Native call stacks of scopes.
     bool with_flops = false;          ///< Floating-point operations of known operators.

@@ -58,6 +58,7 @@ struct Details {
     std::vector<std::pair<std::string, std::uint64_t>> counters;
     std::vector<std::uint64_t> counts_at_start;
     double flops = 0;
+    bool keeps_inputs = false; // otherwise they are read for the FLOP alone
     std::uintptr_t address = 0;
     std::int64_t bytes = 0;
     std::int64_t total_allocated = 0;

@@ -151,9 +151,11 @@ inline void start_session(Shared &all, bool has_devices) {
     }
 }
 
-/// Resolves the numbers of names and the addresses of frames.
+/// Resolves the numbers of names and the addresses of frames, and counts FLOP if that is wanted.
 class Resolver {
 public:
+    explicit Resolver(bool with_flops) : with_flops_(with_flops) {}
+
     Event event(Record record, std::int64_t profile_start_ns) {
         std::string name = names(record.name);
         if (record.details != nullptr) {
@@ -162,6 +164,13 @@ public:
                 name = "[memory]";
             } else if (!details.name.empty()) {
                 name = details.name;
+            }
+            if (with_flops_ && !details.inputs.empty()) {
+                details.flops = operator_flops(name, details);
+            }
+            if (!details.keeps_inputs) {
+                details.inputs.clear();
+                details.kwargs.clear();
             }
             if (!details.frames.empty()) {
                 for (std::size_t i = details.frames.size(); i-- > 0;) {
@@ -183,6 +192,7 @@ private:
                                      : names_.emplace(number, name_text(number)).first->second;
     }
 
+    bool with_flops_;
     std::unordered_map<std::uint32_t, std::string> names_;
     Symbols symbols_;
 };
@@ -234,10 +244,11 @@ inline void sort_records(std::vector<Record> &records) {
 }
 
 /// Returns the events of a profile, sorted and linked to each other.
-inline std::vector<Event> resolved_events(std::vector<Record> records, std::int64_t start_ns) {
+inline std::vector<Event> resolved_events(std::vector<Record> records, std::int64_t start_ns,
+                                          bool with_flops) {
     sort_records(records);
     link_device_events(records);
-    Resolver resolver;
+    Resolver resolver(with_flops);
     std::vector<Event> events;
     events.reserve(records.size());
     for (Record &record : records) {
@@ -310,6 +321,7 @@ inline std::unique_ptr<ProfilerResult> disableProfiler() {
     std::int64_t session = MAREY_NO_SESSION;
     detail::DeviceReader reader = {&records, 0, 0, false};
     bool has_devices = false;
+    bool with_flops = false;
     {
         const std::lock_guard<std::mutex> guard(all->mutex);
         const std::uint64_t profile = all->profile;
@@ -333,6 +345,7 @@ inline std::unique_ptr<ProfilerResult> disableProfiler() {
         session = std::exchange(all->session, MAREY_NO_SESSION);
         run_stem = all->run_stem;
         has_devices = all->has_devices;
+        with_flops = all->config.with_flops;
         reader.clock_offset_ns = all->clock_offset_ns;
         reader.start_ns = all->start_ns;
         reader.has_synchronisations = all->config.experimental_config.enable_cuda_sync_events;
@@ -344,6 +357,9 @@ inline std::unique_ptr<ProfilerResult> disableProfiler() {
         if (marey_finalize(session, &error) != MAREY_OK) {
             header.warnings.push_back(std::string("the run is incomplete: ") + error.message);
         }
+        if (!header.trace_id.empty()) {
+            marey_load()->note("trace_id", 8, "", 0); // not of later sessions
+        }
         if (has_devices && !run.empty() &&
             marey_load()->device_events(run.data(), run.size(), session,
                                         detail::receive_device_event, &reader,
@@ -353,7 +369,9 @@ inline std::unique_ptr<ProfilerResult> disableProfiler() {
     }
     const std::size_t count = records.size();
     std::vector<Event> events;
-    MAREY_TRY_ { events = detail::resolved_events(std::move(records), header.start_ns); }
+    MAREY_TRY_ {
+        events = detail::resolved_events(std::move(records), header.start_ns, with_flops);
+    }
     MAREY_CATCH_ALL_ {
         header.dropped_events += count;
         header.warnings.emplace_back("there is not enough memory for the events: only the run has them");

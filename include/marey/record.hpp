@@ -177,6 +177,8 @@ private:
     static constexpr std::uint32_t for_callbacks = 4;
     static constexpr std::uint32_t needs_inputs = 8;
     static constexpr std::uint32_t has_begun = 16;
+    static constexpr std::uint32_t keeps_inputs = 32; // in the event
+    static constexpr std::uint32_t counts_flops = 64; // without keeping the inputs
 
     struct RunningCallback {
         RecordFunctionCallback callback;
@@ -241,8 +243,10 @@ private:
         }
         active_ |= for_profile;
         const bool concrete = all_->is_concrete.load(std::memory_order_relaxed);
-        if (concrete || (options & (detail::records_shapes | detail::records_flops)) != 0) {
-            active_ |= needs_inputs;
+        if (concrete || (options & detail::records_shapes) != 0) {
+            active_ |= needs_inputs | keeps_inputs;
+        } else if ((options & detail::records_flops) != 0) {
+            active_ |= needs_inputs | counts_flops;
         }
     }
 
@@ -351,9 +355,15 @@ private:
         } else if (extra_ != nullptr) {
             given = std::move(extra_->details);
         }
+        given.keeps_inputs = (active_ & keeps_inputs) != 0;
+        if ((active_ & (keeps_inputs | counts_flops)) == 0) {
+            given.inputs.clear(); // which only callbacks need
+            given.kwargs.clear();
+        }
         detail::Details *given_or_null = extra_ != nullptr ? &given : nullptr;
         record.details = detail::details_at_start(*all_, *thread_, given_or_null, caller_);
-        if (record.details != nullptr && (active_ & for_recorder) != 0) {
+        if (given_or_null != nullptr && (active_ & for_recorder) != 0 &&
+            record.details->keeps_inputs) {
             detail::record_args(record);
         }
         return detail::begin_event(*all_, *thread_, profile_, std::move(record));

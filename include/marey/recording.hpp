@@ -4,7 +4,6 @@
 #define MAREY_RECORDING_HPP
 
 #include "args.hpp"
-#include "flops.hpp"
 #include "shared.hpp"
 #include "stack.hpp"
 
@@ -255,15 +254,10 @@ inline void add_instant(Shared &all, Thread &thread, std::uint64_t profile, Reco
     }
 }
 
-/// Adds the cost of a scope that has ended.
-inline void complete_details(const Shared &all, Details &details, const std::string &name,
-                             bool is_same_thread) {
-    const std::uint32_t options = all.options.load(std::memory_order_relaxed);
-    if ((options & records_flops) != 0 && !details.inputs.empty()) {
-        details.flops = operator_flops(name, details.inputs, details.kwargs);
-    }
+/// Adds the counts of a scope that has ended.
+inline void add_counts(const Shared &all, Details &details) {
     const Counters *counters = all.counters.load(std::memory_order_acquire);
-    if (counters == nullptr || details.counts_at_start.empty() || !is_same_thread) {
+    if (counters == nullptr || details.counts_at_start.empty()) {
         return;
     }
     const std::vector<std::uint64_t> totals = counter_totals(*counters);
@@ -297,8 +291,8 @@ inline void end_event(Shared &all, Thread &thread, std::uint64_t profile, std::u
     thread.open.erase(place);
     record.end_ns = std::max(end_ns, record.start_ns);
     record.end_thread = current;
-    if (record.details != nullptr) {
-        complete_details(all, *record.details, name_text(record.name), is_same_thread);
+    if (record.details != nullptr && is_same_thread) {
+        add_counts(all, *record.details);
     }
     if (reserve_event(all, thread)) {
         thread.done.push_back(std::move(record));

@@ -42,7 +42,6 @@ constexpr std::uint32_t listens_callbacks = 2;
 /// Bits of `Shared::options`.
 constexpr std::uint32_t records_scopes = 1;
 constexpr std::uint32_t records_shapes = 2;
-constexpr std::uint32_t records_concrete = 4;
 constexpr std::uint32_t records_names_around = 8;
 constexpr std::uint32_t records_frames = 16;
 constexpr std::uint32_t records_modules = 32;

@@ -128,8 +128,12 @@ def test_concrete_inputs_have_strides_and_values_while_they_are_enabled(program:
 
 def test_inputs_that_nobody_needs_are_not_evaluated(program: Path) -> None:
     lines = run_case(program, "quiet")
-    assert lines[0] == "0"
-    assert Report(lines[-1])["no shapes"]["shapes"] == []
+    assert lines[:2] == ["0", "2"]
+    report = Report(lines[-1])
+    assert report["no shapes"]["shapes"] == []
+    assert report["no kwargs"]["kwargs"] == {}
+    observed = report["for a callback"]
+    assert (observed["dtypes"], observed["kwargs"]) == ([], {})
 
 
 def test_a_profile_can_be_limited_to_kinds_of_scopes_and_activities(program: Path) -> None:
@@ -188,11 +192,17 @@ def test_flops_follow_from_the_shapes(program: Path) -> None:
         "aten::addmm": 2 * 2 * 3 * 4,
         "linear": 2 * 2 * 3 * 5,
         "aten::add": 6,
-        "aten::relu": 0,
+        "aten::relu": 6,
         # 8 + 2 - 3 steps of two, plus one: 4 x 4 outputs of 6 channels, each of 2 x 3 x 3 weights.
         "aten::conv2d": 2 * 2 * 6 * 4 * 4 * 2 * 3 * 3,
         "bmm": 2 * 5 * 2 * 3 * 4,
+        "aten::matmul": 2 * 5 * 2 * 3 * 4,
+        "aten::mm of other sizes": 0,
+        "mm": 0,
+        "aten::mul": 12,
     }
+    assert report["aten::mm"]["shapes"] == [], "no shapes were asked for"
+    assert "Input Dims" not in Trace().args("aten::mm")
     assert Trace().args("aten::mm")["flops"] == 48
 
 
@@ -269,8 +279,9 @@ def test_backward_is_linked_to_forward_by_the_sequence_number(program: Path) -> 
     thread = report["aten::mul"]["thread"]
     assert report["MulBackward0"]["thread"] != thread
     links = {event["name"]: event["forward_thread"] for event in report.events}
-    backward = ("MulBackward0", "AddBackward0", "AccumulateGrad", "MulBackward1")
-    assert {name for name, link in links.items() if link == thread} == set(backward)
+    backward = {"MulBackward0", "AddBackward0", "AccumulateGrad"}
+    assert {name for name, link in links.items() if link == thread} == backward
+    assert links["MulBackward1"] == report["aten::mul of the next step"]["thread"]
     assert links["Unknown"] == 0
     assert links["Contested"] == 0, "two threads have an operator with its number"
     flows = [event for event in Trace().events if event.get("cat") == "fwdbwd"]
@@ -351,6 +362,15 @@ def test_many_threads_may_record_while_the_profile_ends(program: Path) -> None:
     summary, after = run_case(program, "many_threads")
     assert summary == "1 1 64 0"
     assert Report(after).events == []
+
+
+def test_the_run_has_the_trace_id_of_its_own_profile(program: Path) -> None:
+    run_case(program, "trace_ids")
+    notes = []
+    for run in ("first.marey", "second.marey"):
+        with marey.open(run) as opened:
+            notes.append(opened.sql("SELECT value FROM metadata WHERE key = 'trace_id'").rows())
+    assert notes == [[('"of the first"',)], []]
 
 
 def test_a_second_profile_at_a_time_is_refused(program: Path) -> None:

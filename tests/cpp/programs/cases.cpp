@@ -129,8 +129,25 @@ void concrete() {
 
 void quiet() {
     { RECORD_FUNCTION("nobody listens", marey::inputs(count_evaluation())); }
+    marey_start("tree", nullptr, nullptr);
+    const auto scopes = [] {
+        RECORD_FUNCTION("no shapes", marey::inputs(count_evaluation()));
+        RECORD_FUNCTION_WITH_KWARGS("no kwargs", marey::inputs(count_evaluation()),
+                                    (marey::Kwargs{{"groups", count_evaluation()}}));
+    };
+    scopes(); // for a session alone
+    marey_finalize(MAREY_ALL_SESSIONS, nullptr);
     marey::enableProfiler(ProfilerConfig(), host);
-    { RECORD_FUNCTION("no shapes", marey::inputs(count_evaluation())); }
+    scopes();
+    std::printf("%d\n", evaluated);
+    // A callback needs the inputs, and the profile still has none.
+    const auto handle = marey::addGlobalCallback(
+        marey::RecordFunctionCallback([](const marey::RecordFunction &scope) {
+            evaluated = static_cast<int>(scope.inputs().size() + scope.kwargs().size());
+            return std::unique_ptr<marey::ObserverContext>();
+        }).needsInputs(true));
+    { RECORD_FUNCTION_WITH_KWARGS("for a callback", 1, (marey::Kwargs{{"groups", 2}})); }
+    marey::removeCallback(handle);
     std::printf("%d\n", evaluated);
     finish();
 }
@@ -241,6 +258,13 @@ void flops() {
     const marey::Input batch = {"float", {5, 2, 3}, {}, "", {}, true};
     const marey::Input other = {"float", {5, 3, 4}, {}, "", {}, true};
     { RECORD_FUNCTION("bmm", marey::inputs(batch, other)); }
+    const marey::Input one_batch = {"float", {1, 2, 3}, {}, "", {}, true};
+    { RECORD_FUNCTION("aten::matmul", marey::inputs(one_batch, other)); }
+    { RECORD_FUNCTION("aten::mm of other sizes", marey::inputs(a, a)); }
+    { RECORD_FUNCTION("mm", marey::inputs(a, a)); } // fails in the program
+    const marey::Input column = {"float", {3, 1}, {}, "", {}, true};
+    const marey::Input row = {"float", {1, 4}, {}, "", {}, true};
+    { RECORD_FUNCTION("aten::mul", marey::inputs(column, row)); }
     finish();
 }
 
@@ -335,7 +359,7 @@ void backward() {
     }).join();
     { RECORD_FUNCTION("aten::add with the same number", {}, 4); }
     { RECORD_FUNCTION_WITH_SCOPE(RecordScope::BACKWARD_FUNCTION, "Contested", {}, 4); }
-    { RECORD_FUNCTION("aten::mul of the next step", {}, 1); }
+    std::thread([] { RECORD_FUNCTION("aten::mul of the next step", {}, 1); }).join();
     { RECORD_FUNCTION_WITH_SCOPE(RecordScope::BACKWARD_FUNCTION, "MulBackward1", {}, 1); }
     finish();
 }
@@ -519,6 +543,17 @@ void many_threads() {
     report(*marey::disableProfiler()); // nothing is left of it
 }
 
+void trace_ids() {
+    ProfilerConfig config;
+    config.trace_id = "of the first";
+    marey::enableProfiler(config, host);
+    { RECORD_USER_SCOPE("work"); }
+    marey::disableProfiler()->save("first.marey");
+    marey::enableProfiler(ProfilerConfig(), host);
+    { RECORD_USER_SCOPE("work"); }
+    marey::disableProfiler()->save("second.marey");
+}
+
 void twice() {
     marey::enableProfiler(ProfilerConfig(), host);
     marey::enableProfiler(ProfilerConfig(), host);
@@ -592,6 +627,7 @@ int main(int argc, char **argv) {
         {"disorder", disorder},
         {"exceptions", exceptions},
         {"many_threads", many_threads},
+        {"trace_ids", trace_ids},
         {"twice", twice},
         {"saves", saves},
         {"session", session},

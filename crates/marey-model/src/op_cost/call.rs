@@ -242,9 +242,10 @@ pub(super) fn require_positive(number: f64) -> Option<f64> {
     (number > 0.0).then_some(number)
 }
 
-/// The numbers in a text such as `[1, 1]` or `2`.
+/// The numbers in a text such as `[1, 1]` or `2`, or `tensor([1, 1])` of a C++ program.
 fn parse_numbers(text: &str) -> Option<Vec<f64>> {
-    let numbers = text.trim_matches(['[', ']']);
+    let list = text.strip_prefix("tensor(").and_then(|text| text.strip_suffix(')'));
+    let numbers = list.unwrap_or(text).trim_matches(['[', ']']);
     numbers.split(',').map(|number| number.trim().parse().ok()).collect()
 }
 

@@ -49,6 +49,8 @@ fn costs_of_convolutions_follow_from_their_arguments() {
     let positions = 32.0 * 112.0 * 112.0;
     let forward = 2.0 * positions * 64.0 * 3.0 * 49.0;
     let moved = 4.0 * (32.0 * 3.0 * 224.0 * 224.0 + 64.0 * 147.0 + 64.0 * positions);
+    let of_program = r#"["","","","tensor([2, 2])","tensor([3, 3])","tensor([1, 1])"]"#;
+    assert_eq!(cost("aten::conv2d", dims, of_program).0, Some(forward));
     for operator in ["aten::convolution", "aten::_convolution", "aten::conv2d"] {
         assert_eq!(cost(operator, dims, concrete), (Some(forward), Some(moved)), "{operator}");
     }
