@@ -5,11 +5,13 @@
 /// if something listens, inputs and keyword arguments only if something needs them. Several inputs are
 /// `marey::inputs(a, b)`, a container of tensors, or one value: see `inputs.hpp`.
 ///
-/// If ATen's macros of the same names are defined before, they are kept. The names with the prefix
-/// `MAREY_` always exist.
+/// ATen's macros of the same names, which go to PyTorch's profiler, are kept if they are defined
+/// before, and replace these if they are defined after. The names with the prefix `MAREY_` always
+/// exist.
 #ifndef MAREY_MACROS_HPP
 #define MAREY_MACROS_HPP
 
+#include "module.hpp"
 #include "record.hpp"
 
 /// @cond

@@ -16,6 +16,7 @@
 #include "callbacks.hpp"
 #include "event.hpp"
 #include "sequence.hpp"
+#include "thread_lock.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -49,43 +50,6 @@ constexpr std::uint32_t records_flops = 64;
 constexpr std::uint32_t records_counters = 128;
 constexpr std::uint32_t records_memory = 256;
 constexpr std::uint32_t records_all_threads = 512;
-
-/// A lock that fails instead of waiting for its own thread, which a signal may have interrupted.
-class ThreadLock {
-public:
-    /// Returns false if the calling thread holds the lock, or if another one has held it for a
-    /// second.
-    bool acquire(std::uint32_t thread) {
-        std::uint32_t holder = 0;
-        if (holder_.compare_exchange_strong(holder, thread, std::memory_order_acquire)) {
-            return true;
-        }
-        return holder != thread && wait(thread);
-    }
-
-    void release() { holder_.store(0, std::memory_order_release); }
-
-private:
-    bool wait(std::uint32_t thread) {
-        constexpr int spins = 1000;
-        constexpr int pauses = 1000; // of a millisecond
-        for (int i = 0; i < spins + pauses; i++) {
-            std::uint32_t holder = 0;
-            if (holder_.compare_exchange_weak(holder, thread, std::memory_order_acquire)) {
-                return true;
-            }
-            if (i < spins) {
-                std::this_thread::yield();
-            } else {
-                const timespec pause = {0, 1000000};
-                nanosleep(&pause, nullptr);
-            }
-        }
-        return false;
-    }
-
-    std::atomic<std::uint32_t> holder_{0};
-};
 
 /// A callback that was added.
 struct AddedCallback {

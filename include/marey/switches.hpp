@@ -5,6 +5,8 @@
 
 #include "recording.hpp"
 
+#include <string>
+
 namespace marey {
 
 namespace detail {
@@ -46,6 +48,24 @@ inline void disableCallback(CallbackHandle handle) {
 /// Calls a callback again that was disabled.
 inline void reenableCallback(CallbackHandle handle) {
     detail::change_callback(handle, detail::Change::Enable);
+}
+
+/// Records each operator that libtorch dispatches, and each autograd node, as scopes of the recorder:
+/// in the runs of profiles (`save("NAME.marey")`) and in sessions, below the scopes that called them.
+/// They are not in `ProfilerResult::events`. False stops. Returns false if that is impossible, with
+/// the reason in `error`, which may be null: the process has no libtorch, or one that is too old.
+inline bool enableTorchOperators(bool is_enabled = true, std::string *error = nullptr) {
+    marey_error_t failure = {};
+    const marey_table_t *table = marey_load();
+    if (table == nullptr) {
+        marey_report_absence_(&failure);
+    } else {
+        table->torch_operators(is_enabled, 0, 0, &failure);
+    }
+    if (error != nullptr) {
+        *error = failure.message;
+    }
+    return failure.code == MAREY_OK;
 }
 
 /// Whether any global callback, or one of this thread, was added and not removed.

@@ -34,7 +34,9 @@ def profile(program: Path, case: str, *arguments: str) -> Report:
 def span_names(run: str) -> list[str]:
     """Returns the names of the spans of a run, in the order of their starts."""
     with marey.open(run) as opened:
-        return [name for (name,) in opened.sql("SELECT name FROM spans ORDER BY start_nanos").rows()]
+        return [
+            name for (name,) in opened.sql("SELECT name FROM spans ORDER BY start_nanos").rows()
+        ]
 
 
 def test_scopes_have_their_inputs_and_metadata(program: Path) -> None:
@@ -256,6 +258,18 @@ def test_metrics_of_devices_are_refused_by_name(program: Path) -> None:
     assert per_kernel.startswith("`profiler_measure_per_kernel` has no effect: ")
     assert Trace().content["WARNING"] == report.warnings
     assert report.names() == ["outer", "inner"], "the rest is recorded"
+
+
+def test_states_and_devices_without_events_are_refused_by_name(program: Path) -> None:
+    reports = list(map(Report, run_case(program, "other_devices")))
+    refused = [warning.split("`")[1] for report in reports for warning in report.warnings]
+    states = ["NVTX", "ITT", "PRIVATEUSE1", "KINETO_PRIVATEUSE1_FALLBACK"]
+    activities = ["XPU", "HPU", "MTIA", "PrivateUse1"]
+    assert refused == [
+        *(f"ProfilerState::{state}" for state in states),
+        *(f"ActivityType::{activity}" for activity in activities),
+    ]
+    assert [report.names() for report in reports] == [["user"]] * 9, "the rest is recorded"
 
 
 @pytest.mark.parametrize(

@@ -327,6 +327,23 @@ void device_metrics() {
     finish();
 }
 
+// Each state and activity of the originals that marey has no events for.
+void other_devices() {
+    for (ProfilerState state : {ProfilerState::NVTX, ProfilerState::ITT, ProfilerState::PRIVATEUSE1,
+                                ProfilerState::KINETO_PRIVATEUSE1_FALLBACK,
+                                ProfilerState::KINETO_GPU_FALLBACK}) {
+        marey::enableProfiler(ProfilerConfig(state), host);
+        { RECORD_USER_SCOPE("user"); }
+        report(*marey::disableProfiler());
+    }
+    for (ActivityType activity : {ActivityType::XPU, ActivityType::HPU, ActivityType::MTIA,
+                                  ActivityType::PrivateUse1}) {
+        marey::enableProfiler(ProfilerConfig(), {ActivityType::CPU, activity});
+        { RECORD_USER_SCOPE("user"); }
+        report(*marey::disableProfiler());
+    }
+}
+
 void threads(bool all, bool joins) {
     ProfilerConfig config(all ? ProfilerState::KINETO_ONDEMAND : ProfilerState::KINETO);
     config.experimental_config.profile_all_threads = joins && all;
@@ -612,6 +629,7 @@ int main(int argc, char **argv) {
         {"flops", flops},
         {"memory", memory},
         {"device_metrics", device_metrics},
+        {"other_devices", other_devices},
         {"threads", [] { threads(true, true); }},
         {"ondemand", [] { threads(true, false); }},
         {"main_thread", [] { threads(false, false); }},
