@@ -318,6 +318,11 @@ typedef struct marey_table {
     void (*end_sampling)(void);
     bool (*next_sample)(uint32_t thread, uint8_t *cause, uint64_t *duration_nanos);
     bool (*is_sample_due)(uint8_t cause);
+    bool (*scope_exit_only)(uint64_t id, uint64_t ticks, uint64_t sequence, uint64_t forward_os_id);
+    size_t (*possible_performance_events)(const char *names, size_t names_len, uint32_t *metrics,
+                                          size_t len, marey_sink_t refusals, void *context);
+    double (*operator_flops)(const char *operator_name, size_t operator_len, const char *args,
+                             size_t args_len);
 } marey_table_t;
 
 /* ---- Finding the library --------------------------------------------------------------------- */

@@ -1,50 +1,71 @@
-// Two sessions over one program: a tree of the whole run, and a trace of its second half. Requests are a
-// source of contexts, so that the third session sums up by tenant. Writes advanced.hatchet,
-// tenants.hatchet and half.chrome_trace.
+// Counters, values and memory of operators, a callback for a part of them, and backward linked to forward.
+// Writes profiler_advanced.json, for Perfetto, and profiler_advanced.marey.
 
-#include <memory>
-#include <string>
+#include <atomic>
+#include <cstdio>
+#include <filesystem>
+#include <thread>
+#include <vector>
 
-#include <marey/proton.hpp>
+#include <marey.hpp>
 
-// The path of the request that the calling thread handles.
-class TenantSource : public proton::ContextSource {
-public:
-    static inline thread_local const char *tenant = "none";
-    size_t getDepth() override { return 1; }
+// The allocations of these vectors are events of a profile.
+using Values = std::vector<float, marey::Allocator<float>>;
 
-protected:
-    std::vector<proton::Context> getContextsImpl() override { return {proton::Context(tenant)}; }
-};
+static std::atomic<int> observed{0};
 
-static void handle(int request) {
-    auto &manager = proton::SessionManager::instance();
-    TenantSource::tenant = request % 3 == 0 ? "batch" : "interactive";
-    const proton::Scope scope("handle");
-    manager.enterScope(scope);
-    {
-        MAREY_SCOPE("decode"); // hot paths use marey.h: the tree and the trace have these scopes too
-        marey_metric_i64("tokens", 16 * (request + 1));
+// A callback at the start of scopes. What it returns, its end function gets.
+static std::unique_ptr<marey::ObserverContext> observe(const marey::RecordFunction &scope) {
+    observed += scope.inputs().empty() ? 0 : 1;
+    return nullptr;
+}
+
+// A forward operator: its number links it to its backward.
+static Values scale(const Values &values, float factor, std::int64_t number) {
+    RECORD_FUNCTION("aten::mul", marey::inputs(values, factor), number);
+    Values result(values);
+    for (float &value : result) {
+        value *= factor;
     }
-    manager.addMetrics(scope.scopeId, {{"requests", int64_t{1}}, {"last request (pty)", int64_t{request}}});
-    manager.exitScope(scope);
+    return result;
+}
+
+static void backward(const Values &gradient, std::int64_t number) {
+    RECORD_FUNCTION_WITH_SCOPE(marey::RecordScope::BACKWARD_FUNCTION, "MulBackward0", gradient, number);
+    RECORD_FUNCTION_WITH_KWARGS("aten::sum", gradient, (marey::Kwargs{{"dim", 0}, {"keepdim", false}}));
 }
 
 int main() {
-    auto &manager = proton::SessionManager::instance();
-    manager.registerContextSource<TenantSource>("tenants");
-    const size_t tree = manager.addSession("advanced", "", "", "shadow", "tree");
-    const size_t tenants = manager.addSession("tenants", "", "", "tenants", "tree");
-    const size_t half = manager.addSession("half", "", "", "shadow", "trace");
-    manager.activateSession(tree);
-    manager.activateSession(tenants);
-    for (int request = 0; request < 6; ++request) {
-        if (request == 3) {
-            manager.activateSession(half);
-        }
-        handle(request);
+    marey::ProfilerConfig config(marey::ProfilerState::KINETO);
+    config.report_input_shapes = true;
+    config.profile_memory = true;
+    config.with_stack = true; // native functions; link with -rdynamic for the names of all
+    config.with_modules = true;
+    config.trace_id = "advanced";
+    config.experimental_config.profile_all_threads = true;
+    // What the machine does not count is a warning, and the others are counted.
+    config.experimental_config.performance_events = {"cycles", "instructions", "page_faults"};
+    marey::set_record_concrete_inputs_enabled(true); // strides and values
+    const auto callback = marey::addGlobalCallback(
+        marey::RecordFunctionCallback(observe).needsInputs(true).scopes({marey::RecordScope::FUNCTION}));
+
+    marey::enableProfiler(config, {marey::ActivityType::CPU});
+    const Values input(8, 1.5F);
+    for (std::int64_t step = 0; step < 3; ++step) {
+        RECORD_USER_SCOPE("step");
+        RECORD_MODULE("model");
+        RECORD_MODULE("scale");
+        const Values output = scale(input, 2, step);
+        std::thread(backward, output, step).join(); // finds its forward operator by the number
     }
-    manager.finalizeSession(half, proton::OutputFormat::ChromeTrace);
-    manager.finalizeSession(tenants, proton::OutputFormat::Hatchet);
-    manager.finalizeSession(tree, proton::OutputFormat::Hatchet);
+    const auto result = marey::disableProfiler();
+    marey::removeCallback(callback);
+
+    for (const std::string &warning : result->warnings()) {
+        std::fprintf(stderr, "%s\n", warning.c_str());
+    }
+    std::printf("%d operators observed\n", observed.load());
+    result->save("profiler_advanced.json");
+    std::filesystem::remove_all("profiler_advanced.marey");
+    result->save("profiler_advanced.marey");
 }

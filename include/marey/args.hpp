@@ -81,6 +81,17 @@ inline void append_details(std::string &json, const Details &details) {
     }
 }
 
+/// Returns the floating-point operations of an operator, from its inputs and keyword arguments; 0 if
+/// they are unknown. It may have no namespace such as `aten::`.
+inline double operator_flops(const std::string &name, const Details &details) {
+    std::string json = "{";
+    append_details(json, details);
+    json += "}";
+    const double flops =
+        marey_load()->operator_flops(name.data(), name.size(), json.data(), json.size());
+    return flops > 0 ? flops : 0;
+}
+
 } // namespace detail
 } // namespace marey
 

@@ -12,17 +12,26 @@ namespace marey {
 
 /// How a profile records.
 enum class ProfilerState : std::uint8_t {
-    Disabled,        ///< `enableProfiler` does nothing.
-    CPU,             ///< The host alone, whatever activities are requested.
-    CUDA,            ///< As KINETO, with the activity CUDA added.
-    KINETO,          ///< The requested activities.
-    KINETO_ONDEMAND, ///< As KINETO, on all threads.
+    Disabled,                    ///< `enableProfiler` does nothing.
+    CPU,                         ///< The host alone, whatever activities are requested.
+    CUDA,                        ///< As KINETO, with the activity CUDA added.
+    NVTX,                        ///< As KINETO, with a warning: no ranges of NVTX are emitted.
+    ITT,                         ///< As KINETO, with a warning: no tasks of ITT are emitted.
+    PRIVATEUSE1,                 ///< As KINETO, with a warning: no backend of a program is called.
+    KINETO,                      ///< The requested activities.
+    KINETO_GPU_FALLBACK,         ///< As KINETO.
+    KINETO_PRIVATEUSE1_FALLBACK, ///< As PRIVATEUSE1.
+    KINETO_ONDEMAND,             ///< As KINETO, on all threads.
 };
 
 /// A source of events.
 enum class ActivityType : std::uint8_t {
-    CPU,  ///< Scopes of the host; without it a profile has no events of scopes.
-    CUDA, ///< Kernels, copies and fills of NVIDIA GPUs, and the calls that launched them.
+    CPU,         ///< Scopes of the host; without it a profile has no events of scopes.
+    XPU,         ///< Refused in `ProfilerResult::warnings`, as is each device but NVIDIA's.
+    CUDA,        ///< Kernels, copies and fills of NVIDIA GPUs, and the calls that launched them.
+    HPU,         ///< Refused.
+    MTIA,        ///< Refused.
+    PrivateUse1, ///< Refused.
 };
 
 /// The kind of a scope. A profile can be limited to some kinds.
@@ -53,8 +62,8 @@ struct ExperimentalConfig {
     bool verbose = false;
     /// Performance counters of each scope, at most eight: `cycles`, `instructions`,
     /// `cache_references`, `cache_misses`, `branch_misses`, `page_faults`, ..., or raw events as
-    /// `r01c2`. Values include the scopes inside. An event that the machine does not count is
-    /// reported by name in `ProfilerResult::warnings`.
+    /// `r01c2`. Values include the scopes inside. Each event that the machine does not count
+    /// is reported by name in `ProfilerResult::warnings`, and the others are counted.
     std::vector<std::string> performance_events;
     /// Records synchronisations with devices as events, for waits between streams. Needs the
     /// activity CUDA.
@@ -74,7 +83,7 @@ struct ProfilerConfig {
         : state(profiler_state) {}
 
     ProfilerState state;              ///< How to record.
-    bool report_input_shapes = false; ///< Shapes and types of inputs.
+    bool report_input_shapes = false; ///< Shapes and types of inputs, and keyword arguments.
     bool profile_memory = false;      ///< Calls of `reportMemory` as events.
     bool with_stack = false;          ///< Native call stacks of scopes.
     bool with_flops = false;          ///< Floating-point operations of known operators.

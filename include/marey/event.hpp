@@ -58,6 +58,7 @@ struct Details {
     std::vector<std::pair<std::string, std::uint64_t>> counters;
     std::vector<std::uint64_t> counts_at_start;
     double flops = 0;
+    bool keeps_inputs = false; // otherwise they are read for the FLOP alone
     std::uintptr_t address = 0;
     std::int64_t bytes = 0;
     std::int64_t total_allocated = 0;
@@ -174,7 +175,7 @@ public:
     /// The number that a forward operator shares with its backward, -1 if there is none.
     std::int64_t sequence_number() const { return record_.sequence; }
     /// The thread of the forward operator with the same sequence number; 0 if this is no backward
-    /// operator, or its forward operator is unknown.
+    /// operator, or its forward operator is unknown: also if two threads ran one with that number.
     std::uint64_t forward_thread_id() const { return record_.forward_thread; }
     /// The handle of an edge scope, -1 if there is none.
     std::int64_t debug_handle() const { return record_.debug_handle; }

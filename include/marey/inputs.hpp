@@ -8,8 +8,11 @@
 ///         static const char *dtype(const Image &) { return "float"; }
 ///         // Optional. Strides in elements; without them the elements are contiguous.
 ///         static std::vector<std::int64_t> strides(const Image &image) { return {image.pitch, 1}; }
-///         // Optional: the first element, for the values.
+///         // Optional: the first element, for the values. Numbers of C++, complex ones, and types
+///         // that convert to `float` have texts.
 ///         static const float *data(const Image &image) { return image.pixels; }
+///         // Or the values as one text, for elements of another type:
+///         // static std::string values(const Image &image, const marey::Input &input);
 ///     };
 ///
 /// Ready ones exist for numbers, texts, contiguous ranges of numbers (`std::vector`, `std::array`,
@@ -80,6 +83,11 @@ struct HasValues<Traits, T,
                                                    std::declval<const Input &>()))>>
     : std::true_type {};
 
+/// The type of the elements to which `data` points.
+template <class Traits, class T>
+using ElementOf = std::remove_cv_t<
+    std::remove_pointer_t<decltype(Traits::data(std::declval<const T &>()))>>;
+
 /// The program's own traits of a type, else the header's.
 template <class T>
 using TraitsOf =
@@ -121,8 +129,10 @@ template <class T> constexpr const char *dtype_name() {
         return "double";
     } else if constexpr (std::is_floating_point<E>::value) {
         return "long double";
+    } else if constexpr (IsComplex<E>::value) {
+        return sizeof(E) == 8 ? "c10::complex<float>" : "c10::complex<double>";
     } else if constexpr (!std::is_integral<E>::value) {
-        return ""; // such as complex numbers
+        return ""; // of the program
     } else if constexpr (sizeof(E) == 1) {
         return std::is_signed<E>::value ? "signed char" : "unsigned char";
     } else if constexpr (sizeof(E) == 2) {
@@ -200,7 +210,9 @@ template <class T> Input describe(const T &value, bool concrete) {
             if constexpr (HasValues<Traits, T>::value) {
                 input.value = Traits::values(value, input);
             } else if constexpr (HasData<Traits, T>::value) {
-                input.value = tensor_text(Traits::data(value), input);
+                if constexpr (HasText<ElementOf<Traits, T>>::value) {
+                    input.value = tensor_text(Traits::data(value), input);
+                }
             }
         }
     } else if constexpr (std::is_arithmetic<T>::value) {

@@ -2,14 +2,16 @@
 /// The macros that record a scope from where they are to the end of the block.
 ///
 /// A name is a literal, or any expression that converts to `std::string_view`; it is evaluated only
-/// if something listens, and inputs only if something needs them. Several inputs are
+/// if something listens, inputs and keyword arguments only if something needs them. Several inputs are
 /// `marey::inputs(a, b)`, a container of tensors, or one value: see `inputs.hpp`.
 ///
-/// If ATen's macros of the same names are defined before, they are kept. The names with the prefix
-/// `MAREY_` always exist.
+/// ATen's macros of the same names, which go to PyTorch's profiler, are kept if they are defined
+/// before, and replace these if they are defined after. The names with the prefix `MAREY_` always
+/// exist.
 #ifndef MAREY_MACROS_HPP
 #define MAREY_MACROS_HPP
 
+#include "module.hpp"
 #include "record.hpp"
 
 /// @cond
@@ -29,24 +31,25 @@
     }                                                                                             \
     static_assert(true, "ends with a semicolon")
 
-#define MAREY_IF_NEEDED_(guard, inputs)                                                           \
+#define MAREY_IF_NEEDED_(guard, inputs, ...)                                                      \
     if (guard.needsInputs()) {                                                                    \
         guard.setInputs(inputs);                                                                  \
+        __VA_ARGS__                                                                               \
     }
 
 #define MAREY_GUARD_ MAREY_JOIN_(marey_guard_, __COUNTER__)
 
 #define MAREY_WITH_INPUTS_(guard, scope, fn, ...)                                                 \
-    MAREY_BEGIN_(guard, scope, fn, MAREY_IF_NEEDED_(guard, MAREY_INPUTS_(__VA_ARGS__)),           \
+    MAREY_BEGIN_(guard, scope, fn, MAREY_IF_NEEDED_(guard, MAREY_INPUTS_(__VA_ARGS__), ),         \
                  MAREY_SEQUENCE_(__VA_ARGS__))
 
 #define MAREY_WITH_KWARGS_(guard, scope, fn, inputs, kwargs)                                      \
     MAREY_BEGIN_(guard, scope, fn,                                                                \
-                 MAREY_IF_NEEDED_(guard, inputs) guard.setKwargs(kwargs), -1)
+                 MAREY_IF_NEEDED_(guard, inputs, guard.setKwargs(kwargs);), -1)
 
 #define MAREY_WITH_HANDLE_(guard, fn, handle, inputs)                                             \
     MAREY_BEGIN_(guard, ::marey::RecordScope::LITE_INTERPRETER, fn,                               \
-                 MAREY_IF_NEEDED_(guard, inputs) guard.setDebugHandle(handle), -1)
+                 MAREY_IF_NEEDED_(guard, inputs, ) guard.setDebugHandle(handle), -1)
 /// @endcond
 
 /** RECORD_FUNCTION_WITH_SCOPE(scope, fn, inputs[, sequence number[, forward thread]]) */

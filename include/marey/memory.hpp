@@ -19,7 +19,8 @@ namespace marey {
 /// Records that `bytes` bytes at `address` were allocated, or released if the number is negative.
 /// `total_allocated` and `total_reserved` are the bytes that the allocator has in use and has
 /// obtained from the system; if the former is negative, it is the sum of the reports since the
-/// profile was enabled.
+/// profile was enabled. A replaced `operator new` may call this: what marey itself allocates is not
+/// recorded.
 inline void reportMemory(const void *address, std::int64_t bytes,
                          std::int64_t total_allocated = -1, std::int64_t total_reserved = 0,
                          DeviceType device = DeviceType::CPU, int device_index = -1) noexcept {
@@ -32,12 +33,16 @@ inline void reportMemory(const void *address, std::int64_t bytes,
         return;
     }
     MAREY_TRY_ {
-        detail::Thread &thread = detail::this_thread(*all);
+        detail::Thread *known = detail::this_thread(*all);
+        if (known == nullptr || known->inside > 0 || known->disabled > 0) {
+            return; // the caller may be `operator new`, for an event of marey
+        }
+        detail::Thread &thread = *known;
         const std::uint64_t profile = detail::profile_of_thread(*all, thread);
-        if (profile == 0 || thread.disabled > 0) {
+        if (profile == 0) {
             return;
         }
-        const DisableRecordFunctionGuard guard; // the caller may be `operator new`
+        const detail::Inside inside(thread);
         const std::int64_t sum = all->allocated_bytes.fetch_add(bytes) + bytes;
         detail::Record record;
         detail::Details &details = record.make_details();
@@ -60,6 +65,8 @@ template <class T, class Base = std::allocator<T>> class Allocator {
 public:
     /// The type of the elements.
     using value_type = T;
+    /// What `Base` points with.
+    using pointer = typename std::allocator_traits<Base>::pointer;
     /// As of `Base`.
     /// @{
     using propagate_on_container_copy_assignment =
@@ -87,17 +94,31 @@ public:
     Allocator(const Allocator<U, OtherBase> &other) : base_(other.base()) {}
 
     /// Allocates `count` elements and reports their bytes.
-    T *allocate(std::size_t count) {
-        T *memory = std::allocator_traits<Base>::allocate(base_, count);
-        reportMemory(memory, static_cast<std::int64_t>(count * sizeof(T)));
+    pointer allocate(std::size_t count) {
+        const pointer memory = std::allocator_traits<Base>::allocate(base_, count);
+        reportMemory(address(memory), static_cast<std::int64_t>(count * sizeof(T)));
         return memory;
     }
 
     /// Releases `count` elements and reports their bytes.
-    void deallocate(T *memory, std::size_t count) {
-        reportMemory(memory, -static_cast<std::int64_t>(count * sizeof(T)));
+    void deallocate(pointer memory, std::size_t count) {
+        reportMemory(address(memory), -static_cast<std::int64_t>(count * sizeof(T)));
         std::allocator_traits<Base>::deallocate(base_, memory, count);
     }
+
+    /// Makes an element, as `Base` does.
+    template <class U, class... Arguments> void construct(U *element, Arguments &&...arguments) {
+        std::allocator_traits<Base>::construct(base_, element,
+                                               std::forward<Arguments>(arguments)...);
+    }
+
+    /// Ends an element, as `Base` does.
+    template <class U> void destroy(U *element) {
+        std::allocator_traits<Base>::destroy(base_, element);
+    }
+
+    /// The number of elements that `Base` can allocate at most.
+    std::size_t max_size() const { return std::allocator_traits<Base>::max_size(base_); }
 
     /// The allocator that provides the memory.
     const Base &base() const { return base_; }
@@ -115,6 +136,10 @@ public:
     friend bool operator!=(const Allocator &one, const Allocator &other) { return !(one == other); }
 
 private:
+    static const void *address(const pointer &memory) {
+        return memory == nullptr ? nullptr : std::addressof(*memory);
+    }
+
     Base base_;
 };
 

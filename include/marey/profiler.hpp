@@ -3,7 +3,7 @@
 #ifndef MAREY_PROFILER_HPP
 #define MAREY_PROFILER_HPP
 
-#include "devices.hpp"
+#include "collecting.hpp"
 #include "record.hpp"
 #include "result.hpp"
 
@@ -65,39 +65,75 @@ inline std::vector<std::string> option_names(const ProfilerConfig &config) {
     return set;
 }
 
-/// Returns the counters with these names, of an earlier profile if it had the same. The caller holds
-/// the lock.
-inline const Counters &counters_named(Shared &all, const std::vector<std::string> &names) {
+/// Returns counters with these names and metrics, of an earlier profile if it had the same. The
+/// caller holds the lock.
+inline const Counters &kept_counters(Shared &all, const std::vector<std::string> &names,
+                                     const std::vector<std::uint32_t> &metrics) {
     for (const std::unique_ptr<Counters> &kept : all.kept_counters) {
-        if (kept->names == names) {
+        if (kept->names == names && kept->metrics == metrics) {
             return *kept;
         }
     }
-    auto counters = std::make_unique<Counters>();
-    for (const std::string &name : names) {
-        counters->names.push_back(name);
-        counters->metrics.push_back(marey_load()->intern_metric(name.data(), name.size()));
-    }
-    all.kept_counters.push_back(std::move(counters));
+    all.kept_counters.push_back(std::make_unique<Counters>(Counters{names, metrics}));
     return *all.kept_counters.back();
 }
 
-/// Starts the performance counters. The caller holds the lock.
+inline void add_warning(void *warnings, const std::uint8_t *text, std::size_t size) {
+    static_cast<std::vector<std::string> *>(warnings)->emplace_back(
+        reinterpret_cast<const char *>(text), size);
+}
+
+/// Starts the performance counters that can be counted. The caller holds the lock.
 inline void start_counters(Shared &all) {
-    const std::vector<std::string> &names = all.config.experimental_config.performance_events;
+    const std::vector<std::string> &requested = all.config.experimental_config.performance_events;
     all.counters = nullptr;
-    if (names.empty()) {
+    if (requested.empty()) {
         return;
     }
     std::string list;
-    for (const std::string &name : names) {
+    for (const std::string &name : requested) {
         list += (list.empty() ? "" : ",") + name;
     }
-    marey_error_t error;
-    if (marey_load()->performance_events(list.data(), list.size(), &error) == MAREY_OK) {
-        all.counters = &counters_named(all, names);
-    } else {
-        all.warnings.emplace_back(error.message);
+    std::vector<std::uint32_t> answers(requested.size(), MAREY_NO_METRIC);
+    marey_load()->possible_performance_events(list.data(), list.size(), answers.data(),
+                                              answers.size(), add_warning, &all.warnings);
+    std::vector<std::string> names;
+    std::vector<std::uint32_t> metrics;
+    for (std::size_t i = 0; i < requested.size(); i++) {
+        if (answers[i] != MAREY_NO_METRIC) {
+            names.push_back(requested[i]);
+            metrics.push_back(answers[i]);
+        }
+    }
+    if (!names.empty()) {
+        all.counters = &kept_counters(all, names, metrics);
+    }
+}
+
+/// Adds a warning for each activity and state whose events do not exist. The caller holds the lock.
+inline void refuse_devices(Shared &all, const std::set<ActivityType> &activities) {
+    const std::pair<ActivityType, const char *> unknown[] = {
+        {ActivityType::XPU, "XPU"},
+        {ActivityType::HPU, "HPU"},
+        {ActivityType::MTIA, "MTIA"},
+        {ActivityType::PrivateUse1, "PrivateUse1"}};
+    for (const auto &each : unknown) {
+        if (activities.count(each.first) > 0) {
+            all.warnings.push_back(std::string("`ActivityType::") + each.second +
+                                   "` has no effect: marey records devices of NVIDIA alone (CUDA)");
+        }
+    }
+    const std::pair<ProfilerState, const char *> others[] = {
+        {ProfilerState::NVTX, "NVTX` has no effect: marey emits no ranges of NVTX, it records them"},
+        {ProfilerState::ITT, "ITT` has no effect: marey emits no tasks of ITT"},
+        {ProfilerState::PRIVATEUSE1, "PRIVATEUSE1` has no effect: marey calls no backend of a program"},
+        {ProfilerState::KINETO_PRIVATEUSE1_FALLBACK,
+         "KINETO_PRIVATEUSE1_FALLBACK` has no effect: marey calls no backend of a program"}};
+    for (const auto &each : others) {
+        if (all.config.state == each.first) {
+            all.warnings.push_back(std::string("`ProfilerState::") + each.second +
+                                   "; this is a profile of the state KINETO");
+        }
     }
 }
 
@@ -131,122 +167,15 @@ inline void start_session(Shared &all, bool has_devices) {
                    integer_text(all.next_profile);
     marey_options_t options = {};
     options.format = MAREY_RUN;
+    const std::uint64_t *active = marey_load()->active;
+    const std::uint64_t before = __atomic_load_n(active, __ATOMIC_RELAXED);
     all.session = marey_start(all.run_stem.c_str(), &options, &error);
+    const std::uint64_t started = __atomic_load_n(active, __ATOMIC_RELAXED) & ~before;
+    const bool is_one = (started & (started - 1)) == 0; // no other thread has started a session
+    all.own_session = is_one ? started : 0;
     if (all.session < 0) {
         all.warnings.push_back(std::string("there is no run: ") + error.message);
     }
-}
-
-/// Resolves the numbers of names and the addresses of frames.
-class Resolver {
-public:
-    Event event(Record record, std::int64_t profile_start_ns) {
-        std::string name = names(record.name);
-        if (record.details != nullptr) {
-            Details &details = *record.details;
-            if (details.is_memory) {
-                name = "[memory]";
-            } else if (!details.name.empty()) {
-                name = details.name;
-            }
-            if (!details.frames.empty()) {
-                for (std::size_t i = details.frames.size(); i-- > 0;) {
-                    details.stack.push_back(symbols_.name(details.frames[i]));
-                }
-            } else {
-                for (std::uint32_t caller : details.callers) {
-                    details.stack.push_back(names(caller));
-                }
-            }
-        }
-        return Event(std::move(name), std::move(record), profile_start_ns);
-    }
-
-private:
-    const std::string &names(std::uint32_t number) {
-        const auto known = names_.find(number);
-        return known != names_.end() ? known->second
-                                     : names_.emplace(number, name_text(number)).first->second;
-    }
-
-    std::unordered_map<std::uint32_t, std::string> names_;
-    Symbols symbols_;
-};
-
-/// Appends the events of `part`, or counts them as dropped where there is no memory for them.
-inline void append_records(Shared &all, std::vector<Record> &records, std::vector<Record> &&part) {
-    if (records.empty()) {
-        records.swap(part);
-        return;
-    }
-    MAREY_TRY_ {
-        records.insert(records.end(), std::make_move_iterator(part.begin()),
-                       std::make_move_iterator(part.end()));
-    }
-    MAREY_CATCH_ALL_ { all.dropped_events.fetch_add(part.size(), std::memory_order_relaxed); }
-}
-
-/// Takes the events of a profile from all threads. Those that are open end now.
-inline std::vector<Record> take_records(Shared &all, std::uint64_t profile, std::int64_t end_ns) {
-    std::vector<Record> records;
-    const std::uint32_t current = os_thread_id();
-    for (const std::unique_ptr<Thread> &thread : all.threads) {
-        const ThreadGuard guard(*thread, current);
-        if (!guard.is_acquired()) {
-            count_dropped(all);
-            continue;
-        }
-        if (thread->profile != profile) {
-            continue;
-        }
-        for (Record &record : thread->open) {
-            record.end_ns = std::max(end_ns, record.start_ns);
-            record.end_thread = record.start_thread;
-            record.is_finished = false;
-        }
-        for (std::vector<Record> *part : {&thread->done, &thread->open}) {
-            append_records(all, records, std::move(*part));
-            std::vector<Record>().swap(*part);
-        }
-        thread->profile = 0;
-    }
-    return records;
-}
-
-inline void sort_records(std::vector<Record> &records) {
-    std::stable_sort(records.begin(), records.end(), [](const Record &one, const Record &other) {
-        return one.start_ns != other.start_ns ? one.start_ns < other.start_ns : one.id < other.id;
-    });
-}
-
-/// Sets the forward thread of backward operators that do not state it, by sequence number.
-inline void link_backward(std::vector<Record> &records) {
-    std::unordered_map<std::int64_t, std::uint64_t> forward;
-    for (Record &record : records) {
-        if (record.sequence < 0) {
-            continue;
-        }
-        if (record.scope != RecordScope::BACKWARD_FUNCTION) {
-            forward[record.sequence] = record.start_thread;
-        } else if (record.forward_thread == 0) {
-            const auto found = forward.find(record.sequence);
-            record.forward_thread = found == forward.end() ? 0 : found->second;
-        }
-    }
-}
-
-/// Returns the events of a profile, sorted and linked to each other.
-inline std::vector<Event> resolved_events(std::vector<Record> records, std::int64_t start_ns) {
-    sort_records(records);
-    link_device_events(records);
-    link_backward(records);
-    Resolver resolver;
-    std::vector<Event> events;
-    events.reserve(records.size());
-    for (Record &record : records) {
-        events.push_back(resolver.event(std::move(record), start_ns));
-    }
-    return events;
 }
 
 } // namespace detail
@@ -256,10 +185,12 @@ inline std::vector<Event> resolved_events(std::vector<Record> records, std::int6
 inline void enableProfiler(const ProfilerConfig &config, const std::set<ActivityType> &activities,
                            const std::unordered_set<RecordScope> &scopes = {}) {
     detail::Shared *all = detail::shared();
-    if (all == nullptr || config.state == ProfilerState::Disabled) {
+    detail::Thread *current = detail::this_thread();
+    if (current == nullptr || config.state == ProfilerState::Disabled) {
         return;
     }
-    detail::Thread &thread = detail::this_thread(*all);
+    detail::Thread &thread = *current;
+    const detail::Inside inside(thread);
     const std::lock_guard<std::mutex> guard(all->mutex);
     if (all->profile != 0) {
         std::fprintf(stderr, "marey: a profile is being recorded already; end it with "
@@ -276,6 +207,7 @@ inline void enableProfiler(const ProfilerConfig &config, const std::set<Activity
     all->starting_thread = 0;
     detail::start_counters(*all);
     detail::refuse_metrics(*all);
+    detail::refuse_devices(*all, activities);
     if (!config.trace_id.empty()) {
         marey_load()->note("trace_id", 8, config.trace_id.data(), config.trace_id.size());
     }
@@ -299,15 +231,19 @@ inline void enableProfiler(const ProfilerConfig &config, const std::set<Activity
 /// Ends the profile and returns its events; none if there was no profile. Never null.
 inline std::unique_ptr<ProfilerResult> disableProfiler() {
     detail::Shared *all = detail::shared();
-    if (all == nullptr) {
+    detail::Thread *thread = detail::this_thread();
+    if (thread == nullptr) {
         return std::make_unique<ProfilerResult>();
     }
+    const detail::Inside inside(*thread);
+    detail::exit_ended_elsewhere(*thread);
     detail::TraceHeader header;
     std::vector<detail::Record> records;
     std::string run_stem;
     std::int64_t session = MAREY_NO_SESSION;
     detail::DeviceReader reader = {&records, 0, 0, false};
     bool has_devices = false;
+    bool with_flops = false;
     {
         const std::lock_guard<std::mutex> guard(all->mutex);
         const std::uint64_t profile = all->profile;
@@ -327,9 +263,11 @@ inline std::unique_ptr<ProfilerResult> disableProfiler() {
             marey_load()->performance_events("", 0, nullptr);
         }
         all->counters = nullptr;
+        all->own_session = 0;
         session = std::exchange(all->session, MAREY_NO_SESSION);
         run_stem = all->run_stem;
         has_devices = all->has_devices;
+        with_flops = all->config.with_flops;
         reader.clock_offset_ns = all->clock_offset_ns;
         reader.start_ns = all->start_ns;
         reader.has_synchronisations = all->config.experimental_config.enable_cuda_sync_events;
@@ -341,6 +279,9 @@ inline std::unique_ptr<ProfilerResult> disableProfiler() {
         if (marey_finalize(session, &error) != MAREY_OK) {
             header.warnings.push_back(std::string("the run is incomplete: ") + error.message);
         }
+        if (!header.trace_id.empty()) {
+            marey_load()->note("trace_id", 8, "", 0); // not of later sessions
+        }
         if (has_devices && !run.empty() &&
             marey_load()->device_events(run.data(), run.size(), session,
                                         detail::receive_device_event, &reader,
@@ -350,7 +291,9 @@ inline std::unique_ptr<ProfilerResult> disableProfiler() {
     }
     const std::size_t count = records.size();
     std::vector<Event> events;
-    MAREY_TRY_ { events = detail::resolved_events(std::move(records), header.start_ns); }
+    MAREY_TRY_ {
+        events = detail::resolved_events(std::move(records), header.start_ns, with_flops);
+    }
     MAREY_CATCH_ALL_ {
         header.dropped_events += count;
         header.warnings.emplace_back("there is not enough memory for the events: only the run has them");
@@ -369,15 +312,15 @@ inline bool profilerEnabled() {
 /// Records the calling thread in the current profile too. Only needed without
 /// `profile_all_threads`.
 inline void enableProfilerInChildThread() {
-    if (detail::Shared *all = detail::shared()) {
-        detail::this_thread(*all).joined_profile = all->profile;
+    if (detail::Thread *thread = detail::this_thread()) {
+        thread->joined_profile = detail::shared()->profile;
     }
 }
 
 /// Stops recording the calling thread in the current profile.
 inline void disableProfilerInChildThread() {
-    if (detail::Shared *all = detail::shared()) {
-        detail::this_thread(*all).joined_profile = 0;
+    if (detail::Thread *thread = detail::this_thread()) {
+        thread->joined_profile = 0;
     }
 }
 

@@ -1,6 +1,6 @@
 /// @file
-/// `RecordFunction`, the scope that profiles, callbacks and sessions of the recorder see, and
-/// `ModuleScope`. The macros are in `macros.hpp`.
+/// `RecordFunction`, the scope that profiles, callbacks and sessions of the recorder see. The macros
+/// are in `macros.hpp`.
 #ifndef MAREY_RECORD_HPP
 #define MAREY_RECORD_HPP
 
@@ -33,6 +33,9 @@ public:
         if (active_ != 0) {
             end();
         }
+        if (extra_ != nullptr) {
+            release_extra();
+        }
     }
 
     RecordFunction(const RecordFunction &) = delete;
@@ -47,18 +50,27 @@ public:
     /// Sets the name, UTF-8. `cache`, if not null, keeps the number of a name that is the same in
     /// every call, such as a literal.
     void setName(std::string_view name, std::atomic<std::uint32_t> *cache = nullptr) noexcept {
+        if (thread_ == nullptr) {
+            return;
+        }
         const std::uint32_t known = cache == nullptr ? 0 : cache->load(std::memory_order_relaxed);
         name_ = known != 0 ? known : marey_load()->intern(name.data(), name.size());
         if (cache != nullptr) {
             cache->store(name_, std::memory_order_relaxed);
         }
         if (name_ == detail::lost_name) {
-            extra().details.name = std::string(name);
+            const detail::Inside inside(*thread_);
+            MAREY_TRY_ { extra().details.name = std::string(name); }
+            MAREY_CATCH_ALL_ {}
         }
     }
 
     /// Describes the inputs: see `inputs.hpp`.
     template <class T> void setInputs(const T &inputs) noexcept {
+        if (thread_ == nullptr) {
+            return;
+        }
+        const detail::Inside inside(*thread_);
         MAREY_TRY_ {
             const bool concrete = all_->is_concrete.load(std::memory_order_relaxed);
             extra().details.inputs = detail::describe_all(inputs, concrete);
@@ -68,11 +80,23 @@ public:
 
     /// No inputs, or described ones.
     void setInputs(std::initializer_list<Input> inputs) noexcept {
-        extra().details.inputs.assign(inputs);
+        if (thread_ == nullptr || inputs.size() == 0) {
+            return;
+        }
+        const detail::Inside inside(*thread_);
+        MAREY_TRY_ { extra().details.inputs.assign(inputs); }
+        MAREY_CATCH_ALL_ {}
     }
 
     /// Sets the keyword arguments.
-    void setKwargs(Kwargs kwargs) noexcept { extra().details.kwargs = std::move(kwargs); }
+    void setKwargs(Kwargs kwargs) noexcept {
+        if (thread_ == nullptr) {
+            return;
+        }
+        const detail::Inside inside(*thread_);
+        MAREY_TRY_ { extra().details.kwargs = std::move(kwargs); }
+        MAREY_CATCH_ALL_ {}
+    }
 
     /// Sets the debug handle of an edge scope.
     void setDebugHandle(std::int64_t handle) noexcept { debug_handle_ = handle; }
@@ -124,7 +148,8 @@ public:
 
     /// The name.
     std::string name() const {
-        return name_ == detail::lost_name ? extra_->details.name : detail::name_text(name_);
+        const bool is_lost = name_ == detail::lost_name && extra_ != nullptr;
+        return is_lost ? extra_->details.name : detail::name_text(name_);
     }
     /// The kind.
     RecordScope scope() const { return scope_; }
@@ -152,6 +177,8 @@ private:
     static constexpr std::uint32_t for_callbacks = 4;
     static constexpr std::uint32_t needs_inputs = 8;
     static constexpr std::uint32_t has_begun = 16;
+    static constexpr std::uint32_t keeps_inputs = 32; // in the event
+    static constexpr std::uint32_t counts_flops = 64; // without keeping the inputs
 
     struct RunningCallback {
         RecordFunctionCallback callback;
@@ -170,23 +197,37 @@ private:
         return *extra_;
     }
 
+    /// Frees what only some scopes have, on any thread.
+    MAREY_FN_ void release_extra() noexcept {
+        if (detail::Thread *current = detail::this_thread(*all_)) {
+            const detail::Inside inside(*current);
+            extra_.reset();
+        }
+    }
+
     /// Finds out what listens.
     MAREY_FN_ void attach() noexcept {
         all_ = detail::shared();
         if (all_ == nullptr || all_->is_off.load(std::memory_order_relaxed)) {
             return;
         }
-        thread_ = &detail::this_thread(*all_);
-        thread_id_ = thread_->id;
-        if (thread_->disabled > 0) {
+        MAREY_TRY_ { thread_ = detail::this_thread(*all_); }
+        MAREY_CATCH_ALL_ { detail::count_dropped(*all_); }
+        if (thread_ == nullptr || thread_->disabled > 0 || thread_->inside > 0) {
             return;
         }
+        thread_id_ = thread_->id;
+        detail::exit_ended_elsewhere(*thread_);
         active_ = marey_live_table_() != nullptr ? for_recorder : 0;
         const std::uint32_t listening = all_->listening.load(std::memory_order_acquire);
         if ((listening & detail::listens_profile) != 0) {
             attach_to_profile();
+            if ((active_ & for_profile) == 0 && detail::is_only_session(*all_)) {
+                active_ = 0; // the run has the scopes of the profile
+            }
         }
         if ((listening & detail::listens_callbacks) != 0) {
+            const detail::Inside inside(*thread_);
             MAREY_TRY_ { attach_callbacks(); }
             MAREY_CATCH_ALL_ {}
         }
@@ -202,8 +243,10 @@ private:
         }
         active_ |= for_profile;
         const bool concrete = all_->is_concrete.load(std::memory_order_relaxed);
-        if (concrete || (options & (detail::records_shapes | detail::records_flops)) != 0) {
-            active_ |= needs_inputs;
+        if (concrete || (options & detail::records_shapes) != 0) {
+            active_ |= needs_inputs | keeps_inputs;
+        } else if ((options & detail::records_flops) != 0) {
+            active_ |= needs_inputs | counts_flops;
         }
     }
 
@@ -238,16 +281,67 @@ private:
             }
             thread_->disabled--;
         }
-        if ((active_ & for_recorder) != 0 &&
-            marey_scope_enter_kind(name_, detail::kind_of(scope_)) == 0) {
-            active_ &= ~for_recorder;
+        if (sequence_ >= 0) {
+            link();
+        }
+        if ((active_ & for_recorder) != 0) {
+            enter();
         }
         if ((active_ & for_profile) != 0 && !begin_event()) {
             active_ &= ~for_profile;
         }
     }
 
+    /// Notes a forward operator, or finds the forward operator's thread.
+    void link() {
+        const auto sequence = static_cast<std::uint64_t>(sequence_);
+        if (scope_ == RecordScope::BACKWARD_FUNCTION) {
+            forward_thread_ =
+                forward_thread_ != 0 ? forward_thread_ : all_->forward_threads.ask(sequence);
+            outer_backward_ = std::exchange(thread_->backward_sequence, sequence_);
+        } else if (forward_thread_ == 0 && thread_->backward_sequence != sequence_) {
+            all_->forward_threads.add(sequence, thread_id_);
+        }
+    }
+
+    /// Enters the scope in the recorder.
+    void enter() {
+        entered_id_ = marey_scope_enter_kind(name_, detail::kind_of(scope_));
+        if (entered_id_ == 0) {
+            active_ &= ~for_recorder;
+        } else {
+            outer_id_ = std::exchange(thread_->entered_id, entered_id_);
+        }
+    }
+
+    /// Exits the scope in the recorder; scopes that began later may be open.
+    void exit(detail::Thread *current) {
+        const bool is_backward = scope_ == RecordScope::BACKWARD_FUNCTION;
+        const bool is_linked = sequence_ >= 0 && (!is_backward || forward_thread_ != 0);
+        const std::uint64_t sequence =
+            is_linked ? static_cast<std::uint64_t>(sequence_) : UINT64_MAX;
+        const marey_table_t *table = marey_load();
+        if (current != thread_) {
+            const detail::EndedElsewhere ended = {entered_id_, table->ticks(), sequence,
+                                                  forward_thread_};
+            detail::leave_exit(*all_, *thread_, detail::os_thread_id(), ended);
+            return;
+        }
+        detail::exit_ended_elsewhere(*thread_);
+        if (thread_->entered_id != entered_id_) {
+            table->scope_exit_only(entered_id_, table->ticks(), sequence, forward_thread_);
+            return;
+        }
+        thread_->entered_id = outer_id_;
+        if (is_linked) {
+            table->scope_exit_autograd(name_, sequence, forward_thread_);
+        } else {
+            marey_scope_exit(name_);
+        }
+    }
+
     bool begin_event() {
+        const detail::Inside inside(*thread_);
         detail::Record record;
         record.name = name_;
         record.scope = scope_;
@@ -261,32 +355,40 @@ private:
         } else if (extra_ != nullptr) {
             given = std::move(extra_->details);
         }
+        given.keeps_inputs = (active_ & keeps_inputs) != 0;
+        if ((active_ & (keeps_inputs | counts_flops)) == 0) {
+            given.inputs.clear(); // which only callbacks need
+            given.kwargs.clear();
+        }
         detail::Details *given_or_null = extra_ != nullptr ? &given : nullptr;
         record.details = detail::details_at_start(*all_, *thread_, given_or_null, caller_);
-        if (record.details != nullptr && (active_ & for_recorder) != 0) {
+        if (given_or_null != nullptr && (active_ & for_recorder) != 0 &&
+            record.details->keeps_inputs) {
             detail::record_args(record);
         }
         return detail::begin_event(*all_, *thread_, profile_, std::move(record));
     }
 
     void finish() {
-        const bool is_same_thread = (active_ & (for_recorder | for_profile)) != 0 &&
-                                    &detail::this_thread(*all_) == thread_;
+        detail::Thread *current = detail::this_thread(*all_);
+        const bool is_same_thread = current == thread_;
         const std::int64_t end_ns = (active_ & for_profile) != 0 ? detail::now_ns(*all_) : 0;
-        if ((active_ & for_recorder) != 0 && is_same_thread) {
-            if (sequence_ < 0) {
-                marey_scope_exit(name_);
-            } else {
-                marey_load()->scope_exit_autograd(
-                    name_, static_cast<std::uint64_t>(sequence_), forward_thread_);
-            }
+        if (current == nullptr) {
+            return; // inside of the first call of this thread
+        }
+        if (is_same_thread && sequence_ >= 0 && scope_ == RecordScope::BACKWARD_FUNCTION) {
+            thread_->backward_sequence = outer_backward_;
+        }
+        if ((active_ & for_recorder) != 0) {
+            const detail::Inside inside(*current);
+            exit(current);
         }
         if ((active_ & for_profile) != 0) {
+            const detail::Inside inside(*current);
             detail::end_event(*all_, *thread_, profile_, id_, end_ns, is_same_thread);
         }
         if ((active_ & for_callbacks) != 0) {
-            detail::Thread &current = detail::this_thread(*all_);
-            current.disabled++;
+            current->disabled++;
             for (std::size_t i = extra_->callbacks.size(); i-- > 0;) {
                 RunningCallback &running = extra_->callbacks[i];
                 MAREY_TRY_ {
@@ -296,7 +398,7 @@ private:
                 }
                 MAREY_CATCH_ALL_ {}
             }
-            current.disabled--;
+            current->disabled--;
         }
     }
 
@@ -307,58 +409,15 @@ private:
     std::uint64_t profile_ = 0;
     std::int64_t sequence_ = -1;
     std::int64_t debug_handle_ = -1;
+    std::int64_t outer_backward_ = -1;
     std::uint64_t forward_thread_ = 0;
+    std::uint64_t entered_id_ = 0; // in the recorder
+    std::uint64_t outer_id_ = 0;   // of the scope around this one
     detail::Shared *all_ = nullptr;
     detail::Thread *thread_ = nullptr;
     std::uint32_t thread_id_ = 0;
     const void *caller_ = nullptr;
     std::unique_ptr<Extra> extra_;
-};
-
-/// A module from here to the end of the block: a scope, and a part of the "Module Hierarchy" of the
-/// scopes inside.
-class ModuleScope {
-public:
-    /// Begins a module. The name is UTF-8.
-    explicit ModuleScope(std::string_view name) noexcept {
-        if (detail::is_listened_to()) {
-            enter(name);
-        }
-    }
-
-    /// Ends the module.
-    ~ModuleScope() {
-        if (thread_ != nullptr) {
-            thread_->modules.pop_back();
-            if (is_entered_) {
-                marey_scope_exit(name_);
-            }
-        }
-    }
-
-    ModuleScope(const ModuleScope &) = delete;
-    ModuleScope &operator=(const ModuleScope &) = delete;
-
-private:
-    void enter(std::string_view name) noexcept {
-        detail::Shared *all = detail::shared();
-        if (all == nullptr) {
-            return;
-        }
-        detail::Thread &thread = detail::this_thread(*all);
-        MAREY_TRY_ {
-            std::string path = thread.modules.empty() ? "" : thread.modules.back() + ".";
-            thread.modules.push_back(path.append(name));
-        }
-        MAREY_CATCH_ALL_ { return; }
-        thread_ = &thread;
-        name_ = marey_load()->intern(name.data(), name.size());
-        is_entered_ = marey_scope_enter_kind(name_, MAREY_KIND_MODULE) != 0;
-    }
-
-    detail::Thread *thread_ = nullptr;
-    std::uint32_t name_ = 0;
-    bool is_entered_ = false;
 };
 
 } // namespace marey

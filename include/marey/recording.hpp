@@ -4,7 +4,6 @@
 #define MAREY_RECORDING_HPP
 
 #include "args.hpp"
-#include "flops.hpp"
 #include "shared.hpp"
 #include "stack.hpp"
 
@@ -57,6 +56,12 @@ inline std::uint64_t profile_of_thread(const Shared &all, const Thread &thread) 
     const bool has_all_threads =
         (all.options.load(std::memory_order_relaxed) & records_all_threads) != 0;
     return has_all_threads || thread.joined_profile == profile ? profile : 0;
+}
+
+/// Whether no other session of the recorder would have a scope that the profile does not take.
+inline bool is_only_session(const Shared &all) {
+    const std::uint64_t active = __atomic_load_n(marey_load()->active, __ATOMIC_RELAXED);
+    return (active & ~all.own_session.load(std::memory_order_relaxed)) == 0;
 }
 
 /// Returns the totals of the performance events of this thread, in the order of their names; empty
@@ -137,6 +142,44 @@ inline void count_dropped(Shared &all) {
     all.dropped_events.fetch_add(1, std::memory_order_relaxed);
 }
 
+/// Leaves the exit of a scope of the recorder to `thread`, which entered it and may have ended.
+inline void leave_exit(Shared &all, Thread &thread, std::uint32_t current,
+                       const EndedElsewhere &ended) {
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    const bool is_alive = std::any_of(all.threads.begin(), all.threads.end(),
+                                      [&](const auto &each) { return each.get() == &thread; });
+    if (!is_alive) {
+        return; // the recorder has ended its scopes
+    }
+    const ThreadGuard guard(thread, current);
+    if (!guard.is_acquired()) {
+        count_dropped(all);
+        return;
+    }
+    thread.ended_elsewhere.push_back(ended);
+    thread.has_ended_elsewhere.store(true, std::memory_order_release);
+}
+
+/// Exits the scopes of the calling thread that other threads have ended, at the times when they did.
+inline void exit_ended_elsewhere(Thread &thread) {
+    if (!thread.has_ended_elsewhere.load(std::memory_order_acquire)) {
+        return;
+    }
+    const Inside inside(thread);
+    std::vector<EndedElsewhere> all_ended;
+    {
+        const ThreadGuard guard(thread, thread.id);
+        if (!guard.is_acquired()) {
+            return; // at the next scope
+        }
+        all_ended.swap(thread.ended_elsewhere);
+        thread.has_ended_elsewhere.store(false, std::memory_order_relaxed);
+    }
+    for (const EndedElsewhere &ended : all_ended) {
+        marey_load()->scope_exit_only(ended.id, ended.ticks, ended.sequence, ended.forward_thread);
+    }
+}
+
 /// Whether the profile has room for another event of the thread.
 inline bool reserve_event(Shared &all, Thread &thread) {
     constexpr std::int64_t batch = 64;
@@ -211,15 +254,10 @@ inline void add_instant(Shared &all, Thread &thread, std::uint64_t profile, Reco
     }
 }
 
-/// Adds the cost of a scope that has ended.
-inline void complete_details(const Shared &all, Details &details, const std::string &name,
-                             bool is_same_thread) {
-    const std::uint32_t options = all.options.load(std::memory_order_relaxed);
-    if ((options & records_flops) != 0 && !details.inputs.empty()) {
-        details.flops = operator_flops(name, details.inputs, details.kwargs);
-    }
+/// Adds the counts of a scope that has ended.
+inline void add_counts(const Shared &all, Details &details) {
     const Counters *counters = all.counters.load(std::memory_order_acquire);
-    if (counters == nullptr || details.counts_at_start.empty() || !is_same_thread) {
+    if (counters == nullptr || details.counts_at_start.empty()) {
         return;
     }
     const std::vector<std::uint64_t> totals = counter_totals(*counters);
@@ -253,8 +291,8 @@ inline void end_event(Shared &all, Thread &thread, std::uint64_t profile, std::u
     thread.open.erase(place);
     record.end_ns = std::max(end_ns, record.start_ns);
     record.end_thread = current;
-    if (record.details != nullptr) {
-        complete_details(all, *record.details, name_text(record.name), is_same_thread);
+    if (record.details != nullptr && is_same_thread) {
+        add_counts(all, *record.details);
     }
     if (reserve_event(all, thread)) {
         thread.done.push_back(std::move(record));
@@ -264,6 +302,7 @@ inline void end_event(Shared &all, Thread &thread, std::uint64_t profile, std::u
 /// Copies the global callbacks to the thread, if they have changed.
 inline void update_callbacks(Shared &all, Thread &thread) {
     if (thread.callbacks_version != all.callbacks_version.load(std::memory_order_acquire)) {
+        const Inside inside(thread);
         const std::lock_guard<std::mutex> guard(all.mutex);
         thread.global_callbacks = all.callbacks;
         thread.callbacks_version = all.callbacks_version.load(std::memory_order_relaxed);
@@ -276,18 +315,13 @@ inline void publish_callbacks(Shared &all) {
     listen_to_callbacks(all);
 }
 
-inline CallbackHandle add_global_callback(Shared &all, const RecordFunctionCallback &callback) {
+/// Adds a callback around the scopes of all threads, or of `thread`, which is the calling one.
+inline CallbackHandle add_callback(Shared &all, Thread &thread,
+                                   const RecordFunctionCallback &callback, bool is_global) {
+    const Inside inside(thread);
     const std::lock_guard<std::mutex> guard(all.mutex);
-    all.callbacks.push_back({all.next_handle, callback, true});
-    publish_callbacks(all);
-    return all.next_handle++;
-}
-
-inline CallbackHandle add_own_callback(Shared &all, Thread &thread,
-                                       const RecordFunctionCallback &callback) {
-    const std::lock_guard<std::mutex> guard(all.mutex);
-    thread.own_callbacks.push_back({all.next_handle, callback, true});
-    all.own_callback_count++;
+    (is_global ? all.callbacks : thread.own_callbacks).push_back({all.next_handle, callback, true});
+    all.own_callback_count += is_global ? 0 : 1;
     publish_callbacks(all);
     return all.next_handle++;
 }
@@ -295,6 +329,7 @@ inline CallbackHandle add_own_callback(Shared &all, Thread &thread,
 enum class Change { Remove, Disable, Enable };
 
 inline void change_callback(Shared &all, Thread &thread, CallbackHandle handle, Change change) {
+    const Inside inside(thread);
     const std::lock_guard<std::mutex> guard(all.mutex);
     for (std::vector<AddedCallback> *added : {&all.callbacks, &thread.own_callbacks}) {
         const auto found =

@@ -15,6 +15,8 @@
 #include "../marey.h"
 #include "callbacks.hpp"
 #include "event.hpp"
+#include "sequence.hpp"
+#include "thread_lock.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -41,7 +43,6 @@ constexpr std::uint32_t listens_callbacks = 2;
 /// Bits of `Shared::options`.
 constexpr std::uint32_t records_scopes = 1;
 constexpr std::uint32_t records_shapes = 2;
-constexpr std::uint32_t records_concrete = 4;
 constexpr std::uint32_t records_names_around = 8;
 constexpr std::uint32_t records_frames = 16;
 constexpr std::uint32_t records_modules = 32;
@@ -50,48 +51,19 @@ constexpr std::uint32_t records_counters = 128;
 constexpr std::uint32_t records_memory = 256;
 constexpr std::uint32_t records_all_threads = 512;
 
-/// A lock that fails instead of waiting for its own thread, which a signal may have interrupted.
-class ThreadLock {
-public:
-    /// Returns false if the calling thread holds the lock, or if another one has held it for a
-    /// second.
-    bool acquire(std::uint32_t thread) {
-        std::uint32_t holder = 0;
-        if (holder_.compare_exchange_strong(holder, thread, std::memory_order_acquire)) {
-            return true;
-        }
-        return holder != thread && wait(thread);
-    }
-
-    void release() { holder_.store(0, std::memory_order_release); }
-
-private:
-    bool wait(std::uint32_t thread) {
-        constexpr int spins = 1000;
-        constexpr int pauses = 1000; // of a millisecond
-        for (int i = 0; i < spins + pauses; i++) {
-            std::uint32_t holder = 0;
-            if (holder_.compare_exchange_weak(holder, thread, std::memory_order_acquire)) {
-                return true;
-            }
-            if (i < spins) {
-                std::this_thread::yield();
-            } else {
-                const timespec pause = {0, 1000000};
-                nanosleep(&pause, nullptr);
-            }
-        }
-        return false;
-    }
-
-    std::atomic<std::uint32_t> holder_{0};
-};
-
 /// A callback that was added.
 struct AddedCallback {
     CallbackHandle handle;
     RecordFunctionCallback callback;
     bool is_enabled;
+};
+
+/// A scope of the recorder that another thread has ended. Only its own thread can exit it.
+struct EndedElsewhere {
+    std::uint64_t id;
+    std::uint64_t ticks; // its end
+    std::uint64_t sequence;
+    std::uint64_t forward_thread;
 };
 
 /// The events of a thread, and what belongs to the thread alone.
@@ -105,7 +77,9 @@ struct Thread {
     std::vector<Record> done;
     std::size_t budget = 0;   // events that fit before the next reservation
     std::uint64_t profile = 0; // that `done` and `open` belong to
+    std::vector<EndedElsewhere> ended_elsewhere;
 
+    std::atomic<bool> has_ended_elsewhere{false};
     // Used by the thread alone.
     std::uint64_t joined_profile = 0;
     std::vector<std::string> modules; // paths, outermost first
@@ -114,6 +88,9 @@ struct Thread {
     std::vector<AddedCallback> own_callbacks;
     std::uint64_t random;
     int disabled = 0; // guards that are open
+    int inside = 0;   // `Inside`s that are open
+    std::uint64_t entered_id = 0; // of the innermost scope that `RecordFunction` has entered
+    std::int64_t backward_sequence = -1; // of the innermost backward operator
 
     /// Returns a number from 0 to less than 1.
     double next_random() {
@@ -143,9 +120,12 @@ struct Shared {
     std::atomic<std::int64_t> allocated_bytes{0};
     std::atomic<std::int64_t> clock_offset_ns{0};   // from CLOCK_MONOTONIC to CLOCK_REALTIME
     std::atomic<const Counters *> counters{nullptr}; // one of `kept_counters`
+    std::atomic<std::uint64_t> own_session{0}; // the bit of the profile's session in `active`
     std::atomic<bool> is_concrete{false};
     std::atomic<bool> is_off{false}; // enableRecordFunction(false)
     std::atomic<std::uint64_t> callbacks_version{1};
+
+    ForwardThreads forward_threads;
 
     std::atomic<std::uint32_t> starting_thread{0}; // the thread in `enableProfiler`
     std::atomic<std::uint32_t> forking_thread{0};  // the thread in `fork`, which holds `mutex`
@@ -168,7 +148,7 @@ struct Shared {
 
 /// A number that differs between versions and standard libraries with another layout of `Shared`.
 constexpr std::uint64_t shared_layout() {
-    constexpr std::uint64_t version = 3;
+    constexpr std::uint64_t version = 4;
 #if defined(_GLIBCXX_USE_CXX11_ABI)
     constexpr std::uint64_t library = 2 + _GLIBCXX_USE_CXX11_ABI;
 #else
@@ -200,9 +180,33 @@ inline std::int64_t now_ns(const Shared &all) {
     return clock_ns(CLOCK_MONOTONIC) + all.clock_offset_ns.load(std::memory_order_relaxed);
 }
 
-/// The address of the calling thread's `Thread`, 0 if it has none. All libraries of the process see
-/// the same word; an ended thread may have had the same id.
+/// The address of the calling thread's `Thread`, 0 if it has none, `being_made` while it is made.
+/// All libraries of the process see the same word; an ended thread may have had the same id.
 MAREY_FN_ std::uintptr_t &thread_word() { return *marey_load()->cpp_thread(); }
+
+constexpr std::uintptr_t being_made = 1;
+
+/// Sets a word to `being_made` to the end of the block, unless it gets another value.
+struct BeingMade {
+    explicit BeingMade(std::uintptr_t &thread_word) : word(thread_word) { word = being_made; }
+    ~BeingMade() { word = word == being_made ? 0 : word; }
+    BeingMade(const BeingMade &) = delete;
+    BeingMade &operator=(const BeingMade &) = delete;
+    std::uintptr_t &word;
+};
+
+/// The calling thread works for marey to the end of the block. What it allocates there is not
+/// reported, because `operator new` may report its allocations: the thread may hold a lock.
+class Inside {
+public:
+    explicit Inside(Thread &thread) : thread_(thread) { thread.inside++; }
+    ~Inside() { thread_.inside--; }
+    Inside(const Inside &) = delete;
+    Inside &operator=(const Inside &) = delete;
+
+private:
+    Thread &thread_;
+};
 
 /// Makes scopes look for callbacks while a thread has any. The caller holds the lock.
 inline void listen_to_callbacks(Shared &all) {
@@ -272,6 +276,10 @@ MAREY_FN_ Shared *find_shared() {
     }
     std::uintptr_t address = __atomic_load_n(table->cpp_state, __ATOMIC_ACQUIRE);
     if (address == 0) {
+        if (thread_word() == being_made) {
+            return nullptr; // `operator new` was called below
+        }
+        const BeingMade made(thread_word());
         Shared *created = new (std::nothrow) Shared;
         if (created == nullptr) {
             return nullptr;
@@ -345,22 +353,32 @@ inline void sweep_threads(Shared &all) {
     all.next_sweep = all.threads.size() * 2 + 1024;
 }
 
-MAREY_FN_ Thread &find_this_thread(Shared &all) {
+MAREY_FN_ Thread *find_this_thread(Shared &all) {
     std::uintptr_t &word = thread_word();
+    if (word == being_made) {
+        return nullptr;
+    }
     if (word == 0) {
+        const BeingMade made(word);
         const std::lock_guard<std::mutex> guard(all.mutex);
         sweep_threads(all);
         all.threads.push_back(std::make_unique<Thread>(os_thread_id()));
         word = reinterpret_cast<std::uintptr_t>(all.threads.back().get());
     }
-    this_thread_pointer = reinterpret_cast<Thread *>(word);
-    return *this_thread_pointer;
+    return this_thread_pointer = reinterpret_cast<Thread *>(word);
 }
 
-/// Returns the calling thread's events and settings.
-MAREY_FN_ Thread &this_thread(Shared &all) {
+/// Returns the calling thread's events and settings; null inside of the first such call of the
+/// thread, whose allocations may call marey.
+MAREY_FN_ Thread *this_thread(Shared &all) {
     Thread *thread = this_thread_pointer;
-    return thread != nullptr ? *thread : find_this_thread(all);
+    return thread != nullptr ? thread : find_this_thread(all);
+}
+
+/// As above; null without libmarey.so too.
+MAREY_FN_ Thread *this_thread() {
+    Shared *all = shared();
+    return all == nullptr ? nullptr : this_thread(*all);
 }
 
 } // namespace detail

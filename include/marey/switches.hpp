@@ -5,51 +5,77 @@
 
 #include "recording.hpp"
 
+#include <string>
+
 namespace marey {
+
+namespace detail {
+
+inline CallbackHandle add_callback(const RecordFunctionCallback &callback, bool is_global) {
+    Thread *thread = this_thread();
+    return thread == nullptr ? 0 : add_callback(*shared(), *thread, callback, is_global);
+}
+
+inline void change_callback(CallbackHandle handle, Change change) {
+    if (Thread *thread = this_thread()) {
+        change_callback(*shared(), *thread, handle, change);
+    }
+}
+
+} // namespace detail
 
 /// Calls the functions of `callback` around scopes of all threads, until it is removed.
 inline CallbackHandle addGlobalCallback(RecordFunctionCallback callback) {
-    detail::Shared *all = detail::shared();
-    return all == nullptr ? 0 : detail::add_global_callback(*all, callback);
+    return detail::add_callback(callback, true);
 }
 
 /// Calls the functions of `callback` around scopes of this thread, until it is removed.
 inline CallbackHandle addThreadLocalCallback(RecordFunctionCallback callback) {
-    detail::Shared *all = detail::shared();
-    return all == nullptr ? 0 : detail::add_own_callback(*all, detail::this_thread(*all), callback);
+    return detail::add_callback(callback, false);
 }
 
 /// Removes a global callback, or one of this thread. Its end function is still called for scopes
 /// that are open.
 inline void removeCallback(CallbackHandle handle) {
-    if (detail::Shared *all = detail::shared()) {
-        detail::change_callback(*all, detail::this_thread(*all), handle, detail::Change::Remove);
-    }
+    detail::change_callback(handle, detail::Change::Remove);
 }
 
 /// Stops calling a callback, without removing it.
 inline void disableCallback(CallbackHandle handle) {
-    if (detail::Shared *all = detail::shared()) {
-        detail::change_callback(*all, detail::this_thread(*all), handle, detail::Change::Disable);
-    }
+    detail::change_callback(handle, detail::Change::Disable);
 }
 
 /// Calls a callback again that was disabled.
 inline void reenableCallback(CallbackHandle handle) {
-    if (detail::Shared *all = detail::shared()) {
-        detail::change_callback(*all, detail::this_thread(*all), handle, detail::Change::Enable);
+    detail::change_callback(handle, detail::Change::Enable);
+}
+
+/// Records each operator that libtorch dispatches, and each autograd node, as scopes of the recorder:
+/// in the runs of profiles (`save("NAME.marey")`) and in sessions, below the scopes that called them.
+/// They are not in `ProfilerResult::events`. False stops. Returns false if that is impossible, with
+/// the reason in `error`, which may be null: the process has no libtorch, or one that is too old.
+inline bool enableTorchOperators(bool is_enabled = true, std::string *error = nullptr) {
+    marey_error_t failure = {};
+    const marey_table_t *table = marey_load();
+    if (table == nullptr) {
+        marey_report_absence_(&failure);
+    } else {
+        table->torch_operators(is_enabled, 0, 0, &failure);
     }
+    if (error != nullptr) {
+        *error = failure.message;
+    }
+    return failure.code == MAREY_OK;
 }
 
 /// Whether any global callback, or one of this thread, was added and not removed.
 inline bool hasCallbacks() {
-    detail::Shared *all = detail::shared();
-    if (all == nullptr) {
+    detail::Thread *thread = detail::this_thread();
+    if (thread == nullptr) {
         return false;
     }
-    detail::Thread &thread = detail::this_thread(*all);
-    detail::update_callbacks(*all, thread);
-    return !thread.global_callbacks.empty() || !thread.own_callbacks.empty();
+    detail::update_callbacks(*detail::shared(), *thread);
+    return !thread->global_callbacks.empty() || !thread->own_callbacks.empty();
 }
 
 /// Records scopes, or none of any thread.
@@ -61,8 +87,8 @@ inline void enableRecordFunction(bool is_enabled = true) {
 
 /// Whether scopes of this thread that begin now are recorded if something listens.
 inline bool isRecordFunctionEnabled() {
-    detail::Shared *all = detail::shared();
-    return all != nullptr && !all->is_off && detail::this_thread(*all).disabled == 0;
+    detail::Thread *thread = detail::this_thread();
+    return thread != nullptr && !detail::shared()->is_off && thread->disabled == 0;
 }
 
 /// Scopes of this thread are not recorded from here to the end of the block.
@@ -70,8 +96,7 @@ class DisableRecordFunctionGuard {
 public:
     /// Switches the scopes of the calling thread off.
     DisableRecordFunctionGuard() {
-        if (detail::Shared *all = detail::shared()) {
-            thread_ = &detail::this_thread(*all);
+        if (thread_ != nullptr) {
             thread_->disabled++;
         }
     }
@@ -87,7 +112,7 @@ public:
     DisableRecordFunctionGuard &operator=(const DisableRecordFunctionGuard &) = delete;
 
 private:
-    detail::Thread *thread_ = nullptr;
+    detail::Thread *thread_ = detail::this_thread();
 };
 
 /// Scopes of this thread are recorded, or not, from here to the end of the block, whatever guards
@@ -96,8 +121,7 @@ class RecordFunctionGuard {
 public:
     /// Switches the scopes of the calling thread on or off.
     explicit RecordFunctionGuard(bool is_enabled = true) {
-        if (detail::Shared *all = detail::shared()) {
-            thread_ = &detail::this_thread(*all);
+        if (thread_ != nullptr) {
             previous_ = thread_->disabled;
             thread_->disabled = is_enabled ? 0 : 1;
         }
@@ -114,7 +138,7 @@ public:
     RecordFunctionGuard &operator=(const RecordFunctionGuard &) = delete;
 
 private:
-    detail::Thread *thread_ = nullptr;
+    detail::Thread *thread_ = detail::this_thread();
     int previous_ = 0;
 };
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 namespace marey {
 namespace detail {
@@ -32,8 +33,22 @@ inline std::string decimal_text(double number) {
     return digits;
 }
 
-/// Appends a number as Python prints it: "1.0", "3", "True".
-template <class Number> void append_number(std::string &text, Number number) {
+template <class Number, class = void> struct IsComplex : std::false_type {};
+template <class Number>
+struct IsComplex<Number, decltype(static_cast<void>(std::declval<Number>().real() +
+                                                    std::declval<Number>().imag()))>
+    : std::true_type {};
+
+/// Whether numbers of a type have a text: of C++ itself, complex ones, and those that become `float`
+/// by themselves, such as halves.
+template <class Number>
+struct HasText : std::bool_constant<std::is_arithmetic<Number>::value ||
+                                    IsComplex<Number>::value ||
+                                    (!std::is_enum<Number>::value &&
+                                     std::is_convertible<const Number &, float>::value)> {};
+
+/// Appends a number as Python prints it: "1.0", "3", "True", "(1.0+2.0j)".
+template <class Number> void append_number(std::string &text, const Number &number) {
     if constexpr (std::is_same<Number, bool>::value) {
         text += number ? "True" : "False";
     } else if constexpr (std::is_floating_point<Number>::value) {
@@ -42,6 +57,14 @@ template <class Number> void append_number(std::string &text, Number number) {
         if (std::isfinite(number) && digits.find_first_of(".e") == std::string::npos) {
             text += ".0";
         }
+    } else if constexpr (IsComplex<Number>::value) {
+        std::string imaginary;
+        append_number(imaginary, number.imag());
+        text += '(';
+        append_number(text, number.real());
+        text += (imaginary[0] == '-' ? "" : "+") + imaginary + "j)";
+    } else if constexpr (!std::is_integral<Number>::value) {
+        append_number(text, static_cast<float>(number));
     } else {
         text += integer_text(number);
     }

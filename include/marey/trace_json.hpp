@@ -278,6 +278,9 @@ private:
             if (event.sequence_number() < 0) {
                 continue;
             }
+            if (event.forward_thread_id() == 0 && event.scope() == RecordScope::BACKWARD_FUNCTION) {
+                continue; // its forward operator is unknown
+            }
             if (event.forward_thread_id() == 0) {
                 forward[{event.thread_id(), event.sequence_number()}] = &event;
                 continue;

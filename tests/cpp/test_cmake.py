@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -97,9 +98,16 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"-Dmarey_DIR={marey_options('--cmakedir')}",
     ]
     cpp_programs.run(*configure, f"-DTORCH_ROOT={root}", "-DCMAKE_BUILD_TYPE=Debug")
-    targets = ["profiler_basic", "profiler_advanced", *(["torch_training"] if root else [])]
+    targets = ["profiler_basic", "profiler_advanced", "scopes", "sessions"]
+    targets += ["torch_training"] if root else []
     cpp_programs.run(cmake(), "--build", build, "--parallel", "2", "--target", *targets)
     return build
+
+
+def paths(run: str) -> list[str]:
+    """Returns the paths of the spans of a run."""
+    with marey.open(run) as opened:
+        return [path for (path,) in opened.sql("SELECT path FROM spans").rows()]
 
 
 def test_cmake_accepts_versions_up_to_the_installed_one() -> None:
@@ -113,9 +121,43 @@ def test_cmake_accepts_versions_up_to_the_installed_one() -> None:
     assert "newer: 0" in cpp_programs.run(*command).stderr
 
 
-def test_the_basic_example_records_scopes_of_its_threads(examples: Path) -> None:
-    cpp_programs.run(examples / "profiler_basic", MAREY_LIB="")
-    root = profiles.tree("profiler_basic.hatchet")
+def test_the_basic_example_profiles_operators(examples: Path) -> None:
+    done = cpp_programs.run(examples / "profiler_basic", MAREY_LIB="")
+    operators = [line.split() for line in done.stdout.splitlines() if "aten::mm" in line]
+    assert [fields[3] for fields in operators] == [str(2 * 16 * 64 * 32)] * 3
+    args = cpp_programs.Trace("profiler_basic.json").args("aten::mm")
+    assert args["Input Dims"] == [[16, 64], [64, 32]]
+    assert (args["Module Hierarchy"], args["Call stack"]) == ("encoder", "step")
+    assert Counter(paths("profiler_basic.marey")) == {
+        "step": 3,
+        "step/encoder": 3,
+        "step/encoder/aten::mm": 3,
+        "step/encoder/aten::relu": 3,
+    }
+
+
+def test_the_advanced_example_has_counters_values_memory_and_links(examples: Path) -> None:
+    done = cpp_programs.run(examples / "profiler_advanced", MAREY_LIB="")
+    assert done.stdout == "6 operators observed\n"
+    trace = cpp_programs.Trace("profiler_advanced.json")
+    args = trace.args("aten::mul")
+    values = f"tensor([{', '.join(['1.5'] * 8)}])"
+    assert (args["Concrete Inputs"], args["Input Strides"]) == ([values, "2.0"], [[1], []])
+    assert (args["Module Hierarchy"], args["Sequence number"]) == ("model.scale", 2)
+    assert "main" in args["Call stack"]
+    assert "page_faults" in args
+    assert trace.args("MulBackward0")["Fwd thread id"] == trace.scopes["aten::mul"]["tid"]
+    assert trace.args("aten::sum")["keepdim"] == "False"
+    memory = [event["args"]["Bytes"] for event in trace.events if event["name"] == "[memory]"]
+    assert memory.count(32) == memory.count(-32) + 1, "the input outlives the profile"
+    with marey.open("profiler_advanced.marey") as run:
+        calls = run.sql("SELECT forward_name, name FROM autograd_calls").rows()
+    assert calls == [("aten::mul", "MulBackward0")] * 3
+
+
+def test_the_example_of_scopes_records_them_on_its_threads(examples: Path) -> None:
+    cpp_programs.run(examples / "scopes", MAREY_LIB="")
+    root = profiles.tree("scopes.hatchet")
     counts = profiles.counts(root)
     assert counts["step"] == 4
     assert sum(count for path, count in counts.items() if path.endswith("solve")) == 8
@@ -123,8 +165,10 @@ def test_the_basic_example_records_scopes_of_its_threads(examples: Path) -> None
     assert sum(elements) == 8 * 10000
 
 
-def test_the_advanced_example_sums_up_by_tenant_and_traces_its_second_half(examples: Path) -> None:
-    cpp_programs.run(examples / "profiler_advanced", MAREY_LIB="")
+def test_the_example_of_sessions_sums_up_by_tenant_and_traces_its_second_half(
+    examples: Path,
+) -> None:
+    cpp_programs.run(examples / "sessions", MAREY_LIB="")
     tree, tenants = (profiles.tree(f"{name}.hatchet") for name in ("advanced", "tenants"))
     assert profiles.counts(tree) == {"handle": 6, "handle/decode": 6}
     assert profiles.metrics(profiles.find(tree, "handle")) == {"requests": 6, "last request": 5}
@@ -148,8 +192,9 @@ def test_the_advanced_example_sums_up_by_tenant_and_traces_its_second_half(examp
 def test_operators_of_libtorch_are_below_the_scopes_of_cxx(examples: Path) -> None:
     if not (examples / "torch_training").exists():
         pytest.skip("PyTorch is not installed")
-    cpp_programs.run(examples / "torch_training", MAREY_LIB="")
-    counts = profiles.counts(profiles.tree("torch_training.hatchet"))
+    done = cpp_programs.run(examples / "torch_training", MAREY_LIB="")
+    assert done.stderr == ""
+    counts = Counter(paths("torch_training.marey"))
     assert counts["step/forward/aten::mm"] == 3
     backward = [path for path in counts if path.startswith("step/backward/")]
     assert any(path.endswith("MmBackward0/aten::mm") for path in backward)

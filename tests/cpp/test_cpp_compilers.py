@@ -37,12 +37,13 @@ def test_the_header_of_xsigma_compiles_without_warnings(compiler: str, standard:
     compile_program(Path("none"), listings, standard=standard, options=options, compiler=compiler)
 
 
+@pytest.mark.parametrize("compiler", ["g++", "clang++"])
 def test_exceptions_and_rtti_are_not_needed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiler: str
 ) -> None:
     monkeypatch.chdir(tmp_path)  # where the program writes files
     path = compile_program(
-        tmp_path / "cases", CASES, standard="c++20", options=WITHOUT, compiler="clang++"
+        tmp_path / "cases", CASES, standard="c++20", options=WITHOUT, compiler=compiler
     )
     report = Report(run_case(path, "verbose")[-1])
     assert report["leaf"]["stack"] == ["forward", "encode"]

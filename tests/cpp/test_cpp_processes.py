@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from cpp_programs import LIBRARY, Report, compile_program, run_case
+from cpp_programs import LIBRARY, Report, compile_program, newest, run_case
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -16,7 +16,8 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("processes")
     compile_program(folder / "host", PROGRAMS / "host.cpp")
     # Libraries of different compilers share one profile.
-    for compiler, name in (("g++", "first"), ("clang++", "second")):
+    other = "clang++" if newest("clang++") is not None else "g++"
+    for compiler, name in (("g++", "first"), (other, "second")):
         options = ("-shared", "-fPIC", f"-DNAME={name}")
         library = folder / f"lib{name}.so"
         compile_program(library, PROGRAMS / "plugin.cpp", options=options, compiler=compiler)

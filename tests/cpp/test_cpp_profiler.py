@@ -31,6 +31,14 @@ def profile(program: Path, case: str, *arguments: str) -> Report:
     return Report(run_case(program, case, *arguments)[-1])
 
 
+def span_names(run: str) -> list[str]:
+    """Returns the names of the spans of a run, in the order of their starts."""
+    with marey.open(run) as opened:
+        return [
+            name for (name,) in opened.sql("SELECT name FROM spans ORDER BY start_nanos").rows()
+        ]
+
+
 def test_scopes_have_their_inputs_and_metadata(program: Path) -> None:
     report = profile(program, "metadata")
     assert (report.warnings, report.dropped, report.trace_id) == ([], 0, 'night "7"')
@@ -122,8 +130,12 @@ def test_concrete_inputs_have_strides_and_values_while_they_are_enabled(program:
 
 def test_inputs_that_nobody_needs_are_not_evaluated(program: Path) -> None:
     lines = run_case(program, "quiet")
-    assert lines[0] == "0"
-    assert Report(lines[-1])["no shapes"]["shapes"] == []
+    assert lines[:2] == ["0", "2"]
+    report = Report(lines[-1])
+    assert report["no shapes"]["shapes"] == []
+    assert report["no kwargs"]["kwargs"] == {}
+    observed = report["for a callback"]
+    assert (observed["dtypes"], observed["kwargs"]) == ([], {})
 
 
 def test_a_profile_can_be_limited_to_kinds_of_scopes_and_activities(program: Path) -> None:
@@ -135,6 +147,13 @@ def test_a_profile_can_be_limited_to_kinds_of_scopes_and_activities(program: Pat
     report = Report(full)
     assert (len(report.events), report.dropped) == (10, 15)
     assert Trace().content["dropped_events"] == 15
+    assert span_names("kinds.marey") == Report(kinds).names()
+    assert span_names("run.marey") == ["user"] * 25, "the limit is one of memory"
+
+
+def test_a_session_beside_a_profile_has_what_the_profile_leaves_out(program: Path) -> None:
+    assert profile(program, "beside").names() == []
+    assert counts(tree("tree.hatchet")) == {"function": 1, "module": 1, "module/user": 1}
 
 
 def test_verbose_adds_modules_and_the_scopes_around(program: Path) -> None:
@@ -175,11 +194,17 @@ def test_flops_follow_from_the_shapes(program: Path) -> None:
         "aten::addmm": 2 * 2 * 3 * 4,
         "linear": 2 * 2 * 3 * 5,
         "aten::add": 6,
-        "aten::relu": 0,
+        "aten::relu": 6,
         # 8 + 2 - 3 steps of two, plus one: 4 x 4 outputs of 6 channels, each of 2 x 3 x 3 weights.
         "aten::conv2d": 2 * 2 * 6 * 4 * 4 * 2 * 3 * 3,
         "bmm": 2 * 5 * 2 * 3 * 4,
+        "aten::matmul": 2 * 5 * 2 * 3 * 4,
+        "aten::mm of other sizes": 0,
+        "mm": 0,
+        "aten::mul": 12,
     }
+    assert report["aten::mm"]["shapes"] == [], "no shapes were asked for"
+    assert "Input Dims" not in Trace().args("aten::mm")
     assert Trace().args("aten::mm")["flops"] == 48
 
 
@@ -213,12 +238,16 @@ def test_counters_count_in_each_scope_with_the_scopes_inside(program: Path) -> N
     assert Trace().args("touches")["page_faults"] == faults["touches"]
 
 
-def test_an_unknown_counter_is_refused_by_name(program: Path) -> None:
-    report = profile(program, "counters", "page_faults,cycels")
-    (warning,) = report.warnings
-    assert "`cycels`" in warning
-    assert Trace().content["WARNING"] == [warning]
-    assert report["outer"]["counters"] == {}
+def test_counters_that_cannot_be_counted_leave_the_others(program: Path) -> None:
+    # A raw number that no processor has, and the spelling of `perf list`.
+    events = "cycels,page-faults,rffffffffffffffff"
+    report = profile(program, "counters", events)
+    unknown, raw = report.warnings
+    assert "`cycels`" in unknown
+    assert "`rffffffffffffffff`" in raw
+    assert Trace().content["WARNING"] == report.warnings
+    assert report["touches"]["counters"]["page-faults"] >= 4096
+    assert set(report["outer"]["counters"]) == {"page-faults"}
 
 
 def test_metrics_of_devices_are_refused_by_name(program: Path) -> None:
@@ -229,6 +258,18 @@ def test_metrics_of_devices_are_refused_by_name(program: Path) -> None:
     assert per_kernel.startswith("`profiler_measure_per_kernel` has no effect: ")
     assert Trace().content["WARNING"] == report.warnings
     assert report.names() == ["outer", "inner"], "the rest is recorded"
+
+
+def test_states_and_devices_without_events_are_refused_by_name(program: Path) -> None:
+    reports = list(map(Report, run_case(program, "other_devices")))
+    refused = [warning.split("`")[1] for report in reports for warning in report.warnings]
+    states = ["NVTX", "ITT", "PRIVATEUSE1", "KINETO_PRIVATEUSE1_FALLBACK"]
+    activities = ["XPU", "HPU", "MTIA", "PrivateUse1"]
+    assert refused == [
+        *(f"ProfilerState::{state}" for state in states),
+        *(f"ActivityType::{activity}" for activity in activities),
+    ]
+    assert [report.names() for report in reports] == [["user"]] * 9, "the rest is recorded"
 
 
 @pytest.mark.parametrize(
@@ -244,23 +285,32 @@ def test_a_profile_records_the_threads_it_is_to(program: Path, case: str, names:
     report = profile(program, case)
     assert set(report.names()) == names
     assert len({event["thread"] for event in report.events}) == len(names)
+    assert set(span_names("run.marey")) == names
 
 
 def test_backward_is_linked_to_forward_by_the_sequence_number(program: Path) -> None:
     report = profile(program, "backward")
     thread = report["aten::mul"]["thread"]
     assert report["MulBackward0"]["thread"] != thread
-    links = [report[name]["forward_thread"] for name in ("MulBackward0", "AddBackward0", "Unknown")]
-    assert links == [thread, thread, 0]
-    trace = Trace()
-    flows = [event for event in trace.events if event.get("cat") == "fwdbwd"]
-    ends = {(flow["id"], flow["ph"]): (flow["tid"], flow["ts"]) for flow in flows}
-    linked = [("aten::add", "AddBackward0"), ("aten::mul", "MulBackward0")]
-    assert ends == {
-        (number, phase): (trace.scopes[name]["tid"], trace.scopes[name]["ts"])
-        for number, names in enumerate(linked)
-        for name, phase in zip(names, "sf", strict=True)
+    links = {event["name"]: event["forward_thread"] for event in report.events}
+    backward = {"MulBackward0", "AddBackward0", "AccumulateGrad"}
+    assert {name for name, link in links.items() if link == thread} == backward
+    assert links["MulBackward1"] == report["aten::mul of the next step"]["thread"]
+    assert links["Unknown"] == 0
+    assert links["Contested"] == 0, "two threads have an operator with its number"
+    flows = [event for event in Trace().events if event.get("cat") == "fwdbwd"]
+    names = {(event["tid"], event["ts"]): event["name"] for event in Trace().scopes.values()}
+    points = {(flow["id"], flow["ph"]): names[flow["tid"], flow["ts"]] for flow in flows}
+    linked = {(points[number, "s"], points[number, "f"]) for number, _ in points}
+    assert linked == {
+        ("aten::add", "AddBackward0"),
+        ("aten::mul", "MulBackward0"),
+        ("aten::mul", "AccumulateGrad"),
+        ("aten::mul of the next step", "MulBackward1"),
     }
+    with marey.open("run.marey") as run:
+        calls = run.sql("SELECT forward_name, name FROM autograd_calls").rows()
+    assert set(calls) == linked
 
 
 def test_any_bytes_are_a_name(program: Path) -> None:
@@ -300,6 +350,20 @@ def test_a_scope_may_end_on_another_thread(program: Path) -> None:
     assert Trace().args("moved")["End thread id"] == other["thread"]
 
 
+def test_scopes_of_a_session_end_in_any_order_and_on_any_thread(program: Path) -> None:
+    run_case(program, "disorder")
+    root = tree("tree.hatchet")
+    assert counts(root) == {
+        "moved": 1,
+        "moved/on the other thread": 1,
+        "after": 2,
+        "same name": 1,
+        "same name/same name": 1,
+        "same name/same name/inside the second": 1,
+        "of an ended thread": 1,
+    }
+
+
 def test_exceptions_end_scopes(program: Path) -> None:
     report = profile(program, "exceptions")
     assert report.names() == ["outer", "fails", "handler", "throwing inputs"]
@@ -312,6 +376,15 @@ def test_many_threads_may_record_while_the_profile_ends(program: Path) -> None:
     summary, after = run_case(program, "many_threads")
     assert summary == "1 1 64 0"
     assert Report(after).events == []
+
+
+def test_the_run_has_the_trace_id_of_its_own_profile(program: Path) -> None:
+    run_case(program, "trace_ids")
+    notes = []
+    for run in ("first.marey", "second.marey"):
+        with marey.open(run) as opened:
+            notes.append(opened.sql("SELECT value FROM metadata WHERE key = 'trace_id'").rows())
+    assert notes == [[('"of the first"',)], []]
 
 
 def test_a_second_profile_at_a_time_is_refused(program: Path) -> None:

@@ -6,6 +6,7 @@ import os
 from importlib.util import find_spec
 from pathlib import Path
 
+import marey
 import pytest
 from cpp_programs import Report, compile_program, run_case
 
@@ -20,7 +21,8 @@ def report(path: Path, **changes: str) -> Report:
 @pytest.mark.skipif(not EIGEN.exists(), reason="there is no Eigen here")
 def test_matrices_of_eigen_are_inputs(tmp_path: Path) -> None:
     path = compile_program(tmp_path / "eigen", SOURCE, options=(f"-isystem{EIGEN}",))
-    tensors = report(path)["tensors"]
+    result = report(path)
+    tensors = result["tensors"]
     assert tensors["dtypes"] == ["float", "double", "int", "float"]
     assert tensors["shapes"] == [[2, 3], [2, 2], [2, 1], [3, 2]]
     assert tensors["strides"] == [[1, 2], [2, 1], [1, 2], [1, 3]]
@@ -30,15 +32,23 @@ def test_matrices_of_eigen_are_inputs(tmp_path: Path) -> None:
         "tensor([[1], [1]])",
         "tensor([[1.0, 5.0], [4.0, 3.0], [2.0, 6.0]])",
     ]
+    others = result["other numbers"]
+    assert others["dtypes"] == ["c10::complex<float>", ""]
+    assert others["values"] == ["tensor([[(1.0+2.0j)], [(0.5-1.0j)]])", "tensor([[1.5, -2.0]])"]
 
 
-def test_tensors_of_aten_are_inputs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("order", ["aten first", "marey first"])
+def test_tensors_of_aten_are_inputs_and_its_operators_are_in_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str
+) -> None:
     spec = find_spec("torch")
     if spec is None or spec.origin is None:
         pytest.skip("there is no PyTorch here")
     torch = Path(spec.origin).parent
     libraries = (f"-L{torch / 'lib'}", "-Wl,--no-as-needed", "-ltorch_cpu", "-lc10")
     options = ("-DATEN", f"-isystem{torch / 'include'}", *libraries)
+    options += ("-DMAREY_FIRST",) if order == "marey first" else ()
+    monkeypatch.chdir(tmp_path)
     path = compile_program(tmp_path / "aten", SOURCE, standard="c++20", options=options)
     folders = [str(torch / "lib"), os.environ.get("LD_LIBRARY_PATH", "")]
     result = report(path, LD_LIBRARY_PATH=os.pathsep.join(folders))
@@ -53,3 +63,7 @@ def test_tensors_of_aten_are_inputs(tmp_path: Path) -> None:
         "",
     ]
     assert result["list"]["shapes"] == [[2, 3], [3]]
+    assert "of ATen" not in result.names(), "ATen's macro is not ours"
+    with marey.open("run.marey") as run:
+        paths = [path for (path,) in run.sql("SELECT path FROM spans").rows()]
+    assert "around/of ATen/aten::add.Tensor" in paths

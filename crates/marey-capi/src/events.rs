@@ -4,6 +4,7 @@
 
 use crate::ptr::{call_with_status, catch_panic, read_metrics, read_text, send};
 use marey_model::loss::LossCause;
+use marey_model::op_cost;
 use marey_record::table::{ErrorBuffer, MetricArg, NO_METRIC, Sink};
 use marey_record::{ContextSource, api};
 use marey_torch::shapes;
@@ -53,6 +54,37 @@ pub(crate) extern "C" fn operator_exit_id(id: u64) -> u64 {
 
 pub(crate) extern "C" fn scope_exit_autograd(name: u32, sequence: u64, forward_os_id: u64) {
     api::exit_autograd(name, api::AutogradCall { sequence, forward_os_id });
+}
+
+pub(crate) extern "C" fn scope_exit_only(
+    id: u64,
+    ticks: u64,
+    sequence: u64,
+    forward_os_id: u64,
+) -> bool {
+    let call = (sequence != u64::MAX).then_some(api::AutogradCall { sequence, forward_os_id });
+    api::exit_only_at(id, ticks, call)
+}
+
+pub(crate) unsafe extern "C" fn operator_flops(
+    operator: *const c_char,
+    operator_len: usize,
+    args: *const c_char,
+    args_len: usize,
+) -> f64 {
+    // SAFETY: the caller passes two readable texts with their lengths.
+    let texts = unsafe {
+        (read_text(operator, operator_len, "operator"), read_text(args, args_len, "args"))
+    };
+    let (Ok(operator), Ok(args)) = texts else { return -1.0 };
+    catch_panic(-1.0, || {
+        let flops = if operator.contains("::") {
+            op_cost::flops(&operator, &args)
+        } else {
+            op_cost::flops(&format!("aten::{operator}"), &args)
+        };
+        flops.unwrap_or(-1.0)
+    })
 }
 
 pub(crate) unsafe extern "C" fn scope_args(name: u32, json: *const c_char, json_len: usize) {
@@ -150,6 +182,32 @@ pub(crate) unsafe extern "C" fn performance_events(
             Ok(api::set_performance_events(&names)?)
         })
     }
+}
+
+pub(crate) unsafe extern "C" fn possible_performance_events(
+    names: *const c_char,
+    names_len: usize,
+    metrics: *mut u32,
+    len: usize,
+    refusals: Option<Sink>,
+    context: *mut c_void,
+) -> usize {
+    // SAFETY: the caller passes a readable text.
+    let Ok(names) = (unsafe { read_text(names, names_len, "names") }) else { return 0 };
+    let names: Vec<_> = names.split(',').collect();
+    let results = catch_panic(Vec::new(), || api::set_possible_performance_events(&names));
+    for (index, result) in results.iter().enumerate() {
+        if let Err(refusal) = result {
+            // SAFETY: the caller passes a function that takes bytes and this context, or null.
+            unsafe { send(refusals, context, refusal.to_string().as_bytes()) };
+        }
+        if index < len && !metrics.is_null() {
+            let metric = result.as_ref().copied().unwrap_or(NO_METRIC);
+            // SAFETY: the caller passes an array of `len` writable numbers.
+            unsafe { *metrics.add(index) = metric };
+        }
+    }
+    results.len()
 }
 
 pub(crate) unsafe extern "C" fn performance_counts(

@@ -143,6 +143,9 @@ static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(|| Table {
     end_sampling: records::end_sampling,
     next_sample: records::next_sample,
     is_sample_due: records::is_sample_due,
+    scope_exit_only: events::scope_exit_only,
+    possible_performance_events: events::possible_performance_events,
+    operator_flops: events::operator_flops,
 });
 
 extern "C" fn set_settings_listener(listener: settings::Listener) {

@@ -443,6 +443,30 @@ pub struct Table {
     /// Whether a sample with the cause of this number is still to be drawn: the scope or step may
     /// have ended.
     pub is_sample_due: extern "C" fn(cause: u8) -> bool,
+    /// Exits only the scope with this id, which ended at `ticks`; scopes inside it stay open.
+    /// `sequence` is `u64::MAX`, or as in `scope_exit_autograd`. Returns whether it was open on this
+    /// thread.
+    pub scope_exit_only:
+        extern "C" fn(id: u64, ticks: u64, sequence: u64, forward_os_id: u64) -> bool,
+    /// As `performance_events`, without the events that cannot be counted: a sentence for each of
+    /// them is passed to `refusals`. Writes the metric of each name, `NO_METRIC` if it is refused,
+    /// at most `len`. Returns the number of names.
+    pub possible_performance_events: unsafe extern "C" fn(
+        names: *const c_char,
+        names_len: usize,
+        metrics: *mut u32,
+        len: usize,
+        refusals: Option<Sink>,
+        context: *mut c_void,
+    ) -> usize,
+    /// Returns the floating-point operations of an operator, from the JSON object of its arguments;
+    /// -1 if they are unknown. `operator` without a namespace means one of `aten`.
+    pub operator_flops: unsafe extern "C" fn(
+        operator: *const c_char,
+        operator_len: usize,
+        args: *const c_char,
+        args_len: usize,
+    ) -> f64,
 }
 
 /// Receives a device event.

@@ -31,8 +31,8 @@ using MetricValueType = std::variant<std::uint64_t, std::int64_t, double, std::s
  */
 class Metric {
 public:
-    /** A metric with `size` values, which are 0 at first. */
-    Metric(MetricKind kind, std::size_t size) : values(size), kind_(kind) {}
+    /** A metric with `size` values, at least one, which are 0 at first. */
+    Metric(MetricKind kind, std::size_t size) : values(size > 0 ? size : 1), kind_(kind) {}
     virtual ~Metric() = default;
 
     /** Returns the name of the group of values. */
@@ -74,7 +74,9 @@ public:
         if (isProperty(valueId) || std::holds_alternative<std::string>(value)) {
             current = value;
         } else if (auto *whole = std::get_if<std::uint64_t>(&current)) {
-            *whole += *std::get_if<std::uint64_t>(&value);
+            if (__builtin_add_overflow(*whole, *std::get_if<std::uint64_t>(&value), whole)) {
+                *whole = std::numeric_limits<std::uint64_t>::max();
+            }
         } else if (auto *integer = std::get_if<std::int64_t>(&current)) {
             if (__builtin_add_overflow(*integer, *std::get_if<std::int64_t>(&value), integer)) {
                 *integer = *std::get_if<std::int64_t>(&value) < 0

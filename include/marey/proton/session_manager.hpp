@@ -365,8 +365,8 @@ private:
         }
     }
 
-    /* Replaces the active sessions. A profiler of several sessions is told once; the recorder needs
-     * not to be told. A source has a scope before the data asks for its contexts. */
+    /* Replaces the active sessions. A profiler of several sessions is told once; the recorder need
+     * not be told. A source has a scope before the data asks for its contexts. */
     void publish(std::vector<std::shared_ptr<Session>> sessions) {
         auto interfaces = std::make_shared<Interfaces>();
         const auto append = [](auto &list, auto *interface) {

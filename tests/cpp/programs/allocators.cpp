@@ -26,7 +26,12 @@ template <class T, bool propagates> struct Pool {
     Pool select_on_container_copy_construction() const { return Pool(number + 100); }
     friend bool operator==(const Pool &one, const Pool &other) { return one.number == other.number; }
     friend bool operator!=(const Pool &one, const Pool &other) { return !(one == other); }
+    template <class U> void construct(U *element) { ::new (element) U(number); }
+    template <class U, class V> void construct(U *element, V &&value) { ::new (element) U(value); }
+    template <class U> void destroy(U *) { destroyed++; }
+    std::size_t max_size() const { return 1000; }
 
+    static inline int destroyed = 0;
     int number;
 };
 
@@ -64,6 +69,13 @@ int main() {
     marey::enableProfiler(config, {marey::ActivityType::CPU});
     assign<true>();
     assign<false>();
+    {
+        const List<true> made(2, Reported<true>(Pool<int, true>(7)));
+        std::printf("made %d %d, at most %zu\n", made[0], made[1],
+                    std::allocator_traits<Reported<true>>::max_size(made.get_allocator()));
+        Pool<int, true>::destroyed = 0;
+    }
+    std::printf("destroyed %d\n", Pool<int, true>::destroyed);
     List<true> one = list<true>(1), other = list<true>(2);
     one.swap(other);
     std::printf("swapped %d %d\n", one.get_allocator().base().number,

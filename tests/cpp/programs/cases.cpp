@@ -129,8 +129,25 @@ void concrete() {
 
 void quiet() {
     { RECORD_FUNCTION("nobody listens", marey::inputs(count_evaluation())); }
+    marey_start("tree", nullptr, nullptr);
+    const auto scopes = [] {
+        RECORD_FUNCTION("no shapes", marey::inputs(count_evaluation()));
+        RECORD_FUNCTION_WITH_KWARGS("no kwargs", marey::inputs(count_evaluation()),
+                                    (marey::Kwargs{{"groups", count_evaluation()}}));
+    };
+    scopes(); // for a session alone
+    marey_finalize(MAREY_ALL_SESSIONS, nullptr);
     marey::enableProfiler(ProfilerConfig(), host);
-    { RECORD_FUNCTION("no shapes", marey::inputs(count_evaluation())); }
+    scopes();
+    std::printf("%d\n", evaluated);
+    // A callback needs the inputs, and the profile still has none.
+    const auto handle = marey::addGlobalCallback(
+        marey::RecordFunctionCallback([](const marey::RecordFunction &scope) {
+            evaluated = static_cast<int>(scope.inputs().size() + scope.kwargs().size());
+            return std::unique_ptr<marey::ObserverContext>();
+        }).needsInputs(true));
+    { RECORD_FUNCTION_WITH_KWARGS("for a callback", 1, (marey::Kwargs{{"groups", 2}})); }
+    marey::removeCallback(handle);
     std::printf("%d\n", evaluated);
     finish();
 }
@@ -141,7 +158,11 @@ void filters() {
     { RECORD_FUNCTION("function", {}); }
     { RECORD_USER_SCOPE("user"); }
     { RECORD_FUNCTION_WITH_SCOPE(RecordScope::KERNEL_FUNCTION_DTYPE, "dtype", {}); }
-    report(*marey::disableProfiler());
+    {
+        const auto result = marey::disableProfiler();
+        report(*result);
+        result->save("kinds.marey");
+    }
     marey::enableProfiler(config, {}); // no activity of the host
     { RECORD_USER_SCOPE("user"); }
     report(*marey::disableProfiler());
@@ -158,6 +179,19 @@ void filters() {
         RECORD_USER_SCOPE("user");
     }
     finish();
+}
+
+// Another session has the scopes that the profile does not take.
+void beside() {
+    marey_start("tree", nullptr, nullptr);
+    marey::enableProfiler(ProfilerConfig(), host, {RecordScope::USER_SCOPE});
+    { RECORD_FUNCTION("function", {}); }
+    std::thread([] {
+        RECORD_MODULE("module");
+        RECORD_USER_SCOPE("user");
+    }).join();
+    finish();
+    marey_finalize(MAREY_ALL_SESSIONS, nullptr);
 }
 
 void nested(const char *name) {
@@ -224,6 +258,13 @@ void flops() {
     const marey::Input batch = {"float", {5, 2, 3}, {}, "", {}, true};
     const marey::Input other = {"float", {5, 3, 4}, {}, "", {}, true};
     { RECORD_FUNCTION("bmm", marey::inputs(batch, other)); }
+    const marey::Input one_batch = {"float", {1, 2, 3}, {}, "", {}, true};
+    { RECORD_FUNCTION("aten::matmul", marey::inputs(one_batch, other)); }
+    { RECORD_FUNCTION("aten::mm of other sizes", marey::inputs(a, a)); }
+    { RECORD_FUNCTION("mm", marey::inputs(a, a)); } // fails in the program
+    const marey::Input column = {"float", {3, 1}, {}, "", {}, true};
+    const marey::Input row = {"float", {1, 4}, {}, "", {}, true};
+    { RECORD_FUNCTION("aten::mul", marey::inputs(column, row)); }
     finish();
 }
 
@@ -286,6 +327,23 @@ void device_metrics() {
     finish();
 }
 
+// Each state and activity of the originals that marey has no events for.
+void other_devices() {
+    for (ProfilerState state : {ProfilerState::NVTX, ProfilerState::ITT, ProfilerState::PRIVATEUSE1,
+                                ProfilerState::KINETO_PRIVATEUSE1_FALLBACK,
+                                ProfilerState::KINETO_GPU_FALLBACK}) {
+        marey::enableProfiler(ProfilerConfig(state), host);
+        { RECORD_USER_SCOPE("user"); }
+        report(*marey::disableProfiler());
+    }
+    for (ActivityType activity : {ActivityType::XPU, ActivityType::HPU, ActivityType::MTIA,
+                                  ActivityType::PrivateUse1}) {
+        marey::enableProfiler(ProfilerConfig(), {ActivityType::CPU, activity});
+        { RECORD_USER_SCOPE("user"); }
+        report(*marey::disableProfiler());
+    }
+}
+
 void threads(bool all, bool joins) {
     ProfilerConfig config(all ? ProfilerState::KINETO_ONDEMAND : ProfilerState::KINETO);
     config.experimental_config.profile_all_threads = joins && all;
@@ -308,9 +366,18 @@ void backward() {
     { RECORD_FUNCTION("aten::add", {}, 2); }
     std::thread([] {
         { RECORD_FUNCTION_WITH_SCOPE(RecordScope::BACKWARD_FUNCTION, "AddBackward0", {}, 2); }
-        { RECORD_FUNCTION_WITH_SCOPE(RecordScope::BACKWARD_FUNCTION, "MulBackward0", {}, 1); }
+        {
+            RECORD_FUNCTION_WITH_SCOPE(RecordScope::BACKWARD_FUNCTION, "MulBackward0", {}, 1);
+            RECORD_FUNCTION("aten::mul of backward", {}, 1);
+        }
+        { RECORD_FUNCTION_WITH_SCOPE(RecordScope::BACKWARD_FUNCTION, "AccumulateGrad", {}, 1); }
         { RECORD_FUNCTION_WITH_SCOPE(RecordScope::BACKWARD_FUNCTION, "Unknown", {}, 3); }
+        { RECORD_FUNCTION("aten::add of a thread", {}, 4); }
     }).join();
+    { RECORD_FUNCTION("aten::add with the same number", {}, 4); }
+    { RECORD_FUNCTION_WITH_SCOPE(RecordScope::BACKWARD_FUNCTION, "Contested", {}, 4); }
+    std::thread([] { RECORD_FUNCTION("aten::mul of the next step", {}, 1); }).join();
+    { RECORD_FUNCTION_WITH_SCOPE(RecordScope::BACKWARD_FUNCTION, "MulBackward1", {}, 1); }
     finish();
 }
 
@@ -412,6 +479,32 @@ template <> struct marey::InputTraits<Throwing> {
 
 namespace {
 
+// As the recorder's own session sees scopes that do not end as blocks do.
+void disorder() {
+    marey_start("tree", nullptr, nullptr);
+    auto moved = std::make_unique<marey::RecordFunction>(RecordScope::USER_SCOPE);
+    moved->before("moved");
+    std::thread([&moved] {
+        RECORD_USER_SCOPE("on the other thread");
+        moved.reset();
+    }).join();
+    { RECORD_USER_SCOPE("after"); }
+    auto first = std::make_unique<marey::RecordFunction>();
+    auto second = std::make_unique<marey::RecordFunction>();
+    first->before("same name", marey::inputs(1), 7);
+    second->before("same name");
+    first.reset();
+    { RECORD_USER_SCOPE("inside the second"); }
+    second.reset();
+    { RECORD_USER_SCOPE("after"); }
+    std::thread([&moved] {
+        moved = std::make_unique<marey::RecordFunction>(RecordScope::USER_SCOPE);
+        moved->before("of an ended thread");
+    }).join();
+    moved.reset();
+    marey_finalize(MAREY_ALL_SESSIONS, nullptr);
+}
+
 void exceptions() {
 #if defined(__cpp_exceptions)
     ProfilerConfig config;
@@ -467,6 +560,17 @@ void many_threads() {
     report(*marey::disableProfiler()); // nothing is left of it
 }
 
+void trace_ids() {
+    ProfilerConfig config;
+    config.trace_id = "of the first";
+    marey::enableProfiler(config, host);
+    { RECORD_USER_SCOPE("work"); }
+    marey::disableProfiler()->save("first.marey");
+    marey::enableProfiler(ProfilerConfig(), host);
+    { RECORD_USER_SCOPE("work"); }
+    marey::disableProfiler()->save("second.marey");
+}
+
 void twice() {
     marey::enableProfiler(ProfilerConfig(), host);
     marey::enableProfiler(ProfilerConfig(), host);
@@ -498,6 +602,14 @@ void session() {
         MAREY_SCOPE("plain");
         RECORD_USER_SCOPE("user");
     }
+    {
+        const marey::DisableRecordFunctionGuard guard;
+        RECORD_MODULE("guarded module");
+        RECORD_FUNCTION("guarded", {});
+    }
+    marey::enableRecordFunction(false);
+    { RECORD_MODULE("module while off"); }
+    marey::enableRecordFunction(true);
     marey_finalize(MAREY_ALL_SESSIONS, nullptr);
 }
 
@@ -510,12 +622,14 @@ int main(int argc, char **argv) {
         {"concrete", concrete},
         {"quiet", quiet},
         {"filters", filters},
+        {"beside", beside},
         {"verbose", [] { modules(true); }},
         {"modules", [] { modules(false); }},
         {"stacks", stacks},
         {"flops", flops},
         {"memory", memory},
         {"device_metrics", device_metrics},
+        {"other_devices", other_devices},
         {"threads", [] { threads(true, true); }},
         {"ondemand", [] { threads(true, false); }},
         {"main_thread", [] { threads(false, false); }},
@@ -528,8 +642,10 @@ int main(int argc, char **argv) {
         {"memory_limit", memory_limit},
         {"unbalanced", unbalanced},
         {"other_thread", other_thread},
+        {"disorder", disorder},
         {"exceptions", exceptions},
         {"many_threads", many_threads},
+        {"trace_ids", trace_ids},
         {"twice", twice},
         {"saves", saves},
         {"session", session},

@@ -1,5 +1,6 @@
 // Plays the script of the double of NVIDIA's libraries inside a scope. With `sync` as argument
-// synchronisations are events too; with `metrics` metrics of kernels are requested; with `late` 70 profiles precede this one, beside a session.
+// synchronisations are events too; with `metrics` metrics of kernels are requested; with `late` 70
+// profiles precede this one, beside a session.
 #include "report.hpp"
 
 #include <dlfcn.h>

@@ -44,7 +44,6 @@ int libraries() {
     { RECORD_USER_SCOPE("host"); }
     report(*marey::disableProfiler());
     std::printf("%d\n", is_closed);
-    // A library may end what another one began.
     return 0;
 }
 

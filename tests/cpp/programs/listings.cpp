@@ -147,7 +147,7 @@ void shape_mismatch() {
 void memory_layout() {
     ProfilerConfig config(ProfilerState::KINETO);
     // Enable concrete inputs to see strides
-    set_record_concrete_inputs_enabled(true);
+    xsigma::profiler::impl::set_record_concrete_inputs_enabled(true);
     config.report_input_shapes = true;
 
     enableProfiler(config, {ActivityType::CPU}, {});

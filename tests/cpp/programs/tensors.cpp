@@ -1,7 +1,12 @@
-// Inputs of Eigen and, with ATEN defined, of ATen.
+// Inputs of Eigen and, with ATEN defined, of ATen, whose headers come after ours with MAREY_FIRST.
+#ifdef MAREY_FIRST
+#include "report.hpp"
+#endif
+
 #ifdef ATEN
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/arange.h>
+#include <ATen/record_function.h>
 #else
 #include <Eigen/Core>
 #endif
@@ -20,6 +25,15 @@ int main() {
     {
         MAREY_RECORD_FUNCTION("tensors", marey::inputs(tensor, tensor.t(), integers, none));
     }
+    std::string error;
+    if (!marey::enableTorchOperators(true, &error)) {
+        std::printf("%s\n", error.c_str());
+    }
+    {
+        MAREY_RECORD_FUNCTION("around", {});
+        RECORD_FUNCTION("of ATen", std::vector<c10::IValue>());
+        tensor.add(tensor);
+    }
     const std::vector<at::Tensor> list = {tensor, integers};
     { MAREY_RECORD_FUNCTION("list", list); }
 #else
@@ -29,6 +43,11 @@ int main() {
     const Eigen::VectorXi vector = Eigen::VectorXi::Ones(2);
     const Eigen::Map<const Eigen::MatrixXf> map(matrix.data(), 3, 2);
     { MAREY_RECORD_FUNCTION("tensors", marey::inputs(matrix, rows, vector, map)); }
+    const Eigen::Vector2cf complex(std::complex<float>(1, 2), std::complex<float>(0.5F, -1));
+    const Eigen::Matrix<Eigen::half, 1, 2> halves(Eigen::half(1.5F), Eigen::half(-2));
+    { MAREY_RECORD_FUNCTION("other numbers", marey::inputs(complex, halves)); }
 #endif
-    report(*marey::disableProfiler());
+    const auto result = marey::disableProfiler();
+    report(*result);
+    result->save("run.marey");
 }

@@ -149,6 +149,18 @@ static void metrics() {
     FlexibleMetric large("large", std::numeric_limits<int64_t>::max());
     large.updateValue(0, int64_t{1});
     CHECK(std::get<int64_t>(large.getValue(0)) == std::numeric_limits<int64_t>::max());
+    FlexibleMetric unsigned_large("unsigned", uint64_t{1} << 63);
+    unsigned_large.updateValue(0, uint64_t{1} << 63);
+    CHECK(std::get<uint64_t>(unsigned_large.getValue(0)) == std::numeric_limits<uint64_t>::max());
+    struct NoValues : Metric {
+        NoValues() : Metric(MetricKind::Flexible, 0) {}
+        const std::string getName() const override { return "NoValues"; }
+        const std::string getValueName(int) const override { return ""; }
+        bool isProperty(int) const override { return false; }
+        bool isExclusive(int) const override { return false; }
+    } none;
+    none.updateValue(3, 1.5);
+    CHECK(std::get<double>(none.getValue(3)) == 1.5);
 
     KernelMetric kernel(100, 350, 1, 2, static_cast<uint64_t>(DeviceType::CUDA));
     kernel.updateMetric(KernelMetric(400, 450, 1, 2, static_cast<uint64_t>(DeviceType::CUDA)));

@@ -100,5 +100,8 @@ int main(void) {
     PLACE(end_sampling);
     PLACE(next_sample);
     PLACE(is_sample_due);
+    PLACE(scope_exit_only);
+    PLACE(possible_performance_events);
+    PLACE(operator_flops);
     return 0;
 }

@@ -31,9 +31,15 @@ impl<'a> Call<'a> {
 
     /// The numbers of an argument such as `[1, 1]`, or of a single number.
     pub(super) fn numbers(&self, position: usize) -> Option<Vec<f64>> {
-        let text = self.concrete(position)?;
-        let numbers = text.trim_matches(['[', ']']);
-        numbers.split(',').map(|number| number.trim().parse().ok()).collect()
+        parse_numbers(&self.concrete(position)?)
+    }
+
+    /// The numbers of an argument that the call may lack, by its position or as a keyword argument.
+    fn optional_numbers(&self, position: usize, keyword: &str, default: f64) -> Option<Vec<f64>> {
+        if position < self.inputs.len() {
+            return self.numbers(position);
+        }
+        member_value(self.args, keyword).map_or(Some(vec![default]), |text| parse_numbers(&text))
     }
 
     pub(super) fn flag(&self, position: usize) -> Option<bool> {
@@ -65,16 +71,17 @@ impl<'a> Call<'a> {
         // An input without a batch has only channels and the dimensions of the window.
         let spatial = input.get(input.len().checked_sub(window.len())?..)?;
         let batch = if input.len() == weight.len() { *input.first()? } else { 1.0 };
-        let numbers = |position: Option<usize>, default: f64| match position {
-            Some(position) => {
-                self.numbers(position).map(|numbers| repeat_per_dimension(&numbers, window.len()))
-            }
+        let numbers = |position: Option<usize>, keyword, default| match position {
+            Some(position) => self
+                .optional_numbers(position, keyword, default)
+                .map(|numbers| repeat_per_dimension(&numbers, window.len())),
             None => Some(vec![default; window.len()]),
         };
-        let stride = numbers(Some(positions.stride), 1.0)?;
-        let dilation = numbers(positions.dilation, 1.0)?;
-        let padding = numbers(Some(positions.padding), 0.0)?;
-        let extra_padding = numbers(output_padding.filter(|_| is_transposed), 0.0)?;
+        let stride = numbers(Some(positions.stride), "stride", 1.0)?;
+        let dilation = numbers(positions.dilation, "dilation", 1.0)?;
+        let padding = numbers(Some(positions.padding), "padding", 0.0)?;
+        let extra_padding = output_padding.filter(|_| is_transposed);
+        let extra_padding = numbers(extra_padding, "output_padding", 0.0)?;
         let mut result = Vec::with_capacity(window.len());
         for (dimension, (&length, &width)) in spatial.iter().zip(window).enumerate() {
             let [stride, dilation, padding] =
@@ -233,6 +240,13 @@ pub(super) fn plausible_cost(cost: f64) -> Option<f64> {
 
 pub(super) fn require_positive(number: f64) -> Option<f64> {
     (number > 0.0).then_some(number)
+}
+
+/// The numbers in a text such as `[1, 1]` or `2`, or `tensor([1, 1])` of a C++ program.
+fn parse_numbers(text: &str) -> Option<Vec<f64>> {
+    let list = text.strip_prefix("tensor(").and_then(|text| text.strip_suffix(')'));
+    let numbers = list.unwrap_or(text).trim_matches(['[', ']']);
+    numbers.split(',').map(|number| number.trim().parse().ok()).collect()
 }
 
 pub(super) fn parse_flag(text: &str) -> Option<bool> {

@@ -49,9 +49,17 @@ fn costs_of_convolutions_follow_from_their_arguments() {
     let positions = 32.0 * 112.0 * 112.0;
     let forward = 2.0 * positions * 64.0 * 3.0 * 49.0;
     let moved = 4.0 * (32.0 * 3.0 * 224.0 * 224.0 + 64.0 * 147.0 + 64.0 * positions);
+    let of_program = r#"["","","","tensor([2, 2])","tensor([3, 3])","tensor([1, 1])"]"#;
+    assert_eq!(cost("aten::conv2d", dims, of_program).0, Some(forward));
     for operator in ["aten::convolution", "aten::_convolution", "aten::conv2d"] {
         assert_eq!(cost(operator, dims, concrete), (Some(forward), Some(moved)), "{operator}");
     }
+    let keywords = r#"{"Input Dims":[[32,3,224,224],[64,3,7,7]],"Input type":["float","float"],"padding":"3","stride":"[2, 2]"}"#;
+    assert_eq!(flops("aten::conv2d", keywords), Some(forward), "arguments of marey.hpp by name");
+    let plain = r#"{"Input Dims":[[2,2,8,8],[6,2,3,3]]}"#;
+    assert_eq!(flops("aten::conv2d", plain), Some(2.0 * 2.0 * 6.0 * 36.0 * 2.0 * 9.0));
+    let unknown = r#"{"Input Dims":[[2,2,8,8],[6,2,3,3],[],[],[]]}"#;
+    assert_eq!(flops("aten::conv2d", unknown), None, "its values were not recorded");
     let cudnn_concrete = r#"["","","[3, 3]","[2, 2]","[1, 1]","1","False","False","True"]"#;
     let expected = (Some(forward), Some(moved));
     assert_eq!(cost("aten::cudnn_convolution", dims, cudnn_concrete), expected);

@@ -18,6 +18,7 @@ pub use crate::local::{
 pub use crate::names::{intern, intern_metric, intern_text, name};
 pub use crate::output::DeviceEvent;
 pub use crate::perf::set_events as set_performance_events;
+pub use crate::perf::set_possible_events as set_possible_performance_events;
 pub use marey_model::spool::{Collective, CollectiveState, SampleCause};
 
 pub(crate) use self::providers::python_leaf;
@@ -102,7 +103,13 @@ pub fn add_to_operator(call: OperatorCall, values: &[(u32, f64)]) {
 /// stay open. Returns whether it was still open. The end of its session, for one, closes a scope.
 #[inline(always)]
 pub fn exit_only(scope: u64) -> bool {
-    CONTROL.is_live() && local::event(|local| local.exit_only(scope))
+    CONTROL.is_live() && local::event(|local| local.exit_only(scope, clock::ticks(), None))
+}
+
+/// As [`exit_only`], for a scope that ended at `ticks`, perhaps on another thread. With `call` it
+/// takes part in a backward pass.
+pub fn exit_only_at(scope: u64, ticks: u64, call: Option<AutogradCall>) -> bool {
+    CONTROL.is_live() && local::event(|local| local.exit_only(scope, ticks, call))
 }
 
 /// Counts an exit without a matching entry.

@@ -43,12 +43,14 @@ pub fn announce(device: DeviceInfo) {
 }
 
 /// Adds a note about how the process is recorded, such as the interface used for a device and the
-/// reason. A later note with the same key replaces it.
+/// reason. A later note with the same key replaces it; an empty text removes it.
 pub fn note(key: impl Into<Cow<'static, str>>, text: impl Into<String>) {
-    let key = key.into();
+    let (key, text) = (key.into(), text.into());
     let mut notes = lock(&NOTES);
     notes.retain(|(known, _)| *known != key);
-    notes.push((key, text.into()));
+    if !text.is_empty() {
+        notes.push((key, text));
+    }
 }
 
 /// Returns the registered devices, lowest number first.

@@ -273,18 +273,21 @@ impl Local {
         if self.has_flag(wanted, FORKED) { self.drop_forked() } else { self.pop(now) }
     }
 
-    /// Exits the scope with this id if it is still open. Scopes inside it stay open, except steps
-    /// that marey opened. Returns whether the scope was open.
+    /// Exits the scope with this id if it is still open, and logs its part in a backward pass.
+    /// Scopes inside it stay open, except steps that marey opened. Returns whether the scope was
+    /// open.
     #[inline(always)]
-    pub(crate) fn exit_only(&mut self, id: u64) -> bool {
-        let now = clock::ticks();
-        match self.entered_top() {
+    pub(crate) fn exit_only(&mut self, id: u64, now: u64, call: Option<AutogradCall>) -> bool {
+        self.autograd = call;
+        let was_open = match self.entered_top() {
             Some(top) if top.id == id && top.kind_flags & FORKED == 0 => {
                 self.pop_frame(&top, now);
                 true
             }
             _ => self.exit_only_below_top(id, now),
-        }
+        };
+        self.autograd = None;
+        was_open
     }
 
     #[cold]

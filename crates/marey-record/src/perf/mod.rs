@@ -59,16 +59,42 @@ pub fn set_events(names: &[&str]) -> Result<(), PerfError> {
     let mut events: Vec<_> =
         names.iter().map(|name| Event::parse(name)).collect::<Result<_, _>>()?;
     events.sort_by_key(Event::source); // stable: as requested within a source
+    drop(Counters::open(&events)?); // fails now rather than on each thread
+    count_from_now_on(events);
+    Ok(())
+}
+
+/// As [`set_events`], without the events that cannot be counted. Returns the number of the metric
+/// of each name, or why it is not counted.
+pub fn set_possible_events(names: &[&str]) -> Vec<Result<u32, PerfError>> {
+    let mut counted: Vec<Event> = Vec::new();
+    let results = names.iter().map(|name| {
+        let event = Event::parse(name)?;
+        if counted.len() == MAX_EVENTS {
+            return Err(PerfError::TooMany(names.len()));
+        }
+        let mut events = counted.clone();
+        events.push(event.clone());
+        events.sort_by_key(Event::source);
+        drop(Counters::open(&events)?);
+        counted = events;
+        Ok(names::intern_metric(&event.name).unwrap_or_default())
+    });
+    let results = results.collect();
+    count_from_now_on(counted);
+    results
+}
+
+/// Counts the events, which are sorted by source, in all scopes that are entered from now on.
+fn count_from_now_on(events: Vec<Event>) {
     if events.is_empty() {
         CONTROL.perf_events.store(std::ptr::null_mut(), Ordering::Release);
     } else {
-        drop(Counters::open(&events)?); // fails now rather than on each thread
         let set = kept_set(events);
         set.times_set.fetch_add(1, Ordering::Relaxed);
         CONTROL.perf_events.store(std::ptr::from_ref(set).cast_mut(), Ordering::Release);
     }
     CONTROL.invalidate();
-    Ok(())
 }
 
 /// Returns the set of these events.

@@ -332,6 +332,8 @@ fn a_trace_contains_launches_and_activities() {
         };
         let session = api::start(&options).unwrap();
         device::note("gpu", "a \"script\"");
+        device::note("trace_id", "of an earlier profile");
+        device::note("trace_id", "");
         scope("a", || {
             launch(u32::MAX);
             api::enter(api::intern("b"), NodeKind::Scope);
@@ -365,6 +367,7 @@ fn a_trace_contains_launches_and_activities() {
         [("k", "a", 1000, 0, 1), ("Memcpy HtoD", "a", 50, 4096, 1), ("not launched", "?", 1, 0, 1)]
     );
     assert_eq!(spool.notes["gpu"], "\"a \\\"script\\\"\"");
+    assert!(!spool.notes.contains_key("trace_id"), "a note with an empty text is removed");
 
     let trace: Value =
         serde_json::from_slice(&std::fs::read(fixture.path("trace.chrome_trace")).unwrap())

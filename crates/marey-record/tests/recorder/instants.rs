@@ -71,3 +71,18 @@ fn an_id_of_another_thread_or_an_older_session_exits_nothing() {
     exit("a");
     assert_eq!(profile_of(session).counts(), [("a", 1)]);
 }
+
+#[test]
+fn an_exit_by_id_may_state_an_earlier_end() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("earlier");
+    let nanos_between = |first, second| api::monotonic_nanos(second) - api::monotonic_nanos(first);
+    let before = api::now_ticks();
+    let a = enter("a");
+    let end = api::now_ticks();
+    while nanos_between(end, api::now_ticks()) <= nanos_between(before, end) + 1000 {}
+    assert!(api::exit_only_at(a, end, None));
+    let profile = profile_of(session);
+    let nanos = profile.number("a", "wall_total (ns)");
+    assert!(nanos <= nanos_between(before, end) + 1, "{nanos} ns reach beyond the stated end");
+}

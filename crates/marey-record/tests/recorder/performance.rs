@@ -66,6 +66,36 @@ fn each_scope_has_the_events_that_happened_in_itself() {
 }
 
 #[test]
+fn events_that_cannot_be_counted_are_refused_one_by_one() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("possible");
+    let requested = ["cycels", "page-faults", "r", "task_clock"];
+    let results = api::set_possible_performance_events(&requested);
+    let counting = Counting;
+    scope("work", || touch_pages(100));
+    drop(counting);
+    assert!(matches!(results[..], [
+        Err(PerfError::Unknown(_)),
+        Ok(faults),
+        Err(PerfError::Unknown(_)),
+        Ok(clock),
+    ] if Some(faults) == api::intern_metric("page_faults")
+        && Some(clock) == api::intern_metric("task_clock")));
+    let profile = profile_of(session);
+    assert!(profile.number("work", "page_faults") >= 100);
+    assert!(profile.number("work", "task_clock") > 0);
+}
+
+#[test]
+fn more_events_than_a_group_has_are_refused() {
+    let _fixture = Fixture::begin();
+    let results = api::set_possible_performance_events(&["page_faults"; 9]);
+    drop(Counting);
+    assert!(matches!(results[8], Err(PerfError::TooMany(9))));
+    assert!(results[..8].iter().all(Result::is_ok));
+}
+
+#[test]
 fn each_thread_counts_for_itself() {
     let fixture = Fixture::begin();
     let session = fixture.start("threads");
