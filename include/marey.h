@@ -318,6 +318,7 @@ typedef struct marey_table {
     void (*end_sampling)(void);
     bool (*next_sample)(uint32_t thread, uint8_t *cause, uint64_t *duration_nanos);
     bool (*is_sample_due)(uint8_t cause);
+    void (*begin_process_exit)(void);
 } marey_table_t;
 
 /* ---- Finding the library --------------------------------------------------------------------- */

@@ -143,6 +143,7 @@ static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(|| Table {
     end_sampling: records::end_sampling,
     next_sample: records::next_sample,
     is_sample_due: records::is_sample_due,
+    begin_process_exit: api::begin_process_exit,
 });
 
 extern "C" fn set_settings_listener(listener: settings::Listener) {

@@ -443,6 +443,8 @@ pub struct Table {
     /// Whether a sample with the cause of this number is still to be drawn: the scope or step may
     /// have ended.
     pub is_sample_due: extern "C" fn(cause: u8) -> bool,
+    /// Notes that the process exits: from now on each wait for a device ends after a few seconds.
+    pub begin_process_exit: extern "C" fn(),
 }
 
 /// Receives a device event.

@@ -100,5 +100,6 @@ int main(void) {
     PLACE(end_sampling);
     PLACE(next_sample);
     PLACE(is_sample_due);
+    PLACE(begin_process_exit);
     return 0;
 }
