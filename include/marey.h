@@ -323,6 +323,7 @@ typedef struct marey_table {
                                           size_t len, marey_sink_t refusals, void *context);
     double (*operator_flops)(const char *operator_name, size_t operator_len, const char *args,
                              size_t args_len);
+    void (*begin_process_exit)(void);
 } marey_table_t;
 
 /* ---- Finding the library --------------------------------------------------------------------- */

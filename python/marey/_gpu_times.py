@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from . import _native, _session
+from . import _native, _process_exit, _session
 from ._forks import follow, followers
 from ._names import LOSS_METRICS_UNFETCHED
 
@@ -161,13 +161,17 @@ class PendingTimes(Generic[Label]):
     def read(self, *, waits: bool) -> None:
         """Reads the times that the GPU has passed, the oldest first; all of them if `waits`.
 
-        Without effect while a CUDA graph is being captured.
+        Without effect while a CUDA graph is being captured. While the process exits, times that the
+        GPU does not pass in time are counted as lost.
         """
-        if not self._lock.acquire(blocking=waits):
+        if not self._lock.acquire(timeout=_process_exit.left_secs() if waits else 0):
             return  # another thread reads them, and may wait for the GPU
         try:
             while self._pending and self._is_ready(self._pending[0], waits=waits):
                 self._read(self._pending.popleft())
+            while self._pending and _process_exit.has_given_up():
+                self._pending.popleft()
+                _count_loss()
         finally:
             self._lock.release()
 
@@ -177,7 +181,9 @@ class PendingTimes(Generic[Label]):
                 return False
             if not waits:
                 return self._clock.is_passed(pending.end)
-            self._clock.wait(pending.end)
+            return _process_exit.wait_for_gpu(
+                lambda: self._clock.is_passed(pending.end), lambda: self._clock.wait(pending.end)
+            )
         except RuntimeError:  # the GPU has failed: `_read` counts the loss
             pass
         return True

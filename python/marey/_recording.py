@@ -14,7 +14,7 @@ import sys
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import marey
-from marey import _collect, _command, _native, _session
+from marey import _collect, _command, _native, _process_exit, _session
 from marey._flags import flags
 from marey._import_hook import ImportHook
 from marey._names import ENV_RUN, ENV_RUN_DIR
@@ -145,6 +145,7 @@ def _finish(
     directory: str,
 ) -> None:
     """Writes the profile. Registered before the program starts, so it runs after its handlers."""
+    _process_exit.begin()
     if windows is not None:
         windows.finish(directory if os.getpid() == announcing_pid else None)
     try:

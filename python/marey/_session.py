@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from . import _collect, _native
+from . import _collect, _native, _process_exit
 
 if TYPE_CHECKING:
     from .hooks import HookManager
@@ -39,6 +39,7 @@ def finish(session: int | None, output_format: str) -> None:
         OSError: A file cannot be written.
     """
     global _prints_gpu_note
+    _process_exit.begin_if_in_exit_handler()
     _end_windows(session)
     watching = sys.modules.get("marey.watching")
     if watching is not None:
@@ -99,6 +100,7 @@ def say(line: str) -> None:
 def _finish_at_exit() -> None:
     if not _native.is_recording():
         return
+    _process_exit.begin()
     try:
         finish(None, "")
     except OSError as error:

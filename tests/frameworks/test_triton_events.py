@@ -10,7 +10,9 @@ import marey
 import pytest
 from marey.triton.events import EventTimer
 from marey.triton.gpu import TorchGpu
-from profiles import counts, find, live_root, metrics
+from profiles import counts, find, live_root, metrics, tree
+from programs import run_well
+from replay import SUPPORT
 from triton_gpu import FakeGpu
 
 knobs = pytest.importorskip("triton.knobs")
@@ -135,6 +137,47 @@ def test_a_launch_that_fails_leaves_its_operator(fail: Callable[[FakeGpu], None]
     root = live_root(session)
     assert counts(root) == {"failing": 1, "kernel": 1}
     assert (metrics(find(root, "failing")), metrics(find(root, "kernel"))) == ({}, timed(1, 10))
+
+
+HANGING_GPU = """
+import threading
+import marey
+from marey._gpu_times import HostClock, PendingTimes
+from marey.triton.events import EventTimer
+from triton import knobs
+from triton.compiler import LazyDict
+from triton_gpu import FakeEvent, FakeGpu
+
+class HangingEvent(FakeEvent):
+    def synchronize(self):
+        threading.Event().wait()
+
+class HangingGpu(FakeGpu):
+    def event(self, *, is_timed):
+        return HangingEvent(self)
+
+class HangingClock(HostClock):
+    def is_passed(self, stamp):
+        return False
+
+    def wait(self, stamp):
+        threading.Event().wait()
+
+marey.start("profile", hook=EventTimer(HangingGpu()))
+metadata = LazyDict({"name": "kernel", "function": 1, "stream": 2})
+knobs.runtime.launch_enter_hook(metadata)
+knobs.runtime.launch_exit_hook(metadata)
+times = PendingTimes(HangingClock(), print)
+times.add("never", 0, 1)
+times.add("never either", 0, 1)
+"""
+
+
+def test_a_process_exits_although_its_gpu_hangs() -> None:
+    run_well(HANGING_GPU, PYTHONPATH=str(SUPPORT))
+    root = tree("profile.hatchet")
+    assert counts(root) == {"kernel": 1}
+    assert root["marey"]["losses"]["metrics_unfetched"] == 3
 
 
 def test_streams_of_torch_are_those_of_the_driver() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from gpu_programs import gpu_note, losses, program, read_kernels, run, try_run
 from profiles import counts, profile_names, tree
-from programs import Live
+from programs import Live, marey_command, write_program
 from replay import environment
 
 pytestmark = pytest.mark.usefixtures("own_directory")
@@ -248,6 +248,73 @@ def test_kernels_are_written_after_sigterm(receiver: str) -> None:
         live.process.send_signal(signal.SIGTERM)
         assert live.end().exit_code == -signal.SIGTERM
     assert read_kernels() == {"step/kernel": (1000, 5000)}
+
+
+# A launch after a collective that never ends, so that a wait for the device never returns.
+HANGING_DEVICE = """
+    fail cuCtxSynchronize -2147483648
+    part go {
+        launch ends duration 5
+        launch hangs unfinished
+    }
+    """
+
+
+def assert_ended_before_the_device(path: str) -> None:
+    assert read_kernels(path) == {"step/ends": (1, 5)}
+    assert losses(path) == {"device_records_dropped": 1}
+    assert "devices were busy" in tree(path)["marey"]["notes"]["gpu end"]
+
+
+@pytest.mark.parametrize("handler", ["", "import atexit; atexit.register(marey.finalize)"])
+def test_a_process_exits_although_a_device_hangs(handler: str) -> None:
+    run(
+        f"""
+        {handler}
+        marey.start("profile", backend="cupti")
+        with marey.scope("step"):
+            double.play("go")
+        """,
+        HANGING_DEVICE,
+    )
+    assert_ended_before_the_device("profile.hatchet")
+
+
+def test_a_program_under_marey_run_exits_although_a_device_hangs() -> None:
+    path = write_program(
+        program(
+            """
+            with marey.scope("step"):
+                double.play("go")
+            """
+        )
+    )
+    variables = environment(Path("lib"), HANGING_DEVICE)
+    ended = marey_command("run", "-o", "profile", path, **variables)
+    assert ended.exit_code == 0, ended.stderr
+    assert "marey: wrote profile.hatchet" in ended.stderr
+    assert_ended_before_the_device("profile.hatchet")
+
+
+def test_a_child_of_multiprocessing_exits_although_a_device_hangs() -> None:
+    run(
+        """
+        import multiprocessing
+
+        def work():
+            marey.start("profile", backend="cupti")
+            with marey.scope("step"):
+                double.play("go")
+
+        if __name__ == "__main__":
+            child = multiprocessing.get_context("spawn").Process(target=work)
+            child.start()
+            child.join()
+            assert child.exitcode == 0
+        """,
+        HANGING_DEVICE,
+    )
+    assert_ended_before_the_device("profile.hatchet")
 
 
 def test_a_program_may_fork_while_sessions_come_and_go() -> None:

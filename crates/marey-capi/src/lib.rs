@@ -146,6 +146,7 @@ static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(|| Table {
     scope_exit_only: events::scope_exit_only,
     possible_performance_events: events::possible_performance_events,
     operator_flops: events::operator_flops,
+    begin_process_exit: api::begin_process_exit,
 });
 
 extern "C" fn set_settings_listener(listener: settings::Listener) {

@@ -281,6 +281,12 @@ fn end_idle_threads(py: Python<'_>) {
     py.detach(|| (table().end_idle_threads)());
 }
 
+/// Notes that the process exits: from now on each wait for a device ends after a few seconds.
+#[pyfunction]
+fn begin_process_exit() {
+    (table().begin_process_exit)();
+}
+
 /// Must be called before a fork that [`after_fork_in_parent`] follows.
 #[pyfunction]
 fn before_fork() {
@@ -376,6 +382,7 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(set_quiet_if_empty, module)?,
         wrap_pyfunction!(checkpoint, module)?,
         wrap_pyfunction!(end_idle_threads, module)?,
+        wrap_pyfunction!(begin_process_exit, module)?,
         wrap_pyfunction!(before_fork, module)?,
         wrap_pyfunction!(after_fork_in_parent, module)?,
         wrap_pyfunction!(is_recording, module)?,

@@ -467,6 +467,8 @@ pub struct Table {
         args: *const c_char,
         args_len: usize,
     ) -> f64,
+    /// Notes that the process exits: from now on each wait for a device ends after a few seconds.
+    pub begin_process_exit: extern "C" fn(),
 }
 
 /// Receives a device event.

@@ -23,6 +23,7 @@ from marey import (
     _collect,
     _command,
     _native,
+    _process_exit,
     _recording,
     _session,
     _torch_hooks,
@@ -219,6 +220,7 @@ class Recording:
         """Removes the folders of what was saved, or says where the recording is."""
         if self._process != os.getpid():
             return
+        _process_exit.begin()
         self.end()
         for number, run in enumerate(self._runs):
             if number < self._saved_runs:

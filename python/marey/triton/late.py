@@ -9,7 +9,7 @@ import weakref
 from collections import deque
 from typing import Any, NamedTuple, Protocol
 
-from marey import _native
+from marey import _native, _process_exit
 from marey._names import LOSS_METRICS_UNFETCHED
 from marey._warning import warn
 
@@ -83,13 +83,24 @@ class LateMetrics:
             self._lock.release()
 
     def settle(self) -> None:
-        """Waits for all pending values, and adds them."""
+        """Waits for all pending values, and adds them.
+
+        While the process exits, values that do not arrive in time are counted as lost.
+        """
         for entry in list(self._entries):
             # A failure of the GPU is handled below.
             with contextlib.suppress(RuntimeError):
-                entry.values.wait()
+                if not _process_exit.wait_for_gpu(entry.values.is_ready, entry.values.wait):
+                    break
         with self._lock:
             self._add_ready()
+            if _process_exit.has_given_up():
+                self._drop_pending()
+
+    def _drop_pending(self) -> None:
+        while self._entries:
+            self._bytes -= self._entries.popleft().values.size_bytes
+            count_loss()
 
     def _add_ready(self) -> None:
         for _ in range(len(self._entries)):

@@ -13,7 +13,7 @@ from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
 import marey
-from marey import _native, _session
+from marey import _native, _process_exit, _session
 
 from .background import Timer
 from .files import make_way, place, prefix_with_rank
@@ -368,6 +368,7 @@ _rotations: weakref.WeakSet[Rotation] = weakref.WeakSet()
 
 def _end_at_exit() -> None:
     """Ends the windows that the program has left open."""
+    _process_exit.begin()
     for rotation in list(_rotations):
         if rotation.open is not None:
             try:

@@ -103,5 +103,6 @@ int main(void) {
     PLACE(scope_exit_only);
     PLACE(possible_performance_events);
     PLACE(operator_flops);
+    PLACE(begin_process_exit);
     return 0;
 }

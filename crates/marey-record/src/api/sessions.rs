@@ -9,7 +9,7 @@ pub use crate::recorder::{
     set_quiet_if_empty, stack_depth, start as start_with_copied_environment, write_checkpoints,
 };
 use crate::session::{SessionId, SessionOptions};
-use crate::{clock, fork, recorder, sync};
+use crate::{clock, device, fork, recorder, sync};
 use std::path::Path;
 
 /// Initialises what must be initialised when the library is loaded: the start of the clock's
@@ -37,6 +37,12 @@ pub fn read_device_events(
     let slot = recorder::slot_of(session)
         .ok_or_else(|| std::io::Error::other(Error::UnknownSession(session)))?;
     output::read_device_events(run, slot, &mut receive)
+}
+
+/// Notes that the process exits: from now on each wait for a device ends after a few seconds. To be
+/// called by exit handlers that run before the library's own.
+pub extern "C" fn begin_process_exit() {
+    device::begin_process_exit();
 }
 
 /// Defers the restart of the background threads after this thread's next fork to the caller.

@@ -89,6 +89,20 @@ impl SessionDevices {
         (start.state == PhaseState::InMemory).then_some(start.phase)
     }
 
+    /// Sets the state of these phases, without those that were cleared before.
+    fn set_state(&mut self, phases: &RangeInclusive<u32>, state: PhaseState) {
+        let first = self.phase_starts.partition_point(|start| start.phase < *phases.start());
+        let starts = self.phase_starts.iter_mut().skip(first);
+        starts
+            .take_while(|start| phases.contains(&start.phase))
+            .filter(|start| start.state != PhaseState::Cleared)
+            .for_each(|start| start.state = state);
+        // One entry is enough for consecutive phases that are no longer in memory.
+        self.phase_starts.dedup_by(|later, earlier| {
+            later.state == earlier.state && later.state != PhaseState::InMemory
+        });
+    }
+
     fn sums(&self, phase: u32) -> Option<&Sums> {
         self.phases.iter().find(|(number, _)| *number == phase).map(|(_, sums)| sums)
     }
@@ -198,15 +212,7 @@ pub(crate) fn add_to_tree(slot: u32, phase: u32, tree: &mut Arc<MergedTree>) {
 /// arrive later are lost.
 pub(crate) fn add_final_to_tree(slot: u32, phase: u32, tree: &mut Arc<MergedTree>) {
     if let Some(session) = devices().session_mut(slot) {
-        let is_in_memory =
-            |start: &&mut PhaseStart| start.phase == phase && start.state == PhaseState::InMemory;
-        for start in session.phase_starts.iter_mut().filter(is_in_memory) {
-            start.state = PhaseState::Written;
-        }
-        // One entry is enough for consecutive phases that were written.
-        session.phase_starts.dedup_by(|later, earlier| {
-            (later.state, earlier.state) == (PhaseState::Written, PhaseState::Written)
-        });
+        session.set_state(&(phase..=phase), PhaseState::Written);
     }
     add_to_tree(slot, phase, tree);
 }
@@ -234,9 +240,7 @@ pub(crate) fn begin_phase(slot: u32, phase: u32) {
 pub(crate) fn clear_phases(slot: u32, phases: &RangeInclusive<u32>) {
     if let Some(session) = devices().session_mut(slot) {
         session.phases.retain(|(phase, _)| !phases.contains(phase));
-        for start in session.phase_starts.iter_mut().filter(|start| phases.contains(&start.phase)) {
-            start.state = PhaseState::Cleared;
-        }
+        session.set_state(phases, PhaseState::Cleared);
     }
 }
 

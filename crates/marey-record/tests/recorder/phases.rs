@@ -1,9 +1,12 @@
 //! Phases: advance, complete, clear.
 
+use crate::devices::{kernel, launch, report};
 use crate::harness::{
     Fixture, Subprocess, enter, exit, memory_kib, phase_profile, scope, subprocess_part,
 };
-use marey_record::{Format, SessionOptions, api};
+use marey_record::{Format, SessionId, SessionOptions, api};
+use std::ops::Range;
+use std::time::Instant;
 
 #[test]
 fn a_phase_contains_the_scopes_that_ended_in_it() {
@@ -124,6 +127,66 @@ fn a_phase_written_when_it_closes_is_freed() {
     Subprocess::new(TEST, "run", &fixture).run(&[]);
     assert_eq!(fixture.files().len(), 121);
     assert_eq!(fixture.read("long.part_119.hatchet").counts().len(), NODES as usize);
+}
+
+#[test]
+fn the_kernels_of_a_phase_written_when_it_closes_are_freed() {
+    const TEST: &str = "phases::the_kernels_of_a_phase_written_when_it_closes_are_freed";
+    const KERNELS: u32 = 1000;
+    if let Some((_, folder)) = subprocess_part() {
+        let options = SessionOptions::named(folder.join("long").to_str().unwrap());
+        let session = api::start(&SessionOptions { flush_phases: true, ..options }).unwrap();
+        let name = |number: u32| format!("kernel {number}");
+        let kernels: Vec<_> = (1..=KERNELS).map(|it| kernel(it, &name(it), 5)).collect();
+        let run_phase = || {
+            kernels.iter().for_each(|kernel| launch(kernel.correlation));
+            report(&kernels);
+            api::advance_phase(session).unwrap();
+        };
+        (0..10).for_each(|_| run_phase());
+        let before = memory_kib("RssAnon:");
+        (0..30).for_each(|_| run_phase());
+        let grown = memory_kib("RssAnon:").saturating_sub(before);
+        assert!(grown < 1024, "{grown} KiB");
+        return;
+    }
+    let fixture = Fixture::begin();
+    Subprocess::new(TEST, "run", &fixture).run(&[("MAREY_CHECKPOINT_SECS", "0")]);
+    let part = fixture.read("long.part_39.hatchet");
+    assert_eq!(part.number("kernel 7", "time (ns)"), 5);
+}
+
+/// Clears the phase that has just ended, again and again.
+fn advance_and_clear(session: SessionId, phases: Range<u32>) {
+    for phase in phases {
+        assert_eq!(api::advance_phase(session).unwrap(), phase + 1);
+        api::clear_phases(session, phase..=phase).unwrap();
+    }
+}
+
+#[test]
+fn cleared_phases_leave_nothing_behind() {
+    const TEST: &str = "phases::cleared_phases_leave_nothing_behind";
+    const PHASES: u32 = 40_000;
+    if let Some((_, folder)) = subprocess_part() {
+        let options = SessionOptions::named(folder.join("long").to_str().unwrap());
+        let session = api::start(&options).unwrap();
+        advance_and_clear(session, 0..1000);
+        let (before, start) = (memory_kib("RssAnon:"), Instant::now());
+        advance_and_clear(session, 1000..2000);
+        let first_duration = start.elapsed();
+        advance_and_clear(session, 2000..PHASES - 1000);
+        let start = Instant::now();
+        advance_and_clear(session, PHASES - 1000..PHASES);
+        let (grown, last_duration) =
+            (memory_kib("RssAnon:").saturating_sub(before), start.elapsed());
+        // A start of a phase has 40 bytes.
+        assert!(grown < 512, "{grown} KiB");
+        assert!(last_duration < 4 * first_duration, "{first_duration:?}, then {last_duration:?}");
+        return;
+    }
+    let fixture = Fixture::begin();
+    Subprocess::new(TEST, "run", &fixture).run(&[("MAREY_CHECKPOINT_SECS", "0")]);
 }
 
 #[test]
