@@ -32,12 +32,12 @@ enum CountedTime<'a> {
     IdleForKernels,
     /// The host launches as fast as it can.
     Launching,
-    /// The host waits for data.
-    Loading,
+    /// The host waits for data in the span of this name.
+    Loading(&'a str),
     /// The host waits for a device.
     Synchronising,
-    /// A host operation of this kind.
-    Operation(&'a str),
+    /// A host operation of this kind, with the path of most of its calls.
+    Operation { kind: &'a str, path: &'a str },
     /// The kernel of this name.
     Kernel(&'a str),
     /// Kernels of several names.
@@ -62,10 +62,11 @@ impl<'a> CountedTime<'a> {
                 None => Self::Exclusive,
             },
             "launch_bound" => Self::Launching,
-            "dataloader_stall" => Self::Loading,
+            "dataloader_stall" => Self::Loading(subject),
             "cpu_gpu_sync" => Self::Synchronising,
             "hot_operation" if device(finding).is_none() => {
-                Self::Operation(evidence_cell(finding, "kind").map_or("", Cell::text))
+                let text = |column| evidence_cell(finding, column).map_or("", Cell::text);
+                Self::Operation { kind: text("kind"), path: text("path") }
             }
             "hot_operation" | "low_occupancy" => Self::Kernel(subject),
             "tensor_cores_missed" | "memory_bound" => Self::Kernels,
@@ -81,24 +82,25 @@ impl<'a> CountedTime<'a> {
         match self {
             Self::IdleForHost(activity) => match other {
                 Self::Launching => activity == "operators",
-                Self::Loading => activity == "data loading",
+                Self::Loading(_) => activity == "data loading",
                 Self::Synchronising => matches!(activity, "synchronisation" | "copying"),
-                Self::Operation(kind) => match activity {
+                Self::Operation { kind, .. } => match activity {
                     "data loading" => true,
                     "outside operators" => !is_call(kind),
                     _ => is_call(kind),
                 },
                 _ => false,
             },
-            Self::Launching => matches!(other, Self::Operation(kind) if is_call(kind)),
-            Self::Loading | Self::Synchronising | Self::LateRank => {
-                matches!(other, Self::Operation(_))
+            Self::Launching => matches!(other, Self::Operation { kind, .. } if is_call(kind)),
+            Self::Loading(span) => {
+                matches!(other, Self::Operation { path, .. } if path.contains(span))
             }
+            Self::Synchronising | Self::LateRank => matches!(other, Self::Operation { .. }),
             Self::IdleForKernels => other == Self::SmallKernels,
             Self::Kernel(_) => other == self || matches!(other, Self::Kernels | Self::SmallKernels),
             Self::Kernels => matches!(other, Self::Kernels | Self::SmallKernels),
             Self::Communication => other == Self::LateRank,
-            Self::Operation(_) | Self::SmallKernels | Self::Exclusive => false,
+            Self::Operation { .. } | Self::SmallKernels | Self::Exclusive => false,
         }
     }
 }
@@ -155,8 +157,8 @@ mod tests {
     fn finding(rule: &'static str, subject: &str, device: Cell, impact_nanos: f64) -> Finding {
         let evidence = Evidence {
             sql: String::new(),
-            columns: vec!["kind".to_owned(), "device".to_owned()],
-            row: vec![Cell::Text("operator".to_owned()), device],
+            columns: ["kind", "device", "path"].map(str::to_owned).to_vec(),
+            row: vec![Cell::Text("operator".to_owned()), device, Cell::Text(subject.to_owned())],
         };
         Finding {
             rule,
@@ -242,6 +244,15 @@ mod tests {
         assert_eq!(pairs(vec![late, communication]), [(0, 1, 3.0)]);
         let no_time = finding("small_kernels", "k", Cell::Int(0), 0.0);
         assert_eq!(pairs(vec![finding("gpu_idle", "kernel wait", Cell::Int(0), 3.0), no_time]), []);
+    }
+
+    #[test]
+    fn a_wait_for_data_overlaps_with_operations_inside_it_alone() {
+        let load = finding("dataloader_stall", "next(loader)", Cell::Null, 5.0);
+        let beside = finding("hot_operation", "aten::mm", Cell::Null, 4.0);
+        let mut inside = finding("hot_operation", "aten::stack", Cell::Null, 3.0);
+        inside.evidence.row[2] = Cell::Text("step/next(loader)/aten::stack".to_owned());
+        assert_eq!(pairs(vec![load, beside, inside]), [(0, 2, 3.0)]);
     }
 
     #[test]
