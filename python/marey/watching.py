@@ -71,7 +71,7 @@ class Watch:
         self.skipped = 0
         """Number of times that they were not, because of the setting ``watch.rate``."""
         self.has_paused = False
-        """Whether the line also ran without being counted, because it runs too often for that."""
+        """Whether `skipped` is a lower bound: while a line runs very often, it is not counted."""
         self.unread = 0
         """Number of values that do not exist or that only code of the program could read."""
         self.reason: str | None = None

@@ -13,7 +13,7 @@ use std::sync::{Arc, LazyLock, RwLock};
 pub(crate) const LOST_NAME: &str = "<lost>";
 /// The number of [`LOST_NAME`].
 pub(crate) const LOST: u32 = 1;
-/// A number that no text has.
+/// The number of texts for which there was no memory left. No text has it.
 const LOST_TEXT: u32 = u32::MAX;
 /// The maximum size of a table in bytes.
 const MAX_BYTES: usize = 64 << 20;

@@ -13,8 +13,8 @@ use super::{Direction, Gate, Outcome, Threshold, Verdict};
 /// for nothing stop looking. So a condition fails only on clear evidence:
 ///
 /// 1. A metric without data on a side that matters, or a statistic over too few steps there, is
-///    *inconclusive*: nothing was judged, so nothing passes. Too few is less than `min_steps`, and
-///    for a percentile less than leaves one step beyond it (10 for p90, 100 for p99).
+///    *inconclusive*: nothing was judged, so nothing passes. A statistic needs `min_steps` steps,
+///    and a percentile also one step beyond it: p90 needs 10 steps, p99 100.
 /// 2. A number that is not beyond the threshold *passes*, however far its interval reaches.
 /// 3. A number beyond it is a *regression* if its whole interval is beyond the threshold: of runs
 ///    exactly at the threshold 1 in 40 fails, of unchanged runs almost none. Otherwise the

@@ -1,4 +1,4 @@
-//! The open spans of a thread.
+//! The spans of a thread that may still receive values, until the writer reaches their ends.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -12,19 +12,27 @@ use super::lanes::Lanes;
 /// A thread of the trace.
 #[derive(Debug, Default)]
 pub(super) struct Thread {
-    /// Open spans in the order in which they are written: by end, then inner ones first. Of spans
-    /// with equal times the outer one comes first, since readers nest them in file order.
-    open: BTreeMap<Key, OpenSpan>,
-    /// Open spans by scope.
-    by_scope: HashMap<u32, BTreeSet<Key>>,
+    /// Open spans in the order in which they are written.
+    open: BTreeMap<Order, OpenSpan>,
+    /// Positions of the open spans of each scope.
+    by_scope: HashMap<u32, BTreeSet<Order>>,
     begun: u64,
     lanes: Lanes,
     /// Thread ids of the additional lanes.
     pub(super) lane_tids: Vec<i64>,
 }
 
-/// End, start, depth in the tree, and index.
-type Key = (i64, Reverse<i64>, u32, u64);
+/// The order of spans in the file: the earliest end first. Of spans with the same end, the one that
+/// starts last precedes, because it is the inner one; of spans with the same times the outer one,
+/// because readers nest such spans in the order of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Order {
+    end_nanos: i64,
+    start_nanos: Reverse<i64>,
+    depth: u32,
+    /// Number of spans that the thread began before.
+    number: u64,
+}
 
 /// A span that may still receive values.
 #[derive(Debug)]
@@ -41,10 +49,11 @@ impl Thread {
     pub(super) fn begin(&mut self, span: Span, depth: u32, scope: u32) {
         let end_nanos = span.start_nanos.saturating_add(span.duration_nanos);
         let lane = self.lanes.assign(span.start_nanos, end_nanos);
-        let key = (end_nanos, Reverse(span.start_nanos), depth, self.begun);
+        let start_nanos = Reverse(span.start_nanos);
+        let order = Order { end_nanos, start_nanos, depth, number: self.begun };
         self.begun += 1;
-        self.by_scope.entry(scope).or_default().insert(key);
-        self.open.insert(key, OpenSpan { span, metrics: Metrics::default(), lane, scope });
+        self.by_scope.entry(scope).or_default().insert(order);
+        self.open.insert(order, OpenSpan { span, metrics: Metrics::default(), lane, scope });
     }
 
     /// Adds a value to the open span of a scope, the first to end if there are several. Returns the
@@ -56,7 +65,7 @@ impl Thread {
         value: MetricValue,
     ) -> Option<MetricValue> {
         let first = self.by_scope.get(&scope).and_then(BTreeSet::first);
-        match first.and_then(|key| self.open.get_mut(key)) {
+        match first.and_then(|order| self.open.get_mut(order)) {
             Some(open) => {
                 open.metrics.add(name, value);
                 None
@@ -65,25 +74,24 @@ impl Thread {
         }
     }
 
-    /// Removes the next span that ended before a time. A span may receive values up to its end
-    /// inclusive.
+    /// Removes and returns the first span in the order of the file that ended before a time. A span
+    /// may receive values up to its end inclusive.
     pub(super) fn end_before(&mut self, nanos: i64) -> Option<OpenSpan> {
-        let first = self.open.first_entry().filter(|first| first.key().0 < nanos)?;
-        let key = *first.key();
-        let open = first.remove();
-        self.forget(open.scope, &key);
+        self.open.first_key_value().filter(|(order, _)| order.end_nanos < nanos)?;
+        self.end()
+    }
+
+    /// Removes and returns the first span in the order of the file.
+    pub(super) fn end(&mut self) -> Option<OpenSpan> {
+        let (order, open) = self.open.pop_first()?;
+        self.forget(open.scope, &order);
         Some(open)
     }
 
-    /// Removes the next remaining span.
-    pub(super) fn end(&mut self) -> Option<OpenSpan> {
-        self.open.pop_first().map(|(_, open)| open)
-    }
-
-    fn forget(&mut self, scope: u32, key: &Key) {
-        if let Some(keys) = self.by_scope.get_mut(&scope) {
-            keys.remove(key);
-            if keys.is_empty() {
+    fn forget(&mut self, scope: u32, order: &Order) {
+        if let Some(orders) = self.by_scope.get_mut(&scope) {
+            orders.remove(order);
+            if orders.is_empty() {
                 self.by_scope.remove(&scope);
             }
         }

@@ -32,7 +32,7 @@ pub enum Format {
     HatchetMsgpack,
     /// Every event, in the format of Chrome and Perfetto. Only for trace sessions.
     ChromeTrace,
-    /// The run directory with every event, which exists already. Only for trace sessions.
+    /// The run directory with every event. Nothing is written: the spool of the session is in it. Only for trace sessions.
     Run,
 }
 
@@ -103,7 +103,7 @@ impl Contents<'_> {
                 write(document, Encoding::Msgpack, Producer::Recorder, out)
             }
             Self::ChromeTrace(TraceRange { playback, bytes, extent }) => {
-                // A spool that could not be written to the end lacks the latest losses.
+                // The losses in memory are newer than those in a spool whose disk is full.
                 playback.write(bytes, *extent, &losses::snapshot(), out)
             }
         }

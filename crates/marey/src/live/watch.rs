@@ -1,4 +1,4 @@
-//! `marey watch`: records the values of variables at a line of a process that records.
+//! `marey watch`: asks a recording process to record variables each time that a line begins.
 
 use std::io::{self, Write};
 
@@ -14,7 +14,7 @@ use crate::text::{printable, width};
 const EXAMPLES: &str = "\
 Examples:
   marey watch 4242 'train.py:120:loss, lr'        Record the values when line 120 begins
-  marey watch 4242 'model.py:31:self.scale, x[0]' Attributes and items that need no code of the program
+  marey watch 4242 'model.py:31:self.scale, x[0]' Attributes and items, read without running the program's code
   marey watch 4242                                The watches and their counts
   marey watch 4242 --off 'train.py:120:loss, lr'  End one; without its text, end all
   marey query 4242 'SELECT name, value FROM python.variables ORDER BY time_nanos DESC LIMIT 10'
@@ -53,7 +53,7 @@ struct Watch {
     recorded: u64,
     /// Number of times that they were not, because of the rate.
     skipped: u64,
-    /// Whether the line also ran without being counted.
+    /// Whether `skipped` is a lower bound: while a line runs very often, its watch does not count.
     has_paused: bool,
     /// Number of values that could not be read.
     unread: u64,

@@ -4,6 +4,7 @@ mod records;
 mod sorted;
 
 use std::collections::BTreeMap;
+use std::iter::Peekable;
 
 use marey_model::context::NodeKind;
 use marey_model::spool::{AutogradCall, Frame, IdMap, SessionEvent, Span};
@@ -45,15 +46,22 @@ pub(super) struct Events<'a> {
     totals: Vec<Totals>,
     rollup: Rollup,
     rows: SortedRows,
-    /// By thread: which spans of its next frame are launches, as (position, correlation id).
-    launches: BTreeMap<u32, Vec<(u32, u32)>>,
-    /// By thread: the operators in its next frame that take part in a backward pass.
-    autograd_calls: BTreeMap<u32, Vec<AutogradCall>>,
-    /// By thread: which spans of its next frame have arguments, as (position, number).
-    args_of_spans: BTreeMap<u32, Vec<(u32, u32)>>,
-    /// Numbers of details by the numbers of the arguments of spans.
-    span_args: IdMap<u32>,
+    /// By thread: what is known of the spans in its next frame.
+    announced: BTreeMap<u32, Announced>,
+    /// The number of the detail that contains some arguments, by the number of the arguments.
+    details_of_args: IdMap<u32>,
     shapes: Shapes,
+}
+
+/// Facts about the spans of a thread, from frames that precede the frame of these spans.
+#[derive(Debug, Default)]
+struct Announced {
+    /// Spans that are launches: position in the frame, and correlation id.
+    launches: Vec<(u32, u32)>,
+    /// Spans that have arguments: position in the frame, and number of the arguments.
+    args: Vec<(u32, u32)>,
+    /// Operators that take part in a backward pass.
+    autograd_calls: Vec<AutogradCall>,
 }
 
 impl<'a> Events<'a> {
@@ -82,10 +90,8 @@ impl<'a> Events<'a> {
             totals: vec![Totals::default(); nodes],
             rollup: Rollup::new(nodes, outline.events),
             rows: SortedRows::new(spill_file),
-            launches: BTreeMap::new(),
-            autograd_calls: BTreeMap::new(),
-            args_of_spans: BTreeMap::new(),
-            span_args: IdMap::default(),
+            announced: BTreeMap::new(),
+            details_of_args: IdMap::default(),
             shapes: Shapes::with_texts(arg_texts),
         }
     }
@@ -100,11 +106,11 @@ impl<'a> Events<'a> {
             Frame::Variables(variables) => self.add_variables(variables),
             Frame::Samples { thread, samples } => self.add_samples(thread, &samples),
             Frame::Launches { thread, launches } => {
-                self.launches.insert(thread, launches);
+                self.announced.entry(thread).or_default().launches = launches;
                 Ok(())
             }
             Frame::Autograd { thread, calls } => {
-                self.autograd_calls.insert(thread, calls);
+                self.announced.entry(thread).or_default().autograd_calls = calls;
                 Ok(())
             }
             Frame::SpanArgs { first, texts } => {
@@ -112,7 +118,7 @@ impl<'a> Events<'a> {
                 Ok(())
             }
             Frame::ArgsOfSpans { thread, args } => {
-                self.args_of_spans.insert(thread, args);
+                self.announced.entry(thread).or_default().args = args;
                 Ok(())
             }
             Frame::Shapes { first, shapes } => {
@@ -151,7 +157,7 @@ impl<'a> Events<'a> {
 
     /// Ends the pass; spans that are still open end at the spool's last timestamp.
     pub(super) fn finish(mut self) -> Result<SpoolRows, StoreError> {
-        self.add_remaining()?;
+        self.add_remaining_profiler_spans()?;
         if let Some(last_nanos) = self.outline.last_nanos {
             self.add_open(u64::MAX, last_nanos)?;
         }
@@ -182,42 +188,41 @@ impl<'a> Events<'a> {
                 remove_scope(scopes, span);
             }
         }
-        self.add_autograd(thread, spans)?;
-        let launches = self.launches.remove(&thread).unwrap_or_default();
+        let Announced { launches, args, autograd_calls } =
+            self.announced.remove(&thread).unwrap_or_default();
+        self.add_autograd_calls(thread, autograd_calls, spans)?;
         let mut launches = launches.into_iter().peekable();
-        let args_of_spans = self.args_of_spans.remove(&thread).unwrap_or_default();
-        let mut args_of_spans = args_of_spans.into_iter().peekable();
+        let mut args = args.into_iter().peekable();
         for (position, span) in (0..).zip(spans) {
-            let launch = launches.next_if(|&(launch, _)| launch == position);
-            let correlation = launch.map_or(0, |(_, correlation)| correlation);
-            let args = args_of_spans.next_if(|&(with_args, _)| with_args == position);
-            let args = args.and_then(|(_, number)| self.span_args.get(number)).copied();
-            let args = args.unwrap_or(0);
+            let correlation = take_at(&mut launches, position).unwrap_or(0);
+            let detail = take_at(&mut args, position)
+                .and_then(|number| self.details_of_args.get(number).copied())
+                .unwrap_or(0);
             let Some(&node) = nodes.get(span.node) else { continue };
             let (start_nanos, duration_nanos) =
                 self.convert_extent(span.start_nanos, span.end_nanos);
-            let times = (start_nanos, start_nanos.saturating_add(duration_nanos));
-            while let Some(added) = self.windows.next_before(thread, times) {
-                self.add_added(&added, stamp)?;
+            let end_nanos = start_nanos.saturating_add(duration_nanos);
+            while let Some(earlier) = self.windows.next_before(thread, (start_nanos, end_nanos)) {
+                self.add_profiler_span(&earlier, stamp)?;
             }
             let (node, detail) = match self.windows.change(node, span.start_nanos) {
-                None => (node, args),
-                Some(Change::Replace { node, detail: 0 }) => (node, args),
-                Some(Change::Replace { node, detail }) => (node, detail),
                 Some(Change::Drop) => continue,
+                Some(Change::Replace { node, detail: 0 }) => (node, detail),
+                Some(Change::Replace { node, detail: of_profiler }) => (node, of_profiler),
+                None => (node, detail),
             };
-            let mut row = SpanRow {
+            let children_nanos = 0; // `add_span` fills it in
+            let row = SpanRow {
                 start_nanos,
                 duration_nanos,
-                children_nanos: 0,
+                children_nanos,
                 node,
                 stamp,
                 correlation,
                 detail,
             };
             if self.outline.nodes[node as usize].kind == NodeKind::Mark {
-                row.duration_nanos = 0;
-                self.rows.marks.push(&row)?;
+                self.rows.marks.push(&SpanRow { duration_nanos: 0, ..row })?;
             } else {
                 self.add_span(row)?;
             }
@@ -227,20 +232,21 @@ impl<'a> Events<'a> {
 
     /// Adds arguments of spans; the first ones have the number `first`.
     fn add_span_args(&mut self, first: u32, texts: Vec<String>) {
-        let Self { shapes, windows, span_args, .. } = self;
+        let Self { shapes, windows, details_of_args, .. } = self;
         let details = texts.into_iter().map(|text| {
             let text_id = Some(shapes.text_position(text));
             let args = Args { text_id, ..Args::default() };
             windows.detail(SpanDetail { category: None, external_id: None, args })
         });
-        span_args.extend(first, details);
+        details_of_args.extend(first, details);
     }
 
-    /// Adds a span that has ended, after its children.
+    /// Adds a span that has ended, after its children, and fills in their time.
     fn add_span(&mut self, mut row: SpanRow) -> Result<(), StoreError> {
         let SpanRow { start_nanos, duration_nanos, node, .. } = row;
         let mut inner_nanos = self.child_time[node as usize].take_nanos_since(start_nanos);
-        // A step that no optimizer has closed is dropped with the scope around it, and has no span.
+        // A step that no optimizer has ended has no span; the time of its children belongs to the
+        // scope around it.
         if let Some(step) = self.child_time.get_mut(self.steps[node as usize] as usize) {
             inner_nanos = inner_nanos.saturating_add(step.take_nanos_since(start_nanos));
         }
@@ -253,8 +259,8 @@ impl<'a> Events<'a> {
         self.rows.spans.push(&row)
     }
 
-    /// Adds a span that only torch.profiler has.
-    fn add_added(&mut self, span: &AddedSpan, stamp: u32) -> Result<(), StoreError> {
+    /// Adds a span that only torch.profiler has recorded.
+    fn add_profiler_span(&mut self, span: &AddedSpan, stamp: u32) -> Result<(), StoreError> {
         let &AddedSpan { start_nanos, end_nanos, node, detail, correlation } = span;
         let duration_nanos = end_nanos.saturating_sub(start_nanos).max(0);
         let children_nanos = 0;
@@ -269,17 +275,21 @@ impl<'a> Events<'a> {
         })
     }
 
-    /// Adds the spans of windows that no later span of the recorder follows.
-    fn add_remaining(&mut self) -> Result<(), StoreError> {
+    /// Adds the spans of torch.profiler that are later than all recorded spans of their thread.
+    fn add_remaining_profiler_spans(&mut self) -> Result<(), StoreError> {
         let stamp = self.stamp(0, false);
         for span in self.windows.remaining() {
-            self.add_added(&span, stamp)?;
+            self.add_profiler_span(&span, stamp)?;
         }
         Ok(())
     }
 
-    fn add_autograd(&mut self, thread: u32, spans: &[Span]) -> Result<(), StoreError> {
-        let Some(calls) = self.autograd_calls.remove(&thread) else { return Ok(()) };
+    fn add_autograd_calls(
+        &mut self,
+        thread: u32,
+        calls: Vec<AutogradCall>,
+        spans: &[Span],
+    ) -> Result<(), StoreError> {
         let threads = &self.outline.threads;
         let Some(thread) = threads.get(thread) else { return Ok(()) };
         for call in calls {
@@ -299,9 +309,11 @@ impl<'a> Events<'a> {
         Ok(())
     }
 
-    /// Adds the spans of some sessions that are open at a time. While other sessions still record a
-    /// span, it counts neither for the sums nor as time of its parent's children, except of a
-    /// parent that is open too; it will with the last of them.
+    /// Adds the spans that are still open when some sessions end.
+    ///
+    /// A span that other sessions go on recording is not added to the sums, nor to the time of
+    /// children of its parent: that happens once, when the last of its sessions ends. A parent that
+    /// is open too contains it in any case.
     fn add_open(&mut self, sessions: u64, until_nanos: i64) -> Result<(), StoreError> {
         for (thread, scopes) in self.open_scopes.clone() {
             let Some(thread) = self.outline.threads.get(thread) else { continue };
@@ -375,4 +387,9 @@ fn remove_scope(scopes: &mut Vec<(u32, i64)>, span: &Span) {
     if scopes.last().is_some_and(|&(_, start_nanos)| start_nanos >= span.start_nanos) {
         scopes.retain(|&scope| scope != (span.node, span.start_nanos));
     }
+}
+
+/// Returns the value at a position, of pairs of position and value in the order of positions.
+fn take_at(values: &mut Peekable<impl Iterator<Item = (u32, u32)>>, position: u32) -> Option<u32> {
+    values.next_if(|&(at, _)| at == position).map(|(_, value)| value)
 }

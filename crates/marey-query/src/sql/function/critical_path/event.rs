@@ -1,4 +1,4 @@
-//! The input and output of the walk: events, and segments of the path.
+//! The events that the search for a critical path reads, and the segments of the path that it finds.
 
 /// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,11 +27,13 @@ pub(super) enum Kind {
     Memory,
     /// A device copies to or from pageable host memory, for which the call may wait.
     Pageable,
-    /// A record that the call with this `correlation` made the stream `lane` wait for the work on
-    /// `on_lane` up to the event recorded by the call with `on_correlation`.
+    /// A stream waits for an event of another stream. The call with `correlation` made `lane` wait
+    /// for the work on `on_lane` that precedes the event, which the call with `on_correlation`
+    /// recorded.
     StreamWait,
-    /// A record that the call with this `correlation` waited for `on_lane`; up to an event if
-    /// `on_correlation` is not 0.
+    /// The host waits for a stream. The call with `correlation` waited for the work on `on_lane`, or
+    /// only for what precedes an event, which the call with `on_correlation` recorded, unless that
+    /// is 0.
     HostWait,
     /// A training step.
     Step,
