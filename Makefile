@@ -137,7 +137,8 @@ fuzz: ## Feed each reader damaged files for FUZZ_SECS seconds (needs cargo-fuzz)
 	    $(CARGO) fuzz run --sanitizer none $$target -- -max_total_time=$(FUZZ_SECS); \
 	done
 
-# All of it takes a day; MUTANTS selects, for example `MUTANTS='--file crates/marey-model/src/sketch.rs'` or `--shard 0/20`.
+# All of it takes a day; MUTANTS selects, for example `MUTANTS='--re model/src/sketch.rs'` or `--shard 0/20`
+# (`--file` would add to the files of .cargo/mutants.toml).
 .PHONY: mutants
 mutants: ## List changes of the code that no Rust test notices (needs cargo-mutants and cargo-nextest)
 	CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) mutants $(MUTANTS)

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{bytes, flops};
+use super::{bytes, flops, flops_metric, needs_values, operand_bits};
 
 /// The arguments of a span, as the profiler records them.
 fn args(dims: &str, types: &str, concrete: &str) -> String {
@@ -167,6 +167,36 @@ fn elementwise_operators_and_reductions_have_flops_and_bytes() {
     assert_eq!(bytes("aten::copy_", &to_half), Some(36.0));
     let chosen = args("[[6],[6],[]]", r#"["bool","c10::BFloat16","Scalar"]"#, "[]");
     assert_eq!(bytes("aten::where", &chosen), Some(6.0 + 12.0 + 12.0));
+}
+
+#[test]
+fn the_first_type_selects_the_metric_of_flops() {
+    for (types, metric) in [
+        (r#"["signed char","float"]"#, "flops8"),
+        (r#"["c10::Float8_e4m3fn","c10::Half"]"#, "flops8"),
+        (r#"["c10::Half"]"#, "flops16"),
+        (r#"["c10::BFloat16","double"]"#, "flops16"),
+        (r#"["float","double"]"#, "flops32"),
+        (r#"["double","c10::Half"]"#, "flops64"),
+        ("[]", "flops32"),
+    ] {
+        assert_eq!(flops_metric(operand_bits(&args("[]", types, "[]"))), metric, "{types}");
+    }
+}
+
+#[test]
+fn only_costs_of_convolutions_need_values() {
+    for operator in [
+        "aten::convolution",
+        "aten::convolution_backward",
+        "aten::cudnn_convolution_backward_input",
+        "aten::cudnn_convolution_backward_weight",
+    ] {
+        assert!(needs_values(operator), "{operator}");
+    }
+    for operator in ["aten::mm", "aten::linear", "aten::relu", "aten::sum", "aten::unknown"] {
+        assert!(!needs_values(operator), "{operator}");
+    }
 }
 
 #[test]

@@ -284,9 +284,7 @@ impl<W: Write> RingJoin<W> {
             Frame::Collectives(collectives) => {
                 collectives.retain(|_| keep());
                 for row in collectives {
-                    (row.name, row.group) = (ids.text(row.name), ids.text(row.group));
-                    row.group_ranks = row.group_ranks.map(|text| ids.text(text));
-                    row.dtype = row.dtype.map(|text| ids.text(text));
+                    *row = row.clone().with_texts(|text| ids.text(text));
                 }
             }
             _ => {}

@@ -4,6 +4,7 @@
 
 mod hostile;
 mod ring;
+mod ring_contents;
 mod round_trip;
 mod torn;
 mod training;
