@@ -84,7 +84,7 @@ private:
             return std::strerror(errno);
         }
         header_.title = std::filesystem::path(path).filename().string();
-        detail::TraceWriter writer(file, header_);
+        detail::TraceWriter writer(file, header_, events_);
         writer.write(events_, header_);
         const bool is_closed = std::fclose(file) == 0;
         return writer.is_written() && is_closed ? "" : std::strerror(errno);

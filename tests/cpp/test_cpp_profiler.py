@@ -364,6 +364,17 @@ def test_scopes_of_a_session_end_in_any_order_and_on_any_thread(program: Path) -
     }
 
 
+def test_scopes_that_overlap_are_on_threads_of_their_own_in_the_trace(program: Path) -> None:
+    thread = profile(program, "overlapping")["around"]["thread"]
+    trace = Trace()  # which checks that events nest
+    threads = {name: event["tid"] for name, event in trace.scopes.items()}
+    assert threads["around"] == threads["first"] == threads["after"] == thread
+    assert len({threads[name] for name in ("first", "second", "third")}) == 3
+    assert threads["second"] % 2**22 == thread
+    names = {e["tid"]: e["args"]["name"] for e in trace.events if e["name"] == "thread_name"}
+    assert names[threads["third"]] == f"thread {thread}, overlapping"
+
+
 def test_exceptions_end_scopes(program: Path) -> None:
     report = profile(program, "exceptions")
     assert report.names() == ["outer", "fails", "handler", "throwing inputs"]
