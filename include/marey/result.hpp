@@ -117,7 +117,8 @@ private:
     }
 
     static constexpr const char *no_profile =
-        "nothing was recorded: no profile was enabled, or libmarey.so was not found (set MAREY_LIB)";
+        "nothing was recorded: no profile was enabled, libmarey.so was not found (set MAREY_LIB), or "
+        "another library of the process has another version of marey.hpp or standard library";
 
     detail::TraceHeader header_;
     std::vector<Event> events_;

@@ -606,7 +606,8 @@ void saves() {
     { RECORD_USER_SCOPE("kept"); }
     const auto result = marey::disableProfiler();
     std::string error;
-    for (const char *path : {"missing/trace.json", "a.json", "a.json", "a.marey", "b.marey"}) {
+    for (const char *path : {"missing/trace.json", "a.json", "a.json", "exists.marey", "a.marey",
+                             "b.marey"}) {
         const bool is_saved = result->save(path, &error);
         std::printf("%s|%d|%s\n", path, is_saved, error.c_str());
     }
