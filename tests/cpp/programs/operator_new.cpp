@@ -35,7 +35,7 @@ std::atomic<bool> may_start{false};
 std::atomic<bool> may_end{false};
 std::atomic<int> ended{0};
 const std::vector<float> input = {1, 2, 3};
-void *volatile kept = nullptr; // so that the compiler keeps the allocation
+thread_local void *volatile kept = nullptr; // so that the compiler keeps the allocation
 
 std::unique_ptr<marey::ObserverContext> observe(const marey::RecordFunction &) {
     return std::unique_ptr<marey::ObserverContext>();
