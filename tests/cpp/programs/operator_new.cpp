@@ -20,6 +20,8 @@ void *operator new(std::size_t bytes) {
     return memory;
 }
 
+void *operator new(std::size_t bytes, const std::nothrow_t &) noexcept { return operator new(bytes); }
+
 void operator delete(void *memory) noexcept {
     marey::reportMemory(memory, -static_cast<std::int64_t>(malloc_usable_size(memory)));
     std::free(memory);
