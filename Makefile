@@ -110,6 +110,7 @@ bench: install ## Measure the peers and marey in turn
 	$(PY) bench/scale.py
 	$(PY) bench/views.py
 	$(PY) bench/gpu.py
+	$(PY) bench/cpp_scopes.py
 	$(PY) bench/operators.py
 	$(PY) bench/metrics.py
 	$(if $(PEERS),$(PY) bench/live.py --peers $(PEERS),@echo "set PEERS to an environment with probing, py-spy and memray for bench/live.py")

@@ -19,7 +19,12 @@ from pathlib import Path
 import marey
 
 HERE = Path(__file__).resolve().parent
-BARS = {"record_function_idle": 2.0, "plain_scope_tree": 25.0, "plain_scope_trace": 35.0}
+BARS = {
+    "record_function_idle": 2.0,
+    "record_function_no_library": 2.0,
+    "plain_scope_tree": 25.0,
+    "plain_scope_trace": 35.0,
+}
 """Nanoseconds that are aimed at; those of an enabled scope with the readings of the clock."""
 TRACY = "tracy-client-sys"
 TRACY_VERSION = "0.30.1"
@@ -61,19 +66,26 @@ def build(folder: Path, include: Path) -> Path:
     return program
 
 
+def measured(program: Path, library: str) -> dict[str, float]:
+    """Runs the program with this `libmarey.so`; returns nanoseconds by name."""
+    environment = {**os.environ, "MAREY_LIB": library}
+    done = subprocess.run(
+        [program], cwd=program.parent, env=environment, check=True, capture_output=True, text=True
+    )
+    return {name: float(nanos) for name, nanos in map(str.split, done.stdout.splitlines())}
+
+
 def main() -> int:
     package = Path(marey.__file__).parent
     library = os.environ.get("MAREY_LIB", str(package / "lib" / "libmarey.so"))
     with tempfile.TemporaryDirectory() as folder:
         program = build(Path(folder), package / "include")
-        environment = {**os.environ, "MAREY_LIB": str(Path(library).absolute())}
-        done = subprocess.run(
-            [program], cwd=folder, env=environment, check=True, stdout=subprocess.PIPE, text=True
-        )
-    for line in done.stdout.splitlines():
-        name, nanos = line.split()
+        nanos = measured(program, str(Path(library).absolute()))
+        without = measured(program, str(Path(folder, "no.so")))
+    nanos["record_function_no_library"] = without["record_function_idle"]
+    for name, value in nanos.items():
         bar = f"  (aim: {BARS[name]:g})" if name in BARS else ""
-        print(f"{name:32} {float(nanos):8.2f} ns{bar}")
+        print(f"{name:32} {value:8.2f} ns{bar}")
     return 0
 
 

@@ -18,8 +18,11 @@
 /// of `marey.h` and of Python in the same process. Without `libmarey.so` every call is a no-op, and
 /// a scope costs a few loads and a branch.
 ///
-/// Works with `-fno-exceptions` and `-fno-rtti`. No call throws; what cannot be recorded is in
-/// `ProfilerResult::warnings` and `dropped_events`.
+/// Works with `-fno-exceptions` and `-fno-rtti`. Scopes and reports of memory never throw, and the
+/// other calls nothing but `std::bad_alloc`; what cannot be recorded is in `ProfilerResult::warnings`
+/// and `dropped_events`. Libraries of a process share a profile if the same version of this header
+/// and the same standard library compiled them; others record nothing. Compile all parts of one
+/// library with the same options: its inline functions are merged.
 #ifndef MAREY_HPP
 #define MAREY_HPP
 

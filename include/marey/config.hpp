@@ -71,8 +71,9 @@ struct ExperimentalConfig {
     /// Records all threads of the process. Otherwise a profile records the thread that enabled it
     /// and those that called `enableProfilerInChildThread`.
     bool profile_all_threads = false;
-    /// The number of events that a profile keeps. Further ones are counted in
-    /// `ProfilerResult::dropped_events`.
+    /// The number of events of scopes and memory that a profile keeps. Further ones are counted in
+    /// `ProfilerResult::dropped_events`. Threads reserve 64 at a time: of several threads, up to 63
+    /// each may be dropped before the limit. The run has all scopes, and devices have no limit.
     std::size_t max_events = 10000000;
 };
 

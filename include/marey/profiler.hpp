@@ -173,7 +173,10 @@ inline void start_session(Shared &all, bool has_devices) {
     const std::uint64_t started = __atomic_load_n(active, __ATOMIC_RELAXED) & ~before;
     const bool is_one = (started & (started - 1)) == 0; // no other thread has started a session
     all.own_session = is_one ? started : 0;
-    if (all.session < 0) {
+    all.run.clear();
+    if (all.session >= 0) {
+        marey_load()->run_dir(all.session, append_bytes, &all.run, nullptr);
+    } else {
         all.warnings.push_back(std::string("there is no run: ") + error.message);
     }
 }
@@ -239,7 +242,7 @@ inline std::unique_ptr<ProfilerResult> disableProfiler() {
     detail::exit_ended_elsewhere(*thread);
     detail::TraceHeader header;
     std::vector<detail::Record> records;
-    std::string run_stem;
+    std::string run, run_stem;
     std::int64_t session = MAREY_NO_SESSION;
     detail::DeviceReader reader = {&records, 0, 0, false};
     bool has_devices = false;
@@ -265,6 +268,7 @@ inline std::unique_ptr<ProfilerResult> disableProfiler() {
         all->counters = nullptr;
         all->own_session = 0;
         session = std::exchange(all->session, MAREY_NO_SESSION);
+        run = std::move(all->run);
         run_stem = all->run_stem;
         has_devices = all->has_devices;
         with_flops = all->config.with_flops;
@@ -272,11 +276,12 @@ inline std::unique_ptr<ProfilerResult> disableProfiler() {
         reader.start_ns = all->start_ns;
         reader.has_synchronisations = all->config.experimental_config.enable_cuda_sync_events;
     }
-    std::string run;
     if (session >= 0) {
         marey_error_t error;
-        marey_load()->run_dir(session, detail::append_bytes, &run, nullptr);
-        if (marey_finalize(session, &error) != MAREY_OK) {
+        if (marey_finalize(session, &error) == MAREY_ERROR_NOT_FOUND) {
+            header.warnings.emplace_back("the run ends earlier than the profile: the process, or "
+                                         "another caller, has ended all sessions");
+        } else if (error.code != MAREY_OK) {
             header.warnings.push_back(std::string("the run is incomplete: ") + error.message);
         }
         if (!header.trace_id.empty()) {

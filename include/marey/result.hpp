@@ -84,7 +84,7 @@ private:
             return std::strerror(errno);
         }
         header_.title = std::filesystem::path(path).filename().string();
-        detail::TraceWriter writer(file, header_);
+        detail::TraceWriter writer(file, header_, events_);
         writer.write(events_, header_);
         const bool is_closed = std::fclose(file) == 0;
         return writer.is_written() && is_closed ? "" : std::strerror(errno);
@@ -117,7 +117,8 @@ private:
     }
 
     static constexpr const char *no_profile =
-        "nothing was recorded: no profile was enabled, or libmarey.so was not found (set MAREY_LIB)";
+        "nothing was recorded: no profile was enabled, libmarey.so was not found (set MAREY_LIB), or "
+        "another library of the process has another version of marey.hpp or standard library";
 
     detail::TraceHeader header_;
     std::vector<Event> events_;

@@ -141,7 +141,8 @@ struct Shared {
     std::int64_t start_ns = 0;
     std::int64_t session = MAREY_NO_SESSION;
     bool has_devices = false;
-    std::string run_stem; // path of the run without its extension
+    std::string run;      // path of the run, which may be that of a session around the profile
+    std::string run_stem; // path of a run of its own without the extension
     std::vector<std::string> warnings;
     std::vector<std::unique_ptr<Counters>> kept_counters; // never freed: any thread may read them
 };

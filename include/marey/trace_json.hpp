@@ -5,6 +5,7 @@
 #define MAREY_TRACE_JSON_HPP
 
 #include "args.hpp"
+#include "lanes.hpp"
 
 #include <algorithm>
 #include <array>
@@ -36,8 +37,8 @@ struct TraceHeader {
 /// Writes a trace, event by event.
 class TraceWriter {
 public:
-    TraceWriter(std::FILE *file, const TraceHeader &header)
-        : file_(file), base_ns_(header.start_ns / base_unit_ns * base_unit_ns), pid_(getpid()) {
+    TraceWriter(std::FILE *file, const TraceHeader &header, const std::vector<Event> &events)
+        : file_(file), lanes_(events), base_ns_(header.start_ns / base_unit_ns * base_unit_ns), pid_(getpid()) {
         write_header(header);
     }
 
@@ -134,8 +135,7 @@ private:
         const bool is_on_device = event.is_device_event() && event.device() != DeviceType::CPU;
         return begin(event.name(), event.category(), phase,
                      is_on_device ? event.device_index() : pid_,
-                     is_on_device ? event.stream() : static_cast<std::int64_t>(event.thread_id()),
-                     event.start_ns());
+                     is_on_device ? event.stream() : lanes_.thread(event), event.start_ns());
     }
 
     /// Writes the name of a process or thread of the trace, or of the device or stream in its place.
@@ -163,6 +163,10 @@ private:
         for (std::uint64_t thread : threads) {
             name("thread_name", pid_, static_cast<std::int64_t>(thread),
                  "thread " + integer_text(thread), header);
+        }
+        for (const auto &lane : lanes_.further()) {
+            name("thread_name", pid_, lane.first,
+                 "thread " + integer_text(lane.second) + ", overlapping", header);
         }
         for (const auto &stream : streams) {
             const std::string device = "GPU " + integer_text(stream.first);
@@ -298,8 +302,7 @@ private:
         const bool is_on_device = event.device() != DeviceType::CPU;
         std::string json =
             begin(name, name, phase, is_on_device ? event.device_index() : pid_,
-                  is_on_device ? event.stream() : static_cast<std::int64_t>(event.thread_id()),
-                  event.start_ns());
+                  is_on_device ? event.stream() : lanes_.thread(event), event.start_ns());
         append_number_member(json, "id", flow);
         if (*phase == 'f') {
             append_member(json, "bp", "e");
@@ -322,6 +325,7 @@ private:
     }
 
     std::FILE *file_;
+    Lanes lanes_;
     std::int64_t base_ns_;
     std::int64_t pid_;
     bool is_first_ = true;

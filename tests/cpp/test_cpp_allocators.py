@@ -1,4 +1,4 @@
-"""`marey::Allocator` in containers that are copied, moved and swapped; a replaced `operator new`."""
+"""`marey::Allocator` in containers, and reports of a replaced `operator new`."""
 
 from __future__ import annotations
 

@@ -45,7 +45,8 @@ def test_a_thread_inherits_no_callback_of_an_ended_thread_with_its_id(program: P
     assert (own, inherited) == ("own <outer:0:7:0<inner:7:-1:0>>", "inherited ''")
 
 
-def test_without_the_library_no_callback_is_called(program: Path) -> None:
-    lines = run_case(program, MAREY_DISABLE="1")
+@pytest.mark.parametrize("absence", [{"MAREY_DISABLE": "1"}, {"MAREY_LIB": "./no.so"}])
+def test_without_the_library_no_callback_is_called(program: Path, absence: dict[str, str]) -> None:
+    lines = run_case(program, **absence)
     assert "all  0" in lines
     assert "always 0" in lines

@@ -5,8 +5,9 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import marey
 import pytest
-from cpp_programs import LIBRARY, Report, compile_program, newest, run_case
+from cpp_programs import LIBRARY, Report, Trace, compile_program, newest, run_case
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -62,6 +63,19 @@ def test_libraries_that_a_program_is_linked_with_record_into_one_profile(
         "host",
     ]
     assert report["function of second"]["shapes"] == [[2]]
+
+
+def test_a_profile_may_end_in_a_destructor_of_a_static_object(programs: Path) -> None:
+    line, at_exit = run_case(programs / "host", "at_exit")
+    report = Report(line)
+    assert (report.names(), at_exit) == (["in main", "after main"], "destroyed")
+    assert set(Trace("at_exit.json").scopes) == {"in main", "after main"}
+    # The recorder ends its sessions when the process exits, which is before.
+    assert [warning.partition(":")[0] for warning in report.warnings] == [
+        "the run ends earlier than the profile"
+    ]
+    with marey.open("at_exit.marey") as run:
+        assert run.sql("SELECT name FROM spans").rows() == [("in main",)]
 
 
 def test_a_forked_child_has_no_profile_and_may_begin_its_own(programs: Path) -> None:

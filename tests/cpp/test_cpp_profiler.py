@@ -6,6 +6,7 @@ import json
 import subprocess
 from collections import Counter
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import marey
 import pytest
@@ -58,6 +59,7 @@ def test_scopes_have_their_inputs_and_metadata(program: Path) -> None:
     assert report["kwargs"]["kwargs"] == {"stride": "[1, 2]", "groups": "1", "mode": "same"}
     assert report["only kwargs"]["kwargs"] == {"groups": "2"}
     assert (report["edge"]["debug_handle"], report["edge"]["scope"]) == (99, 6)
+    assert (report["plain edge"]["scope"], report["plain edge"]["debug_handle"]) == (6, -1)
     assert report["script"]["scope"] == 2
     assert report["user"]["scope"] == 7
     assert report["user inputs"]["shapes"] == [[2, 3]]
@@ -364,6 +366,17 @@ def test_scopes_of_a_session_end_in_any_order_and_on_any_thread(program: Path) -
     }
 
 
+def test_scopes_that_overlap_are_on_threads_of_their_own_in_the_trace(program: Path) -> None:
+    thread = profile(program, "overlapping")["around"]["thread"]
+    trace = Trace()  # which checks that events nest
+    threads = {name: event["tid"] for name, event in trace.scopes.items()}
+    assert threads["around"] == threads["first"] == threads["after"] == thread
+    assert len({threads[name] for name in ("first", "second", "third")}) == 3
+    assert threads["second"] % 2**22 == thread
+    names = {e["tid"]: e["args"]["name"] for e in trace.events if e["name"] == "thread_name"}
+    assert names[threads["third"]] == f"thread {thread}, overlapping"
+
+
 def test_exceptions_end_scopes(program: Path) -> None:
     report = profile(program, "exceptions")
     assert report.names() == ["outer", "fails", "handler", "throwing inputs"]
@@ -397,14 +410,26 @@ def test_a_second_profile_at_a_time_is_refused(program: Path) -> None:
 
 
 def test_files_that_cannot_be_written_are_named(program: Path) -> None:
+    Path("exists.marey").write_text("of another")
     lines = [line.split("|") for line in run_case(program, "saves", LC_ALL="C")]
     assert lines == [
         ["missing/trace.json", "0", "No such file or directory"],
         ["a.json", "1", ""],
         ["a.json", "1", ""],
+        ["exists.marey", "0", "it exists already"],
         ["a.marey", "1", ""],
         ["b.marey", "0", "there is no run, or it was saved already"],
     ]
+
+
+def test_a_run_is_saved_from_another_file_system(program: Path, tmp_path: Path) -> None:
+    memory = Path("/dev/shm")
+    if not memory.is_dir() or memory.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("there is no second file system here")
+    with TemporaryDirectory(dir=memory) as folder:
+        run_case(program, "main_thread", TMPDIR=folder)
+        assert list(Path(folder).iterdir()) == []
+    assert span_names("run.marey") == ["main"]
 
 
 def test_a_run_that_is_not_saved_is_deleted(program: Path, tmp_path: Path) -> None:
@@ -425,7 +450,8 @@ def test_sessions_see_the_scopes_without_a_profile(program: Path) -> None:
     }
 
 
-def test_without_the_library_nothing_is_recorded(program: Path) -> None:
-    lines = run_case(program, "metadata", MAREY_DISABLE="1")
+@pytest.mark.parametrize("absence", [{"MAREY_DISABLE": "1"}, {"MAREY_LIB": "./no.so"}])
+def test_without_the_library_nothing_is_recorded(program: Path, absence: dict[str, str]) -> None:
+    lines = run_case(program, "metadata", **absence)
     assert Report(lines[-1]).events == []
     assert list(Path().iterdir()) == []

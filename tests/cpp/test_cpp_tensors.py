@@ -46,8 +46,8 @@ def test_tensors_of_aten_are_inputs_and_its_operators_are_in_the_run(
         pytest.skip("there is no PyTorch here")
     torch = Path(spec.origin).parent
     libraries = (f"-L{torch / 'lib'}", "-Wl,--no-as-needed", "-ltorch_cpu", "-lc10")
-    options = ("-DATEN", f"-isystem{torch / 'include'}", *libraries)
-    options += ("-DMAREY_FIRST",) if order == "marey first" else ()
+    flags = ("-DATEN", "-DMAREY_FIRST") if order == "marey first" else ("-DATEN",)
+    options = (*flags, f"-isystem{torch / 'include'}", *libraries)
     monkeypatch.chdir(tmp_path)
     path = compile_program(tmp_path / "aten", SOURCE, standard="c++20", options=options)
     folders = [str(torch / "lib"), os.environ.get("LD_LIBRARY_PATH", "")]

@@ -6,9 +6,11 @@ import shutil
 import sys
 import sysconfig
 import textwrap
+from importlib.util import find_spec
 from pathlib import Path
 
 import cpp_programs
+import marey
 import profiles
 import pytest
 
@@ -77,6 +79,65 @@ def test_scopes_of_cxx_and_python_are_in_one_tree_whoever_starts_the_session(
         assert profiles.counts(profiles.tree(child))[f"in the child/{manager}"] == 1
     calls = profiles.metrics(profiles.find(profiles.tree("of_cxx.hatchet"), path))
     assert calls == {"calls": 1}
+
+
+@pytest.fixture(scope="module")
+def bound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A module of pybind11, whose headers PyTorch brings."""
+    spec = find_spec("torch")
+    if spec is None or spec.origin is None:
+        pytest.skip("there is no PyTorch here")
+    path = tmp_path_factory.mktemp("bound") / f"bound{sysconfig.get_config_var('EXT_SUFFIX')}"
+    headers = f"-isystem{Path(spec.origin).parent / 'include'}"
+    options = (*python_options(), headers, "-shared", "-fPIC", "-fvisibility=hidden")
+    return cpp_programs.compile_program(path, MIXED / "bound.cpp", options=options)
+
+
+BESIDE = """
+import sys
+sys.path.insert(0, {folder!r})
+import bound, marey
+
+def inner():
+    with marey.scope("inside"):
+        pass
+
+{begin}
+with marey.scope("in Python"):
+    bound.call("before", inner)
+    bound.enable()
+    bound.call("profiled", inner)
+    names, error = bound.disable("own.marey")
+assert names == ["profiled"], names
+{end}
+print(error)
+"""
+
+
+def test_a_module_of_pybind11_has_its_scopes_in_the_tree_and_its_own_run(bound: Path) -> None:
+    text = BESIDE.format(folder=str(bound.parent), begin='marey.start("tree")', end="")
+    Path("program.py").write_text(text)
+    assert cpp_programs.run(sys.executable, "program.py").stdout == "\n"
+    counts = profiles.counts(profiles.tree("tree.hatchet"))
+    assert counts["in Python/before/inside"] == counts["in Python/profiled/inside"] == 1
+    with marey.open("own.marey") as run:
+        assert run.sql("SELECT name FROM spans ORDER BY start_nanos").rows() == [
+            ("profiled",),
+            ("inside",),
+        ]
+
+
+def test_a_profile_under_marey_run_is_a_part_of_its_run(bound: Path) -> None:
+    Path("program.py").write_text(BESIDE.format(folder=str(bound.parent), begin="", end=""))
+    command = [sys.executable, "-m", "marey", "run", "-d", "trace", "-o", "all", "program.py"]
+    done = cpp_programs.run(*command)
+    run = Path("all.marey").absolute()
+    assert f"the run is a part of {run}" in done.stdout
+    with marey.open(run) as opened:
+        paths = {path for (path,) in opened.sql("SELECT path FROM spans").rows()}
+    # The profile has begun inside of a scope that it does not have: a row for each path.
+    assert {"in Python/before", "in Python/profiled", "profiled"} <= paths
+    assert not Path("own.marey").exists()
 
 
 def test_contexts_are_python_frames_and_scopes_of_both_languages(extension: Path) -> None:

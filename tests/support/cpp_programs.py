@@ -7,6 +7,7 @@ import os
 import shlex
 import shutil
 import subprocess
+from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -107,11 +108,34 @@ class Report:
         return event
 
 
+def assert_nests(text: str) -> None:
+    """Checks what Perfetto asks of a trace: events of a thread nest, and flows are on events."""
+    events = json.loads(text, parse_float=Decimal)["traceEvents"]
+    lanes: dict[tuple[Any, Any], list[tuple[Decimal, Decimal]]] = {}
+    for event in events:
+        if event["ph"] == "X":
+            times = (Decimal(event["ts"]), Decimal(event["ts"]) + Decimal(event["dur"]))
+            lanes.setdefault((event["pid"], event["tid"]), []).append(times)
+    for lane, spans in lanes.items():
+        ends: list[Decimal] = []
+        for start, end in sorted(spans, key=lambda span: (span[0], -span[1])):
+            while ends and ends[-1] <= start:
+                ends.pop()
+            assert not ends or end <= ends[-1], f"events of {lane} overlap"
+            ends.append(end)
+    for event in events:
+        if event["ph"] in ("s", "f"):
+            spans = lanes[event["pid"], event["tid"]]
+            assert any(start <= event["ts"] <= end for start, end in spans), event
+
+
 class Trace:
     """A Chrome trace: its complete events by their names."""
 
     def __init__(self, path: str = "trace.json") -> None:
-        self.content = json.loads(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8")
+        assert_nests(text)
+        self.content = json.loads(text)
         self.events: list[dict[str, Any]] = self.content["traceEvents"]
         self.scopes = {e["name"]: e for e in self.events if e["ph"] == "X" and e["cat"] != "Trace"}
 

@@ -479,6 +479,25 @@ template <> struct marey::InputTraits<Throwing> {
 
 namespace {
 
+void overlapping() {
+    marey::enableProfiler(ProfilerConfig(), host);
+    {
+        RECORD_USER_SCOPE("around");
+        auto first = std::make_unique<marey::RecordFunction>();
+        auto second = std::make_unique<marey::RecordFunction>();
+        auto third = std::make_unique<marey::RecordFunction>();
+        first->before("first", marey::inputs(1), 5);
+        second->before("second");
+        third->before("third");
+        first.reset();
+        second.reset();
+        { RECORD_FUNCTION_WITH_SCOPE(RecordScope::BACKWARD_FUNCTION, "backward", {}, 5); }
+        third.reset();
+    }
+    { RECORD_USER_SCOPE("after"); }
+    finish();
+}
+
 // As the recorder's own session sees scopes that do not end as blocks do.
 void disorder() {
     marey_start("tree", nullptr, nullptr);
@@ -587,7 +606,8 @@ void saves() {
     { RECORD_USER_SCOPE("kept"); }
     const auto result = marey::disableProfiler();
     std::string error;
-    for (const char *path : {"missing/trace.json", "a.json", "a.json", "a.marey", "b.marey"}) {
+    for (const char *path : {"missing/trace.json", "a.json", "a.json", "exists.marey", "a.marey",
+                             "b.marey"}) {
         const bool is_saved = result->save(path, &error);
         std::printf("%s|%d|%s\n", path, is_saved, error.c_str());
     }
@@ -643,6 +663,7 @@ int main(int argc, char **argv) {
         {"unbalanced", unbalanced},
         {"other_thread", other_thread},
         {"disorder", disorder},
+        {"overlapping", overlapping},
         {"exceptions", exceptions},
         {"many_threads", many_threads},
         {"trace_ids", trace_ids},

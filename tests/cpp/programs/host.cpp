@@ -10,8 +10,15 @@
 namespace {
 
 struct AtExit {
+    bool has_profile = false;
     ~AtExit() {
-        RECORD_USER_SCOPE("after main");
+        { RECORD_USER_SCOPE("after main"); }
+        if (has_profile) {
+            const auto result = marey::disableProfiler();
+            report(*result);
+            result->save("at_exit.json");
+            result->save("at_exit.marey");
+        }
         std::puts("destroyed");
     }
 } at_exit;
@@ -71,6 +78,14 @@ int forks() {
     return 0;
 }
 
+// The profile ends in the destructor of a static object.
+int at_exit_profile() {
+    marey::enableProfiler(marey::ProfilerConfig(), host);
+    { RECORD_USER_SCOPE("in main"); }
+    at_exit.has_profile = true;
+    return 0;
+}
+
 std::unique_ptr<marey::ObserverContext> ignore(const marey::RecordFunction &) { return nullptr; }
 
 // Forks while another thread has a callback of its own.
@@ -100,5 +115,8 @@ int listeners() {
 
 int main(int argc, char **argv) {
     const std::string name = argc > 1 ? argv[1] : "";
+    if (name == "at_exit") {
+        return at_exit_profile();
+    }
     return name == "libraries" ? libraries() : name == "forks" ? forks() : listeners();
 }

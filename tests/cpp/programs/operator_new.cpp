@@ -20,6 +20,8 @@ void *operator new(std::size_t bytes) {
     return memory;
 }
 
+void *operator new(std::size_t bytes, const std::nothrow_t &) noexcept { return operator new(bytes); }
+
 void operator delete(void *memory) noexcept {
     marey::reportMemory(memory, -static_cast<std::int64_t>(malloc_usable_size(memory)));
     std::free(memory);
@@ -35,7 +37,7 @@ std::atomic<bool> may_start{false};
 std::atomic<bool> may_end{false};
 std::atomic<int> ended{0};
 const std::vector<float> input = {1, 2, 3};
-void *volatile kept = nullptr; // so that the compiler keeps the allocation
+thread_local void *volatile kept = nullptr; // so that the compiler keeps the allocation
 
 std::unique_ptr<marey::ObserverContext> observe(const marey::RecordFunction &) {
     return std::unique_ptr<marey::ObserverContext>();
