@@ -34,7 +34,7 @@ RANKS = 1_000
 SPANS_PER_RANK = 10_000
 TRACE_EVENTS = (MILLION, 10 * MILLION)
 MAX_OPEN_FILES = 500
-CSV_MAX_SECONDS = 6.0
+CSV_MAX_SECONDS_PER_MILLION = 0.75
 RANKS_MAX_SECONDS = 60.0
 
 Command = Callable[[Path], list[str | Path]]
@@ -99,7 +99,7 @@ def main() -> int:
 def rows(store: RunStore, sizes: tuple[int, ...]) -> Iterator[Row]:
     """Yields the rows; the input of a command is recorded before the command runs."""
     for size in sizes:
-        bar = CSV_MAX_SECONDS * max(1.0, size / 8)
+        bar = CSV_MAX_SECONDS_PER_MILLION * size
         command = partial(export_arguments, store, size * MILLION)
         yield Row("`marey export -f csv`", f"{size} M spans", command, bar_seconds=bar)
     for analysis in analyses(store, store.folder, sizes):

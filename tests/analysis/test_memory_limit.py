@@ -67,7 +67,36 @@ def test_a_query_beyond_the_limit_is_reported_and_the_others_run(run: Path) -> N
     assert bytes_ < little_bytes + (LIMIT_MIB << 20) < max_bytes
 
 
-def test_the_memory_limit_applies_to_all_commands(run: Path) -> None:
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("compare", "RUN", "RUN"),
+        ("check", "RUN", "--baseline", "RUN", "--fail-on", "gpu_idle.percent>30"),
+    ],
+)
+def test_comparisons_and_gates_have_the_memory_limit(command: tuple[str, ...], run: Path) -> None:
+    words = [str(run) if word == "RUN" else word for word in command]
+    done = subprocess.run(
+        [sys.executable, "-m", "marey", *words],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "MAREY_MEMORY_LIMIT": "16KiB"},
+        check=False,
+    )
+    assert done.returncode == 2, done.stdout
+    assert "needs more than 16 KiB of memory" in done.stderr
+
+
+def test_an_opened_run_has_the_memory_limit(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    window = "SELECT sum(duration_nanos) OVER () FROM spans"
+    monkeypatch.setenv("MAREY_MEMORY_LIMIT", "1MiB")
+    with marey.open(run) as opened, pytest.raises(marey.QueryError, match="more than 1 MiB"):
+        opened.sql(window)
+    with marey.open(run, memory_limit=1 << 30) as opened:
+        opened.sql(window)
+
+
+def test_reports_and_queries_have_the_memory_limit(run: Path) -> None:
     report, _ = analysed(run, MAREY_MEMORY_LIMIT=f"{LIMIT_MIB}MiB")
     assert f"{LIMIT_MIB} MiB" in tables(report)["critical_path"]["missing"]
     window = "SELECT sum(duration_nanos) OVER () FROM spans"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -92,6 +93,21 @@ def test_a_check_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert "skipped" in done.stdout
     assert "0 s were over" in done.stdout
+
+
+def test_launches_that_cost_more_after_a_session_fail_the_check(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(CHECK.parent)
+    cost = importlib.import_module("checks.cost")
+    even = [0.998, 1.001, 1.0, 1.002]
+    assert cost.judge(even)["after_by_never_ratio"] == pytest.approx(1.0, abs=0.002)
+    with pytest.raises(AssertionError, match="longer than without a session"):
+        cost.judge([ratio + 0.05 for ratio in even])
+    noisy = [0.8, 1.3, 0.9, 1.2]
+    for ratios in (noisy, even[:3], []):
+        with pytest.raises(cost.Skipped, match="vary too much"):
+            cost.judge(ratios)
 
 
 @pytest.mark.usefixtures("own_directory")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 from gpu_programs import losses, read_kernels, run
 from profiles import find, tree
@@ -110,15 +112,13 @@ def test_a_call_that_leaves_no_record_is_not_waited_for(part: str) -> None:
         print(double.calls("cuptiActivityFlushAll"), double.stats().callbacks)
         """
     flushes, callbacks = map(int, run(source.format(part=part), NOTHING_COMES).split())
-    import shutil
-
     shutil.rmtree("lib")
     without = run(source.format(part="nothing"), NOTHING_COMES).split()
-    assert flushes == int(without[0]), "the library is asked again where something is awaited"
-    assert callbacks > int(without[1]), "the calls are told of"
+    assert flushes == int(without[0]), "CUPTI is flushed again only to wait for a record"
+    assert callbacks > int(without[1]), "the double calls back for these calls"
 
 
-# Times that are none
+# Invalid times
 
 
 def test_a_kernel_without_times_is_counted_and_its_time_is_a_loss() -> None:

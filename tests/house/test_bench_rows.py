@@ -18,3 +18,10 @@ def test_the_table_has_each_row_in_order(monkeypatch: pytest.MonkeyPatch) -> Non
     _, _, *lines = written.partition("| what |")[2].partition("\n\n")[0].splitlines()
     described = [line.removeprefix("| ").partition(" | ")[0] for line in lines]
     assert described == [row.description for row in rows]
+
+
+def test_the_bar_of_an_export_grows_with_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "bench")
+    scale = __import__("scale")
+    rows = scale.rows(None, (1, 8))
+    assert [next(rows).bar_seconds for _ in range(2)] == [0.75, 6.0]

@@ -18,36 +18,48 @@ pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is no
 
 @pytest.fixture
 def make(tmp_path: Path) -> list[str]:
-    """A command for a checkout whose `pip` prints a line of Cargo's, waits, and exits as told."""
+    """A command for a checkout whose `pip` prints a line of Cargo's and waits for its exit code."""
     shutil.copy(MAKEFILE, tmp_path)
     (tmp_path / ".cargo").mkdir()
     for path in (*INPUTS, ".cargo/config.toml"):
         (tmp_path / path).touch()
-    os.mkfifo(tmp_path / "told")
+    os.mkfifo(tmp_path / "ending")
     python = tmp_path / "venv/bin/python"
     python.parent.mkdir(parents=True)
     python.write_text(
         "#!/bin/sh\n"
         "echo '  Running command Preparing metadata'\n"
         "echo '     Compiling first v1.0.0' >&2\n"
-        'read -r ending < told && echo "ends with $ending" && exit "$ending"\n'
+        'read -r ending < ending && echo "ends with $ending" && exit "$ending"\n'
     )
     python.chmod(0o755)
-    return ["make", "--directory", str(tmp_path), f"VENV={tmp_path}/venv", "wheel"]
+    return ["make", "--directory", str(tmp_path), f"VENV={tmp_path}/venv"]
 
 
-@pytest.mark.parametrize(("ending", "exit_code"), [("0", 0), ("1", 2)])
+@pytest.mark.parametrize(
+    ("target", "ending", "exit_code"),
+    [
+        ("wheel", "0", 0),
+        ("wheel", "1", 2),
+        ("demo", "1", 2),
+        ("target/stamps/demo-wheel", "0", 0),
+        ("target/stamps/local-wheel", "0", 0),
+    ],
+)
 def test_building_the_wheel_shows_progress(
-    make: list[str], tmp_path: Path, ending: str, exit_code: int
+    make: list[str], tmp_path: Path, target: str, ending: str, exit_code: int
 ) -> None:
-    with subprocess.Popen(make, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as build:
+    command = [*make, target]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as build:
         assert build.stdout is not None
         shown = []
         for line in build.stdout:
             shown.append(line)
             if "Compiling first" in line:
                 break
-        (tmp_path / "told").write_text(f"{ending}\n")  # only now can the build end
+        (tmp_path / "ending").write_text(f"{ending}\n")  # only now can the build end
         shown += build.stdout
     assert any(line.startswith("compiling marey") for line in shown)
     assert sum("Compiling first" in line for line in shown) == 1 + (ending != "0")

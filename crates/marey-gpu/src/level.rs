@@ -141,13 +141,15 @@ pub fn start(request: &Request) -> Result<(), Unavailable> {
 /// before, then unsubscribes. Returns whether devices were being recorded and now are not. Launches
 /// until [`resume`] are not recorded.
 pub fn pause() -> bool {
-    let mut level = lock();
-    let Level::Cupti(_, request) = &*level else { return false };
-    if session::is_shared() {
+    let is_exclusive = || matches!(level(), Level::Cupti(..)) && !session::is_shared();
+    if !is_exclusive() {
         return false;
     }
-    let request = request.clone();
+    // Waits for the devices, so without the lock: a fork and each reader of the level take it.
     session::flush(FlushMode::Final);
+    let mut level = lock();
+    let Level::Cupti(_, request) = &*level else { return false };
+    let request = request.clone();
     session::stop();
     *level = Level::Paused(request);
     true

@@ -37,10 +37,14 @@ fn start_gpu(
 /// Returns how devices are recorded: `"host"`, `"cupti"`, `"waiting"` or `"idle"`; the same in
 /// words, or the reason why not; the remedy; and the code of the call that failed.
 #[pyfunction]
-fn gpu_level() -> (&'static str, String, String, Option<i64>) {
-    let mut text: Vec<u8> = Vec::new();
-    // SAFETY: the sink takes a vector of bytes, which lives until the call returns.
-    let level = unsafe { (table().gpu_level)(Some(push_bytes), (&raw mut text).cast()) };
+fn gpu_level(py: Python<'_>) -> (&'static str, String, String, Option<i64>) {
+    // Another thread may be starting or ending CUPTI, which takes as long as the library does.
+    let (level, text) = py.detach(|| {
+        let mut text: Vec<u8> = Vec::new();
+        // SAFETY: the sink takes a vector of bytes, which lives until the call returns.
+        let level = unsafe { (table().gpu_level)(Some(push_bytes), (&raw mut text).cast()) };
+        (level, text)
+    });
     let text = String::from_utf8_lossy(&text);
     let mut lines = text.split('\n').map(str::to_owned);
     let mut line = || lines.next().unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Writing of the sessions' files.
 //!
 //! The data of a file is gathered while the sessions are locked ([`WriteJob`]), and written without
-//! the lock: a slow disk blocks no other thread.
+//! the lock, after the spool that a Chrome trace is made of: a slow disk blocks no other thread.
 
 use crate::device;
 use crate::error::Error;
@@ -153,6 +153,8 @@ impl WriteJob {
     pub(crate) fn write(&mut self) -> WriteOutcome {
         if self.is_last {
             lock(&self.outputs).closed = true;
+        } else if let Some(spool) = &mut self.spool {
+            spool.write();
         }
         let mut written = WriteOutcome { phases: Vec::new(), paths: Vec::new(), result: Ok(()) };
         for phase in std::mem::take(&mut self.phases) {

@@ -60,6 +60,8 @@ fn prepare_checkpoint(id: SessionId) -> Result<Option<WriteJob>, Error> {
     if session.options.format == Format::Run {
         // The spool is the checkpoint.
         trace::snapshot(session)?;
+        drop(sessions);
+        trace::write_all();
         return Ok(None);
     }
     let mut tree = Arc::new(snapshot_open_phase(session, &running));

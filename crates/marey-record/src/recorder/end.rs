@@ -9,9 +9,11 @@ use crate::lock::lock;
 use crate::output::Format;
 use crate::progress::WritingGuard;
 use crate::session::{Session, SessionId};
+use crate::trace::EndedTrace;
 use crate::writing::{self, WriteJob};
 use crate::{checkpoint, clock, endpoint, metadata, registry, sampling, system, trace};
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 
 /// Ends a session and writes its files, in `format` or the session's own format. Returns their
 /// paths.
@@ -54,9 +56,13 @@ pub fn discard(id: SessionId) -> Result<(), Error> {
     Ok(())
 }
 
-/// Stops a session before its end, if it has the data that the format needs. Returns its slot, and
-/// whether it is the last session. Events that began before this call are complete.
-fn stop_recording(id: SessionId, format: Option<Format>) -> Result<(u32, bool), Error> {
+/// Stops a session before its end, if it has the data that the format needs. Returns its slot,
+/// whether it is the last session, and the lock of ending sessions. Events that began before this
+/// call are complete.
+fn stop_recording(
+    id: SessionId,
+    format: Option<Format>,
+) -> Result<(u32, bool, Arc<Mutex<()>>), Error> {
     let mut sessions = lock(&SESSIONS);
     let session = sessions.get(id)?;
     if let Some(format) = format {
@@ -64,7 +70,7 @@ fn stop_recording(id: SessionId, format: Option<Format>) -> Result<(u32, bool), 
     }
     let slot = session.slot;
     deactivate_and_wait(slot);
-    Ok((slot, sessions.alive.len() == 1))
+    Ok((slot, sessions.alive.len() == 1, Arc::clone(&sessions.ends)))
 }
 
 /// Removes a session from the masks and its data from the threads. Returns the session with all its
@@ -72,9 +78,11 @@ fn stop_recording(id: SessionId, format: Option<Format>) -> Result<(u32, bool), 
 ///
 /// Fails, and ends nothing, if the session lacks the data that the format needs.
 fn end_session(id: SessionId, format: Option<Format>) -> Result<Session, Error> {
-    let (slot, is_last) = stop_recording(id, format)?;
+    let (slot, is_last, ends) = stop_recording(id, format)?;
     // Collects the activities of all launches; nothing more is launched for this session.
     device::flush(if is_last { FlushMode::Final } else { FlushMode::WaitForDevices });
+    // Held while the spool is written: the last session ends the spool that earlier ones read.
+    let _ending = lock(&ends);
     let mut sessions = lock(&SESSIONS);
     if sessions.alive.contains_key(&id) {
         // Another thread may have activated the session in between.
@@ -88,9 +96,29 @@ fn end_session(id: SessionId, format: Option<Format>) -> Result<Session, Error> 
         device::add_to_tree(slot, phase, closed.tree.get_mut());
     }
     device::end_session(slot);
-    let needs_spool = format.is_some_and(Format::needs_trace) && !session.is_quiet();
-    let spool =
-        if session.is_trace() { trace::end_session(&session, ended_ticks) } else { Ok(None) };
+    let trace = session.is_trace().then(|| trace::end_session(&session, ended_ticks));
+    CONTROL.remove(slot);
+    if session.is_trace() && !trace::has_sessions() {
+        free_logs();
+    }
+    if sessions.alive.is_empty() {
+        device::stop();
+    }
+    drop(sessions);
+    if let Some(trace) = trace {
+        write_trace(&mut session, trace, format)?;
+    }
+    Ok(session)
+}
+
+/// Writes the spool of a session that has ended, and opens what its files are written from. A disk may
+/// hang, so the caller does not hold the sessions' lock.
+fn write_trace(
+    session: &mut Session,
+    mut trace: EndedTrace,
+    format: Option<Format>,
+) -> Result<(), Error> {
+    let spool = trace.write();
     // The playback opens the spool before it is complete: a collector may remove it after that.
     let writes_chrome_trace = format == Some(Format::ChromeTrace);
     // A playback that is past the first phases serves only a session that does not write these
@@ -110,26 +138,18 @@ fn end_session(id: SessionId, format: Option<Format>) -> Result<Session, Error> 
     {
         spool.file.keep();
     }
-    if session.is_trace() {
-        trace::remove_session(&session);
-    }
-    CONTROL.remove(slot);
-    if session.is_trace() && !trace::has_sessions() {
-        free_logs();
-    }
-    if sessions.alive.is_empty() {
-        device::stop();
-    }
+    trace.end();
+    let needs_spool = format.is_some_and(Format::needs_trace) && !session.is_quiet();
     let spool = match spool {
         Err(error) if needs_spool => return Err(error),
         spool => spool.ok().flatten(),
     };
     if let Some((spool, phase_start)) = spool {
         session.spool = Some(spool);
-        set_spool_range(&mut session, phase_start..u64::MAX);
+        set_spool_range(session, phase_start..u64::MAX);
     }
     session.playback = playback?;
-    Ok(session)
+    Ok(())
 }
 
 /// Frees the threads' logs after the last trace session, if it is certain that no thread writes to

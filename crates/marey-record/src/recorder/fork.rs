@@ -5,7 +5,7 @@ use crate::clock::ClockReading;
 use crate::lock::lock;
 use crate::merged::MergedTree;
 use crate::{device, local, metadata, progress, registry, trace, writing};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// Locks the sessions for the duration of a fork. This is the first lock in the order.
 pub(crate) fn lock_sessions_for_fork() -> impl Sized + use<> {
@@ -25,6 +25,7 @@ pub(crate) fn lock_for_fork() -> impl Sized + use<> {
 /// Restarts the sessions in the child of a fork, without data and under names of their own.
 pub(crate) fn begin_child() {
     let mut sessions = lock(&SESSIONS);
+    sessions.ends = LazyLock::new(Arc::default);
     for session in sessions.alive.values_mut() {
         if !session.is_for_stdout() {
             session.base = format!("{}.{}", session.base, std::process::id());

@@ -1,8 +1,8 @@
 //! The process's sessions: start, end, phases, checkpoints, forks.
 //!
-//! Lock order: sessions, traces, a session's outputs, the list of written files, the registry's
-//! locks. Only the sessions' lock is held while waiting for a thread to leave an event; events
-//! never take it.
+//! Lock order: the end of a session, sessions, traces, a session's outputs, the list of written files,
+//! the registry's locks. Only the first two are held while waiting for a thread to leave an event;
+//! events never take them. Only the first is held while a spool is written.
 
 mod checkpoints;
 mod end;
@@ -32,7 +32,7 @@ use marey_model::spool::SessionEvent;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 static SESSIONS: Mutex<Sessions> = Mutex::new(Sessions::new());
 
@@ -42,6 +42,9 @@ pub(crate) struct Sessions {
     next_slot: u32,
     /// The session that used each slot last.
     last_in_slot: [Option<SessionId>; MAX_SESSIONS as usize],
+    /// Locked, before the sessions are, by a thread that ends a session and writes its spool. A fork
+    /// does not lock it: the child has another one.
+    ends: LazyLock<Arc<Mutex<()>>>,
 }
 
 impl Sessions {
@@ -51,6 +54,7 @@ impl Sessions {
             next_id: 0,
             next_slot: 0,
             last_in_slot: [None; MAX_SESSIONS as usize],
+            ends: LazyLock::new(Arc::default),
         }
     }
 
@@ -148,6 +152,9 @@ pub fn start(options: &SessionOptions) -> Result<SessionId, Error> {
     sessions.alive.insert(id, session);
     CONTROL.begin(slot, options.only_addressed);
     drop(sessions);
+    if options.format.needs_trace() {
+        trace::flush_spool();
+    }
     metadata::measure_scope();
     checkpoint::ensure_running();
     endpoint::ensure_running();

@@ -23,6 +23,7 @@ pub(crate) use self::file::SpoolFile;
 pub(crate) use self::log::Log;
 pub(crate) use self::ring::save as save_ring;
 
+use self::file::Appender;
 use self::run_directory::RunDirectory;
 use self::spool::Spool;
 use crate::api::{Collective, CounterSample, LineVariables, StackSample};
@@ -87,11 +88,63 @@ struct TraceSession {
     phase_start: Option<u64>,
 }
 
-/// The spool's file and its extent at one time.
+/// The spool's file and its extent at one time, of which the end may still be in the buffer.
 #[derive(Clone, Debug)]
 pub(crate) struct SpoolSnapshot {
     pub(crate) file: Arc<SpoolFile>,
+    appender: Arc<Mutex<Appender>>,
     pub(crate) extent: Extent,
+}
+
+impl SpoolSnapshot {
+    /// Writes what is still in the buffer. To be called without the sessions' lock.
+    pub(crate) fn write(&mut self) {
+        flush_spool();
+        self.limit_to_written();
+    }
+
+    /// Leaves out what could not be written.
+    fn limit_to_written(&mut self) {
+        self.extent.bytes = self.extent.bytes.min(lock(&self.appender).written_bytes());
+    }
+}
+
+/// A trace session that has ended. Without the sessions' lock its records are written ([`Self::write`]),
+/// and then the spool is ended, if no other session uses it ([`Self::end`]).
+#[derive(Debug)]
+pub(crate) struct EndedTrace {
+    /// The spool, and the start of the session's last phase in it.
+    snapshot: Option<(SpoolSnapshot, u64)>,
+    /// The spool of the last session.
+    last_spool: Option<Spool>,
+    /// Why there is no spool.
+    error: Option<Error>,
+}
+
+impl EndedTrace {
+    /// Writes the session's records. Returns the spool, if there is one, and the start of the last
+    /// phase in it. Fails if no spool could be created.
+    pub(crate) fn write(&mut self) -> Result<Option<(SpoolSnapshot, u64)>, Error> {
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        match (&mut self.snapshot, &mut self.last_spool) {
+            (Some((snapshot, _)), Some(spool)) => {
+                spool.write();
+                snapshot.limit_to_written();
+            }
+            (Some((snapshot, _)), None) => snapshot.write(),
+            (None, _) => {}
+        }
+        Ok(self.snapshot.clone())
+    }
+
+    /// Ends the spool if this was the last session.
+    pub(crate) fn end(self) {
+        if let Some(spool) = self.last_spool {
+            spool.end();
+        }
+    }
 }
 
 impl TraceSession {
@@ -149,6 +202,12 @@ impl Tracer {
                 None
             }
         }
+    }
+
+    /// Returns the spool, if there is one, and the start of the session's current phase in it.
+    fn snapshot(&mut self, session: &Session) -> Option<(SpoolSnapshot, u64)> {
+        let snapshot = self.spool.as_ref().map(Spool::snapshot);
+        snapshot.zip(self.session(session.slot).and_then(|session| session.phase_start))
     }
 
     fn session(&mut self, slot: u32) -> Option<&mut TraceSession> {
@@ -257,7 +316,8 @@ pub(crate) fn flush_spool() {
     });
 }
 
-/// Adds a session, before it records. Fails if no spool can be created.
+/// Adds a session, before it records. Fails if no spool can be created. [`flush_spool`] must follow,
+/// without the sessions' lock.
 pub(crate) fn begin_session(session: &Session) -> Result<(), Error> {
     let mut tracer = lock(&TRACER);
     if tracer.run_directory.is_none() {
@@ -269,9 +329,10 @@ pub(crate) fn begin_session(session: &Session) -> Result<(), Error> {
     }
     tracer.sessions.push(TraceSession::new(session, true));
     let created = tracer.spool().map(drop);
-    let unused_spool = if created.is_err() { tracer.remove(session.slot) } else { None };
-    drop(tracer);
-    unused_spool.map_or_else(flush_spool, Spool::end);
+    if created.is_err() {
+        // There is no spool that would have to be ended.
+        drop(tracer.remove(session.slot));
+    }
     created
 }
 
@@ -307,13 +368,8 @@ fn update_session(
     start..range.start
 }
 
-/// Writes the end of a session that records no more; [`remove_session`] must follow. Returns the
-/// spool, if there is one, and the start of the last phase in it. Fails if the spool cannot be
-/// created.
-pub(crate) fn end_session(
-    session: &Session,
-    ticks: u64,
-) -> Result<Option<(SpoolSnapshot, u64)>, Error> {
+/// Removes a session that records no more, and puts its end into the spool's buffer.
+pub(crate) fn end_session(session: &Session, ticks: u64) -> EndedTrace {
     let mut tracer = lock(&TRACER);
     let threads = registry::running_threads();
     let created = if session.is_quiet() { Ok(()) } else { tracer.spool().map(drop) };
@@ -323,27 +379,8 @@ pub(crate) fn end_session(
         spool.write_event(session.slot, SessionEvent::Finalized, &session.base, ticks);
         spool.write_overhead_and_clock();
     }
-    drop(tracer);
-    created.map(|()| flush_and_snapshot(session))
-}
-
-/// Writes the spool's buffer. Returns the spool, if there is one, and the start of the session's
-/// current phase.
-fn flush_and_snapshot(session: &Session) -> Option<(SpoolSnapshot, u64)> {
-    flush_spool();
-    let mut tracer = lock(&TRACER);
-    let snapshot = tracer.spool.as_ref().map(Spool::snapshot);
-    let phase_start =
-        tracer.session(session.slot).and_then(|trace_session| trace_session.phase_start);
-    snapshot.zip(phase_start)
-}
-
-/// Removes a session that has ended, and with the last one ends the spool.
-pub(crate) fn remove_session(session: &Session) {
-    let spool = lock(&TRACER).remove(session.slot);
-    if let Some(spool) = spool {
-        spool.end();
-    }
+    let snapshot = tracer.snapshot(session);
+    EndedTrace { snapshot, last_spool: tracer.remove(session.slot), error: created.err() }
 }
 
 /// Frees the logs of these threads after the last trace session. No event uses them any more,
@@ -360,8 +397,9 @@ pub(crate) fn run_dir() -> Option<PathBuf> {
     lock(&TRACER).run_directory.as_ref().map(|run_directory| run_directory.path().to_owned())
 }
 
-/// Drains the logs. Returns the spool with all that was recorded so far, and the start of the
-/// session's current phase in it.
+/// Drains the logs into the spool's buffer. Returns the spool with all that was recorded so far, and
+/// the start of the session's current phase in it. [`SpoolSnapshot::write`] or [`write_all`] must
+/// follow, without the sessions' lock.
 pub(crate) fn snapshot(session: &Session) -> Result<Option<(SpoolSnapshot, u64)>, Error> {
     let mut tracer = lock(&TRACER);
     let threads = registry::running_threads();
@@ -369,9 +407,13 @@ pub(crate) fn snapshot(session: &Session) -> Result<Option<(SpoolSnapshot, u64)>
         spool.drain(&threads);
         spool.write_overhead_and_clock();
     }
-    drop(tracer);
+    Ok(tracer.snapshot(session))
+}
+
+/// Writes the spool's buffer, and continues a full ring in another segment.
+pub(crate) fn write_all() {
     ring::continue_if_full();
-    Ok(flush_and_snapshot(session))
+    flush_spool();
 }
 
 /// Adds activities, whose details are ranges of `details`.
@@ -513,27 +555,9 @@ mod tests {
         unsafe { libc::_exit(i32::from(all.is_err())) }
     }
 
-    #[test]
+    /// Forks, and waits for the child, which ends all sessions.
     #[expect(unsafe_code, reason = "std has no fork")]
-    fn a_hanging_disk_blocks_neither_ending_threads_nor_forks() {
-        let folder = tempfile::tempdir().unwrap();
-        let name = folder.path().join("trace").to_str().unwrap().to_owned();
-        let options = SessionOptions { format: Format::Run, ..SessionOptions::named(name) };
-        let session = api::start(&options).unwrap();
-        let (_, appender) = lock(&TRACER).spool.as_ref().map(Spool::file_and_appender).unwrap();
-        let hanging_disk = lock(&appender);
-        let record = || enter_and_exit("on a thread that ends");
-        std::thread::Builder::new().spawn(record).unwrap().join().unwrap();
-        request_drain();
-        let pause = move || {
-            api::deactivate(session).unwrap();
-            api::activate(session).unwrap();
-            api::advance_phase(session).unwrap();
-        };
-        let pausing = std::thread::Builder::new().spawn(pause).unwrap();
-        while is_recording() {
-            std::thread::yield_now();
-        }
+    fn fork() {
         // SAFETY: the child calls what a forked child may, and does not return.
         let child = unsafe { libc::fork() };
         if child == 0 {
@@ -543,10 +567,68 @@ mod tests {
         // SAFETY: the status can be written.
         assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
         assert_eq!(status, 0);
+    }
+
+    #[test]
+    #[expect(unsafe_code, reason = "std has no alarms")]
+    fn a_hanging_disk_blocks_neither_ending_threads_nor_forks() {
+        // SAFETY: a plain number; ends this process if something waits for the disk.
+        unsafe { libc::alarm(60) };
+        let folder = tempfile::tempdir().unwrap();
+        let options = |name: &str, format| {
+            let name = folder.path().join(name).to_str().unwrap().to_owned();
+            SessionOptions { format, ..SessionOptions::named(name) }
+        };
+        let checkpointed = api::start(&options("chrome", Format::ChromeTrace)).unwrap();
+        let session = api::start(&options("trace", Format::Run)).unwrap();
+        let ended = api::start(&options("ended", Format::ChromeTrace)).unwrap();
+        let discarded = api::start(&options("discarded", Format::Run)).unwrap();
+        let (_, appender) = lock(&TRACER).spool.as_ref().map(Spool::file_and_appender).unwrap();
+        let hanging_disk = lock(&appender);
+        let record = || enter_and_exit("on a thread that ends");
+        std::thread::Builder::new().spawn(record).unwrap().join().unwrap();
+        // Each thread that writes has a reference to the appender, as the spool and this one have.
+        request_drain();
+        while Arc::strong_count(&appender) < 3 {
+            std::thread::yield_now();
+        }
+        let start = |write: Box<dyn FnOnce() + Send>| {
+            let references = Arc::strong_count(&appender);
+            let thread = std::thread::Builder::new().spawn(write).unwrap();
+            while Arc::strong_count(&appender) <= references {
+                std::thread::yield_now();
+            }
+            thread
+        };
+        let pauses = start(Box::new(move || {
+            api::deactivate(session).unwrap();
+            api::activate(session).unwrap();
+            api::advance_phase(session).unwrap();
+        }));
+        fork();
+        let other = options("other", Format::Run);
+        let starts = start(Box::new(move || {
+            api::start(&other).unwrap();
+        }));
+        fork();
+        let checkpoints = start(Box::new(api::write_checkpoints));
+        fork();
+        let ends = start(Box::new(move || drop(api::finalize(ended, None).unwrap())));
+        fork();
+        // Waits for the thread before.
+        let discards = std::thread::Builder::new().spawn(move || api::discard(discarded).unwrap());
+        api::activate(checkpointed).unwrap();
+        fork();
         drop(hanging_disk);
-        pausing.join().unwrap();
+        for thread in [pauses, starts, checkpoints, ends, discards.unwrap()] {
+            thread.join().unwrap();
+        }
+        for name in ["chrome.chrome_trace", "ended.chrome_trace"] {
+            let trace = std::fs::read_to_string(folder.path().join(name)).unwrap();
+            assert!(trace.contains("on a thread that ends"), "{name}: {trace}");
+        }
         let paths = api::finalize(session, None).unwrap();
         let spools = paths[0].join("spool").read_dir().unwrap();
-        assert_eq!(spools.count(), 2);
+        assert_eq!(spools.count(), 6);
     }
 }

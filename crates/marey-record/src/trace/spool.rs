@@ -152,10 +152,12 @@ impl Spool {
         self.ring.as_ref().map(Ring::ended_segments).unwrap_or_default()
     }
 
-    /// Returns the file and its written extent.
+    /// Returns the file and its extent, the buffer included.
     pub(super) fn snapshot(&self) -> SpoolSnapshot {
-        let extent = Extent { bytes: self.written_bytes, threads: self.thread_count };
-        SpoolSnapshot { file: Arc::clone(&self.file), extent }
+        let bytes = self.shared.buffer.position_bytes();
+        let extent = Extent { bytes, threads: self.thread_count };
+        let (file, appender) = (Arc::clone(&self.file), Arc::clone(&self.appender));
+        SpoolSnapshot { file, appender, extent }
     }
 
     /// Returns the file and its appender.
@@ -454,18 +456,27 @@ impl Spool {
         });
     }
 
-    /// Ends the spool. The caller must not hold the tracer's lock, because another thread may be
-    /// writing.
-    pub(super) fn end(mut self) {
+    /// Writes the buffer of a spool that the tracer no longer has. The caller must not hold the
+    /// tracer's lock, because another thread may be writing.
+    pub(super) fn write(&mut self) {
+        self.file.run_directory().relock();
         let appender = Arc::clone(&self.appender);
         let mut appender = lock(&appender);
         if appender.has_failed() {
             self.shared.buffer.handle_failure(0, appender.written_bytes());
         }
         self.write_buffer(&mut appender);
-        self.write_losses();
-        self.write_devices_and_notes();
-        self.write_overhead_and_clock();
+    }
+
+    /// Ends the spool, whose state was written when its last session ended: a new session may have
+    /// begun meanwhile, whose devices, notes and losses are others.
+    pub(super) fn end(mut self) {
+        self.write();
+        let appender = Arc::clone(&self.appender);
+        let mut appender = lock(&appender);
+        if appender.has_failed() {
+            self.write_losses();
+        }
         self.shared.buffer.push(&Frame::End);
         self.write_buffer(&mut appender);
         if let Some(ring) = &self.ring {
