@@ -63,6 +63,8 @@ def enable(
             _session.settlers.append(_meter.publish)
         elif _meter is None:
             _torch_overhead.note_unmeasured()
+        elif target_percent is not None:
+            _meter.set_target(target_percent)
         if "torch" not in sys.modules:
             _import_hook.install()
             return
