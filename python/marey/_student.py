@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-_NORMAL = 1.959963984540054
+NORMAL = 1.959963984540054
 """The 97.5th percentile of the normal distribution."""
 
 
-def student_t(degrees_of_freedom: float) -> float:
-    """Returns the 97.5th percentile of Student's t: Abramowitz and Stegun 26.7.5."""
-    x = _NORMAL
+def student_t(degrees_of_freedom: float, normal: float = NORMAL) -> float:
+    """Returns the percentile of Student's t, by that of the normal distribution, such as `NORMAL`.
+
+    Abramowitz and Stegun 26.7.5.
+    """
+    x = normal
     terms = (
         (x**3 + x) / 4,
         (5 * x**5 + 16 * x**3 + 3 * x) / 96,

@@ -63,6 +63,8 @@ def enable(
             _session.settlers.append(_meter.publish)
         elif _meter is None:
             _torch_overhead.note_unmeasured()
+        elif target_percent is not None:
+            _meter.set_target(target_percent)
         if "torch" not in sys.modules:
             _import_hook.install()
             return
@@ -312,9 +314,12 @@ _METER_HOOKS = _torch_overhead.Hooks(pause, resume, recorded_details, drop_detai
 def _record_operators(torch: Any) -> None:
     from marey import _torch_operators
 
-    objection = _torch_operators.start(torch, _shapes)
-    if objection is not None:
-        warn(f"operators of PyTorch {torch.__version__} are not recorded: {objection}")
+    support = _torch_operators.start(torch, _shapes)
+    if support.objection is not None:
+        warn(f"operators of PyTorch {torch.__version__} are not recorded: {support.objection}")
+    elif _shapes == "all" and not support.has_shapes:
+        found = "a trial did not find them in the objects of this version"
+        warn(f"shapes of PyTorch {torch.__version__} are not recorded: {found}")
 
 
 _lock = threading.RLock()

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from . import _native, _session
+from . import _native, _session, _torch_scopes
 from ._torch_snapshot import MAX_HISTORY, Observer, ScopeHistory
 
 UNKNOWN = -1
@@ -141,11 +141,9 @@ def start(
         open_scopes: Returns the names of the scopes that are open on this thread, outermost first.
         models: Returns the models whose parameters have names.
     """
-    global _readings, _is_compiling
+    global _readings
     _readings = _Readings(torch, open_scopes)
     _observe_out_of_memory(torch, models)
-    # PyTorch 2.2 has it elsewhere.
-    _is_compiling = getattr(torch.compiler, "is_compiling", None) or torch._utils.is_compiling
     modules = torch.nn.modules.module
     # `torch.optim` has no attribute for this submodule.
     optimizers = importlib.import_module("torch.optim.optimizer")
@@ -189,12 +187,12 @@ def _observe_out_of_memory(torch: Any, models: Callable[[], Iterable[Any]]) -> N
 
 def at_module(*_: object) -> None:
     """Reads memory before the scope of a module is entered or left."""
-    if not _is_compiling():
+    if not _torch_scopes.is_compiling():
         _read(_Readings.read)
 
 
 def _at_optimizer(*_: object) -> None:
-    if not _is_compiling():
+    if not _torch_scopes.is_compiling():
         read_step()
 
 
@@ -222,4 +220,3 @@ def _read(method: Callable[[_Readings], None]) -> None:
 
 _readings: _Readings | None = None
 _is_observing = False
-_is_compiling: Callable[[], bool]

@@ -3,7 +3,7 @@
 The callbacks of `marey._native.record_operators` assume the layout of two C++ types, and links from
 backward to forward need two private fields (`_torch_fields`). The versions in `KNOWN` and
 `KNOWN_INPUTS` have been tested. Any other version is tried in a child process first, which may
-crash, and the result is kept for the next program.
+crash, and the result is kept for the next program. `describe` says which way was taken.
 """
 
 from __future__ import annotations
@@ -37,33 +37,46 @@ class Support(NamedTuple):
     inputs: InputFields = UNKNOWN_INPUTS
     """The private fields with the inputs of operators; unknown if shapes are not recorded."""
 
+    @property
+    def has_shapes(self) -> bool:
+        """Whether shapes can be recorded, if operators are."""
+        return self.inputs != UNKNOWN_INPUTS
+
 
 SHAPES = {"off": 0, "sampled": 1, "all": 2}
 """Numbers for `_native.record_operators`, by the operators whose shapes are recorded."""
 
 
-def start(torch: Any, shapes: str = "off") -> str | None:
+def start(torch: Any, shapes: str = "off") -> Support:
     """Records operators while a session records, with the shapes of some (a key of `SHAPES`).
 
-    Returns the reason if the imported `torch` does not allow it. If it does not allow to read
-    shapes, operators are recorded without them.
+    Returns what the imported `torch` allows. If it does not allow to read shapes, operators are
+    recorded without them. The run has a note on it.
     """
+    global _description
     support = find_support(torch.__version__, getattr(torch.version, "git_version", ""))
-    if support.objection is not None:
-        return support.objection
-    inputs = None if support.inputs == UNKNOWN_INPUTS else support.inputs
-    try:
-        _native.record_operators(True, support.fields, SHAPES[shapes], inputs)
-    except RuntimeError as error:
-        return str(error)
-    _record_fetches()
-    return None
+    if support.objection is None:
+        inputs = support.inputs if support.has_shapes else None
+        try:
+            _native.record_operators(True, support.fields, SHAPES[shapes], inputs)
+        except RuntimeError as error:
+            support = support._replace(objection=str(error))
+        else:
+            _record_fetches()
+    _description = describe(torch.__version__, support)
+    choice = f"; shapes: {shapes}" if support.objection is None and support.has_shapes else ""
+    _native.note(_NOTE, _description + choice)
+    return support
 
 
 def stop() -> None:
     """Ends what `start` has begun. Without effect if it has not."""
+    global _description
     _native.record_operators(False)
     _undo.close()
+    if _description is not None:
+        _native.note(_NOTE, f"{_description}; switched off")
+        _description = None
 
 
 def pause() -> None:
@@ -90,6 +103,27 @@ FETCH_SCOPE = "DataLoader.fetch"
 
 _undo = contextlib.ExitStack()
 
+_NOTE = "operators"
+"""Key of the note on how operators are recorded."""
+
+_description: str | None = None
+"""What `start` has noted, `None` before it and after `stop`."""
+
+
+def describe(version: str, support: Support) -> str:
+    """Returns a phrase on how operators of a version are recorded, to follow "operators are"."""
+    if support.objection is not None:
+        return f"not recorded: {support.objection}"
+    if is_tested(version):
+        return "recorded by callbacks, as in tested versions"
+    phrase = "recorded by callbacks, which a trial of this version has confirmed"
+    are_found = {
+        "links from backward to forward": support.fields != UNKNOWN,
+        "shapes": support.has_shapes,
+    }
+    missing = " and ".join(name for name, is_found in are_found.items() if not is_found)
+    return f"{phrase}, without {missing}, which it did not find" if missing else phrase
+
 
 def find_support(version: str, revision: str) -> Support:
     """Returns how operators of a PyTorch are recorded.
@@ -98,8 +132,8 @@ def find_support(version: str, revision: str) -> Support:
         version: `torch.__version__`.
         revision: `torch.version.git_version`. With the version it identifies the build.
     """
-    minor = minor_of(version)
-    if minor in KNOWN and minor in KNOWN_INPUTS:
+    if is_tested(version):
+        minor = minor_of(version)
         return Support(None, KNOWN[minor], KNOWN_INPUTS[minor])
     path = _cache_file(version, revision)
     cached = _read(path)
@@ -111,10 +145,14 @@ def find_support(version: str, revision: str) -> Support:
     return support
 
 
-def has_shapes(torch: Any) -> bool:
-    """Whether shapes of operators can be recorded in the imported `torch`."""
-    support = find_support(torch.__version__, getattr(torch.version, "git_version", ""))
-    return support.objection is None and support.inputs != UNKNOWN_INPUTS
+def is_tested(version: str) -> bool:
+    """Whether a version is a release of PyTorch that passes `make torch-versions`."""
+    minor = minor_of(version)
+    return minor in KNOWN and minor in KNOWN_INPUTS and _RELEASE.fullmatch(version) is not None
+
+
+_RELEASE = re.compile(r"\d+\.\d+\.\d+(\+(cpu|cu\d|rocm\d|xpu)[\w.]*)?")
+"""Versions of PyTorch's own releases; others, such as nightly ones, may have other layouts."""
 
 
 def minor_of(version: str) -> tuple[int, int] | None:

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from . import _native
-from ._student import student_t
+from ._student import NORMAL, student_t
 from .profile import activate, deactivate
 
 BASELINE_STEPS = 5
@@ -36,8 +36,11 @@ FIRST_RECORDED_STEPS = 10
 MIN_BLOCKS = 6
 """Blocks without recording below which the cost is unknown."""
 
-MAX_FIRST_BLOCKS = 20
-"""Blocks after which the cost counts as known even if a target lies within its interval."""
+MAX_FIRST_BLOCKS = 4 * MIN_BLOCKS
+"""Blocks after which the cost counts as known even if it may be above a target."""
+
+MAX_ERROR = 0.025
+"""Probability that a detail is turned off whose cost is the target."""
 
 LATE_FACTOR = 10
 """A baseline that lasts this many times longer than expected is ended by a timer."""
@@ -56,10 +59,11 @@ class Cost(NamedTuple):
     """The upper end."""
 
     @classmethod
-    def estimate(cls, log_ratios: list[float]) -> Cost | None:
+    def estimate(cls, log_ratios: list[float], normal: float = NORMAL) -> Cost | None:
         """Returns the cost from the logarithm of recorded by baseline time of each block.
 
-        Returns `None` for fewer than `MIN_BLOCKS` blocks.
+        Returns `None` for fewer than `MIN_BLOCKS` blocks. The interval ends at the percentile that
+        `normal` is in the normal distribution.
         """
         count = len(log_ratios)
         if count < MIN_BLOCKS:
@@ -67,12 +71,28 @@ class Cost(NamedTuple):
         import statistics  # imports modules that a program which is not measured need not have
 
         mean = statistics.fmean(log_ratios)
-        margin = student_t(count - 1) * statistics.stdev(log_ratios) / math.sqrt(count)
+        margin = student_t(count - 1, normal) * statistics.stdev(log_ratios) / math.sqrt(count)
         return cls(*(100 * math.expm1(value) for value in (mean, mean - margin, mean + margin)))
 
     def __str__(self) -> str:
         low, high = f"{self.low_percent:.1f}", f"{self.high_percent:.1f}"
         return f"{self.percent:.1f} % (95 % interval {low} to {high} %)"
+
+
+def is_above(target_percent: float, log_ratios: list[float]) -> bool:
+    """Whether the cost is above a target, so certainly that something is to be turned off for it.
+
+    The question is asked after `MIN_BLOCKS` blocks, twice as many, and so on, each time with half
+    the probability of a wrong yes, so that this probability is 2.5 % for a whole program.
+    """
+    doublings, others = divmod(len(log_ratios), MIN_BLOCKS)
+    if doublings.bit_count() != 1 or others:
+        return False
+    import statistics  # as above
+
+    normal = statistics.NormalDist().inv_cdf(1 - MAX_ERROR / (2 * doublings))
+    cost = Cost.estimate(log_ratios, normal)
+    return cost is not None and cost.low_percent > target_percent
 
 
 def parse_target(text: str) -> float:
@@ -138,6 +158,12 @@ class Meter:
             if self._ends_step(optimizer):
                 self._add_step(now_nanos)
 
+    def set_target(self, percent: float) -> None:
+        """Replaces the target, from the next comparison on."""
+        with self._lock:
+            self._target_percent = percent
+            self.publish()
+
     def stop(self) -> None:
         """Resumes recording, if a baseline is in progress."""
         with self._lock:
@@ -199,7 +225,7 @@ class Meter:
         self._log_ratios.append(math.log(ratio))
         self._cost = cost = Cost.estimate(self._log_ratios)
         target = self._target_percent
-        if cost is not None and target is not None and cost.low_percent > target:
+        if target is not None and is_above(target, self._log_ratios):
             self._back_off(f"{cost} is above the target of {target:g} %")
         self._recorded_steps = RECORDED_STEPS if self._is_known() else FIRST_RECORDED_STEPS
         self.publish()
@@ -208,8 +234,8 @@ class Meter:
         cost, target = self._cost, self._target_percent
         if cost is None:
             return False
-        is_undecided = target is not None and cost.low_percent <= target < cost.high_percent
-        return not is_undecided or len(self._log_ratios) >= MAX_FIRST_BLOCKS
+        may_be_above = target is not None and cost.high_percent > target
+        return not may_be_above or len(self._log_ratios) >= MAX_FIRST_BLOCKS
 
     def _back_off(self, reason: str) -> None:
         """Drops a detail, and begins to measure what the others cost."""

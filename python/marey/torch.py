@@ -51,7 +51,7 @@ def enable(
 
     Does not import torch: if torch is not imported yet, the hooks are installed after its import.
     Further calls have no effect, except that operators may be added, and then `shapes` changed,
-    memory, and the measurement. Any thread may call this function.
+    memory, and the measurement, and then its target changed. Any thread may call this function.
 
     Args:
         operators: Whether to record operators, autograd nodes,
@@ -68,8 +68,8 @@ def enable(
             recording, a third of the first 90 steps or more, then 5 of 100. The result is in the
             view ``recording_overhead``.
         overhead_target: The time that recording may add to a step, such as ``"2%"``. Measures, and
-            while the cost is above the target, ends the recording of shapes, then of operators, of
-            memory and of modules.
+            while the cost is above the target for certain, ends the recording of shapes, then of
+            operators, of memory and of modules.
 
     Raises:
         ValueError: `shapes` is none of these, or `overhead_target` is not a percentage.

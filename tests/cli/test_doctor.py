@@ -15,8 +15,11 @@ from typing import Any
 import marey
 import pytest
 import replay
-from marey import _native
+from marey import _native, _torch_operators
 from marey._doctor import _privileges, _software
+from marey._torch_fields import UNKNOWN, Fields
+from marey._torch_inputs import InputFields
+from marey._torch_operators import Support
 from programs import DEADLINE_SECS, Outcome, run_program, run_well
 
 pytestmark = pytest.mark.usefixtures("own_directory")
@@ -36,6 +39,10 @@ chain = types.SimpleNamespace(add=None, remove=None)
 names = ("kernel_load_end_hook", "launch_enter_hook", "launch_exit_hook")
 knobs = types.SimpleNamespace(runtime=types.SimpleNamespace(**dict.fromkeys(names, chain)))
 """
+
+FIELDS, INPUTS = Fields(25, 38), InputFields(26, 8, 21, 14, 10)
+
+TRIED = "recorded by callbacks, which a trial of this version has confirmed"
 
 # A Python with only marey and the packages in the folder `packages`.
 PROGRAM = """\
@@ -354,6 +361,37 @@ def test_torch_and_triton_are_imported_in_child_processes() -> None:
     objection = "operators are not recorded: this process has not loaded libtorch_cpu.so"
     assert page.one("torch")["text"] == f"torch 2.9.0 for CUDA 13.0, with Kineto; {objection}"
     assert (page.one("torch")["state"], page.one("triton")["state"]) == ("ok", "ok")
+
+
+@pytest.mark.parametrize(
+    ("version", "support", "text"),
+    [
+        ("2.9.0", Support(None, FIELDS, INPUTS), "recorded by callbacks, as in tested versions"),
+        ("9.0.0", Support(None, FIELDS, INPUTS), TRIED),
+        (
+            "9.0.0",
+            Support(None, FIELDS),
+            f"{TRIED}, without shapes, which it did not find",
+        ),
+        (
+            "9.0.0",
+            Support(None, UNKNOWN),
+            f"{TRIED}, without links from backward to forward and shapes, which it did not find",
+        ),
+        (
+            "9.0.0",
+            Support("a trial of its callbacks failed: it crashed with SIGSEGV", UNKNOWN),
+            "not recorded: a trial of its callbacks failed: it crashed with SIGSEGV",
+        ),
+    ],
+)
+def test_the_line_of_torch_says_how_operators_are_recorded(
+    version: str, support: Support, text: str
+) -> None:
+    operators = _torch_operators.describe(version, support)
+    facts = {"version": version, "cuda": None, "hip": None, "has_kineto": True}
+    check = _software.check_torch({**facts, "operators": operators}, None)
+    assert check.text == f"torch {version} for the CPU, with Kineto; operators are {text}"
 
 
 def test_torch_for_a_newer_driver_and_unknown_hooks_of_triton_are_broken() -> None:

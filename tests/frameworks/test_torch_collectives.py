@@ -70,7 +70,7 @@ def test_collectives_have_operation_group_size_type_and_ranks(job: Path) -> None
     found = rows(
         job,
         """
-        SELECT rank, name, group_ranks, group_size, dtype, in_elements, out_elements, state
+        SELECT rank, name, group_ranks, group_size, dtype, in_elements, out_elements, bytes, state
         FROM collectives WHERE dtype = 'Double' OR name IN ('all_gather', 'barrier')
             AND out_elements = 8 ORDER BY rank, start_nanos
         """,
@@ -79,8 +79,8 @@ def test_collectives_have_operation_group_size_type_and_ranks(job: Path) -> None
     for rank in range(RANKS):
         pair = "0-1" if rank < 2 else "2-3"
         expected += [
-            (rank, "all_reduce", pair, 2, "Double", 3, 3, "completed"),
-            (rank, "all_gather", "0-3", RANKS, "Float", 2, 2 * RANKS, "completed"),
+            (rank, "all_reduce", pair, 2, "Double", 3, 3, 3 * 8, "completed"),
+            (rank, "all_gather", "0-3", RANKS, "Float", 2, 2 * RANKS, 2 * RANKS * 4, "completed"),
         ]
     assert found == expected
     gradients = rows(
@@ -89,6 +89,31 @@ def test_collectives_have_operation_group_size_type_and_ranks(job: Path) -> None
         "WHERE name = 'all_reduce' AND dtype = 'Float' GROUP BY rank ORDER BY rank",
     )
     assert gradients == [(rank, STEPS) for rank in range(RANKS)]
+
+
+GLOO = """
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo", init_method="file://rendezvous", rank=0, world_size=1)
+for _ in range(3):
+    dist.all_reduce(torch.ones(2))
+dist.destroy_process_group()
+"""
+
+
+def test_threads_of_gloo_have_a_span_for_each_collective(tmp_path: Path) -> None:
+    script = tmp_path / "job.py"
+    script.write_text(GLOO.replace("file://rendezvous", f"file://{tmp_path}/rendezvous"))
+    done = python("-m", "marey", "run", "--operators", "-d", "trace", "-o", "g.marey", str(script))
+    assert done.returncode == 0, done.stderr
+    found = rows(
+        Path("g.marey"),
+        "SELECT count(*), bool_or(t.os_id = p.pid) FROM spans AS s "
+        "JOIN threads AS t ON t.id = s.thread_id JOIN processes AS p ON p.id = t.process_id "
+        "WHERE s.name = 'gloo:all_reduce'",
+    )
+    assert found == [(3, False)]  # not on the main thread
 
 
 def test_sequence_numbers_are_the_same_on_all_ranks(job: Path) -> None:

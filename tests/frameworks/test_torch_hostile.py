@@ -23,7 +23,7 @@ def test_a_process_without_torch_has_no_operators() -> None:
         from marey import _torch_operators
 
         torch = SimpleNamespace(__version__="2.15.0", version=SimpleNamespace())
-        objection = _torch_operators.start(torch)
+        objection = _torch_operators.start(torch).objection
         assert objection == "this process has not loaded libtorch_cpu.so", objection
         _torch_operators.stop()
         """
@@ -44,10 +44,56 @@ def test_a_library_without_a_symbol_has_no_operators(tmp_path: Path) -> None:
 
         library = ctypes.CDLL({str(library)!r})
         torch = SimpleNamespace(__version__="2.15.0", version=SimpleNamespace())
-        objection = _torch_operators.start(torch)
+        objection = _torch_operators.start(torch).objection
         assert objection.startswith("libtorch_cpu.so does not export _ZN2at"), objection
         """
     )
+
+
+# A library whose callbacks cannot be registered, in a package that a trial imports as PyTorch.
+ABORTS = """
+#include <stdlib.h>
+#define EXPORT(name) __attribute__((visibility("default"))) void name(void) { abort(); }
+EXPORT(_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE)
+EXPORT(_ZN2at14removeCallbackEm)
+EXPORT(_ZNK2at14RecordFunction4nameEv)
+EXPORT(_ZN2at14RecordFunction15currentThreadIdEv)
+"""
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_an_unknown_version_that_crashes_is_named_and_the_program_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "packages" / "torch"
+    package.mkdir(parents=True)
+    (tmp_path / "aborts.c").write_text(ABORTS)
+    library = package / "libtorch_cpu.so"
+    command = ["cc", "-shared", "-fPIC", "-Wl,-soname,libtorch_cpu.so", "-o", str(library)]
+    subprocess.run([*command, str(tmp_path / "aborts.c")], check=True)
+    (package / "__init__.py").write_text(f"import ctypes\nctypes.CDLL({str(library)!r})\n")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    run_plain(
+        f"""
+        import sys, warnings
+        import marey, marey.torch, torch
+
+        torch.__version__ = "99.0.0"
+        sys.path.insert(0, {str(package.parent)!r})
+        session = marey.start("unknown")
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            marey.torch.enable(operators=True)
+        (warning,) = caught
+        start = "operators of PyTorch 99.0.0 are not recorded: a trial of its callbacks failed: "
+        assert str(warning.message) == start + "it crashed with SIGABRT", warning.message
+        assert torch.nn.Linear(2, 1)(torch.ones(2)).shape == (1,)
+        marey.finalize(session)
+        """
+    )
+    (tree, *_) = json.loads(Path("unknown.hatchet").read_text())
+    assert shape(tree)["step"][1] == {"Linear": (1, {})}
+    assert tree["marey"]["notes"]["operators"].endswith("it crashed with SIGABRT")
 
 
 def test_torch_may_be_imported_after_the_start() -> None:

@@ -20,7 +20,7 @@ import marey.torch
 import pytest
 from marey import _torch_operators
 from marey._torch_fields import KNOWN, UNKNOWN, Fields
-from marey._torch_inputs import KNOWN_INPUTS
+from marey._torch_inputs import KNOWN_INPUTS, UNKNOWN_INPUTS
 from torch_programs import GPT, PRELUDE, Shape, python, shape
 
 torch = pytest.importorskip("torch")
@@ -452,6 +452,55 @@ def test_a_damaged_result_of_a_trial_is_ignored(
     (path,) = (tmp_path / "marey").iterdir()
     path.write_text(content)
     assert _torch_operators.find_support("99.0.0", "x") == good
+
+
+@pytest.mark.parametrize("version", ["2.15.0", "2.7.1+cu126", "2.9.0+cpu.cxx11.abi", "2.8.0+xpu"])
+def test_the_fields_of_a_release_are_those_of_the_table(version: str) -> None:
+    support = _torch_operators.find_support(version, "")
+    minor = _torch_operators.minor_of(version)
+    assert support == (None, KNOWN[minor], KNOWN_INPUTS[minor])
+
+
+@pytest.mark.parametrize(
+    "version", ["2.11.0a0+6c7a2e1.nv26.01", "2.9.0.dev20250901+cu130", "2.8.0rc1", "2.7.0+gita0"]
+)
+def test_a_build_that_is_no_release_is_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    found = _torch_operators.Support(None, Fields(1, 2))
+    monkeypatch.setattr(_torch_operators, "_try_in_child", lambda: found)
+    assert _torch_operators.find_support(version, "x") == found
+
+
+def test_a_run_says_how_operators_were_recorded() -> None:
+    session = marey.start("noted", data="trace")
+    marey.torch.enable(operators=True)
+    torch.relu(torch.ones(1))
+    marey.finalize(session, "marey")
+    marey.torch.disable()
+    support = _torch_operators.find_support(torch.__version__, torch.version.git_version)
+    way = _torch_operators.describe(torch.__version__, support)
+    assert way.startswith("recorded by callbacks, ")
+    assert note_of("noted.marey") == way + ("; shapes: sampled" if support.has_shapes else "")
+    session = marey.start("without", data="trace")
+    marey.finalize(session, "marey")
+    assert note_of("without.marey") == f"{way}; switched off"
+
+
+def note_of(run: str) -> str:
+    ((text,),) = marey.open(run).sql("SELECT value FROM metadata WHERE key = 'operators'").rows()
+    return str(json.loads(text))
+
+
+def test_shapes_that_a_version_does_not_give_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    support = _torch_operators.find_support(torch.__version__, torch.version.git_version)
+    lacking = support._replace(inputs=UNKNOWN_INPUTS)
+    monkeypatch.setattr(_torch_operators, "find_support", lambda *_: lacking)
+    reason = "shapes of PyTorch .* are not recorded: a trial did not find them"
+    with pytest.warns(UserWarning, match=reason):
+        marey.torch.enable(operators=True, shapes="all")
+    marey.torch.disable()
 
 
 def test_a_version_that_fails_its_trial_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

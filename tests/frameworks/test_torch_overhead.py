@@ -5,15 +5,18 @@ from __future__ import annotations
 import importlib
 import math
 import os
+import random
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import marey
 import marey.torch
 import pytest
 from marey import _torch_hooks, _torch_overhead
-from marey._torch_overhead import BASELINE_STEPS, FIRST_RECORDED_STEPS, MIN_BLOCKS, Cost
+from marey._torch_overhead import BASELINE_STEPS, FIRST_RECORDED_STEPS, MIN_BLOCKS, Cost, is_above
 from torch_programs import python
 
 torch = pytest.importorskip("torch")
@@ -147,11 +150,19 @@ def test_a_run_without_a_measurement_says_so(train: Callable[[int], None]) -> No
     assert found["unrecorded_steps"] == 0
 
 
-def test_a_target_drops_the_detail_that_costs_too_much(train: Callable[[int], None]) -> None:
+def test_a_target_drops_the_detail_that_costs_too_much(
+    train: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The time in which other programs use the processor is none of a step.
+    clock = SimpleNamespace(perf_counter_ns=time.thread_time_ns)
+    monkeypatch.setattr(_torch_overhead, "time", clock)
     session = marey.start("target", data="trace")
     # A hundred operators are nearly all of the step, so that recording them cannot be this cheap.
     marey.torch.enable(operators=True, shapes="off", overhead_target="0.01%")
-    train((MIN_BLOCKS + 1) * CYCLE_STEPS)
+    # The second or third look at the cost may be the first to be certain.
+    for blocks in (MIN_BLOCKS + 1, MIN_BLOCKS, 2 * MIN_BLOCKS):
+        if _torch_hooks._records_operators:
+            train(blocks * CYCLE_STEPS)
     assert not _torch_hooks._records_operators
     train(CYCLE_STEPS)
     marey.finalize(session, "marey")
@@ -242,6 +253,32 @@ def test_the_interval_is_that_of_student_s_t() -> None:
     assert cost.low_percent == pytest.approx(100 * math.expm1(mean - margin), rel=2e-2)
     assert cost.high_percent == pytest.approx(100 * math.expm1(mean + margin), rel=2e-2)
     assert Cost.estimate(ratios[1:]) is None
+
+
+def test_a_cost_that_is_the_target_is_seldom_above_it() -> None:
+    """However long the program runs: each look at the interval could find it above by chance."""
+    chance = random.Random(17)
+    programs, blocks, target_percent = 300, 200, 2.0
+    wrong = right = 0
+    for _ in range(programs):
+        noise = [chance.gauss(0, 0.03) for _ in range(blocks)]
+        looks = range(MIN_BLOCKS, blocks)
+        at_target = [math.log1p(0.02) + value for value in noise]
+        wrong += any(is_above(target_percent, at_target[:look]) for look in looks)
+        far_above = [math.log1p(0.20) + value for value in noise[:MIN_BLOCKS]]
+        right += is_above(target_percent, far_above)
+    assert wrong <= 0.05 * programs  # 2.5 % or less are expected
+    assert right >= 0.95 * programs
+
+
+def test_a_target_may_be_given_later(train: Callable[[int], None]) -> None:
+    session = marey.start("later", data="trace")
+    marey.torch.enable(measure_overhead=True)
+    train(1)
+    marey.torch.enable(overhead_target="3%")
+    marey.torch.enable(measure_overhead=True)
+    marey.finalize(session, "marey")
+    assert overhead("later.marey")["target_percent"] == 3.0
 
 
 @pytest.mark.parametrize("target", ["2", "-1%", "0%", "%", "nan%", "two percent", "inf%"])

@@ -12,6 +12,7 @@ from typing import Any
 import marey
 import marey.torch
 import pytest
+from gpu_programs import run as run_on_double
 from marey import _torch_operators
 from marey._torch_inputs import UNKNOWN_INPUTS
 from torch_programs import PRELUDE, python
@@ -187,6 +188,45 @@ def test_a_trace_has_shapes_in_sampled_steps_only() -> None:
     assert all(by_number[number][0] == by_number[number][1] for number in sampled)
     notes = run.sql("SELECT value FROM metadata WHERE key = 'operator_shapes'")
     assert notes.rows() == [('"sampled"',)]
+
+
+MATMULS = """
+import warnings
+
+import torch
+
+warnings.simplefilter("ignore")  # aten::mm is replaced
+
+def mm(left, right):
+    double.launch("gemm", 1_000)
+    return left.new_zeros(left.shape[0], right.shape[1])
+
+library = torch.library.Library("aten", "IMPL")
+library.impl("mm", mm, "CPU")
+optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1)
+session = marey.start("matmuls", backend="cupti", data="trace")
+marey.torch.enable(operators=True, shapes=SHAPES)
+left, right = torch.ones(128, 64), torch.ones(64, 32)
+optimizer.step()  # the first step begins
+for _ in range(20):
+    torch.mm(left, right)
+    optimizer.step()
+marey.finalize(session)
+"""
+
+
+@pytest.mark.parametrize("shapes", ["all", "sampled"])
+def test_a_recording_has_the_roofline_and_the_utilization_of_its_device(shapes: str) -> None:
+    program = "import marey.torch\n" + MATMULS.replace("SHAPES", repr(shapes))
+    run_on_double(program, "clock real\n")
+    run = marey.open("matmuls.marey")
+    flops = 2 * 128 * 64 * 32
+    columns = "name, calls, flops, is_extrapolated, total_nanos, peak_flops_percent > 0"
+    (row,) = run.sql(f"SELECT {columns} FROM roofline").rows()
+    assert row[0].split(".")[0] == "aten::mm"
+    assert row[1:] == (20, 20 * flops, shapes == "sampled", 20_000, True)
+    (mfu,) = run.sql("SELECT flops_per_step, covered_percent, mfu_percent > 0 FROM mfu").rows()
+    assert mfu == (pytest.approx(20 * flops / 21), 100, True)  # the first step has none
 
 
 def test_operators_without_steps_are_sampled_one_by_one() -> None:

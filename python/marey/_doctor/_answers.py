@@ -36,10 +36,10 @@ def _torch_facts() -> dict[str, Any]:
 
     from marey import _torch_operators
 
+    version = str(torch.__version__)
     return {
-        "version": str(torch.__version__),
-        "operators_objection": _torch_operators.start(torch),
-        "has_shapes": _torch_operators.has_shapes(torch),
+        "version": version,
+        "operators": _torch_operators.describe(version, _torch_operators.start(torch)),
         "cuda": torch.version.cuda,
         "hip": getattr(torch.version, "hip", None),
         "has_kineto": torch.profiler.kineto_available(),

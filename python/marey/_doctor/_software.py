@@ -85,13 +85,7 @@ def check_torch(facts: dict[str, Any], driver_cuda: tuple[int, int] | None) -> C
     cuda, hip = facts["cuda"], facts["hip"]
     target = f"for CUDA {cuda}" if cuda else f"for ROCm {hip}" if hip else "for the CPU"
     kineto = "with Kineto" if facts["has_kineto"] else "without Kineto"
-    text = f"torch {facts['version']} {target}, {kineto}"
-    if objection := facts["operators_objection"]:
-        text += f"; operators are not recorded: {objection}"
-    else:
-        text += ", operators by its callbacks"
-        if not facts["has_shapes"]:
-            text += ", without shapes: a trial did not find them in the objects of this version"
+    text = f"torch {facts['version']} {target}, {kineto}; operators are {facts['operators']}"
     if os.environ.get("KINETO_USE_DAEMON"):
         text += ", whose daemon may hold CUPTI (KINETO_USE_DAEMON)"
     state: State = "ok"

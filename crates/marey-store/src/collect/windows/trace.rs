@@ -23,8 +23,11 @@ const PYTHON: &str = "python_function";
 /// leaves out of its traces.
 const FLOPS: &str = "marey_flops";
 
-/// The files whose functions record the window, in the names of Python calls.
-const OWN_FILES: [&str; 2] = ["marey/_torch_window.py", "marey/_torch_profiler.py"];
+/// How the files begin whose functions are marey's hooks in PyTorch, in the names of Python calls.
+const OWN_FILES: &str = "marey/_torch_";
+
+/// The file whose functions call functions of the program.
+const WRAPPERS: &str = "marey/_torch_patches.py";
 
 /// The profiler's events in a window. After [`Trace::shift`], times are on the clock of the tables.
 #[derive(Debug, Default)]
@@ -50,6 +53,28 @@ pub(super) struct ThreadTrace {
     pub(super) flows: Vec<Flow>,
 }
 
+/// Whose call a span is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    Program,
+    /// marey's, and so are the Python calls in it.
+    Marey,
+    /// marey's, around a call of the program.
+    Wrapper,
+}
+
+impl Owner {
+    fn of_python_call(name: &str) -> Self {
+        if name.contains(WRAPPERS) {
+            Self::Wrapper
+        } else if name.contains(OWN_FILES) {
+            Self::Marey
+        } else {
+            Self::Program
+        }
+    }
+}
+
 /// A span of the profiler.
 #[derive(Clone, Debug)]
 pub(super) struct TracedSpan {
@@ -59,8 +84,8 @@ pub(super) struct TracedSpan {
     /// The name without the overload.
     pub(super) plain_name: u32,
     pub(super) kind: NodeKind,
-    /// Whether it is a call of marey that records the window.
-    is_own: bool,
+    /// Whether it is a Python call that is marey's own.
+    owner: Owner,
     /// Whether the recorder may have it too.
     pub(super) may_have_twin: bool,
     /// Correlation id of a launch.
@@ -226,7 +251,7 @@ impl Trace {
             kind => kind,
         };
         let text = ids.reader.text(span.name_id);
-        let is_own = is_python && OWN_FILES.iter().any(|file| text.contains(file));
+        let owner = if is_python { Owner::of_python_call(text) } else { Owner::Program };
         let name = ids.text(span.name_id);
         let detail = SpanDetail {
             category: span.category_id.map(|id| ids.text(id)),
@@ -239,7 +264,7 @@ impl Trace {
             name,
             plain_name: plain_name(name, ids.names),
             kind,
-            is_own,
+            owner,
             may_have_twin: !is_python,
             correlation: span.correlation_id,
             detail,
@@ -247,11 +272,20 @@ impl Trace {
     }
 
     /// Removes the spans that begin outside of a time range: the Python calls in progress at the
-    /// start, whose own start is unknown, and what records the window.
+    /// start, whose own start is unknown. Removes marey's own Python calls too, and those in them.
     pub(super) fn retain_spans(&mut self, (from_nanos, until_nanos): (i64, i64)) {
         for thread in self.threads.values_mut() {
+            let mut own_until_nanos = i64::MIN;
             thread.spans.retain(|span| {
-                (from_nanos..=until_nanos).contains(&span.start_nanos) && !span.is_own
+                if !(from_nanos..=until_nanos).contains(&span.start_nanos) {
+                    return false;
+                }
+                if span.owner == Owner::Marey {
+                    own_until_nanos = own_until_nanos.max(span.end_nanos);
+                }
+                let is_python = !span.may_have_twin;
+                let is_in_own = is_python && span.end_nanos <= own_until_nanos;
+                span.owner == Owner::Program && !is_in_own
             });
         }
     }

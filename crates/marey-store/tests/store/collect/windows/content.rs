@@ -48,9 +48,15 @@ fn the_flops_of_operators_are_arguments() {
 }
 
 #[test]
-fn python_calls_that_record_the_window_are_left_out() {
+fn python_calls_of_marey_are_left_out() {
     let (_folder, run) = collect(&[
         ("train.py(3): train", NodeKind::Frame, 50_000, 890_000),
+        ("marey/_torch_scopes.py(69): enter_module", NodeKind::Frame, 51_000, 59_000),
+        ("torch/compiler/__init__.py(5): is_compiling", NodeKind::Frame, 52_000, 53_000),
+        ("<built-in function push>", NodeKind::Frame, 54_000, 59_000),
+        ("<built-in function len>", NodeKind::Frame, 60_000, 61_000),
+        ("marey/_torch_patches.py(37): backward", NodeKind::Frame, 700_000, 800_000),
+        ("hook.py(1): of_a_tensor", NodeKind::Frame, 710_000, 790_000),
         ("marey/_torch_window.py(9): end", NodeKind::Frame, 880_000, 889_000),
         ("marey/_torch_window.py", NodeKind::Scope, 300_000, 310_000),
     ]);
@@ -58,8 +64,10 @@ fn python_calls_that_record_the_window_are_left_out() {
     let train = "train.py(3): train";
     let model = format!("{train} > model");
     let operator = format!("{model} > aten::mm.default");
+    let len = format!("{train} > <built-in function len>");
     let scope = format!("{train} > marey/_torch_window.py");
-    assert_eq!(names, [train, &model, &operator, &operator, &scope]);
+    let hook = format!("{train} > hook.py(1): of_a_tensor");
+    assert_eq!(names, [train, &len, &model, &operator, &operator, &scope, &hook]);
 }
 
 #[test]
