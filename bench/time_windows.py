@@ -68,8 +68,10 @@ async def answer(reader, writer):
             number = (number + 1) % nodes
             with marey.scope(names[number]):
                 sum(range(50))
-        if hasattr(profiler, "record_request"):
-            latency_ms = (time.perf_counter() - start) * 1e3
+        latency_ms = (time.perf_counter() - start) * 1e3
+        if which == "LLMInferenceProfiler":
+            profiler.record_request(names[number], 5, 20, latency_ms=latency_ms)
+        elif hasattr(profiler, "record_request"):
             profiler.record_request(RequestMetrics(latency_ms, 20, True))
         writer.write(line)
 
