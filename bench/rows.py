@@ -167,12 +167,20 @@ ROWS = (
         round_millis=20,
     ),
     Row(
-        "skipped-epoch",
-        "epoch that `marey.training` does not record: callbacks and three regions"
-        " (0.1 % of the step of `examples/train_gpt.py`)",
-        marey("skipped-epoch", "regions"),
-        bar=Bar("nanos", 0.001 * 13.9 * NANOS_PER_MILLI),
+        "region-events",
+        "the same where events time the GPU, by a double of the events",
+        marey("region-events", "regions"),
+        Side("marey.scope", "marey-trace", "scope"),
         round_millis=20,
+    ),
+    Row(
+        "skipped-epoch",
+        "what `marey.training` adds to an epoch that it does not record: the reports of a trainer,"
+        " three regions and the end of a step; beside a step of `examples/train_gpt.py`",
+        Side("marey", "training", "unrecorded"),
+        Side("plain", "training", "plain"),
+        Bar("ratio", 0.001),
+        round_millis=50,
     ),
     Row(
         "import",

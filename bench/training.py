@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import marey
 import marey.torch
 import torch
+from marey.training import ProfilerConfig, TrainingProfiler
 from torch.nn import functional as F
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "train_gpt.py"
@@ -31,6 +33,44 @@ def hooked(steps: int) -> float:
     marey.torch.disable()
     marey.finalize(session)
     return nanos
+
+
+def unrecorded(epochs: int) -> float:
+    """Returns the CPU nanoseconds that marey adds to an epoch of a step that it does not record.
+
+    Of the callbacks of a trainer, three regions, and an optimizer without gradients, whose end is
+    the end of the step. The step itself would vary by more than these take.
+    """
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], 0.1)
+    plain_nanos = measure_ends(optimizer, None, epochs)
+    folder = Path("epochs")
+    config = ProfilerConfig(sample_rate=1e-12, adaptive_sampling=False, output_dir=folder)
+    with TrainingProfiler(config) as profiler:
+        for epoch in range(2):  # the first one is recorded, the second one ends that
+            profiler.callback.on_epoch_begin(epoch)
+            profiler.callback.on_epoch_end(epoch)
+        nanos = measure_ends(optimizer, profiler, epochs)
+    shutil.rmtree(folder)
+    return nanos - plain_nanos
+
+
+def measure_ends(
+    optimizer: torch.optim.Optimizer, profiler: TrainingProfiler | None, epochs: int
+) -> float:
+    start_nanos = time.process_time_ns()
+    for epoch in range(epochs):
+        if profiler is None:
+            optimizer.step()
+            continue
+        profiler.callback.on_epoch_begin(epoch)
+        profiler.callback.on_batch_begin(epoch)
+        for _ in range(3):
+            with profiler.profile_region("x"):
+                pass
+        optimizer.step()
+        profiler.callback.on_batch_end(epoch)
+        profiler.callback.on_epoch_end(epoch, loss=1.0)
+    return (time.process_time_ns() - start_nanos) / epochs
 
 
 def measure(steps: int) -> float:

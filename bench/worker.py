@@ -7,6 +7,7 @@ of the loop.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import shutil
 import subprocess
@@ -243,22 +244,23 @@ def fresh_process_workload(statement: str, setup: str = "") -> Workload:
 
 def training_workloads() -> dict[str, Workload]:
     module = importlib.import_module("training")
-    return {"plain": module.plain, "hooked": module.hooked}
+    return {"plain": module.plain, "hooked": module.hooked, "unrecorded": module.unrecorded}
 
 
 # --- The profiler for training loops -------------------------------------------------------------
 
 
 def region_workloads() -> dict[str, Workload]:
-    return {"region": measure_region, "skipped-epoch": measure_skipped_epoch}
+    return {"region": measure_region, "region-events": measure_region_with_events}
 
 
-def measure_region(count: int) -> float:
+def measure_region(count: int, *, collect_memory: bool = True) -> float:
     """Measures a region, in a recording that is ended each time to bound memory."""
     from marey.training import ProfilerConfig, TrainingProfiler
 
     folder = Path("regions")
-    with TrainingProfiler(ProfilerConfig(output_dir=folder)) as profiler:
+    config = ProfilerConfig(output_dir=folder, collect_memory=collect_memory)
+    with TrainingProfiler(config) as profiler:
         start_nanos = time.process_time_ns()
         for _ in range(count):
             with profiler.profile_region("x"):
@@ -268,29 +270,38 @@ def measure_region(count: int) -> float:
     return nanos / count
 
 
-def measure_skipped_epoch(count: int) -> float:
-    """Measures an epoch that is not recorded: what the trainer reports, and three regions."""
-    from marey.training import ProfilerConfig, TrainingProfiler
+class Event:
+    """A double of `torch.cuda.Event` that the GPU has always passed."""
 
-    folder = Path("epochs")
-    config = ProfilerConfig(sample_rate=1e-12, adaptive_sampling=False, output_dir=folder)
-    with TrainingProfiler(config) as profiler:
-        callback = profiler.callback
-        for epoch in range(2):  # the first one is recorded, the second one ends that
-            callback.on_epoch_begin(epoch)
-            callback.on_epoch_end(epoch)
-        start_nanos = time.process_time_ns()
-        for epoch in range(count):
-            callback.on_epoch_begin(epoch)
-            callback.on_batch_begin(epoch)
-            for _ in range(3):
-                with profiler.profile_region("x"):
-                    pass
-            callback.on_batch_end(epoch)
-            callback.on_epoch_end(epoch, loss=1.0)
-        nanos = time.process_time_ns() - start_nanos
-    shutil.rmtree(folder)
-    return nanos / count
+    def __init__(self, enable_timing: bool) -> None:
+        pass
+
+    def record(self) -> None:
+        pass
+
+    def query(self) -> bool:
+        return True
+
+    def synchronize(self) -> None:
+        pass
+
+    def elapsed_time(self, end: Event) -> float:
+        return 1.0
+
+
+def measure_region_with_events(count: int) -> float:
+    """Measures a region that puts two events into the stream: what marey does, not CUDA."""
+    cuda = importlib.import_module("torch").cuda
+    doubles = {
+        "Event": Event,
+        "is_initialized": lambda: True,
+        "is_current_stream_capturing": lambda: False,
+    }
+    with contextlib.ExitStack() as undo:
+        for name, double in doubles.items():
+            undo.callback(setattr, cuda, name, getattr(cuda, name))
+            setattr(cuda, name, double)
+        return measure_region(count, collect_memory=False)
 
 
 SYSTEMS: dict[str, Callable[[], dict[str, Workload]]] = {

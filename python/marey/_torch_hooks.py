@@ -107,6 +107,11 @@ def is_enabled() -> bool:
     return _enabled
 
 
+def records_operators() -> bool:
+    """Whether operators of PyTorch are recorded now."""
+    return _records_operators and _torch is not None
+
+
 def measured_overhead() -> str | None:
     """Returns what recording costs so far, `None` if it is not measured."""
     return None if _meter is None else _meter.statement()

@@ -52,6 +52,18 @@ def listen_to_steps(on_end: Callable[[], None], on_begin: Callable[[], None] | N
             _at_step_begin.append(on_begin)
 
 
+def has_optimizers() -> bool:
+    """Whether the program has made an optimizer of PyTorch."""
+    module = sys.modules.get("torch.optim.optimizer")
+    return module is not None and _has_instances(module.Optimizer)
+
+
+def _has_instances(optimizer: type) -> bool:
+    """Whether PyTorch has prepared a class or one below it, as it does for its first instance."""
+    is_prepared = getattr(getattr(optimizer, "step", None), "hooked", False)
+    return is_prepared or any(map(_has_instances, optimizer.__subclasses__()))
+
+
 def open_scopes() -> tuple[str, ...]:
     """Returns the names of the scopes that are open on this thread, the outermost first."""
     return tuple(name for _, name, _ in _thread.stack)

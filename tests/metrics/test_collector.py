@@ -13,9 +13,10 @@ from typing import Any
 import marey
 import pytest
 from marey.metrics import MetricsCollector, compare_runs
-from marey.metrics.series import MAX_ITEMS
+from marey.metrics.nesting import self_times
+from marey.metrics.series import MAX_ITEMS, Span
 from profiles import find, live_root, metrics
-from programs import run_well
+from programs import marey_stdout, run_well
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -233,6 +234,48 @@ def test_the_bottleneck_is_the_largest_self_time_and_percentages_add_up() -> Non
     assert iteration["self_ms"] < iteration["total_ms"] / 2
 
 
+def test_marey_analyze_names_what_a_collector_has_measured() -> None:
+    collector = MetricsCollector()
+
+    def work() -> None:
+        for _ in range(3):
+            with collector.measure_time("iteration"):
+                spin(100_000)
+
+    record_trace(work)
+    assert "iteration" in marey_stdout("analyze", "collected.marey")
+
+
+def test_tasks_that_overlap_inside_a_block_share_no_time() -> None:
+    def span(start: int, end: int) -> Span:
+        return Span(start, end, 1)
+
+    spans = {"outer": [span(0, 100)], "a": [span(10, 50)], "b": [span(40, 90)]}
+    assert self_times(spans) == {"outer": 20, "a": 30, "b": 50}
+    # The end of a task that began early lies after that of the block inside it.
+    spans = {"a": [span(0, 60)], "b": [span(10, 100)], "c": [span(20, 30), span(70, 80)]}
+    assert self_times(spans) == {"a": 10, "b": 70, "c": 20}
+
+
+def test_percentages_of_tasks_that_overlap_inside_a_block_add_up() -> None:
+    collector = MetricsCollector()
+
+    async def task(name: str) -> None:
+        with collector.measure_time(name):
+            for _ in range(3):
+                spin(20_000)
+                await asyncio.sleep(0)
+
+    async def work() -> None:
+        with collector.measure_time("all"):
+            await asyncio.gather(task("a"), task("b"))
+
+    asyncio.run(work())
+    parts = {part["name"]: part for part in collector.analyze_bottlenecks()["components"]}
+    whole_ms = sum(part["self_ms"] for part in parts.values())
+    assert whole_ms == pytest.approx(parts["all"]["total_ms"])
+
+
 def test_times_of_other_threads_are_not_inside() -> None:
     collector = MetricsCollector()
 
@@ -358,7 +401,9 @@ def test_a_run_has_the_same_figures() -> None:
     comparison = compare_runs(collector, run)
     loss = comparison["metrics"]["loss"]
     assert loss.before == pytest.approx(loss.after)
-    ours, theirs = collector.generate_report(), marey.metrics.comparison.report_of(run)
+    ours = collector.generate_report()
+    with marey.metrics.comparison.report_of(run) as theirs:
+        pass
     for key in ("std", "min", "max", "p50", "p99", "total", "std_error", "last", "count"):
         assert ours["values"]["loss"][key] == pytest.approx(theirs["values"]["loss"][key]), key
     # The session and the collector have the same readings of the clock, each rounded.
@@ -439,7 +484,7 @@ def test_a_wrong_name_is_refused(name: Any, error: type[Exception]) -> None:
 
 
 def test_a_negative_warmup_is_refused() -> None:
-    with pytest.raises(ValueError, match="warmup must not be negative: -1"):
+    with pytest.raises(ValueError, match="warmup must be at least 0, not -1"):
         MetricsCollector().aggregate(warmup=-1)
 
 

@@ -103,6 +103,9 @@ def test_reports_and_saved_reports_are_compared() -> None:
     Reporter(after).save_json(Path("after.json"))
     assert compare_runs("before.json", Path("after.json")) == expected
     assert compare_runs(before, "after.json") == expected
+    document = json.loads(Path("after.json").read_text())
+    Path("sorted.json").write_text(json.dumps(document, sort_keys=True))
+    assert compare_runs(before, "sorted.json") == expected
 
 
 def recorded(name: str, work: int) -> str:
@@ -129,6 +132,20 @@ def test_runs_are_compared_by_their_steps_and_scopes() -> None:
     assert (change.before, change.after) == steps[3:5]
     with marey.open(before) as run:
         assert compare_runs(run, after) == comparison
+        assert run.sql("SELECT count(*) FROM steps").rows() == [(30,)], "it is still open"
+
+
+def test_runs_that_were_opened_by_path_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = []
+
+    def remember(path: str | Path) -> marey.run.Run:
+        opened.append(open_run(path))
+        return opened[-1]
+
+    open_run = marey.run.open
+    monkeypatch.setattr(marey.run, "open", remember)
+    compare_runs(recorded("before", 100), recorded("after", 100))
+    assert list(map(repr, opened)) == ["<marey.run.Run: closed>"] * 2
 
 
 def test_a_run_and_a_collector_are_compared() -> None:

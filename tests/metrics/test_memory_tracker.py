@@ -243,7 +243,13 @@ def test_without_track_allocations_there_is_no_history(device: Device) -> None:
 
 @pytest.mark.parametrize("interval", [0, -5, float("nan")])
 def test_a_wrong_interval_is_refused(interval: float) -> None:
-    with pytest.raises(ValueError, match="interval must be a positive number"):
+    with pytest.raises(ValueError, match="interval must be a finite number greater than 0"):
+        MemoryTracker(interval=interval)
+
+
+def test_an_interval_that_is_no_number_is_refused() -> None:
+    interval: Any = "x"
+    with pytest.raises(TypeError, match="interval must be a number, not 'x'"):
         MemoryTracker(interval=interval)
 
 

@@ -188,7 +188,7 @@ def test_a_disabled_marey_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_wrong_use_is_refused() -> None:
-    with pytest.raises(ValueError, match="num_streams must be positive: 0"):
+    with pytest.raises(ValueError, match="num_streams must be at least 1, not 0"):
         StreamProfiler(num_streams=0)
     profiler = StreamProfiler()
     with pytest.raises(RuntimeError, match="nothing was profiled yet"):

@@ -374,15 +374,19 @@ def test_a_time_that_is_not_stopped_has_no_elapsed_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "error", "message"),
     [
-        ({"warmup": -1}, "warmup must not be negative: -1"),
-        ({"repeat": 0}, "number of measured calls must be positive: 0"),
+        ({"warmup": -1}, ValueError, "warmup must be at least 0, not -1"),
+        ({"repeat": 0}, ValueError, "repeat must be at least 1, not 0"),
+        ({"repeat": "x"}, TypeError, "repeat must be a whole number, not 'x'"),
+        ({"warmup": 1.5}, TypeError, "warmup must be a whole number, not 1.5"),
     ],
 )
-def test_wrong_counts_are_refused(options: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        CUDATimer(**options)  # type: ignore[arg-type]
+def test_wrong_counts_are_refused(
+    options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        CUDATimer(**options)
 
 
 def test_a_wrong_name_is_refused_before_the_work() -> None:

@@ -18,7 +18,7 @@ from marey.training import (
 )
 from marey.training.bottleneck import MemoryPoint, severity, trend
 from paths import ROOT
-from training_loops import FILE, run_epochs, saved, spin
+from training_loops import FILE, run_epochs, saved, spin, trained
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -56,6 +56,7 @@ def test_totals_of_a_sample_are_those_of_all_epochs_and_say_so() -> None:
     assert summary["total_epochs"] == 80
     assert summary["total_samples"] in (20, 21)
     assert summary["is_extrapolated"]
+    assert summary["recorded_fraction"] == summary["total_samples"] / 80
     assert summary["total_time_low_ms"] <= summary["total_time_ms"] <= summary["total_time_high_ms"]
     assert summary["total_time_ms"] == pytest.approx(80 * summary["avg_epoch_time_ms"])
     assert summary["total_time_ms"] > 80
@@ -66,6 +67,45 @@ def test_totals_of_a_sample_are_those_of_all_epochs_and_say_so() -> None:
     assert len(analyzer.data.region_times["epoch/step/forward"]) == summary["total_samples"]
     report = analyzer.get_efficiency_report()
     assert f"extrapolated from {summary['total_samples']} of 80 epochs; 95 % interval" in report
+
+
+def test_epochs_with_operators_count_once_and_operators_for_all_epochs() -> None:
+    config = dataclasses.replace(
+        ALL, sample_rate=0.25, adaptive_sampling=False, warmup_samples=1, active_samples=2
+    )
+    analyzer = ProfileAnalyzer(trained(config, epochs=48))
+    epochs = analyzer.data.epochs
+    assert [epoch.has_operators for epoch in epochs] == [
+        1 <= position < 3 for position in range(len(epochs))
+    ]
+    once_ms = sum(
+        epoch.duration_ms or 0 for epoch in epochs if epoch.has_operators or epoch.probability == 1
+    )
+    others = [epoch.duration_ms or 0 for epoch in epochs[3:]]
+    summary = analyzer.get_summary()
+    expected_ms = once_ms + (48 - 3) * sum(others) / len(others)
+    assert summary["total_time_ms"] == pytest.approx(expected_ms)
+    operations = {each["name"]: each for each in analyzer.get_top_operations(1000)}
+    assert operations["epoch"]["calls"] == pytest.approx(48)
+    assert operations["aten::linear"]["calls"] == pytest.approx(48 * 2)
+    assert sum(each["percent"] for each in operations.values()) == pytest.approx(100)
+    assert summary["total_flops"] == pytest.approx(summary["recorded_flops"] * 48 / 2)
+    assert "FLOP of operators: " in analyzer.get_efficiency_report()
+
+
+@pytest.mark.parametrize("sample_rate", [1.0, 0.25])
+def test_bottlenecks_of_a_sample_are_those_of_the_whole_loop(sample_rate: float) -> None:
+    config = dataclasses.replace(
+        ALL, sample_rate=sample_rate, adaptive_sampling=False, bottleneck_threshold_pct=1.5
+    )
+    analyzer = saved(config, 60, millis=0.5)
+    found = {each.description.split("'")[1]: each for each in analyzer.identify_bottlenecks()}
+    operations = {each["name"]: each for each in analyzer.get_top_operations()}
+    for name, least_ms in (("forward", 60 * 1.5), ("backward_pass", 60 * 0.5)):
+        percent = float(found[name].description.rpartition(": ")[2].partition("%")[0])
+        assert percent == pytest.approx(operations[name]["percent"], abs=0.1)
+        assert found[name].impact_ms == pytest.approx(operations[name]["total_ms"])
+        assert found[name].impact_ms >= least_ms, "of all epochs"
 
 
 def test_the_report_has_prism_s_layout() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import dataclasses
 import json
 import re
 import shutil
@@ -19,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from marey.training import ProfilerConfig
+from marey.training import ProfilerConfig, TrainingProfiler
 from marey.training.listen import resolve
 from programs import DEADLINE_SECS, marey_command, write_program
 from training_loops import FILE, saved, walk_files
@@ -74,6 +75,44 @@ def test_compare_has_prism_s_table() -> None:
     ]
     profile("compare", "before.pt", FILE, "-o", "comparison.txt")
     assert Path("comparison.txt").read_text().splitlines() == lines
+
+
+def test_a_sample_is_marked_in_each_format() -> None:
+    config = dataclasses.replace(ALL, sample_rate=0.25, adaptive_sampling=False)
+    summary = saved(config, 16).get_summary()
+    document = json.loads(profile("analyze", FILE, "--format", "json"))
+    assert document["summary"] == summary
+    assert document["summary"]["is_extrapolated"] is True
+    assert all(operation["is_extrapolated"] is True for operation in document["operations"])
+    line = "Times are extrapolated from the recorded epochs (total_samples)."
+    assert profile("compare", FILE, FILE).splitlines()[-1] == line
+    recorded = f"{summary['total_samples']} of 16; sums and counts are of these"
+    profile("analyze", FILE, "--format", "html", "-o", "page.html")
+    assert recorded in Path("page.html").read_text()
+    assert f"Recorded epochs: {recorded}" in marey_command("analyze", FILE).stdout
+
+
+@pytest.mark.parametrize("megabytes", [5, 15])
+def test_the_page_takes_a_leak_by_epochs_and_not_by_recorded_steps(megabytes: int) -> None:
+    kept = []
+    profiler = TrainingProfiler(dataclasses.replace(ALL, sample_rate=0.25, adaptive_sampling=False))
+    for _ in range(60):
+        profiler.callback.on_epoch_begin()
+        kept.append(bytearray(b"x") * megabytes * 1_000_000)
+        profiler.callback.on_epoch_end()
+    profiler.save(FILE)
+    kept.clear()
+    report = json.loads(marey_command("analyze", FILE, "-f", "json").stdout)
+    found = [each["description"] for each in report["findings"] if each["rule"] == "memory_leak"]
+    # In a step from one recorded epoch to the next it grows by four times as much.
+    assert len(found) == (megabytes > 10)
+    assert all(f"grew by {megabytes}" in each and "per epoch" in each for each in found)
+
+
+def test_all_epochs_are_no_sample() -> None:
+    saved(ALL, 3)
+    assert "extrapolated" not in profile("compare", FILE, FILE)
+    assert "Recorded epochs" not in marey_command("analyze", FILE).stdout
 
 
 def test_export_writes_each_format() -> None:

@@ -90,7 +90,26 @@ def test_an_unknown_field_lists_the_known_ones() -> None:
     ],
 )
 def test_a_value_out_of_range_names_the_field(fields: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=f"{next(iter(fields))}="):
+    with pytest.raises(ValueError, match=rf"^{next(iter(fields))}\b"):
+        ProfilerConfig(**fields)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"enabled": "no"},
+        {"with_modules": 1},
+        {"warmup_samples": 1.5},
+        {"active_samples": "5"},
+        {"sample_rate": "0.1"},
+        {"bottleneck_threshold_pct": None},
+        {"memory_leak_threshold_mb": "10"},
+        {"output_dir": 5},
+    ],
+)
+def test_a_value_of_another_type_names_the_field(fields: dict[str, Any]) -> None:
+    ((name, value),) = fields.items()
+    with pytest.raises(TypeError, match=rf"^{name} must be .*, not {value!r}$"):
         ProfilerConfig(**fields)
 
 
@@ -225,6 +244,40 @@ def test_regions_with_gpu_times_are_decorators(cuda: list[str]) -> None:
     assert gpu_ms(ProfileAnalyzer(FILE)) == {"work": 4.0}
 
 
+def test_a_decorator_that_was_made_before_cuda_was_used_has_gpu_times(
+    cuda: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    profiler = TrainingProfiler(ON_GPU)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
+
+    @profiler.profile_region("work")
+    def work() -> None:
+        pass
+
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    work()
+    profiler.save(FILE)
+    assert gpu_ms(ProfileAnalyzer(FILE)) == {"work": 2.0}
+
+
+def test_the_gpu_time_of_a_region_in_one_of_the_same_name_counts_once(cuda: list[str]) -> None:
+    profiler = TrainingProfiler(ON_GPU)
+    with profiler.profile_region("block"), profiler.profile_region("block"):
+        pass
+    profiler.save(FILE)
+    analyzer = ProfileAnalyzer(FILE)
+    assert gpu_ms(analyzer) == {"block": 6.0}
+    assert analyzer.get_summary()["gpu_time_ms"] == 6.0
+
+
+def test_a_region_with_a_slash_in_its_name_has_its_gpu_time(cuda: list[str]) -> None:
+    profiler = TrainingProfiler(ON_GPU)
+    with profiler.profile_region("train/forward"), profiler.profile_region("train"):
+        pass
+    profiler.save(FILE)
+    assert gpu_ms(ProfileAnalyzer(FILE)) == {"train/forward": 6.0, "train": 2.0}
+
+
 def test_cuda_sync_per_epoch_waits_once_per_recorded_epoch(cuda: list[str]) -> None:
     saved(ON_GPU, 4)
     assert cuda == []
@@ -244,17 +297,19 @@ def test_active_samples_limit_operators() -> None:
 def test_record_shapes_false_leaves_shapes_out() -> None:
     shapes = "SELECT count(*) FROM spans WHERE arg(args, 'Input Dims') IS NOT NULL"
     assert query(trained(changed(with_flops=False)), shapes)[0][0] > 0
-    neither = changed(with_flops=False, record_shapes=False)
-    assert query(trained(neither), shapes) == [(0,)]
+    without = trained(changed(record_shapes=False))
+    assert query(without, shapes) == [(0,)]
+    assert "total_flops" not in ProfileAnalyzer(without).get_summary(), "they need the shapes"
 
 
 def test_with_flops_counts_each_computation_once() -> None:
     config = changed(active_samples=1)
-    summary = ProfileAnalyzer(trained(config)).get_summary()
+    summary = ProfileAnalyzer(trained(config, 8)).get_summary()
     # Per layer 2·m·n·k forward, as much for the weights' gradient; the inputs' only inside.
     layers = 2 * 4 * 8 * 16, 2 * 4 * 16 * 1
     products = 2 * layers[0] + 3 * layers[1]
-    assert products <= summary["total_flops"] <= 1.5 * products
+    assert products <= summary["recorded_flops"] <= 1.5 * products
+    assert summary["total_flops"] == 8 * summary["recorded_flops"], "of one in eight epochs"
     without = dataclasses.replace(config, with_flops=False)
     assert "total_flops" not in ProfileAnalyzer(trained(without)).get_summary()
 

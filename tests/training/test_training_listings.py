@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from marey.training import ProfileAnalyzer, ProfilerConfig, TrainingProfiler
-from paths import DATA
+from paths import DATA, ROOT
 from prism_trainer import CENTERS, EPOCHS, run_listing
 from training_loops import kinds, query, trained
 
@@ -205,3 +205,17 @@ def test_bottlenecks_are_selected_by_severity() -> None:
     severities = [each.severity for each in names["bottlenecks"]]
     assert 1 <= severities.count("high") < len(severities)
     assert printed == f"Critical bottlenecks: {severities.count('high')}\n"
+
+
+def test_the_listing_of_the_readme_profiles_some_epochs(capsys: pytest.CaptureFixture[str]) -> None:
+    section = (ROOT / "README.md").read_text().partition("## Profile some epochs of a training")[2]
+    listing = section.partition("```python\n")[2].partition("```")[0]
+
+    def train(callbacks: list[Any]) -> None:
+        for epoch in range(12):
+            for callback in callbacks:
+                callback.on_epoch_begin(epoch)
+                callback.on_epoch_end(epoch)
+
+    exec(listing, {"train": train})
+    assert "Total epochs: 12" in capsys.readouterr().out

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from marey.training import InteractivePlotter, ProfileAnalyzer, ProfilePlotter, ProfilerConfig
+from marey.training.bottleneck import MemoryPoint
 from programs import run_well
 from training_loops import saved
 
@@ -66,6 +67,26 @@ def test_call_graphs_of_a_sample_say_so(analyzer: ProfileAnalyzer) -> None:
     for figure in (plotter.plot_flame_graph(), plotter.plot_sunburst()):
         assert figure.axes[0].get_title() == title
     assert "extrapolated" in plotter.plot_timing_breakdown().axes[0].get_xlabel()
+
+
+def test_the_trend_of_a_leak_is_drawn_in_both_plots(analyzer: ProfileAnalyzer) -> None:
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("plotly")
+    analyzer.data.memory = [
+        MemoryPoint(epoch, "cuda:0", 100.0 + 20 * epoch, None) for epoch in range(0, 60, 4)
+    ]
+    assert analyzer.get_summary()["memory_leak_detected"]
+    label = "cuda:0: +20.0 MB/epoch"
+    (axes,) = ProfilePlotter(analyzer).plot_memory_timeline().axes
+    (line,) = [line for line in axes.lines if line.get_label() == label]
+    assert (line.get_color(), list(line.get_xdata())) == ("red", [0, 56])
+    assert list(line.get_ydata()) == pytest.approx([100, 1220])
+    (trace,) = [
+        trace
+        for trace in InteractivePlotter(analyzer).plot_memory_timeline().data
+        if trace.name == label
+    ]
+    assert list(trace.y) == pytest.approx([100, 1220])
 
 
 def test_plots_change_nothing_of_the_program_s_matplotlib(analyzer: ProfileAnalyzer) -> None:

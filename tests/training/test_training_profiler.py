@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib.util
 import random
 import signal
 import threading
@@ -155,6 +156,42 @@ def test_lightning_s_trainer_calls_the_callback() -> None:
     assert counts()["epoch/step"] == 6
 
 
+def test_keras_s_trainer_calls_the_callback() -> None:
+    if importlib.util.find_spec("keras") is None:  # its import chooses a backend
+        pytest.skip("there is no keras here")
+    run_well(
+        """
+        import keras
+        import numpy as np
+        from marey.training import ProfilerConfig, TrainingProfiler
+
+        profiler = TrainingProfiler(
+            ProfilerConfig(sample_rate=1.0, collect_gpu_ops=False, export_chrome_trace=False)
+        )
+        model = keras.Sequential([keras.layers.Dense(1)])
+        model.compile(optimizer="sgd", loss="mse")
+        x, y = np.ones((6, 4)), np.ones((6, 1))
+        data = {"x": x, "y": y, "batch_size": 2, "verbose": 0, "callbacks": [profiler.callback]}
+        model.fit(**data, epochs=2, validation_data=(x, y))
+        assert profiler.loop.recording.is_open is False, "on_train_end ends the recording"
+        model.evaluate(**data)
+        model.predict(x, verbose=0, callbacks=[profiler.callback])
+        profiler.save("profile.pt")
+        """,
+        KERAS_BACKEND="torch",
+    )
+    found = counts()
+    assert (found["epoch"], found["epoch/step"]) == (2, 6)
+    assert sum(count for path, count in found.items() if path.endswith("validation")) == 2
+
+
+def test_the_keras_of_tensorflow_2_is_told_which_batches_to_report() -> None:
+    callback = TrainingProfiler(ALL).callback
+    assert callback._implements_train_batch_hooks()
+    assert not callback._implements_test_batch_hooks()
+    assert not callback._implements_predict_batch_hooks()
+
+
 def test_steps_are_those_of_the_optimizer() -> None:
     profiler, trainer = TrainingProfiler(ALL), Trainer()
     for _ in range(3):
@@ -170,8 +207,8 @@ def test_steps_are_those_of_the_optimizer() -> None:
     assert (found["epoch"], found["epoch/step"], found["epoch/step/work"]) == (3, 12, 12)
 
 
-def test_batches_are_steps_after_an_epoch_without_an_optimizer_of_pytorch() -> None:
-    """Trainers with optimizers of their own, such as Keras, report batches."""
+def test_batches_are_steps_after_an_epoch_in_which_no_optimizer_of_pytorch_was_used() -> None:
+    Trainer()  # has one
     profiler = TrainingProfiler(ALL)
     for _ in range(3):
         profiler.callback.on_epoch_begin()
@@ -186,9 +223,13 @@ def test_batches_are_steps_after_an_epoch_without_an_optimizer_of_pytorch() -> N
     assert (found["epoch"], found["epoch/step"], found["epoch/step/work"]) == (3, 1 + 4 + 4, 12)
 
 
-def test_without_pytorch_batches_are_steps() -> None:
-    run_well("""
+@pytest.mark.parametrize("has_torch", [False, True])
+def test_batches_are_steps_without_an_optimizer_of_pytorch(has_torch: bool) -> None:
+    """Trainers with optimizers of their own report batches."""
+    run_well(f"""
         import sys, marey
+        if {has_torch}:
+            import torch
         from marey.training import ProfilerConfig, TrainingProfiler
         profiler = TrainingProfiler(ProfilerConfig(sample_rate=1.0, export_chrome_trace=False))
         for _ in range(2):
@@ -198,7 +239,7 @@ def test_without_pytorch_batches_are_steps() -> None:
                 profiler.callback.on_batch_end()
             profiler.callback.on_epoch_end()
         profiler.save("profile.pt")
-        assert "torch" not in sys.modules
+        assert ("torch" in sys.modules) == {has_torch}
     """)
     assert counts()["epoch/step"] == 8
 
@@ -258,6 +299,22 @@ def test_regions_are_decorators_and_nest_and_keep_exceptions() -> None:
             outer()
     profiler.save(FILE)
     assert counts() == {"outer": 2, "outer/inner": 2}
+
+
+def test_a_decorator_begins_a_recording_with_each_first_call() -> None:
+    profiler = TrainingProfiler(ALL)
+
+    @profiler.profile_region("work")
+    def work() -> None:
+        pass
+
+    assert not marey._native.sessions(), "nothing was entered"
+    for calls in (1, 2):
+        work()
+        assert marey._native.is_active()
+        profiler.save(FILE)
+        assert not marey._native.sessions()
+        assert counts() == {"work": calls}
 
 
 def test_a_region_without_a_text_as_name_is_an_error() -> None:
@@ -322,6 +379,47 @@ def test_a_file_that_cannot_be_written_keeps_the_recording() -> None:
     assert counts()["epoch"] == 2
 
 
+def test_a_full_disk_leaves_the_old_files_and_a_later_save_has_all() -> None:
+    lines = run_well("""
+        import os, resource
+        from marey.training import ProfileAnalyzer, ProfilerConfig, TrainingProfiler
+        FILES = "profile.pt", "profile.trace.json"
+        def train(profiler):
+            for epoch in range(4):
+                profiler.callback.on_epoch_begin()
+                for number in range(2000):
+                    with profiler.profile_region("work"):
+                        pass
+                profiler.callback.on_epoch_end()
+            profiler.callback.on_train_end()
+        def limit(size_bytes):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, resource.RLIM_INFINITY))
+        def read():
+            return [open(path, "rb").read() for path in FILES]
+        profiler = TrainingProfiler(ProfilerConfig(sample_rate=1.0))
+        train(profiler)
+        profiler.save(FILES[0])
+        old = read()
+        train(profiler)
+        limit(len(old[0]) // 2)
+        try:
+            profiler.save(FILES[0])
+        except OSError as error:
+            print("cannot write" in str(error), "too large" in str(error), read() == old)
+        limit(len(old[1]) // 2)
+        assert len(old[0]) < len(old[1]) // 2, "the profile fits, the trace does not"
+        try:
+            profiler.save(FILES[0])
+        except OSError as error:
+            print("profile.trace.json" in str(error), read()[1] == old[1])
+        limit(resource.RLIM_INFINITY)
+        profiler.save(FILES[0])
+        print(*sorted(name for name in os.listdir() if name.startswith("profile")))
+    """).splitlines()
+    assert lines == ["True True True", "True True", "profile.pt profile.trace.json"]
+    assert ProfileAnalyzer(FILE).get_summary()["total_epochs"] == 8
+
+
 def test_a_json_profile_that_cannot_be_written_leaves_the_old_one() -> None:
     lines = run_well("""
         import os, resource, signal, marey
@@ -382,10 +480,11 @@ def test_objects_are_tables_in_notebooks() -> None:
         assert "<b>" not in page
 
 
-def test_a_folder_that_cannot_be_written_is_replaced_by_a_temporary_one() -> None:
+@pytest.mark.parametrize("folder", ["file", "/proc/self"])
+def test_a_folder_that_cannot_be_written_is_replaced_by_a_temporary_one(folder: str) -> None:
     Path("file").write_text("")
-    profiler = TrainingProfiler(dataclasses.replace(ALL, output_dir=Path("file")))
-    with pytest.warns(UserWarning, match="cannot record into .*file.*; recording into"):
+    profiler = TrainingProfiler(dataclasses.replace(ALL, output_dir=Path(folder)))
+    with pytest.warns(UserWarning, match=f"cannot record into .*{folder}.*; recording into"):
         run_epochs(profiler, 2)
     profiler.save(Path(FILE).absolute())
     assert counts()["epoch"] == 2
@@ -483,9 +582,43 @@ def test_operators_of_the_program_s_own_hooks_are_left_alone() -> None:
     assert query(FILE, "SELECT count(*) FROM spans WHERE name = 'aten::linear'") == [(6,)]
 
 
-def test_each_rank_of_a_job_has_its_own_file() -> None:
-    source = LOOP + "            pass\n    print(os.path.basename(profiler.save('a.pt')))"
-    assert run_well(source, RANK="1", WORLD_SIZE="2") == "a.rank1.pt\n"
+@pytest.mark.parametrize(
+    "rank",
+    [
+        {"RANK": "1", "WORLD_SIZE": "2"},
+        {"RANK": "1"},
+        {"SLURM_PROCID": "1", "SLURM_NTASKS": "2"},
+        {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"},
+        {"PMI_RANK": "1"},
+    ],
+)
+def test_each_rank_of_a_job_has_its_own_file(
+    rank: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert saved_names(rank, monkeypatch) == [
+        "a.rank1.pt",
+        "x.rank12.rank1.pt",  # the name of another rank
+        "x_rank1.pt",
+    ]
+
+
+@pytest.mark.parametrize(
+    "rank", [{}, {"RANK": "0", "WORLD_SIZE": "1"}, {"SLURM_PROCID": "0", "SLURM_NTASKS": "1"}]
+)
+def test_a_process_without_other_ranks_has_the_name_that_it_chose(
+    rank: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert saved_names(rank, monkeypatch) == ["a.pt", "x.rank12.pt", "x_rank1.pt"]
+
+
+def saved_names(rank: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Returns the names of the files that a process with these variables saves."""
+    profiler = TrainingProfiler(ALL)
+    run_epochs(profiler, 1)
+    for name, value in rank.items():
+        monkeypatch.setenv(name, value)
+    paths = [profiler.save(name) for name in ("a.pt", "x.rank12.pt", "x_rank1.pt")]
+    return [Path(path).name for path in paths if path is not None]
 
 
 def test_a_session_that_records_is_used_and_not_ended() -> None:

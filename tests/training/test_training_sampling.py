@@ -6,7 +6,7 @@ import random
 import statistics
 
 import pytest
-from marey.training.sampling import Draw, Sampler, estimate, weights
+from marey.training.sampling import Draw, Sampler, counted, estimate, weights
 
 EPOCHS = 120
 # A slow first epoch, noise, and a slow growth.
@@ -54,6 +54,25 @@ def test_the_estimate_has_no_bias_and_its_interval_covers() -> None:
         covered += found.low <= truth <= found.high
     assert statistics.fmean(totals) == pytest.approx(truth, rel=0.003)
     assert covered / trials >= 0.93
+
+
+def test_epochs_with_operators_do_not_make_the_estimate_longer() -> None:
+    # Operators of the third to the seventh recorded epoch, as by default.
+    epochs, cost_ms, found = 60, 5.0, []
+    for _ in range(2000):
+        drawn = draw(0.2, epochs=epochs)
+        have_operators = [2 <= position < 7 for position in range(len(drawn))]
+        times = [20 + cost_ms * has for has in have_operators]
+        probabilities = counted([epoch.probability for epoch in drawn], have_operators)
+        estimated = estimate(times, probabilities, epochs).total
+        found.append(estimated - (20 * epochs + cost_ms * 5))
+    assert statistics.fmean(found) == pytest.approx(0, abs=0.001 * 20 * epochs)
+    assert max(map(abs, found)) <= 0.03 * 20 * epochs
+
+
+def test_epochs_with_operators_count_like_the_others_if_there_are_no_two_others() -> None:
+    assert counted([1.0, 0.1, 0.1], [False, False, True]) == [1.0, 0.1, 0.1]
+    assert counted([1.0, 0.1, 0.1, 0.1], [False, False, True, False]) == [1.0, 0.1, 1.0, 0.1]
 
 
 def test_weights_add_up_to_all_epochs() -> None:

@@ -21,10 +21,11 @@ from marey.windows import (
     ServiceWindowProfiler,
     TimeWindowProfiler,
     Window,
+    background,
     retention,
     rotation,
 )
-from programs import Live, run_program, run_well
+from programs import Live, marey_command, run_program, run_well, write_program
 from window_files import paths, total, until
 
 pytestmark = pytest.mark.usefixtures("own_directory")
@@ -327,6 +328,67 @@ def test_what_cannot_be_written_is_kept_and_written_later() -> None:
     assert len(os.listdir("profiles")) == 3
 
 
+def test_a_full_disk_keeps_the_windows_and_leaves_no_part_of_a_file() -> None:
+    done = run_program("""
+        import os, resource
+        import marey
+        from marey.windows import LLMInferenceProfiler
+
+        def limit(size_bytes):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, resource.RLIM_INFINITY))
+
+        profiler = LLMInferenceProfiler()
+        profiler.start_profiling_window()
+        for is_full in (True, False):
+            profiler.record_request(5, 3, 7)
+            limit(100 if is_full else resource.RLIM_INFINITY)
+            try:
+                profiler._windows.rotate()
+            except OSError as error:
+                print("File too large" in str(error), os.listdir("inference_profiles"))
+        profiler.end_profiling_window()
+        names = os.listdir("inference_profiles")
+        print(*sorted(name.split("_2")[0] for name in names))
+    """)
+    assert done.exit_code == 0, done.stderr
+    first, names = done.stdout.splitlines()
+    assert first == "True []"
+    assert names.split() == [
+        *(f"inference_standard_w{number}" for number in (1, 2, 3)),
+        *(f"metadata_w{number}.json" for number in (1, 2, 3)),
+    ]
+
+
+def test_metadata_on_a_full_disk_leaves_no_part_of_it() -> None:
+    done = run_program("""
+        import os, resource
+        from marey.windows.files import write_new
+
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+        try:
+            write_new("metadata_w0.json", "x" * 1000)
+        except OSError as error:
+            print(error.strerror, os.listdir())
+    """)
+    assert done.stdout == "File too large ['program.py']\n"
+
+
+def test_windows_end_at_multiples_of_their_length_after_the_first_began(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(background, "monotonic", lambda: now)
+    monkeypatch.setattr("_thread.start_new_thread", lambda *_: None)
+    timer = background.Timer(10, print)
+    timer.start()
+    for late, following in ((111.5, 120), (120, 130), (155, 160)):
+        now = late
+        assert timer._wait(timer._generation) == 0
+        assert timer._deadline == following
+    timer.restart()
+    assert timer._deadline == 165  # the program has ended the window itself
+
+
 def test_windows_go_on_by_themselves_after_an_end_that_could_not_be_written() -> None:
     profiler = TimeWindowProfiler(0.02)
     profiler.start_window()
@@ -435,6 +497,50 @@ def test_the_last_window_is_written_at_exit() -> None:
     (name,) = os.listdir("service_profiles")
     assert name.startswith("service_window_0_")
     assert total([f"service_profiles/{name}"], "service_window", "total_tokens_generated") == 7
+
+
+def test_sigkill_leaves_the_windows_up_to_the_last_checkpoint() -> None:
+    source = """
+        import os, marey
+        from marey.windows import TimeWindowProfiler
+
+        profiler = TimeWindowProfiler(hook=None)
+        profiler.start_window()
+        for name in ("first", "second"):
+            with marey.scope(name):
+                pass
+            if name == "first":
+                profiler.rotate_profile()
+        marey._native.checkpoint()
+        print(os.getpid(), flush=True)
+        input()
+    """
+    with Live(source) as program:
+        pid = program.read_line()
+        program.process.send_signal(signal.SIGKILL)
+        program.process.wait()
+    files = sorted(os.listdir("profiles"))
+    assert len(files) == 2
+    (opened,) = (name for name in files if f".{pid}" in name)
+    (ended,) = (name for name in files if name != opened)
+    assert total([f"profiles/{ended}"], "first") == 1
+    assert total([f"profiles/{opened}"], "second") == 1
+
+
+def test_under_marey_run_windows_have_metrics_and_no_profile() -> None:
+    write_program("""
+        from marey.windows import RequestMetrics, ServiceWindowProfiler
+
+        profiler = ServiceWindowProfiler()
+        profiler.start_window()
+        profiler.record_request(RequestMetrics(5, 7, True))
+        profiler.end_window()
+        (window,) = profiler.windows
+        print(window.path, window.metrics["total_tokens_generated"])
+    """)
+    done = marey_command("run", "--no-torch", "-o", "whole", "program.py")
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout == "None 7\n"
 
 
 def test_sigterm_leaves_the_open_window_on_disk() -> None:

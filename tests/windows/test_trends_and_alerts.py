@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import random
 import threading
+from pathlib import Path
 from typing import Any
 
 import marey
 import pytest
+from gpu_programs import run
 from marey import _native
 from marey.windows import (
     Alert,
@@ -22,6 +26,7 @@ from marey.windows import (
 )
 from marey.windows.alert import Condition
 from marey.windows.robust import Baseline
+from marey.windows.summary import summarize
 from marey.windows.watch import Watch
 from window_files import until
 
@@ -62,6 +67,50 @@ def test_trends_are_a_table_over_the_windows_that_are_kept() -> None:
     assert "<table" in trends._repr_html_()
     with pytest.raises(KeyError, match="no column is called 'time'; the columns are window, start"):
         trends.column("time")
+
+
+def test_trends_have_the_known_kernels_of_each_window() -> None:
+    printed = run("""
+        import json
+        from marey.windows import RollingWindowProfiler
+
+        profiler = RollingWindowProfiler()
+        profiler.start_new_window()
+        for factor in (1, 2):
+            for nanos in (1_000_000, 3_000_000):
+                with marey.scope("step"):
+                    double.launch("gemm", factor * nanos)
+            profiler.start_new_window()
+        profiler.stop()
+        trends = profiler.analyze_trends()
+        names = "kernels", "total_kernel_time_ms", "avg_kernel_time_ms", "max_kernel_time_ms"
+        print(json.dumps([trends.column(name) for name in names]))
+    """)
+    kernels, total_ms, mean_ms, longest_ms = json.loads(printed)
+    assert kernels == [2, 2, None]
+    assert total_ms == pytest.approx([4, 8, None])
+    assert mean_ms == pytest.approx([2, 4, None])
+    assert longest_ms == pytest.approx([3, 6, None])
+
+
+def test_the_utilization_of_a_window_is_that_of_its_kernels_weighted_by_time() -> None:
+    def kernel(name: str, millis: int, **metrics: float) -> dict[str, Any]:
+        times = {"count": 1, "device_id": "0", "device_type": "CUDA", "time (ns)": millis * 10**6}
+        return {"children": [], "frame": {"name": name}, "metrics": {**times, **metrics}}
+
+    kernels = [
+        kernel("short", 1, flops16=1e9, bytes=1),
+        kernel("long", 3, flops16=9e9, bytes=1),
+        kernel("unknown", 20),
+    ]
+    device = {"arch": "90", "bus_width": 6144, "clock_rate": 1980000}
+    device |= {"memory_clock_rate": 3201000, "num_sms": 132}
+    root = {"children": kernels, "frame": {"name": "ROOT"}, "metrics": {"count": 0, "time (ns)": 0}}
+    Path("window.hatchet").write_text(json.dumps([root, {"CUDA": {"0": device}}]))
+    peak = marey.specs.max_flops("CUDA", "90", 16, 132, 1980000)
+    found = summarize("window.hatchet")
+    assert found["avg_utilization"] == pytest.approx(10e9 / (peak * 4e-3))
+    assert found["kernels"] == 3
 
 
 def test_windows_and_alerts_are_tables_in_notebooks() -> None:
@@ -302,3 +351,31 @@ def test_the_rate_of_false_alarms_is_the_stated_one(count: int) -> None:
         assert baseline is not None
         alarms += baseline.differs(draw.gauss(1000, 200))
     assert alarms / samples == pytest.approx(FALSE_ALARM_RATE, rel=0.3)
+
+
+@pytest.mark.parametrize("mean", [0.05, 0.6, 3.0])
+@pytest.mark.parametrize("count", [5, 20])
+def test_counts_of_rare_events_raise_few_false_alarms(count: int, mean: float) -> None:
+    draw = random.Random(count)
+
+    def events() -> float:
+        """Returns a count with nearly the distribution of Poisson."""
+        probability = 1 - math.exp(-mean / 50)
+        return float(sum(draw.random() < probability for _ in range(50)))
+
+    samples = 1000
+    alarms = 0
+    for _ in range(samples):
+        baseline = Baseline.from_values([events() for _ in range(count)], are_counts=True)
+        assert baseline is not None
+        alarms += baseline.differs(events())
+    assert alarms / samples <= 0.025  # 1.6 %, and two deviations
+
+
+def test_one_failed_request_after_windows_without_is_chance_and_several_are_not() -> None:
+    watch = Watch(["failed_requests", "scope(retry).count"], ["failed_requests"])
+    for _ in range(5):
+        assert watch.judge({"failed_requests": 0, "scope(retry).count": 0}) == []
+    assert watch.judge({"failed_requests": 1, "scope(retry).count": 1}) == []
+    found = watch.judge({"failed_requests": 9, "scope(retry).count": 9})
+    assert [alert.metric for alert in found] == ["failed_requests", "scope(retry).count"]

@@ -30,6 +30,29 @@ names AS (
         INNER JOIN gpu_time AS g ON g.process_id = d.process_id AND g.device = d.device
         GROUP BY d.name
     )
+),
+-- The epochs of a training profiler that left some out, in one process, since ranks have equal epochs.
+epochs AS (
+    SELECT CASE
+        WHEN recorded < total
+        THEN concat(CAST(recorded AS VARCHAR), ' of ', CAST(total AS VARCHAR), '; sums and counts are of these')
+    END AS recorded_epochs
+    FROM (
+        SELECT
+            count(*) AS recorded,
+            greatest(
+                CAST(max(value) AS BIGINT) + 1,
+                (
+                    SELECT max(TRY_CAST(regexp_replace(value, '^.*epochs[^0-9]+([0-9]+).*$', '\1') AS BIGINT))
+                    FROM metadata
+                    WHERE key = 'training'
+                )
+            ) AS total
+        FROM counters
+        WHERE
+            name = 'sampled_epoch'
+            AND process_id = (SELECT min(process_id) FROM counters WHERE name = 'sampled_epoch')
+    )
 )
 SELECT
     s.step_count AS step_count,
@@ -48,8 +71,10 @@ SELECT
     v.exposed_communication_percent AS exposed_communication_percent,
     v.idle_percent AS idle_percent,
     (SELECT max(allocated_bytes) FROM raw.memory_events WHERE device IS NOT NULL) AS peak_bytes,
-    (SELECT statement FROM recording_overhead ORDER BY percent DESC NULLS LAST, statement LIMIT 1) AS recording_overhead
+    (SELECT statement FROM recording_overhead ORDER BY percent DESC NULLS LAST, statement LIMIT 1) AS recording_overhead,
+    e.recorded_epochs AS recorded_epochs
 FROM steps AS s
 CROSS JOIN durations AS d
 CROSS JOIN used AS v
 CROSS JOIN names AS n
+CROSS JOIN epochs AS e

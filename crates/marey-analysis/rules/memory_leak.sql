@@ -1,6 +1,75 @@
 -- The bytes allocated at the end of each step, without the warm-up steps, in which memory grows anyway.
 -- Host memory has no device number; 4294967295 represents it here.
-WITH tails AS (
+WITH epochs AS (
+    SELECT
+        process_id,
+        time_nanos,
+        CAST(value AS BIGINT) AS number
+    FROM counters
+    WHERE name = 'sampled_epoch'
+),
+-- Processes of which some epochs were not recorded: steps on both sides of a gap are no neighbours, so that the
+-- epochs are counted, and what is allocated at their ends.
+sampled AS (
+    SELECT process_id
+    FROM epochs
+    GROUP BY process_id
+    HAVING max(number) + 1 > count(*)
+),
+ends AS (
+    SELECT
+        process_id,
+        device_type,
+        coalesce(device, 4294967295) AS device,
+        number,
+        end_nanos,
+        allocated_bytes
+    FROM step_memory
+    WHERE process_id NOT IN (SELECT process_id FROM sampled)
+    UNION ALL
+    SELECT
+        process_id,
+        device_type,
+        coalesce(device, 4294967295) AS device,
+        epoch AS number,
+        max(time_nanos) AS end_nanos,
+        last_value(allocated_bytes ORDER BY time_nanos) AS allocated_bytes
+    FROM (
+        SELECT
+            *,
+            min(number) OVER (
+                PARTITION BY process_id
+                ORDER BY time_nanos, is_end
+                ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING
+            ) AS epoch
+        FROM (
+            SELECT
+                process_id,
+                time_nanos,
+                1 AS is_end,
+                number,
+                NULL AS device_type,
+                NULL AS device,
+                NULL AS allocated_bytes
+            FROM epochs
+            UNION ALL
+            SELECT
+                process_id,
+                time_nanos,
+                0 AS is_end,
+                NULL AS number,
+                device_type,
+                device,
+                allocated_bytes
+            FROM raw.memory_events
+            WHERE allocated_bytes IS NOT NULL
+        ) AS both_kinds
+        WHERE process_id IN (SELECT process_id FROM sampled)
+    ) AS readings
+    WHERE is_end = 0 AND epoch IS NOT NULL
+    GROUP BY process_id, device_type, coalesce(device, 4294967295), epoch
+),
+tails AS (
     SELECT
         process_id,
         device_type,
@@ -13,17 +82,12 @@ WITH tails AS (
         regr_r2(CAST(allocated_bytes AS DOUBLE), CAST(number AS DOUBLE)) OVER memory AS r2
     FROM (
         SELECT
-            process_id,
-            device_type,
-            coalesce(device, 4294967295) AS device,
-            number,
-            end_nanos,
-            allocated_bytes,
+            *,
             row_number() OVER (
                 PARTITION BY process_id, device_type, device
                 ORDER BY end_nanos, number
             ) AS position
-        FROM step_memory
+        FROM ends
     ) AS m
     WHERE position > {warmup_steps}
     WINDOW
@@ -130,11 +194,13 @@ SELECT
     t.total_bytes AS total_bytes,
     -- Host memory has no device to compare with.
     CASE WHEN t.total_bytes > s.last_bytes THEN floor((t.total_bytes - s.last_bytes) / s.slope_bytes) END AS steps_left,
+    CAST(CASE WHEN e.process_id IS NULL THEN 'step' ELSE 'epoch' END AS VARCHAR) AS unit,
     s.device_type AS device_type,
     nullif(s.device, 4294967295) AS device,
     pid(s.process_id) AS pid
 FROM slopes AS s
 LEFT JOIN sizes AS t ON t.process_id = s.process_id AND t.device = s.device AND s.device_type <> 'cpu'
+LEFT JOIN sampled AS e ON e.process_id = s.process_id
 WHERE s.slope_bytes > {min_slope_bytes}
 ORDER BY impact_nanos DESC, slope_bytes DESC, process_id, subject
 LIMIT 5

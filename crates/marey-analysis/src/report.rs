@@ -116,6 +116,7 @@ const SUMMARY: Question = Question {
 const FACTS: &[(&str, &str)] = &[
     ("process_count", "Processes"),
     ("rank_count", "Ranks"),
+    ("recorded_epochs", "Recorded epochs"),
     ("device_names", "Devices"),
     ("device_count", "Devices used"),
     ("step_count", "Total steps"),

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from marey import _native
+from marey import _checks, _native
 from marey._forks import follow, followers
 from marey._warning import warn
 
@@ -91,10 +91,10 @@ class MetricsCollector(_native.Timings):
             warmup: Number of the first times and values of each name to leave out.
 
         Raises:
-            ValueError: `warmup` is negative.
+            TypeError: `warmup` is not a whole number.
+            ValueError: It is negative.
         """
-        if warmup < 0:
-            raise ValueError(f"warmup must not be negative: {warmup}")
+        _checks.count("warmup", warmup)
         timing = {name: series.millis()[warmup:] for name, series in self.times().items()}
         values = {name: list(series.items)[warmup:] for name, series in self.values().items()}
         return {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 from marey._student import student_t
@@ -21,6 +23,9 @@ Source = Union[MetricsCollector, Report, "Run", str, "os.PathLike[str]"]
 
 MIN_COUNT = 5
 """Fewest times or values of each side for a confidence interval."""
+
+HEAD_BYTES = 1 << 16
+"""Bytes of a file in which a report is recognised."""
 
 _UNKNOWN = (None, None)
 
@@ -58,30 +63,37 @@ def compare_runs(before: Source, after: Source, *, metric: str | None = None) ->
         TypeError: An argument is of another type.
         ValueError: They have no time in common, or a path is neither a report nor a run.
     """
-    first, second = report_of(before), report_of(after)
-    changes = _changes(first, second)
-    if first.run is not None and second.run is not None:
-        changes = _changes_of_steps(first.run, second.run) | changes
-    return RunComparison(changes, _compared_metric(first, second, changes, metric))
+    with report_of(before) as first, report_of(after) as second:
+        changes = _changes(first, second)
+        if first.run is not None and second.run is not None:
+            changes = _changes_of_steps(first.run, second.run) | changes
+        return RunComparison(changes, _compared_metric(first, second, changes, metric))
 
 
-def report_of(source: Source) -> Report:
-    """Returns the report of anything that `compare_runs` accepts."""
+@contextmanager
+def report_of(source: Source) -> Iterator[Report]:
+    """Yields the report of anything that `compare_runs` accepts. A run of a path is closed then."""
     if isinstance(source, MetricsCollector):
-        return source.generate_report()
+        yield source.generate_report()
+        return
     if isinstance(source, Report):
-        return source
+        yield source
+        return
     if isinstance(source, (str, os.PathLike)) and _is_report(source):
-        return read_report(source)
+        yield read_report(source)
+        return
     from marey import run  # loads the query engine
 
     if isinstance(source, (str, os.PathLike)):
-        return report_of_run(run.open(source))
-    if isinstance(source, run.Run):
-        return report_of_run(source)
-    raise TypeError(
-        f"compare_runs compares collectors, reports, runs and paths, not {type(source).__name__}"
-    )
+        with run.open(source) as opened:
+            yield report_of_run(opened)
+    elif isinstance(source, run.Run):
+        yield report_of_run(source)
+    else:
+        raise TypeError(
+            "compare_runs compares collectors, reports, runs and paths, not"
+            f" {type(source).__name__}"
+        )
 
 
 class RunComparison(dict[str, Any]):
@@ -225,7 +237,9 @@ def _is_report(path: str | os.PathLike[str]) -> bool:
     if not os.path.isfile(path):
         return False
     with open(path, "rb") as file:
-        return b'"timing"' in file.read(64)
+        head = file.read(HEAD_BYTES)
+    # Other tools may have sorted the keys.
+    return b'"timing"' in head[:64] or b'"marey_metrics"' in head
 
 
 def _inverse(number: float) -> float:

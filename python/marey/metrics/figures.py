@@ -34,6 +34,11 @@ class Statistics:
         """Returns the figures by name, those of Kitsune's reports first."""
         return {name: getattr(self, name) for name in ("mean", "std", "min", "max", *FIGURES)}
 
+    def _repr_html_(self) -> str:
+        from marey import _notebook
+
+        return _notebook.dicts_html([self.as_dict()])
+
 
 FIGURES = tuple(field.name for field in fields(Statistics))
 """Names of the figures."""

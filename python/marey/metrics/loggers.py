@@ -22,14 +22,14 @@ def scalars(source: Source) -> dict[str, float]:
     Of each time the mean, p50 and p99 in milliseconds, of each value the last and the mean; memory
     in bytes, and throughput. Unknown numbers are left out.
     """
-    report = report_of(source)
     found: dict[str, float | None] = {}
-    for name, figures in report["timing"].items():
-        found |= {f"timing/{name}/{key}_ms": figures[key] for key in _TIMING}
-    for name, figures in report["values"].items():
-        found |= {f"values/{name}/{key}": figures[key] for key in _VALUES}
-    for kind in ("memory", "throughput"):
-        found |= {f"{kind}/{key}": number for key, number in report[kind].items()}
+    with report_of(source) as report:
+        for name, figures in report["timing"].items():
+            found |= {f"timing/{name}/{key}_ms": figures[key] for key in _TIMING}
+        for name, figures in report["values"].items():
+            found |= {f"values/{name}/{key}": figures[key] for key in _VALUES}
+        for kind in ("memory", "throughput"):
+            found |= {f"{kind}/{key}": number for key, number in report[kind].items()}
     return {
         key: number
         for key, number in found.items()

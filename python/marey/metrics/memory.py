@@ -13,7 +13,7 @@ import time
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from marey import _native
+from marey import _checks, _native
 from marey._forks import follow
 from marey._torch_memory import UNKNOWN, Allocator, find_allocator
 
@@ -58,7 +58,8 @@ class MemoryTracker:
         interval: Milliseconds between two readings.
 
     Raises:
-        ValueError: `interval` is not positive.
+        TypeError: `interval` is not a number.
+        ValueError: It is not positive.
     """
 
     def __init__(
@@ -67,8 +68,7 @@ class MemoryTracker:
         track_timeline: bool = True,
         interval: float = 100,
     ) -> None:
-        if not interval > 0:
-            raise ValueError(f"interval must be a positive number of milliseconds: {interval}")
+        _checks.positive("interval", interval)
         self.track_allocations = track_allocations
         self.track_timeline = track_timeline
         self.interval = interval

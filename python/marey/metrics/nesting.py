@@ -11,8 +11,8 @@ from .series import Span
 def self_times(spans: Mapping[str, Sequence[Span]]) -> dict[str, int]:
     """Returns the nanoseconds of each name without those of spans inside, on the same thread.
 
-    Spans that overlap without nesting, as of tasks that take turns on one thread, share no time:
-    the time of an inner span is subtracted as far as it lies in the outer one.
+    Each moment of a thread belongs to one span: of those that go on, the one that began last. So
+    spans that overlap without nesting, as of tasks that take turns on one thread, share no time.
     """
     found = dict.fromkeys(spans, 0)
     threads: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
@@ -26,13 +26,16 @@ def self_times(spans: Mapping[str, Sequence[Span]]) -> dict[str, int]:
 
 
 def _add_self_times(spans: Sequence[tuple[int, int, str]], found: dict[str, int]) -> None:
-    outer: list[tuple[int, str]] = []
-    for start, negative_end, name in spans:
-        end = -negative_end
-        while outer and outer[-1][0] <= start:
-            outer.pop()
-        if outer:
-            parent_end, parent = outer[-1]
-            found[parent] -= min(end, parent_end) - start
-        found[name] += end - start
-        outer.append((end, name))
+    begun: list[tuple[int, str]] = []  # the last one on top, some of them may have ended
+    next_starts = [*(start for start, _, _ in spans[1:]), max(-end for _, end, _ in spans)]
+    for (now, negative_end, name), next_start in zip(spans, next_starts, strict=True):
+        begun.append((-negative_end, name))
+        while begun:
+            end, innermost = begun[-1]
+            until = min(end, next_start)
+            if until > now:
+                found[innermost] += until - now
+                now = until
+            if end > next_start:
+                break
+            begun.pop()

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import marey
-from marey import _backend, _native, _session
+from marey import _backend, _checks, _native, _session
 from marey._flags import is_disabled
 
 from .overlap import concurrency, overlap_nanos, union_nanos
@@ -66,12 +66,13 @@ class StreamProfiler:
             its figures are known, unless it is that of another session.
 
     Raises:
-        ValueError: `num_streams` is not positive.
+        TypeError: `num_streams` is not a whole number.
+        ValueError: It is not positive.
     """
 
     def __init__(self, num_streams: int | None = None, name: str | None = None) -> None:
-        if num_streams is not None and num_streams < 1:
-            raise ValueError(f"num_streams must be positive: {num_streams}")
+        if num_streams is not None:
+            _checks.count("num_streams", num_streams, least=1)
         self.num_streams = num_streams
         self._name = name
         self._session: int | None = None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
-from marey import _native
+from marey import _checks, _native
 from marey._gpu_times import PendingTimes, find_clock
 from marey._names import KIND_SCOPE
 
@@ -55,11 +55,12 @@ class CUDATimer:
         repeat: Calls of `time_iterations` that are measured.
 
     Raises:
+        TypeError: `warmup` or `repeat` is not a whole number.
         ValueError: `warmup` is negative, or `repeat` is not positive.
     """
 
     def __init__(self, synchronize: bool = True, warmup: int = 3, repeat: int = 10) -> None:
-        _check_counts(warmup, repeat)
+        _check_counts(warmup, repeat, "repeat")
         self.synchronize = synchronize
         self.warmup = warmup
         self.repeat = repeat
@@ -150,6 +151,7 @@ class CUDATimer:
                 given.
 
         Raises:
+            TypeError: `warmup` or `iterations` is not a whole number.
             ValueError: `warmup` is negative, or `iterations` is not positive.
         """
         checked_name(name)
@@ -220,8 +222,6 @@ def _owner() -> _Owner:
     return threading.get_ident(), task
 
 
-def _check_counts(warmup: int, repeat: int) -> None:
-    if warmup < 0:
-        raise ValueError(f"warmup must not be negative: {warmup}")
-    if repeat < 1:
-        raise ValueError(f"the number of measured calls must be positive: {repeat}")
+def _check_counts(warmup: int, iterations: int, name: str = "iterations") -> None:
+    _checks.count("warmup", warmup)
+    _checks.count(name, iterations, least=1)

@@ -17,7 +17,7 @@ from .bottleneck import (
 from .config import ProfilerConfig
 from .data import Finding, ProfileData
 from .report import text_report
-from .sampling import Estimate, estimate
+from .sampling import Estimate, counted, estimate
 
 _HOST_MEMORIES = ("host", "cpu")
 
@@ -45,7 +45,8 @@ class ProfileAnalyzer:
         profile without epochs both are the number of steps. ``total_time_ms`` is the time of the
         epochs, or the exclusive time of all operations. If ``is_extrapolated``, it is an estimate,
         with the ends of its 95 % confidence interval, which are `None` if unknown.
-        ``total_flops`` is there if operators with shapes were recorded, and counts those alone.
+        ``total_flops`` and ``recorded_flops`` are there if operators with shapes were recorded: the
+        FLOP of all epochs, each as the mean of those with operators, and of these alone.
         """
         data = self.data
         total = self.total_time()
@@ -61,11 +62,14 @@ class ProfileAnalyzer:
             "is_extrapolated": data.is_extrapolated,
             "total_time_low_ms": total.low,
             "total_time_high_ms": total.high,
-            "sample_rate": samples / data.total_epochs if data.total_epochs else 1.0,
+            "recorded_fraction": samples / data.total_epochs if data.total_epochs else 1.0,
             "gpu_time_ms": data.gpu_ms,
         }
         if self.config.with_flops and data.flops is not None:
-            summary["total_flops"] = data.flops
+            with_operators = sum(epoch.has_operators for epoch in data.epochs)
+            factor = data.total_epochs / with_operators if with_operators else 1.0
+            summary["total_flops"] = data.flops * factor
+            summary["recorded_flops"] = data.flops
         return summary
 
     def total_time(self) -> Estimate:
@@ -75,7 +79,9 @@ class ProfileAnalyzer:
             total_ms = sum(operation.total_ms for operation in self.data.operations)
             return Estimate(total_ms, total_ms, total_ms)
         durations = [epoch.duration_ms or 0.0 for epoch in timed]
-        probabilities = [epoch.probability for epoch in timed]
+        probabilities = counted(
+            [epoch.probability for epoch in timed], [epoch.has_operators for epoch in timed]
+        )
         return estimate(durations, probabilities, self.data.total_epochs)
 
     def _repr_html_(self) -> str:

@@ -83,6 +83,16 @@ class ProfilerCallback:
             for name in names:
                 setattr(self, name, _without_arguments(getattr(profiler.loop, method)))
 
+    def _implements_train_batch_hooks(self) -> bool:
+        """Tells the Keras of TensorFlow 2 that it has to report batches."""
+        return True
+
+    def _implements_test_batch_hooks(self) -> bool:
+        """Tells the Keras of TensorFlow 2 that it need not report batches of tests."""
+        return False
+
+    _implements_predict_batch_hooks = _implements_test_batch_hooks
+
     def __getattr__(self, name: str) -> Callable[..., None]:
         if name.startswith("on_") or name in _IGNORED:
             return _ignore

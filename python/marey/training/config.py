@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from marey import _checks
 
 STORAGE_FORMATS = ("binary", "json")
 
@@ -17,7 +18,8 @@ class ProfilerConfig:
     """Settings of `TrainingProfiler`.
 
     Raises:
-        TypeError: A field does not exist; the message names the nearest one.
+        TypeError: A field does not exist; the message names the nearest one. Or a value has a wrong
+            type.
         ValueError: A value is out of its range.
     """
 
@@ -44,7 +46,7 @@ class ProfilerConfig:
     record_shapes: bool = True
     """Whether operators have the shapes of their inputs."""
     with_flops: bool = True
-    """Whether the FLOP of operators are computed, which needs the shapes."""
+    """Whether the FLOP of operators are computed, which needs `record_shapes`."""
     with_modules: bool = True
     """Whether calls of modules are recorded."""
     output_dir: Path | None = None
@@ -71,21 +73,29 @@ class ProfilerConfig:
 
     def __post_init__(self) -> None:
         if self.output_dir is not None:
-            object.__setattr__(self, "output_dir", Path(os.fspath(self.output_dir)))
+            object.__setattr__(self, "output_dir", _folder(self.output_dir))
+        for field in dataclasses.fields(self):
+            if isinstance(field.default, bool):
+                _checks.flag(field.name, getattr(self, field.name))
+        _checks.as_number("sample_rate", self.sample_rate)
         if not 0 < self.sample_rate <= 1:
             raise ValueError(
                 f"sample_rate={self.sample_rate!r} must be above 0 and at most 1;"
                 " enabled=False records nothing"
             )
         for name in ("warmup_samples", "active_samples"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name}={getattr(self, name)!r} must not be negative")
+            _checks.count(name, getattr(self, name))
         for name in ("bottleneck_threshold_pct", "memory_leak_threshold_mb"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name}={getattr(self, name)!r} must be above 0")
+            _checks.positive(name, getattr(self, name))
         if self.storage_format not in STORAGE_FORMATS:
             formats = " or ".join(map(repr, STORAGE_FORMATS))
             raise ValueError(f"storage_format={self.storage_format!r} must be {formats}")
+
+    def _repr_html_(self) -> str:
+        from marey import _notebook
+
+        rows = [{"field": name, "value": str(value)} for name, value in self.to_json().items()]
+        return _notebook.dicts_html(rows)
 
     def to_json(self) -> dict[str, Any]:
         """Returns the fields as values of JSON."""
@@ -98,3 +108,10 @@ class ProfilerConfig:
         """Returns the settings that `to_json` has written; fields of later versions are ignored."""
         known = {field.name for field in dataclasses.fields(cls)}
         return cls(**{name: value for name, value in fields.items() if name in known})
+
+
+def _folder(path: Any) -> Path:
+    try:
+        return Path(path)
+    except TypeError:
+        raise TypeError(f"output_dir must be a path, not {path!r}") from None

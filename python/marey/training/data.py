@@ -27,6 +27,8 @@ class Epoch(NamedTuple):
     """The probability with which it was drawn."""
     duration_ms: float | None
     """`None` if times were not collected."""
+    has_operators: bool = False
+    """Whether operators were recorded, which makes it longer."""
 
 
 class Operation(NamedTuple):
@@ -79,7 +81,10 @@ class ProfileData:
     gpu_ms: float
     """Time of all that ran on GPUs, extrapolated to all epochs; 0 if unknown."""
     flops: float | None
-    """Floating-point operations of the operators whose shapes were recorded; `None` if none."""
+    """Floating-point operations of the operators whose shapes were recorded; `None` if none.
+
+    Not extrapolated: they are of the epochs with operators.
+    """
     findings: list[Finding] = field(default_factory=list)
 
     @property
@@ -102,6 +107,11 @@ class ProfileData:
             return cls._from_json(os.fspath(path), document)
         with marey.open(path) as run:
             return read_run(run)
+
+    def _repr_html_(self) -> str:
+        from marey import _notebook
+
+        return _notebook.dicts_html([operation._asdict() for operation in self.operations])
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Writes the contents as JSON.

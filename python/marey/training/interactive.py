@@ -6,7 +6,7 @@ from typing import Any
 
 from .analyzer import ProfileAnalyzer
 from .call_graph import CallGraphBuilder
-from .visualization import call_graph_title, exclusive_time_label, import_extra
+from .visualization import call_graph_title, exclusive_time_label, import_extra, leak_lines
 
 
 class InteractivePlotter:
@@ -31,7 +31,7 @@ class InteractivePlotter:
         return self._figure(bars, f"Operations: {exclusive_time_label(self._analyzer)}")
 
     def plot_memory_timeline(self) -> Any:
-        """Draws the memory at the end of each recorded epoch."""
+        """Draws the memory at the end of each recorded epoch, and the trend of a leak."""
         lines = [
             self._plotly.Scatter(
                 x=[point.number for point in points],
@@ -40,6 +40,16 @@ class InteractivePlotter:
                 name=memory,
             )
             for memory, points in self._analyzer.memory().items()
+        ]
+        lines += [
+            self._plotly.Scatter(
+                x=[number for number, _ in line.ends],
+                y=[allocated_mb for _, allocated_mb in line.ends],
+                mode="lines",
+                line={"color": "red", "dash": "dash"},
+                name=line.label,
+            )
+            for line in leak_lines(self._analyzer)
         ]
         return self._figure(lines, "Memory: allocated (MB)")
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
-from marey import _native, _torch_scopes
+from marey import _native, _torch_hooks, _torch_scopes
+from marey._decorator import wrap_each
 from marey._names import KIND_SCOPE
 
 from .config import ProfilerConfig
@@ -25,6 +25,9 @@ EPOCH_METRIC = "sampled_epoch"
 
 PROBABILITY_METRIC = "sample_probability"
 """The value with the probability with which the epoch was drawn, recorded with the number."""
+
+OPERATORS_METRIC = "sampled_operators"
+"""1 if operators were recorded in the epoch, else 0; recorded with the number."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -142,7 +145,13 @@ class Loop:
         self._read_memory()
         if self._gpu_regions is not None:
             self._gpu_regions.read()
-        _native.add_metrics({EPOCH_METRIC: draw.number, PROBABILITY_METRIC: draw.probability})
+        _native.add_metrics(
+            {
+                EPOCH_METRIC: draw.number,
+                PROBABILITY_METRIC: draw.probability,
+                OPERATORS_METRIC: int(_torch_hooks.records_operators()),
+            }
+        )
         self._leave(EPOCH)
         self.recording.note(self._epochs)
 
@@ -157,8 +166,8 @@ class Loop:
             self._begin_step()
 
     def end_batch(self) -> None:
-        """Ends a training step where no optimizer of PyTorch does: without PyTorch, and after an
-        epoch in which none did."""
+        """Ends a training step where no optimizer of PyTorch does: in a program that has made none,
+        and after an epoch in which none did."""
         if self._draw is not None and self._draw.is_sampled and self._are_batches_steps():
             self._end_step()
 
@@ -206,7 +215,7 @@ class Loop:
                 _native.pop(last)
 
     def _are_batches_steps(self) -> bool:
-        return self._is_without_optimizer or "torch" not in sys.modules
+        return self._is_without_optimizer or not _torch_scopes.has_optimizers()
 
     def _begin_step(self) -> None:
         if self._records_scopes():
@@ -237,9 +246,14 @@ class Loop:
         self._use_region(self._first_region if is_recorded else NoRegion)
 
     def _first_region(self, name: str, metrics: dict[str, Any] | None = None) -> Region:
-        """Starts to record, and returns a region."""
+        """Returns a region that starts to record when it is entered."""
+        _native.scope(name, metrics)  # which checks them
+        return _FirstRegion(self._begin, name, metrics)
+
+    def _begin(self) -> MakeRegion:
+        """Starts to record, if nothing is recorded yet, and returns what makes regions."""
         self.begin_training()
-        return self._region()(name, metrics)
+        return self._region()
 
     def _begin_regions(self) -> None:
         if self._config.collect_timing:
@@ -271,6 +285,36 @@ _ended_steps = 0
 def _count_step() -> None:
     global _ended_steps
     _ended_steps += 1
+
+
+class _FirstRegion:
+    """A region that was made before the recording began, such as a decorator at import."""
+
+    def __init__(
+        self, begin: Callable[[], MakeRegion], name: str, metrics: dict[str, Any] | None
+    ) -> None:
+        self._begin = begin
+        self._name = name
+        self._metrics = metrics
+        self._entered: list[Region] = []
+
+    def __enter__(self) -> _FirstRegion:
+        region = self._begin()(self._name, self._metrics)
+        region.__enter__()
+        self._entered.append(region)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._entered.pop().__exit__(kind, error, traceback)
+
+    def __call__(self, func: F) -> F:
+        # Each call makes its region: the recording of an earlier one may have ended.
+        return wrap_each(lambda: self._begin()(self._name, self._metrics), func)
 
 
 class NoRegion:

@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 from types import TracebackType
 
+from marey._ranks import is_only_rank, with_rank
 from marey._warning import warn
 
 from .callback import ProfilerCallback
@@ -113,12 +114,7 @@ class TrainingProfiler:
 
 
 def _name_of_rank(file: Path) -> Path:
-    """Returns a file of its own for each rank of a job, as `torchrun` numbers them."""
-    rank = os.environ.get("RANK", "")
-    if not rank.isdecimal() or os.environ.get("WORLD_SIZE", "1") == "1":
+    """Returns a file of its own for each rank of a job with several."""
+    if is_only_rank():
         return file
-    return (
-        file
-        if f"rank{rank}" in file.name
-        else file.with_name(f"{file.stem}.rank{rank}{file.suffix}")
-    )
+    return Path(with_rank(str(file.parent / file.stem), file.suffix))

@@ -1,13 +1,15 @@
 """Reading the contents of a profile from a run, by SQL.
 
 A run in which only some epochs were recorded (`loop`) is extrapolated to all: each span counts as
-often as the epoch that it belongs to stands for (`sampling.weights`).
+often as the epoch that it belongs to stands for (`sampling.weights`). Operators, which only some of
+these have, count as often as there are epochs for each with operators.
 """
 
 from __future__ import annotations
 
 import bisect
 import json
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from marey.run import Run
@@ -16,9 +18,9 @@ from .bottleneck import BottleneckType, MemoryPoint
 from .config import ProfilerConfig
 from .data import Epoch, Finding, Operation, ProfileData
 from .gpu_regions import METRIC as GPU_TIME
-from .loop import EPOCH, EPOCH_METRIC, PROBABILITY_METRIC
+from .loop import EPOCH, EPOCH_METRIC, OPERATORS_METRIC, PROBABILITY_METRIC
 from .recording import NOTE
-from .sampling import weights
+from .sampling import counted, weights
 
 MAX_SINGLE_TIMES = 1_000_000
 """Spans up to which a region has the time of each of its calls."""
@@ -49,17 +51,29 @@ class _GpuTimes(NamedTuple):
     """With what the operations inside have launched."""
 
 
-def _times_of_events(nanos_by_path: dict[str, float]) -> _GpuTimes:
-    """Returns the times of regions between events; an outer region includes the inner ones."""
-    total = 0.0
-    by_name: dict[str, float] = {}
-    for path, nanos in nanos_by_path.items():
-        names = path.split("/")
-        outer = ("/".join(names[:length]) for length in range(1, len(names)))
-        if not any(each in nanos_by_path for each in outer):
-            total += nanos / _NANOS_PER_MS
-        by_name[names[-1]] = by_name.get(names[-1], 0.0) + nanos / _NANOS_PER_MS
-    return _GpuTimes(total, by_name)
+class _Node(NamedTuple):
+    """A context node."""
+
+    parent: int | None
+    name: str
+    kind: str
+    is_in_operator: bool
+    """Whether it is an operator or inside one, so that epochs without operators lack it."""
+    calls: float
+    total_nanos: float
+
+
+class _Sums(NamedTuple):
+    """The sums of a context node for all epochs, by the weights of epochs and of operators."""
+
+    calls: float = 0.0
+    total: float = 0.0
+    operator_calls: float = 0.0
+    operator_total: float = 0.0
+
+    def of(self, *, is_in_operator: bool) -> tuple[float, float]:
+        """Returns calls and total."""
+        return self[2:] if is_in_operator else self[:2]
 
 
 class _Reader:
@@ -69,14 +83,22 @@ class _Reader:
         self._run = run
         self._epoch_starts: list[int] = []
         self._weights: list[float] = []
+        self._operator_weights: list[float] = []  # the same as the weights if empty
+        self._tree: dict[int, _Node] = {}  # outer nodes first
 
     def read(self) -> ProfileData:
         config, total_epochs = self._note()
         epochs = self._epochs()
         total_epochs = max([total_epochs, *(epoch.number + 1 for epoch in epochs)])
         if epochs:
-            self._weights = weights([epoch.probability for epoch in epochs], total_epochs)
+            operators = [epoch.has_operators for epoch in epochs]
+            probabilities = counted([epoch.probability for epoch in epochs], operators)
+            self._weights = weights(probabilities, total_epochs)
+            if self._is_weighted() and any(operators):
+                factor = total_epochs / sum(operators)
+                self._operator_weights = [factor if has else 0.0 for has in operators]
         ((steps,),) = self._run.sql("SELECT count(*) FROM steps").rows()
+        self._tree = self._read_tree()
         gpu_ms = self._gpu_ms()
         operations = self._operations(gpu_ms.by_name)
         return ProfileData(
@@ -106,18 +128,21 @@ class _Reader:
         """Returns the recorded epochs, in the order of their ends."""
         numbers = self._values(EPOCH_METRIC)
         probabilities = self._values(PROBABILITY_METRIC)
+        operators = self._values(OPERATORS_METRIC) or [(0, 0)] * len(numbers)  # of earlier versions
         spans = self._run.sql(
             "SELECT start_nanos, end_nanos FROM spans"
             f" WHERE name = '{EPOCH}' AND kind = 'scope' AND {_IN_ONE_RANK} ORDER BY start_nanos"
         ).rows()
         starts = [start for start, _ in spans]
         epochs = []
-        for (time, number), (_, probability) in zip(numbers, probabilities, strict=False):
+        for (time, number), (_, probability), (_, has_operators) in zip(
+            numbers, probabilities, operators, strict=False
+        ):
             position = bisect.bisect_right(starts, time) - 1
             is_timed = position >= 0 and time <= spans[position][1]
             start, end = spans[position] if is_timed else (time, time)
             duration_ms = (end - start) / _NANOS_PER_MS if is_timed else None
-            epochs.append(Epoch(int(number), float(probability), duration_ms))
+            epochs.append(Epoch(int(number), float(probability), duration_ms, bool(has_operators)))
             self._epoch_starts.append(start)
         return epochs
 
@@ -129,28 +154,73 @@ class _Reader:
         """Returns the query of a metric of epochs."""
         return f"SELECT time_nanos, value FROM counters WHERE name = '{name}' AND {_IN_ONE_RANK}"
 
-    def _weight(self, time: str) -> str:
+    def _read_tree(self) -> dict[int, _Node]:
+        """Returns the context nodes, outer ones first."""
+        tree: dict[int, _Node] = {}
+        rows = self._run.sql(
+            "SELECT context_id, parent_id, name, kind, count, total_nanos FROM flame ORDER BY depth"
+        )
+        for node, parent, name, kind, count, total_nanos in rows:
+            outer = tree.get(parent)
+            is_in_operator = kind == "operator" or (outer is not None and outer.is_in_operator)
+            tree[node] = _Node(parent, name, kind, is_in_operator, count, total_nanos)
+        return tree
+
+    def _around(self, node: int | None) -> Iterator[tuple[int, _Node]]:
+        """Yields a node and those around it, the innermost first."""
+        while node is not None and (found := self._tree.get(node)) is not None:
+            yield node, found
+            node = found.parent
+
+    def _weight(self, time: str, weights: Sequence[float]) -> str:
         """Returns the SQL of the weight of what happened at a time: 1 before the first epoch."""
         changes = []
         last = 1.0
-        for start, weight in zip(self._epoch_starts, self._weights, strict=True):
+        for start, weight in zip(self._epoch_starts, weights, strict=True):
             if weight != last:
                 changes.append(f"WHEN {time} < {start} THEN {last!r}")
                 last = weight
         return f"CASE {' '.join(changes)} ELSE {last!r} END" if changes else "1.0"
 
+    def _weighted(self, source: str, time: str, value: str) -> dict[int | None, _Sums]:
+        """Returns the sums of the rows of each context node for all epochs.
+
+        Args:
+            source: The rows in SQL, with ``context_id``.
+            time: The column that decides on the epoch.
+            value: The column that is summed.
+        """
+        operator_weights = self._operator_weights or self._weights
+        rows = self._run.sql(f"""
+            SELECT
+                context_id,
+                sum(weight), sum(weight * value),
+                sum(operator_weight), sum(operator_weight * value)
+            FROM (
+                SELECT
+                    context_id,
+                    {value} AS value,
+                    {self._weight(time, self._weights)} AS weight,
+                    {self._weight(time, operator_weights)} AS operator_weight
+                FROM {source}
+            ) AS weighted
+            GROUP BY context_id""")
+        return {node: _Sums(*sums) for node, *sums in rows}
+
     def _operations(self, gpu_ms: dict[str, float]) -> list[Operation]:
         """Returns the sums of each name and kind over all context nodes."""
-        nodes = self._run.sql(
-            "SELECT context_id, parent_id, name, kind, count, total_nanos FROM flame"
-            " ORDER BY depth DESC"
-        ).rows()
-        weighted = self._weighted_sums()
+        weighted = (
+            self._weighted("spans", "start_nanos", "duration_nanos")
+            if self._is_weighted()
+            else None
+        )
         self_nanos: dict[int | None, float] = {}
         sums: dict[tuple[str, str], list[float]] = {}
-        for node, parent, name, kind, count, total_nanos in nodes:  # inner nodes first
+        for node, (parent, name, kind, is_in_operator, count, total_nanos) in reversed(
+            self._tree.items()  # inner nodes first
+        ):
             if weighted is not None:
-                count, total_nanos = weighted.get(node, (0.0, 0.0))
+                count, total_nanos = weighted.get(node, _Sums()).of(is_in_operator=is_in_operator)
             # A step that did not end has no time, but what is in it has: then the node around it
             # counts that time as its own.
             own_nanos = self_nanos.get(node, 0.0) + total_nanos
@@ -168,38 +238,47 @@ class _Reader:
         ]
         return sorted(operations, key=lambda operation: (-operation.total_ms, operation.name))
 
-    def _weighted_sums(self) -> dict[int, tuple[float, float]] | None:
-        """Returns calls and time of each context node for all epochs; `None` if all count once."""
-        if not self._is_weighted():
-            return None
-        rows = self._run.sql(f"""
-            SELECT context_id, sum(weight), sum(weight * duration_nanos)
-            FROM (
-                SELECT context_id, duration_nanos, {self._weight("start_nanos")} AS weight
-                FROM spans
-            )
-            GROUP BY context_id""")
-        return {node: (calls, nanos) for node, calls, nanos in rows}
-
     def _is_weighted(self) -> bool:
         return any(weight != 1 for weight in self._weights)
 
     def _gpu_ms(self) -> _GpuTimes:
         """Returns the GPU times: of kernels, copies and fills, else of the events of regions."""
-        activities = f"""
-            SELECT path, sum({self._weight("start_nanos")} * duration_nanos)
-            FROM gpu_activities WHERE kind IN ('kernel', 'memcpy', 'memset') GROUP BY path"""
-        nanos_by_path = dict(self._run.sql(activities).rows())
-        if nanos_by_path:
-            by_name: dict[str, float] = {}
-            for path, nanos in nanos_by_path.items():
-                for name in set(() if path is None else path.split("/")):
-                    by_name[name] = by_name.get(name, 0.0) + nanos / _NANOS_PER_MS
-            return _GpuTimes(sum(nanos_by_path.values()) / _NANOS_PER_MS, by_name)
-        events = f"""
-            SELECT path, sum({self._weight("time_nanos")} * value) FROM counters
-            WHERE name = '{GPU_TIME}' GROUP BY path"""
-        return _times_of_events(dict(self._run.sql(events).rows()))
+        kinds = "('kernel', 'memcpy', 'memset')"
+        activities = self._weighted(
+            f"gpu_activities WHERE kind IN {kinds}", "start_nanos", "duration_nanos"
+        )
+        if activities:
+            return self._times_of_activities(activities)
+        return self._times_of_events(
+            self._weighted(f"counters WHERE name = '{GPU_TIME}'", "time_nanos", "value")
+        )
+
+    def _times_of_activities(self, sums: dict[int | None, _Sums]) -> _GpuTimes:
+        """Returns the times of what each operation and those inside it have launched."""
+        total = 0.0
+        by_name: dict[str, float] = {}
+        for node, nanos in sums.items():
+            total += nanos.total
+            names: dict[str, float] = {}
+            for _, outer in self._around(node):
+                # Once for each name, although operations of one name may be inside each other.
+                names[outer.name] = nanos.of(is_in_operator=outer.is_in_operator)[1]
+            for name, value in names.items():
+                by_name[name] = by_name.get(name, 0.0) + value / _NANOS_PER_MS
+        return _GpuTimes(total / _NANOS_PER_MS, by_name)
+
+    def _times_of_events(self, sums: dict[int | None, _Sums]) -> _GpuTimes:
+        """Returns the times of regions between events; an outer region includes the inner ones."""
+        total = 0.0
+        by_name: dict[str, float] = {}
+        for node, nanos in sums.items():
+            (_, region), *around = self._around(node)
+            outer_names = [outer.name for place, outer in around if place in sums]
+            if not outer_names:
+                total += nanos.total
+            if region.name not in outer_names:
+                by_name[region.name] = by_name.get(region.name, 0.0) + nanos.total / _NANOS_PER_MS
+        return _GpuTimes(total / _NANOS_PER_MS, by_name)
 
     def _region_times(self) -> dict[str, list[float]]:
         ((spans,),) = self._run.sql("SELECT count(*) FROM spans").rows()

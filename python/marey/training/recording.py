@@ -148,8 +148,7 @@ class Recording:
         if self._session is None or not self._has_hooks or "torch" not in sys.modules:
             return
         if is_wanted:
-            needs_shapes = config.record_shapes or config.with_flops
-            marey.torch.enable(operators=True, shapes="all" if needs_shapes else "off")
+            marey.torch.enable(operators=True, shapes="all" if config.record_shapes else "off")
         else:
             _torch_hooks.stop_operators()
 

@@ -58,7 +58,8 @@ def _notes(summary: dict[str, Any]) -> list[str]:
     if not summary["peak_gpu_memory_mb"] and summary["peak_host_memory_mb"]:
         lines.append(f"  Peak host memory: {summary['peak_host_memory_mb']:.1f} MB")
     if "total_flops" in summary:
-        lines.append(f"  FLOP of recorded operators: {summary['total_flops']:.3g}")
+        recorded = f"{summary['recorded_flops']:.3g} were recorded"
+        lines.append(f"  FLOP of operators: {summary['total_flops']:.3g} ({recorded})")
     if summary["is_extrapolated"]:
         low, high = summary["total_time_low_ms"], summary["total_time_high_ms"]
         interval = "unknown" if low is None else f"{low:.1f} to {high:.1f} ms"

@@ -70,6 +70,19 @@ class Estimate(NamedTuple):
     """The upper end."""
 
 
+def counted(probabilities: Sequence[float], have_operators: Sequence[bool]) -> list[float]:
+    """Returns the probabilities for estimates of times: 1 for epochs with operators.
+
+    These are longer by what recording operators costs, so that each counts once, as it was, and
+    the others stand for the epochs that were not recorded. If fewer than two others were drawn, all
+    keep their probability.
+    """
+    pairs = list(zip(probabilities, have_operators, strict=True))
+    if sum(probability < 1 and not is_longer for probability, is_longer in pairs) < 2:
+        return list(probabilities)
+    return [1.0 if is_longer else probability for probability, is_longer in pairs]
+
+
 def weights(probabilities: Sequence[float], epochs: int) -> list[float]:
     """Returns how many of `epochs` each recorded epoch stands for; their sum is `epochs`.
 

@@ -6,7 +6,7 @@ import importlib
 import math
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from .analyzer import ProfileAnalyzer
 from .bottleneck import Bottleneck, trend
@@ -102,21 +102,15 @@ class ProfilePlotter:
         axes.set(title="Operations", xlabel=exclusive_time_label(self._analyzer))
 
     def _draw_memory(self, axes: Any) -> None:
-        threshold_mb = self._analyzer.config.memory_leak_threshold_mb
-        unit = "epoch" if self._analyzer.data.epochs else "step"
         for memory, points in self._analyzer.memory().items():
             numbers = [point.number for point in points]
             sizes = [point.allocated_mb for point in points]
             axes.plot(numbers, sizes, marker=".", label=memory)
-            line = trend(points)
-            if line is not None and line.is_leak(threshold_mb):
-                ends = [
-                    line.start_mb + line.slope_mb * number for number in (numbers[0], numbers[-1])
-                ]
-                label = f"{memory}: {line.slope_mb:+.1f} MB/{unit}"
-                axes.plot([numbers[0], numbers[-1]], ends, color="red", linestyle="--", label=label)
+        for line in leak_lines(self._analyzer):
+            axes.plot(*zip(*line.ends, strict=True), color="red", linestyle="--", label=line.label)
         if axes.lines:
             axes.legend()
+        unit = unit_of_memory(self._analyzer)
         axes.set(title="Memory", xlabel=unit, ylabel="allocated (MB)")
 
     def _draw_flame(self, axes: Any) -> None:
@@ -177,6 +171,32 @@ class ProfilePlotter:
         )
         for row, bottleneck in enumerate(found, 1):
             table[row, 1].get_text().set_color(_SEVERITY_COLOURS[bottleneck.severity])
+
+
+class LeakLine(NamedTuple):
+    """The trend of a memory that leaks."""
+
+    label: str
+    ends: list[tuple[int, float]]
+    """Number of the epoch or step, and MB, of both ends."""
+
+
+def leak_lines(analyzer: ProfileAnalyzer) -> list[LeakLine]:
+    """Returns the trends of the memories that leak."""
+    unit = unit_of_memory(analyzer)
+    lines = []
+    for memory, points in analyzer.memory().items():
+        line = trend(points)
+        if line is not None and line.is_leak(analyzer.config.memory_leak_threshold_mb):
+            numbers = (points[0].number, points[-1].number)
+            ends = [(number, line.start_mb + line.slope_mb * number) for number in numbers]
+            lines.append(LeakLine(f"{memory}: {line.slope_mb:+.1f} MB/{unit}", ends))
+    return lines
+
+
+def unit_of_memory(analyzer: ProfileAnalyzer) -> str:
+    """Returns what the readings of memory are numbered by."""
+    return "epoch" if analyzer.data.epochs else "step"
 
 
 def exclusive_time_label(analyzer: ProfileAnalyzer) -> str:

@@ -10,7 +10,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from . import checks, retention
+from marey import _checks
+
+from . import retention
 from .background import Caller
 from .forks import begin_anew_in_child
 from .metric_names import NAMES, REQUESTS
@@ -64,7 +66,7 @@ class ContinuousProfiler(RotatingProfiler):
             raise TypeError(f"alert_callback must be callable, not {alert_callback!r}")
         if isinstance(alerts, str):
             raise TypeError(f"alerts must be a sequence of conditions, not the text {alerts!r}")
-        self.window_seconds = checks.positive("window_seconds", window_seconds)
+        self.window_seconds = _checks.positive("window_seconds", window_seconds)
         self.alert_callback = alert_callback
         self.profile_dir = profile_dir
         self.performance_history: deque[dict[str, Any]] = deque(maxlen=MOST_VALUES)

@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
-import re
 from collections.abc import Iterator
 
-from marey._names import RANK_VARS
+from marey._ranks import with_rank
 
-__all__ = ["make_way", "place", "prefix_with_rank", "rank", "with_rank", "write_new"]
-
-
-def rank() -> int | None:
-    """Returns the rank of this process in a job, from the environment; `None` outside of one."""
-    for name in RANK_VARS:
-        if (text := os.environ.get(name, "").strip()).isdecimal():
-            return int(text)
-    return None
+__all__ = ["make_way", "place", "prefix_with_rank", "write_new"]
 
 
 def prefix_with_rank(folder: str | os.PathLike[str], prefix: str) -> str:
     """Returns the absolute path of a prefix of names; in a job, ranks do not share names."""
     return with_rank(os.path.join(os.path.abspath(os.fspath(folder)), prefix))
-
-
-def with_rank(path: str) -> str:
-    """Returns a path with the rank, as the recorder appends it: unless its name has it already."""
-    number = rank()
-    name = os.path.basename(path).lower()
-    if number is None or re.search(rf"rank[_\-.=]*0*{number}(?!\d)", name):
-        return path
-    return f"{path}.rank{number}"
 
 
 def place(source: str, path: str) -> str:
@@ -61,16 +44,26 @@ def write_new(path: str, text: str) -> str:
     """Writes a file, never over another one, and returns its path: `path`, or ``a_2.json``.
 
     Raises:
-        OSError: The file cannot be written.
+        OSError: The file cannot be written. No part of it is left.
     """
     for candidate in _numbered(path):
         try:
-            with open(candidate, "x", encoding="utf-8") as file:
+            with open(candidate, "x", encoding="utf-8") as file, _removed_if_cut(candidate):
                 file.write(text)
+                file.flush()
         except FileExistsError:
             continue
         return candidate
     raise AssertionError("there is always another number")
+
+
+@contextlib.contextmanager
+def _removed_if_cut(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError:
+        os.unlink(path)
+        raise
 
 
 def _numbered(path: str) -> Iterator[str]:

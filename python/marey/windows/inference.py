@@ -8,9 +8,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import marey
-from marey import _session
+from marey import _checks, _session
 
-from . import checks, retention
+from . import retention
 from .files import place, prefix_with_rank, write_new
 from .requests import RequestLog
 from .rotation import Names, RotatingProfiler, Rotation, start_session
@@ -59,10 +59,10 @@ class LLMInferenceProfiler(RotatingProfiler):
         backend: str | None = None,
         hook: str | Hook | None = INSTALLED,
     ) -> None:
-        minutes = checks.positive("window_minutes", window_minutes)
+        minutes = _checks.positive("window_minutes", window_minutes)
         self.window_duration = timedelta(minutes=minutes)
         self.profile_dir = profile_dir
-        self.detailed_interval = checks.count(
+        self.detailed_interval = _checks.count(
             "detailed_sampling_interval", detailed_sampling_interval, least=1
         )
         self._backend, self._hook = backend, installed_hook(hook)

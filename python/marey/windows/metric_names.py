@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable
 
-__all__ = ["NAMES", "REQUESTS", "SCOPE", "check_metric"]
+__all__ = ["NAMES", "REQUESTS", "SCOPE", "check_metric", "is_count"]
 
 KERNELS = ("total_kernel_time_ms", "avg_kernel_time_ms", "max_kernel_time_ms", "kernels")
 STEPS = ("steps", "step_time.mean", "step_time.p50", "step_time.p90", "step_time.p99")
@@ -30,8 +30,16 @@ REQUESTS = (
 )
 """Metrics of windows whose requests the program records."""
 
+COUNTS = ("kernels", "steps", "failed_requests", "total_requests", "total_tokens_generated")
+"""Metrics that count something."""
+
 SCOPE = re.compile(r"scope\((.+)\)\.(count|mean|p50|p90|p99|max)")
 """A metric of the wall time of a scope: ``scope(decode).p99``."""
+
+
+def is_count(name: str) -> bool:
+    """Returns whether a metric counts something, so that it is a whole number."""
+    return name in COUNTS or (name.startswith("scope(") and name.endswith(").count"))
 
 
 def check_metric(name: str, known: Iterable[str] = NAMES) -> None:

@@ -9,8 +9,7 @@ from types import TracebackType
 
 import marey
 from marey import _native
-
-from . import files
+from marey._ranks import rank
 
 __all__ = ["MultiGPUProfiler", "PhaseProfiler"]
 
@@ -156,9 +155,14 @@ class PhaseProfiler:
         if self.session_id is not None:
             self.profiler.leave(self.session_id)
 
+    def _repr_html_(self) -> str:
+        from marey import _notebook
+
+        return _notebook.dicts_html([{"phase": self.phase, "session_id": self.session_id}])
+
 
 def _rank() -> int:
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         return int(distributed.get_rank())
-    return files.rank() or 0
+    return rank() or 0

@@ -6,7 +6,8 @@ import threading
 from collections import deque
 from dataclasses import dataclass
 
-from . import checks
+from marey import _checks
+
 from .forks import begin_anew_in_child
 from .sketch import Sketch
 
@@ -29,6 +30,11 @@ class RequestMetrics:
     latency_ms: float
     tokens_generated: int
     success: bool
+
+    def _repr_html_(self) -> str:
+        from marey import _notebook
+
+        return _notebook.dicts_html([vars(self)])
 
 
 class _Totals:
@@ -60,8 +66,8 @@ class RequestLog:
         """
         if not isinstance(request, RequestMetrics) and not hasattr(request, "latency_ms"):
             raise TypeError(f"record_request takes a RequestMetrics, not {request!r}")
-        latency_ms = checks.not_negative("latency_ms", request.latency_ms)
-        tokens = checks.count("tokens_generated", request.tokens_generated)
+        latency_ms = _checks.not_negative("latency_ms", request.latency_ms)
+        tokens = _checks.count("tokens_generated", request.tokens_generated)
         with self._lock:
             totals = self._totals
             self._count(totals, tokens, bool(request.success), latency_ms)
@@ -71,10 +77,10 @@ class RequestLog:
         self, prompt_tokens: int, tokens: int, success: bool, latency_ms: float | None
     ) -> None:
         """Adds a request whose latency may be unknown. Raises as `add`."""
-        checked_prompt_tokens = checks.count("prompt_tokens", prompt_tokens)
-        checked_tokens = checks.count("generated_tokens", tokens)
+        checked_prompt_tokens = _checks.count("prompt_tokens", prompt_tokens)
+        checked_tokens = _checks.count("generated_tokens", tokens)
         if latency_ms is not None:
-            latency_ms = checks.not_negative("latency_ms", latency_ms)
+            latency_ms = _checks.not_negative("latency_ms", latency_ms)
         with self._lock:
             self._totals.prompt_tokens += checked_prompt_tokens
             self._count(self._totals, checked_tokens, success, latency_ms)

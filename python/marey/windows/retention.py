@@ -7,7 +7,8 @@ import os
 import re
 from typing import NamedTuple
 
-from . import checks
+from marey import _checks
+
 from .window import Window
 
 _BYTES = {"kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
@@ -56,7 +57,7 @@ def parse(keep: str | int | Retention | None) -> Retention:
     if keep is None:
         return Retention()
     if not isinstance(keep, str):
-        return Retention(windows=checks.count("keep", keep, least=1))
+        return Retention(windows=_checks.count("keep", keep, least=1))
     limits = Retention()
     for part in keep.split(","):
         limits = _limited(limits, part.strip())
@@ -65,11 +66,11 @@ def parse(keep: str | int | Retention | None) -> Retention:
 
 def _limited(limits: Retention, text: str) -> Retention:
     if text.isdecimal():
-        return limits._replace(windows=checks.count("keep", int(text), least=1))
-    if (seconds := checks.duration_seconds(text)) is not None:
+        return limits._replace(windows=_checks.count("keep", int(text), least=1))
+    if (seconds := _checks.duration_seconds(text)) is not None:
         return limits._replace(seconds=seconds)
     if size := re.fullmatch(r"(\d+(?:\.\d+)?) ?([kMG]B|[KMG]iB)", text):
-        size_bytes = checks.positive(f"keep {text!r}", float(size[1]) * _BYTES[size[2]])
+        size_bytes = _checks.positive(f"keep {text!r}", float(size[1]) * _BYTES[size[2]])
         return limits._replace(size_bytes=size_bytes)
     raise ValueError(f"keep {text!r} is no limit; known: 12 (windows), 24h (age), 2GB (size)")
 

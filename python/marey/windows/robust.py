@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -38,6 +39,13 @@ _RESOLUTION = 1 / 32
 """Relative difference that percentiles of a sketch may have without a cause."""
 
 
+_SMALL_MEAN = 4.0
+"""The mean of counts up to which their median absolute deviation may be too small."""
+
+_POISSON_DEVIATIONS = 3.0
+"""Standard deviations that a count of rare events may differ by: so at most 1.6 % do by chance."""
+
+
 class Baseline(NamedTuple):
     """The values before a value: their median, and the difference from it that chance may have."""
 
@@ -46,14 +54,21 @@ class Baseline(NamedTuple):
     values: int
 
     @staticmethod
-    def from_values(values: Sequence[float]) -> Baseline | None:
-        """Returns the baseline of the last `MOST_VALUES` values; `None` if there are too few."""
+    def from_values(values: Sequence[float], *, are_counts: bool = False) -> Baseline | None:
+        """Returns the baseline of the last `MOST_VALUES` values; `None` if there are too few.
+
+        Small counts, such as those of failed requests, are often all equal, so that their
+        differences from the median say nothing: they may differ by what chance makes of a mean.
+        """
         recent = values[-MOST_VALUES:]
         if len(recent) < LEAST_VALUES:
             return None
         median = statistics.median(recent)
         mad = statistics.median([abs(value - median) for value in recent])
         allowance = max(_FACTORS[len(recent)] * mad, _RESOLUTION * abs(median))
+        if are_counts:
+            mean = min(statistics.fmean(recent), _SMALL_MEAN)
+            allowance = max(allowance, 1 + _POISSON_DEVIATIONS * math.sqrt(mean))
         return Baseline(median, allowance, len(recent))
 
     def differs(self, value: float) -> bool:

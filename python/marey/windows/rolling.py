@@ -8,9 +8,10 @@ from collections import deque
 from functools import partial
 from typing import Any
 
+from marey import _checks
 from marey.errors import UnreadableProfile
 
-from . import checks, retention
+from . import retention
 from .requests import RequestLog, RequestMetrics
 from .rotation import Names, RotatingProfiler, Rotation, start_session
 from .service import discard_early_requests, record_requests
@@ -46,9 +47,9 @@ class RollingWindowProfiler(RotatingProfiler):
         keep: str | int | None = None,
         backend: str | None = None,
     ) -> None:
-        minutes = checks.positive("window_size_minutes", window_size_minutes)
+        minutes = _checks.positive("window_size_minutes", window_size_minutes)
         self.window_size = minutes * 60
-        self.max_windows = checks.count("max_windows_kept", max_windows_kept, least=1)
+        self.max_windows = _checks.count("max_windows_kept", max_windows_kept, least=1)
         self.profile_dir = profile_dir
         limits = retention.parse(keep)
         least = min(self.max_windows, limits.windows or self.max_windows)
@@ -118,7 +119,7 @@ class RollingWindowProfiler(RotatingProfiler):
             ValueError: `n` is negative.
         """
         paths = [window.path for window in self._windows.ended if window.path is not None]
-        return paths if n is None else paths[max(0, len(paths) - checks.count("n", n)) :]
+        return paths if n is None else paths[max(0, len(paths) - _checks.count("n", n)) :]
 
     def analyze_trends(self) -> Trends:
         """Returns a table with a row for each window that is kept.

@@ -6,10 +6,10 @@ import os
 import shlex
 from typing import Any, NamedTuple
 
-from marey import _session
+from marey import _checks, _session
+from marey._ranks import with_rank
 
-from . import checks, retention
-from .files import with_rank
+from . import retention
 from .metric_names import NAMES
 from .rolling import load_engine, read_metrics
 from .rotation import Names, Rotation
@@ -99,4 +99,4 @@ def duration_seconds(window: str | None) -> float | None:
     Raises:
         ValueError: The duration is 0.
     """
-    return None if window is None else checks.duration_seconds(window)
+    return None if window is None else _checks.duration_seconds(window)

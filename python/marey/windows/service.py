@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 
 import marey
+from marey import _checks
 
-from . import checks, retention
+from . import retention
 from .requests import RequestLog, RequestMetrics, as_scope_metrics
 from .rotation import Names, RotatingProfiler, Rotation, start_session
 from .window import Window
@@ -43,7 +44,7 @@ class ServiceWindowProfiler(RotatingProfiler):
         keep: str | int | None = None,
         backend: str | None = None,
     ) -> None:
-        self.window_seconds = checks.positive("window_seconds", window_seconds)
+        self.window_seconds = _checks.positive("window_seconds", window_seconds)
         self.profile_dir = profile_dir
         self._requests = RequestLog()
         self._windows = Rotation(

@@ -88,13 +88,20 @@ class _Profile:
         return found
 
     def _utilization(self) -> float | None:
-        """Returns the root's share of the device's peak rate; `None` without FLOP or bytes."""
+        """Returns the share of the device's peak rate of the kernels with FLOP or bytes.
+
+        Weighted by their times; `None` if there are none.
+        """
         try:
             self.graph.derive(["util"])
         except UnknownMetric:
             return None
-        column = self._column("util")
-        return column[0] if column and column[0] == column[0] else None
+        shares, times = self._column("util"), self._column("time (ns) (inc)")
+        if not shares or not times:
+            return None
+        kernels = [node for node, share in enumerate(shares) if share > 0]  # not NaN
+        total = sum(times[node] for node in kernels)
+        return sum(shares[node] * times[node] for node in kernels) / total if total else None
 
     def _column(self, label: str) -> array[float] | None:
         """Returns a column of numbers, NaN where a node has none; `None` if there is none."""

@@ -6,7 +6,9 @@ import importlib.util
 import os
 from typing import TYPE_CHECKING
 
-from . import checks, retention
+from marey import _checks
+
+from . import retention
 from .rotation import Names, RotatingProfiler, Rotation, start_session
 
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ class TimeWindowProfiler(RotatingProfiler):
         backend: str | None = None,
         hook: str | Hook | None = INSTALLED,
     ) -> None:
-        self.window_duration = checks.positive("window_duration_seconds", window_duration_seconds)
+        self.window_duration = _checks.positive("window_duration_seconds", window_duration_seconds)
         self.output_dir = output_dir
         self._windows = Rotation(
             self.window_duration,

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 
 from .alert import Alert, Condition
+from .metric_names import is_count
 from .robust import MOST_VALUES, Baseline
 
 __all__ = ["Watch"]
@@ -37,7 +38,10 @@ class Watch:
         """Returns the alerts of the next window."""
         history = list(self._history)
         baselines = {
-            metric: Baseline.from_values([window[metric] for window in history if metric in window])
+            metric: Baseline.from_values(
+                [window[metric] for window in history if metric in window],
+                are_counts=is_count(metric),
+            )
             for metric in self.metrics
         }
         known = {metric: line.median for metric, line in baselines.items() if line is not None}

@@ -88,7 +88,7 @@ pub(crate) const MEMORY_LEAK: Rule = Rule {
     name: "memory_leak",
     needs: &[&stored::MEMORY_EVENTS],
     title: "Memory growth",
-    doc: "Fires for a memory of a process if the bytes allocated at the end of each step (`step_memory`), without the first `warmup_steps`, grow by more than `min_slope_bytes` per step (Theil-Sen estimator: the median of the slopes between all pairs of steps; beyond 400 steps, between 400 means), if a straight line fits them (r2 of at least `min_r2`), over at least `min_steps` steps and by at least `min_growth_bytes` in total. Impact: 0, since growth costs no time; no gain; always high, since it ends in running out of memory. Not available for a process without steps, or whose allocator does not report its total.",
+    doc: "Fires for a memory of a process if the bytes allocated at the end of each step (`step_memory`), without the first `warmup_steps`, grow by more than `min_slope_bytes` per step (Theil-Sen estimator: the median of the slopes between all pairs of steps; beyond 400 steps, between 400 means), if a straight line fits them (r2 of at least `min_r2`), over at least `min_steps` steps and by at least `min_growth_bytes` in total. In a process of which a training profiler recorded some epochs alone, the epochs take the place of the steps. Impact: 0, since growth costs no time; no gain; always high, since it ends in running out of memory. Not available for a process without steps, or whose allocator does not report its total.",
     thresholds: &[
         Threshold {
             name: "warmup_steps",
@@ -122,6 +122,6 @@ pub(crate) const MEMORY_LEAK: Rule = Rule {
         },
     ],
     sql: include_str!("../../rules/memory_leak.sql"),
-    description: "Memory allocated on {subject} grew by {slope_bytes} per step over {step_count} steps, by {growth_bytes} in total, to {last_bytes}.",
+    description: "Memory allocated on {subject} grew by {slope_bytes} per {unit} over {step_count} {unit}s, by {growth_bytes} in total, to {last_bytes}.",
     hint: "Look for tensors that outlive their step, such as losses collected in a list together with their graph: append loss.item() or loss.detach() instead. A memory snapshot (torch.cuda.memory._record_memory_history) shows where the remaining memory was allocated.",
 };

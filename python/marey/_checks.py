@@ -15,7 +15,7 @@ def positive(name: str, value: Any) -> float:
         TypeError: `value` is not a number.
         ValueError: It is 0, negative, infinite or NaN.
     """
-    number = _number(name, value)
+    number = as_number(name, value)
     if not (math.isfinite(number) and number > 0):
         raise ValueError(f"{name} must be a finite number greater than 0, not {value!r}")
     return number
@@ -23,7 +23,7 @@ def positive(name: str, value: Any) -> float:
 
 def not_negative(name: str, value: Any) -> float:
     """Returns a finite number of at least 0. Raises `TypeError` or `ValueError`."""
-    number = _number(name, value)
+    number = as_number(name, value)
     if not (math.isfinite(number) and number >= 0):
         raise ValueError(f"{name} must be a finite number of at least 0, not {value!r}")
     return number
@@ -40,7 +40,15 @@ def count(name: str, value: Any, least: int = 0) -> int:
     return number
 
 
-def _number(name: str, value: Any) -> float:
+def flag(name: str, value: Any) -> bool:
+    """Returns a boolean. Raises `TypeError` for anything else, such as ``"no"``."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, not {value!r}")
+    return value
+
+
+def as_number(name: str, value: Any) -> float:
+    """Returns a number, which may be infinite or NaN. Raises `TypeError`."""
     if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
         raise TypeError(f"{name} must be a number, not {value!r}")
     return float(value)
