@@ -34,6 +34,7 @@ fn matrix_products_have_flops_and_bytes() {
         ("aten::mv", "[[2,3],[3]]", 12.0, 44.0),
         ("aten::mm", "[[0,3],[3,4]]", 0.0, 48.0),
         ("aten::linear", "[[2,6,3],[4,3]]", 288.0, 384.0),
+        ("aten::linear", "[[2,3],[3]]", 12.0, 44.0),
     ];
     for (operator, dims, flops, bytes) in cases {
         assert_eq!(cost(operator, dims, "[]"), (Some(flops), Some(bytes)), "{operator} {dims}");
