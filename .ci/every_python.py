@@ -20,6 +20,7 @@ TEST_FILES = (
     "cli/test_run.py",
     "cli/test_run_commands.py",
     "cli/test_run_profiles.py",
+    "gpu/test_gpu_tasks.py",
     "python/test_api.py",
     "python/test_async.py",
     "python/test_context_launch.py",
