@@ -80,7 +80,7 @@ def dump_row(peers: Peers, threads: int) -> tuple[str, ...]:
 
 
 def attach_rows(peers: Peers, threads: int) -> list[tuple[str, ...]]:
-    """Returns the rows of attaching, of detaching and of the time in which the process stands."""
+    """Returns the rows of attaching and of detaching."""
     attached, detached = [], []
     with target(threads, is_busy=True) as program:
         for number in range(ROUNDS):

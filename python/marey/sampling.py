@@ -21,6 +21,7 @@ import atexit
 import os
 import sys
 import threading
+from collections.abc import Callable
 from signal import SIGUSR1, SIGUSR2
 
 from . import _native
@@ -40,6 +41,12 @@ _LONGEST_INTERVAL_S = 3600
 _MAX_SLOW_STEP = 1_000_000
 _REQUEST = 4
 """Number of the cause of `sample`, as in `SampleCause` of the spool."""
+
+
+_stored: Callable[[threading.Thread], dict[str, object]] = vars(threading.Thread)[
+    "__dict__"
+].__get__
+"""Returns the attributes that a thread stores, without code of its class."""
 
 
 def enable(
@@ -140,19 +147,26 @@ class _Sampler:
             while (due := _native.next_sample(thread)) is not None:
                 try:
                     _native.sample_stacks(_threads(), *due)
-                except Exception:  # of the program, such as in a property of its threads
+                except Exception:  # such as for want of memory
                     _native.count_losses(LOSS_SAMPLES_MISSED, 1)
         finally:
             ended.release()
 
 
 def _threads() -> dict[int, tuple[int, str]]:
-    """Returns the ids in the operating system and the names of Python's threads."""
-    return {
-        thread.ident: (thread.native_id or 0, thread.name)
-        for thread in threading.enumerate()
-        if thread.ident is not None
-    }
+    """Returns the ids in the operating system and the names of Python's threads, by their ids.
+
+    A class of the program may compute `ident`, `native_id` and `name`, so these are read where
+    `threading.Thread` stores them.
+    """
+    found = {}
+    active: dict[int, threading.Thread] = threading._active  # type: ignore[attr-defined]
+    for ident, thread in dict.copy(active).items():
+        # A look-up would call `__eq__` of keys of the program.
+        stored = {key: value for key, value in _stored(thread).items() if type(key) is str}
+        os_id, name = stored.get("_native_id"), stored.get("_name")
+        found[ident] = os_id if type(os_id) is int else 0, name if type(name) is str else ""
+    return found
 
 
 def _forget() -> None:

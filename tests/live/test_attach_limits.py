@@ -13,6 +13,7 @@ from pathlib import Path
 import marey
 import pytest
 from attaching import BUSY, BUSY_OUTPUT, attach, detach, detach_refusal, end
+from containers import in_container, needs_mounts
 from interpreters import interpreters
 from programs import DEADLINE_SECS, Live, marey_command, run_program, write_program
 
@@ -120,24 +121,6 @@ def test_root_attaches_to_a_process_of_another_user(tmp_path: Path) -> None:
         end(program)
 
 
-def in_container(preparation: str, source: str) -> list[str]:
-    """Returns a command that runs a program where other file systems are mounted."""
-    line = f"{preparation} && exec {sys.executable} -u {write_program(source)}"
-    return ["unshare", "--mount", "sh", "-c", line]
-
-
-def can_mount() -> bool:
-    done = subprocess.run(
-        ["unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True
-    )
-    return done.returncode == 0
-
-
-needs_mounts = pytest.mark.skipif(
-    os.geteuid() != 0 or not can_mount(), reason="needs the right to mount"
-)
-
-
 @needs_mounts
 def test_a_process_in_a_container_is_reached_by_its_own_paths() -> None:
     # A /tmp of its own, as containers have.
@@ -154,6 +137,28 @@ def test_a_process_in_a_container_is_reached_by_its_own_paths() -> None:
     assert detach(pid) == [path]
     assert Path(path, "spool").is_dir()
     assert process.communicate("\n", timeout=DEADLINE_SECS)[0] == BUSY_OUTPUT
+
+
+@needs_mounts
+def test_a_process_in_another_pid_namespace_is_recorded() -> None:
+    program = write_program(BUSY)
+    namespaces = ["--mount", "--pid", "--fork", "--mount-proc"]
+    process = subprocess.Popen(
+        ["unshare", *namespaces, sys.executable, "-u", str(program)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "1\n"  # its id inside
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    pid = int(children.read_text())
+    run = Path("inner.marey").absolute()
+    assert f"process {pid} records into /proc/{pid}/root{run};" in attach(pid, "-o", str(run))
+    assert detach(pid) == [f"/proc/{pid}/root{run}"]
+    assert process.communicate("\n", timeout=DEADLINE_SECS)[0] == BUSY_OUTPUT
+    with marey.open(str(run)) as recorded:
+        assert list(recorded.sql("SELECT pid FROM processes")) == [(1,)]
 
 
 @needs_mounts

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from programs import Live, marey_command, marey_stdout, run_program
+from programs import (
+    DEADLINE_SECS,
+    HOT_AND_COLD,
+    Live,
+    marey_command,
+    marey_stdout,
+    run_program,
+    write_program,
+)
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -135,6 +145,91 @@ def test_the_tree_includes_children_of_children() -> None:
         found = processes(program.process.pid, "--tree")
         assert [process["pid"] for process in found] == [program.process.pid, parent, grandchild]
         assert found[-1]["argv"][-1] == "2"
+
+
+def test_the_tree_of_a_program_that_is_not_python_has_its_children() -> None:
+    program = write_program("import os; print(os.getpid(), flush=True); input()")
+    shell = subprocess.Popen(
+        ["sh", "-c", f"{sys.executable} {program}; :"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert shell.stdout is not None
+        child = int(shell.stdout.readline())
+        done = marey_command("dump", shell.pid, "--tree", "--json")
+        assert done.stderr.startswith(f"warning: process {shell.pid} is not a CPython process")
+        assert [process["pid"] for process in json.loads(done.stdout)] == [child]
+    finally:
+        shell.communicate("\n", timeout=DEADLINE_SECS)
+
+
+def test_the_tree_of_a_job_has_its_ranks() -> None:
+    pytest.importorskip("torch")
+    source = """
+    import os
+    os.write(1, f"{os.getpid()}\\n".encode())  # at once, as another rank writes too
+    open("end").read()
+    """
+    os.mkfifo("end")
+    launcher = ["torch.distributed.run", "--nproc-per-node", "2", str(write_program(source))]
+    job = subprocess.Popen([sys.executable, "-m", *launcher], stdout=subprocess.PIPE, text=True)
+    try:
+        assert job.stdout is not None
+        ranks = {int(job.stdout.readline()) for _ in range(2)}
+        root, *others = processes(job.pid, "--tree")
+        assert root["pid"] == job.pid
+        stacks = {process["pid"]: process["threads"][0]["frames"] for process in others}
+        assert {pid for pid in stacks if pid in ranks} == ranks
+        for rank in ranks:
+            assert stacks[rank][-1]["file"].endswith("program.py")
+    finally:
+        Path("end").write_text("")
+        assert job.wait(DEADLINE_SECS) == 0
+
+
+FORBIDDEN = """
+import ctypes, os, platform, struct, sys
+
+# Numbers of ptrace and process_vm_writev.
+CALLS = {"x86_64": (101, 311), "aarch64": (117, 271)}[platform.machine()]
+LOAD, IS_EQUAL, RETURN = 0x20, 0x15, 0x06
+ALLOW, KILL_PROCESS = 0x7FFF0000, 0x80000000
+steps = [(LOAD, 0, 0, 0), (IS_EQUAL, 2, 0, CALLS[0]), (IS_EQUAL, 1, 0, CALLS[1])]
+steps += [(RETURN, 0, 0, ALLOW), (RETURN, 0, 0, KILL_PROCESS)]
+code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
+program = struct.pack("HxxxxxxP", len(steps), ctypes.addressof(code))
+prctl = ctypes.CDLL(None, use_errno=True).prctl
+PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, MODE_FILTER = 38, 22, 2
+if prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or prctl(PR_SET_SECCOMP, MODE_FILTER, program):
+    sys.exit("no filter: " + os.strerror(ctypes.get_errno()))
+os.execv(sys.executable, [sys.executable, "-m", "marey", *sys.argv[1:]])
+"""
+
+
+def test_reading_needs_no_call_that_stops_or_writes() -> None:
+    def exit_code(*arguments: str) -> int:
+        command = [sys.executable, str(write_program(FORBIDDEN, "forbidden.py")), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_SECS)
+        assert "no filter" not in done.stderr, done.stderr
+        return done.returncode
+
+    with Live(HOT_AND_COLD) as program:
+        pid = program.read_line()
+        assert exit_code("dump", pid, "--locals", "--tree") == 0
+        assert exit_code("inspect", pid, "sys.argv") == 0
+        assert exit_code("top", pid, "--once", "--duration", "0.2") == 0
+        assert exit_code("record", "-p", pid, "-d", "0.2") == 0
+        assert exit_code("hang", pid, "--interval", "0.1") == 0
+        # The filter works.
+        assert exit_code("dump", pid, "--native") == -signal.SIGSYS
+
+
+def test_native_frames_are_not_of_a_ring() -> None:
+    done = marey_command("dump", os.getpid(), "--ring", "--native")
+    assert done.exit_code == 2
+    assert "cannot be used with" in done.stderr
 
 
 def test_a_process_that_does_not_exist_is_an_error() -> None:

@@ -165,12 +165,13 @@ def test_a_stack_is_complete_also_if_the_program_ran_while_its_threads_were_list
     import threading
     import marey
 
-    class Listed(threading.Thread):
-        @property
-        def native_id(self):
-            is_listed.set()
-            has_returned.wait()  # the main thread leaves the function that it was in
-            return threading.Thread.native_id.fget(self)
+    list_threads = marey.sampling._threads
+
+    def list_slowly():
+        threads = list_threads()
+        is_listed.set()
+        has_returned.wait()  # the main thread leaves the function that it was in
+        return threads
 
     def leaves():
         is_listed.wait()
@@ -180,14 +181,12 @@ def test_a_stack_is_complete_also_if_the_program_ran_while_its_threads_were_list
         ends.wait(0.05)
 
     is_listed, has_returned, ends = (threading.Event() for _ in range(3))
-    thread = Listed(target=ends.wait)
-    thread.start()
+    marey.sampling._threads = list_slowly
     marey.start("program", data="trace")
     marey.sampling.enable(0.002)
     leaves()
     is_sampled()
     marey.sampling.disable()
-    ends.set()
     """
     run_well(source)
     rows = query(
@@ -198,28 +197,78 @@ def test_a_stack_is_complete_also_if_the_program_ran_while_its_threads_were_list
     assert rows == [{"is_complete": True}]
 
 
+def test_a_sample_runs_no_code_of_the_program() -> None:
+    source = """
+    import threading
+    import marey
+
+    class Text(str):
+        def __eq__(self, other):
+            if is_sampled:
+                print("compared")
+            return str.__eq__(self, other)
+
+        def __hash__(self):
+            return hash("_name")
+
+    class Computed(threading.Thread):
+        def __init__(self):
+            super().__init__(name="stored")
+            self.__dict__ = {Text("first"): 1, **self.__dict__}
+
+        def __getattribute__(self, name):
+            if is_sampled:
+                print("read", name)
+            return super().__getattribute__(name)
+
+        @property
+        def name(self):
+            print("computed")
+            return "computed"
+
+        ident = native_id = name
+
+        def run(self):
+            started.set()
+            ends.wait()
+
+    is_sampled = False
+    started, ends = threading.Event(), threading.Event()
+    thread = Computed()
+    thread.start()
+    started.wait()
+    marey.start("program", data="trace")
+    is_sampled = True
+    marey.sampling.sample()
+    is_sampled = False
+    ends.set()
+    """
+    assert run_well(source) == ""
+    counts = "SELECT count(DISTINCT path) AS stacks FROM samples WHERE thread = 'stored'"
+    assert query("program.marey", counts) == [{"stacks": 1}]
+
+
 def test_a_sample_that_fails_is_counted_and_the_next_one_is_drawn() -> None:
     source = """
     import threading
     import marey
 
-    class Fails(threading.Thread):
-        failures = 0
+    list_threads = marey.sampling._threads
+    failures = 0
 
-        @property
-        def native_id(self):
-            if Fails.failures < 3:
-                Fails.failures += 1
-                raise RuntimeError("not now")
-            recovers.set()
-            return threading.Thread.native_id.fget(self)
+    def fail_at_first():
+        global failures
+        if failures < 3:
+            failures += 1
+            raise MemoryError
+        recovers.set()
+        return list_threads()
 
     recovers = threading.Event()
-    thread = Fails(target=recovers.wait)
-    thread.start()
+    marey.sampling._threads = fail_at_first
     marey.sampling.enable(0.002)
     marey.start("program", data="trace")
-    thread.join()
+    recovers.wait()
     """
     run_well(source)
     losses = query("program.marey", "SELECT cause, count FROM losses WHERE cause LIKE 'samples%'")

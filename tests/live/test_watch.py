@@ -104,6 +104,30 @@ def test_variables_of_a_running_process_are_watched_listed_and_ended(version: st
         assert program.end().exit_code == 0
 
 
+def test_texts_are_cut_at_the_limit_and_a_process_has_16_watches() -> None:
+    source = """
+    import marey
+    from marey import _names, _native
+
+    def step(text):
+        return text  # watched
+
+    _native.set_setting(_names.SETTING_WATCH_TEXT_LENGTH, 7)
+    marey.start("program", data="trace")
+    watches = [marey.watch(f"program.py:6:text[{number}]") for number in range(15)]
+    watches.append(marey.watch("program.py:6:text"))
+    try:
+        marey.watch("program.py:6:text, step")
+    except ValueError as error:
+        print(error)
+    step("0123456789")
+    """
+    refusal = "16 watches are active, which is the maximum: end one before\n"
+    assert run_well(source) == refusal
+    values = "SELECT value FROM python.variables WHERE name = 'text'"
+    assert query("program.marey", values) == [{"value": "0123456"}]
+
+
 def test_what_only_code_of_the_program_can_read_is_counted_and_not_run() -> None:
     names = "trainer.rate, trainer.depth, trainer.model.width, losses['last'][-1], trainer.secret,"
     with Live(TRAIN) as program:

@@ -38,8 +38,7 @@ pub enum AttachError {
 }
 
 /// How to mend it that a process runs a free-threaded build.
-const FREE_THREADED_HINT: &str =
-    "start the program with the build that has the lock: python3.14 instead of python3.14t";
+const FREE_THREADED_HINT: &str = "start the program with the build of CPython that has the lock, whose name does not end with `t`";
 
 impl AttachError {
     /// Returns how to mend the error, if that is known.
@@ -70,8 +69,8 @@ fn access_hint(pid: u32, yama: &str) -> String {
         ),
     };
     format!(
-        "{mend}; in a container: --cap-add SYS_PTRACE, in Kubernetes: kubectl debug \
-         --profile=sysadmin --target=CONTAINER POD"
+        "{mend}; in a container: --cap-add SYS_PTRACE, in Kubernetes, from an image that has marey: kubectl debug \
+         -it POD --image=IMAGE --target=CONTAINER --profile=sysadmin -- marey dump PID"
     )
 }
 
@@ -84,7 +83,9 @@ mod tests {
         for yama in ["", "0", "1", "2"] {
             let hint = access_hint(4242, yama);
             assert!(hint.contains("--cap-add SYS_PTRACE"), "{hint}");
-            assert!(hint.contains("kubectl debug --profile=sysadmin --target="), "{hint}");
+            let command =
+                "kubectl debug -it POD --image=IMAGE --target=CONTAINER --profile=sysadmin -- ";
+            assert!(hint.contains(command), "{hint}");
             let is_restricted = hint.contains("sudo sysctl kernel.yama.ptrace_scope=0");
             assert_eq!(is_restricted, matches!(yama, "1" | "2"), "{hint}");
         }

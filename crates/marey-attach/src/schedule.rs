@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 pub struct Schedule {
     start: Instant,
     period: Duration,
-    next: u32,
+    next: u64,
     random: RandomState,
 }
 
@@ -20,7 +20,7 @@ pub struct Tick {
     /// Time until then; zero if it is now.
     pub wait: Duration,
     /// Times that were skipped before it.
-    pub skipped: u32,
+    pub skipped: u64,
 }
 
 impl Schedule {
@@ -37,19 +37,24 @@ impl Schedule {
     /// Returns the next time, seen from `now`.
     pub fn next(&mut self, now: Instant) -> Tick {
         let elapsed = now.saturating_duration_since(self.start);
-        let begins = self.period * self.next;
+        let begins = self.begins(self.next);
         let periods_late =
             elapsed.saturating_sub(begins).as_nanos() / self.period.as_nanos().max(1);
-        let skipped = u32::try_from(periods_late).unwrap_or(u32::MAX);
+        let skipped = u64::try_from(periods_late).unwrap_or(u64::MAX);
         let current = self.next.saturating_add(skipped);
         self.next = current.saturating_add(1);
         Tick { wait: self.due(current).saturating_sub(elapsed), skipped }
     }
 
     /// Returns the time within a period, from the start.
-    fn due(&self, number: u32) -> Duration {
+    fn due(&self, number: u64) -> Duration {
         let fraction = self.random.hash_one(number) as f64 / u64::MAX as f64;
-        self.period * number + self.period.mul_f64(fraction)
+        self.begins(number) + self.period.mul_f64(fraction)
+    }
+
+    /// Returns the beginning of a period, from the start.
+    fn begins(&self, number: u64) -> Duration {
+        Duration::from_nanos((self.period.as_nanos() as u64).saturating_mul(number))
     }
 }
 
@@ -74,6 +79,18 @@ mod tests {
         assert_eq!(next(29), (3, 0));
         assert_eq!(next(99), (9, 5)); // 4 to 8 were missed
         assert_eq!(next(99), (10, 0));
+    }
+
+    #[test]
+    fn the_highest_rate_is_kept_for_a_year() {
+        const RATE_HZ: u32 = 100_000;
+        let mut schedule = Schedule::begin(RATE_HZ);
+        let year = Duration::from_hours(24 * 365);
+        let now = schedule.start + year;
+        assert_eq!(schedule.next(now).skipped, year.as_secs() * u64::from(RATE_HZ));
+        let tick = schedule.next(now);
+        assert_eq!(tick.skipped, 0);
+        assert!(tick.wait > Duration::ZERO && tick.wait <= Duration::from_micros(20), "{tick:?}");
     }
 
     #[test]

@@ -52,7 +52,7 @@ impl Unstopped {
     }
 }
 
-/// Time for which a process was stopped.
+/// Time for which a process was stopped, in all attempts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stopped {
     /// Time for which threads that ran were stopped.
@@ -74,14 +74,15 @@ pub(crate) struct Registers {
     pub(crate) link: u64,
 }
 
-/// Returns the result of `work`, called while all threads of the process are stopped, and for how
-/// long they were. All threads must stop within the timeout; one in an uninterruptible system call
-/// does not. `work` runs on a thread of its own.
+/// Returns the result of `work`, called while all threads of the process are stopped. Adds to `stopped` for how
+/// long they were, also if some were stopped in vain: all must stop within the timeout, and one in an
+/// uninterruptible system call does not. `work` runs on a thread of its own.
 pub fn while_stopped<T: Send>(
     pid: u32,
     timeout: Duration,
+    stopped: &mut Stopped,
     work: impl FnOnce() -> T + Send,
-) -> Result<(T, Stopped), Unstopped> {
+) -> Result<T, Unstopped> {
     let tracer = OnceLock::new();
     let trace = || {
         tracer.get_or_init(gettid);
@@ -89,9 +90,9 @@ pub fn while_stopped<T: Send>(
         prctl::set_timerslack(1).map_err(|_error| Unstopped::Gone)?;
         precede_other_programs();
         let mut stop = Stop { pid, timeout, ..Stop::default() };
-        stop.stop_all()?;
-        let result = work();
-        Ok((result, stop.start, stop.release_running()))
+        let result = stop.stop_all().map(|()| work());
+        let running = if result.is_ok() { stop.release_running() } else { None };
+        Ok((result, stop.start, stop.running_start, running))
     };
     let builder = thread::Builder::new().name("marey-tracer".into());
     let joined = thread::scope(|scope| {
@@ -104,9 +105,11 @@ pub fn while_stopped<T: Send>(
     if let Some(tracer) = tracer.get() {
         await_release(*tracer);
     }
-    let (result, start, running) = joined??;
-    let any = start.map_or(Duration::ZERO, |start| start.elapsed());
-    Ok((result, Stopped { running: running.unwrap_or(any), any }))
+    let (result, start, running_start, running) = joined??;
+    let elapsed = |start: Option<Instant>| start.map_or(Duration::ZERO, |start| start.elapsed());
+    stopped.any += elapsed(start);
+    stopped.running += running.unwrap_or_else(|| elapsed(running_start));
+    result
 }
 
 /// Waits until the kernel has released the threads, which it does after `join` has returned and before
@@ -349,9 +352,13 @@ mod tests {
     #[test]
     fn a_failed_stop_releases_all_threads() {
         let program = Program::start(UNSTOPPABLE);
-        let pid = program.child.id();
-        let result = while_stopped(pid, TIMEOUT, || ());
-        assert!(matches!(result, Err(Unstopped::Late(_))), "{result:?}");
+        let (pid, mut stopped) = (program.child.id(), Stopped::default());
+        for attempt in 1..=2 {
+            let result = while_stopped(pid, TIMEOUT, &mut stopped, || ());
+            assert!(matches!(result, Err(Unstopped::Late(_))), "{result:?}");
+            // The other thread stood for that long.
+            assert!(stopped.any >= attempt * TIMEOUT, "{stopped:?}");
+        }
         for thread in process::threads(pid) {
             let status = fs::read_to_string(process::thread_file(pid, thread, "status")).unwrap();
             assert!(status.contains("TracerPid:\t0\n"), "{status}");
@@ -367,7 +374,9 @@ mod tests {
         let start = Instant::now();
         let mut stops = 0;
         while stops < 100 {
-            stops += u32::from(while_stopped(pid, TIMEOUT, || ()).is_ok());
+            let mut stopped = Stopped::default();
+            stops += u32::from(while_stopped(pid, TIMEOUT, &mut stopped, || ()).is_ok());
+            assert!(stopped.running <= stopped.any, "{stopped:?}");
             assert!(start.elapsed() < Duration::from_mins(1), "{stops} stops");
         }
         let output = program.end();

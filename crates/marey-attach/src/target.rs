@@ -14,7 +14,7 @@ use crate::memory::{Mapped, Memory, exported_address, mapped_files};
 use crate::native::Copies;
 use crate::object::{Layout, MAX_READS, Objects, OffsetTable};
 use crate::process::{self, ThreadIds, command_line};
-use crate::stop::{Unstopped, while_stopped};
+use crate::stop::{Stopped, Unstopped, while_stopped};
 use crate::tasks::{self, ReadTasks, Task};
 use crate::wait::{self, Wait};
 
@@ -80,7 +80,7 @@ pub struct Thread {
     pub os_id: Option<u64>,
     /// Thread id in Python (`threading.get_ident`); 0 for a thread that Python does not know.
     #[serde(skip)]
-    pub(crate) ident: u64,
+    pub ident: u64,
     /// Name in Python, else in the operating system.
     pub name: String,
     /// Whether it runs or is ready to run.
@@ -220,8 +220,8 @@ impl Target {
             let copies = Copies::read(pid, &threads);
             Ok((threads, copies))
         };
-        match while_stopped(pid, STOP_TIMEOUT, read) {
-            Ok((result, _)) => result,
+        match while_stopped(pid, STOP_TIMEOUT, &mut Stopped::default(), read) {
+            Ok(result) => result,
             Err(Unstopped::Refused) => Err(AttachError::NotStopped(pid)),
             Err(unstopped) => Err(AttachError::Unreadable { pid, reason: unstopped.reason() }),
         }

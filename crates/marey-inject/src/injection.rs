@@ -76,7 +76,7 @@ impl Injection {
         Ok(injection)
     }
 
-    /// Returns for how long the process was stopped.
+    /// Returns for how long the process was stopped, in all attempts to place the request.
     pub const fn stopped(&self) -> Stopped {
         self.stopped
     }
@@ -110,16 +110,14 @@ impl Injection {
         let (pid, interpreter) = (self.pid, &mut self.interpreter);
         let start = Instant::now();
         loop {
-            let attempt = while_stopped(pid, STOP_TIMEOUT, || interpreter.place(script));
+            let place = || interpreter.place(script);
+            let attempt = while_stopped(pid, STOP_TIMEOUT, &mut self.stopped, place);
             let reason = match attempt {
-                Ok((Attempt::Placed, stopped)) => {
-                    self.stopped = stopped;
-                    return Ok(());
-                }
-                Ok((Attempt::Unexpected(reason), _)) => {
+                Ok(Attempt::Placed) => return Ok(()),
+                Ok(Attempt::Unexpected(reason)) => {
                     return Err(InjectError::Unsupported { pid, reason });
                 }
-                Ok((Attempt::Later(reason), _)) => reason.to_owned(),
+                Ok(Attempt::Later(reason)) => reason.to_owned(),
                 Err(ref unstopped) => unstopped.reason(),
             };
             if !marey_attach::is_alive(pid) {
@@ -145,7 +143,8 @@ impl Drop for Injection {
             interpreter.withdraw(true);
         } else {
             // If the process cannot be stopped, the script finds no folder, and does nothing.
-            drop(while_stopped(self.pid, STOP_TIMEOUT, || interpreter.withdraw(false)));
+            let withdraw = || interpreter.withdraw(false);
+            drop(while_stopped(self.pid, STOP_TIMEOUT, &mut self.stopped, withdraw));
         }
     }
 }

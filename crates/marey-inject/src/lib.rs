@@ -6,8 +6,8 @@
 //! handlers of extensions use.
 //!
 //! **Constraints.** Nothing is called in the process and no register is changed: the request is
-//! data. All threads are stopped while it is written (`PTRACE_SEIZE`, `PTRACE_INTERRUPT`), for less
-//! than a millisecond. Each structure is checked before it is written. The script only starts a
+//! data. All threads are stopped while it is written (`PTRACE_SEIZE`, `PTRACE_INTERRUPT`), for a moment that
+//! grows with the number of those that wait. Each structure is checked before it is written. The script only starts a
 //! thread, so that no lock of the interrupted code can be in its way.
 //!
 //! **Where to start.** [`injection`] has the steps, [`pending_calls`] and [`remote_exec`] the two

@@ -123,6 +123,28 @@ mod tests {
     use std::time::Instant;
 
     #[test]
+    fn only_the_user_of_the_process_can_open_the_folder_and_the_files_in_it() {
+        let mailbox = Mailbox::create(std::process::id()).unwrap();
+        mailbox.store(std::process::id(), "pass").unwrap();
+        let folder = mailbox.folder.path();
+        let own = fs::metadata("/proc/self").unwrap().uid();
+        let expected = [
+            (folder.to_owned(), 0o700),
+            (folder.join(SCRIPT), 0o600),
+            (folder.join(ANSWERS), 0o600),
+        ];
+        for (path, mode) in expected {
+            let metadata = fs::symlink_metadata(&path).unwrap();
+            assert_eq!(
+                (metadata.mode() & 0o777, metadata.uid()),
+                (mode, own),
+                "{}",
+                path.display()
+            );
+        }
+    }
+
+    #[test]
     fn after_a_writer_has_closed_the_pipe_a_wait_lasts_until_the_timeout() {
         const TIMEOUT: Duration = Duration::from_millis(50);
         let mut mailbox = Mailbox::create(std::process::id()).unwrap();

@@ -16,6 +16,8 @@ pub const SAVED: &str = "saved";
 pub const WATCHES: &str = "watches";
 /// Key of the fact with the number of threads that were sampled.
 pub const SAMPLED: &str = "sampled";
+/// Key of the fact with the reason for which a setting that was set has no effect yet.
+pub const SETTING_NOTE: &str = "note";
 /// Prefix of each request, with the version of the protocol.
 const PREFIX: &str = "marey 1 ";
 
@@ -261,6 +263,24 @@ mod tests {
         for torn in ["", "ok", "ok\nstep", "error\n", "yes\n", "ok\nstep\n"] {
             assert_eq!(parse_answer(torn), None, "{torn}");
         }
+    }
+
+    #[test]
+    fn each_input_of_the_fuzz_corpus_is_read_as_it_is_written_or_refused() {
+        let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/endpoint");
+        let mut are_read = 0;
+        for entry in std::fs::read_dir(corpus).unwrap() {
+            let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+            if let Ok(request) = Request::parse(&bytes) {
+                assert_eq!(Request::parse(request.to_line().as_bytes()), Ok(request));
+                are_read += 1;
+            }
+            if let Some(answer) = std::str::from_utf8(&bytes).ok().and_then(parse_answer) {
+                assert_eq!(parse_answer(&format_answer(&answer)), Some(answer));
+                are_read += 1;
+            }
+        }
+        assert!(are_read >= 4, "{are_read}");
     }
 
     #[test]

@@ -22,9 +22,10 @@ Examples:
   marey analyze process-4242.marey
 
 The process need not know marey. Its modules of PyTorch, optimizer steps, GPU activities and scopes are
-recorded from now on; `marey record` samples any Python. It is stopped for less than a millisecond, then
-imports marey at the next instruction of its main thread. Without detach, the recording ends with the
-process. That needs the rights to debug it (the same user, or root). CPython 3.10 to 3.14.";
+recorded from now on; `marey record` samples any Python. It is stopped for a moment, which is printed, and
+imports marey between two instructions of its main thread (with CPython 3.12 and 3.13, of any thread). Without
+detach, the recording ends with the process. That needs the rights to debug it (the same user, or root).
+CPython 3.10 to 3.14.";
 
 const DETACH_EXAMPLES: &str = "\
 Examples:

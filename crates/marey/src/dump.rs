@@ -68,7 +68,7 @@ pub(crate) struct DumpArgs {
     json: bool,
 
     /// Save the last events that the process has recorded, as `marey flush` does
-    #[arg(long, conflicts_with_all = ["tree", "locals", "json"])]
+    #[arg(long, conflicts_with_all = ["tree", "locals", "native", "json"])]
     ring: bool,
 }
 

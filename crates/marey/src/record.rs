@@ -130,7 +130,7 @@ fn sample(
     let mut last = start;
     loop {
         let tick = schedule.next(Instant::now());
-        counts.skipped += u64::from(tick.skipped);
+        counts.skipped += tick.skipped;
         let left = duration.map_or(Duration::MAX, |limit| limit.saturating_sub(start.elapsed()));
         let is_stopped = stop.recv_timeout(tick.wait.min(left)) != Err(RecvTimeoutError::Timeout);
         if is_stopped || left <= tick.wait {
@@ -157,8 +157,9 @@ struct Recording {
     run: Assembler,
     process: u32,
     name_id: u32,
-    /// Threads of the run by their ids in the operating system.
-    threads: HashMap<Option<u64>, u32>,
+    /// Threads of the run by their ids in the operating system and in Python. Neither alone is enough: the first
+    /// one may be unknown, and Python gives that of an ended thread to a new one.
+    threads: HashMap<(Option<u64>, u64), u32>,
 }
 
 impl Recording {
@@ -202,7 +203,7 @@ impl Recording {
 
     fn thread(&mut self, thread: &Thread) -> u32 {
         let Self { run, process, threads, .. } = self;
-        *threads.entry(thread.os_id).or_insert_with(|| {
+        *threads.entry((thread.os_id, thread.ident)).or_insert_with(|| {
             let os_id = thread.os_id.map_or(-1, u64::cast_signed);
             run.thread(*process, os_id, &thread.name)
         })

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::Hang;
 use super::observe::{Member, State};
 use super::place::{self, Place};
-use super::{Hang, LastCollective};
 
 /// Why a job does not go on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -74,6 +74,12 @@ pub(super) fn judge(hang: &Hang) -> (Cause, Vec<usize>) {
     if odd.is_empty() {
         return mismatch(hang);
     }
+    // Collectives of NCCL are waited for on the GPU.
+    if odd.iter().all(|&index| matches!(members[index].place, Place::Gpu { .. }))
+        && let Some(behind) = minority_by_recorder(hang)
+    {
+        return (Cause::MismatchedCollective, behind);
+    }
     let moves = |&&index: &&usize| members[index].state == State::Runs && members[index].is_moving;
     if odd.len() > waiting.len() && odd.iter().filter(moves).count() == odd.len() {
         return (Cause::None, Vec::new());
@@ -95,6 +101,18 @@ fn without_collective(hang: &Hang) -> (Cause, Vec<usize>) {
     if odd.iter().all(|&index| members[index].state == State::Runs && members[index].is_moving) {
         return (Cause::None, Vec::new());
     }
+    let is_on_gpu = |&index: &usize| matches!(members[index].place, Place::Gpu { .. });
+    // Without native frames a wait that spins is seen as a thread that runs.
+    let may_be_on_gpu = |index: &usize| is_on_gpu(index) || members[*index].state == State::Runs;
+    let is_alike = odd.len() == members.len() && odd.iter().all(may_be_on_gpu);
+    if is_alike || odd.iter().all(is_on_gpu) {
+        if let Some(behind) = minority_by_recorder(hang) {
+            return (Cause::MismatchedCollective, behind);
+        }
+        if odd.len() == members.len() && odd.len() > 1 && odd.iter().all(is_on_gpu) {
+            return (Cause::AllWait, Vec::new());
+        }
+    }
     match odd.first() {
         Some(&first) => (cause_of(&members[first]), odd),
         None => (Cause::None, odd),
@@ -110,19 +128,21 @@ fn mismatch(hang: &Hang) -> (Cause, Vec<usize>) {
             frame.map(|frame| (frame.function.clone(), frame.file.clone(), frame.line)),
         )
     };
-    let rank = |member: &Member| member.rank.as_ref().map(|rank| rank.rank);
     let by_call = minority(&hang.members, |member| Some(format!("{:?}", call(member))));
-    let odd = by_call.or_else(|| {
-        minority(&hang.members, |member| {
-            let of_rank = |last: &&LastCollective| Some(last.rank) == rank(member);
-            let last = hang.collectives.iter().find(of_rank)?;
-            Some(format!("{:?} {} {}", last.sequence, last.group, last.name))
-        })
-    });
-    match odd {
+    match by_call.or_else(|| minority_by_recorder(hang)) {
         Some(odd) => (Cause::MismatchedCollective, odd),
         None => (Cause::AllWait, Vec::new()),
     }
+}
+
+/// Returns the members whose last collective is another one than that of most, by the flight recorder; `None` if
+/// there is no such member, or the collective of one is not known.
+fn minority_by_recorder(hang: &Hang) -> Option<Vec<usize>> {
+    minority(&hang.members, |member| {
+        let rank = member.rank.as_ref()?.rank;
+        let last = hang.collectives.iter().find(|last| last.rank == rank)?;
+        Some(format!("{:?} {} {}", last.sequence, last.group, last.name))
+    })
 }
 
 /// Returns the members that are not of the largest group by a key; `None` if all are of one group.
@@ -159,5 +179,138 @@ fn cause_of(member: &Member) -> Cause {
         Some("a lock") => Cause::Lock,
         Some("a timer") => Cause::Sleep,
         _ => Cause::Io,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{LastCollective, sentence};
+    use super::*;
+    use crate::Frame;
+    use crate::rank::Rank;
+
+    const TRAIN: &str = "/app/train.py";
+
+    fn frame(function: &str, file: &str, line: i32) -> Frame {
+        let (function, file) = (function.into(), file.into());
+        Frame { function, file, line, is_native: false, is_entry: true, locals: Vec::new() }
+    }
+
+    fn member(number: u32, state: State, frames: Vec<Frame>) -> Member {
+        let rank = Rank {
+            rank: number,
+            local_rank: None,
+            world_size: None,
+            local_world_size: None,
+            rendezvous: None,
+        };
+        Member {
+            host: None,
+            pid: 100 + number,
+            rank: Some(rank),
+            state,
+            place: Place::of_frames(&frames),
+            is_moving: false,
+            wait: None,
+            idle_secs: None,
+            frames,
+            other_threads: Vec::new(),
+            children: Vec::new(),
+            problem: None,
+            hint: None,
+        }
+    }
+
+    /// A rank in `torch.cuda.synchronize`, a collective, or the program.
+    fn at(number: u32, place: &str) -> Member {
+        let step = frame("step", TRAIN, 7);
+        let in_torch = |function, file: &str| {
+            vec![frame(function, &format!("/v/site-packages/torch/{file}"), 1), step.clone()]
+        };
+        match place {
+            "gpu" => member(number, State::Runs, in_torch("synchronize", "cuda/__init__.py")),
+            "collective" => {
+                let frames = in_torch("all_reduce", "distributed/distributed_c10d.py");
+                member(number, State::Waits, frames)
+            }
+            _ => member(number, State::Runs, vec![step]),
+        }
+    }
+
+    /// Judges four ranks. `behind` is the rank whose flight recorder is at an earlier collective.
+    fn judged(places: [&str; 4], behind: Option<Option<u32>>) -> Hang {
+        let members = (0..).zip(places).map(|(number, place)| at(number, place));
+        let collectives = |behind| {
+            let of_rank = |rank| LastCollective {
+                rank,
+                group: "default_pg".into(),
+                sequence: Some(if Some(rank) == behind { 10 } else { 11 }),
+                name: "all_reduce".into(),
+                state: "started".into(),
+            };
+            (0..4).map(of_rank).collect()
+        };
+        let collectives = behind.map(collectives).unwrap_or_default();
+        let mut hang = Hang { members: members.collect(), collectives, ..Hang::default() };
+        hang.judge();
+        hang.sentence = sentence::of_hang(&hang);
+        hang
+    }
+
+    #[test]
+    fn ranks_with_equal_stacks_are_told_apart_by_their_flight_recorders() {
+        for place in ["collective", "gpu", "program"] {
+            let hang = judged([place; 4], Some(Some(2)));
+            assert_eq!(
+                (hang.cause, &hang.odd[..]),
+                (Cause::MismatchedCollective, &[2][..]),
+                "{place}"
+            );
+            let facts = "rank 2 is at `all_reduce` 10 of group default_pg (started)";
+            assert!(hang.sentence.starts_with("Rank 2 (process 102) "), "{}", hang.sentence);
+            assert!(hang.sentence.contains(facts), "{}", hang.sentence);
+        }
+        // Some wait on the host.
+        let hang = judged(["gpu", "collective", "gpu", "collective"], Some(Some(1)));
+        assert_eq!((hang.cause, &hang.odd[..]), (Cause::MismatchedCollective, &[1][..]));
+    }
+
+    #[test]
+    fn of_ranks_that_all_wait_none_is_late() {
+        for recorder in [None, Some(None)] {
+            for (place, what) in [
+                (
+                    "collective",
+                    "All 4 ranks of this host are in one collective: each waits in `all_reduce`",
+                ),
+                (
+                    "gpu",
+                    "All 4 ranks of this host wait for the GPU: each waits for the GPU (`synchronize`)",
+                ),
+            ] {
+                let hang = judged([place; 4], recorder);
+                assert_eq!((hang.cause, &hang.odd[..]), (Cause::AllWait, &[][..]), "{place}");
+                assert!(hang.sentence.starts_with(what), "{}", hang.sentence);
+            }
+        }
+    }
+
+    #[test]
+    fn a_rank_elsewhere_is_the_one_that_the_others_wait_for() {
+        let hang = judged(["gpu", "gpu", "program", "gpu"], Some(Some(2)));
+        assert_eq!((hang.cause, &hang.odd[..]), (Cause::SlowRank, &[2][..]));
+        let hang = judged(["collective", "collective", "gpu", "collective"], None);
+        assert_eq!((hang.cause, &hang.odd[..]), (Cause::GpuWait, &[2][..]));
+    }
+
+    #[test]
+    fn a_job_whose_ranks_move_goes_on() {
+        let mut hang = judged(["program"; 4], Some(Some(2)));
+        for member in &mut hang.members {
+            member.is_moving = true;
+        }
+        hang.judge();
+        assert_eq!((hang.cause, &hang.odd[..]), (Cause::None, &[][..]));
+        assert_eq!(sentence::of_hang(&hang).split(':').next(), Some("The job goes on"));
     }
 }

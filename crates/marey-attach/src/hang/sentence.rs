@@ -71,16 +71,22 @@ fn zombies(ended: &[Ended]) -> String {
 }
 
 fn all_wait(hang: &Hang) -> String {
+    let is_on_gpu = hang.members.iter().any(|member| matches!(member.place, Place::Gpu { .. }));
     let first = hang.members.first().map(activity).unwrap_or_default();
     let count = hang.members.len();
     let hint = match hang.world_size {
         Some(size) if size as usize > count => {
             format!("look at the hosts of the other {} ranks", size as usize - count)
         }
+        _ if is_on_gpu && hang.collectives.is_empty() => {
+            "the dumps of a flight recorder (--flight-recorder DIR) tell which one is late"
+                .to_owned()
+        }
         _ => "none is late, so look at the network and the backend".to_owned(),
     };
     let reached = if hang.hosts.is_empty() { "of this host" } else { "that were reached" };
-    format!("All {count} ranks {reached} are in one collective: each {first}; {hint}")
+    let what = if is_on_gpu { "wait for the GPU" } else { "are in one collective" };
+    format!("All {count} ranks {reached} {what}: each {first}; {hint}")
 }
 
 fn odd(hang: &Hang) -> String {

@@ -43,7 +43,7 @@ impl Sampler {
                 }
                 let read = sampler.sample();
                 let mut profile = own.profile();
-                profile.skipped += u64::from(tick.skipped);
+                profile.skipped += tick.skipped;
                 match read {
                     Ok(threads) => profile.add(threads),
                     Err(_) => profile.failed += 1,
