@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from containers import in_container, needs_mounts
 from programs import DEADLINE_SECS, Live, marey_command, marey_stdout
 
 pytestmark = pytest.mark.usefixtures("own_directory")
@@ -97,6 +98,8 @@ def test_a_recording_process_is_listed_until_it_ends() -> None:
         assert process["rank"] == 3
         assert process["is_active"]
         assert process["events"] >= 2
+        assert process["losses"] == {}
+        assert 0 < process["age_s"] < DEADLINE_SECS
         assert process["paths"] == [os.path.realpath("program.rank3.hatchet")]
         assert process["command"][-1].endswith("program.py")
         row = next(line for line in marey_stdout("ps").splitlines() if line.split()[0] == str(pid))
@@ -113,6 +116,38 @@ def test_the_socket_of_a_killed_process_is_removed() -> None:
         program.process.wait(DEADLINE_SECS)
         assert listed(pid) is None
         assert not socket_path(pid).exists()
+
+
+def test_the_socket_of_an_ended_process_whose_id_another_one_has_is_removed() -> None:
+    with Live("import os; print(os.getpid(), flush=True); input()") as program:
+        pid = int(program.read_line())
+        path = socket_path(pid)
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        with socket.socket(socket.AF_UNIX) as abandoned:
+            abandoned.bind(str(path))
+        done = marey_command("ps", "--json")
+        assert f"process {pid}" not in done.stderr
+        assert not path.exists()
+
+
+def test_processes_that_are_stopped_are_named_and_the_others_listed() -> None:
+    with contextlib.ExitStack() as stack:
+        _, pid = stack.enter_context(recording())
+        stopped = [stack.enter_context(recording()) for _ in range(2)]
+        for program, stopped_pid in stopped:
+            program.process.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, stopped_pid, os.WSTOPPED)
+        start = time.monotonic()
+        done = marey_command("ps", "--json")
+        # Both share the two seconds of the command.
+        assert time.monotonic() - start < 10
+        assert pid in [process["pid"] for process in json.loads(done.stdout)]
+        for _, stopped_pid in stopped:
+            expected = (
+                f"warning: process {stopped_pid} does not answer: it is stopped; no answer in 2 s; "
+                f"`marey dump {stopped_pid}` shows where the process is\n"
+            )
+            assert expected in done.stderr
 
 
 def test_a_process_that_ends_by_sigterm_leaves_no_socket() -> None:
@@ -192,6 +227,37 @@ def test_operators_are_recorded_from_the_step_after_they_are_switched_on() -> No
         marey_stdout("config", str(pid), "torch.operators=off")
         record(program, "")
         assert "torch.operators = off\n" in marey_stdout("config", str(pid))
+
+
+def test_a_setting_that_has_no_effect_yet_is_set_with_a_warning() -> None:
+    with recording() as (_, pid):  # a profile, without PyTorch
+        done = marey_command("config", pid, "probing.sample_rate=0.1", "sample.scope=load")
+        assert (done.exit_code, done.stdout) == (
+            0,
+            "sample.interval = 0.1 s\nsample.scope = load\n",
+        )
+        for key in ("sample.interval", "sample.scope"):
+            assert f"warning: `{key}`: nothing is sampled, because the process" in done.stderr
+        done = marey_command("config", pid, "probing.torch.profiling=on")
+        assert done.stdout == "torch.operators = on\n"
+        assert "warning: `torch.operators`: operators are recorded from the end of" in done.stderr
+        done = marey_command("config", pid, "torch.operators=off", "sample.interval=0")
+        assert (done.exit_code, done.stderr) == (0, "")
+
+
+def test_a_setting_that_has_an_effect_is_set_without_a_warning() -> None:
+    with recording('import sys; sys.argv.append("trace")\n' + PROGRAM) as (_, pid):
+        assert marey_command("config", pid, "sample.interval=0.1").stderr == ""
+
+
+def test_a_variable_whose_value_a_setting_cannot_have_is_noted_in_the_run() -> None:
+    source = 'import sys; sys.argv.append("trace")\n' + PROGRAM
+    with recording(source, MAREY_SAMPLE_SECS="abc", MAREY_CHECKPOINT_SECS="5") as (_, pid):
+        assert marey_stdout("config", pid, "sample.interval") == "sample.interval = 0 s\n"
+        shown = marey_stdout("info", pid)
+        assert "ignored: `sample.interval` is" in shown
+        assert "MAREY_SAMPLE_SECS" in shown
+        assert "MAREY_CHECKPOINT_SECS" not in shown
 
 
 @pytest.mark.parametrize("arguments", [["flush"], ["config"], ["query"], ["info"]])
@@ -323,6 +389,26 @@ def test_processes_of_containers_with_equal_ids_have_sockets_of_their_own() -> N
             done = marey_command("flush", str(pids[0]))
             assert done.stderr == f"process {pids[0]} wrote `{path}`\n"
             assert name in marey_stdout("view", path)
+
+
+@needs_mounts
+def test_paths_in_a_container_are_shown_as_they_are_reached_from_outside() -> None:
+    line = in_container("mount -t tmpfs none /dev/shm && cd /dev/shm", PROGRAM)
+    process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+        wait_for_socket(pid)
+        path = f"/proc/{pid}/root/dev/shm/program.hatchet"
+        for is_written in (False, True):
+            if is_written:
+                marey_stdout("flush", str(pid))
+            assert Path(path).exists() == is_written
+            recorded = listed(pid)
+            assert recorded is not None
+            assert recorded["paths"] == [path]
+    finally:
+        process.communicate("", timeout=DEADLINE_SECS)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder to another user")

@@ -6,9 +6,10 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from programs import Live, marey_stdout, run_well, write_program
+from programs import Live, marey_command, marey_stdout, run_well, write_program
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -52,7 +53,9 @@ def test_a_call_profiles_pytorch() -> None:
 
 def test_an_endpoint_is_queried_and_configured() -> None:
     program = "import os, marey\nmarey.enable_torch_profiling()\n" + TRAIN
-    program += "print(os.getpid(), flush=True)\ninput()\n"
+    # Runs Python now and then while it waits for a line, as a training loop does.
+    program += "import select\nprint(os.getpid(), flush=True)\n"
+    program += "while not select.select([0], [], [], 0.01)[0]: pass\n"
     with Live(program) as live:
         endpoint = live.read_line()
         tables = "SELECT table_name FROM information_schema.tables"
@@ -63,6 +66,22 @@ def test_an_endpoint_is_queried_and_configured() -> None:
         assert set_to == "sample.interval = 0.1 s\n"
         assert f"MainThread ({endpoint})" in marey_stdout(endpoint, "backtrace")
         assert f"MainThread ({endpoint})" in marey_stdout("backtrace", endpoint, endpoint)
-        marey_stdout(endpoint, "query", "SELECT * FROM python.backtrace;")
+        backtrace = "SELECT * FROM python.backtrace;"
+        frames = json.loads(marey_stdout(endpoint, "query", backtrace, "-f", "json"))
+        (innermost,) = (frame for frame in frames if frame["depth"] == 0)
+        path = str(Path("program.py").resolve())
+        line = len(program.splitlines())
+        expected = {"func": "<module>", "file": path, "lineno": line, "frame_type": "Python"}
+        assert innermost.items() >= expected.items()
+        assert innermost.get("ip") is None  # of native frames
         live.write_line()
         assert live.end().exit_code == 0
+
+
+def test_a_process_that_cannot_be_sampled_is_queried_with_a_warning() -> None:
+    program = "import os, marey\nmarey.start('tree')\nprint(os.getpid(), flush=True)\ninput()\n"
+    with Live(program) as live:
+        endpoint = live.read_line()
+        done = marey_command("query", endpoint, "SELECT * FROM python.backtrace")
+        assert "warning: backtrace has no new sample: process" in done.stderr
+        assert f"`marey dump {endpoint}` reads the stacks from outside" in done.stderr

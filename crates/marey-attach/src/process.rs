@@ -60,6 +60,11 @@ pub fn is_alive(pid: u32) -> bool {
     !matches!(state(pid, pid.into()), None | Some('Z' | 'X'))
 }
 
+/// Whether a process is stopped, as by Ctrl-Z.
+pub fn is_stopped(pid: u32) -> bool {
+    state(pid, pid.into()) == Some('T')
+}
+
 /// Returns the parent of a process.
 pub(crate) fn parent(pid: u32) -> Option<u32> {
     stat(pid, pid.into())?.split(' ').nth(1)?.parse().ok()

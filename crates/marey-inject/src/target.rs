@@ -18,7 +18,7 @@ pub(crate) fn check(pid: u32) -> Result<(), InjectError> {
     if fs::metadata(format!("/proc/{pid}/root/")).is_err() {
         return Err(AttachError::Forbidden(pid).into());
     }
-    if is_stopped(pid) {
+    if process::is_stopped(pid) {
         return Err(InjectError::Stopped(pid));
     }
     check_tracer(pid)
@@ -32,10 +32,6 @@ pub(crate) fn check_tracer(pid: u32) -> Result<(), InjectError> {
     }
     let name = fs::read_to_string(format!("/proc/{tracer}/comm")).unwrap_or_default();
     Err(InjectError::Traced { pid, tracer, name: name.trim().to_owned() })
-}
-
-fn is_stopped(pid: u32) -> bool {
-    status(pid, "State").is_some_and(|state| state.starts_with('T'))
 }
 
 /// Returns the ids of user and group with which the process opens files.

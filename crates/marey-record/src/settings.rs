@@ -1,6 +1,6 @@
 //! The values of the settings, which the program's owner may change while the process records.
 
-use crate::{environment, names, sampling};
+use crate::{device, environment, names, sampling};
 use marey_model::setting::{self, Declaration, InvalidValue, Kind, Setting, Value};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
@@ -11,7 +11,7 @@ static VALUES: [AtomicU64; setting::ALL.len()] =
     [const { AtomicU64::new(UNREAD) }; setting::ALL.len()];
 
 /// Returns the value of a setting: the last one set, else the value of its environment variable,
-/// else the default. A variable whose value the setting cannot have is ignored.
+/// else the default. A variable whose value the setting cannot have is ignored, and noted when a session begins.
 pub fn value(setting: Setting) -> f64 {
     let Some(stored) = VALUES.get(setting.number()) else { return setting.declaration().default };
     let bits = stored.load(Ordering::Relaxed);
@@ -67,14 +67,14 @@ pub fn set_listener(listener: Listener) {
     LISTENER.store(listener as *mut (), Ordering::Release);
 }
 
-/// Sets a setting to the value that a text means, for a request from outside.
-pub(crate) fn parse_and_set(key: &str, text: &str) -> Result<(), InvalidValue> {
+/// Sets a setting to the value that a text means, for a request from outside. Returns the setting.
+pub(crate) fn parse_and_set(key: &str, text: &str) -> Result<Setting, InvalidValue> {
     let Some(declared) = setting::find(key) else {
         return Err(InvalidValue(format!("there is no setting `{key}`")));
     };
     set(declared.setting, number(declared.parse(text)?))?;
     notify_listener();
-    Ok(())
+    Ok(declared.setting)
 }
 
 /// Returns the number that stands for a value.
@@ -97,6 +97,20 @@ pub(crate) fn notify_listener() -> bool {
     let listener = unsafe { std::mem::transmute::<*mut (), Listener>(listener) };
     listener();
     true
+}
+
+/// Notes the variables whose values the settings cannot have.
+pub(crate) fn note_ignored_variables() {
+    for declared in &setting::ALL {
+        let Some((name, text)) =
+            declared.env.and_then(|name| Some((name, environment::text(name)?)))
+        else {
+            continue;
+        };
+        if let Err(invalid) = declared.parse(&text) {
+            device::note(name, format!("ignored: {}", invalid.0));
+        }
+    }
 }
 
 fn initial_value(setting: Setting) -> f64 {

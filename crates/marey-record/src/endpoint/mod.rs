@@ -1,8 +1,9 @@
 //! The Unix socket at which a recording process answers `marey ps`, `flush`, `sample`, `config` and `watch`.
 //!
 //! A thread owns the socket from the first session on. It needs neither the GIL nor a lock of the program, so it
-//! answers while Python hangs. It reads one bounded request at a time, from processes of the same user alone, and
-//! no request runs code, loads a file or writes anything but the files of the sessions.
+//! answers while Python hangs; samples and watches are passed to Python, for a limited time. It reads one bounded
+//! request at a time, from processes of the same user alone. No request runs code of the program or loads a file, or
+//! writes anything but the files of the sessions and the run that a ring is saved as, beside them.
 
 mod own_socket;
 mod requests;

@@ -10,8 +10,8 @@ use crate::recorder::{self, SessionFacts};
 use crate::registry;
 use crate::settings;
 use crate::trace;
-use marey_model::endpoint::{Facts, Request, SAMPLED, SAVED, WATCHES};
-use marey_model::setting;
+use marey_model::endpoint::{Facts, Request, SAMPLED, SAVED, SETTING_NOTE, WATCHES};
+use marey_model::setting::{self, Setting};
 use std::sync::atomic::Ordering;
 
 /// Returns the answer to a request. An error is a sentence without a period.
@@ -45,8 +45,12 @@ pub(super) fn answer(
         }
         Request::Settings => Ok(settings_facts()),
         Request::Set { key, value } => {
-            settings::parse_and_set(key, value).map_err(|invalid| invalid.0)?;
-            Ok(settings_facts())
+            let setting = settings::parse_and_set(key, value).map_err(|invalid| invalid.0)?;
+            let mut facts = settings_facts();
+            if let Some(reason) = without_effect(setting) {
+                facts.add(SETTING_NOTE, reason);
+            }
+            Ok(facts)
         }
         Request::Watch { .. } | Request::Unwatch { .. } | Request::Watches => {
             let python_request = PythonRequest::Watches(request.words());
@@ -55,6 +59,28 @@ pub(super) fn answer(
             facts.add(WATCHES, watches);
             Ok(facts)
         }
+    }
+}
+
+/// Returns why a setting that is on has no effect now, if so.
+fn without_effect(setting: Setting) -> Option<&'static str> {
+    let is_on = settings::is_on(setting);
+    match setting {
+        Setting::SampleInterval
+        | Setting::SampleScope
+        | Setting::SampleSignal
+        | Setting::SampleSlowStep
+            if is_on && !trace::is_recording() =>
+        {
+            Some(
+                "nothing is sampled, because the process records no trace (data=\"trace\" or \"ring\")",
+            )
+        }
+        Setting::TorchOperators if is_on && local::completed_steps() == 0 => Some(
+            "operators are recorded from the end of the first training step, which PyTorch's hooks see \
+             (marey.torch.enable()); none has ended yet",
+        ),
+        _ => None,
     }
 }
 

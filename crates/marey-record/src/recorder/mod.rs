@@ -26,7 +26,7 @@ use crate::output::Format;
 use crate::registry;
 use crate::session::{self, Session, SessionId, SessionOptions};
 use crate::thread::ThreadTree;
-use crate::{checkpoint, device, endpoint, metadata, system, trace};
+use crate::{checkpoint, device, endpoint, metadata, settings, system, trace};
 use marey_model::context::ContextSource;
 use marey_model::spool::SessionEvent;
 use std::collections::BTreeMap;
@@ -175,6 +175,7 @@ fn begin_epoch() {
     metadata::reset();
     registry::begin_epoch();
     device::begin_epoch();
+    settings::note_ignored_variables();
     CONTROL.begin_epoch();
     local::event(|_| ());
 }

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use clap::Args;
-use marey_model::endpoint::{Facts, Request};
+use marey_model::endpoint::{Facts, Request, SETTING_NOTE};
 use marey_model::setting::{self, Declaration};
 use marey_query::near::nearest;
 use serde::Serialize;
 
 use super::peer::Peer;
 use crate::output::{Failure, Output, Stop, Style};
+use crate::text::printable;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -55,7 +56,10 @@ pub(crate) fn config(args: &ConfigArgs, output: &mut Output) -> Result<(), Stop>
     for (declared, value) in &requested {
         if let Some(value) = value {
             let value = value.trim().to_owned();
-            peer.ask(&Request::Set { key: declared.key.to_owned(), value })?;
+            let facts = peer.ask(&Request::Set { key: declared.key.to_owned(), value })?;
+            if let Some(reason) = facts.get(SETTING_NOTE) {
+                output.warning(format_args!("`{}`: {}", declared.key, printable(reason)))?;
+            }
         }
     }
     let facts = peer.ask(&Request::Settings)?;

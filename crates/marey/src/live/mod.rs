@@ -35,11 +35,21 @@ struct Session<'a> {
 /// Returns the path of the run or profile that a process records, after the process has written all that it has
 /// recorded so far, if `run` is the id of a process; otherwise `run` itself.
 pub(crate) fn resolve(run: &Path) -> Result<Cow<'_, Path>, Failure> {
-    let pid = run.to_str().filter(|_| !run.exists()).and_then(|text| text.parse::<u32>().ok());
-    match pid {
+    match pid_of(run) {
         Some(pid) => Ok(Cow::Owned(flushed_run(pid)?)),
         None => Ok(Cow::Borrowed(run)),
     }
+}
+
+/// Asks a process that records a trace for a sample of its stacks, if `run` is the id of one. Returns why there is none.
+pub(crate) fn sample_first(run: &Path) -> Option<Failure> {
+    let peer = Peer::find(pid_of(run)?).ok()?;
+    peer.ask(&Request::Sample).err()
+}
+
+/// Returns the process that takes the place of a run, if one does.
+fn pid_of(run: &Path) -> Option<u32> {
+    run.to_str().filter(|_| !run.exists())?.parse().ok()
 }
 
 fn flushed_run(pid: u32) -> Result<PathBuf, Failure> {

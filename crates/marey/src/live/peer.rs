@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use marey_attach::process::{in_namespace, inner_pid, pid_namespace};
+use marey_attach::process::{in_namespace, inner_pid, is_stopped, pid_namespace};
 use marey_model::endpoint::{self, Facts, MAX_ANSWER_BYTES, Request, SocketOwner};
 
 use crate::output::Failure;
@@ -18,6 +18,8 @@ use crate::text::printable;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time for the socket to appear: a process closes it during a fork.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(300);
+/// Time in which a process opens its socket again, whose descriptor the program has closed.
+const REOPEN_TIMEOUT: Duration = Duration::from_millis(600);
 const RETRY_PERIOD: Duration = Duration::from_millis(20);
 const RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
 
@@ -58,7 +60,8 @@ impl Peer {
     }
 
     /// Returns the processes of this user that record on this machine, by process id; for root, the
-    /// processes of all users. Removes the sockets of processes that were killed.
+    /// processes of all users. Removes the sockets of processes that were killed. The socket of one whose id another
+    /// process has got is among them: see [`Self::status`].
     pub(super) fn all() -> Vec<Self> {
         let mut found = Vec::new();
         for (folder, owner) in all_folders() {
@@ -78,19 +81,46 @@ impl Peer {
         found
     }
 
+    /// Returns the facts about the process, `None` if it does not listen, and removes the socket that nobody
+    /// listens at.
+    pub(super) fn status(&self) -> Option<Result<Facts, Failure>> {
+        let deadline = Instant::now() + REOPEN_TIMEOUT;
+        loop {
+            let is_refused = match self.exchange(&Request::Status) {
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => true,
+                Err(error) if error.kind() == ErrorKind::NotFound => false,
+                answer => return Some(self.facts(answer)),
+            };
+            if Instant::now() >= deadline {
+                if is_refused {
+                    drop(fs::remove_file(&self.socket));
+                }
+                return None;
+            }
+            thread::park_timeout(RETRY_PERIOD);
+        }
+    }
+
+    /// Returns the error that a process does not answer.
+    pub(super) fn no_answer(&self, reason: &str) -> Failure {
+        let pid = self.pid;
+        let state = if is_stopped(pid) { "it is stopped; " } else { "" };
+        Failure {
+            message: format!("process {pid} does not answer: {state}{reason}"),
+            hint: Some(format!("`marey dump {pid}` shows where the process is")),
+        }
+    }
+
     /// Sends a request and returns the answer.
     pub(super) fn ask(&self, request: &Request) -> Result<Facts, Failure> {
+        self.facts(self.exchange(request))
+    }
+
+    fn facts(&self, answer: io::Result<String>) -> Result<Facts, Failure> {
         let pid = self.pid;
-        let text = self.exchange(request).map_err(|error| {
-            let reason = match error.kind() {
-                ErrorKind::WouldBlock | ErrorKind::TimedOut => "no answer in time".to_owned(),
-                _ => error.to_string(),
-            };
-            let hint = format!("`marey dump {pid}` shows where the process is");
-            Failure {
-                message: format!("process {pid} does not answer: {reason}"),
-                hint: Some(hint),
-            }
+        let text = answer.map_err(|error| match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => self.no_answer("no answer in time"),
+            _ => self.no_answer(&error.to_string()),
         })?;
         match endpoint::parse_answer(&text) {
             Some(Ok(facts)) => Ok(facts),
@@ -119,10 +149,16 @@ impl Peer {
     pub(super) fn path_outside(&self, path: &Path) -> PathBuf {
         let through_root = PathBuf::from(format!("/proc/{}/root", self.pid))
             .join(path.strip_prefix("/").unwrap_or(path));
-        let identity =
-            |path: &Path| fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino())).ok();
-        let is_same = identity(path).is_some() && identity(path) == identity(&through_root);
-        if is_same || !through_root.exists() { path.to_owned() } else { through_root }
+        let identity = |path: Option<&Path>| {
+            fs::metadata(path?).map(|metadata| (metadata.dev(), metadata.ino())).ok()
+        };
+        let (mut here, mut there) = (Some(path), Some(through_root.as_path()));
+        if identity(there).is_none() {
+            // A file that is not written yet.
+            (here, there) = (path.parent(), through_root.parent());
+        }
+        let is_same = identity(here) == identity(there) || identity(there).is_none();
+        if is_same { path.to_owned() } else { through_root }
     }
 }
 

@@ -3,15 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use clap::Args;
-use marey_model::endpoint::{Facts, Request};
+use marey_model::endpoint::Facts;
 use marey_model::quantity::Grouped;
 use serde::Serialize;
 
 use super::peer::Peer;
 use super::{Session, sessions};
-use crate::output::{Output, Stop, Style};
+use crate::output::{Failure, Output, Stop, Style};
 use crate::text::{printable, width};
 
 const EXAMPLES: &str = "\
@@ -19,6 +22,9 @@ Examples:
   marey ps                       The processes of this user that record; for root, those of all users
   marey ps --json | jq '.[] | select(.losses != {})'
   marey query 4242 \"SELECT …\"    A process in the place of a run: what it has recorded so far";
+
+/// Time for the answers of all processes: those that are wedged must not hide the others.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Arguments of `marey ps`.
 #[derive(Args)]
@@ -52,10 +58,13 @@ struct Process {
 /// Runs `marey ps`.
 pub(crate) fn ps(args: &PsArgs, output: &mut Output) -> Result<(), Stop> {
     let mut processes = Vec::new();
-    for peer in Peer::all() {
-        match peer.ask(&Request::Status) {
-            Ok(facts) => processes.push(Process::new(peer.pid, &facts)),
-            Err(failure) => output.warning(failure.message)?,
+    for answer in ask_all(Peer::all()) {
+        match answer {
+            Ok((peer, facts)) => processes.push(Process::new(&peer, &facts)),
+            Err(failure) => {
+                let hint = failure.hint.map_or_else(String::new, |hint| format!("; {hint}"));
+                output.warning(format_args!("{}{hint}", failure.message))?;
+            }
         }
     }
     processes.sort_by_key(|process| (process.rank, process.pid));
@@ -69,16 +78,45 @@ pub(crate) fn ps(args: &PsArgs, output: &mut Output) -> Result<(), Stop> {
     Ok(print(&processes, output)?)
 }
 
+/// Asks all processes at the same time. Returns their answers in the order of the processes, without those of
+/// processes that have ended.
+fn ask_all(peers: Vec<Peer>) -> Vec<Result<(Arc<Peer>, Facts), Failure>> {
+    let deadline = Instant::now() + ANSWER_TIMEOUT;
+    let peers: Vec<_> = peers.into_iter().map(Arc::new).collect();
+    let (sender, answers) = mpsc::channel();
+    for (index, peer) in peers.iter().enumerate() {
+        let (sender, peer) = (sender.clone(), Arc::clone(peer));
+        // One that is wedged may keep its thread for ever, until the command ends.
+        let asking = move || drop(sender.send((index, peer.status())));
+        drop(thread::Builder::new().spawn(asking));
+    }
+    drop(sender);
+    let mut by_peer: Vec<_> = peers.iter().map(|_| None).collect();
+    let remaining = || deadline.saturating_duration_since(Instant::now());
+    while let Ok((index, answer)) = answers.recv_timeout(remaining()) {
+        by_peer[index] = Some(answer);
+    }
+    let late = || format!("no answer in {} s", ANSWER_TIMEOUT.as_secs());
+    let in_time = |(peer, answer): (Arc<Peer>, Option<_>)| match answer {
+        Some(None) => None,
+        Some(Some(Ok(facts))) => Some(Ok((peer, facts))),
+        Some(Some(Err(failure))) => Some(Err(failure)),
+        None => Some(Err(peer.no_answer(&late()))),
+    };
+    peers.into_iter().zip(by_peer).filter_map(in_time).collect()
+}
+
 impl Process {
-    fn new(pid: u32, facts: &Facts) -> Self {
+    fn new(peer: &Peer, facts: &Facts) -> Self {
         let number = |key: &str| facts.get(key).and_then(|text| text.parse().ok());
         let sessions = sessions(facts);
-        let paths: BTreeSet<_> = sessions.iter().flat_map(Session::paths).collect();
+        let paths = sessions.iter().flat_map(Session::paths).map(|path| peer.path_outside(path));
+        let paths: BTreeSet<_> = paths.collect();
         let losses = facts.0.iter().filter_map(|(key, count)| {
             Some((key.strip_prefix("loss.")?.to_owned(), count.parse().ok()?))
         });
         Self {
-            pid,
+            pid: peer.pid,
             rank: number("rank"),
             steps: number("steps").unwrap_or(0),
             age_s: sessions.iter().map(|session| session.age_s).fold(0.0, f64::max),
@@ -88,7 +126,7 @@ impl Process {
             paths: paths.into_iter().map(|path| path.display().to_string()).collect(),
             is_active: sessions.iter().any(|session| session.is_active),
             version: facts.get("version").unwrap_or_default().to_owned(),
-            command: marey_attach::command_line(pid),
+            command: marey_attach::command_line(peer.pid),
         }
     }
 

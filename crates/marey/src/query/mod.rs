@@ -25,6 +25,7 @@ use table::{Table, TextLayout};
 use write::{RowWriter, Sink};
 
 use crate::interrupt;
+use crate::live;
 use crate::out_file::OutFile;
 use crate::output::{Failure, Output, PLAIN, Stop};
 use crate::runs;
@@ -34,6 +35,14 @@ use crate::text::printable;
 pub(crate) fn query(args: &QueryArgs, output: &mut Output) -> Result<(), Stop> {
     let source = args.source(output.is_terminal)?;
     let format = args.format(output.is_terminal)?;
+    if let QuerySource::Sql(sql) = &source
+        && sql.to_ascii_lowercase().contains("backtrace")
+        && let Some(failure) = live::sample_first(&args.run)
+    {
+        output.warning(format_args!("backtrace has no new sample: {}", failure.message))?;
+        let hint = format!("`marey dump {}` reads the stacks from outside", args.run.display());
+        output.note(hint)?;
+    }
     let run = runs::open(&args.run, output)?.into_run();
     let database = Database::new(Arc::new(run), args.limits()?);
     match source {
