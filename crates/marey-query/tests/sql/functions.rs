@@ -105,6 +105,39 @@ fn computed_self_times_match_the_recorded_ones() {
     assert_eq!(run.rows(sql), ["2000 | 300 | 293"]);
 }
 
+#[test]
+fn sums_end_at_the_limits_of_their_type() {
+    let run = TestRun::new();
+    let values = "(VALUES (1, 9223372036854775807), (2, 9223372036854775807), (3, -5)) t(n, v)";
+    let greatest = i64::MAX.to_string();
+    assert_eq!(run.value(&format!("SELECT sum(v + 1 - 1) FROM {values} WHERE n < 3")), greatest);
+    for sum in ["sum(v)", "sum(v) FILTER (WHERE n < 3)", "sum(sum(v)) OVER ()"] {
+        let by_group = format!("SELECT {sum} FROM {values} WHERE n < 3 GROUP BY n / 4");
+        assert_eq!(run.value(&by_group), greatest, "{sum}");
+        assert_eq!(
+            run.value(&format!("SELECT {sum} FROM {values} WHERE n < 3")),
+            greatest,
+            "{sum}"
+        );
+    }
+    let negative = format!("SELECT sum(-v) FROM {values} WHERE n < 3");
+    assert_eq!(run.value(&negative), i64::MIN.to_string());
+    assert_eq!(run.value("SELECT sum(v) FROM (VALUES (CAST(NULL AS BIGINT))) t(v)"), "null");
+    let frames = format!(
+        "SELECT sum(v) OVER (ORDER BY n), sum(v) OVER (ORDER BY n ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) \
+            FROM {values} ORDER BY n"
+    );
+    let less = (i64::MAX - 5).to_string();
+    assert_eq!(
+        run.rows(&frames),
+        [
+            format!("{greatest} | {greatest}"),
+            format!("{greatest} | {greatest}"),
+            format!("{greatest} | {less}")
+        ]
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 

@@ -5,9 +5,12 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field};
 use marey_model::args::NewArgs;
+use marey_model::context::NodeKind;
+use marey_model::metric::MetricValue;
 use marey_model::table::{Column, ColumnKind, Table, view};
 use marey_query::sql::{Database, Limits, SqlError};
-use marey_store::{NewProcess, Run, Slice};
+use marey_store::row::{Args, Sample};
+use marey_store::{Assembler, NewProcess, Run, Sampled, Slice};
 
 use crate::imported::{imported, slice};
 use crate::run::{TestRun, rows};
@@ -220,6 +223,33 @@ fn shared_arguments_count_as_memory_for_each_row() {
     let long = "SELECT max(length(args)) FROM spans";
     assert_eq!(run.value(&format!("{long} WHERE start_nanos < 100")), "262156");
     assert!(matches!(run.error(long), SqlError::Memory { .. }));
+}
+
+#[test]
+fn totals_beyond_64_bits_are_the_greatest_ones() {
+    let run = TestRun::assembled(16 << 20, |run| {
+        let process_id = run.process(NewProcess::default());
+        let [module, name, unit] = ["module", "f", "cpu"].map(|name| run.text(name));
+        let module = run.context(Assembler::ROOT, NodeKind::Frame, module);
+        run.show_samples(Sampled { nanos_name_id: Some(unit), ..Sampled::default() });
+        for parent in [Assembler::ROOT, module] {
+            let sample = Sample {
+                process_id,
+                thread_id: None,
+                context_id: run.context(parent, NodeKind::Frame, name),
+                name_id: unit,
+                time_nanos: None,
+                value: MetricValue::Int(i64::MAX),
+                args: Args::default(),
+            };
+            run.add_sample(&sample).unwrap();
+        }
+    });
+    let greatest = i64::MAX;
+    let top = "SELECT total_nanos, self_nanos FROM top WHERE name = 'f'";
+    assert_eq!(run.value(top), format!("{greatest} | {greatest}"));
+    let of_frames = "SELECT sum(self_nanos) FROM flame";
+    assert_eq!(run.value(of_frames), greatest.to_string());
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod interval;
 pub(super) mod lookup;
 mod self_time;
 mod sketch;
+mod sum;
 mod texts;
 
 use std::sync::Arc;
@@ -75,7 +76,9 @@ pub(super) fn register(session: &SessionContext, lookups: &Arc<Lookups>) {
     {
         session.register_udf(function);
     }
-    for function in interval::aggregates().into_iter().chain(sketch::aggregates()) {
+    for function in
+        interval::aggregates().into_iter().chain(sketch::aggregates()).chain([sum::aggregate()])
+    {
         session.register_udaf(function);
     }
     session.register_udaf(critical_path::aggregate(lookups));
