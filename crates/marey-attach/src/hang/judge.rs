@@ -237,20 +237,39 @@ mod tests {
         }
     }
 
-    /// Judges four ranks. `behind` is the rank whose flight recorder is at an earlier collective.
-    fn judged(places: [&str; 4], behind: Option<Option<u32>>) -> Hang {
-        let members = (0..).zip(places).map(|(number, place)| at(number, place));
-        let collectives = |behind| {
+    /// The flight recorders of four ranks.
+    #[derive(Clone, Copy)]
+    enum FlightRecorders {
+        Absent,
+        Equal,
+        /// All have the same last collective but this rank, whose last one is earlier.
+        Behind(u32),
+    }
+
+    impl FlightRecorders {
+        fn last_collectives(self) -> Vec<LastCollective> {
             let of_rank = |rank| LastCollective {
                 rank,
                 group: "default_pg".into(),
-                sequence: Some(if Some(rank) == behind { 10 } else { 11 }),
+                sequence: Some(if matches!(self, Self::Behind(behind) if behind == rank) {
+                    10
+                } else {
+                    11
+                }),
                 name: "all_reduce".into(),
                 state: "started".into(),
             };
-            (0..4).map(of_rank).collect()
-        };
-        let collectives = behind.map(collectives).unwrap_or_default();
+            match self {
+                Self::Absent => Vec::new(),
+                Self::Equal | Self::Behind(_) => (0..4).map(of_rank).collect(),
+            }
+        }
+    }
+
+    /// Judges four ranks at these places.
+    fn judged(places: [&str; 4], recorders: FlightRecorders) -> Hang {
+        let members = (0..).zip(places).map(|(number, place)| at(number, place));
+        let collectives = recorders.last_collectives();
         let mut hang = Hang { members: members.collect(), collectives, ..Hang::default() };
         hang.judge();
         hang.sentence = sentence::of_hang(&hang);
@@ -260,7 +279,7 @@ mod tests {
     #[test]
     fn ranks_with_equal_stacks_are_told_apart_by_their_flight_recorders() {
         for place in ["collective", "gpu", "program"] {
-            let hang = judged([place; 4], Some(Some(2)));
+            let hang = judged([place; 4], FlightRecorders::Behind(2));
             assert_eq!(
                 (hang.cause, &hang.odd[..]),
                 (Cause::MismatchedCollective, &[2][..]),
@@ -271,13 +290,13 @@ mod tests {
             assert!(hang.sentence.contains(facts), "{}", hang.sentence);
         }
         // Some wait on the host.
-        let hang = judged(["gpu", "collective", "gpu", "collective"], Some(Some(1)));
+        let hang = judged(["gpu", "collective", "gpu", "collective"], FlightRecorders::Behind(1));
         assert_eq!((hang.cause, &hang.odd[..]), (Cause::MismatchedCollective, &[1][..]));
     }
 
     #[test]
     fn of_ranks_that_all_wait_none_is_late() {
-        for recorder in [None, Some(None)] {
+        for recorders in [FlightRecorders::Absent, FlightRecorders::Equal] {
             for (place, what) in [
                 (
                     "collective",
@@ -288,7 +307,7 @@ mod tests {
                     "All 4 ranks of this host wait for the GPU: each waits for the GPU (`synchronize`)",
                 ),
             ] {
-                let hang = judged([place; 4], recorder);
+                let hang = judged([place; 4], recorders);
                 assert_eq!((hang.cause, &hang.odd[..]), (Cause::AllWait, &[][..]), "{place}");
                 assert!(hang.sentence.starts_with(what), "{}", hang.sentence);
             }
@@ -297,15 +316,16 @@ mod tests {
 
     #[test]
     fn a_rank_elsewhere_is_the_one_that_the_others_wait_for() {
-        let hang = judged(["gpu", "gpu", "program", "gpu"], Some(Some(2)));
+        let hang = judged(["gpu", "gpu", "program", "gpu"], FlightRecorders::Behind(2));
         assert_eq!((hang.cause, &hang.odd[..]), (Cause::SlowRank, &[2][..]));
-        let hang = judged(["collective", "collective", "gpu", "collective"], None);
+        let hang =
+            judged(["collective", "collective", "gpu", "collective"], FlightRecorders::Absent);
         assert_eq!((hang.cause, &hang.odd[..]), (Cause::GpuWait, &[2][..]));
     }
 
     #[test]
     fn a_job_whose_ranks_move_goes_on() {
-        let mut hang = judged(["program"; 4], Some(Some(2)));
+        let mut hang = judged(["program"; 4], FlightRecorders::Behind(2));
         for member in &mut hang.members {
             member.is_moving = true;
         }
