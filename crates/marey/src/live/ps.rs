@@ -83,7 +83,7 @@ pub(crate) fn ps(args: &PsArgs, output: &mut Output) -> Result<(), Stop> {
 fn ask_all(peers: Vec<Peer>) -> Vec<Result<(Arc<Peer>, Facts), Failure>> {
     let deadline = Instant::now() + ANSWER_TIMEOUT;
     let peers: Vec<_> = peers.into_iter().map(Arc::new).collect();
-    let (sender, answers) = mpsc::channel();
+    let (sender, answers) = mpsc::sync_channel(peers.len());
     for (index, peer) in peers.iter().enumerate() {
         let (sender, peer) = (sender.clone(), Arc::clone(peer));
         // One that is wedged may keep its thread for ever, until the command ends.
