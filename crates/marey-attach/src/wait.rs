@@ -30,9 +30,11 @@ impl fmt::Display for Wait {
     }
 }
 
-/// System calls in which threads wait, what they wait for, and whether the first argument is a file
-/// descriptor.
-const CALLS: [(libc::c_long, &str, &str, bool); 29] = [
+/// A system call in which threads wait: its number, its name, what they wait for, and whether the first
+/// argument is a file descriptor.
+type Call = (libc::c_long, &'static str, &'static str, bool);
+
+const CALLS: [Call; 29] = [
     (libc::SYS_futex, "futex", "a lock", false),
     (libc::SYS_read, "read", "data", true),
     (libc::SYS_readv, "readv", "data", true),
@@ -66,14 +68,14 @@ const CALLS: [(libc::c_long, &str, &str, bool); 29] = [
 
 /// Old system calls that only x86-64 has.
 #[cfg(target_arch = "x86_64")]
-const OLD_CALLS: &[(libc::c_long, &str, &str, bool)] = &[
+const OLD_CALLS: &[Call] = &[
     (libc::SYS_poll, "poll", "one of several files", false),
     (libc::SYS_select, "select", "one of several files", false),
     (libc::SYS_epoll_wait, "epoll_wait", "one of several files", false),
     (libc::SYS_pause, "pause", "a signal", false),
 ];
 #[cfg(not(target_arch = "x86_64"))]
-const OLD_CALLS: &[(libc::c_long, &str, &str, bool)] = &[];
+const OLD_CALLS: &[Call] = &[];
 
 /// Returns what a sleeping thread waits for, `None` if the system does not tell.
 pub(crate) fn of_thread(pid: u32, thread: u64) -> Option<Wait> {

@@ -29,15 +29,16 @@ fn record_operators(
     shapes: u32,
     inputs: Option<[u8; 5]>,
 ) -> PyResult<()> {
-    // What is recorded may change while it is.
-    switch(false)?;
+    // A registered callback keeps the settings of its registration.
+    set_recording(false)?;
     let (sequence, forward_thread) = fields.unwrap_or_default();
+    // The first byte is the lowest of the word.
     let packed = inputs.iter().flatten().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
     (table().torch_shapes)(if inputs.is_some() { shapes } else { 0 }, packed);
     FIELDS[0].store(sequence, Ordering::Relaxed);
     FIELDS[1].store(forward_thread, Ordering::Relaxed);
-    // Also without a session, so that the caller learns of a failure now.
-    switch(is_wanted)?;
+    // Even if no session records, so that a failure is raised by this call.
+    set_recording(is_wanted)?;
     IS_WANTED.store(is_wanted, Ordering::Relaxed);
     follow_sessions();
     Ok(())
@@ -45,21 +46,21 @@ fn record_operators(
 
 /// Starts or stops the recording of operators after a session has begun or ceased to record.
 pub(crate) fn follow_sessions() {
-    if IS_WANTED.load(Ordering::Relaxed) && switch(is_active()).is_err() {
-        // PyTorch was observed before, so this cannot fail; and nobody could be told.
+    if IS_WANTED.load(Ordering::Relaxed) && set_recording(is_active()).is_err() {
+        // Observing PyTorch has succeeded before, so this does not fail; no caller could handle an error.
         IS_WANTED.store(false, Ordering::Relaxed);
     }
 }
 
-/// The GIL is held, which serialises this with forks.
-fn switch(is_on: bool) -> PyResult<()> {
+/// Starts or stops the recording of operators. The caller holds the GIL, so no fork happens meanwhile.
+fn set_recording(is_on: bool) -> PyResult<()> {
     let [sequence, forward_thread] = FIELDS.each_ref().map(|field| field.load(Ordering::Relaxed));
     // SAFETY: the error buffer is ours.
     try_call(|error| unsafe { (table().torch_operators)(is_on, sequence, forward_thread, error) })?;
     Ok(())
 }
 
-/// Makes PyTorch number the functions that its profilers observe, or no longer. Raises
+/// Sets whether PyTorch numbers the functions that its profilers observe. Raises
 /// `RuntimeError` if the loaded PyTorch cannot be observed.
 #[pyfunction]
 fn number_operators(is_wanted: bool) -> PyResult<()> {

@@ -76,7 +76,7 @@ impl NewRun {
     }
 }
 
-/// Renames a run to the path of another, which is moved to `old`.
+/// Moves the run at `path` to `old_path`, and the one at `new_path` to `path`.
 fn replace(path: &Path, new_path: &Path, old_path: &Path) -> io::Result<()> {
     fs::rename(path, old_path)?;
     fs::rename(new_path, path).inspect_err(|_| {

@@ -6,15 +6,15 @@ use std::ops::Range;
 use crate::process;
 use crate::rank::Rank;
 
-/// Ranks of a host that are looked for at most, because an environment may state any number.
+/// Maximum number of ranks among which absent ones are listed: an environment may state any number of ranks.
 const MAX_RANKS: usize = 1 << 20;
 
 /// The processes of a job on this host.
 #[derive(Debug, Default)]
 pub(crate) struct Job {
-    /// Its ranks, lowest first; processes without a rank follow.
+    /// Its ranks, lowest first; the given processes if there is no rank.
     pub(crate) members: Vec<Process>,
-    /// Processes beside the ranks that have ended, and that their parent has not waited for.
+    /// Siblings of the ranks that have ended and that their parent has not waited for.
     pub(crate) ended: Vec<u32>,
     /// Ranks of this host that no process has.
     pub(crate) absent: Vec<u32>,
@@ -27,7 +27,8 @@ pub(crate) struct Job {
 pub(crate) struct Process {
     pub(crate) pid: u32,
     pub(crate) rank: Option<Rank>,
-    /// By which a later process with the same id is told apart, in clock ticks.
+    /// The start of the process, in clock ticks since the system's: a later process with the same id has another
+    /// one.
     start_ticks: Option<u64>,
 }
 
@@ -37,7 +38,7 @@ impl Process {
         Self { pid, rank: None, start_ticks: process::start_ticks(pid) }
     }
 
-    /// Returns the rank that has an id now, `None` if the process is no rank.
+    /// Returns the process that has an id now, with its rank; `None` if it has no rank.
     fn rank_with_id(pid: u32) -> Option<Self> {
         let process = Self::with_id(pid);
         let rank = Rank::of_process(pid)?;
@@ -53,7 +54,7 @@ impl Process {
 impl Job {
     /// Returns the processes of this host that are ranks of the job with this
     /// `MASTER_ADDR:MASTER_PORT`, lowest id first.
-    pub(crate) fn ranks(rendezvous: &str) -> Vec<u32> {
+    pub(crate) fn pids_of_ranks(rendezvous: &str) -> Vec<u32> {
         let is_of_job = |&pid: &u32| {
             let rank = Rank::of_process(pid).filter(|_| process::is_alive(pid));
             let is_same = rank.is_some_and(|rank| rank.rendezvous.as_deref() == Some(rendezvous));
@@ -85,7 +86,7 @@ impl Job {
             members = pids.iter().map(|&pid| Process::with_id(pid)).collect();
         }
         members.sort_by_key(|member| member.rank.as_ref().map(|rank| rank.rank));
-        // What a rank has started belongs to it, and is looked at with it.
+        // A process that a rank has started is shown with the rank.
         ended.retain(|&pid| !has_ancestor(pid, &members));
         let first = members.first().and_then(|member| member.rank.clone());
         let world_size = first.as_ref().and_then(|rank| rank.world_size);
@@ -95,7 +96,8 @@ impl Job {
     }
 }
 
-/// Returns the processes among which the ranks are.
+/// Returns the processes that may be ranks of the job of a process. For a rank these are the processes of its job that
+/// have the same parent, ended ones included; for another process, itself and its descendants.
 fn candidates(pid: u32) -> Vec<u32> {
     let own = Rank::of_process(pid);
     let siblings = || {

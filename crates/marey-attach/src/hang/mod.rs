@@ -91,7 +91,7 @@ pub fn rendezvous(pids: &[u32]) -> Option<String> {
 /// Returns the processes of this host that are ranks of the job with this
 /// `MASTER_ADDR:MASTER_PORT`, lowest id first.
 pub fn ranks_of_job(rendezvous: &str) -> Vec<u32> {
-    Job::ranks(rendezvous)
+    Job::pids_of_ranks(rendezvous)
 }
 
 /// Looks at a job twice, `interval` apart, and judges why it does not go on. `pids` are ranks or

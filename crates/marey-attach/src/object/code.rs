@@ -18,8 +18,8 @@ pub(super) struct Code {
 }
 
 impl Objects<'_> {
-    /// Returns the frame of a code object at an instruction, by its offset in bytes; `None` if the code is
-    /// one of CPython itself, without a name.
+    /// Returns the frame of a code object at an instruction, given by its offset in bytes; `None` for code
+    /// without a name, which CPython makes for itself.
     pub(crate) fn frame_at(&self, code: Address, instruction: i64) -> Result<Option<Frame>> {
         let Some(code) = self.code(code)? else { return Ok(None) };
         let line = if self.layout.minor == 10 {
@@ -37,7 +37,7 @@ impl Objects<'_> {
         }))
     }
 
-    /// Returns a code object, which is read once; fails for another object.
+    /// Returns the code object at an address. It is read once. Fails if the object there is of another type.
     fn code(&self, address: Address) -> Result<Option<Rc<Code>>> {
         if let Some(code) = self.codes.borrow().get(&address) {
             return Ok(code.clone());
@@ -69,8 +69,8 @@ impl Objects<'_> {
     }
 }
 
-/// Returns the line of an instruction by the table of CPython 3.10 (PEP 626): pairs of a number of
-/// bytes and a difference of lines, of which -128 is no line.
+/// Returns the line of an instruction by the table of CPython 3.10 (PEP 626). Each pair of the table has the number of
+/// bytes of some instructions, and the difference of their line to the line before; -128 means no line.
 fn line_of_pairs(table: &[u8], first: i32, instruction: i64) -> Option<i32> {
     let (mut end, mut line) = (0, first);
     for &[bytes, difference] in table.as_chunks::<2>().0 {
@@ -95,8 +95,9 @@ fn line_of_locations(table: &[u8], first: i32, instruction: i64) -> Option<i32> 
     while let Some(head) = entries.next() {
         let kind = head >> 3 & 15;
         match kind {
-            // A line and its columns, or a line alone.
+            // A difference of lines, without or with columns.
             13 | 14 => line = line.wrapping_add(signed(&mut entries)),
+            // Zero to two lines on.
             10..=12 => line = line.wrapping_add((kind - 10).into()),
             _ => {}
         }
@@ -137,8 +138,8 @@ mod tests {
 
     #[test]
     fn a_line_is_found_by_locations() {
-        // One instruction a line on, two with columns in a byte, one 40 lines before by an entry
-        // without columns, one without a line.
+        // One instruction in the next line; two in the same line, with columns; one 40 lines back, without
+        // columns; one without a line.
         let table = [0x80 | 11 << 3, 5, 9, 0x80 | 3 << 3 | 1, 0x21, 0x80 | 13 << 3, 0x51, 1, 0xf8];
         let lines = [0, 2, 4, 6, 8, 10].map(|at| line_of_locations(&table, 50, at));
         assert_eq!(lines, [Some(51), Some(51), Some(51), Some(11), None, None]);

@@ -10,11 +10,11 @@ use marey_record::{Worker, api, device};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The longest wait for the devices at exit. Shorter than the time that a process terminated by
-/// SIGTERM waits for growing files.
+/// The longest wait for the devices at exit. Shorter than the limit after which a process that is ended by
+/// SIGTERM leaves files unwritten (`Progress` in `marey-record`).
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Key of the note that not all work was waited for.
+/// Key of the note in a run whose last activities are missing.
 const NOTE_KEY: &str = "gpu end";
 
 /// Thread that synchronises at exit.

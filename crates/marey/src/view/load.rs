@@ -17,7 +17,7 @@ use crate::progress::Progress;
 use crate::runs;
 use crate::text::{printable, quote_path};
 
-/// The expectation that the reader reports if the first value of a file is wrong.
+/// What `hatchet` expects first in a file: an error with this text means a file of another kind.
 const EXPECTED_FIRST_VALUE: &str = "the list [ROOT, DEVICES]";
 
 /// Maximum number of names in a hint.
@@ -32,7 +32,7 @@ pub(super) struct Loaded<'a> {
     pub(super) notes: Vec<String>,
     /// Number of further metrics that were not chosen by default.
     pub(super) omitted_metrics: usize,
-    /// Number of filtered nodes.
+    /// Number of nodes that the filter has removed.
     pub(super) hidden: usize,
 }
 

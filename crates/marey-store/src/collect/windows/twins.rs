@@ -1,10 +1,11 @@
 //! Spans that the recorder and the profiler both have: operators, autograd nodes, user scopes.
 //!
-//! Both are called at the same start and end of the same function, one right after the other. So
-//! the two spans have the same name but for the overload, and nearly the same times, unless the
-//! thread was interrupted between the two calls: then one lies within the other, and they agree at
-//! one end. Calls of one name overlap only if they are nested. Either side may have lost spans, so a
-//! pair is made only if neither has a better partner.
+//! PyTorch calls both at the start and at the end of a function, one right after the other. So the
+//! two spans have the same name but for the overload, and nearly the same times. If the thread is
+//! interrupted between the two calls, one span contains the other, and they agree at one end.
+//!
+//! Calls of one name overlap only if they are nested. Either side may have lost spans, so a span is
+//! left alone if the next one of the other side is a nearer partner.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -15,8 +16,8 @@ use super::trace::TracedSpan;
 /// Greatest distance of the starts, or else of the ends, of the two spans of a pair.
 pub(super) const TOLERANCE_NANOS: i64 = 50_000;
 
-/// Distance at one end within which two spans need not overlap: calls in a row do not overlap either,
-/// and they are longer.
+/// Two spans that agree at one end by this distance may be a pair without overlapping, because neither
+/// clock is exact. It is shorter than a call, so that two successive calls are no pair.
 const CLOSE_NANOS: i64 = 2_000;
 
 /// Returns, for each span of the profiler, the position of its twin among the recorded spans.
@@ -63,16 +64,17 @@ fn pair(ours: &[Times], theirs: &[Times]) -> Vec<(usize, usize)> {
     let mut pairs = Vec::with_capacity(theirs.len().min(ours.len()));
     let (mut our, mut their) = (0, 0);
     while let (Some(&a), Some(&b)) = (ours.get(our), theirs.get(their)) {
-        let this = twin_distance(a, b);
+        let distance = twin_distance(a, b);
         let next_our = ours.get(our + 1).and_then(|&next| twin_distance(next, b));
         let next_their = theirs.get(their + 1).and_then(|&next| twin_distance(a, next));
-        let is_nearer =
-            |next: Option<i64>| next.is_some_and(|next| this.is_none_or(|it| next < it));
+        let is_nearer = |next: Option<i64>| {
+            next.is_some_and(|next| distance.is_none_or(|distance| next < distance))
+        };
         if is_nearer(next_our) {
             our += 1;
         } else if is_nearer(next_their) {
             their += 1;
-        } else if this.is_some() {
+        } else if distance.is_some() {
             pairs.push((our, their));
             our += 1;
             their += 1;
@@ -91,7 +93,6 @@ fn twin_distance(a: Times, b: Times) -> Option<i64> {
         .map(|nanos| i64::try_from(nanos).unwrap_or(i64::MAX));
     let overlap_nanos = a.1.min(b.1).saturating_sub(a.0.max(b.0));
     let agree = start.min(end);
-    // The shortest calls may not overlap at all, as neither clock is exact.
     let is_close = agree <= CLOSE_NANOS && overlap_nanos > -CLOSE_NANOS;
     let overlaps = overlap_nanos > 0 && agree <= TOLERANCE_NANOS;
     (is_close || overlaps).then(|| start.saturating_add(end))
