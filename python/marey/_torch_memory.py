@@ -142,6 +142,7 @@ def start(
         models: Returns the models whose parameters have names.
     """
     global _readings
+    _torch_scopes.configure(torch)
     _readings = _Readings(torch, open_scopes)
     _observe_out_of_memory(torch, models)
     modules = torch.nn.modules.module

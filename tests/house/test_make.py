@@ -16,6 +16,12 @@ INPUTS = ("README.md", "Cargo.toml", "clippy.toml", "pyproject.toml", "setup.py"
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 
 
+@pytest.fixture(autouse=True)
+def without_options_of_an_outer_make(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps options such as `-k`, with which these tests may be run, from the inner `make`."""
+    monkeypatch.delenv("MAKEFLAGS", raising=False)
+
+
 @pytest.fixture
 def make(tmp_path: Path) -> list[str]:
     """A command for a checkout whose `pip` prints a line of Cargo's and waits for its exit code."""

@@ -42,4 +42,5 @@ def test_a_free_threaded_build_is_refused(version: str, command: tuple[str, ...]
     assert "free-threaded build" in done.stderr
     if command != ("attach",):
         assert f"error: process {pid} runs a free-threaded build of CPython" in done.stderr
-        assert "hint: start the program with the build that has the lock" in done.stderr
+        hint = "hint: start the program with the build of CPython that has the lock"
+        assert hint in done.stderr
