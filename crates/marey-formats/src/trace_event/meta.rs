@@ -2,7 +2,6 @@
 //!
 //! Metadata may precede or follow the events, so it is applied at the end.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use marey_model::loss::LossCause;
@@ -24,8 +23,6 @@ const DEVICE_SORT_INDICES: std::ops::Range<i64> = 5_000_000..5_001_000;
 #[derive(Debug, Default)]
 pub(super) struct TraceMetadata {
     labels: Vec<Label>,
-    /// The last label of each process or thread and key, by its position in `labels`.
-    last_labels: BTreeMap<((FileId, FileId), String), usize>,
     /// Keys beside the events, with their values as JSON.
     entries: Vec<(String, String)>,
     /// Base of the times, in nanoseconds since 1970.
@@ -92,8 +89,7 @@ struct RecordedProcess {
 }
 
 impl TraceMetadata {
-    /// Adds a metadata event. One that repeats the last of its key is left out: some writers repeat all
-    /// metadata again and again.
+    /// Adds a metadata event.
     pub(super) fn add_event(&mut self, event: &Event, threads: &mut Threads) {
         let ids = threads.ids(event);
         let key = event.name().into_owned();
@@ -113,12 +109,6 @@ impl TraceMetadata {
             threads.add_device(ids.0);
         }
         let value = event.args_json();
-        let position = self.labels.len();
-        let last = self.last_labels.entry((ids, key.clone())).or_insert(position);
-        if self.labels.get(*last).is_some_and(|label| label.value == value) {
-            return;
-        }
-        *last = position;
         self.labels.push(Label { ids, key, value, name, os_id, rank, is_device });
     }
 

@@ -241,22 +241,6 @@ fn a_process_id_may_equal_a_device_number() {
 }
 
 #[test]
-fn metadata_that_repeats_is_stored_once() {
-    let sort_index = |index: u32| {
-        format!(
-            r#"{{"name":"process_sort_index","ph":"M","pid":7,"tid":0,"args":{{"sort_index":{index}}}}}"#
-        )
-    };
-    let events = [7, 7, 7, 8, 7].map(sort_index).join(",");
-    let run = import_events(&events);
-    let expected =
-        [7, 8, 7].map(|it| format!(r#"metadata p7 None process_sort_index={{"sort_index":{it}}}"#));
-    let mut expected = expected.to_vec();
-    expected.sort();
-    assert_eq!(lines(&run, &["metadata"]), expected);
-}
-
-#[test]
 fn devices_may_come_before_their_process() {
     let run = import_events(
         r#"{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":3,"dur":1,"args":{"device":0,"stream":7,"correlation":1}},
