@@ -136,8 +136,10 @@ mod tests {
         while cpu_nanos(id).unwrap() < before + 5_000_000 {}
         let elapsed_nanos = start.elapsed().as_nanos() as f64;
         let shares = times.read(elapsed_nanos);
+        // The thread also computed while its time was read.
+        let most = 100.0 * start.elapsed().as_nanos() as f64 / elapsed_nanos + 1.0;
         let own = shares.iter().find(|(source, _)| source.ends_with(&format!(" {id}"))).unwrap();
         let least = 100.0 * 5_000_000.0 / elapsed_nanos;
-        assert!(own.1 >= least && own.1 < 101.0, "{least} {shares:?}");
+        assert!(own.1 >= least && own.1 < most, "{least} {most} {shares:?}");
     }
 }
