@@ -65,7 +65,7 @@ template <class T, class Base = std::allocator<T>> class Allocator {
 public:
     /// The type of the elements.
     using value_type = T;
-    /// What `Base` points with.
+    /// The pointer type of `Base`.
     using pointer = typename std::allocator_traits<Base>::pointer;
     /// As of `Base`.
     /// @{

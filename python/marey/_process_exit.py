@@ -16,7 +16,7 @@ MAX_WAIT_SECS = 3.0
 """The longest time that the exit handlers of the process wait for values of GPUs, in all."""
 
 _left_secs: float | None = None
-"""What is left of that time; `None` before the process exits."""
+"""The rest of that time; `None` before the process exits."""
 
 
 def begin() -> None:

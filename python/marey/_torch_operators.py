@@ -107,7 +107,7 @@ _NOTE = "operators"
 """Key of the note on how operators are recorded."""
 
 _description: str | None = None
-"""What `start` has noted, `None` before it and after `stop`."""
+"""The description that `start` has noted; `None` before it and after `stop`."""
 
 
 def describe(version: str, support: Support) -> str:

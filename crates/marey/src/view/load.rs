@@ -17,7 +17,7 @@ use crate::progress::Progress;
 use crate::runs;
 use crate::text::{printable, quote_path};
 
-/// What `hatchet` expects first in a file: an error with this text means a file of another kind.
+/// The expectation of `hatchet` for the beginning of a file. An error with this text means a file of another kind.
 const EXPECTED_FIRST_VALUE: &str = "the list [ROOT, DEVICES]";
 
 /// Maximum number of names in a hint.
