@@ -123,6 +123,13 @@ fn sums_end_at_the_limits_of_their_type() {
     let negative = format!("SELECT sum(-v) FROM {values} WHERE n < 3");
     assert_eq!(run.value(&negative), i64::MIN.to_string());
     assert_eq!(run.value("SELECT sum(v) FROM (VALUES (CAST(NULL AS BIGINT))) t(v)"), "null");
+    // One branch after the other: the sums become exact when the great value arrives.
+    let branches = "SELECT 1 AS n, 5 AS v UNION ALL SELECT 2, NULL UNION ALL SELECT 3, -7 \
+        UNION ALL SELECT 1, 9223372036854775807 UNION ALL SELECT 3, -1 UNION ALL SELECT 4, 2";
+    assert_eq!(
+        run.rows(&format!("SELECT n, sum(v) FROM ({branches}) GROUP BY n ORDER BY n")),
+        [format!("1 | {greatest}"), "2 | null".to_owned(), "3 | -8".to_owned(), "4 | 2".to_owned()]
+    );
     let frames = format!(
         "SELECT sum(v) OVER (ORDER BY n), sum(v) OVER (ORDER BY n ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) \
             FROM {values} ORDER BY n"

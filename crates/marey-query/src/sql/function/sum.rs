@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, PrimitiveArray};
 use datafusion::arrow::datatypes::{
-    ArrowNativeTypeOp, ArrowPrimitiveType, DataType, FieldRef, Int64Type, UInt64Type,
+    ArrowNativeType, ArrowNativeTypeOp, ArrowPrimitiveType, DataType, FieldRef, Int64Type,
+    UInt64Type,
 };
 use datafusion::common::{Result, ScalarValue};
 use datafusion::functions_aggregate::sum::sum_udaf;
@@ -17,7 +18,6 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, EmitTo, GroupsAccumulator,
     ReversedUDAF, SetMonotonicity, Signature,
 };
-use datafusion::physical_expr::NullState;
 
 pub(super) fn aggregate() -> AggregateUDF {
     AggregateUDF::new_from_impl(Sum { wrapping: sum_udaf() })
@@ -171,10 +171,8 @@ where
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        let limit =
-            if self.total < 0 { T::Native::MIN_TOTAL_ORDER } else { T::Native::MAX_TOTAL_ORDER };
-        let total = T::Native::try_from(self.total).unwrap_or(limit);
-        ScalarValue::new_primitive::<T>((self.count > 0).then_some(total), &T::DATA_TYPE)
+        let total = (self.count > 0).then(|| nearest::<T::Native>(self.total));
+        ScalarValue::new_primitive::<T>(total, &T::DATA_TYPE)
     }
 
     fn size(&self) -> usize {
@@ -182,32 +180,54 @@ where
     }
 }
 
-/// The totals of many groups.
-struct GroupSums<T: ArrowPrimitiveType> {
-    totals: Vec<T::Native>,
-    null_state: NullState,
-    /// Makes states of single values, which need no addition.
+/// Returns the total, or the limit of the type that is nearest to it.
+fn nearest<N: ArrowNativeTypeOp + TryFrom<i128>>(total: i128) -> N {
+    let limit = if total < 0 { N::MIN_TOTAL_ORDER } else { N::MAX_TOTAL_ORDER };
+    N::try_from(total).unwrap_or(limit)
+}
+
+/// The totals of many groups: `DataFusion`'s sums while none of them can leave its type, which is
+/// known from the values alone, and exact ones from then on.
+struct GroupSums<T> {
     wrapping: Box<dyn GroupsAccumulator>,
+    /// No total is above it or, as long as no value is negative, below zero.
+    reach: usize,
+    /// A total for each group that has values, where `wrapping` no longer has them.
+    exact: Option<Vec<Option<i128>>>,
+    value_type: PhantomData<fn() -> T>,
 }
 
-impl<T: ArrowPrimitiveType> GroupSums<T> {
-    fn new(wrapping: Box<dyn GroupsAccumulator>) -> Self {
-        Self { totals: Vec::new(), null_state: NullState::new(), wrapping }
+impl<T> GroupSums<T>
+where
+    T: ArrowPrimitiveType<Native: ArrowNativeTypeOp + Into<i128> + TryFrom<i128>>,
+{
+    const fn new(wrapping: Box<dyn GroupsAccumulator>) -> Self {
+        Self { wrapping, reach: 0, exact: None, value_type: PhantomData }
     }
-}
 
-/// Adds a value to a total, up to the limits of its type.
-fn add<N: ArrowNativeTypeOp>(total: &mut N, value: N) {
-    let limit = if value.is_lt(N::ZERO) { N::MIN_TOTAL_ORDER } else { N::MAX_TOTAL_ORDER };
-    let sum = total.add_wrapping(value);
-    // Away from the direction of the value means over the limit.
-    let has_wrapped = if value.is_lt(N::ZERO) { sum.is_gt(*total) } else { sum.is_lt(*total) };
-    *total = if has_wrapped { limit } else { sum };
+    /// Returns whether each total stays within its type when these values are added.
+    fn stays_within(&mut self, values: &PrimitiveArray<T>) -> bool {
+        // The bits of all values are at least the largest of them, and beyond `isize::MAX` where
+        // one is negative.
+        let bits = values.values().iter().fold(0, |bits, value| bits | value.as_usize());
+        self.reach = self.reach.saturating_add(bits.saturating_mul(values.len()));
+        isize::try_from(self.reach).is_ok()
+    }
+
+    /// Returns the exact totals, which begin as those of `wrapping`.
+    fn exact(&mut self) -> Result<&mut Vec<Option<i128>>> {
+        if self.exact.is_none() {
+            let totals = self.wrapping.evaluate(EmitTo::All)?;
+            let totals = totals.as_primitive::<T>().iter();
+            self.exact = Some(totals.map(|total| total.map(Into::into)).collect());
+        }
+        Ok(self.exact.get_or_insert_default())
+    }
 }
 
 impl<T> GroupsAccumulator for GroupSums<T>
 where
-    T: ArrowPrimitiveType<Native: ArrowNativeTypeOp> + Send,
+    T: ArrowPrimitiveType<Native: ArrowNativeTypeOp + Into<i128> + TryFrom<i128>>,
 {
     fn update_batch(
         &mut self,
@@ -216,20 +236,19 @@ where
         opt_filter: Option<&BooleanArray>,
         total_num_groups: usize,
     ) -> Result<()> {
-        let values = values[0].as_primitive::<T>();
-        self.totals.resize(total_num_groups, T::Native::ZERO);
-        let Self { totals, null_state, .. } = self;
-        null_state.accumulate(
-            group_indices,
-            values,
-            opt_filter,
-            total_num_groups,
-            |group, value| {
-                if let Some(total) = totals.get_mut(group) {
-                    add(total, value);
-                }
-            },
-        );
+        let numbers = values[0].as_primitive::<T>();
+        if self.exact.is_none() && self.stays_within(numbers) {
+            return self.wrapping.update_batch(values, group_indices, opt_filter, total_num_groups);
+        }
+        let totals = self.exact()?;
+        totals.resize(total_num_groups, None);
+        for (row, (value, &group)) in numbers.iter().zip(group_indices).enumerate() {
+            let is_counted =
+                opt_filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row));
+            if let (true, Some(value), Some(total)) = (is_counted, value, totals.get_mut(group)) {
+                *total = Some(total.unwrap_or(0).saturating_add(value.into()));
+            }
+        }
         Ok(())
     }
 
@@ -243,9 +262,12 @@ where
     }
 
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
-        let totals = emit_to.take_needed(&mut self.totals);
-        let nulls = self.null_state.build(emit_to);
-        Ok(Arc::new(PrimitiveArray::<T>::new(totals.into(), nulls)))
+        let Some(totals) = &mut self.exact else {
+            return self.wrapping.evaluate(emit_to);
+        };
+        let totals = emit_to.take_needed(totals).into_iter();
+        let totals = totals.map(|total| total.map(nearest::<T::Native>));
+        Ok(Arc::new(totals.collect::<PrimitiveArray<T>>()))
     }
 
     fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
@@ -257,10 +279,12 @@ where
         values: &[ArrayRef],
         opt_filter: Option<&BooleanArray>,
     ) -> Result<Vec<ArrayRef>> {
+        // A single value needs no addition.
         self.wrapping.convert_to_state(values, opt_filter)
     }
 
     fn size(&self) -> usize {
-        self.totals.capacity() * size_of::<T::Native>() + self.null_state.size()
+        let exact = self.exact.as_ref().map_or(0, Vec::capacity);
+        self.wrapping.size() + exact * size_of::<Option<i128>>()
     }
 }
