@@ -1,14 +1,14 @@
-//! Peak rates by device name, as drivers report it: traces have the name of a device, but not its
-//! maximum clock.
+//! Peak rates of devices by the name that the driver reports. Traces have the name of a device but
+//! not its maximum clock, which [`max_flops`](super::max_flops) needs.
 //!
-//! Rates are for dense matrices, from the vendors' data sheets. Where a data sheet has only rates
-//! with sparsity, half of these are listed.
+//! The rates are for dense matrices and come from the vendors' data sheets. If a data sheet has
+//! only rates with sparsity, half of these are listed.
 
 /// The peak rates of a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DevicePeaks {
-    /// 10^12 floating-point operations per second for operands of 8, 16, 32 (TF32 where supported)
-    /// and 64 bits; 0 where the device has no units for the width.
+    /// 10^12 floating-point operations per second for operands of 8, 16, 32 (TF32 if supported) and
+    /// 64 bits. 0 if the device has no units for the width.
     tera_flops: [f64; 4],
     /// 10^9 bytes per second to and from the device's memory.
     giga_bytes: f64,
@@ -41,8 +41,9 @@ pub fn device_peaks(name: &str) -> Option<DevicePeaks> {
         .map(|&(_, tera_flops, giga_bytes)| DevicePeaks { tera_flops, giga_bytes })
 }
 
-/// The words that a name must contain, 10^12 operations per second at 8, 16, 32 and 64 bits, and
-/// 10^9 bytes per second. The first match counts, so specific names come first.
+/// For each device the words that its name must contain, the rates in 10^12 operations per second
+/// at 8, 16, 32 and 64 bits, and the bandwidth in 10^9 bytes per second. The first match counts, so
+/// more specific names come first.
 const DEVICES: [(&str, [f64; 4], f64); 34] = [
     // NVIDIA Blackwell architecture technical brief: HGX B200.
     ("B200", [4_500.0, 2_250.0, 1_125.0, 37.0], 8_000.0),

@@ -1,4 +1,4 @@
-//! The names that queries can use, for completion and hints.
+//! The names that a query can use, for completion in editors and for hints in error messages.
 
 use datafusion::sql::sqlparser::keywords::ALL_KEYWORDS;
 
