@@ -8,7 +8,7 @@ use crate::rule::{Rule, Threshold};
 /// The share of the step time below which these rules do not fire.
 const MIN_PERCENT: Threshold = min_percent(5.0);
 
-/// No stream of a device is busy: idle time by cause and by the activity of the host.
+/// No stream of a device is busy. The idle time is split by cause and by the activity of the host.
 pub(super) const GPU_IDLE: Rule = Rule {
     name: "gpu_idle",
     needs: &[&stored::GPU_ACTIVITIES],

@@ -1,4 +1,4 @@
-//! Findings made of the rows of rules.
+//! Tests of the findings that are made from the rows of rules, and of their overlaps.
 
 use crate::ask::{Cell, Rows};
 use crate::finding::{Confidence, Finding, FindingQuestions, Severity};

@@ -1,4 +1,4 @@
-//! A small training run, the input of tests.
+//! A small training run, which the tests of this crate analyse.
 
 use std::path::Path;
 use std::sync::Arc;
