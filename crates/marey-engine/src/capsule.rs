@@ -100,7 +100,7 @@ fn to_plain_field(field: &FieldRef) -> FieldRef {
     Arc::new(Field::clone(field).with_data_type(plain))
 }
 
-/// Returns our schema with the requested types.
+/// Returns `ours` with the requested types.
 fn convert_schema(ours: &Schema, requested: &Schema) -> PyResult<Schema> {
     let (requested, ours) = (requested.fields(), ours.fields());
     if requested.len() != ours.len() {

@@ -75,7 +75,7 @@ impl Merger {
         (next.processes, next.threads) =
             processes.zip(threads).ok_or_else(|| unknown_ids(run, "manifest.json"))?;
         for process in &old.processes {
-            let id = process.id + ids.processes.0; // below `next.processes`
+            let id = process.id + ids.processes.0; // no overflow: below `next.processes`
             new.processes.push(crate::ProcessEntry { id, ..process.clone() });
         }
         for (cause, count) in &old.losses {

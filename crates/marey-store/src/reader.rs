@@ -64,11 +64,11 @@ pub struct Context {
 pub struct ProcessRow {
     /// Id in the run.
     pub id: u32,
-    /// System id; negative if unknown.
+    /// System id, negative if unknown.
     pub pid: i64,
     /// Rank in a distributed job.
     pub rank: Option<i64>,
-    /// Host name; may be empty.
+    /// Host name, which may be empty.
     pub host: String,
     /// Command line as a JSON list.
     pub argv: String,
@@ -87,9 +87,9 @@ pub struct ThreadRow {
     pub id: u32,
     /// Id of its process.
     pub process_id: u32,
-    /// System id; negative if unknown.
+    /// System id, negative if unknown.
     pub os_id: i64,
-    /// Name; may be empty.
+    /// Name, which may be empty.
     pub name: String,
 }
 

@@ -22,9 +22,9 @@ pub(crate) const NO_NODE: u32 = u32::MAX;
 pub(crate) const LEVELS: [u32; 6] = [20, 24, 28, 32, 36, 40];
 
 /// Greatest row limit of a level. A zoom that needs more rows reads the events.
-const MAX_ROWS: u64 = 262_144;
+const MAX_ROW_LIMIT: u64 = 262_144;
 /// Lowest row limit of a level, for a run with few events.
-const MIN_MAX_ROWS: u64 = 4096;
+const MIN_ROW_LIMIT: u64 = 4096;
 /// Number of events for each row that the limit allows.
 const EVENTS_PER_ROW: u64 = 16;
 /// Average number of visits of a row by long spans above which the level is too fine for them.
@@ -104,7 +104,7 @@ impl Rollup {
     pub(crate) fn new(nodes: usize, events: u64) -> Self {
         Self {
             level: 0,
-            max_rows: (events / EVENTS_PER_ROW).clamp(MIN_MAX_ROWS, MAX_ROWS),
+            max_rows: (events / EVENTS_PER_ROW).clamp(MIN_ROW_LIMIT, MAX_ROW_LIMIT),
             buckets: HashMap::new(),
             cells: Vec::new(),
             last_updates: vec![(i64::MIN, 0); nodes],

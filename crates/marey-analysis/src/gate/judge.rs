@@ -13,12 +13,12 @@ use super::{Direction, Gate, Outcome, Threshold, Verdict};
 /// A false alarm costs more than a 1 % regression that is found a day later, because people who are
 /// alerted for nothing stop looking. So a condition fails only on clear evidence:
 ///
-/// 1. A metric is *inconclusive* if a side that matters has no data for it, or too few steps for the
-///    statistic: nothing was judged, so nothing passes. A statistic needs `min_steps` steps, and a
-///    percentile also one step beyond it: p90 needs 10 steps, p99 needs 100.
+/// 1. A metric is *inconclusive* if a side that matters has no data for it, or too few steps for
+///    the statistic: nothing was judged, so nothing passes. A statistic needs `min_steps` steps,
+///    and a percentile also one step beyond it: p90 needs 10 steps, p99 needs 100.
 /// 2. A number that is not beyond the threshold *passes*, however far its interval reaches.
-/// 3. A number beyond the threshold is a *regression* if its whole interval is beyond it too: of runs
-///    exactly at the threshold 1 in 40 fails, of unchanged runs almost none. Otherwise the
+/// 3. A number beyond the threshold is a *regression* if its whole interval is beyond it too: of
+///    runs exactly at the threshold 1 in 40 fails, of unchanged runs almost none. Otherwise the
 ///    condition is *inconclusive*: more steps would decide it.
 /// 4. A number of the whole recording, such as peak memory, has no interval and is compared
 ///    directly.

@@ -46,7 +46,7 @@ impl Cells {
         }
     }
 
-    /// The cell of a node; `None` where it has no value.
+    /// Returns the cell of a node, or `None` if it has no value.
     pub fn get(&self, node: usize) -> Option<MetricValue> {
         match self {
             Self::Numbers { values, are_whole: true } if !values[node].is_nan() => {
@@ -114,7 +114,7 @@ impl Graph {
         self.numbers_if_present(label)?.ok_or_else(|| self.unknown_metric(label))
     }
 
-    /// Like [`Graph::numbers`]; `None` if there is no such column.
+    /// Like [`Graph::numbers`], but `None` if there is no such column.
     pub(super) fn numbers_if_present(&self, label: &str) -> Result<Option<Vec<f64>>, MetricError> {
         let values = match self.column(label) {
             None => return Ok(None),

@@ -18,7 +18,7 @@ impl Graph {
     /// The nodes that reach `limit` in one of the columns, with their ancestors.
     ///
     /// # Errors
-    /// [`FilterError::Empty`], which calls the columns `name`, if no node reaches the limit;
+    /// [`FilterError::Empty`], which calls the columns `name`, if no node reaches the limit.
     /// [`FilterError::Metric`] if a column is missing or not numeric.
     pub fn filter_any(
         &self,

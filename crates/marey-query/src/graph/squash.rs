@@ -22,7 +22,7 @@ impl Graph {
         assert_eq!(is_kept.len(), self.nodes.len(), "one flag per node");
         let mut nodes: Vec<Node> = Vec::new();
         let mut new_by_name = HashMap::new();
-        // The new index of each node; for a removed node, the index of its nearest kept ancestor.
+        // The new index of each node. A removed node has the index of its nearest kept ancestor.
         let mut new_indexes: Vec<Option<usize>> = Vec::with_capacity(self.nodes.len());
         for (index, node) in self.nodes.iter().enumerate() {
             let parent = node.parent.and_then(|parent| new_indexes[parent]);

@@ -236,7 +236,7 @@ impl SameNameNodes {
     }
 }
 
-/// The nodes of several graphs; nodes with the same path are merged.
+/// The nodes of several graphs. Nodes with the same path are merged.
 struct Union {
     graph: Graph,
     /// For each graph, the new index of each of its nodes.

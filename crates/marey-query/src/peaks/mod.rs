@@ -1,7 +1,7 @@
 //! Peak rates of devices in floating-point operations and bytes per second, by architecture. They
 //! are the denominators of utilization.
 //!
-//! Start reading at [`max_flops`] and [`max_bps`]; `table` has the figures and their sources. For
+//! Start reading at [`max_flops`] and [`max_bps`]. `table` has the figures and their sources. For
 //! the seven architectures that Triton 3.9 supports, the results equal Triton's to the last bit.
 
 use thiserror::Error;

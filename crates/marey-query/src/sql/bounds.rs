@@ -21,8 +21,8 @@ const MAX_OPERATORS: usize = 650;
 /// doubles with each level.
 const MAX_KEYWORD_DEPTH: usize = 10;
 
-/// Greatest weight of a query; planning takes about a second. A CTE is planned again wherever it is
-/// named.
+/// Greatest weight of a query. Planning one of this weight takes about a second. A CTE is planned
+/// again wherever it is named.
 const MAX_WEIGHT: usize = 150_000;
 
 const LITERAL_WEIGHT: usize = 1;
@@ -104,7 +104,7 @@ pub(super) fn check_size(statement: &Statement) -> Result<(), SqlError> {
                     .into(),
             }),
         },
-        _ => Ok(()), // would modify something, and is rejected elsewhere
+        _ => Ok(()), // it would modify something, and is rejected elsewhere
     }
 }
 

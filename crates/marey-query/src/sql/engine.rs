@@ -183,7 +183,7 @@ fn session_config(run: &Run, limits: Limits) -> SessionConfig {
     let mut config = SessionConfig::new()
         .with_default_catalog_and_schema(CATALOGUE, MAIN)
         .with_create_default_catalog_and_schema(false)
-        .with_information_schema(false) // replaced by one that has descriptions
+        .with_information_schema(false) // marey has its own, with descriptions
         .with_target_partitions(if is_small_run(run) { 1 } else { limits.threads });
     let options = config.options_mut();
     options.sql_parser.collect_spans = false;

@@ -16,7 +16,7 @@ pub struct Names {
 /// A table or view with its columns.
 #[derive(Clone, Debug)]
 pub struct TableName {
-    /// The schema; `main` is the default.
+    /// The schema. `main` is the default.
     pub schema: &'static str,
     /// The name.
     pub name: &'static str,

@@ -4,8 +4,8 @@
 /// reading, not the rate of the clock.
 const MIN_PAIR_DISTANCE_NANOS: i128 = 100_000_000;
 
-/// Largest slew of the wall clock in millionths of the elapsed time; 500 ppm is the kernel's limit.
-/// A clock that deviates by more than this and [`MAX_JITTER_NANOS`] since the last pair was
+/// Largest slew of the wall clock, in millionths of the elapsed time. 500 ppm is the kernel's
+/// limit. A clock that deviates by more than this and [`MAX_JITTER_NANOS`] since the last pair was
 /// stepped, not slewed.
 const MAX_SLEW_MILLIONTHS: i128 = 500;
 const MAX_JITTER_NANOS: i128 = 1_000_000;

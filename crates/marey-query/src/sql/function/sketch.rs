@@ -150,7 +150,7 @@ fn quantile_argument(args: &AccumulatorArgs) -> Result<f64> {
 #[derive(Debug)]
 struct SketchAccumulator {
     output: Output,
-    /// The requested quantile; `None` if the result is the sketch.
+    /// The requested quantile, or `None` if the result is the sketch.
     quantile: Option<f64>,
     sketch: Sketch,
     /// The first sketch, still encoded. It is decoded only if another one is merged into it.
@@ -209,7 +209,7 @@ impl SketchAccumulator {
         Ok(())
     }
 
-    /// The encoded sketch; null if it is empty.
+    /// Returns the encoded sketch, or null if it is empty.
     fn encode(&mut self) -> ScalarValue {
         let mut bytes = std::mem::take(&mut self.encoded);
         if bytes.is_empty() {

@@ -77,7 +77,7 @@ fn rewrite_to_ids(condition: &Expr, schema: &DFSchema) -> Option<Expr> {
     let answers = evaluate(condition, id, count).ok()?;
     let (ids, null_row) = (answers.slice(0, count), count);
     if answers.is_valid(null_row) && answers.value(null_row) {
-        return None; // true for a null id, which IN never is
+        return None; // the condition is true for a null id, but IN never is
     }
     Some(ids_condition(id, &ids))
 }

@@ -68,11 +68,11 @@ pub(super) struct Event {
     pub(super) lane: u64,
     pub(super) start: i64,
     pub(super) end: i64,
-    /// The correlation id that a call shares with its activities; 0 for none.
+    /// The correlation id that a call shares with its activities, or 0 if it has none.
     pub(super) correlation: u64,
     /// For wait records, the stream lane that is waited for.
     pub(super) on_lane: u64,
-    /// For wait records, the call that recorded the awaited event; 0 for none.
+    /// For wait records, the call that recorded the awaited event, or 0 if there is none.
     pub(super) on_correlation: u64,
     /// The caller's id for the event. For a step, its number.
     pub(super) id: u64,

@@ -297,8 +297,8 @@ impl<'a> Trace<'a> {
         }
     }
 
-    /// Returns the copy that a call has made, if calls of this kind wait for such copies and the copy
-    /// had ended by `time`.
+    /// Returns the copy that a call has made, if calls of this kind wait for such copies and the
+    /// copy had ended by `time`.
     pub(super) fn find_copy(&self, kind: Kind, correlation: u64, time: i64) -> Option<ActivityId> {
         let until = time.saturating_add(SKEW_NANOS);
         let count = self

@@ -73,7 +73,7 @@ struct Walk<'a> {
     trace: Trace<'a>,
     start: i64,
     end: i64,
-    /// The current time; everything later is in `segments`.
+    /// The current time. Everything later is in `segments`.
     time: i64,
     /// In descending order of time.
     segments: Vec<Segment>,
