@@ -1,5 +1,5 @@
 //! The Python class `marey._engine.Graph`: the tree of a profile with its columns, which
-//! `marey.graph` wraps. Each method takes a snapshot and works on it without the GIL.
+//! `marey.graph` wraps. Each method works on a snapshot, and long work runs without the GIL.
 #![expect(clippy::needless_pass_by_value, reason = "PyO3 converts arguments into owned values")]
 
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! Assigns ids to texts and contexts, which all processes of a run share, and writes them to the
-//! tables `strings` and `contexts`.
+//! Assigns ids to texts and contexts, which all processes of a run share, and makes the rows of the
+//! tables `strings` and `contexts` from them.
 
 use std::hash::BuildHasher;
 

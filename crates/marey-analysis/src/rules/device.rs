@@ -1,4 +1,5 @@
-//! Rules about the time in which devices wait.
+//! Rules about the time in which devices wait: idle time, slow launches, small kernels and exposed
+//! communication.
 
 use marey_model::table::stored;
 

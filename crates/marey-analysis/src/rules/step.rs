@@ -1,4 +1,5 @@
-//! Rules about steps, ranks and memory.
+//! Rules about steps, ranks and memory: slow steps, ranks that others wait for, and memory that
+//! grows.
 
 use marey_model::table::stored;
 

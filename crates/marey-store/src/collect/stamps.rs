@@ -1,5 +1,6 @@
 //! Stamps: the properties that many spans share besides their context. These are the sessions, the
-//! phase, and whether the span is open. A spool stores each combination once.
+//! phase, and whether the span is open. A collection keeps each combination once, and spans refer
+//! to it by position.
 
 use std::collections::HashMap;
 

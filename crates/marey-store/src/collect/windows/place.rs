@@ -1,4 +1,4 @@
-//! Places the spans that only the profiler has among the recorder's spans.
+//! Places the spans that only torch.profiler has among the recorder's spans.
 //!
 //! The spans of a thread are visited by start. A span of the profiler stands below the innermost
 //! span around it. A span of the recorder keeps its parent, unless spans of the profiler lie

@@ -1,4 +1,4 @@
-//! Reads the profiler's events in a window from the run that its trace was imported as.
+//! Reads torch.profiler's events in a window from the run that its trace was imported as.
 //!
 //! Only rows of the recorded process are read. Ids of texts become those of the run that is being
 //! collected. Argument templates become positions in a list.

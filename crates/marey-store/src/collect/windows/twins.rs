@@ -1,5 +1,5 @@
-//! Finds twins: spans that the recorder and the profiler both have of the same call. These are
-//! operators, autograd nodes and user scopes.
+//! Finds twins: the span of torch.profiler and the span of the recorder of one and the same call.
+//! These are operators, autograd nodes and user scopes.
 //!
 //! PyTorch calls both at the start and at the end of a function, one right after the other. So the
 //! two spans have the same name, except for the overload, and nearly the same times. If the thread
