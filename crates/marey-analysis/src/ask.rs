@@ -1,4 +1,5 @@
-//! Queries on a run, several at a time, and their rows as plain values.
+//! Asks a run the queries of reports, comparisons and gates, several at a time, and returns their
+//! rows as plain values. All queries of one [`Questions`] can be cancelled together.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,19 +16,20 @@ use serde::Serialize;
 /// Queries on one run, which can be cancelled together.
 pub struct Questions<'a> {
     database: &'a Database,
-    /// Cancellers of the queries so far; `None` once all were cancelled.
+    /// The cancellers of the queries so far. `None` once all were cancelled.
     cancellers: Mutex<Option<Vec<Canceller>>>,
     answered: AtomicUsize,
 }
 
-/// One query of several.
+/// A query, and the conditions under which it need not be asked.
 #[derive(Clone)]
 pub(crate) struct Question {
     pub(crate) sql: Cow<'static, str>,
     pub(crate) max_rows: Option<u64>,
-    /// The answer has no rows if none of these tables has rows.
+    /// If this is not empty and none of these tables has rows, the query is not asked and its
+    /// answer has no rows.
     pub(crate) needs: &'static [&'static Table],
-    /// If no table of `needs` has rows, the question is asked only if this query has a row.
+    /// An exception to `needs`: the question is asked all the same if this query returns a row.
     pub(crate) probe: Option<&'static str>,
 }
 
@@ -41,9 +43,9 @@ pub enum Cell {
     Flag(bool),
     /// A whole number.
     Int(i64),
-    /// A real number; NaN and infinity are null in JSON.
+    /// A real number. NaN and infinity become null in JSON.
     Real(f64),
-    /// Text; also values of any other type, converted.
+    /// Text, or a value of any other type converted to text.
     Text(String),
 }
 
@@ -73,7 +75,7 @@ impl Cell {
         }
     }
 
-    /// The value as text; empty if it is none.
+    /// The value as text, or an empty text if it is none.
     pub fn text(&self) -> &str {
         self.as_text().unwrap_or_default()
     }
@@ -91,13 +93,14 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// The values of a column; nulls if there is no column of this name.
+    /// Returns the values of a column, or nulls if there is no column of this name.
     pub(crate) fn column(&self, name: &str) -> impl Iterator<Item = &Cell> {
         let index = self.columns.iter().position(|column| column == name);
         self.rows.iter().map(move |row| index.map_or(&Cell::Null, |index| &row[index]))
     }
 
-    /// The value of a column in one of the rows; null if there is no column of this name.
+    /// Returns the value of a column in one of the rows, or null if there is no column of this
+    /// name.
     pub(crate) fn cell<'a>(&self, row: &'a [Cell], name: &str) -> &'a Cell {
         let index = self.columns.iter().position(|column| column == name);
         index.map_or(&Cell::Null, |index| &row[index])
@@ -122,13 +125,13 @@ impl<'a> Questions<'a> {
         cancellers.take().into_iter().flatten().for_each(|query| query.cancel());
     }
 
-    /// The answers in the order of the questions; an error if any of them fails.
+    /// Returns the answers in the order of the questions, or an error if any question fails.
     pub(crate) fn ask_all(&self, questions: &[Question]) -> Result<Vec<Rows>, SqlError> {
         self.ask_each(questions)?.into_iter().collect()
     }
 
-    /// The answer or the error of each question, in their order. An error if the queries were
-    /// cancelled, or if all failed.
+    /// Returns the answer or the error of each question, in the order of the questions. Fails if
+    /// the queries were cancelled, or if all of them failed.
     pub(crate) fn ask_each(
         &self,
         questions: &[Question],
@@ -157,8 +160,8 @@ impl<'a> Questions<'a> {
         Ok(answers)
     }
 
-    /// Calls `ask` for each item, as many at once as is fastest. Queries that run at once share the
-    /// memory, so failed ones are asked again one at a time.
+    /// Calls `ask` for each item, with the number of concurrent calls that is fastest. Concurrent
+    /// queries share the memory, so those that failed are asked again, one at a time.
     fn ask_at_once<I: Sync, T: Send>(
         &self,
         items: &[I],
@@ -173,9 +176,9 @@ impl<'a> Questions<'a> {
         answers
     }
 
-    /// Computes the views that several questions use once and keeps their rows. Returns the views
-    /// that exceed the memory limit, with the limit, so that no question tries again. Any other
-    /// error appears again in the questions that use the view.
+    /// Computes each view that several questions use, and keeps its rows. Returns the views that
+    /// exceed the memory limit, with the limit, so that no question tries again. Any other error
+    /// appears again in the questions that use the view.
     fn compute_shared_views<'q>(
         &self,
         questions: impl Iterator<Item = &'q &'q Question>,
@@ -187,8 +190,8 @@ impl<'a> Questions<'a> {
                 let rows = self.start(&format!("SELECT * FROM {view}"), None)?;
                 self.database.keep_view(view, rows)
             });
-            for (view, outcomes) in wave.into_iter().zip(outcomes) {
-                if let Err(SqlError::Memory { limit_bytes }) = outcomes {
+            for (view, outcome) in wave.into_iter().zip(outcomes) {
+                if let Err(SqlError::Memory { limit_bytes }) = outcome {
                     too_large.push((view, limit_bytes));
                 }
             }
@@ -201,7 +204,7 @@ impl<'a> Questions<'a> {
         let has_rows = |table: &&Table| run.parts(table).iter().any(|part| part.rows() > 0);
         question.needs.is_empty()
             || question.needs.iter().any(has_rows)
-            // If the query fails, the question runs to be safe.
+            // If the probe fails, the question is asked to be safe.
             || question.probe.is_some_and(|sql| {
                 !self.ask(sql, Some(1)).is_ok_and(|answer| answer.rows.is_empty())
             })
@@ -238,7 +241,8 @@ impl<'a> Questions<'a> {
     }
 }
 
-/// Calls `ask` for each item on `thread_count` threads; results are in the order of the items.
+/// Calls `ask` for each item on `thread_count` threads. Returns the results in the order of the
+/// items.
 fn map_on_threads<I: Sync, T: Send>(
     items: &[I],
     thread_count: usize,

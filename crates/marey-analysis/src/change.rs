@@ -1,6 +1,6 @@
-//! Relative changes.
+//! The relative change of a number between two runs, as comparisons and gates state it.
 
-/// The change in per cent of the absolute value before. From 0, any change is infinite.
+/// Returns the change in per cent of the absolute value before. Any change from 0 is infinite.
 pub(crate) fn relative_percent(before: f64, after: f64) -> f64 {
     let change = after - before;
     if change == 0.0 { 0.0 } else { 100.0 * change / before.abs() }

@@ -1,4 +1,5 @@
-//! The data of a report's charts.
+//! The data of the charts in the HTML report: their queries, and their rows in the form that the
+//! page's script reads.
 
 use std::collections::HashMap;
 
@@ -8,21 +9,21 @@ use serde::ser::{Serialize, Serializer};
 use crate::ask::{Cell, Question, Rows};
 use crate::record::Record;
 
-/// Most nodes of the flame graph; the narrowest are left out.
+/// Most nodes of the flame graph. The narrowest are left out.
 const MAX_NODES: u64 = 5_000;
 /// Most bars of steps, over all ranks.
 const MAX_STEPS: u64 = 10_000;
-/// Most bars of devices, and points of memory curves: twice as many as the query aims at.
+/// Most bars of devices, and most points of memory curves. The query aims at half as many points.
 const MAX_POINTS: u64 = 5_000;
 
-/// The data of a report's charts; a chart without rows is not drawn.
+/// The data of a report's charts. A chart without rows is not drawn.
 #[derive(Debug, serde::Serialize)]
 pub struct Charts {
     /// A bar for each training step.
     pub steps: Records,
     /// A bar for each device.
     pub devices: Records,
-    /// Points of curves, one curve for each device.
+    /// The points of memory curves, one curve for each device.
     pub memory: Records,
     /// The calling-context tree, parents before their children.
     pub flame: Records,
@@ -57,8 +58,8 @@ impl Charts {
         ]
     }
 
-    /// Collects the charts. `next_rows` returns the rows of the next answer, for the chart of this
-    /// name.
+    /// Collects the charts. `next_rows` is called with the name of a chart and returns the rows of
+    /// the next answer.
     pub(crate) fn from_answers(mut next_rows: impl FnMut(&'static str) -> Rows) -> Self {
         let mut next_records = |name| Records(next_rows(name));
         Self {
@@ -71,8 +72,8 @@ impl Charts {
 }
 
 impl Records {
-    /// Sorts the rows of a tree parents first, and replaces parent ids by the row index of the
-    /// parent (-1 for roots). Rows whose parent is missing are dropped.
+    /// Sorts the rows of a tree so that parents come first, and replaces the id of each parent by
+    /// the parent's row index (-1 for roots). Drops rows whose parent is missing.
     fn parents_first(self) -> Self {
         let Rows { columns, mut rows, was_cut } = self.0;
         let index_of = |name| columns.iter().position(|column| column == name);

@@ -1,4 +1,6 @@
-//! Findings: the results of rules.
+//! [`Finding`], the result of a [`Rule`]: a performance problem with its severity, evidence and
+//! remedy. This file asks the queries of all rules and turns each row of their answers into a
+//! finding.
 
 use std::collections::HashSet;
 use std::fmt::{self, Display, Write};
@@ -24,16 +26,16 @@ pub struct Finding {
     pub subject: String,
     /// Its severity, which follows from its impact.
     pub severity: Severity,
-    /// The time that it costs per step, or over the recording if there are no steps.
+    /// The time that the problem costs per step, or over the whole recording if there are no steps.
     pub impact_nanos: f64,
     /// Whether times are per step.
     pub is_per_step: bool,
-    /// The impact in per cent of the step; unknown if the step took no time.
+    /// The impact in per cent of the step. Unknown if the step took no time.
     pub impact_percent: Option<f64>,
-    /// The time per step that fixing it saves, at most; unknown for findings that cost no time.
+    /// The most time per step that a fix saves. Unknown for findings that cost no time.
     pub gain_nanos: Option<f64>,
-    /// The resulting speedup: the time of a step divided by that time without the gain; none beyond
-    /// 10.
+    /// The resulting speedup: the time of a step divided by that time without the gain. `None` if
+    /// it would exceed 10.
     pub speedup: Option<f64>,
     /// The reliability of the finding.
     pub confidence: Confidence,
@@ -66,11 +68,11 @@ pub struct Evidence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// It costs much time, or will make the run fail.
+    /// The problem costs much time, or will make the run fail.
     High,
     /// It is worth a look.
     Medium,
-    /// It costs little.
+    /// The problem costs little.
     Low,
 }
 
@@ -78,11 +80,11 @@ pub enum Severity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {
-    /// Its numbers are measurements.
+    /// The numbers are measurements.
     Measured,
-    /// Its numbers are measurements, attributed to a cause.
+    /// The numbers are measurements, but their attribution to a cause is inferred.
     Likely,
-    /// It is inferred from names or a model.
+    /// The finding is inferred from names or from a model.
     Possible,
 }
 
@@ -108,7 +110,7 @@ impl Confidence {
     }
 }
 
-/// The findings of all rules, by severity and then by impact.
+/// Returns the findings of all rules, sorted by severity and then by impact.
 pub fn findings(
     questions: &Questions<'_>,
     thresholds: &Thresholds,
@@ -118,7 +120,8 @@ pub fn findings(
     Ok(queries.findings(&answers))
 }
 
-/// The queries behind findings: one for each rule, and one for the processes that have steps.
+/// The queries behind findings: one for each rule, and a last one for the processes that have
+/// steps.
 pub(crate) struct FindingQuestions {
     pub(crate) questions: Vec<Question>,
 }
@@ -221,17 +224,17 @@ impl Rule {
     }
 }
 
-/// Highest speedup that is reported: estimates that leave almost no time are not credible.
+/// Highest speedup that is reported. An estimate that leaves almost no time is not credible.
 const MAX_SPEEDUP: f64 = 10.0;
 
-/// The time of a step divided by the time that remains without the gain.
+/// Returns the time of a step divided by the time that remains without the gain, if it is credible.
 fn speedup(gain_nanos: f64, step_nanos: f64) -> Option<f64> {
     let remaining_nanos = step_nanos - gain_nanos;
     let is_credible = remaining_nanos > step_nanos / MAX_SPEEDUP && step_nanos.is_finite();
     is_credible.then(|| step_nanos / remaining_nanos)
 }
 
-/// The template with each `{column}` replaced by the value of that column.
+/// Returns the template with each `{column}` replaced by the value of that column.
 fn fill_template<'a>(template: &str, cell: &dyn Fn(&str) -> &'a Cell) -> String {
     let mut sentence = String::new();
     let mut remaining = template;
@@ -244,7 +247,7 @@ fn fill_template<'a>(template: &str, cell: &dyn Fn(&str) -> &'a Cell) -> String 
     sentence + remaining
 }
 
-/// A value for people, in the unit that its column's name ends in.
+/// A value formatted for people. The end of the column's name tells the unit.
 pub struct Shown<'a> {
     /// The name of the column.
     pub column: &'a str,

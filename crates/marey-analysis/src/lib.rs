@@ -1,9 +1,10 @@
-//! Analyses of runs: findings, reports, comparisons and gates.
+//! Analyses of runs for `marey analyze`, `compare` and `check`: findings, reports, comparisons and
+//! gates.
 //!
 //! [`findings`] evaluates the [`rules`]. [`Report`] adds a summary, charts and [`section`]s.
 //! [`compare()`] compares two [`Measured`] runs, *before* and *after*, and a [`gate::Gate`] judges
-//! the pair. Rules and sections are queries over the views of a run, so readers can repeat each
-//! number by its query alone.
+//! the pair. Rules and sections are queries over the views of a run, so readers can reproduce each
+//! number by running its query.
 //!
 //! **Constraints.** This crate queries a [`Database`](marey_query::sql::Database) and computes with
 //! the answers. It opens no file, prints nothing, does not depend on `DataFusion`, Python or a

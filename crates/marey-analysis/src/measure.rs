@@ -1,4 +1,4 @@
-//! The numbers of a run that `compare` and `check` use, read by queries.
+//! Reads the numbers of a run that `compare` and `check` use, with a fixed set of queries.
 
 use std::collections::HashMap;
 
@@ -23,7 +23,8 @@ const QUERIES: [&str; 8] = [
     include_str!("../compare/kernels.sql"),
 ];
 
-/// Quantities of devices, each with its column per step and its column for the whole recording.
+/// The quantities of devices. Each comes with its column in the rows per step, and its column in
+/// the row for the whole recording.
 const DEVICE_QUANTITIES: [(Quantity, &str, &str); 6] = [
     (Quantity::GpuBusy, "busy_nanos", "busy"),
     (Quantity::GpuIdle, "idle_nanos", "idle"),
@@ -103,7 +104,7 @@ fn scalars(
 }
 
 /// The calling-context tree: the parent and the name of each context. Paths are built from names
-/// rather than split, since a name may contain a `/`.
+/// instead of splitting them, because a name may contain a `/`.
 struct Tree<'a>(HashMap<i64, (Option<i64>, &'a str)>);
 
 impl<'a> Tree<'a> {
@@ -118,7 +119,8 @@ impl<'a> Tree<'a> {
     fn path(&self, id: Option<i64>) -> Vec<String> {
         let mut path = Vec::new();
         let mut context = id.and_then(|id| self.0.get(&id));
-        // The root has no parent and no name. The length check ends a cycle in a damaged file.
+        // The root has no parent, which ends the loop. The length check ends it if a damaged file
+        // has a cycle.
         while let Some(&(Some(parent), name)) = context
             && path.len() < self.0.len()
         {

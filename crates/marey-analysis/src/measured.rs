@@ -1,4 +1,5 @@
-//! The measurements of a run as plain numbers, the input of comparisons and gates.
+//! [`Measured`], the measurements of a run as plain numbers. Comparisons and gates take two of
+//! them.
 
 use crate::metric::{Metric, Quantity, Summary};
 use crate::stats::Stat;
@@ -10,9 +11,9 @@ pub struct Measured {
     pub name: String,
     /// The duration of each step, in the order of the steps.
     pub step_nanos: Vec<f64>,
-    /// Other quantities with a value for each step, in the same order.
+    /// Other quantities that have a value for each step, in the same order.
     pub series: Vec<(Quantity, Vec<f64>)>,
-    /// Numbers of the whole recording; `None` where the run has no data for them.
+    /// Numbers of the whole recording. `None` if the run has no data for them.
     pub scalars: Vec<(Metric, Option<f64>)>,
     /// Nodes of the calling-context tree, siblings in the order of their first appearance.
     pub operations: Vec<Operation>,
@@ -62,7 +63,8 @@ pub(crate) struct Measurement {
 }
 
 impl Measured {
-    /// The value of a metric: over the steps if there are any, otherwise over the whole recording.
+    /// Returns the value of a metric: a statistic over the steps if there are any, otherwise the
+    /// value over the whole recording.
     pub(crate) fn measurement(&self, metric: Metric) -> Option<Measurement> {
         if let Summary::OfSteps(stat) = metric.summary {
             let finite = |value: &f64| value.is_finite();

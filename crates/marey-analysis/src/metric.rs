@@ -1,4 +1,5 @@
-//! The metrics that are compared, and their names.
+//! The metrics that can be compared, such as `step_time.p50`: each is a [`Quantity`] and a
+//! [`Summary`] of it. One table has their names, titles and units.
 
 use std::fmt;
 
@@ -37,9 +38,9 @@ pub enum Better {
 pub enum Quantity {
     /// Training steps.
     Steps,
-    /// From the start of the first step to the end of the last.
+    /// Time from the start of the first step to the end of the last.
     TotalTime,
-    /// From the start of a step to its end.
+    /// Time from the start of a step to its end.
     StepTime,
     /// Time in which a device executed any activity.
     GpuBusy,
@@ -80,7 +81,7 @@ pub enum Summary {
     Growing,
 }
 
-/// A row of the table of quantities: name, title and summaries of one quantity.
+/// A row of the table of quantities: the name, title and summaries of one quantity.
 struct Entry {
     quantity: Quantity,
     name: &'static str,
@@ -97,7 +98,7 @@ const MEDIAN: Summary = Summary::OfSteps(Stat::Percentile(50));
 const MEAN: Summary = Summary::OfSteps(Stat::Mean);
 const P90: Summary = Summary::OfSteps(Stat::Percentile(90));
 const P99: Summary = Summary::OfSteps(Stat::Percentile(99));
-/// Summaries of a time per step whose share of the step is known as well.
+/// Summaries of a time per step whose share of the step is known too.
 const TIME: &[Summary] = &[MEDIAN, P90, P99, Summary::Percent];
 const MEMORY: &[Summary] = &[Summary::Growth, Summary::Growing];
 
@@ -165,7 +166,8 @@ impl Quantity {
         Metric { quantity: self, summary: self.entry().default_summary }
     }
 
-    /// The names of its summaries. Where `p90` is listed, all of `p1` to `p99` exist.
+    /// Returns the names of the summaries of the quantity. If `p90` is listed, all of `p1` to `p99`
+    /// exist.
     pub fn summaries(self) -> impl Iterator<Item = String> {
         let entry = self.entry();
         let summaries = std::iter::once(&entry.default_summary).chain(entry.other_summaries);
@@ -230,7 +232,8 @@ impl Metric {
         Self { quantity, summary: Summary::Percent }
     }
 
-    /// The metric of a quantity with the summary of this name; `None` if it does not exist.
+    /// Returns the metric of a quantity with the summary of this name, or `None` if it does not
+    /// exist.
     pub fn with_summary(quantity: Quantity, summary: &str) -> Option<Self> {
         let summary = Summary::parse(summary)?;
         let Entry { default_summary, other_summaries, .. } = quantity.entry();

@@ -1,9 +1,9 @@
-//! Overlaps between findings: pairs that may count the same time, so that their gains do not add
-//! up.
+//! Finds overlaps between findings: pairs that may count the same time, so that their gains do not
+//! add up.
 //!
 //! A table lists which rules measure the same kind of time. Two findings of such rules overlap if
-//! they are of the same process, of the same device where both have one, and of the same kernel
-//! where both are about single kernels.
+//! they are of the same process, of the same device if both have one, and of the same kernel if
+//! both are about a single kernel.
 
 use serde::Serialize;
 
@@ -19,7 +19,7 @@ pub struct Overlap {
     pub rule: &'static str,
     /// The subject of the other finding.
     pub subject: String,
-    /// The time that both may count, at most: the smaller of the two impacts.
+    /// The most time that both may count: the smaller of the two impacts.
     pub nanos: f64,
 }
 
@@ -77,7 +77,8 @@ impl<'a> CountedTime<'a> {
         }
     }
 
-    /// Whether `other` may count the same time. Not symmetric: callers check both directions.
+    /// Whether `other` may count the same time. The result is not symmetric, so callers check both
+    /// directions.
     fn may_share(self, other: Self) -> bool {
         match self {
             Self::IdleForHost(activity) => match other {

@@ -1,4 +1,4 @@
-//! Rows as records: maps from column name to value, in column order.
+//! Serialises a row as a record: a map from column name to value, in the order of the columns.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 

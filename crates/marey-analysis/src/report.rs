@@ -1,4 +1,5 @@
-//! The report on a run: summary, findings, sections and charts.
+//! [`Report`], the result of `marey analyze`: the summary, findings, sections and charts of a run.
+//! A part whose query fails is missing with a reason, and the rest of the report remains.
 
 use std::borrow::Cow;
 use std::vec;
@@ -12,7 +13,7 @@ use crate::finding::{Finding, FindingQuestions, Shown};
 use crate::rule::Thresholds;
 use crate::section::Section;
 
-/// Version of the JSON form of a report; raised when readers would have to change.
+/// Version of the JSON form of a report. It is raised when readers would have to change.
 const VERSION: u32 = 1;
 
 /// A report on a run.
@@ -29,9 +30,10 @@ pub struct Report {
     pub warnings: Vec<String>,
     /// The findings of all rules, the most severe first.
     pub findings: Vec<Finding>,
-    /// The sections that have rows, were requested alone, or failed.
+    /// The sections that have rows or failed. If only sections were requested, also those without
+    /// rows.
     pub tables: Vec<SectionRows>,
-    /// Failed queries of parts other than sections.
+    /// The parts other than sections whose query failed.
     pub missing: Vec<Missing>,
     /// The data of the charts, if they were requested.
     pub charts: Option<Charts>,
@@ -67,14 +69,14 @@ pub struct SectionRows {
     pub rows: Vec<Vec<Cell>>,
     /// Whether rows were cut off.
     pub was_cut: bool,
-    /// The reason why the query failed, if it did; there are no rows then.
+    /// The reason why the query failed, if it did. There are no rows then.
     pub missing: Option<String>,
 }
 
 /// A part of a report whose query failed: a rule, the summary, or a chart.
 #[derive(Debug, Serialize)]
 pub struct Missing {
-    /// The rule or chart; `summary` for the numbers at the top.
+    /// The name of the rule or chart, or `summary` for the numbers at the top.
     pub name: &'static str,
     /// The reason, as a sentence.
     pub why: String,
@@ -83,7 +85,7 @@ pub struct Missing {
 /// A column with its description.
 #[derive(Debug, Serialize)]
 pub struct ColumnDoc {
-    /// The name; the name of a quantity ends in its unit.
+    /// The name. The name of a quantity ends in its unit.
     pub name: String,
     /// The meaning of the values, if a view describes the column.
     pub doc: Option<&'static str>,
@@ -112,7 +114,7 @@ const SUMMARY: Question = Question {
     probe: None,
 };
 
-/// The numbers at the top of a report: columns of the query, with their labels.
+/// The numbers at the top of a report: the columns of the query, with their labels.
 const FACTS: &[(&str, &str)] = &[
     ("process_count", "Processes"),
     ("rank_count", "Ranks"),
@@ -134,7 +136,7 @@ const FACTS: &[(&str, &str)] = &[
 ];
 
 impl Report {
-    /// Reports on a run at `path`; `warnings` are the known gaps in its data.
+    /// Reports on a run at `path`. `warnings` are the known gaps in its data.
     pub fn new(
         questions: &Questions<'_>,
         path: String,
@@ -191,7 +193,7 @@ impl Report {
     }
 }
 
-/// Answers in the order of their questions; failed ones are collected in `missing`.
+/// The answers in the order of their questions. Those that failed are collected in `missing`.
 struct Answers {
     remaining: vec::IntoIter<Result<Rows, SqlError>>,
     missing: Vec<Missing>,
@@ -206,7 +208,7 @@ impl Answers {
         })
     }
 
-    /// The rows of the next answer. A failure is recorded under `name` and gives no rows.
+    /// Returns the rows of the next answer. A failure is recorded under `name` and gives no rows.
     fn next(&mut self, name: &'static str) -> Rows {
         self.next_answer().unwrap_or_else(|why| {
             self.missing.push(Missing { name, why });
@@ -224,7 +226,7 @@ impl Answers {
     }
 }
 
-/// The facts of the summary row whose value is known and not zero.
+/// Returns the facts of the summary row whose value is known and not zero.
 fn facts(rows: &Rows) -> Vec<Fact> {
     let facts = FACTS.iter().filter_map(|&(name, label)| {
         let value = rows.column(name).next()?.clone();

@@ -1,4 +1,5 @@
-//! A rule: a query with thresholds, and the texts for its findings.
+//! [`Rule`]: a query that looks for one kind of performance problem, with its thresholds and the
+//! texts of its findings. Users can set the thresholds.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +8,19 @@ use marey_query::near::nearest;
 
 use crate::rules;
 
-/// A query that looks for one kind of performance problem. Its rows are findings, the worst first.
+/// A query that looks for one kind of performance problem. Each row is a finding, the worst first.
 ///
 /// [`crate::finding`] reads the columns that all rules have. All other columns are evidence.
 #[derive(Debug)]
 pub struct Rule {
-    /// The name, words joined by `_`.
+    /// The name: words joined by `_`.
     pub name: &'static str,
     /// A heading of a few words.
     pub title: &'static str,
     /// The condition of the rule, the formulas of impact and gain, and the limits of the
     /// severities.
     pub doc: &'static str,
-    /// The thresholds that users can set: `{name}` in the query.
+    /// The thresholds that users can set. `{name}` stands for one in the query.
     pub thresholds: &'static [Threshold],
     /// The rule is skipped if none of these tables has rows.
     pub(crate) needs: &'static [&'static Table],
@@ -28,18 +29,18 @@ pub struct Rule {
     /// The template of a finding's description: `{column}` is the value of a column, and `{per}` is
     /// `per step`, or `over the recording` if the process has no steps.
     pub(crate) description: &'static str,
-    /// The change that it suggests.
+    /// The remedy: the change that the rule suggests.
     pub hint: &'static str,
 }
 
 /// A number that tunes a rule.
 #[derive(Debug)]
 pub struct Threshold {
-    /// The name; users write `rule.name`.
+    /// The name. Users write `rule.name`.
     pub name: &'static str,
     /// The default value.
     pub default: f64,
-    /// The unit, such as `%`; empty for plain numbers.
+    /// The unit, such as `%`, or empty for a plain number.
     pub unit: &'static str,
     /// The effect of the threshold.
     pub doc: &'static str,

@@ -1,4 +1,4 @@
-//! The sections of a report: tables, each from a query over the views.
+//! The sections of a report. Each is a table from a query over the views.
 
 use marey_model::table::{Table, stored, view};
 
@@ -7,13 +7,14 @@ use crate::ask::Question;
 /// A section of a report: a table.
 #[derive(Debug)]
 pub struct Section {
-    /// The name, words joined by `_`.
+    /// The name: words joined by `_`.
     pub name: &'static str,
     /// The heading.
     pub title: &'static str,
     /// The meaning of a row, as a sentence.
     pub doc: &'static str,
-    /// The section is skipped if none of these tables has rows: it would be empty or meaningless.
+    /// The section is skipped if none of these tables has rows, because it would be empty or
+    /// meaningless.
     needs: &'static [&'static Table],
     /// The query, the most important rows first.
     pub sql: &'static str,
@@ -21,8 +22,8 @@ pub struct Section {
     view: &'static str,
 }
 
-/// Selects a context of a data loader, if there is one. The view `critical_path` finds data loaders
-/// by the same path.
+/// A query that selects a context of a data loader, if there is one. The view `critical_path` finds
+/// data loaders by the same path.
 const DATA_LOADERS: &str =
     "SELECT id FROM raw.contexts WHERE path(id) LIKE '%enumerate(DataLoader)#%' LIMIT 1";
 
@@ -188,11 +189,11 @@ impl Section {
         ALL.iter().find(|section| section.name == name)
     }
 
-    /// The query for its rows. A section shown alone is queried even if it has no rows, for its
-    /// columns.
+    /// Returns the query for the rows. A section that is shown alone is queried even if it has no
+    /// rows, because its columns are shown.
     pub(crate) fn question(&self, max_rows: u64, is_alone: bool) -> Question {
         let needs = if is_alone { &[] } else { self.needs };
-        // Without devices and data loaders, the host bounds every moment of a critical path.
+        // Without devices and data loaders, every moment of a critical path is bound by the host.
         let probe = (self.view == "critical_path").then_some(DATA_LOADERS);
         Question { sql: self.sql.into(), max_rows: Some(max_rows), needs, probe }
     }

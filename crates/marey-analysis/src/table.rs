@@ -1,4 +1,5 @@
-//! Results as tables, for Python and readers of Arrow.
+//! [`Table`]: results as a table with declared columns, which becomes an Arrow batch for Python or
+//! a list of objects in JSON. Here is also the table of findings.
 
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ pub struct Table {
 }
 
 impl Serialize for Table {
-    /// A list of objects, one per row.
+    /// Serialises the table as a list of objects, one per row.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let columns: Vec<&str> = self.columns.iter().map(|(name, _)| *name).collect();
         serializer.collect_seq(self.rows.iter().map(|row| Record { columns: &columns, row }))
@@ -39,7 +40,7 @@ impl Serialize for Table {
 }
 
 impl Table {
-    /// The table as an Arrow batch; a value of another type than its column's becomes null.
+    /// Returns the table as an Arrow batch. A value of another type than its column's becomes null.
     pub fn to_batch(&self) -> RecordBatch {
         let Self { columns, rows } = self;
         let array = |(index, &(_, kind)): (usize, &(&str, Kind))| -> ArrayRef {
@@ -61,7 +62,7 @@ impl Table {
         let schema = Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()));
         let arrays = columns.iter().enumerate().map(array).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
-        // Cannot fail: each array has `rows.len()` values of its field's type.
+        // This cannot fail, because each array has `rows.len()` values of its field's type.
         RecordBatch::try_new_with_options(Arc::clone(&schema), arrays, &options)
             .unwrap_or_else(|_mismatch| RecordBatch::new_empty(schema))
     }
@@ -85,7 +86,8 @@ const FINDINGS: &Columns = &[
     ("evidence_sql", Kind::Text),
 ];
 
-/// Findings, a row each. Evidence is the row of the rule's query as a JSON object.
+/// Returns the findings, one per row. The column `evidence` has the row of the rule's query as a
+/// JSON object.
 pub fn findings(findings: &[Finding]) -> Table {
     Table { columns: FINDINGS, rows: findings.iter().map(finding_row).collect() }
 }

@@ -1,4 +1,5 @@
-//! Comparisons and verdicts as tables: for Python, JSON, and readers of Arrow.
+//! The results of `compare` and `check` as tables for Python, JSON and readers of Arrow: metrics,
+//! operations, kernels, renames and verdicts.
 
 use crate::ask::Cell;
 use crate::compare::{Category, Change, Comparison, Difference, Reason, Rename, Significance};
@@ -55,22 +56,22 @@ const VERDICTS: &Columns = &[
     ("why", Kind::Text),
 ];
 
-/// The metrics of both runs, a row each, with 95 % intervals.
+/// Returns the metrics of both runs, one per row, with 95 % intervals.
 pub fn metrics(comparison: &Comparison) -> Table {
     Table { columns: METRICS, rows: comparison.metrics.iter().map(metric).collect() }
 }
 
-/// The host operations per step, a row for each path and kind, the largest change first.
+/// Returns the host operations per step, one row for each path and kind, the largest change first.
 pub fn operations(comparison: &Comparison) -> Table {
     Table { columns: OPERATIONS, rows: comparison.operations.iter().map(difference).collect() }
 }
 
-/// The device activities per step, a row for each kernel, the largest change first.
+/// Returns the device activities per step, one row for each kernel, the largest change first.
 pub fn kernels(comparison: &Comparison) -> Table {
     Table { columns: OPERATIONS, rows: comparison.kernels.iter().map(difference).collect() }
 }
 
-/// The pairs that may be one operation or kernel under two names.
+/// Returns the pairs that may be one operation or kernel under two names.
 pub fn renames(comparison: &Comparison) -> Table {
     let rename_rows = |what, differences: &[Difference], renames: &[Rename]| -> Vec<Vec<Cell>> {
         let row = |rename: &Rename| {
@@ -84,7 +85,7 @@ pub fn renames(comparison: &Comparison) -> Table {
     Table { columns: RENAMES, rows }
 }
 
-/// Returns the verdicts, a row each, with the interval of the number that is judged.
+/// Returns the verdicts, one per row, with the interval of the number that is judged.
 pub fn verdicts(verdicts: &[Verdict]) -> Table {
     Table { columns: VERDICTS, rows: verdicts.iter().map(verdict).collect() }
 }
@@ -161,7 +162,7 @@ impl Category {
     }
 }
 
-/// The reason why two names may denote the same operation, as text.
+/// Returns as text the reason why two names may denote the same operation.
 pub const fn reason(reason: Reason) -> &'static str {
     match reason {
         Reason::SamePosition => "same position and children",

@@ -1,4 +1,5 @@
-//! `marey._engine.Answer`: the rows that answer a query.
+//! The Python class `marey._engine.Answer`: the rows that answer a query, held in memory, as Python
+//! values, text or Arrow data.
 #![expect(clippy::needless_pass_by_value, reason = "PyO3 converts arguments into owned values")]
 
 use std::panic;
@@ -17,7 +18,7 @@ use pyo3::types::{PyCapsule, PyList};
 use crate::error::{answer_too_large, bad_query};
 use crate::{capsule, values};
 
-/// The interval at which a running query checks for signals, such as Ctrl-C.
+/// The interval at which the wait for a query checks for signals, such as Ctrl-C.
 const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The rows that answer a query, in memory.
@@ -34,14 +35,16 @@ impl Answer {
         Self { schema: batch.schema(), batches: [batch].into(), was_cut: false }
     }
 
-    /// Runs a planned query to its end, or until a signal handler raises, as for Ctrl-C.
+    /// Runs a planned query to its end, or until a signal handler raises an exception, as for
+    /// Ctrl-C.
     pub(crate) fn collect(py: Python<'_>, rows: sql::Answer, limit_bytes: usize) -> PyResult<Self> {
         let canceller = rows.canceller();
         run_interruptibly(py, || collect_rows(rows, limit_bytes), || canceller.cancel())
     }
 }
 
-/// Runs `work` without the GIL; calls `cancel` if a signal handler raises, as for Ctrl-C.
+/// Runs `work` without the GIL. Calls `cancel` if a signal handler raises an exception, as for
+/// Ctrl-C.
 pub(crate) fn run_interruptibly<T: Send>(
     py: Python<'_>,
     work: impl FnOnce() -> PyResult<T> + Send,
@@ -51,6 +54,8 @@ pub(crate) fn run_interruptibly<T: Send>(
         thread::scope(|scope| {
             let (running, finished) = mpsc::sync_channel::<()>(1);
             let work = move || {
+                // The sender is dropped when `work` ends, even by a panic. That ends the wait
+                // below.
                 let _running = running;
                 work()
             };
@@ -108,7 +113,7 @@ impl Answer {
         self.batches.len()
     }
 
-    /// The values of a batch, a list per column.
+    /// The values of a batch, one list for each column.
     fn batch<'py>(&self, py: Python<'py>, number: usize) -> PyResult<Vec<Bound<'py, PyList>>> {
         let Some(batch) = self.batches.get(number) else {
             return Err(PyIndexError::new_err(format!("there is no batch {number}")));
@@ -128,8 +133,8 @@ impl Answer {
         Ok(values)
     }
 
-    /// Returns the first rows as a table in the format of `marey query`, fitted to a terminal of `room`
-    /// columns.
+    /// Returns the first rows as a table in the format of `marey query`, fitted to a terminal that
+    /// is `room` columns wide.
     #[pyo3(signature = (max_rows, room=None))]
     fn text(&self, max_rows: usize, room: Option<usize>) -> PyResult<String> {
         let mut rows_left = max_rows;

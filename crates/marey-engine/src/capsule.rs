@@ -1,7 +1,9 @@
-//! Record batches for other libraries in the process, through the Arrow `PyCapsule` interface.
+//! Passes record batches to other Python libraries, such as pandas or polars, through the Arrow
+//! `PyCapsule` interface.
 //!
+//! The interface is described at
 //! <https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>. Data is copied
-//! only where the reader requests another layout.
+//! only if the reader requests another layout.
 
 use std::ffi::CStr;
 use std::sync::Arc;
@@ -28,7 +30,7 @@ pub(crate) fn from_schema<'py>(
     PyCapsule::new_with_value(py, schema, SCHEMA_NAME)
 }
 
-/// A stream of the batches, in the requested schema if the columns can be cast to it.
+/// Returns a stream of the batches, in the requested schema if the columns can be cast to it.
 pub(crate) fn from_batches<'py>(
     py: Python<'py>,
     schema: &Schema,
@@ -65,7 +67,7 @@ impl RecordBatchReader for BatchStream {
     }
 }
 
-/// The batch with each column cast to the type in `schema`.
+/// Returns the batch with each column cast to its type in `schema`.
 fn with_schema(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
     let columns = batch.columns().iter().zip(schema.fields());
     let columns = columns.map(|(column, field)| compute::cast(column, field.data_type()));
@@ -77,7 +79,8 @@ fn with_schema(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, A
     )
 }
 
-/// The schema with strings and binary data in the layouts that every reader of Arrow supports.
+/// Returns the schema with strings and binary data in the layouts that every reader of Arrow
+/// supports.
 fn to_plain_schema(schema: &Schema) -> Schema {
     Schema::new(to_plain_fields(schema.fields()))
 }
@@ -97,7 +100,7 @@ fn to_plain_field(field: &FieldRef) -> FieldRef {
     Arc::new(Field::clone(field).with_data_type(plain))
 }
 
-/// Our schema with the requested types.
+/// Returns `ours` with the requested types.
 fn convert_schema(ours: &Schema, requested: &Schema) -> PyResult<Schema> {
     let (requested, ours) = (requested.fields(), ours.fields());
     if requested.len() != ours.len() {

@@ -1,7 +1,7 @@
-//! Conversion of graph columns to and from Python values.
+//! Converts columns of a graph to and from Python values.
 //!
 //! A numeric column is passed as the bytes of its 64-bit floats, which `array`, numpy and
-//! `memoryview.cast("d")` read without a loop; any other column is a list.
+//! `memoryview.cast("d")` read without a loop. Any other column is a list.
 
 use marey_model::metric::MetricValue;
 use marey_query::graph::Cells;
@@ -42,7 +42,7 @@ fn value_to_python<'py>(py: Python<'py>, value: &MetricValue) -> PyResult<Bound<
     })
 }
 
-/// A column of `count` values.
+/// Converts Python values to a column of `count` values.
 pub(crate) fn from_python(
     values: &Bound<'_, PyAny>,
     are_whole: bool,

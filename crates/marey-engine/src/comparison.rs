@@ -1,4 +1,5 @@
-//! `marey._engine.Measured` and `marey._engine.Comparison`: comparisons of two runs.
+//! The Python classes `marey._engine.Measured` and `marey._engine.Comparison`, behind comparisons
+//! and checks of two runs.
 #![expect(clippy::needless_pass_by_value, reason = "PyO3 converts arguments into owned values")]
 
 use marey_analysis::compare::{Tolerance, compare};
@@ -15,7 +16,8 @@ pub(crate) struct Measured(pub(crate) marey_analysis::Measured);
 
 #[pymethods]
 impl Measured {
-    /// Compares this run with a later one; smaller changes of a time count as unchanged.
+    /// Compares this run with a later one. Changes of a time below the tolerance count as
+    /// unchanged.
     #[pyo3(signature = (after, tolerance_percent=None))]
     fn compare(
         &self,

@@ -1,4 +1,4 @@
-//! Conversion of the device table to and from the dict that profile files contain.
+//! Converts the device table of a profile to and from the dict that profile files contain.
 
 use marey_model::profile::Device;
 use pyo3::prelude::*;

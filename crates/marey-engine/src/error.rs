@@ -1,4 +1,5 @@
-//! Conversion of Rust errors to Python exceptions.
+//! Converts the errors of the Rust crates to the exceptions of `marey.errors`, or to built-in ones.
+//! Hints follow the message in parentheses.
 
 use std::fmt::Display;
 use std::io;
@@ -20,7 +21,7 @@ import_exception!(marey.errors, UnknownMetric);
 import_exception!(marey.errors, UnreadableProfile);
 import_exception!(marey.errors, UnreadableRun);
 
-/// Most metrics listed in an error where no name is similar.
+/// Most metrics that an error lists if no name is similar.
 const MAX_AVAILABLE: usize = 20;
 
 pub(crate) fn unreadable_file(error: ReadError) -> PyErr {
@@ -34,7 +35,7 @@ pub(crate) fn unreadable_bytes(error: &ParseError) -> PyErr {
     UnreadableProfile::new_err(format!("cannot read the profile: {error}"))
 }
 
-/// The subclass of `OSError` for the error code, with the path.
+/// Returns the subclass of `OSError` for the error code, with the path.
 pub(crate) fn os_error(error: io::Error, path: &Path) -> PyErr {
     hinted_os_error(error, path, None)
 }
@@ -126,7 +127,7 @@ pub(crate) fn bad_metric(error: &MetricError) -> PyErr {
     }
 }
 
-/// A hint with other metric names; never the one that was refused.
+/// Returns a hint with other metric names, but never the one that was refused.
 fn metric_hint(metric: &str, nearest: &[String], available: &[String]) -> String {
     let quote_names = |names: &[String], separator: &str| {
         names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(separator)

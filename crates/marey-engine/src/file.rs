@@ -1,4 +1,4 @@
-//! Writes profiles to files.
+//! Writes profiles to files atomically, for `Graph.write`.
 
 use std::fs::{self, File};
 use std::io;
@@ -23,8 +23,8 @@ pub(crate) fn parse_format(name: &str) -> PyResult<Format> {
     }
 }
 
-/// Writes to a temporary name and renames the file, so that no partial profile has the final name. A
-/// device or a pipe is written to.
+/// Writes to a temporary name and then renames the file, so that no partial profile has the final
+/// name. A device or a pipe is written to directly.
 pub(crate) fn write(profile: &Profile, format: Format, path: &Path) -> io::Result<()> {
     if is_device_or_pipe(path) {
         return hatchet::write(profile, format, &mut File::options().write(true).open(path)?);
@@ -36,7 +36,7 @@ pub(crate) fn write(profile: &Profile, format: Format, path: &Path) -> io::Resul
     written.inspect_err(|_| drop(fs::remove_file(&temporary)))
 }
 
-/// A name next to `path` that no other write, in this process or another, uses.
+/// Returns a name next to `path` that no other write uses, in this process or another.
 fn temporary_name(path: &Path) -> PathBuf {
     static WRITES: AtomicU64 = AtomicU64::new(0);
     let mut name = path.as_os_str().to_owned();

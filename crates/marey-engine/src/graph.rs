@@ -1,4 +1,5 @@
-//! `marey._engine.Graph`: the tree of a profile with its columns.
+//! The Python class `marey._engine.Graph`: the tree of a profile with its columns, which
+//! `marey.graph` wraps. Each method works on a snapshot, and long work runs without the GIL.
 #![expect(clippy::needless_pass_by_value, reason = "PyO3 converts arguments into owned values")]
 
 use std::path::PathBuf;
@@ -24,7 +25,7 @@ use crate::{cells, devices, file};
 /// Several threads may use a graph: each call sees a snapshot from when the call began.
 #[pyclass(module = "marey._engine", frozen)]
 pub(crate) struct Graph {
-    /// Copied on write while others hold a snapshot.
+    /// The graph. It is copied on write while another thread holds a snapshot.
     current: Mutex<Arc<graph::Graph>>,
 }
 
@@ -41,7 +42,7 @@ impl From<Arc<graph::Graph>> for Graph {
 }
 
 impl Graph {
-    /// A snapshot of the graph.
+    /// Returns a snapshot of the graph.
     fn snapshot(&self, py: Python<'_>) -> Arc<graph::Graph> {
         Arc::clone(&self.current.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner))
     }
@@ -93,7 +94,7 @@ impl Graph {
         to_strings([Arc::from("name")].into_iter().chain(self.snapshot(py).exclusive()))
     }
 
-    /// The devices by family and number, as in the file; clocks are in kHz.
+    /// The devices by family and number, as in the file. Clocks are in kHz.
     fn device_info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         devices::to_python(py, self.snapshot(py).devices())
     }
@@ -162,14 +163,14 @@ impl Graph {
         to_strings(self.snapshot(py).labels())
     }
 
-    /// The label of the column for a name: a label, a metric as `derive` accepts it, or the name of
-    /// a derived metric.
+    /// The label of the column for a name. The name may be a label, a metric as `derive` accepts
+    /// it, or the name of a derived metric.
     fn label(&self, py: Python<'_>, name: &str) -> PyResult<String> {
         self.snapshot(py).label_of(name).map_err(|error| bad_metric(&error))
     }
 
-    /// A column: either the bytes of 64-bit floats, NaN for missing values, and whether all values
-    /// are whole; or a list of values and `None`.
+    /// A column. A numeric one is the bytes of its 64-bit floats, with NaN for missing values, and
+    /// whether all values are whole. Any other one is a list of values and `None`.
     fn column<'py>(&self, py: Python<'py>, label: &str) -> PyResult<Bound<'py, PyAny>> {
         let graph = self.snapshot(py);
         match py.detach(|| graph.column(label)) {
@@ -178,7 +179,7 @@ impl Graph {
         }
     }
 
-    /// Set a column in either form; the label of a metric sets the metric's own values.
+    /// Set a column in either form. The label of a metric sets the metric's own values.
     #[pyo3(signature = (label, values, are_whole=false))]
     fn set_column(
         &self,
@@ -192,12 +193,13 @@ impl Graph {
         Ok(())
     }
 
-    /// Remove a column. For metrics that are summed into parents, both columns are removed.
+    /// Remove a column. The sums of a removed metric remain. A metric whose sums are removed is no
+    /// longer summed into parents.
     fn remove_column(&self, py: Python<'_>, label: &str) {
         self.modify(py, |graph| graph.remove_column(label));
     }
 
-    /// Recompute the sums of metrics in parents, replacing sums that were set.
+    /// Recompute the sums of metrics in parents, and so replace sums that were set.
     fn update_sums(&self, py: Python<'_>) {
         self.modify(py, graph::Graph::update_sums);
     }
@@ -227,14 +229,14 @@ impl Graph {
         Ok(())
     }
 
-    /// Add a column for each metric; returns the labels, and notes about the figures.
+    /// Add a column for each metric. Returns the labels, and notes about the figures.
     fn derive(&self, py: Python<'_>, metrics: Vec<String>) -> PyResult<(Vec<String>, Vec<String>)> {
         let derived = self.modify(py, |graph| graph.derive(&metrics));
         let derived = derived.map_err(|error| bad_metric(&error))?;
         Ok((derived.labels, derived.notes))
     }
 
-    /// The graph after a filter; the threshold applies to the column `metric`.
+    /// The graph after a filter. The threshold applies to the column `metric`.
     #[pyo3(signature = (include, exclude, threshold, metric))]
     fn filter(
         &self,
@@ -250,7 +252,7 @@ impl Graph {
         Ok(filtered.map_err(|error| bad_filter(&error))?.into())
     }
 
-    /// Whether each node passes the same filter.
+    /// Whether each node passes the filter that `filter` would apply.
     #[pyo3(signature = (include, exclude, threshold, metric))]
     fn passing(
         &self,
@@ -266,7 +268,7 @@ impl Graph {
         is_kept.map_err(|error| bad_filter(&error))
     }
 
-    /// The graph of the kept nodes; children of a removed node move to its nearest kept ancestor.
+    /// The graph of the kept nodes. Children of a removed node move to its nearest kept ancestor.
     fn squash(&self, py: Python<'_>, is_kept: Vec<bool>) -> PyResult<Self> {
         let graph = self.snapshot(py);
         let count = graph.nodes().len();
@@ -277,9 +279,9 @@ impl Graph {
         Ok(py.detach(|| graph.squash(&is_kept)).into())
     }
 
-    /// The nodes of both graphs, with `self operator other` in the columns; `operator` is one of
+    /// The nodes of both graphs, with `self operator other` in the columns. `operator` is one of
     /// `+-*/`. Without labels, all columns are combined, and the other graph must have the columns
-    /// added to this one.
+    /// that were added to this one.
     #[pyo3(signature = (other, operator, labels=None))]
     fn combine(
         &self,
@@ -318,8 +320,8 @@ impl Graph {
         Ok(py.detach(|| after.difference(&before, &labels)).into())
     }
 
-    /// The tree as text, a line for each node above `depth`: its columns with `precision` digits,
-    /// and its name or its entry in `names`.
+    /// The tree as text, with a line for each node above `depth`: its columns with `precision`
+    /// digits, and its name or its entry in `names`.
     #[pyo3(signature = (labels, depth, precision, has_short_names, names=None))]
     fn tree(
         &self,
@@ -348,7 +350,7 @@ impl Graph {
         Ok(String::from_utf8(text)?)
     }
 
-    /// Write a file atomically; `format` is `hatchet` or `hatchet_msgpack`.
+    /// Write a file atomically. `format` is `hatchet` or `hatchet_msgpack`.
     fn write(&self, py: Python<'_>, path: PathBuf, format: &str) -> PyResult<()> {
         let format = file::parse_format(format)?;
         let graph = self.snapshot(py);

@@ -1,4 +1,4 @@
-//! The manifest of a run as a dict.
+//! The manifest of a run as a Python dict, for `Run.info`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -7,7 +7,7 @@ use std::path::Path;
 use marey_store::{Manifest, OverheadEntry, ProcessEntry, Run};
 use pyo3::IntoPyObject;
 
-/// The manifest; each field becomes a key.
+/// The manifest. Each field becomes a key of the dict.
 #[derive(IntoPyObject)]
 pub(crate) struct Info<'a> {
     path: &'a OsStr,

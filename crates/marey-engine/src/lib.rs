@@ -6,7 +6,7 @@
 //! Python exception out. `marey.graph`, `marey.viewer` and `marey.run` wrap them into the public
 //! API.
 //!
-//! Start reading at `graph`, for runs at `run`.
+//! Start reading at `graph`, or at `run` for runs.
 //!
 //! ```python
 //! from marey import _engine

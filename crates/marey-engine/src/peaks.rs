@@ -1,9 +1,9 @@
-//! Peak rates of devices.
+//! The Python functions for peak rates of devices.
 
 use marey_query::peaks::{self, NoPeak};
 use pyo3::prelude::*;
 
-/// The peak in floating-point operations per second; NaN and a reason if it is unknown.
+/// The peak in floating-point operations per second. If it is unknown, NaN and the reason.
 #[pyfunction]
 pub(crate) fn max_flops(
     family: &str,
@@ -15,7 +15,7 @@ pub(crate) fn max_flops(
     with_note(peaks::max_flops(family, arch, width, num_sms, clock))
 }
 
-/// The peak memory bandwidth in bytes per second; NaN and a reason if it is unknown.
+/// The peak memory bandwidth in bytes per second. If it is unknown, NaN and the reason.
 #[pyfunction]
 pub(crate) fn max_bps(
     family: &str,

@@ -1,4 +1,5 @@
-//! `marey._engine.Run`: a run, and SQL over it.
+//! The Python class `marey._engine.Run`: a run that is open for SQL, findings, comparisons and
+//! exports, which `marey.run` wraps. Long work runs without the GIL and can be interrupted.
 #![expect(clippy::needless_pass_by_value, reason = "PyO3 converts arguments into owned values")]
 
 use std::ffi::OsString;
@@ -26,7 +27,7 @@ pub(crate) fn needs_collecting(py: Python<'_>, path: PathBuf) -> PyResult<bool> 
     needs.map_err(unreadable_run)
 }
 
-/// Import files of other formats as a new run at `out`; returns warnings about losses.
+/// Import files of other formats as a new run at `out`. Returns warnings about losses.
 #[pyfunction]
 pub(crate) fn import_files(
     py: Python<'_>,
@@ -64,7 +65,8 @@ impl Run {
 impl Drop for Run {
     fn drop(&mut self) {
         if self.process_id != process::id() {
-            // The database would join its threads, which a fork does not copy.
+            // A fork does not copy the threads of the database, so it cannot be shut down here and
+            // is leaked.
             let _leaked = ManuallyDrop::new(Arc::clone(&self.database));
         }
     }
@@ -72,7 +74,7 @@ impl Drop for Run {
 
 #[pymethods]
 impl Run {
-    /// Open a run and collect its spools, or import a file; `memory_limit` is in bytes.
+    /// Open a run and collect its spools, or import a file. `memory_limit` is in bytes.
     #[staticmethod]
     #[pyo3(signature = (path, memory_limit=None, threads=None))]
     fn open(
@@ -89,7 +91,7 @@ impl Run {
         Ok(Self { database, limits, process_id: process::id(), path, warnings })
     }
 
-    /// Run a query; returns at most the first `max_rows` rows.
+    /// Run a query. Returns at most the first `max_rows` rows.
     #[pyo3(signature = (query, max_rows=None))]
     fn sql(&self, py: Python<'_>, query: &str, max_rows: Option<u64>) -> PyResult<Answer> {
         let database = self.database()?;
@@ -125,7 +127,7 @@ impl Run {
         TableName::all().filter(|table| table.schema == "main").map(|table| table.name).collect()
     }
 
-    /// Bytes of spools that could not be collected because the folder is read-only.
+    /// Number of bytes of spools that could not be collected because the folder is read-only.
     fn uncollected_bytes(&self) -> u64 {
         self.database.run().uncollected_bytes()
     }
@@ -140,7 +142,7 @@ impl Run {
         Info::new(self.database.run(), &self.path)
     }
 
-    /// Write the run as files of another format; returns the files, and warnings about what they
+    /// Write the run as files of another format. Returns the files, and warnings about what they
     /// lack.
     #[pyo3(signature = (out, format=None, start=None, end=None, steps=None, ranks=None))]
     #[expect(clippy::too_many_arguments, reason = "each is an option of its caller")]

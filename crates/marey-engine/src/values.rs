@@ -1,4 +1,4 @@
-//! Conversion of Arrow columns to lists of Python values.
+//! Converts Arrow columns to lists of Python values, for the rows of an answer.
 
 use arrow::array::{Array, AsArray, StructArray};
 use arrow::compute;
@@ -9,8 +9,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-/// The values of a column: numbers, booleans, strings, bytes, lists, dicts for structs, and `None`.
-/// A value of any other type, such as a date, is formatted as a string.
+/// Returns the values of a column: numbers, booleans, strings, bytes, lists, dicts for structs, and
+/// `None`. A value of any other type, such as a date, is formatted as a string.
 pub(crate) fn to_python<'py>(py: Python<'py>, column: &dyn Array) -> PyResult<Bound<'py, PyList>> {
     let column = compute::cast(column, &widest(column.data_type())).map_err(unreadable)?;
     match column.data_type() {
@@ -30,7 +30,8 @@ pub(crate) fn to_python<'py>(py: Python<'py>, column: &dyn Array) -> PyResult<Bo
     }
 }
 
-/// Returns the widest type of the same kind: `to_python` handles one type of each kind.
+/// Returns the widest type of the same kind, because `to_python` handles only one type of each
+/// kind.
 fn widest(kind: &DataType) -> DataType {
     match kind {
         _ if kind.is_signed_integer() => DataType::Int64,

@@ -1,4 +1,4 @@
-//! Queries over profiles and runs.
+//! Queries over profiles and runs, for the viewer, `marey query` and the reports.
 //!
 //! [`graph::Graph`] is the model behind viewers: the tree of a profile with summed and derived
 //! metrics, filters, and differences of two profiles. [`peaks`] has the peak rates of devices.

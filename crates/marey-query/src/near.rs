@@ -1,10 +1,10 @@
-//! Suggestions for unknown names.
+//! Suggests similar names for an unknown one, for error messages.
 
 /// Lowest similarity of a suggestion (Jaro-Winkler, 0 to 1).
 const MIN_SIMILARITY: f64 = 0.8;
 const MAX_SUGGESTIONS: usize = 3;
 
-/// The names that are similar to an unknown one, the most similar first.
+/// Returns at most three names that are similar to an unknown one, the most similar first.
 pub fn nearest(unknown: &str, names: &[String]) -> Vec<String> {
     let unknown = unknown.to_lowercase();
     let mut similar: Vec<(f64, &String)> = names

@@ -1,4 +1,5 @@
-//! Writes the argument texts of events, deduplicated within a memory limit.
+//! Writes the argument texts of events to the table `args`. Equal texts share an id as long as a
+//! memory limit allows.
 
 use std::hash::BuildHasher;
 
@@ -9,10 +10,11 @@ use crate::StoreError;
 use crate::columns::{ids, texts};
 use crate::parts::{LazyPart, Parts};
 
-/// Maximum size of all texts whose copies are found; later ones are written again for each event.
+/// Maximum size of the texts that are kept to recognise copies. Later texts are written again for
+/// each event.
 const MAX_DEDUPLICATED_BYTES: usize = 64 << 20;
 
-/// Maximum number of texts and bytes in a batch; the offsets of an Arrow string array have 32 bits.
+/// Maximum number of texts and bytes in a batch. The offsets of an Arrow string array have 32 bits.
 const BATCH_TEXTS: usize = 1 << 12;
 const BATCH_BYTES: usize = 8 << 20;
 
@@ -21,10 +23,10 @@ const BATCH_BYTES: usize = 8 << 20;
 pub(crate) struct ArgTexts {
     part: LazyPart,
     next_id: u32,
-    /// Texts of the next batch; they have the ids right below `next_id`.
+    /// The texts of the next batch. They have the ids right below `next_id`.
     pending: Vec<Box<str>>,
     pending_bytes: usize,
-    /// Texts with their ids: a further copy of such a text gets the same id.
+    /// The texts that are kept to recognise copies, with their ids.
     deduplicated: HashTable<(u32, Box<str>)>,
     deduplicated_bytes: usize,
     hasher: DefaultHashBuilder,

@@ -1,4 +1,4 @@
-//! Builds Arrow arrays of the common column types.
+//! Builds Arrow arrays of the common column types, for the writers of tables.
 
 use std::sync::Arc;
 

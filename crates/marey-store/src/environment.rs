@@ -1,7 +1,7 @@
 //! A snapshot of the environment variables and the temporary directory.
 //!
 //! In a program with threads, `getenv` may read memory that a concurrent `setenv` has freed. So the
-//! environment is read only at points that the host program chooses.
+//! environment is read only at times that the host program chooses.
 
 use std::fs::File;
 use std::io;
@@ -19,8 +19,8 @@ struct Environment {
 
 static SNAPSHOT: Mutex<Option<Environment>> = Mutex::new(None);
 
-/// Takes the snapshot. Call this where no other thread sets a variable: in Python, under the GIL.
-/// Without a call the environment is read on first use.
+/// Takes the snapshot. Call this while no other thread can set a variable, in Python under the GIL.
+/// If it is never called, the environment is read on first use.
 pub fn note_environment() {
     let now = read_environment();
     *snapshot() = Some(now);
@@ -31,7 +31,7 @@ pub fn temp_dir() -> PathBuf {
     snapshot().get_or_insert_with(read_environment).temp_dir.clone()
 }
 
-/// Creates a temporary file, which has no name and is freed when it is closed, even by a crash.
+/// Creates a temporary file. It has no name, and is freed when it is closed, even by a crash.
 pub fn temp_file() -> io::Result<File> {
     tempfile::tempfile_in(temp_dir())
 }

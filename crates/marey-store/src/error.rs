@@ -1,4 +1,5 @@
-//! Errors of this crate, with hints.
+//! [`StoreError`], the error of this crate: each names the file and the cause, and some have a
+//! hint.
 
 use std::fmt;
 use std::io;
@@ -22,7 +23,7 @@ pub enum StoreError {
         /// The system's error.
         source: io::Error,
     },
-    /// The path is something other than a run.
+    /// The path is not a run.
     #[error("`{}` is not a run: it is {found}", path.display())]
     NotARun {
         /// The path.
@@ -36,7 +37,7 @@ pub enum StoreError {
         /// The run.
         path: PathBuf,
     },
-    /// A symbolic link in place of a file or folder of the run; it could lead out of the run.
+    /// A symbolic link is in place of a file or folder of the run. It could lead out of the run.
     #[error("`{}` is a symbolic link, which a run cannot contain", path.display())]
     Link {
         /// The link.

@@ -1,4 +1,5 @@
-//! Guards against symbolic links and replaced files in a run's folder.
+//! Guards a collection against symbolic links and replaced files in the run's folder, so that it
+//! never writes or removes a file outside.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -10,7 +11,7 @@ use marey_model::table::stored;
 
 use crate::StoreError;
 
-/// Identifies a file, so that another file with the same name is not taken for it.
+/// The identity of a file, so that another file with the same name is not taken for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileId {
     device: u64,
@@ -22,7 +23,7 @@ impl FileId {
         Self { device: metadata.dev(), inode: metadata.ino() }
     }
 
-    /// Returns the file at a path, if one exists.
+    /// Returns the identity of the file at a path, if one exists.
     pub(crate) fn from_path(path: &Path) -> io::Result<Option<Self>> {
         Ok(metadata(path)?.as_ref().map(Self::from_metadata))
     }

@@ -1,9 +1,9 @@
 //! Stores runs: collects spools into tables, and reads tables.
 //!
-//! [`Run::open`] opens a collected run, a folder or a pack, as a list of Parquet [`Part`]s for each
-//! table. [`collect`] writes it from spools, [`Assembler`] from the events of foreign files,
-//! [`merge`] from other runs; [`pack`] makes it one file. The tables are declared in
-//! [`marey_model::table`].
+//! [`Run::open`] opens a collected run, which is a folder or a pack, as a list of Parquet [`Part`]s
+//! for each table. [`collect`] writes a run from spools, [`Assembler`] from the events of foreign
+//! files, and [`merge`] from other runs. [`pack`] turns a run into one file. The tables are
+//! declared in [`marey_model::table`].
 //!
 //! **Constraints.** Every input file is untrusted: bad input is an error that names the file and
 //! the cause, never a panic, and nothing outside the run's folder is read. No incomplete file ever

@@ -1,4 +1,5 @@
-//! Locks of a run: who collects it, and whether it is being recorded.
+//! The locks of a run: one is held while the run is being collected, the other while it is being
+//! recorded.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -16,7 +17,7 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock, waiting while another process has it. On a filesystem without locks, takes
+    /// Takes the lock, and waits while another process has it. On a filesystem without locks, takes
     /// none.
     pub fn collecting(run: &Path) -> Result<Self, StoreError> {
         let path = run.join(COLLECTING);
@@ -30,7 +31,8 @@ impl Lock {
                 Err(source) if !is_lock_unsupported(&source) => return Err(error(source)),
                 _ => {}
             }
-            // A recorder that had the lock may have moved the run aside, and another have its name.
+            // A recorder that had the lock may have moved the run aside, and another run may have
+            // its name.
             match is_named(&file, &path) {
                 Ok(true) => return Ok(Self { _file: file }),
                 Ok(false) => file_id::reject_links(run)?,
@@ -73,7 +75,7 @@ pub fn is_recording(run: &Path) -> Result<bool, StoreError> {
     }
 }
 
-/// Opens a lock file, with write access if possible, which NFS requires.
+/// Opens a lock file, if possible with write access, which NFS requires.
 fn open_lock(path: &Path) -> io::Result<File> {
     match File::options().read(true).write(true).open(path) {
         Err(error)

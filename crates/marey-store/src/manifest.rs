@@ -1,4 +1,5 @@
-//! The manifest: a list of the parts of a run, and the state of its collection.
+//! [`Manifest`], the list of the parts of a run and the state of its collection. It is untrusted
+//! input, so every reader checks its invariants.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
@@ -14,14 +15,15 @@ use crate::StoreError;
 use crate::migrate::check_version;
 use crate::write::{WrittenPart, part_name};
 
-/// Longer manifests are rejected.
+/// Maximum length of a manifest. Longer ones are rejected.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// The largest next id in a valid manifest: a merge or collection adds up to as many again.
+/// The largest next id in a valid manifest. A merge or a collection may add up to as many ids
+/// again.
 const MAX_NEXT: u32 = u32::MAX / 2;
 
-/// The contents of a run, and the state that a collection continues from. Files that are not listed
-/// here are not part of the run.
+/// The contents of a run, and the state from which a later collection continues. Files that are not
+/// listed here are not part of the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// Version of the table declarations.
@@ -67,15 +69,15 @@ pub struct ProcessEntry {
     pub clocks: Vec<[i64; 2]>,
     /// Whether the recording ended properly.
     pub is_complete: bool,
-    /// Overhead of the recording; missing if the process was killed in its first second.
+    /// Overhead of the recording. It is missing if the process was killed in its first second.
     #[serde(default)]
     pub overhead: Option<OverheadEntry>,
 }
 
-/// Overhead of a recording; [`Overhead`] describes how it is measured.
+/// The overhead of a recording. [`Overhead`] describes how it is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OverheadEntry {
-    /// Events of all threads: a scope is two events, a value one.
+    /// Number of events of all threads. A scope is two events, a value is one.
     pub events: u64,
     /// Cost of entering and leaving one scope.
     pub scope_nanos: f64,
@@ -101,9 +103,10 @@ pub struct CollectedSpool {
     pub bytes: u64,
     /// Bytes that could not be read.
     pub torn_bytes: u64,
-    /// Whether the spool will not grow; otherwise it is collected again when it has grown.
+    /// Whether the spool will not grow any more. Otherwise it is collected again when it has grown.
     pub is_whole: bool,
-    /// The process that wrote it; until the spool is complete, parts with this id hold its rows.
+    /// The process that wrote it. Until the spool is complete, the parts with this id hold its
+    /// rows.
     pub process_id: u32,
 }
 
@@ -116,12 +119,13 @@ pub struct PartEntry {
     pub rows: u64,
     /// Length of the file.
     pub bytes: u64,
-    /// The only process of its rows, if they may be collected again, which replaces this part.
+    /// The only process of its rows, if they may be collected again. The new collection then
+    /// replaces this part.
     #[serde(default)]
     pub process_id: Option<u32>,
 }
 
-/// The next free ids; all larger ones are free too.
+/// The next free ids. All larger ids are free too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NextIds {
     /// Next id of a text.
@@ -134,7 +138,7 @@ pub struct NextIds {
     pub processes: u32,
     /// Next number of a part, shared by all tables.
     pub part: u32,
-    /// Next id of an argument text; missing in runs of older versions.
+    /// Next id of an argument text. It is missing in runs of older versions.
     #[serde(default)]
     pub args: u32,
 }
@@ -170,7 +174,7 @@ impl Manifest {
         }
     }
 
-    /// Reads the manifest of a run's folder; `None` before the first collection.
+    /// Reads the manifest of a run's folder, or returns `None` before the first collection.
     pub fn read(run: &Path) -> Result<Option<Self>, StoreError> {
         let path = run.join(MANIFEST);
         let file = match File::open(&path) {
@@ -181,7 +185,7 @@ impl Manifest {
         Self::from_reader(file, run).map(Some)
     }
 
-    /// Reads a manifest; messages name it by `run`.
+    /// Reads a manifest. Messages call it `run`.
     pub(crate) fn from_reader(reader: impl Read, run: &Path) -> Result<Self, StoreError> {
         let to_error = |reason| StoreError::Manifest { path: run.to_owned(), reason };
         let mut json = Vec::new();
@@ -197,7 +201,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Checks the invariants; the error is the first violation, without a full stop.
+    /// Checks the invariants. The error is the first violation, without a full stop.
     pub fn check(&self) -> Result<(), String> {
         let mut ids = HashSet::new();
         for process in &self.processes {
@@ -289,11 +293,11 @@ fn part_number(table: &str, file: &str) -> Option<u32> {
     let is_name = !table.is_empty() && table.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
     let start = format!("tables/{table}/part-");
     let number = file.strip_prefix(&start)?.strip_suffix(".parquet")?.parse().ok()?;
-    // Compared with the canonical name: `+1` and `01` parse too.
+    // The name is compared with the canonical one, because `+1` and `01` can be parsed too.
     (is_name && file == part_name(table, number)).then_some(number)
 }
 
-/// Whether it is the name of a file directly in the spool folder.
+/// Whether this is the name of a file directly in the spool folder.
 fn is_spool_name(name: &str) -> bool {
     let stem = name.strip_suffix(".spool").or_else(|| name.strip_suffix(".ring"));
     stem.is_some_and(|stem| !stem.is_empty() && !name.contains('/'))

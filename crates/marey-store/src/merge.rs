@@ -1,9 +1,9 @@
-//! Merges several runs into one.
+//! Merges several runs into one, such as the runs of the ranks of a distributed job.
 //!
-//! Equal texts, contexts and arguments are unified; processes and threads get new ids. All other
-//! tables are copied part by part, with the ids in columns that
-//! [refer](marey_model::table::Column::refers) to another table replaced. Small parts are merged
-//! ([`crate::small_parts`]).
+//! Equal texts, contexts and arguments are unified. Processes and threads get new ids. All other
+//! tables are copied part by part, and the ids in columns that
+//! [refer](marey_model::table::Column::refers) to another table are replaced. Small parts are
+//! merged ([`crate::small_parts`]).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -41,13 +41,14 @@ struct NewIds {
     strings: Vec<u32>,
     contexts: Vec<u32>,
     args: Vec<u32>,
-    /// For processes and threads: the offset to add, and how many there are.
+    /// For processes, the offset to add and the number of them.
     processes: (u32, u32),
+    /// The same for threads.
     threads: (u32, u32),
 }
 
 impl Merger {
-    /// Begins a run in a folder, which becomes a run with [`Self::finish`].
+    /// Begins a run in a folder. [`Self::finish`] makes it a run.
     pub fn new(out: &Path) -> Self {
         Self {
             parts: Parts::merging_small(out, 0),
@@ -74,7 +75,7 @@ impl Merger {
         (next.processes, next.threads) =
             processes.zip(threads).ok_or_else(|| unknown_ids(run, "manifest.json"))?;
         for process in &old.processes {
-            let id = process.id + ids.processes.0; // below `next.processes`
+            let id = process.id + ids.processes.0; // no overflow: below `next.processes`
             new.processes.push(crate::ProcessEntry { id, ..process.clone() });
         }
         for (cause, count) in &old.losses {
@@ -184,7 +185,7 @@ impl Merger {
 }
 
 impl NewIds {
-    /// Returns a column with new ids; `None` if an old id has no row in the run.
+    /// Returns a column with new ids, or `None` if an old id has no row in the run.
     fn replace_ids(&self, table: &Table, column: &Column, array: &ArrayRef) -> Option<ArrayRef> {
         let is_id_of = |owner: &Table| table.name == owner.name && column.name == "id";
         let target = if is_id_of(&PROCESSES) {

@@ -1,7 +1,8 @@
-//! Adapts runs of other versions.
+//! Adapts runs of other schema versions when they are read.
 //!
-//! Files of a run are never rewritten for a newer version: [`conform`] converts each batch to the
-//! declared columns when it is read. Version 1 is the first, so no migration exists yet.
+//! The files of a run are never rewritten for a newer version. Instead, [`conform`] converts each
+//! batch to the declared columns when it is read. Version 1 is the first, so no migration exists
+//! yet.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ pub(crate) fn check_version(found: u32, run: &Path) -> Result<(), StoreError> {
     Err(StoreError::Version { path: run.to_owned(), found })
 }
 
-/// Converts a batch to the declared columns of a table: missing nullable columns become null,
+/// Converts a batch to the declared columns of a table. Missing nullable columns become null, and
 /// unknown columns are dropped.
 pub(crate) fn conform(batch: &RecordBatch, table: &Table) -> Result<RecordBatch, ArrowError> {
     let schema = arrow_schema(table);

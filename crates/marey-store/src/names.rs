@@ -1,4 +1,5 @@
-//! Assigns ids to texts and contexts, which all processes of a run share.
+//! Assigns ids to texts and contexts, which all processes of a run share, and makes the rows of the
+//! tables `strings` and `contexts` from them.
 
 use std::hash::BuildHasher;
 
@@ -13,7 +14,7 @@ use crate::columns::{ids, maybe_ids, texts};
 use crate::parts::{LazyPart, Parts};
 use crate::{Run, StoreError};
 
-/// Bytes of texts in a batch; the offsets of an Arrow string array have 32 bits.
+/// Maximum bytes of texts in a batch. The offsets of an Arrow string array have 32 bits.
 const BATCH_BYTES: usize = 16 << 20;
 
 /// The context of the root.
@@ -124,7 +125,7 @@ impl Names {
         id
     }
 
-    /// Returns the parent of a context; the root has none.
+    /// Returns the parent of a context. The root has none.
     pub(crate) fn parent(&self, context: u32) -> Option<u32> {
         self.contexts[context as usize].parent
     }

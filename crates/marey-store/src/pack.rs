@@ -1,6 +1,7 @@
-//! Packs: a run as one file, a zip of its manifest and parts without further compression.
+//! Writes and opens packs. A pack is a run as one file: a zip of its manifest and parts without
+//! further compression.
 //!
-//! The members are contiguous from the start of the file to the directory at its end. So members
+//! The members are contiguous from the start of the file to the directory at its end, so they
 //! cannot overlap, and no bytes are hidden between them.
 
 mod directory;
@@ -31,12 +32,13 @@ pub(crate) const MAGIC: &[u8] = b"PK\x03\x04";
 /// Bytes copied at a time.
 const COPY_BYTES: u64 = 1 << 20;
 
-/// Writes a run as one file; returns its length. Equal runs give equal bytes. An existing file is
-/// replaced atomically; a device or a pipe is written to. Uncollected spools are left out.
+/// Writes a run as one file. Returns its length. Equal runs give equal bytes. An existing file is
+/// replaced atomically, but a device or a pipe is written to. Uncollected spools are left out.
 pub fn pack(run: &Path, out: &Path) -> Result<u64, StoreError> {
     let run = Run::open(run)?;
     if is_device_or_pipe(out) {
-        // The directory of a zip needs the positions of its members, so a file comes first.
+        // The directory of a zip needs the positions of its members, so the zip is written to a
+        // file first.
         let mut file = tempfile::tempfile_in(temp_dir()).map_err(StoreError::io("write", out))?;
         write_zip(&run, &mut file, out)?;
         file.rewind().map_err(StoreError::io("write", out))?;
@@ -55,7 +57,7 @@ pub fn pack(run: &Path, out: &Path) -> Result<u64, StoreError> {
     Ok(len_bytes)
 }
 
-/// Writes a run to a file that has another name than `out` so far.
+/// Writes a run to a file, which does not have its final name `out` yet.
 fn write_zip(run: &Run, file: &mut File, out: &Path) -> Result<(), StoreError> {
     let write_error = |error: ZipError| StoreError::io("write", out)(error.into());
     let mut zip = ZipWriter::new(BufWriter::new(file));

@@ -1,4 +1,4 @@
-//! Parts of tables, opened for reading.
+//! [`Part`], a part of a table that is open for reading, as the Parquet reader needs it.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -20,7 +20,7 @@ pub struct Part {
     pub(crate) source: Source,
 }
 
-/// Buffer of readers that do not know how much they need: most page headers are shorter.
+/// Buffer size of readers that do not know how much they need. Most page headers are shorter.
 const READ_BYTES: usize = 1 << 10;
 
 /// Location of a part's bytes.
@@ -48,7 +48,7 @@ impl Part {
         self.len_bytes
     }
 
-    /// Reads a range of its bytes; fails if the range exceeds the part.
+    /// Reads a range of its bytes. Fails if the range exceeds the part.
     pub fn read_at(&self, range: Range<u64>) -> io::Result<Bytes> {
         if range.start > range.end || range.end > self.len_bytes {
             let message = format!(

@@ -1,4 +1,5 @@
-//! Writes the parts of a collection, an import or a merge.
+//! Writes the parts of a collection, an import or a merge: numbers them, begins a file only when
+//! there are rows, and merges small parts.
 
 use std::fmt;
 use std::mem;
@@ -19,18 +20,20 @@ use crate::{PartWriter, StoreError, WrittenPart, arrow_schema};
 /// The failures that a finished part survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Durability {
-    /// A power cut: fsynced, since its source is removed afterwards.
+    /// A power cut. The part is fsynced, because its source is removed afterwards.
     Synced,
-    /// The process, but not a power cut. Not fsynced: it can be rebuilt from the source.
+    /// The end of the process, but not a power cut. The part is not fsynced, because it can be
+    /// rebuilt from its source.
     Unsynced,
-    /// Nothing: a temporary file, not compressed, since compressing takes longer than it saves.
+    /// Nothing. The part is in a temporary file, and is not compressed because that would take
+    /// longer than it saves.
     Temporary,
 }
 
 /// The parts that a collection, an import or a merge writes.
 #[derive(Debug)]
 pub(crate) struct Parts {
-    /// The folder of the run; for temporary parts, where their files are created.
+    /// The folder of the run. For temporary parts, the folder in which their files are created.
     pub(crate) run: PathBuf,
     /// The next free number of a part.
     next_number: Arc<AtomicU32>,
@@ -39,7 +42,7 @@ pub(crate) struct Parts {
     pool: TemporaryFilePool,
     /// Finished parts, each with the process of its rows if they may be collected again.
     pub(crate) written: Vec<(WrittenPart, Option<u32>)>,
-    /// Rows of small parts to merge; `None` if each part gets a file.
+    /// The rows of small parts to merge. `None` if each part gets a file.
     small: Option<SmallParts>,
 }
 
@@ -84,7 +87,7 @@ impl Parts {
         self.durability == Durability::Temporary
     }
 
-    /// Begins a part; `rows` is the size of its first batch.
+    /// Begins a part. `rows` is the size of its first batch.
     fn begin_part(&mut self, table: &'static Table, rows: usize) -> Result<PartWriter, StoreError> {
         let number = self.next_number.fetch_add(1, Ordering::Relaxed);
         if !self.is_temporary() {
@@ -141,8 +144,8 @@ impl Parts {
     }
 }
 
-/// A part that is created with its first rows or, where small parts are merged, once it is too
-/// large.
+/// A part whose file is created with its first rows. If small parts are merged, the file is created
+/// once the part is too large for that.
 pub(crate) struct LazyPart {
     table: &'static Table,
     writer: Option<PartWriter>,
@@ -196,8 +199,8 @@ impl LazyPart {
         writer.write(batch)
     }
 
-    /// Ends the part, if it has rows. With `process`, whose rows may be collected again, it is not
-    /// merged with others.
+    /// Ends the part, if it has rows. A part with `process`, whose rows may be collected again, is
+    /// not merged with others.
     pub(crate) fn finish(
         mut self,
         process: Option<u32>,
@@ -230,7 +233,7 @@ pub(crate) struct RowPart<R: Row> {
     columns: R::Columns,
     pending: usize,
     pending_bytes: usize,
-    /// Added to all timestamps.
+    /// The offset that is added to all timestamps.
     shift_nanos: i64,
 }
 
@@ -260,9 +263,9 @@ impl<R: Row> RowPart<R> {
     }
 }
 
-/// Rows of a batch, and maximum bytes of its texts and lists: Arrow arrays have 32-bit offsets. A
-/// part whose first batch has fewer rows is small.
+/// Number of rows in a batch. A part whose first batch has fewer rows is small.
 const BATCH_ROWS: usize = 1 << 10;
+/// Maximum bytes of texts and lists in a batch. The offsets of Arrow arrays have 32 bits.
 const BATCH_BYTES: usize = 8 << 20;
 
 /// Adds an offset to all timestamp columns.

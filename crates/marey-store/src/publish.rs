@@ -1,4 +1,4 @@
-//! Publishes a manifest and its parts atomically.
+//! Publishes a manifest and its parts atomically, so that a run is complete at any time.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File};
@@ -11,10 +11,10 @@ use crate::write::hidden_file;
 use crate::{Manifest, StoreError, WrittenPart};
 
 impl Manifest {
-    /// Replaces the run's manifest atomically: renames the `written` parts, swaps the manifest, and
-    /// removes files that it does not list. A crash leaves the old or the new run, and perhaps
-    /// files that the next publish removes. Everything is fsynced, so the source of the parts can
-    /// be removed afterwards.
+    /// Replaces the run's manifest atomically. Renames the `written` parts, swaps the manifest, and
+    /// removes the files that the new manifest does not list. A crash leaves the old or the new
+    /// run, and perhaps files that the next publish removes. Everything is fsynced, so the source
+    /// of the parts can be removed afterwards.
     pub fn publish(&self, run: &Path, written: Vec<WrittenPart>) -> Result<(), StoreError> {
         self.publish_with(run, written, true)
     }
@@ -57,7 +57,7 @@ impl Manifest {
     }
 
     /// Removes unlisted parts and unfinished files, which were replaced or left by a crash. Call
-    /// this only with the collection lock, while no part is being written.
+    /// this only with the collection lock and while no part is being written.
     pub fn remove_unlisted(&self, run: &Path) -> Result<(), StoreError> {
         let parts = self.tables.values().flatten();
         let listed: HashSet<PathBuf> = parts.map(|part| run.join(&part.file)).collect();
@@ -101,7 +101,7 @@ fn list_files(folder: &Path, prefixes: &[&str]) -> Result<Vec<PathBuf>, StoreErr
     })
 }
 
-/// Lists the entries of a folder that satisfy a condition; none if it does not exist.
+/// Lists the entries of a folder that satisfy a condition. Lists none if the folder does not exist.
 fn list_entries(
     folder: &Path,
     is_wanted: impl Fn(&fs::DirEntry) -> bool,

@@ -1,4 +1,5 @@
-//! Reads the rows of parts.
+//! Reads the rows of parts as Arrow batches with the declared columns. The files are untrusted, so
+//! even a panic of the Parquet library becomes an error.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,7 +16,7 @@ use parquet::file::statistics::Statistics;
 use crate::migrate::conform;
 use crate::{Part, StoreError, arrow_schema};
 
-/// Rows of a batch.
+/// Number of rows in a batch.
 const BATCH_ROWS: usize = 4096;
 
 /// Reads all rows of a table, with its declared columns.
@@ -93,7 +94,7 @@ impl Iterator for Batches<'_> {
     }
 }
 
-/// Converts a panic to an error: the Parquet library panics on some corrupt files.
+/// Converts a panic to an error, because the Parquet library panics on some corrupt files.
 fn catch_panic<T>(read: impl FnOnce() -> Result<T, PartError>) -> Result<T, PartError> {
     let result = catch_unwind(AssertUnwindSafe(read));
     result.unwrap_or_else(|panic| Err(PartError::Reason(panic_message(&*panic))))
@@ -118,7 +119,7 @@ fn read_first_key(metadata: &ParquetMetaData, table: &Table) -> Option<i64> {
     }
 }
 
-/// The reason for which a part cannot be read.
+/// The reason why a part cannot be read.
 enum PartError {
     Parquet(ParquetError),
     Reason(String),

@@ -24,11 +24,11 @@ use crate::{Part, Run, StoreError};
 /// A selection of rows by time and process. Rows are included if they overlap the time range.
 #[derive(Clone, Debug)]
 pub struct Selection {
-    /// Rows that end before are excluded; nanoseconds since 1970.
+    /// Rows that end before this time are excluded. In nanoseconds since 1970.
     pub from_nanos: i64,
     /// Rows that begin at this time or later are excluded.
     pub until_nanos: i64,
-    /// Only rows of these processes are included; `None` for all.
+    /// Only rows of these processes are included, or all rows if it is `None`.
     pub processes: Option<HashSet<u32>>,
 }
 
@@ -49,7 +49,7 @@ impl Default for Selection {
 /// A node of the calling-context tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Context {
-    /// Id of its parent; the root has none.
+    /// Id of its parent. The root has none.
     pub parent: Option<u32>,
     /// Number of contexts on its path, without the root.
     pub depth: u32,
@@ -64,11 +64,11 @@ pub struct Context {
 pub struct ProcessRow {
     /// Id in the run.
     pub id: u32,
-    /// System id; negative if unknown.
+    /// System id, negative if unknown.
     pub pid: i64,
     /// Rank in a distributed job.
     pub rank: Option<i64>,
-    /// Host name; may be empty.
+    /// Host name, which may be empty.
     pub host: String,
     /// Command line as a JSON list.
     pub argv: String,
@@ -87,21 +87,22 @@ pub struct ThreadRow {
     pub id: u32,
     /// Id of its process.
     pub process_id: u32,
-    /// System id; negative if unknown.
+    /// System id, negative if unknown.
     pub os_id: i64,
-    /// Name; may be empty.
+    /// Name, which may be empty.
     pub name: String,
 }
 
-/// Reads a run row by row. An id without a row, which only a damaged run has, resolves to an empty
-/// text or the root.
+/// A reader of a run, row by row. An id without a row, which only a damaged run has, resolves to an
+/// empty text or the root.
 #[derive(Debug)]
 pub struct Reader<'r> {
     run: &'r Run,
     selection: Selection,
     texts: StringArray,
     contexts: Vec<Context>,
-    /// Batches, each with the id of its first text: all texts together may exceed an array's limit.
+    /// Batches of argument texts, each with the id of its first text. All texts together may exceed
+    /// the limit of an array.
     args: Vec<(u32, StringArray)>,
     processes: Vec<ProcessRow>,
     threads: Vec<ThreadRow>,
@@ -136,7 +137,7 @@ impl<'r> Reader<'r> {
         text_at(&self.texts, id).unwrap_or_default()
     }
 
-    /// Returns all contexts; the position of each is its id.
+    /// Returns all contexts. The position of each is its id.
     pub fn contexts(&self) -> &[Context] {
         &self.contexts
     }
@@ -162,7 +163,7 @@ impl<'r> Reader<'r> {
         path
     }
 
-    /// Appends the arguments of an event as a JSON object; `{}` if it has none.
+    /// Appends the arguments of an event as a JSON object, or `{}` if it has none.
     pub fn args(&self, args: &Args, json: &mut String) {
         let template = args.text_id.map_or("{}", |id| self.arg_template(id));
         fill(template, &args.numbers, json);
@@ -221,7 +222,7 @@ impl<'r> Reader<'r> {
 
     /// Returns the spans in the selection by thread, then by start, parents first.
     pub fn spans_by_thread(&self) -> Result<SpansByThread, StoreError> {
-        // The run's folder may not be writable.
+        // The rows spill to the temporary folder, because the run's folder may not be writable.
         let mut sorter = Sorter::new(&SpillFile::new(&temp_dir()));
         for span in self.rows::<Span>()? {
             let span = span?;
@@ -296,7 +297,7 @@ pub struct Rows<'r, R> {
 struct PartCursor<'r> {
     /// The sort key of the next row, then the number of the part.
     key: (i64, usize),
-    /// The columns of the current batch; empty before the first read.
+    /// The columns of the current batch. Empty before the first read.
     columns: Vec<ArrayRef>,
     row: usize,
     batches: Batches<'r>,
@@ -349,7 +350,7 @@ impl<R: Row> Iterator for Rows<'_, R> {
 }
 
 impl PartCursor<'_> {
-    /// Loads the next batch; returns whether there is one.
+    /// Loads the next batch. Returns whether there is one.
     fn load_batch(&mut self, table: &'static Table) -> Result<bool, StoreError> {
         for batch in self.batches.by_ref() {
             let batch = batch?;
@@ -384,7 +385,7 @@ impl PartialEq for PartCursor<'_> {
 
 impl Eq for PartCursor<'_> {}
 
-/// Returns the sort key of a row; 0 for all rows of an unsorted table.
+/// Returns the sort key of a row, which is 0 for all rows of an unsorted table.
 fn sort_key(table: &Table, columns: &[ArrayRef], row: usize) -> i64 {
     let column = table.sorted_by.and_then(|column| table.position(column));
     column.map_or(0, |index| i64::read(&columns[index..], row))
@@ -435,7 +436,7 @@ fn text_at(texts: &StringArray, id: u32) -> Option<&str> {
     ((id as usize) < texts.len()).then(|| texts.value(id as usize))
 }
 
-/// Finds a row by its id, which mostly is its position.
+/// Finds a row by its id, which is its position in most runs.
 fn find_by_id<T>(rows: &[T], id: u32, id_of: impl Fn(&T) -> u32) -> Option<&T> {
     let at_position = rows.get(id as usize).filter(|row| id_of(row) == id);
     at_position.or_else(|| rows.iter().find(|row| id_of(row) == id))

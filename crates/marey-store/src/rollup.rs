@@ -1,43 +1,44 @@
-//! Sums spans by context node and time bucket, at several bucket widths.
+//! Sums spans by context node and time bucket, at several bucket widths, so that a zoom of the
+//! timeline reads few rows.
 //!
-//! Only the finest level is kept while spans arrive. When it exceeds its row limit, it is folded
-//! into the next coarser level; at the end the coarser levels are derived in the same way, so all
-//! levels agree.
+//! Only the finest level that fits is kept while spans arrive. When it exceeds its row limit, it is
+//! folded into the next coarser level. At the end the coarser levels are derived in the same way,
+//! so all levels agree.
 //!
 //! Self time counts in the bucket in which it was spent: a span's time in a bucket minus the time
 //! of its direct children there, limited by the span's `children_nanos`. So no bucket or span has a
-//! negative self time, and the self times of all buckets add up to the self times of the spans. Spans that
-//! are still open count like the others.
+//! negative self time, and the self times of all buckets add up to the self times of the spans.
+//! Spans that are still open count like the others.
 
 use std::mem;
 
 use hashbrown::HashMap;
 use marey_model::sketch::Sketch;
 
-/// Stands for the parent of a node that has none.
+/// The number that stands for the parent of a node without one.
 pub(crate) const NO_NODE: u32 = u32::MAX;
 
-/// Bucket widths of the levels as powers of two of nanoseconds, finest first.
+/// Bucket widths of the levels, as the exponents of powers of two in nanoseconds, finest first.
 pub(crate) const LEVELS: [u32; 6] = [20, 24, 28, 32, 36, 40];
 
-/// Row limit of a level; a zoom that needs more reads the events.
-const MAX_ROWS: u64 = 262_144;
-/// Row limit of a level of a run with few events.
-const MIN_MAX_ROWS: u64 = 4096;
-/// Events needed for each row beyond that.
+/// Greatest row limit of a level. A zoom that needs more rows reads the events.
+const MAX_ROW_LIMIT: u64 = 262_144;
+/// Lowest row limit of a level, for a run with few events.
+const MIN_ROW_LIMIT: u64 = 4096;
+/// Number of events for each row that the limit allows.
 const EVENTS_PER_ROW: u64 = 16;
-/// Average visits of a row by long spans at which the level is too fine for them.
+/// Average number of visits of a row by long spans above which the level is too fine for them.
 const VISITS_PER_ROW: u64 = 16;
 
 /// The finest level of sums that fits.
 #[derive(Debug)]
 pub(crate) struct Rollup {
-    /// Position in [`LEVELS`] of the level; at its end, no level fits.
+    /// Position in [`LEVELS`] of the current level. At the end of the list, no level fits.
     level: usize,
     max_rows: u64,
     buckets: HashMap<Key, u32>,
     cells: Vec<Cell>,
-    /// By node: the bucket and cell of the last update, as a cache.
+    /// The bucket and the cell of the last update of each node, as a cache.
     last_updates: Vec<(i64, u32)>,
     visits: u64,
 }
@@ -58,11 +59,11 @@ pub(crate) struct Cell {
 /// Sums of spans.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sums {
-    /// Spans that begin in the bucket.
+    /// Number of spans that begin in the bucket.
     pub(crate) count: i64,
     pub(crate) total_nanos: i64,
     pub(crate) self_nanos: i64,
-    /// Shortest and longest of the spans that begin in the bucket.
+    /// Shortest and longest duration of the spans that begin in the bucket.
     pub(crate) extremes_nanos: Option<(i64, i64)>,
 }
 
@@ -103,7 +104,7 @@ impl Rollup {
     pub(crate) fn new(nodes: usize, events: u64) -> Self {
         Self {
             level: 0,
-            max_rows: (events / EVENTS_PER_ROW).clamp(MIN_MAX_ROWS, MAX_ROWS),
+            max_rows: (events / EVENTS_PER_ROW).clamp(MIN_ROW_LIMIT, MAX_ROW_LIMIT),
             buckets: HashMap::new(),
             cells: Vec::new(),
             last_updates: vec![(i64::MIN, 0); nodes],
@@ -162,8 +163,9 @@ impl Rollup {
         self.subtract_self_time(span.node, first_bucket..=bucket, children_nanos);
     }
 
-    /// Subtracts time of children from the self time of buckets: those of coroutines can run at
-    /// other times than their parent.
+    /// Subtracts time of children from the self time of buckets. It is time that was not found in
+    /// the span's own buckets, because children of coroutines can run at other times than their
+    /// parent.
     fn subtract_self_time(
         &mut self,
         node: u32,
@@ -211,8 +213,8 @@ impl Rollup {
         }
     }
 
-    /// Passes the rows of each level to `level`, finest first: the bucket width as a power of two,
-    /// and the cells by time and node.
+    /// Passes the rows of each level to `on_level`, finest first, as the exponent of the bucket
+    /// width and the cells by time and node.
     pub(crate) fn finish<E>(
         mut self,
         mut on_level: impl FnMut(u32, &[Cell]) -> Result<(), E>,

@@ -1,4 +1,4 @@
-//! Opens collected runs for reading.
+//! [`Run`], a collected run that is open for reading: a folder, a pack, or a temporary run.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,7 +15,8 @@ use crate::pack::{self, Pack};
 use crate::part::{Part, Source};
 use crate::{Found, Manifest, StoreError, WrittenPart, read};
 
-/// Runs with more parts open a file for each read: a process may have only about a thousand open.
+/// Number of parts above which a run opens a file for each read. A process may have only about a
+/// thousand files open.
 const MAX_OPEN_FILES: usize = 256;
 
 /// A collected run: its manifest, and the parts of its tables. Another collection does not change
@@ -30,9 +31,9 @@ pub struct Run {
 }
 
 impl Run {
-    /// Opens a run's folder or a pack, recognised by its content, without collecting. Checks that
-    /// every listed part exists in full length, and reads none. If a collector replaces parts
-    /// meanwhile, opens the newer ones.
+    /// Opens a run's folder or a pack, which is recognised by its content, without collecting.
+    /// Checks that every listed part exists in full length, but reads none. If a collector replaces
+    /// parts meanwhile, opens the newer ones.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let metadata = fs::metadata(path).map_err(StoreError::io("open", path))?;
         if metadata.is_dir() { Self::open_folder(path) } else { Self::open_file(path) }
@@ -71,7 +72,7 @@ impl Run {
         Ok(Self::new(path, manifest, parts, true))
     }
 
-    /// Opens a run of temporary parts, which exist while it is open.
+    /// Opens a run of temporary parts, which exist as long as it is open.
     pub(crate) fn from_parts<'a>(
         path: &Path,
         manifest: Manifest,
@@ -108,8 +109,8 @@ impl Run {
         self.is_pack
     }
 
-    /// Returns the bytes of spools that are not in the tables because [`crate::open`] found the
-    /// folder not writable; otherwise 0.
+    /// Returns the number of bytes of spools that are not in the tables because [`crate::open`]
+    /// found the folder not writable, otherwise 0.
     pub fn uncollected_bytes(&self) -> u64 {
         self.uncollected_bytes
     }
@@ -124,13 +125,13 @@ impl Run {
         self.parts.values().flatten()
     }
 
-    /// Reads a whole table with its declared columns; for small tables.
+    /// Reads a whole table with its declared columns. Use it for small tables.
     pub fn read(&self, table: &'static Table) -> Result<RecordBatch, StoreError> {
         read::read_table(&self.path, table, self.parts(table))
     }
 
-    /// Reads a table in batches with its declared columns; for tables whose texts may exceed the
-    /// limit of one batch.
+    /// Reads a table in batches with its declared columns. Use it for tables whose texts may exceed
+    /// the limit of one batch.
     pub fn batches(
         &self,
         table: &'static Table,

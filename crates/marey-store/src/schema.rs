@@ -1,4 +1,4 @@
-//! Arrow schemas of the declared tables.
+//! The Arrow schemas of the declared tables.
 
 use std::collections::HashMap;
 use std::sync::Arc;

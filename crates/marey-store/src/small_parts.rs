@@ -1,7 +1,7 @@
-//! Merges small parts of a table into one.
+//! Merges small parts of a table into one, in a collection or a merge of runs.
 //!
-//! Otherwise a run of a thousand ranks would have ten thousand files, and a reader of rows in order
-//! would have to open all of them.
+//! Without this, a run of a thousand ranks would have ten thousand files, and a reader of rows in
+//! order would have to open all of them.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -14,10 +14,10 @@ use marey_model::table::Table;
 
 use crate::arrow_schema;
 
-/// Parts whose rows take less memory are small; a row group of spans takes about as much.
+/// Memory of rows below which a part is small. A row group of spans takes about as much.
 pub(crate) const MAX_SMALL_BYTES: usize = 16 << 20;
 
-/// Memory of collected rows at which they become a part.
+/// Memory of the rows of small parts at which they become a part.
 const PART_BYTES: usize = 64 << 20;
 
 /// The rows of small parts, by table.
@@ -34,7 +34,7 @@ struct Rows {
 }
 
 impl SmallParts {
-    /// Adds the rows of a part; returns all rows of its table once they are enough for one part.
+    /// Adds the rows of a part. Returns all rows of its table once they are enough for one part.
     pub(crate) fn add(
         &mut self,
         table: &'static Table,
@@ -51,7 +51,7 @@ impl SmallParts {
         Some(mem::take(&mut rows.batches))
     }
 
-    /// Removes and returns the rows of a table; `None` if none are left.
+    /// Removes and returns the rows of a table, or returns `None` if none are left.
     pub(crate) fn pop(&mut self) -> Option<(&'static Table, Vec<RecordBatch>)> {
         loop {
             let (_, Rows { table, batches, .. }) = self.tables.pop_first()?;
@@ -62,7 +62,7 @@ impl SmallParts {
     }
 }
 
-/// Concatenates rows in the order of their table; the sort is stable.
+/// Concatenates rows in the order of their table. The sort is stable.
 pub(crate) fn concat_sorted(
     table: &'static Table,
     batches: &[RecordBatch],

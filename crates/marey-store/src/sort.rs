@@ -1,4 +1,5 @@
-//! An external merge sort: rows that exceed memory are spilled to a temporary file.
+//! An external merge sort: [`Sorter`] keeps rows encoded, and spills them to a temporary file if
+//! they exceed its memory.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -30,14 +31,14 @@ fn decode_row<R: Sortable>(bytes: &[u8]) -> io::Result<R> {
     Ok(R::decode(&mut Bytes(bytes))?)
 }
 
-/// Memory of rows at which they are spilled.
+/// Memory of rows at which they are spilled as a chunk.
 const CHUNK_BYTES: usize = 16 << 20;
 
-/// Read buffer of a chunk.
+/// Size of the read buffer of a chunk.
 const READ_BYTES: usize = 1 << 16;
 
-/// A temporary file for spilled rows, created on demand. Many sorters share one, since a process
-/// may have few files open.
+/// A temporary file for spilled rows, created on demand. Many sorters share one, because a process
+/// may have only few files open.
 #[derive(Clone, Debug)]
 pub(crate) struct SpillFile {
     folder: Arc<Path>,
@@ -52,12 +53,12 @@ struct SharedFile {
 }
 
 impl SpillFile {
-    /// Creates no file yet; `folder` is where it will be.
+    /// Returns the spill file of `folder`. It is not created yet.
     pub(crate) fn new(folder: &Path) -> Self {
         Self { folder: folder.into(), shared: Arc::default() }
     }
 
-    /// Reserves bytes of the file; returns the file and their offset.
+    /// Reserves bytes of the file. Returns the file and their offset.
     fn reserve(&self, len_bytes: u64) -> io::Result<(Arc<File>, u64)> {
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         let shared = match &mut *shared {
@@ -77,8 +78,9 @@ impl SpillFile {
     }
 }
 
-/// Sorts rows by their keys; rows with equal keys keep their order. One chunk of rows needs no
-/// file. Rows are kept encoded, which takes less memory than structs and no allocation for each.
+/// A sorter of rows by their keys. Rows with equal keys keep their order. A single chunk of rows
+/// needs no file. Rows are kept encoded, which takes less memory than structs and needs no
+/// allocation for each.
 #[derive(Debug)]
 pub(crate) struct Sorter<R: Sortable> {
     spill_file: SpillFile,
@@ -150,7 +152,8 @@ impl<R: Sortable> Sorter<R> {
         written.map_err(|source| self.spill_file.error(source))
     }
 
-    /// Sorts the rows in memory. Files have few sorted runs of rows, which this merge sort detects.
+    /// Sorts the rows in memory. Most files consist of few sorted sequences of rows, which this
+    /// merge sort detects.
     fn sort(&mut self) {
         self.ranges.sort_by_key(|range| range.key);
     }
@@ -169,7 +172,7 @@ impl<R: Sortable> Sorter<R> {
         Ok(())
     }
 
-    /// Passes all rows to `each` in order, in batches; `each` may move values out of them.
+    /// Passes all rows to `on_rows` in order, in batches. `on_rows` may move values out of them.
     pub(crate) fn finish(
         self,
         batch_rows: usize,
@@ -188,7 +191,7 @@ impl<R: Sortable> Sorter<R> {
         if rows.is_empty() { Ok(()) } else { on_rows(&mut rows) }
     }
 
-    /// Passes all rows to `each`, in order.
+    /// Passes all rows to `on_row`, in order.
     pub(crate) fn for_each(
         mut self,
         mut on_row: impl FnMut(R) -> Result<(), StoreError>,
@@ -230,7 +233,7 @@ fn write_rows<'a>(rows: impl Iterator<Item = &'a [u8]>, out: OffsetWriter<'_>) -
     out.flush()
 }
 
-/// Writes to a file at its own offset, since others write elsewhere in the file.
+/// A writer to a file at its own offset, because other writers write elsewhere in the file.
 struct OffsetWriter<'a> {
     file: &'a File,
     offset: u64,
@@ -271,7 +274,8 @@ struct Merge<'a, R> {
 impl<R: Sortable> Merge<'_, R> {
     fn next_row(&mut self) -> io::Result<Option<R>> {
         let Some(mut least) = self.cursors.peek_mut() else { return Ok(None) };
-        // Chunks hardly overlap, so the least chunk mostly stays the least, and the heap unchanged.
+        // Chunks hardly overlap, so the least chunk mostly stays the least, and the heap need not
+        // change.
         Ok(Some(match least.0.advance()? {
             Some(row) => row,
             None => PeekMut::pop(least).0.row,
@@ -287,7 +291,7 @@ struct ChunkCursor<'a, R> {
     remaining_rows: u64,
 }
 
-/// Reads the rows of a chunk, each after its length.
+/// A reader of the rows of a chunk, each of which follows its length.
 struct ChunkReader<'a> {
     input: BufReader<RangeReader<'a>>,
     /// The last row read, as a buffer.
@@ -314,7 +318,8 @@ impl<'a, R: Sortable> ChunkCursor<'a, R> {
         Ok(Some(Self { row: input.next_row()?, chunk_number, input, remaining_rows }))
     }
 
-    /// Advances to the next row and returns the current one; `None` if it is the chunk's last.
+    /// Advances to the next row and returns the current one. Returns `None` if the current one is
+    /// the last of the chunk.
     fn advance(&mut self) -> io::Result<Option<R>> {
         let Some(remaining_rows) = self.remaining_rows.checked_sub(1) else { return Ok(None) };
         self.remaining_rows = remaining_rows;
@@ -347,7 +352,7 @@ impl<R: Sortable> PartialEq for ChunkCursor<'_, R> {
 
 impl<R: Sortable> Eq for ChunkCursor<'_, R> {}
 
-/// Reads a range of a file.
+/// A reader of a range of a file.
 #[derive(Debug)]
 struct RangeReader<'a> {
     file: &'a File,

@@ -1,4 +1,4 @@
-//! Writes the sums of spans to the table `rollups`.
+//! Writes the sums of spans to the table `rollups`, for both collections and assemblies.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::columns::{ids, ints, maybe_ints};
 use crate::parts::{LazyPart, Parts};
 use crate::rollup::{Rollup, Sums, Totals};
 
-/// Rows of a batch.
+/// Number of rows in a batch.
 const BATCH_ROWS: usize = 1 << 14;
 
 /// The thread, context and name of a node, by the run's ids.
@@ -41,7 +41,7 @@ pub(crate) fn write(
             .map(|&node| (node_info(node).start_nanos, node, totals[node as usize].sums));
         let sketches = nodes.iter().map(|&node| {
             let Totals { sums, sketch } = &totals[node as usize];
-            // Samples have no durations, hence no extremes.
+            // Samples have no durations, so they have no extremes and no sketch.
             sums.extremes_nanos.map(|_| {
                 let mut bytes = Vec::new();
                 sketch.encode(&mut bytes);

@@ -1,4 +1,5 @@
-//! Writes the parts of tables.
+//! [`PartWriter`], which writes one part of a table as a Parquet file. The part gets its final name
+//! only when a manifest that lists it is published.
 
 use std::fs::{self, File, Permissions};
 use std::io::BufWriter;
@@ -21,11 +22,12 @@ use tempfile::{NamedTempFile, TempPath};
 use crate::part::{Part, Source};
 use crate::{StoreError, arrow_schema};
 
-/// Rows of a row group: few enough that a query for a hundredth of a run skips nearly all groups.
+/// Number of rows in a row group, few enough that a query for a hundredth of a run skips nearly all
+/// groups.
 const ROW_GROUP_ROWS: usize = 131_072;
 
-/// A larger dictionary is abandoned for the rest of its row group: numbers that hardly repeat take
-/// a sixth of the space without one.
+/// Maximum size of a dictionary. A larger one is abandoned for the rest of its row group, because
+/// numbers that hardly repeat take a sixth of the space without one.
 const MAX_DICTIONARY_BYTES: usize = 64 << 10;
 
 /// Returns the name of a part in its run.
@@ -38,7 +40,7 @@ pub fn is_device_or_pipe(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
 }
 
-/// Creates a file with a hidden name in `folder`; it is removed when it is dropped.
+/// Creates a file with a hidden name in `folder`. It is removed when it is dropped.
 pub(crate) fn hidden_file(folder: &Path, name: &str) -> Result<NamedTempFile, StoreError> {
     tempfile::Builder::new()
         .prefix(&format!(".{name}."))
@@ -50,11 +52,11 @@ pub(crate) fn hidden_file(folder: &Path, name: &str) -> Result<NamedTempFile, St
 /// The encoding of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PartEncoding {
-    /// For size: dictionaries and compression.
+    /// For a small size: dictionaries and compression.
     Compressed,
-    /// For speed: differences of whole numbers, no compression.
+    /// For speed: differences of whole numbers, but no compression.
     Delta,
-    /// For a few rows: plain values, since the delta encoder takes a megabyte a column.
+    /// For few rows: plain values, because the delta encoder takes a megabyte for each column.
     Plain,
 }
 
@@ -73,8 +75,8 @@ impl TemporaryFile {
     }
 }
 
-/// Temporary files that are not being written to. Runs that share a pool have as many files as
-/// parts are written at once, however many parts and runs there are.
+/// Temporary files that are not being written to. Runs that share a pool need only as many files as
+/// parts are written at the same time, however many parts and runs there are.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TemporaryFilePool(Arc<Mutex<Vec<TemporaryFile>>>);
 
@@ -150,7 +152,7 @@ impl PartWriter {
         out: Arc<File>,
         encoding: PartEncoding,
     ) -> Result<Self, StoreError> {
-        // Arrow's copy of the schema is redundant, and takes two kilobytes a part.
+        // Arrow's copy of the schema is redundant, and takes two kilobytes in each part.
         let options = ArrowWriterOptions::new()
             .with_properties(properties(table, encoding))
             .with_skip_arrow_metadata(true);
@@ -174,7 +176,7 @@ impl PartWriter {
         self.finish_with(true)
     }
 
-    /// Ends the part; fsyncs it only if `is_durable`.
+    /// Ends the part. Fsyncs it only if `is_durable`.
     pub(crate) fn finish_with(self, is_durable: bool) -> Result<WrittenPart, StoreError> {
         let Self { table, name, rows, path, file: part_file, mut writer } = self;
         writer.finish().map_err(|error| write_error(&path, error))?;
@@ -186,7 +188,7 @@ impl PartWriter {
     }
 }
 
-/// A complete part without a final name; it is removed when it is dropped.
+/// A complete part without a final name. It is removed when it is dropped.
 #[derive(Debug)]
 pub struct WrittenPart {
     table: &'static Table,
@@ -217,7 +219,7 @@ impl WrittenPart {
         self.len_bytes
     }
 
-    /// Returns the temporary file from the end of this part on, if it is in one.
+    /// Returns the temporary file from the end of this part on, if the part is in one.
     pub(crate) fn remaining_file(&self) -> Option<TemporaryFile> {
         let PartFile::Temporary(file, start) = &self.file else { return None };
         Some(TemporaryFile { file: Arc::clone(file), len_bytes: start + self.len_bytes })
@@ -278,8 +280,9 @@ fn sorting_columns(table: &Table) -> Option<Vec<SortingColumn>> {
     Some(vec![SortingColumn { column_idx, descending: false, nulls_first: false }])
 }
 
-/// Sets the encoding of a column. Integers are delta-encoded: timestamps and sort keys, which
-/// hardly repeat, always, others without a dictionary or when it is too large.
+/// Sets the encoding of a column. Integers are delta-encoded. For timestamps and sort keys, which
+/// hardly repeat, that is always so. For others it is so if there is no dictionary or the
+/// dictionary is too large.
 fn set_encoding(
     properties: WriterPropertiesBuilder,
     column: &str,

@@ -1,4 +1,5 @@
-//! Categories of change between two runs.
+//! Classifies the change of an operation or kernel between two runs: added, removed, increased,
+//! decreased or unchanged within a tolerance.
 
 /// The change of an operation or a kernel between two runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -15,8 +16,8 @@ pub enum Category {
     Unchanged,
 }
 
-/// The largest difference of a time per step that counts as unchanged: within either limit is
-/// enough.
+/// The largest difference of a time per step that counts as unchanged. It is enough that the
+/// difference is within one of the two limits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tolerance {
     /// In per cent of the larger time.
@@ -26,21 +27,21 @@ pub struct Tolerance {
 }
 
 impl Default for Tolerance {
-    /// 5 %, by which single operations vary from run to run, and 1 µs, the resolution of older
-    /// traces.
+    /// 5 %, because single operations vary by as much from run to run, and 1 µs, the resolution of
+    /// older traces.
     fn default() -> Self {
         Self { percent: 5.0, nanos: 1_000.0 }
     }
 }
 
 impl Tolerance {
-    /// For counts: only rounding errors are tolerated.
+    /// The tolerance for counts, which covers only rounding errors.
     pub(super) const ROUNDING: Self = Self { percent: 1e-7, nanos: 0.0 };
 }
 
 impl Category {
-    /// The category of a change; `None` stands for a side on which it does not exist. Symmetric:
-    /// swapped sides give the opposite category.
+    /// Returns the category of a change. `None` stands for a side that lacks the operation. The
+    /// result is symmetric: swapped sides give the opposite category.
     pub(super) fn from_change(
         before: Option<f64>,
         after: Option<f64>,

@@ -1,8 +1,10 @@
-//! The function name of a kernel or operator, without the parts that vary between instances.
+//! Reduces the name of a kernel or operator to that of its function, without the parts that vary
+//! between instances. The suggestion of renames compares these names.
 
-/// Returns the name of a kernel's function or of an operator: without return type, template arguments,
-/// parameters, overload (`aten::sum.dim_IntList`) and numeric suffixes. A mangled name is demangled up
-/// to its template arguments. If nothing would remain, the name is returned unchanged.
+/// Returns the name of an operator, or of a kernel's function. It lacks the return type, template
+/// arguments, parameters, the overload (`aten::sum.dim_IntList`) and numeric suffixes. A mangled
+/// name is demangled up to its template arguments. If nothing would remain, the name is returned
+/// unchanged.
 pub(super) fn function_name(name: &str) -> String {
     let plain = demangle(name).unwrap_or_else(|| name.replace("(anonymous namespace)::", ""));
     let end = plain.find(['<', '(']).unwrap_or(plain.len());
@@ -22,8 +24,8 @@ pub(super) fn function_name(name: &str) -> String {
     if stem.is_empty() { name.to_owned() } else { stem.to_owned() }
 }
 
-/// The name of an operator without its overload, which PyTorch has in names since 2.7 and
-/// torch.profiler leaves out. Other names are returned unchanged.
+/// Returns the name of an operator without its overload. Since version 2.7, PyTorch has the
+/// overload in names, but torch.profiler leaves it out. Other names are returned unchanged.
 fn without_overload(name: &str) -> &str {
     let is_word =
         |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
@@ -36,8 +38,8 @@ fn without_overload(name: &str) -> &str {
     }
 }
 
-/// The components of a mangled name up to its template arguments: `_ZN2at6nativeI…` is
-/// `at::native`.
+/// Returns the components of a mangled name up to its template arguments, for example `at::native`
+/// for `_ZN2at6nativeI…`.
 fn demangle(name: &str) -> Option<String> {
     let mut rest = name.strip_prefix("_Z")?;
     rest = rest.strip_prefix('N').unwrap_or(rest);
@@ -47,7 +49,7 @@ fn demangle(name: &str) -> Option<String> {
         let (count, after_digits) = rest.split_at(digits);
         let count = count.parse().ok()?;
         let part = after_digits.get(..count)?;
-        // The anonymous namespace.
+        // An anonymous namespace has this name, and is left out.
         if !part.starts_with("_GLOBAL__N_") {
             names.push(part);
         }

@@ -1,4 +1,5 @@
-//! The metrics of two runs, with confidence intervals.
+//! Compares the metrics of two runs: the change of each, its confidence interval, and whether it is
+//! significant.
 
 use crate::change::relative_percent;
 use crate::measured::{Measured, Measurement};
@@ -12,17 +13,17 @@ use super::MIN_STEPS;
 pub struct Change {
     /// The metric.
     pub metric: Metric,
-    /// Its value before; `None` if the run has no data for it.
+    /// The value before, or `None` if the run has no data for the metric.
     pub before: Option<f64>,
-    /// Its value after.
+    /// The value after.
     pub after: Option<f64>,
     /// The difference, in the metric's unit.
     pub change: Option<f64>,
-    /// The difference in per cent of the value before; infinite from 0.
+    /// The difference in per cent of the value before. Infinite if that is 0.
     pub change_percent: Option<f64>,
-    /// The 95 % interval of the change, for a statistic over enough steps.
+    /// The 95 % confidence interval of the change, if the metric is a statistic over enough steps.
     pub interval: Option<Interval>,
-    /// The 95 % interval of the change in per cent.
+    /// The 95 % confidence interval of the change in per cent.
     pub interval_percent: Option<Interval>,
     /// Whether the change is statistically significant.
     pub significance: Significance,
@@ -35,12 +36,13 @@ pub enum Significance {
     Yes,
     /// The interval contains 0.
     No,
-    /// There is no interval: the metric is not a statistic over steps, or there are too few steps.
+    /// There is no interval, because the metric is not a statistic over steps, or there are too few
+    /// steps.
     Unknown,
 }
 
-/// Metrics that are listed even if not known: those of PRISM's comparison, with statistics over
-/// steps.
+/// Metrics that are listed even if no run has them: those of PRISM's comparison, with statistics
+/// over steps.
 const ALWAYS_LISTED: [Metric; 7] = [
     Metric { quantity: Quantity::Steps, summary: Summary::Count },
     Metric { quantity: Quantity::TotalTime, summary: Summary::Total },
@@ -59,7 +61,7 @@ pub(super) fn metric_changes(before: &Measured, after: &Measured) -> Vec<Change>
         let scalars = side.scalars.iter().filter(|(_, value)| value.is_some());
         metrics.extend(scalars.map(|&(metric, _)| metric).chain(means));
     }
-    // After the fixed ones, the order must not depend on which side has which metric.
+    // The order of the metrics after the fixed ones must not depend on which side has which metric.
     metrics[ALWAYS_LISTED.len()..]
         .sort_by_key(|metric| (metric.quantity as usize, metric.to_string()));
     let mut seen = std::collections::HashSet::new();

@@ -1,4 +1,5 @@
-//! Comparisons of two runs, *before* and *after*.
+//! Compares two runs, *before* and *after*: their metrics, operations and kernels, for `marey
+//! compare` and the gates of `marey check`.
 
 mod category;
 mod function_name;
@@ -13,7 +14,7 @@ pub use renames::{Reason, Rename};
 
 use crate::measured::{Kernel, Measured, Operation};
 
-/// With fewer steps on a side, significance is unknown.
+/// Lowest number of steps on each side for which significance is judged.
 pub(crate) const MIN_STEPS: usize = 5;
 
 /// The differences of two runs, improvements as well as regressions.
@@ -23,12 +24,12 @@ pub struct Comparison {
     pub before: String,
     /// The name of the run after.
     pub after: String,
-    /// The metrics: steps, their times and memory always, others where a side has them.
+    /// The metrics. Steps, their times and memory are always listed, others if a side has them.
     pub metrics: Vec<Change>,
     /// Operations by path and kind, the largest change of time first.
     pub operations: Vec<Difference>,
-    /// Pairs in `operations` that may be renames. They are suggestions: both remain separate
-    /// entries.
+    /// Pairs in `operations` that may be renames. They are only suggestions: both operations remain
+    /// separate entries.
     pub renamed_operations: Vec<Rename>,
     /// Kernels by name, the largest change of time first.
     pub kernels: Vec<Difference>,
@@ -55,7 +56,7 @@ pub fn compare(before: &Measured, after: &Measured, tolerance: Tolerance) -> Com
     }
 }
 
-/// Kernels as a flat tree of operations, the longest first.
+/// Returns the kernels as a flat tree of operations, the longest first.
 fn kernels_as_operations(kernels: &[Kernel]) -> Vec<Operation> {
     let mut sorted: Vec<&Kernel> = kernels.iter().collect();
     sorted

@@ -1,4 +1,5 @@
-//! Operations and kernels of two runs, matched by path.
+//! Matches the operations, or the kernels, of two runs by path and kind, and sorts them by the
+//! change of their time.
 
 use std::collections::HashMap;
 
@@ -10,13 +11,14 @@ use super::category::{Category, Tolerance};
 /// An operation or a kernel of either run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
-    /// The names from the outermost ancestor to the operation; of a kernel its name alone.
+    /// The names from the outermost ancestor to the operation. The path of a kernel is its name
+    /// alone.
     pub path: Vec<String>,
     /// The kind.
     pub kind: String,
-    /// The values per step before; `None` if it does not exist there.
+    /// The values per step before, or `None` if that run lacks the operation.
     pub before: Option<Operation>,
-    /// The values per step after; `None` if it does not exist there.
+    /// The values per step after, or `None` if that run lacks the operation.
     pub after: Option<Operation>,
     /// The category of the change in time.
     pub category: Category,
@@ -25,12 +27,12 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// The change of its time per step, 0 standing for a missing side.
+    /// Returns the change of the time per step. A missing side counts as 0.
     pub fn change_nanos(&self) -> f64 {
         nanos(self.after.as_ref()) - nanos(self.before.as_ref())
     }
 
-    /// The change in per cent of the time before; infinite for an added operation.
+    /// Returns the change in per cent of the time before. Infinite for an added operation.
     pub fn change_percent(&self) -> f64 {
         relative_percent(nanos(self.before.as_ref()), nanos(self.after.as_ref()))
     }
@@ -40,7 +42,7 @@ fn nanos(operation: Option<&Operation>) -> f64 {
     operation.map_or(0.0, |operation| operation.total_nanos)
 }
 
-/// The operations of both sides, the largest change first.
+/// Returns the operations of both sides, the largest change first.
 pub(super) fn differences(
     before: &[Operation],
     after: &[Operation],
@@ -82,7 +84,7 @@ pub(super) fn differences(
     differences
 }
 
-/// Adds an operation with the same path and kind, such as the same function in another thread.
+/// Adds an operation with the same path and kind, such as the same function on another thread.
 fn add(sum: &mut Operation, other: &Operation) {
     sum.count += other.count;
     sum.total_nanos += other.total_nanos;

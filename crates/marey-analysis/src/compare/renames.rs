@@ -1,9 +1,9 @@
-//! Suggestions of renames: pairs that may be one operation under two names.
+//! Suggests renames: pairs of operations that may be one operation under two names.
 //!
 //! A pair consists of a removed and an added operation of the same kind, with a reason. It is a
 //! question to the reader: no numbers are merged because of it. Each operation is in at most one
-//! pair, the most likely one. Names are compared only among siblings, the longest-running 64 on a
-//! side, so that ten thousand new names below one node do not take longer.
+//! pair, the most likely one. Names are compared only among siblings, and only among the 64 that
+//! run longest on each side, so that ten thousand new names below one node do not take longer.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -12,12 +12,12 @@ use crate::measured::Operation;
 use super::function_name::function_name;
 use super::operations::Difference;
 
-/// Lowest similarity of two names that are alike (Jaro-Winkler, 0 to 1).
+/// Lowest similarity of two names that count as alike (Jaro-Winkler, 0 to 1).
 const MIN_SIMILARITY: f64 = 0.8;
-/// Lowest length of a name that is part of another name; it must also have at least half of the
-/// other name's length.
+/// Lowest length of a name that may count as part of another name. It must also have at least half
+/// of the other name's length.
 const MIN_PART_BYTES: usize = 4;
-/// Highest ratio of the counts of a pair.
+/// Highest ratio between the two counts (or times) of a pair that count as close.
 const MAX_COUNT_RATIO: f64 = 2.0;
 /// Number of siblings on a side that are compared with each other.
 const MAX_SIBLINGS: usize = 64;
@@ -36,16 +36,16 @@ pub struct Rename {
 /// The reason why a removed and an added operation may be the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// They have the same position among their siblings and the same count, and have the same
-    /// children or, without children, take about as long.
+    /// They have the same position among their siblings and the same count. They also have the same
+    /// children or, if there are none, take about as long.
     SamePosition,
     /// Their names are alike, and their counts are close.
     SimilarName,
     /// One name is part of the other, and their counts are close.
     PartOfName,
-    /// They are the same function apart from template arguments, overloads and numeric suffixes.
+    /// They are the same function except for template arguments, overloads and numeric suffixes.
     SameFunction,
-    /// They have the same name, and their parents may be a rename.
+    /// They have the same name, and their parents may have been renamed.
     SameNameInside,
 }
 
@@ -91,7 +91,7 @@ pub(super) fn suggest(
     for unmatched in &added {
         added_by_siblings.entry(sibling_key(unmatched.operation)).or_default().push(unmatched);
     }
-    // Outermost first, so that parents are paired before their children.
+    // The outermost groups come first, so that parents are paired before their children.
     let mut sibling_groups: BTreeMap<(usize, Key), Vec<&Unmatched>> = BTreeMap::new();
     for unmatched in &removed {
         let depth = unmatched.operation.path.len();
@@ -163,14 +163,15 @@ fn parent(operation: &Operation) -> &[String] {
     operation.path.split_last().map_or(&[], |(_, parent)| parent)
 }
 
-/// The key of the siblings of an operation: the path of its parent, and its kind.
+/// Returns the key that an operation shares with its siblings: the path of its parent, and its
+/// kind.
 fn sibling_key(operation: &Operation) -> Key<'_> {
     (parent(operation), &operation.kind)
 }
 
 type Pair<'a> = (&'a Unmatched<'a>, &'a Unmatched<'a>, Reason);
 
-/// Returns pairs among siblings: with the same name first, then with the same function, then all that
+/// Returns pairs among siblings. It pairs equal names first, then equal functions, then all that
 /// remain.
 fn pair_siblings<'a>(
     mut removed: Vec<&'a Unmatched<'a>>,
@@ -195,7 +196,7 @@ fn pair_siblings<'a>(
     paired
 }
 
-/// The most likely pairs of a group.
+/// Returns the most likely pairs of a group.
 fn best_pairs<'a>(
     mut removed: Vec<&'a Unmatched<'a>>,
     mut added: Vec<&'a Unmatched<'a>>,
@@ -231,13 +232,13 @@ fn best_pairs<'a>(
     best.map(|(reason, _, before, after)| (before, after, reason)).collect()
 }
 
-/// Both names, in an order that does not depend on the sides.
+/// Returns both names in an order that does not depend on the sides.
 fn ordered_names<'a>(a: &Unmatched<'a>, b: &Unmatched<'a>) -> (&'a str, &'a str) {
     let (a, b) = (a.operation.name(), b.operation.name());
     (a.min(b), a.max(b))
 }
 
-/// The reason to pair two operations, if there is one, and the similarity of their names.
+/// Returns the reason to pair two operations, if there is one, and the similarity of their names.
 fn rename_reason(before: &Unmatched, after: &Unmatched) -> Option<(Reason, f64)> {
     let (a, b) = ordered_names(before, after);
     let similarity = similarity(a, b);
@@ -261,7 +262,7 @@ fn rename_reason(before: &Unmatched, after: &Unmatched) -> Option<(Reason, f64)>
 fn has_same_position(before: &Unmatched, after: &Unmatched) -> bool {
     let children = &before.surroundings.children;
     let (a, b) = (before.operation, after.operation);
-    // Kernels have no tree position: their order is that of their times.
+    // Kernels have no position in a tree: they are sorted by their times.
     a.kind != "kernel"
         && before.surroundings.position == after.surroundings.position
         && (a.count - b.count).abs() <= 1e-9 * a.count.abs()
@@ -277,7 +278,7 @@ fn is_part(part: &str, whole: &str) -> bool {
     part.len() >= MIN_PART_BYTES && 2 * part.len() >= whole.len() && whole.contains(part)
 }
 
-/// The similarity of two names without a common namespace; symmetric.
+/// Returns the similarity of two names without a common namespace. It is symmetric.
 fn similarity(a: &str, b: &str) -> f64 {
     let (a, b) = match (a.rsplit_once("::"), b.rsplit_once("::")) {
         (Some((a_namespace, a)), Some((b_namespace, b))) if a_namespace == b_namespace => (a, b),

@@ -1,4 +1,5 @@
-//! Judges whether a run meets a condition.
+//! Judges whether a run meets a condition of `marey check`, and turns the verdicts into the exit
+//! code.
 
 use crate::change::relative_percent;
 use crate::compare::MIN_STEPS;
@@ -9,21 +10,21 @@ use super::{Direction, Gate, Outcome, Threshold, Verdict};
 
 /// The judge of conditions, with the number of steps that it requires.
 ///
-/// A false alarm costs more than a 1 % regression that is found a day later: people who are alerted
-/// for nothing stop looking. So a condition fails only on clear evidence:
+/// A false alarm costs more than a 1 % regression that is found a day later, because people who are
+/// alerted for nothing stop looking. So a condition fails only on clear evidence:
 ///
-/// 1. A metric without data on a side that matters, or a statistic over too few steps there, is
-///    *inconclusive*: nothing was judged, so nothing passes. A statistic needs `min_steps` steps,
-///    and a percentile also one step beyond it: p90 needs 10 steps, p99 100.
+/// 1. A metric is *inconclusive* if a side that matters has no data for it, or too few steps for
+///    the statistic: nothing was judged, so nothing passes. A statistic needs `min_steps` steps,
+///    and a percentile also one step beyond it: p90 needs 10 steps, p99 needs 100.
 /// 2. A number that is not beyond the threshold *passes*, however far its interval reaches.
-/// 3. A number beyond it is a *regression* if its whole interval is beyond the threshold: of runs
-///    exactly at the threshold 1 in 40 fails, of unchanged runs almost none. Otherwise the
+/// 3. A number beyond the threshold is a *regression* if its whole interval is beyond it too: of
+///    runs exactly at the threshold 1 in 40 fails, of unchanged runs almost none. Otherwise the
 ///    condition is *inconclusive*: more steps would decide it.
 /// 4. A number of the whole recording, such as peak memory, has no interval and is compared
 ///    directly.
 ///
-/// Each condition is judged alone: with ten conditions at their thresholds, one in four runs fails
-/// one.
+/// Each condition is judged alone. If ten conditions are exactly at their thresholds, one run in
+/// four fails at least one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Judge {
     /// Lowest number of steps for which a statistic is judged.
@@ -36,8 +37,8 @@ impl Default for Judge {
     }
 }
 
-/// The exit code of `check`: 0 if all conditions pass, 1 if any is a regression, 3 if there is no
-/// regression but something inconclusive. 2 is for usage errors.
+/// Returns the exit code of `check`: 0 if all conditions pass, 1 if any is a regression, 3 if none
+/// is a regression but some are inconclusive. The code 2 is for usage errors.
 pub fn exit_code(verdicts: &[Verdict]) -> u8 {
     let has_any = |outcome| verdicts.iter().any(|verdict| verdict.outcome == outcome);
     if has_any(Outcome::Regression) {
@@ -84,19 +85,19 @@ impl Judge {
         let after =
             after.ok_or_else(|| format!("the run after has no data for {}", gate.metric))?;
         self.check_step_count(after, "after")?;
-        let changed = |change: fn(f64, f64) -> f64, before: &Measurement| {
-            let value = change(before.value, after.value);
-            JudgedNumber { value, interval: change_interval(before, after, change) }
-        };
         if let Threshold::Value(_) = gate.threshold {
-            return Ok(changed(|_before, after| after, after));
+            return Ok(JudgedNumber { value: after.value, interval: value_interval(after) });
         }
         let before =
             before.ok_or_else(|| format!("the run before has no data for {}", gate.metric))?;
         self.check_step_count(before, "before")?;
-        Ok(match gate.threshold {
-            Threshold::Percent(_) => changed(relative_percent, before),
-            _ => changed(|before, after| after - before, before),
+        let change: fn(f64, f64) -> f64 = match gate.threshold {
+            Threshold::Percent(_) => relative_percent,
+            _ => |before, after| after - before,
+        };
+        Ok(JudgedNumber {
+            value: change(before.value, after.value),
+            interval: change_interval(before, after, change),
         })
     }
 
@@ -108,12 +109,22 @@ impl Judge {
     }
 }
 
-/// The number that is compared with a threshold.
+/// The number that is compared with a threshold: the value after, the change, or the change in per
+/// cent.
 struct JudgedNumber {
     value: f64,
     interval: Option<Interval>,
 }
 
+/// Returns the confidence interval of a value, if the metric is a statistic over steps.
+fn value_interval(measurement: &Measurement) -> Option<Interval> {
+    let (stat, steps) = measurement.steps.as_ref()?;
+    // A bootstrap resamples two sides. Both are this sample here, and the first is ignored.
+    Bootstrap::new(steps, steps).resample(*stat).interval(|_, value| value)
+}
+
+/// Returns the confidence interval of a change between two runs, if the metric is a statistic over
+/// steps.
 fn change_interval(
     before: &Measurement,
     after: &Measurement,

@@ -1,11 +1,12 @@
-//! Conditions on comparisons: the language of `--fail-on`.
+//! Conditions under which `marey check` fails a run, written in the language of `--fail-on`.
 //!
 //! ```text
 //! METRIC[.STATISTIC] > THRESHOLD        fails if the number is above the threshold
 //! METRIC[.STATISTIC] < THRESHOLD        fails if the number is below the threshold
 //! ```
 //!
-//! A threshold with a sign is a change from before to after; without one, a value of the run after.
+//! A threshold with a sign is a change from before to after. A threshold without a sign is a value
+//! of the run after.
 //!
 //! | threshold | meaning | example |
 //! |---|---|---|
@@ -15,7 +16,7 @@
 //! | `20ms`, `8GB`, `30`, `30%` | value of the run after; shares with or without `%` | `gpu_idle.percent>30` |
 //!
 //! Times are in `ns`, `us`, `ms`, `s` or `min`, sizes in `B`, `kB`, `MB`, `GB`, `TB`, `KiB`, `MiB`,
-//! `GiB` or `TiB`; counts have no unit. Without a statistic, `step_time` is the median,
+//! `GiB` or `TiB`. Counts have no unit. Without a statistic, `step_time` is the median,
 //! `gpu_memory` the peak, `steps` the count, `total_time` the total, and every other metric the
 //! mean over the steps. `x>-5%` fails unless `x` fell by at least 5 %.
 
@@ -38,7 +39,7 @@ pub struct Gate {
     pub expression: String,
     /// The metric that is judged.
     pub metric: Metric,
-    /// The side of the threshold on which it fails.
+    /// The side of the threshold on which the condition fails.
     pub direction: Direction,
     /// The threshold.
     pub threshold: Threshold,
@@ -65,7 +66,7 @@ pub enum Threshold {
 }
 
 impl Threshold {
-    /// The number without its meaning.
+    /// Returns the number alone, without what it stands for.
     pub const fn number(self) -> f64 {
         let (Self::Value(number) | Self::Change(number) | Self::Percent(number)) = self;
         number
@@ -79,18 +80,18 @@ pub struct Verdict {
     pub expression: String,
     /// The metric that was judged.
     pub metric: Metric,
-    /// Its value before, if known.
+    /// The value before, if known.
     pub before: Option<f64>,
-    /// Its value after, if known.
+    /// The value after, if known.
     pub after: Option<f64>,
-    /// The number that was compared with the threshold: by the kind of [`Threshold`] the value
-    /// after, the change, or the change in per cent.
+    /// The number that was compared with the threshold. The kind of [`Threshold`] decides whether
+    /// it is the value after, the change, or the change in per cent.
     pub change: Option<f64>,
-    /// The 95 % interval of that number; `None` if it is not a statistic over steps.
+    /// The 95 % confidence interval of that number. `None` if it is not a statistic over steps.
     pub interval: Option<Interval>,
     /// The threshold.
     pub threshold: Threshold,
-    /// The verdict.
+    /// The result.
     pub outcome: Outcome,
     /// The reason, as a sentence.
     pub why: String,

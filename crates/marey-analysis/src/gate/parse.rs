@@ -1,4 +1,5 @@
-//! Parses conditions.
+//! Parses a condition such as `step_time.p50>+3%` into a [`Gate`]. An error names the column, the
+//! problem, and similar names.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +12,7 @@ use marey_query::near::nearest;
 use super::units::units;
 use super::{Direction, Gate, Threshold};
 
-/// The reason why a condition does not parse, and the position.
+/// The reason why a condition cannot be parsed, and its position.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("bad condition `{expression}`, column {column}: {problem}")]
 pub struct ParseError {

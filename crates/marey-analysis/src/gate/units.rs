@@ -1,4 +1,4 @@
-//! The units of thresholds.
+//! The units in which thresholds may be written, with their factors.
 
 use crate::metric::Unit;
 
@@ -21,8 +21,9 @@ const SHARES: [(&str, f64); 2] = [("", 1.0), ("%", 1.0)];
 const POINTS: [(&str, f64); 1] = [("pp", 1.0)];
 const COUNTS: [(&str, f64); 1] = [("", 1.0)];
 
-/// The units in which a threshold of a metric may be written, with their factors. A change of a
-/// percentage is in percentage points, because `%` there is relative to the value before.
+/// Returns the units in which a threshold of a metric may be written, with their factors. A change
+/// of a percentage is in percentage points (`pp`), because `%` would be relative to the value
+/// before.
 pub(super) const fn units(unit: Unit, is_change: bool) -> &'static [(&'static str, f64)] {
     match unit {
         Unit::Nanos => &TIMES,

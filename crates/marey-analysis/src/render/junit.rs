@@ -1,7 +1,7 @@
-//! The `JUnit` XML that CI servers read: a test case for each condition.
+//! Renders verdicts as the `JUnit` XML that CI servers read, with a test case for each condition.
 //!
-//! A regression is a failure, an inconclusive condition is skipped, and the numbers are properties.
-//! No standard defines the format: this is what Ant wrote and what servers accept.
+//! A regression is a failure, an inconclusive condition is a skipped test, and the numbers are
+//! properties. No standard defines the format: this is what Ant wrote and what servers accept.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use crate::gate::{Outcome, Verdict};
 
 use super::show;
 
-/// The verdicts on a run as an XML 1.0 document in UTF-8.
+/// Returns the verdicts on a run as an XML 1.0 document in UTF-8.
 pub fn junit(before: &str, after: &str, verdicts: &[Verdict]) -> String {
     let count = |outcome| verdicts.iter().filter(|verdict| verdict.outcome == outcome).count();
     let counts = format!(
@@ -76,8 +76,8 @@ fn push(out: &mut String, text: std::fmt::Arguments) {
     let _ = out.write_fmt(text);
 }
 
-/// Text escaped for attribute values and content. Characters that XML 1.0 does not allow are
-/// dropped.
+/// Returns the text escaped for attribute values and content. Characters that XML 1.0 does not
+/// allow are dropped.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {

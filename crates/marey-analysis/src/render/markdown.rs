@@ -1,4 +1,4 @@
-//! The comment for a pull request, in GitHub's Markdown.
+//! Renders a comparison and its verdicts as GitHub's Markdown, for a comment on a pull request.
 
 use std::fmt::Write;
 
@@ -11,8 +11,8 @@ use crate::metric::{Better, Unit};
 
 use super::show;
 
-/// A comparison as Markdown: the verdicts if there are any, the metrics, and the operations and
-/// kernels whose time changed most, at most `max_changes` each.
+/// Returns a comparison as Markdown: the verdicts if there are any, the metrics, and the operations
+/// and kernels whose time changed most, at most `max_changes` of each.
 pub fn markdown(comparison: &Comparison, verdicts: &[Verdict], max_changes: usize) -> String {
     let (before, after) = (escape(&comparison.before), escape(&comparison.after));
     let mut out = format!("### marey: {after} against {before}\n\n");
@@ -106,7 +106,8 @@ fn push_table<const N: usize>(
     }
 }
 
-/// Text with all Markdown escaped, also inside a table cell. Newlines become spaces.
+/// Returns the text with all Markdown escaped, so that it can be part of a table cell. Newlines
+/// become spaces.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let text = printable(&text.replace(['\n', '\r', '\t'], " ")).into_owned();

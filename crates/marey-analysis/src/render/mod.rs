@@ -1,4 +1,4 @@
-//! Renderings of comparisons and verdicts: Markdown, and `JUnit` XML for CI.
+//! Renders comparisons and verdicts as text: Markdown, and `JUnit` XML for CI.
 
 mod junit;
 mod markdown;

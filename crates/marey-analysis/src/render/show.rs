@@ -1,4 +1,4 @@
-//! Numbers with their units, as text.
+//! Formats numbers with their units as text, for tables and comments.
 
 use marey_model::quantity::{Nanos, Real, Size};
 
@@ -9,7 +9,7 @@ use crate::stats::Interval;
 /// The placeholder for a number that is not known.
 pub(super) const UNKNOWN: &str = "–";
 
-/// A value of a metric.
+/// Returns a value of a metric as text.
 pub fn value(number: Option<f64>, unit: Unit) -> String {
     let Some(number) = number else { return UNKNOWN.into() };
     match unit {
@@ -22,7 +22,7 @@ pub fn value(number: Option<f64>, unit: Unit) -> String {
     }
 }
 
-/// A change of a metric, with its sign.
+/// Returns a change of a metric as text, with its sign.
 pub fn change(number: Option<f64>, unit: Unit) -> String {
     let Some(number) = number else { return UNKNOWN.into() };
     match unit {
@@ -37,7 +37,7 @@ pub fn change(number: Option<f64>, unit: Unit) -> String {
     }
 }
 
-/// A change in per cent of the value before.
+/// Returns a change in per cent of the value before as text.
 pub fn percent(number: Option<f64>) -> String {
     match number {
         None => UNKNOWN.into(),
@@ -46,14 +46,15 @@ pub fn percent(number: Option<f64>) -> String {
     }
 }
 
-/// An interval, as its two ends.
+/// Returns an interval as text: its two ends, each formatted by `end`.
 pub fn interval(interval: Option<Interval>, end: impl Fn(Option<f64>) -> String) -> String {
     interval.map_or(UNKNOWN.into(), |Interval { low, high }| {
         format!("{} to {}", end(Some(low)), end(Some(high)))
     })
 }
 
-/// The number that was compared with a verdict's threshold, or an end of its interval.
+/// Returns the number that was compared with a verdict's threshold, or an end of its interval, as
+/// text.
 pub fn judged_number(verdict: &Verdict, number: Option<f64>) -> String {
     match verdict.threshold {
         Threshold::Value(_) => value(number, verdict.metric.unit()),

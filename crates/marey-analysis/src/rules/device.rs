@@ -1,4 +1,5 @@
-//! Rules about the time in which devices wait.
+//! Rules about the time in which devices wait: idle time, slow launches, small kernels and exposed
+//! communication.
 
 use marey_model::table::stored;
 
@@ -8,7 +9,7 @@ use crate::rule::{Rule, Threshold};
 /// The share of the step time below which these rules do not fire.
 const MIN_PERCENT: Threshold = min_percent(5.0);
 
-/// No stream of a device is busy: idle time by cause and by the activity of the host.
+/// No stream of a device is busy. The idle time is split by cause and by the activity of the host.
 pub(super) const GPU_IDLE: Rule = Rule {
     name: "gpu_idle",
     needs: &[&stored::GPU_ACTIVITIES],

@@ -1,4 +1,5 @@
-//! Rules about the time that the host spends.
+//! Rules about the time that the host spends: waits for a device or for data, copies, and hot
+//! operations.
 
 use marey_model::table::stored;
 

@@ -1,4 +1,5 @@
-//! Rules about how well kernels use a device.
+//! Rules about how well kernels use a device: low occupancy, unused tensor cores, and limits of
+//! memory bandwidth.
 
 use marey_model::table::stored;
 

@@ -1,4 +1,4 @@
-//! The rules: each a query in `rules/`, with its thresholds and its texts.
+//! All rules. Each is a query in `rules/`, with its thresholds and its texts.
 
 mod device;
 mod host;
@@ -16,7 +16,8 @@ const HIGH: Threshold = high_percent(30.0);
 const MEDIUM: Threshold =
     Threshold { doc: "Share of the step time above which severity is medium.", ..MEDIUM_FROM };
 
-/// The share of the step time from which the other rules report medium severity.
+/// The share of the step time from which the other rules report medium severity, the share itself
+/// included.
 const MEDIUM_FROM: Threshold = Threshold {
     name: "medium_percent",
     default: 10.0,

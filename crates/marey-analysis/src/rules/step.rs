@@ -1,4 +1,5 @@
-//! Rules about steps, ranks and memory.
+//! Rules about steps, ranks and memory: slow steps, ranks that others wait for, and memory that
+//! grows.
 
 use marey_model::table::stored;
 
@@ -27,7 +28,7 @@ pub(super) const SLOW_STEPS: Rule = Rule {
     hint: "Check what these steps do that the others do not: checkpoints, evaluation, logging, longer inputs, recompilation, garbage collection. The first steps may be warm-up; start recording after them.",
 };
 
-/// A rank that the others wait for in collectives more than it would be by chance.
+/// A rank for which the others wait in collectives more often than by chance.
 pub(super) const STRAGGLER: Rule = Rule {
     name: "straggler",
     needs: &[&stored::COLLECTIVES],
@@ -49,7 +50,7 @@ pub(super) const STRAGGLER: Rule = Rule {
     hint: "Compare what this rank does before its collectives with the other ranks: more or longer inputs, a slower or throttled device, logging or checkpoints on one rank. Balance the work, for example with batches of equal length.",
 };
 
-/// A rank that the others wait for, as far as host spans show it.
+/// A rank for which the others wait, as far as spans on the host show it.
 pub(super) const LATE_RANK: Rule = Rule {
     name: "late_rank",
     needs: &[&stored::SPANS],

@@ -1,9 +1,10 @@
-//! Resamples of a sample, drawn in blocks.
+//! Draws resamples of a sample in blocks of neighbours, and computes a statistic of each, for the
+//! bootstrap.
 
 use super::describe::{Rank, Stat, interpolate};
 use super::split_mix::{SplitMix64, mix};
 
-/// Number of ranges that ranks are counted in.
+/// Number of buckets in which ranks are counted.
 const BUCKETS: usize = 256;
 
 /// A sample as a ring, from which blocks of neighbours are drawn.
@@ -13,7 +14,7 @@ pub(super) struct Blocks {
     /// The rank of each value, twice around the ring.
     ranks: Vec<u32>,
     sorted: Vec<f64>,
-    /// Values in a block.
+    /// Number of values in a block.
     block_length: usize,
     seed: u64,
 }
@@ -27,8 +28,8 @@ impl Blocks {
             ranks[index as usize] = rank as u32;
         }
         ranks.extend_from_within(..);
-        // Relative to the lowest value, so that resamples of a constant sample are exactly
-        // constant.
+        // The sums are relative to the lowest value, so that the means of a constant sample are
+        // exactly constant.
         let lowest = order.first().map_or(0.0, |&index| sample[index as usize]);
         let mut sum = 0.0;
         let running = sample.iter().chain(sample).map(|value| {
@@ -41,8 +42,8 @@ impl Blocks {
         Self { sums, ranks, sorted, block_length: block_length.clamp(1, sample.len().max(1)), seed }
     }
 
-    /// The statistic of each of `count` resamples; empty for an empty sample. The draws do not
-    /// depend on the statistic.
+    /// Returns the statistic of each of `count` resamples. Empty for an empty sample. The draws do
+    /// not depend on the statistic.
     pub(super) fn resample(&self, stat: Stat, count: usize) -> Vec<f64> {
         if self.sorted.is_empty() {
             return Vec::new();
@@ -60,7 +61,7 @@ impl Blocks {
         }
     }
 
-    /// The ranges of the blocks of a resample; the last one is shortened to fit.
+    /// Returns the ranges of the blocks of a resample. The last block is shortened to fit.
     fn block_ranges(&self, random: &mut SplitMix64) -> impl Iterator<Item = (usize, usize)> {
         let count = self.sorted.len();
         (0..count).step_by(self.block_length).map(move |done| {
@@ -75,8 +76,9 @@ impl Blocks {
         self.sorted[0] + sum_above_lowest / self.sorted.len() as f64
     }
 
-    /// Counts ranks by range, and selects only within the range that contains the percentile: about
-    /// half the time of a selection among all values.
+    /// Returns the percentile of a resample. Counts the ranks in buckets, and selects only within
+    /// the bucket that contains the percentile. That takes about half the time of a selection among
+    /// all values.
     fn percentile(&self, target: Rank, random: &mut SplitMix64, buffers: &mut Buffers) -> f64 {
         let Buffers { block_ranges, ranks } = buffers;
         block_ranges.clear();

@@ -1,8 +1,9 @@
 //! Confidence intervals for the difference between two samples.
 //!
-//! The percentile bootstrap (Efron 1979): both samples are drawn anew, with replacement, many
-//! times; the change is computed for each draw, and the middle 95 % of the results are the
-//! interval. It departs from the textbook in three ways, to suit training steps:
+//! The method is the percentile bootstrap (Efron 1979). Both samples are drawn anew many times,
+//! with replacement. The change is computed for each draw, and the middle 95 % of the results are
+//! the interval. This implementation departs from the textbook in three ways, to suit training
+//! steps:
 //!
 //! - **Steps are drawn in blocks of neighbours.** A step resembles the one before it (caches,
 //!   throttled clocks, a loader that falls behind), so steps drawn one by one would look more
@@ -21,17 +22,18 @@
 //! from 10 steps on, where blocks of one step reach 68 to 90 %. For the mean of 5 correlated steps
 //! it is 81 %: no method can infer from 5 steps what they do not contain.
 //!
-//! For 10,000 steps a mean takes milliseconds and a percentile a tenth of a second. Beyond 20,000
-//! steps fewer resamples are drawn, at least 400: a million steps take seconds.
+//! For 10,000 steps a mean takes milliseconds and a percentile a tenth of a second. For more than
+//! 20,000 steps fewer resamples are drawn, but at least 400, so that a million steps take seconds.
 
 use super::blocks::Blocks;
 use super::describe::Stat;
 
 /// Number of resamples.
 pub const RESAMPLES: usize = 2_000;
-/// Beyond [`RESAMPLES`] × 20,000 values, fewer resamples are drawn.
+/// Most values that are drawn in total, [`RESAMPLES`] × 20,000. Longer samples are drawn less
+/// often.
 const MAX_DRAWS: usize = 40_000_000;
-/// Lowest number of resamples; enough to locate 2.5 % at either end.
+/// Lowest number of resamples, enough to locate 2.5 % at either end.
 const MIN_RESAMPLES: usize = 400;
 
 /// A range that contains a value in 95 of 100 cases.
@@ -55,7 +57,7 @@ pub struct Bootstrap {
     before: Blocks,
     after: Blocks,
     resample_count: usize,
-    /// Number of changes that are cut off at each end, the lowest and the highest.
+    /// Number of changes that are cut off at either end.
     cut_off_count: usize,
 }
 
@@ -73,7 +75,7 @@ impl Bootstrap {
         }
     }
 
-    /// The statistic of both samples, for each resample.
+    /// Returns the statistic of both samples for each resample.
     pub fn resample(&self, stat: Stat) -> Resamples {
         let before = self.before.resample(stat, self.resample_count);
         let after = self.after.resample(stat, self.resample_count);
@@ -92,16 +94,16 @@ pub struct Resamples {
 }
 
 impl Resamples {
-    /// The range that contains `change(before, after)` in 95 of 100 cases. `None` if a sample is
-    /// empty or a change is not a number.
+    /// Returns the range that contains `change(before, after)` in 95 of 100 cases. `None` if a
+    /// sample is empty or a change is not a number.
     pub fn interval(&self, change: impl Fn(f64, f64) -> f64) -> Option<Interval> {
         let changes = self.pairs.iter().map(|&(before, after)| change(before, after));
         let mut changes: Vec<f64> = changes.collect();
         if changes.is_empty() || changes.iter().any(|change| change.is_nan()) {
             return None;
         }
-        // Two elements, equally far from the ends and not interpolated: swapping the sides mirrors
-        // them.
+        // The ends are two elements, equally far from the ends of the list and not interpolated, so
+        // that swapping the sides mirrors the interval.
         changes.sort_unstable_by(f64::total_cmp);
         let last = changes.len() - 1;
         Some(Interval {
@@ -119,7 +121,7 @@ fn block_count(steps: usize) -> usize {
     steps.div_ceil(block_length(steps))
 }
 
-/// The share of resamples to cut off at each end: 2.5 %, less for few blocks.
+/// Returns the share of resamples to cut off at each end: 2.5 %, or less if there are few blocks.
 fn cut_off_share(blocks: usize) -> f64 {
     if blocks < 2 {
         return 0.0;
@@ -128,8 +130,8 @@ fn cut_off_share(blocks: usize) -> f64 {
     normal_cdf(-(blocks / (blocks - 1.0)).sqrt() * student_t(blocks - 1.0))
 }
 
-/// The 97.5th percentile of Student's t: Abramowitz and Stegun 26.7.5. For three blocks it is 3 %
-/// too low, but there no resample is cut off anyway.
+/// Returns the 97.5th percentile of Student's t by Abramowitz and Stegun 26.7.5. For three blocks
+/// it is 3 % too low, but then no resample is cut off anyway.
 fn student_t(degrees_of_freedom: f64) -> f64 {
     let normal = 1.959_963_985_f64;
     let square = normal * normal;
@@ -140,8 +142,8 @@ fn student_t(degrees_of_freedom: f64) -> f64 {
         + (first + (second + third / degrees_of_freedom) / degrees_of_freedom) / degrees_of_freedom
 }
 
-/// The cumulative normal distribution for a value of at most 0: Abramowitz and Stegun 7.1.26,
-/// accurate to 1.5e-7.
+/// Returns the cumulative normal distribution for a value of at most 0, by Abramowitz and Stegun
+/// 7.1.26. The result is accurate to 1.5e-7.
 fn normal_cdf(value: f64) -> f64 {
     let size = -value / std::f64::consts::SQRT_2;
     let near = 1.0 / (1.0 + 0.327_591_1 * size);

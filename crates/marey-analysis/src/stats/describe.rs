@@ -7,12 +7,12 @@ use std::fmt;
 pub enum Stat {
     /// The arithmetic mean.
     Mean,
-    /// The percentile of this number, 1 to 99.
+    /// The percentile with this number, 1 to 99.
     Percentile(u8),
 }
 
 impl Stat {
-    /// The statistic with this name: `mean`, `median`, or `p1` to `p99`.
+    /// Returns the statistic with this name: `mean`, `median`, or `p1` to `p99`.
     pub fn parse(name: &str) -> Option<Self> {
         match name {
             "mean" => Some(Self::Mean),
@@ -26,7 +26,7 @@ impl Stat {
         }
     }
 
-    /// The statistic of a sample; `None` for an empty one.
+    /// Returns the statistic of a sample, or `None` for an empty one.
     pub fn compute(self, sample: &[f64]) -> Option<f64> {
         match self {
             Self::Mean => mean(sample),
@@ -34,9 +34,10 @@ impl Stat {
         }
     }
 
-    /// Returns the steps that the interval of this statistic needs: `min_steps`, and for a
-    /// percentile enough to leave one step beyond it (10 for p90, 100 for p99). With fewer, the
-    /// percentile lies beyond the second-last step, and resampling cannot estimate its variation.
+    /// Returns the number of steps that the interval of this statistic needs: `min_steps`, and for
+    /// a percentile enough to leave one step beyond it (10 for p90, 100 for p99). With fewer steps,
+    /// the percentile lies beyond the second-last step, and resampling cannot estimate its
+    /// variation.
     pub fn steps_needed(self, min_steps: usize) -> usize {
         match self {
             Self::Mean => min_steps,
@@ -57,15 +58,15 @@ impl fmt::Display for Stat {
     }
 }
 
-/// The arithmetic mean; `None` for an empty sample.
+/// Returns the arithmetic mean, or `None` for an empty sample.
 pub fn mean(sample: &[f64]) -> Option<f64> {
     (!sample.is_empty()).then(|| sample.iter().sum::<f64>() / sample.len() as f64)
 }
 
-/// The value that `percent` of the sample (0 to 100) lie at or below, interpolated linearly between
-/// two values: definition 7 of Hyndman and Fan, "Sample Quantiles in Statistical Packages", The
-/// American Statistician 50 (1996), as in `numpy.percentile` and `percentile_cont`. `None` for an
-/// empty sample.
+/// Returns the value at or below which `percent` (0 to 100) of the sample lie, interpolated
+/// linearly between two values. This is definition 7 of Hyndman and Fan, "Sample Quantiles in
+/// Statistical Packages", The American Statistician 50 (1996), as in `numpy.percentile` and
+/// `percentile_cont`. `None` for an empty sample.
 pub fn percentile(sample: &[f64], percent: f64) -> Option<f64> {
     let mut values = sample.to_vec();
     let Rank { low, fraction } = Rank::from_percent(percent, values.len())?;
@@ -74,13 +75,13 @@ pub fn percentile(sample: &[f64], percent: f64) -> Option<f64> {
     Some(interpolate(value, next, fraction))
 }
 
-/// The 50th percentile; `None` for an empty sample.
+/// Returns the 50th percentile, or `None` for an empty sample.
 pub fn median(sample: &[f64]) -> Option<f64> {
     percentile(sample, 50.0)
 }
 
-/// The median absolute deviation from the median, unscaled: times 1.4826 it estimates the standard
-/// deviation of a normal distribution. `None` for an empty sample.
+/// Returns the median absolute deviation from the median. It is unscaled: multiplied by 1.4826 it
+/// estimates the standard deviation of a normal distribution. `None` for an empty sample.
 pub fn mad(sample: &[f64]) -> Option<f64> {
     let median_value = median(sample)?;
     median(&sample.iter().map(|value| (value - median_value).abs()).collect::<Vec<_>>())
@@ -102,8 +103,8 @@ impl Rank {
     }
 }
 
-/// Returns the linear interpolation; exact at `fraction` 0 and where both ends are equal, infinite ones
-/// included.
+/// Returns the linear interpolation. It is exact if `fraction` is 0 and if both ends are equal,
+/// even if they are infinite.
 pub(super) fn interpolate(low: f64, high: f64, fraction: f64) -> f64 {
     if fraction == 0.0 || low.total_cmp(&high).is_eq() {
         low

@@ -1,6 +1,7 @@
-//! Statistics over step times.
+//! Statistics over step times for comparisons and gates: percentiles, bootstrap intervals, and
+//! robust slopes.
 //!
-//! Callers filter out values that are not finite: nothing here checks for them.
+//! Callers must filter out values that are not finite, because nothing here checks for them.
 
 mod blocks;
 mod bootstrap;

@@ -1,16 +1,16 @@
-//! The slope of a trend, robust against outliers.
+//! The slope of a trend, robust against outliers, by which growing memory is measured.
 
 use super::describe::median;
 
-/// Up to this many points, all pairs are compared: 499,500 slopes.
+/// Most points of which all pairs are compared: 499,500 slopes.
 const MAX_POINTS: usize = 1_000;
 
-/// The Theil-Sen slope of (x, y) points: the median of the slopes of all pairs (Theil 1950, Sen,
-/// "Estimates of the Regression Coefficient Based on Kendall's Tau", 1968). It tolerates up to 29 %
-/// outliers. Pairs with the same x are left out. `None` without two different x.
+/// Returns the Theil-Sen slope of (x, y) points: the median of the slopes of all pairs (Theil 1950,
+/// Sen, "Estimates of the Regression Coefficient Based on Kendall's Tau", 1968). It tolerates up to
+/// 29 % outliers. Pairs with the same x are left out. `None` if there are no two different x.
 ///
-/// More than 1,000 points are reduced to 1,000 bins of equally many neighbours in x, each
-/// represented by the medians of its points, so that the time is `n log n`.
+/// More than 1,000 points are reduced to 1,000 bins, so that the time is `n log n`. Each bin has
+/// equally many neighbours in x and is represented by the medians of its points.
 pub fn theil_sen(points: &[(f64, f64)]) -> Option<f64> {
     let binned;
     let points = if points.len() > MAX_POINTS {

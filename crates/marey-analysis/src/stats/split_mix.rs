@@ -1,7 +1,7 @@
-//! A seeded pseudorandom generator, for repeatable results.
+//! A seeded pseudorandom generator, so that bootstrap results are repeatable.
 
-/// `SplitMix64`: Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA
-/// 2014, with the constants of Vigna's `splitmix64.c`.
+/// The generator `SplitMix64` of Steele, Lea and Flood, "Fast Splittable Pseudorandom Number
+/// Generators", OOPSLA 2014, with the constants of Vigna's `splitmix64.c`.
 pub(super) struct SplitMix64(u64);
 
 impl SplitMix64 {
@@ -14,8 +14,8 @@ impl SplitMix64 {
         mix(self.0)
     }
 
-    /// A number below `end`: Lemire's multiplication (2019) without its rejection step, biased by
-    /// less than `end` / 2^64.
+    /// Returns a number below `end` by Lemire's multiplication (2019) without its rejection step.
+    /// The bias is less than `end` / 2^64.
     pub(super) const fn below(&mut self, end: usize) -> usize {
         ((self.next() as u128 * end as u128) >> 64) as usize
     }

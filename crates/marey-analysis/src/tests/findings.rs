@@ -1,4 +1,4 @@
-//! Findings made of the rows of rules.
+//! Tests of the findings that are made from the rows of rules, and of their overlaps.
 
 use crate::ask::{Cell, Rows};
 use crate::finding::{Confidence, Finding, FindingQuestions, Severity};
@@ -38,7 +38,7 @@ fn rows(rows: &[Row]) -> Rows {
     Rows { columns, rows: rows.iter().map(row).collect(), was_cut: false }
 }
 
-/// Returns the findings in the rows of rules; process 7 has steps.
+/// Returns the findings in the rows of rules. Process 7 has steps.
 fn findings_in(answers: &[(&str, &[Row])]) -> Vec<Finding> {
     let answer = |name: &str| {
         let found = answers.iter().find(|(rule, _)| *rule == name);

@@ -1,4 +1,4 @@
-//! Measurements of a run.
+//! Tests of the measurements of a run, the input of comparisons.
 
 use super::sample_run::{self, STEP_BYTES};
 use crate::ask::Questions;

@@ -1,4 +1,4 @@
-//! Questions on a run: which are asked, and what becomes of those that fail.
+//! Tests of questions on a run: which ones are asked, and what happens if one fails.
 
 use marey_model::table::{Table, stored};
 use marey_query::sql::SqlError;

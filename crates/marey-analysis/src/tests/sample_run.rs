@@ -1,4 +1,4 @@
-//! A small training run, the input of tests.
+//! A small training run, which the tests of this crate analyse.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use marey_store::{Assembler, NewProcess, Slice, temp_dir};
 const START_NANOS: i64 = 1_700_000_000_000_000_000;
 const MS: i64 = 1_000_000;
 
-/// Bytes allocated at the end of the first step; each later step adds as many.
+/// Bytes allocated at the end of the first step. Each later step adds as many.
 pub(crate) const STEP_BYTES: i64 = 50_000_000;
 
 /// Returns a run of steps that take 10 ms, the last one 13 ms. Each calls `aten::mm` from 2 to 8 ms,

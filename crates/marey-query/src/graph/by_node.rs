@@ -1,7 +1,8 @@
-//! Columns node by node, at a cost proportional to the number of values.
+//! Access to several columns of a [`Graph`] node by node, for writers that emit one node at a time.
 //!
-//! [`Graph::column`] has an entry for every node. For a profile in which every node has its own
-//! metric, that is quadratic in the size of the file.
+//! The cost is proportional to the number of values. [`Graph::column`] returns an entry for every
+//! node, which would be quadratic in the size of a profile whose nodes all have metrics of their
+//! own.
 
 use std::borrow::Cow;
 use std::cell::LazyCell;
@@ -16,7 +17,8 @@ use super::column::{Cells, INCLUSIVE, add, have_exact_sums};
 use super::sum::{BLOCK, LANES, sum};
 use super::{Graph, OwnMetric};
 
-/// A metric that at least one node in this many has is summed as a whole column.
+/// A metric that at least one node in this many has is summed as a dense column instead of value by
+/// value.
 const DENSE_NODES_PER_VALUE: usize = 16;
 
 /// The values of several columns, node by node.
@@ -27,7 +29,7 @@ pub struct CellsByNode<'a> {
     cells: Vec<CellIndex>,
 }
 
-/// The position of a value.
+/// The position of a value in [`CellsByNode::columns`].
 #[derive(Clone, Copy, Default)]
 struct CellIndex {
     /// Index of the column.
@@ -47,8 +49,8 @@ impl CellsByNode<'_> {
 }
 
 impl Graph {
-    /// The columns with these labels, with the values of [`Graph::column`]; a column that does not
-    /// exist is empty.
+    /// Returns the columns with these labels. The values are those of [`Graph::column`]. A column
+    /// that does not exist is empty.
     pub fn cells_by_node<'a>(&'a self, labels: &[&str]) -> CellsByNode<'a> {
         let metrics_by_key: HashMap<&str, &OwnMetric> =
             self.metrics.iter().map(|entry| (&*entry.metric.key, entry)).collect();
@@ -70,7 +72,8 @@ impl Graph {
         index_by_node(columns.collect(), self.nodes.len())
     }
 
-    /// The labels of the metrics, and of their sums, whose values are all numbers.
+    /// Returns the labels of all metrics that have only numeric values, and the labels of their
+    /// sums.
     pub fn numeric_labels(&self) -> HashSet<String> {
         let mut labels = HashSet::new();
         for OwnMetric { metric, is_inclusive } in
@@ -112,6 +115,8 @@ impl Graph {
         }
     }
 
+    /// Returns the sums of `values` over subtrees, for the nodes that have one, in ascending order
+    /// of nodes. Rounds as [`Graph::column`] does.
     fn sum_numbers(
         &self,
         values: impl Iterator<Item = (usize, f64)>,
@@ -122,7 +127,7 @@ impl Graph {
             pending.insert(node, vec![(0, value)]);
         }
         let mut sums = Vec::new();
-        // Descendants have higher numbers than their ancestors.
+        // Nodes are popped in descending order, so each node comes after all of its descendants.
         while let Some((node, mut addends)) = pending.pop_last() {
             addends.sort_unstable_by_key(|&(position, _)| position);
             let sum = sum_sparse(&addends, 0, terms.counts[node]);
@@ -159,8 +164,8 @@ impl Graph {
     }
 }
 
-/// The cells that have a value. Unlike in a metric that is written to a file, values keep their
-/// types.
+/// Returns the cells that have a value, as a metric. Values keep their types, unlike in a metric
+/// that is written to a file.
 fn pack_cells(key: Arc<str>, cells: &Cells) -> Metric {
     let values = (0..cells.len()).filter_map(|node| Some((NodeId(node as u32), cells.get(node)?)));
     if let Cells::Numbers { .. } = cells {
@@ -172,8 +177,8 @@ fn pack_cells(key: Arc<str>, cells: &Cells) -> Metric {
     Metric { key, nodes, values: Values::Mixed(values) }
 }
 
-/// The layout of sums: the first term of a node's sum is its own value, followed by the sums of its
-/// children in the order in which the program created them.
+/// The order in which the terms of each node's sum are added. The first term is the node's own
+/// value. The sums of its children follow in the order in which the program created them.
 struct Terms {
     /// The position of each node in the sum of its parent.
     positions: Vec<usize>,
@@ -197,8 +202,8 @@ impl Terms {
     }
 }
 
-/// The result of [`sum`] for `count` terms that are 0 except for these, each with its position;
-/// positions begin at `start`.
+/// Returns the result of [`sum`] for `count` terms of which all are 0 except `terms`. Each term
+/// comes with its position, and positions begin at `start`.
 fn sum_sparse(terms: &[(usize, f64)], start: usize, count: usize) -> f64 {
     if terms.is_empty() {
         return 0.0;
@@ -237,7 +242,8 @@ fn index_by_node(columns: Vec<Cow<'_, Metric>>, node_count: usize) -> CellsByNod
     CellsByNode { columns, starts, cells }
 }
 
-/// Each node with a value, and the rank of the value. NaN among real numbers is a missing value.
+/// Iterates over the nodes with a value, each with the rank of its value. NaN among real numbers is
+/// a missing value.
 fn values_with_ranks(metric: &Metric) -> impl Iterator<Item = (usize, usize)> {
     let has_value =
         |rank: usize| !matches!(&metric.values, Values::Floats(floats) if floats[rank].is_nan());
@@ -263,8 +269,7 @@ mod tests {
 
     use super::*;
 
-    /// A profile whose nodes are attached to earlier nodes; `values` are dealt out to the metrics
-    /// in turn.
+    /// A profile whose nodes are attached to earlier nodes. The metrics take `values` in turn.
     fn graph(parents: &[u32], values: Vec<(u32, MetricValue)>, metric_count: usize) -> Graph {
         let name = |index: usize| Arc::from(format!("{}", index * 7 % 11));
         let mut nodes = vec![Node { name: name(0), kind: None, parent: None }];

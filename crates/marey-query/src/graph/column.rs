@@ -1,4 +1,5 @@
-//! Columns: one value per node.
+//! The columns of a [`Graph`]: reading, setting and removing them, and the sums of metrics over
+//! subtrees. A column has one value per node.
 
 use std::sync::Arc;
 
@@ -24,14 +25,14 @@ pub struct Column {
 /// The values of a column.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cells {
-    /// Numbers; NaN where a node has no value.
+    /// Numbers. NaN stands for a missing value.
     Numbers {
         /// One number per node.
         values: Vec<f64>,
         /// Whether all values that exist are whole numbers.
         are_whole: bool,
     },
-    /// Other values: texts, lists, and whole numbers that an `f64` cannot represent exactly.
+    /// Values that an `f64` cannot hold: texts, lists, and whole numbers that it would round.
     Values(Vec<Option<MetricValue>>),
 }
 
@@ -45,7 +46,7 @@ impl Cells {
         }
     }
 
-    /// The cell of a node; `None` where it has no value.
+    /// Returns the cell of a node, or `None` if it has no value.
     pub fn get(&self, node: usize) -> Option<MetricValue> {
         match self {
             Self::Numbers { values, are_whole: true } if !values[node].is_nan() => {
@@ -63,7 +64,8 @@ impl Cells {
         Self::Numbers { values, are_whole: false }
     }
 
-    /// Whole numbers, as `f64` if that represents all of them exactly.
+    /// Returns the cells of whole numbers. They are stored as `f64` if that represents all of them
+    /// exactly.
     fn from_integers(values: Vec<Option<i64>>) -> Self {
         if values.iter().flatten().all(|value| value.unsigned_abs() <= MAX_EXACT_INTEGER) {
             let numbers =
@@ -75,8 +77,8 @@ impl Cells {
 }
 
 impl Graph {
-    /// The labels of all columns: the metrics' own values, their sums over subtrees, then the
-    /// columns that were derived or set.
+    /// Returns the labels of all columns: first the metrics' own values, then their sums over
+    /// subtrees, then the columns that were derived or set.
     pub fn labels(&self) -> Vec<Arc<str>> {
         let keys = self.metrics.iter().map(|entry| entry.metric.key.clone());
         let sums = self.metrics.iter().filter(|entry| entry.is_inclusive).map(inclusive_label);
@@ -92,7 +94,8 @@ impl Graph {
         if let Some(column) = self.columns.iter().find(|column| &*column.label == label) {
             return Some(column.cells.clone());
         }
-        // The name of a metric may be the label of another metric's sums; the sums take precedence.
+        // A metric may be named like the sums of another metric, for example `x (inc)`. The sums
+        // then take precedence.
         let find_metric = |key: &str| self.metrics.iter().find(|entry| &*entry.metric.key == key);
         let metric_of_sums =
             label.strip_suffix(INCLUSIVE).and_then(find_metric).filter(|entry| entry.is_inclusive);
@@ -102,16 +105,16 @@ impl Graph {
         }
     }
 
-    /// The column with this label as numbers, NaN where a node has no value.
+    /// Returns the column with this label as numbers, with NaN where a node has no value.
     ///
     /// # Errors
-    /// [`MetricError::NotANumber`] if a node has a text or a list there, [`MetricError::Unknown`]
-    /// if there is no such column.
+    /// [`MetricError::NotANumber`] if a value of the column is a text or a list,
+    /// [`MetricError::Unknown`] if there is no such column.
     pub fn numbers(&self, label: &str) -> Result<Vec<f64>, MetricError> {
         self.numbers_if_present(label)?.ok_or_else(|| self.unknown_metric(label))
     }
 
-    /// Like [`Graph::numbers`]; `None` if there is no such column.
+    /// Like [`Graph::numbers`], but `None` if there is no such column.
     pub(super) fn numbers_if_present(&self, label: &str) -> Result<Option<Vec<f64>>, MetricError> {
         let values = match self.column(label) {
             None => return Ok(None),
@@ -128,8 +131,8 @@ impl Graph {
         numbers.map(Some).ok_or_else(|| MetricError::NotANumber { metric: label.into() })
     }
 
-    /// Sets a column, or a metric's own values if the label is its name. Sums that are set are kept
-    /// until the next filter or [`Graph::update_sums`].
+    /// Sets a column, or a metric's own values if the label is the metric's name. A column of sums
+    /// that is set here is kept until the next filter or call of [`Graph::update_sums`].
     ///
     /// # Panics
     /// If the number of cells differs from the number of nodes.
@@ -142,8 +145,8 @@ impl Graph {
         }
     }
 
-    /// Removes a column. The sums of a removed metric remain; a metric whose sums are removed is no
-    /// longer summed into parents.
+    /// Removes a column. If it is a metric, its sums remain as a column. If it contains the sums of
+    /// a metric, the metric is no longer summed into parents.
     pub fn remove_column(&mut self, label: &str) {
         self.columns.retain(|column| &*column.label != label);
         if let Some(index) = self.metrics.iter().position(|entry| &*entry.metric.key == label) {
@@ -160,7 +163,7 @@ impl Graph {
         }
     }
 
-    /// Recomputes the sums of metrics in parents, replacing sums that were set.
+    /// Recomputes the sums of metrics over subtrees, and so replaces sums that were set.
     pub fn update_sums(&mut self) {
         let mut columns = std::mem::take(&mut self.columns);
         columns.retain(|column| !self.is_sum(&column.label));
@@ -224,7 +227,7 @@ pub(super) fn inclusive_label(entry: &OwnMetric) -> Arc<str> {
     format!("{}{INCLUSIVE}", entry.metric.key).into()
 }
 
-/// The sums of all subtrees, computed from the leaves up.
+/// Returns the sums of all subtrees, computed from the leaves up.
 fn roll_up(nodes: &[Node], mut sums: Vec<f64>) -> Vec<f64> {
     let mut children = Vec::new();
     let mut terms = Vec::new();
@@ -238,7 +241,8 @@ fn roll_up(nodes: &[Node], mut sums: Vec<f64>) -> Vec<f64> {
             children.push(child);
             child = nodes[child].end;
         }
-        // The order determines the rounding, and hatchet adds children in the order of the file.
+        // The order of the terms determines how the sum is rounded. hatchet adds children in the
+        // order in which they are in the file.
         children.sort_unstable_by_key(|&child| nodes[child].creation_rank);
         terms.clear();
         terms.push(sums[node]);
@@ -248,14 +252,15 @@ fn roll_up(nodes: &[Node], mut sums: Vec<f64>) -> Vec<f64> {
     sums
 }
 
-/// Whether an `f64` represents each sum of some of these whole numbers exactly.
+/// Whether an `f64` represents the sum of any subset of these whole numbers exactly.
 pub(super) fn have_exact_sums(values: &[f64]) -> bool {
-    // A rounded sum is 2^53 at least.
+    // If a sum is rounded, it is at least 2^53.
     let total: f64 = values.iter().filter(|value| !value.is_nan()).map(|value| value.abs()).sum();
     total < MAX_EXACT_INTEGER as f64
 }
 
-/// Like [`roll_up`], for whole numbers that an `f64` represents exactly, which their sums need not be.
+/// Like [`roll_up`], for whole numbers that an `f64` represents exactly, although it may not
+/// represent their sums.
 fn roll_up_integers(nodes: &[Node], values: &[f64]) -> Vec<Option<i64>> {
     let own = values.iter().map(|value| (!value.is_nan()).then_some(*value as i64));
     let mut sums: Vec<Option<i64>> = own.collect();
@@ -283,10 +288,10 @@ fn roll_up_values(
     sums
 }
 
-/// The sum; `None` where the two cannot be added.
+/// Returns the sum of two values, or `None` if they cannot be added.
 pub(super) fn add(sum: Option<MetricValue>, value: MetricValue, key: &str) -> Option<MetricValue> {
     match (sum, value) {
-        // The root has a literal 0, whatever type the other nodes have.
+        // Files have the integer 0 on the root, whatever type the other nodes have.
         (None | Some(MetricValue::Int(0)), value) => Some(value),
         (Some(MetricValue::Int(sum)), MetricValue::Float(value)) => {
             Some(MetricValue::Float(sum as f64 + value))
@@ -301,8 +306,8 @@ pub(super) fn add(sum: Option<MetricValue>, value: MetricValue, key: &str) -> Op
     }
 }
 
-/// The metric with its nodes renumbered. Values of nodes without a new number are dropped; of
-/// several nodes with the same new number, the first keeps its value.
+/// Returns the metric with its nodes renumbered. Values of nodes without a new number are dropped.
+/// If several nodes get the same new number, the first keeps its value.
 pub(super) fn renumber_nodes(
     metric: &Metric,
     new_number: impl Fn(usize) -> Option<usize>,

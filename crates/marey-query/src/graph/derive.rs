@@ -1,4 +1,6 @@
-//! Metrics derived from other metrics. `docs/viewer.md` has the formulas.
+//! Derives the metrics that a user requests, such as `time/ms`, `flop16/s` or `util`, from the
+//! metrics of a profile. The requests are those of Proton's viewer. `docs/viewer.md` has the
+//! formulas.
 
 use std::collections::HashMap;
 
@@ -14,7 +16,7 @@ use crate::peaks;
 /// Time units with their length in seconds.
 const TIME_UNITS_SECS: [(&str, f64); 4] = [("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)];
 
-/// Prefixes of rates.
+/// Prefixes of rates with their factors.
 const RATE_PREFIXES: [(&str, f64); 3] = [("", 1.0), ("g", 1e9), ("t", 1e12)];
 
 /// Widths of floating-point operations in bits.
@@ -46,7 +48,7 @@ enum NodeDevice {
 
 /// A metric as a user requests it.
 enum Request<'a> {
-    /// Share of the devices' peak rates.
+    /// Utilization: the share of the devices' peak rates.
     Util,
     /// Amount per second of kernel time, in units of `scale`.
     Rate { amount: String, scale: f64 },
@@ -127,7 +129,8 @@ impl Graph {
         for request in metrics {
             let request = request.as_ref().trim();
             let label = match self.find_exact(request) {
-                // A metric of the file whose name cannot be derived.
+                // The file has a metric with this very name, and nothing can be derived from the
+                // name.
                 Some(found) if !self.can_derive(request) => found.label,
                 _ => self
                     .derive_metric(request, &mut derived.notes)
@@ -203,7 +206,7 @@ impl Graph {
         Ok(self.numbers(&found.label)?.iter().map(|time| time * factor).collect())
     }
 
-    /// A metric in per cent of its total, or a time in another unit.
+    /// Returns a metric in per cent of its total, or a time in another unit.
     fn convert_unit(&self, found: &FoundMetric, unit: &str) -> Result<Vec<f64>, MetricError> {
         let values = self.numbers(&found.label)?;
         if unit == "%" {
@@ -221,8 +224,8 @@ impl Graph {
     }
 }
 
-/// The total as Proton's viewer defines it: the first root's sum, or the sum over all nodes for a
-/// metric that is not summed into parents.
+/// Returns the total as Proton's viewer defines it: the sum of the first root, or the sum over all
+/// nodes if the metric is not summed into parents.
 fn proton_total(found: &FoundMetric, values: &[f64]) -> f64 {
     if found.is_inclusive {
         return values.first().copied().unwrap_or(f64::NAN);
@@ -230,7 +233,7 @@ fn proton_total(found: &FoundMetric, values: &[f64]) -> f64 {
     sum(&mut values.to_vec())
 }
 
-/// Adds to an error about an unknown metric which requested metric needs it.
+/// Adds the requested metric to the error about an unknown metric that it needs.
 fn add_needed_by(request: &str, error: MetricError) -> MetricError {
     match error {
         MetricError::Unknown { metric, nearest, available, .. } => {
@@ -241,7 +244,7 @@ fn add_needed_by(request: &str, error: MetricError) -> MetricError {
     }
 }
 
-/// The time unit in parentheses after a metric's name, in seconds.
+/// Returns the length in seconds of the time unit that follows a metric's name in parentheses.
 pub fn unit_secs(key: &str) -> Option<f64> {
     let (_, after_parenthesis) = key.split_once('(')?;
     parse_time_unit_secs(after_parenthesis.split(')').next()?.trim())
@@ -249,10 +252,12 @@ pub fn unit_secs(key: &str) -> Option<f64> {
 
 /// Utilization of devices.
 impl Graph {
-    /// The least time that the work takes at the peak rates, as a share of the actual time: the
-    /// arithmetic, each width at its own rate, or the memory traffic, whichever takes longer.
+    /// Returns the utilization of the devices by each node: the least time that its work can take
+    /// at the peak rates, divided by its actual time. The least time is the time of the arithmetic,
+    /// in which each width has its own rate, or the time of the memory traffic, whichever is
+    /// longer.
     ///
-    /// NaN for nodes that ran on no device.
+    /// The result is NaN for nodes that ran on no device.
     fn util(&self, notes: &mut Vec<String>) -> Result<Vec<f64>, MetricError> {
         let time_secs = self.time_secs("time")?;
         let node_devices = self.devices_of_nodes()?;
@@ -263,7 +268,7 @@ impl Graph {
                 return f64::NAN;
             }
             let (compute, memory) = (compute_secs[node], memory_secs[node]);
-            // An unknown peak makes the share unknown.
+            // If a peak is unknown (NaN), the share is unknown too.
             let min_secs = if memory > compute || memory.is_nan() { memory } else { compute };
             min_secs / time_secs[node]
         };
@@ -357,7 +362,7 @@ impl Graph {
         Ok(())
     }
 
-    /// The peak rate of each device; NaN and a note where it is unknown.
+    /// Returns the peak rate of each device. An unknown rate is NaN, and adds a note.
     fn peaks(
         &self,
         notes: &mut Vec<String>,

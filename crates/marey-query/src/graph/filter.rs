@@ -1,4 +1,5 @@
-//! Filters: which nodes of a graph are shown.
+//! Filters the nodes of a graph by name and by the value of a metric, as users of the viewer
+//! request. Patterns are Python's regular expressions, matched from the start of a name.
 
 use fancy_regex::Regex;
 use marey_model::wall;
@@ -26,7 +27,7 @@ pub struct Filter {
 pub enum Threshold {
     /// In the metric's unit.
     Value(f64),
-    /// In per cent of the metric's total, which is the root's sum if there is one.
+    /// In per cent of the metric's total, see [`Graph::total`].
     Percent(f64),
 }
 
@@ -53,7 +54,7 @@ pub enum FilterError {
 }
 
 impl Graph {
-    /// The filtered graph; the threshold applies to the column `metric`.
+    /// Returns the filtered graph. The threshold applies to the column `metric`.
     ///
     /// Metrics of the profile are summed again over the remaining nodes. Derived metrics keep their
     /// values from the whole graph.
@@ -129,11 +130,12 @@ impl Graph {
         require_any(is_kept, || format!("no {metric} reaches {limit}"))
     }
 
-    /// The total that bars and percentage thresholds of a column refer to: for a metric that is
-    /// summed into parents, the root's sum; for wall totals, in which each node includes its
-    /// descendants, the top level; for anything else, the sum over all nodes.
+    /// Returns the total that the bars and percentage thresholds of a column refer to. For a metric
+    /// that is summed into parents it is the sum of the root. For wall totals, which include
+    /// descendants, it is the sum over the top level. For any other column it is the sum over all
+    /// nodes.
     pub fn total(&self, label: &str, values: &[f64]) -> f64 {
-        // Derived times have the label of sums even if the file's metric is not summed.
+        // A derived time has the label of a sum even if the file's metric is not summed.
         if let Some(&root) = values.first()
             && label.ends_with(INCLUSIVE)
             && !root.is_nan()
@@ -149,7 +151,7 @@ impl Graph {
 
     /// Whether the values of a column, or of one derived from it, include those of descendants.
     fn includes_descendants(&self, label: &str) -> bool {
-        // In side-by-side graphs, the name of the file precedes the metric's.
+        // In side-by-side graphs, the label begins with the name of the file.
         let name = label.rsplit(": ").next().unwrap_or(label);
         let name = name.split('/').next().unwrap_or(name);
         let key = self.find(name).map_or_else(|| name.to_owned(), |found| found.key);
@@ -161,7 +163,8 @@ impl Graph {
             pattern: pattern.into(),
             reason: error.to_string(),
         };
-        // The pattern is not wrapped in an anchor, which could change its meaning.
+        // No `^` is added to the pattern, because it could change the pattern's meaning. The start
+        // of the match is checked instead.
         let regex = Regex::new(&to_rust_pattern(pattern)).map_err(pattern_error)?;
         let is_match = |node: &Node| {
             let found = regex.find(&node.name).map_err(pattern_error)?;
@@ -182,8 +185,8 @@ impl Graph {
     }
 }
 
-/// A Python pattern in Rust's syntax: `\Z` becomes `\z`, `\<` and `\>` are literal characters, and
-/// so are `[`, `&` and `~` inside a class.
+/// Returns a Python pattern in Rust's syntax. `\Z` becomes `\z`. `\<` and `\>` become literal
+/// characters, and so do `[`, `&` and `~` inside a class.
 fn to_rust_pattern(pattern: &str) -> String {
     let mut rust_pattern = String::with_capacity(pattern.len());
     let mut characters = pattern.chars().peekable();

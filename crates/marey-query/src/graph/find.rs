@@ -1,4 +1,5 @@
-//! Resolves the names that users write to metrics.
+//! Resolves the names of metrics that users write: in any case, with or without a unit, as short
+//! names such as `total`, or in the spelling of Proton's documentation.
 
 use marey_model::wall;
 use thiserror::Error;
@@ -15,8 +16,7 @@ pub enum MetricError {
     Unknown {
         /// The metric.
         metric: String,
-        /// The requested metric that would be derived from this one, unless the user requested this
-        /// one.
+        /// The metric that the user requested, if it would be derived from the unknown one.
         needed_by: Option<String>,
         /// Similar names.
         nearest: Vec<String>,
@@ -39,7 +39,8 @@ pub enum MetricError {
     },
 }
 
-/// Short names for marey's metrics, and for the closest metrics of Proton's files.
+/// Short names of marey's metrics, and of the closest metrics of Proton's files. The first key that
+/// the profile has is used.
 const SHORT_NAMES: [ShortName; 11] = [
     ShortName { name: "total", keys: &[wall::TOTAL, "time"], is_exclusive: false },
     ShortName { name: "self", keys: &[wall::SELF, "time"], is_exclusive: true },
@@ -57,11 +58,11 @@ const SHORT_NAMES: [ShortName; 11] = [
 struct ShortName {
     name: &'static str,
     keys: &'static [&'static str],
-    /// Whether the name selects a node's own value even of a metric that is summed into parents.
+    /// Whether the name selects the exclusive value even if the metric is summed into parents.
     is_exclusive: bool,
 }
 
-/// Names in Proton's documentation, with the names in its files.
+/// Names in Proton's documentation that differ from the names in its files, which come second.
 const DOCUMENTED_NAMES: [(&str, &str); 1] =
     [("stalled_memory_dependency", "stalled_long_scoreboard")];
 
@@ -78,16 +79,18 @@ pub(super) struct FoundMetric {
 }
 
 impl Graph {
-    /// The metric with this name. Case is ignored and the unit may be omitted; metrics that are
-    /// summed into parents take precedence. `StalledWait` is another spelling of `stalled_wait`.
+    /// Returns the metric with this name. Case is ignored, and the unit may be omitted. A metric
+    /// that is summed into parents takes precedence. `StalledWait` is another spelling of
+    /// `stalled_wait`.
     pub(super) fn find(&self, name: &str) -> Option<FoundMetric> {
         self.find_exact(name)
             .or_else(|| self.find_by_short_name(name))
             .or_else(|| self.find_ignoring_underscores(name))
     }
 
-    /// The label of the column for a name: a column with this label, else the metric that
-    /// [`Graph::derive`] finds, else the column derived under this name.
+    /// Returns the label of the column for a name. It is the name itself if a column has this
+    /// label, else the metric that [`Graph::derive`] finds, else the column that was derived under
+    /// this name.
     ///
     /// # Errors
     /// [`MetricError::Unknown`] if there is no such column.
@@ -145,7 +148,7 @@ impl Graph {
     pub(super) fn unknown_metric(&self, metric: &str) -> MetricError {
         let available = self.available_metrics();
         if metric == "time" && self.find_exact(wall::TOTAL).is_some() {
-            // A profile of the host has no kernel times; suggest its wall times.
+            // A profile of the host has no kernel times, so its wall times are suggested.
             let nearest = vec!["total".into(), "self".into()];
             return MetricError::Unknown {
                 metric: metric.into(),
@@ -158,8 +161,8 @@ impl Graph {
         MetricError::Unknown { metric: metric.into(), needed_by: None, nearest, available }
     }
 
-    /// The names that can be requested: metrics without their units, short names, and derived
-    /// metrics.
+    /// Returns the names that can be requested: metrics without their units, short names, and
+    /// derived metrics.
     pub fn available_metrics(&self) -> Vec<String> {
         let keys = self.metrics.iter().map(|entry| without_unit(&entry.metric.key).to_lowercase());
         let short_names =

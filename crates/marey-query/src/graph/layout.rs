@@ -1,10 +1,10 @@
-//! The order of nodes in viewers.
+//! Stores the nodes of a graph in the order of viewers: pre-order, with siblings sorted by name.
 
 use super::{Graph, Node};
 
 impl Graph {
-    /// Stores `nodes`, in which parents precede children, in viewer order. Returns the new index of
-    /// each.
+    /// Stores `nodes` in viewer order. Parents must precede their children. Returns the new index
+    /// of each node.
     pub(super) fn arrange(&mut self, nodes: Vec<Node>) -> Vec<usize> {
         let order = viewer_order(&nodes);
         let mut new_from_old = vec![0; nodes.len()];
@@ -31,9 +31,11 @@ impl Graph {
     }
 }
 
-/// Pre-order with siblings by name; of equal names, the node that was first seen comes first.
+/// Returns the nodes in pre-order with siblings sorted by name. Siblings with equal names keep the
+/// order in which the program created them.
 fn viewer_order(nodes: &[Node]) -> Vec<usize> {
-    // A counting sort by parent: the roots, then the children of node 0, and so on.
+    // Counting sort by parent. Group 0 has the roots, and group `n + 1` has the children of node
+    // `n`.
     let group = |node: &Node| node.parent.map_or(0, |parent| parent + 1);
     let mut starts = vec![0; nodes.len() + 2];
     for node in nodes {

@@ -1,10 +1,11 @@
-//! Thresholds over several columns: a node is kept if it reaches the limit in one of them.
+//! Thresholds over several columns, as comparisons of profiles need them: a node is kept if it
+//! reaches the limit in at least one column.
 
 use super::filter::require_any;
 use super::{FilterError, Graph, Threshold};
 
 impl Threshold {
-    /// The value to reach; a percentage refers to the largest of `totals`.
+    /// Returns the value to reach. A percentage refers to the largest of `totals`.
     pub fn limit(self, totals: impl IntoIterator<Item = f64>) -> f64 {
         match self {
             Self::Value(limit) => limit,
@@ -17,7 +18,7 @@ impl Graph {
     /// The nodes that reach `limit` in one of the columns, with their ancestors.
     ///
     /// # Errors
-    /// [`FilterError::Empty`], which calls the columns `name`, if no node reaches the limit;
+    /// [`FilterError::Empty`], which calls the columns `name`, if no node reaches the limit.
     /// [`FilterError::Metric`] if a column is missing or not numeric.
     pub fn filter_any(
         &self,

@@ -1,8 +1,8 @@
-//! The tree of a profile, as viewers show it.
+//! The tree of a profile as viewers show it, with the columns of its metrics.
 //!
-//! The rules are those of Proton's viewer and of the library behind it, LLNL hatchet, so that the
-//! same query gives the same numbers: siblings are ordered by name, metrics with a value on the
-//! root are summed into parents, and filters attach the remaining nodes to their nearest remaining
+//! It follows the rules of Proton's viewer and of the library behind it, LLNL hatchet, so that the
+//! same query gives the same numbers. Siblings are sorted by name. A metric with a value on the
+//! root is summed into parents. A filter attaches each remaining node to its nearest remaining
 //! ancestor.
 
 mod by_node;
@@ -58,14 +58,14 @@ pub struct Node {
     pub end: usize,
     /// Rank in the order in which the program created the nodes.
     pub creation_rank: usize,
-    /// The one of two combined graphs that has the node.
+    /// The graph that has the node, if two graphs were combined.
     pub side: Side,
 }
 
-/// The one of two combined graphs that has a node.
+/// The graph that has a node, if two graphs were combined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Side {
-    /// Both, or there is only one graph.
+    /// Both graphs have the node, or there is only one graph.
     #[default]
     Both,
     /// Only the left graph.
@@ -78,15 +78,16 @@ pub enum Side {
 #[derive(Clone, Debug)]
 struct OwnMetric {
     metric: Metric,
-    /// Whether it is summed into parents: Proton marks such metrics by a value on the root.
+    /// Whether the metric is summed into parents. Proton marks such metrics with a value on the
+    /// root.
     is_inclusive: bool,
 }
 
 impl Graph {
     /// The graph that viewers show for a profile.
     ///
-    /// Left out are the subtrees in which launch metadata was computed, and nodes without metrics
-    /// and without remaining children. The root is always kept.
+    /// It lacks the subtrees in which the metadata of launches was computed, and nodes that have
+    /// neither metrics nor remaining children. The root is always kept.
     pub fn new(profile: Profile) -> Self {
         let is_kept = shown_nodes(&profile);
         let mut new_from_old = vec![usize::MAX; profile.nodes.len()];
@@ -104,7 +105,8 @@ impl Graph {
                 side: Side::Both,
             });
         }
-        // The metrics of the remaining nodes, in the order in which a walk over these meets them.
+        // Metrics are sorted by the first remaining node that has them, as a walk over the tree
+        // would meet them.
         let first_node =
             |metric: &Metric| metric.nodes.iter().copied().find(|node| is_kept[node.index()]);
         let mut metrics: Vec<_> = profile

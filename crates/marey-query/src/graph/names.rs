@@ -1,4 +1,4 @@
-//! Short forms of frame names such as `/home/me/train.py:12@forward`.
+//! Styles that shorten the names of frames such as `/home/me/train.py:12@forward` for viewers.
 
 use std::sync::Arc;
 

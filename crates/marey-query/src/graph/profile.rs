@@ -1,4 +1,4 @@
-//! Conversion of a graph back to a profile.
+//! Converts a graph back to a profile, which can be written to a file.
 
 use marey_model::context::ROOT_NAME;
 use marey_model::metric::MetricValue;
@@ -7,12 +7,13 @@ use marey_model::profile::{self, Metric, NodeId, Profile};
 use super::{Graph, OwnMetric, column};
 
 impl Graph {
-    /// The profile that a viewer would show as this graph.
+    /// Returns the profile that a viewer would show as this graph.
     ///
-    /// Sums are left out: readers of the profile compute them again. Other columns become metrics
-    /// that are not summed, without their value on the root, because a value there marks a metric
-    /// as summed. Several roots, or a root with its own value of a metric that is not summed, get a
-    /// new root as their parent. Sketches are not part of a graph.
+    /// Sums are left out, because readers of the profile compute them again. Any other column
+    /// becomes a metric that is not summed. Its value on the root is dropped, because a value there
+    /// marks a metric as summed. If there are several roots, or the root has its own value of a
+    /// metric that is not summed, all roots get a new root as their parent. Sketches are not part
+    /// of a graph.
     #[must_use]
     pub fn to_profile(&self) -> Profile {
         let has_new_root = self.children(None).count() != 1 || self.has_exclusive_on_root();
@@ -31,7 +32,8 @@ impl Graph {
                 parent: parent.or(has_new_root.then_some(NodeId::ROOT)),
             });
         }
-        // A derived column replaces the metric that an earlier derivation was written as.
+        // If the graph was read from a file with derived columns, these are metrics. A column that
+        // is derived again replaces its metric.
         let is_replaced =
             |entry: &&OwnMetric| self.columns.iter().any(|column| column.label == entry.metric.key);
         let metrics = self.metrics.iter().filter(|entry| !is_replaced(entry));
@@ -78,7 +80,8 @@ impl Graph {
     }
 }
 
-/// The metric with new node numbers, and a value on the root if it is summed into parents.
+/// Returns the metric with new node numbers. If it is summed into parents, it gets a value on the
+/// root, which marks it as such.
 fn renumber_metric(entry: &OwnMetric, new_numbers: &[usize]) -> Metric {
     let moved = column::renumber_nodes(&entry.metric, |node| Some(new_numbers[node]));
     if !entry.is_inclusive || moved.nodes.first() == Some(&NodeId::ROOT) {

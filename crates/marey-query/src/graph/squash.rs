@@ -1,4 +1,5 @@
-//! Removal of nodes from a graph.
+//! Removes nodes from a graph, for filters. Like hatchet's `squash`, it attaches the remaining
+//! nodes to their nearest remaining ancestor.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,8 +12,8 @@ use super::sum::sum;
 use super::{Column, Graph, Node, OwnMetric};
 
 impl Graph {
-    /// The graph of the kept nodes. Each is attached to its nearest kept ancestor; siblings that
-    /// then have the same name are merged, and their numbers added.
+    /// Returns the graph of the kept nodes. Each is attached to its nearest kept ancestor. Siblings
+    /// that then have the same name are merged, and their numbers are added.
     ///
     /// # Panics
     /// If the number of flags differs from the number of nodes.
@@ -21,7 +22,7 @@ impl Graph {
         assert_eq!(is_kept.len(), self.nodes.len(), "one flag per node");
         let mut nodes: Vec<Node> = Vec::new();
         let mut new_by_name = HashMap::new();
-        // The new index of each node; for a removed node, the index of its nearest kept ancestor.
+        // The new index of each node. A removed node has the index of its nearest kept ancestor.
         let mut new_indexes: Vec<Option<usize>> = Vec::with_capacity(self.nodes.len());
         for (index, node) in self.nodes.iter().enumerate() {
             let parent = node.parent.and_then(|parent| new_indexes[parent]);
@@ -67,7 +68,7 @@ impl Graph {
     }
 }
 
-/// The metric with new node numbers, and the numbers of merged nodes added.
+/// Returns the metric with new node numbers, in which the numbers of merged nodes are added.
 fn merge_metric(metric: &Metric, new_number: impl Fn(usize) -> Option<usize>) -> Metric {
     let mut moves: Vec<(usize, MetricValue)> = metric
         .nodes

@@ -1,15 +1,17 @@
-//! Sums of real numbers, bit for bit equal to numpy's, which Proton's viewer uses.
+//! Sums real numbers with the rounding of `numpy.sum`, bit for bit, because Proton's viewer uses
+//! it.
 
-/// Number of running sums. Fewer terms are added one after the other.
+/// Number of running sums. If there are fewer terms than this, they are added one after the other.
 pub(super) const LANES: usize = 8;
 
-/// More terms than this are split in half, and the halves summed separately.
+/// Largest number of terms that are summed as one block. More terms are split in half, and the
+/// halves are summed separately.
 pub(super) const BLOCK: usize = 128;
 
-/// The sum of the terms that are not NaN; NaN if all are.
+/// Returns the sum of the terms that are not NaN, or NaN if all are.
 ///
-/// Pairwise summation in numpy's grouping (`numpy.sum`: eight running sums, blocks of 128), whose
-/// error grows with the logarithm of the count.
+/// The terms are grouped as in `numpy.sum`: pairwise summation of blocks of 128 terms, with eight
+/// running sums each. The rounding error grows with the logarithm of the number of terms.
 pub(super) fn sum(terms: &mut [f64]) -> f64 {
     let mut has_number = false;
     for term in terms.iter_mut() {
@@ -24,7 +26,7 @@ pub(super) fn sum(terms: &mut [f64]) -> f64 {
 
 fn pairwise(terms: &[f64]) -> f64 {
     if terms.len() < LANES {
-        // From -0.0, so that a sum of negative zeros is negative zero as well.
+        // It starts from -0.0, so that the sum of negative zeros is negative zero.
         return terms.iter().fold(-0.0, |sum, term| sum + term);
     }
     if terms.len() <= BLOCK {
@@ -38,9 +40,9 @@ fn pairwise(terms: &[f64]) -> f64 {
                 *lane += term;
             }
         }
-        let quarter = |lane: usize| lanes[lane] + lanes[lane + 1];
-        let expected_sum = (quarter(0) + quarter(2)) + (quarter(4) + quarter(6));
-        return chunks.remainder().iter().fold(expected_sum, |sum, term| sum + term);
+        let pair_sum = |lane: usize| lanes[lane] + lanes[lane + 1];
+        let lanes_sum = (pair_sum(0) + pair_sum(2)) + (pair_sum(4) + pair_sum(6));
+        return chunks.remainder().iter().fold(lanes_sum, |sum, term| sum + term);
     }
     let half = terms.len() / 2;
     let (left, right) = terms.split_at(half - half % LANES);

@@ -1,4 +1,5 @@
-//! Combinations of several graphs.
+//! Combines several graphs into one: arithmetic on two profiles, their difference, and columns side
+//! by side. Nodes with the same path are one node of the result.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -32,16 +33,16 @@ impl Operator {
     }
 }
 
-/// Labels of the four columns that [`Graph::difference`] makes from one.
+/// The labels of the four columns into which [`Graph::difference`] turns one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DifferenceLabels {
     /// The value before.
     pub before: String,
     /// The value after.
     pub after: String,
-    /// After minus before; a node that is missing on one side counts as 0 there.
+    /// After minus before. A node that is missing on one side counts as 0 there.
     pub difference: String,
-    /// After divided by before; NaN for a node that is missing on one side.
+    /// After divided by before, or NaN for a node that is missing on one side.
     pub ratio: String,
 }
 
@@ -58,9 +59,9 @@ impl DifferenceLabels {
 }
 
 impl Graph {
-    /// The first of `labels` for which the two graphs cannot be combined, and the side without
-    /// that column: both sides, or one side if the column of the other side was derived or set
-    /// rather than read from its profile.
+    /// Returns the first of `labels` for which the two graphs cannot be combined, and the side that
+    /// lacks the column. A metric of one profile alone can be combined, but a column that was
+    /// derived or set in one graph alone cannot.
     pub fn find_incompatible_label<L: AsRef<str>>(
         &self,
         right: &Self,
@@ -86,12 +87,13 @@ impl Graph {
         })
     }
 
-    /// The nodes of both graphs, with `self operator right` in the columns `labels`; without
-    /// labels, in all columns and in the metrics behind them, which filters sum again.
+    /// Returns the nodes of both graphs, with `self operator right` in the columns `labels`.
+    /// Without labels, the operator applies to all columns, and to the metrics behind them, so that
+    /// filters sum these again.
     ///
-    /// By hatchet's rules, the left value is kept where the result is NaN because one side has no
-    /// value, and nodes that only the right graph has are included without numbers. Of columns that
-    /// are not numeric, the left one is kept.
+    /// It follows hatchet's rules. If the result is NaN because one side has no value, the left
+    /// value is kept. Nodes that only the right graph has are included without numbers. If a column
+    /// is not numeric, the left one is kept.
     #[must_use]
     pub fn combine(&self, right: &Self, operator: Operator, labels: Option<&[String]>) -> Self {
         let mut union = Union::new(&[self, right]);
@@ -134,8 +136,9 @@ impl Graph {
         }
     }
 
-    /// Returns the changes since `before`: each column of `labels` as the four columns of
-    /// [`DifferenceLabels`]. Nodes on [`Side::Left`] were added, nodes on [`Side::Right`] removed.
+    /// Returns the changes since `before`. Each column of `labels` becomes the four columns of
+    /// [`DifferenceLabels`]. Nodes on [`Side::Left`] were added, and nodes on [`Side::Right`] were
+    /// removed.
     #[must_use]
     pub fn difference(&self, before: &Self, labels: &[String]) -> Self {
         let mut union = Union::new(&[self, before]);
@@ -171,7 +174,8 @@ fn subtract_or_zero(after: f64, before: f64) -> f64 {
     }
 }
 
-/// The nodes of all graphs, with each column of `labels` once per graph, named `name: label`.
+/// Returns the nodes of all graphs, with each column of `labels` once per graph, under the label
+/// `name: label`.
 pub fn side_by_side(graphs: &[(&str, &Graph)], labels: &[String]) -> Graph {
     let unnamed: Vec<&Graph> = graphs.iter().map(|(_, graph)| *graph).collect();
     let mut union = Union::new(&unnamed);
@@ -201,19 +205,19 @@ fn distinct_labels(graphs: &[&Graph]) -> Vec<String> {
     labels
 }
 
-/// The nodes with one parent and one name; several only if one graph has several.
+/// The merged nodes with one parent and one name. There are several only if one graph has several.
 #[derive(Default)]
 struct SameNameNodes {
     indexes: Vec<usize>,
-    /// The number of them that are matched with nodes of the current graph.
+    /// The number of these nodes that are already matched with nodes of the current graph.
     matched: usize,
-    /// The current graph.
+    /// The index of the graph that is being merged.
     graph_index: usize,
 }
 
 impl SameNameNodes {
-    /// Returns the next node that is not matched with a node of the graph `graph_index`, and marks
-    /// it as matched.
+    /// Returns the next node that is not yet matched with a node of the graph `graph_index`, and
+    /// marks it as matched.
     fn next_unmatched(&mut self, graph_index: usize) -> Option<usize> {
         if self.graph_index != graph_index {
             self.graph_index = graph_index;
@@ -224,7 +228,7 @@ impl SameNameNodes {
         Some(index)
     }
 
-    /// Adds a node, which is matched with the current graph.
+    /// Adds a node of the current graph, and marks it as matched.
     fn add(&mut self, index: usize) -> usize {
         self.indexes.push(index);
         self.matched += 1;
@@ -232,7 +236,7 @@ impl SameNameNodes {
     }
 }
 
-/// The nodes of several graphs; nodes with the same path are merged.
+/// The nodes of several graphs. Nodes with the same path are merged.
 struct Union {
     graph: Graph,
     /// For each graph, the new index of each of its nodes.
@@ -307,7 +311,7 @@ impl Union {
     }
 }
 
-/// The nodes in the order in which the program created them, so each after its parent.
+/// Returns the nodes in the order in which the program created them. Each comes after its parent.
 fn nodes_in_creation_order(graph: &Graph) -> Vec<usize> {
     let mut indexes: Vec<usize> = (0..graph.nodes.len()).collect();
     indexes.sort_by_key(|&index| graph.nodes[index].creation_rank);

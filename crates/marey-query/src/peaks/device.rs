@@ -1,14 +1,14 @@
-//! Peak rates by device name, as drivers report it: traces have the name of a device, but not its
-//! maximum clock.
+//! Peak rates of devices by the name that the driver reports. Traces have the name of a device but
+//! not its maximum clock, which [`max_flops`](super::max_flops) needs.
 //!
-//! Rates are for dense matrices, from the vendors' data sheets. Where a data sheet has only rates
-//! with sparsity, half of these are listed.
+//! The rates are for dense matrices and come from the vendors' data sheets. If a data sheet has
+//! only rates with sparsity, half of these are listed.
 
 /// The peak rates of a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DevicePeaks {
-    /// 10^12 floating-point operations per second for operands of 8, 16, 32 (TF32 where supported)
-    /// and 64 bits; 0 where the device has no units for the width.
+    /// 10^12 floating-point operations per second for operands of 8, 16, 32 (TF32 if supported) and
+    /// 64 bits. 0 if the device has no units for the width.
     tera_flops: [f64; 4],
     /// 10^9 bytes per second to and from the device's memory.
     giga_bytes: f64,
@@ -41,8 +41,9 @@ pub fn device_peaks(name: &str) -> Option<DevicePeaks> {
         .map(|&(_, tera_flops, giga_bytes)| DevicePeaks { tera_flops, giga_bytes })
 }
 
-/// The words that a name must contain, 10^12 operations per second at 8, 16, 32 and 64 bits, and
-/// 10^9 bytes per second. The first match counts, so specific names come first.
+/// For each device the words that its name must contain, the rates in 10^12 operations per second
+/// at 8, 16, 32 and 64 bits, and the bandwidth in 10^9 bytes per second. The first match counts, so
+/// more specific names come first.
 const DEVICES: [(&str, [f64; 4], f64); 34] = [
     // NVIDIA Blackwell architecture technical brief: HGX B200.
     ("B200", [4_500.0, 2_250.0, 1_125.0, 37.0], 8_000.0),
@@ -57,7 +58,7 @@ const DEVICES: [(&str, [f64; 4], f64); 34] = [
     ("H100", [1_979.0, 989.5, 494.5, 67.0], 3_350.0),
     ("H800", [1_979.0, 989.5, 494.5, 1.0], 3_350.0),
     ("H20", [296.0, 148.0, 74.0, 1.0], 4_000.0),
-    // NVIDIA A100 Tensor Core GPU data sheet; names with PG509 are SXM4 with 40 GB.
+    // NVIDIA A100 Tensor Core GPU data sheet. Names with PG509 are SXM4 with 40 GB.
     ("A100 SXM4 80GB", [624.0, 312.0, 156.0, 19.5], 2_039.0),
     ("A100 SXM 80GB", [624.0, 312.0, 156.0, 19.5], 2_039.0),
     ("A100 80GB PCIE", [624.0, 312.0, 156.0, 19.5], 1_935.0),
@@ -75,7 +76,8 @@ const DEVICES: [(&str, [f64; 4], f64); 34] = [
     // NVIDIA Ada and Ampere GA102 architecture white papers, accumulating in 32 bits.
     ("RTX 4090", [330.3, 165.2, 82.6, 1.3], 1_008.0),
     ("RTX 3090", [284.0, 71.0, 35.6, 0.6], 936.0),
-    // NVIDIA V100 and T4 data sheets; V100 without tensor cores at 8 and 32 bits, T4 at 32 bits.
+    // NVIDIA V100 and T4 data sheets. V100 has no tensor cores at 8 and 32 bits, T4 none at 32
+    // bits.
     ("V100 PCIE", [0.0, 112.0, 14.0, 7.0], 900.0),
     ("V100S PCIE", [0.0, 130.0, 16.4, 8.2], 1_134.0),
     ("V100", [0.0, 125.0, 15.7, 7.8], 900.0),

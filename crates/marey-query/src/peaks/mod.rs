@@ -1,6 +1,7 @@
-//! Peak rates of devices: floating-point operations and bytes per second, by architecture.
+//! Peak rates of devices in floating-point operations and bytes per second, by architecture. They
+//! are the denominators of utilization.
 //!
-//! Start reading at [`max_flops`] and [`max_bps`]; `table` has the figures and their sources. For
+//! Start reading at [`max_flops`] and [`max_bps`]. `table` has the figures and their sources. For
 //! the seven architectures that Triton 3.9 supports, the results equal Triton's to the last bit.
 
 use thiserror::Error;
@@ -20,11 +21,12 @@ pub struct Architecture {
     pub family: &'static str,
     /// `"90"` for CUDA's `sm_90`, `"gfx942"` for HIP.
     pub name: &'static str,
-    /// Floating-point operations.
+    /// The rule for floating-point operations.
     pub flops: Flops,
-    /// Memory traffic.
+    /// The rule for memory traffic.
     pub memory: Memory,
-    /// The unit that each width refers to, and the published figures behind the numbers.
+    /// The unit of the hardware that each width refers to, and the published figures behind the
+    /// numbers.
     pub doc: &'static str,
 }
 
@@ -34,31 +36,30 @@ pub enum Flops {
     /// Operations per multiprocessor and clock, for each of [`WIDTHS_BITS`].
     PerClock([f64; 4]),
     /// Operations per multiprocessor and clock at 8 bits, halved with each doubling of the width.
-    /// Triton converts to MHz here, which rounds differently.
+    /// Triton converts the clock to MHz in this rule, which changes the rounding.
     PerClockInMegahertz(f64),
-    /// Operations per second at 8 bits of a reference device, halved with each doubling of the
-    /// width and scaled by multiprocessors and clock.
+    /// The rate of a reference device, scaled by the number of multiprocessors and the clock.
     LikeDevice {
-        /// 10^12 operations per second.
+        /// 10^12 operations per second at 8 bits, halved with each doubling of the width.
         tera: f64,
         /// Multiprocessors of the reference device.
         num_sms: f64,
         /// Clock of the reference device.
         clock_khz: f64,
     },
-    /// Operations per second at 8 bits, halved with each doubling of the width, for any size and
-    /// clock.
+    /// Operations per second at 8 bits, halved with each doubling of the width. The device's size
+    /// and clock are ignored.
     PerDevice(f64),
 }
 
 /// The rule by which bytes per second follow from a device's memory bus and clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Memory {
-    /// Transfers of the bus width per reported clock.
+    /// Transfers of the whole bus width per cycle of the reported clock.
     TransfersPerClock(f64),
-    /// System memory: LPDDR5 reports an eighth of its data rate as the clock, DDR5 half of it.
+    /// System memory. LPDDR5 reports an eighth of its data rate as the clock, DDR5 reports half.
     System,
-    /// Bytes per second, for any bus and clock.
+    /// Bytes per second. The bus and the clock are ignored.
     PerDevice(f64),
 }
 
@@ -103,12 +104,12 @@ pub enum NoPeak {
     },
 }
 
-/// The peak in floating-point operations per second, without sparsity.
+/// Returns the peak in floating-point operations per second, without sparsity.
 ///
-/// `family` is `"CUDA"` or `"HIP"`; `arch` is an architecture as in `"90"`, `"sm_90a"` or
-/// `"gfx942:sramecc+:xnack-"`; case does not matter. `num_sms` counts multiprocessors as the driver
-/// does: compute units on AMD Instinct, pairs of them on Radeon. `clock` is the clock of a
-/// multiprocessor in kHz or GHz.
+/// `family` is `"CUDA"` or `"HIP"`. `arch` is an architecture, for example `"90"`, `"sm_90a"` or
+/// `"gfx942:sramecc+:xnack-"`. Case does not matter. `num_sms` is the number of multiprocessors as
+/// the driver counts them: compute units on AMD Instinct, pairs of compute units on Radeon. `clock`
+/// is the clock of a multiprocessor in kHz or GHz.
 pub fn max_flops(
     family: &str,
     arch: &str,
@@ -123,7 +124,7 @@ pub fn max_flops(
         .ok_or(NoPeak::UnknownWidth { width_bits })?;
     let bytes_wide = f64::from(width_bits) / 8.0;
     let num_sms = || require_positive("the number of multiprocessors", num_sms);
-    // Factors in Triton's order: any other order rounds differently.
+    // The factors are multiplied in Triton's order. Any other order rounds differently.
     Ok(match architecture.flops {
         Flops::PerClock(flops) => flops[width] * num_sms()? * clock_khz(clock)? * 1e3,
         Flops::PerClockInMegahertz(flops) => {
@@ -137,11 +138,11 @@ pub fn max_flops(
     })
 }
 
-/// The peak memory bandwidth of a device in bytes per second.
+/// Returns the peak memory bandwidth of a device in bytes per second.
 ///
-/// `bus_width_bits` and `memory_clock`, in kHz or GHz, are the values that the device's driver
-/// reports; both are ignored where `memory` of the [`Architecture`] is a constant. CUDA reports
-/// them uniformly, so one rule serves every CUDA device and `arch` is ignored.
+/// `bus_width_bits` and `memory_clock` (in kHz or GHz) are the values that the device's driver
+/// reports. Both are ignored if `memory` of the [`Architecture`] is a constant. All CUDA devices
+/// report them in the same way, so one rule serves them all and `arch` is ignored.
 pub fn max_bps(
     family: &str,
     arch: &str,
@@ -180,7 +181,7 @@ fn find_architecture(family: &'static str, arch: &str) -> Result<&'static Archit
         _ => hip_name(arch),
     };
     let family_architectures = || architectures().filter(|known| known.family == family);
-    // Proton's files cut HIP names to six characters, which still determine the figures.
+    // Proton's files cut HIP names to six characters, which are still enough to find the figures.
     let is_truncated = |known: &&Architecture| name.len() == 6 && known.name.starts_with(&name);
     family_architectures()
         .find(|known| known.name == name)
@@ -207,7 +208,8 @@ fn hip_name(arch: &str) -> String {
     name.trim().to_ascii_lowercase()
 }
 
-/// The clock in kHz; one in GHz is rounded to the hertz, so that 2.3 is exactly 2,300,000.
+/// Returns the clock in kHz. A clock in GHz is rounded to the hertz, so that 2.3 is exactly
+/// 2,300,000.
 fn clock_khz(clock: f64) -> Result<f64, NoPeak> {
     if (1e5..1e8).contains(&clock) {
         Ok(clock)

@@ -1,23 +1,25 @@
-//! The table of peak rates, one row per architecture. To add one, find the rates that its vendor
-//! publishes without sparsity, divide by multiprocessors and clock, and cite both in `doc`.
+//! The peak rates of all architectures, one row each, for [`max_flops`](super::max_flops) and
+//! [`max_bps`](super::max_bps). To add one, find the rates that its vendor publishes without
+//! sparsity, divide them by the number of multiprocessors and the clock, and cite both in `doc`.
 
 use super::{Architecture, Flops, Memory};
 
-/// CUDA reports half of the data rate as the clock, for HBM and GDDR alike.
+/// CUDA reports half of the data rate as the clock, both for HBM and for GDDR.
 pub(super) const CUDA_MEMORY: Memory = Memory::TransfersPerClock(2.0);
 
-/// The lowest clock that DDR5 reports, half of 3,200 MT/s; LPDDR5X reports at most an eighth of
-/// 10,667.
+/// The lowest clock that DDR5 reports: half of 3,200 MT/s. LPDDR5X reports an eighth of its data
+/// rate, which is at most 10,667 MT/s.
 pub(super) const SLOWEST_DDR5_KHZ: f64 = 1.6e6;
 
-/// GDDR6 of Radeon transfers sixteen bits per wire and clock as HIP reports it: 1,249 MHz are 20
-/// Gbit/s.
+/// On Radeon, GDDR6 transfers sixteen bits per wire in each cycle of the clock that HIP reports.
+/// 1,249 MHz are 20 Gbit/s.
 const GDDR6: Memory = Memory::TransfersPerClock(16.0);
 
-/// Per pair of compute units, each with 512 at 8 and 16 bits, 256 at 32 and 8 at 64.
+/// Operations per pair of compute units. One unit has 512 at 8 and 16 bits, 256 at 32 and 8 at 64.
 const RDNA3: Flops = Flops::PerClock([1024.0, 1024.0, 512.0, 16.0]);
 
-/// Per pair of compute units, each with 2,048 at 8 bits, 1,024 at 16, 256 at 32 and 4 at 64.
+/// Operations per pair of compute units. One unit has 2,048 at 8 bits, 1,024 at 16, 256 at 32 and 4
+/// at 64.
 const RDNA4: Flops = Flops::PerClock([4096.0, 2048.0, 512.0, 8.0]);
 
 const JETSON_THOR: Flops = Flops::PerClock([16384.0, 8192.0, 4096.0, 4.0]);

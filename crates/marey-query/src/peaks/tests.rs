@@ -1,6 +1,6 @@
 use super::*;
 
-/// Exact results of Triton 3.9; the peer test of the Python package covers a grid of arguments.
+/// Exact results of Triton 3.9. The peer test of the Python package covers a grid of arguments.
 #[test]
 fn rounds_as_triton_does() {
     let flops = |family, arch, width| max_flops(family, arch, width, 132.0, 1_980_001.0);

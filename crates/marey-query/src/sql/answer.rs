@@ -1,4 +1,5 @@
-//! The rows of an answer, computed as they are read.
+//! [`Answer`], the rows of a query: the engine computes them in the background while they are read.
+//! An answer can be cancelled from any thread, and cut at a maximum number of rows.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,8 +20,8 @@ use super::engine::Engine;
 /// Number of batches that are computed ahead of the reader.
 const BATCHES_AHEAD: usize = 4;
 
-/// The rows of an answer. Nothing is computed before the first batch is requested, and at most
-/// [`BATCHES_AHEAD`] ahead of the reader. Dropping the answer stops the query.
+/// The rows of an answer. Nothing is computed before the first batch is requested, and then at most
+/// [`BATCHES_AHEAD`] batches ahead of the reader. Dropping the answer stops the query.
 pub struct Answer {
     schema: SchemaRef,
     engine: Arc<Engine>,
@@ -45,8 +46,8 @@ impl Canceller {
         Self(Arc::new(watch::Sender::new(false)))
     }
 
-    /// Cancels the query: the next batch of the answer, even one being waited for, is
-    /// [`SqlError::Cancelled`].
+    /// Cancels the query. The next batch of the answer is [`SqlError::Cancelled`], even if a reader
+    /// is already waiting for it.
     pub fn cancel(&self) {
         self.0.send_replace(true);
     }
@@ -55,7 +56,7 @@ impl Canceller {
         *self.0.borrow()
     }
 
-    /// Whether both cancel the same query.
+    /// Whether both handles cancel the same query.
     pub(super) fn is_same_query(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -119,7 +120,7 @@ impl Answer {
         })
     }
 
-    /// Runs the plan in its own task, so that it continues while the reader is busy, and a panic
+    /// Runs the plan in a task of its own. The task continues while the reader is busy, and a panic
     /// ends only the task.
     fn start(&self, plan: Arc<dyn ExecutionPlan>) -> mpsc::Receiver<Result<RecordBatch, SqlError>> {
         let (sender, receiver) = mpsc::channel(BATCHES_AHEAD);
@@ -238,8 +239,8 @@ fn with_nulls(schema: &SchemaRef, nullable: &[bool]) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone()))
 }
 
-/// The schema with `_1`, `_2` and so on appended to repeated names: readers of JSON, Parquet and
-/// data frames require unique column names.
+/// Returns the schema with `_1`, `_2` and so on appended to repeated names. Readers of JSON,
+/// Parquet and data frames require unique column names.
 fn with_distinct_names(schema: &SchemaRef) -> SchemaRef {
     let mut used_names: HashSet<String> =
         schema.fields().iter().map(|field| field.name().clone()).collect();
@@ -259,9 +260,9 @@ fn with_distinct_names(schema: &SchemaRef) -> SchemaRef {
     Arc::new(Schema::new(schema.fields().iter().map(rename).collect::<Vec<_>>()))
 }
 
-/// The batch with its strings copied where they reference much larger buffers: `name()` returns
-/// views into the run's whole string table, which would otherwise be written to a file or passed to
-/// another process with every batch.
+/// Returns the batch with a string column copied if its views reference much larger buffers.
+/// `name()` returns views into the run's whole string table. Without the copy, every batch would
+/// take that table along into a file or another process.
 fn compact(batch: &RecordBatch, schema: &SchemaRef) -> RecordBatch {
     let columns = batch.columns().iter().map(compact_column).collect();
     RecordBatch::try_new(Arc::clone(schema), columns).expect("the same columns")

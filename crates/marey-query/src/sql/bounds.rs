@@ -1,5 +1,5 @@
-//! Limits on the size of a query: deep ones would overflow the stack of the engine's threads, and
-//! large ones would take unbounded time to plan.
+//! Rejects queries that are too deep or too large, before they are planned. A deep query would
+//! overflow the stack of the engine's threads, and a large one would take unbounded time to plan.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -11,21 +11,23 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::SqlError;
 
-/// Most operators and keywords, which nest without parentheses, as in a chain of sums. Plans are
-/// walked recursively, and this many levels fit on the stack of the engine's threads several times
-/// over.
+/// Most operators and keywords in a query. Each may nest an expression one level deeper without
+/// parentheses, as in a chain of sums. Plans are walked recursively, and the stack of the engine's
+/// threads has room for several times this many levels.
 const MAX_OPERATORS: usize = 650;
 
-/// Greatest nesting depth of parentheses after keywords. Where the parser fails within such a pair,
-/// as in `CAST(CAST(…`, it backtracks and parses each pair a second time.
+/// Greatest nesting depth of parentheses that follow a keyword. If the parser fails within such a
+/// pair, as in `CAST(CAST(…`, it backtracks and parses the pair a second time, so that the time
+/// doubles with each level.
 const MAX_KEYWORD_DEPTH: usize = 10;
 
-/// Weight that is planned in about a second. A CTE is planned again wherever it is named.
+/// Greatest weight of a query. Planning one of this weight takes about a second. A CTE is planned
+/// again wherever it is named.
 const MAX_WEIGHT: usize = 150_000;
 
 const LITERAL_WEIGHT: usize = 1;
 const EXPRESSION_WEIGHT: usize = 10;
-/// A table or view contributes columns, and is joined to others.
+/// The weight of a table or view, which contributes columns and is joined to others.
 const TABLE_WEIGHT: usize = 1_000;
 
 /// Rejects a query that may nest too deeply, from its tokens alone.
@@ -41,7 +43,7 @@ pub(super) fn check_depth(tokens: &[Token]) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// The greatest nesting depth of parentheses after keywords.
+/// Returns the greatest nesting depth of parentheses that follow a keyword.
 fn keyword_depth(tokens: &[Token]) -> usize {
     let (mut open, mut depth, mut max_depth) = (Vec::new(), 0, 0);
     let mut is_after_keyword = false;
@@ -63,8 +65,8 @@ fn keyword_depth(tokens: &[Token]) -> usize {
     max_depth
 }
 
-/// Whether a token may nest an expression or a query one level deeper: all but a few that are known
-/// not to. The parser limits parentheses itself.
+/// Whether a token may nest an expression or a query one level deeper. Only a few tokens are known
+/// not to. The parser itself limits parentheses.
 fn may_nest(token: &Token) -> bool {
     match token {
         Token::Word(word) => !matches!(
@@ -102,20 +104,20 @@ pub(super) fn check_size(statement: &Statement) -> Result<(), SqlError> {
                     .into(),
             }),
         },
-        _ => Ok(()), // would modify something, and is rejected elsewhere
+        _ => Ok(()), // it would modify something, and is rejected elsewhere
     }
 }
 
 struct TooLarge;
 
-/// The weight of a statement, counting everything as often as it is planned.
+/// A visitor that computes the weight of a statement. Everything counts as often as it is planned.
 #[derive(Default)]
 struct QueryWeight {
     /// The weights of the queries being visited, outermost first.
     open_weights: Vec<usize>,
-    /// The names of the CTEs yet to be visited, by the address of their query.
+    /// The names of the CTEs that are not visited yet, by the address of their query.
     cte_names: HashMap<*const Query, String>,
-    /// The weights of the CTEs by name; of several with one name, the largest.
+    /// The weights of the CTEs by name. If several CTEs have one name, the largest weight counts.
     cte_weights: HashMap<String, usize>,
 }
 

@@ -1,4 +1,5 @@
-//! The catalogue: the schemas of a database and their tables.
+//! The catalogue of a run for `DataFusion`: the schemas of the database, which create their tables
+//! and views when a query first names them.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -21,8 +22,8 @@ pub(super) const PYTHON: &str = "python";
 pub(super) const INTERNAL: &str = "internal";
 pub(super) const INFORMATION: &str = "information_schema";
 
-/// All tables and views with their schema, except for the schema `internal`. `main` has the views, and those stored tables whose
-/// names no view has.
+/// Returns all tables and views with their schema, except for the schema `internal`. `main` has all
+/// views, and the stored tables whose name no view has.
 pub(super) fn declared_tables() -> impl Iterator<Item = (&'static str, &'static Table)> {
     let views = view::ALL.iter().map(|&table| (MAIN, table));
     let not_viewed =
@@ -37,11 +38,11 @@ fn is_view(name: &str) -> bool {
     view::ALL.iter().any(|view| view.name == name)
 }
 
-/// The session that owns the catalogue, for planning views.
+/// Access to the session that owns the catalogue. Planning a view needs its state.
 pub(super) type SessionAccess = Arc<dyn Fn() -> Option<SessionState> + Send + Sync>;
 
-/// The catalogue of a run. Tables and views are created when a query first names them: planning all
-/// views costs more than most queries do.
+/// Returns the catalogue of a run. Tables and views are created when a query first names them,
+/// because planning all views takes longer than most queries do.
 pub(super) fn create_catalogue(
     run: &Arc<Run>,
     session: &SessionAccess,

@@ -1,17 +1,17 @@
-//! Memory accounting for record batches that share buffers.
+//! Counts the memory of record batches that share buffers. Each buffer counts once.
 
 use std::collections::HashSet;
 
 use datafusion::arrow::array::{Array, ArrayData, RecordBatch};
 use datafusion::arrow::buffer::{Buffer, NullBuffer};
 
-/// The distinct buffers of several batches. Batches may share buffers: columns of names share the
-/// run's string table.
+/// The buffers of several batches, each counted once. Columns of names share the run's string
+/// table, for example.
 #[derive(Debug, Default)]
 pub struct DistinctBuffers(HashSet<usize>);
 
 impl DistinctBuffers {
-    /// Adds a batch. Returns the bytes of its buffers that no earlier batch uses.
+    /// Adds a batch, and returns the size of its buffers that no earlier batch uses.
     pub fn add(&mut self, batch: &RecordBatch) -> usize {
         batch.columns().iter().map(|column| self.add_data(&column.to_data())).sum()
     }

@@ -1,4 +1,5 @@
-//! The engine that all queries of a database share: threads, memory and session.
+//! The engine that all queries of a database share: `DataFusion`'s session with marey's functions
+//! and optimizer rules, the compute threads, and the memory limit.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,15 +30,15 @@ use super::store::RunStore;
 use super::table::empty_plan;
 use super::{Limits, SqlError, function, rule};
 
-/// Stack size of the threads: plans are walked recursively, and the longest permitted query fits
-/// easily.
+/// Stack size of the threads. Plans are walked recursively, and the longest permitted query must
+/// fit.
 const STACK_BYTES: usize = 64 << 20;
 
 pub(super) struct Engine {
     pub(super) session: SessionContext,
     pub(super) limits: Limits,
     pub(super) names: Arc<Names>,
-    /// The views whose rows are kept, with the reservation of their memory.
+    /// The views whose rows are kept in memory, each with the reservation of that memory.
     kept_views: Mutex<HashMap<&'static str, MemoryReservation>>,
     /// `Some` until the engine is dropped.
     runtime: Option<Runtime>,
@@ -66,7 +67,8 @@ impl Engine {
         self.kept_views().contains_key(view)
     }
 
-    /// Keeps the rows of a view: later queries read them instead of computing the view again.
+    /// Keeps the rows of a view in memory. Later queries read them instead of computing the view
+    /// again.
     pub(super) fn keep_view(
         &self,
         view: &'static str,
@@ -143,7 +145,8 @@ impl Drop for Engine {
 fn create_session(run: &Arc<Run>, limits: Limits) -> Result<SessionContext> {
     let mut rules = rule::optimizer_rules();
     rules.extend(Optimizer::new().rules);
-    // All of SQL, but none of the file formats, which are 3 MB of code: a query reads the run alone.
+    // The session has all functions of SQL, but no file formats: those are 3 MB of code, and a
+    // query reads only the run.
     let state = SessionStateBuilder::new()
         .with_expr_planners(SessionStateDefaults::default_expr_planners())
         .with_scalar_functions(SessionStateDefaults::default_scalar_functions())
@@ -158,17 +161,19 @@ fn create_session(run: &Arc<Run>, limits: Limits) -> Result<SessionContext> {
     let session = SessionContext::new_with_state(state);
     let pool = Arc::clone(&session.runtime_env().memory_pool);
     function::register(&session, &Arc::new(Lookups::new(Arc::clone(run), pool)));
-    // The session owns the catalogue, so the catalogue must only refer to it weakly.
+    // The session owns the catalogue, so a strong reference back would be a cycle.
     let state = session.state_weak_ref();
     let state: catalogue::SessionAccess = Arc::new(move || Some(state.upgrade()?.read().clone()));
     session.register_catalog(CATALOGUE, Arc::new(catalogue::create_catalogue(run, &state)?));
     Ok(session)
 }
 
-/// Below this number of rows, one thread scans a run faster than several that exchange rows.
+/// Number of rows below which one thread scans a run faster than several threads that exchange
+/// rows.
 const SMALL_RUN_ROWS: u64 = 500_000;
 
-/// Whether several concurrent queries with one thread each are faster than one at a time with all.
+/// Whether several concurrent queries with one thread each are faster than one query at a time with
+/// all threads.
 pub(super) fn is_small_run(run: &Run) -> bool {
     let parts = stored::ALL.iter().flat_map(|table| run.parts(table));
     parts.map(Part::rows).sum::<u64>() < SMALL_RUN_ROWS
@@ -178,30 +183,31 @@ fn session_config(run: &Run, limits: Limits) -> SessionConfig {
     let mut config = SessionConfig::new()
         .with_default_catalog_and_schema(CATALOGUE, MAIN)
         .with_create_default_catalog_and_schema(false)
-        .with_information_schema(false) // replaced by one that has descriptions
+        .with_information_schema(false) // marey has its own, with descriptions
         .with_target_partitions(if is_small_run(run) { 1 } else { limits.threads });
     let options = config.options_mut();
     options.sql_parser.collect_spans = false;
-    // Round-robin repartitioning would spread sorted rows over threads to compute columns above the
-    // sort, and the reader of the partitions does not restore the order. Files are large enough to
-    // be scanned in ranges.
+    // Round-robin repartitioning would spread sorted rows over threads to compute the columns above
+    // the sort, and the reader of the partitions would not restore the order. It is not needed,
+    // because files are large enough to be scanned in ranges.
     options.optimizer.enable_round_robin_repartition = false;
-    // Measured: filtering rows while decoding costs more than it saves, except for a top-N by one
-    // key.
+    // In measurements, filtering rows while decoding cost more than it saved, except for a top-N
+    // query with one key.
     options.execution.parquet.pushdown_filters = false;
-    // Column descriptions are field metadata, which a union drops in one of the two plans that the
-    // check compares: it takes this for a difference in type and rejects sums over such columns.
+    // The check compares the schemas of two plans. A union drops the descriptions of columns, which
+    // are field metadata, in one of them. The check takes this for a difference in type and rejects
+    // sums over such columns.
     options.execution.skip_physical_aggregate_schema_check = true;
-    // A third pass changed no plan of a report and took a tenth of the planning time.
+    // A third pass changed no plan of a report, but took a tenth of the planning time.
     options.optimizer.max_passes = 2;
-    // A sort reserves memory to merge its spills, which must fit into the limit as well.
+    // A sort reserves memory to merge its spills. The reservation must fit into the limit as well.
     let merge_reservation_bytes = &mut options.execution.sort_spill_reservation_bytes;
     *merge_reservation_bytes = (*merge_reservation_bytes).min(limits.memory_bytes / 16);
     config
 }
 
-/// The runtime: limited memory, temporary files for spills, and no other files than those of the
-/// run.
+/// Returns the runtime environment: limited memory, temporary files for spills, and access to no
+/// other files than those of the run.
 fn runtime_environment(run: &Arc<Run>, limits: Limits) -> Result<Arc<RuntimeEnv>> {
     let environment = RuntimeEnvBuilder::new()
         .with_memory_pool(Arc::new(FairSpillPool::new(limits.memory_bytes)))

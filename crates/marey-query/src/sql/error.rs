@@ -1,4 +1,5 @@
-//! The errors of queries: a message in one line, and a separate hint.
+//! The errors of queries, translated from `DataFusion`'s. Each has a message of one line and
+//! possibly a hint on how to fix the query.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ pub enum SqlError {
         /// The number of statements.
         count: usize,
     },
-    /// The query may nest deeper than the planner's stack allows.
+    /// The query may nest deeper than the stack of the planner allows.
     #[error(
         "the query has {operators} operators and keywords; at most {max_operators} are planned"
     )]
@@ -141,19 +142,19 @@ impl SqlError {
         }
     }
 
-    /// The error for a panic of the engine, which ended only the query.
+    /// Returns the error for a panic of the engine. The panic ended only the query.
     pub(super) fn panicked(panic: &(dyn Any + Send)) -> Self {
         let text = panic.downcast_ref::<&str>().copied();
         let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
         Self::Internal { message: one_line(text.unwrap_or("it panicked")) }
     }
 
-    /// The error for a table that does not exist, with the names most similar to it.
+    /// Returns the error for a table that does not exist, with the most similar names.
     pub fn unknown_table(name: String, known: Vec<String>) -> Self {
         Self::UnknownTable { nearest: near::nearest(&name, &known), name, known }
     }
 
-    /// The error for a function that does not exist, with the names most similar to it.
+    /// Returns the error for a function that does not exist, with the most similar names.
     fn unknown_function(name: String, known: &[String]) -> Self {
         Self::UnknownFunction { nearest: near::nearest(&name, known), name }
     }
@@ -168,7 +169,7 @@ impl SqlError {
     }
 }
 
-/// The context that errors are translated in.
+/// The facts that the translation of an error needs.
 struct ErrorTranslator<'a> {
     limit_bytes: usize,
     functions: &'a [String],
@@ -273,7 +274,7 @@ impl ErrorTranslator<'_> {
     }
 }
 
-/// The error for a parser's message, with the position moved out of the text.
+/// Returns the error for a parser's message. The position moves from the text to fields.
 pub(super) fn syntax(text: &str) -> SqlError {
     let text = text.trim_start_matches("sql parser error: ");
     let position = text.rfind(" at Line: ").and_then(|start| {
@@ -290,7 +291,7 @@ pub(super) fn syntax(text: &str) -> SqlError {
     }
 }
 
-/// The complaint of a function about its arguments, without the engine's text around it.
+/// Returns the complaint of a function about its arguments, without the engine's text around it.
 fn strip_engine_text(text: &str) -> &str {
     let Some((_, complaint)) = text.split_once("coercion failed with: ") else { return text };
     let complaint = complaint.split(" No function matches").next().unwrap_or(complaint);
@@ -304,7 +305,7 @@ fn position_suffix(line: Option<u64>, column: Option<u64>) -> String {
     }
 }
 
-/// Returns a number of bytes in the largest unit that is not larger; truncated, not rounded.
+/// Returns a number of bytes in the largest unit of which it has at least one, truncated.
 fn format_bytes(bytes: usize) -> String {
     match (bytes >> 20, bytes >> 10) {
         (0, 0) => format!("{bytes} bytes"),
@@ -313,7 +314,7 @@ fn format_bytes(bytes: usize) -> String {
     }
 }
 
-/// Longest message, in characters; a message may contain a whole expression.
+/// Longest message, in characters. The engine's messages may contain a whole expression.
 const MAX_CHARS: usize = 1_000;
 
 /// The text on one line, without the engine's prefixes and its request for a bug report.

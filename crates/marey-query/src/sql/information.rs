@@ -1,4 +1,5 @@
-//! `information_schema`: the declarations of tables, columns, views and functions.
+//! The schema `information_schema`: tables that list and describe the tables, columns, views and
+//! functions. It replaces `DataFusion`'s, which has no descriptions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -70,7 +71,7 @@ const FUNCTIONS: Table = Table {
     sorted_by: None,
 };
 
-/// A table of the schema, with its rows in memory.
+/// Returns a table of the schema with its rows in memory.
 pub(super) fn table(state: &SessionState, table: &Table) -> Result<Arc<dyn TableProvider>> {
     let columns = match table.name {
         "tables" => table_rows(),

@@ -1,4 +1,5 @@
-//! The memory pool of a query, which signals when all of its memory is released.
+//! The memory pool of one query. It signals when all memory of the query is released, which an
+//! answer awaits before it reports an error.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,8 +10,8 @@ use datafusion::execution::memory_pool::{
 };
 use tokio::sync::oneshot;
 
-/// Delegates to the pool that all queries share. Each reservation holds a reference, so it is
-/// dropped with the last one.
+/// A pool that delegates to the one that all queries share. Each reservation holds a reference to
+/// it, so it is dropped together with the last reservation.
 #[derive(Debug)]
 pub(super) struct QueryMemory {
     shared: Arc<dyn MemoryPool>,
@@ -18,7 +19,7 @@ pub(super) struct QueryMemory {
 }
 
 impl QueryMemory {
-    /// The pool of a new query, and a receiver that resolves (to an error) once the pool is
+    /// Returns the pool of a new query, and a receiver that resolves (to an error) once the pool is
     /// dropped.
     pub(super) fn new(shared: Arc<dyn MemoryPool>) -> (Self, oneshot::Receiver<()>) {
         let (release_signal, memory_released) = oneshot::channel();

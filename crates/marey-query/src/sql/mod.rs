@@ -61,7 +61,7 @@ impl Default for Limits {
 pub struct Database {
     run: Arc<Run>,
     limits: Limits,
-    /// Created by the first query: without queries no threads are started.
+    /// The engine, which the first query creates. It starts threads, so it is not created earlier.
     engine: Mutex<Option<Arc<Engine>>>,
 }
 
@@ -81,7 +81,7 @@ impl Database {
         Ok(Arc::clone(&self.engine()?.names))
     }
 
-    /// Plans a query; its rows are computed as the answer is read, at most `max_rows` of them.
+    /// Plans a query. Its rows, at most `max_rows`, are computed as the answer is read.
     ///
     /// # Panics
     /// If called on a thread of an asynchronous runtime, which it would block. The same applies to
@@ -90,7 +90,8 @@ impl Database {
         let engine = self.engine()?;
         let canceller = Canceller::new();
         let planning = plan(Arc::clone(&engine), sql.to_owned(), canceller.clone(), max_rows);
-        // On a thread of the engine, which has a large stack; a panic ends only this query.
+        // The plan is made on a thread of the engine, which has a large stack. A panic ends only
+        // this query.
         let planned = engine.spawn(std::panic::AssertUnwindSafe(planning).catch_unwind());
         let (plan, nullable) = match engine.block_on(planned) {
             Ok(Ok(planned)) => planned?,
@@ -100,14 +101,14 @@ impl Database {
         Ok(Answer::new(engine, plan, &nullable, canceller, max_rows))
     }
 
-    /// The number of concurrent queries that is fastest: for a small run one per thread, otherwise
-    /// one at a time with all threads and all memory.
+    /// Returns the number of concurrent queries that is fastest. For a small run it is one per
+    /// thread. For any other run it is one, which then uses all threads and all memory.
     pub fn queries_at_once(&self) -> usize {
         if engine::is_small_run(&self.run) { self.limits.threads.max(1) } else { 1 }
     }
 
-    /// Returns the views that several of these queries use and whose rows are worth keeping, in waves:
-    /// a view uses only views of earlier waves.
+    /// Returns the views that several of these queries use and whose rows are worth keeping, in
+    /// waves. A view uses only views of earlier waves.
     pub fn shared_views(&self, queries: &[&str]) -> Result<Vec<Vec<&'static str>>, SqlError> {
         let engine = self.engine()?;
         let mut waves = shared::waves(&self.run, queries);
@@ -133,8 +134,8 @@ impl Database {
     }
 }
 
-/// The physical plan, and which columns are nullable in general: the physical plan itself reflects
-/// this run, without the tables that are empty in it.
+/// Returns the physical plan, and for each column whether it may be null in any run. The physical
+/// plan itself cannot tell, because it leaves out the tables that are empty in this run.
 async fn plan(
     engine: Arc<Engine>,
     sql: String,
@@ -146,7 +147,7 @@ async fn plan(
     let query = statement::parse(&sql)?;
     let mut plan = statement::plan(&state, query, &translate_error).await?;
     if let Some(max_rows) = max_rows.filter(|_| !is_explain(&plan)) {
-        // One more row, to detect that rows are cut off.
+        // One more row is planned, to detect that rows are cut off.
         let rows = usize::try_from(max_rows).unwrap_or(usize::MAX).saturating_add(1);
         plan = LogicalPlanBuilder::from(plan)
             .limit(0, Some(rows))

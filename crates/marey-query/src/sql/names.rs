@@ -1,4 +1,4 @@
-//! The names that queries can use, for completion and hints.
+//! The names that a query can use, for completion in editors and for hints in error messages.
 
 use datafusion::sql::sqlparser::keywords::ALL_KEYWORDS;
 
@@ -16,7 +16,7 @@ pub struct Names {
 /// A table or view with its columns.
 #[derive(Clone, Debug)]
 pub struct TableName {
-    /// The schema; `main` is the default.
+    /// The schema. `main` is the default.
     pub schema: &'static str,
     /// The name.
     pub name: &'static str,

@@ -1,5 +1,5 @@
-//! Paths of contexts, built from names on demand: with deep stacks, all paths of a run may exceed
-//! memory.
+//! Builds the paths of contexts on demand from their names, for the SQL function `path`. They are
+//! not stored, because with deep stacks all paths of a run together may exceed memory.
 
 use std::collections::HashMap;
 
@@ -14,8 +14,8 @@ use datafusion::execution::memory_pool::MemoryReservation;
 /// Size of the buffers for the paths of a batch.
 const BLOCK_BYTES: u32 = 1 << 20;
 
-/// The contexts of a run. The path of a context has the names of its ancestors and its own, without
-/// the root's.
+/// The contexts of a run. The path of a context consists of the names of its ancestors and its own
+/// name, without that of the root.
 pub(super) struct Paths {
     names: ArrayRef,
     name_ids: UInt32Array,
@@ -24,7 +24,8 @@ pub(super) struct Paths {
 }
 
 impl Paths {
-    /// Builds the paths of contexts, each of which must come after its parent.
+    /// Creates the paths of contexts. Fails unless each context comes after its parent and has a
+    /// name.
     pub(super) fn new(names: ArrayRef, name_ids: &ArrayRef, parents: &ArrayRef) -> Result<Self> {
         let [name_ids, parents] =
             [name_ids, parents].map(|ids| ids.as_primitive::<UInt32Type>().clone());
@@ -43,7 +44,7 @@ impl Paths {
         self.parents.len()
     }
 
-    /// The paths of ids; null for null.
+    /// Returns the paths of ids. A null id gives null.
     pub(super) fn build(&self, ids: &UInt32Array) -> Result<ArrayRef> {
         let mut paths = StringViewBuilder::new().with_fixed_block_size(BLOCK_BYTES);
         let mut rows = HashMap::new();
@@ -73,7 +74,7 @@ impl Paths {
         }
     }
 
-    /// A context and its ancestors, innermost first, without the root.
+    /// Iterates over a context and its ancestors, innermost first, without the root.
     fn self_and_ancestors(&self, context: usize) -> impl Iterator<Item = usize> {
         let mut next = Some(context);
         std::iter::from_fn(move || {
@@ -87,15 +88,16 @@ impl Paths {
         self.names.as_string_view().value(self.name_ids.value(context) as usize)
     }
 
-    /// For each context the first one with the same path. Contexts of different kinds may share a
-    /// path, and so may contexts whose names contain a `/`.
+    /// Returns, for each context, the first context with the same path. Contexts of different kinds
+    /// may share a path, and so may contexts whose names contain a `/`.
     pub(super) fn first_ids_with_same_value(
         &self,
         reservation: &MemoryReservation,
     ) -> Result<Vec<u32>> {
         const BYTES_PER_CONTEXT: usize = 64; // in the trie, and in the three lists
         reservation.try_grow(self.count() * BYTES_PER_CONTEXT)?;
-        // A trie whose edges are the parts of paths between `/`: equal paths lead to the same node.
+        // A trie whose edges are the parts of paths between `/`, so that equal paths lead to the
+        // same node.
         let mut edges: HashMap<(u32, &str), u32> = HashMap::new();
         let mut nodes: Vec<u32> = Vec::with_capacity(self.count());
         let mut firsts: HashMap<u32, u32> = HashMap::new();

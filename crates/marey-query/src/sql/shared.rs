@@ -1,4 +1,5 @@
-//! Views that several queries of a report share: they have few rows, and take long to compute.
+//! Finds the views that several queries of a report use. The report computes each of them once and
+//! keeps its rows. Only views with few rows that take long to compute qualify.
 
 use marey_model::table::{Table, stored};
 use marey_store::{Part, Run};
@@ -9,13 +10,13 @@ use super::views::{INTERNAL, definition};
 const SHAREABLE: [&str; 6] =
     ["step_summary", "rank_arrivals", "gpu_time", "gpu_time_by_step", "step_times", "device_idle"];
 
-/// The views with rows for each step.
+/// The views among these that have rows for each step.
 const BY_STEP: [&str; 2] = ["gpu_time_by_step", "step_times"];
 
-/// Most steps for which rows of these views are kept.
+/// Most steps of a run for which the rows of [`BY_STEP`] are kept.
 const MAX_STEPS: u64 = 100_000;
 
-/// Returns the views to share, in waves. A view uses only views of earlier waves, so that the views of
+/// Returns the views to share, in waves. A view uses only views of earlier waves, so the views of
 /// one wave can be computed at the same time.
 pub(super) fn waves(run: &Run, queries: &[&str]) -> Vec<Vec<&'static str>> {
     let mut waves: Vec<Vec<&'static str>> = Vec::new();

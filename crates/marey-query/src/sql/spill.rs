@@ -1,4 +1,5 @@
-//! Spills of queries, in unnamed temporary files in the system's temporary folder.
+//! The files to which queries spill: temporary files without a name, in the system's temporary
+//! folder. The system frees them even if the process is killed.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -15,7 +16,7 @@ use futures::stream::{self, StreamExt};
 /// Number of bytes that are read back at a time.
 const READ_BYTES: usize = 128 << 10;
 
-/// Creates temporary files when a query first exceeds its memory.
+/// A factory of temporary files. `DataFusion` calls it when a query first exceeds its memory.
 pub(super) struct SpillFiles;
 
 impl TempFileFactory for SpillFiles {

@@ -1,4 +1,4 @@
-//! Parses and plans a query: one statement, which only reads.
+//! Parses and plans a query. Exactly one statement is accepted, and only if it modifies nothing.
 
 use datafusion::common::{DataFusionError, TableReference};
 use datafusion::execution::SessionState;
@@ -16,7 +16,8 @@ use super::{SqlError, bounds};
 /// A statement that only reads.
 pub(super) struct Query {
     statement: Statement,
-    /// The table to describe, which the statement itself does not reference.
+    /// The table of a DESCRIBE. The statement itself reads the schema and does not reference the
+    /// table.
     described: Option<TableReference>,
 }
 
@@ -40,8 +41,8 @@ pub(super) fn parse(sql: &str) -> Result<Query, SqlError> {
 /// Rejects statements that modify something, and turns SHOW and DESCRIBE into queries.
 fn check_read_only(statement: Statement) -> Result<Query, SqlError> {
     match &statement {
-        Statement::Explain(translate_error) => {
-            check_read_only(Statement::clone(&translate_error.statement))?;
+        Statement::Explain(explain) => {
+            check_read_only(Statement::clone(&explain.statement))?;
         }
         Statement::Statement(inner) => match &**inner {
             ast::Statement::Query(_) => {}

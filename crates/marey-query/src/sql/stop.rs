@@ -1,5 +1,5 @@
-//! Makes plans cancellable: tasks end only where they yield, and some operators of `DataFusion`
-//! would compute for minutes before they do.
+//! Makes plans cancellable. A task can be ended only where it yields, and some operators of
+//! `DataFusion` would compute for minutes before they do.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -22,7 +22,7 @@ use datafusion::physical_plan::joins::{
 
 use super::answer::Canceller;
 
-/// The plan, changed so that it stops within a batch or two.
+/// Returns the plan, changed so that it stops within a batch or two after it is cancelled.
 pub(super) fn make_cancellable(
     plan: Arc<dyn ExecutionPlan>,
     canceller: &Canceller,
@@ -45,8 +45,8 @@ fn may_multiply(plan: &dyn ExecutionPlan) -> bool {
     may_grow && !plan.children().is_empty()
 }
 
-/// The plan with a join condition that fails once the query is cancelled: as long as no rows match,
-/// a join iterates over all pairs of two batches without yielding.
+/// Returns the plan with a join condition that fails once the query is cancelled. As long as no
+/// rows match, a join iterates over all pairs of rows in two batches without yielding.
 fn guard_join(
     plan: Arc<dyn ExecutionPlan>,
     canceller: &Canceller,
@@ -72,7 +72,7 @@ fn guard_join(
     Ok(plan)
 }
 
-/// An expression that is true, and an error once the query is cancelled.
+/// An expression that is true, or an error once the query is cancelled.
 #[derive(Debug)]
 struct NotCancelled(Canceller);
 

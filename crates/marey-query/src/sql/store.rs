@@ -1,4 +1,5 @@
-//! The object store of SQL: the parts of one run, and no other files.
+//! The object store from which `DataFusion` reads. It has the parts of one run and no other files,
+//! so a query cannot read anything else.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -23,10 +24,10 @@ use object_store::{
 /// The URL of the parts in `DataFusion`.
 const ROOT: &str = "run://parts";
 
-/// The parts of a run, read in place, from a folder or a pack.
+/// The parts of a run, which are read in place from a folder or a pack.
 pub(super) struct RunStore {
     run: Arc<Run>,
-    /// Table and position of each part.
+    /// The index of each part's table, and the part's position in the table.
     parts: HashMap<Path, (usize, usize)>,
 }
 
@@ -45,7 +46,7 @@ impl RunStore {
         ObjectStoreUrl::parse(ROOT)
     }
 
-    /// The metadata of a part, known without opening it.
+    /// Returns the metadata of a part, which is known without opening it.
     pub(super) fn meta(part: &Part) -> ObjectMeta {
         ObjectMeta {
             location: Path::from(part.name()),

@@ -1,4 +1,5 @@
-//! Stored tables as `DataFusion` table providers.
+//! [`PartsTable`], the `DataFusion` table provider of a stored table, which scans its Parquet
+//! parts.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -20,13 +21,13 @@ use marey_store::Run;
 
 use super::store::RunStore;
 
-/// The parts of a table. Columns that a part lacks are null.
+/// The parts of a table. A column that a part lacks is null.
 #[derive(Debug)]
 pub(super) struct PartsTable {
     run: Arc<Run>,
     table: &'static Table,
     schema: SchemaRef,
-    /// The plan of a table without rows.
+    /// The plan of the table, if it has no rows.
     empty: Option<LogicalPlan>,
 }
 
@@ -39,13 +40,14 @@ impl PartsTable {
     }
 }
 
-/// Returns the plan of a table without rows: the optimizer then removes joins with it.
+/// Returns the plan of a table without rows. The optimizer removes joins with it.
 pub(super) fn empty_plan(schema: &SchemaRef) -> Result<LogicalPlan> {
     let schema = Arc::new(DFSchema::try_from(Arc::clone(schema))?);
     Ok(LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: false, schema }))
 }
 
-/// The declared schema with strings as views, which name lookups gather without copying.
+/// Returns the declared schema with strings as string views, which lookups of names can gather
+/// without copying.
 pub(super) fn sql_schema(table: &Table) -> SchemaRef {
     let declared = marey_store::arrow_schema(table);
     let fields = declared.fields().iter().map(|field| match field.data_type() {
@@ -69,7 +71,7 @@ impl TableProvider for PartsTable {
         self.empty.as_ref().map(Cow::Borrowed)
     }
 
-    /// Filters prune row groups and pages; the rows are filtered above.
+    /// Filters exclude row groups and pages. The rows that remain are filtered above the scan.
     fn supports_filters_pushdown(
         &self,
         filters: &[&Expr],
@@ -112,7 +114,7 @@ impl TableProvider for PartsTable {
 }
 
 impl PartsTable {
-    /// The counts in the manifest, which are enough to answer `count(*)`.
+    /// Returns the counts in the manifest, which are enough to answer `count(*)`.
     fn counts(&self) -> Statistics {
         let parts = self.run.parts(self.table);
         let rows: u64 = parts.iter().map(marey_store::Part::rows).sum();

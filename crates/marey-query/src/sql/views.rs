@@ -1,4 +1,5 @@
-//! The views: their SQL is in `sql/`, and [`marey_model::table::view`] declares their columns.
+//! Plans the views. Their SQL is in `sql/`, and [`marey_model::table::view`] declares their
+//! columns.
 
 use std::sync::Arc;
 
@@ -49,8 +50,9 @@ definitions! {
     internal: "collective_arrivals" "kernels_in_steps" "operator_costs"
 }
 
-/// Plans a view of a run. The view that compares ranks has no rows for fewer than two ranks, where
-/// planning it would take longer than all other queries of a small run's report.
+/// Plans a view of a run. `rank_arrivals`, which compares ranks, is planned as empty if there are
+/// fewer than two ranks. Planning it otherwise would take longer than all other queries of a small
+/// run's report.
 pub(super) async fn plan(
     state: &SessionState,
     run: &Run,
@@ -65,7 +67,7 @@ pub(super) async fn plan(
     Ok(Arc::new(ViewTable::new(plan, Some(sql.to_owned()))))
 }
 
-/// Returns how many processes of a run have a rank.
+/// Returns the number of processes of a run that have a rank.
 fn count_ranked_processes(run: &Run) -> Result<usize> {
     let processes = run
         .read(&stored::PROCESSES)

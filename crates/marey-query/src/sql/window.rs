@@ -1,4 +1,5 @@
-//! Memory accounting for window operators, whose rows `DataFusion` does not account for.
+//! Accounts for the memory of window operators, because `DataFusion` does not account for their
+//! rows.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,10 +18,10 @@ use futures::StreamExt;
 
 use super::distinct_buffers::DistinctBuffers;
 
-/// Bytes per row that a function over whole partitions computes, at most: `self_nanos`.
+/// Most bytes per row that a function over whole partitions computes. `self_nanos` needs the most.
 const COMPUTED_BYTES_PER_ROW: usize = 64;
 
-/// The plan with window operators that respect the memory limit.
+/// Returns the plan with window operators that respect the memory limit.
 pub(super) fn limit_memory(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let count_input = |plan: Arc<dyn ExecutionPlan>| {
         let needs_whole_partitions = plan.downcast_ref::<WindowAggExec>().is_some();
@@ -35,12 +36,13 @@ pub(super) fn limit_memory(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Execu
     plan.transform_up(count_input).map(|plan| plan.data)
 }
 
-/// Passes on the rows of its input, and accounts for each of them until the window operator above
-/// ends: nothing indicates that rows were released earlier.
+/// An operator that passes on the rows of its input, and accounts for each of them until the window
+/// operator above ends. Nothing tells it which rows were released earlier.
 #[derive(Debug)]
 struct CountedInput {
     input: Arc<dyn ExecutionPlan>,
-    /// Such windows copy the rows of a partition together and compute their results at once.
+    /// Whether the window needs whole partitions. Such a window copies the rows of a partition
+    /// together and computes all results at once.
     needs_whole_partitions: bool,
 }
 

@@ -1,8 +1,9 @@
-//! Finds the context that launched an activity, by correlation id and external correlation id.
+//! Finds the context that launched an activity, by correlation id and external correlation id, for
+//! the assembly of imported traces.
 //!
 //! Calls and activities both grow with a trace, and most calls launch nothing. So a small filter
-//! first collects the ids that activities refer to, and only calls and operators that pass it are
-//! kept.
+//! first collects the ids that activities refer to, and only the calls and operators that pass it
+//! are kept.
 
 use crate::row::GpuActivity;
 
@@ -13,36 +14,37 @@ pub(super) struct LaunchIds {
     externals: IdFilter,
 }
 
-/// A set of (process, id) pairs that may report false positives. It takes a megabyte at most.
+/// A set of (process, id) pairs that may report false positives, like a Bloom filter with one hash.
+/// It takes at most a megabyte.
 #[derive(Debug, Default)]
 struct IdFilter {
     /// Bits, in blocks that are allocated when their first bit is set.
     blocks: Vec<Option<Box<[u64; BLOCK_WORDS]>>>,
 }
 
-/// Ids of one process that differ by a multiple of this share a bit.
+/// Number of bits. Ids of one process that differ by a multiple of this share a bit.
 const FILTER_BITS: u64 = 1 << 23;
 const BLOCK_WORDS: usize = 1 << 10;
 
 impl IdFilter {
     /// Returns the block, the word in the block and the bit in the word. Ids mostly count up, so
-    /// the ids of a short trace share one block.
-    const fn position(process: u32, number: u64) -> (usize, usize, u64) {
-        let bit = number.wrapping_add((process as u64) << 16) % FILTER_BITS;
+    /// the ids of a short trace are in one block.
+    const fn position(process: u32, id: u64) -> (usize, usize, u64) {
+        let bit = id.wrapping_add((process as u64) << 16) % FILTER_BITS;
         let word = (bit / u64::BITS as u64) as usize;
         (word / BLOCK_WORDS, word % BLOCK_WORDS, 1 << (bit % u64::BITS as u64))
     }
 
-    fn add(&mut self, process: u32, number: u64) {
-        let (block, word, bit) = Self::position(process, number);
+    fn add(&mut self, process: u32, id: u64) {
+        let (block, word, bit) = Self::position(process, id);
         if self.blocks.len() <= block {
             self.blocks.resize(block + 1, None);
         }
         self.blocks[block].get_or_insert_with(|| Box::new([0; BLOCK_WORDS]))[word] |= bit;
     }
 
-    fn may_contain(&self, process: u32, number: u64) -> bool {
-        let (block, word, bit) = Self::position(process, number);
+    fn may_contain(&self, process: u32, id: u64) -> bool {
+        let (block, word, bit) = Self::position(process, id);
         let block = self.blocks.get(block).and_then(Option::as_ref);
         block.is_some_and(|block| block[word] & bit != 0)
     }
@@ -67,14 +69,14 @@ impl LaunchIds {
 #[derive(Debug, Default)]
 pub(super) struct Launches {
     launch_ids: LaunchIds,
-    /// By process: the context around each call.
+    /// The context around each call, by process.
     calls: Vec<Contexts>,
-    /// By process: the context of each operator.
+    /// The context of each operator, by process.
     operators: Vec<Contexts>,
 }
 
-/// (id, context) pairs; equal ids keep the order in which their spans began. Ids mostly grow with
-/// time, so sorting the pairs costs less than a hash table.
+/// (id, context) pairs. Pairs with equal ids are in the order in which their spans began. Ids
+/// mostly grow with time, so sorting the pairs costs less than a hash table.
 type Contexts = Vec<(u64, u32)>;
 
 impl Launches {
@@ -82,7 +84,7 @@ impl Launches {
         Self { launch_ids, calls: Vec::new(), operators: Vec::new() }
     }
 
-    /// Adds a call with its correlation id, with the context of its parent.
+    /// Adds a call with its correlation id and the context of its parent.
     pub(super) fn add_call(&mut self, process: u32, correlation: u64, context: u32) {
         if self.launch_ids.correlations.may_contain(process, correlation) {
             contexts_of(&mut self.calls, process).push((correlation, context));
@@ -100,26 +102,27 @@ impl Launches {
     pub(super) fn sort(&mut self) {
         self.launch_ids = LaunchIds::default();
         for contexts in self.calls.iter_mut().chain(&mut self.operators) {
-            contexts.sort_by_key(|&(number, _)| number);
+            contexts.sort_by_key(|&(id, _)| id);
         }
     }
 
-    /// Returns the context in which an activity was launched. Of nested calls with its correlation
-    /// id the outermost wins, as in the views; of operators with its external id, the last.
+    /// Returns the context in which an activity was launched. If nested calls have its correlation
+    /// id, the outermost wins, as in the views. If several operators have its external id, the last
+    /// wins.
     pub(super) fn context(&self, activity: &GpuActivity) -> Option<u32> {
         let process = activity.process_id as usize;
         let called = activity.correlation_id.and_then(|correlation| {
             let calls = self.calls.get(process)?;
-            let first = calls.partition_point(|&(number, _)| number < correlation);
-            let (number, context) = *calls.get(first)?;
-            (number == correlation).then_some(context)
+            let first = calls.partition_point(|&(id, _)| id < correlation);
+            let (id, context) = *calls.get(first)?;
+            (id == correlation).then_some(context)
         });
         called.or_else(|| {
             let external = activity.external_id?;
             let operators = self.operators.get(process)?;
-            let end = operators.partition_point(|&(number, _)| number <= external);
-            let (number, context) = *operators[..end].last()?;
-            (number == external).then_some(context)
+            let end = operators.partition_point(|&(id, _)| id <= external);
+            let (id, context) = *operators[..end].last()?;
+            (id == external).then_some(context)
         })
     }
 }
@@ -143,11 +146,11 @@ mod tests {
             numbers in prop::collection::vec((0_u32..3, any::<u64>()), 0..100),
         ) {
             let mut set = IdFilter::default();
-            for &(process, number) in &numbers {
-                set.add(process, number);
+            for &(process, id) in &numbers {
+                set.add(process, id);
             }
-            for (process, number) in numbers {
-                prop_assert!(set.may_contain(process, number));
+            for (process, id) in numbers {
+                prop_assert!(set.may_contain(process, id));
             }
         }
     }

@@ -1,8 +1,9 @@
-//! Assembles the tables of a run from the events of foreign files.
+//! Assembles the tables of a run from the events of foreign files, such as the traces of other
+//! profilers.
 //!
-//! An importer adds events in any order. The [`Assembler`] sorts them, in temporary files where
-//! memory is short ([`crate::sort`]), nests the slices of each thread ([`nest`]), finds the
-//! operator that launched each activity ([`launches`]), computes sums, and publishes the run
+//! An importer adds events in any order. The [`Assembler`] sorts them, in temporary files if memory
+//! is short ([`crate::sort`]). It nests the slices of each thread ([`nest`]), finds the operator
+//! that launched each activity ([`launches`]) and computes sums. At the end it publishes the run
 //! atomically.
 
 mod files;
@@ -48,10 +49,10 @@ use crate::row::{
 use crate::sort::{Sortable, Sorter};
 use crate::{Manifest, Run, StoreError};
 
-/// Spans of a batch that is sent to the writing thread: few enough to stay in a CPU cache.
+/// Number of spans in a batch for the writing thread, few enough to stay in a CPU cache.
 const BATCH_ROWS: usize = 1 << 9;
 
-/// Batches that may wait for the writing thread.
+/// Number of batches that may wait for the writing thread.
 const MAX_WAITING_BATCHES: usize = 3;
 
 /// Builds a run from the events of foreign files.
@@ -68,28 +69,30 @@ pub struct Assembler {
     losses: BTreeMap<(u32, LossCause), u64>,
     base_nanos: i64,
     sampled: Sampled,
-    /// Counts and nanoseconds of the samples that the flame graph shows, by thread and context.
+    /// The sums of the samples that the flame graph shows, by thread and context: count and
+    /// nanoseconds.
     sampled_sums: HashMap<(u32, u32), (f64, f64)>,
-    /// The threads made up for samples that have none, by process.
+    /// The threads that are made up for samples without a thread, by process.
     sampled_threads: HashMap<u32, u32>,
     /// The ids of calls and operators that activities refer to.
     launch_ids: LaunchIds,
     slices: Sorter<Slice>,
-    /// The memory events whose context nodes follow from the slices around them.
+    /// The memory events that get their context nodes from the slices around them.
     memory_points: Points,
     gpu_activities: Sorter<GpuActivity>,
     plain_rows: PlainRows,
 }
 
-/// The samples that the flame graph shows, given by the text ids of value names.
+/// The samples that the flame graph shows. They are given by the names of their values, as text
+/// ids.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sampled {
-    /// Name of the value that counts occurrences of a stack; without one, each timed row counts as
-    /// one.
+    /// Name of the value that counts occurrences of a stack. Without one, each row with a time
+    /// counts as one.
     pub count_name_id: Option<u32>,
     /// Name of the value that holds a stack's time in nanoseconds.
     pub nanos_name_id: Option<u32>,
-    /// Whether counts are calls of the innermost frame, which do not count for its callers.
+    /// Whether counts are calls of the innermost frame. Such counts do not count for its callers.
     pub counts_calls: bool,
 }
 
@@ -122,13 +125,13 @@ impl Assembler {
     /// The context of the root, the parent of all outermost contexts.
     pub const ROOT: u32 = names::ROOT;
 
-    /// Begins a run in an empty folder, which becomes a run with [`Self::finish`].
+    /// Begins a run in an empty folder. [`Self::finish`] makes it a run.
     pub fn new(folder: &Path) -> Self {
         Self::from_parts(Parts::new(folder, 0, Durability::Unsynced), TemporaryFiles::new(folder))
     }
 
-    /// Begins a temporary run, which lasts while it is open ([`Self::open`]). Its files are
-    /// temporary files in `folder`; it is written faster than a durable run and takes more space.
+    /// Begins a temporary run, which exists while it is open ([`Self::open`]). Its files are
+    /// temporary files in `folder`. It is written faster than a durable run and takes more space.
     pub fn temporary(folder: &Path) -> Self {
         Self::temporary_in(&TemporaryFiles::new(folder))
     }
@@ -176,12 +179,13 @@ impl Assembler {
         self.names.text_of(id)
     }
 
-    /// Returns the id of a context below `parent`; [`Self::ROOT`] is the parent of the outermost.
+    /// Returns the id of a context below `parent`. [`Self::ROOT`] is the parent of the outermost
+    /// contexts.
     pub fn context(&mut self, parent: u32, kind: NodeKind, name_id: u32) -> u32 {
         self.names.context(parent, kind, name_id)
     }
 
-    /// Stores the text of an event's arguments; returns the arguments as a row has them.
+    /// Stores the text of an event's arguments. Returns the arguments in the form that rows have.
     pub fn args(&mut self, new: &mut NewArgs) -> Result<Args, StoreError> {
         if new.is_empty() {
             return Ok(Args::default());
@@ -191,7 +195,7 @@ impl Assembler {
         Ok(Args { text_id: Some(text_id), numbers: SmallVec::from_slice(new.numbers()) })
     }
 
-    /// Adds a process; returns its id.
+    /// Adds a process. Returns its id.
     pub fn process(&mut self, process: NewProcess) -> u32 {
         self.processes.push(process);
         self.extents.push(None);
@@ -219,7 +223,7 @@ impl Assembler {
         self.processes.iter().find_map(|process| process.rank)
     }
 
-    /// Adds a thread; returns its id. `os_id` is negative for a thread whose system id is unknown.
+    /// Adds a thread. Returns its id. `os_id` is negative for a thread whose system id is unknown.
     pub fn thread(&mut self, process: u32, os_id: i64, name: &str) -> u32 {
         self.threads.push(NewThread { process, os_id, name: name.to_owned() });
         self.threads.len() as u32 - 1
@@ -236,7 +240,7 @@ impl Assembler {
         *sum = sum.saturating_add(count);
     }
 
-    /// Sets which of the samples that follow the flame graph shows.
+    /// Selects the samples that the flame graph shows, from the next sample on.
     pub fn show_samples(&mut self, sampled: Sampled) {
         self.sampled = sampled;
     }
@@ -281,7 +285,7 @@ impl Assembler {
         self.plain_rows.samples.push(row)
     }
 
-    /// Adds an activity. Without a context node it gets the node of the call with its
+    /// Adds an activity. If it has no context node, it gets the node of the call with its
     /// `correlation_id`, or of the operator with its `external_id`.
     pub fn add_gpu_activity(&mut self, row: &GpuActivity) -> Result<(), StoreError> {
         self.extend(row.process_id, row.start_nanos, row.duration_nanos);
@@ -295,7 +299,7 @@ impl Assembler {
         self.plain_rows.collectives.push(row)
     }
 
-    /// Sets the properties of a process group, by the id of its name. They complete its
+    /// Sets the properties of a process group, given by the id of its name. They complete its
     /// collectives.
     pub fn set_process_group(&mut self, name_id: u32, group: ProcessGroup) {
         self.plain_rows.groups.insert(name_id, group);
@@ -306,7 +310,7 @@ impl Assembler {
         self.plain_rows.groups.get(&name_id).copied().unwrap_or_default()
     }
 
-    /// Adds an event of an allocator. With a thread and without a context node, it gets the node of
+    /// Adds an event of an allocator. If it has a thread and no context node, it gets the node of
     /// the innermost slice around it.
     pub fn add_memory_event(&mut self, row: &MemoryEvent) -> Result<(), StoreError> {
         self.extend(row.process_id, row.time_nanos, 0);
@@ -331,12 +335,12 @@ impl Assembler {
         self.plain_rows.metadata.push(row)
     }
 
-    /// Returns how many events were added so far.
+    /// Returns the number of events that were added so far.
     pub fn events(&self) -> u64 {
         self.slices.rows() + self.gpu_activities.rows() + self.plain_rows.events()
     }
 
-    /// Spills all rows to temporary files, for the time until [`Self::finish`]. Names, contexts,
+    /// Spills all rows to temporary files until [`Self::finish`] reads them back. Names, contexts,
     /// threads and launches stay in memory.
     pub fn spill(&mut self) -> Result<(), StoreError> {
         let next_arg_texts = ArgTexts::with_first_id(self.args.next_id());
@@ -346,8 +350,8 @@ impl Assembler {
         self.plain_rows.spill()
     }
 
-    /// Sets the time in nanoseconds since 1970 that is added to all timestamps; files may state it
-    /// last.
+    /// Sets the time in nanoseconds since 1970 that is added to all timestamps. It may be set last,
+    /// because files may state it last.
     pub fn set_base_nanos(&mut self, base_nanos: i64) {
         self.base_nanos = base_nanos;
     }
@@ -371,7 +375,7 @@ impl Assembler {
         Ok(assembled)
     }
 
-    /// Opens a temporary run. Messages name it by `path`, the path of its source.
+    /// Opens a temporary run. Messages call it `path`, the path of its source.
     pub fn open(
         mut self,
         shift_nanos: Option<i64>,
@@ -382,7 +386,7 @@ impl Assembler {
         Ok((Run::from_parts(path, manifest, parts)?, assembled))
     }
 
-    /// Writes all tables; returns the manifest that lists them.
+    /// Writes all tables. Returns the manifest that lists them.
     fn write_tables(
         &mut self,
         shift_nanos: Option<i64>,
@@ -422,8 +426,7 @@ impl Assembler {
         Ok((assembled, manifest))
     }
 
-    /// Nests the slices while a second thread writes their spans, then writes the rest on both
-    /// threads.
+    /// Nests the slices while a second thread writes their spans. Then both threads write the rest.
     fn write_events(&mut self, shift_nanos: i64) -> Result<(), StoreError> {
         let spill_file = self.files.spill_file.clone();
         let plain_rows = mem::replace(&mut self.plain_rows, PlainRows::new(&spill_file));
@@ -435,7 +438,7 @@ impl Assembler {
             let (launches_sender, launches) = sync_channel(1);
             let writer_thread = scope.spawn(move || {
                 write_spans(batches, thread_parts)?;
-                // If there are none, nesting has failed, and reports that itself.
+                // If no launches arrive, nesting has failed, and reports that itself.
                 let launches = launches.recv().unwrap_or_default();
                 write_gpu_activities(activities, &launches, shift_nanos, thread_parts)
             });
@@ -494,7 +497,7 @@ impl Assembler {
         }
     }
 
-    /// Extends the recorded time of a process, which may be longer than its events.
+    /// Extends the recorded time of a process, which may be longer than the time of its events.
     pub fn extend(&mut self, process: u32, start_nanos: i64, duration_nanos: i64) {
         let end_nanos = start_nanos.saturating_add(duration_nanos);
         let extent = &mut self.extents[process as usize];
@@ -514,8 +517,8 @@ fn write_spans(batches: Receiver<Vec<Span>>, parts: &mut Parts) -> Result<(), St
     part.finish(parts)
 }
 
-/// Writes activities with the contexts that launched them. Returns by process how many have a
-/// correlation id without a known launch.
+/// Writes activities with the contexts that launched them. Returns, for each process, the number of
+/// activities that have a correlation id without a known launch.
 fn write_gpu_activities(
     activities: Sorter<GpuActivity>,
     launches: &Launches,

@@ -1,11 +1,11 @@
-//! Nests the slices of threads into spans of the calling-context tree.
+//! Nests the slices of threads into spans of the calling-context tree, for the assembly of a run.
 //!
-//! Slices are visited by start, longer ones first. A slice is nested in an open one of its thread
-//! if it lies within it. Where two overlap only in part, the earlier one counts as ended. So each
-//! slice is pushed and popped once, whatever the file contains.
+//! Slices are visited by start, longer ones first. A slice is nested in an open slice of its thread
+//! if it lies within it. If two slices overlap only in part, the earlier one counts as ended. So
+//! each slice is pushed and popped once, whatever the file contains.
 //!
-//! Spans are emitted by start as well, once they have ended, so they need no second sort. A span
-//! that would hold back too many others is emitted later, in a separate part ([`SpanQueue`]).
+//! Spans are emitted by start too, once they have ended, so they need no second sort. A span that
+//! would hold back too many others is emitted later, in a separate part ([`SpanQueue`]).
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -28,11 +28,11 @@ use crate::rollup::{NO_NODE, SpanTimes};
 use crate::row::{Args, Bytes, Damaged, Field, Span, Step};
 use crate::sort::{Sortable, Sorter};
 
-/// Deeper slices become siblings of the innermost one. The readers of tree formats have the same
-/// limit.
+/// Greatest depth. A deeper slice ends the innermost one and becomes its sibling. The readers of
+/// tree formats have the same limit.
 const MAX_DEPTH: usize = 10_000;
 
-/// An interval on a thread as an importer reads it. Its parent follows from the times.
+/// An interval on a thread as an importer reads it. Its parent follows from its times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Slice {
     /// Id of its thread.
@@ -41,7 +41,7 @@ pub struct Slice {
     pub start_nanos: i64,
     /// Its duration in nanoseconds.
     pub duration_nanos: i64,
-    /// Of two slices with equal times, the one with the lower order is the parent.
+    /// Order among slices with equal times: the one with the lower order is the parent.
     pub order: u64,
     /// Kind of its context node.
     pub kind: NodeKind,
@@ -152,7 +152,7 @@ impl OpenSlice {
     }
 
     /// Whether a later slice of its thread lies within it. A slice that begins where this one ends
-    /// is its sibling.
+    /// is a sibling.
     fn encloses(&self, slice: &Slice) -> bool {
         self.end_nanos() >= slice.end_nanos() && self.end_nanos() > slice.start_nanos
     }
@@ -166,12 +166,12 @@ struct Nest<'a> {
     open: Vec<Vec<OpenSlice>>,
     spans: SpanQueue,
     steps: Sorter<Step>,
-    /// By process, the number of its next step if the file has none.
+    /// The number of the next step of each process, for steps without a number in the file.
     next_steps: HashMap<u32, u32>,
     node_sums: NodeSums,
     launches: Launches,
     memory_points: LocatedPoints,
-    /// Slices beyond [`MAX_DEPTH`], by process.
+    /// The number of slices beyond [`MAX_DEPTH`], by process.
     too_deep: BTreeMap<u32, u64>,
 }
 
@@ -214,8 +214,8 @@ impl Nest<'_> {
         Ok(())
     }
 
-    /// Finds the context nodes of the points before a time. No slice that begins before it is still
-    /// to come.
+    /// Finds the context nodes of the points before a time. All slices that begin before that time
+    /// must have been added.
     fn locate_points(&mut self, before_nanos: i64) {
         while let Some((time_nanos, thread)) = self.memory_points.next_before(before_nanos) {
             let mut open = self.open[thread as usize].iter().rev();
@@ -224,8 +224,8 @@ impl Nest<'_> {
         }
     }
 
-    /// Lets others pass the span at the front of the queue: ends it if it cannot get children any
-    /// more at `now_nanos`, else takes it out.
+    /// Lets other spans pass the one at the front of the queue. Ends that span if it can get no
+    /// more children at `now_nanos`, otherwise takes it out of the queue.
     fn release_blocking(
         &mut self,
         blocking_span: OpenSpan,
@@ -267,7 +267,7 @@ impl Nest<'_> {
         Ok(())
     }
 
-    /// Returns a step; without a number in the file it follows the last step of its process.
+    /// Returns a step. If the file has no number for it, it follows the last step of its process.
     fn create_step(&mut self, open: &OpenSlice, thread: usize) -> Step {
         let process_id = self.threads[thread].process;
         let next_number = self.next_steps.entry(process_id).or_default();
@@ -279,7 +279,7 @@ impl Nest<'_> {
     }
 }
 
-/// Returns the span of a slice that begins, without its children's time.
+/// Returns the span of a slice that begins. The time of its children is not known yet.
 fn slice_to_span(slice: Slice, context_id: u32) -> Span {
     Span {
         start_nanos: slice.start_nanos,

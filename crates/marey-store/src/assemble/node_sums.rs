@@ -1,4 +1,5 @@
-//! Sums of spans and samples by context node.
+//! Sums spans and samples by context node during an assembly, and writes the sums to the table
+//! `rollups`.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -12,14 +13,14 @@ use crate::StoreError;
 use crate::rollup::{NO_NODE, Rollup, SpanTimes, Totals};
 use crate::sums::{self, NodeInfo};
 
-/// Maximum number of nodes in a flame graph of samples: a short file can describe a deep stack on
+/// Maximum number of nodes in a flame graph of samples. A short file can describe a deep stack on
 /// many threads.
 const MAX_SAMPLED_NODES: usize = 1 << 20;
 
 /// The context nodes of all threads, each a (thread, context) pair, with their sums.
 #[derive(Debug)]
 pub(super) struct NodeSums {
-    /// The node of each context on the first thread that has it, or [`NO_NODE`].
+    /// The node of each context on the first thread that has the context, or [`NO_NODE`].
     first_nodes: Vec<u32>,
     /// Nodes on other threads, by thread and context.
     on_other_threads: HashMap<(u32, u32), u32>,
@@ -30,7 +31,8 @@ pub(super) struct NodeSums {
 }
 
 impl NodeSums {
-    /// Creates an empty set for a run of `spans` spans, which decides how fine its rollups are.
+    /// Creates an empty set for a run of `spans` spans. Their number decides how fine the rollups
+    /// are.
     pub(super) fn new(spans: u64) -> Self {
         let (first_nodes, on_other_threads, nodes, totals) =
             (Vec::new(), HashMap::new(), Vec::new(), Vec::new());
@@ -61,7 +63,7 @@ impl NodeSums {
         node
     }
 
-    /// Adds a span that has ended, after those inside it.
+    /// Adds a span that has ended. The spans inside it must have been added before.
     pub(super) fn add(&mut self, span: &SpanTimes) {
         self.totals[span.node as usize].add(span.duration_nanos, span.children_nanos);
         self.rollup.add(span);
@@ -91,9 +93,11 @@ impl Assembler {
         sums::write(&totals, rollup, node_info, None, &mut self.parts)
     }
 
-    /// Adds samples, each to all contexts around it too, except for call counts.
+    /// Adds each sample to its context and to all contexts around it. Counts of calls are added
+    /// only to the context itself.
     fn add_samples(&mut self, node_sums: &mut NodeSums) {
-        // Parents have lower ids than their children, so each sum is complete when it is taken.
+        // Contexts are taken in descending order of their ids. Parents have lower ids than their
+        // children, so each sum is complete when it is taken.
         let mut pending = BTreeMap::new();
         for ((thread, context), (count, nanos)) in mem::take(&mut self.sampled_sums) {
             pending.insert((context, thread), [count, nanos, nanos]);

@@ -1,4 +1,5 @@
-//! Rows that need neither nesting nor a launch.
+//! The rows of an assembly that need neither nesting nor a launch. They are only sorted and
+//! written.
 
 use hashbrown::HashMap;
 
@@ -29,7 +30,7 @@ pub(super) struct PlainRows {
     pub(super) groups: HashMap<u32, ProcessGroup>,
 }
 
-/// Properties of a process group; `None` where the file lacks them.
+/// Properties of a process group. `None` stands for a property that the file lacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessGroup {
     /// Number of ranks.
@@ -99,7 +100,7 @@ impl PlainRows {
     }
 }
 
-/// Writes memory events. Those with a thread and without a context node get their node.
+/// Writes memory events. Those with a thread and without a context node get the nodes of `points`.
 fn write_memory_events(
     events: Sorter<MemoryEvent>,
     points: LocatedPoints,

@@ -1,4 +1,4 @@
-//! Tables of processes, threads and losses of an import.
+//! Builds the tables of processes, threads and losses of an import.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use crate::columns::{flags, ids, ints, maybe_ints, maybe_reals, texts};
 /// A process as an importer reads it.
 #[derive(Clone, Debug, Default)]
 pub struct NewProcess {
-    /// Its system id; negative if the file has no real one.
+    /// Its system id, negative if the file has no real one.
     pub pid: i64,
     /// Its rank in a distributed job.
     pub rank: Option<u32>,
-    /// Its host; empty if unknown.
+    /// Its host, empty if unknown.
     pub host: String,
-    /// Its command line; empty if unknown.
+    /// Its command line, empty if unknown.
     pub argv: Vec<String>,
     /// Its name in the file.
     pub name: Option<String>,
@@ -33,7 +33,8 @@ pub(super) struct NewThread {
     pub(super) name: String,
 }
 
-/// Returns shifted extents. A process without events gets the extent of all others together.
+/// Returns the extents of all processes with a shift added. A process without events gets the
+/// extent of all others together.
 pub(super) fn shift_extents(
     extents_nanos: &[Option<(i64, i64)>],
     shift_nanos: i64,

@@ -1,4 +1,5 @@
-//! Orders spans by their start while they end in another order.
+//! Passes spans on in the order of their starts, although they end in another order. Nesting uses
+//! it to write spans without a second sort.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -12,16 +13,18 @@ use crate::sort::{Sorter, SpillFile};
 /// Maximum number of spans that are held back behind one that is still open.
 const MAX_PENDING: usize = 1024;
 
-/// A queue that passes spans on by their start, each once it and all earlier ones have ended.
+/// A queue that passes spans on in the order of their starts. Each is passed on once it and all
+/// earlier ones have ended.
 pub(super) struct SpanQueue {
-    /// Spans by their start, each with whether it has ended; the front has not.
+    /// Spans in the order of their starts, each with whether it has ended. The one at the front has
+    /// not.
     pending: VecDeque<(Span, bool)>,
-    /// The number of the span at the front, which is the number of spans that began before it.
+    /// The number of the span at the front: the number of spans that began before it.
     first_number: u64,
     /// The batch that is sent next.
     batch: Vec<Span>,
     span_sender: SyncSender<Vec<Span>>,
-    /// Spans that were released before they ended, so that others could pass.
+    /// The spans that were released before they ended, so that others could pass.
     late_spans: Sorter<Span>,
 }
 
@@ -39,14 +42,14 @@ impl SpanQueue {
         Self { pending, first_number: 0, batch, span_sender, late_spans }
     }
 
-    /// Appends a span that begins; returns its number.
+    /// Appends a span that begins. Returns its number.
     pub(super) fn begin(&mut self, span: Span) -> u64 {
         let number = self.first_number + self.pending.len() as u64;
         self.pending.push_back((span, false));
         number
     }
 
-    /// Returns the span at the front if it holds back too many others.
+    /// Returns the span at the front, if it holds back too many others.
     pub(super) fn blocking_span(&self) -> Option<OpenSpan> {
         let (span, _) = self.pending.front().filter(|_| self.pending.len() >= MAX_PENDING)?;
         Some(OpenSpan { number: self.first_number, thread: span.thread_id })
@@ -88,7 +91,7 @@ impl SpanQueue {
         drop(self.span_sender.send(mem::replace(&mut self.batch, new_batch())));
     }
 
-    /// Sends the last batch, when all spans have ended. Returns the spans that were released early.
+    /// Sends the last batch. All spans must have ended. Returns the spans that were released early.
     pub(super) fn finish(mut self) -> Sorter<Span> {
         self.send();
         self.late_spans

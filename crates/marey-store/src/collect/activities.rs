@@ -1,4 +1,5 @@
-//! Converts the shapes and activities of a spool to rows.
+//! Converts the device activities of a spool to rows. A *shape* holds what many activities have in
+//! common, such as a kernel's name and grid, and each activity refers to one.
 
 use std::collections::HashMap;
 
@@ -8,23 +9,23 @@ use marey_model::spool::{Activity, ActivityKind, Detail, IdMap, Shape};
 use super::outline::Outline;
 use crate::row::{self, Args, GpuActivity};
 
-/// The shapes of a spool, which hold what its activities have in common, as rows to complete.
+/// The shapes of a spool, as rows that an activity's times complete.
 #[derive(Debug, Default)]
 pub(super) struct Shapes {
     rows: IdMap<GpuActivity>,
-    /// Argument texts; until they have ids, rows refer to them by position.
+    /// Argument texts. Rows refer to them by position until they have ids.
     texts: Vec<String>,
     /// The position of each text in `texts`.
     text_positions: HashMap<String, u32>,
 }
 
 impl Shapes {
-    /// Creates the shapes of a spool whose other rows refer to these argument texts.
+    /// Creates an empty set. `texts` are the argument texts to which other rows of the spool refer.
     pub(super) fn with_texts(texts: Vec<String>) -> Self {
         Self { texts, ..Self::default() }
     }
 
-    /// Adds shapes of a process; the first one has the number `first_number`.
+    /// Adds shapes of a process. The first one has the number `first_number`.
     pub(super) fn extend(
         &mut self,
         first_number: u32,
@@ -82,7 +83,7 @@ impl Shapes {
         }
     }
 
-    /// Returns as arguments the details that have no column.
+    /// Returns the details that have no column, as arguments.
     fn detail_args(&mut self, shape: &Shape) -> Args {
         let mut args = NewArgs::default();
         for &(detail, value) in &shape.details {
@@ -117,7 +118,7 @@ fn row_kind(kind: ActivityKind) -> row::ActivityKind {
     }
 }
 
-/// Converts a number to the type of its column.
+/// Converts a number to the type of its column. The result saturates.
 fn saturating_i64(value: u64) -> i64 {
     value.try_into().unwrap_or(i64::MAX)
 }

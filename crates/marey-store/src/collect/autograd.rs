@@ -1,7 +1,8 @@
-//! Links from forward operators to the calls of the autograd nodes that they made, as flows.
+//! Links forward operators to the calls of the autograd nodes that they made, as flows.
 //!
-//! A node is identified by its sequence number on the thread that ran the forward operator. Several
-//! nested operators may carry the number of the next node; the last of them to begin has made it.
+//! A node is identified by the thread that ran the forward operator and its sequence number there.
+//! Several nested operators may carry the number of the next node. The last of them to begin has
+//! made it.
 
 use marey_model::spool::AutogradCall;
 
@@ -24,7 +25,8 @@ struct Operator {
 }
 
 impl Sortable for Operator {
-    /// Forward operators of a node precede its calls, the last one to begin just before them.
+    /// Sorts the forward operators of a node before its calls, so that the operator that began last
+    /// comes just before the calls.
     type Key = (u32, u64, bool, i64);
 
     fn key(&self) -> Self::Key {
@@ -80,7 +82,7 @@ impl Autograd {
         self.0.rows()
     }
 
-    /// Passes the two points of each link to `on_point`. `threads` are the ids of threads by
+    /// Passes the two points of each link to `on_point`. `threads` has the ids of threads by
     /// position.
     pub(super) fn for_each_point(
         self,

@@ -1,12 +1,13 @@
-//! Time of ended spans whose parent has not ended yet.
+//! The time of ended spans whose parent has not ended yet, from which the self time of the parent
+//! is computed.
 //!
-//! A spool has a span when it ends, so children come before their parent. The parent may never
-//! come: a scope that is open while its session is paused or ends is not written. The time of its
-//! children must not count for the next span of the node, which begins later than all of them. So
-//! times are kept in groups, one for each period in which no span was lost.
+//! A spool contains a span once it has ended, so children come before their parent. The parent may
+//! never come: a scope that is open while its session is paused or ends is not written. The time of
+//! its children must not count for the next span of the node, which begins later than all of them.
+//! So times are kept in groups, one for each period in which no span was lost.
 
-/// Maximum number of groups of a node; then the two oldest are merged. A scope around a whole
-/// program never ends.
+/// Maximum number of groups of a node. When it is exceeded, the two oldest are merged. A scope
+/// around a whole program would otherwise collect groups without end.
 const MAX_GROUPS: usize = 32;
 
 /// Time of the direct children of a node's open spans.
@@ -15,7 +16,7 @@ pub(super) struct ChildTime {
     groups: Vec<Group>,
 }
 
-/// Time of children between which no span was lost.
+/// The time of children between which no span was lost.
 #[derive(Clone, Copy, Debug)]
 struct Group {
     epoch: u64,
@@ -25,7 +26,7 @@ struct Group {
 }
 
 impl ChildTime {
-    /// Adds a child that has ended. A parent may have been lost whenever `epoch` changes.
+    /// Adds a child that has ended. `epoch` changes whenever a parent may have been lost.
     #[inline]
     pub(super) fn add(&mut self, epoch: u64, start_nanos: i64, duration_nanos: i64) {
         match self.groups.last_mut() {
@@ -47,7 +48,7 @@ impl ChildTime {
         inner_groups.fold(0, |sum, group| sum.saturating_add(group.nanos))
     }
 
-    /// Returns the time inside a span that has ended, and removes all others.
+    /// Returns the time inside a span that has ended, and removes all times.
     #[inline]
     pub(super) fn take_nanos_since(&mut self, start_nanos: i64) -> i64 {
         let nanos = self.nanos_since(start_nanos);

@@ -1,12 +1,12 @@
 //! Converts the recorder's monotonic clock to nanoseconds since 1970.
 
-/// Minimum distance of a pair to the previous one: closer ones measure the read latency, not the
-/// clock's rate.
+/// Minimum distance of a pair of readings to the previous one. Closer pairs measure the latency of
+/// reading, not the rate of the clock.
 const MIN_PAIR_DISTANCE_NANOS: i128 = 100_000_000;
 
-/// A wall clock that deviates by more than this since the last pair was stepped, not slewed: this
-/// many millionths of the elapsed time, plus a millisecond. 500 ppm is the kernel's limit of
-/// slewing.
+/// Largest slew of the wall clock, in millionths of the elapsed time. 500 ppm is the kernel's
+/// limit. A clock that deviates by more than this and [`MAX_JITTER_NANOS`] since the last pair was
+/// stepped, not slewed.
 const MAX_SLEW_MILLIONTHS: i128 = 500;
 const MAX_JITTER_NANOS: i128 = 1_000_000;
 
@@ -15,12 +15,12 @@ const RATE_BITS: u32 = 48;
 
 /// Maps the recorder's monotonic clock to nanoseconds since 1970.
 ///
-/// The map is linear between pairs of readings; before the first and after the last pair it
-/// continues with the neighbouring rate. A step of the wall clock is ignored: later times keep the
-/// clock from before it. The map never decreases, so the order of events is kept.
+/// The map is linear between pairs of readings. Before the first and after the last pair it
+/// continues with the neighbouring rate. A step of the wall clock is ignored: later times continue
+/// the clock from before the step. The map never decreases, so the order of events is kept.
 #[derive(Debug)]
 pub(super) struct Clock {
-    /// By `monotonic_nanos`; the first line extends to earlier times.
+    /// The lines by `monotonic_nanos`. The first line extends to earlier times.
     lines: Vec<Line>,
     /// The gain of the wall clock on the recorder's clock from the first to the last pair.
     drift_nanos: i64,
@@ -36,8 +36,8 @@ struct Line {
 }
 
 impl Clock {
-    /// Creates the map from pairs `(monotonic, since 1970)` in the order of reading. Without pairs
-    /// the monotonic clock is used as the wall clock.
+    /// Creates the map from pairs `(monotonic, since 1970)` in the order of reading. If there are
+    /// none, the monotonic clock is used as the wall clock.
     pub(super) fn new(pairs: &[(i64, i64)]) -> Self {
         let Some(&first) = pairs.first() else { return Self::from_first_pair((0, 0)) };
         let mut clock = Self::from_first_pair(first);
@@ -73,8 +73,8 @@ impl Clock {
         self.lines.push(Line { monotonic_nanos, unix_nanos, rate });
     }
 
-    /// Returns the time in nanoseconds since 1970. `line` caches the last line found, which saves
-    /// the search for close timestamps.
+    /// Returns the time in nanoseconds since 1970. `line` caches the line of the last timestamp,
+    /// which saves the search for the next one if it is close.
     #[inline]
     pub(super) fn unix_nanos(&self, monotonic_nanos: i64, line: &mut usize) -> i64 {
         if !self.line_contains(*line, monotonic_nanos) {
@@ -100,7 +100,7 @@ impl Line {
     #[inline]
     fn unix_nanos_at(&self, monotonic_nanos: i64) -> i64 {
         let elapsed_nanos = i128::from(monotonic_nanos) - i128::from(self.monotonic_nanos);
-        // Rounded down, as the rate is: the next line starts no lower.
+        // The gain is rounded down like the rate, so that the next line starts no lower.
         let gain_nanos = (elapsed_nanos * i128::from(self.rate)) >> RATE_BITS;
         clamp(i128::from(self.unix_nanos) + elapsed_nanos + gain_nanos)
     }

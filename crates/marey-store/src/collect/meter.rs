@@ -1,9 +1,9 @@
-//! Progress of a collection.
+//! Measures the progress of a collection and reports it at intervals.
 
 /// Progress of a collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Spool bytes that are done. A spool is read twice and then written, so each byte counts in
+    /// Spool bytes that are done. A spool is read twice and then written, so each byte is done in
     /// three steps.
     pub done_bytes: u64,
     /// Bytes of all spools.
@@ -12,18 +12,19 @@ pub struct Progress {
     pub events: u64,
 }
 
-/// Passes over each byte: two reads and one write.
+/// Number of passes over each byte: two reads and one write.
 const PASSES: u64 = 3;
 
-/// Bytes between two reports, summed over passes.
+/// Number of bytes between two reports, summed over passes.
 const STEP_BYTES: u64 = 1 << 20;
 
 /// Counts progress and reports it at intervals.
 pub(super) struct Meter<'a> {
     report: &'a mut dyn FnMut(Progress),
     progress: Progress,
-    /// Bytes summed over passes: done, and at the last report.
+    /// Bytes that are done, summed over passes.
     passed_bytes: u64,
+    /// `passed_bytes` at the last report.
     reported_bytes: u64,
     spool: Spool,
 }
@@ -34,8 +35,9 @@ struct Spool {
     bytes: u64,
     /// The meter's `passed_bytes` when this spool began.
     before_bytes: u64,
-    /// Events in the spool, and those written.
+    /// Events in the spool.
     events: u64,
+    /// Events of the spool that are written.
     written_events: u64,
 }
 

@@ -1,11 +1,11 @@
 //! Collects the spools of a run into its tables.
 //!
-//! Each spool is read twice ([`spool`], and twice more for each of its [`windows`]): first for clocks, names and threads ([`outline`]), then
-//! for its events ([`events`]), which are sorted by time and spilled to a temporary file if they
-//! are many ([`crate::sort`]). So memory does not grow with the length of a recording. The parts
-//! are published atomically, and then the spool is removed. Small complete spools share parts
-//! ([`crate::small_parts`]), which are final; a spool that may grow has parts of its own, to be
-//! replaced.
+//! Each spool is read twice ([`spool`]): first for clocks, names and threads ([`outline`]), then
+//! for its events ([`events`]). It is read twice more for each of its [`windows`]. The events are
+//! sorted by time, and spilled to a temporary file if they are many ([`crate::sort`]), so memory
+//! does not grow with the length of a recording. The parts are published atomically, and then the
+//! spool is removed. Small complete spools share parts ([`crate::small_parts`]), which are final. A
+//! spool that may grow has parts of its own, so that a later collection can replace them.
 
 mod activities;
 mod autograd;
@@ -46,8 +46,8 @@ use crate::names::Names;
 use crate::parts::{self, Parts};
 use crate::{CollectedSpool, Lock, Manifest, Run, StoreError, file_id};
 
-/// Spool bytes that are published together, so that the manifest of a run of many small spools is
-/// not written once for each.
+/// Number of spool bytes that are published together, so that a run of many small spools does not
+/// write its manifest once for each.
 const PUBLISH_BYTES: u64 = 64 << 20;
 
 /// The result of a collection.
@@ -59,29 +59,31 @@ pub struct Collected {
     pub events: u64,
     /// Bytes read.
     pub bytes: u64,
-    /// Bytes that could not be read: torn frames at the ends, and everything after a frame that
-    /// contradicts an earlier one.
+    /// Bytes that could not be read: torn frames at the ends of spools, and everything after a
+    /// frame that contradicts an earlier one.
     pub torn_bytes: u64,
-    /// Spools with a frame that contradicts an earlier one. They are kept.
+    /// Spools with a frame that contradicts an earlier one. These spools are kept.
     pub broken: Vec<BrokenSpool>,
 }
 
-/// A spool that is readable only in part although its process did not die while writing.
+/// A spool that is readable only in part, although its process did not die while it was writing.
 #[derive(Debug)]
 pub struct BrokenSpool {
     /// Its file name.
     pub name: String,
     /// Bytes that could not be read.
     pub lost_bytes: u64,
-    /// The reason for which reading stopped.
+    /// The reason why reading stopped.
     pub reason: SpoolError,
 }
 
-/// Imports the trace of a window of torch.profiler as a run of its own; fails with the reason.
+/// A function that imports the trace of a window of torch.profiler as a run of its own. It fails
+/// with the reason.
 pub type ReadTrace<'a> = &'a dyn Fn(&Path) -> Result<Run, String>;
 
-/// Opens a run, after collecting it if needed. On a read-only filesystem, opens what an earlier
-/// collection has written, if any; [`Run::uncollected_bytes`] is then what is missing.
+/// Opens a run, after collecting it if needed. If the filesystem is read-only, opens what an
+/// earlier collection has written, if anything. [`Run::uncollected_bytes`] then returns the number
+/// of bytes that are missing.
 pub fn open(
     path: &Path,
     read_trace: ReadTrace,
@@ -96,7 +98,8 @@ pub fn open(
     Run::open(path)
 }
 
-/// Opens a run that cannot be collected as it is; fails with `reason` if it never was collected.
+/// Opens the tables of a run that cannot be collected now. Fails with `reason` if it was never
+/// collected.
 fn open_uncollected(path: &Path, reason: StoreError) -> Result<Run, StoreError> {
     match Run::open(path) {
         Err(StoreError::Uncollected { .. }) => Err(reason),
@@ -119,7 +122,7 @@ pub fn collect(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Collected, StoreError> {
     if !run.join(SPOOL).is_dir() {
-        // Either collected before, or not a run.
+        // The run was collected completely before, or this is not a run.
         return Run::open(run).map(|_| Collected::default());
     }
     file_id::reject_links(run)?;
@@ -150,7 +153,7 @@ struct Collector {
     threads: BTreeMap<u32, Vec<u32>>,
     parts: Parts,
     collected: Collected,
-    /// Bytes of spools that are collected and not published.
+    /// Bytes of spools that are collected but not yet published.
     unpublished_bytes: u64,
     /// Spools to remove after the next publish.
     removable: Vec<SpoolFile>,
@@ -198,7 +201,7 @@ impl Collector {
         Ok(())
     }
 
-    /// Collects a spool; its rows replace those of an earlier collection of it.
+    /// Collects a spool. Its rows replace those of an earlier collection of the same spool.
     fn collect_spool(
         &mut self,
         mut spool: Spool,
@@ -243,7 +246,7 @@ impl Collector {
         manifest.processes.retain(|process| process.id != id);
         manifest.processes.push(result.process.clone());
         manifest.processes.sort_by_key(|process| process.id);
-        // If the name was reused, the older spool no longer exists.
+        // If the name was reused, the older spool of that name no longer exists.
         let key = ring::spool_key(name);
         manifest.spools.retain(|spool| ring::spool_key(&spool.name) != key);
         manifest.spools.push(CollectedSpool {

@@ -1,4 +1,5 @@
-//! The first pass over a spool: everything except events.
+//! The first pass over a spool: collects everything except events, so that the second pass can
+//! convert times and resolve names, threads and nodes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -29,7 +30,7 @@ pub(super) struct Outline {
     pub(super) nodes: Vec<Node>,
     /// The run's ids of the spool's texts.
     pub(super) texts: IdMap<u32>,
-    /// The memories whose readings are recorded, by the spool's id of the metric's name.
+    /// The memories whose readings are recorded, by the spool's id of the name of the metric.
     pub(super) memories: HashMap<u32, Memory>,
     pub(super) sessions: Sessions,
     pub(super) devices: BTreeMap<u32, Device>,
@@ -139,8 +140,8 @@ impl Outline {
         }
     }
 
-    /// Adds the thread of a sample or a variable, unless it is known. A thread that records
-    /// nothing itself gets the name in that record.
+    /// Adds the thread of a sample or a variable, unless it is known. Such a thread may record
+    /// nothing itself, so it gets the name in that record.
     fn add_observed_thread(&mut self, os_id: u64, thread_name: u32, names: &Names) {
         if self.threads.newest_number(os_id).is_none() {
             let name = self.texts.get(thread_name).copied().unwrap_or_default();

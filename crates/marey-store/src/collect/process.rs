@@ -1,5 +1,5 @@
-//! Tables that describe a process: itself, its threads, sessions, phases, losses, devices and
-//! metadata.
+//! Writes the tables that describe a process: the process itself, its threads, sessions, phases,
+//! losses, devices and metadata.
 
 use marey_model::profile::Process;
 use marey_model::table::stored;
@@ -15,8 +15,8 @@ use crate::columns::{flags, ids, ints, maybe_ids, maybe_ints, maybe_reals, texts
 use crate::parts::{self, Parts};
 use crate::{ProcessEntry, StoreError};
 
-/// Returns the process of a spool. If its first frame is torn, only `pid`, from the file name, is
-/// known.
+/// Returns the process of a spool. If the first frame is torn, only `pid`, which comes from the
+/// file name, is known.
 pub(super) fn process_entry(
     outline: &Outline,
     clock: &Clock,
@@ -27,7 +27,7 @@ pub(super) fn process_entry(
     let process = outline.process.clone().unwrap_or_else(unknown_process);
     let start_unix_nanos = process.start_unix_nanos.try_into().unwrap_or(i64::MAX);
     let last_unix_nanos = outline.last_nanos.map(|nanos| clock.unix_nanos(nanos, &mut 0));
-    // JSON has no other numbers.
+    // JSON has only finite numbers.
     let overhead = outline.overhead.filter(|overhead| overhead.scope_nanos.is_finite());
     let first_and_last_clock = outline.clocks.first().into_iter().chain(outline.clocks.last());
     ProcessEntry {
@@ -52,8 +52,8 @@ pub(super) fn losses(outline: &Outline) -> impl Iterator<Item = (&'static str, u
     nonzero.map(|&(cause, count)| (cause.as_str(), count))
 }
 
-/// Writes the tables. `owner` is the process if its rows may be replaced by another collection;
-/// `threads` are the ids of its threads, by position.
+/// Writes the tables. `owner` is the process, if its rows may be replaced by another collection.
+/// `threads` has the ids of its threads by position.
 pub(super) fn write(
     outline: &Outline,
     clock: &Clock,

@@ -1,4 +1,5 @@
-//! The rings of a run: spools that keep only their last segments.
+//! Reads the rings of a run, which are spools that keep only their last segments. The segments of a
+//! ring are joined into a temporary file, which is then collected like any other spool.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,16 +16,16 @@ use crate::StoreError;
 /// A ring as one spool.
 #[derive(Debug)]
 pub(super) struct Joined {
-    /// A file without a name.
+    /// The joined segments, in a temporary file.
     pub(super) file: File,
     pub(super) len_bytes: u64,
     /// The segments before the last one.
     pub(super) older_segments: Vec<SpoolFile>,
-    /// The reason if a segment could be read only in part.
+    /// The reason why a segment could be read only in part, if that happened.
     pub(super) broken: Option<SpoolError>,
 }
 
-/// The name of a segment: `STEM.NUMBER.ring`.
+/// Parses the name of a segment, `STEM.NUMBER.ring`.
 fn parse_name(name: &str) -> Option<(&str, u64)> {
     let (stem, number) = name.strip_suffix(RING)?.strip_suffix('.')?.rsplit_once('.')?;
     Some((stem, number.parse().ok()?))
@@ -46,7 +47,8 @@ pub(super) fn last_segments(run: &Path) -> Result<Vec<String>, StoreError> {
     Ok(rings.filter_map(|mut segments| Some(segments.pop_last()?.1)).collect())
 }
 
-/// Returns the segments before the one with this name, none if it is not of a ring.
+/// Returns the segments before the one with this name. Returns none if it is not a segment of a
+/// ring.
 pub(super) fn older_segments(run: &Path, name: &str) -> Result<Vec<SpoolFile>, StoreError> {
     let Some((stem, last)) = parse_name(name) else { return Ok(Vec::new()) };
     let segments = list_segments(run)?.remove(stem).unwrap_or_default();
@@ -68,7 +70,7 @@ fn list_segments(run: &Path) -> Result<BTreeMap<String, BTreeMap<u64, String>>, 
     Ok(rings)
 }
 
-/// Returns a segment, `None` if the ring has removed it.
+/// Returns a segment, or `None` if the ring has removed it.
 fn existing_file(run: &Path, name: &str) -> Result<Option<SpoolFile>, StoreError> {
     match regular_file(&run.join(SPOOL).join(name)) {
         Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -76,8 +78,8 @@ fn existing_file(run: &Path, name: &str) -> Result<Option<SpoolFile>, StoreError
     }
 }
 
-/// Joins the segments of a ring into a temporary file. The ring may go on meanwhile: `spool` becomes
-/// the segment that is the last one by then.
+/// Joins the segments of a ring into a temporary file. The process may write more segments
+/// meanwhile, so `spool` is set to the segment that is the last one by then.
 pub(super) fn join(run: &Path, spool: &mut Spool) -> Result<Joined, StoreError> {
     let stem = spool_key(&spool.name).to_owned();
     let mut segments = open_segments(run, &stem)?;
@@ -111,7 +113,7 @@ struct Segment {
 }
 
 impl Segment {
-    /// Returns the bytes that the segment had when it was listed.
+    /// Returns a reader of the bytes that the segment had when it was listed.
     fn read(&self) -> io::Result<impl Read + use<>> {
         let mut descriptor = self.descriptor.try_clone()?;
         descriptor.rewind()?;
@@ -119,8 +121,9 @@ impl Segment {
     }
 }
 
-/// Opens the segments of a ring, oldest first. The last one is opened first, because the process
-/// removes the oldest ones; if that is gone too, the ring is listed again.
+/// Opens the segments of a ring and returns them oldest first. They are opened from the last one
+/// backwards, because the process removes the oldest ones. If even the last one is gone, the ring
+/// is listed again.
 fn open_segments(run: &Path, stem: &str) -> Result<Vec<Segment>, StoreError> {
     const ATTEMPTS: u32 = 100;
     for _ in 0..ATTEMPTS {

@@ -1,4 +1,5 @@
-//! Spans and values in the form in which they are sorted.
+//! Spans and values in the compact form in which the second pass over a spool sorts them. They
+//! refer to nodes, stamps and details by position.
 
 use marey_model::metric::MetricValue;
 
@@ -15,9 +16,9 @@ pub(super) struct SpanRow {
     pub(super) node: u32,
     /// The index of its [`Stamp`](super::stamps::Stamp): sessions, phase, and whether it is open.
     pub(super) stamp: u32,
-    /// Its correlation id, if it is a launch, else 0.
+    /// Its correlation id if it is a launch, otherwise 0.
     pub(super) correlation: u32,
-    /// The number of its [`SpanDetail`](super::windows::SpanDetail), else 0.
+    /// The number of its [`SpanDetail`](super::windows::SpanDetail), or 0 if it has none.
     pub(super) detail: u32,
 }
 

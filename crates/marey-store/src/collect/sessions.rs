@@ -1,10 +1,11 @@
-//! Tracks the sessions of a process, frame by frame.
+//! Tracks the sessions of a process frame by frame: which are active, in which phase, and when they
+//! were recording.
 
 use std::collections::HashMap;
 
 use marey_model::spool::SessionEvent;
 
-/// The sessions of a process, as of a frame.
+/// The sessions of a process as of the last frame.
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
     sessions: Vec<Session>,
@@ -19,9 +20,9 @@ pub(super) struct Session {
     pub(super) name: String,
     pub(super) start_nanos: i64,
     pub(super) end_nanos: Option<i64>,
-    /// Phases with their starts, in order.
+    /// The phases with their starts, in order.
     pub(super) phases: Vec<(u32, i64)>,
-    /// The intervals in which it was recording.
+    /// The intervals in which the session was recording.
     recording: Vec<(i64, i64)>,
 }
 
@@ -58,7 +59,7 @@ impl Sessions {
         }
     }
 
-    /// Returns every session so far, by start.
+    /// Returns all sessions so far, in the order of their starts.
     pub(super) fn all(&self) -> &[Session] {
         &self.sessions
     }
@@ -69,7 +70,7 @@ impl Sessions {
         first.and_then(|&index| self.sessions[index].phases.last()).map_or(0, |&(phase, _)| phase)
     }
 
-    /// Returns the sessions of a mask that have not ended and were recording at a time.
+    /// Returns the sessions of a mask that have not ended and were recording at `time_nanos`.
     pub(super) fn recording_at(&self, sessions: u64, time_nanos: i64) -> u64 {
         let recording = self.active.iter().filter(|&(&number, &index)| {
             session_bit(number) & sessions != 0 && self.sessions[index].was_recording(time_nanos)
@@ -91,7 +92,7 @@ impl Session {
     }
 }
 
-/// Returns the bit of a session in a mask; there are 64 sessions at most.
+/// Returns the bit of a session in a mask. There are at most 64 sessions.
 pub(super) fn session_bit(session: u32) -> u64 {
     1_u64.checked_shl(session).unwrap_or(0)
 }

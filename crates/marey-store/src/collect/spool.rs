@@ -1,4 +1,5 @@
-//! Collects one spool in two passes.
+//! Collects one spool in two passes: the outline, then the events. Both passes read the same open
+//! file up to the length that it had at the start, because the process may still append to it.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, Take};
@@ -25,7 +26,7 @@ use crate::parts::Parts;
 use crate::sort::SpillFile;
 use crate::{ProcessEntry, StoreError};
 
-/// Name and category of torch.profiler's arrows from forward operators to autograd nodes.
+/// Name and category that torch.profiler gives to arrows from forward operators to autograd nodes.
 const AUTOGRAD_FLOW: &str = "fwdbwd";
 
 /// A spool's file, up to the length that it had when the collection began.
@@ -39,18 +40,18 @@ pub(super) struct SpoolFile {
 /// The source of a spool's frames.
 #[derive(Debug)]
 pub(super) struct Input {
-    /// The spool's file, or the joined segments of a ring in a temporary one. One descriptor for
-    /// both passes: by the second, the name may belong to another file.
+    /// The spool's file, or a temporary file with the joined segments of a ring. One descriptor
+    /// serves both passes, because by the second pass the name may belong to another file.
     descriptor: File,
     pub(super) file: SpoolFile,
     /// The segments of a ring before the last one.
     pub(super) older_segments: Vec<SpoolFile>,
-    /// The reason if the segments of a ring could be joined only in part.
+    /// The reason why the segments of a ring could be joined only in part, if that happened.
     broken: Option<SpoolError>,
 }
 
 impl Input {
-    /// Opens a spool. A ring may have gone on since it was listed: `spool` then names its last
+    /// Opens a spool. A ring may have gone on since it was listed, so `spool` is set to its last
     /// segment.
     pub(super) fn open(run: &Path, spool: &mut Spool) -> Result<Self, StoreError> {
         if ring::is_segment(&spool.name) {
@@ -69,7 +70,8 @@ impl Input {
 #[derive(Debug)]
 pub(super) struct SpoolIds {
     pub(super) process: u32,
-    /// Ids of its threads, by position; before the collection, the ids from an earlier one.
+    /// Ids of its threads, by position. Before the collection, the ids that an earlier one has
+    /// assigned.
     pub(super) threads: Vec<u32>,
     /// The next free thread id.
     pub(super) next_thread: u32,
@@ -82,15 +84,15 @@ pub(super) struct SpoolResult {
     pub(super) losses: Vec<(&'static str, u64)>,
     pub(super) events: u64,
     pub(super) read_bytes: u64,
-    /// Whether the spool will not grow.
+    /// Whether the spool will not grow any more.
     pub(super) is_whole: bool,
-    /// The reason if reading stopped before the end, unless the end is just torn.
+    /// The reason why reading stopped before the end, unless the end is just torn.
     pub(super) broken: Option<SpoolError>,
-    /// The traces of windows that were read too.
+    /// The traces of windows, which were read too.
     pub(super) windows: Vec<SpoolFile>,
 }
 
-/// Writes the parts of a spool, from what was opened of it.
+/// Collects an opened spool and writes its parts.
 pub(super) fn collect(
     (spool, input): (&Spool, &mut Input),
     read_trace: ReadTrace,
@@ -137,7 +139,7 @@ pub(super) fn collect(
         process,
         losses: process::losses(&outline).collect(),
         events: outline.events,
-        // The torn end of a segment is not in what was joined.
+        // The joined file lacks the torn ends of segments, so its length does not count.
         read_bytes: if ring::is_segment(&spool.name) {
             spool.file.len_bytes
         } else {
@@ -159,15 +161,16 @@ impl SpoolIds {
     }
 }
 
-/// The end of a read: its position, and the reason if a frame contradicts an earlier one.
+/// The end of a read: its position, and the reason why a frame contradicts an earlier one, if one
+/// does.
 pub(super) struct ReadEnd {
     read_bytes: u64,
     broken: Option<SpoolError>,
 }
 
 impl SpoolFile {
-    /// Passes every frame to `on_frame`, up to the file's length at the start or the first
-    /// unreadable frame.
+    /// Passes every frame to `on_frame`, up to the length that the file had at the start or up to
+    /// the first unreadable frame.
     pub(super) fn read_frames(
         &self,
         file: &File,

@@ -1,8 +1,10 @@
-//! Stamps: the properties that many spans share besides their context, which are sessions, phase, and whether they are open.
+//! Stamps: the properties that many spans share besides their context. These are the sessions, the
+//! phase, and whether the span is open. A collection keeps each combination once, and spans refer
+//! to it by position.
 
 use std::collections::HashMap;
 
-/// The sessions, phase and state that many spans share.
+/// The sessions and the phase of spans, and whether they are open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Stamp {
     pub(super) sessions: u64,

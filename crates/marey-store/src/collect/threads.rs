@@ -1,18 +1,19 @@
-//! The threads of a spool: by their number in it, and by the operating system's id.
+//! The threads of a spool, by their number in the spool and by the operating system's id.
 
 use std::collections::{BTreeMap, HashMap};
 
 use marey_model::spool::IdMap;
 
-/// The highest number of a thread that a spool defines. Threads that have recorded nothing,
-/// which were sampled or are in a window, have higher numbers.
+/// The highest number of a thread that a spool defines. Threads that have recorded nothing have
+/// higher numbers. These were sampled or are in a window.
 const LAST_NUMBER: u32 = u32::MAX / 2;
 
 /// The threads of a spool.
 #[derive(Debug, Default)]
 pub(super) struct Threads {
     by_number: BTreeMap<u32, Thread>,
-    /// The number of the newest thread with an id: the system gives out the ids of ended threads.
+    /// The number of the newest thread with each id of the operating system, which reuses the ids
+    /// of ended threads.
     newest: HashMap<u64, u32>,
 }
 
@@ -56,7 +57,7 @@ impl Threads {
     }
 
     /// Defines a thread, or changes its name. A thread that was added before it recorded anything
-    /// gets its number, and keeps its position.
+    /// gets this number and keeps its position.
     pub(super) fn define(&mut self, number: u32, os_id: u64, name: &str) {
         if !self.by_number.contains_key(&number) {
             let added = self.newest_number(os_id).filter(|&number| number > LAST_NUMBER);
@@ -72,14 +73,16 @@ impl Threads {
         }
     }
 
-    /// Returns the number of the newest thread with an id, which is added if there is none.
+    /// Returns the number of the newest thread with an id of the operating system. Adds a thread if
+    /// there is none.
     pub(super) fn find_or_add(&mut self, os_id: u64) -> u32 {
         if let Some(number) = self.newest_number(os_id) {
             return number;
         }
         let position = self.by_number.len() as u32;
         let number = LAST_NUMBER + 1 + position;
-        // A damaged spool may define this number, and no two threads have the same position.
+        // A damaged spool may define this number. In that case nothing is added, so that no two
+        // threads have the same position.
         self.by_number.entry(number).or_insert(Thread { os_id, ..Thread::new(position) });
         self.newest.insert(os_id, number);
         number

@@ -1,4 +1,4 @@
-//! Finds the spools that the tables of a run do not contain yet.
+//! Finds the spools that the tables of a run do not contain yet, or contain only in part.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -19,18 +19,20 @@ use crate::{CollectedSpool, Manifest, ProcessEntry, StoreError, is_recording};
 pub(super) struct Spools {
     /// Spools to collect, by name.
     pub(super) uncollected: Vec<Spool>,
-    /// Spools that are collected completely: kept on purpose, or left by a collector that died.
+    /// Spools that are collected completely. They were kept on purpose, or left by a collector that
+    /// died.
     pub(super) collected: Vec<SpoolFile>,
 }
 
 /// A spool to collect.
 #[derive(Debug)]
 pub(super) struct Spool {
-    /// Its file name; for a ring, the file name of its last segment.
+    /// Its file name. For a ring, the file name of its last segment.
     pub(super) name: String,
     pub(super) file: SpoolFile,
-    /// The id of its process and the bytes collected before, if it was collected before.
+    /// The id of its process, if it was collected before.
     pub(super) process_id: Option<u32>,
+    /// The bytes that were collected before.
     collected_bytes: u64,
     /// Whether no process will append to it.
     pub(super) is_closed: bool,
@@ -45,7 +47,7 @@ pub(super) struct WindowFile {
     pub(super) file: SpoolFile,
 }
 
-/// Whether a run has spools that its tables do not contain completely; false if it is not a run.
+/// Whether a run has spools that its tables do not contain completely. False if it is not a run.
 pub fn needs_collecting(run: &Path) -> Result<bool, StoreError> {
     if !run.join(SPOOL).is_dir() {
         return Ok(false);
@@ -63,11 +65,12 @@ pub(super) fn uncollected_bytes(run: &Path, manifest: &Manifest) -> Result<u64, 
     Ok(spools.map(|spool| spool.file.len_bytes.saturating_sub(spool.collected_bytes)).sum())
 }
 
-/// Lists the spools of a run, uncollected and collected ones.
+/// Lists the spools of a run, both uncollected and collected ones.
 pub(super) fn list_spools(run: &Path, manifest: &Manifest) -> Result<Spools, StoreError> {
     let mut names = list_spool_names(run)?;
     names.sort_unstable();
-    // Checked after listing: if no process records now, the listed spools do not grow any more.
+    // This is checked after listing. If no process records now, the listed spools do not grow any
+    // more.
     let is_closed = !is_recording(run)?;
     let mut spools = Spools::default();
     let windows = list_windows(run)?;
@@ -114,7 +117,7 @@ pub(super) fn remove_spool(spool: &SpoolFile) -> Result<(), StoreError> {
     }
 }
 
-/// Returns the file at a path; `None` if it is not a regular file.
+/// Returns the file at a path, or `None` if it is not a regular file.
 pub(super) fn regular_file(path: &Path) -> Result<Option<SpoolFile>, StoreError> {
     let metadata = fs::symlink_metadata(path).map_err(StoreError::io("open", path))?;
     Ok(metadata.is_file().then(|| SpoolFile {
@@ -142,7 +145,7 @@ fn list_windows(run: &Path) -> Result<BTreeMap<u64, Vec<WindowFile>>, StoreError
     Ok(windows)
 }
 
-/// Returns the process id and the number of the window that a file name has.
+/// Returns the process id and the number in the file name of a window.
 fn parse_window_name(name: &str) -> Option<(u64, u64)> {
     let (pid, number) = name.strip_suffix(WINDOW)?.split_once('-')?;
     Some((pid.parse().ok()?, number.parse().ok()?))
@@ -182,8 +185,8 @@ fn is_same_process(recorded: &Process, process: &ProcessEntry) -> bool {
         && process.start_unix_nanos == i64::try_from(recorded.start_unix_nanos).unwrap_or(i64::MAX)
 }
 
-/// Whether the tables contain a spool completely. A complete spool is never collected again, since
-/// its rows may share parts with others and cannot be replaced.
+/// Whether the tables contain a spool completely. A complete spool is never collected again,
+/// because its rows may share parts with others and cannot be replaced.
 fn is_collected(
     earlier: &CollectedSpool,
     name: &str,

@@ -1,4 +1,5 @@
-//! Writes the events of a spool, and the sums of its spans.
+//! Writes the result of the second pass over a spool: its events, and the sums of its spans.
+//! Positions of threads and texts become ids of the run.
 
 use arrow::array::{ArrayRef, new_null_array};
 use arrow::datatypes::DataType;
@@ -21,13 +22,14 @@ use crate::row::{self, Args, Field, Row};
 use crate::sort::{Sorter, SpillFile};
 use crate::sums::{self, NodeInfo};
 
-/// Bits of a flow's id below the process, which makes ids unique in the run. JSON readers keep 53.
+/// Number of bits of a flow's id below the process, which makes ids unique in the run. Readers of
+/// JSON keep 53 bits.
 const FLOW_ID_BITS: u32 = 40;
 
 /// The bit of a flow's id that distinguishes flows of windows from the recorder's.
 const WINDOW_FLOWS: u64 = 1 << (FLOW_ID_BITS - 1);
 
-/// Rows of a batch.
+/// Number of rows in a batch.
 const BATCH_ROWS: usize = 1 << 14;
 
 /// Everything that the rows of a spool refer to.
@@ -38,10 +40,10 @@ pub(super) struct References<'a> {
     pub(super) owner: Option<u32>,
     /// The start of its recording, on the clock of the tables.
     pub(super) start_nanos: i64,
-    /// Ids of its threads, by position.
+    /// The ids of its threads, by position.
     pub(super) threads: &'a [u32],
     pub(super) nodes: &'a [Node],
-    /// Name and category of links of autograd.
+    /// The name and category of links between forward and backward.
     pub(super) autograd_name: u32,
 }
 
@@ -113,7 +115,7 @@ fn write_spans(
     steps.finish(references.owner, parts)
 }
 
-/// The columns of spans that come from windows, and the ids of argument texts by position.
+/// The columns that only some spans have, and the ids of argument texts by position.
 #[derive(Clone, Copy, Debug)]
 struct Details<'a> {
     details: &'a [SpanDetail],
@@ -147,7 +149,7 @@ impl<'a> Details<'a> {
     }
 }
 
-/// Returns arguments with the id of their text in the place of its position.
+/// Returns the arguments with the id of their text in place of its position.
 fn with_text_id(args: &Args, text_ids: &[u32]) -> Args {
     let text_id = args.text_id.and_then(|position| text_ids.get(position as usize).copied());
     Args { text_id, numbers: args.numbers.clone() }
@@ -179,12 +181,12 @@ fn span_columns(
     columns
 }
 
-/// Returns a column that only imported spans fill.
+/// Returns a column of nulls, for columns that only imported rows or windows fill.
 fn nulls(rows: usize, data_type: &DataType) -> ArrayRef {
     new_null_array(data_type, rows)
 }
 
-/// Returns the columns of steps, numbered from `first_number` on.
+/// Returns the columns of steps. The numbers of the steps begin with `first_number`.
 fn step_columns(rows: &[SpanRow], first_number: u32, references: References) -> Vec<ArrayRef> {
     vec![
         ints(rows.iter().map(|row| row.start_nanos)),
@@ -308,7 +310,7 @@ fn write_flows(
     write_rows(points, references.owner, parts, |_| ())
 }
 
-/// Writes events by time. `complete` replaces the positions in a row by ids.
+/// Writes events by time. `complete` replaces the positions in a row with ids.
 fn write_events<R: Row>(
     rows: Sorter<R>,
     references: References,

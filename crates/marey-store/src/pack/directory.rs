@@ -1,10 +1,10 @@
-//! Parses the directory at the end of a zip.
+//! Parses the directory at the end of a zip, to find the members of a pack.
 //!
-//! A parser of our own, since a library's reader supports every kind of zip, and a crafted one can
-//! keep it busy or make it allocate without limit: `zip` 6 searches a file of 4 GiB for 13 seconds,
-//! and takes 3 to 6 times as long for a valid pack. This parser accepts what [`super::pack`] and
-//! `zip -0` write, in one pass over the directory, and rejects the rest. Layouts: PKWARE's
-//! APPNOTE.TXT, 4.3.7 to 4.3.16 and 4.5.3.
+//! This is a parser of its own because a library's reader supports every kind of zip, and a crafted
+//! file can keep it busy or make it allocate without limit. `zip` 6 searches a file of 4 GiB for 13
+//! seconds, and takes 3 to 6 times as long for a valid pack. This parser accepts what
+//! [`super::pack`] and `zip -0` write, in one pass over the directory, and rejects everything else.
+//! The layouts are those of PKWARE's APPNOTE.TXT, 4.3.7 to 4.3.16 and 4.5.3.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,7 +15,7 @@ use std::os::unix::fs::FileExt;
 use bytes::{Buf, TryGetError};
 use thiserror::Error;
 
-/// Longer directories are rejected.
+/// Maximum length of a directory. Longer ones are rejected.
 const MAX_DIRECTORY_BYTES: u64 = 64 << 20;
 
 const LOCAL_HEADER: u32 = 0x0403_4b50;
@@ -33,7 +33,7 @@ const ENCRYPTED: u16 = 1;
 
 const TRUNCATED: &str = "the directory ends within an entry";
 
-/// Why a file is not a valid pack.
+/// The reason why a file is not a valid pack.
 #[derive(Debug, Error)]
 pub(super) enum DirectoryError {
     #[error(transparent)]
@@ -180,7 +180,8 @@ impl Entry {
         let mut extra = zip64_extra(take(fields, extra_len)?)?;
         take(fields, comment_len)?;
 
-        // The extra field has those of the three, in this order, that do not fit into 32 bits here.
+        // The extra field has, in this order, those of the three numbers that do not fit into 32
+        // bits here.
         let mut wide = |narrow| {
             if narrow == u32::MAX { extra.try_get_u64_le() } else { Ok(u64::from(narrow)) }
         };
@@ -224,7 +225,7 @@ fn member_name(bytes: &[u8]) -> Result<String, DirectoryError> {
     Ok(name.to_owned())
 }
 
-/// Returns the content of the zip64 extra field; empty if there is none.
+/// Returns the content of the zip64 extra field, which is empty if there is none.
 fn zip64_extra(mut extra: &[u8]) -> Result<&[u8], DirectoryError> {
     while !extra.is_empty() {
         let id = extra.try_get_u16_le()?;

@@ -1,4 +1,5 @@
-//! The byte encoding of rows that are being sorted; it is private to a process.
+//! The byte encoding of rows that are being sorted. It is private to a process, which reads its own
+//! temporary files.
 //!
 //! A number below [`MIN_MULTIBYTE`] is one byte. A larger one is a byte with the count of the bytes
 //! that follow, lowest first. Most numbers are small, and neither form needs a loop.
@@ -11,7 +12,7 @@ use marey_model::spool::{unzigzag, zigzag};
 #[derive(Debug)]
 pub struct Bytes<'a>(pub &'a [u8]);
 
-/// The bytes are not a row that this process encoded.
+/// The error that bytes are not a row that this process encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damaged;
 
@@ -36,7 +37,7 @@ pub(super) fn encode_number(out: &mut Vec<u8>, number: u64) {
     }
     let len = MAX_TAIL_BYTES - u64::from(number.leading_zeros() / u8::BITS);
     out.push((MIN_MULTIBYTE + len - 1) as u8);
-    // Appends all eight, since a copy of constant length compiles to a store.
+    // All eight bytes are appended, because a copy of constant length compiles to one store.
     let end = out.len() + len as usize;
     out.extend_from_slice(&number.to_le_bytes());
     out.truncate(end);
@@ -87,7 +88,7 @@ impl<'a> Bytes<'a> {
         self.number().map(unzigzag)
     }
 
-    /// Reads a count of items that take at least a byte each; fails if fewer bytes are left.
+    /// Reads a count of items, each of which takes at least a byte. Fails if fewer bytes are left.
     pub(super) fn count(&mut self) -> Result<usize, Damaged> {
         let count = usize::try_from(self.number()?).or(Err(Damaged))?;
         if count > self.0.len() { Err(Damaged) } else { Ok(count) }

@@ -1,10 +1,10 @@
-//! Enums for text columns with a fixed set of words.
+//! Enums for the text columns that have a fixed set of words, such as the kind of an activity.
 
 use arrow::array::{ArrayRef, AsArray, StringBuilder};
 
 use super::{Bytes, Damaged, Field};
 
-/// Declares an enum of words; the last variant stands for all unknown words.
+/// Declares an enum of words. The last variant stands for all unknown words.
 macro_rules! words {
     ($($(#[$doc:meta])* $name:ident { $($(#[$word_doc:meta])* $word:ident = $text:literal,)+ })+) => {$(
         $(#[$doc])*
@@ -24,7 +24,7 @@ macro_rules! words {
                 }
             }
 
-            /// Parses a word; an unknown one gives the last variant.
+            /// Parses a word. An unknown word gives the last variant.
             pub fn of(word: &str) -> Self {
                 let known = Self::ALL.iter().find(|known| known.as_str() == word);
                 known.or(Self::ALL.last()).copied().expect("the enum has variants")

@@ -1,4 +1,5 @@
-//! The types of row fields, with their conversions to columns and bytes.
+//! [`Field`]: the types of row fields, with their conversions to columns and to the bytes of a
+//! sort.
 
 use std::sync::Arc;
 
@@ -12,14 +13,14 @@ use smallvec::SmallVec;
 
 use super::bytes::{Bytes, Damaged, encode_number, encode_signed};
 
-/// Bytes before an encoded [`MetricValue`], for its variant.
+/// The byte before an encoded [`MetricValue`], which tells its variant.
 const INT_TAG: u8 = 0;
 const FLOAT_TAG: u8 = 1;
 const TEXT_TAG: u8 = 2;
 const INTS_TAG: u8 = 3;
 const FLOATS_TAG: u8 = 4;
 
-/// A field of a row, which is one column or several.
+/// A field of a row, which occupies one column or several.
 pub trait Field: Sized {
     /// Builders of its columns.
     type Columns: Default;
@@ -44,7 +45,7 @@ pub trait Field: Sized {
 /// The arguments of an event: a text in `args`, and the numbers for its gaps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Args {
-    /// Id of the text; `None` if the event has no arguments.
+    /// Id of the text, or `None` if the event has no arguments.
     pub text_id: Option<u32>,
     /// Numbers in the order of the gaps. Most events have a few.
     pub numbers: SmallVec<[i64; 4]>,

@@ -1,8 +1,8 @@
 //! Structs for the rows of stored tables, which importers write and exporters read.
 //!
-//! The fields of a struct are the columns of its table in order; a [`Field`] may be several
+//! The fields of a struct are the columns of its table in order, but a [`Field`] may occupy several
 //! columns. The declaration in [`marey_model::table::stored`] is authoritative: [`Row::TABLE`]
-//! refers to it, and a test compares both. Ids are the ids of the run.
+//! refers to it, and a test compares both. Ids are those of the run.
 
 mod bytes;
 mod enums;
@@ -43,9 +43,9 @@ pub trait Row: Sized {
     fn start_nanos(&self) -> i64;
 }
 
-/// Something to do with the rows of every table, by [`for_each_table`].
+/// An operation on the rows of every table, which [`for_each_table`] calls.
 pub trait TableVisitor {
-    /// Why it failed.
+    /// The reason why it failed.
     type Error;
     /// Visits the table of `R`.
     fn visit<R: Row>(&mut self) -> Result<(), Self::Error>;

@@ -1,4 +1,4 @@
-//! The row structs, one for each table.
+//! The row structs, one for each table that importers write or exporters read.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! `args(args_id, arg_numbers)`: the arguments of an event as a JSON object.
+//! The SQL function `args(args_id, arg_numbers)`: the arguments of an event as a JSON object. A run
+//! stores each text of arguments once, with gaps that the numbers of an event fill.
 
 use std::any::Any;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Costs of operators and peak rates of devices: `op_flops`, `op_bytes`, `dtype_bytes`, `peak_flops`
-//! and `peak_bytes_per_second`.
+//! The SQL functions for rooflines: `op_flops`, `op_bytes` and `dtype_bytes` return costs of
+//! operators, `peak_flops` and `peak_bytes_per_second` return peak rates of devices.
 
 use std::sync::Arc;
 

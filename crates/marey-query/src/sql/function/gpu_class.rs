@@ -1,8 +1,9 @@
-//! Classification of device activities: `gpu_class(kind, name)`.
+//! Classifies device activities as compute, communication or memory for `gpu_class(kind, name)`,
+//! which the breakdowns of device time use.
 
-/// Parts of function names in communication libraries, without `_`: NCCL, RCCL, HCCL, oneCCL,
-/// MSCCL, NVSHMEM, rocSHMEM, the user buffers of Transformer Engine, `DeepEP`, and the reductions
-/// of PyTorch's symmetric memory, vLLM and TensorRT-LLM.
+/// Parts of the names of functions in communication libraries, with every `_` removed: NCCL, RCCL,
+/// HCCL, oneCCL, MSCCL, NVSHMEM, rocSHMEM, the user buffers of Transformer Engine, `DeepEP`, and
+/// the reductions of PyTorch's symmetric memory, vLLM and TensorRT-LLM.
 const COMMUNICATION: [&str; 13] = [
     "nccl",
     "rccl",
@@ -19,10 +20,10 @@ const COMMUNICATION: [&str; 13] = [
     "shotallreduce",
 ];
 
-/// Prefix of the kernels by which `ROCm` copies and fills memory.
+/// Prefix of the kernels with which `ROCm` copies and fills memory.
 const ROCM_COPIES: &str = "__amd_rocclr_";
 
-/// The class of an activity; synchronisations and annotations have none.
+/// Returns the class of an activity, or `None` for synchronisations and annotations.
 pub(super) fn classify(kind: &str, name: &str) -> Option<&'static str> {
     match kind {
         "memcpy" | "memset" => Some("memory"),
@@ -33,12 +34,13 @@ pub(super) fn classify(kind: &str, name: &str) -> Option<&'static str> {
     }
 }
 
-/// Only the function name counts: template arguments and parameters may contain any name.
+/// Whether a kernel belongs to a communication library. Only the name of the function counts,
+/// because template arguments and parameters may contain any name.
 fn is_communication(name: &str) -> bool {
     let name = name.replace("(anonymous namespace)", "");
     let function = name.split(['<', '(']).next().unwrap_or_default();
     let function = function.replace('_', "").to_ascii_lowercase();
-    // Inductor names its kernels after all operations that they fuse.
+    // Inductor names a kernel after all operations that it fuses, so its names are no evidence.
     !function.starts_with("triton") && COMMUNICATION.iter().any(|word| function.contains(word))
 }
 

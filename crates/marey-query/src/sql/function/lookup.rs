@@ -1,4 +1,6 @@
-//! `name(name_id)` and its relatives: functions from ids to values.
+//! The SQL functions that map an id to a value: `name(name_id)`, `path(context_id)`,
+//! `pid(process_id)` and so on. The optimizer rules in `sql/rule` delay these calls as far as
+//! possible.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -13,7 +15,7 @@ use datafusion::logical_expr::{
 use super::documented;
 use crate::sql::lookup::{Lookup, Lookups};
 
-/// A lookup as a function of an id.
+/// The SQL function for one [`Lookup`].
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(in crate::sql) struct LookupFunction {
     pub(in crate::sql) lookup: Lookup,
@@ -25,7 +27,8 @@ pub(in crate::sql) struct LookupFunction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum LookupResult {
     Value,
-    /// The first id with the same value, by which an optimizer rule groups instead of the text.
+    /// The first id that has the same value. An optimizer rule groups by this id instead of the
+    /// text.
     FirstId,
 }
 
@@ -36,17 +39,17 @@ pub(in crate::sql) fn functions(lookups: &Arc<Lookups>) -> Vec<ScalarUDF> {
 
 impl LookupFunction {
     fn new(lookup: Lookup, lookups: &Arc<Lookups>, result: LookupResult) -> Self {
-        // Immutable, so that calls with literal arguments are evaluated once.
+        // The function is immutable, so calls with literal arguments are evaluated once.
         let signature = Signature::user_defined(Volatility::Immutable);
         Self { lookup, lookups: Arc::clone(lookups), result, signature }
     }
 
-    /// The function from an id to the first id with the same value.
+    /// Returns the function that maps an id to the first id with the same value.
     pub(in crate::sql) fn first_id(&self) -> ScalarUDF {
         Self::new(self.lookup, &self.lookups, LookupResult::FirstId).into()
     }
 
-    /// The implementation behind a function, if it is a lookup of values.
+    /// Returns the implementation behind a function, if it is a lookup of values.
     pub(in crate::sql) fn from_udf(function: &ScalarUDF) -> Option<&Self> {
         let inner: &dyn Any = function.inner().as_ref();
         inner.downcast_ref().filter(|function: &&Self| function.result == LookupResult::Value)

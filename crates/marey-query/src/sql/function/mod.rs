@@ -1,4 +1,5 @@
-//! The SQL functions of marey, registered beside `DataFusion`'s.
+//! Registers the SQL functions of marey, each documented for `information_schema.functions`, and
+//! removes those of `DataFusion` that could exhaust memory.
 
 pub(super) mod args;
 mod cost;
@@ -21,7 +22,7 @@ use super::lookup::Lookups;
 /// The section of marey's functions in `information_schema.functions`.
 const MAREY: DocSection = DocSection { include: true, label: "marey", description: None };
 
-/// A function's documentation: description, syntax, and an example query.
+/// Returns a function's documentation from a description, the syntax, and an example query.
 macro_rules! documented {
     ($description:expr, $syntax:expr, $example:expr) => {{
         static DOCUMENTATION: std::sync::LazyLock<datafusion::logical_expr::Documentation> =
@@ -39,8 +40,8 @@ macro_rules! documented {
 }
 use documented;
 
-/// Functions of `DataFusion` by which one short call allocates arbitrary amounts of memory, for a
-/// value or a type, that no memory pool accounts for.
+/// Functions of `DataFusion` that allocate an arbitrary amount of memory for one short call,
+/// without accounting for it in a memory pool.
 const REMOVED: [&str; 18] = [
     "array_append",
     "array_concat",
@@ -62,7 +63,7 @@ const REMOVED: [&str; 18] = [
     "translate",
 ];
 
-/// Registers marey's functions with a session, and removes the unsafe ones of `DataFusion`.
+/// Registers marey's functions with a session, and removes those in [`REMOVED`].
 pub(super) fn register(session: &SessionContext, lookups: &Arc<Lookups>) {
     for name in REMOVED {
         session.deregister_udf(name);

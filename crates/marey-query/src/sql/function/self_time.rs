@@ -1,4 +1,5 @@
-//! `self_nanos(start, end) OVER (PARTITION BY lane)`: the exclusive time of nested intervals.
+//! The SQL window function `self_nanos(start, end) OVER (PARTITION BY lane)`: the exclusive time of
+//! nested intervals.
 
 use std::sync::Arc;
 
@@ -72,12 +73,13 @@ impl PartitionEvaluator for SelfNanosEvaluator {
 struct OpenInterval {
     row: usize,
     end: i64,
-    /// Up to here, nested intervals have been subtracted from its time.
+    /// The time up to which nested intervals are already subtracted.
     subtracted_up_to: i64,
 }
 
-/// Returns the exclusive time of each interval. The parent of an interval is the interval around it
-/// that started last. Null where an end is null; 0 where an interval ends before it starts.
+/// Returns the exclusive time of each interval. The parent of an interval is the enclosing interval
+/// that started last. The result is null if an end is null, and 0 if an interval ends before it
+/// starts.
 fn self_nanos(starts: &Int64Array, ends: &Int64Array) -> Int64Array {
     let mut nanos: Vec<Option<i64>> = starts
         .iter()
@@ -91,8 +93,8 @@ fn self_nanos(starts: &Int64Array, ends: &Int64Array) -> Int64Array {
     let mut open: Vec<OpenInterval> = Vec::new();
     for row in rows {
         let (start, end) = (starts.value(row), ends.value(row));
-        // An interval that ends earlier cannot enclose this one, nor a later one that is not nested
-        // here.
+        // An interval that ends earlier can enclose neither this one nor a later one, unless the
+        // later one is nested in this one as well.
         while open.pop_if(|outer| outer.end < end).is_some() {}
         if let Some(outer) = open.last_mut() {
             let nested = end.saturating_sub(start.max(outer.subtracted_up_to)).max(0);

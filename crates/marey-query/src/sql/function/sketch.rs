@@ -1,4 +1,5 @@
-//! Quantiles by sketches, which merge over groups, files and ranks.
+//! The SQL functions for quantiles from sketches: `quantile`, `sketch`, `merge_sketches` and
+//! `sketch_quantile`. Sketches can be merged over groups, files and ranks.
 
 use std::sync::Arc;
 
@@ -132,7 +133,7 @@ impl SketchAggregate {
     }
 }
 
-/// The second argument, which must be the same for all rows.
+/// Returns the second argument of `quantile`, which must be the same for all rows.
 fn quantile_argument(args: &AccumulatorArgs) -> Result<f64> {
     let row = RecordBatch::new_empty(Arc::new(args.schema.clone()));
     let ColumnarValue::Scalar(scalar) = args.exprs[1].evaluate(&row)? else {
@@ -149,10 +150,10 @@ fn quantile_argument(args: &AccumulatorArgs) -> Result<f64> {
 #[derive(Debug)]
 struct SketchAccumulator {
     output: Output,
-    /// The requested quantile; `None` if the result is the sketch.
+    /// The requested quantile, or `None` if the result is the sketch.
     quantile: Option<f64>,
     sketch: Sketch,
-    /// The first sketch, still encoded: it is decoded only if another one is merged.
+    /// The first sketch, still encoded. It is decoded only if another one is merged into it.
     encoded: Vec<u8>,
 }
 
@@ -208,7 +209,7 @@ impl SketchAccumulator {
         Ok(())
     }
 
-    /// The encoded sketch; null if it is empty.
+    /// Returns the encoded sketch, or null if it is empty.
     fn encode(&mut self) -> ScalarValue {
         let mut bytes = std::mem::take(&mut self.encoded);
         if bytes.is_empty() {

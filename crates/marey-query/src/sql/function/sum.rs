@@ -1,5 +1,6 @@
-//! `sum` of whole numbers that ends at the limits of 64 bits, where `DataFusion`'s wraps: a total
-//! beyond them must not look like a small or negative one.
+//! The SQL aggregate `sum` for whole numbers. It saturates at the limits of 64 bits, where the
+//! `sum` of `DataFusion` wraps around, so that a huge total does not look like a small or negative
+//! one.
 
 use std::fmt::Debug;
 use std::marker::PhantomData;
@@ -25,11 +26,11 @@ pub(super) fn aggregate() -> AggregateUDF {
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Sum {
-    /// `DataFusion`'s, for other types and for distinct values.
+    /// The `sum` of `DataFusion`, which also computes other types and sums of distinct values.
     wrapping: Arc<AggregateUDF>,
 }
 
-/// The types whose sums end at their limits.
+/// The result types whose sums saturate.
 #[derive(Clone, Copy)]
 enum Whole {
     Signed,
@@ -113,7 +114,7 @@ impl AggregateUDFImpl for Sum {
     }
 }
 
-/// The total of one group or of the rows of a window, exact until it is read.
+/// The total of one group, or of the rows of a window. It is exact until it is read.
 #[derive(Debug)]
 struct WholeSum<T> {
     total: i128,
@@ -180,19 +181,19 @@ where
     }
 }
 
-/// Returns the total, or the limit of the type that is nearest to it.
+/// Returns the total, or the nearest limit of the type if the total exceeds it.
 fn nearest<N: ArrowNativeTypeOp + TryFrom<i128>>(total: i128) -> N {
     let limit = if total < 0 { N::MIN_TOTAL_ORDER } else { N::MAX_TOTAL_ORDER };
     N::try_from(total).unwrap_or(limit)
 }
 
-/// The totals of many groups: `DataFusion`'s sums while none of them can leave its type, which is
-/// known from the values alone, and exact ones from then on.
+/// The totals of many groups. They are `DataFusion`'s sums as long as the values so far exclude an
+/// overflow of any of them, and exact sums from then on.
 struct GroupSums<T> {
     wrapping: Box<dyn GroupsAccumulator>,
-    /// No total is above it or, as long as no value is negative, below zero.
-    reach: usize,
-    /// A total for each group that has values, where `wrapping` no longer has them.
+    /// An upper bound of every total. It exceeds `isize::MAX` once any value is negative.
+    max_total: usize,
+    /// The exact total of each group with values, once `wrapping` no longer has the totals.
     exact: Option<Vec<Option<i128>>>,
     value_type: PhantomData<fn() -> T>,
 }
@@ -202,19 +203,19 @@ where
     T: ArrowPrimitiveType<Native: ArrowNativeTypeOp + Into<i128> + TryFrom<i128>>,
 {
     const fn new(wrapping: Box<dyn GroupsAccumulator>) -> Self {
-        Self { wrapping, reach: 0, exact: None, value_type: PhantomData }
+        Self { wrapping, max_total: 0, exact: None, value_type: PhantomData }
     }
 
-    /// Returns whether each total stays within its type when these values are added.
+    /// Adds these values to the bound. Returns whether no total can leave its type.
     fn stays_within(&mut self, values: &PrimitiveArray<T>) -> bool {
-        // The bits of all values are at least the largest of them, and beyond `isize::MAX` where
+        // The bitwise OR of all values is at least the largest of them, and exceeds `isize::MAX` if
         // one is negative.
         let bits = values.values().iter().fold(0, |bits, value| bits | value.as_usize());
-        self.reach = self.reach.saturating_add(bits.saturating_mul(values.len()));
-        isize::try_from(self.reach).is_ok()
+        self.max_total = self.max_total.saturating_add(bits.saturating_mul(values.len()));
+        isize::try_from(self.max_total).is_ok()
     }
 
-    /// Returns the exact totals, which begin as those of `wrapping`.
+    /// Returns the exact totals. The first call takes those of `wrapping`.
     fn exact(&mut self) -> Result<&mut Vec<Option<i128>>> {
         if self.exact.is_none() {
             let totals = self.wrapping.evaluate(EmitTo::All)?;
@@ -279,7 +280,7 @@ where
         values: &[ArrayRef],
         opt_filter: Option<&BooleanArray>,
     ) -> Result<Vec<ArrayRef>> {
-        // A single value needs no addition.
+        // A state of a single value needs no addition, so it cannot overflow.
         self.wrapping.convert_to_state(values, opt_filter)
     }
 

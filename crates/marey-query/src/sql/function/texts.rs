@@ -1,4 +1,5 @@
-//! Functions from two strings to a string: `arg(args, 'key')` and `gpu_class(kind, name)`.
+//! The SQL functions that map two strings to a string: `arg(args, 'key')` and `gpu_class(kind,
+//! name)`.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! Rewrites filters such as `name(x) LIKE '%attn%'` into `x IN (4, 17)`. The condition is evaluated
-//! once per distinct id instead of once per row, and Parquet statistics on ids prune files and
-//! pages.
+//! Optimizer rule that rewrites filters such as `name(x) LIKE '%attn%'` into `x IN (4, 17)`. The
+//! condition is then evaluated once per distinct id instead of once per row, and Parquet statistics
+//! on ids can exclude files and pages.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use datafusion::physical_expr::create_physical_expr;
 
 use super::lookup_call;
 
-/// Up to this many ids are listed in the filter, which is compared with file statistics; more are
+/// Most ids that the filter lists, so that it can be compared with file statistics. More ids are
 /// looked up in a bitmap.
 const MAX_LISTED: usize = 20;
 
@@ -66,8 +66,8 @@ impl OptimizerRule for FilterByIds {
     }
 }
 
-/// The equivalent condition on ids, if the condition depends on nothing but the value of one id. A
-/// condition that fails for some id is not rewritten.
+/// Returns the equivalent condition on ids, if the condition depends on nothing but the value of
+/// one id. A condition that fails for some id is not rewritten.
 fn rewrite_to_ids(condition: &Expr, schema: &DFSchema) -> Option<Expr> {
     let (id, count) = looked_up_id(condition)?;
     let field = schema.field_from_column(id).ok()?;
@@ -77,12 +77,12 @@ fn rewrite_to_ids(condition: &Expr, schema: &DFSchema) -> Option<Expr> {
     let answers = evaluate(condition, id, count).ok()?;
     let (ids, null_row) = (answers.slice(0, count), count);
     if answers.is_valid(null_row) && answers.value(null_row) {
-        return None; // true for a null id, which IN never is
+        return None; // the condition is true for a null id, but IN never is
     }
     Some(ids_condition(id, &ids))
 }
 
-/// The one column that the condition looks up, and the number of ids.
+/// Returns the only column whose ids the condition looks up, and the number of ids.
 fn looked_up_id(condition: &Expr) -> Option<(&Column, usize)> {
     if condition.is_volatile() {
         return None;
@@ -114,7 +114,7 @@ fn looked_up_id(condition: &Expr) -> Option<(&Column, usize)> {
     id.filter(|_| is_only).map(|id| (id, count))
 }
 
-/// The value of the condition for every id, and for a null id at the end.
+/// Returns the value of the condition for every id, with that for a null id at the end.
 fn evaluate(condition: &Expr, id: &Column, count: usize) -> Result<BooleanArray> {
     let schema = Arc::new(Schema::new(vec![Field::new(&id.name, DataType::UInt32, true)]));
     let qualified =
@@ -125,7 +125,8 @@ fn evaluate(condition: &Expr, id: &Column, count: usize) -> Result<BooleanArray>
         &ExecutionProps::new(),
         &PhysicalPlanningContext::default(),
     )?;
-    // In batches: the values of ids, such as paths, are built for one batch at a time.
+    // The ids are evaluated in batches, because the values of a batch, such as paths, are built at
+    // once.
     let mut answers = BooleanBuilder::with_capacity(count + 1);
     for first in (0..=count).step_by(IDS_PER_BATCH) {
         let ids = (first..=count).take(IDS_PER_BATCH);

@@ -1,4 +1,5 @@
-//! Rewrites `GROUP BY name(x)` into `GROUP BY x`, and looks up the names of the groups afterwards.
+//! Optimizer rule that rewrites `GROUP BY name(x)` into `GROUP BY x`. The names are looked up once
+//! per group instead of once per row.
 
 use std::sync::Arc;
 
@@ -36,14 +37,14 @@ impl OptimizerRule for GroupByIds {
     }
 }
 
-/// The aggregate over ids, below a projection that restores its columns; `None` if it groups by no
-/// text.
+/// Returns the aggregate over ids, below a projection that restores its columns. `None` if it
+/// neither groups by a looked-up text nor counts distinct ones.
 fn group_by_ids(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     if aggregate.group_expr.iter().any(|expr| matches!(expr, Expr::GroupingSet(_))) {
         return Ok(None);
     }
     let mut input = LogicalPlan::clone(&aggregate.input);
-    // For each group: the text to look up again, if it was replaced by its id.
+    // For each group, the text to look up again if its id has replaced it.
     let mut texts = Vec::new();
     let mut groups = Vec::new();
     for group in &aggregate.group_expr {
@@ -79,7 +80,7 @@ fn group_by_ids(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     )?)))
 }
 
-/// `count(DISTINCT name(x))` as a distinct count of ids.
+/// Returns `count(DISTINCT name(x))` as a distinct count of ids.
 fn distinct_by_ids(input: &mut LogicalPlan, value: &Expr) -> Result<Option<Expr>> {
     let Expr::AggregateFunction(count) = value.clone().unalias() else { return Ok(None) };
     let [arg] = &count.params.args[..] else { return Ok(None) };
@@ -101,7 +102,7 @@ struct Text {
 }
 
 impl Text {
-    /// An expression that is equal for equal texts, and only for those.
+    /// Returns an expression that is equal for two rows if and only if their texts are.
     fn key(&self) -> Expr {
         match lookup_call(&self.call) {
             Some((function, _)) if function.lookup != Lookup::Name => {
@@ -111,7 +112,7 @@ impl Text {
         }
     }
 
-    /// The text of a key.
+    /// Returns the text that belongs to a key.
     fn value(&self, key: Expr) -> Expr {
         let mut call = self.call.clone();
         if let Expr::ScalarFunction(function) = &mut call {
@@ -121,8 +122,8 @@ impl Text {
     }
 }
 
-/// The text lookup that an expression over the plan's rows is equivalent to. Changes `input` to
-/// output the id where necessary.
+/// Returns the text lookup to which an expression over the plan's rows is equivalent. Changes
+/// `input` to output the id if necessary.
 fn find_text(input: &mut LogicalPlan, expr: &Expr) -> Result<Option<Text>> {
     match expr {
         Expr::Alias(alias) => find_text(input, &alias.expr),
@@ -140,8 +141,8 @@ fn looked_up_text(call: &Expr) -> Option<Text> {
     function.returns_text().then(|| Text { call: call.clone(), id: id.clone() })
 }
 
-/// The plan with an additional column: the id behind one of its columns, if that is a looked-up
-/// text.
+/// Returns the plan with an additional column: the id behind one of its columns, if that column is
+/// a looked-up text.
 fn expose_id(plan: &LogicalPlan, column: &Column) -> Result<Option<(LogicalPlan, Text)>> {
     match plan {
         LogicalPlan::Projection(projection) => {
@@ -180,7 +181,7 @@ fn expose_id(plan: &LogicalPlan, column: &Column) -> Result<Option<(LogicalPlan,
             let Some((with_id, text)) = expose_id(input, column)? else { return Ok(None) };
             *input = with_id;
             let plan = plan.with_new_exprs(plan.expressions(), inputs)?;
-            // A semi join outputs the columns of one side only.
+            // A semi join outputs the columns of only one side.
             let is_output = matches!(&text.id, Expr::Column(id) if plan.schema().has_column(id));
             Ok(is_output.then_some((plan, text)))
         }

@@ -1,4 +1,5 @@
-//! Optimizer rules that delay lookups of names as far as possible.
+//! Optimizer rules that delay lookups of names as far as possible, so that queries filter, group
+//! and sort by integer ids instead of texts.
 
 mod filter;
 mod group;
@@ -23,7 +24,7 @@ pub(super) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     ]
 }
 
-/// The function and its argument, if the expression is a lookup call such as `name(x)`.
+/// Returns the function and its argument, if the expression is a lookup call such as `name(x)`.
 fn lookup_call(expr: &Expr) -> Option<(&LookupFunction, &Expr)> {
     match expr {
         Expr::ScalarFunction(ScalarFunction { func, args }) => {

@@ -1,5 +1,5 @@
-//! Moves sorts and limits below the projections that look up names, so that names are looked up
-//! only for the rows of the result.
+//! Optimizer rule that moves sorts and limits below the projections that look up names, so that
+//! names are looked up only for the rows of the result.
 
 use std::sync::Arc;
 
@@ -35,8 +35,8 @@ impl OptimizerRule for PushSortBelowLookups {
     }
 }
 
-/// Returns the plan with the sort below its innermost projection with lookups; `None` if there is no
-/// such projection, or if the sort depends on a looked-up value.
+/// Returns the plan with the sort below its innermost projection with lookups. `None` if there is
+/// no such projection, or if the sort depends on a looked-up value.
 fn push_sort_down(
     plan: &LogicalPlan,
     sort_keys: &[expr::Sort],
@@ -74,8 +74,8 @@ fn push_sort_down(
     }
 }
 
-/// The sort keys in terms of the expressions behind the columns; `None` if these contain lookups or
-/// are volatile.
+/// Returns the sort keys in terms of the expressions behind the columns. `None` if these contain
+/// lookups or are volatile.
 fn replace_columns(
     sort_keys: &[expr::Sort],
     schema: &DFSchema,

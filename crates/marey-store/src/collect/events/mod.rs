@@ -1,4 +1,5 @@
-//! The second pass over a spool: spans, marks, values, activities and counters.
+//! The second pass over a spool: collects spans, marks, values, activities and counters. The clock,
+//! names and threads come from the first pass ([`Outline`]).
 
 mod records;
 mod sorted;
@@ -31,36 +32,38 @@ pub(super) struct Events<'a> {
     clock: &'a Clock,
     process: u32,
     windows: Windows,
-    /// The clock's line of the last timestamp, as a cache.
+    /// The line of the clock that contained the last timestamp, as a cache.
     clock_line: usize,
     sessions: Sessions,
     stamps: Stamps,
-    /// Scopes that are open on each thread as of the last frame, outermost first: node and start.
+    /// The scopes that are open on each thread as of the last frame, outermost first, as node and
+    /// start.
     open_scopes: BTreeMap<u32, Vec<(u32, i64)>>,
-    /// By node: time of ended spans whose parent has not ended yet.
+    /// The time of ended spans whose parent has not ended yet, by node.
     child_time: Vec<ChildTime>,
-    /// By node: the training step below it, or `NO_NODE`.
+    /// The training step below each node, or `NO_NODE`.
     steps: Vec<u32>,
-    /// Counts the frames at which spans may have been lost: session events and losses.
+    /// The number of frames at which spans may have been lost: session events and losses.
     epoch: u64,
     totals: Vec<Totals>,
     rollup: Rollup,
     rows: SortedRows,
-    /// By thread: what is known of the spans in its next frame.
+    /// Facts about the spans in the next frame of each thread.
     announced: BTreeMap<u32, Announced>,
-    /// The number of the detail that contains some arguments, by the number of the arguments.
+    /// The [`SpanDetail`] of each text of arguments: its number, by the number of the text in the
+    /// spool.
     details_of_args: IdMap<u32>,
     shapes: Shapes,
 }
 
-/// Facts about the spans of a thread, from frames that precede the frame of these spans.
+/// Facts about the next spans of a thread, from frames that precede the frame of these spans.
 #[derive(Debug, Default)]
 struct Announced {
-    /// Spans that are launches: position in the frame, and correlation id.
+    /// The spans that are launches, as position in the frame and correlation id.
     launches: Vec<(u32, u32)>,
-    /// Spans that have arguments: position in the frame, and number of the arguments.
+    /// The spans that have arguments, as position in the frame and number of the arguments.
     args: Vec<(u32, u32)>,
-    /// Operators that take part in a backward pass.
+    /// The operators that take part in a backward pass.
     autograd_calls: Vec<AutogradCall>,
 }
 
@@ -142,7 +145,7 @@ impl<'a> Events<'a> {
                 self.epoch += 1;
                 Ok(())
             }
-            // In the outline.
+            // The first pass has read these.
             Frame::Process(_)
             | Frame::Clock { .. }
             | Frame::Strings { .. }
@@ -155,7 +158,7 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// Ends the pass; spans that are still open end at the spool's last timestamp.
+    /// Ends the pass. Spans that are still open end at the spool's last timestamp.
     pub(super) fn finish(mut self) -> Result<SpoolRows, StoreError> {
         self.add_remaining_profiler_spans()?;
         if let Some(last_nanos) = self.outline.last_nanos {
@@ -230,7 +233,7 @@ impl<'a> Events<'a> {
         Ok(())
     }
 
-    /// Adds arguments of spans; the first ones have the number `first`.
+    /// Adds arguments of spans. The first text has the number `first`.
     fn add_span_args(&mut self, first: u32, texts: Vec<String>) {
         let Self { shapes, windows, details_of_args, .. } = self;
         let details = texts.into_iter().map(|text| {
@@ -241,11 +244,12 @@ impl<'a> Events<'a> {
         details_of_args.extend(first, details);
     }
 
-    /// Adds a span that has ended, after its children, and fills in their time.
+    /// Adds a span that has ended, and fills in the time of its children, which must have been
+    /// added before.
     fn add_span(&mut self, mut row: SpanRow) -> Result<(), StoreError> {
         let SpanRow { start_nanos, duration_nanos, node, .. } = row;
         let mut inner_nanos = self.child_time[node as usize].take_nanos_since(start_nanos);
-        // A step that no optimizer has ended has no span; the time of its children belongs to the
+        // A step that no optimizer has ended has no span. The time of its children belongs to the
         // scope around it.
         if let Some(step) = self.child_time.get_mut(self.steps[node as usize] as usize) {
             inner_nanos = inner_nanos.saturating_add(step.take_nanos_since(start_nanos));
@@ -311,9 +315,9 @@ impl<'a> Events<'a> {
 
     /// Adds the spans that are still open when some sessions end.
     ///
-    /// A span that other sessions go on recording is not added to the sums, nor to the time of
-    /// children of its parent: that happens once, when the last of its sessions ends. A parent that
-    /// is open too contains it in any case.
+    /// A span that other sessions still record is added neither to the sums nor to the time of its
+    /// parent's children. That happens once, when the last of its sessions ends. A parent that is
+    /// open too contains the span in any case.
     fn add_open(&mut self, sessions: u64, until_nanos: i64) -> Result<(), StoreError> {
         for (thread, scopes) in self.open_scopes.clone() {
             let Some(thread) = self.outline.threads.get(thread) else { continue };
@@ -362,7 +366,7 @@ impl<'a> Events<'a> {
         self.stamps.position(Stamp { sessions, phase, is_open })
     }
 
-    /// Returns start and duration on the clock of the tables.
+    /// Returns the start and the duration on the clock of the tables.
     fn convert_extent(&mut self, start_nanos: i64, end_nanos: i64) -> (i64, i64) {
         let start_nanos = self.clock.unix_nanos(start_nanos, &mut self.clock_line);
         let end_nanos = self.clock.unix_nanos(end_nanos, &mut self.clock_line);
@@ -389,7 +393,8 @@ fn remove_scope(scopes: &mut Vec<(u32, i64)>, span: &Span) {
     }
 }
 
-/// Returns the value at a position, of pairs of position and value in the order of positions.
+/// Returns the value at a position and advances. `values` are pairs of position and value, in the
+/// order of positions.
 fn take_at(values: &mut Peekable<impl Iterator<Item = (u32, u32)>>, position: u32) -> Option<u32> {
     values.next_if(|&(at, _)| at == position).map(|(_, value)| value)
 }

@@ -1,4 +1,5 @@
-//! Adds the events of a spool that are no spans.
+//! Adds the events of a spool that are not spans: values, activities, counters, samples, variables
+//! and collectives.
 
 use std::sync::Arc;
 
@@ -56,7 +57,8 @@ impl Events<'_> {
                 Some(self.outline.nodes[node as usize].context)
             });
             let start_nanos = self.clock.unix_nanos(activity.start_nanos, &mut self.clock_line);
-            // Measured by the device's clock, so the recorder's drift does not apply.
+            // The duration was measured by the device's clock, so the drift of the recorder's clock
+            // does not apply.
             let duration_nanos = i64::try_from(activity.duration_nanos).unwrap_or(i64::MAX);
             let row = GpuActivity { start_nanos, duration_nanos, context_id, ..row };
             self.rows.activities.push(&row)?;

@@ -1,4 +1,5 @@
-//! The events of a spool, sorted by time, and their sums.
+//! The result of the second pass over a spool: its events, sorted by time, and the sums of its
+//! spans.
 
 use crate::collect::autograd::Autograd;
 use crate::collect::rows::{SpanRow, ValueRow};
@@ -12,13 +13,13 @@ use crate::sort::{Sorter, SpillFile};
 #[derive(Debug)]
 pub(in crate::collect) struct SpoolRows {
     pub(in crate::collect) stamps: Vec<Stamp>,
-    /// By node.
+    /// The sums of each node.
     pub(in crate::collect) totals: Vec<Totals>,
     pub(in crate::collect) rollup: Rollup,
     pub(in crate::collect) sorted: SortedRows,
-    /// Points of flows that a window has; their threads are positions.
+    /// Points of flows from windows. Their threads are positions.
     pub(in crate::collect) flows: Vec<row::Flow>,
-    /// Memory events of windows; their threads are positions.
+    /// Memory events of windows. Their threads are positions.
     pub(in crate::collect) memory_events: Vec<row::MemoryEvent>,
     /// Columns that only some spans have.
     pub(in crate::collect) details: Vec<SpanDetail>,

@@ -1,13 +1,14 @@
-//! The shift from the profiler's clock to the recorder's, measured in the window.
+//! Aligns the clock of torch.profiler with that of the recorder, by a shift that is measured in
+//! each window.
 //!
-//! The program enters *anchors* at the start and at the end of a window: short scopes that both
-//! record, the recorder's around the profiler's. The middles of the two are the same time up to
-//! half of the difference of their durations, so the anchor with the smallest difference is the
-//! best. Between the start and the end the shift is interpolated.
+//! The program enters *anchors* at the start and at the end of a window. An anchor is a short scope
+//! that both record, the recorder's around the profiler's. The middles of the two scopes are the
+//! same time, up to half of the difference of their durations. So the anchor with the smallest
+//! difference is the best. Between the start and the end of the window the shift is interpolated.
 
 use super::recorded::Anchor;
 
-/// A point at which the shift was measured.
+/// A time at which the shift was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Measurement {
     /// On the profiler's clock.
@@ -15,7 +16,7 @@ struct Measurement {
     shift_nanos: i64,
 }
 
-/// The shift as a function of time. Without anchors it is 0: both clocks count from 1970.
+/// The shift as a function of time. Without anchors it is 0, because both clocks count from 1970.
 #[derive(Debug, Default)]
 pub(super) struct Alignment {
     first: Option<Measurement>,
@@ -25,8 +26,8 @@ pub(super) struct Alignment {
 }
 
 impl Alignment {
-    /// Measures the shift with anchors that are in order. If one of them was lost, they cannot be
-    /// paired.
+    /// Measures the shift with anchors, which are in order. If one of them was lost, they cannot be
+    /// paired and the shift is 0.
     pub(super) fn new(recorded: &[Anchor], traced: &[Anchor]) -> Self {
         let half = recorded.len().div_ceil(2);
         let (at_start, at_end) = recorded.split_at(half);
@@ -44,12 +45,12 @@ impl Alignment {
         Self { first, last: best(at_end, &traced[half..]), extent_nanos }
     }
 
-    /// Returns the shift at the start; `None` if it could not be measured.
+    /// Returns the shift at the start, or `None` if it could not be measured.
     pub(super) fn offset_nanos(&self) -> Option<i64> {
         self.first.map(|first| first.shift_nanos)
     }
 
-    /// Returns a time of the profiler's clock on the recorder's.
+    /// Converts a time of the profiler's clock to the recorder's.
     pub(super) fn convert(&self, time_nanos: i64) -> i64 {
         let Some(first) = self.first else { return time_nanos };
         let last = self.last.unwrap_or(first);

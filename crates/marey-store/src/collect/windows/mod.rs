@@ -1,10 +1,11 @@
-//! Windows: sections of a recording for which torch.profiler ran too.
+//! Adds windows to a spool's rows. A window is a section of a recording in which torch.profiler ran
+//! too.
 //!
-//! The program leaves the profiler's trace beside the spool (`<pid>-<number>.window.json`). The trace
-//! is imported as a run of its own ([`trace`]), its clock is aligned with the recorder's
-//! ([`alignment`]), what both have recorded is found ([`twins`]), and all else is placed among the
-//! recorder's spans ([`place`]). The result is a list of changes that the second pass over the
-//! spool makes ([`Windows`]), so sums and nesting are computed as for any other span.
+//! The program leaves the profiler's trace beside the spool (`<pid>-<number>.window.json`). It is
+//! imported as a run of its own ([`trace`]), and its clock is aligned with the recorder's
+//! ([`alignment`]). Spans that both have recorded are found ([`twins`]), and all others are placed
+//! among the recorder's spans ([`place`]). The result is a list of changes that the second pass
+//! over the spool makes ([`Windows`]), so sums and nesting are computed as for any other span.
 //!
 //! Memory grows with the longest window, not with the recording.
 
@@ -33,7 +34,7 @@ use crate::names::Names;
 use crate::row::{Args, Flow, GpuActivity, MemoryEvent};
 use crate::{Reader, StoreError};
 
-/// Key of the note about a window, followed by its number.
+/// The key of the note about a window. The number of the window follows it.
 const NOTE_KEY: &str = "torch_window";
 
 /// The changes that windows make to the rows of a spool.
@@ -41,9 +42,9 @@ const NOTE_KEY: &str = "torch_window";
 pub(super) struct Windows {
     /// Changes of recorded spans, by node and start on the recorder's clock.
     changes: HashMap<(u32, i64), Change>,
-    /// By thread: spans that only the profiler has, in order of their ends, children first.
+    /// The spans that only the profiler has, by thread, in the order of their ends, children first.
     added: BTreeMap<u32, VecDeque<AddedSpan>>,
-    /// Columns that only some spans have: spans of windows, and operators with arguments.
+    /// The columns that only some spans have: those of windows, and operators with arguments.
     pub(super) details: Vec<SpanDetail>,
     /// Templates of arguments, to which rows refer by position.
     pub(super) arg_texts: Vec<String>,
@@ -59,9 +60,9 @@ pub(super) struct Windows {
 /// The change of a recorded span.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Change {
-    /// It only served to align clocks.
+    /// The span is dropped, because it only served to align clocks.
     Drop,
-    /// It stands below `node` and has the detail of this number; 0 for none.
+    /// The span gets this node and the detail of this number, or no detail if it is 0.
     Replace { node: u32, detail: u32 },
 }
 
@@ -104,7 +105,7 @@ impl Windows {
             windows.changes.insert(anchor, Change::Drop);
         }
         for WindowFile { number, file } in files {
-            // Otherwise it belongs to another process that had the same id.
+            // Without anchors, the trace belongs to another process that had the same id.
             let Some(window_anchors) = anchors.by_window.get(number) else { continue };
             windows.files.push(file.clone());
             let key = format!("{NOTE_KEY}.{}", windows.files.len());
@@ -136,7 +137,7 @@ impl Windows {
         }
         for spans in windows.added.values_mut() {
             let by_end = |span: &AddedSpan| (span.end_nanos, Reverse(span.start_nanos));
-            // Of two with equal times, the inner one was placed later.
+            // If two have equal times, the inner one was placed later and must come first.
             spans.make_contiguous().reverse();
             spans.make_contiguous().sort_by_key(by_end);
         }
@@ -144,7 +145,7 @@ impl Windows {
         Ok(windows)
     }
 
-    /// Returns the change of a recorded span. Most recordings have no window.
+    /// Returns the change of a recorded span. Most recordings have no window, so that case is fast.
     #[inline]
     pub(super) fn change(&self, node: u32, start_nanos: i64) -> Option<Change> {
         if self.changes.is_empty() {
@@ -153,8 +154,8 @@ impl Windows {
         self.changes.get(&(node, start_nanos)).copied()
     }
 
-    /// Returns the next added span of a thread that ends before a span with these times, or inside
-    /// it.
+    /// Returns the next added span of a thread, if it ends before a span with these times or lies
+    /// inside it.
     pub(super) fn next_before(
         &mut self,
         thread: u32,
@@ -205,7 +206,7 @@ impl Windows {
                 trace.flows.push(Flow { thread_id: position, ..flow });
             }
         }
-        // The recorder links backward to forward itself where it records operators.
+        // If the recorder records operators, it links backward to forward itself.
         if counts.twins == 0 {
             self.flows.append(&mut trace.flows);
         }
@@ -242,7 +243,7 @@ impl Windows {
         }
     }
 
-    /// Adds the spans of a thread that only the profiler has; returns how many.
+    /// Adds the spans of a thread that only the profiler has. Returns their number.
     fn add_spans(
         &mut self,
         thread: u32,
@@ -269,18 +270,18 @@ impl Windows {
         count
     }
 
-    /// Adds a detail; returns its number, which is not 0.
+    /// Adds a detail. Returns its number, which is not 0.
     pub(super) fn detail(&mut self, detail: SpanDetail) -> u32 {
         self.details.push(detail);
         self.details.len() as u32
     }
 }
 
-/// The spans of a window.
+/// Numbers of spans in a window.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
-    /// Recorded by both.
+    /// Spans that both have recorded.
     twins: usize,
-    /// Recorded by the profiler alone.
+    /// Spans that only the profiler has recorded.
     added: usize,
 }

@@ -1,9 +1,10 @@
-//! Places the spans that only the profiler has among the recorder's spans.
+//! Places the spans that only torch.profiler has among the recorder's spans.
 //!
-//! Spans of a thread are visited by start. A span of the profiler stands below the innermost span
-//! around it. A span of the recorder keeps its parent, unless spans of the profiler lie between the
-//! two: then it stands below these. So the context tree of a window is the recorder's tree with
-//! more levels. Spans of tasks, which are not on the stack of their thread, stay where they are.
+//! The spans of a thread are visited by start. A span of the profiler stands below the innermost
+//! span around it. A span of the recorder keeps its parent, unless spans of the profiler lie
+//! between the two: then it stands below these. So the context tree of a window is the recorder's
+//! tree with more levels. Spans of tasks, which are not on the stack of their thread, stay where
+//! they are.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -27,18 +28,18 @@ pub(super) struct Placement<'a> {
     roots: HashMap<u32, u32>,
 }
 
-/// Where the spans and memory events of a thread stand.
+/// The places of the spans and memory events of a thread.
 #[derive(Debug, Default)]
 pub(super) struct Placed {
     /// The node of each recorded span.
     pub(super) recorded: Vec<u32>,
-    /// End and node of each span of the profiler; unused for a span with a twin.
+    /// The end and the node of each span of the profiler. They are unused for a span with a twin.
     pub(super) traced: Vec<(i64, u32)>,
     /// The context of each memory event.
     pub(super) points: Vec<u32>,
 }
 
-/// An item of the visit; the order decides about equal times.
+/// An item of the visit. The order of the variants decides if times are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Item {
     Recorded(usize),
@@ -50,7 +51,7 @@ enum Item {
 #[derive(Clone, Copy, Debug)]
 struct OpenSpan {
     end_nanos: i64,
-    /// Its place.
+    /// The node where it stands.
     node: u32,
     /// The recorder's node, if it is a span of the recorder.
     recorded_node: Option<u32>,
@@ -72,7 +73,7 @@ impl<'a> Placement<'a> {
         Self { outline, names, children, roots }
     }
 
-    /// Returns the number of the thread with an id of the operating system; adds the thread if the
+    /// Returns the number of the thread with an id of the operating system. Adds the thread if the
     /// recorder has not seen it.
     pub(super) fn thread(&mut self, os_id: u64) -> u32 {
         self.outline.threads.find_or_add(os_id)
@@ -133,8 +134,9 @@ impl<'a> Placement<'a> {
         placed
     }
 
-    /// Returns the node below which spans of the profiler stand that no recorded span encloses: the
-    /// parent of the first recorded span, which may be open beyond the recording.
+    /// Returns the node below which those spans of the profiler stand that no recorded span
+    /// encloses. It is the parent of the first recorded span, which may be open beyond the
+    /// recording.
     fn base(&mut self, thread: u32, recorded: &[RecordedSpan]) -> u32 {
         let parent = recorded.first().map(|span| self.outline.nodes[span.node as usize].parent);
         parent.filter(|&parent| parent != NO_NODE).unwrap_or_else(|| self.root(thread))
@@ -151,7 +153,7 @@ impl<'a> Placement<'a> {
         })
     }
 
-    /// Returns the node of a recorded span inside the open spans.
+    /// Returns the node that a recorded span gets inside the open spans.
     fn replace(&mut self, node: u32, base: u32, stack: &[OpenSpan]) -> u32 {
         let Node { parent, kind, name, .. } = self.outline.nodes[node as usize];
         let Some(innermost) = stack.last().filter(|_| parent != NO_NODE) else { return node };
@@ -173,7 +175,7 @@ impl<'a> Placement<'a> {
     }
 }
 
-/// Returns what is to be visited, by start, parents first.
+/// Returns the items to visit, sorted by start, parents first.
 fn items(
     recorded: &[RecordedSpan],
     trace: &ThreadTrace,
@@ -198,16 +200,16 @@ fn items(
     items
 }
 
-/// Whether an open span encloses a span with these times. The clocks agree but for the tolerance, so
-/// the end of one may exceed the other by that.
+/// Whether an open span encloses a span with these times. The clocks agree only up to the
+/// tolerance, so the end of the inner span may exceed that of the outer one by as much.
 fn encloses(open: &OpenSpan, start_nanos: i64, end_nanos: i64) -> bool {
     let overhang_nanos = end_nanos.saturating_sub(open.end_nanos);
     let inside_nanos = open.end_nanos.saturating_sub(start_nanos);
     overhang_nanos <= 0 || (overhang_nanos <= TOLERANCE_NANOS && inside_nanos > overhang_nanos)
 }
 
-/// Extends the innermost spans of the profiler to the end of a recorded span in them: the recorder's
-/// times are the ones to keep.
+/// Extends the innermost spans of the profiler to the end of a recorded span inside them, because
+/// the recorder's times are the ones to keep.
 fn extend(stack: &mut [OpenSpan], end_nanos: i64, placed: &mut Placed) {
     for open in stack.iter_mut().rev() {
         if open.recorded_node.is_some() || open.end_nanos >= end_nanos {

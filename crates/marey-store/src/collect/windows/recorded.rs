@@ -1,4 +1,5 @@
-//! The recorder's events in a window: its spans, and the anchors that align the clocks.
+//! Reads the recorder's events in a window from the spool: its spans, and the anchors that align
+//! the clocks.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,16 +15,16 @@ use crate::StoreError;
 use crate::names::Names;
 use crate::rollup::NO_NODE;
 
-/// The spans of the recorder that overlap a window, without anchors: by thread, in order of their
-/// starts, parents first.
+/// The spans of the recorder that overlap a window, without anchors. They are grouped by thread and
+/// sorted by start, parents first.
 pub(super) type Recorded = BTreeMap<u32, Vec<RecordedSpan>>;
 
 /// The anchors of a spool.
 #[derive(Debug, Default)]
 pub(super) struct Anchors {
-    /// By the number of their window, in order.
+    /// The anchors in order, by the number of their window.
     pub(super) by_window: BTreeMap<u64, Vec<Anchor>>,
-    /// Node, and start on the recorder's clock, of all anchors and of what is in them.
+    /// All anchors and the spans inside them, as node and start on the recorder's clock.
     pub(super) spans: Vec<(u32, i64)>,
 }
 
@@ -33,12 +34,12 @@ pub(super) struct RecordedSpan {
     pub(super) start_nanos: i64,
     pub(super) end_nanos: i64,
     pub(super) node: u32,
-    /// The name without the overload.
+    /// The name of the operator without the overload.
     pub(super) plain_name: u32,
     pub(super) recorder_start_nanos: i64,
 }
 
-/// An anchor's start and end.
+/// The start and end of an anchor.
 pub(super) type Anchor = (i64, i64);
 
 /// Returns the anchors of all windows.
@@ -55,7 +56,8 @@ pub(super) fn anchors(
         let Some(number) = numbers[node as usize] else { return };
         anchors.spans.push((node, start_nanos));
         let parent = outline.nodes[node as usize].parent;
-        // With operators the recorder also has the profiler's part of the anchor, inside it.
+        // If operators are recorded, the recorder also has the profiler's part of the anchor,
+        // inside its own.
         if parent == NO_NODE || numbers[parent as usize].is_none() {
             let [start, end] =
                 [start_nanos, end_nanos].map(|nanos| clock.unix_nanos(nanos, &mut 0));
@@ -104,15 +106,16 @@ pub(super) fn overlapping(
         });
     })?;
     for spans in recorded.values_mut() {
-        // Children end first, so of two with equal times the parent comes later.
+        // Children end first, so if two spans have equal times, the parent comes later in the
+        // spool.
         spans.reverse();
         spans.sort_by_key(|span| (span.start_nanos, std::cmp::Reverse(span.end_nanos)));
     }
     Ok(recorded)
 }
 
-/// Returns the id of an operator's name without the overload, which not every version of PyTorch
-/// tells. Other names stay.
+/// Returns the id of an operator's name without the overload, which some versions of PyTorch do not
+/// report. Other names stay.
 pub(super) fn plain_name(name: u32, names: &mut Names) -> u32 {
     let text = names.text_of(name);
     let Some(operator) = text.rfind("::").map(|index| index + 2) else { return name };
@@ -125,8 +128,8 @@ pub(super) fn plain_name(name: u32, names: &mut Names) -> u32 {
     }
 }
 
-/// Passes every span of the spool to `on_span`: thread, node, start and end on the recorder's
-/// clock.
+/// Passes every span of the spool to `on_span`, as thread, node, and start and end on the
+/// recorder's clock.
 fn for_each_span(
     (spool, file): (&SpoolFile, &File),
     outline: &Outline,

@@ -1,7 +1,7 @@
-//! The trace of a window, read from the run that it was imported as.
+//! Reads torch.profiler's events in a window from the run that its trace was imported as.
 //!
 //! Only rows of the recorded process are read. Ids of texts become those of the run that is being
-//! collected; argument templates become positions in a list.
+//! collected. Argument templates become positions in a list.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -19,25 +19,27 @@ use crate::{Reader, StoreError};
 /// Category of Python functions, which the recorder never has.
 const PYTHON: &str = "python_function";
 
-/// Key of the metadata with the FLOPs of operators, by external correlation id, which the profiler
-/// leaves out of its traces.
+/// The key of the metadata with the FLOPs of operators by external correlation id. The profiler
+/// leaves them out of its traces.
 const FLOPS: &str = "marey_flops";
 
-/// How the files begin whose functions are marey's hooks in PyTorch, in the names of Python calls.
+/// The start of the names of files with marey's hooks in PyTorch, as the names of Python calls
+/// contain it.
 const OWN_FILES: &str = "marey/_torch_";
 
-/// The file whose functions call functions of the program.
+/// The file whose functions wrap functions of the program.
 const WRAPPERS: &str = "marey/_torch_patches.py";
 
-/// The profiler's events in a window. After [`Trace::shift`], times are on the clock of the tables.
+/// The profiler's events in a window. After [`Trace::shift`], all times are on the clock of the
+/// tables.
 #[derive(Debug, Default)]
 pub(super) struct Trace {
-    /// By the thread's id in the operating system.
+    /// The events of each thread, by the operating system's id.
     pub(super) threads: BTreeMap<u64, ThreadTrace>,
     pub(super) activities: Vec<GpuActivity>,
-    /// Points of flows with the positions of their threads; empty before placement.
+    /// Points of flows with the positions of their threads. Empty before placement.
     pub(super) flows: Vec<Flow>,
-    /// In order.
+    /// The anchors in order.
     pub(super) anchors: Vec<Anchor>,
     /// The first start and the last end of its spans.
     pub(super) extent_nanos: (i64, i64),
@@ -47,19 +49,19 @@ pub(super) struct Trace {
 /// The profiler's events on a thread.
 #[derive(Debug, Default)]
 pub(super) struct ThreadTrace {
-    /// By start, parents first.
+    /// The spans sorted by start, parents first.
     pub(super) spans: Vec<TracedSpan>,
     pub(super) memory_events: Vec<MemoryEvent>,
     pub(super) flows: Vec<Flow>,
 }
 
-/// Whose call a span is.
+/// The owner of a Python call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     Program,
-    /// marey's, and so are the Python calls in it.
+    /// A call of marey. All Python calls inside it are marey's too.
     Marey,
-    /// marey's, around a call of the program.
+    /// A call of marey around a call of the program.
     Wrapper,
 }
 
@@ -84,16 +86,16 @@ pub(super) struct TracedSpan {
     /// The name without the overload.
     pub(super) plain_name: u32,
     pub(super) kind: NodeKind,
-    /// Whether it is a Python call that is marey's own.
+    /// The owner, if the span is a Python call. The owner of any other span is the program.
     owner: Owner,
-    /// Whether the recorder may have it too.
+    /// Whether the recorder may have recorded the same call.
     pub(super) may_have_twin: bool,
-    /// Correlation id of a launch.
+    /// The correlation id, if the span is a launch.
     pub(super) correlation: Option<u64>,
     pub(super) detail: SpanDetail,
 }
 
-/// Templates of arguments, each once.
+/// Templates of arguments, each stored once.
 #[derive(Debug, Default)]
 pub(super) struct ArgTexts {
     texts: Vec<String>,
@@ -116,12 +118,12 @@ impl ArgTexts {
     }
 }
 
-/// New ids of texts and arguments.
+/// The mapping from ids in the trace's run to ids of texts and positions of arguments here.
 struct NewIds<'a, 'r> {
     reader: &'a Reader<'r>,
     names: &'a mut Names,
     texts: &'a mut ArgTexts,
-    /// By the id in the trace's run.
+    /// Ids of texts in the run that is being collected, by the id in the trace's run.
     text_ids: HashMap<u32, u32>,
     arg_positions: HashMap<u32, u32>,
     /// FLOPs by external correlation id.
@@ -245,7 +247,8 @@ impl Trace {
         self.extent_nanos = (first.min(span.start_nanos), last.max(end_nanos));
         let is_python = span.category_id.is_some_and(|id| ids.reader.text(id) == PYTHON);
         let kind = match ids.reader.context(span.context_id).kind {
-            // The recorder numbers steps, and names modules by their place in the model.
+            // Steps and modules come from the recorder, which numbers steps and names modules by
+            // their place in the model. So these spans get other kinds.
             NodeKind::Step => NodeKind::Scope,
             NodeKind::Module => NodeKind::Frame,
             kind => kind,
@@ -271,8 +274,9 @@ impl Trace {
         });
     }
 
-    /// Removes the spans that begin outside of a time range: the Python calls in progress at the
-    /// start, whose own start is unknown. Removes marey's own Python calls too, and those in them.
+    /// Removes the spans that begin outside of a time range. These are the Python calls in progress
+    /// at the start, whose own start is unknown. Removes marey's own Python calls too, and those
+    /// inside them.
     pub(super) fn retain_spans(&mut self, (from_nanos, until_nanos): (i64, i64)) {
         for thread in self.threads.values_mut() {
             let mut own_until_nanos = i64::MIN;
@@ -315,9 +319,9 @@ impl Trace {
 /// The contexts of launches and operators, to which activities refer.
 #[derive(Debug, Default)]
 pub(super) struct Launches {
-    /// By correlation id: the context of the caller.
+    /// The context of the caller, by correlation id.
     callers: HashMap<u64, u32>,
-    /// By external correlation id.
+    /// The context of the operator, by external correlation id.
     operators: HashMap<u64, u32>,
 }
 

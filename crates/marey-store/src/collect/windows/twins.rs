@@ -1,11 +1,12 @@
-//! Spans that the recorder and the profiler both have: operators, autograd nodes, user scopes.
+//! Finds twins: the span of torch.profiler and the span of the recorder of one and the same call.
+//! These are operators, autograd nodes and user scopes.
 //!
 //! PyTorch calls both at the start and at the end of a function, one right after the other. So the
-//! two spans have the same name but for the overload, and nearly the same times. If the thread is
-//! interrupted between the two calls, one span contains the other, and they agree at one end.
+//! two spans have the same name, except for the overload, and nearly the same times. If the thread
+//! is interrupted between the two calls, one span contains the other, and they agree at one end.
 //!
 //! Calls of one name overlap only if they are nested. Either side may have lost spans, so a span is
-//! left alone if the next one of the other side is a nearer partner.
+//! left without a twin if the next span of the other side is a nearer partner.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -13,11 +14,12 @@ use std::collections::HashMap;
 use super::recorded::RecordedSpan;
 use super::trace::TracedSpan;
 
-/// Greatest distance of the starts, or else of the ends, of the two spans of a pair.
+/// Greatest distance between the starts, or else between the ends, of the two spans of a pair.
 pub(super) const TOLERANCE_NANOS: i64 = 50_000;
 
-/// Two spans that agree at one end by this distance may be a pair without overlapping, because neither
-/// clock is exact. It is shorter than a call, so that two successive calls are no pair.
+/// Greatest distance at one end at which two spans may be a pair although they do not overlap. They
+/// may miss each other because neither clock is exact. The distance is shorter than a call, so that
+/// two successive calls are no pair.
 const CLOSE_NANOS: i64 = 2_000;
 
 /// Returns, for each span of the profiler, the position of its twin among the recorded spans.
@@ -59,7 +61,7 @@ const fn key((start, end): Times) -> (i64, Reverse<i64>) {
     (start, Reverse(end))
 }
 
-/// Pairs two lists that are sorted by start, parents first. Keeps their order.
+/// Pairs two lists, which are sorted by start with parents first. Both lists keep their order.
 fn pair(ours: &[Times], theirs: &[Times]) -> Vec<(usize, usize)> {
     let mut pairs = Vec::with_capacity(theirs.len().min(ours.len()));
     let (mut our, mut their) = (0, 0);
@@ -87,7 +89,7 @@ fn pair(ours: &[Times], theirs: &[Times]) -> Vec<(usize, usize)> {
     pairs
 }
 
-/// Returns how far apart two spans of one name are; `None` if they cannot be the same call.
+/// Returns the distance between two spans of one name, or `None` if they cannot be the same call.
 fn twin_distance(a: Times, b: Times) -> Option<i64> {
     let [start, end] = [a.0.abs_diff(b.0), a.1.abs_diff(b.1)]
         .map(|nanos| i64::try_from(nanos).unwrap_or(i64::MAX));

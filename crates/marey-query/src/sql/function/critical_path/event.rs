@@ -1,15 +1,18 @@
-//! The events that the search for a critical path reads, and the segments of the path that it finds.
+//! The input and the output of the search for a critical path: events, and the segments of the
+//! path.
 
 /// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     /// A span on a thread.
     Host,
-    /// A span on a thread in which it waits for data or loads it.
+    /// A span in which a thread waits for data or loads it.
     DataLoading,
-    /// A span that only autograd threads have; they work for the thread with the steps.
+    /// A span that only autograd threads have. These threads work for the thread that has the
+    /// steps.
     Backward,
-    /// A runtime call, which may launch the activities with its `correlation`.
+    /// A runtime call such as `cudaLaunchKernel`, which may launch the activities with its
+    /// `correlation`.
     Call,
     /// A call that returns only when the activities that it launched are done.
     Copy,
@@ -25,15 +28,16 @@ pub(super) enum Kind {
     Communication,
     /// A device copies or fills memory.
     Memory,
-    /// A device copies to or from pageable host memory, for which the call may wait.
+    /// A device copies to or from pageable host memory. The call that launched the copy may wait
+    /// for it.
     Pageable,
-    /// A stream waits for an event of another stream. The call with `correlation` made `lane` wait
-    /// for the work on `on_lane` that precedes the event, which the call with `on_correlation`
-    /// recorded.
+    /// A stream waits for a CUDA event of another stream. The call with `correlation` made `lane`
+    /// wait for the work on `on_lane` that precedes the event. The call with `on_correlation`
+    /// recorded the event.
     StreamWait,
-    /// The host waits for a stream. The call with `correlation` waited for the work on `on_lane`, or
-    /// only for what precedes an event, which the call with `on_correlation` recorded, unless that
-    /// is 0.
+    /// The host waits for a stream. The call with `correlation` waited for all work on `on_lane`,
+    /// or only for the work that precedes a CUDA event. In the second case, `on_correlation` is the
+    /// call that recorded the event. In the first, it is 0.
     HostWait,
     /// A training step.
     Step,
@@ -60,17 +64,17 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Event {
     pub(super) kind: Kind,
-    /// The thread, also of a step; for device events the stream as `device << 32 | stream`.
+    /// The thread of a span or step. For device events, the stream as `device << 32 | stream`.
     pub(super) lane: u64,
     pub(super) start: i64,
     pub(super) end: i64,
-    /// The correlation id that a call shares with its activities; 0 for none.
+    /// The correlation id that a call shares with its activities, or 0 if it has none.
     pub(super) correlation: u64,
     /// For wait records, the stream lane that is waited for.
     pub(super) on_lane: u64,
-    /// For wait records, the call that recorded the awaited event; 0 for none.
+    /// For wait records, the call that recorded the awaited event, or 0 if there is none.
     pub(super) on_correlation: u64,
-    /// The caller's id for the event; of a step, its number.
+    /// The caller's id for the event. For a step, its number.
     pub(super) id: u64,
 }
 
@@ -81,7 +85,7 @@ pub(super) const fn device_of(lane: u64) -> u64 {
     lane >> 32
 }
 
-/// The resource or overhead that bounds a moment of the path.
+/// The resource or overhead on which the path spends its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Bound {
     /// A thread works.
@@ -94,11 +98,11 @@ pub(super) enum Bound {
     GpuCommunication,
     /// A device copies or fills memory.
     GpuMemory,
-    /// The work that an activity waited for has ended, but the activity has not begun.
+    /// The previous work has ended, but the activity that waited for it has not begun.
     GpuKernelKernelOverhead,
     /// An activity is being launched.
     GpuKernelLaunchOverhead,
-    /// The work that a call waited for has ended, but the call has not returned.
+    /// The work has ended, but the call that waited for it has not returned.
     Synchronization,
     /// No event explains the time.
     Unknown,
@@ -129,8 +133,8 @@ pub(super) struct Segment {
     pub(super) bound: Bound,
     /// The thread or stream, if the segment is on one.
     pub(super) lane: Option<u64>,
-    /// Index of the event that is at work; for overheads, of the delayed activity; `None` where a
-    /// thread was in no span.
+    /// Index of the event that is at work. For overheads, index of the activity that is delayed.
+    /// `None` where a thread was in no span.
     pub(super) event: Option<usize>,
 }
 

@@ -1,5 +1,5 @@
-//! `critical_path(kind, lane, start, end, ...)`: the chain of events that a process's steps waited
-//! for.
+//! The SQL aggregate `critical_path(kind, lane, start, end, ...)`: the chain of events that the
+//! steps of a process waited for. The view `critical_path` builds its arguments from a run.
 
 mod event;
 #[cfg(test)]
@@ -122,14 +122,14 @@ impl AggregateUDFImpl for CriticalPath {
 #[derive(Debug)]
 struct Events {
     events: Vec<Event>,
-    /// Reservation for the events and the walk, so that a limit is hit while events are still being
-    /// collected.
+    /// Reservation for the events and the later walk, so that a query which exceeds the limit fails
+    /// while events are still being collected.
     memory: MemoryReservation,
 }
 
-/// Memory of the walk per event, at most: its index in time order, two pieces of its thread (32
-/// bytes each), its entry in the correlation index (40), and two segments of the path (56 each), as
-/// part of a step (72 each) and as a row of the answer (64 each).
+/// Most memory of the walk per event: its index in time order, two pieces of its thread (32 bytes
+/// each), its entry in the correlation index (40), and two segments of the path (56 each), also as
+/// parts of a step (72 each) and as rows of the answer (64 each).
 const WALK_BYTES_PER_EVENT: usize = 8 + 2 * 32 + 40 + 2 * (56 + 72 + 64);
 
 impl Events {
@@ -252,13 +252,13 @@ impl Accumulator for Events {
         Ok(SingleRowListArrayBuilder::new(list).with_nullable(true).build_list_scalar())
     }
 
-    /// Without the events, which the reservation accounts for.
+    /// Does not count the events, which the reservation accounts for.
     fn size(&self) -> usize {
         size_of_val(self)
     }
 }
 
-/// An event as integers, in the order of its fields; the kind as its index in [`KINDS`].
+/// Returns an event as integers in the order of its fields. The kind is its index in [`KINDS`].
 fn encode(event: &Event) -> [i64; INTEGERS_PER_EVENT] {
     let kind = KINDS.iter().position(|kind| kind.1 == event.kind).unwrap_or_default();
     [

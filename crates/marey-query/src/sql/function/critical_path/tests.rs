@@ -1,4 +1,4 @@
-//! Examples and properties of the walk.
+//! Tests of the critical path: examples of each kind of wait, and properties of random events.
 
 use super::event::{ALL_STREAMS, Bound, Event, Kind, Segment};
 use super::walk::{critical_path, find_window, split_by_step};

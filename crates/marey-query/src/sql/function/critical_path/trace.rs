@@ -1,4 +1,5 @@
-//! Events, indexed for the walk.
+//! The events of a process, indexed for the walk along its critical path: the timelines of threads
+//! and streams, and the calls and waits that link them.
 
 use std::cmp::Reverse;
 
@@ -8,7 +9,7 @@ pub(super) fn indices_of_kind(events: &[Event], is_wanted: impl Fn(Kind) -> bool
     (0..events.len()).filter(|&event| is_wanted(events[event].kind)).collect()
 }
 
-/// A part of a thread's time with the same innermost span, or with no span.
+/// A part of a thread's time in which the same span is innermost, or in which there is no span.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
     pub(super) start: i64,
@@ -20,15 +21,15 @@ pub(super) struct Piece {
 #[derive(Debug)]
 pub(super) struct Thread {
     pub(super) lane: u64,
-    /// In ascending order and without gaps, from the first span's start to the last span's end.
+    /// Ascending and without gaps, from the start of the first span to the end of the last.
     pub(super) pieces: Vec<Piece>,
     pub(super) is_backward: bool,
-    /// The times and streams of the launches by this thread, in ascending order.
+    /// The launches by this thread, as the time and the index of the stream, in ascending order.
     pub(super) launches: Vec<(i64, usize)>,
 }
 
 impl Thread {
-    /// The piece just before a moment: it begins before `time` and does not end before it.
+    /// Returns the piece just before a moment: it begins before `time`, and ends at or after it.
     pub(super) fn piece_before(&self, time: i64) -> Piece {
         let count = self.pieces.partition_point(|piece| piece.start < time);
         let last_end = match count.checked_sub(1).map(|last| self.pieces[last]) {
@@ -40,10 +41,10 @@ impl Thread {
         Piece { start: last_end, end, event: None }
     }
 
-    /// The last moment up to `time` at which the thread was in a span.
+    /// Returns the last moment up to `time` at which the thread was in a span.
     pub(super) fn last_busy(&self, time: i64) -> Option<i64> {
         let count = self.pieces.partition_point(|piece| piece.start < time);
-        // Pieces without a span follow pieces with one.
+        // The search is short, because a piece without a span follows one with a span.
         let mut last = self.pieces[..count].iter().rev();
         last.find(|piece| piece.event.is_some()).map(|piece| piece.end.min(time))
     }
@@ -56,10 +57,10 @@ pub(super) struct Activity {
     pub(super) end: i64,
     pub(super) event: usize,
     pub(super) call: Option<usize>,
-    /// The latest possible launch time: no later than the launch of any later activity in the
-    /// stream.
+    /// The latest possible launch time. A stream executes activities in the order of their
+    /// launches, so it is no later than that of any later activity in the stream.
     pub(super) launch_time: i64,
-    /// Index of the activity, up to and including this one, that ends last.
+    /// Index of the activity that ends last among those up to and including this one.
     pub(super) latest: usize,
 }
 
@@ -69,11 +70,12 @@ pub(super) struct Stream {
     pub(super) lane: u64,
     /// In ascending order of start.
     pub(super) activities: Vec<Activity>,
-    /// Times at which the stream was made to wait, with the awaited activities, in ascending order.
+    /// The times at which the stream was made to wait, each with the awaited activity, in ascending
+    /// order.
     pub(super) waits: Vec<(i64, ActivityId)>,
 }
 
-/// The identity of an activity: the index of its stream, and its index in the stream.
+/// The identity of an activity: the index of its stream, and its index within the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ActivityId {
     pub(super) stream: usize,
@@ -91,16 +93,17 @@ pub(super) enum Position {
 pub(super) struct Trace<'a> {
     pub(super) events: &'a [Event],
     pub(super) threads: Vec<Thread>,
-    /// The main thread, which the other threads work for.
+    /// The main thread, for which the other threads work.
     pub(super) main_thread: Option<usize>,
     pub(super) streams: Vec<Stream>,
-    /// Correlation ids with the first call that has each, in ascending order.
+    /// Correlation ids, each with the first call that has it, in ascending order.
     pub(super) calls: Vec<(u64, usize)>,
-    /// Correlation ids with their host wait records, in ascending order.
+    /// Correlation ids, each with a record of a host wait, in ascending order.
     pub(super) host_waits: Vec<(u64, usize)>,
-    /// Device, end and identity of each activity, in ascending order.
+    /// The device, end and identity of each activity, in ascending order.
     pub(super) ends_by_device: Vec<(u64, i64, ActivityId)>,
-    /// Correlation id, end and identity of the activities that have one, in ascending order.
+    /// The correlation id, end and identity of each activity that has such an id, in ascending
+    /// order.
     pub(super) launched_activities: Vec<(u64, i64, ActivityId)>,
 }
 
@@ -122,7 +125,8 @@ impl<'a> Trace<'a> {
         trace
     }
 
-    /// The thread of the last step; without steps, the thread with most time in spans.
+    /// Returns the thread of the last step or, if there are no steps, the thread with most time in
+    /// spans. Autograd threads come last.
     pub(super) fn find_main_thread(&self) -> Option<usize> {
         let steps = self.events.iter().filter(|event| event.kind == Kind::Step);
         let step_thread = steps.max_by_key(|step| (step.end, step.start)).and_then(|step| {
@@ -222,8 +226,8 @@ impl<'a> Trace<'a> {
         &self.streams[id.stream].activities[id.number]
     }
 
-    /// Returns the activity of a stream that ends last, among those launched before `before` that
-    /// began before `began_before`.
+    /// Returns the activity of a stream that ends last among those that were launched before
+    /// `before` and began before `began_before`.
     pub(super) fn last_launched(
         &self,
         stream: usize,
@@ -237,7 +241,7 @@ impl<'a> Trace<'a> {
         Some(ActivityId { stream, number: activities[last].latest })
     }
 
-    /// The activity of a device, or of all devices, that ended last up to `time`.
+    /// Returns the activity of a device, or of all devices, that ended last up to `time`.
     pub(super) fn last_ended(&self, device: Option<u64>, time: i64) -> Option<ActivityId> {
         let last_on_device = |device: u64| {
             let count = self.ends_by_device.partition_point(|end| (end.0, end.1) <= (device, time));
@@ -253,7 +257,8 @@ impl<'a> Trace<'a> {
         last.map(|(_, id)| id)
     }
 
-    /// The activity that a call running until `time` waited for, if it is a waiting call.
+    /// Returns the activity for which a call that was running until `time` waited, if the call
+    /// waits.
     pub(super) fn awaited_activity(
         &self,
         thread: usize,
@@ -292,8 +297,8 @@ impl<'a> Trace<'a> {
         }
     }
 
-    /// Returns the copy that a call has made, if calls of this kind wait for such copies and the copy
-    /// had ended by `time`.
+    /// Returns the copy that a call has made, if calls of this kind wait for such copies and the
+    /// copy had ended by `time`.
     pub(super) fn find_copy(&self, kind: Kind, correlation: u64, time: i64) -> Option<ActivityId> {
         let until = time.saturating_add(SKEW_NANOS);
         let count = self
@@ -306,14 +311,14 @@ impl<'a> Trace<'a> {
     }
 }
 
-/// The first event of a correlation id in a sorted list.
+/// Returns the first event with a correlation id in a sorted list.
 pub(super) fn first_event(sorted: &[(u64, usize)], correlation: u64) -> Option<usize> {
     let found = sorted.get(sorted.partition_point(|entry| entry.0 < correlation))?;
     (found.0 == correlation).then_some(found.1)
 }
 
-/// The events with a correlation id, sorted by that id and then by start; of nested calls, the
-/// outermost comes first.
+/// Returns the events with a correlation id, sorted by that id and then by start. Of nested calls,
+/// the outermost comes first.
 pub(super) fn sort_by_correlation(
     events: &[Event],
     is_wanted: impl Fn(Kind) -> bool,
@@ -327,7 +332,7 @@ pub(super) fn sort_by_correlation(
     order.into_iter().map(|event| (events[event].correlation, event)).collect()
 }
 
-/// The threads by lane, each divided into pieces by innermost span.
+/// Returns the threads in the order of their lanes, each divided into pieces by innermost span.
 pub(super) fn build_threads(events: &[Event]) -> Vec<Thread> {
     let mut order = indices_of_kind(events, Kind::is_host);
     order.retain(|&event| events[event].start < events[event].end);
@@ -344,31 +349,31 @@ pub(super) fn build_threads(events: &[Event]) -> Vec<Thread> {
     by_lane.map(thread).collect()
 }
 
-/// Divides spans, sorted by start with outer ones first, into pieces. A span that ends after its
-/// parent is cut at the parent's end.
+/// Divides spans into pieces. The spans are sorted by start, with outer ones first. A span that
+/// ends after its parent is cut at the parent's end.
 pub(super) fn split_into_pieces(events: &[Event], spans: &[usize]) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::with_capacity(spans.len() * 2);
     let mut open: Vec<(i64, usize)> = Vec::new();
-    let mut reached = spans.first().map_or(0, |&span| events[span].start);
-    let mut reach = |reached: &mut i64, end: i64, event: Option<usize>| {
-        if end > *reached {
-            pieces.push(Piece { start: *reached, end, event });
-            *reached = end;
+    let mut covered_until = spans.first().map_or(0, |&span| events[span].start);
+    let mut push_piece_until = |covered_until: &mut i64, end: i64, event: Option<usize>| {
+        if end > *covered_until {
+            pieces.push(Piece { start: *covered_until, end, event });
+            *covered_until = end;
         }
     };
     for &span in spans {
         let (start, mut end) = (events[span].start, events[span].end);
         while let Some((end, event)) = open.pop_if(|outer| outer.0 <= start) {
-            reach(&mut reached, end, Some(event));
+            push_piece_until(&mut covered_until, end, Some(event));
         }
-        reach(&mut reached, start, open.last().map(|outer| outer.1));
+        push_piece_until(&mut covered_until, start, open.last().map(|outer| outer.1));
         if let Some(outer) = open.last() {
             end = end.min(outer.0);
         }
         open.push((end, span));
     }
     while let Some((end, event)) = open.pop() {
-        reach(&mut reached, end, Some(event));
+        push_piece_until(&mut covered_until, end, Some(event));
     }
     pieces
 }

@@ -1,26 +1,28 @@
-//! The critical path through a window of time, followed backwards from its end.
+//! Finds the critical path through a window of time by a walk backwards from its end.
 //!
-//! At each moment one thread or one device activity is on the path, and the walk continues with the
-//! event that it waited for last. A device activity begins once the previous activity of its stream
-//! has ended, once the activities of other streams that it waits for have ended, and once it is
-//! launched: the latest of these is what it waited for. A thread continues with itself, unless it
-//! returns from a call that waited for a device, or is idle while the thread that it works for is
-//! not. So each moment is in exactly one segment, and the segments add up to the window.
+//! At each moment, one thread or one device activity is on the path. The walk continues with the
+//! event that it waited for last. A device activity begins once three things have happened: the
+//! previous activity of its stream has ended, the activities of other streams that it waits for
+//! have ended, and it is launched. The walk follows the latest of these. A thread continues with
+//! itself, unless it returns from a call that waited for a device, or is idle while the thread that
+//! it works for is active. So each moment is in exactly one segment, and the segments add up to the
+//! window.
 
 use super::event::{Bound, Event, Kind, SKEW_NANOS, Segment, device_of};
 use super::trace::{Activity, ActivityId, Position, Trace, indices_of_kind};
 
-/// Longest time that starting an activity takes, in nanoseconds, once it is launched and the stream
-/// is free: a longer gap has another reason. `gpu_gaps` uses the same value.
+/// Longest time in nanoseconds that an activity takes to start once it is launched and its stream
+/// is free. A longer gap has another reason. The view `gpu_gaps` uses the same value.
 const MAX_START_DELAY_NANOS: i64 = 30_000;
 
-/// Longest time between the end of another stream's activity and the start of one that waited for
-/// it, in nanoseconds, where no wait was recorded.
+/// Longest time in nanoseconds between the end of an activity on another stream and the start of an
+/// activity that is assumed to have waited for it, if no wait was recorded.
 const MAX_WAKE_DELAY_NANOS: i64 = 10_000;
 
-/// The path through the window from `start` to `end`: segments in ascending order that cover the
-/// window without gaps. The walk begins with the last activity if it ends at or after the end of
-/// the window, otherwise with the thread of the last step. Takes n log n.
+/// Returns the path through the window from `start` to `end`: segments in ascending order that
+/// cover the window without gaps. The walk begins with the last activity if it ends at or after the
+/// end of the window, otherwise with the thread of the last step. The time is proportional to n log
+/// n.
 pub(super) fn critical_path(events: &[Event], start: i64, end: i64) -> Vec<Segment> {
     if start >= end {
         return Vec::new();
@@ -30,7 +32,8 @@ pub(super) fn critical_path(events: &[Event], start: i64, end: i64) -> Vec<Segme
     walk.into_path()
 }
 
-/// The window of the path: from the first step to the last, or all events if there are no steps.
+/// Returns the window of the path: from the first step to the last, or all events if there are no
+/// steps.
 pub(super) fn find_window(events: &[Event]) -> Option<(i64, i64)> {
     let bounds_of = |is_counted: fn(Kind) -> bool| {
         let counted = events.iter().filter(|event| is_counted(event.kind));
@@ -43,8 +46,8 @@ pub(super) fn find_window(events: &[Event]) -> Option<(i64, i64)> {
         .or_else(|| bounds_of(|kind| kind.is_host() || kind.is_device()))
 }
 
-/// The parts of a path in each step, with the index of the step's event; the whole path with `None`
-/// if there are no steps. Steps may overlap.
+/// Returns the parts of a path in each step, each with the index of the step's event. If there are
+/// no steps, returns the whole path with `None`. Steps may overlap.
 pub(super) fn split_by_step(path: &[Segment], events: &[Event]) -> Vec<(Option<usize>, Segment)> {
     let mut steps = indices_of_kind(events, |kind| kind == Kind::Step);
     if steps.is_empty() {
@@ -70,7 +73,7 @@ struct Walk<'a> {
     trace: Trace<'a>,
     start: i64,
     end: i64,
-    /// The current time; everything later is in `segments`.
+    /// The current time. Everything later is in `segments`.
     time: i64,
     /// In descending order of time.
     segments: Vec<Segment>,
@@ -80,7 +83,7 @@ impl Walk<'_> {
     fn run(&mut self) {
         let mut position = self.last_position();
         // Nearly every iteration moves back in time by a piece or an activity. The limit ends a
-        // walk whose iterations do not.
+        // walk that is stuck.
         let mut iterations_left = 16 + 8 * self.trace.events.len();
         while let Some(current) = position
             && self.time > self.start
@@ -165,7 +168,7 @@ impl Walk<'_> {
         Position::Thread(number)
     }
 
-    /// The autograd thread that was last in a span before `time`, and until when.
+    /// Returns the autograd thread that was last in a span before `time`, and the end of that time.
     fn backward_before(&self, time: i64) -> Option<(i64, usize)> {
         let threads = self.trace.threads.iter().enumerate();
         let backward = threads.filter(|(number, thread)| {
@@ -174,8 +177,8 @@ impl Walk<'_> {
         backward.filter_map(|(number, thread)| Some((thread.last_busy(time)?, number))).max()
     }
 
-    /// Whether a thread began or ended a span between `since` and now; true if `since` is
-    /// `i64::MIN`.
+    /// Whether a thread began or ended a span between `since` and the current time. True if `since`
+    /// is `i64::MIN`.
     fn was_active_since(&self, thread: usize, since: i64) -> bool {
         let piece = self.trace.threads[thread].piece_before(self.time);
         since == i64::MIN || piece.start > since || piece.end == self.time
@@ -217,10 +220,10 @@ impl Walk<'_> {
         self.trace.main_thread.map(Position::Thread)
     }
 
-    /// The activity that delayed one that was ready long before it began, inferred from times: an
-    /// activity of the device that ended just before it began, on which it probably waited;
-    /// otherwise a kernel that was running on the device, and probably left no room until its last
-    /// blocks.
+    /// Returns the activity that probably delayed another one, which was ready long before it
+    /// began. It is inferred from times: an activity of the device that ended just before the other
+    /// began. If there is none, a kernel that was running on the device and may have left no room
+    /// until its last blocks.
     fn find_delaying_activity(&self, id: ActivityId, ready: i64) -> Option<ActivityId> {
         let Activity { start, event, .. } = *self.trace.activity(id);
         let device = device_of(self.trace.events[event].lane);
@@ -244,8 +247,8 @@ impl Walk<'_> {
         })
     }
 
-    /// The predecessor of an activity that ended last, on its stream or on a stream that it waits
-    /// for, and the time at which the activity no longer had to wait for it.
+    /// Returns the predecessor of an activity that ended last, on its own stream or on a stream
+    /// that it waits for, and the time from which the activity no longer had to wait for it.
     fn find_predecessor(&self, id: ActivityId) -> Option<(i64, ActivityId)> {
         let stream = &self.trace.streams[id.stream];
         let activity = self.trace.activity(id);

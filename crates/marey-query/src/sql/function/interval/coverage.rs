@@ -1,21 +1,23 @@
-//! Sets of moments that at least one interval covers, and at least two.
+//! The set of moments that at least one interval covers, and the set that at least two cover. The
+//! SQL aggregates over intervals compute their lengths from it.
 
 /// A half-open interval: start, and end (exclusive).
 pub(super) type Span = (i64, i64);
 
-/// The union of intervals. Intervals in ascending order of start are merged immediately. All others
-/// are buffered, and merged in batches.
+/// The union of intervals. An interval that starts no earlier than the last one is merged
+/// immediately. All others are buffered and merged in batches.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Coverage {
-    /// Disjoint, in ascending order.
+    /// The moments that at least one interval covers, as disjoint intervals in ascending order.
     once: Vec<Span>,
-    /// Like `once`, for moments that at least two intervals cover; `None` unless requested.
+    /// Like `once`, for moments that at least two intervals cover. `None` if they are not
+    /// requested.
     twice: Option<Vec<Span>>,
     buffered: Vec<Span>,
 }
 
-/// Lowest number of intervals that are buffered before they are merged; with more intervals merged
-/// already, as many as those.
+/// Lowest number of intervals that are buffered before they are merged. If more intervals are
+/// merged already, as many as those are buffered, so that the cost of merging stays in proportion.
 const MIN_BUFFERED: usize = 1024;
 
 impl Coverage {
@@ -27,7 +29,7 @@ impl Coverage {
         self.twice.is_some()
     }
 
-    /// Adds an interval; one that ends at or before its start covers nothing.
+    /// Adds an interval. An interval that ends at or before its start covers nothing.
     pub(super) fn add(&mut self, span: Span) {
         if span.0 >= span.1 {
             return;
@@ -43,7 +45,7 @@ impl Coverage {
         }
     }
 
-    /// Adds an interval that starts in or after the last one, so that it meets no other.
+    /// Adds an interval that starts in or after the last one, and so can overlap only that one.
     fn append(&mut self, (start, end): Span) {
         if let (Some(twice), Some(&(_, last_end))) = (&mut self.twice, self.once.last())
             && start < last_end
@@ -90,7 +92,8 @@ impl Coverage {
         (&self.once, self.twice.as_deref().unwrap_or_default())
     }
 
-    /// The coverage of intervals in any order, such as the results of [`Coverage::merged_spans`].
+    /// Returns the coverage of intervals in any order, such as the results of
+    /// [`Coverage::merged_spans`].
     pub(super) fn from_spans(once: Vec<Span>, twice: Option<Vec<Span>>) -> Self {
         let sorted = |mut spans: Vec<Span>| {
             spans.sort_unstable();
@@ -163,7 +166,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The number of moments in a short time that at least so many intervals cover.
+    /// The number of moments, in a short time, that at least `min_intervals` intervals cover.
     fn count_covered_moments(spans: &[Span], min_intervals: usize) -> i64 {
         let covers =
             |moment: i64| spans.iter().filter(|span| span.0 <= moment && moment < span.1).count();

@@ -1,4 +1,6 @@
-//! The aggregates `union_nanos`, `overlap_nanos` and `intersection_nanos`, and `common_nanos`.
+//! The SQL functions for lengths of intervals: the aggregates `union_nanos`, `overlap_nanos` and
+//! `intersection_nanos`, and the scalar `common_nanos`. They answer how long a device was busy or
+//! how much of its work overlapped.
 
 mod coverage;
 
@@ -24,7 +26,7 @@ pub(super) fn aggregates() -> Vec<AggregateUDF> {
         .into()
 }
 
-/// The measure of the intervals of a group.
+/// The set of moments whose length an aggregate returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Measure {
     Union,
@@ -204,8 +206,8 @@ impl Accumulator for IntersectionAccumulator {
         Ok(())
     }
 
-    /// A state has three lists: the number of spans of each set, the sets, and the spans of all
-    /// sets concatenated.
+    /// A state has three lists: the number of spans of each set, the sets, and the concatenated
+    /// spans of all sets.
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
         let [counts, sets, all_spans] = states else {
             return plan_err!("a state must have three lists");
@@ -255,7 +257,7 @@ impl Accumulator for IntersectionAccumulator {
     }
 }
 
-/// The interval of each row, if neither end is null.
+/// Returns the interval of each row, or `None` if an end is null.
 fn spans(values: &[ArrayRef]) -> impl Iterator<Item = Option<Span>> {
     let [starts, ends] = [0, 1].map(|column: usize| values[column].as_primitive::<Int64Type>());
     starts.iter().zip(ends).map(|(start, end)| start.zip(end))
