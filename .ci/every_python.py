@@ -45,7 +45,12 @@ def main(arguments: list[str]) -> None:
     """Installs the wheel into a venv of each interpreter and runs the tests there."""
     (wheel,) = arguments
     minors = MINORS + (NEWER_MINORS if "MAREY_PYTHONS" in os.environ else ())
-    interpreters = [python for minor in minors if (python := find_interpreter(minor)) is not None]
+    found = {minor: python for minor in minors if (python := find_interpreter(minor)) is not None}
+    for minor in sorted(set(MINORS) - set(found)):
+        print(
+            f"CPython 3.{minor} is not on this machine: the wheel is not tested on it", flush=True
+        )
+    interpreters = list(found.values())
     if not interpreters:
         sys.exit("error: no CPython 3.10 to 3.14 is installed")
     with ThreadPoolExecutor(os.cpu_count()) as executor:

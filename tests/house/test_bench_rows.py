@@ -20,8 +20,20 @@ def test_the_table_has_each_row_in_order(monkeypatch: pytest.MonkeyPatch) -> Non
     assert described == [row.description for row in rows]
 
 
-def test_the_bar_of_an_export_grows_with_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_export_of_another_size_costs_about_as_much_a_span(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.syspath_prepend(ROOT / "bench")
     scale = __import__("scale")
-    rows = scale.rows(None, (1, 8))
-    assert [next(rows).bar_seconds for _ in range(2)] == [0.75, 6.0]
+    measured: dict[tuple[str, str], object] = {}
+    bars, verdicts = [], []
+    seconds = {"8 M spans": 4.0, "1 M spans": 0.6, "100 M spans": 70.0}
+    for row in scale.csv_rows(None, (1, 8, 100), measured):
+        cost = measured[row.what, row.size] = scale.Cost(seconds[row.size], 0.0)
+        bars.append((row.size, row.bar_seconds))
+        verdicts.append(scale.row_verdict(row, cost))
+    expected = [("8 M spans", 6.0), ("1 M spans", 0.65), ("100 M spans", 65.0)]
+    assert bars == [(size, pytest.approx(bar)) for size, bar in expected]
+    assert verdicts == ["holds", "holds", "**missed**"]
+    (alone,) = scale.csv_rows(None, (1,), {})
+    assert alone.bar_seconds is None

@@ -12,7 +12,7 @@ from pathlib import Path
 import marey
 import pytest
 from attaching import BUSY, IS_ENDED, attach, detach, detach_refusal, end
-from interpreters import interpreters
+from interpreters import VERSIONS, require
 from programs import DEADLINE_SECS, Live, marey_command, run_program
 
 pytestmark = pytest.mark.usefixtures("own_directory")
@@ -59,9 +59,9 @@ def scripts(pid: int) -> list[Path]:
     return found
 
 
-@pytest.mark.parametrize("version", interpreters())
+@pytest.mark.parametrize("version", VERSIONS)
 def test_a_busy_process_is_recorded_and_ends_as_ever(version: str) -> None:
-    with Live(BUSY, python=interpreters()[version]) as program:
+    with Live(BUSY, python=require(version)) as program:
         pid = int(program.read_line())
         said = attach(pid)
         run_path = str(Path(f"process-{pid}.marey").absolute())
@@ -78,9 +78,9 @@ def test_a_busy_process_is_recorded_and_ends_as_ever(version: str) -> None:
         assert list(recorded.sql("SELECT pid FROM processes")) == [(pid,)]
 
 
-@pytest.mark.parametrize("version", interpreters())
+@pytest.mark.parametrize("version", VERSIONS)
 def test_a_process_that_waits_is_recorded_when_it_goes_on(version: str) -> None:
-    with Live(WAITING, python=interpreters()[version]) as program:
+    with Live(WAITING, python=require(version)) as program:
         pid = int(program.read_line())
         recorder = subprocess.Popen(command("attach", pid), stderr=subprocess.PIPE, text=True)
         assert recorder.stderr is not None
@@ -99,9 +99,9 @@ def test_a_process_that_waits_is_recorded_when_it_goes_on(version: str) -> None:
     assert outcome == (0, "second\n", "")
 
 
-@pytest.mark.parametrize("version", interpreters())
+@pytest.mark.parametrize("version", VERSIONS)
 def test_a_request_that_is_given_up_changes_nothing(version: str) -> None:
-    with Live(WAITING, python=interpreters()[version]) as program:
+    with Live(WAITING, python=require(version)) as program:
         pid = int(program.read_line())
         done = marey_command("attach", pid, "--timeout", "1")
         assert done.exit_code == 2
@@ -243,7 +243,7 @@ def test_a_process_with_200_threads_keeps_them() -> None:
         assert program.end() == (0, "joined 1\n", "")
 
 
-@pytest.mark.parametrize("version", interpreters())
+@pytest.mark.parametrize("version", VERSIONS)
 def test_children_that_are_forked_meanwhile_end_as_ever(version: str) -> None:
     # CPython 3.12 and later warn of a fork while another thread exists, as it does for a moment.
     source = f"""
@@ -259,7 +259,7 @@ def test_children_that_are_forked_meanwhile_end_as_ever(version: str) -> None:
         failures += os.waitpid(child, 0)[1] != 0
     print(failures)
     """
-    with Live(source, python=interpreters()[version]) as program:
+    with Live(source, python=require(version)) as program:
         pid = int(program.read_line())
         attach(pid)
         detach(pid)

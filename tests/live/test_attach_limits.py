@@ -14,7 +14,7 @@ import marey
 import pytest
 from attaching import BUSY, BUSY_OUTPUT, attach, detach, detach_refusal, end
 from containers import in_container, needs_mounts
-from interpreters import interpreters
+from interpreters import require
 from programs import DEADLINE_SECS, Live, marey_command, run_program, write_program
 
 pytestmark = pytest.mark.usefixtures("own_directory")
@@ -42,10 +42,9 @@ def test_a_process_that_disables_marey_is_left_as_it_is() -> None:
         end(program)
 
 
-@pytest.mark.skipif("3.14" not in interpreters(), reason="needs CPython 3.14")
 def test_a_process_that_forbids_remote_debugging_is_left_as_it_is() -> None:
     forbidding = {"PYTHON_DISABLE_REMOTE_DEBUG": "1"}
-    with Live(BUSY, python=interpreters()["3.14"], **forbidding) as program:
+    with Live(BUSY, python=require("3.14"), **forbidding) as program:
         pid = int(program.read_line())
         done = marey_command("attach", pid)
         assert done.exit_code == 2

@@ -323,6 +323,10 @@ def test_one_thread_is_shown_and_an_unknown_one_named(pid: int) -> None:
     assert f"process {pid} has no thread 1" in done.stderr
 
 
+def has_native_frames(pid: int) -> bool:
+    return "has_native_frames" in threads(pid, "--native")["waits_for_data"]
+
+
 IN_CONTAINER = f"""
 import ctypes, os, sys
 
@@ -336,23 +340,26 @@ if child := os.fork():
 """
 
 
-def test_threads_of_a_container_are_understood_from_outside() -> None:
+def test_threads_of_a_container_are_understood_from_outside(pid: int) -> None:
+    # A stripped CPython 3.14 whose instructions are functions has none.
+    until(pid, all_wait)
+    has_native = has_native_frames(pid)
+    assert has_native or sys.version_info >= (3, 14)
     with Live(IN_CONTAINER) as program:
         lines = {program.read_line(), program.read_line()} - {"1"}  # its id in the container
         if lines == {""}:
             pytest.skip("no PID namespace may be created here")
-        pid = int(lines.pop())
-        found = until(pid, lambda found: found["waits_for_lock"]["wait"] is not None)
+        contained = int(lines.pop())
+        found = until(contained, lambda found: found["waits_for_lock"]["wait"] is not None)
         assert set(found) == {"MainThread", "waits_for_lock", "waits_for_data", "spins"}
         os_ids = {thread["os_id"] for thread in found.values()}
-        assert os_ids == {int(name) for name in os.listdir(f"/proc/{pid}/task")}
-        assert found["MainThread"]["os_id"] == pid
+        assert os_ids == {int(name) for name in os.listdir(f"/proc/{contained}/task")}
+        assert found["MainThread"]["os_id"] == contained
         assert found["spins"]["is_running"]
         assert not found["waits_for_data"]["is_running"]
         assert found["waits_for_data"]["wait"]["file"].startswith("pipe:[")
-        native = threads(pid, "--native")
-        assert native["waits_for_data"]["has_native_frames"]
-        marey_stdout("record", "--pid", pid, "--duration", "0.3", "--output", "run.marey")
+        assert has_native_frames(contained) == has_native
+        marey_stdout("record", "--pid", contained, "--duration", "0.3", "--output", "run.marey")
         names = marey_stdout("query", "run.marey", "SELECT name FROM threads", "--format", "csv")
         assert "spins" in names
         program.write_line()

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from interpreters import MINORS, interpreters, require
+from interpreters import VERSIONS, interpreters, require
 from programs import DEADLINE_SECS, Live, marey_command, marey_stdout
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
-VERSIONS = [f"3.{minor}" for minor in MINORS]
 
 PROGRAM = """
 import asyncio, sys, threading

@@ -7,12 +7,11 @@ import sys
 from typing import Any, NamedTuple
 
 import pytest
-from interpreters import MINORS, require
+from interpreters import VERSIONS, require
 from programs import Live, marey_stdout
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
-VERSIONS = [f"3.{minor}" for minor in MINORS]
 
 # The program tells the lines of its functions, and is ready when its pipe has been read: by then
 # all tasks that it has created before have run as far as they can.

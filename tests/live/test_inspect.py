@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from interpreters import interpreters
+from interpreters import VERSIONS, require
 from programs import DEADLINE_SECS, Live
 
 pytestmark = pytest.mark.usefixtures("own_directory")
@@ -164,12 +164,13 @@ def plain(read: dict[str, Any]) -> Any:
     return read.get("value", read["type"]) if read["type"] != "NoneType" else None
 
 
-@pytest.fixture(scope="module", params=interpreters())
+@pytest.fixture(scope="module", params=VERSIONS)
 def pid(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """The program on each interpreter; nothing of it may have run because it was read."""
+    python = require(request.param)
     before = Path.cwd()
     os.chdir(tmp_path_factory.mktemp("program"))
-    live = Live(PROGRAM, python=interpreters()[request.param])
+    live = Live(PROGRAM, python=python)
     os.chdir(before)
     with live as program:
         yield int(program.read_line())

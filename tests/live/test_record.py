@@ -11,7 +11,7 @@ from typing import Any
 
 import marey
 import pytest
-from interpreters import MINORS, require
+from interpreters import VERSIONS, require
 from programs import DEADLINE_SECS, HOT_AND_COLD, Live, marey_stdout
 
 pytestmark = pytest.mark.usefixtures("own_directory")
@@ -105,7 +105,7 @@ def path_of(frames: list[dict[str, Any]]) -> str:
     return "/".join(reversed(names))
 
 
-@pytest.mark.parametrize("version", [f"3.{minor}" for minor in MINORS])
+@pytest.mark.parametrize("version", VERSIONS)
 def test_samples_have_the_stacks_that_a_dump_has(version: str) -> None:
     python = require(version)
     with Live(WAITING, python=python) as program:

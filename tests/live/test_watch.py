@@ -8,7 +8,7 @@ from typing import Any
 
 import marey as marey_package
 import pytest
-from interpreters import interpreters
+from interpreters import VERSIONS, require
 from programs import Live, marey_stdout, query, run_well
 
 pytestmark = pytest.mark.usefixtures("own_directory")
@@ -59,7 +59,6 @@ STEP = TRAIN.splitlines().index("    time.sleep(0.001)") + 1
 
 WITH_PACKAGE = {"PYTHONPATH": str(Path(marey_package.__file__).parent.parent)}
 """The environment with which other interpreters find this package."""
-VERSIONS = sorted(interpreters())
 
 
 def watched(pid: str, *arguments: str) -> list[dict[str, Any]]:
@@ -78,7 +77,7 @@ def until_recorded(pid: str, count: int = 3) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_variables_of_a_running_process_are_watched_listed_and_ended(version: str) -> None:
     spec = f"program.py:{STEP}:loss, number"
-    with Live(TRAIN, python=interpreters()[version], **WITH_PACKAGE) as program:
+    with Live(TRAIN, python=require(version), **WITH_PACKAGE) as program:
         pid = program.read_line()
         assert watched(pid) == []
         (watch,) = watched(pid, spec)
@@ -201,7 +200,7 @@ LOOP_LINE = LOOP.splitlines().index("        total += number") + 1
 
 def run_with(version: str, source: str) -> str:
     """Runs a program with an interpreter; returns its output."""
-    with Live(source, python=interpreters()[version], **WITH_PACKAGE) as program:
+    with Live(source, python=require(version), **WITH_PACKAGE) as program:
         done = program.end()
     assert done.exit_code == 0, done.stderr
     return done.stdout

@@ -13,14 +13,16 @@ import pytest
 
 MINORS = range(10, 15)
 """Minor versions of CPython 3 that marey supports."""
+OWN = f"{sys.version_info.major}.{sys.version_info.minor}"
+VERSIONS = sorted({OWN, *(f"3.{minor}" for minor in MINORS)})
+"""The supported versions and this one, as parameters of tests that begin with :func:`require`."""
 
 
 @functools.cache
 def interpreters() -> dict[str, str]:
     """Returns paths of interpreters by version, such as ``3.11``: this one and what is found."""
-    own = f"{sys.version_info.major}.{sys.version_info.minor}"
     found = {f"3.{minor}": path for minor in MINORS if (path := find(minor)) is not None}
-    return {**found, own: sys.executable}
+    return {**found, OWN: sys.executable}
 
 
 def require(version: str) -> str:

@@ -225,6 +225,16 @@ impl Source for BlockingSource {
     fn begin_child(&self) {}
 }
 
+/// Returns how often this thread has given up the processor until something wakes it.
+#[expect(unsafe_code, reason = "std has no statistics of a thread")]
+fn times_slept() -> i64 {
+    // SAFETY: all bytes of these numbers may be zero.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the statistics can be written.
+    assert_eq!(unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) }, 0);
+    usage.ru_nvcsw
+}
+
 #[test]
 fn a_thread_stuck_in_an_event_blocks_nothing() {
     const TEST: &str = "stalls::a_thread_stuck_in_an_event_blocks_nothing";
@@ -248,13 +258,17 @@ fn a_thread_stuck_in_an_event_blocks_nothing() {
                 exit("cut");
             });
             drop(CHANGED.wait_while(BLOCK.lock().unwrap(), |block| !block.is_reached).unwrap());
+            let before = times_slept();
             api::advance_phase(first).unwrap();
+            let times = times_slept() - before;
             api::finalize(first, None).unwrap();
             let second = start("second");
             scope("later", || ());
             api::finalize(second, None).unwrap();
             BLOCK.lock().unwrap().is_released = true;
             CHANGED.notify_all();
+            // A thread of `SCHED_FIFO` that only yields keeps the other one from running.
+            assert!(times > 20, "the waiting thread slept {times} times");
         });
         return;
     }
