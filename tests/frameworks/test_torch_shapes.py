@@ -229,6 +229,30 @@ def test_a_recording_has_the_roofline_and_the_utilization_of_its_device(shapes: 
     assert mfu == (pytest.approx(20 * flops / 21), 100, True)  # the first step has none
 
 
+def test_pauses_do_not_begin_the_sampling_of_steps_anew() -> None:
+    marey.torch.enable(operators=True)
+    session = marey.start("pauses", data="trace")
+    for _ in range(30):
+        marey.deactivate(session)
+        marey.activate(session)
+        train(10)
+    marey.finalize(session)
+    marey.torch.disable()
+    sampled = marey.open("pauses.marey").sql(
+        """
+        SELECT count(DISTINCT t.number) FILTER (WHERE s.args IS NOT NULL), count(DISTINCT t.number)
+        FROM spans AS s
+        JOIN steps AS t ON s.start_nanos >= t.start_nanos
+            AND s.start_nanos < t.start_nanos + t.duration_nanos
+        WHERE kind(s.context_id) = 'operator' AND s.name LIKE 'aten::%' AND t.number > 0
+        """
+    )
+    # One of the first ten, of the second hundred and of the third.
+    ((sampled_steps, steps),) = sampled.rows()
+    assert sampled_steps == 3
+    assert steps >= 290
+
+
 def test_operators_without_steps_are_sampled_one_by_one() -> None:
     x = torch.ones(2, 3)
     marey.torch.enable(operators=True, shapes="sampled")

@@ -5,7 +5,7 @@
 
 use crate::callbacks::{self, LIBRARY};
 use crate::inputs::{self, InputFields};
-use marey_record::device;
+use marey_record::{api, device};
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,36 +33,50 @@ const STEPS_BEFORE_FIRST_SAMPLE: u64 = 10;
 /// Whether steps are sampled now.
 static IS_SAMPLING: AtomicBool = AtomicBool::new(false);
 
-static SAMPLER: Mutex<Sampler> =
-    Mutex::new(Sampler { shapes: Shapes::Off, handle: None, steps: 0, sampled_step: 0 });
+static SAMPLER: Mutex<Sampler> = Mutex::new(Sampler {
+    shapes: Shapes::Off,
+    handle: None,
+    epoch: None,
+    steps: 0,
+    is_step_sampled: false,
+    next_sampled_step: 0,
+});
 
 struct Sampler {
     shapes: Shapes,
     /// The handle of the registered callback.
     handle: Option<u64>,
+    /// The epoch of sessions whose steps are counted. A pause does not change it, so that pauses
+    /// do not begin the sampling anew. `None` after the choice of shapes has changed.
+    epoch: Option<u64>,
     /// The number of steps that have ended.
     steps: u64,
-    /// The number of the step that is sampled next, or now.
-    sampled_step: u64,
+    /// Whether the step that runs now is sampled.
+    is_step_sampled: bool,
+    /// The number of the step that is sampled next.
+    next_sampled_step: u64,
 }
 
 /// Sets the operators whose inputs are read from the next start on, and the layout of inputs.
 pub fn set(shapes: Shapes, fields: InputFields) {
     inputs::set_fields(fields);
-    lock().shapes = shapes;
+    let mut sampler = lock();
+    if sampler.shapes != shapes {
+        sampler.shapes = shapes;
+        sampler.epoch = None;
+    }
 }
 
 /// Starts to read inputs. The callbacks that open scopes are registered.
 pub(crate) fn start() {
     let mut sampler = lock();
-    let probability = match sampler.shapes {
-        Shapes::Off => return,
-        Shapes::Sampled => 1.0 / STEPS_PER_SAMPLE as f64,
-        Shapes::All => 1.0,
-    };
-    sampler.register(probability);
-    sampler.steps = 0;
-    sampler.sampled_step = random_below(STEPS_BEFORE_FIRST_SAMPLE) + 1;
+    if sampler.shapes == Shapes::Off {
+        return;
+    }
+    sampler.follow_epoch(api::epoch());
+    if let Some(probability) = sampler.probability() {
+        sampler.register(probability);
+    }
     let is_sampled = sampler.shapes == Shapes::Sampled;
     device::note(NOTE, if is_sampled { NOTE_SAMPLED } else { NOTE_ALL });
     IS_SAMPLING.store(is_sampled, Ordering::Relaxed);
@@ -87,14 +101,35 @@ const NOTE_SAMPLED: &str = marey_model::op_cost::SHAPES_SAMPLED;
 const NOTE_ALL: &str = "all";
 
 impl Sampler {
+    /// Begins the sampling anew if `epoch` is another one than that of the counted steps.
+    fn follow_epoch(&mut self, epoch: u64) {
+        if self.epoch != Some(epoch) {
+            self.epoch = Some(epoch);
+            self.steps = 0;
+            self.is_step_sampled = false;
+            self.next_sampled_step = random_below(STEPS_BEFORE_FIRST_SAMPLE) + 1;
+        }
+    }
+
+    /// Returns the share of operators that is read now, `None` for none.
+    fn probability(&self) -> Option<f64> {
+        match self.shapes {
+            Shapes::Off => None,
+            Shapes::Sampled if self.is_step_sampled => Some(1.0),
+            Shapes::Sampled => (self.steps == 0).then_some(1.0 / STEPS_PER_SAMPLE as f64),
+            Shapes::All => Some(1.0),
+        }
+    }
+
     fn step_end(&mut self) {
         // What is registered is for the step that has ended, or for the time before it.
         self.unregister();
         self.steps += 1;
-        if self.steps == self.sampled_step {
+        self.is_step_sampled = self.steps == self.next_sampled_step;
+        if self.is_step_sampled {
             self.register(1.0);
             let block = self.steps / STEPS_PER_SAMPLE + 1;
-            self.sampled_step = block * STEPS_PER_SAMPLE + random_below(STEPS_PER_SAMPLE);
+            self.next_sampled_step = block * STEPS_PER_SAMPLE + random_below(STEPS_PER_SAMPLE);
         }
     }
 

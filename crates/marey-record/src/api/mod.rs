@@ -33,7 +33,7 @@ use marey_model::context::{ContextSource, NodeKind};
 use marey_model::loss::LossCause;
 use marey_model::metric::{MetricError, MetricValue};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Returns the word that is zero while no session is alive. Bindings test it before they call
 /// anything.
@@ -50,6 +50,11 @@ pub fn is_live() -> bool {
 /// Returns the word that is zero while no session records.
 pub fn active_word() -> &'static AtomicU64 {
     &CONTROL.active
+}
+
+/// Returns the number of the epoch, which changes when a session starts while none is alive.
+pub fn epoch() -> u64 {
+    CONTROL.epoch.load(Ordering::Relaxed)
 }
 
 /// Returns the numbers of the metrics of this thread's performance events, and their totals at its
