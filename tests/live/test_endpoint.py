@@ -102,11 +102,41 @@ def test_a_recording_process_is_listed_until_it_ends() -> None:
         assert 0 < process["age_s"] < DEADLINE_SECS
         assert process["paths"] == [os.path.realpath("program.rank3.hatchet")]
         assert process["command"][-1].endswith("program.py")
-        row = next(line for line in marey_stdout("ps").splitlines() if line.split()[0] == str(pid))
+        later = listed(pid)
+        assert later is not None
+        assert process["age_s"] < later["age_s"] < DEADLINE_SECS
+        title, *rows = marey_stdout("ps").splitlines()
+        row = next(row for row in rows if row.split()[0] == str(pid))
         assert row.split()[1] == "3"
+        age = row[: title.index("AGE") + 3].split()[3:]  # "1.2 s"
+        assert later["age_s"] - 0.1 <= float(age[0]) < DEADLINE_SECS
+        assert age[1:] == ["s"]
         assert row.endswith("program.rank3.hatchet")
         assert program.end().exit_code == 0
         assert listed(pid) is None
+
+
+def test_the_losses_of_a_process_are_listed() -> None:
+    source = """
+    import os
+    import marey
+
+    marey.start("program", data="tree")
+    for number in range(12):
+        with marey.scope(f"scope {number}"):
+            pass
+    print(os.getpid(), flush=True)
+    input()
+    """
+    with recording(source, MAREY_MAX_NODES="10") as (_, pid):
+        process = listed(pid)
+        assert process is not None
+        count = process["losses"]["nodes"]
+        assert count >= 2
+        assert process["losses"] == {"nodes": count}
+        title, *rows = marey_stdout("ps").splitlines()
+        row = next(row for row in rows if row.split()[0] == str(pid))
+        assert row[: title.index("LOSSES") + len("LOSSES")].split()[-1] == str(count)
 
 
 def test_the_socket_of_a_killed_process_is_removed() -> None:

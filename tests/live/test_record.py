@@ -195,3 +195,40 @@ def test_a_duration_must_be_positive(duration: str) -> None:
     assert done.returncode == 2
     assert "is not a positive number of seconds" in done.stderr
     assert not Path("run.marey").exists()
+
+
+# Starts a thread after the last one has ended, so that Python gives it the same id.
+THREADS_IN_TURN = """
+import itertools, os, threading, time
+
+def call(name):
+    scope = {"time": time}
+    source = f"def {name}(end):\\n    while time.perf_counter() < end: pass\\n"
+    exec(compile(source, f"{name}.py", "exec"), scope)
+    scope[name](time.perf_counter() + 0.02)
+
+print(os.getpid(), flush=True)
+idents = set()
+for number in itertools.count():
+    name = ("even", "odd")[number % 2]
+    thread = threading.Thread(target=call, args=(name,), name=name)
+    thread.start()
+    idents.add(thread.ident)
+    thread.join()
+    if number == 9:
+        print(len(idents), flush=True)
+"""
+
+
+def test_a_thread_that_has_the_id_of_an_ended_one_is_another_thread() -> None:
+    with Live(THREADS_IN_TURN) as program:
+        pid = int(program.read_line())
+        assert int(program.read_line()) < 10, "ids are not used again"
+        marey_stdout(*arguments(pid, "-d", "0.5", "-r", "200"))
+    sql = "SELECT DISTINCT thread, thread_id, path FROM samples WHERE path LIKE '%.py:2@%'"
+    with marey.open("run.marey") as run:
+        rows = run.sql(sql).rows()
+    assert len({number for _, number, _ in rows}) > 2
+    assert {thread for thread, _, _ in rows} == {"even", "odd"}
+    for thread, _, path in rows:
+        assert f"{thread}.py" in path

@@ -164,15 +164,19 @@ def test_network_and_gpus_are_those_of_the_machine(pid: int) -> None:
     assert line.endswith("; GPU 0 87 %, 537 MB of 1.07 GB; GPU 1")
 
 
-WRITES = """
+# Writes to a file and reads it again, both from storage and not from the cache.
+STORES = """
 import os, threading
 
 def work():
-    with open("written", "wb", buffering=0) as file:
+    with open("stored", "w+b", buffering=0) as file:
         while True:
             file.seek(0)
             file.write(bytes(1 << 20))
             os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            file.seek(0)
+            file.read()
 
 threading.Thread(target=work, daemon=True).start()
 print(os.getpid(), flush=True)
@@ -180,20 +184,22 @@ input()
 """
 
 
-def test_what_a_process_writes_to_storage_is_shown() -> None:
-    with Live(WRITES) as program:
-        writer = int(program.read_line())
+def test_what_a_process_reads_from_and_writes_to_storage_is_shown() -> None:
+    with Live(STORES) as program:
+        storing = int(program.read_line())
 
-        def written_bytes() -> int:
-            lines = Path(f"/proc/{writer}/io").read_text().splitlines()
-            return int(dict(line.split(": ") for line in lines)["write_bytes"])
+        def stored_bytes() -> dict[str, int]:
+            lines = Path(f"/proc/{storing}/io").read_text().splitlines()
+            return {name: int(count) for name, count in (line.split(": ") for line in lines)}
 
-        before = written_bytes()
-        load = report(writer, "-d", "1")
-        most = written_bytes() - before
-    if not most:
+        before = stored_bytes()
+        load = report(storing, "-d", "1")
+        after = stored_bytes()
+    if after["write_bytes"] == before["write_bytes"]:
         pytest.skip("the folder of the test is not on storage")
-    assert 0 < load["written_bytes_per_sec"] * load["seconds"] <= most * 1.01
+    for rate, count in (("written", "write_bytes"), ("read", "read_bytes")):
+        most = after[count] - before[count]
+        assert 0 < load[f"{rate}_bytes_per_sec"] * load["seconds"] <= most * 1.01, rate
 
 
 def test_the_terminal_shows_rows_and_obeys_keys(pid: int) -> None:

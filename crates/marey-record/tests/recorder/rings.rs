@@ -130,6 +130,46 @@ fn a_ring_is_bounded_in_bytes() {
 }
 
 #[test]
+fn a_ring_of_seconds_keeps_what_ended_in_them() {
+    const TEST: &str = "rings::a_ring_of_seconds_keeps_what_ended_in_them";
+    const SECS: f64 = 1.0;
+    if let Some((_, folder)) = subprocess_part() {
+        let session = start(&folder);
+        let begin = Instant::now();
+        let first = segments(&folder.join("run.marey")).remove(0);
+        let mut ends = Vec::new();
+        // A segment lasts a second, and is kept for one after that.
+        while first.exists() {
+            assert!(begin.elapsed() < Duration::from_secs(30), "the first segment is kept");
+            scope(&name_of(ends.len()), || ());
+            ends.push(Instant::now());
+            api::write_checkpoints();
+        }
+        assert!(begin.elapsed().as_secs_f64() > 2.0 * SECS);
+        let last = *ends.last().unwrap();
+        let within = |secs: f64| {
+            ends.iter().filter(|end| (last - **end).as_secs_f64() <= secs).count().to_string()
+        };
+        // The last record of all is the end of the session.
+        let bounds = [within(0.8 * SECS), within(1.05 * SECS), ends.len().to_string()];
+        fs::write(folder.join("bounds"), bounds.join(" ")).unwrap();
+        api::finalize(session, None).unwrap();
+        return;
+    }
+    let fixture = Fixture::begin();
+    let env = [("MAREY_RING_SECONDS", "1"), ("MAREY_RING_RECORDS", "1")];
+    Subprocess::new(TEST, "run", &fixture).run(&[&env[..], &ENV[1..]].concat());
+    let bounds = fs::read_to_string(fixture.path("bounds")).unwrap();
+    let bounds: Vec<usize> = bounds.split(' ').map(|bound| bound.parse().unwrap()).collect();
+    let [fewest, most, count] = bounds[..] else { panic!("{bounds:?}") };
+    let spool = joined(&fixture.path("run.marey"));
+    let kept = spool.exited_paths(0, 0);
+    assert_eq!(kept, (count - kept.len()..count).map(name_of).collect::<Vec<_>>());
+    assert!((fewest..=most).contains(&kept.len()), "{} of {bounds:?}", kept.len());
+    assert_eq!(spool.loss_count(LossCause::Ring), (count - kept.len()) as u64);
+}
+
+#[test]
 fn open_scopes_and_phases_are_known_although_their_segments_are_gone() {
     const TEST: &str = "rings::open_scopes_and_phases_are_known_although_their_segments_are_gone";
     if let Some((_, folder)) = subprocess_part() {

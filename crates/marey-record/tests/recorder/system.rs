@@ -5,6 +5,9 @@ use crate::spool::{Spool, spool_of};
 use marey_model::setting::Setting;
 use marey_record::{Format, SessionId, SessionOptions, api, settings};
 use std::collections::BTreeMap;
+use std::fs;
+use std::hint::black_box;
+use std::net::UdpSocket;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -45,7 +48,14 @@ fn counters_of_the_process_are_sampled_while_a_trace_records() {
     const TEST: &str = "system::counters_of_the_process_are_sampled_while_a_trace_records";
     if let Some((_, folder)) = subprocess_part() {
         let session = start(&folder);
-        work_until_sampled(&folder, 3, &|| {});
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = socket.local_addr().unwrap();
+        work_until_sampled(&folder, 3, &|| {
+            // Too large to be memory that was used before, so that each page is a fault.
+            black_box(vec![1_u8; 1 << 20]);
+            fs::write(folder.join("written"), [0; 4096]).unwrap();
+            socket.send_to(&[0; 512], address).unwrap();
+        });
         api::finalize(session, None).unwrap();
         return;
     }
@@ -60,8 +70,16 @@ fn counters_of_the_process_are_sampled_while_a_trace_records() {
     assert!((1.0..400.0).contains(&average("process_cpu (%)")), "{counters:?}");
     assert!(average("process_rss (bytes)") > f64::from(1 << 20));
     assert!(average("process_vms (bytes)") >= average("process_rss (bytes)"));
-    assert!(average("process_read (bytes/s)") > 0.0);
-    for name in ["minor_faults", "major_faults", "voluntary_switches", "involuntary_switches"] {
+    for name in [
+        "process_read (bytes/s)",
+        "process_written (bytes/s)",
+        "process_minor_faults (1/s)",
+        "network_tx[lo] (bytes/s)",
+        "network_rx[lo] (bytes/s)",
+    ] {
+        assert!(average(name) > 0.0, "{name}: {counters:?}");
+    }
+    for name in ["major_faults", "voluntary_switches", "involuntary_switches"] {
         assert!(average(&format!("process_{name} (1/s)")) >= 0.0);
     }
     assert!(counters.keys().any(|name| name.starts_with("thread_cpu[")), "{counters:?}");
