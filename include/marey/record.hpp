@@ -362,8 +362,7 @@ private:
         }
         detail::Details *given_or_null = extra_ != nullptr ? &given : nullptr;
         record.details = detail::details_at_start(*all_, *thread_, given_or_null, caller_);
-        if (given_or_null != nullptr && (active_ & for_recorder) != 0 &&
-            record.details->keeps_inputs) {
+        if (record.details != nullptr && (active_ & for_recorder) != 0) {
             detail::record_args(record);
         }
         return detail::begin_event(*all_, *thread_, profile_, std::move(record));

@@ -83,6 +83,7 @@ struct Thread {
     // Used by the thread alone.
     std::uint64_t joined_profile = 0;
     std::vector<std::string> modules; // paths, outermost first
+    LoadedCode code;                  // as of its last native stack
     std::vector<AddedCallback> global_callbacks; // a copy
     std::uint64_t callbacks_version = 0;
     std::vector<AddedCallback> own_callbacks;
@@ -145,11 +146,12 @@ struct Shared {
     std::string run_stem; // path of a run of its own without the extension
     std::vector<std::string> warnings;
     std::vector<std::unique_ptr<Counters>> kept_counters; // never freed: any thread may read them
+    std::vector<std::unique_ptr<CodeFile>> code_files;    // never freed either
 };
 
 /// A number that differs between versions and standard libraries with another layout of `Shared`.
 constexpr std::uint64_t shared_layout() {
-    constexpr std::uint64_t version = 4;
+    constexpr std::uint64_t version = 5;
 #if defined(_GLIBCXX_USE_CXX11_ABI)
     constexpr std::uint64_t library = 2 + _GLIBCXX_USE_CXX11_ABI;
 #else
