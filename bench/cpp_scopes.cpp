@@ -1,7 +1,8 @@
 // Nanoseconds of a scope of marey.hpp, beside what any profiler pays: two readings of the clock.
 //
 // Prints a line `WORKLOAD NANOSECONDS` for each workload, the least of several rounds that take
-// turns, so that a busy machine disturbs all of them alike.
+// turns, so that a busy machine disturbs all of them alike. With `WORKLOAD COUNT SESSION` (none, tree or
+// trace) it runs one workload inside the function `measured`, for `bench/instructions.py`.
 #include <marey.hpp>
 #ifdef TRACY_ENABLE
 #include <tracy/Tracy.hpp>
@@ -10,7 +11,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 #include <time.h>
+#include <unistd.h>
 
 namespace {
 
@@ -90,7 +93,24 @@ template <std::size_t size> void measure(Workload (&workloads)[size], long count
 
 } // namespace
 
-int main() {
+extern "C" __attribute__((noinline)) void measured(void (*work)(long), long count) {
+    work(count);
+    __asm__ volatile(""); // no tail call: the function must still be on the stack
+}
+
+int main(int count, char **arguments) {
+    if (count == 4) {
+        const std::string_view session = arguments[3];
+        marey_options_t options = {};
+        options.format = session == "trace" ? MAREY_RUN : options.format;
+        if (session != "none") {
+            marey_start("count", &options, nullptr);
+        }
+        const std::string_view workload = arguments[1];
+        measured(workload == "record_function" ? record_function : plain_scope,
+                 std::atol(arguments[2]));
+        _exit(0);
+    }
     constexpr double unmeasured = 1e9;
     Workload idle[] = {{"empty_loop", empty_loop, unmeasured},
                        {"clock_pair", clock_pairs, unmeasured},

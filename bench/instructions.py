@@ -21,7 +21,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from native import LIBRARY, PACKAGE, build
+from native import LIBRARY, PACKAGE, build, build_cpp
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 
@@ -47,6 +47,15 @@ NATIVE_PATHS = {
     "operator": ("operator", ["1"]),
 }
 """Workload of `native.c` and its arguments, by path: enter and exit each."""
+
+CPP_PATHS = {
+    "RECORD_FUNCTION": ("record_function", "tree", LIBRARY),
+    "RECORD_FUNCTION, no session": ("record_function", "none", LIBRARY),
+    "RECORD_FUNCTION, no library": ("record_function", "none", Path("no.so")),
+    "MAREY_SCOPE": ("plain_scope", "tree", LIBRARY),
+    "MAREY_SCOPE, no library": ("plain_scope", "none", Path("no.so")),
+}
+"""Workload of `cpp_scopes.cpp`, session and library, by path. A loop alone takes three or four."""
 
 PYTHON_SETUPS = {
     "Python scope": 'import marey; marey.start("count")',
@@ -103,6 +112,16 @@ def measure(folder: Path) -> dict[str, float]:
             lambda count: count_all(callgrind(folder, command, f"{workload} {count}", "measured"))
         )
 
+    cpp_program = build_cpp(folder)
+
+    def cpp_workload(workload: str, session: str, library: Path) -> float:
+        def run(count: int) -> int:
+            command = [str(cpp_program), workload, str(count), session]
+            variables = {"MAREY_LIB": str(library)}
+            return count_all(callgrind(folder, command, "", "measured", variables))
+
+        return instructions_per_item(run)
+
     def python_scope(setup: str) -> float:
         def run(count: int) -> int:
             import_path = f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r}); "
@@ -126,6 +145,7 @@ def measure(folder: Path) -> dict[str, float]:
         return instructions_per_item(run)
 
     figures = {path: native_workload(*arguments) for path, arguments in NATIVE_PATHS.items()}
+    figures |= {path: cpp_workload(*arguments) for path, arguments in CPP_PATHS.items()}
     figures |= {path: python_scope(setup) for path, setup in PYTHON_SETUPS.items()}
     return figures | {path: kernel_launch(data) for path, data in LAUNCH_DATA.items()}
 

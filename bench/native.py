@@ -1,4 +1,4 @@
-"""Builds `native.c` against the installed wheel."""
+"""Builds `native.c` and `cpp_scopes.cpp` against the installed wheel."""
 
 from __future__ import annotations
 
@@ -18,8 +18,17 @@ def build(folder: Path) -> Path:
         subprocess.CalledProcessError: The compilation fails.
         FileNotFoundError: `cc` is not installed.
     """
-    program = folder / "native"
-    source = Path(__file__).with_name("native.c")
-    flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", f"-I{PACKAGE / 'include'}"]
-    subprocess.run(["cc", *flags, str(source), "-o", str(program), "-pthread", "-ldl"], check=True)
+    return compile_c(folder / "native", "cc", "-std=gnu11", "native.c")
+
+
+def build_cpp(folder: Path) -> Path:
+    """Compiles the scopes of C++, without Tracy, as `build` does."""
+    return compile_c(folder / "cpp_scopes", "c++", "-std=c++17", "cpp_scopes.cpp")
+
+
+def compile_c(program: Path, compiler: str, standard: str, source: str) -> Path:
+    flags = [standard, "-O2", "-Wall", "-Wextra", "-Werror", f"-I{PACKAGE / 'include'}"]
+    path = Path(__file__).with_name(source)
+    command = [compiler, *flags, str(path), "-o", str(program), "-pthread", "-ldl"]
+    subprocess.run(command, check=True)
     return program

@@ -330,9 +330,7 @@ typedef struct marey_table {
 
 /* Tested while the library has not been searched for: never 0. */
 MAREY_VAR_ const uint64_t marey_unsearched_ = 1;
-/* Tested when there is no library: always 0. */
-MAREY_VAR_ const uint64_t marey_never_ = 0;
-/* The word that the event functions test: one of the above, or the library's. */
+/* The word that the event functions test: the above, or the library's. NULL without the library. */
 MAREY_VAR_ const uint64_t *marey_live_ = &marey_unsearched_;
 MAREY_VAR_ const marey_table_t *marey_table_ = NULL;
 MAREY_VAR_ const char *marey_absence_ = "";
@@ -388,7 +386,7 @@ MAREY_FN_ const marey_table_t *marey_load(void) {
         const marey_table_t *table = marey_find_(&absence);
         __atomic_store_n(&marey_absence_, absence, __ATOMIC_RELAXED);
         __atomic_store_n(&marey_table_, table, __ATOMIC_RELEASE);
-        const uint64_t *live = table == NULL ? &marey_never_ : table->live;
+        const uint64_t *live = table == NULL ? NULL : table->live;
         __atomic_store_n(&marey_live_, live, __ATOMIC_RELEASE);
     }
     return __atomic_load_n(&marey_table_, __ATOMIC_RELAXED);
@@ -397,7 +395,7 @@ MAREY_FN_ const marey_table_t *marey_load(void) {
 /* Returns the table while a session is alive, else NULL. */
 MAREY_FN_ const marey_table_t *marey_live_table_(void) {
     const uint64_t *live = __atomic_load_n(&marey_live_, __ATOMIC_ACQUIRE);
-    if (__builtin_expect(__atomic_load_n(live, __ATOMIC_RELAXED) == 0, 1)) {
+    if (live == NULL || __builtin_expect(__atomic_load_n(live, __ATOMIC_RELAXED) == 0, 1)) {
         return NULL;
     }
     const marey_table_t *table = __atomic_load_n(&marey_table_, __ATOMIC_ACQUIRE);
@@ -696,11 +694,20 @@ public:
 
     /** Looks the name up on every entry; MAREY_SCOPE and MAREY_NAME look it up once. */
     MAREY_FN_ explicit Scope(const char *name) noexcept
-        : Scope(marey_live_table_() == nullptr ? uint32_t{0} : marey_name(name)) {}
+        : Scope(marey_live_table_(), [name] { return marey_name(name); }) {}
+
+    /** A scope in the library of this table, NULL for none. `name` returns its number. */
+    template <class Name>
+    __attribute__((always_inline)) Scope(const marey_table_t *table, const Name &name) noexcept {
+        if (table != nullptr) {
+            name_ = name();
+            entered_ = table->scope_enter(name_, MAREY_KIND_SCOPE) != 0;
+        }
+    }
 
     /* A scope that was entered before any session began is not exited in a later one. */
-    MAREY_FN_ ~Scope() {
-        if (entered_) {
+    MAREY_FN_ __attribute__((always_inline)) ~Scope() {
+        if (__builtin_expect(static_cast<long>(entered_), 0)) {
             marey_scope_exit(name_);
         }
     }
@@ -709,8 +716,8 @@ public:
     Scope &operator=(const Scope &) = delete;
 
 private:
-    uint32_t name_;
-    bool entered_;
+    uint32_t name_ = 0;
+    bool entered_ = false;
 };
 
 /** A state from here to the end of the block. */
@@ -744,8 +751,10 @@ private:
 #define MAREY_JOIN_(a, b) MAREY_JOIN_EXPANDED_(a, b)
 
 /** A scope from here to the end of the block, named by a string literal. */
-#define MAREY_SCOPE(literal) \
-    const ::marey::Scope MAREY_JOIN_(marey_scope_, __LINE__)(MAREY_NAME(literal))
+/* Not const: GCC would keep the object in memory. */
+#define MAREY_SCOPE(literal)                                                                 \
+    ::marey::Scope MAREY_JOIN_(marey_scope_, __LINE__)(                                      \
+        ::marey_live_table_(), [] { return MAREY_NAME(literal); })
 
 #endif /* __cplusplus */
 

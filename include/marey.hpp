@@ -16,7 +16,7 @@
 ///
 /// Header-only; link with -ldl where the C library wants it. Scopes are also scopes of the sessions
 /// of `marey.h` and of Python in the same process. Without `libmarey.so` every call is a no-op, and
-/// a scope costs a few loads and a branch.
+/// a scope costs one load and a branch; while nothing listens, four loads.
 ///
 /// Works with `-fno-exceptions` and `-fno-rtti`. Scopes and reports of memory never throw, and the
 /// other calls nothing but `std::bad_alloc`; what cannot be recorded is in `ProfilerResult::warnings`

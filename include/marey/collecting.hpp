@@ -22,7 +22,7 @@ namespace detail {
 /// Resolves the numbers of names and the addresses of frames, and counts FLOP if that is wanted.
 class Resolver {
 public:
-    explicit Resolver(bool with_flops) : with_flops_(with_flops) {}
+    Resolver(bool with_flops, const LoadedCode &loaded) : with_flops_(with_flops), symbols_(loaded) {}
 
     Event event(Record record, std::int64_t profile_start_ns) {
         std::string name = names(record.name);
@@ -113,10 +113,10 @@ inline void sort_records(std::vector<Record> &records) {
 
 /// Returns the events of a profile, sorted and linked to each other.
 inline std::vector<Event> resolved_events(std::vector<Record> records, std::int64_t start_ns,
-                                          bool with_flops) {
+                                          bool with_flops, const LoadedCode &loaded) {
     sort_records(records);
     link_device_events(records);
-    Resolver resolver(with_flops);
+    Resolver resolver(with_flops, loaded);
     std::vector<Event> events;
     events.reserve(records.size());
     for (Record &record : records) {

@@ -86,7 +86,7 @@ struct ProfilerConfig {
     ProfilerState state;              ///< How to record.
     bool report_input_shapes = false; ///< Shapes and types of inputs, and keyword arguments.
     bool profile_memory = false;      ///< Calls of `reportMemory` as events.
-    bool with_stack = false;          ///< Native call stacks of scopes.
+    bool with_stack = false;          ///< Native call stacks; names in the run.
     bool with_flops = false;          ///< Floating-point operations of known operators.
     bool with_modules = false;        ///< The modules around each scope (`RECORD_MODULE`).
     ExperimentalConfig experimental_config; ///< Further options.

@@ -4,6 +4,7 @@
 #define MAREY_EVENT_HPP
 
 #include "../marey.h"
+#include "code_files.hpp"
 #include "config.hpp"
 #include "inputs.hpp"
 
@@ -51,7 +52,7 @@ struct Details {
     std::string name; // of a scope whose name did not fit into the table of names
     std::vector<Input> inputs;
     Kwargs kwargs;
-    std::vector<void *> frames;     // innermost first; resolved to `stack` at the end
+    std::vector<CodePlace> frames;  // innermost first; named in `stack` at the end
     std::vector<std::uint32_t> callers; // names of the scopes around, outermost first
     std::vector<std::string> stack;     // outermost first
     std::string modules;
@@ -199,7 +200,8 @@ public:
     }
     /// The keyword arguments.
     const Kwargs &kwargs() const { return details().kwargs; }
-    /// The scopes (`verbose`) or native functions (`with_stack`) around the event, outermost first.
+    /// The scopes (`verbose`) or native functions (`with_stack`) around the event, outermost first. A
+    /// function that is no dynamic symbol is "FILE+0xADDRESS".
     const std::vector<std::string> &stack() const { return details().stack; }
     /// The modules around the scope, joined by dots.
     const std::string &module_hierarchy() const { return details().modules; }

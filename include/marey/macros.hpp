@@ -21,9 +21,17 @@
 #define MAREY_SEQUENCE_(...) MAREY_SEQUENCE_I_(__VA_ARGS__, -1, -1, -1)
 #define MAREY_SEQUENCE_I_(inputs, sequence, forward_thread, ...) sequence, forward_thread
 
+/* The scope is made only if something listens, in memory of its own, so that the pointer to it stays in
+ * a register. GCC would keep a constant pointer in memory. */
 #define MAREY_BEGIN_(guard, scope, fn, describe, ...)                                             \
-    ::marey::RecordFunction guard(scope);                                                         \
-    if (__builtin_expect(static_cast<long>(guard.isActive()), 0)) {                               \
+    alignas(::marey::RecordFunction) unsigned char MAREY_JOIN_(                                   \
+        guard, _memory)[sizeof(::marey::RecordFunction)];                                         \
+    ::marey::detail::ScopeInMemory MAREY_JOIN_(guard, _end)(                                      \
+        ::marey::detail::is_listened_to()                                                         \
+            ? ::marey::RecordFunction::make(MAREY_JOIN_(guard, _memory), scope)                   \
+            : nullptr);                                                                           \
+    if (MAREY_JOIN_(guard, _end).made != nullptr) {                                              \
+        ::marey::RecordFunction &guard = *MAREY_JOIN_(guard, _end).made;                         \
         static ::std::atomic<::std::uint32_t> marey_name_{0};                                     \
         guard.setName((fn), __builtin_constant_p(fn) ? &marey_name_ : nullptr);                   \
         describe;                                                                                 \

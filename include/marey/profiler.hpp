@@ -247,6 +247,7 @@ inline std::unique_ptr<ProfilerResult> disableProfiler() {
     detail::DeviceReader reader = {&records, 0, 0, false};
     bool has_devices = false;
     bool with_flops = false;
+    bool with_stack = false;
     {
         const std::lock_guard<std::mutex> guard(all->mutex);
         const std::uint64_t profile = all->profile;
@@ -272,6 +273,7 @@ inline std::unique_ptr<ProfilerResult> disableProfiler() {
         run_stem = all->run_stem;
         has_devices = all->has_devices;
         with_flops = all->config.with_flops;
+        with_stack = all->config.with_stack;
         reader.clock_offset_ns = all->clock_offset_ns;
         reader.start_ns = all->start_ns;
         reader.has_synchronisations = all->config.experimental_config.enable_cuda_sync_events;
@@ -297,7 +299,11 @@ inline std::unique_ptr<ProfilerResult> disableProfiler() {
     const std::size_t count = records.size();
     std::vector<Event> events;
     MAREY_TRY_ {
-        events = detail::resolved_events(std::move(records), header.start_ns, with_flops);
+        if (with_stack) {
+            detail::update_code(thread->code, all->code_files, all->mutex);
+        }
+        events = detail::resolved_events(std::move(records), header.start_ns, with_flops,
+                                         thread->code);
     }
     MAREY_CATCH_ALL_ {
         header.dropped_events += count;

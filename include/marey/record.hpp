@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <new>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,6 +27,13 @@ public:
         if (__builtin_expect(static_cast<long>(detail::is_listened_to()), 0)) {
             attach();
         }
+    }
+
+    /// Makes a scope in memory of its size; null if nothing listens to it.
+    MAREY_FN_ __attribute__((noinline)) static RecordFunction *make(void *memory,
+                                                                    RecordScope scope) noexcept {
+        auto *made = new (memory) RecordFunction(scope, Listened());
+        return made->isActive() ? made : nullptr;
     }
 
     /// Ends the scope.
@@ -110,9 +118,13 @@ public:
             return;
         }
         active_ |= has_begun;
-        caller_ = __builtin_extract_return_addr(__builtin_return_address(0));
         sequence_ = sequence;
         forward_thread_ = forward_thread > 0 ? static_cast<std::uint64_t>(forward_thread) : 0;
+        if (is_for_recorder_alone()) {
+            enter();
+            return;
+        }
+        caller_ = __builtin_extract_return_addr(__builtin_return_address(0));
         MAREY_TRY_ { begin(); }
         MAREY_CATCH_ALL_ { all_->dropped_events.fetch_add(1, std::memory_order_relaxed); }
     }
@@ -139,7 +151,7 @@ public:
 
     /// Ends the scope. Later calls have no effect.
     void end() noexcept {
-        if ((active_ & has_begun) != 0) {
+        if ((active_ & has_begun) != 0 && !(is_for_recorder_alone() && exit_alone())) {
             MAREY_TRY_ { finish(); }
             MAREY_CATCH_ALL_ { all_->dropped_events.fetch_add(1, std::memory_order_relaxed); }
         }
@@ -171,6 +183,11 @@ public:
     }
 
 private:
+    struct Listened {};
+
+    /// A scope that something listens to.
+    RecordFunction(RecordScope scope, Listened) noexcept : scope_(scope) { attach(); }
+
     /// Bits of `active_`.
     static constexpr std::uint32_t for_recorder = 1;
     static constexpr std::uint32_t for_profile = 2;
@@ -217,7 +234,9 @@ private:
             return;
         }
         thread_id_ = thread_->id;
-        detail::exit_ended_elsewhere(*thread_);
+        if (thread_->has_ended_elsewhere.load(std::memory_order_relaxed)) {
+            detail::exit_ended_elsewhere(*thread_);
+        }
         active_ = marey_live_table_() != nullptr ? for_recorder : 0;
         const std::uint32_t listening = all_->listening.load(std::memory_order_acquire);
         if ((listening & detail::listens_profile) != 0) {
@@ -314,6 +333,22 @@ private:
         }
     }
 
+    /// Whether the scope has begun, only for the recorder and without a link to another one.
+    bool is_for_recorder_alone() const {
+        return active_ == (for_recorder | has_begun) && sequence_ < 0;
+    }
+
+    /// Exits the scope in the recorder, if this is its thread and no other scope is to be exited before.
+    bool exit_alone() {
+        if (detail::this_thread_pointer != thread_ || thread_->entered_id != entered_id_ ||
+            thread_->has_ended_elsewhere.load(std::memory_order_relaxed)) {
+            return false;
+        }
+        thread_->entered_id = outer_id_;
+        marey_scope_exit(name_);
+        return true;
+    }
+
     /// Exits the scope in the recorder; scopes that began later may be open.
     void exit(detail::Thread *current) {
         const bool is_backward = scope_ == RecordScope::BACKWARD_FUNCTION;
@@ -362,8 +397,7 @@ private:
         }
         detail::Details *given_or_null = extra_ != nullptr ? &given : nullptr;
         record.details = detail::details_at_start(*all_, *thread_, given_or_null, caller_);
-        if (given_or_null != nullptr && (active_ & for_recorder) != 0 &&
-            record.details->keeps_inputs) {
+        if (record.details != nullptr && (active_ & for_recorder) != 0) {
             detail::record_args(record);
         }
         return detail::begin_event(*all_, *thread_, profile_, std::move(record));
@@ -419,6 +453,26 @@ private:
     const void *caller_ = nullptr;
     std::unique_ptr<Extra> extra_;
 };
+
+namespace detail {
+
+/// Ends a scope that was made in memory, if it was. Inlined, also where an exception ends the block, the
+/// pointer needs no memory.
+struct ScopeInMemory {
+    __attribute__((always_inline)) explicit ScopeInMemory(RecordFunction *scope) noexcept
+        : made(scope) {}
+    __attribute__((always_inline)) ~ScopeInMemory() {
+        if (__builtin_expect(static_cast<long>(made != nullptr), 0)) {
+            made->~RecordFunction();
+        }
+    }
+    ScopeInMemory(const ScopeInMemory &) = delete;
+    ScopeInMemory &operator=(const ScopeInMemory &) = delete;
+
+    RecordFunction *const made;
+};
+
+} // namespace detail
 
 } // namespace marey
 

@@ -83,7 +83,7 @@ inline std::vector<std::uint64_t> counter_totals(const Counters &counters) {
 
 /// Returns what the options of the profile demand beyond name and times; null if that is nothing.
 /// The contents of `given` are moved. `caller` is where the call of the scope returns to.
-inline std::unique_ptr<Details> details_at_start(const Shared &all, const Thread &thread,
+inline std::unique_ptr<Details> details_at_start(Shared &all, Thread &thread,
                                                  Details *given, const void *caller) {
     const std::uint32_t options = all.options.load(std::memory_order_relaxed);
     const Counters *counters = all.counters.load(std::memory_order_acquire);
@@ -102,7 +102,11 @@ inline std::unique_ptr<Details> details_at_start(const Shared &all, const Thread
         details->modules = thread.modules.back();
     }
     if (has_frames) {
-        details->frames = native_frames(caller);
+        update_code(thread.code, all.code_files, all.mutex);
+        for (void *frame : native_frames(caller)) {
+            const auto address = reinterpret_cast<std::uintptr_t>(frame);
+            details->frames.push_back({address, thread.code.file_of(address)});
+        }
     }
     if (has_counters) {
         details->counts_at_start = counter_totals(*counters);
@@ -110,10 +114,21 @@ inline std::unique_ptr<Details> details_at_start(const Shared &all, const Thread
     return details;
 }
 
-/// Adds inputs and keyword arguments to the scope of the recorder that was just entered.
+/// Adds inputs, keyword arguments and the native stack to the scope of the recorder that was just
+/// entered.
 inline void record_args(const Record &record) {
     std::string json;
-    append_details(json, *record.details);
+    const Details &details = *record.details;
+    if (details.keeps_inputs) {
+        append_details(json, details);
+    }
+    if (!details.frames.empty()) {
+        append_key(json, "Native stack"); // the last one, which the collector of the run expects
+        const std::vector<CodePlace> outermost_first(details.frames.rbegin(), details.frames.rend());
+        append_json_list(json, outermost_first, [](std::string &to, const CodePlace &place) {
+            append_json_text(to, recorded_place(place));
+        });
+    }
     if (!json.empty()) {
         json = "{" + json + "}";
         marey_load()->scope_args(record.name, json.data(), json.size());

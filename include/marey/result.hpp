@@ -58,9 +58,9 @@ public:
     /// Writes the profile to a file. A path that ends in `.marey` gets the run, for the command
     /// `marey` and its Python package, once; another one a Chrome trace in JSON, which replaces an
     /// existing file. The run has the scopes of the profile, also beyond `max_events`, with inputs,
-    /// counters and devices, and what else the recorder has seen: scopes of `marey.h` and of Python.
-    /// Reports of memory, stacks, FLOP and module paths are in the trace alone. Returns false if that fails, with the reason in `error`, or on the standard
-    /// error output if `error` is null.
+    /// native stacks, counters and devices, and what else the recorder has seen: scopes of `marey.h`
+    /// and of Python. Reports of memory, FLOP and module paths are in the trace alone. Returns false
+    /// if that fails, with the reason in `error`, or on the standard error output if `error` is null.
     bool save(const std::string &path, std::string *error = nullptr) {
         constexpr std::string_view suffix = ".marey";
         const bool is_run = path.size() >= suffix.size() &&

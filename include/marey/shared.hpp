@@ -83,6 +83,7 @@ struct Thread {
     // Used by the thread alone.
     std::uint64_t joined_profile = 0;
     std::vector<std::string> modules; // paths, outermost first
+    LoadedCode code;                  // as of its last native stack
     std::vector<AddedCallback> global_callbacks; // a copy
     std::uint64_t callbacks_version = 0;
     std::vector<AddedCallback> own_callbacks;
@@ -145,11 +146,12 @@ struct Shared {
     std::string run_stem; // path of a run of its own without the extension
     std::vector<std::string> warnings;
     std::vector<std::unique_ptr<Counters>> kept_counters; // never freed: any thread may read them
+    std::vector<std::unique_ptr<CodeFile>> code_files;    // never freed either
 };
 
 /// A number that differs between versions and standard libraries with another layout of `Shared`.
 constexpr std::uint64_t shared_layout() {
-    constexpr std::uint64_t version = 4;
+    constexpr std::uint64_t version = 5;
 #if defined(_GLIBCXX_USE_CXX11_ABI)
     constexpr std::uint64_t library = 2 + _GLIBCXX_USE_CXX11_ABI;
 #else
@@ -160,9 +162,8 @@ constexpr std::uint64_t shared_layout() {
 }
 
 /* This library's variables. Functions that use them are hidden too, so that no library reads the
- * variables of another one. The words are never written. */
+ * variables of another one. Null is the word without libmarey.so. */
 MAREY_VAR_ const std::uint32_t unsearched = 0x80000000;
-MAREY_VAR_ const std::uint32_t never = 0;
 MAREY_VAR_ const std::uint32_t *listening_word = &unsearched;
 MAREY_VAR_ Shared *shared_pointer = nullptr;
 MAREY_VAR_ thread_local Thread *this_thread_pointer = nullptr;
@@ -272,7 +273,7 @@ MAREY_FN_ void after_fork_in_child() {
 MAREY_FN_ Shared *find_shared() {
     const marey_table_t *table = marey_load();
     if (table == nullptr) {
-        __atomic_store_n(&listening_word, &never, __ATOMIC_RELEASE);
+        __atomic_store_n(&listening_word, nullptr, __ATOMIC_RELEASE);
         return nullptr;
     }
     std::uintptr_t address = __atomic_load_n(table->cpp_state, __ATOMIC_ACQUIRE);
@@ -296,7 +297,7 @@ MAREY_FN_ Shared *find_shared() {
     }
     Shared *shared = reinterpret_cast<Shared *>(address);
     if (shared->layout != shared_layout()) {
-        __atomic_store_n(&listening_word, &never, __ATOMIC_RELEASE);
+        __atomic_store_n(&listening_word, nullptr, __ATOMIC_RELEASE);
         return nullptr;
     }
     __atomic_store_n(&shared_pointer, shared, __ATOMIC_RELEASE);
@@ -313,17 +314,21 @@ static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t) &&
 /// Returns what the process shares; null without libmarey.so.
 MAREY_FN_ Shared *shared() {
     Shared *found = __atomic_load_n(&shared_pointer, __ATOMIC_ACQUIRE);
-    if (found != nullptr || __atomic_load_n(&listening_word, __ATOMIC_ACQUIRE) == &never) {
+    if (found != nullptr || __atomic_load_n(&listening_word, __ATOMIC_ACQUIRE) == nullptr) {
         return found;
     }
     return find_shared();
 }
 
-/// Whether a profile, a callback or a session of the recorder listens to scopes.
+/// Whether a profile, a callback or a session of the recorder listens to scopes. Without libmarey.so
+/// this is one load and a branch.
 MAREY_FN_ bool is_listened_to() {
     const std::uint32_t *word = __atomic_load_n(&listening_word, __ATOMIC_ACQUIRE);
-    const std::uint64_t *live = __atomic_load_n(&marey_live_, __ATOMIC_ACQUIRE);
-    return (__atomic_load_n(word, __ATOMIC_RELAXED) | __atomic_load_n(live, __ATOMIC_RELAXED)) != 0;
+    if (word == nullptr) {
+        return false;
+    }
+    return __atomic_load_n(word, __ATOMIC_RELAXED) != 0 ||
+           __atomic_load_n(__atomic_load_n(&marey_live_, __ATOMIC_ACQUIRE), __ATOMIC_RELAXED) != 0;
 }
 
 /// Frees the threads that have ended and have no events. The caller holds the lock.

@@ -1,17 +1,20 @@
 /// @file
-/// Native call stacks: addresses by `_Unwind_Backtrace` (`.eh_frame`), names by the dynamic symbols.
+/// Native call stacks: addresses by `_Unwind_Backtrace` (`.eh_frame`). A scope keeps the file and the
+/// address in it of each call; `marey` finds the names when it reads the run.
 #ifndef MAREY_STACK_HPP
 #define MAREY_STACK_HPP
 
+#include "code_files.hpp"
+
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <cxxabi.h>
 #include <dlfcn.h>
 #include <string>
 #include <unordered_map>
 #include <unwind.h>
+#include <utility>
 #include <vector>
 
 namespace marey {
@@ -50,29 +53,27 @@ inline std::vector<void *> native_frames(const void *innermost) {
     return std::vector<void *>(buffer.frames + first, buffer.frames + buffer.count);
 }
 
-/// Names of addresses. Functions that are not dynamic symbols (programs: link with `-rdynamic`) are
-/// `FILE+0xOFFSET`, which `addr2line -e FILE 0xOFFSET` resolves.
+/// Names of places by the dynamic symbols, without reading a file. Other functions, and those of a file
+/// that was closed, are `FILE+0xADDRESS`, which `addr2line -e FILE 0xADDRESS` resolves.
 class Symbols {
 public:
-    const std::string &name(void *address) {
-        const auto known = names_.find(address);
-        return known != names_.end() ? known->second
-                                     : names_.emplace(address, find(address)).first->second;
+    /// `loaded` is the code that is loaded now.
+    explicit Symbols(const LoadedCode &loaded) : loaded_(loaded) {}
+
+    const std::string &name(const CodePlace &place) {
+        const auto known = names_.find(place.address);
+        return known != names_.end() && known->second.first == place.file
+                   ? known->second.second
+                   : (names_[place.address] = {place.file, find(place)}).second;
     }
 
 private:
-    static std::string find(void *address) {
+    std::string find(const CodePlace &place) const {
         Dl_info info;
-        char offset[32];
-        if (dladdr(address, &info) == 0 || info.dli_fname == nullptr) {
-            std::snprintf(offset, sizeof offset, "%p", address);
-            return offset;
-        }
-        if (info.dli_sname == nullptr) {
-            const auto base = reinterpret_cast<std::uintptr_t>(info.dli_fbase);
-            const std::uintptr_t distance = reinterpret_cast<std::uintptr_t>(address) - base;
-            std::snprintf(offset, sizeof offset, "+0x%zx", static_cast<std::size_t>(distance));
-            return std::string(info.dli_fname) + offset;
+        if (place.file == nullptr || loaded_.file_of(place.address) != place.file ||
+            dladdr(reinterpret_cast<void *>(place.address), &info) == 0 ||
+            info.dli_sname == nullptr) {
+            return place_text(place);
         }
         int status = 0;
         char *readable = abi::__cxa_demangle(info.dli_sname, nullptr, nullptr, &status);
@@ -81,7 +82,8 @@ private:
         return name;
     }
 
-    std::unordered_map<void *, std::string> names_;
+    const LoadedCode &loaded_;
+    std::unordered_map<std::uintptr_t, std::pair<const CodeFile *, std::string>> names_;
 };
 
 } // namespace detail

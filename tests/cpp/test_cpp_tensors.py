@@ -14,6 +14,11 @@ SOURCE = Path(__file__).parent / "programs" / "tensors.cpp"
 EIGEN = Path("/usr/include/eigen3")
 
 
+@pytest.fixture(autouse=True)
+def _directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
 def report(path: Path, **changes: str) -> Report:
     return Report(run_case(path, **changes)[-1])
 
@@ -39,7 +44,7 @@ def test_matrices_of_eigen_are_inputs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("order", ["aten first", "marey first"])
 def test_tensors_of_aten_are_inputs_and_its_operators_are_in_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str
+    tmp_path: Path, order: str
 ) -> None:
     spec = find_spec("torch")
     if spec is None or spec.origin is None:
@@ -48,7 +53,6 @@ def test_tensors_of_aten_are_inputs_and_its_operators_are_in_the_run(
     libraries = (f"-L{torch / 'lib'}", "-Wl,--no-as-needed", "-ltorch_cpu", "-lc10")
     flags = ("-DATEN", "-DMAREY_FIRST") if order == "marey first" else ("-DATEN",)
     options = (*flags, f"-isystem{torch / 'include'}", *libraries)
-    monkeypatch.chdir(tmp_path)
     path = compile_program(tmp_path / "aten", SOURCE, standard="c++20", options=options)
     folders = [str(torch / "lib"), os.environ.get("LD_LIBRARY_PATH", "")]
     result = report(path, LD_LIBRARY_PATH=os.pathsep.join(folders))

@@ -37,6 +37,7 @@ mod wait;
 pub use self::core::{Core, CoreError, FatalSignal};
 pub use self::error::AttachError;
 pub use self::memory::{Mapped, Range, bias, mapped_files, writable_memory};
+pub use self::native::CodeFiles;
 pub use self::process::{children, command_line, is_alive};
 pub use self::rank::Rank;
 pub use self::sampler::Sampler;

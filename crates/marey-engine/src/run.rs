@@ -203,7 +203,7 @@ fn parse_moment(text: Option<&str>) -> PyResult<Option<Moment>> {
 
 fn open(path: &Path) -> PyResult<(marey_store::Run, Option<Imported>)> {
     if !marey::is_foreign_file(path) {
-        let run = marey_store::open(path, &marey_formats::read_window, &mut |_progress| {})
+        let run = marey_store::open(path, &marey::Sources::default(), &mut |_progress| {})
             .map_err(unreadable_run)?;
         return Ok((run, None));
     }

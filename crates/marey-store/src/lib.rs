@@ -69,7 +69,9 @@ mod write;
 pub use assemble::{
     Assembled, Assembler, NewProcess, ProcessGroup, Sampled, Slice, TemporaryFiles,
 };
-pub use collect::{BrokenSpool, Collected, Progress, ReadTrace, collect, needs_collecting, open};
+pub use collect::{
+    BrokenSpool, CodePlace, Collected, Progress, Sources, collect, needs_collecting, open,
+};
 pub use environment::{note_environment, temp_dir, temp_file};
 pub use error::{Found, StoreError};
 pub use lock::{Lock, is_recording};

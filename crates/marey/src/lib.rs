@@ -25,6 +25,7 @@ pub use limits::limits;
 pub use output::Failure;
 pub use query::as_table;
 pub use runs::is_foreign_file;
+pub use sources::Sources;
 pub use view::lines;
 
 mod aligned;
@@ -55,6 +56,7 @@ mod run;
 mod run_args;
 mod runs;
 mod schema;
+mod sources;
 mod text;
 mod top;
 mod triton;

@@ -14,6 +14,7 @@ use crate::interrupt::UnfinishedPath;
 use crate::live;
 use crate::output::{Failure, Output, Stop};
 use crate::progress::Progress;
+use crate::sources::Sources;
 use crate::text::{printable, quote_path};
 
 /// The tables whose rows are events.
@@ -131,7 +132,7 @@ fn open_run(path: &Path) -> Result<Run, StoreError> {
     let mut report = |progress: marey_store::Progress| {
         bar.set_progress(progress.done_bytes, progress.total_bytes);
     };
-    marey_store::open(path, &marey_formats::read_window, &mut report)
+    marey_store::open(path, &Sources::default(), &mut report)
 }
 
 /// Imports files into a run that lasts as long as the returned folder.
@@ -171,7 +172,7 @@ pub(crate) fn collect(path: &Path, shows_progress: bool) -> Result<Collected, Fa
             bar.set_progress(progress.done_bytes, progress.total_bytes);
         }
     };
-    marey_store::collect(path, &marey_formats::read_window, &mut report).map_err(Failure::from)
+    marey_store::collect(path, &Sources::default(), &mut report).map_err(Failure::from)
 }
 
 impl From<StoreError> for Failure {

@@ -4,12 +4,14 @@
 //! unwound ([`unwind`]), named ([`symbols`]) and merged ([`merge`]).
 
 mod merge;
+mod places;
 mod symbols;
 mod unwind;
 
 use std::path::Path;
 
 use self::merge::NativeFrame;
+pub use self::places::CodeFiles;
 use self::unwind::StackCopy;
 use crate::Thread;
 use crate::memory::{Memory, mapped_files, mapped_memory};

@@ -67,7 +67,7 @@ fn names(file: &Mapped, addresses: &[u64]) -> Option<Vec<Option<String>>> {
 }
 
 /// Returns the name of a function as its source has it, without its parameters.
-fn demangle(name: &str) -> String {
+pub(super) fn demangle(name: &str) -> String {
     let options = DemangleOptions::new().no_params().no_return_type();
     let symbol = name.starts_with("_Z").then(|| cpp_demangle::Symbol::new(name).ok()).flatten();
     symbol

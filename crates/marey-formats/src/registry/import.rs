@@ -125,7 +125,7 @@ pub fn fuzz_import(format: Format, content: &[u8]) {
 }
 
 /// Imports the trace of a window of torch.profiler, for the collector of a run
-/// ([`marey_store::ReadTrace`]).
+/// ([`marey_store::Sources`]).
 pub fn read_window(trace: &Path) -> Result<Run, String> {
     let opened = open(trace, &Arc::default());
     opened.map(|opened| opened.run).map_err(|error| error.to_string())

@@ -13,6 +13,7 @@ mod child_time;
 mod clock;
 mod events;
 mod meter;
+mod native_stacks;
 mod outline;
 mod process;
 mod ring;
@@ -26,6 +27,7 @@ mod windows;
 mod write;
 
 pub use self::meter::Progress;
+pub use self::native_stacks::CodePlace;
 pub use self::uncollected::needs_collecting;
 
 use std::collections::BTreeMap;
@@ -77,20 +79,34 @@ pub struct BrokenSpool {
     pub reason: SpoolError,
 }
 
-/// A function that imports the trace of a window of torch.profiler as a run of its own. It fails
-/// with the reason.
-pub type ReadTrace<'a> = &'a dyn Fn(&Path) -> Result<Run, String>;
+/// Other files that a collection needs. A function is one that reads traces alone.
+pub trait Sources {
+    /// Imports the trace of a window of torch.profiler as a run of its own; fails with the reason.
+    fn read_trace(&self, trace: &Path) -> Result<Run, String>;
+
+    /// Returns the functions at a place of machine code, the outermost first: several if some are
+    /// inlined, none if they are unknown.
+    fn functions_at(&self, _place: &CodePlace) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+impl<F: Fn(&Path) -> Result<Run, String>> Sources for F {
+    fn read_trace(&self, trace: &Path) -> Result<Run, String> {
+        self(trace)
+    }
+}
 
 /// Opens a run, after collecting it if needed. If the filesystem is read-only, opens what an
 /// earlier collection has written, if anything. [`Run::uncollected_bytes`] then returns the number
 /// of bytes that are missing.
 pub fn open(
     path: &Path,
-    read_trace: ReadTrace,
+    sources: &dyn Sources,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Run, StoreError> {
     if needs_collecting(path)? {
-        match collect(path, read_trace, progress) {
+        match collect(path, sources, progress) {
             Err(error @ StoreError::ReadOnly { .. }) => return open_uncollected(path, error),
             collected => collected?,
         };
@@ -118,7 +134,7 @@ fn open_uncollected(path: &Path, reason: StoreError) -> Result<Run, StoreError> 
 /// `MAREY_KEEP_SPOOL` is set. Waits while another process collects the same run.
 pub fn collect(
     run: &Path,
-    read_trace: ReadTrace,
+    sources: &dyn Sources,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Collected, StoreError> {
     if !run.join(SPOOL).is_dir() {
@@ -133,7 +149,7 @@ pub fn collect(
     let total_bytes = uncollected.iter().map(|spool| spool.file.len_bytes).sum();
     let mut meter = Meter::new(total_bytes, progress);
     for spool in uncollected {
-        collector.collect_spool(spool, read_trace, &mut meter)?;
+        collector.collect_spool(spool, sources, &mut meter)?;
         if collector.unpublished_bytes >= PUBLISH_BYTES {
             collector.publish()?;
         }
@@ -205,7 +221,7 @@ impl Collector {
     fn collect_spool(
         &mut self,
         mut spool: Spool,
-        read_trace: ReadTrace,
+        sources: &dyn Sources,
         meter: &mut Meter,
     ) -> Result<(), StoreError> {
         let mut input = Input::open(&self.parts.run, &mut spool)?;
@@ -216,7 +232,7 @@ impl Collector {
         let mut ids = SpoolIds { process, threads, next_thread: next.threads };
         let Self { names, args, parts, .. } = self;
         let mut result =
-            spool::collect((&spool, &mut input), read_trace, &mut ids, names, args, parts, meter)?;
+            spool::collect((&spool, &mut input), sources, &mut ids, names, args, parts, meter)?;
         let Spool { name, file: spool_file, .. } = spool;
         self.manifest.next.threads = ids.next_thread;
 

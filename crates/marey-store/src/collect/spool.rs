@@ -9,7 +9,7 @@ use marey_model::loss::LossCause;
 use marey_model::profile::Process;
 use marey_model::spool::{Frame, Reader, SpoolError};
 
-use super::ReadTrace;
+use super::Sources;
 use super::clock::Clock;
 use super::events::Events;
 use super::meter::Meter;
@@ -95,7 +95,7 @@ pub(super) struct SpoolResult {
 /// Collects an opened spool and writes its parts.
 pub(super) fn collect(
     (spool, input): (&Spool, &mut Input),
-    read_trace: ReadTrace,
+    sources: &dyn Sources,
     ids: &mut SpoolIds,
     names: &mut Names,
     args: &mut ArgTexts,
@@ -111,13 +111,13 @@ pub(super) fn collect(
     })?;
     let clock = Clock::new(&outline.clocks);
     let mut windows =
-        Windows::read(&spool.windows, (spool_file, file), &mut outline, &clock, names, read_trace)?;
+        Windows::read(&spool.windows, (spool_file, file), &mut outline, &clock, names, sources)?;
     let process = process::process_entry(&outline, &clock, spool_file.pid(), ids.process);
     ids.assign_threads(outline.threads.len());
 
     let window_files = std::mem::take(&mut windows.files);
     let spill_file = SpillFile::new(&parts.run);
-    let mut events = Events::new(&outline, &clock, process.id, windows, &spill_file);
+    let mut events = Events::new(&outline, &clock, process.id, windows, &spill_file, sources);
     spool_file.read_frames(file, meter, |frame| events.add(frame))?;
     let rows = events.finish()?;
     let saturated = rows.totals.iter().filter(|node_totals| node_totals.is_saturated()).count();

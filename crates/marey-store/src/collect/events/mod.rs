@@ -12,9 +12,11 @@ use marey_model::spool::{AutogradCall, Frame, IdMap, SessionEvent, Span};
 
 use self::sorted::SortedRows;
 pub(super) use self::sorted::SpoolRows;
+use super::Sources;
 use super::activities::Shapes;
 use super::child_time::ChildTime;
 use super::clock::Clock;
+use super::native_stacks::NativeStacks;
 use super::outline::{Node, Outline};
 use super::rows::SpanRow;
 use super::sessions::{Sessions, session_bit};
@@ -53,6 +55,7 @@ pub(super) struct Events<'a> {
     /// The [`SpanDetail`] of each text of arguments: its number, by the number of the text in the
     /// spool.
     details_of_args: IdMap<u32>,
+    native_stacks: NativeStacks<'a>,
     shapes: Shapes,
 }
 
@@ -75,6 +78,7 @@ impl<'a> Events<'a> {
         process: u32,
         mut windows: Windows,
         spill_file: &SpillFile,
+        sources: &'a dyn Sources,
     ) -> Self {
         let nodes = outline.nodes.len();
         let arg_texts = std::mem::take(&mut windows.arg_texts);
@@ -95,6 +99,7 @@ impl<'a> Events<'a> {
             rows: SortedRows::new(spill_file),
             announced: BTreeMap::new(),
             details_of_args: IdMap::default(),
+            native_stacks: NativeStacks::new(sources),
             shapes: Shapes::with_texts(arg_texts),
         }
     }
@@ -235,9 +240,9 @@ impl<'a> Events<'a> {
 
     /// Adds arguments of spans. The first text has the number `first`.
     fn add_span_args(&mut self, first: u32, texts: Vec<String>) {
-        let Self { shapes, windows, details_of_args, .. } = self;
+        let Self { shapes, windows, details_of_args, native_stacks, .. } = self;
         let details = texts.into_iter().map(|text| {
-            let text_id = Some(shapes.text_position(text));
+            let text_id = Some(shapes.text_position(native_stacks.named(text)));
             let args = Args { text_id, ..Args::default() };
             windows.detail(SpanDetail { category: None, external_id: None, args })
         });

@@ -25,7 +25,7 @@ use self::alignment::Alignment;
 use self::place::Placement;
 use self::recorded::{Recorded, RecordedSpan};
 use self::trace::{ArgTexts, Trace};
-use super::ReadTrace;
+use super::Sources;
 use super::clock::Clock;
 use super::outline::Outline;
 use super::spool::SpoolFile;
@@ -93,7 +93,7 @@ impl Windows {
         outline: &mut Outline,
         clock: &Clock,
         names: &mut Names,
-        read_trace: ReadTrace,
+        sources: &dyn Sources,
     ) -> Result<Self, StoreError> {
         let mut windows = Self::default();
         if files.is_empty() {
@@ -109,7 +109,7 @@ impl Windows {
             let Some(window_anchors) = anchors.by_window.get(number) else { continue };
             windows.files.push(file.clone());
             let key = format!("{NOTE_KEY}.{}", windows.files.len());
-            let run = match read_trace(&file.path) {
+            let run = match sources.read_trace(&file.path) {
                 Ok(run) => run,
                 Err(reason) => {
                     outline.losses.push((LossCause::Window, 1));

@@ -175,7 +175,7 @@ fn collect_with(frames: &[Frame], slices: &[Traced], add_more: AddMore) -> (Reco
     let recorded = Recorded::new();
     recorded.write_spool(PID, frames);
     fs::write(recorded.path().join("spool/100-1.window.json"), "{}").unwrap();
-    let run = open(recorded.path(), &|_| Ok(trace(slices, add_more)), &mut |_| ()).unwrap();
+    let run = open(recorded.path(), &|_: &Path| Ok(trace(slices, add_more)), &mut |_| ()).unwrap();
     (recorded, run)
 }
 
