@@ -1,4 +1,4 @@
-//! Scopes outside of any stack.
+//! The entries of the C function table for detached scopes, which are on no thread's stack.
 
 use crate::ptr::{call_with_status, catch_panic, non_null, read_metrics};
 use marey_record::table::{ErrorBuffer, MetricArg};
@@ -40,13 +40,13 @@ pub(crate) extern "C" fn here() -> *const Detached {
 }
 
 pub(crate) unsafe extern "C" fn operator_enter(scope: *const Detached, name: u32) -> u64 {
-    // SAFETY: guaranteed by the caller, as in `borrow`.
+    // SAFETY: the caller passes null or a scope that it has not released.
     let scope = unsafe { borrow(scope) };
     catch_panic(0, || scope.map_or(0, |scope| api::enter_operator_in(scope, name)))
 }
 
 pub(crate) unsafe extern "C" fn exit(scope: *const Detached) {
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the caller passes null or a scope that it has not released.
     let scope = unsafe { borrow(scope) };
     catch_panic((), || scope.map_or((), Detached::exit));
 }
@@ -57,7 +57,7 @@ pub(crate) unsafe extern "C" fn add_metrics(
     len: usize,
     error: *mut ErrorBuffer,
 ) -> i32 {
-    // SAFETY: guaranteed by the caller, as in `add_metrics` and `borrow`.
+    // SAFETY: the caller passes null or an unreleased scope, and `len` readable values.
     let (scope, values) = unsafe { (borrow(scope), read_metrics(values, len)) };
     // SAFETY: the caller passes a writable error buffer or null.
     unsafe { call_with_status(error, || Ok(non_null(scope, "scope")?.add_metrics(&values?)?)) }
@@ -71,6 +71,6 @@ pub(crate) unsafe extern "C" fn release(scope: *const Detached) {
 }
 
 pub(crate) unsafe extern "C" fn id(scope: *const Detached) -> u64 {
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the caller passes null or a scope that it has not released.
     unsafe { borrow(scope) }.map_or(0, Detached::id)
 }

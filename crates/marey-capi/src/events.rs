@@ -1,6 +1,8 @@
-//! Names, and the events of the calling thread.
+//! The entries of the C function table that intern names and that record the events of the
+//! calling thread: scopes, operators, steps, states and metrics.
 //!
-//! The events that a scope makes cannot panic: they index nothing and unwrap nothing.
+//! The functions that enter and exit scopes need no [`catch_panic`]: they index nothing and unwrap
+//! nothing, so they cannot panic.
 
 use crate::ptr::{call_with_status, catch_panic, read_metrics, read_text, send};
 use marey_model::loss::LossCause;
@@ -17,7 +19,7 @@ pub(crate) unsafe extern "C" fn intern(name: *const c_char, len: usize) -> u32 {
 }
 
 pub(crate) unsafe extern "C" fn intern_metric(name: *const c_char, len: usize) -> u32 {
-    // SAFETY: as in `intern`.
+    // SAFETY: the caller passes a readable name of `len` bytes, as the header requires.
     let name = unsafe { read_text(name, len, "name") };
     catch_panic(NO_METRIC, || {
         name.ok().and_then(|name| api::intern_metric(&name)).unwrap_or(NO_METRIC)
@@ -142,7 +144,7 @@ pub(crate) unsafe extern "C" fn context_names(context: u32, names: *mut u32, len
     let names = if names.is_null() {
         &mut []
     } else {
-        // SAFETY: the caller passes `len` writable numbers.
+        // SAFETY: the caller passes an array of `len` writable name ids.
         unsafe { std::slice::from_raw_parts_mut(names, len) }
     };
     let source = if context == 1 { ContextSource::Python } else { ContextSource::Shadow };
@@ -237,10 +239,10 @@ pub(crate) extern "C" fn set_frame_provider(provider: api::FrameProvider) {
 }
 
 pub(crate) unsafe extern "C" fn frame_root(generation: *mut u64) -> u32 {
-    let (root, number) = api::frame_root();
+    let (root, tree_generation) = api::frame_root();
     // SAFETY: the caller passes a writable number or null.
     if let Some(generation) = unsafe { generation.as_mut() } {
-        *generation = number;
+        *generation = tree_generation;
     }
     root
 }

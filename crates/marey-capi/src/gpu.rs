@@ -1,4 +1,5 @@
-//! The table's functions for devices.
+//! The entries of the C function table that start and pause the recording of GPUs and describe
+//! its level.
 
 use crate::ptr::{self, Failure, call_with_status, catch_panic, read_text, send};
 use marey_gpu::cupti::interfaces::Interfaces;
@@ -27,10 +28,10 @@ pub(crate) unsafe extern "C" fn start(options: *const GpuOptions, error: *mut Er
 }
 
 pub(crate) unsafe extern "C" fn level(sink: Option<Sink>, context: *mut c_void) -> i32 {
-    let (number, lines) = catch_panic((GpuLevel::Host, String::new()), describe);
+    let (level, lines) = catch_panic((GpuLevel::Host, String::new()), describe);
     // SAFETY: the caller passes a function that takes bytes and this context.
     unsafe { send(sink, context, lines.as_bytes()) };
-    number as i32
+    level as i32
 }
 
 pub(crate) unsafe extern "C" fn probe(
@@ -74,9 +75,9 @@ pub(crate) unsafe extern "C" fn note(note: *const c_char, len: usize) {
 }
 
 fn describe() -> (GpuLevel, String) {
-    let lines = |number, text: String, hint: &str, code: Option<u32>| {
+    let lines = |level, text: String, hint: &str, code: Option<u32>| {
         let code = code.map_or_else(String::new, |code| code.to_string());
-        (number, format!("{}\n{hint}\n{code}", text.replace('\n', " ")))
+        (level, format!("{}\n{hint}\n{code}", text.replace('\n', " ")))
     };
     match level::level() {
         Level::Idle => lines(GpuLevel::Idle, "no session records devices".to_owned(), "", None),

@@ -1,12 +1,13 @@
-//! `libmarey.so`: contains the recorder's state, and is the only crate that exports C symbols.
+//! `libmarey.so`, the C ABI of marey: holds the recorder's state, and is the only crate that
+//! exports C symbols.
 //!
 //! A process may contain several bindings of marey at once (a Python wheel, an annotated C++
 //! extension, an injected library). All of them find this library by its name and call it through
 //! the table that [`marey_table`] returns, so they record into one run.
 //!
 //! **Constraints.** Each `extern "C"` function is a wrapper of a few lines around the safe API of
-//! `marey-record`. Pointers are checked in [`ptr`], which names the argument. No panic crosses the
-//! C boundary. No Arrow, no tokio.
+//! `marey-record`. [`ptr`] checks the pointers; its errors name the argument. No panic crosses the
+//! C boundary. The crate uses neither Arrow nor tokio.
 //!
 //! Start reading at `TABLE`.
 
@@ -166,16 +167,17 @@ fn declared(setting: u32) -> Option<&'static Declaration> {
     marey_model::setting::ALL.get(setting as usize)
 }
 
-/// The address of the state that C++ libraries share.
+/// The address of the state that the C++ libraries of the process share, 0 until one sets it.
 static CPP_STATE: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    /// The address of the state that C++ libraries share about this thread.
+    /// The address of the state that the C++ libraries share about this thread, 0 until one sets
+    /// it.
     static CPP_THREAD: Cell<usize> = const { Cell::new(0) };
 }
 
 extern "C" fn cpp_thread() -> *mut usize {
-    // Without a destructor, so that the word lives as long as its thread.
+    // The cell has no destructor, so the word stays valid until its thread has ended.
     CPP_THREAD.with(Cell::as_ptr)
 }
 
@@ -186,7 +188,7 @@ extern "C" fn note_environment() {
 unsafe extern "C" fn next_request(request: *mut c_char, len: usize) -> usize {
     let Some(text) = catch_panic(None, python_requests::read_watch_request) else { return 0 };
     if text.len() <= len && !request.is_null() {
-        // SAFETY: the caller passes a buffer of `len` bytes, which is no part of the text.
+        // SAFETY: the caller passes a buffer of `len` bytes, which does not overlap the text.
         unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), request.cast(), text.len()) };
     }
     text.len()

@@ -1,4 +1,5 @@
-//! Conversion of C pointers to references, with errors that name the argument.
+//! Conversion of the pointers that C callers pass, and of results and panics to C error codes.
+//! Each error names the argument that is wrong. All other files of this crate use it.
 
 use marey_model::metric::{MetricError, MetricValue};
 use marey_record::Error;
@@ -8,7 +9,7 @@ use std::borrow::Cow;
 use std::ffi::{c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The error of a failed call.
+/// The error of a failed call, as the caller will find it in its error buffer.
 pub(crate) struct Failure {
     code: ErrorCode,
     message: String,
@@ -64,12 +65,12 @@ impl From<Error> for Failure {
     }
 }
 
-/// Returns a reference, or an error if it is null.
+/// Returns the reference, or an error that names the argument if it is null.
 pub(crate) fn non_null<'a, T>(reference: Option<&'a T>, name: &str) -> Result<&'a T, Failure> {
     reference.ok_or_else(|| Failure::argument(name, "is null"))
 }
 
-/// Returns a text. Invalid UTF-8 is replaced rather than refused.
+/// Returns the text at a pointer. Replaces invalid UTF-8 rather than refusing it.
 ///
 /// # Safety
 /// `data` is null or points to `len` readable bytes that outlive the result.
@@ -145,7 +146,7 @@ pub(crate) unsafe fn read_metric(argument: &MetricArg) -> Result<MetricValue, Fa
 /// Passes bytes to the caller's sink, if there is one.
 ///
 /// # Safety
-/// `sink` may be called with bytes and this context.
+/// `sink` is null or may be called with this context and any bytes.
 pub(crate) unsafe fn send(sink: Option<Sink>, context: *mut c_void, bytes: &[u8]) {
     if let Some(sink) = sink {
         // SAFETY: guaranteed by the caller.
@@ -158,7 +159,8 @@ pub(crate) fn catch_panic<T>(fallback: T, run: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(run)).unwrap_or(fallback)
 }
 
-/// Calls `run`, stores its error, and returns its value or `fallback`.
+/// Calls `run` and returns its value. If `run` fails or panics, stores the error in the caller's
+/// buffer and returns `fallback`.
 ///
 /// # Safety
 /// `error` is null or points to a writable buffer.
@@ -190,7 +192,7 @@ pub(crate) unsafe fn call_with_error<T>(
     }
 }
 
-/// As [`call_with_error`], for functions that return an [`ErrorCode`].
+/// Calls `run` like [`call_with_error`], and returns an [`ErrorCode`].
 ///
 /// # Safety
 /// As for [`call_with_error`].

@@ -1,4 +1,5 @@
-//! Records that are no events of the calling thread: notes, collectives, samples, variables.
+//! The entries of the C function table that record data other than scopes: notes about the run,
+//! collectives, samples of call stacks, and the values of watched variables.
 
 use crate::ptr::{catch_panic, read_metric, read_text};
 use marey_record::api::{
@@ -24,7 +25,7 @@ pub(crate) unsafe extern "C" fn record_collectives(collectives: *const Collectiv
     if collectives.is_null() {
         return;
     }
-    // SAFETY: the caller passes `len` collectives.
+    // SAFETY: the caller passes `len` readable collectives.
     let collectives = unsafe { std::slice::from_raw_parts(collectives, len) };
     let positive = |value: i64| u64::try_from(value).ok();
     let name = |name: u32| (name != 0).then_some(name);
@@ -53,7 +54,7 @@ pub(crate) unsafe extern "C" fn record_samples(samples: *const StackSample, len:
     let Some(cause) = SampleCause::from_number(cause).filter(|_| !samples.is_null()) else {
         return;
     };
-    // SAFETY: the caller passes `len` samples.
+    // SAFETY: the caller passes `len` readable samples.
     let samples = unsafe { std::slice::from_raw_parts(samples, len) };
     catch_panic((), || api::record_samples(samples, cause));
 }
@@ -92,16 +93,16 @@ pub(crate) unsafe extern "C" fn next_sample(
 }
 
 pub(crate) unsafe extern "C" fn record_variables(line: *const LineArg) {
-    // SAFETY: null or a line.
+    // SAFETY: the caller passes null or a readable line.
     let Some(line) = (unsafe { line.as_ref() }) else { return };
     if line.variables.is_null() {
         return;
     }
-    // SAFETY: the caller passes `len` variables.
+    // SAFETY: the caller passes `len` readable variables.
     let variables = unsafe { std::slice::from_raw_parts(line.variables, line.len) };
     let variables = variables.iter().filter_map(|&VariableArg { ref value, value_type }| {
         let name = value.metric;
-        // SAFETY: the caller passes readable values, as for metrics.
+        // SAFETY: the caller passes values that meet the contract of `read_metrics`.
         let value = unsafe { read_metric(value) }.ok()?;
         Some(VariableValue { name, value_type, value })
     });

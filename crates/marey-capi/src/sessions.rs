@@ -1,4 +1,5 @@
-//! The table's functions for sessions.
+//! The entries of the C function table that start, control and end sessions, and that read
+//! their data.
 
 use crate::ptr::{self, Failure, call_with_error, call_with_status, catch_panic, read_text, send};
 use marey_record::table::{DeviceEventArg, DeviceEventReceiver, ErrorBuffer, Sink, StartOptions};
@@ -16,8 +17,8 @@ fn session_id(session: i64) -> Result<SessionId, Failure> {
     id.map_err(|_negative_or_too_large| Error::UnknownSession(u32::MAX).into())
 }
 
-/// Calls `call` with a session, or with all sessions. A session that another thread ends in between
-/// is left out. An error does not stop the loop; the first one is returned.
+/// Calls `call` with one session, or with each live session. Skips a session that another thread
+/// ends meanwhile. An error does not stop the loop; the first one is returned.
 fn for_each(
     session: i64,
     mut call: impl FnMut(SessionId) -> Result<(), Error>,
@@ -71,16 +72,16 @@ pub(crate) unsafe extern "C" fn start(
     }
 }
 
-/// Returns the options with all fields that this version has. Fields that an older caller lacks are
-/// zero.
+/// Returns the caller's options, completed to the fields of this version. The fields that an older
+/// caller does not know are zero.
 ///
 /// # Safety
-/// `options` is null or points to as many readable bytes as its first field says, which must end
-/// after a field.
+/// `options` is null or points to as many readable bytes as its first field says. The last of them
+/// ends a field.
 unsafe fn read_options(options: *const StartOptions) -> Result<StartOptions, Failure> {
     // SAFETY: guaranteed by the caller; the first field is the size.
     let size = ptr::non_null(unsafe { options.cast::<usize>().as_ref() }, "options")?;
-    // SAFETY: plain numbers and pointers, for which zero is a value.
+    // SAFETY: the struct has only numbers and pointers, for which zero is a valid value.
     let mut copy: StartOptions = unsafe { std::mem::zeroed() };
     let len = (*size).min(size_of::<StartOptions>());
     // SAFETY: the caller's struct has at least `len` bytes, and so has `copy`.
@@ -94,7 +95,7 @@ pub(crate) unsafe extern "C" fn activate(session: i64, error: *mut ErrorBuffer) 
 }
 
 pub(crate) unsafe extern "C" fn deactivate(session: i64, error: *mut ErrorBuffer) -> i32 {
-    // SAFETY: as above.
+    // SAFETY: the caller passes a writable buffer or null.
     unsafe { call_with_status(error, || for_each(session, api::deactivate)) }
 }
 
@@ -106,7 +107,8 @@ pub(crate) unsafe extern "C" fn finalize(
     context: *mut c_void,
     error: *mut ErrorBuffer,
 ) -> i32 {
-    // SAFETY: as above; `format` is null or a readable text; `paths` takes bytes and `context`.
+    // SAFETY: the caller passes a writable buffer or null, a readable text or null as `format`, and
+    // a function that takes bytes and `context` as `paths`.
     unsafe {
         call_with_status(error, || {
             let format = optional_format(format, format_len)?;
@@ -131,7 +133,7 @@ unsafe fn optional_format(format: *const c_char, len: usize) -> Result<Option<Fo
 }
 
 pub(crate) unsafe extern "C" fn advance_phase(session: i64, error: *mut ErrorBuffer) -> i64 {
-    // SAFETY: as above.
+    // SAFETY: the caller passes a writable buffer or null.
     unsafe {
         call_with_error(error, -1, || Ok(i64::from(api::advance_phase(session_id(session)?)?)))
     }
@@ -142,7 +144,7 @@ pub(crate) unsafe extern "C" fn is_phase_complete(
     phase: u32,
     error: *mut ErrorBuffer,
 ) -> i32 {
-    // SAFETY: as above.
+    // SAFETY: the caller passes a writable buffer or null.
     unsafe {
         call_with_error(error, -1, || {
             Ok(i32::from(api::is_phase_complete(session_id(session)?, phase)?))
@@ -156,7 +158,7 @@ pub(crate) unsafe extern "C" fn clear(
     up_to: bool,
     error: *mut ErrorBuffer,
 ) -> i32 {
-    // SAFETY: as above.
+    // SAFETY: the caller passes a writable buffer or null.
     unsafe {
         call_with_status(error, || {
             let first = if up_to { 0 } else { phase };
@@ -174,7 +176,8 @@ pub(crate) unsafe extern "C" fn get_data(
     context: *mut c_void,
     error: *mut ErrorBuffer,
 ) -> i32 {
-    // SAFETY: as for `finalize`.
+    // SAFETY: the caller passes a writable buffer or null, a readable text or null as `format`, and
+    // a function that takes bytes and `context`.
     unsafe {
         call_with_status(error, || {
             let format = optional_format(format, format_len)?.unwrap_or_default();
@@ -186,17 +189,17 @@ pub(crate) unsafe extern "C" fn get_data(
 }
 
 pub(crate) unsafe extern "C" fn depth(session: i64, error: *mut ErrorBuffer) -> i64 {
-    // SAFETY: as above.
+    // SAFETY: the caller passes a writable buffer or null.
     unsafe { call_with_error(error, -1, || Ok(i64::from(api::stack_depth(session_id(session)?)?))) }
 }
 
 pub(crate) unsafe extern "C" fn context(session: i64, error: *mut ErrorBuffer) -> i32 {
-    // SAFETY: as above.
+    // SAFETY: the caller passes a writable buffer or null.
     unsafe { call_with_error(error, -1, || Ok(api::context_source(session_id(session)?)? as i32)) }
 }
 
 pub(crate) unsafe extern "C" fn set_quiet_if_empty(session: i64, error: *mut ErrorBuffer) -> i32 {
-    // SAFETY: as above.
+    // SAFETY: the caller passes a writable buffer or null.
     unsafe { call_with_status(error, || Ok(api::set_quiet_if_empty(session_id(session)?)?)) }
 }
 
@@ -205,7 +208,7 @@ pub(crate) unsafe extern "C" fn session_scope(
     scope: *const Detached,
     error: *mut ErrorBuffer,
 ) -> *const Detached {
-    // SAFETY: `scope` is null or a scope that was not released; `error` as above.
+    // SAFETY: the caller passes null or an unreleased scope, and a writable buffer or null.
     unsafe {
         call_with_error(error, std::ptr::null(), || {
             let scope = api::address(session_id(session)?, scope.as_ref())?;
@@ -215,12 +218,12 @@ pub(crate) unsafe extern "C" fn session_scope(
 }
 
 pub(crate) unsafe extern "C" fn sessions(sessions: *mut i64, len: usize) -> usize {
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the caller passes null or an array of `len` writable numbers.
     unsafe { write_ids(&catch_panic(Vec::new(), api::live_sessions), sessions, len) }
 }
 
 pub(crate) unsafe extern "C" fn active_sessions(sessions: *mut i64, len: usize) -> usize {
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the caller passes null or an array of `len` writable numbers.
     unsafe { write_ids(&catch_panic(Vec::new(), api::active_sessions), sessions, len) }
 }
 
@@ -261,7 +264,8 @@ pub(crate) unsafe extern "C" fn run_dir(
     context: *mut c_void,
     error: *mut ErrorBuffer,
 ) -> i32 {
-    // SAFETY: as for `finalize`.
+    // SAFETY: the caller passes a function that takes bytes and `context`, and a writable buffer or
+    // null.
     unsafe {
         call_with_status(error, || {
             if let Some(path) = api::run_dir(session_id(session)?)? {
@@ -298,9 +302,9 @@ pub(crate) unsafe extern "C" fn device_events(
     }
 }
 
-/// Returns an event for C, which is valid as long as `event`.
+/// Returns an event in the layout of the C ABI. Its pointers are valid as long as `event`.
 fn device_event_arg(event: &api::DeviceEvent<'_>) -> DeviceEventArg {
-    let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+    let saturate = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
     DeviceEventArg {
         name: event.name.as_ptr().cast(),
         name_len: event.name.len(),
@@ -312,8 +316,8 @@ fn device_event_arg(event: &api::DeviceEvent<'_>) -> DeviceEventArg {
         device: event.device,
         stream: event.stream,
         correlation: event.correlation,
-        sizes: event.sizes.map(small),
-        registers: small(event.registers),
+        sizes: event.sizes.map(saturate),
+        registers: saturate(event.registers),
         reserved: 0,
     }
 }

@@ -1,4 +1,5 @@
-//! The operators of PyTorch.
+//! The entries of the C function table that switch the recording of PyTorch's operators, their
+//! shapes and their ids.
 
 use crate::ptr::{Failure, call_with_status, catch_panic};
 use marey_record::table::ErrorBuffer;
