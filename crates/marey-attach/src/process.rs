@@ -107,7 +107,7 @@ pub(crate) struct Times {
     pub(crate) idle: Option<Duration>,
 }
 
-/// Returns the times of a thread; `None` if it has ended.
+/// Returns the times of a thread, `None` if it has ended.
 pub(crate) fn times(pid: u32, thread: u64) -> Option<Times> {
     let sched = fs::read_to_string(thread_file(pid, thread, "sched")).unwrap_or_default();
     match (sched_field(&sched, "se.sum_exec_runtime"), sched_field(&sched, "se.exec_start")) {

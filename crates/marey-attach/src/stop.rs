@@ -71,7 +71,7 @@ pub(crate) struct Registers {
     pub(crate) stack: u64,
     /// Frame pointer.
     pub(crate) frame: u64,
-    /// Return address; 0 where it is on the stack.
+    /// Return address, 0 where it is on the stack.
     pub(crate) link: u64,
 }
 

@@ -35,7 +35,7 @@ impl Image {
         self.path().file_name().and_then(|name| name.to_str()).unwrap_or_default()
     }
 
-    /// Returns the addresses of symbols in the order of their names, `None` for those that the image
+    /// Returns the addresses of symbols in the order of `names`, `None` for those that the image
     /// does not define.
     pub(crate) fn symbols<const N: usize>(&self, names: [&str; N]) -> io::Result<[Option<u64>; N]> {
         let mut addresses = [None; N];

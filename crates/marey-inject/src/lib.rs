@@ -11,9 +11,9 @@
 //! written. The script only starts a thread, so that it never waits for a lock that the interrupted
 //! code holds.
 //!
-//! **Where to start.** [`injection`] has the steps. [`pending_calls`] and [`remote_exec`] are the two
-//! places. [`marey_attach::stop`] stops the threads. `bootstrap.py` is the script that runs in the
-//! process.
+//! **Where to start.** [`injection`] has the steps. [`pending_calls`] and [`remote_exec`] are the
+//! two places. [`marey_attach::stop`] stops the threads. `bootstrap.py` is the script that runs in
+//! the process.
 
 mod elf;
 mod error;

@@ -1,4 +1,4 @@
-//! The command line: the subcommands and their dispatch.
+//! Parses the command line of marey and runs the subcommand. The exit code is that of the process.
 
 use std::ffi::OsString;
 use std::path::Path;

@@ -71,7 +71,7 @@ pub(crate) struct InspectArgs {
     json: bool,
 }
 
-/// Arguments of `marey eval`, which only explains why it does not exist.
+/// Arguments of `marey eval`, which does not exist.
 #[derive(Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct EvalArgs {

@@ -87,7 +87,7 @@ fn mem_spaces(args: &MemSpacesArgs, output: &mut Output) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Returns the files of an argument; those of a folder are sorted by modification time.
+/// Returns the files of an argument. Those of a folder are sorted by modification time.
 fn find_ptx_files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     if path == Path::new(STDIN) || !path.is_dir() {
         return Ok(vec![path.to_owned()]);

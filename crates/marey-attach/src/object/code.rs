@@ -140,8 +140,8 @@ mod tests {
 
     #[test]
     fn a_line_is_found_by_locations() {
-        // One instruction in the next line; two in the same line, with columns; one 40 lines back, without
-        // columns; one without a line.
+        // One instruction in the next line, two in the same line with columns, one 40 lines back
+        // without columns, and one without a line.
         let table = [0x80 | 11 << 3, 5, 9, 0x80 | 3 << 3 | 1, 0x21, 0x80 | 13 << 3, 0x51, 1, 0xf8];
         let lines = [0, 2, 4, 6, 8, 10].map(|at| line_of_locations(&table, 50, at));
         assert_eq!(lines, [Some(51), Some(51), Some(51), Some(11), None, None]);

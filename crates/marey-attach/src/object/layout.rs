@@ -106,7 +106,8 @@ pub(super) enum Keys {
 pub(super) enum Instance {
     /// In a dictionary, whose address is at the offset that the class states.
     Dictionary,
-    /// Before the object: the address of values with the keys of the class, and that of a dictionary.
+    /// Before the object: the address of values with the keys of the class, and the address of a
+    /// dictionary.
     ValuesOrDictionary,
     /// Before the object: the address of values or of a dictionary. Its lowest bit is set for
     /// values.

@@ -24,8 +24,8 @@ impl Objects<'_> {
         if !class.is(Flag::List) {
             return Ok(None);
         }
-        // The address of the items follows the length. Both are read at once, because the items move
-        // when the length changes.
+        // The address of the items follows the length. Both are read at once, because the items
+        // move when the length changes.
         let head: [u8; 16] = self.bytes(object, LENGTH)?;
         let length = word_in(&head, 0);
         let address = word_in(&head, 8);

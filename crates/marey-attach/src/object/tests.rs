@@ -138,7 +138,7 @@ enum Kind {
     Shared,
 }
 
-/// Adds the keys `a`, `b` and `c`; the values of `a` and `c` are `FIRST` and `SECOND`.
+/// Adds the keys `a`, `b` and `c`. The values of `a` and `c` are `FIRST` and `SECOND`.
 fn put_keys(words: &mut Words, minor: u64, kind: Kind) {
     let values = match kind {
         Kind::Shared => [0; 3],

@@ -14,8 +14,8 @@ pub(crate) struct ThreadState {
     pub(crate) address: Address,
     /// Id in Python (`threading.get_ident`).
     pub(crate) ident: u64,
-    /// Id in the operating system. Before CPython 3.11 it is read from a structure of the C library,
-    /// and may be wrong.
+    /// Id in the operating system. Before CPython 3.11 it is read from a structure of the C
+    /// library, and may be wrong.
     pub(crate) os_id: Option<u64>,
     /// Whether the thread holds the global interpreter lock.
     pub(crate) holds_gil: bool,

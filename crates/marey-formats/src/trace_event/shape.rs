@@ -264,7 +264,7 @@ mod tests {
     use crate::trace_event::lexer::LexError;
     use proptest::prelude::*;
 
-    /// Events of several programs; `@` and `#` are placeholders for strings and values.
+    /// Events of several programs. `@` and `#` are placeholders for strings and values.
     const WRITERS: [&str; 6] = [
         "{\n    \"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"@\", \"ts\": #, \"dur\": #,\n    \"args\": {\n      \"External id\": #,\"Input Dims\": [[#, #], []]\n    }\n  }",
         r#"{"name":"@","ph":"s","pid":#,"id":"@"}"#,

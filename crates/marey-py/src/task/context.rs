@@ -17,7 +17,7 @@ use pyo3::types::PyCFunction;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Offset of `PyThreadState.context`; 0 while unknown.
+/// Offset of `PyThreadState.context`, 0 while it is unknown.
 static CONTEXT_OFFSET: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether `threading` runs each thread in an entered context, as CPython does from 3.14 on.

@@ -1,4 +1,4 @@
-//! Writes a report as one self-contained HTML page.
+//! Writes a report of `marey analyze` as one self-contained HTML page.
 
 use std::io::{self, Write};
 use std::time::SystemTime;

@@ -1,4 +1,4 @@
-//! Writes a report as plain text.
+//! Writes a report of `marey analyze` as plain text.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,4 @@
-//! Selects the rows to export by time and rank.
+//! Selects the rows that an export writes, by time, training step and rank.
 
 use std::collections::{BTreeSet, HashSet};
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use crate::output::Failure;
 /// A time range of a run.
 #[derive(Clone, Copy, Debug)]
 pub enum Span {
-    /// From one time to another; `None` is no limit.
+    /// From one time to another. `None` is no limit.
     Times {
         /// Events that end before are excluded.
         from: Option<Moment>,

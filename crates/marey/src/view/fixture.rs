@@ -1,4 +1,4 @@
-//! Small graphs for tests.
+//! Small graphs for the tests of `marey view`.
 
 use marey_model::metric::MetricValue;
 use marey_model::profile::{Metric, Node, NodeId, Profile};
