@@ -1,4 +1,4 @@
-//! Why a process cannot be read.
+//! The errors of reading a process, with hints how to mend them.
 
 use std::fs;
 
@@ -37,7 +37,7 @@ pub enum AttachError {
     },
 }
 
-/// How to mend it that a process runs a free-threaded build.
+/// The hint for [`AttachError::FreeThreaded`].
 const FREE_THREADED_HINT: &str = "start the program with the build of CPython that has the lock, whose name does not end with `t`";
 
 impl AttachError {
@@ -56,7 +56,8 @@ impl AttachError {
     }
 }
 
-/// Returns how to get the right to read a process, with a value of `kernel.yama.ptrace_scope`; empty without Yama.
+/// Returns how to get the right to read a process. `yama` is the value of
+/// `kernel.yama.ptrace_scope`, empty without Yama.
 fn access_hint(pid: u32, yama: &str) -> String {
     let mend = match yama {
         "" | "0" => format!("use the user of process {pid}, or sudo"),

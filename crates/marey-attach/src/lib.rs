@@ -1,20 +1,21 @@
-//! Stacks of other processes, read from outside.
+//! Reads the stacks of other processes from outside.
 //!
-//! A [`Target`] is a Python process that need not know marey: its threads and frames are read from
-//! its memory (`process_vm_readv(2)`) and from `/proc`. Nothing is written to the process, and it is
-//! stopped only for native frames, while its stacks are copied.
+//! A [`Target`] is a Python process that need not know marey. Its threads and frames are read from
+//! its memory (`process_vm_readv(2)`) and from `/proc`. Nothing is written to the process. It is
+//! stopped only while its stacks are copied for native frames.
 //!
-//! **Constraints.** A running process changes while it is read, so a reading may fail or, rarely,
-//! have a frame that has just returned. Failed readings are repeated, and counted by whoever
-//! samples. The interpreter of a process that runs, and its threads for a single look, are read by `py-spy`;
-//! this crate adds what the operating system knows: states, names and what a thread waits for. `py-spy`
-//! needs about eight system calls for a frame, and reads no other objects and no other memory than that
-//! of a process. So `object/` reads samples, values, the tasks of asyncio and core files, by offsets of
-//! its own.
+//! **Constraints.** A running process changes while it is read, so a read may fail or, rarely,
+//! contain a frame that has just returned. Failed reads are repeated, and the code that samples
+//! counts them. `py-spy` finds the interpreter of a running process, and reads its threads for a
+//! single look. This crate adds facts of the operating system: states, names and what a thread
+//! waits for. `py-spy` needs about eight system calls per frame, and reads neither other objects
+//! nor core files. So `object/` has offsets of its own, by which it reads samples, values, the
+//! tasks of asyncio and core files.
 //!
-//! **Where to start.** [`target`] reads a process, [`sampler`] many times, [`tasks`] its asyncio tasks, [`core`] a core file,
-//! [`inspect`] values of the program; [`stop`] stops a process for a moment, [`wait`] explains what a
-//! thread waits for, [`hang`] compares the ranks of a job.
+//! **Where to start.** [`target`] reads a process once and [`sampler`] many times. [`tasks`] reads
+//! its asyncio tasks, [`core`] a core file, and [`inspect`] values of the program. [`stop`] stops a
+//! process for a moment, [`wait`] tells what a thread waits for, and [`hang`] compares the ranks of
+//! a job.
 
 pub mod core;
 mod error;

@@ -1,4 +1,4 @@
-//! The memory and the mapped files of a process.
+//! Reads the memory of another process, its mapped files, and the addresses of symbols in them.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,7 +15,7 @@ use crate::object::ReadMemory;
 pub(crate) struct Memory(File);
 
 impl Memory {
-    /// Opens the memory of a process; `None` without the rights to debug it.
+    /// Opens the memory of a process. Returns `None` without the right to debug it.
     pub(crate) fn open(pid: u32) -> Option<Self> {
         File::open(format!("/proc/{pid}/mem")).ok().map(Self)
     }
@@ -50,13 +50,13 @@ impl ReadMemory for Memory {
 /// A file of machine code that a process has mapped.
 #[derive(Clone, Debug)]
 pub struct Mapped {
-    /// Path as the process has it.
+    /// Path as the process sees it.
     pub path: PathBuf,
-    /// First address of the file.
+    /// First address of the mapping.
     pub(crate) start: u64,
-    /// Address after the last one of the file.
+    /// Address after the end of the mapping.
     pub(crate) end: u64,
-    /// Position in the file of the first address.
+    /// Position in the file of the first mapped byte.
     pub(crate) offset: u64,
     /// Path of the root folder of the process, which may be in a container.
     pub(crate) root: String,
@@ -68,16 +68,17 @@ impl Mapped {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Whether the file has the name of an interpreter, or of its library.
+    /// Whether the file has the name of a Python interpreter, or of `libpython`.
     pub(crate) fn is_python(&self) -> bool {
         let name = self.name();
         name.starts_with("python") || name.starts_with("libpython")
     }
 
-    /// Opens the file, also in a container. Fails if it was deleted or replaced.
+    /// Opens the file, also one in a container. Fails if it was deleted or replaced, or is not a
+    /// regular file.
     pub fn open(&self) -> io::Result<File> {
         let path = format!("{}{}", self.root, self.path.display());
-        // Opening a pipe would wait for its writer.
+        // Checked first, because the opening of a pipe would wait for a writer.
         if fs::metadata(&path)?.is_file() {
             File::open(path)
         } else {
@@ -93,18 +94,19 @@ pub(crate) struct Part {
     pub(crate) end: u64,
     pub(crate) offset: u64,
     pub(crate) path: PathBuf,
-    /// Whether a file with this part was loaded, rather than mapped as data.
+    /// Whether this part shows that the file was loaded as a program or library, and not only
+    /// mapped as data.
     pub(crate) is_loaded: bool,
 }
 
-/// Returns the files that were loaded, from the parts of files in the order of their addresses. `root` is the path of
-/// the root folder of the process.
+/// Returns the files that were loaded. `parts` are parts of files in the order of their addresses,
+/// and `root` is the path of the root folder of the process.
 pub(crate) fn loaded_files(parts: impl IntoIterator<Item = Part>, root: &str) -> Vec<Mapped> {
     let mut files: Vec<(Mapped, bool)> = Vec::new();
     let mut last_offset = 0;
     for Part { start, end, offset, path, is_loaded } in parts {
         match files.last_mut() {
-            // A file may be mapped again, as a whole or in part, right behind.
+            // An offset that does not grow begins another mapping of the same file.
             Some((file, is_file_loaded)) if file.path == path && offset > last_offset => {
                 file.end = end;
                 *is_file_loaded |= is_loaded;
@@ -118,7 +120,7 @@ pub(crate) fn loaded_files(parts: impl IntoIterator<Item = Part>, root: &str) ->
     files.into_iter().filter(|(_, is_loaded)| *is_loaded).map(|(file, _)| file).collect()
 }
 
-/// Returns the files of machine code that a process has mapped, by their addresses.
+/// Returns the files of machine code that a process has mapped, in the order of their addresses.
 pub fn mapped_files(pid: u32) -> Vec<Mapped> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
     let parts = maps.lines().filter_map(|line| {
@@ -129,15 +131,15 @@ pub fn mapped_files(pid: u32) -> Vec<Mapped> {
     loaded_files(parts, &format!("/proc/{pid}/root"))
 }
 
-/// A range of addresses, from the first to the one after the last.
+/// A range of addresses: the first one, and the one after the last.
 pub type Range = (u64, u64);
 
-/// Returns the mapped memory of a process, ascending.
+/// Returns the mapped memory of a process in ascending order.
 pub(crate) fn mapped_memory(pid: u32) -> io::Result<Vec<Range>> {
     memory_with(pid, |_| true)
 }
 
-/// Returns the memory of a process that it may write, ascending.
+/// Returns the writable memory of a process in ascending order.
 pub fn writable_memory(pid: u32) -> io::Result<Vec<Range>> {
     memory_with(pid, |mode| mode.starts_with("rw"))
 }
@@ -155,7 +157,7 @@ struct Mapping<'a> {
     end: u64,
     mode: &'a str,
     offset: u64,
-    /// Path of a file, a name in brackets, or nothing.
+    /// Path of a file, a name in brackets such as `[heap]`, or nothing.
     path: &'a str,
 }
 
@@ -177,7 +179,7 @@ pub(crate) fn exported_address(file: &Mapped, name: &str) -> Option<u64> {
     let elf = ElfFile::<FileHeader64<Endianness>, _>::parse(&cache).ok()?;
     let sections = elf.elf_section_table();
     let address = if let Some((table, _)) = sections.gnu_hash(elf.endian(), elf.data()).ok()? {
-        // Each name that is compared is a reading of the file, and there are thousands.
+        // The hash table avoids a comparison of thousands of names, each of which reads the file.
         let (hash, any_version) = (gnu_hash(name.as_bytes()), VersionTable::default());
         let symbols = elf.elf_dynamic_symbol_table();
         let found = table.find(elf.endian(), name.as_bytes(), hash, None, symbols, &any_version);
@@ -197,7 +199,8 @@ pub(crate) fn section_address(file: &Mapped, name: &str) -> Option<u64> {
     Some(bias(file, &elf)?.wrapping_add(section.address()))
 }
 
-/// Returns what to add to an address in a file for its address in the process.
+/// Returns the load bias of a mapped file: the number to add to an address in the file to get its
+/// address in the process.
 pub fn bias<'data>(file: &Mapped, elf: &impl Object<'data>) -> Option<u64> {
     elf.segments().find_map(|segment| {
         let (offset, length) = segment.file_range();

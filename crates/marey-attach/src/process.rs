@@ -1,4 +1,4 @@
-//! Facts about processes and their threads from `/proc`.
+//! Reads facts about processes and their threads from `/proc`: states, times, names and ids.
 
 use std::collections::HashMap;
 use std::fs;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use marey_model::redact;
 
-/// Returns the command line of a process with secrets redacted; empty if it cannot be read.
+/// Returns the command line of a process with secrets redacted. It is empty if it cannot be read.
 pub fn command_line(pid: u32) -> Vec<String> {
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let line = line.strip_suffix(&[0]).unwrap_or(&line);
@@ -60,7 +60,7 @@ pub fn is_alive(pid: u32) -> bool {
     !matches!(state(pid, pid.into()), None | Some('Z' | 'X'))
 }
 
-/// Whether a process is stopped, as by Ctrl-Z.
+/// Whether a signal has stopped a process, as Ctrl-Z does.
 pub fn is_stopped(pid: u32) -> bool {
     state(pid, pid.into()) == Some('T')
 }
@@ -70,25 +70,27 @@ pub(crate) fn parent(pid: u32) -> Option<u32> {
     stat(pid, pid.into())?.split(' ').nth(1)?.parse().ok()
 }
 
-/// Returns the time at which a process began, in clock ticks since the machine started. A process that has the id of an
-/// earlier one has another time.
+/// Returns the time at which a process began, in clock ticks since the machine started. It tells a
+/// process from an earlier one with the same id.
 pub(crate) fn start_ticks(pid: u32) -> Option<u64> {
     stat(pid, pid.into())?.split(' ').nth(19)?.parse().ok()
 }
 
-/// Returns the state of a thread as `ps` shows it: `R` runs, `S` sleeps, `D` waits for a device.
+/// Returns the state of a thread as `ps` shows it, such as `R` (runs), `S` (sleeps) or `D` (waits
+/// for a device).
 pub fn state(pid: u32, thread: u64) -> Option<char> {
     stat(pid, thread)?.chars().next()
 }
 
-/// Returns the state in the contents of the kernel's `stat`.
+/// Returns the state in the contents of the kernel's file `stat`.
 pub(crate) fn state_in(stat: &[u8]) -> Option<u8> {
-    // The name is in parentheses and may contain any character.
+    // The state follows the name, which is in parentheses and may contain any character.
     let name_end = stat.iter().rposition(|&byte| byte == b')')?;
     stat.get(name_end + 2).copied()
 }
 
-/// Returns what the kernel's `stat` has after the name of a thread, beginning with its state.
+/// Returns the part of the kernel's file `stat` after the name of a thread. It begins with the
+/// state.
 fn stat(pid: u32, thread: u64) -> Option<String> {
     let stat = fs::read_to_string(thread_file(pid, thread, "stat")).ok()?;
     // The name is in parentheses and may contain any character.
@@ -100,12 +102,12 @@ fn stat(pid: u32, thread: u64) -> Option<String> {
 pub(crate) struct Times {
     /// Time on a processor since the thread began.
     pub(crate) cpu: Duration,
-    /// Time since it last ran, if the kernel tells. Where a hypervisor withholds processor time, it
-    /// may be some seconds off.
+    /// Time since it last ran, if the kernel tells. It may be some seconds off where a hypervisor
+    /// withholds processor time.
     pub(crate) idle: Option<Duration>,
 }
 
-/// Returns the times of a thread; `None` if it has ended.
+/// Returns the times of a thread, `None` if it has ended.
 pub(crate) fn times(pid: u32, thread: u64) -> Option<Times> {
     let sched = fs::read_to_string(thread_file(pid, thread, "sched")).unwrap_or_default();
     match (sched_field(&sched, "se.sum_exec_runtime"), sched_field(&sched, "se.exec_start")) {
@@ -118,20 +120,21 @@ pub(crate) fn times(pid: u32, thread: u64) -> Option<Times> {
     }
 }
 
-/// Returns the time that all threads of a process have been on a processor.
+/// Returns the processor time of all threads of a process.
 pub(crate) fn cpu(pid: u32) -> Option<Duration> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     cpu_of_stat(stat.rsplit_once(") ")?.1)
 }
 
-/// Returns a field of the kernel's `sched`, which is in milliseconds.
+/// Returns a field of the kernel's file `sched`, whose times are in milliseconds.
 fn sched_field(sched: &str, name: &str) -> Option<Duration> {
     let line = sched.lines().find(|line| line.split(' ').next() == Some(name))?;
     let millis: f64 = line.rsplit_once(':')?.1.trim().parse().ok()?;
     Duration::try_from_secs_f64(millis / 1e3).ok()
 }
 
-/// Returns the processor time that `stat` has, in hundredths of a second.
+/// Returns the processor time in the part of `stat` after the name, which has it in hundredths of a
+/// second.
 fn cpu_of_stat(stat: &str) -> Option<Duration> {
     let mut fields = stat.split(' ').skip(11).map(str::parse::<u64>);
     let (user, system) = (fields.next()?.ok()?, fields.next()?.ok()?);
@@ -149,7 +152,7 @@ fn status_of_thread(pid: u32, thread: u64, key: &str) -> Option<String> {
     values.next().map(|value| value.trim().to_owned())
 }
 
-/// Returns the id of a process as the process itself sees it, in a container.
+/// Returns the id that a process has in its own pid namespace, such as that of a container.
 pub fn inner_pid(pid: u32) -> Option<u32> {
     innermost_id(&status(pid, "NSpid")?)
 }
@@ -171,25 +174,26 @@ pub fn in_namespace(own_pid: u32, namespace: u64) -> Option<u32> {
     pids.find(|&pid| pid_namespace(pid) == Some(namespace) && inner_pid(pid) == Some(own_pid))
 }
 
-/// The threads of a process by the ids that the process itself knows, which differ from those in
-/// this `/proc` if it runs in another pid namespace.
+/// Translates the ids of threads that a process itself knows to those in this `/proc`. They differ
+/// if the process runs in another pid namespace.
 #[derive(Debug)]
 pub(crate) struct ThreadIds {
     pid: u32,
     is_same_namespace: bool,
-    /// Ids in this `/proc` by those in the namespace of the process.
+    /// Ids in this `/proc`, by those in the namespace of the process.
     by_inner: HashMap<u64, u64>,
 }
 
 impl ThreadIds {
     pub(crate) fn new(pid: u32) -> Self {
-        // One id for each namespace, from that of this `/proc` inwards.
+        // `NSpid` has one id for each namespace, from that of this `/proc` inwards.
         let ids = status(pid, "NSpid").unwrap_or_default();
         let is_same_namespace = ids.split_ascii_whitespace().nth(1).is_none();
         Self { pid, is_same_namespace, by_inner: HashMap::new() }
     }
 
-    /// Reads the ids again if a thread is not known or has ended, whose id another one may have.
+    /// Reads the ids again if a thread is not known or has ended. Another thread may have the id of
+    /// one that has ended.
     pub(crate) fn update(&mut self, inner: impl IntoIterator<Item = u64>) {
         if self.is_same_namespace || inner.into_iter().all(|id| self.is_current(id)) {
             return;
@@ -199,7 +203,7 @@ impl ThreadIds {
         self.by_inner = threads(self.pid).into_iter().filter_map(ids).collect();
     }
 
-    /// Returns the id in this `/proc` of a thread that the last update has found.
+    /// Returns the id in this `/proc` of a thread that the last update found.
     pub(crate) fn outer(&self, inner: u64) -> Option<u64> {
         if self.is_same_namespace { Some(inner) } else { self.by_inner.get(&inner).copied() }
     }

@@ -1,4 +1,4 @@
-//! The rank of a process, from its environment.
+//! Reads the rank of a process in a distributed job from its environment.
 
 use std::fs;
 
@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::memory::{Memory, exported_address, mapped_files};
 
-/// Variables of an environment that are read at most.
+/// The maximum number of environment variables that are read.
 const MAX_VARIABLES: u64 = 10_000;
-/// Bytes of a variable that are read; those of ranks are short.
+/// The number of bytes that are read of a variable. The variables of ranks are shorter.
 const MAX_VARIABLE_BYTES: usize = 256;
 
 /// The place of a process in a distributed job, as `torchrun` states it in the environment.
@@ -27,8 +27,8 @@ pub struct Rank {
 }
 
 impl Rank {
-    /// Reads the rank of a process. One that was set after the process began, as by
-    /// `torch.multiprocessing.spawn`, is in its memory.
+    /// Reads the rank of a process, first from `/proc/PID/environ`. A rank that was set after the
+    /// process began, as by `torch.multiprocessing.spawn`, is only in its memory.
     pub(crate) fn of_process(pid: u32) -> Option<Self> {
         let at_start = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         let at_start = at_start.split(|&byte| byte == 0).map(<[u8]>::to_vec);
@@ -62,12 +62,14 @@ impl Rank {
     }
 }
 
-/// Returns the variables of a process's environment as it is now, from the C library's list.
+/// Returns the current environment variables of a process, from the list `environ` of the C library
+/// in its memory.
 fn variables(pid: u32) -> Option<Vec<Vec<u8>>> {
     let memory = Memory::open(pid)?;
     let executable = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
     let files = mapped_files(pid);
-    // A program that uses the variable may have it instead of the library.
+    // A program that refers to `environ` may have a copy relocation of it. The copy in the program
+    // is then the one in use, so the program is searched before the library.
     let program = files.iter().filter(|file| file.path == executable);
     let library = files.iter().filter(|file| {
         let name = file.path.file_name().unwrap_or_default().to_string_lossy();

@@ -1,8 +1,9 @@
-//! The memory of a process that is read again and again in nearly the same places.
+//! Reads the memory of a process again and again in nearly the same places, with few system calls.
+//! The sampler uses it.
 //!
-//! Each pass begins with one system call that reads what the pass before has read. A reading of other
-//! memory costs a system call of its own. Nothing is kept from one pass to the next but addresses, so
-//! a pass sees the process as it is.
+//! Each pass begins with a bulk read of the ranges that the previous pass read. A read of other
+//! memory costs a system call of its own. Only addresses are kept from one pass to the next, so a
+//! pass sees the process as it is.
 
 use std::cell::RefCell;
 use std::io::IoSliceMut;
@@ -13,33 +14,34 @@ use nix::unistd::Pid;
 use crate::memory::Memory;
 use crate::object::ReadMemory;
 
-/// Bytes between two readings that are read too, so that both are one range. Less than a page, so
-/// that they can be read if the readings can.
+/// The longest gap between two reads that is read too, so that both are one range. It is shorter
+/// than a page, so the gap is readable if both reads are.
 const MAX_GAP_BYTES: u64 = 192;
-/// Longest reading that is made again.
+/// The longest read that is repeated in the next pass.
 const MAX_READING_BYTES: usize = 1 << 16;
-/// Bytes that are read at the beginning of a pass.
+/// The number of bytes at the beginning of a pass after which no further range is read.
 const MAX_PASS_BYTES: usize = 1 << 22;
-/// Ranges of one system call (`IOV_MAX`).
+/// The maximum number of ranges of one system call (`IOV_MAX`).
 const MAX_RANGES_PER_CALL: usize = 1024;
 
-/// Memory whose readings are made again at the beginning of the next pass.
+/// The memory of a process, whose reads of one pass are repeated at the beginning of the next.
 pub(crate) struct RereadMemory {
     pid: Pid,
     memory: Memory,
-    /// The ranges that this pass has begun with, ascending and apart from each other.
+    /// The ranges that were read at the beginning of this pass, ascending and disjoint.
     ranges: Vec<Range>,
-    /// Their contents, one behind the other.
+    /// The contents of the ranges, one after another.
     bytes: Vec<u8>,
-    /// First address and the one behind the last of each reading of this pass.
+    /// The first address of each read of this pass, and the one after the last.
     readings: RefCell<Vec<(u64, u64)>>,
 }
 
-/// A range of addresses, and where its contents are.
+/// A range of addresses whose contents were read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Range {
     start: u64,
     end: u64,
+    /// The position of the contents in [`RereadMemory::bytes`].
     position: usize,
 }
 
@@ -60,7 +62,7 @@ impl RereadMemory {
         }
     }
 
-    /// Begins a pass.
+    /// Begins a pass: repeats the reads of the previous one.
     pub(crate) fn begin(&mut self) {
         let readings = self.readings.get_mut();
         readings.sort_unstable();
@@ -77,7 +79,8 @@ impl RereadMemory {
                 break;
             }
         }
-        // Behind a range that cannot be read any more, nothing was.
+        // The system call stops at a range that cannot be read any more, so the later ones are
+        // dropped too.
         self.ranges.retain(|range| range.position + range.length() <= position);
     }
 
@@ -102,7 +105,7 @@ impl ReadMemory for RereadMemory {
     }
 }
 
-/// Merges ascending readings that are near to each other.
+/// Merges ascending reads that are near to each other into ranges, up to the limit of a pass.
 fn merge(readings: &[(u64, u64)], ranges: &mut Vec<Range>) {
     ranges.clear();
     let mut position = 0;
@@ -124,7 +127,7 @@ fn merge(readings: &[(u64, u64)], ranges: &mut Vec<Range>) {
     }
 }
 
-/// Reads ranges of a process one behind the other; returns the number of bytes that could be read.
+/// Reads ranges of a process, one after another. Returns the number of bytes that were read.
 fn read(pid: Pid, ranges: &[Range], bytes: &mut [u8]) -> usize {
     let remote: Vec<RemoteIoVec> = ranges
         .iter()
@@ -162,7 +165,7 @@ mod tests {
         memory.begin();
         value.store(3, Ordering::SeqCst);
         assert_eq!(word(&memory, address), 2);
-        // What a pass has not read again is forgotten.
+        // A pass that does not use a range drops it from the next pass.
         memory.begin();
         memory.begin();
         assert_eq!(memory.find(address, 8), None);

@@ -1,11 +1,12 @@
-//! The times at which a process is sampled.
+//! The times at which a process is sampled: one in each period, with jitter.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
-/// Times at a rate, one in each period, drawn at random within the period: a program that repeats
-/// something at the same rate is seen in all of its parts. A period that has passed before its time
-/// is waited for is skipped and counted, so that a slow reading does not shift the later ones.
+/// A schedule of one time per period, at a random place in the period. The jitter keeps the
+/// sampling from locking step with a loop of the program that has the same period. A period that is
+/// over before its time was waited for is skipped and counted, so a slow read does not shift the
+/// later ones.
 #[derive(Debug)]
 pub struct Schedule {
     start: Instant,
@@ -17,14 +18,14 @@ pub struct Schedule {
 /// A time to sample at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tick {
-    /// Time until then; zero if it is now.
+    /// Time until then. Zero means now.
     pub wait: Duration,
-    /// Times that were skipped before it.
+    /// Number of times that were skipped before it.
     pub skipped: u64,
 }
 
 impl Schedule {
-    /// Begins now, with `rate_hz` times a second.
+    /// Returns a schedule that begins now, with `rate_hz` times a second.
     ///
     /// # Panics
     ///
@@ -34,7 +35,7 @@ impl Schedule {
         Self { start: Instant::now(), period, next: 0, random: RandomState::new() }
     }
 
-    /// Returns the next time, seen from `now`.
+    /// Returns the next time, as a wait from `now`.
     pub fn next(&mut self, now: Instant) -> Tick {
         let elapsed = now.saturating_duration_since(self.start);
         let begins = self.begins(self.next);
@@ -46,13 +47,13 @@ impl Schedule {
         Tick { wait: self.due(current).saturating_sub(elapsed), skipped }
     }
 
-    /// Returns the time within a period, from the start.
+    /// Returns the time at which to sample in a period, counted from the start.
     fn due(&self, number: u64) -> Duration {
         let fraction = self.random.hash_one(number) as f64 / u64::MAX as f64;
         self.begins(number) + self.period.mul_f64(fraction)
     }
 
-    /// Returns the beginning of a period, from the start.
+    /// Returns the beginning of a period, counted from the start.
     fn begins(&self, number: u64) -> Duration {
         Duration::from_nanos((self.period.as_nanos() as u64).saturating_mul(number))
     }

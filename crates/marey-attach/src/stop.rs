@@ -1,9 +1,9 @@
 //! Stops all threads of a process for a moment, by `ptrace(2)`.
 //!
-//! A thread of this program becomes the tracer, stops the others, and ends. The kernel then releases
-//! all of them, also one that did not stop, and delivers the signals that arrived meanwhile, even if
-//! this program is killed. Threads that run are stopped last and released first, because each of
-//! hundreds that sleep has to be woken to stop it.
+//! A thread of this program becomes the tracer, stops the threads, and ends. The kernel then
+//! releases all of them, also one that did not stop, and delivers the signals that arrived
+//! meanwhile. It does so even if this program is killed. A thread that sleeps must be woken to be
+//! stopped, and there may be hundreds. So the threads that run are stopped last and released first.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -19,13 +19,14 @@ use nix::unistd::{Pid, gettid};
 
 use crate::process;
 
-/// Time between two looks at threads that have not stopped yet.
+/// Pause between two checks whether a thread has stopped.
 const POLL_PAUSE: Duration = Duration::from_micros(10);
 
-/// Time for the kernel to release the threads after the tracer has ended, which takes microseconds.
+/// Maximum time to wait until the kernel has released the threads of an ended tracer. It needs
+/// microseconds.
 const RELEASE_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Lowest value of `nice`. Linux has one for each thread.
+/// The value of `nice` with the highest priority. On Linux it applies to one thread.
 const HIGHEST_PRIORITY: i32 = -20;
 
 /// Why a process could not be stopped.
@@ -70,13 +71,16 @@ pub(crate) struct Registers {
     pub(crate) stack: u64,
     /// Frame pointer.
     pub(crate) frame: u64,
-    /// Return address; 0 where it is on the stack.
+    /// Return address, 0 where it is on the stack.
     pub(crate) link: u64,
 }
 
-/// Returns the result of `work`, called while all threads of the process are stopped. Adds to `stopped` for how
-/// long they were, also if some were stopped in vain: all must stop within the timeout, and one in an
-/// uninterruptible system call does not. `work` runs on a thread of its own.
+/// Returns the result of `work`, which is called while all threads of the process are stopped, on a
+/// thread of its own.
+///
+/// All threads must stop within `timeout`. One in an uninterruptible system call does not, and the
+/// others were then stopped in vain. The time for which threads were stopped is added to `stopped`
+/// in either case.
 pub fn while_stopped<T: Send>(
     pid: u32,
     timeout: Duration,
@@ -86,7 +90,7 @@ pub fn while_stopped<T: Send>(
     let tracer = OnceLock::new();
     let trace = || {
         tracer.get_or_init(gettid);
-        // Otherwise the kernel adds 50 microseconds to each pause. It always allows this.
+        // With the default slack the kernel adds 50 microseconds to each pause. This never fails.
         prctl::set_timerslack(1).map_err(|_error| Unstopped::Gone)?;
         precede_other_programs();
         let mut stop = Stop { pid, timeout, ..Stop::default() };
@@ -112,8 +116,8 @@ pub fn while_stopped<T: Send>(
     result
 }
 
-/// Waits until the kernel has released the threads, which it does after `join` has returned and before
-/// it removes the tracer.
+/// Waits until the kernel has released the threads. It does so after `join` has returned, and
+/// before it removes the tracer from `/proc`.
 fn await_release(tracer: Pid) {
     let (start, path) = (Instant::now(), format!("/proc/self/task/{tracer}"));
     while Path::new(&path).exists() && start.elapsed() < RELEASE_TIMEOUT {
@@ -121,8 +125,8 @@ fn await_release(tracer: Pid) {
     }
 }
 
-/// Raises the priority of this thread, if the system allows it: on a busy machine other programs would
-/// otherwise run while the process is stopped.
+/// Raises the priority of this thread, if the system allows it. Otherwise other programs of a busy
+/// machine would run while the process is stopped.
 fn precede_other_programs() {
     rustix::process::setpriority_process(None, HIGHEST_PRIORITY).unwrap_or_default();
 }
@@ -162,7 +166,8 @@ struct Stop {
 }
 
 impl Stop {
-    /// Stops the threads that exist, then those that they have started meanwhile.
+    /// Stops the threads that exist, then those that they have started meanwhile, until no new one
+    /// appears.
     fn stop_all(&mut self) -> Result<(), Unstopped> {
         loop {
             let mut new = threads(self.pid);
@@ -186,7 +191,7 @@ impl Stop {
         }
     }
 
-    /// Stops these threads. Returns them with their stops.
+    /// Stops these threads. Returns each that stopped with how it stopped.
     fn interrupt(&mut self, mut threads: Vec<Pid>) -> Result<Vec<(Pid, WaitStatus)>, Unstopped> {
         let start = *self.start.get_or_insert_with(Instant::now);
         threads.retain(|id| ptrace::interrupt(*id).is_ok());
@@ -196,7 +201,7 @@ impl Stop {
                 match stop_of(id) {
                     Ok(WaitStatus::StillAlive) => {}
                     Ok(status) => break stops.push((id, status)),
-                    // A stop by a real-time signal, which `nix` cannot name, or the thread has ended.
+                    // A real-time signal has stopped it, which `nix` cannot name, or it has ended.
                     Err(_) => break stops.push((id, WaitStatus::StillAlive)),
                 }
                 if start.elapsed() > self.timeout {
@@ -208,12 +213,13 @@ impl Stop {
         Ok(stops)
     }
 
-    /// Releases the threads that ran. Returns for how long they were stopped; `None` if one still is.
+    /// Releases the threads that ran. Returns the time for which they were stopped, `None` if one
+    /// still is.
     fn release_running(&self) -> Option<Duration> {
         let mut are_released = true;
         for (id, stop) in &self.running {
-            // Only a stop of our own: a signal that has stopped a thread is delivered by the kernel
-            // when this thread ends, but would be lost here.
+            // A thread that a signal has stopped is left to the kernel, which delivers the signal
+            // when the tracer ends. A detach here would lose it.
             let is_ours = matches!(stop, WaitStatus::PtraceEvent(_, Signal::SIGTRAP, _));
             are_released &= is_ours && ptrace::detach(*id, None).is_ok();
         }
@@ -233,7 +239,7 @@ fn seize(pid: u32, id: i32) -> Result<bool, Unstopped> {
 
 /// Returns how a thread has stopped or ended.
 fn stop_of(id: Pid) -> Result<WaitStatus, Errno> {
-    // A signal that has stopped the thread stays its own, and is delivered at the release.
+    // `WNOWAIT` leaves a signal that has stopped the thread pending until the release.
     let flags = WaitPidFlag::WSTOPPED
         | WaitPidFlag::WEXITED
         | WaitPidFlag::WNOWAIT
@@ -259,7 +265,8 @@ mod tests {
     use super::*;
 
     const TIMEOUT: Duration = Duration::from_millis(100);
-    /// A thread that does not stop: it waits for a child that shares its memory. Another one stops.
+    /// A program with a thread that cannot be stopped, because it waits for a child that shares its
+    /// memory, and with a thread that can.
     const UNSTOPPABLE: &str = r#"
         #include <pthread.h>
         #include <unistd.h>
@@ -277,8 +284,8 @@ mod tests {
             return 0;
         }
     "#;
-    /// Counts the real-time signals that its child sends until its input ends, each of which the kernel
-    /// queues. Both print their count.
+    /// A program that counts the real-time signals of its child, each of which the kernel queues.
+    /// The child sends them until the input ends. Both print their count.
     const COUNTS_SIGNALS: &str = r#"
         #include <errno.h>
         #include <fcntl.h>
@@ -339,7 +346,7 @@ mod tests {
             program
         }
 
-        /// Returns the output after the end, which closing its input brings about.
+        /// Closes the input, which ends the program, and returns the rest of the output.
         fn end(mut self) -> String {
             drop(self.stdin);
             let mut output = String::new();
@@ -356,7 +363,7 @@ mod tests {
         for attempt in 1..=2 {
             let result = while_stopped(pid, TIMEOUT, &mut stopped, || ());
             assert!(matches!(result, Err(Unstopped::Late(_))), "{result:?}");
-            // The other thread stood for that long.
+            // The other thread was stopped for the whole timeout of each attempt.
             assert!(stopped.any >= attempt * TIMEOUT, "{stopped:?}");
         }
         for thread in process::threads(pid) {

@@ -1,4 +1,5 @@
-//! Resources that a process has used.
+//! Reads from `/proc` the resources that a process has used: processor time, memory, storage and
+//! network traffic.
 
 use std::fs;
 use std::time::Duration;
@@ -18,18 +19,18 @@ pub struct Usage {
     pub read_bytes: u64,
     /// Bytes written to storage.
     pub written_bytes: u64,
-    /// Bytes that the network interfaces of the process have received, of all processes that share
-    /// them, without loopback.
+    /// Bytes that the network interfaces have received, without loopback. They count the traffic of
+    /// all processes that share the interfaces.
     pub received_bytes: u64,
-    /// Bytes that they have sent.
+    /// Bytes that the network interfaces have sent, counted in the same way.
     pub sent_bytes: u64,
 }
 
 impl Usage {
-    /// Reads what a process has used; `None` if it has ended.
+    /// Reads the resources that a process has used. Returns `None` if it has ended.
     pub fn of_process(pid: u32) -> Option<Self> {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-        // Of other users' processes, storage is secret.
+        // The file `io` is not readable for processes of other users.
         let storage = fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
         let interfaces = fs::read_to_string(format!("/proc/{pid}/net/dev")).unwrap_or_default();
         let (received_bytes, sent_bytes) = traffic(&interfaces);
@@ -51,8 +52,9 @@ fn field(text: &str, label: &str) -> Option<u64> {
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// Returns the bytes that were received and sent, from the kernel's table of interfaces: a name, then
-/// eight columns of what was received and eight of what was sent, each with the bytes first.
+/// Returns the bytes that were received and sent, from the kernel's table of interfaces. Each line
+/// has a name, eight columns for received data and eight for sent data. The first of the eight is
+/// the bytes.
 fn traffic(table: &str) -> (u64, u64) {
     let interfaces = table.lines().filter_map(|line| line.split_once(':'));
     let others = interfaces.filter(|(name, _)| name.trim() != "lo");

@@ -1,4 +1,4 @@
-//! The system call that a thread waits in, and the thing that it waits for, in words.
+//! Tells in words what a thread waits for, from the system call that it is in.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -30,8 +30,8 @@ impl fmt::Display for Wait {
     }
 }
 
-/// A system call in which threads wait: its number, its name, what they wait for, and whether the first
-/// argument is a file descriptor.
+/// A system call in which threads wait: its number, its name, the thing that they wait for, and
+/// whether its first argument is a file descriptor.
 type Call = (libc::c_long, &'static str, &'static str, bool);
 
 const CALLS: [Call; 29] = [
@@ -77,14 +77,15 @@ const OLD_CALLS: &[Call] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const OLD_CALLS: &[Call] = &[];
 
-/// Returns what a sleeping thread waits for, `None` if the system does not tell.
+/// Returns the thing that a sleeping thread waits for, `None` if the system does not tell.
 pub(crate) fn of_thread(pid: u32, thread: u64) -> Option<Wait> {
     let line = fs::read_to_string(thread_file(pid, thread, "syscall")).ok()?;
     parse(&line, |descriptor| file_of(pid, descriptor))
 }
 
-/// Parses a line of `/proc/PID/task/TID/syscall`: the number of the call and its arguments in
-/// hexadecimal digits, `running`, or `-1` if the thread waits outside of a call.
+/// Parses a line of `/proc/PID/task/TID/syscall`. It has the number of the call and its arguments
+/// in hexadecimal digits. It is `running` if the thread runs, and begins with `-1` if the thread
+/// waits outside of a call.
 fn parse(line: &str, file_of: impl FnOnce(u64) -> Option<String>) -> Option<Wait> {
     let mut words = line.split_ascii_whitespace();
     let number = words.next()?.parse().ok()?;
@@ -92,7 +93,8 @@ fn parse(line: &str, file_of: impl FnOnce(u64) -> Option<String>) -> Option<Wait
     in_call(number, argument.and_then(|digits| u64::from_str_radix(digits, 16).ok()), file_of)
 }
 
-/// Returns what a thread in a system call waits for, by the call's number and first argument.
+/// Returns the thing that a thread in a system call waits for, by the number and the first argument
+/// of the call.
 pub(crate) fn in_call(
     number: libc::c_long,
     argument: Option<u64>,
@@ -100,7 +102,7 @@ pub(crate) fn in_call(
 ) -> Option<Wait> {
     let known = CALLS.iter().chain(OLD_CALLS).find(|(known, ..)| *known == number)?;
     let (_, call, target, has_file) = *known;
-    // A sleep of CPython 3.10 is a `select` of no files.
+    // CPython 3.10 sleeps by a `select` of no files.
     let is_sleep = matches!(call, "select" | "pselect6") && argument == Some(0);
     let target = if is_sleep { "a timer" } else { target };
     let file = argument.filter(|_| has_file).and_then(file_of);

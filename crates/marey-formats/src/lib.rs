@@ -1,18 +1,18 @@
 //! Readers that turn foreign profile files into runs, and writers that turn runs into foreign
 //! files.
 //!
-//! Each format is one module. [`import()`] makes a run of files of any format; [`open`] makes a
-//! temporary run; [`export()`] writes a run as a file of another [`Format`]. [`hatchet`] also reads
-//! and writes the trees of Proton and marey without a run, and [`ptx`] reads the assembly of
-//! kernels. Command line tools and servers call this crate; nothing inside a profiled process does.
+//! Each format is one module. [`import()`] makes a run of files of any format, [`open`] makes a
+//! temporary run, and [`export()`] writes a run as a file of another [`Format`]. [`hatchet`] also
+//! reads and writes the trees of Proton and marey without a run, and [`ptx`] reads the assembly of
+//! kernels. Command line tools and servers call this crate. No profiled process links it.
 //!
-//! **Constraints.** All input is treated as hostile: bad input is an error with its position and
+//! **Constraints.** All input is treated as hostile. Bad input is an error with its position and
 //! cause, never a panic, and takes no more memory than the size of the file justifies. Readers and
-//! writers stream; no document is loaded as a tree first. Content is never executed: pickles are
+//! writers stream, and load no document as a tree first. Content is never executed: pickles are
 //! read as data. The crate writes nothing to the terminal and forbids unsafe code.
 //!
-//! **Layers.** `registry` names every format, formats use `shared` parts only, and `shared` uses
-//! neither: `cargo xtask deps` checks it.
+//! **Layers.** `registry` names every format, formats use only `shared` parts, and `shared` uses
+//! neither of them. `cargo xtask deps` checks that.
 //!
 //! Start reading at [`import()`], then the module of a format.
 //!

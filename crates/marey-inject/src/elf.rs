@@ -1,4 +1,4 @@
-//! The program and the libraries that a process has loaded.
+//! Finds symbols and unused memory in the program and the libraries that a process has loaded.
 
 use std::fs::File;
 use std::io;
@@ -9,7 +9,8 @@ use object::elf::{PF_W, PT_LOAD, ProgramFlags};
 use object::read::elf::{ElfFile64, ProgramHeader as _};
 use object::{Endianness, Object as _, ObjectSymbol as _, ReadCache};
 
-/// The smallest page: the end of a segment is followed by unused bytes up to the next multiple.
+/// The smallest size of a page. The bytes from the end of a segment to the next multiple are
+/// unused.
 const PAGE_BYTES: u64 = 4096;
 
 type Elf<'a> = ElfFile64<'a, Endianness, &'a ReadCache<File>>;
@@ -34,7 +35,7 @@ impl Image {
         self.path().file_name().and_then(|name| name.to_str()).unwrap_or_default()
     }
 
-    /// Returns the addresses of symbols in the order of their names, `None` for those that the image
+    /// Returns the addresses of symbols in the order of `names`, `None` for those that the image
     /// does not define.
     pub(crate) fn symbols<const N: usize>(&self, names: [&str; N]) -> io::Result<[Option<u64>; N]> {
         let mut addresses = [None; N];
@@ -54,8 +55,8 @@ impl Image {
         Ok(addresses)
     }
 
-    /// Returns the addresses between the end of the variables and the end of their page, which belong
-    /// to nothing.
+    /// Returns the range of addresses between the end of the writable segments and the end of their
+    /// page. No variable is there.
     pub(crate) fn unused(&self) -> io::Result<Option<Range>> {
         let cache = self.open()?;
         let file = parse(&cache)?;
@@ -75,7 +76,7 @@ impl Image {
         self.0.open().map(ReadCache::new)
     }
 
-    /// Returns the difference between an address in the process and the one in the file.
+    /// Returns the load bias: the difference between an address in the process and in the file.
     fn bias(&self, file: &Elf<'_>) -> io::Result<u64> {
         let unknown = || io::Error::other("it was replaced since the process has loaded it");
         bias(&self.0, file).ok_or_else(unknown)
@@ -94,7 +95,8 @@ mod tests {
 
     use super::*;
 
-    /// Maps itself as data at a lower address, and prints where a variable is.
+    /// A program that maps its own file as data at a lower address, and prints the address of a
+    /// variable.
     const PROGRAM: &str = r#"
         #include <fcntl.h>
         #include <stdio.h>

@@ -1,4 +1,4 @@
-//! Why a script cannot be run in a process.
+//! The errors of running a script in another process, with hints how to mend them.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use thiserror::Error;
 /// Why a script cannot be run in a process.
 #[derive(Debug, Error)]
 pub enum InjectError {
-    /// The process does not exist, or the system forbids to debug it.
+    /// The process does not exist, or the system forbids debugging it.
     #[error(transparent)]
     Attach(#[from] AttachError),
     /// The interpreter, or the way it was built, is not supported.
@@ -28,7 +28,7 @@ pub enum InjectError {
         pid: u32,
         /// Its id inside the container.
         inner_pid: u32,
-        /// The missing folder.
+        /// The folder that is missing.
         path: String,
     },
     /// A debugger has stopped or traces the process.
@@ -41,7 +41,7 @@ pub enum InjectError {
         /// Name of the debugger.
         name: String,
     },
-    /// The process is stopped, as by Ctrl-Z.
+    /// A signal has stopped the process, as Ctrl-Z does.
     #[error("process {0} is stopped")]
     Stopped(u32),
     /// The request could not be placed in time.

@@ -1,4 +1,5 @@
-//! A call of a function of marey in another process, from the request to the answer.
+//! Calls a function of marey in another process: checks the process, writes the request, and waits
+//! for the answer.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -15,15 +16,16 @@ use crate::target;
 
 /// The script that runs in the process, without its constants.
 const BOOTSTRAP: &str = include_str!("bootstrap.py");
-/// Time in which the request must be placed.
+/// The maximum time for all attempts to place the request.
 const PLACE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Time in which all threads must stop.
+/// The maximum time for all threads to stop in one attempt.
 const STOP_TIMEOUT: Duration = Duration::from_millis(20);
-/// Time between two attempts to place it.
+/// The pause between two attempts.
 const RETRY_PAUSE: Duration = Duration::from_millis(2);
-/// The same after a thread did not stop in time, so that the others run most of the time.
+/// The pause after an attempt in which a thread did not stop in time. It is long, so that the other
+/// threads run most of the time.
 const LATE_PAUSE: Duration = Duration::from_millis(100);
-/// Time after which the process is looked at again: does it live, and has it seen the request?
+/// The time between two checks whether the process lives and has seen the request.
 const CHECK_PAUSE: Duration = Duration::from_millis(100);
 
 /// A function of the module `marey._attached` to call, and its arguments.
@@ -39,7 +41,7 @@ pub struct Call<'a> {
     pub arguments: &'a [(&'a str, String)],
 }
 
-/// A call in progress. Dropped before it has begun, it does not happen.
+/// A call in progress. If it is dropped before the function has begun, the call does not happen.
 #[derive(Debug)]
 pub struct Injection {
     pid: u32,
@@ -52,11 +54,11 @@ pub struct Injection {
 /// The state of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// The interpreter has not looked at the request.
+    /// The interpreter has not looked at the request yet.
     Waiting,
     /// The function runs.
     Running,
-    /// The function has returned these strings; the first one is the kind of the answer.
+    /// The function has returned these strings. The first one is the kind of the answer.
     Answered(Vec<String>),
 }
 
@@ -76,12 +78,12 @@ impl Injection {
         Ok(injection)
     }
 
-    /// Returns for how long the process was stopped, in all attempts to place the request.
+    /// Returns the time for which the process was stopped, in all attempts to place the request.
     pub const fn stopped(&self) -> Stopped {
         self.stopped
     }
 
-    /// Waits for the answer, at most this long.
+    /// Waits for the answer, at most for `timeout`.
     pub fn wait(&mut self, timeout: Duration) -> Result<Progress, InjectError> {
         let deadline = Instant::now() + timeout;
         loop {
@@ -105,7 +107,8 @@ impl Injection {
         }
     }
 
-    /// Stops the process and writes the request, again while another one is in the way.
+    /// Stops the process and writes the request. Repeats this while another request is in the
+    /// place.
     fn place(&mut self, script: &str) -> Result<(), InjectError> {
         let (pid, interpreter) = (self.pid, &mut self.interpreter);
         let start = Instant::now();
@@ -142,7 +145,8 @@ impl Drop for Injection {
         if has_run {
             interpreter.withdraw(true);
         } else {
-            // If the process cannot be stopped, the script finds no folder, and does nothing.
+            // If the process cannot be stopped, the request stays. The script is then gone with its
+            // folder, so the request does nothing.
             let withdraw = || interpreter.withdraw(false);
             drop(while_stopped(self.pid, STOP_TIMEOUT, &mut self.stopped, withdraw));
         }

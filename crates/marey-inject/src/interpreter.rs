@@ -1,4 +1,4 @@
-//! The interpreter of a process: its version, and the place where it accepts requests.
+//! Finds the interpreter of a process, its version, and the place where it accepts requests.
 
 use std::io;
 
@@ -25,11 +25,11 @@ pub(crate) enum Interpreter {
 /// The result of an attempt to place a request.
 #[derive(Debug)]
 pub(crate) enum Attempt {
-    /// It is placed.
+    /// The request is placed.
     Placed,
-    /// The interpreter is changing the place, or it is full: an attempt later will succeed.
+    /// The interpreter is changing the place, or the place is full. A later attempt may succeed.
     Later(&'static str),
-    /// The structures are not as expected; nothing was written.
+    /// The structures are not as expected, and nothing was written.
     Unexpected(String),
 }
 
@@ -57,7 +57,7 @@ impl Interpreter {
         .map_err(unsupported)
     }
 
-    /// Writes the request; the threads must be stopped.
+    /// Writes the request. The threads must be stopped.
     pub(crate) fn place(&mut self, script: &str) -> Attempt {
         let result = match self {
             Self::PendingCalls(calls) => calls.place(script),
@@ -69,15 +69,15 @@ impl Interpreter {
     /// Makes the interpreter look at the request again. The threads may run.
     pub(crate) fn remind(&self) {
         if let Self::PendingCalls(calls) = self {
-            // If the process has ended, there is nothing to remind.
+            // An error is ignored, because it means that the process has ended.
             drop(calls.remind());
         }
     }
 
-    /// Removes the remains of the request, so that it does nothing. The threads must be stopped,
-    /// unless the request has been read (`has_run`).
+    /// Removes the rest of the request, so that it does nothing. The threads must be stopped unless
+    /// the interpreter has run the request (`has_run`).
     pub(crate) fn withdraw(&mut self, has_run: bool) {
-        // If the process has ended, nothing is left.
+        // An error is ignored, because it means that the process has ended.
         drop(match self {
             Self::PendingCalls(calls) => calls.withdraw(has_run),
             Self::RemoteExec(remote) => remote.withdraw(has_run),
@@ -85,7 +85,7 @@ impl Interpreter {
     }
 }
 
-/// The interpreter as its symbols show it.
+/// An interpreter, found by the symbols of its library or program.
 struct Python {
     memory: Memory,
     /// Address of `_PyRuntime`.
@@ -110,7 +110,8 @@ impl Python {
             let Some(runtime) = runtime else { continue };
             let minor = match (version, send) {
                 (Some(address), _) => minor_of(memory.read_u64(address))?,
-                // CPython 3.11 has added the variable, and 3.10 the function.
+                // CPython 3.11 added the variable `Py_Version`, and 3.10 the function
+                // `PyIter_Send`.
                 (None, Some(_)) => 10,
                 (None, None) => return Err(format!("it runs CPython 3.9 or older; {SUPPORTED}")),
             };
@@ -123,7 +124,7 @@ impl Python {
     }
 }
 
-/// Returns the minor version in the value of `Py_Version`, such as 0x030b07f0 for 3.11.7.
+/// Returns the minor version in the value of `Py_Version`, which is 0x030b07f0 for 3.11.7.
 fn minor_of(version: io::Result<u64>) -> Result<u8, String> {
     let version = version.map_err(|error| error.to_string())?;
     match (version >> 24, (version >> 16 & 0xff) as u8) {
@@ -142,7 +143,8 @@ fn check_libc(images: &[Image]) -> Result<(), String> {
     }
 }
 
-/// Returns unused memory of libraries. The loader uses its own, and the heap may follow the program.
+/// Returns unused memory of libraries. The loader uses that memory of itself, and the heap may
+/// begin in that of the program.
 fn unused(pid: u32, images: &[Image]) -> io::Result<Vec<Range>> {
     let writable = writable_memory(pid)?;
     let is_writable =

@@ -1,4 +1,4 @@
-//! The folder with the script, and the pipe by which the script answers.
+//! The folder with the script that the process runs, and the pipe by which the script answers.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -21,9 +21,9 @@ const FOLDERS: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 const SCRIPT: &str = "script.py";
 /// Name of the pipe.
 const ANSWERS: &str = "answers";
-/// The longest answer.
+/// The maximum length of an answer.
 const MAX_ANSWER_BYTES: usize = 1 << 16;
-/// Rights of the owner alone.
+/// The permissions of a file that only its owner can read and write.
 const OWN_FILE: u32 = 0o600;
 
 /// A folder that only the user of the process can open.
@@ -37,7 +37,7 @@ pub(crate) struct Mailbox {
 }
 
 impl Mailbox {
-    /// Creates the folder and the pipe where the process finds them.
+    /// Creates the folder and the pipe in the file system of the process.
     pub(crate) fn create(pid: u32) -> io::Result<Self> {
         let mut failure = io::Error::from(ErrorKind::NotFound);
         for parent in FOLDERS {
@@ -54,7 +54,7 @@ impl Mailbox {
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700))?;
         let pipe = folder.path().join(ANSWERS);
         mkfifo(&pipe, Mode::from_bits_truncate(OWN_FILE))?;
-        // Also for writing: without a writer, a pipe that once had one is ready all the time.
+        // Opened for writing too. A pipe that has lost its last writer is ready all the time.
         let mut options = OpenOptions::new();
         let answers = options.read(true).write(true).custom_flags(libc::O_NONBLOCK).open(pipe)?;
         let name = folder.path().file_name().unwrap_or_default().to_string_lossy();
@@ -67,8 +67,8 @@ impl Mailbox {
         format!("{}/{ANSWERS}", self.inner_folder)
     }
 
-    /// Stores the script, gives all to the user of the process, and returns the script's path as the
-    /// process sees it.
+    /// Stores the script, and gives all files to the user of the process. Returns the path of the
+    /// script as the process sees it.
     pub(crate) fn store(&self, pid: u32, script: &str) -> io::Result<String> {
         let path = self.folder.path().join(SCRIPT);
         let mut file =
@@ -76,7 +76,7 @@ impl Mailbox {
         file.write_all(script.as_bytes())?;
         let own = file.metadata().map(|it| (it.uid(), it.gid()))?;
         if let Some((user, group)) = target::owner(pid).filter(|owner| *owner != own) {
-            // The folder last: until then nobody else can replace a file in it.
+            // The folder comes last. Until then nobody else can replace a file in it.
             for path in [&path, &self.folder.path().join(ANSWERS), self.folder.path()] {
                 lchown(path, Some(user), Some(group))?;
             }
@@ -84,7 +84,7 @@ impl Mailbox {
         Ok(format!("{}/{SCRIPT}", self.inner_folder))
     }
 
-    /// Waits until a line arrives, at most this long, and returns it without its end.
+    /// Waits for a line, at most for `timeout`, and returns it without the line end.
     pub(crate) fn receive(&mut self, timeout: Duration) -> io::Result<Option<String>> {
         if let Some(line) = self.next_line() {
             return Ok(Some(line));

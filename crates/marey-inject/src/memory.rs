@@ -1,4 +1,4 @@
-//! Memory of another process.
+//! Reads and writes the memory of another process.
 
 use std::io::{self, IoSlice, IoSliceMut};
 
@@ -33,7 +33,7 @@ impl Memory {
         Ok(u64::from_ne_bytes(bytes))
     }
 
-    /// Reads consecutive words.
+    /// Reads `N` consecutive words.
     pub(crate) fn read_words<const N: usize>(self, address: u64) -> io::Result<[u64; N]> {
         let mut bytes = vec![0; 8 * N];
         self.read(address, &mut bytes)?;

@@ -1,8 +1,8 @@
-//! The queue of pending calls of CPython 3.10 to 3.13.
+//! Places a request in the queue of pending calls of CPython 3.10 to 3.13.
 //!
-//! The interpreter calls the functions in it between two instructions, holding the GIL. A request is
-//! an entry with `PyRun_SimpleString` and a line of Python, which is stored behind the variables of
-//! a library, where a page has unused bytes.
+//! The interpreter calls the functions in the queue between two instructions, with the GIL held. A
+//! request is an entry with `PyRun_SimpleString` and a line of Python. The line is stored in the
+//! unused bytes of a page after the variables of a library.
 
 use std::io;
 
@@ -11,60 +11,60 @@ use marey_attach::Range;
 use crate::interpreter::Attempt;
 use crate::memory::Memory;
 
-/// Bit of a thread's `eval_breaker` in CPython 3.13: there are pending calls.
+/// The bit of a thread's `eval_breaker` in CPython 3.13 that says that there are pending calls.
 const CALLS_TO_DO: u64 = 1 << 2;
-/// Bytes that stay zero on both sides of the line.
+/// The number of bytes that stay zero on both sides of the line.
 const MARGIN_BYTES: u64 = 16;
-/// A longer list of threads is not one.
+/// The maximum number of threads that are followed in a list, which may be no list of threads.
 const MAX_THREADS: usize = 100_000;
 
-/// Offsets in bytes of one version, from its internal headers (`pycore_interp.h`,
-/// `pycore_ceval_state.h`, `pycore_runtime.h`). They are the same for x86-64 and aarch64.
+/// Offsets in bytes in the structures of one version, from its internal headers (`pycore_interp.h`,
+/// `pycore_ceval_state.h`, `pycore_runtime.h`). They are the same on x86-64 and aarch64.
 #[derive(Debug)]
 pub(crate) struct Layout {
     /// In `_PyRuntime`: the address of the main interpreter.
     main_interpreter: u64,
     /// In the interpreter: the address of `_PyRuntime`.
     runtime: u64,
-    /// In the interpreter: its number, 0 for the main one.
+    /// In the interpreter: its id, 0 for the main one.
     id: u64,
     /// In the interpreter: the queue.
     queue: u64,
     breaker: Breaker,
     lock: Lock,
-    /// In the queue: the number of calls in 3.13, before that whether there are any.
+    /// In the queue: the number of calls. Before 3.13: whether there are any.
     count: u64,
     /// In the queue: the calls.
     calls: u64,
-    /// Bytes of a call.
+    /// Size of a call in bytes.
     call_bytes: u64,
-    /// Calls for which the queue has room.
+    /// Number of calls that the queue can hold.
     capacity: i32,
-    /// In the queue: the index of the first call, which that behind the last one follows.
+    /// In the queue: the index of the first call. The index after the last call follows.
     first: u64,
 }
 
-/// Where the interpreter is told to look at the queue.
+/// The place of the flag that makes the interpreter look at the queue.
 #[derive(Clone, Copy, Debug)]
 enum Breaker {
     /// An integer of the interpreter, at this offset.
     Interpreter(u64),
-    /// The word `eval_breaker` of each thread; at this offset of the interpreter is the address of the
-    /// first one.
+    /// The word `eval_breaker` of each thread. The interpreter has the address of the first thread
+    /// at this offset.
     Threads(u64),
 }
 
 /// The lock of the queue.
 #[derive(Clone, Copy, Debug)]
 enum Lock {
-    /// The address of a semaphore, at this offset in the queue: 0 if it is locked.
+    /// The queue has the address of a semaphore at this offset. The semaphore is 0 if it is locked.
     Semaphore(u64),
-    /// A byte at this offset in the queue, whose bit 0 is set if it is locked.
+    /// The queue has a byte at this offset, whose bit 0 is set if it is locked.
     Mutex(u64),
 }
 
-/// Offset in a thread state of CPython 3.13 of the address of the next thread. The address of the
-/// interpreter and the word `eval_breaker` follow.
+/// The offset of the address of the next thread in a thread state of CPython 3.13. The address of
+/// the interpreter and the word `eval_breaker` follow.
 const NEXT_THREAD: u64 = 8;
 
 const CPYTHON_3_10: Layout = Layout {
@@ -136,24 +136,24 @@ pub(crate) struct PendingCalls {
     layout: &'static Layout,
     interpreter: u64,
     run_string: u64,
-    /// Memory that belongs to nothing.
+    /// Ranges of memory that nothing uses.
     unused: Vec<Range>,
     placed: Option<Placed>,
 }
 
-/// A request in the queue.
+/// A request in the queue: the index of its call, and the memory of its line of Python.
 #[derive(Clone, Copy, Debug)]
 struct Placed {
     index: i32,
     line: Range,
 }
 
-/// The queue at one time.
+/// The state of the queue at one time.
 #[derive(Clone, Copy, Debug)]
 struct State {
     count: i32,
     first: i32,
-    /// Index behind the last call.
+    /// Index after the last call.
     end: i32,
 }
 
@@ -210,9 +210,9 @@ impl PendingCalls {
         Ok(Attempt::Placed)
     }
 
-    /// Tells the interpreter again to look at the queue, if the call is still in it: before 3.13 a
-    /// thread that was stopped may have gone on to clear the flag. Needs no stopped threads, because
-    /// the flag only makes the interpreter look.
+    /// Sets the flag again, if the call is still in the queue. Before 3.13 a thread may have been
+    /// stopped just before it cleared the flag, and have cleared it later. The threads may run,
+    /// because the flag only makes the interpreter look.
     pub(crate) fn remind(&self) -> io::Result<()> {
         match self.layout.breaker {
             Breaker::Interpreter(_) if self.is_waiting()? => self.alert(&[]),
@@ -220,8 +220,8 @@ impl PendingCalls {
         }
     }
 
-    /// Clears the line of Python if the interpreter has run it, or else has not begun to read it. An
-    /// empty line does nothing.
+    /// Clears the line of Python, so that the call does nothing. The line is left as it is if the
+    /// interpreter is just reading it.
     pub(crate) fn withdraw(&mut self, has_run: bool) -> io::Result<()> {
         let Some(placed) = self.placed else { return Ok(()) };
         if has_run || self.is_waiting()? {
@@ -232,7 +232,7 @@ impl PendingCalls {
         Ok(())
     }
 
-    /// Whether the call is in the queue, and so has not begun.
+    /// Whether the call is still in the queue, and so has not begun.
     fn is_waiting(&self) -> io::Result<bool> {
         let (Some(placed), Some(state)) = (self.placed, self.state()?) else { return Ok(false) };
         let capacity = self.layout.capacity;
@@ -244,7 +244,7 @@ impl PendingCalls {
         self.interpreter + self.layout.queue
     }
 
-    /// Returns the queue; `None` if its values make no sense.
+    /// Returns the state of the queue, `None` if its values contradict one another.
     fn state(&self) -> io::Result<Option<State>> {
         let (queue, layout) = (self.queue(), self.layout);
         let state = State {
@@ -289,8 +289,8 @@ impl PendingCalls {
         }
     }
 
-    /// Returns the addresses of the words of threads that tell them to look at the queue, and their
-    /// values; none before 3.13.
+    /// Returns the address and the value of the word `eval_breaker` of each thread. There are none
+    /// before 3.13.
     fn breakers(&self) -> io::Result<Vec<(u64, u64)>> {
         let Breaker::Threads(first) = self.layout.breaker else { return Ok(Vec::new()) };
         let mut breakers = Vec::new();
@@ -306,7 +306,7 @@ impl PendingCalls {
         Ok(breakers)
     }
 
-    /// Tells the interpreter to look at the queue.
+    /// Sets the flag that makes the interpreter look at the queue.
     fn alert(&self, breakers: &[(u64, u64)]) -> io::Result<()> {
         if let Breaker::Interpreter(offset) = self.layout.breaker {
             self.memory.write_i32(self.interpreter + offset, 1)?;
@@ -315,12 +315,12 @@ impl PendingCalls {
         breakers.try_for_each(|(address, bits)| self.memory.write_u64(*address, bits | CALLS_TO_DO))
     }
 
-    /// Returns the address of unused memory for a line of Python, with zeros around it.
+    /// Returns an address in unused memory with room for a line of Python and zeros around it.
     fn room_for(&self, bytes: u64) -> io::Result<Option<u64>> {
         for &(start, end) in &self.unused {
             let mut content = vec![0; (end - start) as usize];
             self.memory.read(start, &mut content)?;
-            // The line of another request may be at the start.
+            // The line of another request may be at the start, so the room begins after it.
             let used = content.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
             let address = start + used as u64 + MARGIN_BYTES;
             if address + bytes + MARGIN_BYTES <= end {
@@ -331,9 +331,10 @@ impl PendingCalls {
     }
 }
 
-/// Returns the Python that runs a script, as a C string. Its names are not those of the program. The
-/// script may be gone when a forked child comes here, and a Ctrl-C meanwhile is repeated, because it
-/// is meant for the program.
+/// Returns the line of Python that runs a script, as a C string.
+///
+/// The line changes no names of the program. It ignores an error, because a forked child may run it
+/// when the script is gone. It repeats a Ctrl-C that arrives meanwhile, which is for the program.
 fn line(script: &str) -> String {
     let read = format!("with open('{script}')as f:s=f.read()");
     let repeat = "import _thread as t;t.start_new_thread(t.interrupt_main,())";

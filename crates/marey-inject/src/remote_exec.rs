@@ -1,17 +1,17 @@
-//! The request of `sys.remote_exec` (PEP 768), which CPython 3.14 looks for at its safe points.
+//! Places a request as `sys.remote_exec` does (PEP 768). CPython 3.14 reads it at its safe points.
 
 use std::io;
 
 use crate::interpreter::Attempt;
 use crate::memory::Memory;
 
-/// Bit of a thread's `eval_breaker`: there is a request.
+/// The bit of a thread's `eval_breaker` that says that there is a request.
 const PLEASE_STOP: u64 = 1 << 5;
-/// Longest list of interpreters that is read.
+/// The maximum number of interpreters that are followed in the list.
 const MAX_INTERPRETERS: usize = 1000;
 
-// Offsets of fields in the table of offsets with which `_PyRuntime` begins, which is the same for
-// all releases of 3.14.
+// Offsets of fields in the table at the beginning of `_PyRuntime` (`_Py_DebugOffsets`). All
+// releases of 3.14 have the same table.
 const COOKIE: &[u8; 8] = b"xdebugpy";
 const VERSION: usize = 8;
 const FREE_THREADED: usize = 16;
@@ -28,11 +28,11 @@ const SCRIPT_PATH: usize = 744;
 const SCRIPT_PATH_BYTES: usize = 752;
 const TABLE_BYTES: usize = 760;
 
-/// The place of the request of the main thread.
+/// The place of a request for the main thread.
 #[derive(Debug)]
 pub(crate) struct RemoteExec {
     memory: Memory,
-    /// Address of the word that says whether there is a request.
+    /// Address of the integer that says whether there is a request.
     is_pending: u64,
     script_path: u64,
     script_path_bytes: usize,
@@ -40,7 +40,7 @@ pub(crate) struct RemoteExec {
     is_placed: bool,
 }
 
-/// The table of offsets of a process.
+/// The table of offsets (`_Py_DebugOffsets`) of a process.
 struct Table([u8; TABLE_BYTES]);
 
 impl Table {
@@ -56,7 +56,7 @@ impl Table {
         u64::from_ne_bytes(bytes)
     }
 
-    /// Returns why the table cannot be used, if so.
+    /// Returns the reason why the table cannot be used, if there is one.
     fn objection(&self) -> Option<&'static str> {
         if !self.0.starts_with(COOKIE) || self.at(VERSION) >> 16 != 0x030e {
             return Some("its build of CPython has an unknown layout");
@@ -119,8 +119,8 @@ impl RemoteExec {
         Ok(Attempt::Placed)
     }
 
-    /// Removes the request, if the thread has not looked at it. After the script has run, a request
-    /// that waits belongs to another tool.
+    /// Removes the request if the thread has not looked at it yet. After the script has run
+    /// (`has_run`), a waiting request belongs to another tool and stays.
     pub(crate) fn withdraw(&mut self, has_run: bool) -> io::Result<()> {
         if !has_run && self.is_waiting()? {
             self.memory.write_i32(self.is_pending, 0)?;

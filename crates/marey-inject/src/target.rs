@@ -1,4 +1,5 @@
-//! Facts about the process from `/proc`.
+//! Reads facts about the process from `/proc`: whether it can be entered, its user, and paths into
+//! its file system.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -9,12 +10,12 @@ use marey_attach::process::{self, status};
 
 use crate::InjectError;
 
-/// Returns why a process cannot be entered at all, before anything else is tried.
+/// Returns an error if a process cannot be entered at all. Called before anything else is tried.
 pub(crate) fn check(pid: u32) -> Result<(), InjectError> {
     if !marey_attach::is_alive(pid) {
         return Err(AttachError::NoProcess(pid).into());
     }
-    // The same check of the kernel as for process_vm_writev and ptrace.
+    // For this path the kernel makes the same check as for `process_vm_writev` and `ptrace`.
     if fs::metadata(format!("/proc/{pid}/root/")).is_err() {
         return Err(AttachError::Forbidden(pid).into());
     }
@@ -34,13 +35,13 @@ pub(crate) fn check_tracer(pid: u32) -> Result<(), InjectError> {
     Err(InjectError::Traced { pid, tracer, name: name.trim().to_owned() })
 }
 
-/// Returns the ids of user and group with which the process opens files.
+/// Returns the ids of the user and the group with which the process opens files.
 pub(crate) fn owner(pid: u32) -> Option<(u32, u32)> {
     let last = |key| status(pid, key)?.split_ascii_whitespace().last()?.parse().ok();
     Some((last("Uid")?, last("Gid")?))
 }
 
-/// Returns the id of a process as the process itself sees it, in a container.
+/// Returns the id that a process has in its own pid namespace, such as that of a container.
 pub(crate) fn inner_pid(pid: u32) -> u32 {
     process::inner_pid(pid).unwrap_or(pid)
 }
@@ -51,7 +52,8 @@ pub(crate) fn outside(pid: u32, path: &Path) -> PathBuf {
     Path::new(&format!("/proc/{pid}/root")).join(relative)
 }
 
-/// Whether a path means the same file here and in the process: it is not in another container.
+/// Whether a path means the same file here and in the process, which is so unless the process is in
+/// another container.
 pub fn is_same_file_system(pid: u32) -> bool {
     let root =
         |pid: &str| fs::metadata(format!("/proc/{pid}/root/")).map(|it| (it.dev(), it.ino()));

@@ -1,4 +1,4 @@
-//! Conversion of the table's error codes to Python exceptions.
+//! Converts the error codes of the library's C function table to Python exceptions.
 
 use marey_record::table::{ErrorBuffer, ErrorCode};
 use pyo3::PyErr;
@@ -9,7 +9,7 @@ const METRIC: i32 = ErrorCode::Metric as i32;
 const NOT_FOUND: i32 = ErrorCode::NotFound as i32;
 const IO: i32 = ErrorCode::Io as i32;
 
-/// Calls `call` with an error buffer, and returns the error that it stores there as an exception.
+/// Calls `call` with an error buffer, and returns an error that it stores there as an exception.
 pub(crate) fn try_call<T>(call: impl FnOnce(*mut ErrorBuffer) -> T) -> Result<T, PyErr> {
     let mut buffer = ErrorBuffer::default();
     let value = call(&raw mut buffer);

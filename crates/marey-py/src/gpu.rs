@@ -1,4 +1,5 @@
-//! The functions for recording of devices.
+//! The functions by which the Python package starts, pauses and describes the recording of GPUs.
+//! Calls that may wait for a driver release the GIL.
 
 use crate::error::try_call;
 use crate::library::table;
@@ -6,8 +7,9 @@ use crate::sessions::push_bytes;
 use marey_record::table::{GpuLevel, GpuOptions};
 use pyo3::prelude::*;
 
-/// Starts the recording of devices: with `is_required` now or with an error, else once the program
-/// uses CUDA. `paths` are folders of packages that may contain libraries.
+/// Starts the recording of devices. With `is_required` it starts now or raises an error, without it
+/// starts once the program uses CUDA. `paths` are folders of packages that may contain the vendor's
+/// libraries.
 #[pyfunction]
 #[pyo3(signature = (*, is_required, keeps_activities, paths))]
 #[expect(clippy::needless_pass_by_value, reason = "what PyO3 extracts from an argument is owned")]
@@ -19,7 +21,7 @@ fn start_gpu(
 ) -> PyResult<()> {
     let paths = paths.join("\n");
     (table().note_environment)();
-    // The driver may take long to start, and other threads need not wait for it.
+    // The driver may take long to start. Other threads run meanwhile.
     py.detach(|| {
         let options = GpuOptions {
             size: size_of::<GpuOptions>(),
@@ -34,11 +36,11 @@ fn start_gpu(
     Ok(())
 }
 
-/// Returns how devices are recorded: `"host"`, `"cupti"`, `"waiting"` or `"idle"`; the same in
-/// words, or the reason why not; the remedy; and the code of the call that failed.
+/// Returns how devices are recorded (`"host"`, `"cupti"`, `"waiting"` or `"idle"`), a sentence that
+/// says so or says why they are not, the remedy, and the code of the call that failed.
 #[pyfunction]
 fn gpu_level(py: Python<'_>) -> (&'static str, String, String, Option<i64>) {
-    // Another thread may be starting or ending CUPTI, which takes as long as the library does.
+    // Another thread may be starting or ending CUPTI, and this call waits for it.
     let (level, text) = py.detach(|| {
         let mut text: Vec<u8> = Vec::new();
         // SAFETY: the sink takes a vector of bytes, which lives until the call returns.
@@ -57,23 +59,24 @@ fn gpu_level(py: Python<'_>) -> (&'static str, String, String, Option<i64>) {
     (level_name, line(), line(), line().parse().ok())
 }
 
-/// Sets the note in profiles and runs on how devices are recorded.
+/// Sets the note that profiles and runs carry on how devices are recorded.
 #[pyfunction]
 fn note_gpu(text: &str) {
     // SAFETY: the text lives until the call returns.
     unsafe { (table().gpu_note)(text.as_ptr().cast(), text.len()) };
 }
 
-/// Leaves CUPTI to another profiler, or takes it back. Returns whether devices were being recorded
-/// and now are not.
+/// Leaves CUPTI to another profiler, or takes it back. Returns whether this call ended a recording
+/// of devices.
 #[pyfunction]
 fn pause_gpu(py: Python<'_>, is_paused: bool) -> bool {
-    // Waits for the devices, and other threads need not.
+    // The call waits for the devices. Other threads run meanwhile.
     py.detach(|| (table().gpu_pause)(is_paused))
 }
 
-/// Returns rows about the available means to record devices, each a list of fields: see `Question`
-/// of `marey-gpu`. For a process of its own, since it loads and starts vendors' libraries.
+/// Returns rows about the available means to record devices, each a list of fields. `Question` of
+/// `marey-gpu` describes them. Call it in a process of its own, because it loads and starts
+/// vendors' libraries.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "what PyO3 extracts from an argument is owned")]
 fn probe_gpu(question: &str, paths: Vec<String>) -> PyResult<Vec<Vec<String>>> {

@@ -1,15 +1,16 @@
 //! `marey._native`: the recorder's Python binding.
 //!
-//! A thin layer between CPython and the function table of `libmarey.so`: it converts strings to
-//! numbers, dicts to metrics and Python frames to nodes, and holds no recorder state of its own.
+//! A thin layer between CPython and the C function table of `libmarey.so`. It converts names to
+//! interned ids, dicts to metrics and Python frames to context nodes, and holds no recorder state
+//! of its own.
 //!
-//! **Callers.** Only the Python package beside it.
+//! **Callers.** Only the Python package `marey`, which ships this module.
 //!
-//! **Constraints.** It is imported into training processes: small, quick to load, no SQL engine, no
-//! async runtime. It uses the stable ABI of CPython 3.10. Where a structure of the interpreter is
-//! read directly (frames, the current context), the result is compared with the documented way at
-//! set-up, and the direct way is disabled if they differ. All state here is guarded by the GIL,
-//! which the stable ABI implies, or is thread-local: launches come without the GIL.
+//! **Constraints.** Training processes import it, so it is small and loads fast: no SQL engine, no
+//! async runtime. It uses the stable ABI of CPython 3.10. Some code reads the interpreter's
+//! structures directly (frames, the current context). At set-up that code compares its result with
+//! the documented API, and is disabled if the two differ. All state here is thread-local, because
+//! launches come without the GIL, or the GIL guards it, which the stable ABI implies.
 //!
 //! Start reading at [`scope`], the path that must be fast.
 
@@ -43,8 +44,8 @@ static INTERPRETER: AtomicI64 = AtomicI64::new(NO_INTERPRETER);
 
 const NO_INTERPRETER: i64 = -1;
 
-/// Raises `ImportError` in any interpreter but the first: sessions belong to the process, and
-/// would end with any of its interpreters.
+/// Raises `ImportError` in any interpreter but the first one that imports the module. Sessions
+/// belong to the process, so the end of any of its interpreters would end them.
 fn require_first_interpreter() -> PyResult<()> {
     // SAFETY: the caller runs in an interpreter.
     let id = unsafe { ffi::PyInterpreterState_GetID(ffi::PyInterpreterState_Get()) };
@@ -58,7 +59,6 @@ fn require_first_interpreter() -> PyResult<()> {
     }
 }
 
-/// The module.
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     require_first_interpreter()?;

@@ -1,4 +1,6 @@
-//! Finding `libmarey.so` and its table.
+//! Loads `libmarey.so`, the recorder, and gives the rest of the module its C function table.
+//!
+//! A process must have one recorder, so a copy that the program has loaded already is used.
 
 use marey_model::env;
 use marey_record::table::{ABI_VERSION, SYMBOL, Table};
@@ -13,7 +15,7 @@ const FILE_NAME: &str = "libmarey.so";
 
 static TABLE: AtomicPtr<Table> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Returns the table. Only to be called after [`load`], which the module's import calls first.
+/// Returns the C function table. The module's import calls [`load`] before any call of this.
 #[inline(always)]
 pub(crate) fn table() -> &'static Table {
     // SAFETY: `load` stored a valid pointer of static lifetime before any other function of this
@@ -33,8 +35,8 @@ pub(crate) fn is_active() -> bool {
     table().active.load(Ordering::Relaxed) != 0
 }
 
-/// Finds the library: the copy that the process has loaded, else the one that the environment
-/// names, else the one of the package.
+/// Loads the library: the copy that the process has loaded already, else the file that `MAREY_LIB`
+/// names, else the file of the package.
 pub(crate) fn load(_py: Python<'_>) -> PyResult<()> {
     let handle = open_library(Path::new(FILE_NAME), libc::RTLD_NOLOAD)
         .or_else(|_| open_library(&library_file()?, 0))
@@ -47,7 +49,7 @@ pub(crate) fn load(_py: Python<'_>) -> PyResult<()> {
             "the loaded {FILE_NAME} has no symbol {SYMBOL}: it is not the library of marey"
         )));
     }
-    // SAFETY: the symbol of this name is a function of this type, in every version.
+    // SAFETY: every version of the library exports a function of this type under this name.
     let function =
         unsafe { std::mem::transmute::<*mut c_void, extern "C" fn() -> *const Table>(function) };
     let loaded = function();
@@ -75,18 +77,18 @@ fn library_file() -> Result<PathBuf, String> {
     Ok(folder.join("lib").join(FILE_NAME))
 }
 
-/// Returns the file of the `libmarey.so` that this process has loaded.
+/// Returns the path of the `libmarey.so` that this process has loaded.
 #[pyfunction]
 pub(crate) fn library_path() -> Option<OsString> {
     file_of_function(table().intern as *const c_void).map(PathBuf::into_os_string)
 }
 
-/// Returns the file that this code was loaded from.
+/// Returns the path of this extension module.
 pub(crate) fn module_path() -> Option<PathBuf> {
     file_of_function(module_path as *const c_void)
 }
 
-/// Returns the file that a function was loaded from.
+/// Returns the path of the shared object that contains a function.
 fn file_of_function(function: *const c_void) -> Option<PathBuf> {
     // SAFETY: plain data, filled in by dladdr when it succeeds.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
@@ -103,7 +105,8 @@ fn file_of_function(function: *const c_void) -> Option<PathBuf> {
 
 fn open_library(path: &Path, flags: i32) -> Result<*mut c_void, String> {
     let c_path = CString::new(path.as_os_str().as_bytes()).map_err(|error| error.to_string())?;
-    // SAFETY: a C string. The library's initialisers are only those of Rust's runtime.
+    // SAFETY: the path is a C string, and the library has no initialisers but those of Rust's
+    // runtime.
     let handle = unsafe { libc::dlopen(c_path.as_ptr(), libc::RTLD_NOW | flags) };
     if !handle.is_null() {
         return Ok(handle);

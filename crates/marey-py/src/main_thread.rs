@@ -1,7 +1,8 @@
-//! Calls that Python's main thread makes at its next line.
+//! Schedules calls that Python's main thread makes at its next line, with `Py_AddPendingCall`.
 //!
-//! CPython 3.10 and 3.11 tell the main thread of a new call only when it gets the GIL, unless it has added the call
-//! itself. One that runs alone would never look, so it is told here, by the word that CPython itself sets.
+//! CPython 3.10 and 3.11 notice a pending call of another thread only when the main thread takes
+//! the GIL. A main thread that never gives the GIL up would never make the call. On these versions
+//! this file also sets `eval_breaker`, the word by which CPython makes the thread look.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -9,15 +10,16 @@ use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
-/// The word `eval_breaker` of the interpreter; null where it is not known, or not needed.
+/// The word `eval_breaker` of the interpreter. Null where its place is unknown or it is not needed.
 static BREAKER: AtomicPtr<AtomicI32> = AtomicPtr::new(null_mut());
 
 type Call = extern "C" fn(*mut c_void) -> c_int;
 
-/// Finds the word. On the main thread, where CPython sets it, the result is compared with that.
+/// Finds `eval_breaker`. Trusts the place only after CPython itself has set the word there, which
+/// it does when the main thread adds a pending call.
 pub(crate) fn prepare(py: Python<'_>) {
     let version = py.version_info();
-    // On 64-bit machines, from `internal/pycore_interp.h` and `internal/pycore_ceval.h`.
+    // The offsets of 64-bit builds, from `internal/pycore_interp.h` and `internal/pycore_ceval.h`.
     let offset = match (version.major, version.minor) {
         (3, 10) => 68,
         (3, 11) => 100,
@@ -42,16 +44,18 @@ extern "C" fn do_nothing(_argument: *mut c_void) -> c_int {
     0
 }
 
-/// Adds a call. May be called on any thread, with or without the GIL. A full queue is the only failure.
+/// Adds a call for the main thread. Any thread may call this, with or without the GIL. The call is
+/// lost if the queue of pending calls is full.
 pub(crate) fn call_soon(call: Call) {
     // SAFETY: may be called on any thread at any time.
     if unsafe { ffi::Py_IsInitialized() } == 0 {
-        // A program that embeds Python may record after it has finalized the interpreter.
+        // A program that embeds Python may record after the end of the interpreter.
         return;
     }
-    // SAFETY: may be called without the GIL while there is an interpreter; the function lives as long as the library.
+    // SAFETY: may be called without the GIL while there is an interpreter, and the function lives
+    // as long as the library.
     unsafe { ffi::Py_AddPendingCall(Some(call), null_mut()) };
-    // SAFETY: null, or a word of the interpreter, which exists as for the call above.
+    // SAFETY: null, or a word of the interpreter, which exists as was checked above.
     if let Some(breaker) = unsafe { BREAKER.load(Ordering::Acquire).as_ref() } {
         breaker.store(1, Ordering::Relaxed);
     }

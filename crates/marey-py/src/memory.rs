@@ -1,4 +1,5 @@
-//! Readings of memory, which become metrics of the innermost scope.
+//! Readings of device and host memory, which the Python package adds to the innermost scope as
+//! metrics.
 
 use crate::library::{is_active, table};
 use crate::scope::add_values_to_innermost;
@@ -17,7 +18,9 @@ const UNKNOWN: i64 = -1;
 /// A memory whose readings are recorded: the memory of a device, such as `cuda:0`, or `host`.
 #[pyclass(frozen, module = "marey._native")]
 struct Memory {
+    /// The id of the metric with the totals.
     reading: u32,
+    /// The id of the metric with the growth.
     growth: u32,
     /// The allocated bytes of the previous reading, by any thread.
     last_bytes: AtomicI64,
@@ -39,8 +42,8 @@ impl Memory {
     }
 
     /// Records the allocated bytes, their maximum and the reserved bytes (-1: unknown) at the
-    /// innermost scope. What the memory has grown by since the previous reading, by any thread, is
-    /// the growth of that scope.
+    /// innermost scope. Also records there the growth of the memory since the previous reading,
+    /// whichever thread took that one.
     #[pyo3(signature = (allocated, peak, reserved, /))]
     fn record(&self, py: Python<'_>, allocated: i64, peak: i64, reserved: i64) -> PyResult<()> {
         if !is_active() {
@@ -63,19 +66,19 @@ impl Memory {
                 len: 1,
             },
         ];
-        // Most modules leave the memory as it was.
+        // Most modules do not change the memory, so the growth is left out if it is zero.
         let changed = if growth == 0 { &values[..1] } else { &values };
         // SAFETY: the totals and the growth live until the call returns.
         unsafe { add_values_to_innermost(py, changed) }
     }
 }
 
-/// The file with the sizes of a process, which stays open because opening it takes longer than
-/// reading it. A forked child has another one.
+/// The open file `/proc/self/statm`. It stays open, because opening it takes longer than reading
+/// it. A forked child opens its own.
 struct Sizes {
     pid: u32,
-    /// Never closed: a program that has closed all of its descriptors may have given the number to a
-    /// file of its own.
+    /// Never closed. A program may have closed all of its descriptors, and the number may then
+    /// belong to a file of its own.
     file: ManuallyDrop<File>,
 }
 
@@ -84,7 +87,7 @@ static SIZES: Mutex<Option<Sizes>> = Mutex::new(None);
 /// Returns the resident size of this process in bytes, `None` if the system does not tell it.
 #[pyfunction]
 fn resident_bytes() -> Option<i64> {
-    // Another thread may have held the lock when this process was forked.
+    // Not `lock`: another thread may have held the lock when this process was forked.
     let mut sizes = SIZES.try_lock().ok()?;
     let pid = std::process::id();
     if let Some(sizes) = sizes.as_ref().filter(|sizes| sizes.pid == pid)
@@ -98,7 +101,8 @@ fn resident_bytes() -> Option<i64> {
     bytes
 }
 
-/// Reads the second of the seven numbers of `statm`; a file with anything else is another one.
+/// Reads the resident size, the second of the seven numbers of `statm`. Returns `None` for any
+/// other content, which is another file under the same descriptor.
 fn read_resident_bytes(file: &File) -> Option<i64> {
     let mut buffer = [0; 128];
     let len = file.read_at(&mut buffer, 0).ok()?;

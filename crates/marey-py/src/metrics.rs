@@ -1,4 +1,6 @@
-//! Conversion of Python values to user metrics.
+//! Converts Python values to user metrics. The functions of scopes, tasks and watches use it.
+//!
+//! Arrays and tensors are converted by their `tolist`, so no library of arrays is imported.
 
 use crate::error::try_call;
 use crate::library::{is_active, table};
@@ -21,7 +23,8 @@ pub(crate) enum Value {
 }
 
 impl Value {
-    /// Returns the value as an argument of the table's functions, for the name with this number.
+    /// Returns the value as an argument of the C functions, for the metric with this id. The
+    /// argument points into `self`.
     pub(crate) fn as_argument(&self, metric: u32) -> MetricArg {
         let (tag, data, len): (_, *const c_void, _) = match self {
             Self::Int(value) => (ValueTag::Int, (&raw const *value).cast(), 1),
@@ -34,10 +37,11 @@ impl Value {
     }
 }
 
-/// A metric with values of type `float`, by its name as in the dict of `add_metrics`.
+/// A metric with values of type `float`. Its name is looked up once, unlike those of the dict of
+/// `add_metrics`.
 #[pyclass(frozen, module = "marey._native")]
 struct FloatMetric {
-    number: u32,
+    id: u32,
 }
 
 #[pymethods]
@@ -46,19 +50,19 @@ impl FloatMetric {
     fn new(name: &Bound<'_, PyString>) -> PyResult<Self> {
         let name = utf8(name)?;
         // SAFETY: the text lives until the call returns.
-        let number = unsafe { (table().intern_metric)(name.as_ptr().cast(), name.len()) };
-        Ok(Self { number })
+        let id = unsafe { (table().intern_metric)(name.as_ptr().cast(), name.len()) };
+        Ok(Self { id })
     }
 
     /// Adds a value to the innermost scope.
     #[pyo3(signature = (value, /))]
     fn add(&self, py: Python<'_>, value: f64) -> PyResult<()> {
-        if !is_active() || self.number == NO_METRIC {
+        if !is_active() || self.id == NO_METRIC {
             return Ok(());
         }
         let value = Value::Float(value);
         // SAFETY: the value lives until the call returns.
-        unsafe { add_values_to_innermost(py, &[value.as_argument(self.number)]) }
+        unsafe { add_values_to_innermost(py, &[value.as_argument(self.id)]) }
     }
 }
 
@@ -67,12 +71,13 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<FloatMetric>()
 }
 
-/// Passes the metrics of a dict to `add`, which takes the same arguments as the table's functions.
+/// Converts the metrics of a dict and passes them to `add`, which has the signature of the C
+/// functions that add metrics.
 pub(crate) fn convert_and_add(
     metrics: &Bound<'_, PyDict>,
     add: impl FnOnce(*const MetricArg, usize, *mut ErrorBuffer) -> i32,
 ) -> PyResult<()> {
-    let mut numbers = Vec::with_capacity(metrics.len());
+    let mut ids = Vec::with_capacity(metrics.len());
     let mut values = Vec::with_capacity(metrics.len());
     for (name, value) in metrics {
         let name = name.cast_into::<PyString>().map_err(|error| {
@@ -80,14 +85,14 @@ pub(crate) fn convert_and_add(
         })?;
         let name = utf8(&name)?;
         // SAFETY: the text lives until the call returns.
-        let number = unsafe { (table().intern_metric)(name.as_ptr().cast(), name.len()) };
-        if number != NO_METRIC {
+        let id = unsafe { (table().intern_metric)(name.as_ptr().cast(), name.len()) };
+        if id != NO_METRIC {
             values.push(convert_value(&name, &value)?);
-            numbers.push(number);
+            ids.push(id);
         }
     }
     let arguments: Vec<_> =
-        numbers.iter().zip(&values).map(|(&number, value)| value.as_argument(number)).collect();
+        ids.iter().zip(&values).map(|(&id, value)| value.as_argument(id)).collect();
     try_call(|error| add(arguments.as_ptr(), arguments.len(), error))?;
     Ok(())
 }

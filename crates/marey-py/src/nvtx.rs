@@ -1,4 +1,4 @@
-//! The library that receives the NVTX annotations of this process.
+//! Reads which library receives the NVTX annotations of this process.
 
 use marey_model::env;
 use pyo3::prelude::*;

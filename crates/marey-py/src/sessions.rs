@@ -1,4 +1,7 @@
-//! The functions for sessions.
+//! The functions of the Python package for sessions: start, end, phases, checkpoints, forks and
+//! settings. Each one is a call of the library's C function table.
+//!
+//! Calls that may write files or wait for a lock release the GIL.
 
 use crate::error::try_call;
 use crate::frames;
@@ -102,7 +105,7 @@ fn note(key: &str, text: &str) {
 #[pyo3(signature = (session=None))]
 fn activate(py: Python<'_>, session: Option<i64>) -> PyResult<()> {
     py.detach(|| {
-        // SAFETY: plain numbers and our buffer.
+        // SAFETY: the error buffer is writable until the call returns.
         try_call(|error| unsafe { (table().activate)(session.unwrap_or(ALL_SESSIONS), error) })
     })?;
     torch::follow_sessions();
@@ -114,7 +117,7 @@ fn activate(py: Python<'_>, session: Option<i64>) -> PyResult<()> {
 #[pyo3(signature = (session=None))]
 fn deactivate(py: Python<'_>, session: Option<i64>) -> PyResult<()> {
     py.detach(|| {
-        // SAFETY: as above.
+        // SAFETY: the error buffer is writable until the call returns.
         try_call(|error| unsafe { (table().deactivate)(session.unwrap_or(ALL_SESSIONS), error) })
     })?;
     torch::follow_sessions();
@@ -125,7 +128,7 @@ fn deactivate(py: Python<'_>, session: Option<i64>) -> PyResult<()> {
 #[pyfunction]
 #[pyo3(signature = (session=None, output_format=""))]
 fn finalize(py: Python<'_>, session: Option<i64>, output_format: &str) -> PyResult<Vec<OsString>> {
-    // The environment may contain the rank only now.
+    // The program may have set the rank in the environment since the start.
     (table().note_environment)();
     let mut paths: Vec<OsString> = Vec::new();
     let context = SendPtr((&raw mut paths).cast());
@@ -151,16 +154,18 @@ fn finalize(py: Python<'_>, session: Option<i64>, output_format: &str) -> PyResu
     Ok(paths)
 }
 
-/// A pointer that is captured by a closure which runs on the same thread.
+/// A pointer for a closure of `Python::detach`, which demands `Send`. The closure runs on the
+/// calling thread.
 struct SendPtr<P>(P);
 
-// SAFETY: see above; no other thread uses the pointer at the same time.
+// SAFETY: the closures that capture the pointer run on the thread that made it.
 unsafe impl<P> Send for SendPtr<P> {}
-// SAFETY: as above.
+// SAFETY: no other thread gets a reference, because the closures run on the thread that made it.
 unsafe impl<P> Sync for SendPtr<P> {}
 
+/// Appends the path to the `Vec<OsString>` that is the context.
 unsafe extern "C" fn push_path(context: *mut c_void, bytes: *const u8, len: usize) {
-    // SAFETY: `finalize` passes its list, and the library `len` readable bytes.
+    // SAFETY: the callers in this file pass a list, and the library passes `len` readable bytes.
     unsafe {
         let bytes = std::slice::from_raw_parts(bytes, len);
         (*context.cast::<Vec<OsString>>()).push(OsString::from_vec(bytes.to_vec()));
@@ -169,15 +174,14 @@ unsafe extern "C" fn push_path(context: *mut c_void, bytes: *const u8, len: usiz
 
 /// Appends the library's bytes to the `Vec<u8>` that is the context.
 pub(crate) unsafe extern "C" fn push_bytes(context: *mut c_void, bytes: *const u8, len: usize) {
-    // SAFETY: the callers of this file and of `scope` pass a buffer, and the library `len` readable
-    // bytes.
+    // SAFETY: all callers pass a vector of bytes, and the library passes `len` readable bytes.
     unsafe {
         let bytes = std::slice::from_raw_parts(bytes, len);
         (*context.cast::<Vec<u8>>()).extend_from_slice(bytes);
     }
 }
 
-/// Returns a phase's document.
+/// Returns the profile of a phase as a document in `output_format`.
 #[pyfunction]
 fn get_data<'py>(
     py: Python<'py>,
@@ -190,7 +194,8 @@ fn get_data<'py>(
     py.detach(|| {
         let context = &context;
         try_call(|error| {
-            // SAFETY: as in `finalize`.
+            // SAFETY: the text and the vector live until the call returns; `push_bytes` expects a
+            // vector of bytes as its context.
             unsafe {
                 (table().get_data)(
                     session,
@@ -210,44 +215,44 @@ fn get_data<'py>(
 /// Closes a session's phase. Returns the number of the next phase.
 #[pyfunction]
 fn advance_phase(py: Python<'_>, session: i64) -> PyResult<i64> {
-    // SAFETY: plain numbers and our buffer.
+    // SAFETY: the error buffer is writable until the call returns.
     py.detach(|| try_call(|error| unsafe { (table().advance_phase)(session, error) }))
 }
 
-/// Whether a phase is complete: no data will be added to it.
+/// Whether a phase is complete, so that no data will be added to it.
 #[pyfunction]
 fn is_phase_complete(py: Python<'_>, session: i64, phase: u32) -> PyResult<bool> {
-    // SAFETY: as above.
+    // SAFETY: the error buffer is writable until the call returns.
     let call = || try_call(|error| unsafe { (table().is_phase_complete)(session, phase, error) });
     Ok(py.detach(call)? == 1)
 }
 
-/// Drops the data of a phase, or of all phases up to and including it.
+/// Drops the data of a phase, and with `up_to` also those of all phases before it.
 #[pyfunction]
 fn clear(py: Python<'_>, session: i64, phase: u32, up_to: bool) -> PyResult<()> {
-    // SAFETY: as above.
+    // SAFETY: the error buffer is writable until the call returns.
     py.detach(|| try_call(|error| unsafe { (table().clear)(session, phase, up_to, error) }))?;
     Ok(())
 }
 
-/// Returns the depth of this thread's context as a session sees it, `None` while nothing is
-/// recorded.
+/// Returns the depth of this thread's context in a session: the Python frames or the scopes,
+/// whichever the session records. `None` if no session is alive.
 #[pyfunction]
 fn depth(py: Python<'_>, session: i64) -> PyResult<Option<i64>> {
     if !is_live() {
         return Ok(None);
     }
-    // SAFETY: as above.
+    // SAFETY: the error buffer is writable until the call returns.
     let context_source = || try_call(|error| unsafe { (table().context)(session, error) });
     let is_python = py.detach(context_source)? == 1;
     if is_python {
         return Ok(Some(i64::from(frames::stack_depth(py)?)));
     }
-    // SAFETY: as above.
+    // SAFETY: the error buffer is writable until the call returns.
     py.detach(|| try_call(|error| unsafe { (table().depth)(session, error) })).map(Some)
 }
 
-/// Returns the run directory that contains a session's events, `None` without a trace.
+/// Returns the run directory that contains a session's events, `None` if it records no trace.
 #[pyfunction]
 fn run_dir(py: Python<'_>, session: i64) -> PyResult<Option<OsString>> {
     let mut paths: Vec<OsString> = Vec::new();
@@ -264,7 +269,7 @@ fn run_dir(py: Python<'_>, session: i64) -> PyResult<Option<OsString>> {
 /// Makes a session write no file if it records nothing.
 #[pyfunction]
 fn set_quiet_if_empty(py: Python<'_>, session: i64) -> PyResult<()> {
-    // SAFETY: as above.
+    // SAFETY: the error buffer is writable until the call returns.
     py.detach(|| try_call(|error| unsafe { (table().set_quiet_if_empty)(session, error) }))?;
     Ok(())
 }
@@ -281,29 +286,29 @@ fn end_idle_threads(py: Python<'_>) {
     py.detach(|| (table().end_idle_threads)());
 }
 
-/// Notes that the process exits: from now on each wait for a device ends after a few seconds.
+/// Notes that the process exits. From now on each wait for a device ends after a few seconds.
 #[pyfunction]
 fn begin_process_exit() {
     (table().begin_process_exit)();
 }
 
-/// Must be called before a fork that [`after_fork_in_parent`] follows.
+/// Prepares a fork. The caller must call [`after_fork_in_parent`] after it.
 #[pyfunction]
 fn before_fork() {
     (table().defer_fork_restart)();
 }
 
-/// Must be called after a fork, in the parent.
+/// Restarts the background threads in the parent after a fork.
 ///
-/// CPython 3.13 counts the process's threads when this returns, and warns of more than one. So the
-/// background threads restart once the main thread runs Python code again.
+/// CPython 3.13 counts the threads of the process when this returns, and warns of more than one. So
+/// on the main thread the restart is a pending call, which runs at its next line of Python.
 #[pyfunction]
 fn after_fork_in_parent() {
     extern "C" fn restart(_argument: *mut c_void) -> c_int {
         (table().after_fork_in_parent)();
         0
     }
-    // SAFETY: two system calls without arguments; `restart` may be called at any time.
+    // SAFETY: the system calls have no preconditions, and `restart` may be called at any time.
     let is_deferred_to_main_thread = unsafe {
         libc::gettid() == libc::getpid() && ffi::Py_AddPendingCall(Some(restart), null_mut()) == 0
     };
@@ -334,13 +339,13 @@ fn count_losses(cause: &str, losses: u64) -> PyResult<()> {
     Ok(())
 }
 
-/// Returns the value of a setting; a switch is 1 or 0.
+/// Returns the value of a setting. A switch is 1 or 0.
 #[pyfunction]
 fn setting(key: &str) -> PyResult<f64> {
     Ok((table().setting)(declaration(key)?.setting.number() as u32))
 }
 
-/// Sets a setting to a number in its range, or to a name.
+/// Sets a setting to a number in its range, or to a name where the setting is a name.
 #[pyfunction]
 fn set_setting(key: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
     let declared = declaration(key)?;

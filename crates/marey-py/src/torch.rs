@@ -1,7 +1,8 @@
-//! The switch for PyTorch's operators, and its collectives.
+//! Turns the recording of PyTorch's operators on and off, and records the collectives that the
+//! Python package has read from PyTorch.
 //!
 //! Operators are recorded while the program wants them and a session records. The rest of the time
-//! PyTorch calls nothing of marey.
+//! no callback is registered with PyTorch.
 
 use crate::error::try_call;
 use crate::library::{is_active, table};
@@ -12,15 +13,15 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 /// Whether the program wants operators to be recorded. Written with the GIL held.
 static IS_WANTED: AtomicBool = AtomicBool::new(false);
 
-/// The positions of private fields in the loaded PyTorch, of the sequence number and of the forward
-/// thread. Written with the GIL held.
+/// The positions, in words, of two private fields of `at::RecordFunction` in the loaded PyTorch:
+/// the sequence number and the forward thread. Written with the GIL held.
 static FIELDS: [AtomicU8; 2] = [AtomicU8::new(0), AtomicU8::new(0)];
 
-/// Records PyTorch's operators while a session records, or never. Raises `RuntimeError` if the
-/// loaded PyTorch cannot be observed. `fields` are the positions, in words, of the sequence number
-/// and of the forward thread in `at::RecordFunction`, if they are known. `shapes` are the operators
-/// whose inputs are read: 0 none, 1 the operators of one step in a hundred, 2 all. `inputs` are the bytes of
-/// `marey_torch::inputs::InputFields`, without which no inputs are read.
+/// Sets whether PyTorch's operators are recorded while a session records. Raises `RuntimeError` if
+/// the loaded PyTorch cannot be observed. `fields` are the positions for [`FIELDS`], if they are
+/// known. `shapes` selects the operators whose inputs are read: 0 none, 1 those of one step in a
+/// hundred, 2 all. `inputs` are the bytes of `marey_torch::inputs::InputFields`, without which no
+/// inputs are read.
 #[pyfunction]
 #[pyo3(signature = (is_wanted, fields = None, shapes = 0, inputs = None))]
 fn record_operators(
@@ -29,7 +30,7 @@ fn record_operators(
     shapes: u32,
     inputs: Option<[u8; 5]>,
 ) -> PyResult<()> {
-    // A registered callback keeps the settings of its registration.
+    // A registered callback keeps the settings of its registration, so it is removed first.
     set_recording(false)?;
     let (sequence, forward_thread) = fields.unwrap_or_default();
     // The first byte is the lowest of the word.
@@ -37,7 +38,7 @@ fn record_operators(
     (table().torch_shapes)(if inputs.is_some() { shapes } else { 0 }, packed);
     FIELDS[0].store(sequence, Ordering::Relaxed);
     FIELDS[1].store(forward_thread, Ordering::Relaxed);
-    // Even if no session records, so that a failure is raised by this call.
+    // Registers even if no session records, so that this call raises an error of PyTorch.
     set_recording(is_wanted)?;
     IS_WANTED.store(is_wanted, Ordering::Relaxed);
     follow_sessions();
@@ -47,15 +48,17 @@ fn record_operators(
 /// Starts or stops the recording of operators after a session has begun or ceased to record.
 pub(crate) fn follow_sessions() {
     if IS_WANTED.load(Ordering::Relaxed) && set_recording(is_active()).is_err() {
-        // Observing PyTorch has succeeded before, so this does not fail; no caller could handle an error.
+        // Registration has succeeded before, so this does not happen. No caller could handle an
+        // error.
         IS_WANTED.store(false, Ordering::Relaxed);
     }
 }
 
-/// Starts or stops the recording of operators. The caller holds the GIL, so no fork happens meanwhile.
+/// Starts or stops the recording of operators. The caller holds the GIL, so that no fork happens
+/// meanwhile.
 fn set_recording(is_on: bool) -> PyResult<()> {
     let [sequence, forward_thread] = FIELDS.each_ref().map(|field| field.load(Ordering::Relaxed));
-    // SAFETY: the error buffer is ours.
+    // SAFETY: the error buffer is writable until the call returns.
     try_call(|error| unsafe { (table().torch_operators)(is_on, sequence, forward_thread, error) })?;
     Ok(())
 }
@@ -64,12 +67,12 @@ fn set_recording(is_on: bool) -> PyResult<()> {
 /// `RuntimeError` if the loaded PyTorch cannot be observed.
 #[pyfunction]
 fn number_operators(is_wanted: bool) -> PyResult<()> {
-    // SAFETY: the error buffer is ours.
+    // SAFETY: the error buffer is writable until the call returns.
     try_call(|error| unsafe { (table().torch_ids)(is_wanted, error) })?;
     Ok(())
 }
 
-/// A collective as Python passes it; a negative number and an empty text mean unknown.
+/// A collective as Python passes it. A negative number or an empty text means unknown.
 #[derive(FromPyObject)]
 struct Collective {
     name: String,

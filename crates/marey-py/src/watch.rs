@@ -1,4 +1,5 @@
-//! Values of watched variables, and the requests from outside for watches.
+//! Records the values of watched variables, and answers the requests for watches that come from
+//! other processes (`marey watch`).
 
 use crate::library::table;
 use crate::metrics::Value;
@@ -7,8 +8,8 @@ use marey_record::table::{LineArg, VariableArg};
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
-/// Records the values of watched variables for trace sessions: the name of each, of its type, and
-/// its value. `os_id` is the thread's id in the operating system.
+/// Records the values of watched variables for trace sessions. Each variable has its name, the name
+/// of its type, and its value. `os_id` is the thread's id in the operating system.
 #[pyfunction]
 #[pyo3(signature = (file, function, line, os_id, thread_name, variables, /))]
 #[expect(clippy::needless_pass_by_value, reason = "what PyO3 extracts from an argument is owned")]
@@ -40,8 +41,8 @@ fn record_variables(
     });
 }
 
-/// Answers the requests from outside by `marey.watching.answer`. Raises what is not an error of the
-/// request, such as `KeyboardInterrupt`, which is for the program.
+/// Answers the requests from other processes by `marey.watching.answer`. Errors of a request become
+/// its answer. Raises an exception that is for the program, such as `KeyboardInterrupt`.
 pub(crate) fn answer_requests(py: Python<'_>) -> PyResult<()> {
     while let Some(request) = next_request() {
         let answer = py
@@ -71,7 +72,7 @@ fn next_request() -> Option<String> {
     if len == 0 {
         return None;
     }
-    // A request fits, because the endpoint refuses those that are longer than the buffer.
+    // A request fits, because the endpoint refuses one that is longer than the buffer.
     buffer.truncate(len);
     String::from_utf8(buffer).ok()
 }

@@ -1,11 +1,11 @@
-//! Writes rows in aligned columns.
+//! Writes rows of text in aligned columns, for the reports of `analyze`, `compare` and others.
 
 use std::io::{self, Write};
 
 use crate::output::{Paint, Style};
 use crate::text::{truncate, width};
 
-/// Width limit of a left-aligned column that is not the last.
+/// The maximum width of a left-aligned column, except the last one.
 const MAX_WIDTH: usize = 60;
 
 /// The line below headings.
@@ -16,7 +16,7 @@ pub(crate) const HEADING_RULE: &str =
 #[derive(Clone, Copy)]
 pub(crate) struct TextLayout {
     pub(crate) paint: Paint,
-    /// Width of the terminal in columns; `None` for no limit.
+    /// Width of the terminal in columns, `None` for no limit.
     pub(crate) max_width: Option<usize>,
 }
 

@@ -1,4 +1,5 @@
-//! `marey attach` and `marey detach`: recording in a process that runs.
+//! `marey attach` and `marey detach`: start and end a recording in a running process, by a call of
+//! the Python package that `marey-inject` makes there.
 
 use std::fs;
 use std::path::{self, Path, PathBuf};
@@ -33,13 +34,13 @@ Examples:
 
 The files are written, hooks removed and threads ended. The loaded libraries stay in the process.";
 
-/// Time after which the reason for the delay is printed.
+/// The time without an answer after which the reason for the delay is printed.
 const NOTE_AFTER: Duration = Duration::from_secs(1);
-/// Time between two checks for Ctrl-C.
+/// The time between two checks for Ctrl-C.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Library of the package that is loaded if Python runs this command.
+/// The library of the Python package that is loaded in this process if Python runs this command.
 const ENGINE: &str = "/_engine.abi3.so";
-/// Prints the folder of the package. Finding it imports nothing.
+/// A Python program that prints the folder of the package, without an import of it.
 const FIND_PACKAGE: &str =
     "import importlib.util as u; print(u.find_spec('marey').submodule_search_locations[0], end='')";
 
@@ -169,7 +170,8 @@ pub(crate) fn detach(args: &DetachArgs, output: &mut Output) -> Result<(), Stop>
     Ok(())
 }
 
-/// Calls a function in the process. Returns its answer, and for how long the process was stopped.
+/// Calls a function in the process. Returns its answer, and the time for which the process was
+/// stopped.
 fn call(
     pid: u32,
     function: &str,
@@ -216,7 +218,7 @@ fn wait(
     }
 }
 
-/// Returns why the process has not answered yet.
+/// Returns the reason why the process has not answered yet.
 fn delay(pid: u32, progress: &Progress) -> String {
     if *progress == Progress::Running {
         return format!("process {pid} has begun, and has not answered");
@@ -230,7 +232,7 @@ fn delay(pid: u32, progress: &Progress) -> String {
     format!("the main thread of process {pid} has reached no Python instruction{activity}")
 }
 
-/// Returns what a thread does and where.
+/// Returns a text that tells what a thread does and where.
 fn activity(thread: &Thread) -> String {
     let activity = match &thread.wait {
         Some(wait) => format!("it {wait}"),
@@ -260,7 +262,7 @@ fn profile_path(pid: u32, path: &Path, suffix: &str) -> Result<String, Failure> 
     stem.map_err(|path| unusable(format!("{} is not UTF-8", path.display())))
 }
 
-/// Returns a path of the process as it can be opened here.
+/// Returns the path by which a file of the process can be opened here.
 fn shown(pid: u32, path: &str) -> String {
     let outer =
         if marey_inject::is_same_file_system(pid) { "" } else { &format!("/proc/{pid}/root") };

@@ -1,4 +1,5 @@
-//! `marey check`: a regression gate that compares a run with a baseline.
+//! `marey check`: fails if a run is worse than a baseline, by the conditions of `--fail-on`. It is
+//! meant for CI.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -127,7 +128,7 @@ impl CheckArgs {
     }
 }
 
-/// The verdicts with the comparison that they rest on.
+/// The verdicts, with the comparison that they are based on.
 struct JudgedRun<'a> {
     comparison: &'a Comparison,
     verdicts: &'a [Verdict],

@@ -1,4 +1,4 @@
-//! The command line: the subcommands and their dispatch.
+//! Parses the command line of marey and runs the subcommand. The exit code is that of the process.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -143,7 +143,7 @@ enum Command {
     },
 }
 
-/// Runs the command line `args`, program name first; returns the exit code.
+/// Runs the command line `args`, which begins with the program name. Returns the exit code.
 ///
 /// `run`, `doctor` and `profile` replace the process by Python, and return only on an error.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> i32 {
@@ -164,8 +164,8 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> i32 {
     }
 }
 
-/// Runs the command line of `marey-viewer`, program name first, as `marey view`; returns the exit
-/// code.
+/// Runs the command line of `marey-viewer`, which begins with the program name, as `marey view`.
+/// Returns the exit code.
 pub fn viewer(args: impl IntoIterator<Item = OsString>) -> i32 {
     main(["marey", "view"].map(OsString::from).into_iter().chain(args.into_iter().skip(1)))
 }
@@ -178,7 +178,7 @@ fn finish(run: impl FnOnce(&mut Output) -> Result<(), Stop>) -> i32 {
 }
 
 fn print_usage_error(usage: &clap::Error) -> i32 {
-    // If the terminal is closed, there is no way left to report that.
+    // An error is ignored: it means that the terminal is closed, and cannot be reported.
     drop(usage.print());
     usage.exit_code()
 }

@@ -1,4 +1,5 @@
-//! `marey collect`: converts the spools of runs to tables.
+//! `marey collect`: converts the spools of runs to tables now. Other subcommands do so when they
+//! open a run.
 
 use std::path::{Path, PathBuf};
 

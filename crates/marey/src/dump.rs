@@ -1,4 +1,4 @@
-//! `marey dump`: prints the stacks of running processes.
+//! `marey dump`: prints the stacks of running processes, or those in a core file.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -86,7 +86,8 @@ pub(crate) fn dump(args: &DumpArgs, output: &mut Output) -> Result<(), Stop> {
     let mut snapshots = Vec::new();
     match read(pid, options) {
         Ok(snapshot) => snapshots.push(select_thread(snapshot, args.thread)?),
-        // `torchrun` itself may be a shell script; its children matter.
+        // The process may be no Python, such as a shell script that starts `torchrun`. Its children
+        // matter.
         Err(failure) if args.tree => output.warning(failure.message)?,
         Err(failure) => return Err(failure.into()),
     }
@@ -148,7 +149,7 @@ fn read(pid: u32, options: Options) -> Result<Snapshot, Failure> {
     Ok(Target::open(pid, options)?.snapshot()?)
 }
 
-/// Returns the snapshot with one of its threads, or with all.
+/// Returns the snapshot with the thread that has this id, or with all threads for `None`.
 fn select_thread(mut snapshot: Snapshot, os_id: Option<u64>) -> Result<Snapshot, Failure> {
     let Some(os_id) = os_id else { return Ok(snapshot) };
     snapshot.threads.retain(|thread| thread.os_id == Some(os_id));
@@ -188,7 +189,7 @@ fn print(
     print_tasks(snapshot, output)
 }
 
-/// Prints the tasks of asyncio; those that are alike together.
+/// Prints the tasks of asyncio. Tasks that differ only in their names are printed together.
 fn print_tasks(snapshot: &Snapshot, output: &mut Output) -> io::Result<()> {
     let mut groups: Vec<Vec<&Task>> = Vec::new();
     for task in &snapshot.tasks {
@@ -219,13 +220,13 @@ fn print_tasks(snapshot: &Snapshot, output: &mut Output) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether two tasks differ by no more than their names.
+/// Whether two tasks differ only in their names.
 fn is_alike(one: &Task, other: &Task) -> bool {
     (one.thread, one.state, &one.waits_for, &one.frames)
         == (other.thread, other.state, &other.waits_for, &other.frames)
 }
 
-/// Lists the names of tasks, at most a few.
+/// Lists the names of the first few tasks.
 fn names(tasks: &[&Task]) -> String {
     const SHOWN: usize = 5;
     let shown: Vec<_> = tasks.iter().take(SHOWN).map(|task| printable(&task.name)).collect();
@@ -236,7 +237,7 @@ fn names(tasks: &[&Task]) -> String {
     }
 }
 
-/// Returns what tasks do, as the predicate of a sentence.
+/// Returns the predicate of a sentence on what tasks do.
 fn task_activity(task: &Task, number: usize) -> String {
     let (wait, run, be, have) =
         if number == 1 { ("waits", "runs", "is", "has") } else { ("wait", "run", "are", "have") };
@@ -258,7 +259,7 @@ pub(crate) fn print_thread(thread: &Thread, output: &mut Output) -> io::Result<(
     print_frames(&thread.frames, output)
 }
 
-/// Prints frames, the innermost first.
+/// Prints frames, innermost first.
 pub(crate) fn print_frames(frames: &[Frame], output: &mut Output) -> io::Result<()> {
     let paint = output.paint;
     for frame in frames {
@@ -277,7 +278,7 @@ pub(crate) fn print_frames(frames: &[Frame], output: &mut Output) -> io::Result<
     Ok(())
 }
 
-/// Returns what a thread does, as the predicate of a sentence.
+/// Returns the predicate of a sentence on what a thread does.
 fn activity(thread: &Thread) -> String {
     let activity = match &thread.wait {
         Some(wait) => printable(&wait.to_string()).into_owned(),
@@ -287,14 +288,14 @@ fn activity(thread: &Thread) -> String {
     if thread.holds_gil { format!("{activity}, holds the GIL") } else { activity }
 }
 
-/// Lists threads by name, with their number and what they do if all do the same.
+/// Lists threads in groups of the same name and activity, with the number in each group.
 fn native_threads(threads: &[&Thread]) -> String {
     let mut by_name: BTreeMap<(&str, String), usize> = BTreeMap::new();
     for thread in threads {
         *by_name.entry((&thread.name, activity(thread))).or_default() += 1;
     }
     let describe = |((name, activity), count): ((&str, String), usize)| match (count, name) {
-        // A core file has no names.
+        // Threads of a core file have no names.
         (1, "") => format!("a thread {activity}"),
         (_, "") => format!("{count} threads: each {activity}"),
         (1, _) => format!("{} {activity}", printable(name)),

@@ -1,4 +1,5 @@
-//! Imports files of other formats.
+//! Imports files of other formats, for `marey import` and for subcommands that open such a file as
+//! a run. Shows a progress bar and describes losses.
 
 use std::collections::HashSet;
 use std::fs;
@@ -23,7 +24,7 @@ pub(crate) const STDIN: &str = "-";
 /// Refresh interval of the progress bar.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Imports files into a new run at `out`, which must not exist.
+/// Imports files into a new run at `out`. Nothing may exist there.
 pub(crate) fn import(files: &[PathBuf], out: &Path) -> Result<Imported, Failure> {
     check_pipes(files)?;
     let files: Vec<PathBuf> = files.iter().map(|file| input_path(file).to_owned()).collect();
@@ -36,7 +37,7 @@ pub(crate) fn open(file: &Path) -> Result<TemporaryRun, Failure> {
     with_progress(&[file.to_owned()], |read_bytes| marey_formats::open(file, read_bytes))
 }
 
-/// Runs `read` and shows its progress by the byte counter that it gets.
+/// Runs `read` and shows its progress. `read` counts the bytes that it has read in its argument.
 fn with_progress<T: Send>(
     files: &[PathBuf],
     read: impl FnOnce(&Arc<AtomicU64>) -> Result<T, ImportError> + Send,
@@ -63,14 +64,14 @@ fn with_progress<T: Send>(
     imported.map_err(Failure::from)
 }
 
-/// Returns the bytes of all files; 0 if unknown.
+/// Returns the size of all files in bytes, 0 if it is unknown.
 fn total_bytes(files: &[PathBuf]) -> u64 {
     let length =
         |file| fs::metadata(file).ok().filter(fs::Metadata::is_file).map(|file| file.len());
     files.iter().map(length).sum::<Option<u64>>().unwrap_or(0)
 }
 
-/// Fails if a pipe is given twice: each of two readers would get only a part of it.
+/// Fails if a pipe is given twice, because each of two readers would get only a part of it.
 fn check_pipes(files: &[PathBuf]) -> Result<(), Failure> {
     let mut pipes = HashSet::new();
     for file in files {
@@ -123,7 +124,7 @@ impl From<ImportError> for Failure {
         let message = printable(&error.to_string()).into_owned();
         let hint = match error {
             ImportError::Store(error) => return error.into(),
-            // Every JSON object is recognised as a trace.
+            // Any JSON object is taken for a trace, so the hint lists the formats for it too.
             ImportError::Unknown { .. }
             | ImportError::Unusable { format: Format::ChromeTrace, .. } => {
                 Some(describe_readable())

@@ -1,4 +1,6 @@
-//! `marey hang`: finds the rank of a job that the others wait for.
+//! `marey hang`: finds the rank of a distributed job that the others wait for, and prints why.
+//!
+//! [`marey_attach::hang`] looks at the ranks of this host and judges. [`hosts`] asks other hosts.
 
 mod hosts;
 
@@ -101,7 +103,7 @@ pub(crate) fn hang(args: &HangArgs, output: &mut Output) -> Result<(), Stop> {
         None if args.hosts.is_empty() => None,
         None => Some(job_of(&args.pids)?),
     };
-    // A host looks again at what a rank has started.
+    // A host looks a second time, at the processes that a rank has started.
     let looks = interval.saturating_mul(2);
     let timeout = seconds("--host-timeout", args.host_timeout)?.saturating_add(looks);
     let hosts = hosts::ask(args, job.as_deref(), timeout)?;
@@ -120,7 +122,7 @@ pub(crate) fn hang(args: &HangArgs, output: &mut Output) -> Result<(), Stop> {
     print(&hang, output)
 }
 
-/// Returns the job of some processes.
+/// Returns the name of the job of some processes, `MASTER_ADDR:MASTER_PORT`.
 fn job_of(pids: &[u32]) -> Result<String, Failure> {
     marey_attach::hang::rendezvous(pids).ok_or_else(|| Failure {
         message:
@@ -130,7 +132,7 @@ fn job_of(pids: &[u32]) -> Result<String, Failure> {
     })
 }
 
-/// Returns why there is nothing to judge.
+/// Returns the failure for a job of which no rank was found.
 fn without_ranks(hang: &Hang, job: &str) -> Failure {
     let problem = hang.hosts.iter().find_map(|host| Some((&host.name, host.problem.as_ref()?)));
     match problem {
@@ -149,7 +151,8 @@ fn without_ranks(hang: &Hang, job: &str) -> Failure {
     }
 }
 
-/// Looks at the ranks of this host. With `--job` and `--hosts`, those hosts alone are looked at.
+/// Looks at the ranks of this host. With `--job` and `--hosts`, only those hosts are looked at, and
+/// this one is not.
 fn look_here(
     args: &HangArgs,
     interval: Duration,

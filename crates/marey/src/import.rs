@@ -24,7 +24,7 @@ Perfetto; speedscope, pprof and collapsed stacks; .hatchet files; memory snapsho
 of NCCL's flight recorder; each optionally compressed with gzip. Every command that takes a run
 also takes such a file; an imported run opens faster.";
 
-/// Suffix of a run's name.
+/// The suffix of the name of a run.
 const SUFFIX: &str = ".marey";
 
 /// Arguments of `marey import`.
@@ -64,7 +64,7 @@ pub(crate) fn import(args: &ImportArgs, output: &mut Output) -> Result<(), Stop>
     Ok(())
 }
 
-/// Reports losses, and how the clocks of several files were aligned.
+/// Reports the losses of an import, and how the clocks of several files were aligned.
 pub(crate) fn report_import(imported: &Imported, output: &mut Output) -> io::Result<()> {
     for file in imported.files.iter().filter(|_| imported.files.len() > 1) {
         let name = quote_path(&file.path);
@@ -91,7 +91,7 @@ pub(crate) fn default_path(file: &Path) -> PathBuf {
     file.with_file_name(format!("{stem}{SUFFIX}"))
 }
 
-/// The result of an import, for programs.
+/// The result of an import for `--json`.
 #[derive(Serialize)]
 struct Report<'a> {
     run: String,
@@ -111,7 +111,7 @@ struct FileReport<'a> {
 
 #[derive(Serialize)]
 struct WarningReport<'a> {
-    /// The loss key.
+    /// The key of the loss.
     loss: &'static str,
     count: u64,
     offset: u64,

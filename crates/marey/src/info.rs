@@ -1,4 +1,4 @@
-//! `marey info`: summarises a run.
+//! `marey info`: summarises a run: its processes, times, tables, losses and overhead.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -22,10 +22,10 @@ Examples:
   marey info train.marey
   marey info --json train.marey | jq .tables";
 
-/// Width of the labels.
+/// The width of the column of labels.
 const LABEL_WIDTH: usize = 10;
 
-/// Width limit of the command line.
+/// The maximum width of the command line.
 const MAX_COMMAND_CHARS: usize = 80;
 
 /// Arguments of `marey info`.
@@ -61,7 +61,7 @@ struct Info<'a> {
     is_pack: bool,
     /// The format of the file, if it was imported by this command.
     format: Option<&'static str>,
-    /// The kind of run, for people.
+    /// How the run is stored, in words.
     #[serde(skip)]
     storage: &'static str,
     writer: &'a str,
@@ -143,7 +143,7 @@ impl<'a> Info<'a> {
         self.write_tables(out, paint)
     }
 
-    /// Returns the first command line, and how many others there are.
+    /// Returns the first command line, and the number of others.
     fn commands(&self) -> String {
         let commands: BTreeSet<&[String]> =
             self.processes.iter().map(|process| &*process.argv).collect();
@@ -186,7 +186,7 @@ impl<'a> Info<'a> {
         format!("{count}{ranks}{}", world.unwrap_or_default())
     }
 
-    /// Describes the overhead of all processes that have it, as a share of their recorded time.
+    /// Describes the overhead of all processes that state it, as a share of their recorded time.
     fn overhead(&self) -> String {
         let overheads = self.processes.iter().filter_map(|process| {
             let recorded_nanos = process.end_unix_nanos.saturating_sub(process.start_unix_nanos);

@@ -95,7 +95,7 @@ pub(crate) fn inspect(args: &InspectArgs, output: &mut Output) -> Result<(), Sto
     Ok(())
 }
 
-/// Explains that there is no `marey eval`.
+/// Returns the failure that explains why there is no `marey eval`.
 pub(crate) fn eval(args: &EvalArgs) -> Failure {
     let pid = args.line.first().map_or("PID".into(), |pid| pid.to_string_lossy());
     Failure {
@@ -156,7 +156,7 @@ fn print_value(indent: &str, name: &str, value: &Value, output: &mut Output) -> 
     writeln!(output.data(), "{indent}{name} = {}{kind}", printable(&text))
 }
 
-/// Returns the class of a value and its length, if the value itself does not tell.
+/// Returns the class of a value and its length, as far as the printed value does not show them.
 fn kind(value: &Value) -> String {
     use marey_attach::inspect::Content;
     let class = printable(&value.class);

@@ -1,5 +1,8 @@
-//! Signal handling: Ctrl-C cancels a running query; otherwise signals remove unfinished files
-//! first.
+//! Handles SIGINT, SIGTERM and SIGHUP on a thread.
+//!
+//! Ctrl-C cancels a running query. A command such as `marey record` can ask for the first signal,
+//! to end in order. In all other cases the unfinished files are removed and the signal ends the
+//! program.
 
 use std::fs;
 use std::io;
@@ -13,7 +16,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
-/// Attempts to remove a folder: threads may still write into it, and fail once it is removed.
+/// The maximum number of attempts to remove a folder. An attempt fails while threads write into it.
 const MAX_ATTEMPTS: usize = 100;
 
 static STATE: Mutex<State> =
@@ -21,9 +24,9 @@ static STATE: Mutex<State> =
 
 struct State {
     handling: Handling,
-    /// Cancels the last query; `None` before the first.
+    /// Cancels the last query. `None` before the first query.
     query: Option<Canceller>,
-    /// Receives the next Ctrl-C or request to end, which does not end the program.
+    /// The channel of [`stop_on_interrupt`], until it has got its signal.
     stop: Option<SyncSender<()>>,
     unfinished: Vec<PathBuf>,
 }
@@ -31,15 +34,15 @@ struct State {
 /// Whether this module handles signals.
 #[derive(Clone, Copy, PartialEq)]
 enum Handling {
-    /// No: it is part of another program.
+    /// It does not, because it is part of another program, such as Python.
     Off,
-    /// Once there is something to cancel or remove.
+    /// It will, once there is something to cancel or remove.
     OnDemand,
-    /// Yes.
+    /// It does.
     On,
 }
 
-/// Enables signal handling, for a process that is this program.
+/// Enables signal handling. Only for a process that is this program.
 pub(crate) fn enable() {
     let mut state = state();
     if state.handling == Handling::Off {
@@ -47,14 +50,14 @@ pub(crate) fn enable() {
     }
 }
 
-/// Makes Ctrl-C cancel this query instead of the previous one, and no longer end the program.
+/// Makes Ctrl-C cancel this query, in place of the previous one, and no longer end the program.
 pub(crate) fn cancel_on_interrupt(query: Canceller) -> io::Result<()> {
     state().query = Some(query);
     start_thread()
 }
 
-/// Returns a channel that receives the next Ctrl-C or request to end, which does not end the program.
-/// The one after it does.
+/// Returns a channel that receives the next signal, such as Ctrl-C. That signal does not end the
+/// program, and the one after it does.
 pub(crate) fn stop_on_interrupt() -> io::Result<Receiver<()>> {
     let (sender, receiver) = mpsc::sync_channel(1);
     state().stop = Some(sender);
@@ -80,7 +83,7 @@ impl Drop for UnfinishedPath {
     }
 }
 
-/// Runs `work` while no signal can end the program.
+/// Runs `work`. A signal that arrives meanwhile waits for the lock, so it cannot end the program.
 pub(crate) fn without_signals<T>(work: impl FnOnce() -> T) -> T {
     let _state = state();
     work()
@@ -101,7 +104,7 @@ fn start_thread() -> io::Result<()> {
     thread::Builder::new().name("marey-signals".into()).spawn(listen).map(drop)
 }
 
-/// Returns the signals that the parent process ignores for this one, as `nohup` does: bit 0 is
+/// Returns a mask of the signals that this process was started to ignore, as `nohup` does. Bit 0 is
 /// signal 1.
 fn ignored_signals() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -4,11 +4,11 @@
 //! unreadable input. Data is written to stdout and everything else to stderr.
 //!
 //! **Constraints.** This crate runs outside the profiled process and never links the recorder or
-//! Python. It displays results of other crates; its own arithmetic is limited to units, shares and
-//! counts of displayed items. It never exits the process, prints through one writer, and forbids
-//! unsafe code.
+//! Python. It displays the results of other crates. Its own arithmetic is limited to units, shares
+//! and counts of displayed items. It never exits the process, prints through one writer, and
+//! forbids unsafe code.
 //!
-//! Start reading at [`cli`]; each subcommand is a module. The Python package also uses [`lines`],
+//! Start reading at [`cli`]. Each subcommand is a module. The Python package also uses [`lines`],
 //! which prints trees like Proton's viewer, [`as_table`] for rows, and [`Export`].
 //!
 //! ```

@@ -1,11 +1,12 @@
-//! Resource limits of queries: `--memory-limit`, else the environment, else the default.
+//! Finds the resource limits of queries: from `--memory-limit` and `--threads`, else the
+//! environment, else the defaults.
 
 use marey_model::env;
 use marey_query::sql::Limits;
 
 use crate::output::Failure;
 
-/// Returns the limits of queries; `None` for what the caller does not set.
+/// Returns the limits of queries. The caller passes `None` for a limit that it does not set.
 pub fn limits(memory_bytes: Option<usize>, threads: Option<usize>) -> Result<Limits, Failure> {
     let default = Limits::default();
     let memory_bytes = match memory_bytes {

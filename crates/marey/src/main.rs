@@ -1,4 +1,4 @@
-//! The binary `marey`; see the library.
+//! The binary `marey`, which runs the command line of the library.
 
 #![forbid(unsafe_code)]
 

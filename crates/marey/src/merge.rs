@@ -46,7 +46,8 @@ pub(crate) fn merge(args: &MergeArgs, output: &mut Output) -> Result<(), Stop> {
     let (foreign, native): (Vec<PathBuf>, Vec<PathBuf>) =
         args.runs.iter().cloned().partition(|path| runs::is_foreign(path));
     let mut merger = Merger::new(&folder);
-    // One at a time: a thousand runs have more files than a process may have open.
+    // The runs are added one at a time, because a thousand runs have more files than a process may
+    // have open.
     for path in &native {
         merger.add(&open(path, output)?).map_err(Failure::from)?;
     }

@@ -1,4 +1,5 @@
-//! Creates a run under a temporary name and renames it when it is complete.
+//! Creates a run under a temporary name and renames it when it is complete, so that no reader sees
+//! a partial run. `record`, `import` and `merge` use it.
 
 use std::fs;
 use std::io;
@@ -13,8 +14,7 @@ use crate::output::Failure;
 use crate::runs;
 use crate::text::quote_path;
 
-/// A run that is written to a hidden folder next to its path. The folder is removed when it is
-/// dropped.
+/// A run that is written to a hidden folder next to its path. Its drop removes the folder.
 pub(crate) struct NewRun {
     hidden_folder: TempDir,
     path: PathBuf,
@@ -23,7 +23,7 @@ pub(crate) struct NewRun {
 }
 
 impl NewRun {
-    /// Begins a run at a path that does not exist or, with `is_forced`, is another run.
+    /// Begins a run at a path. Fails if something exists there, except a run if `is_forced`.
     pub(crate) fn create(path: &Path, is_forced: bool) -> Result<Self, Failure> {
         let replaces = path.symlink_metadata().is_ok();
         if replaces {
@@ -44,7 +44,7 @@ impl NewRun {
         self.hidden_folder.path().join("run")
     }
 
-    /// Renames the run to its path. On failure, a run that was there is restored.
+    /// Renames the run to its path. Restores a run that was there if this fails.
     pub(crate) fn publish(self) -> Result<Published, Failure> {
         let (path, new_path) = (&self.path, self.folder());
         let old_path = self.hidden_folder.path().join("replaced");

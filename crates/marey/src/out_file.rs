@@ -1,4 +1,4 @@
-//! The output file of `-o`, which is renamed to its path when it is complete.
+//! The output file of `-o`. It has a temporary name until it is complete.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufWriter, Write};
@@ -12,7 +12,7 @@ use crate::interrupt::UnfinishedPath;
 use crate::output::Failure;
 use crate::text::quote_path;
 
-/// Permissions before the umask.
+/// The permissions of the file, before the umask.
 const PERMISSIONS: u32 = 0o666;
 
 /// An output file.
@@ -29,7 +29,7 @@ impl OutFile {
     }
 
     fn open(path: &Path) -> io::Result<Self> {
-        // Resolves links, so that the target is replaced and not the link.
+        // Links are resolved, so that the target is replaced and not the link.
         let path = fs::canonicalize(path).unwrap_or_else(|_absent| path.to_owned());
         if is_device_or_pipe(&path) {
             return Ok(Self::Special(BufWriter::new(File::options().write(true).open(path)?)));
@@ -39,7 +39,7 @@ impl OutFile {
         }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));
-        // Fails here with a message that does not contain the temporary name.
+        // If the folder is missing, this fails with a message without the temporary name.
         fs::metadata(folder)?;
         let file = tempfile::Builder::new()
             .prefix(".marey-")

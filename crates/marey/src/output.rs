@@ -1,4 +1,5 @@
-//! All output of the program, and why a subcommand stops.
+//! The output of all subcommands: data on stdout, notes and errors on stderr, and the exit code.
+//! [`Stop`] is the error type of subcommands.
 
 use std::env;
 use std::fmt::{self, Display};
@@ -10,7 +11,7 @@ const FAILURE: i32 = 2;
 /// The exit code that shells use for a program ended by Ctrl-C.
 const INTERRUPTED: i32 = 130;
 
-/// Stdout for data, stderr for everything else.
+/// Writes data to stdout and everything else to stderr.
 pub(crate) struct Output {
     stdout: BufWriter<Stdout>,
     stderr: Stderr,
@@ -41,7 +42,7 @@ impl Output {
     }
 
     /// Returns the width of the terminal, if stdout is one. Must not be called while another line
-    /// editor exists, since editors share a signal handler.
+    /// editor exists, because editors share a signal handler.
     pub(crate) fn terminal_width(&self) -> Option<usize> {
         let mut editor = self.is_terminal.then(DefaultEditor::new)?.ok()?;
         editor.dimensions().map(|(columns, _)| columns.into())
@@ -81,7 +82,7 @@ impl Output {
         Ok(())
     }
 
-    /// Sets the exit code for the case that nothing fails.
+    /// Sets the exit code of a command that does not fail.
     pub(crate) const fn set_exit_code(&mut self, exit_code: i32) {
         self.exit_code = exit_code;
     }
@@ -91,7 +92,7 @@ impl Output {
         let written = match result {
             Ok(()) => self.stdout.flush(),
             Err(Stop::Interrupted) => {
-                // Keep what was written so far, if possible.
+                // Keeps the data that were written so far, if possible.
                 drop(self.stdout.flush());
                 return INTERRUPTED;
             }
@@ -99,7 +100,7 @@ impl Output {
             Err(Stop::Output(error)) => Err(error),
         };
         match written {
-            // The reader has closed the pipe, such as `| head`.
+            // The reader has closed the pipe, as `| head` does.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => self.exit_code,
             Err(error) => {
                 drop(writeln!(self.stderr, "error: cannot write the output: {error}"));
@@ -115,9 +116,9 @@ impl Output {
 pub(crate) enum Stop {
     /// It failed.
     Failed(Failure),
-    /// Its output cannot be written.
+    /// Its output could not be written.
     Output(io::Error),
-    /// The user stopped it.
+    /// The user has interrupted it.
     Interrupted,
 }
 

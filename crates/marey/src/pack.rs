@@ -1,4 +1,4 @@
-//! `marey pack`: packs a run into one file.
+//! `marey pack`: packs the folder of a run into one file.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ Examples:
 
 Every command that takes a run also takes the packed file, a zip of the unchanged tables.";
 
-/// Suffix that is added to the name of a run.
+/// The suffix that is added to the name of a run.
 const SUFFIX: &str = ".zip";
 
 /// Arguments of `marey pack`.
@@ -49,7 +49,7 @@ pub(crate) fn pack(args: &PackArgs, output: &mut Output) -> Result<(), Stop> {
         }));
     }
     let bytes = if runs::is_foreign(&args.run) {
-        // Imported into a folder, since a temporary run is not compressed.
+        // Imported into a folder, because a temporary run is not compressed.
         let (run, imported, _folder) = runs::import(std::slice::from_ref(&args.run))?;
         foreign::warnings(&imported).into_iter().try_for_each(|warning| output.warning(warning))?;
         marey_store::pack(run.path(), &out)
@@ -65,7 +65,7 @@ pub(crate) fn pack(args: &PackArgs, output: &mut Output) -> Result<(), Stop> {
     Ok(output.note(format_args!("wrote {}, {}", quote_path(&out), Size(bytes)))?)
 }
 
-/// Returns the run's name with the suffix, ignoring a trailing slash.
+/// Returns the path of the run with the suffix. Ignores a trailing slash.
 fn default_path(run: &Path) -> PathBuf {
     let run = if runs::is_foreign(run) { import::default_path(run) } else { run.to_owned() };
     let mut name = OsString::from(run.components().as_path());

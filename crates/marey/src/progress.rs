@@ -1,4 +1,4 @@
-//! Progress bars of long tasks, on a terminal.
+//! Progress bars of long tasks, which are shown only on a terminal.
 
 use std::fs;
 use std::io::{self, IsTerminal};
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Shorter tasks show no bar.
+/// The time after which a task shows a bar.
 const DELAY: Duration = Duration::from_secs(1);
 
-/// A progress bar on stderr, removed when it is dropped.
+/// A progress bar on stderr. Its drop removes it.
 pub(crate) struct Progress {
     task: &'static str,
     start: Instant,
@@ -28,7 +28,7 @@ impl Progress {
         Self::new("importing", total_bytes)
     }
 
-    /// The total is set later, by [`Self::set_progress`].
+    /// Returns the bar of a collection, whose total [`Self::set_progress`] sets later.
     pub(crate) fn collecting() -> Self {
         Self::new("collecting", 0)
     }

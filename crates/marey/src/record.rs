@@ -98,16 +98,16 @@ pub(crate) fn seconds(option: &str, seconds: f64) -> Result<Duration, Failure> {
     )
 }
 
-/// Counts of samples.
+/// Counts of samples. Each sample reads all threads.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 struct Counts {
-    /// Readings of all threads.
+    /// Number of samples.
     samples: u64,
-    /// Readings that failed, because the process changed meanwhile.
+    /// Number of samples that failed, because the process changed meanwhile.
     failed: u64,
-    /// Times at which no reading began, because the one before was not over.
+    /// Number of times at which no sample began, because the previous one was not finished.
     skipped: u64,
-    /// Time from the first to the last sample.
+    /// Seconds from the first to the last sample.
     seconds: f64,
 }
 
@@ -152,13 +152,14 @@ fn sample(
     Ok(counts)
 }
 
-/// A run in the making.
+/// A run to which samples are added.
 struct Recording {
     run: Assembler,
     process: u32,
     name_id: u32,
-    /// Threads of the run by their ids in the operating system and in Python. Neither alone is enough: the first
-    /// one may be unknown, and Python gives that of an ended thread to a new one.
+    /// Threads of the run by their ids in the operating system and in Python. Neither id alone is
+    /// enough: the first may be unknown, and Python gives the second of an ended thread to a new
+    /// one.
     threads: HashMap<(Option<u64>, u64), u32>,
 }
 
@@ -215,7 +216,7 @@ impl Recording {
     }
 }
 
-/// Reports how many samples were taken, and at which rate.
+/// Reports the number of samples, and their rate.
 fn report(
     counts: &Counts,
     published: &Published,
@@ -245,7 +246,7 @@ fn report(
     Ok(())
 }
 
-/// The result, for programs.
+/// The result for `--json`.
 #[derive(Serialize)]
 struct Report<'a> {
     run: &'a str,

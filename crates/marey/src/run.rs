@@ -1,4 +1,5 @@
-//! `marey run`, `marey doctor` and `marey profile`, which are implemented by the Python package.
+//! `marey run`, `marey doctor` and `marey profile`. The Python package implements them, so this
+//! program only starts Python.
 
 use std::ffi::OsString;
 use std::io;
@@ -12,14 +13,16 @@ use crate::text::printable;
 
 const PYTHON: &str = "python3";
 
-/// Exits with 1 if the package is missing. Finding it imports nothing.
+/// A Python program that exits with 1 if the package is missing, without an import of it.
 const HAS_PACKAGE: &str =
     "import importlib.util, sys; sys.exit(importlib.util.find_spec('marey') is None)";
 
-/// Moves the id of a process behind the verb that follows it, as in `marey 4242 config`. Inserts
-/// `run` before a bare target, so that `marey train.py` is `marey run train.py`, and `--`
-/// after `run`, `doctor` and `profile`, so that this program parses none of their options except
-/// for help. Without arguments, adds `--help`.
+/// Returns the arguments in the form that the parser expects.
+///
+/// Moves the id of a process after the verb, so that `marey 4242 config` is `marey config 4242`.
+/// Inserts `run` before a bare target, so that `marey train.py` is `marey run train.py`. Inserts
+/// `--` after `run`, `doctor` and `profile`, so that this program parses none of their options
+/// except for help. Adds `--help` if there are no arguments.
 pub(crate) fn normalize_args(mut args: Vec<OsString>) -> Vec<OsString> {
     if args.len() > 2 && is_number(&args[1]) && !is_number(&args[2]) {
         args.swap(1, 2);
@@ -42,8 +45,8 @@ pub(crate) fn normalize_args(mut args: Vec<OsString>) -> Vec<OsString> {
     args
 }
 
-/// Whether the first argument is an option or target of `run`. No subcommand contains a dot or a
-/// slash.
+/// Whether the first argument is an option or target of `run`, and not a subcommand. No subcommand
+/// contains a dot or a slash.
 fn is_bare_run(first: &str) -> bool {
     let is_own_option = matches!(first, "-h" | "--help" | "-V" | "--version");
     let ends_with = |ends: &[&str]| ends.iter().any(|end| first.ends_with(end));
@@ -57,7 +60,7 @@ fn is_number(word: &OsString) -> bool {
     word.to_str().is_some_and(|word| word.parse::<u32>().is_ok())
 }
 
-/// Whether a path has the name of a run, folder or pack.
+/// Whether a path has the name of a run or of a packed run.
 fn is_run(name: &str) -> bool {
     let name = name.strip_suffix('/').unwrap_or(name);
     [".marey", ".marey.zip"].iter().any(|end| name.ends_with(end))
@@ -79,7 +82,7 @@ pub(crate) fn not_a_program(file: &Path) -> Failure {
     }
 }
 
-/// Replaces this process by `python3 -m marey VERB …`; returns only on failure.
+/// Replaces this process by `python3 -m marey VERB …`. Returns only on failure.
 pub(crate) fn exec_python(verb: &str, words: &[OsString]) -> Failure {
     let probe = Command::new(PYTHON)
         .args(["-c", HAS_PACKAGE])

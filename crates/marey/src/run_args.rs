@@ -1,6 +1,6 @@
 //! The arguments of `marey run`, `marey doctor` and `marey profile`, for help and completions.
 //!
-//! The Python package parses these command lines. They are only described here, and a test of the
+//! The Python package parses these command lines, and this file only describes them. A test of the
 //! package compares its options with this help.
 
 use std::ffi::OsString;

@@ -1,4 +1,5 @@
-//! Opens the runs that are given to subcommands.
+//! Opens the runs that are given to subcommands: folders, packed runs, files of other formats, and
+//! process ids.
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -52,7 +53,7 @@ impl OpenedRun {
         &self.name
     }
 
-    /// Returns the format of the imported file; `None` for a run or pack.
+    /// Returns the format of the imported file, `None` for a run or pack.
     pub(crate) fn format(&self) -> Option<Format> {
         Some(self.imported.as_ref()?.files.first()?.format)
     }
@@ -62,7 +63,8 @@ impl OpenedRun {
         self.run
     }
 
-    /// Returns a warning for each loss of the import, and for spools that could not be collected.
+    /// Returns a warning for each loss of the import, and for each spool that could not be
+    /// collected.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let mut warnings = match &self.imported {
             Some(imported) => foreign::warnings(imported),
@@ -92,8 +94,9 @@ pub(crate) fn open(path: &Path, output: &mut Output) -> Result<OpenedRun, Stop> 
     Ok(opened)
 }
 
-/// Opens a run, folder or pack, after collecting what was recorded since; or imports a file of
-/// another format. A process id means what the process has recorded so far.
+/// Opens a run, or imports a file of another format. First collects the data of a folder that were
+/// recorded since its last collection. For a process id, opens what the process has recorded so
+/// far.
 pub(crate) fn open_quietly(path: &Path) -> Result<OpenedRun, Failure> {
     let path = &*live::resolve(path)?;
     if is_foreign(path) {
@@ -104,13 +107,13 @@ pub(crate) fn open_quietly(path: &Path) -> Result<OpenedRun, Failure> {
     Ok(OpenedRun { run, name: path.to_owned(), imported: None })
 }
 
-/// Whether a path has to be imported. A file of marey that is not a run need not, and fails to
-/// open.
+/// Whether a path has to be imported. It is false for a file of marey that is not a run, whose
+/// opening fails.
 pub(crate) fn is_foreign(path: &Path) -> bool {
     path == Path::new(foreign::STDIN) || is_foreign_file(path)
 }
 
-/// Like [`is_foreign`], without a name for stdin.
+/// Like [`is_foreign`], but `-` is a file of that name and not stdin.
 pub fn is_foreign_file(path: &Path) -> bool {
     match path.metadata() {
         Ok(metadata) if metadata.is_dir() => false,
@@ -121,7 +124,7 @@ pub fn is_foreign_file(path: &Path) -> bool {
                 ..
             })
         ),
-        // Not opened, since a pipe can be read only once.
+        // Not opened, because a pipe can be read only once.
         Ok(_pipe) => true,
         Err(_absent) => false,
     }
@@ -135,7 +138,7 @@ fn open_run(path: &Path) -> Result<Run, StoreError> {
     marey_store::open(path, &Sources::default(), &mut report)
 }
 
-/// Imports files into a run that lasts as long as the returned folder.
+/// Imports files into a run. The drop of the returned folder removes the run.
 pub(crate) fn import(files: &[PathBuf]) -> Result<(Run, Imported, TemporaryFolder), Failure> {
     let parent = marey_store::temp_dir();
     let cannot_write = |error| Failure::from(StoreError::io("create a folder in", &parent)(error));

@@ -1,4 +1,4 @@
-//! `marey schema`: describes the tables of runs.
+//! `marey schema`: describes the tables of runs and their columns.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,4 @@
-//! Formats names and texts for people.
+//! Shortens and quotes names and texts for display on a terminal.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -7,7 +7,7 @@ use unicode_width::UnicodeWidthChar as _;
 
 pub(crate) use marey_model::printable::printable;
 
-/// Shortens a text to a number of columns.
+/// Shortens a text to at most this number of columns of a terminal.
 pub(crate) fn truncate(text: &str, columns: usize) -> Cow<'_, str> {
     if width(text) <= columns {
         return text.into();
@@ -28,7 +28,8 @@ pub(crate) fn width(text: &str) -> usize {
     text.chars().map(letter_width).sum()
 }
 
-/// Returns the width of a letter: 2 for most letters of East Asia, 0 for an accent on the letter before.
+/// Returns the width of a letter in columns: 2 for most letters of East Asia, 0 for an accent on
+/// the previous letter.
 fn letter_width(letter: char) -> usize {
     letter.width().unwrap_or(0)
 }

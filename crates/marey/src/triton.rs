@@ -23,7 +23,7 @@ Examples:
 
 Counts are static: each instruction of the code counts once, however often it runs.";
 
-/// The file argument that means stdin.
+/// The argument that means stdin.
 const STDIN: &str = "-";
 
 const HEADING: [&str; 9] =
@@ -87,7 +87,7 @@ fn mem_spaces(args: &MemSpacesArgs, output: &mut Output) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Returns the files of an argument; those of a folder are sorted by modification time.
+/// Returns the files of an argument. Those of a folder are sorted by modification time.
 fn find_ptx_files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     if path == Path::new(STDIN) || !path.is_dir() {
         return Ok(vec![path.to_owned()]);
@@ -122,7 +122,7 @@ impl FolderContents {
     fn walk(&mut self, folder: &Path) -> io::Result<()> {
         for entry in fs::read_dir(folder)? {
             let entry = entry?;
-            // Does not follow links, which may lead back to this folder.
+            // Links are not followed, because they may lead back to this folder.
             if entry.file_type()?.is_dir() {
                 self.walk(&entry.path())?;
                 continue;
@@ -192,7 +192,7 @@ fn short_location(location: &SourceLocation) -> String {
     format!("{}:{}:{}", printable(name), location.line, location.column)
 }
 
-/// Formats the memory space, or source and destination of a copy.
+/// Formats the memory space of an access, or the source and the destination of a copy.
 fn format_spaces(access: &Access) -> String {
     let space = access.space.map_or("-", Space::as_str);
     access.source.map_or(space.to_owned(), |source| format!("{}>{space}", source.as_str()))

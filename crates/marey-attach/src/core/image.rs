@@ -1,4 +1,4 @@
-//! An ELF core file: the memory of a process, its threads, and the files that it had mapped.
+//! Parses an ELF core file: the memory of a process, its threads, and the files that it had mapped.
 
 use std::cell::OnceCell;
 use std::ffi::OsString;
@@ -23,33 +23,34 @@ pub(super) struct Image {
     file: File,
     segments: Vec<Segment>,
     files: Vec<MappedPart>,
-    /// Threads, the one that received the signal first.
+    /// Threads. The first one is the thread that received the signal.
     pub(super) threads: Vec<Registers>,
-    /// Id of the process, and its command line, cut by the kernel.
+    /// Id of the process.
     pub(super) pid: u32,
+    /// Command line of the process, which the kernel has truncated.
     pub(super) command: String,
 }
 
-/// A range of addresses whose contents are in the core file, or were left out.
+/// A range of addresses, whose contents are in the core file or were left out.
 struct Segment {
     start: u64,
-    /// Bytes in the core file; what is behind them was left out.
+    /// Number of bytes in the core file. The rest of the segment was left out.
     length: u64,
-    /// Bytes in the memory of the process.
+    /// Number of bytes in the memory of the process.
     memory_bytes: u64,
     offset: u64,
-    /// Whether the process could execute it or write to it.
+    /// Whether the process could execute the segment or write to it.
     is_code_or_variables: bool,
 }
 
-/// A part of a file that was mapped, whose contents may be in the file alone.
+/// A part of a file that was mapped. The core file may lack its contents.
 struct MappedPart {
     start: u64,
     end: u64,
     offset: u64,
     path: PathBuf,
-    /// The file as it is now, opened when it is first read: a program may have mapped more files than
-    /// this one may open.
+    /// The file as it is now. It is opened when it is first read, because the process may have
+    /// mapped more files than this program may open.
     file: OnceCell<Option<File>>,
 }
 
@@ -58,14 +59,14 @@ struct MappedPart {
 pub(super) struct Registers {
     /// Id in the operating system.
     pub(super) os_id: u64,
-    /// Signal that ended the process, in the thread that received it; 0 for none.
+    /// Signal that ended the process, in the thread that received it. 0 in the other threads.
     pub(super) signal: i32,
     /// Number and first argument of the system call in progress.
     pub(super) call: Option<(i64, u64)>,
 }
 
 impl Image {
-    /// Reads the headers of a core file; `executable` stands for the program that the core names.
+    /// Reads the headers of a core file. `executable` replaces the path of the program in it.
     pub(super) fn open(path: &Path, executable: Option<&Path>) -> io::Result<Self> {
         let cache = ReadCache::new(File::open(path)?);
         let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
@@ -139,27 +140,28 @@ impl Image {
         }
     }
 
-    /// Returns the program and the libraries that were loaded, by their addresses.
+    /// Returns the program and the libraries that were loaded, in the order of their addresses.
     pub(super) fn loaded_files(&self) -> Vec<Mapped> {
         let parts = self.files.iter().map(|part| Part {
             start: part.start,
             end: part.end,
             offset: part.offset,
             path: part.path.clone(),
-            // Data may be mapped to be read. Debuggers leave machine code out of core files, but not variables.
+            // A file with neither is data. Debuggers leave machine code out of core files, but not
+            // variables, so either of them shows a loaded file.
             is_loaded: self.segment(part.start).is_some_and(|segment| segment.is_code_or_variables),
         });
         loaded_files(parts, "")
     }
 
-    /// Returns the segment of an address.
+    /// Returns the segment that contains an address.
     fn segment(&self, address: u64) -> Option<&Segment> {
         let next = self.segments.partition_point(|segment| segment.start <= address);
         let segment = self.segments.get(next.checked_sub(1)?)?;
         (address - segment.start < segment.memory_bytes).then_some(segment)
     }
 
-    /// Reads what the core file itself has; returns the number of bytes.
+    /// Reads bytes from the core file itself. Returns how many it has, `None` for none.
     fn read_segment(&self, address: u64, bytes: &mut [u8]) -> Option<usize> {
         let segment = self.segment(address)?;
         let within = address - segment.start;
@@ -169,7 +171,7 @@ impl Image {
         Some(length)
     }
 
-    /// Reads what a mapped file has; returns the number of bytes.
+    /// Reads bytes from the file that was mapped there. Returns how many it has, `None` for none.
     fn read_file(&self, address: u64, bytes: &mut [u8]) -> Option<usize> {
         let part = self.files.iter().find(|part| (part.start..part.end).contains(&address))?;
         let length = bytes.len().min(usize::try_from(part.end - address).ok()?);
@@ -181,7 +183,7 @@ impl Image {
 
 impl MappedPart {
     fn file(&self) -> Option<&File> {
-        // Opening a pipe would wait for its writer.
+        // Checked first, because the opening of a pipe would wait for a writer.
         let is_file = || fs::metadata(&self.path).is_ok_and(|metadata| metadata.is_file());
         let open = || is_file().then(|| File::open(&self.path).ok()).flatten();
         self.file.get_or_init(open).as_ref()
@@ -211,7 +213,8 @@ impl Registers {
     }
 }
 
-/// Returns the system call of a thread, which x86-64 keeps in a register of its own.
+/// Returns the number and the first argument of the system call that a thread is in. On x86-64 a
+/// register of its own keeps the number.
 #[cfg(target_arch = "x86_64")]
 fn call(description: &[u8]) -> Option<(i64, u64)> {
     const FIRST_ARGUMENT: usize = 112 + 14 * 8;
@@ -225,8 +228,8 @@ fn call(_: &[u8]) -> Option<(i64, u64)> {
     None
 }
 
-/// Parses a note of mapped files: their number, the size of a page, for each its addresses and its
-/// offset in pages, then the paths.
+/// Parses a note of mapped files (`NT_FILE`). It has the number of files and the size of a page,
+/// then the addresses and the offset in pages of each file, then the paths.
 fn mapped_parts(description: &[u8]) -> Option<Vec<MappedPart>> {
     const HEAD_BYTES: usize = 16;
     const ENTRY_BYTES: usize = 24;
@@ -249,7 +252,7 @@ fn mapped_parts(description: &[u8]) -> Option<Vec<MappedPart>> {
     Some(parts.collect())
 }
 
-/// A number of fixed size.
+/// A number of fixed size in the notes of a core file.
 trait Number: Sized {
     /// Returns the number at the beginning of `bytes`.
     fn parse(bytes: &[u8]) -> Option<Self>;

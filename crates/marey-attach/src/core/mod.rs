@@ -1,7 +1,7 @@
-//! The stacks of a process that has ended, from its core file.
+//! Reads the stacks of a process that has ended from its core file.
 //!
-//! Memory that the core file does not have, such as that of machine code, is read from the files that
-//! were mapped, so these must be the same as then.
+//! A core file lacks some memory, such as that of machine code. It is read from the files that the
+//! process had mapped, so these must not have changed since.
 
 mod image;
 
@@ -24,7 +24,7 @@ use crate::wait;
 /// Why a core file cannot be read.
 #[derive(Debug, Error)]
 pub enum CoreError {
-    /// The file is not a core file, or is cut.
+    /// The file is not a core file, or is truncated.
     #[error("{path} cannot be read as a core file: {source}")]
     NotCore {
         /// The file.
@@ -32,7 +32,7 @@ pub enum CoreError {
         /// The cause.
         source: io::Error,
     },
-    /// A file that the process had mapped is another one now.
+    /// A file that the process had mapped has been replaced.
     #[error("{0} is not the file that the process had mapped")]
     Replaced(PathBuf),
     /// No file that the process had mapped is a Python interpreter.
@@ -40,7 +40,7 @@ pub enum CoreError {
     NotPython {
         /// The core file.
         path: PathBuf,
-        /// The missing part.
+        /// The part that is missing.
         reason: String,
     },
 }
@@ -61,13 +61,13 @@ impl CoreError {
     }
 }
 
-/// The stacks that a core file has.
+/// The stacks in a core file.
 #[derive(Debug, Serialize)]
 pub struct Core {
     /// Threads and tasks.
     #[serde(flatten)]
     pub snapshot: Snapshot,
-    /// The signal that has ended the process; `None` if the process went on.
+    /// The signal that has ended the process, `None` if the process went on.
     pub signal: Option<FatalSignal>,
 }
 
@@ -76,12 +76,12 @@ pub struct Core {
 pub struct FatalSignal {
     /// Name, such as `SIGSEGV`.
     pub name: &'static str,
-    /// Id in the operating system of the thread that got the signal.
+    /// Id in the operating system of the thread that received the signal.
     pub thread: u64,
 }
 
 impl Core {
-    /// Reads a core file. `executable` is the program of the process, if it is not where it was.
+    /// Reads a core file. `executable` is the program of the process, if its path has changed.
     pub fn read(path: &Path, executable: Option<&Path>) -> Result<Self, CoreError> {
         let image = Image::open(path, executable)
             .map_err(|source| CoreError::NotCore { path: path.to_owned(), source })?;
@@ -120,14 +120,15 @@ impl Core {
     }
 }
 
-/// The runtime of CPython in the memory of a process.
+/// The runtime of CPython (`_PyRuntime`) in the memory of a process.
 struct Runtime {
     address: Address,
     layout: Layout,
 }
 
 impl Runtime {
-    /// Finds the runtime by the symbols of the program or of `libpython`.
+    /// Finds the runtime by the symbols of the program or of `libpython`. The inner error says why
+    /// there is none.
     fn find(image: &Image, files: &[Mapped]) -> Result<Result<Self, String>, CoreError> {
         let mut reason = "no program or library with the symbols of CPython was mapped".to_owned();
         for file in files {
@@ -159,7 +160,7 @@ impl Runtime {
     }
 }
 
-/// Whether a file differs from its first page in the core file.
+/// Whether the first bytes of a file differ from those in the core file.
 fn is_replaced(image: &Image, file: &Mapped) -> bool {
     const HEAD_BYTES: usize = 1024;
     let (mut then, mut now) = ([0; HEAD_BYTES], [0; HEAD_BYTES]);
@@ -170,14 +171,15 @@ fn is_replaced(image: &Image, file: &Mapped) -> bool {
     is_known && file.open().ok().and_then(read_now).is_some() && then != now
 }
 
-/// Returns the version of an interpreter, such as `3.11.7`, if it is one.
+/// Returns the version of an interpreter, such as `3.11.7`. `None` if the memory is not that of an
+/// interpreter.
 fn version(objects: &Objects<'_>, interpreter: Address) -> Option<String> {
     let text = objects.string(objects.get(objects.namespace(interpreter, "sys")?, "version")?)?;
     let version = text.split(' ').next()?;
     version.starts_with(&format!("3.{}.", objects.layout.minor)).then(|| version.to_owned())
 }
 
-/// Returns the arguments of the process as Python has them. Those of the core file are cut.
+/// Returns the arguments of the process from `sys.orig_argv`. Those of the core file are truncated.
 fn arguments(objects: &Objects<'_>, interpreter: Address) -> Option<Vec<String>> {
     const MAX_ARGUMENTS: u64 = 1_000;
     let list = objects.get(objects.namespace(interpreter, "sys")?, "orig_argv")?;
@@ -195,7 +197,7 @@ fn python_threads(
         image.threads.iter().map(|thread| (thread.os_id, thread)).collect();
     let lock = if objects.layout.minor < 12 { runtime } else { interpreter };
     let mut found = Vec::new();
-    // What a core file lacks is left out.
+    // Threads and frames whose memory the core file lacks are left out.
     objects.thread_states(Some(lock), interpreter, &mut found).unwrap_or_default();
     let thread = |ThreadState { address, ident, os_id, holds_gil }| {
         let mut frames = Vec::new();
@@ -208,11 +210,11 @@ fn python_threads(
     found.into_iter().map(thread).collect()
 }
 
-/// Adds the threads that Python does not know.
+/// Adds the threads that have no thread state of Python.
 fn add_native_threads(threads: &mut Vec<Thread>, registers: &[Registers]) {
     let known: HashSet<u64> = threads.iter().filter_map(|thread| thread.os_id).collect();
     let unknown = registers.iter().filter(|thread| !known.contains(&thread.os_id));
-    // A core file has no names of threads.
+    // The names are empty, because a core file has none.
     threads.extend(
         unknown.map(|thread| native_thread(Some(thread.os_id), String::new(), Some(thread))),
     );
@@ -233,7 +235,7 @@ fn native_thread(os_id: Option<u64>, name: String, registers: Option<&Registers>
     }
 }
 
-/// Returns the signal that has ended a process, and the thread that got it.
+/// Returns the signal that has ended a process, and the thread that received it.
 fn fatal_signal(thread: &Registers) -> Option<FatalSignal> {
     const FATAL: [Signal; 8] = [
         Signal::SIGQUIT,

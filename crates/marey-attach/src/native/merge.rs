@@ -1,24 +1,26 @@
-//! Native and Python frames of a thread as one stack.
+//! Merges the native and the Python frames of a thread to one stack. A native frame that runs
+//! Python code is replaced by the Python frames that it runs.
 
 use std::path::Path;
 
 use super::symbols::Function;
 use crate::Frame;
 
-/// The function of CPython that runs Python frames: those since the last entry from native code.
+/// The function of CPython that evaluates Python frames. One call of it evaluates all frames since
+/// the last entry from native code.
 const EVALUATE: &str = "_PyEval_EvalFrameDefault";
-/// Prefix of its parts, in builds whose instructions are functions.
+/// Prefix of the functions that replace it in builds with a function for each instruction.
 const EVALUATE_PART: &str = "_TAIL_CALL_";
 
-/// Functions of CPython by which Python calls native functions, which say nothing.
+/// Prefixes of the functions of CPython by which Python calls native functions. They are left out.
 const CALLS: [&str; 7] =
     ["_PyEval_", "PyObject_", "_PyObject_", "method_", "cfunction_", "slot_", "_PyFunction_"];
-/// Functions of the C library by which threads begin.
+/// Prefixes of the functions of the C library by which threads begin. They are left out.
 const STARTS: [&str; 5] = ["_start", "__libc_start_", "start_thread", "clone", "__clone"];
 
 /// A native frame.
 pub(super) struct NativeFrame<'a> {
-    /// The function; `None` outside of all files.
+    /// The function, `None` for an address outside of all files.
     pub(super) function: Option<&'a Function>,
     /// Path of its file.
     pub(super) file: &'a Path,
@@ -31,6 +33,7 @@ impl NativeFrame<'_> {
         self.function?.name.as_deref()
     }
 
+    /// Whether the function evaluates Python frames.
     fn evaluates(&self) -> bool {
         let is_evaluation = |name: &str| {
             let part = name.strip_prefix(EVALUATE);
@@ -57,8 +60,8 @@ impl NativeFrame<'_> {
     }
 }
 
-/// Merges the frames of a thread, the innermost first: Python frames replace the native frame that
-/// runs them. `None` if the two stacks do not match.
+/// Merges the frames of a thread, both innermost first. Python frames replace the native frame that
+/// evaluates them. Returns `None` if the two stacks do not match.
 pub(super) fn merge(native: &[NativeFrame], python: &[Frame]) -> Option<Vec<Frame>> {
     let interpreter = native.iter().find(|frame| frame.evaluates()).map(|frame| frame.file);
     let mut python = python.iter();
@@ -74,14 +77,17 @@ pub(super) fn merge(native: &[NativeFrame], python: &[Frame]) -> Option<Vec<Fram
                 }
             }
         } else if !frame.starts_with_any(&STARTS) {
-            // What the interpreter does between two Python calls says nothing.
+            // Functions of the interpreter between two Python calls only connect them, so they are
+            // left out. Inside the innermost Python call they show what it does, such as wait for a
+            // lock.
             let is_interpreter = Some(frame.file) == interpreter;
             if !is_interpreter || (!has_python && !frame.starts_with_any(&CALLS)) {
                 merged.push(frame.to_frame());
             }
         }
     }
-    // The functions by which threads begin may have no symbols.
+    // The functions by which a thread begins may have no symbols, so unnamed outermost frames are
+    // dropped.
     let named = |frame: &Frame| !frame.is_native || !frame.function.starts_with("0x");
     merged.truncate(merged.iter().rposition(named).map_or(0, |last| last + 1));
     python.next().is_none().then_some(merged)

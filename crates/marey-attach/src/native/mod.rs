@@ -1,7 +1,7 @@
-//! Native frames of the threads of a process, merged with those of Python.
+//! Adds the native frames of the threads of a process to their Python frames.
 //!
-//! The threads are stopped ([`crate::stop`]) while their stacks are copied, and go on before the copies are
-//! unwound ([`unwind`]), named ([`symbols`]) and merged ([`merge`]).
+//! The threads are stopped ([`crate::stop`]) only while their stacks are copied. The copies are
+//! unwound ([`unwind`]), named ([`symbols`]) and merged ([`merge`]) while the threads run again.
 
 mod merge;
 mod places;
@@ -17,11 +17,12 @@ use crate::Thread;
 use crate::memory::{Memory, mapped_files, mapped_memory};
 use crate::stop::registers;
 
-/// Copies of the stacks of threads, in their order.
+/// Copies of the native stacks of threads, in the order of the threads.
 pub(crate) struct Copies(Vec<Option<StackCopy>>);
 
 impl Copies {
-    /// Copies the stacks of stopped threads. Called in the work of [`crate::stop::while_stopped`].
+    /// Copies the stacks of stopped threads. The caller is the work of
+    /// [`crate::stop::while_stopped`].
     pub(crate) fn read(pid: u32, threads: &[Thread]) -> Self {
         let memory = Memory::open(pid);
         let ranges = mapped_memory(pid).unwrap_or_default();
@@ -31,8 +32,8 @@ impl Copies {
         Self(threads.iter().map(copy).collect())
     }
 
-    /// Adds the native frames to the threads. Where they do not match the Python frames, those stay
-    /// alone.
+    /// Adds the native frames to the threads. A thread whose native and Python frames do not match
+    /// keeps its Python frames alone.
     pub(crate) fn merge_into(self, pid: u32, threads: &mut [Thread]) {
         let files = mapped_files(pid);
         let (places, stacks): (Vec<usize>, Vec<StackCopy>) =

@@ -1,4 +1,4 @@
-//! Names of functions, from the symbols of the files that have them.
+//! Finds the names of the functions at addresses, from the symbol tables of the mapped files.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -13,13 +13,13 @@ use crate::memory::{Mapped, bias};
 /// A function at an address.
 #[derive(Clone, Debug)]
 pub(crate) struct Function {
-    /// Name; `None` if the file has no symbol for it.
+    /// Name, `None` if the file has no symbol for it.
     pub(crate) name: Option<String>,
-    /// Index of its file.
+    /// Index of its file among the mapped files.
     pub(crate) file: usize,
 }
 
-/// Finds the functions of addresses. An address outside of all files has none.
+/// Returns the functions by their addresses. An address outside of all files has none.
 pub(crate) fn functions(files: &[Mapped], addresses: &[u64]) -> HashMap<u64, Function> {
     let mut sorted = addresses.to_vec();
     sorted.sort_unstable();
@@ -40,12 +40,12 @@ pub(crate) fn functions(files: &[Mapped], addresses: &[u64]) -> HashMap<u64, Fun
     found
 }
 
-/// Returns the names of the functions at ascending addresses of a file.
+/// Returns the names of the functions at these addresses of a file, which ascend.
 fn names(file: &Mapped, addresses: &[u64]) -> Option<Vec<Option<String>>> {
     let cache: ReadCache<File> = ReadCache::new(file.open().ok()?);
     let elf = ElfFile::<FileHeader64<Endianness>, _>::parse(&cache).ok()?;
     let bias = bias(file, &elf)?;
-    // The start of the nearest symbol before each address, with its name.
+    // For each address, the start and the name of the nearest symbol before it that contains it.
     let mut nearest: Vec<Option<(u64, &str)>> = vec![None; addresses.len()];
     for symbol in elf.symbols().chain(elf.dynamic_symbols()) {
         if symbol.kind() != SymbolKind::Text || !symbol.is_definition() {

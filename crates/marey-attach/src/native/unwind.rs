@@ -1,4 +1,5 @@
-//! Native stacks, unwound by the tables for exceptions (`.eh_frame`), which need no frame pointers.
+//! Unwinds copies of native stacks by the unwind tables of the mapped files (`.eh_frame`), which
+//! need no frame pointers.
 
 use std::fs::File;
 
@@ -12,9 +13,9 @@ use object::{Endianness, Object, ObjectSection, ReadCache};
 use crate::memory::{Mapped, Memory, Range, bias};
 use crate::stop::Registers;
 
-/// Bytes of a stack that are read at most.
+/// The maximum number of bytes that are copied of a stack.
 const MAX_STACK_BYTES: usize = 1 << 19;
-/// Frames of a stack that are unwound at most.
+/// The maximum number of frames that are unwound of a stack.
 const MAX_FRAMES: usize = 1_024;
 
 #[cfg(target_arch = "x86_64")]
@@ -33,7 +34,7 @@ pub(crate) struct StackCopy {
 }
 
 impl StackCopy {
-    /// Copies the stack of a thread that is stopped, to the end of its mapping.
+    /// Copies the stack of a stopped thread, from the stack pointer to the end of its mapping.
     pub(crate) fn read(memory: &Memory, ranges: &[Range], registers: Registers) -> Self {
         let next = ranges.partition_point(|&(_, end)| end <= registers.stack);
         let end = ranges.get(next).map_or(registers.stack, |&(_, end)| end);
@@ -57,7 +58,7 @@ fn word(bytes: &[u8]) -> u64 {
     bytes.try_into().map(u64::from_ne_bytes).unwrap_or_default()
 }
 
-/// Returns the addresses of the calls on each stack, the innermost first.
+/// Returns the code addresses of the frames of each stack, innermost first.
 pub(crate) fn unwind(files: &[Mapped], stacks: &[StackCopy]) -> Vec<Vec<u64>> {
     let mut unwinder = NativeUnwinder::new();
     for file in files.iter().filter(|file| is_on_stack(file, stacks)) {
@@ -69,7 +70,8 @@ pub(crate) fn unwind(files: &[Mapped], stacks: &[StackCopy]) -> Vec<Vec<u64>> {
     stacks.iter().map(|stack| unwind_one(&unwinder, &mut cache, stack)).collect()
 }
 
-/// Whether a stack may have calls of a file. Other files need not be read, and they can be large.
+/// Whether a word of a stack points into a file, so that the stack may have frames of it. Other
+/// files are not read, because they can be large.
 fn is_on_stack(file: &Mapped, stacks: &[StackCopy]) -> bool {
     stacks.iter().flat_map(StackCopy::words).any(|word| (file.start..file.end).contains(&word))
 }
@@ -94,7 +96,7 @@ fn unwind_one(unwinder: &NativeUnwinder, cache: &mut NativeCache, stack: &StackC
     addresses
 }
 
-/// Reads the tables of a file.
+/// Reads the unwind tables of a file.
 fn module(file: &Mapped) -> Option<Module<Vec<u8>>> {
     let cache: ReadCache<File> = ReadCache::new(file.open().ok()?);
     let elf = ElfFile::<FileHeader64<Endianness>, _>::parse(&cache).ok()?;

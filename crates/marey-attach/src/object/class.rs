@@ -1,11 +1,11 @@
-//! Classes: their flags, bases and names.
+//! Reads classes: their flags, bases and names.
 
 use super::{Address, Objects, ReadError, Result, word_in, words_of};
 
-// Offsets of fields that are the same in all versions.
-/// In an object: the address of its class.
+// These offsets are the same in all versions.
+/// Offset of the address of its class in an object.
 const CLASS: u64 = 8;
-// In a class:
+// Offsets in a class.
 const NAME: usize = 24;
 const BASIC_BYTES: usize = 32;
 const ITEM_BYTES: usize = 40;
@@ -16,8 +16,9 @@ const DICTIONARY_OFFSET: usize = 288;
 const BASES: usize = 344;
 const CLASS_BYTES: usize = 352;
 
-/// Longest order of base classes, and longest name of a class.
+/// The maximum number of base classes.
 const MAX_BASES: u64 = 256;
+/// The maximum length of the name of a class.
 const MAX_NAME_BYTES: usize = 256;
 const MAX_NAME_CHARACTERS: u64 = 256;
 
@@ -29,21 +30,22 @@ pub(crate) struct Class {
     pub(crate) basic_bytes: u64,
     pub(crate) item_bytes: u64,
     flags: u64,
-    /// Address of the dictionary of its attributes; 0 in classes of C from 3.12 on.
+    /// Address of the dictionary of its attributes. 0 in classes of C from CPython 3.12 on.
     pub(crate) dictionary: Address,
-    /// Whether an attribute of this class comes before one of the instance.
+    /// Whether the class has `__set__`. An attribute of such a class (a data descriptor) takes
+    /// precedence over an attribute of the instance.
     pub(crate) has_set: bool,
     pub(crate) dictionary_offset: i64,
     bases: u64,
 }
 
-/// A flag of a class.
+/// A flag of a class (`tp_flags`).
 #[derive(Clone, Copy, Debug)]
 #[repr(u64)]
 pub(crate) enum Flag {
     InlineValues = 1 << 2,
     ManagedDictionary = 1 << 4,
-    /// Made by Python code.
+    /// The class was made by Python code.
     Heap = 1 << 9,
     Ready = 1 << 12,
     Integer = 1 << 24,
@@ -62,7 +64,7 @@ impl Class {
 }
 
 impl Objects<'_> {
-    /// Forgets classes that were read before, because the process has run since.
+    /// Forgets the classes that were read before. Called when the process has run since.
     pub(crate) fn forget_classes(&self) {
         self.classes.borrow_mut().clear();
     }
@@ -72,7 +74,7 @@ impl Objects<'_> {
         self.class(self.word(object, CLASS)?)
     }
 
-    /// Reads a class, which must be one: its own class is a class of classes.
+    /// Reads a class. Fails if the object is none, which its own class shows.
     pub(crate) fn class(&self, address: Address) -> Result<Class> {
         if let Some(class) = self.classes.borrow().get(&address) {
             return Ok(*class);
@@ -98,7 +100,7 @@ impl Objects<'_> {
         Ok(class)
     }
 
-    /// Returns a class and its bases in the order in which attributes are looked up.
+    /// Returns a class and its bases in the order of attribute look-up (`__mro__`).
     pub(crate) fn bases(&self, class: &Class) -> Result<Vec<Class>> {
         let count = self.length(class.bases)?;
         if count > MAX_BASES {
@@ -108,12 +110,12 @@ impl Objects<'_> {
         words_of(&addresses).map(|address| self.class(address)).collect()
     }
 
-    /// Whether a class is a certain one of C, by its name in C.
+    /// Whether a class is the class of C that has this name in C.
     pub(crate) fn is_class_of_c(&self, class: &Class, name: &str) -> Result<bool> {
         Ok(!class.is(Flag::Heap) && self.name_in_c(class)? == name)
     }
 
-    /// Returns the name of a class with that of its module, as in `train.Model`.
+    /// Returns the name of a class with the name of its module, such as `train.Model`.
     pub(crate) fn class_name(&self, class: &Class) -> Result<String> {
         if !class.is(Flag::Heap) {
             return self.name_in_c(class);
@@ -129,7 +131,7 @@ impl Objects<'_> {
         Ok(if module == "builtins" { qualified } else { format!("{module}.{qualified}") })
     }
 
-    /// Returns the name of a class as its C string has it.
+    /// Returns the name of a class from its C string (`tp_name`).
     pub(crate) fn name_in_c(&self, class: &Class) -> Result<String> {
         self.string_of_c(class.name)
     }
@@ -137,7 +139,7 @@ impl Objects<'_> {
     fn string_of_c(&self, mut address: Address) -> Result<String> {
         let mut name = Vec::new();
         while name.len() < MAX_NAME_BYTES {
-            // An aligned piece does not reach into a page that cannot be read.
+            // An aligned piece does not cross into the next page, which may be unreadable.
             let piece = self.block(address, 0, 16 - address % 16)?;
             let characters = piece.iter().take_while(|byte| **byte != 0);
             name.extend(characters);
@@ -149,14 +151,15 @@ impl Objects<'_> {
         Ok(String::from_utf8_lossy(&name).into_owned())
     }
 
-    /// Returns the name in C of the class of an object, which has the module for classes of C. The
-    /// class need not be ready, as those of awaitables are not in old versions.
+    /// Returns the name in C of the class of an object. For a class of C it begins with the module.
+    /// The class need not be ready: old versions never make those of awaitables ready.
     pub(crate) fn type_name(&self, object: Address) -> Option<String> {
         let class = self.reference(object, CLASS)?;
         self.string_of_c(self.reference(class, NAME as u64)?).ok()
     }
 
-    /// Whether an object is an instance of the class of that name in C, or of one derived from it.
+    /// Whether an object is an instance of the class with this name in C, or of a class derived
+    /// from it.
     pub(crate) fn is_instance(&self, object: Address, name: &str) -> bool {
         let bases = self.class_of(object).and_then(|class| self.bases(&class));
         let names = |class: &Class| self.name_in_c(class).is_ok_and(|found| found == name);

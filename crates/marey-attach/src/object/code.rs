@@ -1,11 +1,11 @@
-//! The place of an instruction: function, file and line.
+//! Reads code objects, and finds the function, file and line of an instruction.
 
 use std::rc::Rc;
 
 use super::{Address, Objects, ReadError, Result};
 use crate::target::Frame;
 
-/// Bytes of the longest table of lines that is read.
+/// The maximum size of a line table that is read.
 const MAX_LINE_TABLE_BYTES: u64 = 1 << 20;
 
 /// A code object.
@@ -13,13 +13,13 @@ pub(super) struct Code {
     function: String,
     file: String,
     first_line: i32,
-    /// Lines of the instructions; empty if they cannot be read.
+    /// The line table of the instructions, empty if it cannot be read.
     lines: Vec<u8>,
 }
 
 impl Objects<'_> {
-    /// Returns the frame of a code object at an instruction, given by its offset in bytes; `None` for code
-    /// without a name, which CPython makes for itself.
+    /// Returns the frame of a code object at the instruction with this offset in bytes. `None` for
+    /// code without a name, which CPython makes for itself.
     pub(crate) fn frame_at(&self, code: Address, instruction: i64) -> Result<Option<Frame>> {
         let Some(code) = self.code(code)? else { return Ok(None) };
         let line = if self.layout.minor == 10 {
@@ -37,7 +37,8 @@ impl Objects<'_> {
         }))
     }
 
-    /// Returns the code object at an address. It is read once. Fails if the object there is of another type.
+    /// Returns the code object at an address, which is read once and cached. Fails if the object
+    /// there has another type.
     fn code(&self, address: Address) -> Result<Option<Rc<Code>>> {
         if let Some(code) = self.codes.borrow().get(&address) {
             return Ok(code.clone());
@@ -69,8 +70,9 @@ impl Objects<'_> {
     }
 }
 
-/// Returns the line of an instruction by the table of CPython 3.10 (PEP 626). Each pair of the table has the number of
-/// bytes of some instructions, and the difference of their line to the line before; -128 means no line.
+/// Returns the line of an instruction by the table of CPython 3.10 (PEP 626). Each pair of the
+/// table has the size of some instructions in bytes, and the difference of their line from the
+/// previous line. The difference -128 means that they have no line.
 fn line_of_pairs(table: &[u8], first: i32, instruction: i64) -> Option<i32> {
     let (mut end, mut line) = (0, first);
     for &[bytes, difference] in table.as_chunks::<2>().0 {
@@ -86,8 +88,8 @@ fn line_of_pairs(table: &[u8], first: i32, instruction: i64) -> Option<i32> {
     None
 }
 
-/// Returns the line of an instruction by the table of CPython 3.11 (`Objects/locations.md`): entries
-/// that begin with a byte whose highest bit is set.
+/// Returns the line of an instruction by the table of CPython 3.11 (`Objects/locations.md`). Each
+/// entry begins with a byte whose highest bit is set.
 fn line_of_locations(table: &[u8], first: i32, instruction: i64) -> Option<i32> {
     const INSTRUCTION_BYTES: i64 = 2;
     let (mut end, mut line) = (0, first);
@@ -95,9 +97,9 @@ fn line_of_locations(table: &[u8], first: i32, instruction: i64) -> Option<i32> 
     while let Some(head) = entries.next() {
         let kind = head >> 3 & 15;
         match kind {
-            // A difference of lines, without or with columns.
+            // A difference of lines, without columns (13) or with them (14).
             13 | 14 => line = line.wrapping_add(signed(&mut entries)),
-            // Zero to two lines on.
+            // Zero, one or two lines later.
             10..=12 => line = line.wrapping_add((kind - 10).into()),
             _ => {}
         }
@@ -110,7 +112,7 @@ fn line_of_locations(table: &[u8], first: i32, instruction: i64) -> Option<i32> 
     None
 }
 
-/// Reads a number in groups of six bits, the lowest first, whose lowest bit is the sign.
+/// Reads a signed number of groups of six bits, lowest first. Its lowest bit is the sign.
 fn signed(bytes: &mut impl Iterator<Item = u8>) -> i32 {
     let (mut number, mut shift) = (0_u32, 0);
     for byte in bytes {
@@ -138,8 +140,8 @@ mod tests {
 
     #[test]
     fn a_line_is_found_by_locations() {
-        // One instruction in the next line; two in the same line, with columns; one 40 lines back, without
-        // columns; one without a line.
+        // One instruction in the next line, two in the same line with columns, one 40 lines back
+        // without columns, and one without a line.
         let table = [0x80 | 11 << 3, 5, 9, 0x80 | 3 << 3 | 1, 0x21, 0x80 | 13 << 3, 0x51, 1, 0xf8];
         let lines = [0, 2, 4, 6, 8, 10].map(|at| line_of_locations(&table, 50, at));
         assert_eq!(lines, [Some(51), Some(51), Some(51), Some(11), None, None]);

@@ -1,9 +1,9 @@
-//! Coroutines that are suspended, and what they await.
+//! Reads where a coroutine is suspended, and follows it along the coroutines that it awaits.
 
 use super::{Address, FIRST_FIELD, Objects, Result};
 use crate::target::Frame;
 
-/// Awaits between a task and its innermost frame that are followed.
+/// The maximum number of awaits that are followed from a task to its innermost frame.
 const MAX_AWAITS: usize = 500;
 
 /// The progress of a coroutine.
@@ -11,7 +11,7 @@ const MAX_AWAITS: usize = 500;
 pub(crate) enum Progress {
     /// Not begun yet.
     Created,
-    /// Waits in an `await` or `yield`.
+    /// Suspended in an `await` or `yield`.
     Suspended,
     /// Runs in a thread.
     Runs,
@@ -23,12 +23,12 @@ pub(crate) enum Progress {
 pub(crate) struct Chain {
     /// Progress of the outermost coroutine.
     pub(crate) progress: Progress,
-    /// Frames, the innermost first.
+    /// Frames of all coroutines, innermost first.
     pub(crate) frames: Vec<Frame>,
 }
 
 impl Objects<'_> {
-    /// Follows a coroutine along what it awaits.
+    /// Follows a coroutine along the coroutines that it awaits.
     pub(crate) fn await_chain(&self, coroutine: Address) -> Option<Chain> {
         let mut frames = Vec::new();
         let mut progress = None;
@@ -42,7 +42,7 @@ impl Objects<'_> {
                     frames.extend(suspension.frame);
                     next = suspension.awaits;
                 }
-                // Each has the generator or coroutine in its first field.
+                // The first field of each of these awaitables is the generator or coroutine.
                 "coroutine_wrapper"
                 | "async_generator_asend"
                 | "async_generator_athrow"
@@ -62,7 +62,7 @@ impl Objects<'_> {
         }
     }
 
-    /// Reads a coroutine of CPython 3.10, which refers to its frame.
+    /// Reads a coroutine of CPython 3.10, which points to its frame.
     fn suspension_3_10(&self, generator: Address) -> Option<Suspension> {
         const STATE: u64 = 108;
         const YIELD_FROM: u8 = 72;
@@ -96,7 +96,7 @@ impl Objects<'_> {
         })
     }
 
-    /// Reads a coroutine of CPython 3.11 or later, which has its frame within.
+    /// Reads a coroutine of CPython 3.11 or later, which contains its frame.
     fn suspension_3_11(&self, generator: Address) -> Option<Suspension> {
         let layout = self.layout;
         let [state] = self.bytes(generator, layout.generator_state).ok()?;
@@ -128,8 +128,9 @@ impl Objects<'_> {
         self.word(frame, self.layout.code).map(untagged)
     }
 
-    /// Whether the instruction behind one in progress resumes a frame that awaits, rather than one
-    /// that yields, before 3.13.
+    /// Whether the `RESUME` after the instruction in progress says that the frame awaits, and does
+    /// not yield. Only for versions before CPython 3.13, whose generators do not tell the two
+    /// apart.
     fn resumes_an_await(&self, instruction: Address) -> bool {
         const RESUME: u64 = 2;
         const AFTER_YIELD_FROM: u8 = 2;
@@ -137,7 +138,7 @@ impl Objects<'_> {
         next.is_ok_and(|[_, argument]| argument & 3 >= AFTER_YIELD_FROM)
     }
 
-    /// Returns the last object on the stack of a frame.
+    /// Returns the top object of the value stack of a frame.
     fn top_of_stack(&self, frame: Address) -> Option<Address> {
         let layout = self.layout;
         let top = if layout.minor < 14 {
@@ -150,7 +151,7 @@ impl Objects<'_> {
     }
 }
 
-/// Where a coroutine is.
+/// The progress of one coroutine, its frame, and the object that it awaits.
 struct Suspension {
     progress: Progress,
     frame: Option<Frame>,
@@ -163,7 +164,7 @@ impl Suspension {
     }
 }
 
-/// Removes the marks that CPython 3.14 has in the lowest bits of references on a stack.
+/// Removes the tag bits that CPython 3.14 has in the lowest bits of references on a value stack.
 fn untagged(reference: Address) -> Address {
     reference & !3
 }

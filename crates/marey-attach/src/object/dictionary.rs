@@ -1,4 +1,5 @@
-//! Dictionaries and their entries.
+//! Reads dictionaries and their entries. The attributes of an object are a dictionary too, whose
+//! keys may be shared with other objects of the class.
 
 use std::ops::ControlFlow;
 
@@ -6,25 +7,29 @@ use super::class::Flag;
 use super::layout::Keys;
 use super::{Address, FIRST_FIELD, Objects, ReadError, Result, word_in};
 
-/// Most entries of a dictionary.
+/// The maximum number of entries of a dictionary.
 const MAX_ENTRIES: u64 = 1 << 22;
-/// Entries that are read at once.
+/// The number of entries that are read at once.
 const CHUNK_ENTRIES: u64 = 1024;
 
-// Offsets that are the same in all versions.
-/// In a dictionary: the number of its items.
+// These offsets are the same in all versions.
+/// Offset of the number of items in a dictionary.
 const USED: u64 = 16;
-/// In a dictionary: the address of its keys, which that of shared values follows.
+/// Offset of the address of the keys in a dictionary. The address of the values follows, if the
+/// keys are shared.
 const KEYS: u64 = 32;
 
 /// The entries of a dictionary, or the attributes of an object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Table {
-    /// The dictionary, and its words with the addresses of keys and values.
+    /// The dictionary, and its words with the addresses of keys and values. They change when the
+    /// dictionary gets other keys.
     owner: Option<(u64, [u8; 16])>,
+    /// Address of the first entry.
     entries: u64,
-    /// Entries, of which some may be unused.
+    /// Number of entries. Some may be unused.
     count: u64,
+    /// Whether each entry begins with a hash.
     has_hashes: bool,
     /// Address of the first value, if the keys are shared.
     values: Option<u64>,
@@ -37,7 +42,7 @@ impl Objects<'_> {
         if used > MAX_ENTRIES { Err(ReadError::Changed) } else { Ok(used) }
     }
 
-    /// Returns the table of a dictionary, which must be one.
+    /// Returns the table of a dictionary. Fails if the object is none.
     pub(crate) fn dictionary(&self, dictionary: Address) -> Result<Table> {
         if !self.class_of(dictionary)?.is(Flag::Dictionary) {
             return Err(ReadError::Changed);
@@ -51,7 +56,8 @@ impl Objects<'_> {
         Ok(Table { owner: Some((dictionary, addresses)), ..table })
     }
 
-    /// Returns the table of keys and of values that belong to them, if they are shared.
+    /// Returns the table at the address of some keys. `values` is the address of the first value if
+    /// the keys are shared.
     pub(crate) fn table(&self, keys: Address, values: Option<u64>) -> Result<Table> {
         let head: [u8; 40] = self.bytes(keys, 0)?;
         let (count, index_bytes, head_bytes, has_hashes) = match self.layout.keys {
@@ -72,7 +78,7 @@ impl Objects<'_> {
                 (word_in(&head, 24), 1 << index_bytes, 32, kind == 0)
             }
         };
-        // Each entry has an index.
+        // Each entry has an index of at least one byte.
         if count > MAX_ENTRIES || count > index_bytes {
             return Err(ReadError::Changed);
         }
@@ -80,7 +86,7 @@ impl Objects<'_> {
         Ok(Table { owner: None, entries, count, has_hashes, values })
     }
 
-    /// Returns the value of a text.
+    /// Returns the value of the key `name`.
     pub(crate) fn find_text(&self, table: &Table, name: &str) -> Result<Option<u64>> {
         let length = name.chars().count() as u64;
         let is_key = |key| {
@@ -90,7 +96,7 @@ impl Objects<'_> {
         self.find(table, is_key)
     }
 
-    /// Returns the value of an integer.
+    /// Returns the value of the key `number`.
     pub(crate) fn find_integer(&self, table: &Table, number: i64) -> Result<Option<u64>> {
         let is_key = |key| {
             let is_integer = table.has_hashes && self.class_of(key)?.is(Flag::Integer);
@@ -99,12 +105,12 @@ impl Objects<'_> {
         self.find(table, is_key)
     }
 
-    /// Returns the value of a text in a dictionary; `None` if it is not there or cannot be read.
+    /// Returns the value of the key `key`, `None` if it is missing or cannot be read.
     pub(crate) fn get(&self, dictionary: Address, key: &str) -> Option<Address> {
         self.find_text(&self.dictionary(dictionary).ok()?, key).ok()?
     }
 
-    /// Returns the dictionary of a module of an interpreter.
+    /// Returns the dictionary of an imported module (`__dict__`).
     pub(crate) fn namespace(&self, interpreter: Address, module: &str) -> Option<Address> {
         let modules = self.reference(interpreter, self.layout.modules)?;
         self.reference(self.get(modules, module)?, FIRST_FIELD)
@@ -122,7 +128,7 @@ impl Objects<'_> {
         Ok(found)
     }
 
-    /// Returns the entries of a table whose keys are texts, among the first ones of all.
+    /// Returns those of the first `max` entries whose keys are texts.
     pub(crate) fn named_entries(&self, table: &Table, max: usize) -> Result<Vec<(String, u64)>> {
         const MAX_CHARACTERS: u64 = 256;
         let mut named = Vec::new();
@@ -134,7 +140,7 @@ impl Objects<'_> {
         Ok(named)
     }
 
-    /// Returns the keys and values of a table, up to a number.
+    /// Returns the first `max` keys of a table, with their values.
     pub(crate) fn entries(&self, table: &Table, max: usize) -> Result<Vec<(u64, u64)>> {
         let mut entries = Vec::new();
         self.each_entry(table, |key, value| {
@@ -147,8 +153,8 @@ impl Objects<'_> {
         Ok(entries)
     }
 
-    /// Calls a function with each key and its value. Fails if the dictionary has other keys
-    /// afterwards.
+    /// Calls `visit` with each key and its value. Fails if the dictionary has got other keys
+    /// meanwhile.
     fn each_entry(
         &self,
         table: &Table,

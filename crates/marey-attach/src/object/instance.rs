@@ -1,24 +1,25 @@
-//! The attributes that an object itself has: in a dictionary, before it or behind it.
+//! Reads the attributes that an object itself has. By version and class they are in a dictionary,
+//! before the object or after it.
 
 use super::class::{Class, Flag};
 use super::dictionary::Table;
 use super::layout::Instance;
 use super::{Address, LENGTH, Objects, ReadError, Result};
 
-/// The words before an object that has its dictionary there.
+/// The distances before an object at which it has the addresses of its dictionary and values.
 const MANAGED_DICTIONARY_BYTES: u64 = 24;
 const MANAGED_VALUES_BYTES: u64 = 32;
-/// In inline values: whether they are in use.
+/// Offset of the byte in inline values that says whether they are in use.
 const IS_VALID: u64 = 3;
 
 impl Objects<'_> {
-    /// Returns an attribute that an object itself has; `None` without it, or if it cannot be read.
+    /// Returns an attribute that an object itself has, `None` if it is missing or cannot be read.
     pub(crate) fn instance_attribute(&self, object: Address, name: &str) -> Option<Address> {
         let table = self.instance(object, &self.class_of(object).ok()?).ok()??;
         self.find_text(&table, name).ok()?
     }
 
-    /// Returns the attributes that an object itself has; `None` if it cannot have any.
+    /// Returns the attributes that an object itself has, `None` if it has none.
     pub(crate) fn instance(&self, object: Address, class: &Class) -> Result<Option<Table>> {
         if !class.is(Flag::ManagedDictionary) {
             return match self.dictionary_offset(object, class)? {
@@ -52,12 +53,13 @@ impl Objects<'_> {
         if dictionary == 0 { Ok(None) } else { self.dictionary(dictionary).map(Some) }
     }
 
-    /// Returns where an object has the address of its dictionary; 0 if it has none.
+    /// Returns the offset in an object at which it has the address of its dictionary, 0 if it has
+    /// none.
     fn dictionary_offset(&self, object: Address, class: &Class) -> Result<u64> {
         if class.dictionary_offset >= 0 {
             return Ok(class.dictionary_offset.cast_unsigned());
         }
-        // The offset is counted from the end of the object.
+        // A negative offset is counted from the end of the object.
         let length = self.word(object, LENGTH)?.cast_signed().unsigned_abs();
         let bytes = length.checked_mul(class.item_bytes).ok_or(ReadError::Changed)?;
         let end = bytes.checked_add(class.basic_bytes).and_then(|end| end.checked_add(7));

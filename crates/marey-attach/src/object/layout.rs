@@ -1,31 +1,32 @@
-//! Positions of fields in CPython's structures, by version.
+//! Offsets of fields in CPython's structures, by version.
 //!
-//! Each is in bytes from the beginning of its structure, and the same for x86-64 and aarch64. The sources
-//! are the headers of CPython (such as `unicodeobject.h`, `pycore_dict.h`, `object.h`) and, for the
-//! structures of `_asyncio` that have no header, objects of each version.
+//! Each is in bytes from the beginning of its structure, and the same on x86-64 and aarch64. The
+//! sources are the headers of CPython (such as `unicodeobject.h`, `pycore_dict.h`, `object.h`). The
+//! structures of `_asyncio` have no header, so their offsets come from objects of each version.
 
 use super::{Address, ReadMemory};
 
-/// Positions of fields in the structures of one version of CPython.
+/// Offsets of fields in the structures of one version of CPython. Each doc names the structure,
+/// then the field.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     /// Minor version: 10 to 14.
     pub(crate) minor: u64,
-    /// Runtime: the first interpreter; since 3.13 the runtime itself tells.
+    /// Runtime: the first interpreter. Since 3.13 the runtime itself states the offset.
     pub(crate) interpreters: u64,
     /// Interpreter: the next one.
     pub(crate) next_interpreter: u64,
-    /// Runtime, since 3.12 interpreter: the thread state that has last held the lock of the
-    /// interpreter, and whether a thread holds it.
+    /// Runtime (interpreter since 3.12): the thread state that last held the GIL.
     pub(crate) lock_holder: u64,
+    /// Runtime (interpreter since 3.12): whether a thread holds the GIL.
     pub(crate) is_locked: u64,
     /// Interpreter: the first of its thread states.
     pub(crate) threads: u64,
     /// Interpreter: `sys.modules`.
     pub(crate) modules: u64,
-    /// Thread state: the frame in progress, or a structure that has it.
+    /// Thread state: the address of the current frame, or of the structure that has it.
     pub(crate) thread_frame: u64,
-    /// The frame in progress in the structure that `thread_frame` refers to, before 3.13.
+    /// That structure: the current frame. `None` where the thread state has the frame itself.
     pub(crate) c_frame: Option<u64>,
     /// Thread state: the id that Python has for the thread.
     pub(crate) thread_id: u64,
@@ -33,7 +34,7 @@ pub(crate) struct Layout {
     pub(crate) native_thread_id: Option<u64>,
     /// Compact text of ASCII: its characters.
     pub(super) ascii_text: u64,
-    /// Other compact text: its characters; in a text that is not compact, their address.
+    /// Other compact text: its characters. Text that is not compact: their address.
     pub(super) text: u64,
     /// Tuple: its first item.
     pub(super) tuple_items: u64,
@@ -46,17 +47,17 @@ pub(crate) struct Layout {
     pub(super) qualified_name: u64,
     /// Class of Python code: the keys that its instances share.
     pub(super) cached_keys: u64,
-    /// Generator, and coroutine: the frame; before 3.11 a reference to it.
+    /// Generator and coroutine: the frame. Before 3.11: the address of the frame.
     pub(crate) generator_frame: u64,
-    /// Generator, and coroutine: the state of the frame, since 3.11.
+    /// Generator and coroutine: the state of the frame, since 3.11.
     pub(crate) generator_state: u64,
-    /// Frame: the one that has called it.
+    /// Frame: the frame that has called it.
     pub(crate) previous: u64,
     /// Frame: the code.
     pub(crate) code: u64,
-    /// Frame: the instruction in progress.
+    /// Frame: the current instruction.
     pub(crate) instruction: u64,
-    /// Frame: the end of its stack, counted from `locals` or an address.
+    /// Frame: the top of its value stack, as a count from `locals` or as an address.
     pub(crate) stack_end: u64,
     /// Frame: the first local variable.
     pub(crate) locals: u64,
@@ -70,9 +71,9 @@ pub(crate) struct Layout {
     pub(crate) line_table: u64,
     /// Code: the first line.
     pub(crate) first_line: u64,
-    /// Code: the instructions; before 3.11 a reference to them.
+    /// Code: the instructions. Before 3.11: the address of the object with the instructions.
     pub(crate) instructions: u64,
-    /// Future, and task: the state.
+    /// Future and task: the state.
     pub(crate) future_state: u64,
     /// Task: the future that it waits for.
     pub(crate) task_waiter: u64,
@@ -82,7 +83,7 @@ pub(crate) struct Layout {
     pub(crate) task_name: u64,
 }
 
-/// The word of an integer that has its sign and the number of its digits.
+/// How an integer stores its sign and the number of its digits in one word.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Integer {
     /// The number of digits, negative for a negative integer.
@@ -91,25 +92,27 @@ pub(super) enum Integer {
     Tag,
 }
 
-/// The head of the keys of a dictionary.
+/// How the keys of a dictionary state their size.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Keys {
-    /// The size is a word, and each entry has a hash.
+    /// As a word. Each entry has a hash.
     Size,
-    /// Logarithms of sizes are bytes, and entries of tables of texts have no hash.
+    /// As bytes with logarithms. Entries of a table whose keys are all texts have no hash.
     Logarithms,
 }
 
-/// Where instances of classes of Python code have their attributes.
+/// Where instances of classes made by Python code have their attributes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Instance {
     /// In a dictionary, whose address is at the offset that the class states.
     Dictionary,
-    /// Before the object: the address of values with the keys of the class, and that of a dictionary.
+    /// Before the object: the address of values with the keys of the class, and the address of a
+    /// dictionary.
     ValuesOrDictionary,
-    /// Before the object: the address of either, whose lowest bit is set for values.
+    /// Before the object: the address of values or of a dictionary. Its lowest bit is set for
+    /// values.
     Tagged,
-    /// Behind the object: values with the keys of the class, unless there is a dictionary.
+    /// After the object: values with the keys of the class, unless there is a dictionary.
     Inline,
 }
 
@@ -250,7 +253,7 @@ const CPYTHON_3_14: Layout = Layout {
 };
 
 impl Layout {
-    /// Returns the layout of a version of CPython; `None` for versions that are not supported.
+    /// Returns the layout of a version of CPython, `None` for versions that are not supported.
     pub(crate) const fn for_version(major: u64, minor: u64) -> Option<&'static Self> {
         match (major, minor) {
             (3, 10) => Some(&CPYTHON_3_10),
@@ -262,8 +265,8 @@ impl Layout {
         }
     }
 
-    /// Returns the layout of a runtime of CPython 3.`minor`, whose address is that of `_PyRuntime`;
-    /// else the reason why it cannot be read.
+    /// Returns the layout of CPython 3.`minor`, or the reason why it cannot be read. `runtime` is
+    /// the address of `_PyRuntime`.
     pub(crate) fn of_runtime(
         memory: &dyn ReadMemory,
         runtime: Address,
@@ -291,7 +294,7 @@ impl OffsetTable {
     const WORDS: usize = 20;
     const COOKIE: u64 = u64::from_ne_bytes(*b"xdebugpy");
 
-    /// Reads the table; `None` if there is none, as before 3.13.
+    /// Reads the table. Returns `None` if there is none, as before 3.13.
     pub(crate) fn read(memory: &dyn ReadMemory, runtime: Address) -> Option<Self> {
         let mut bytes = [0; 8 * Self::WORDS];
         memory.read_into(runtime, &mut bytes)?;
@@ -307,9 +310,9 @@ impl OffsetTable {
         self.0[2] != 0
     }
 
-    /// Returns a layout with the offsets of runtime and interpreter that the build itself has.
+    /// Returns a layout with the offsets in runtime and interpreter that the table states.
     fn apply(&self, layout: &Layout) -> Layout {
-        // 3.14 has another field before the modules.
+        // The table of 3.14 has another field before the modules.
         let behind = usize::from(layout.minor >= 14);
         Layout {
             interpreters: self.0[5],

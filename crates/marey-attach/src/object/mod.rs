@@ -1,9 +1,10 @@
-//! Objects of CPython, read from the memory of a process that may run meanwhile.
+//! Reads objects of CPython (numbers, texts, containers, frames, coroutines) from the memory of a
+//! process that may run meanwhile, or from a core file.
 //!
-//! **Constraints.** Any word may be torn, stale or hostile: no length is trusted, nothing is computed
-//! that can overflow, and the number of readings is bounded. A method that returns [`Result`] fails for
-//! an object that cannot be read. One that returns [`Option`] is for those who leave such an object
-//! out: `None` is also that there is none.
+//! **Constraints.** Any word may be torn, stale or hostile. So no length is trusted, no computation
+//! overflows, and the number of reads is bounded. A method that returns [`Result`] fails for an
+//! object that cannot be read. A method that returns [`Option`] is for callers that skip such an
+//! object: its `None` means that the object does not exist or cannot be read.
 
 mod class;
 mod code;
@@ -31,34 +32,34 @@ pub(crate) use self::layout::{Layout, OffsetTable};
 pub(crate) use self::scalars::Number;
 pub(crate) use self::thread::ThreadState;
 
-/// Readings of the stacks and tasks of a process, some seconds' worth: torn lists may go round in
-/// circles.
+/// The limit of reads for the stacks and tasks of a process, which take some seconds. A torn list
+/// may be circular, and a walk of it would not end.
 pub(crate) const MAX_READS: usize = 10_000_000;
-/// Bytes that cost as much as a call of the system.
+/// The number of bytes that count as one more read, because they cost as much as a system call.
 const BYTES_PER_READ: usize = 256;
-/// Longest read at once.
+/// The longest single read.
 const MAX_BLOCK_BYTES: usize = 1 << 24;
 
-/// In an object with a length: the length.
+/// Offset of the length in an object of variable size.
 const LENGTH: u64 = 16;
-/// In an object: the first field behind its head.
+/// Offset of the first field after the head of an object.
 const FIRST_FIELD: u64 = 16;
 
 /// Address of an object.
 pub(crate) type Address = u64;
 
-/// The memory of a process, or an image of it.
+/// The memory of a process, or the image of one in a core file.
 pub(crate) trait ReadMemory {
-    /// Fills a buffer from an address; `None` if not all of it can be read.
+    /// Fills a buffer from an address. Returns `None` if not all of it can be read.
     fn read_into(&self, address: u64, buffer: &mut [u8]) -> Option<()>;
 }
 
 /// Why an object cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadError {
-    /// The memory is not that of such an object, or not any more.
+    /// The memory is not, or no longer, that of such an object.
     Changed,
-    /// The number of readings has reached its limit.
+    /// The number of reads or of items has reached its limit.
     TooLarge,
 }
 
@@ -74,7 +75,7 @@ pub(crate) struct Objects<'a> {
 }
 
 impl<'a> Objects<'a> {
-    /// Returns the objects of a memory. After `max_reads` readings each further one fails.
+    /// Returns the objects of a memory. After `max_reads` reads each further one fails.
     pub(crate) fn new(memory: &'a dyn ReadMemory, layout: &'a Layout, max_reads: usize) -> Self {
         Self {
             memory,
@@ -94,14 +95,14 @@ impl<'a> Objects<'a> {
         self.memory.read_into(address, buffer).ok_or(ReadError::Changed)
     }
 
-    /// Reads a number of bytes that is known beforehand.
+    /// Reads `N` bytes.
     pub(crate) fn bytes<const N: usize>(&self, address: Address, offset: u64) -> Result<[u8; N]> {
         let mut bytes = [0; N];
         self.read_into(address, offset, &mut bytes)?;
         Ok(bytes)
     }
 
-    /// Reads `bytes` bytes; fails beyond a limit.
+    /// Reads `bytes` bytes. Fails if they are more than [`MAX_BLOCK_BYTES`].
     fn block(&self, address: Address, offset: u64, bytes: u64) -> Result<Vec<u8>> {
         let length = usize::try_from(bytes).ok().filter(|length| *length <= MAX_BLOCK_BYTES);
         let mut block = vec![0; length.ok_or(ReadError::Changed)?];
@@ -114,13 +115,13 @@ impl<'a> Objects<'a> {
         self.bytes(address, offset).map(u64::from_ne_bytes)
     }
 
-    /// Returns a length, which is never negative.
+    /// Returns the length of an object. Fails if it is negative.
     pub(crate) fn length(&self, object: Address) -> Result<u64> {
         let length = self.word(object, LENGTH)?;
         if length > i64::MAX.cast_unsigned() { Err(ReadError::Changed) } else { Ok(length) }
     }
 
-    /// Reads a field that refers to another object; `None` for NULL, or if it cannot be read.
+    /// Reads a field that refers to another object. `None` for NULL, or if it cannot be read.
     pub(crate) fn reference(&self, object: Address, offset: u64) -> Option<Address> {
         self.word(object, offset).ok().filter(|&address| address != 0)
     }
@@ -136,7 +137,7 @@ impl<'a> Objects<'a> {
     }
 }
 
-/// Returns the word at an offset of a block; 0 behind its end.
+/// Returns the word at an offset of a block, 0 after its end.
 fn word_in(block: &[u8], offset: usize) -> u64 {
     let bytes = block.get(offset..).and_then(|tail| tail.first_chunk());
     bytes.map_or(0, |bytes| u64::from_ne_bytes(*bytes))

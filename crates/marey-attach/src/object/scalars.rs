@@ -1,21 +1,21 @@
-//! Numbers, texts and bytes.
+//! Reads numbers, texts and bytes. Long ones are read in part.
 
 use super::class::Flag;
 use super::layout::Integer;
 use super::{Address, LENGTH, Objects, ReadError, Result, word_in};
 
-/// Digits of an integer that are read.
+/// The maximum number of digits of an integer that is read.
 const MAX_DIGITS: u64 = 40;
-/// Characters of a string that are read.
+/// The maximum number of characters that are read of a string.
 const MAX_STRING_CHARACTERS: u64 = 4096;
 const DIGIT_BITS: u32 = 30;
-/// In an integer: its digits.
+/// Offset of the digits in an integer.
 const DIGITS: u64 = 24;
-/// In a number with a decimal point: its value, or its real part.
+/// Offset of the value in a `float`, and of the real part in a `complex`.
 const NUMBER: u64 = 16;
-/// In an object of bytes: the bytes.
+/// Offset of the first byte in a `bytes` object.
 const BYTES: u64 = 32;
-/// In a text: its form.
+/// Offset of the word in a text that says how its characters are stored.
 const TEXT_STATE: usize = 32;
 type TextHead = [u8; TEXT_STATE + 8];
 
@@ -24,20 +24,20 @@ type TextHead = [u8; TEXT_STATE + 8];
 pub(crate) enum Number {
     /// Sign, and digits of 30 bits, the lowest first.
     Digits { is_negative: bool, digits: Vec<u32> },
-    /// An integer of more digits than are read.
+    /// An integer with too many digits to be read.
     Large { bits: u64 },
 }
 
-/// The first characters of a text, or the first bytes of an object of bytes.
+/// The first characters of a text, or the first bytes of a `bytes` object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Excerpt<T> {
     pub(crate) content: T,
-    /// Length of the whole.
+    /// Length of the whole text or object.
     pub(crate) length: u64,
 }
 
 impl Number {
-    /// Returns the value, if it has 64 bits.
+    /// Returns the value, if it fits into 64 bits.
     pub(crate) fn as_i64(&self) -> Option<i64> {
         let Self::Digits { is_negative, digits } = self else { return None };
         let mut value: i128 = 0;
@@ -47,9 +47,9 @@ impl Number {
         i64::try_from(if *is_negative { -value } else { value }).ok()
     }
 
-    /// Returns the decimal digits; `None` for an integer that was not read.
+    /// Returns the number in decimal digits, `None` for a [`Number::Large`].
     pub(crate) fn decimal(&self) -> Option<String> {
-        /// Largest power of ten in a digit.
+        /// The largest power of ten that a digit can hold.
         const GROUP: u64 = 1_000_000_000;
         let Self::Digits { is_negative, digits } = self else { return None };
         let mut left = digits.clone();
@@ -90,41 +90,42 @@ impl Objects<'_> {
         Ok(Number::Digits { is_negative, digits })
     }
 
-    /// Returns an integer that is not negative and has at most 63 bits; `None` for any other object.
+    /// Returns an integer that is not negative and has at most 63 bits, `None` for any other
+    /// object.
     pub(crate) fn number(&self, object: Address) -> Option<u64> {
         self.class_of(object).ok().filter(|class| class.is(Flag::Integer))?;
         u64::try_from(self.integer(object).ok()?.as_i64()?).ok()
     }
 
-    /// Returns the value of a number with a decimal point.
+    /// Returns the value of a `float`.
     pub(crate) fn float(&self, object: Address) -> Result<f64> {
         self.word(object, NUMBER).map(f64::from_bits)
     }
 
-    /// Returns the real and the imaginary part of a complex number.
+    /// Returns the real and the imaginary part of a `complex`.
     pub(crate) fn complex(&self, object: Address) -> Result<(f64, f64)> {
         let parts: [u8; 16] = self.bytes(object, NUMBER)?;
         Ok((f64::from_bits(word_in(&parts, 0)), f64::from_bits(word_in(&parts, 8))))
     }
 
-    /// Returns up to `max` of the bytes of an object.
+    /// Returns the first `max` bytes of a `bytes` object.
     pub(crate) fn byte_string(&self, object: Address, max: u64) -> Result<Excerpt<Vec<u8>>> {
         let length = self.length(object)?;
         Ok(Excerpt { content: self.block(object, BYTES, length.min(max))?, length })
     }
 
-    /// Returns a text, cut at a limit; `None` for an object that is no text.
+    /// Returns a text, cut at [`MAX_STRING_CHARACTERS`]. `None` for an object that is no text.
     pub(crate) fn string(&self, object: Address) -> Option<String> {
         self.class_of(object).ok().filter(|class| class.is(Flag::Text))?;
         Some(self.text(object, MAX_STRING_CHARACTERS).ok()?.content)
     }
 
-    /// Returns up to `max` characters of a text.
+    /// Returns the first `max` characters of a text.
     pub(crate) fn text(&self, object: Address, max: u64) -> Result<Excerpt<String>> {
         self.text_of_head(object, &self.bytes(object, 0)?, max)
     }
 
-    /// Whether a text has a certain content of `length` characters.
+    /// Whether a text equals `content`, which has `length` characters.
     pub(crate) fn is_text(&self, object: Address, content: &str, length: u64) -> Result<bool> {
         let head = self.bytes(object, 0)?;
         if word_in(&head, LENGTH as usize) != length {

@@ -1,9 +1,9 @@
-//! The items of lists, tuples and sets.
+//! Reads the items of lists, tuples and sets.
 
 use super::class::{Class, Flag};
 use super::{Address, LENGTH, Objects, ReadError, Result, word_in};
 
-/// Entries of the table of the largest set that is read.
+/// The maximum number of entries in the table of a set that is read.
 const MAX_SET_ENTRIES: u64 = 1 << 20;
 
 /// The items of a list or tuple.
@@ -15,7 +15,7 @@ pub(crate) struct Items {
 }
 
 impl Objects<'_> {
-    /// Returns the items of a list or tuple.
+    /// Returns the items of a list or tuple, `None` for any other object.
     pub(crate) fn items(&self, object: Address, class: &Class) -> Result<Option<Items>> {
         if class.is(Flag::Tuple) {
             let offset = self.layout.tuple_items;
@@ -24,15 +24,15 @@ impl Objects<'_> {
         if !class.is(Flag::List) {
             return Ok(None);
         }
-        // The address of the items follows the length. Both are read at once, because the items move
-        // when their number changes.
+        // The address of the items follows the length. Both are read at once, because the items
+        // move when the length changes.
         let head: [u8; 16] = self.bytes(object, LENGTH)?;
         let length = word_in(&head, 0);
         let address = word_in(&head, 8);
         Ok(Some(Items { length, address, offset: 0 }))
     }
 
-    /// Returns an item.
+    /// Returns the item at a position.
     pub(crate) fn item(&self, items: &Items, position: u64) -> Result<Address> {
         let offset = position.checked_mul(8).and_then(|bytes| bytes.checked_add(items.offset));
         match self.word(items.address, offset.ok_or(ReadError::Changed)?)? {

@@ -1,4 +1,4 @@
-//! Objects in memories that the tests make up, as each version of CPython has them.
+//! Tests of reading objects in made-up memories with the layout of each version of CPython.
 
 use super::class::Flag;
 use super::words::{TYPE, Words};
@@ -12,14 +12,14 @@ const TEXT_CLASS: Address = 0x3000;
 const DICTIONARY_CLASS: Address = 0x4000;
 const LIST_CLASS: Address = 0x5000;
 const OTHER_CLASS: Address = 0x6000;
-/// Texts `a`, `b` and `c`.
+/// The addresses of the texts `a`, `b` and `c`.
 const NAMES: [Address; 3] = [0x7000, 0x7100, 0x7200];
 const OBJECT: Address = 0x8000;
 const DICTIONARY: Address = 0x9000;
 const KEYS: Address = 0xa000;
 const VALUES: Address = 0xb000;
 const DATA: Address = 0xc000;
-/// Addresses of values that are not read.
+/// The addresses of two values, which are not read.
 const FIRST: Address = 0xf000;
 const SECOND: Address = 0xf100;
 
@@ -41,7 +41,7 @@ fn classes(minor: u64) -> Words {
     words
 }
 
-/// Adds a text whose characters have a number of bytes, within it or elsewhere.
+/// Adds a text with characters of this width, inside the object or elsewhere.
 fn put_text(
     words: &mut Words,
     address: Address,
@@ -138,7 +138,7 @@ enum Kind {
     Shared,
 }
 
-/// Adds the keys `a`, `b` and `c`; the values of `a` and `c` are `FIRST` and `SECOND`.
+/// Adds the keys `a`, `b` and `c`. The values of `a` and `c` are `FIRST` and `SECOND`.
 fn put_keys(words: &mut Words, minor: u64, kind: Kind) {
     let values = match kind {
         Kind::Shared => [0; 3],
@@ -150,7 +150,7 @@ fn put_keys(words: &mut Words, minor: u64, kind: Kind) {
         .flat_map(|(name, value)| [7, name, value].into_iter().skip(usize::from(!has_hashes)))
         .collect();
     if minor == 10 {
-        // Size, function, free entries, used ones, and indexes of a byte.
+        // The size, a function, the numbers of free and used entries, and indexes of a byte each.
         words.put(KEYS, &[1, 8, 0, 2, 3, 0]);
         words.put(KEYS + 48, &entries);
     } else {
@@ -160,7 +160,7 @@ fn put_keys(words: &mut Words, minor: u64, kind: Kind) {
     }
 }
 
-/// Adds the values of keys that are shared.
+/// Adds the values of an object with shared keys.
 fn put_values(words: &mut Words, address: Address, minor: u64) {
     let head_bytes = if minor < 13 { 0 } else { 8 };
     words.put(address, &[u64::from_ne_bytes([0, 0, 0, 1, 0, 0, 0, 0])]);
@@ -274,7 +274,7 @@ fn a_set_is_read_without_what_was_removed_and_up_to_a_size() {
     }
 }
 
-/// Memory in which any address can be read, and each word is noise: NULL, a small number, or a
+/// A memory in which each address can be read and each word is noise: NULL, a small number or a
 /// large one.
 struct Noise(u64);
 

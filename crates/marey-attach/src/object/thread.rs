@@ -1,9 +1,9 @@
-//! The threads of an interpreter and their frames.
+//! Reads the interpreters of a process, their threads, and the frames of the threads.
 
 use super::{Address, Objects, ReadError, Result};
 use crate::target::{Frame, PTHREAD_THREAD_ID};
 
-/// Interpreters, threads and frames that are read at most.
+/// The maximum numbers of interpreters, of threads, and of frames of a thread.
 const MAX_INTERPRETERS: usize = 1 << 10;
 const MAX_THREADS: usize = 1 << 16;
 const MAX_FRAMES: usize = 1 << 14;
@@ -14,10 +14,10 @@ pub(crate) struct ThreadState {
     pub(crate) address: Address,
     /// Id in Python (`threading.get_ident`).
     pub(crate) ident: u64,
-    /// Id in the operating system. Before CPython 3.11 it is read from a structure of the C library,
-    /// and may be wrong.
+    /// Id in the operating system. Before CPython 3.11 it is read from a structure of the C
+    /// library, and may be wrong.
     pub(crate) os_id: Option<u64>,
-    /// Whether it holds the global interpreter lock.
+    /// Whether the thread holds the global interpreter lock.
     pub(crate) holds_gil: bool,
 }
 
@@ -33,8 +33,9 @@ impl Objects<'_> {
         found
     }
 
-    /// Adds the thread states of an interpreter to `found`, up to one that cannot be read. `lock` is the
-    /// structure that has the lock of the interpreter, if it is known.
+    /// Adds the thread states of an interpreter to `found`. Fails at one that cannot be read, and
+    /// `found` then has those before it. `lock` is the structure that contains the GIL, if it is
+    /// known.
     pub(crate) fn thread_states(
         &self,
         lock: Option<Address>,
@@ -66,7 +67,8 @@ impl Objects<'_> {
         Err(ReadError::TooLarge)
     }
 
-    /// Adds the frames of a thread state to `frames`, the innermost first, up to one that cannot be read.
+    /// Adds the frames of a thread state to `frames`, innermost first. Fails at one that cannot be
+    /// read, and `frames` then has those before it.
     pub(crate) fn read_frames(&self, thread: Address, frames: &mut Vec<Frame>) -> Result<()> {
         let layout = self.layout;
         let mut next = self.word(thread, layout.thread_frame)?;
@@ -83,10 +85,10 @@ impl Objects<'_> {
         Err(ReadError::TooLarge)
     }
 
-    /// Returns a frame; `None` for those that CPython pushes for C code.
+    /// Returns a frame, `None` for one that CPython has pushed for C code.
     fn running_frame(&self, frame: Address) -> Result<Option<Frame>> {
         const INSTRUCTION_BYTES: i64 = 2;
-        /// Owners from this one on are of C code.
+        /// The lowest owner whose frames are of C code.
         const C_CODE: u8 = 3;
         let layout = self.layout;
         if layout.minor == 10 {

@@ -1,4 +1,4 @@
-//! A memory that tests make up of words.
+//! A made-up memory of words, in which tests place classes and objects.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::{Address, ReadMemory};
 pub(crate) const TYPE: Address = 0x1000;
 const NO_BASES: Address = 0x800;
 const NAME: Address = 0x900;
-/// In a class: its name, its flags and the tuple of its bases.
+/// Offsets in a class: its name, its flags, and the tuple of its bases.
 const CLASS_NAME: u64 = 24;
 const CLASS_FLAGS: u64 = 168;
 const CLASS_BASES: u64 = 344;
@@ -28,12 +28,12 @@ impl Words {
         words
     }
 
-    /// Writes words from an address on.
+    /// Writes words at an address and those after it.
     pub(crate) fn put(&mut self, address: Address, words: &[u64]) {
         self.0.extend((address..).step_by(8).zip(words.iter().copied()));
     }
 
-    /// Writes bytes from an address on, and zeros up to the end of the last word.
+    /// Writes bytes at an address and those after it, and zeros up to the end of the last word.
     pub(crate) fn put_bytes(&mut self, address: Address, bytes: &[u8]) {
         for (position, chunk) in (address..).step_by(8).zip(bytes.chunks(8)) {
             let mut word = [0; 8];

@@ -1,5 +1,5 @@
-//! The addresses of tasks: those that asyncio's registers have, and since CPython 3.14 those in the
-//! lists of threads.
+//! Finds the addresses of tasks: in the registers of the module `asyncio.tasks`, and since CPython
+//! 3.14 in the linked lists of threads.
 
 use std::collections::BTreeSet;
 
@@ -7,9 +7,9 @@ use super::{MAX_ATTEMPTS, Torn};
 use crate::memory::{Mapped, section_address};
 use crate::object::{Address, Objects};
 
-/// Tasks that are looked for.
+/// The maximum number of tasks that are found in one register or list.
 const MAX_FOUND: usize = 1 << 20;
-/// Thread states that are looked at.
+/// The maximum number of thread states whose lists are read.
 const MAX_THREADS: usize = 1 << 16;
 
 /// Registers of the module `asyncio.tasks`: `_all_tasks` until 3.11, `_scheduled_tasks` and
@@ -19,9 +19,9 @@ const REGISTERS: [&str; 3] = ["_all_tasks", "_scheduled_tasks", "_eager_tasks"];
 /// The tasks that were found.
 #[derive(Default)]
 pub(super) struct Found {
-    /// Their addresses.
+    /// The addresses of the tasks.
     pub(super) tasks: BTreeSet<Address>,
-    /// Registers, lists and references that changed each time that they were read.
+    /// Number of registers, lists and references that changed during each attempt to read them.
     pub(super) torn: usize,
 }
 
@@ -40,7 +40,7 @@ impl Found {
 /// The tasks of one register or list.
 struct Part {
     tasks: Vec<Address>,
-    /// References in it that could not be read.
+    /// Number of references in it that could not be read.
     torn: usize,
 }
 
@@ -61,7 +61,7 @@ pub(super) fn tasks(objects: &Objects<'_>, interpreter: Address, files: &[Mapped
     found
 }
 
-/// Repeats a reading that fails.
+/// Returns the result of the first attempt that succeeds.
 fn repeatedly(read: impl Fn() -> Result<Part, Torn>) -> Result<Part, Torn> {
     (0..MAX_ATTEMPTS).find_map(|_| read().ok()).ok_or(Torn)
 }
@@ -85,7 +85,7 @@ fn registered(objects: &Objects<'_>, register: Address) -> Result<Part, Torn> {
     Ok(part)
 }
 
-/// Positions that `_asyncio` publishes of its own structures.
+/// Offsets of fields that the module `_asyncio` publishes in its section `.AsyncioDebug`.
 struct Offsets {
     /// Task: its node in a list.
     node: u64,
@@ -97,7 +97,7 @@ struct Offsets {
 
 impl Offsets {
     fn read(objects: &Objects<'_>, files: &[Mapped]) -> Option<Self> {
-        /// Words in the table: of a task, of an interpreter, of a thread.
+        /// Words in the table, which describes a task, an interpreter and a thread.
         const WORDS: usize = 13;
         const TASK_NODE: usize = 6;
         const INTERPRETER_TASKS: usize = 8;
@@ -114,7 +114,8 @@ impl Offsets {
         })
     }
 
-    /// Returns the heads of the lists of threads, and of that of threads that have ended.
+    /// Returns the heads of the list of each thread, and of that of the interpreter, which has the
+    /// tasks of ended threads.
     fn heads(&self, objects: &Objects<'_>, interpreter: Address) -> Vec<Address> {
         const NEXT: u64 = 8;
         let mut heads = Vec::from_iter(interpreter.checked_add(self.interpreter_tasks));
@@ -126,7 +127,7 @@ impl Offsets {
         heads
     }
 
-    /// Returns the tasks of a list, whose last node refers to its head.
+    /// Returns the tasks of a circular list.
     fn listed(&self, objects: &Objects<'_>, head: Address) -> Result<Part, Torn> {
         let mut tasks = Vec::new();
         let mut node = objects.reference(head, 0).ok_or(Torn)?;

@@ -1,7 +1,8 @@
-//! The tasks of asyncio's event loops: where each is, and what it waits for.
+//! Reads the tasks of asyncio's event loops from the memory of a process: the stack of each, and
+//! what it waits for.
 //!
-//! Tasks are read while their loops go on, so one may be missing that has just begun, or be shown that
-//! has just ended. Tasks that could not be read are counted.
+//! The loops run meanwhile. So a task that has just begun may be missing, and one that has just
+//! ended may be shown. Tasks that could not be read are counted.
 
 mod find;
 mod waits;
@@ -12,9 +13,9 @@ use crate::memory::Mapped;
 use crate::object::{Address, Objects, Progress};
 use crate::target::{Frame, Thread};
 
-/// Tasks that are read of a process.
+/// The maximum number of tasks that are read of a process.
 const MAX_TASKS: usize = 10_000;
-/// Readings of a task, or of a list of tasks, that may fail one after another.
+/// The maximum number of attempts to read a task, or a list of tasks, that changes meanwhile.
 const MAX_ATTEMPTS: usize = 3;
 
 /// A task of an event loop.
@@ -38,30 +39,30 @@ pub struct Task {
 pub enum TaskState {
     /// The thread of the event loop runs it.
     Running,
-    /// It waits for nothing but its turn.
+    /// It can go on, and waits only for its turn.
     Ready,
     /// It waits.
     Waiting,
-    /// It has ended; something still refers to it.
+    /// It has ended, but something still refers to it.
     Done,
 }
 
-/// The tasks of event loops that run.
+/// The tasks of running event loops, as far as they could be read.
 #[derive(Debug, Default)]
 pub(crate) struct ReadTasks {
-    /// By thread and name.
+    /// The tasks, ordered by thread and name.
     pub(crate) tasks: Vec<Task>,
-    /// Tasks beyond the limit.
+    /// Number of tasks beyond the limit.
     pub(crate) omitted: usize,
-    /// Tasks, and lists of tasks, that changed each time that they were read.
+    /// Number of tasks and lists of tasks that changed during each attempt to read them.
     pub(crate) torn: usize,
 }
 
-/// An object that has changed while it was read.
+/// The error for an object that changed while it was read.
 #[derive(Clone, Copy, Debug)]
 struct Torn;
 
-/// Reads the tasks of an interpreter's event loops that run. Without asyncio there are none.
+/// Reads the tasks of the running event loops of an interpreter. There are none without asyncio.
 pub(crate) fn read(
     objects: &Objects<'_>,
     interpreter: Address,
@@ -85,7 +86,7 @@ pub(crate) fn read(
     read
 }
 
-/// Returns what to sort names by, so that `Task-2` is before `Task-10`.
+/// Returns a sort key for names by which `Task-2` comes before `Task-10`.
 fn order(name: &str) -> (&str, Option<u64>, &str) {
     let text = name.trim_end_matches(|character: char| character.is_ascii_digit());
     (text, name[text.len()..].parse().ok(), name)
@@ -99,14 +100,15 @@ struct TaskReader<'a> {
 }
 
 impl TaskReader<'_> {
-    /// Returns a task; `None` if its event loop does not run.
+    /// Returns a task, `None` if its event loop does not run.
     fn task(self, task: Address) -> Result<Option<Task>, Torn> {
         let objects = self.objects;
         let event_loop = self.field(task, waits::LOOP, "_loop").ok_or(Torn)?;
         let ident = match objects.instance_attribute(event_loop, "_thread_id") {
             Some(ident) if self.is_none(ident) => return Ok(None),
             Some(ident) => Some(objects.number(ident).ok_or(Torn)?),
-            // A loop that does not tell its thread, such as that of uvloop, runs for all that is known.
+            // A loop without this attribute, such as that of uvloop, does not tell its thread. It
+            // is taken to run.
             None => None,
         };
         let thread = self.threads.iter().find(|thread| Some(thread.ident) == ident);
@@ -120,7 +122,7 @@ impl TaskReader<'_> {
         Ok(Some(Task { name, thread, state, waits_for, frames }))
     }
 
-    /// Returns the state of a task that has not ended, what it waits for, and its frames.
+    /// Returns the state of a task that has not ended, the thing that it waits for, and its frames.
     fn activity(self, task: Address) -> Option<(TaskState, Option<String>, Vec<Frame>)> {
         let layout = self.objects.layout;
         let coroutine = self.field(task, layout.task_coroutine, "_coro")?;
@@ -140,14 +142,15 @@ impl TaskReader<'_> {
 
     fn name(self, task: Address) -> Option<String> {
         let name = self.field(task, self.objects.layout.task_name, "_name")?;
-        // Tasks are numbered when their name is asked for, since CPython 3.12.
+        // Since CPython 3.12 the name of an unnamed task is only its number until it is asked for.
         self.objects
             .string(name)
             .filter(|_| self.objects.type_name(name).as_deref() == Some("str"))
             .or_else(|| Some(format!("Task-{}", self.objects.number(name)?)))
     }
 
-    /// Returns a field of a task or future, which is an attribute in those written in Python.
+    /// Returns a field of a task or future: the word at `offset` in one of `_asyncio`, and the
+    /// attribute of this name in one whose class is written in Python.
     fn field(self, object: Address, offset: u64, attribute: &str) -> Option<Address> {
         if self.is_of_c(object) {
             self.objects.reference(object, offset)
@@ -157,7 +160,7 @@ impl TaskReader<'_> {
         }
     }
 
-    /// Whether a task or future is one of the module `_asyncio`.
+    /// Whether a task or future is one of the C module `_asyncio`.
     fn is_of_c(self, object: Address) -> bool {
         let is_instance = |name| self.objects.is_instance(object, name);
         is_instance("_asyncio.Task") || is_instance("_asyncio.Future")

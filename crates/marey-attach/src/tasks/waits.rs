@@ -1,14 +1,14 @@
-//! The thing that a task waits for, in words.
+//! Tells in words what an asyncio task waits for.
 
 use super::TaskReader;
 use crate::object::Address;
 use crate::target::Frame;
 
-/// Position of the event loop in a future and a task.
+/// Offset of the event loop in a future and in a task.
 pub(super) const LOOP: u64 = 16;
 
-/// Functions of asyncio that wait, by the end of the path of their file, and what they wait for. The
-/// names without a class are those that CPython 3.10 has.
+/// Functions of asyncio that wait: the end of the path of the file, the name, and the thing that
+/// they wait for. CPython 3.10 has the names without a class.
 const FUNCTIONS: [(&str, &str, &str); 24] = [
     ("asyncio/tasks.py", "sleep", "a timer"),
     ("asyncio/tasks.py", "_wait", "other tasks"),
@@ -37,7 +37,8 @@ const FUNCTIONS: [(&str, &str, &str); 24] = [
 ];
 
 impl TaskReader<'_> {
-    /// Returns what a task waits for: by the function of asyncio that waits, else by the future.
+    /// Returns the thing that a task waits for. The innermost function tells if it is one of
+    /// asyncio, else the awaited future.
     pub(super) fn awaited(self, future: Address, innermost: Option<&Frame>) -> String {
         let known = innermost.and_then(|frame| {
             let is_it = |(file, function, _): &&(&str, &str, &str)| {
@@ -67,7 +68,7 @@ impl TaskReader<'_> {
         if self.is_of_c(future) {
             return Some(objects.int(future, objects.layout.future_state)? != 0);
         }
-        // Those written in Python have the state of their class until it changes.
+        // An object whose class is written in Python has an own `_state` only once it changes.
         match objects.instance_attribute(future, "_state") {
             Some(state) => Some(objects.string(state)? != "PENDING"),
             None => Some(false),

@@ -1,4 +1,4 @@
-//! Device activities, on lanes of their streams.
+//! Writes device activities as events on the lanes of their streams.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::shared::trace_json::activity::{
 };
 use crate::shared::trace_json::{Event, TraceWriter, Track, write_args};
 
-/// Offset of the sort indices of streams, which come after all threads.
+/// The offset of the sort indices of streams, so that streams come after all threads.
 const STREAMS_SORT_INDEX: i64 = 1_000_000_000;
 
 /// A stream of the trace.

@@ -1,4 +1,5 @@
-//! The parts before and after the events: time base, metadata, names of processes and threads.
+//! Writes the parts before and after the events: time base, metadata, names of processes and
+//! threads.
 
 use marey_model::proton_trace::{
     ProcessPart, lane_sort_index, lane_title, process_title, write_own_part,
@@ -25,7 +26,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Writes the members after the events; for a run that marey recorded, its own part too.
+/// Writes the members after the events. For a run that marey recorded, also writes its own part.
 pub(super) fn write_tail(metadata: &RunMetadata, writer: &mut TraceWriter) {
     let (reader, document) = (writer.reader, &mut writer.document);
     metadata.write_entries(&[], document);

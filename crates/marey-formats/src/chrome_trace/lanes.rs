@@ -1,4 +1,5 @@
-//! Assignment of events to the lanes of a thread or stream, so that the events of a lane nest.
+//! Assigns events to the lanes of a thread or stream, so that the events of each lane nest. Viewers
+//! of Chrome traces demand that of the events of one thread id.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,7 +7,7 @@ use std::collections::binary_heap::PeekMut;
 
 use marey_store::Reader;
 
-/// Returns the first thread id from `wanted` on that no thread's first lane has.
+/// Returns the first thread id from `wanted` on that is not the first lane of a thread.
 pub(super) fn free_tid(wanted: i64, reader: &Reader) -> i64 {
     let last = reader.threads().map(|thread| i64::from(thread.id)).max();
     wanted.max(last.map_or(0, |last| last + 1))
@@ -16,9 +17,9 @@ pub(super) fn free_tid(wanted: i64, reader: &Reader) -> i64 {
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
     all: Vec<Lane>,
-    /// For each lane, the latest end of an event that starts now and still nests.
+    /// For each lane, the latest end that an event can have which starts now and still nests.
     room: MaxTree,
-    /// Ends of open events with their lanes, the earliest first.
+    /// Ends of open events with their lanes, earliest first.
     ends: BinaryHeap<Reverse<(i64, usize)>>,
     now_nanos: Option<i64>,
     /// Lanes with an event that starts now.
@@ -28,9 +29,9 @@ pub(super) struct Lanes {
 /// The ends of the open events of a lane.
 #[derive(Debug, Default)]
 struct Lane {
-    /// Each nests in the previous one.
+    /// Ends of open events, each of which nests in the previous one.
     open: Vec<i64>,
-    /// Ends of events that start now. They nest in any order, since inner ones may arrive first.
+    /// Ends of events that start now. They nest in any order, because inner ones may arrive first.
     starting: Vec<i64>,
 }
 
@@ -74,7 +75,7 @@ impl Lanes {
 /// A segment tree of maxima, which finds the first lane with enough room in logarithmic time.
 #[derive(Debug, Default)]
 struct MaxTree {
-    /// Node `n` has the children `2 * n` and `2 * n + 1`; the lanes are the second half.
+    /// Node `n` has the children `2 * n` and `2 * n + 1`. The lanes are the second half.
     maxima: Vec<i64>,
 }
 

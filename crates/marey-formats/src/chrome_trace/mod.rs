@@ -1,9 +1,10 @@
-//! Proton's Chrome trace, as marey's recorder also writes it for its sessions.
+//! Writes a run as a Chrome trace in Proton's form, which marey's recorder also writes for its
+//! sessions.
 //!
-//! A scope is a complete event with its call stack on a lane of its thread, and a device activity
-//! one on a lane of its stream. Events of a lane nest: a thread or stream with overlapping events
-//! that do not nest gets further lanes. Metric values are summed up in the event of the scope that
-//! they were added in.
+//! A scope is a complete event with its call stack on a lane of its thread. A device activity is a
+//! complete event on a lane of its stream. Events of a lane nest. A thread or stream with events
+//! that overlap without nesting gets further lanes. Metric values are summed up in the event of the
+//! scope that they were added in.
 
 mod activities;
 mod header;

@@ -1,6 +1,7 @@
-//! Spans with the metric values that were added in them.
+//! Writes spans with the metric values that were added in them.
 //!
-//! Spans arrive by start and values by time, so only open spans are kept in memory.
+//! Spans arrive in the order of their starts, and values in the order of their times. So only open
+//! spans are kept in memory.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -21,7 +22,7 @@ use crate::shared::trace_json::{
     Event, PROTON_CATEGORIES, Steps, TraceWriter, Track, has_args, write_args,
 };
 
-/// First thread id of the additional lanes of threads. Lanes of streams have smaller ids.
+/// The first thread id of the additional lanes of threads. Lanes of streams have smaller ids.
 const FIRST_ADDED_TID: i64 = 1_000_000;
 
 /// Writes all spans with the values that were added in them, and the values outside of spans.
@@ -61,8 +62,8 @@ struct Scopes<'t, 'r, 'o> {
     writer: &'t mut TraceWriter<'r, 'o>,
     launch_flows: &'t mut LaunchFlows,
     steps: Steps,
-    /// For each context the first one with the same names on its path: a value's context may lack
-    /// the kinds that the span's has.
+    /// For each context, the first one with the same names on its path. It is compared in place of
+    /// the context, because the context of a value may lack the kinds that the span's has.
     paths: Vec<u32>,
     threads: BTreeMap<u32, Thread>,
     free_tid: i64,
@@ -109,8 +110,8 @@ impl Scopes<'_, '_, '_> {
         Ok(())
     }
 
-    /// Returns the scope that values of a context belong to: the context itself, or for a state the
-    /// enclosing scope.
+    /// Returns the scope that values of a context belong to. This is the context itself, or for a
+    /// state the enclosing scope.
     fn scope_of(&self, context: u32) -> u32 {
         let reader = self.writer.reader;
         let row = reader.context(context);
@@ -161,7 +162,7 @@ impl Scopes<'_, '_, '_> {
                 return;
             }
             write_args(event, args, |args| {
-                // Foreign events keep their own arguments, which their readers know.
+                // Foreign events keep their own arguments, because their readers know these.
                 if foreign_category.is_none() {
                     write_call_stack(reader, span.context_id, None, args);
                     if kind != NodeKind::Scope {

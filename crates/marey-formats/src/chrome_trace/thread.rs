@@ -1,4 +1,4 @@
-//! The spans of a thread that may still receive values, until the writer reaches their ends.
+//! Keeps the spans of a thread that may still receive values, until the writer reaches their ends.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -22,15 +22,15 @@ pub(super) struct Thread {
     pub(super) lane_tids: Vec<i64>,
 }
 
-/// The order of spans in the file: the earliest end first. Of spans with the same end, the one that
-/// starts last precedes, because it is the inner one; of spans with the same times the outer one,
-/// because readers nest such spans in the order of the file.
+/// The order of spans in the file, by end. Of spans with the same end, the one that starts last
+/// comes first, because it is the inner one. Of spans with the same start and end, the outer one
+/// comes first, because readers nest such spans in the order of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Order {
     end_nanos: i64,
     start_nanos: Reverse<i64>,
     depth: u32,
-    /// Number of spans that the thread began before.
+    /// Number of spans that the thread began before this one.
     number: u64,
 }
 
@@ -56,8 +56,8 @@ impl Thread {
         self.open.insert(order, OpenSpan { span, metrics: Metrics::default(), lane, scope });
     }
 
-    /// Adds a value to the open span of a scope, the first to end if there are several. Returns the
-    /// value if none is open.
+    /// Adds a value to the open span of a scope. If there are several, takes the first one to end.
+    /// Returns the value if none is open.
     pub(super) fn add(
         &mut self,
         scope: u32,

@@ -1,4 +1,4 @@
-//! Collapsed stacks: one line `outer;inner 12` for each stack, the input of flame graph tools.
+//! Collapsed stacks: one line `outer;inner 12` for each stack, which flame graph tools read.
 
 mod read;
 mod write;

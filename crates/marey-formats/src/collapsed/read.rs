@@ -1,4 +1,4 @@
-//! Reader of collapsed stacks.
+//! Reads collapsed stacks, line by line, as samples without times.
 
 use std::io::{BufRead, BufReader, Read};
 
@@ -15,7 +15,7 @@ use crate::shared::input::Input;
 /// The name of the values, which the lines do not contain.
 const VALUE_NAME: &str = "samples";
 
-/// Maximum length of a line with its end: a line is buffered as a whole.
+/// The maximum length of a line with its end. A line is buffered as a whole.
 const MAX_LINE_BYTES: u64 = 16 << 20;
 
 /// Reads a file. `;` separates frames, and the last blank precedes the number. A line that begins
@@ -67,7 +67,7 @@ fn parse_line(line: &[u8]) -> Result<(&str, MetricValue), &'static str> {
     value.ok_or("the line does not end with a number")
 }
 
-/// Parses a decimal number; an integer that fits stays one.
+/// Parses a decimal number. An integer that fits into 64 bits stays one.
 fn parse_number(text: &str) -> Option<MetricValue> {
     // Rust also parses words such as `inf`.
     if !text.ends_with(|last: char| last.is_ascii_digit() || last == '.') {

@@ -1,4 +1,4 @@
-//! Writer of collapsed stacks.
+//! Writes the weights of a run's stacks as collapsed stacks.
 
 use std::borrow::Cow;
 use std::io::{BufWriter, Write};
@@ -9,7 +9,7 @@ use crate::shared::export::{ExportError, LeftOut};
 use crate::shared::format::Format;
 use crate::shared::weights::{Stack, stack_weights};
 
-/// Writes a line for each stack. In names, `;` becomes `:` and line ends become blanks; a `#` at
+/// Writes a line for each stack. In names, `;` becomes `:` and line ends become blanks. A `#` at
 /// the start of a line becomes `:`, so that no line is read as a comment.
 pub(crate) fn write(
     reader: &Reader,
@@ -33,7 +33,7 @@ pub(crate) fn write(
     Ok(out.flush()?)
 }
 
-/// Joins the names from the outermost frame on; `None` if there is none.
+/// Joins the names from the outermost frame inwards. Returns `None` if there is none.
 fn join_names(reader: &Reader, stack: Stack, left_out: &mut LeftOut) -> Option<String> {
     let names = reader.path(stack.context_id).into_iter().map(|id| reader.context(id).name_id);
     let mut joined: Option<String> = None;

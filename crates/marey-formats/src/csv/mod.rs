@@ -1,8 +1,8 @@
-//! Comma-separated values: one table of all spans, asynchronous spans and device activities, by
-//! start.
+//! Writes a run as comma-separated values: one table of all spans, asynchronous spans and device
+//! activities, by start.
 //!
-//! RFC 4180 with the columns of [`COLUMNS`]. Names are exact: one that begins with `=` is not
-//! escaped for spreadsheets, as that would change what other programs read.
+//! The form is that of RFC 4180 with the columns of [`COLUMNS`]. Names are exact. A name that
+//! begins with `=` is not escaped for spreadsheets, because other programs would read another name.
 
 use std::fmt::{Display, Write as _};
 use std::io::{self, Write};
@@ -45,13 +45,13 @@ const COLUMNS: [&str; 23] = [
     "graph_node_id",  // node of the CUDA graph that was launched
 ];
 
-/// Tables that the format holds.
+/// The tables that the format can hold.
 const WRITTEN_TABLES: [&Table; 3] = [&SPANS, &ASYNC_SPANS, &GPU_ACTIVITIES];
 
-/// Size of the write buffer. The `csv` crate writes a record that fits in one step.
+/// The size of the write buffer. The `csv` crate writes a record that fits into it in one step.
 const BUFFER_BYTES: usize = 1 << 18;
 
-/// Maximum size of the cached paths, in bytes.
+/// The maximum size of the cached paths, in bytes.
 const MAX_CACHED_PATH_BYTES: usize = 32 << 20;
 
 /// Writes a run.
@@ -85,7 +85,7 @@ pub(crate) fn write(
 struct CsvRow {
     kind: &'static str,
     name_id: u32,
-    /// The enclosing contexts, a span's own context included.
+    /// The innermost context. For a span this is its own.
     context_id: Option<u32>,
     /// The track, for rows without a context.
     track_id: Option<u32>,
@@ -206,7 +206,7 @@ fn rows_by_start<'r>(reader: &'r Reader<'r>) -> Result<CsvRows<'r>, StoreError> 
     })))
 }
 
-/// Returns the start of the next row; errors sort first.
+/// Returns the start of the next row. An error sorts first.
 fn next_start(rows: &mut Peekable<CsvRows>) -> Option<i64> {
     Some(rows.peek()?.as_ref().map_or(i64::MIN, |row| row.start_nanos))
 }
@@ -262,7 +262,7 @@ impl RecordWriter<'_, '_> {
         self.push_optional(activity.graph_node_id);
     }
 
-    /// Writes the path of a row; a span's own context is the last.
+    /// Writes the path of a row. The own context of a span is its last name.
     fn push_path(&mut self, row: &CsvRow) {
         if let Some(track_id) = row.track_id {
             self.field.push_str(self.reader.text(track_id));
@@ -308,10 +308,10 @@ impl RecordWriter<'_, '_> {
     }
 }
 
-/// A cache of context paths: a run has many spans and few contexts.
+/// A cache of the paths of contexts. It pays because a run has many spans and few contexts.
 #[derive(Default)]
 struct Paths {
-    /// Paths by context; `None` if not cached.
+    /// Paths by context, `None` if not cached.
     paths: Vec<Option<Box<str>>>,
     cached_bytes: usize,
 }

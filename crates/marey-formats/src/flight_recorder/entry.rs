@@ -1,4 +1,4 @@
-//! An entry: a collective, or a message from one rank to another.
+//! Reads an entry of a dump: a collective, or a message from one rank to another.
 
 use marey_store::row::{Collective, CollectiveState};
 
@@ -7,7 +7,7 @@ use crate::shared::import::CollectiveEnd;
 use crate::shared::import::ReaderError;
 use crate::shared::pickle::{ElementError, Fields, Value, ValueError, Values, stack_context};
 
-/// Key of the list of entries.
+/// The key of the list of entries.
 pub(super) const ENTRIES: &str = "entries";
 
 const NANOS_PER_MILLI: f64 = 1e6;
@@ -106,7 +106,7 @@ impl Dump<'_> {
             stream: None,
             name_id,
             group_id,
-            // The group configuration, JSON that follows the entries, has both.
+            // The configuration of the groups, which follows the entries, has both.
             group_ranks_id: None,
             group_size: None,
             sequence,
@@ -131,7 +131,7 @@ struct Tensors<'v> {
 }
 
 impl<'v> Tensors<'v> {
-    /// Reads the columns. The fields stay, so sizes and types become arguments too.
+    /// Reads the columns. The fields are not taken, so sizes and types become arguments too.
     fn from_fields(fields: &Fields, values: &'v Values, sizes: &str, dtypes: &str) -> Self {
         let sizes = fields.get(values, sizes).and_then(|sizes| values.items(sizes));
         let dtypes = fields.get(values, dtypes).and_then(|dtypes| values.items(dtypes));
@@ -140,7 +140,7 @@ impl<'v> Tensors<'v> {
     }
 }
 
-/// Returns the number of elements in tensors of these sizes; `None` if a size is not a number or
+/// Returns the number of elements in tensors of these sizes. `None` if a size is not a number or
 /// the product overflows.
 fn total_elements(values: &Values, sizes: &[Value]) -> Option<i64> {
     values.count_expansion(size_of_val(sizes)).ok()?;

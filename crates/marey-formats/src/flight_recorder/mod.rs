@@ -1,13 +1,14 @@
-//! Dumps of PyTorch's flight recorder, which keeps the last collectives of NCCL and other backends.
+//! Reads dumps of PyTorch's flight recorder, which keeps the last collectives of NCCL and other
+//! backends.
 //!
-//! A dump is a dict, pickled or as JSON: the `entries`, one for each collective, and the
+//! A dump is a dict, pickled or as JSON. It has the `entries`, one for each collective, and the
 //! configuration of the process groups. It does not contain its rank, which PyTorch appends to the
-//! file's name.
+//! name of the file.
 //!
-//! A collective starts when the recorder observed its start. It lasts for the duration that the
-//! device's events measured or, without them, until the recorder observed its end. The group is
-//! named by the number or hash that all its ranks share, as in other traces; the description, which
-//! several groups may share, becomes an argument.
+//! A collective starts when the recorder has observed its start. It lasts for the duration that the
+//! events of the device have measured or, without them, until the recorder has observed its end.
+//! The name of the group is the number or hash that all its ranks share, as in other traces. The
+//! description becomes an argument, because several groups may share it.
 
 mod entry;
 
@@ -40,7 +41,7 @@ struct Dump<'a> {
     args: NewArgs,
 }
 
-/// A dump in JSON.
+/// Reading of a dump in JSON.
 impl Document for Dump<'_> {
     const NAME: &'static str = "a dump of the flight recorder";
     const LONG_LISTS: &'static [&'static str] = &[ENTRIES];
@@ -79,7 +80,7 @@ impl Dump<'_> {
         result
     }
 
-    /// Adds a member of the dump beside the entries.
+    /// Adds a member of the dump other than the entries.
     fn add_member(
         &mut self,
         key: &str,

@@ -1,4 +1,4 @@
-//! Metrics and interned names, collected while the nodes are read in either format's order.
+//! Collects the metrics and interned names while the nodes are read, in the order of either format.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use marey_model::metric::MetricValue;
 use marey_model::profile::{Metric, NodeId};
 
-/// Interned texts: names repeat many times in a file.
+/// Interned texts. They save memory, because names repeat many times in a file.
 #[derive(Default)]
 pub(super) struct Names(HashSet<Arc<str>>);
 
@@ -30,7 +30,7 @@ pub(super) struct Columns {
 
 struct Column {
     metric: Metric,
-    /// The first node with the metric, and the position in the node's map.
+    /// The first node with the metric, and the position of the metric in the map of the node.
     first_occurrence: (NodeId, usize),
 }
 
@@ -50,13 +50,13 @@ impl Columns {
         index
     }
 
-    /// Returns the metric's key if the node that is being read has it already.
+    /// Returns the key of a metric if the node that is being read has it already.
     pub(super) fn key_if_present(&self, index: usize, node: NodeId) -> Option<&str> {
         let metric = &self.columns[index].metric;
         (metric.nodes.last() == Some(&node)).then_some(&*metric.key)
     }
 
-    /// Adds the value at a position in the node's map.
+    /// Adds the value at a position in the map of a node.
     pub(super) fn push(&mut self, index: usize, node: NodeId, position: usize, value: MetricValue) {
         let column = &mut self.columns[index];
         column.metric.push(node, value);

@@ -1,4 +1,4 @@
-//! Errors in a file, with their positions.
+//! The errors of reading a `.hatchet` file, with their positions.
 
 use std::fmt;
 use std::io;
@@ -39,7 +39,7 @@ pub enum ParseError {
         /// The cause.
         cause: Cause,
     },
-    /// The bytes can be parsed, but the profile violates an invariant.
+    /// The bytes can be parsed, but the profile breaks an invariant.
     #[error(transparent)]
     Invalid(#[from] InvalidProfile),
 }
@@ -98,7 +98,7 @@ pub enum Cause {
         /// The type in the file.
         found: &'static str,
     },
-    /// A key that its map already has.
+    /// A key that appears twice in one map.
     #[error("`{}` appears twice in one map", shorten_text(.key))]
     Duplicate {
         /// The key.

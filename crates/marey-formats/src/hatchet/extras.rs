@@ -1,4 +1,5 @@
-//! The parts beside the tree: marey's extras of the nodes, and the devices.
+//! Reads the parts of a file that are not Proton's tree: marey's extras of the nodes, and the
+//! devices.
 
 use marey_model::context::NodeKind;
 use marey_model::hatchet::VERSION;
@@ -60,7 +61,7 @@ impl<T: Tokens> Reader<T> {
     }
 
     /// Reads states without children or kernels of their own. They become children like other
-    /// nodes; the file has them in marey's extras because Proton has no nodes for them.
+    /// nodes. The file has them in marey's extras, because Proton has no nodes for them.
     fn read_states(&mut self, parent: NodeId) -> Result<()> {
         self.start_list("the list of states")?;
         while self.start_next_child()? {

@@ -1,9 +1,10 @@
-//! `.hatchet` and `.hatchet_msgpack`: a context tree with metrics, as Proton and marey write it.
+//! Reads and writes `.hatchet` and `.hatchet_msgpack`: a context tree with metrics, as Proton and
+//! marey write it.
 //!
 //! Both are the list `[ROOT, DEVICES]`, as JSON or `MessagePack`. A buffer moves over the file
 //! (`source`), a tokenizer for each format (`json`, `msgpack`) splits it into tokens, and one
-//! reader (`reader`) builds a [`Profile`]. The reader has an explicit stack on the heap, so deep
-//! trees do not overflow the thread's. [`write()`] is the inverse.
+//! reader (`reader`) builds a [`Profile`]. The reader has an explicit stack on the heap, so a deep
+//! tree does not overflow the stack of the thread. [`write()`] is the inverse.
 
 mod columns;
 mod error;
@@ -38,12 +39,12 @@ use source::{ByteInput, FileInput, Source, WINDOW_BYTES, open_decompressed};
 
 /// Reads and checks the file at `path` in either format, compressed or not.
 ///
-/// Only a buffer of the file is in memory at a time.
+/// Only a part of the file is in memory at a time.
 pub fn read(path: &Path) -> Result<Profile, ReadError> {
     read_with_progress(path, &mut |_bytes| {})
 }
 
-/// Like [`read`], and passes the number of bytes read so far to `progress` now and then.
+/// Like [`read`], but also passes the number of bytes read so far to `progress` from time to time.
 pub fn read_with_progress(
     path: &Path,
     progress: &mut dyn FnMut(u64),

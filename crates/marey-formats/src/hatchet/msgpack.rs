@@ -1,4 +1,4 @@
-//! `MessagePack` as a sequence of tokens.
+//! Splits `MessagePack` into tokens.
 
 use super::error::{Cause, Fault, Position};
 use super::source::Source;
@@ -105,7 +105,7 @@ impl<'a> MsgpackTokens<'a> {
                 self.open_container(tag == 0xdf, length)
             }
             0xe0..=0xff => Token::Int(tag.cast_signed().into()),
-            // Reserved, binary data and extensions.
+            // A reserved byte, binary data or an extension.
             0xc1 | 0xc4..=0xc9 | 0xd4..=0xd8 => {
                 let expected = "a value that JSON has too";
                 return Err(self.fault(Cause::UnexpectedByte { expected, found: tag }));

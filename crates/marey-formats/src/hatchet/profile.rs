@@ -1,7 +1,7 @@
-//! Sums by context, which make a run a profile.
+//! Makes a profile of a run: sums its rows by context.
 //!
-//! Spans yield the wall-time metrics, as in the recorder's tree. Values that the program added and
-//! samples yield the metrics that they name. Device activities become nodes below the context that
+//! Spans yield the wall-time metrics, as in the recorder's tree. Values that the program added, and
+//! samples, yield the metrics that they name. Device activities become nodes below the context that
 //! launched them.
 
 use std::collections::{BTreeMap, HashMap};
@@ -63,7 +63,7 @@ pub fn profile_from_run(reader: &Reader) -> Result<Profile, StoreError> {
     Ok(Profile { devices, meta, ..profile })
 }
 
-/// Whether the program added the value itself, as opposed to a counter in a foreign file.
+/// Whether the program itself added the value. Otherwise it is that of a counter in a foreign file.
 pub(super) fn is_from_program(value: &Metric) -> bool {
     value.sessions != 0
 }
@@ -77,10 +77,10 @@ struct ProfileBuilder {
     activities: HashMap<(u32, u32), u32>,
     keys: Vec<Arc<str>>,
     key_ids: HashMap<Arc<str>, u32>,
-    /// By node and key: the order of the first occurrence, and the sum.
+    /// The order of the first occurrence and the sum, by node and key.
     cells: HashMap<(u32, u32), (usize, MetricValue)>,
     wall_times: BTreeMap<u32, WallTimes>,
-    /// By node: the number of merged sketches, and their buckets.
+    /// The number of merged sketches and their buckets, by node.
     sketches: BTreeMap<u32, (u32, Vec<(i64, u64)>)>,
 }
 
@@ -111,7 +111,7 @@ impl ProfileBuilder {
                 break Some(index);
             }
             missing.push(ancestor);
-            // A parent's id is less than its child's, so the loop ends.
+            // The id of a parent is less than that of its child, so the loop ends.
             match reader.context(ancestor).parent.filter(|&parent| parent < ancestor) {
                 Some(parent) => ancestor = parent,
                 None => break self.context_nodes.get(&Assembler::ROOT).copied(),
@@ -180,7 +180,7 @@ impl ProfileBuilder {
         add(wall::MAX, max);
         for (key, quantile) in QUANTILES {
             let nanos = wall.sketch.quantile_nanos(quantile).unwrap_or(0);
-            // The middle of a bucket may lie outside of the range of its values.
+            // The middle of a bucket may lie outside of the range of its values, so it is clamped.
             add(key, i64::try_from(nanos).unwrap_or(i64::MAX).clamp(min, max));
         }
         let buckets = wall.sketch.buckets().iter();
@@ -342,7 +342,7 @@ impl WallTimes {
     }
 }
 
-/// Adds a value to a sum of the same metric. Values that do not add up leave the first.
+/// Adds a value to a sum of the same metric. If the two do not add up, the sum stays as it is.
 fn add_to_sum(key: &str, sum: &mut MetricValue, value: &MetricValue) {
     use MetricValue::{Float, Int, Text};
     let floats = match (&*sum, value) {
@@ -361,7 +361,7 @@ fn add_to_sum(key: &str, sum: &mut MetricValue, value: &MetricValue) {
     }
 }
 
-/// Returns an argument that is a list.
+/// Returns an argument whose value is a list.
 fn list_arg<T: for<'d> Deserialize<'d>>(
     reader: &Reader,
     args: &Args,
@@ -413,7 +413,7 @@ fn device_family(row: &DeviceRow) -> Arc<str> {
     }
 }
 
-/// Returns the devices by family. Of devices with equal numbers the first is kept.
+/// Returns the devices by family. Of several devices with the same number, keeps the first.
 fn read_devices(reader: &Reader) -> Result<Vec<Device>, StoreError> {
     let mut devices: BTreeMap<(Arc<str>, u32), Device> = BTreeMap::new();
     for row in reader.rows::<DeviceRow>()? {

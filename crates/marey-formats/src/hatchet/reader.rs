@@ -1,4 +1,4 @@
-//! The reader, which builds a profile from tokens. Keys that the schema does not name are skipped.
+//! Builds a profile from the tokens of either format. Skips keys that the schema does not name.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ enum Level {
 pub(super) struct OpenNode {
     pub(super) id: NodeId,
     is_named: bool,
-    /// Bit set of the keys read so far, by index in [`NodeKey::ALL`].
+    /// The set of the keys that were read, as bits by index in [`NodeKey::ALL`].
     seen: u8,
 }
 
@@ -101,7 +101,7 @@ impl<T: Tokens> Reader<T> {
         Err(fault)
     }
 
-    /// Whether the map whose start has been read is a trace.
+    /// Whether the map whose start was read has the key `traceEvents`, so that the file is a trace.
     fn has_trace_events(&mut self) -> bool {
         while let Ok(Token::Key(key)) = self.tokens.next() {
             if key == "traceEvents" {
@@ -176,7 +176,7 @@ impl<T: Tokens> Reader<T> {
         Ok(OpenNode { id: NodeId(index), is_named: false, seen: 0 })
     }
 
-    /// Reads up to the value of the next known key; `None` at the end of the node.
+    /// Reads up to the value of the next known key. Returns `None` at the end of the node.
     fn next_node_key(&mut self, node: &mut OpenNode) -> Result<Option<NodeKey>> {
         while let Token::Key(key) = self.tokens.next()? {
             let Some(index) = NodeKey::ALL.iter().position(|(name, _)| *name == key) else {
@@ -198,7 +198,7 @@ impl<T: Tokens> Reader<T> {
         if node.is_named { Ok(()) } else { Err(self.tokens.fault(Cause::Nameless)) }
     }
 
-    /// Starts the next child; `false` at the end of the list.
+    /// Starts the next child. Returns `false` at the end of the list.
     pub(super) fn start_next_child(&mut self) -> Result<bool> {
         self.tokens.expect("a node", |token| match token {
             Token::MapStart => Some(true),

@@ -1,7 +1,7 @@
-//! Profiles imported into runs, and runs exported as profiles.
+//! Imports profiles into runs, and exports runs as profiles.
 //!
-//! A node becomes a context, and each of its metrics a sample. Whatever a run has no column for is
-//! kept in one row of metadata: the file without its tree.
+//! A node becomes a context, and each of its metrics a sample. One row of metadata keeps the data
+//! for which a run has no column. It is the file without its tree, called the header.
 
 use std::collections::HashSet;
 use std::io::{self, Read, Write};
@@ -25,20 +25,21 @@ use crate::shared::export::{ExportError, LeftOut, leave_out_tables_except};
 use crate::shared::import::{Import, ReaderError};
 use crate::shared::input::Input;
 
-/// Key of the metadata row with the file without its tree.
+/// The key of the row of metadata with the header.
 const HEADER_KEY: &str = "hatchet";
 
-/// Name of the samples with sketches. The value is the number of entries; `buckets` is an argument.
+/// The name of the samples with sketches. The value is the number of entries, and `buckets` is an
+/// argument.
 pub(super) const SKETCH_NAME: &str = "wall_sketch";
-/// Argument with the buckets of a sketch.
+/// The argument with the buckets of a sketch.
 pub(super) const BUCKETS_ARG: &str = "buckets";
-/// Argument with a list of integers, which the column stores as floats.
+/// The argument with a list of integers, which the column stores as floats.
 pub(super) const INTEGERS_ARG: &str = "integers";
 
-/// Keys of kernel times and counts in Proton's files.
+/// The keys of kernel times and counts in Proton's files.
 const KERNEL_KEYS: [&str; 2] = ["time (ns)", "count"];
 
-/// Tables that a tree of sums holds.
+/// The tables that a tree of sums can hold.
 const WRITTEN_TABLES: [&Table; 5] = [&SPANS, &METRICS, &GPU_ACTIVITIES, &SAMPLES, &DEVICES];
 
 /// Imports a profile into a run.
@@ -77,7 +78,7 @@ fn read_profile(input: &mut Input) -> Result<Profile, ReaderError> {
     }
 }
 
-/// The content of a foreign file. A read error ends it and is kept.
+/// The content of a foreign file. An error of a read ends the content, and is kept in `error`.
 struct ForeignFile<'a> {
     input: &'a mut Input,
     error: Option<io::Error>,
@@ -106,7 +107,7 @@ fn new_process(profile: &Profile) -> NewProcess {
     }
 }
 
-/// Keeps the file without its tree: the devices, and the root's extras in marey's own files.
+/// Adds the header of a file: the devices and, in marey's own files, the extras of the root.
 fn add_header(profile: &Profile, process: u32, import: &mut Import) -> Result<(), ReaderError> {
     let mut header = Profile {
         nodes: profile.nodes[..1].to_vec(),
@@ -127,7 +128,7 @@ fn add_header(profile: &Profile, process: u32, import: &mut Import) -> Result<()
     Ok(import.run.add_metadata(&Metadata { process_id: process, thread_id: None, key, value })?)
 }
 
-/// Returns the files without their trees, one for each selected profile of a run.
+/// Returns the headers of the selected imported profiles of a run.
 pub(super) fn read_headers(reader: &Reader) -> Result<Vec<Profile>, StoreError> {
     let mut headers = Vec::new();
     for row in reader.rows::<Metadata>()? {
@@ -141,7 +142,7 @@ pub(super) fn read_headers(reader: &Reader) -> Result<Vec<Profile>, StoreError> 
 
 fn add_devices(devices: &[Device], process: u32, import: &mut Import) -> Result<(), ReaderError> {
     for device in devices {
-        // A device without a number is kept in the header only.
+        // A device whose id is no number is kept only in the header.
         let Ok(number) = device.id.parse() else { continue };
         let row = DeviceRow {
             process_id: process,
@@ -172,7 +173,7 @@ fn properties_json(device: &Device) -> String {
     serde_json::Value::from(object).to_string()
 }
 
-/// Adds the metrics as samples, node by node, which keeps the file's order.
+/// Adds the metrics as samples, node by node, which keeps the order of the file.
 fn add_metrics(profile: &Profile, process: u32, import: &mut Import) -> Result<(), ReaderError> {
     let contexts = add_contexts(profile, import);
     select_shown_samples(profile, import);
@@ -267,7 +268,7 @@ pub(crate) fn export(
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
     let mut profile = profile_from_run(reader)?;
-    // An imported profile may consist of its root alone.
+    // An imported profile may consist of only its root, and is then no error.
     if profile.nodes.len() == 1 && profile.metrics.is_empty() && read_headers(reader)?.is_empty() {
         let format = match format {
             Format::Json => crate::shared::format::Format::Hatchet,
@@ -281,7 +282,7 @@ pub(crate) fn export(
     write(&profile, format, &mut out)?;
     leave_out_tables_except(&WRITTEN_TABLES, reader, left_out)?;
     if !read_headers(reader)?.is_empty() {
-        // An imported file's metadata is its header, which is written again.
+        // The metadata of an imported file are its header, which is written again.
         left_out.remove("metadata entries");
     }
     let mut counters = 0;

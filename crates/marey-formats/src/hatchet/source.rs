@@ -1,4 +1,4 @@
-//! The content of a file through a moving buffer.
+//! Gives the tokenizers the content of a file through a moving buffer.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,12 +7,12 @@ use flate2::read::MultiGzDecoder;
 
 use crate::shared::input::GZIP_MAGIC;
 
-/// Size of the buffer, unless a single token is longer.
+/// The size of the buffer, unless a single token is longer.
 pub(super) const WINDOW_BYTES: usize = 256 * 1024;
 
 /// A source of bytes.
 pub(super) trait ByteInput {
-    /// Fills the start of `space` and returns the number of bytes; 0 at the end.
+    /// Fills the start of `space` and returns the number of bytes, 0 at the end.
     fn fill(&mut self, space: &mut [u8]) -> usize;
 }
 
@@ -25,10 +25,10 @@ impl ByteInput for &[u8] {
     }
 }
 
-/// A file. A read error ends it and is kept.
+/// A file. An error of a read ends its content, and is kept in `error`.
 pub(super) struct FileInput<'a> {
     pub(super) file: Box<dyn Read>,
-    /// Uncompressed bytes read so far.
+    /// The number of uncompressed bytes that were read.
     pub(super) bytes: u64,
     /// Receives the number of bytes read.
     pub(super) progress: &'a mut dyn FnMut(u64),
@@ -67,7 +67,7 @@ impl ByteInput for FileInput<'_> {
 pub(super) struct Source<'a> {
     input: &'a mut dyn ByteInput,
     buffer: Vec<u8>,
-    /// Index of the first byte in the buffer that has not been consumed.
+    /// Index of the first byte in the buffer that was not consumed yet.
     start: usize,
     /// Index of the end of the filled part of the buffer.
     end: usize,
@@ -80,7 +80,7 @@ impl<'a> Source<'a> {
         Self { input, buffer: vec![0; buffer_bytes], start: 0, end: 0, buffer_offset: 0 }
     }
 
-    /// Returns the offset of the first byte that has not been consumed.
+    /// Returns the offset of the first byte that was not consumed yet.
     pub(super) fn offset(&self) -> u64 {
         self.buffer_offset + self.start as u64
     }
@@ -90,7 +90,7 @@ impl<'a> Source<'a> {
         self.buffer_offset + self.end as u64
     }
 
-    /// Returns the buffered bytes that have not been consumed.
+    /// Returns the buffered bytes that were not consumed yet.
     pub(super) fn buffered(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
@@ -99,7 +99,7 @@ impl<'a> Source<'a> {
         self.start += count;
     }
 
-    /// Reads more into [`buffered`](Self::buffered); `false` at the end of the file.
+    /// Reads more into [`buffered`](Self::buffered). Returns `false` at the end of the file.
     ///
     /// The buffer grows only when it is full of unconsumed bytes, and only by bytes that were read.
     pub(super) fn read_more(&mut self) -> bool {
@@ -115,7 +115,7 @@ impl<'a> Source<'a> {
         count > 0
     }
 
-    /// Buffers at least `count` bytes; `false` if the file ends before.
+    /// Buffers at least `count` bytes. Returns `false` if the file ends before.
     pub(super) fn ensure_buffered(&mut self, count: usize) -> bool {
         while self.buffered().len() < count {
             if !self.read_more() {
@@ -125,13 +125,13 @@ impl<'a> Source<'a> {
         true
     }
 
-    /// Returns a buffered byte, reading on if necessary.
+    /// Returns the byte `ahead` bytes after the first buffered one. Reads on if necessary.
     pub(super) fn peek(&mut self, ahead: usize) -> Option<u8> {
         self.ensure_buffered(ahead + 1);
         self.buffered().get(ahead).copied()
     }
 
-    /// Returns the index, from `from` on, of the first byte that does not match, or of the end.
+    /// Returns the index of the first byte from `from` on that does not match, or of the end.
     pub(super) fn find_end(&mut self, from: usize, matches: impl Fn(u8) -> bool) -> usize {
         let mut start = from;
         loop {

@@ -1,4 +1,4 @@
-//! Tokens, which both formats consist of.
+//! The tokens of both formats, and the trait of the tokenizers.
 
 use super::error::{Cause, Fault, Position};
 
@@ -14,7 +14,7 @@ pub(super) enum Token<'a> {
     BigInt(u64),
     Float(f64),
     Text(&'a str),
-    /// Key of a map entry, whose value follows.
+    /// The key of an entry of a map. Its value follows.
     Key(&'a str),
     ListStart,
     ListEnd,
@@ -59,7 +59,7 @@ pub(super) trait Tokens {
     /// Checks that nothing follows the outermost value.
     fn finish(&mut self) -> Result<(), Fault>;
 
-    /// Returns what `pick` selects from the next token, or an error if that is `None`.
+    /// Returns the result of `pick` for the next token, or an error if it is `None`.
     fn expect<V>(
         &mut self,
         expected: &'static str,

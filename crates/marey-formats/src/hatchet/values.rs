@@ -1,4 +1,4 @@
-//! Readers of the value types that the schema is made of.
+//! Reads the types of values that the schema consists of: maps, texts, numbers and lists.
 
 use std::collections::HashSet;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! Profiles as trees that can be written.
+//! Writes a profile as a tree in either format.
 
 use std::borrow::Cow;
 use std::io::{self, BufWriter, Write};
@@ -11,14 +11,15 @@ use marey_model::profile::{Device, Meta, NodeId, Profile};
 
 /// Writes a profile so that [`parse`](super::parse) and `proton-viewer` can read it.
 ///
-/// A node's metrics have the profile's order. marey's extras are written if the profile has any.
-/// JSON has no NaN and no infinities: NaN becomes `null`, and infinities become `Infinity` and
-/// `-Infinity`, as in Python's `json` module.
+/// The metrics of a node have the order of the profile. marey's extras are written if the profile
+/// has any. JSON has no NaN and no infinities. NaN becomes `null`, and infinities become `Infinity`
+/// and `-Infinity`, as in Python's `json` module.
 ///
-/// A profile that is read back is equal if it is in the form that readers produce: devices are
-/// grouped by family, metrics have values and are in the order of their first occurrence, their
-/// values are [normalised](marey_model::profile::Values::normalise), an empty list of numbers is a list
-/// of integers, and the tree is not deeper than [`MAX_DEPTH`](super::MAX_DEPTH).
+/// A profile that is read back is equal if it is in the form that readers produce. In that form,
+/// devices are grouped by family. Metrics have values and are in the order of their first
+/// occurrence, and the values are [normalised](marey_model::profile::Values::normalise). An empty
+/// list of numbers is a list of integers. The tree is not deeper than
+/// [`MAX_DEPTH`](super::MAX_DEPTH).
 ///
 /// # Errors
 ///
@@ -35,7 +36,7 @@ struct ProfileTree<'a> {
     profile: &'a Profile,
     /// Number of children of each node.
     child_counts: Vec<u32>,
-    /// Start of each node's cells, and the end of the last.
+    /// Start of the cells of each node, and the end of the last one.
     starts: Vec<usize>,
     cells: Vec<Cell>,
 }

@@ -1,8 +1,8 @@
-//! JSON lines: all rows of a run, one object for each row.
+//! Writes all rows of a run as JSON lines, one object for each row.
 //!
-//! The key `table` names the table. The other keys are its columns, with ids resolved: `name` for
-//! `name_id`, `path` for `context_id`, an object `args`. Columns without a value are left out. A
-//! number that is not finite is `null`.
+//! The key `table` names the table. The other keys are its columns. Ids are resolved: `name` stands
+//! for `name_id`, `path` for `context_id`, and an object `args` for the arguments. Columns without
+//! a value are left out. A number that is not finite is `null`.
 
 use std::fmt::{Display, Write as _};
 use std::io::Write;
@@ -18,15 +18,15 @@ use serde::de::IgnoredAny;
 
 use crate::shared::export::{ExportError, LeftOut};
 
-/// Rows that are converted to columns at a time.
+/// The number of rows that are converted to columns at a time.
 const BATCH_ROWS: usize = 1024;
 
-/// Text columns whose content is JSON.
+/// The text columns whose content is JSON, each with its table.
 const JSON_COLUMNS: [(&str, &str); 3] =
     [("processes", "argv"), ("devices", "properties"), ("metadata", "value")];
 
-/// Writes a run. Only numbers that are not finite are lost, since aggregates can be computed again
-/// and all ids are resolved.
+/// Writes a run. Only numbers that are not finite are lost, because aggregates can be computed
+/// again and all ids are resolved.
 pub(crate) fn write(
     reader: &Reader,
     out: &mut dyn Write,
@@ -47,7 +47,7 @@ struct LineWriter<'r, 'o> {
     out: &'o mut dyn Write,
     /// The line that is being written.
     line: String,
-    /// Number of values written as `null`.
+    /// Number of values that were written as `null`.
     not_finite_count: u64,
 }
 
@@ -80,7 +80,7 @@ impl LineWriter<'_, '_> {
         Ok(())
     }
 
-    /// Whether the selection includes the row's process.
+    /// Whether the selection includes the process of a row.
     fn is_selected(&self, table: &Table, columns: &[ArrayRef], row: usize) -> bool {
         let Some(processes) = &self.reader.selection().processes else { return true };
         let key = if table.name == PROCESSES.name { "id" } else { "process_id" };
@@ -181,7 +181,8 @@ impl LineWriter<'_, '_> {
                     Self::push_real,
                 );
             }
-            // The numbers of arguments are part of `args`, and sketches belong to aggregates.
+            // The integers belong to arguments, which are in `args`. The bytes are the sketches of
+            // aggregates.
             ColumnKind::Ints | ColumnKind::Bytes => {}
         }
     }

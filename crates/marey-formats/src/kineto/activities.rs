@@ -1,4 +1,4 @@
-//! Device activities: devices are processes of the file, and streams their threads.
+//! Writes device activities. Devices are processes of the file, and streams are their threads.
 
 use marey_store::row::{ActivityKind, GpuActivity};
 
@@ -9,7 +9,7 @@ use crate::shared::trace_json::activity::{
 };
 use crate::shared::trace_json::{Event, TraceWriter, Track, write_args};
 
-/// Sort index of the first device in Kineto: after all processes.
+/// The sort index of the first device in Kineto. It comes after all processes.
 const FIRST_DEVICE_SORT_INDEX: u64 = 5_000_000;
 
 /// Names the devices and streams.
@@ -39,8 +39,8 @@ pub(super) fn describe_streams(
 }
 
 /// Writes the device activities of one process, and the ends of their flows. The file does not
-/// state which process launched an activity, so other processes' activities would be taken for this
-/// one's.
+/// state which process has launched an activity, so readers would take those of other processes for
+/// those of this one.
 pub(super) fn write(
     gpu_process: Option<u32>,
     launch_flows: &LaunchFlows,
@@ -68,8 +68,8 @@ pub(super) fn write(
         };
         writer.add(&event, |event| {
             write_args(event, &args, |event| {
-                // An annotation is no work on its stream. With a stream, analysers would count it
-                // as such.
+                // An annotation is no work on its stream. Analysers would count it as work if it
+                // had a stream.
                 if row.kind != ActivityKind::Annotation {
                     write_stream(&row, event);
                 }

@@ -1,4 +1,4 @@
-//! The members before the events: rank, devices, metadata, names of processes and threads.
+//! Writes the members before the events: rank, devices, metadata, names of processes and threads.
 
 use std::borrow::Cow;
 

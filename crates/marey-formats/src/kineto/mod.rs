@@ -1,12 +1,12 @@
-//! Trace-event JSON as `torch.profiler` writes it, in Kineto's vocabulary, which HTA and
-//! `TensorBoard` read.
+//! Writes a run as trace-event JSON in Kineto's vocabulary, as `torch.profiler` does. HTA and
+//! `TensorBoard` read it.
 //!
 //! Processes and threads have their ids in the operating system. Devices are processes too, with
-//! the device number as id, so a process with such an id is moved up by a million, and its name
+//! the device number as id. So a process with such an id is moved up by a million, and its name
 //! event contains the original id. Spans that marey recorded get the Kineto category of their kind.
 //!
-//! Times are in microseconds since a base that all traces of a quarter share, so that tools can
-//! merge the traces of several ranks without knowing about bases. They are written exactly, not as
+//! Times are in microseconds since a base that all traces of a quarter of a year share. So tools
+//! that know no bases can merge the traces of several ranks. Times are written exactly, and not as
 //! doubles.
 
 mod activities;
@@ -26,7 +26,7 @@ use crate::shared::trace_json::{self, RunMetadata, TraceWriter, Tracks, rows};
 /// A quarter of a year in seconds. Kineto rounds its base down to a multiple of a quarter.
 const QUARTER_SECONDS: i64 = 7_889_238;
 
-/// Name of the flows from launches.
+/// The name of the flows from launches to activities.
 const LAUNCH_FLOW: &str = "ac2g";
 
 /// Writes a run.

@@ -1,4 +1,4 @@
-//! Spans in Kineto's categories.
+//! Writes spans in Kineto's categories, by which its readers recognise operators and steps.
 
 use std::borrow::Cow;
 
@@ -30,7 +30,7 @@ struct Spans<'t, 'r, 'o> {
     writer: &'t mut TraceWriter<'r, 'o>,
     launch_flows: &'t mut LaunchFlows,
     steps: Steps,
-    /// Number of spans written so far that `PyTorch`'s profiler has not numbered.
+    /// Number of spans without a number of `PyTorch`'s profiler that were written so far.
     next_index: u64,
     args: String,
 }

@@ -1,4 +1,5 @@
-//! Snapshots in JSON, as `marey.torch.memory_snapshot` writes them: one list at a time is in memory.
+//! Reads snapshots in JSON, as `marey.torch.memory_snapshot` writes them. One list at a time is in
+//! memory.
 
 use super::{LISTS, Snapshot};
 use crate::shared::import::ReaderError;

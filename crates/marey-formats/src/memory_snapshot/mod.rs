@@ -1,13 +1,13 @@
-//! PyTorch's memory snapshots, as `torch.cuda.memory._dump_snapshot` writes them.
+//! Reads PyTorch's memory snapshots, as `torch.cuda.memory._dump_snapshot` writes them.
 //!
-//! A snapshot is a pickled dict: `segments`, the memory that the allocator owns, each with its
-//! blocks, and `device_traces`, its earlier actions, one list for each device. The oldest snapshots
-//! are the list of segments alone. marey writes the same dict as JSON, in which a block may have the
-//! `path` of the scopes that allocated it. Blocks get the time at which the snapshot was taken. Only the
-//! traces have it, so blocks wait for it in memory, a few hundred bytes each. Actions, which can be
-//! millions, do not wait.
+//! A snapshot is a pickled dict. `segments` is the memory that the allocator owns, each with its
+//! blocks. `device_traces` has its earlier actions, in one list for each device. The oldest
+//! snapshots are only the list of segments. marey writes the same dict as JSON, in which a block
+//! may have the `path` of the scopes that allocated it. Blocks get the time at which the snapshot
+//! was taken. Only the traces state it, so blocks wait for it in memory, with a few hundred bytes
+//! each. Actions, which can be millions, do not wait.
 //!
-//! Times are microseconds since 1970. Old snapshots have none: their events get consecutive
+//! Times are microseconds since 1970. Old snapshots have none. Their events get consecutive
 //! nanoseconds from 0, which keeps the order.
 
 mod json;
@@ -63,7 +63,7 @@ pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderE
     };
     let result =
         if is_pickle { snapshot.read_pickle(input) } else { read_document(input, &mut snapshot) };
-    // A snapshot that ends early has blocks too.
+    // Added even after an error, because a snapshot that ends early has blocks too.
     snapshot.add_blocks()?;
     result
 }
@@ -73,7 +73,7 @@ struct Snapshot<'a> {
     import: &'a mut Import,
     process: u32,
     args: NewArgs,
-    /// The blocks so far, without their time.
+    /// The blocks so far, whose time is not known yet.
     blocks: Vec<MemoryBlock>,
     /// Interned states of blocks and types of segments.
     interned: HashSet<Arc<str>>,

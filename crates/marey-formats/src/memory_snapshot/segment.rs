@@ -1,4 +1,4 @@
-//! The memory that an allocator owns: segments and their blocks.
+//! Reads the memory that an allocator owns: segments and their blocks.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ impl Snapshot<'_> {
             .ok_or(ValueError::MissingField)?;
         // Segments may share the list.
         values.count_expansion(size_of_val(blocks))?;
-        // Its stack is also that of its `segment_alloc` in the trace.
+        // The stack is dropped, because the `segment_alloc` in the trace has it too.
         fields.take(values, "frames", Some);
         let kind = fields.take_name(values, "segment_type").unwrap_or_default();
         let device = fields.take(values, "device", |value| u32::try_from(value.as_int()?).ok());
@@ -85,7 +85,7 @@ impl Snapshot<'_> {
         let mut result = Ok(());
         let history = fields.take(values, "history", |list| values.items(list));
         if let Some((&latest, earlier)) = history.and_then(<[_]>::split_first) {
-            // Old snapshots have stack and size in the history.
+            // Old snapshots have the stack and the size in the history.
             match Fields::from_dict(values, latest) {
                 Ok(mut fields) => {
                     frames = frames.or(fields.take(values, "frames", Some));
@@ -126,7 +126,8 @@ impl Snapshot<'_> {
     }
 }
 
-/// Returns the context node of the scopes that were open, outermost first, if there are any.
+/// Returns the context node of the scopes that were open, which are given outermost first. `None`
+/// if there are none.
 fn scope_context(values: &Values, scopes: &[Value], run: &mut Assembler) -> Option<u32> {
     let names = scopes.iter().map_while(|&name| values.name(name));
     names.fold(None, |parent, name| {

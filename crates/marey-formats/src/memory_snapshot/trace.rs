@@ -1,4 +1,4 @@
-//! The actions of an allocator, and the program's annotations.
+//! Reads the actions of an allocator, and the annotations of the program.
 
 use std::sync::{Arc, LazyLock};
 

@@ -1,9 +1,9 @@
-//! The messages of a trace, with the fields that are read or written. A `oneof` of the published
-//! schema is a set of optional fields here.
+//! The messages of a Perfetto trace, with only the fields that are read or written. A `oneof` of
+//! the published schema is a set of optional fields here.
 
 use prost::Message;
 
-/// Number of `Trace.packet`, the only field of a trace.
+/// The number of `Trace.packet`, the only field of a trace.
 pub(super) const TRACE_PACKET: u32 = 1;
 
 /// `TracePacket.sequence_flags`: earlier interned data is invalid.

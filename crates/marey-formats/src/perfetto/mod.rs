@@ -1,9 +1,9 @@
-//! Perfetto traces: a sequence of protobuf packets.
+//! Reads and writes Perfetto traces, which are a sequence of protobuf packets.
 //!
-//! Columns of a run for which the format has no field are written as a dictionary of debug
-//! annotations named [`EXTRAS_NAME`] on the event; other programs show them as arguments. Files of
-//! other programs have no extras, so their tracks decide: slices of threads are spans, other slices
-//! asynchronous spans.
+//! The format has no fields for some columns of a run. These are written on the event as a
+//! dictionary of debug annotations with the name [`EXTRAS_NAME`]. Other programs show them as
+//! arguments. Files of other programs have no such extras, so their tracks decide the kind of a
+//! row. Slices of threads are spans, and other slices are asynchronous spans.
 
 mod message;
 mod packets;
@@ -13,33 +13,34 @@ mod write;
 pub(crate) use self::read::read;
 pub(crate) use self::write::write;
 
-/// Name of the annotation with the columns that the format has no field for.
+/// The name of the annotation with the columns that the format has no field for.
 const EXTRAS_NAME: &str = "marey";
 
-/// Description of counters that repeat data of other events in the file.
+/// The description of counters that repeat data of other events in the file.
 const DERIVED_DESCRIPTION: &str = "marey: follows from the events of the allocator";
 
-/// Prefix of the process label with the rank. Perfetto shows labels beside process names.
+/// The prefix of the process label with the rank. Perfetto shows labels next to process names.
 const RANK_LABEL_PREFIX: &str = "rank ";
-/// Prefix of the process label with the host.
+/// The prefix of the process label with the host.
 const HOST_LABEL_PREFIX: &str = "host ";
-/// Prefix of the process label with the id in the operating system, if the file uses another one.
+/// The prefix of the process label with the id in the operating system, if the file uses another
+/// one.
 const PID_LABEL_PREFIX: &str = "pid ";
-/// Prefix of a thread track's description with the id in the operating system, if the file uses
-/// another one.
+/// The prefix of the description of a thread track with the id in the operating system, if the file
+/// uses another one.
 const TID_DESCRIPTION_PREFIX: &str = "tid ";
 
-/// Operating system id of the thread that owns the counters of its process.
+/// The id in the operating system of the thread that owns the counters of its process.
 const NO_THREAD: i64 = -1;
 
-/// Returns the id of the flow from a launch to its activities, by correlation id and the process id
-/// in the file. Flow ids are global in a trace, so the id is mixed over all 64 bits.
+/// Returns the id of the flow from a launch to its activities, from the correlation id and the
+/// process id in the file. Flow ids are global in a trace, so all 64 bits are mixed.
 fn launch_flow_id(pid: i32, correlation: u64) -> u64 {
     mix_bits(mix_bits(u64::from(pid.cast_unsigned())) ^ correlation)
 }
 
-/// The output function of `SplitMix64` (Steele, Lea and Flood, 2014): a bijection without visible
-/// pattern.
+/// Mixes the bits of a number by the output function of `SplitMix64` (Steele, Lea and Flood, 2014),
+/// a bijection without visible pattern.
 fn mix_bits(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

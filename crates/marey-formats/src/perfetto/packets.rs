@@ -1,17 +1,17 @@
-//! The packets of a trace, read from a stream.
+//! Reads the packets of a trace from a stream, one at a time.
 
 use std::io::{self, Read};
 
 use super::message::TRACE_PACKET;
 use crate::shared::protobuf::{FIXED32, FIXED64, LENGTH_DELIMITED, VARINT, wire_type};
 
-/// The longest packet that is read; real packets have a few MiB at most.
+/// The maximum length of a packet. Real packets have a few MiB at most.
 const MAX_PACKET_BYTES: u64 = 64 << 20;
 
 /// Why the next packet cannot be read.
 #[derive(Debug)]
 pub(super) enum PacketError {
-    /// The content is damaged: the byte offset, and the cause.
+    /// The content is damaged. Has the byte offset and the cause.
     Content(u64, String),
     /// The file could not be read.
     Io(io::Error),
@@ -34,7 +34,7 @@ impl<R: Read> Packets<R> {
         self.offset
     }
 
-    /// Replaces the content of `packet` by the next packet; `false` at the end.
+    /// Replaces the content of `packet` by the next packet. Returns `false` at the end.
     pub(super) fn next(&mut self, packet: &mut Vec<u8>) -> Result<bool, PacketError> {
         loop {
             let start = self.offset;
@@ -68,7 +68,7 @@ impl<R: Read> Packets<R> {
         }
     }
 
-    /// Reads a varint; `None` if the source ends before its first byte.
+    /// Reads a varint. Returns `None` if the source ends before its first byte.
     fn read_varint(&mut self, start: u64) -> Result<Option<u64>, PacketError> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {

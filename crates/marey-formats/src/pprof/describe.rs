@@ -1,4 +1,5 @@
-//! Metadata of a profile as rows of `metadata`.
+//! Adds the metadata of an imported profile as rows of `metadata`, so that an export can restore
+//! it.
 
 use marey_store::row::Metadata;
 use serde::Serialize;
@@ -9,8 +10,8 @@ use super::stacks::Stacks;
 use super::tables::decode_entry;
 use crate::shared::import::{Import, ReaderError};
 
-/// Adds the metadata of the file, its mappings, functions and locations, none before the entries
-/// that it refers to.
+/// Adds the metadata of the file, its mappings, functions and locations. Each entry comes after the
+/// entries that it refers to.
 pub(super) fn add_metadata(
     stacks: &mut Stacks,
     process_id: u32,

@@ -1,4 +1,5 @@
-//! The messages of pprof's published schema. A text is an index into the string table.
+//! The messages of the published schema of pprof, for decoding and encoding. A text is an index
+//! into the string table.
 
 use prost::Message;
 
@@ -37,7 +38,7 @@ pub(super) struct Profile {
     pub(super) doc_url: i64,
 }
 
-/// Numbers of the fields that are tables.
+/// The numbers of the fields that are tables.
 pub(super) mod tag {
     pub(in super::super) const SAMPLE: u64 = 2;
     pub(in super::super) const MAPPING: u64 = 3;
@@ -116,7 +117,7 @@ pub(super) struct Location {
     pub(super) mapping_id: u64,
     #[prost(uint64, tag = "3")]
     pub(super) address: u64,
-    /// Several if functions are inlined; outermost last.
+    /// Several if functions are inlined, outermost last.
     #[prost(message, repeated, tag = "4")]
     pub(super) line: Vec<Line>,
     #[prost(bool, tag = "5")]

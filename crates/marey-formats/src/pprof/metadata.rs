@@ -1,6 +1,7 @@
-//! Metadata of a profile, as JSON in rows of `metadata`: one row `pprof.file` for the file, and one
-//! for each location, function and mapping, whose key ends with its id. Empty and zero fields are
-//! omitted.
+//! The JSON in the rows of `metadata` that keep the metadata of a profile.
+//!
+//! One row `pprof.file` is for the file. Each location, function and mapping has a row whose key
+//! ends with its id. Empty and zero fields are omitted.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +13,7 @@ pub(super) struct File {
     pub(super) time_nanos: i64,
     #[serde(skip_serializing_if = "is_default")]
     pub(super) duration_nanos: i64,
-    /// The event between two samples and its unit.
+    /// The event that is counted between two samples, and its unit.
     #[serde(skip_serializing_if = "is_default")]
     pub(super) period_type: Option<(String, String)>,
     #[serde(skip_serializing_if = "is_default")]

@@ -1,8 +1,8 @@
 //! pprof: samples by call stack, as a protobuf message.
 //!
-//! A frame's context has the name of its function, so stacks are merged by function as in pprof's
-//! own views. The remaining data of a file are kept too: a sample's argument `pprof.locations`
-//! lists the ids of its locations, innermost first. Rows of `metadata` contain the locations
+//! The context of a frame has the name of its function. So stacks are merged by function, as in
+//! pprof's own views. The other data of a file are kept too. The argument `pprof.locations` of a
+//! sample lists the ids of its locations, innermost first. Rows of `metadata` contain the locations
 //! (`pprof.location.7`), functions, mappings and the metadata of the whole file ([`metadata`]). So
 //! an imported profile is exported unchanged.
 
@@ -20,7 +20,7 @@ pub(crate) use write::write;
 
 use crate::shared::protobuf::{Field, Fields, LENGTH_DELIMITED, VARINT};
 
-/// Whether the first three fields of a file have the numbers and wire types of a profile's fields.
+/// Whether the first three fields of a file have the numbers and wire types of fields of a profile.
 pub(crate) fn is_profile(head: &[u8]) -> bool {
     let is_profile_field = |field: &Field| {
         matches!(
@@ -32,5 +32,5 @@ pub(crate) fn is_profile(head: &[u8]) -> bool {
     matching.count() == 3
 }
 
-/// The argument of a sample with the ids of its locations.
+/// The argument of a sample that has the ids of its locations.
 const LOCATIONS_ARG: &str = "pprof.locations";

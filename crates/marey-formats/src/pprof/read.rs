@@ -1,4 +1,4 @@
-//! Reader: a profile converted to samples.
+//! Reads a pprof profile, and converts it to samples by context.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Read;
@@ -21,10 +21,10 @@ use crate::shared::input::Input;
 use crate::shared::protobuf::{Field, Fields};
 use crate::shared::weights::{is_nanosecond_unit, split_unit};
 
-/// Maximum size of a profile, uncompressed.
+/// The maximum size of a profile without compression.
 const MAX_PROFILE_BYTES: u64 = 4 << 30;
 
-/// Reads a file. It is loaded completely, since samples may precede the entries that they refer to.
+/// Reads a file. Loads it completely, because samples may precede the entries that they refer to.
 pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderError> {
     let content = read_limited(input, MAX_PROFILE_BYTES)?;
     let name = Some(import.stem.clone());
@@ -60,7 +60,7 @@ struct Reader<'a, 'i> {
     process_id: u32,
     stacks: Stacks<'a>,
     threads: HashMap<ThreadLabels, u32>,
-    /// The synthetic id of the last thread without an id in the operating system.
+    /// The made-up id of the last thread without an id in the operating system.
     synthetic_os_id: i64,
 }
 
@@ -72,7 +72,7 @@ struct ThreadLabels {
 }
 
 impl Reader<'_, '_> {
-    /// Returns the name ids of the values of each sample; `None` for a duplicate name.
+    /// Returns the name ids of the values of each sample, `None` for a duplicate name.
     fn value_names(&mut self) -> Result<Vec<Option<u32>>, ReaderError> {
         let types = std::mem::take(&mut self.stacks.tables.file.sample_type);
         let default = self.stacks.tables.file.default_sample_type;
@@ -144,8 +144,8 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    /// Adds labels to arguments and returns the thread that they describe. A repeated label becomes
-    /// a list.
+    /// Adds labels to arguments, and returns the thread that they describe. A repeated label
+    /// becomes a list.
     fn add_labels(
         &mut self,
         labels: &[Label],
@@ -214,8 +214,8 @@ impl Reader<'_, '_> {
     }
 }
 
-/// Returns a name such as `cpu (nanoseconds)`. Without a unit there are no parentheses, unless the
-/// name itself ends with some.
+/// Returns a name such as `cpu (nanoseconds)`. A name without a unit gets no parentheses, unless it
+/// already ends with a pair, which would read as a unit.
 fn name_with_unit(kind: &str, unit: &str) -> String {
     let needs_unit = !unit.is_empty() || kind != split_unit(kind).0;
     if needs_unit { format!("{kind} ({unit})") } else { kind.to_owned() }

@@ -1,4 +1,4 @@
-//! Conversion of a sample's locations to its context.
+//! Converts the locations of a sample to its context. Each location is converted once.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -13,22 +13,22 @@ use super::tables::{Tables, decode_entry};
 use crate::shared::MAX_DEPTH;
 use crate::shared::import::{Import, ReaderError};
 
-/// Limit to which references may expand, for each byte of the file.
+/// The number of bytes to which references may expand, for each byte of the file.
 const EXPANDED_PER_BYTE: u64 = 64;
-/// Limit to which references may expand in any file.
+/// The number of bytes to which references may expand in any file.
 const BASE_EXPANDED_BYTES: u64 = 16 << 20;
 
-/// Bytes that count for a frame of a stack.
+/// The number of bytes that a frame of a stack counts.
 const FRAME_BYTES: u64 = 64;
 
-/// Names and stacks of a profile.
+/// The names and stacks of a profile.
 pub(super) struct Stacks<'a> {
     pub(super) tables: Tables<'a>,
     /// Name ids of the frames of each location, outermost first.
     frame_names: HashMap<u64, Rc<[u32]>>,
-    /// The context of a location below another context, and the number of frames in between.
+    /// The context of a location below another context, and the number of its frames.
     children: HashMap<(u32, u64), (u32, usize)>,
-    /// Bytes to which references may still expand.
+    /// The number of bytes to which references may still expand.
     remaining_bytes: u64,
 }
 
@@ -39,8 +39,8 @@ impl<'a> Stacks<'a> {
         Self { tables, frame_names: HashMap::new(), children: HashMap::new(), remaining_bytes }
     }
 
-    /// Returns the context of locations, innermost first; `None` if a location is missing or the
-    /// stack is too deep.
+    /// Returns the context of some locations, which are given innermost first. `None` if a location
+    /// is missing or the stack is too deep.
     pub(super) fn stack_context(
         &mut self,
         locations: &[u64],
@@ -66,7 +66,7 @@ impl<'a> Stacks<'a> {
         Ok(Some(context))
     }
 
-    /// Returns the text at an index; empty if there is none.
+    /// Returns the text at an index, empty if there is none.
     pub(super) fn text(
         &mut self,
         text_index: i64,
@@ -109,8 +109,8 @@ impl<'a> Stacks<'a> {
         Ok(Some((child, frames.len())))
     }
 
-    /// Returns the name ids of a location's frames, outermost first and at least one; `None` if the
-    /// location is missing.
+    /// Returns the name ids of the frames of a location, outermost first and at least one. `None`
+    /// if the location is missing.
     fn frame_names(
         &mut self,
         id: u64,
@@ -157,7 +157,7 @@ impl<'a> Stacks<'a> {
         Ok(None)
     }
 
-    /// Returns the name of an address without a function: `0x4010 (libc.so.6)`.
+    /// Returns the name of an address without a function, such as `0x4010 (libc.so.6)`.
     fn address_name(
         &mut self,
         location: &Location,
@@ -171,8 +171,8 @@ impl<'a> Stacks<'a> {
         Ok(if file.is_empty() { format!("{address:#x}") } else { format!("{address:#x} ({file})") })
     }
 
-    /// Counts the bytes to which a reference expands, since a small file can expand to endless
-    /// stacks and texts.
+    /// Counts the bytes to which a reference expands. Fails beyond a limit, because a small file
+    /// can expand to endless stacks and texts.
     fn count_expansion(&mut self, bytes: u64, offset: u64) -> Result<(), ReaderError> {
         let remaining = self.remaining_bytes.checked_sub(bytes);
         let cause = "the references of the profile expand to far more than the profile";

@@ -1,4 +1,5 @@
-//! The tables of an exported profile, each entry once and with a new id.
+//! Builds the tables of an exported profile: texts, mappings, functions and locations. Each entry
+//! is written once and gets a new id.
 
 use std::collections::HashMap;
 
@@ -10,7 +11,7 @@ use serde::Deserialize;
 use super::message::{Function, Line, Location, Mapping, Profile, ValueType};
 use super::metadata;
 
-/// The entries written so far. Entries that are still to be written are in [`Symbols::profile`].
+/// The ids of the entries so far. The entries that are not written yet are in [`Symbols::profile`].
 #[derive(Default)]
 pub(super) struct Symbols {
     /// The next part of the profile.
@@ -18,7 +19,8 @@ pub(super) struct Symbols {
     pub(super) file: Option<metadata::File>,
     texts: HashMap<Box<str>, i64>,
     text_count: i64,
-    /// New ids by process and imported id: profiles of several processes may use the same ids.
+    /// New ids by process and imported id, because profiles of several processes may use the same
+    /// ids.
     mappings: HashMap<(u32, u64), u64>,
     locations: HashMap<(u32, u64), u64>,
     functions: HashMap<(u32, u64), u64>,
@@ -54,7 +56,7 @@ impl Symbols {
         ValueType { kind: self.text_index(kind), unit: self.text_index(unit) }
     }
 
-    /// Adds an entry of an imported profile; `false` if the row is not such an entry.
+    /// Adds an entry of an imported profile. Returns `false` if the row is no such entry.
     pub(super) fn add_imported(&mut self, row: &Metadata) -> bool {
         let Some(key) = row.key.strip_prefix("pprof.") else { return false };
         let (table, id) = key.split_once('.').unwrap_or((key, ""));
@@ -176,7 +178,7 @@ fn parse_value<'a, T: Deserialize<'a>>(row: &'a Metadata) -> Option<T> {
     serde_json::from_str(&row.value).ok()
 }
 
-/// Splits `file:line@function`.
+/// Splits the name `file:line@function` of a Python frame.
 fn split_python_frame(name: &str) -> Option<(&str, i64, &str)> {
     let (location, function) = name.rsplit_once('@')?;
     let (file, line) = location.rsplit_once(':')?;

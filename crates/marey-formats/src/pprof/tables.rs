@@ -1,4 +1,5 @@
-//! The tables of a profile, which may follow the samples that refer to them.
+//! Collects the tables of a profile before its samples are read, because they may follow the
+//! samples that refer to them.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +17,12 @@ pub(super) struct Tables<'a> {
     pub(super) mappings: Entries<'a>,
     pub(super) locations: Entries<'a>,
     pub(super) functions: Entries<'a>,
-    /// The fields beside the tables, which are empty here.
+    /// The other fields of the profile. The tables are empty here.
     pub(super) file: Profile,
 }
 
-/// The byte offset and the encoded bytes of entries by id. All of them can be decoded.
+/// The byte offset and the encoded bytes of entries, by id. Only entries that can be decoded are
+/// here.
 pub(super) type Entries<'a> = BTreeMap<u64, (u64, &'a [u8])>;
 
 /// Decodes an entry.
@@ -30,7 +32,8 @@ pub(super) fn decode_entry<M: Message + Default>(entries: &Entries, id: u64) -> 
 }
 
 impl<'a> Tables<'a> {
-    /// Collects the tables of a profile as far as it can be read, and the error that ended it.
+    /// Returns the tables of a profile as far as it can be read, and the error that ended the
+    /// reading.
     pub(super) fn collect(
         content: &'a [u8],
         import: &mut Import,

@@ -1,7 +1,7 @@
-//! Writer: samples, or else spans, converted to a profile.
+//! Writes the samples of a run, or else the times of its spans, as a pprof profile.
 //!
-//! Concatenated parts of a profile are merged by readers. So sums are written whenever there are
-//! many, together with the entries that they refer to.
+//! Readers merge concatenated parts of a profile. So sums are written whenever there are many,
+//! together with the entries that they refer to, and memory stays bounded.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
@@ -24,13 +24,13 @@ use crate::shared::weights::{
     Stack, StackKey, Sum, Times, numeric_sample_names, split_unit, times_by_stack,
 };
 
-/// Maximum number of sums in memory.
+/// The maximum number of sums in memory.
 const MAX_SUMS: usize = 1 << 16;
 
 /// 2⁶³, the first integer beyond `i64`.
 const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
 
-/// Maximum number of value types. A sample has one value of each, even if it is zero.
+/// The maximum number of value types. A sample has one value of each type, even if it is zero.
 const MAX_VALUE_TYPES: usize = 64;
 
 /// A type of values of a run with spans.
@@ -86,7 +86,7 @@ struct Writer<'a, 'r, 'o> {
     has_several_processes: bool,
 }
 
-/// The samples that are added up have the same key.
+/// The key of a sum. Samples with the same key are added up.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct SumKey {
     stack_key: StackKey,
@@ -245,8 +245,8 @@ impl Writer<'_, '_, '_> {
         labels
     }
 
-    /// Adds an argument as labels. A list becomes repeated labels; values that labels cannot hold
-    /// are written as JSON.
+    /// Adds an argument as labels. A list becomes repeated labels. A value that a label cannot hold
+    /// is written as JSON.
     fn add_arg_labels(&mut self, name: &str, value: Value, labels: &mut Vec<Label>) {
         let values = match value {
             Value::Array(values) if values.iter().all(|value| !value.is_array()) => values,

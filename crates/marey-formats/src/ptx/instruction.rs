@@ -1,4 +1,4 @@
-//! Instructions, parsed from their text.
+//! Parses instructions: the operation, the memory space and the width of an access.
 
 use super::{Operation, Space, Width};
 
@@ -17,7 +17,7 @@ pub(super) struct Instruction {
 enum SpaceRule {
     /// By a modifier, or else by the address.
     Modifier,
-    /// By two modifiers, destination and source. Without them the instruction is a barrier.
+    /// By two modifiers, for destination and source. Without them the instruction is a barrier.
     SourceAndTarget,
     /// By the instruction alone.
     Fixed(Option<Space>, Option<Space>),
@@ -55,7 +55,7 @@ const TENSOR: SpaceRule = SpaceRule::Fixed(Some(Space::Tensor), None);
 const TEXTURE: SpaceRule = SpaceRule::Fixed(Some(Space::Texture), None);
 const SURFACE: SpaceRule = SpaceRule::Fixed(Some(Space::Surface), None);
 
-/// The listed instructions. If several match, the longest name applies.
+/// The instructions that are counted. If several match, the one with the longest name applies.
 #[rustfmt::skip]
 const RULES: &[Rule] = {
     use Operation::{Atomic, Copy, Load, Mma, Prefetch, Reduce, Store};
@@ -103,11 +103,11 @@ const RULES: &[Rule] = {
     ]
 };
 
-/// Registers with the address of the thread's stack in code of LLVM.
+/// The registers that have the address of the thread's stack in code of LLVM.
 const STACK_POINTERS: [&str; 2] = ["%SP", "%SPL"];
 
 impl Instruction {
-    /// Parses a statement; `None` if it accesses no listed memory.
+    /// Parses a statement. Returns `None` if it is no access that is counted.
     pub(super) fn parse(statement: &str) -> Option<Self> {
         let (opcode, operands) = split_statement(statement);
         let rule =
@@ -144,7 +144,8 @@ impl Rule {
     }
 }
 
-/// Splits a statement, after its label and predicate, into opcode with modifiers and operands.
+/// Splits a statement into the opcode with its modifiers, and the operands. Skips labels and a
+/// predicate.
 fn split_statement(mut statement: &str) -> (&str, &str) {
     while let Some((label, rest)) = statement.split_once(':') {
         let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '%');
@@ -164,7 +165,7 @@ fn split_statement(mut statement: &str) -> (&str, &str) {
 /// A modifier that names a memory space.
 enum SpaceModifier {
     Space(Space),
-    /// Parameters of kernels and calls, which are not listed.
+    /// Parameters of kernels and calls, which are not counted.
     Parameter,
 }
 
@@ -182,7 +183,7 @@ impl SpaceModifier {
     }
 }
 
-/// Returns the space of a generic address. LLVM's stack is recognised by its register.
+/// Returns the space of an address without a modifier. LLVM's stack is recognised by its register.
 fn address_space(operands: &str) -> Space {
     let address = operands.split_once('[').unwrap_or_default().1;
     let base = address.trim_start().split([']', '+', ' ']).next().unwrap_or_default();
@@ -195,7 +196,7 @@ fn vector_width<'a>(modifiers: impl Iterator<Item = &'a str> + Clone) -> Width {
     bits.map_or(Width::Unknown, |bits| Width::Vector { lanes: lanes.unwrap_or(1), bits })
 }
 
-/// Returns the bits of a value type: `b32`, `f16x2`, `e4m3x4`.
+/// Returns the number of bits of a value type, such as `b32`, `f16x2` or `e4m3x4`.
 fn type_bits(word: &str) -> Option<u16> {
     let (element, count) = match word.rsplit_once('x') {
         Some((element, count)) => (element, count.parse().ok()?),
@@ -231,7 +232,8 @@ fn tile_width<'a>(modifiers: impl Iterator<Item = &'a str>) -> Width {
     if words.is_empty() { Width::Unknown } else { Width::Tile(words.join(".")) }
 }
 
-/// Whether a modifier is a shape or count: `m16n8k16`, `x4`, `2d`, `16x32bx2`, `kind::f16`.
+/// Whether a modifier is a shape or count, such as `m16n8k16`, `x4`, `2d`, `16x32bx2` or
+/// `kind::f16`.
 fn is_shape(word: &str) -> bool {
     let begins_with_letter = |letters: &[char]| {
         word.strip_prefix(letters)
@@ -245,7 +247,7 @@ fn is_shape(word: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Returns operation, memory space, source and width as text.
+    /// Returns the operation, memory space, source and width of a statement as text.
     fn summary(statement: &str) -> String {
         let Some(instruction) = Instruction::parse(statement) else { return "-".to_owned() };
         let space = instruction.space.map_or("-", Space::as_str);

@@ -1,17 +1,18 @@
-//! Source locations: `.loc` and `.file`.
+//! Collects the source locations of a PTX text, from its directives `.loc` and `.file`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::SourceLocation;
 
-/// Maximum number of enclosing calls. Compilers do not inline that deeply, but a crafted text may.
+/// The maximum number of enclosing calls. Compilers do not inline that deeply, but a crafted text
+/// may.
 const MAX_CALLS: u32 = 64;
 
-/// Separator between a location and the call that it was inlined at, in LLVM's comments.
+/// The separator between a location and the call that it was inlined at, in comments of LLVM.
 const INLINED_AT: &str = "@[";
 
-/// A file: its number, or a name in a comment.
+/// A file, by its number in the text or by its name in a comment.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum File {
     Number(u32),
@@ -24,7 +25,7 @@ type Position = (File, u32, u32);
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Frame {
     position: Position,
-    /// The call that it was inlined at: an earlier frame.
+    /// The call that it was inlined at, which is an earlier frame.
     caller: Option<FrameId>,
     /// Number of enclosing calls.
     depth: u32,
@@ -34,15 +35,16 @@ struct Frame {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct FrameId(u32);
 
-/// The source locations of a text, each once.
+/// The source locations of a text. Each is stored once.
 #[derive(Default)]
 pub(super) struct Locations {
     frames: Vec<Frame>,
     ids: HashMap<Frame, FrameId>,
-    /// The last frame at each position: `inlined_at` names the position of a call only.
+    /// The last frame at each position. It is needed because `inlined_at` names a call only by its
+    /// position.
     latest_frames: HashMap<Position, FrameId>,
     files: HashMap<u32, Arc<str>>,
-    /// Paths by file name; `None` if several files have the name.
+    /// Paths by file name, `None` if several files have the name.
     paths_by_name: HashMap<String, Option<Arc<str>>>,
     file_names: Vec<Arc<str>>,
     name_ids: HashMap<Arc<str>, u32>,
@@ -64,8 +66,8 @@ impl Locations {
         }
     }
 
-    /// Adds `.loc FILE LINE COLUMN`, followed by the call that it was inlined at, or, in output of
-    /// older LLVM, by a comment with all calls.
+    /// Adds `.loc FILE LINE COLUMN`. The call that it was inlined at follows or, in output of older
+    /// LLVM, a comment with all calls.
     pub(super) fn add_location(&mut self, line: &str, comment: &str) -> Option<FrameId> {
         let (position, attributes) = line.split_once(',').unwrap_or((line, ""));
         let position = parse_numbered(position.strip_prefix(".loc")?)?;
@@ -78,13 +80,13 @@ impl Locations {
         Some(self.add_frame(position, caller))
     }
 
-    /// Returns the call of an inlined function, which the text has listed before with its own
-    /// callers.
+    /// Returns the frame of the call of an inlined function. The text has listed the call before,
+    /// with its own callers.
     fn call_frame(&mut self, position: Position) -> FrameId {
         self.latest_frames.get(&position).copied().unwrap_or_else(|| self.add_frame(position, None))
     }
 
-    /// Adds the calls in a comment: `location @[ inner call @[ outer call ] ]`.
+    /// Adds the calls in a comment of the form `location @[ inner call @[ outer call ] ]`.
     fn add_commented_calls(&mut self, comment: &str) -> Option<FrameId> {
         let mut calls: Vec<&str> =
             comment.split(INLINED_AT).skip(1).take(MAX_CALLS as usize).collect();

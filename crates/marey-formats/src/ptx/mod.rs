@@ -1,12 +1,12 @@
-//! PTX: the memory accesses of GPU kernels by source line.
+//! Reads PTX, and counts the memory accesses of GPU kernels by source line.
 //!
 //! Triton and NVIDIA's compilers write PTX, an assembly text with source locations. [`read()`]
 //! counts, by function, the instructions that access memory or the tensor cores: loads, stores,
 //! atomics, copies, prefetches, matrix multiplications. It needs no GPU.
 //!
-//! Not listed are parameters of kernels and calls, which the hardware keeps in its constant bank or
-//! in registers; barriers (`mbarrier`), fences and tensor map descriptors, which order or describe
-//! accesses; and register spills, which `ptxas` adds after PTX.
+//! Some instructions are not counted. The hardware keeps parameters of kernels and calls in its
+//! constant bank or in registers. Barriers (`mbarrier`), fences and tensor map descriptors order or
+//! describe accesses. `ptxas` adds register spills only after PTX.
 //!
 //! ```
 //! use marey_formats::ptx::{self, Operation, Space};
@@ -66,7 +66,7 @@ pub struct Access {
     pub operation: Operation,
     /// The instruction without its modifiers, such as `cp.async.bulk`.
     pub instruction: &'static str,
-    /// The memory space that is read or written; `None` if all operands are in registers.
+    /// The memory space that is read or written. `None` if all operands are in registers.
     pub space: Option<Space>,
     /// The source of a copy.
     pub source: Option<Space>,
@@ -88,7 +88,7 @@ pub enum Operation {
     Store,
     /// Reads, modifies and writes in one step, and returns the old value.
     Atomic,
-    /// An atomic operation that returns nothing; also in bulk.
+    /// An atomic operation that returns nothing, also one in bulk.
     Reduce,
     /// Copies from memory to memory asynchronously.
     Copy,
@@ -116,7 +116,7 @@ impl Operation {
 /// A memory space of the GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Space {
-    /// Any space: the address decides at run time.
+    /// A space that the address decides at run time.
     Generic,
     /// The device's memory.
     Global,
@@ -172,8 +172,8 @@ pub enum Width {
 }
 
 impl Width {
-    /// Returns the bits that one thread moves; `None` if threads work together or the amount is
-    /// unknown.
+    /// Returns the number of bits that one thread moves. `None` if threads work together or the
+    /// amount is unknown.
     pub const fn thread_bits(&self) -> Option<u64> {
         match *self {
             Self::Vector { lanes, bits } => Some(lanes as u64 * bits as u64),
@@ -198,11 +198,11 @@ impl fmt::Display for Width {
 /// A location in a source file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceLocation {
-    /// Path of the file; only the file name if the text has no more.
+    /// Path of the file, or only the file name if the text has no more.
     pub file: Arc<str>,
-    /// Counted from 1; 0 if the compiler does not know it.
+    /// Line, counted from 1. 0 if the compiler does not know it.
     pub line: u32,
-    /// Counted from 1; 0 if the compiler does not know it.
+    /// Column, counted from 1. 0 if the compiler does not know it.
     pub column: u32,
 }
 

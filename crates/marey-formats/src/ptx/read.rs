@@ -1,4 +1,4 @@
-//! Reader: statements counted as accesses.
+//! Reads a PTX text, and counts the statements that are accesses.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -13,7 +13,7 @@ use super::{Access, Function, Module, PtxError};
 const ASM_BEGIN_COMMENT: &str = "begin inline asm";
 const ASM_END_COMMENT: &str = "end inline asm";
 
-/// Reads a text part by part.
+/// Reads a PTX text part by part, so that it is never in memory as a whole.
 pub fn read(source: impl BufRead) -> Result<Module, PtxError> {
     let mut statements = Statements::new();
     let mut reader = Reader::default();
@@ -21,7 +21,7 @@ pub fn read(source: impl BufRead) -> Result<Module, PtxError> {
     reader.finish(statements.line_count)
 }
 
-/// State of the reader.
+/// The state of the reader.
 #[derive(Default)]
 struct Reader {
     has_version: bool,
@@ -45,7 +45,7 @@ struct FunctionCounts {
     indices: HashMap<AccessKey, usize>,
 }
 
-/// Instructions with equal keys are counted together.
+/// An instruction and its location. Instructions with equal keys are counted together.
 type AccessKey = (Instruction, Option<FrameId>);
 
 impl Reader {
@@ -94,8 +94,8 @@ impl Reader {
                 self.target = Some(name.to_owned());
             }
             ".file" => self.locations.add_file(text),
-            // Newer LLVM numbers the lines of an `asm` from its own line on, which are no source
-            // lines.
+            // Inside an `asm` block, newer LLVM counts lines from the line of the `asm`. These are
+            // no source lines, so they are ignored.
             ".loc" if !self.is_in_asm => self.location = self.locations.add_location(text, comment),
             _ => {}
         }

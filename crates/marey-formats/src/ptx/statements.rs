@@ -1,19 +1,19 @@
-//! Splitting of PTX into statements.
+//! Splits a PTX text into statements, directives, comments and blocks.
 
 use std::borrow::Cow;
 use std::io::{self, BufRead};
 
-/// Maximum length of a statement in memory. Only tables of constants, which are ignored, are
-/// longer.
+/// The maximum length of a statement in memory. Only tables of constants are longer, and they are
+/// ignored.
 const MAX_STATEMENT_BYTES: usize = 1 << 16;
 
-/// Maximum length of a comment in memory.
+/// The maximum length of a comment in memory.
 const MAX_COMMENT_BYTES: usize = 1 << 12;
 
-/// Length within which a block's head names its type: only linkage directives precede it.
+/// The length within which the head of a block names its type. Only linkage directives precede it.
 const MAX_HEAD_BYTES: usize = 64;
 
-/// Directives that end with the line instead of a semicolon.
+/// The directives that end with the line and not with a semicolon.
 const LINE_DIRECTIVES: [&[u8]; 6] =
     [b".loc", b".file", b".version", b".target", b".address_size", b".amdgcn_target"];
 
@@ -72,7 +72,8 @@ impl Statements {
         }
     }
 
-    /// Reads to the end and passes each part to `handle`, whose first error ends reading.
+    /// Reads to the end and passes each part to `handle`. The first error of `handle` ends the
+    /// reading.
     pub(super) fn read<E: From<io::Error>>(
         &mut self,
         mut source: impl BufRead,
@@ -183,7 +184,7 @@ impl Statements {
         if self.state == State::Slash {
             self.append(b'/');
         }
-        // Strings end with the line; only block comments continue.
+        // Strings end with the line. Only block comments continue.
         if !matches!(self.state, State::BlockComment | State::Star) {
             self.state = State::Code;
         }

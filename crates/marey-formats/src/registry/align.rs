@@ -1,4 +1,5 @@
-//! Clock alignment: shifts for the clocks of ranks, so that collectives end at the same time.
+//! Clock alignment: finds a shift for the clock of each imported rank, so that collectives end at
+//! the same time on all ranks.
 //!
 //! A collective ends on all of its ranks at about the same time. So the median of the differences
 //! between its ends on two ranks is the offset between their clocks, and single outliers do not
@@ -56,8 +57,8 @@ impl<'a> EndsByCollective<'a> {
     }
 }
 
-/// Removes collectives with more ends than their group has ranks: they belong to several groups of
-/// one name. Returns a warning for each rank that has any.
+/// Removes collectives with more ends than their group has ranks, because they belong to several
+/// groups of one name. Returns a warning for each rank that has any.
 pub(crate) fn remove_ambiguous(ranks: &mut [EndsByCollective]) -> Vec<Option<ImportWarning>> {
     let mut end_counts: HashMap<Collective, (u32, Option<u32>)> = HashMap::new();
     for (collective, end) in ranks.iter().flat_map(|ends| &ends.0) {
@@ -87,13 +88,14 @@ pub(crate) fn remove_ambiguous(ranks: &mut [EndsByCollective]) -> Vec<Option<Imp
     ranks.iter_mut().map(extract_ambiguous).collect()
 }
 
-/// Returns the nanoseconds to add to each rank's clock so that it agrees with the clock of the
-/// first rank that it shares collectives with, directly or through other ranks: 0 for that first
-/// rank, `None` for a rank without collectives.
+/// Returns the nanoseconds to add to the clock of each rank, so that it agrees with the clock of
+/// the first rank that it shares collectives with, directly or through other ranks. That first rank
+/// has
+/// 0. A rank without collectives has `None`.
 pub(crate) fn clock_shifts(ranks: &[EndsByCollective]) -> Vec<Option<i64>> {
     let mut shifts = vec![None; ranks.len()];
     for first in 0..ranks.len() {
-        // Ranks that share no collective with earlier ones form a group with a clock of their own.
+        // Ranks that share no collective with earlier ranks form a group with a clock of its own.
         if shifts[first].is_some() || ranks[first].0.is_empty() {
             continue;
         }
@@ -113,7 +115,7 @@ pub(crate) fn clock_shifts(ranks: &[EndsByCollective]) -> Vec<Option<i64>> {
     shifts
 }
 
-/// Returns the median of how much later the collectives of both ranks end on `reference`.
+/// Returns the median of the differences by which shared collectives end later on `reference`.
 fn median_offset(reference: &EndsByCollective, other: &EndsByCollective) -> Option<i64> {
     let offsets = other.0.iter().filter_map(|(collective, end)| {
         Some(reference.0.get(collective)?.nanos.saturating_sub(end.nanos))

@@ -1,4 +1,4 @@
-//! Export: a run written as a file of another format.
+//! Export: writes a run as a file of another format.
 
 use std::io::Write;
 
@@ -7,7 +7,7 @@ use marey_store::Reader;
 use crate::shared::export::{ExportError, LeftOut};
 use crate::shared::format::Format;
 
-/// Writes the part of a run that `reader` sees, and returns how much was left out.
+/// Writes the part of a run that `reader` sees. Returns counts of the data that were left out.
 pub fn export(
     reader: &Reader,
     format: Format,

@@ -1,8 +1,8 @@
-//! Import: foreign files made into a run.
+//! Import: makes a run of foreign files.
 //!
 //! The content of a file decides its format ([`recognise`]). The reader of the format adds events
-//! to an [`Import`], which counts losses; the run's assembler does the rest. Several files, one for
-//! each rank, are read in parallel, and their clocks are aligned ([`align`]).
+//! to an [`Import`], which counts losses and passes the events to the assembler of the run. Several
+//! files, one for each rank, are read in parallel, and their clocks are aligned ([`align`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -42,7 +42,7 @@ pub struct ImportedFile {
     pub format: Format,
     /// The nanoseconds added to all its timestamps, so that collectives end together on all ranks.
     pub alignment_nanos: Option<i64>,
-    /// The losses, one warning for each cause.
+    /// The losses of the file, one warning for each cause.
     pub warnings: Vec<ImportWarning>,
 }
 
@@ -87,8 +87,8 @@ pub struct TemporaryRun {
     pub imported: Imported,
 }
 
-/// Imports files into a new run at the path `out`, which must not exist. The run appears there when
-/// it is complete, or not at all. `read_bytes` grows as the files are read.
+/// Imports files into a new run at the path `out`, which must not exist. The run appears there only
+/// when it is complete. `read_bytes` grows as the files are read.
 pub fn import(
     files: &[PathBuf],
     out: &Path,
@@ -109,7 +109,7 @@ pub fn open(file: &Path, read_bytes: &Arc<AtomicU64>) -> Result<TemporaryRun, Im
     Ok(read(file, run, read_bytes)?.open(None)?)
 }
 
-/// Imports content of a format and drops the run, for fuzzing.
+/// Imports content of a format and drops the run. Only for fuzzing.
 #[cfg(fuzzing)]
 pub fn fuzz_import(format: Format, content: &[u8]) {
     let mut import = Import::new(Assembler::temporary(&temp_dir()), "fuzz");
@@ -141,9 +141,9 @@ fn cannot_create(path: &Path, source: io::Error) -> ImportError {
 
 /// Renames a temporary folder to its final path, which must not exist.
 fn publish(folder: TempDir, out: &Path) -> io::Result<()> {
-    // Fails if the path exists. The rename replaces this empty folder.
+    // Fails if the path exists. The rename below replaces this empty folder.
     fs::create_dir(out)?;
-    // Temporary folders have mode 0700. The run gets the mode of a new folder.
+    // A temporary folder has the mode 0700. The run gets the mode of an ordinary new folder.
     let renamed = fs::metadata(out).and_then(|metadata| {
         fs::set_permissions(folder.path(), metadata.permissions())?;
         fs::rename(folder.path(), out)
@@ -170,7 +170,8 @@ fn import_into_folder(
     if let [file] = files {
         return Ok(read(file, Assembler::new(folder), read_bytes)?.finish()?);
     }
-    // There may be more files than a process may have open at once.
+    // All runs share temporary files, because there may be more runs than a process may have open
+    // files.
     let shared = TemporaryFiles::new(folder);
     let mut pending = map_in_parallel(files.len(), |index| {
         let mut pending = read(&files[index], Assembler::temporary_in(&shared), read_bytes)?;
@@ -192,14 +193,14 @@ fn import_into_folder(
     })
 }
 
-/// Returns the nanoseconds to add to the timestamps of each file so that collectives end together.
-/// Collectives that cannot be told apart are counted as lost.
+/// Returns the nanoseconds to add to the timestamps of each file, so that collectives end together.
+/// Counts collectives that cannot be told apart as lost.
 fn align_clocks(pending: &mut [UnalignedFile]) -> Vec<Option<i64>> {
     let mut ranks = BTreeSet::new();
     let mut ends: Vec<EndsByCollective> = pending
         .iter()
         .map(|UnalignedFile { import, .. }| match import.run.rank() {
-            // Two recordings of one rank took part in no collective together.
+            // A second recording of the same rank shares no collective with the first.
             Some(rank) if !ranks.insert(rank) => EndsByCollective::default(),
             _ => EndsByCollective::new(&import.collective_ends, &import.run),
         })
@@ -238,12 +239,12 @@ fn read(
     }
 }
 
-/// Reads content. The events before an error are kept; without any, the error is returned.
+/// Reads content. Keeps the events before an error, and returns the error if there are none.
 fn read_content(format: Format, input: &mut Input, import: &mut Import) -> Result<(), ReaderError> {
     let result = super::read(format, input, import);
     let compression_fault =
         input.fault().map(|cause| Fault { offset: input.offset(), cause: cause.to_owned() });
-    // A profile stores itself whether its process had ended.
+    // A `.hatchet` profile itself states whether its process had ended.
     if !matches!(format, Format::Hatchet | Format::HatchetMsgpack) {
         import.run.set_complete(result.is_ok() && compression_fault.is_none());
     }

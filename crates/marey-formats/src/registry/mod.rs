@@ -1,7 +1,7 @@
-//! The formats: how a file is recognised, and which reader and writer each format has.
+//! Recognises the format of a file, and calls the reader or writer of a format.
 //!
-//! The only place that names the modules of all formats. They import [`shared`](crate::shared),
-//! never this module nor each other; `cargo xtask deps` checks that.
+//! This is the only place that names the modules of all formats. They import
+//! [`shared`](crate::shared), and never this module or each other. `cargo xtask deps` checks that.
 
 mod align;
 mod export;

@@ -1,4 +1,4 @@
-//! Recognition of a file's format by its first bytes.
+//! Recognises the format of a file by its first bytes, so that names of files do not matter.
 
 use std::io;
 use std::path::Path;
@@ -9,10 +9,10 @@ use crate::shared::format::Format;
 use crate::shared::input::Input;
 use crate::shared::json::end_of_string;
 
-/// Length of the first bytes in which a control character marks the content as binary.
+/// The number of first bytes in which a control character marks the content as binary.
 const TEXT_BYTES: usize = 256;
 
-/// Returns the format of a file, compressed or not, by its content; `None` if there is no reader
+/// Returns the format of a file, compressed or not, by its content. `None` if no reader is known
 /// for it.
 ///
 /// # Errors
@@ -22,17 +22,17 @@ pub fn recognise_file(path: &Path) -> io::Result<Option<Format>> {
     Ok(recognise(input.head()?))
 }
 
-/// Returns the format of uncompressed content by its first bytes; `None` if there is no reader for
+/// Returns the format of uncompressed content by its first bytes. `None` if no reader is known for
 /// it.
 pub(crate) fn recognise(head: &[u8]) -> Option<Format> {
     if is_binary(head) {
         return match head {
             [0x80, 2..=5, ..] => Some(pickle_format(head)),
-            // A list of two: the tree and the devices.
+            // A list of two elements, the tree and the devices.
             [0x92, ..] => Some(Format::HatchetMsgpack),
             // The first field of the message is length-delimited.
             [0x0a, rest @ ..] => Some(protobuf_format(rest)),
-            // The writer in Go's runtime begins with the time, or with the type of the period.
+            // The writer of Go's runtime begins with the time, or with the type of the period.
             _ => pprof::is_profile(head).then_some(Format::Pprof),
         };
     }
@@ -88,8 +88,9 @@ fn pickle_format(head: &[u8]) -> Format {
     }
 }
 
-/// A pprof profile begins with a `ValueType` of two small numbers. No packet of Perfetto has such a
-/// first field.
+/// Returns whether a message is a pprof profile or a Perfetto trace, from the bytes after its first
+/// key. A pprof profile begins with a `ValueType` of two small numbers. No packet of Perfetto has
+/// such a first field.
 fn protobuf_format(rest: &[u8]) -> Format {
     match rest {
         [len, 0x08 | 0x10, ..] if *len <= 24 => Format::Pprof,
@@ -99,8 +100,8 @@ fn protobuf_format(rest: &[u8]) -> Format {
     }
 }
 
-/// Whether the first data line reads `a;b;c 12`. Comments and lines of a number alone, which are
-/// empty stacks, are skipped.
+/// Whether the first line with a stack has the form `a;b;c 12`. Comments are skipped, and lines
+/// with only a number, which are empty stacks.
 fn is_collapsed(text: &[u8]) -> bool {
     let mut lines = text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
     let is_number = |count: &[u8]| {
@@ -112,7 +113,7 @@ fn is_collapsed(text: &[u8]) -> bool {
     line.is_some_and(|line| line.contains(&b' ')) && count.is_some_and(is_number)
 }
 
-/// Returns the keys of the outermost object, as far as the text goes.
+/// Returns the keys of the outermost object, as far as the text has them.
 fn outermost_keys(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let (mut position, mut depth) = (0, 0_usize);
     std::iter::from_fn(move || {

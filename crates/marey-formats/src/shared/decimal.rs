@@ -1,7 +1,7 @@
-//! Exact scaling of decimal numbers to integers. A double has too few digits for nanoseconds since
-//! 1970.
+//! Scales decimal numbers exactly to integers. Readers need it because a double has too few digits
+//! for nanoseconds since 1970.
 
-/// Returns a JSON number times 10 to a power, rounded to the nearest integer; `None` if it exceeds
+/// Returns a JSON number times 10 to a power, rounded to the nearest integer. `None` if it exceeds
 /// 64 bits or the text is not a number.
 pub(crate) fn parse_scaled(number: &str, power: i32) -> Option<i64> {
     let (sign, number) = number.strip_prefix('-').map_or((1, number), |rest| (-1, rest));
@@ -17,7 +17,7 @@ pub(crate) fn parse_scaled(number: &str, power: i32) -> Option<i64> {
     if zeros == integer.len() + fraction.len() {
         return Some(0);
     }
-    // Position of the decimal point among the digits after the leading zeros.
+    // The position of the decimal point among the digits after the leading zeros.
     let point = exponent
         .checked_add(power.into())?
         .checked_add_unsigned(integer.len() as u64)?

@@ -1,6 +1,6 @@
-//! Parts of all writers: errors, and counts of the data that a format cannot represent.
+//! The parts that all writers share: errors, and counts of the data that a format cannot represent.
 //!
-//! A writer reads the run row by row and writes as it goes.
+//! A writer reads the run row by row, and writes each row before it reads the next.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,7 +14,7 @@ use thiserror::Error;
 
 use super::format::Format;
 
-/// The data that a format cannot represent: names in the plural, with counts.
+/// The counts of the data that a format cannot represent, by their names in the plural.
 pub type LeftOut = BTreeMap<&'static str, u64>;
 
 /// Why a run was not exported.
@@ -39,8 +39,8 @@ pub enum ExportError {
     },
 }
 
-/// Tables that no writer counts: what the rows of others refer to, sums of them, and how the run was
-/// recorded.
+/// The tables that no writer counts as left out. Rows of other tables refer to them, they are sums
+/// of such rows, or they describe the recording.
 const UNCOUNTED_TABLES: [&Table; 9] =
     [&STRINGS, &CONTEXTS, &ARGS, &PROCESSES, &THREADS, &SESSIONS, &PHASES, &LOSSES, &ROLLUPS];
 

@@ -1,6 +1,6 @@
-//! The formats and their names.
+//! The list of formats, with their names and whether each can be read and written.
 
-/// Declares the formats: variant, name on the command line, and title.
+/// Declares the formats. Each has a variant, a name on the command line, and a title.
 macro_rules! formats {
     ($($(#[$doc:meta])+ $variant:ident $name:literal $title:literal,)+) => {
         /// A file format.

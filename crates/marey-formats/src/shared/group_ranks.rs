@@ -1,7 +1,7 @@
 //! The ranks of a process group, which distinguish groups of the same name.
 //!
-//! Group names are numbers that each process counts on its own, so after `split_group` groups of
-//! different ranks share one.
+//! Each process numbers its groups on its own, and the number is the name. So after `split_group`
+//! groups of different ranks share a name.
 
 /// The ranks of a process group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,15 +13,15 @@ pub(crate) struct GroupRanks {
 }
 
 impl GroupRanks {
-    /// Parses a list with or without brackets; `None` if it is empty, invalid or abbreviated (`[0,
-    /// ..., 7]`).
+    /// Parses a list with or without brackets. Returns `None` if it is empty, invalid or
+    /// abbreviated (`[0, ..., 7]`).
     pub(crate) fn parse(list: &str) -> Option<Self> {
         let numbers = list.trim().trim_matches(['[', ']']).split(',');
         let ranks: Result<Vec<u32>, _> = numbers.map(|number| number.trim().parse()).collect();
         Self::new(ranks.ok()?)
     }
 
-    /// Returns the group of these ranks, in any order; `None` if there are none.
+    /// Returns the group of these ranks, which may be in any order. `None` if there are none.
     pub(crate) fn new(mut ranks: Vec<u32>) -> Option<Self> {
         ranks.sort_unstable();
         ranks.dedup();

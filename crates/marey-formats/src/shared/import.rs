@@ -1,4 +1,4 @@
-//! Parts of all readers: the import that they fill, and their errors.
+//! The parts that all readers share: the import that they fill, and their errors.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -14,9 +14,9 @@ use thiserror::Error;
 pub(crate) struct Import {
     /// The run that receives the events.
     pub(crate) run: Assembler,
-    /// Name of the file without folders and suffixes, for parts that have no name in the file.
+    /// Name of the file without folders and suffixes, for things that have no name in the file.
     pub(crate) stem: String,
-    /// Ends of collectives, which align the clocks of ranks.
+    /// The ends of collectives, by which the clocks of ranks are aligned.
     pub(crate) collective_ends: Vec<CollectiveEnd>,
     losses: BTreeMap<LossCause, (Fault, u64)>,
     process_count: u32,
@@ -29,7 +29,7 @@ pub(crate) struct CollectiveEnd {
     pub(crate) group_id: u32,
     /// Ranks of the group, if the collective lists them.
     pub(crate) group_ranks_id: Option<u32>,
-    /// Number of ranks in the group, if the collective has it.
+    /// Number of ranks in the group, if the collective states it.
     pub(crate) group_size: Option<u32>,
     /// The collective's sequence number in the group.
     pub(crate) sequence: i64,
@@ -45,9 +45,9 @@ pub(crate) struct CollectiveEnd {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("byte {offset}: {cause}")]
 pub struct Fault {
-    /// Byte offset of the error; in a compressed file, in its uncompressed content.
+    /// Byte offset of the error. In a compressed file it counts in the uncompressed content.
     pub offset: u64,
-    /// The cause, a sentence without its full stop.
+    /// The cause, as a sentence without its full stop.
     pub cause: String,
 }
 
@@ -58,7 +58,7 @@ pub struct ImportWarning {
     pub loss: LossCause,
     /// Number of events.
     pub count: u64,
-    /// The first of them.
+    /// The fault of the first of these events.
     pub first: Fault,
 }
 

@@ -1,4 +1,4 @@
-//! A foreign file as a stream of chunks, decompressed on a separate thread.
+//! Reads a foreign file as a stream of chunks. A separate thread reads and decompresses them.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -12,20 +12,20 @@ use std::thread;
 
 use flate2::read::MultiGzDecoder;
 
-/// Size of a chunk: small enough to stay in the cache.
+/// The size of a chunk, which is small enough to stay in the cache.
 const CHUNK_BYTES: usize = 1 << 18;
 
-/// Free bytes before the content of a chunk. The reader copies the unread tail of the previous
-/// chunk there, so that both are contiguous.
+/// The number of free bytes before the content of a chunk. The reader copies the unread tail of the
+/// previous chunk there, so that both are contiguous.
 pub(crate) const HEADROOM_BYTES: usize = 1 << 14;
 
-/// Chunks that wait for reuse.
+/// The maximum number of chunks that wait for reuse.
 pub(crate) const MAX_RECYCLED_CHUNKS: usize = 8;
 
-/// Chunks that wait for the reader.
+/// The maximum number of chunks that wait for the reader.
 const MAX_QUEUED_CHUNKS: usize = 1;
 
-/// Length of the first bytes by which a format is recognised.
+/// The number of first bytes by which a format is recognised.
 pub(crate) const HEAD_BYTES: usize = 1 << 16;
 
 /// The first bytes of a gzip file.
@@ -37,8 +37,9 @@ pub(crate) struct Input {
     chunks: Receiver<io::Result<Vec<u8>>>,
     /// Returns chunks to the decompressing thread.
     recycled: SyncSender<Vec<u8>>,
-    /// The current chunk, and the position in it.
+    /// The current chunk.
     chunk: Vec<u8>,
+    /// The position of the next byte in the chunk.
     position: usize,
     /// Length of the content up to the end of the current chunk.
     received_bytes: u64,
@@ -59,7 +60,7 @@ impl Input {
         thread::Builder::new().name("marey-unpack".to_owned()).spawn(move || {
             let mut magic = Vec::new();
             match (&mut source).take(2).read_to_end(&mut magic) {
-                // Sending fails if the reader was dropped, which is no error.
+                // An error of `send` is ignored: it means that the reader was dropped.
                 Err(error) => drop(sender.send(Err(error))),
                 Ok(_) if magic == GZIP_MAGIC => {
                     send_chunks(MultiGzDecoder::new(magic.chain(source)), &sender, &reusable);
@@ -86,8 +87,8 @@ impl Input {
         Ok(&content[..content.len().min(HEAD_BYTES)])
     }
 
-    /// Moves out the next chunk and the position of its first unread byte, without a copy; `None`
-    /// at the end. At least [`HEADROOM_BYTES`] precede the content.
+    /// Moves out the next chunk without a copy, with the position of its first unread byte. Returns
+    /// `None` at the end. At least [`HEADROOM_BYTES`] precede the content.
     pub(crate) fn next_chunk(&mut self) -> io::Result<Option<(Vec<u8>, usize)>> {
         if self.position == self.chunk.len() && !self.advance()? {
             return Ok(None);
@@ -96,7 +97,7 @@ impl Input {
         Ok(Some((chunk, mem::take(&mut self.position))))
     }
 
-    /// Consumes at most `max` of the next bytes. The result is empty at the end only.
+    /// Consumes at most `max` of the next bytes. The result is empty only at the end.
     pub(crate) fn consume(&mut self, max: usize) -> io::Result<&[u8]> {
         if self.position == self.chunk.len() {
             self.advance()?;
@@ -106,9 +107,9 @@ impl Input {
         Ok(&self.chunk[start..self.position])
     }
 
-    /// Recycles a chunk that was read.
+    /// Gives a chunk that was read back for reuse.
     pub(crate) fn recycle(&self, chunk: Vec<u8>) {
-        // A chunk that grew is dropped, and so are chunks beyond the channel's capacity.
+        // A chunk that has grown is dropped, and so are chunks beyond the capacity of the channel.
         if chunk.capacity() == HEADROOM_BYTES + CHUNK_BYTES {
             drop(self.recycled.try_send(chunk));
         }
@@ -124,7 +125,7 @@ impl Input {
         self.fault.as_deref()
     }
 
-    /// Receives the next chunk; `false` at the end.
+    /// Receives the next chunk. Returns `false` at the end.
     fn advance(&mut self) -> io::Result<bool> {
         match self.chunks.recv() {
             Ok(Ok(chunk)) => {
@@ -155,7 +156,8 @@ impl Read for Input {
     }
 }
 
-/// A reader that publishes how many bytes of its input have been read, for use inside of a parser.
+/// A reader that publishes the number of bytes that were read, so that code inside a parser knows
+/// the position.
 #[derive(Debug)]
 pub(crate) struct OffsetReader<'a> {
     pub(crate) input: &'a mut Input,
@@ -196,7 +198,7 @@ fn send_chunks(
     }
 }
 
-/// Fills a chunk as far as the source reaches. Returns the length, and the error if reading failed.
+/// Fills a chunk as far as the source reaches. Returns the length, and the error of a failed read.
 fn fill_chunk(source: &mut impl Read, chunk: &mut [u8]) -> (usize, io::Result<()>) {
     let mut filled = 0;
     while filled < chunk.len() {
@@ -210,7 +212,7 @@ fn fill_chunk(source: &mut impl Read, chunk: &mut [u8]) -> (usize, io::Result<()
     (filled, Ok(()))
 }
 
-/// Whether the compressed data is damaged, as opposed to a failed read.
+/// Whether an error means that the compressed data are damaged, and not that a read failed.
 fn is_corrupt(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
     matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof)

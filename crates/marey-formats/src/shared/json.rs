@@ -1,4 +1,4 @@
-//! Escapes in JSON texts that no Unicode text can hold.
+//! Parses the escapes in JSON texts, and replaces those that denote no character.
 
 use std::borrow::Cow;
 
@@ -14,8 +14,8 @@ pub(crate) enum EscapeError {
     LoneSurrogate,
 }
 
-/// Replaces each escaped lone surrogate by `\ufffd`: JSON can escape half a surrogate pair, which
-/// `serde_json` refuses since no Unicode text can hold it.
+/// Replaces each escaped lone surrogate by `\ufffd`. JSON can escape half a surrogate pair, which
+/// `serde_json` refuses, because no Unicode text can hold it.
 pub(crate) fn replace_lone_surrogates(json: &str) -> Cow<'_, str> {
     let mut replaced = String::new();
     let (mut copied_end, mut position) = (0, 0);
@@ -40,8 +40,8 @@ pub(crate) fn replace_lone_surrogates(json: &str) -> Cow<'_, str> {
     Cow::Owned(replaced)
 }
 
-/// Returns the character of the escape that begins with the backslash at the start, and the length
-/// of the escape in bytes.
+/// Returns the character of the escape at the start of `bytes`, which begins with a backslash, and
+/// the length of the escape in bytes.
 pub(crate) fn parse_escape(bytes: &[u8]) -> Result<(char, usize), EscapeError> {
     let character = match bytes.get(1) {
         Some(b'"') => '"',
@@ -58,7 +58,7 @@ pub(crate) fn parse_escape(bytes: &[u8]) -> Result<(char, usize), EscapeError> {
     Ok((character, r"\n".len()))
 }
 
-/// Parses `\uXXXX`, or two of them that form a surrogate pair.
+/// Parses an escape `\uXXXX`, or two of them that form a surrogate pair.
 fn parse_unicode_escape(bytes: &[u8]) -> Result<(char, usize), EscapeError> {
     let first = parse_code_unit(bytes).ok_or(EscapeError::Invalid)?;
     if let Some(character) = char::from_u32(first.into()) {

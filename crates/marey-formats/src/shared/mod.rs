@@ -13,5 +13,6 @@ pub(crate) mod rank_in_name;
 pub(crate) mod trace_json;
 pub(crate) mod weights;
 
-/// Deepest tree or call stack that is read, in levels. A deeper one is treated as damage.
+/// The maximum depth of a tree or call stack that is read, in levels. A deeper one is treated as
+/// damage.
 pub const MAX_DEPTH: usize = 10_000;

@@ -1,4 +1,5 @@
-//! Protobuf messages field by field, without decoding them.
+//! Iterates over the fields of a protobuf message without decoding them, so that readers can
+//! stream.
 
 use super::import::Fault;
 
@@ -10,7 +11,7 @@ pub(crate) struct Field<'a> {
     pub(crate) number: u64,
     /// The field as encoded: its key, length and value.
     pub(crate) encoded: &'a [u8],
-    /// The value without its length; empty for a varint.
+    /// The value without its length. Empty for a varint.
     pub(crate) value: &'a [u8],
 }
 

@@ -1,6 +1,7 @@
-//! The rank in the name of a file.
+//! Finds the rank in the name of a dump of PyTorch, whose content does not state it.
 
-/// Returns the number after the word "rank": 3 of `nccl_trace_rank_3` and of `rank3_snapshot`.
+/// Returns the number after the word "rank", such as 3 for `nccl_trace_rank_3` and
+/// `rank3_snapshot`.
 pub(crate) fn rank_after_word(stem: &str) -> Option<u32> {
     let after = stem.to_ascii_lowercase().rsplit_once("rank").map(|(_, after)| after.to_owned())?;
     let digits = after.trim_start_matches(['_', '-']);
@@ -8,7 +9,7 @@ pub(crate) fn rank_after_word(stem: &str) -> Option<u32> {
     digits[..end].parse().ok()
 }
 
-/// Returns the number at the end: PyTorch names the dumps of a job by a prefix and the rank.
+/// Returns the number at the end. PyTorch names the dumps of a job by a prefix and the rank.
 pub(crate) fn rank_at_end(stem: &str) -> Option<u32> {
     let start = stem.trim_end_matches(|end: char| end.is_ascii_digit()).len();
     stem[start..].parse().ok()

@@ -1,4 +1,5 @@
-//! The weights of call stacks, for formats without a time axis.
+//! Computes the weights of call stacks, for formats without a time axis: collapsed stacks, flame
+//! graphs, pprof and others.
 //!
 //! The run of a sampling profiler has values by stack. In other runs the weight of a stack is the
 //! self time of its innermost span. A run without spans has device times by the stack that launched
@@ -21,7 +22,7 @@ use crate::shared::format::Format;
 pub(crate) struct Weights {
     /// The name of the weight, such as time or samples.
     pub(crate) name: String,
-    /// The unit as the run has it; may be empty.
+    /// The unit as the run has it. It may be empty.
     pub(crate) unit: String,
     /// The exclusive weight of each stack.
     pub(crate) by_stack: BTreeMap<Stack, Sum>,
@@ -58,7 +59,7 @@ impl Weights {
 /// A call stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Stack {
-    /// The innermost context; the root for an empty stack.
+    /// The innermost context, or the root for an empty stack.
     pub(crate) context_id: u32,
     /// The name of the kernel that the context launched, if the weight is device time.
     pub(crate) kernel_id: Option<u32>,
@@ -75,15 +76,15 @@ pub(crate) struct StackKey {
 /// The times of a stack.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Times {
-    /// Spans that began.
+    /// Number of spans that began.
     pub(crate) count: i64,
-    /// Time without the spans directly inside.
+    /// Time of spans without the spans directly inside them.
     pub(crate) self_nanos: i64,
     /// Device time.
     pub(crate) device_nanos: i64,
 }
 
-/// A sum that stays an integer as long as its summands are integers and it fits.
+/// A sum that stays an integer as long as its summands are integers and it fits into 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Sum {
     Int(i64),
@@ -162,7 +163,7 @@ pub(crate) fn numeric_sample_names(reader: &Reader) -> Result<Vec<u32>, StoreErr
     Ok(names)
 }
 
-/// Splits a name such as `cpu (ns)` into name and unit; the unit is empty if there is none.
+/// Splits a name such as `cpu (ns)` into name and unit. The unit is empty if there is none.
 pub(crate) fn split_unit(name: &str) -> (&str, &str) {
     let parts = name.strip_suffix(')').and_then(|name| name.rsplit_once(" ("));
     parts.unwrap_or((name, ""))
@@ -181,7 +182,7 @@ pub(crate) fn times_by_stack(reader: &Reader) -> Result<BTreeMap<StackKey, Times
         if is_unbounded { times_from_rollup(reader)? } else { times_from_spans(reader)? };
     for activity in reader.rows::<GpuActivity>()? {
         let activity = activity?;
-        // Annotations enclose kernels, and waits are no work.
+        // Annotations enclose kernels, which count already, and waits are no work.
         if matches!(activity.kind, ActivityKind::Annotation | ActivityKind::Sync) {
             continue;
         }
@@ -197,11 +198,11 @@ pub(crate) fn times_by_stack(reader: &Reader) -> Result<BTreeMap<StackKey, Times
     Ok(times)
 }
 
-/// Keys of exclusive times in `.hatchet` files, which have other metrics too.
+/// The names of exclusive times in `.hatchet` files, which have other metrics too.
 const SELF_TIMES: [&str; 2] = ["wall_self (ns)", "time (ns)"];
 
-/// Returns the sampled name to use as the weight: a self time, or else the first name in
-/// nanoseconds, or else the first.
+/// Returns the name of the samples to use as the weight. This is a self time, or else the first
+/// name in nanoseconds, or else the first name.
 fn select_sample_name(reader: &Reader) -> Result<Option<u32>, StoreError> {
     let names = numeric_sample_names(reader)?;
     let self_time = names.iter().find(|name| SELF_TIMES.contains(&reader.text(**name)));
@@ -251,7 +252,7 @@ fn times_from_rollup(reader: &Reader) -> Result<BTreeMap<StackKey, Times>, Store
     Ok(times)
 }
 
-/// Returns the times in a selection: the parts of spans inside it.
+/// Returns the times in a selection, which has only parts of some spans.
 fn times_from_spans(reader: &Reader) -> Result<BTreeMap<StackKey, Times>, StoreError> {
     let mut totals: HashMap<(u32, u32), (i64, i64)> = HashMap::new();
     for span in reader.rows::<Span>()? {
@@ -261,8 +262,8 @@ fn times_from_spans(reader: &Reader) -> Result<BTreeMap<StackKey, Times>, StoreE
         let nanos_inside = selected_nanos(reader, span.start_nanos, span.duration_nanos);
         *nanos = nanos.saturating_add(nanos_inside);
     }
-    // `Span::self_nanos` counts what is outside of the selection too. Direct children of a span have a
-    // context directly below the span's.
+    // `Span::self_nanos` also counts time outside of the selection, so the self time is computed
+    // here. Direct children of a span have a context directly below that of the span.
     let mut children: HashMap<(u32, u32), i64> = HashMap::new();
     for (&(thread, context), &(_, nanos)) in &totals {
         if let Some(parent) = reader.context(context).parent {
@@ -290,7 +291,7 @@ fn stack_key(reader: &Reader, thread: u32, context: u32) -> Option<StackKey> {
     Some(StackKey { process_id, thread_id: Some(thread), stack })
 }
 
-/// Returns how many nanoseconds of an interval lie in the selection.
+/// Returns the number of nanoseconds of an interval that lie in the selection.
 fn selected_nanos(reader: &Reader, start_nanos: i64, duration_nanos: i64) -> i64 {
     let selection = reader.selection();
     let end_nanos = start_nanos.saturating_add(duration_nanos).min(selection.until_nanos);

@@ -1,4 +1,5 @@
-//! Rows in mixed order, grouped by key, since each profile is written in one piece.
+//! Groups rows that arrive in mixed order by a key, because each profile is written in one piece.
+//! Spills them to a file, so that memory stays bounded.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
@@ -8,10 +9,10 @@ use std::ops::Range;
 use marey_store::row::{Bytes, Row};
 use tempfile::SpooledTempFile;
 
-/// Size of the rows in memory at which they are spilled.
+/// The size of the rows in memory at which they are spilled.
 const MAX_MEMORY_BYTES: usize = 1 << 24;
 
-/// Rows grouped by key, in order of arrival within each key.
+/// Rows that are grouped by key. The rows of a key are in the order of their arrival.
 pub(super) struct RowsByKey<K, R> {
     file: SpooledTempFile,
     file_bytes: u64,
@@ -25,7 +26,7 @@ pub(super) struct RowsByKey<K, R> {
 struct KeyedRows {
     /// Ranges of spilled rows in the file.
     blocks: Vec<Range<u64>>,
-    /// The latest rows, which have not been spilled.
+    /// The latest rows, which were not spilled yet.
     bytes: Vec<u8>,
 }
 

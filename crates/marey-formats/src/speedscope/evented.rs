@@ -1,4 +1,4 @@
-//! Evented profiles: frames are opened and closed.
+//! Reads evented profiles, whose events open and close frames.
 
 use std::collections::HashMap;
 
@@ -16,15 +16,15 @@ use super::sampled::SampleAdder;
 use crate::shared::MAX_DEPTH;
 use crate::shared::import::ReaderError;
 
-/// The events of a profile that is imported. With a unit of time they become spans, otherwise
-/// samples of the intervals between them.
+/// The events of a profile that is imported. In a unit of time they become spans. In another unit,
+/// the intervals between them become samples.
 pub(super) struct Evented {
     thread: u32,
     unit: Unit,
     open_frames: Vec<OpenFrame>,
     /// Number of times that each frame is open.
     open_counts: HashMap<u32, usize>,
-    /// Number of frames that have been opened.
+    /// Number of frames that were opened so far.
     opened_count: u64,
     /// The time of the last event.
     last_nanos: i64,
@@ -90,7 +90,7 @@ impl Evented {
                     file.lose(LossCause::Unsupported, 1, cause);
                 }
                 let context = match self.unit {
-                    // The assembler derives contexts of spans.
+                    // The assembler derives the contexts of spans itself.
                     Unit::Time(_) => Assembler::ROOT,
                     _ if is_too_deep => parent,
                     _ => file.import.run.context(parent, NodeKind::Frame, name_id),
@@ -111,8 +111,8 @@ impl Evented {
         }
     }
 
-    /// Advances to the position of an event. A position before the last event is moved to it.
-    /// Returns `false` if the position cannot be read.
+    /// Advances to the position of an event. Moves a position before the last event to that of the
+    /// last event. Returns `false` if the position cannot be read.
     fn advance_to(&mut self, file: &mut File, position: &str) -> Result<bool, ReaderError> {
         let is_earlier = if let Unit::Time(power) = self.unit {
             let Some(nanos) = file.nanos(position, power) else {
@@ -139,7 +139,7 @@ impl Evented {
         Ok(true)
     }
 
-    /// Closes a frame, and frames inside it that the file has left open.
+    /// Closes a frame, and the frames inside it that the file has left open.
     fn close_frame(&mut self, file: &mut File, frame: u32) -> Result<(), ReaderError> {
         let is_open = self.open_counts.get(&frame).is_some_and(|&count| count > 0);
         if !is_open {

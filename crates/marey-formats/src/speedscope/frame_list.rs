@@ -1,4 +1,4 @@
-//! The frames of an exported file.
+//! Collects the list of frames of an exported file, to which its profiles refer by index.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -10,7 +10,7 @@ use marey_store::{Reader, StoreError};
 use super::FRAMES_KEY;
 use super::frames::{self, Frame};
 
-/// Frames by their names in a run, with the files and lines of imported frames.
+/// The frames by their names in a run, with the files and lines of imported frames.
 pub(super) struct FrameList<'r> {
     reader: &'r Reader<'r>,
     /// The frames as JSON.
@@ -19,7 +19,7 @@ pub(super) struct FrameList<'r> {
     imported_indices: HashMap<(u32, String), u32>,
     /// Indices by process and name.
     indices: HashMap<(u32, u32), u32>,
-    /// Frames that consist of a name only.
+    /// Frames that have only a name.
     name_only_indices: HashMap<u32, u32>,
 }
 
@@ -54,7 +54,7 @@ impl<'r> FrameList<'r> {
         }
     }
 
-    /// Returns the index of the frame with a name in a process, adding it if it is new.
+    /// Returns the index of the frame with a name in a process. Adds the frame if it is new.
     pub(super) fn frame_index(&mut self, process: u32, name_id: u32) -> u32 {
         let Self { reader, frames, imported_indices, indices, name_only_indices } = self;
         *indices.entry((process, name_id)).or_insert_with(|| {

@@ -1,4 +1,4 @@
-//! The frames of a file, and their labels in a run.
+//! Reads the frames of a file, and finds their labels in a run.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -8,12 +8,12 @@ use serde_json::{Map, Value};
 /// A frame as the file has it.
 pub(super) type Frame = Map<String, Value>;
 
-/// Returns the name of a frame; empty if it has none.
+/// Returns the name of a frame, empty if it has none.
 pub(super) fn name(frame: &Frame) -> &str {
     frame.get("name").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Returns a valid frame: with a name, and without location fields of the wrong type.
+/// Returns a valid frame, which has a name and no location fields of the wrong type.
 pub(super) fn normalise(mut frame: Frame) -> Frame {
     frame.retain(|key, value| match key.as_str() {
         "name" | "file" => value.is_string(),
@@ -24,8 +24,8 @@ pub(super) fn normalise(mut frame: Frame) -> Frame {
     frame
 }
 
-/// Returns a unique label for each distinct frame: its name, followed by file, line and column if
-/// several frames have the name.
+/// Returns a unique label for each distinct frame. It is the name, followed by file, line and
+/// column if several frames have the name.
 pub(super) fn labels(frames: &[Frame]) -> Vec<String> {
     let mut first_by_name = HashMap::new();
     let mut ambiguous = HashSet::new();

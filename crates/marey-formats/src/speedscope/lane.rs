@@ -1,17 +1,18 @@
-//! The events of an exported profile.
+//! Writes the spans of a thread or stream as the events of one or more evented profiles.
 
 use std::io::{self, BufWriter, Seek, Write};
 
 use tempfile::SpooledTempFile;
 
-/// Maximum number of profiles for the spans of a thread or stream. Spans that overlap without
+/// The maximum number of profiles for the spans of a thread or stream. Spans that overlap without
 /// nesting cannot share a profile.
 const MAX_LANES: usize = 8;
 
-/// Size of the events in memory at which they are spilled.
+/// The size of the events in memory at which they are spilled.
 const MAX_MEMORY_BYTES: usize = 1 << 18;
 
-/// A list of JSON values that is written after data which are not known yet.
+/// A list of JSON values that is kept until it can be written, because data that are not known yet
+/// come before it.
 pub(super) struct PendingList {
     text: BufWriter<SpooledTempFile>,
     is_empty: bool,
@@ -41,7 +42,7 @@ impl PendingList {
     }
 }
 
-/// Spans that nest or follow one another.
+/// Spans that nest in or follow one another, so that they fit into one profile.
 #[derive(Default)]
 pub(super) struct Lane {
     pub(super) events: PendingList,
@@ -52,7 +53,7 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    /// Adds a span if it nests. Spans arrive by start.
+    /// Adds a span if it nests. Spans arrive in the order of their starts.
     fn try_add(&mut self, frame: u32, start_nanos: i64, end_nanos: i64) -> io::Result<bool> {
         self.close_until(start_nanos)?;
         if self.open_frames.last().is_some_and(|&(_, enclosing_end)| enclosing_end < end_nanos) {
@@ -84,7 +85,7 @@ fn write_event(events: &mut PendingList, kind: char, frame: u32, at_nanos: i64) 
 pub(super) struct Lanes(Vec<Lane>);
 
 impl Lanes {
-    /// Adds a span; `false` if it nests in no lane.
+    /// Adds a span. Returns `false` if it nests in no lane.
     pub(super) fn add(&mut self, frame: u32, start_nanos: i64, end_nanos: i64) -> io::Result<bool> {
         for lane in &mut self.0 {
             if lane.try_add(frame, start_nanos, end_nanos)? {

@@ -1,10 +1,11 @@
-//! speedscope's JSON: evented and sampled profiles over a list of frames.
+//! Reads and writes the JSON of speedscope: evented and sampled profiles over a list of frames.
 //!
 //! A profile is a thread of the run. An evented profile in a unit of time becomes spans. Sampled
 //! profiles, and evented ones in another unit, become samples with the name that
-//! [`Unit::value_name`] returns. A context has the name of its frame; if frames of one name differ
-//! in file, line or column, these are appended ([`frames::labels`]). The list of frames is kept in
-//! the metadata `speedscope.frames`, from which [`write()`] restores files, lines and columns.
+//! [`Unit::value_name`] returns. A context has the name of its frame. If frames of one name differ
+//! in file, line or column, these are appended ([`frames::labels`]). The metadata
+//! `speedscope.frames` keep the list of frames, from which [`write()`] restores files, lines and
+//! columns.
 //!
 //! Times in a file have no epoch. Times since 1970 exceed the integers of JavaScript, so
 //! [`write()`] subtracts the run's start and writes it to the key `marey`, which other readers
@@ -26,22 +27,22 @@ pub(crate) use write::write;
 /// The `$schema` of every file.
 const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
 
-/// Key of the metadata with the frames of a file.
+/// The key of the metadata with the frames of a file.
 const FRAMES_KEY: &str = "speedscope.frames";
 
-/// Keys of the metadata with start and end of a profile, in nanoseconds if its unit is a time.
+/// The keys of the metadata with start and end of a profile, in nanoseconds if its unit is a time.
 const START_KEY: &str = "startValue";
 const END_KEY: &str = "endValue";
 
-/// Key of the metadata with the profile that is shown first.
+/// The key of the metadata with the profile that is shown first.
 const ACTIVE_KEY: &str = "activeProfileIndex";
 
-/// The unit of a profile's values.
+/// The unit of the values of a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unit {
     None,
     Bytes,
-    /// A time of 10 to this power nanoseconds.
+    /// A time. The unit is 10 to this power nanoseconds.
     Time(i32),
 }
 
@@ -58,7 +59,7 @@ impl Unit {
         })
     }
 
-    /// Returns the unit at the end of a value's name.
+    /// Returns the unit at the end of the name of a value.
     fn from_value_name(name: &str) -> Self {
         let unit = name.strip_suffix(')').and_then(|name| name.rsplit_once('('));
         match unit.map_or("", |(_, unit)| unit) {

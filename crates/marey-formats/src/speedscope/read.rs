@@ -1,8 +1,8 @@
-//! Reader, which processes a file while it is parsed.
+//! Reads a speedscope file, and adds its events while it is parsed.
 //!
-//! Events refer to frames by index, and contexts need frame names. So if `profiles` precedes
-//! `shared`, it is buffered as text, in as much memory as it has bytes. The same applies to events
-//! that precede the unit of their profile.
+//! Events refer to frames by index, and contexts need the names of frames. So if `profiles`
+//! precedes `shared`, it is buffered as text, in as much memory as it has bytes. The same applies
+//! to events that precede the unit of their profile.
 
 use std::cell::Cell;
 use std::fmt::{self, Display};
@@ -56,9 +56,9 @@ pub(super) struct File<'a> {
     pub(super) process: u32,
     /// Number of bytes read.
     offset: &'a Cell<u64>,
-    /// Name ids of the frames, once `shared` has been read.
+    /// Name ids of the frames, once `shared` was read.
     name_ids: Option<Vec<u32>>,
-    /// Subtracted from all times when the file was written.
+    /// The number that the writer has subtracted from all times.
     pub(super) base_nanos: i64,
     profile_count: u32,
     /// The error that stopped reading, unless it is an error in the JSON.
@@ -75,7 +75,7 @@ impl File<'_> {
         self.import.lose(loss, count, self.offset.get(), cause);
     }
 
-    /// Converts a time of a profile to the run's clock.
+    /// Converts a time of a profile to the clock of the run.
     pub(super) fn nanos(&self, number: &str, power: i32) -> Option<i64> {
         self.base_nanos.checked_add(decimal::parse_scaled(number, power)?)
     }
@@ -177,7 +177,7 @@ impl File<'_> {
         Err(ReaderError::content(self.offset.get(), cause))
     }
 
-    /// Stores our error and returns an error of the JSON parser in its place.
+    /// Stores an error of the reader, and returns an error of the JSON parser in its place.
     fn stash_error<T, E: de::Error>(&mut self, result: Result<T, ReaderError>) -> Result<T, E> {
         result.map_err(|error| {
             self.error = Some(error);

@@ -1,4 +1,4 @@
-//! Sampled profiles: a list of stacks, and a list of their weights.
+//! Reads sampled profiles, which have a list of stacks and a list of their weights.
 
 use std::mem;
 
@@ -15,8 +15,8 @@ use crate::shared::MAX_DEPTH;
 use crate::shared::decimal;
 use crate::shared::import::ReaderError;
 
-/// The stacks of a profile before their weights, which are a separate list: eight bytes for each.
-/// `None` is a stack that could not be read.
+/// The stacks of a profile, until their weights are read, which are a separate list. Each takes
+/// eight bytes. `None` is a stack that could not be read.
 #[derive(Default)]
 pub(super) struct Samples(Vec<Option<u32>>);
 
@@ -67,7 +67,7 @@ pub(super) struct Weights {
     samples: std::vec::IntoIter<Option<u32>>,
     sample_adder: SampleAdder,
     unit: Unit,
-    /// Start of the next sample, if weights are times.
+    /// The start of the next sample, if weights are times.
     next_nanos: Option<i64>,
 }
 

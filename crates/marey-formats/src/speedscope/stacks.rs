@@ -1,4 +1,4 @@
-//! The stacks and weights of an exported profile.
+//! Collects the stacks and weights of an exported sampled profile.
 
 use std::io::{self, Write};
 
@@ -18,7 +18,7 @@ pub(super) struct Stacks {
 }
 
 impl Stacks {
-    /// Adds a sample; `false` if its value cannot be a weight.
+    /// Adds a sample. Returns `false` if its value cannot be a weight.
     pub(super) fn add(
         &mut self,
         frames: impl Iterator<Item = u32>,

@@ -1,5 +1,5 @@
-//! Writer: profiles of the spans of each thread, the activities of each stream and the samples of
-//! each thread.
+//! Writes a run as a speedscope file. The spans of each thread, the activities of each stream and
+//! the samples of each thread are a profile.
 //!
 //! The frames come first, so all rows are read twice. Each profile is buffered until its start and
 //! end are known. Streams and samples are mixed in the run, so they are grouped ([`RowsByKey`]).
@@ -21,16 +21,17 @@ use super::{ACTIVE_KEY, END_KEY, FRAMES_KEY, SCHEMA, START_KEY, Unit};
 use crate::shared::export::{ExportError, LeftOut, leave_out_tables_except};
 use crate::shared::format::Format;
 
-/// Tables that the format holds. Of metadata, [`Survey::read_metadata`] counts what it does not.
+/// The tables that the format can hold. [`Survey::read_metadata`] counts the metadata that it
+/// cannot.
 const WRITTEN_TABLES: [&Table; 4] = [&SPANS, &GPU_ACTIVITIES, &SAMPLES, &METADATA];
 
 /// `Number.MAX_SAFE_INTEGER` of JavaScript.
 const MAX_SAFE_INTEGER: i64 = (1 << 53) - 1;
 
-/// Process, device and stream.
+/// The process, device and stream of activities.
 type StreamKey = (u32, u32, u32);
 
-/// Process, thread and name of the value.
+/// The process, thread and name of sampled values.
 type ValueKey = (u32, Option<u32>, u32);
 
 /// Writes a run.
@@ -73,7 +74,7 @@ pub(crate) fn write(
     Ok(writeln!(out, "}}")?)
 }
 
-/// Facts about a run, collected before the first profile is written.
+/// Facts about a run, which are collected before the first profile is written.
 struct Survey<'r> {
     frames: FrameList<'r>,
     /// Whether the run has rows that become profiles.
@@ -82,7 +83,7 @@ struct Survey<'r> {
     extents_by_thread: HashMap<u32, [Option<String>; 2]>,
     /// The profile that is shown first, as JSON.
     active_index: Option<String>,
-    /// Subtracted from all times.
+    /// The number that is subtracted from all times.
     base_nanos: i64,
 }
 
@@ -370,7 +371,7 @@ impl Profiles<'_, '_> {
     }
 }
 
-/// Returns the base of times: 0 if times are small enough without one.
+/// Returns the base of times, which is 0 if times are small enough without one.
 fn base_nanos(reader: &Reader) -> i64 {
     let ends = reader.processes().map(|process| process.end_nanos);
     if ends.max().is_none_or(|end| end <= MAX_SAFE_INTEGER) {
@@ -391,7 +392,7 @@ const fn value_key(sample: &Sample) -> ValueKey {
     (sample.process_id, sample.thread_id, sample.name_id)
 }
 
-/// Returns the title of a thread's profile; empty if an imported thread has no name.
+/// Returns the title of the profile of a thread, empty if an imported thread has no name.
 fn thread_title(reader: &Reader, thread: u32) -> String {
     let Some(thread) = reader.thread(thread) else { return String::new() };
     let title = match &*thread.name {

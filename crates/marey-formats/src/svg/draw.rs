@@ -1,4 +1,4 @@
-//! Layout of the frames, and the SVG text.
+//! Lays out the frames of a flame graph, and writes the SVG text.
 
 use std::io::{BufWriter, Write};
 
@@ -13,10 +13,10 @@ const WIDTH: f64 = 1200.0;
 const FRAME_HEIGHT: usize = 16;
 const HEADER_HEIGHT: usize = 28;
 
-/// Width of a character in a monospaced font of 11 pixels.
+/// The width of a character in a monospaced font of 11 pixels.
 const CHAR_WIDTH: f64 = 6.6;
 
-/// Minimum width of a frame in pixels. Narrower frames are invisible and left out.
+/// The minimum width of a frame in pixels. Narrower frames are invisible and left out.
 const MIN_WIDTH: f64 = 0.1;
 
 /// A frame with its position.
@@ -119,7 +119,7 @@ fn draw_frame(
     Ok(())
 }
 
-/// Shortens a name to the width.
+/// Shortens a name so that it fits into a width in pixels.
 fn shorten_to_width(name: &str, width: f64) -> String {
     let count = ((width - 6.0) / CHAR_WIDTH).max(0.0) as usize;
     if name.chars().nth(count).is_none() {
@@ -131,7 +131,7 @@ fn shorten_to_width(name: &str, width: f64) -> String {
     name.chars().take(count - 1).chain(['…']).collect()
 }
 
-/// Formats a weight with its unit; nanoseconds are scaled to a larger unit.
+/// Formats a weight with its unit. Nanoseconds are scaled to a larger unit.
 fn format_value(weight: f64, unit: &str) -> String {
     if !is_nanosecond_unit(unit) {
         return if unit.is_empty() { weight.to_string() } else { format!("{weight} {unit}") };
@@ -143,7 +143,7 @@ fn format_value(weight: f64, unit: &str) -> String {
     }
 }
 
-/// Escapes a text for XML. Characters that XML does not allow are replaced.
+/// Escapes a text for XML. Replaces characters that XML does not allow.
 fn escape(text: &str) -> String {
     let mut xml = String::with_capacity(text.len());
     for char in text.chars() {

@@ -1,7 +1,7 @@
-//! A flame graph as a single SVG file, outermost frames at the top.
+//! Writes the flame graph of a run as a single SVG file, with the outermost frames at the top.
 //!
-//! The file is self-contained: without scripts it shows names, values and shares. With scripts, a
-//! click zooms into a frame, and names can be searched.
+//! The file is self-contained. It shows names, values and shares even without scripts. With
+//! scripts, a click zooms into a frame, and names can be searched.
 
 mod draw;
 mod tree;

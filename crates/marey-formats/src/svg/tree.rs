@@ -1,4 +1,4 @@
-//! The frames of a flame graph with their inclusive weights.
+//! Builds the tree of the frames of a flame graph, with their inclusive weights.
 
 use std::collections::HashMap;
 
@@ -76,7 +76,7 @@ impl Tree {
             if let Some(&node) = by_context.get(&context_id) {
                 break node;
             }
-            // A parent's id is less than its child's, so the loop ends.
+            // The id of a parent is less than that of its child, so the loop ends.
             let Some(parent) =
                 reader.context(context_id).parent.filter(|&parent| parent < context_id)
             else {
@@ -147,7 +147,7 @@ impl Palette {
     }
 }
 
-/// The 32-bit FNV-1a hash, which unlike the standard library's never changes.
+/// Returns the 32-bit FNV-1a hash, which unlike that of the standard library never changes.
 fn fnv1a_32(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }

@@ -1,5 +1,5 @@
-//! The messages of an event file, with the field numbers of `TensorFlow` (`event.proto`,
-//! `summary.proto`). Only fields that are written are declared.
+//! Writes the messages of an event file. The field numbers are those of `TensorFlow`
+//! (`event.proto`, `summary.proto`), and only fields that are written are declared.
 
 use std::io::{self, Write};
 
@@ -81,7 +81,7 @@ impl<'o> Events<'o> {
         Ok(events)
     }
 
-    /// Whether the file has no event beside the version.
+    /// Whether the file has no event besides the version.
     pub(super) const fn is_empty(&self) -> bool {
         self.count == 1
     }

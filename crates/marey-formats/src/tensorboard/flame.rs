@@ -1,5 +1,5 @@
-//! The flame graph as a PNG picture, outermost contexts at the top. It shows no names: it serves to
-//! compare runs at a glance, and the SVG has the names.
+//! Draws the flame graph as a PNG picture, with the outermost contexts at the top. It serves to
+//! compare runs at a glance, and shows no names. The SVG has them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,7 +15,7 @@ use crate::shared::weights::stack_weights;
 const WIDTH: usize = 1200;
 const ROW_HEIGHT: usize = 16;
 
-/// Maximum depth of contexts that are drawn.
+/// The maximum depth of contexts that are drawn.
 const MAX_DEPTH: usize = 64;
 
 /// Red, green and blue.
@@ -31,7 +31,8 @@ pub(super) struct Picture {
     pub(super) png: Vec<u8>,
 }
 
-/// Draws the flame graph; `None` if no context has a weight. Counts samples that are not in it.
+/// Draws the flame graph. Returns `None` if no context has a weight. Counts the samples that are
+/// not in it.
 pub(super) fn draw(
     reader: &Reader,
     left_out: &mut LeftOut,
@@ -45,7 +46,7 @@ pub(super) fn draw(
     for (stack, weight) in &weights.by_stack {
         *totals.entry(stack.context_id).or_default() += weight.as_f64().max(0.0);
     }
-    // A context has a larger id than its ancestors, so the innermost contexts come first.
+    // A context has a larger id than its ancestors, so `pop_last` yields innermost contexts first.
     let mut pending = totals.clone();
     while let Some((context, total)) = pending.pop_last() {
         if let Some(parent) = reader.context(context).parent.filter(|&parent| parent < context) {
@@ -78,7 +79,7 @@ pub(super) fn draw(
     Ok(Some(canvas.picture()?))
 }
 
-/// A picture of [`WIDTH`] pixels, white at first.
+/// A picture with a width of [`WIDTH`] pixels. It is white at first.
 struct Canvas {
     pixels: Vec<Colour>,
 }

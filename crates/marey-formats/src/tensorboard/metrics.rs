@@ -1,4 +1,4 @@
-//! Scalars of metrics.
+//! Writes the values of metrics as scalars.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ pub(super) fn write(
     events: &mut Events,
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
-    // Number of values written so far, by process and name.
+    // The number of values that were written so far, by process and name.
     let mut counts: HashMap<(u32, u32), i64> = HashMap::new();
     for metric in reader.rows::<Metric>()? {
         let Metric { time_nanos, thread_id, name_id, value, .. } = metric?;

@@ -1,7 +1,8 @@
-//! Event files of `TensorBoard`: scalars by training step, and the flame graph as a picture.
+//! Writes a run as an event file of `TensorBoard`: scalars by training step, and the flame graph as
+//! a picture.
 //!
 //! A file is a sequence of records ([`record`]) with a message each ([`event`]). The tags of the
-//! scalars begin with `rank 0/` if there are several processes:
+//! scalars begin with the process, such as `rank 0/`, if there are several processes:
 //!
 //! | tag | value |
 //! |---|---|
@@ -29,7 +30,7 @@ use self::steps::Steps;
 use crate::shared::export::{ExportError, LeftOut, leave_out_tables_except};
 use crate::shared::format::Format;
 
-/// Tables that the format holds.
+/// The tables that the format can hold.
 const WRITTEN_TABLES: [&Table; 5] = [&SPANS, &GPU_ACTIVITIES, &SAMPLES, &STEPS, &METRICS];
 
 /// Writes a run.
@@ -55,7 +56,7 @@ pub(crate) fn write(
     Ok(())
 }
 
-/// Returns a tag, prefixed with the process if there are several.
+/// Returns a tag, with the process as a prefix if there are several.
 fn tag(reader: &Reader, process: u32, tag: &str) -> String {
     let mut processes = reader.processes();
     let (Some(_), Some(_)) = (processes.next(), processes.next()) else { return tag.to_owned() };

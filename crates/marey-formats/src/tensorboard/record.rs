@@ -1,4 +1,4 @@
-//! `TFRecord`: messages framed by their length and checksums.
+//! Writes `TFRecord`, the container of event files: messages framed by their length and checksums.
 
 use std::io::{self, Write};
 
@@ -13,8 +13,7 @@ pub(super) fn write(content: &[u8], out: &mut dyn Write) -> io::Result<()> {
     out.write_all(&mask_checksum(crc32c(content)).to_le_bytes())
 }
 
-/// Masks a checksum as `TFRecord` demands, since a checksum of data with embedded checksums is
-/// weak.
+/// Masks a checksum as `TFRecord` demands. A checksum of data that contain plain checksums is weak.
 const fn mask_checksum(checksum: u32) -> u32 {
     checksum.rotate_right(15).wrapping_add(0xa282_ead8)
 }

@@ -1,4 +1,5 @@
-//! Scalars of training steps.
+//! Writes the scalars of training steps: their durations, and the times of devices and spans in
+//! them.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -11,13 +12,13 @@ use super::event::Events;
 use super::tag;
 use crate::shared::export::{ExportError, LeftOut};
 
-/// Maximum number of names whose time is written.
+/// The maximum number of names whose time is written.
 const MAX_NAMES: usize = 10;
 
-/// Maximum number of devices of a process whose time is written.
+/// The maximum number of devices of a process whose time is written.
 const MAX_DEVICES: usize = 16;
 
-/// The steps of each process by start; they fit into memory.
+/// The steps of each process by start. They fit into memory.
 pub(super) struct Steps(HashMap<u32, Vec<Step>>);
 
 impl Steps {
@@ -84,7 +85,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Returns the names of spans with the most time, steps excluded; ties are sorted by name.
+/// Returns the names of spans with the most time, except steps. Ties are ordered by name.
 fn longest_names(reader: &Reader) -> Result<Vec<u32>, StoreError> {
     let mut totals: HashMap<u32, i64> = HashMap::new();
     for span in reader.rows::<Span>()? {
@@ -112,7 +113,7 @@ fn read_scope_times(
     for span in reader.rows::<Span>()? {
         let span = span?;
         let Some(&position) = positions.get(&span.name_id) else { continue };
-        // The time of a span inside a span of the same name is counted already.
+        // A span inside a span of the same name is skipped, because its time is counted already.
         if ancestor_names
             .get(span.context_id as usize)
             .is_none_or(|names| names & 1 << position != 0)
@@ -175,8 +176,8 @@ fn busiest_devices(
     Ok(busiest)
 }
 
-/// Annotations enclose other activities, and waits are no work. The view `gpu_time` counts the same
-/// kinds.
+/// Whether an activity is work of the device. Annotations enclose other activities, and waits are
+/// no work. The view `gpu_time` counts the same kinds.
 const fn is_work(activity: &GpuActivity) -> bool {
     matches!(activity.kind, ActivityKind::Kernel | ActivityKind::Memcpy | ActivityKind::Memset)
 }
@@ -188,7 +189,7 @@ fn read_busy_times(
     devices: &HashSet<(u32, u32)>,
 ) -> Result<BTreeMap<(u32, u32), Vec<i64>>, StoreError> {
     let mut busy_times: BTreeMap<(u32, u32), Vec<i64>> = BTreeMap::new();
-    // The end of the busy time counted so far, by device.
+    // The end of the busy time that was counted so far, by device.
     let mut counted_until: HashMap<(u32, u32), i64> = HashMap::new();
     for activity in reader.rows::<GpuActivity>()? {
         let activity = activity?;

@@ -6,7 +6,7 @@ use super::event::{Event, EventRanges, Members};
 use super::lexer::LexError;
 use super::shape::Shapes;
 
-/// Bytes of a file, and the events and keys in them.
+/// A part of the bytes of a file, with the events and keys that were found in it.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     pub(super) bytes: Vec<u8>,
@@ -21,13 +21,13 @@ pub(super) struct Batch {
 pub(super) enum Item {
     /// An event that can be parsed.
     Event(FoundEvent),
-    /// A key beside the events, and its value as JSON.
+    /// A key next to the list of events, and its value as JSON.
     Member(String, String),
     /// An event that cannot be parsed, and the cause.
     Malformed { offset: u64, cause: &'static str },
 }
 
-/// An event that has been parsed.
+/// An event whose ranges were found.
 #[derive(Debug)]
 pub(super) struct FoundEvent {
     pub(super) start: usize,
@@ -51,7 +51,7 @@ impl Batch {
         start: usize,
         shapes: &mut Shapes,
     ) -> Result<usize, LexError> {
-        // Constructed in place, since it is too large to be moved cheaply.
+        // Constructed in place, because it is too large to be moved cheaply.
         let item = Item::Event(FoundEvent { start, len: 0, ranges: EventRanges::default() });
         let Item::Event(found) = self.items.push_mut(item) else { unreachable!("it is an event") };
         let end = found.ranges.parse(bytes, &mut self.members, shapes);
@@ -62,14 +62,14 @@ impl Batch {
         end
     }
 
-    /// Returns the bytes from the first event on as text, and their start. They are validated at
-    /// once rather than for each event.
+    /// Returns the bytes from the first event on as text, and their start. Validates them all at
+    /// once, which is faster than event by event.
     pub(super) fn event_text(&self) -> (&str, usize) {
         let event_start =
             |item: &Item| if let Item::Event(found) = item { Some(found.start) } else { None };
         let start = self.items.iter().find_map(event_start).unwrap_or(self.bytes.len());
         let bytes = &self.bytes[start..];
-        // The end may cut a character, after the last event.
+        // The end of the batch may cut a character, which then lies after the last event.
         let text = std::str::from_utf8(bytes)
             .or_else(|error| std::str::from_utf8(&bytes[..error.valid_up_to()]));
         (text.unwrap_or_default(), start)

@@ -1,11 +1,11 @@
-//! The part of a file that is in memory.
+//! Holds the part of a file that is in memory, for the scanning thread.
 
 use std::mem;
 
 use crate::shared::import::ReaderError;
 use crate::shared::input::Input;
 
-/// Maximum size of a value that must be in memory as a whole, such as an event.
+/// The maximum size of a value that must be in memory as a whole, such as an event.
 const MAX_PIECE_BYTES: usize = 256 << 20;
 
 /// The unread bytes of a file, as far as they are in memory.
@@ -89,7 +89,8 @@ impl<'a> Buffer<'a> {
         Ok(bytes)
     }
 
-    /// Returns the bytes of the buffer and the file offset of their end, when reading is finished.
+    /// Returns the bytes of the buffer and the file offset of their end. Called at the end of the
+    /// reading.
     pub(super) fn take_bytes(&mut self) -> (Vec<u8>, u64) {
         self.position = 0;
         (mem::take(&mut self.bytes), self.end_offset)

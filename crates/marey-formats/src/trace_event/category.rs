@@ -1,4 +1,4 @@
-//! Meanings of event categories.
+//! Maps the categories of events to their meanings, for all profilers that write Kineto's format.
 
 use marey_model::context::NodeKind;
 use marey_store::row::ActivityKind;
@@ -10,20 +10,19 @@ use crate::shared::import::Import;
 pub(super) enum Category {
     /// A span of a thread.
     Host(NodeKind),
-    /// A region that the program named, including training steps; the kind applies to all but
-    /// those.
+    /// A region that the program has named, or a training step. The kind applies to regions.
     Annotation(NodeKind),
     /// A Python call or module.
     Python,
-    /// A device activity, unless the event lacks device arguments: other programs use the word
-    /// differently.
+    /// A device activity if the event has device arguments. Other programs use the word in another
+    /// sense.
     MaybeDevice(ActivityKind),
     /// A device activity.
     Device(ActivityKind),
     /// The flows from launches to activities, which correlation ids imply.
     Launch,
-    /// A category of no known profiler: a scope of a thread, or a device activity if the event
-    /// names a device and a stream.
+    /// A category of no known profiler. The event is a scope of a thread, or a device activity if
+    /// it names a device and a stream.
     Unknown,
 }
 
@@ -90,7 +89,7 @@ impl Categories {
     }
 }
 
-/// Size of the cache.
+/// The maximum number of cached categories.
 const MAX_CACHED: usize = 16;
 
 /// Arguments that only device activities have.

@@ -1,4 +1,4 @@
-//! Values of counters and metrics.
+//! Converts counter events, and the metrics that Proton writes into events, to rows.
 
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
@@ -40,7 +40,7 @@ pub(super) fn add(
     Ok(())
 }
 
-/// Adds Proton's metrics: an object in which all values are strings.
+/// Adds Proton's metrics, an object in which all values are strings.
 pub(super) fn add_metrics(
     metrics: &str,
     context_id: u32,
@@ -85,7 +85,8 @@ fn add_value(
     Ok(())
 }
 
-/// Strings stay text, except for numbers that JSON cannot represent.
+/// Returns the value of a counter. A string stays a text, unless it is a number that JSON cannot
+/// represent.
 fn parse_counter_value(event: &Event, json: &str) -> MetricValue {
     if json.starts_with('"') {
         let text = event.unquote(json);
@@ -113,13 +114,13 @@ fn parse_text_value(text: &str) -> MetricValue {
     }
 }
 
-/// Returns an infinity or NaN.
+/// Returns the infinity or NaN that a text denotes, if it denotes one.
 fn parse_non_finite(text: &str) -> Option<MetricValue> {
     let value: f64 = text.parse().ok()?;
     (!value.is_finite()).then_some(MetricValue::Float(value))
 }
 
-/// Returns a list of numbers.
+/// Returns the value of a JSON list of numbers.
 fn parse_list(json: &str) -> Option<MetricValue> {
     let inside = json.strip_prefix('[')?.strip_suffix(']')?;
     let numbers = inside.split(',').map(str::trim);

@@ -1,4 +1,4 @@
-//! Device activities.
+//! Converts the events of device activities to rows, with their collectives and contexts.
 
 use marey_model::args::NewArgs;
 use marey_model::context::{NodeKind, ROOT_NAME};
@@ -15,20 +15,20 @@ use crate::shared::group_ranks::GroupRanks;
 use crate::shared::import::CollectiveEnd;
 use crate::shared::import::{Import, ReaderError};
 
-/// First thread ids of Proton for the graphs of streams, and for streams.
+/// The first thread ids of Proton for the graphs of streams, and for streams.
 const FIRST_PROTON_GRAPH_TID: i64 = 100_000;
 const FIRST_PROTON_STREAM_TID: i64 = 200_000;
 
-/// Thread id of Kineto for waits for stream 0.
+/// The thread id of Kineto for waits for stream 0.
 const FIRST_KINETO_WAIT_TID: i64 = 1_000_000;
 
-/// Reusable state for device activities.
+/// The state of the conversion, kept to reuse its allocations.
 #[derive(Debug, Default)]
 pub(super) struct Devices {
     args: NewArgs,
 }
 
-/// Arguments of an event that have columns.
+/// The arguments of an event that have columns.
 #[derive(Default)]
 struct Columns<'a> {
     device: Option<u32>,
@@ -137,11 +137,12 @@ fn add_collective(
         state: CollectiveState::Completed,
         is_p2p,
         context_id: None,
-        // The activity has the arguments.
+        // The row of the activity has the arguments.
         args: marey_store::row::Args::default(),
     })?;
-    // Collectives without a sequence number cannot be counted, since files may begin in the middle
-    // of a job. Both ends of a point-to-point message count separately.
+    // Collectives without a sequence number cannot be matched by counting, because files may begin
+    // in the middle of a job. The two ends of a point-to-point message count separately, so they do
+    // not align clocks.
     if let (Some(sequence), false) = (sequence, is_p2p) {
         let end_nanos = activity.start_nanos.saturating_add(activity.duration_nanos);
         import.collective_ends.push(CollectiveEnd {
@@ -158,8 +159,8 @@ fn add_collective(
 }
 
 impl<'a> Columns<'a> {
-    /// Stores an argument that has a column and a valid value; `false` if it must be kept as an
-    /// argument.
+    /// Stores an argument that has a column and a valid value. Returns `false` if it must be kept
+    /// as an argument.
     fn try_set(&mut self, key: &str, value: &'a str) -> bool {
         match key {
             "Collective name" => {
@@ -199,7 +200,7 @@ fn parse_unsigned<T: std::str::FromStr>(json: &str) -> Option<T> {
     json.parse().ok()
 }
 
-/// Parses a stream; -1 means none.
+/// Parses a stream. -1 means none.
 fn parse_stream(json: &str) -> Option<u32> {
     if json == "-1" { Some(GpuActivity::NO_STREAM) } else { parse_unsigned(json) }
 }
@@ -219,7 +220,8 @@ fn device_number(process: FileId) -> u32 {
     }
 }
 
-/// Returns the stream of a thread id, or the number at the end of a text such as `stream 7`.
+/// Returns the stream that a thread id stands for, or the number at the end of a text such as
+/// `stream 7`.
 fn stream_number(thread: FileId, event: &Event) -> u32 {
     let number = match thread {
         FileId::Number(number @ FIRST_KINETO_WAIT_TID..) => number - FIRST_KINETO_WAIT_TID,
@@ -234,7 +236,7 @@ fn stream_number(thread: FileId, event: &Event) -> u32 {
     number.try_into().unwrap_or(GpuActivity::NO_STREAM)
 }
 
-/// Whether a thread of Proton contains the graphs of a stream.
+/// Whether a thread of a file of Proton has the graphs of a stream.
 pub(super) fn is_graph_thread((process, thread): (FileId, FileId)) -> bool {
     process == FileId::Number(0)
         && matches!(thread, FileId::Number(FIRST_PROTON_GRAPH_TID..FIRST_KINETO_WAIT_TID))

@@ -1,4 +1,4 @@
-//! A single event as ranges of its text.
+//! Represents an event as ranges of its text, so that members are parsed only when they are used.
 
 use std::borrow::Cow;
 
@@ -12,9 +12,9 @@ use super::text::{repair_json, unescape};
 /// The ranges of an event.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EventRanges {
-    /// Values of the standard members, by [`Role`].
+    /// The values of the standard members, by [`Role`].
     standard: [TextRange; Role::STANDARD.len()],
-    /// Start and end of its members in [`Members`].
+    /// The start and the end of its other members in [`Members`].
     members: [MemberCounts; 2],
     has_escapes: bool,
     is_irregular: bool,
@@ -77,8 +77,8 @@ impl Role {
         })
     }
 
-    /// Returns the role of the key at the start of `bytes`, and the key's length: all keys but
-    /// `scope` are short.
+    /// Returns the role of the key at the start of `bytes`, and the length of the key. All keys
+    /// except `scope` are short enough.
     #[inline]
     fn from_prefix(bytes: [u8; 8]) -> Option<(Self, usize)> {
         let len = bytes[..5].iter().position(|byte| *byte == b'"')?;
@@ -93,7 +93,7 @@ pub(super) struct Members {
     pub(super) extra: Vec<Member>,
 }
 
-/// Numbers of arguments and extra members.
+/// The numbers of arguments and extra members.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MemberCounts {
     args: u32,
@@ -123,8 +123,8 @@ pub(super) struct Event<'a> {
 }
 
 impl EventRanges {
-    /// Finds the ranges of the event at the start of `bytes` and returns its length. Its members
-    /// are appended to `members`.
+    /// Finds the ranges of the event at the start of `bytes` and returns its length. Appends its
+    /// other members to `members`.
     pub(super) fn parse(
         &mut self,
         bytes: &[u8],
@@ -237,17 +237,17 @@ impl<'a> Event<'a> {
         self.range(Role::Time).slice(self.text)
     }
 
-    /// Returns the duration as JSON; empty if there is none.
+    /// Returns the duration as JSON, empty if there is none.
     pub(super) fn duration(&self) -> &'a str {
         self.range(Role::Duration).slice(self.text)
     }
 
-    /// Returns the process as JSON; empty if there is none.
+    /// Returns the process as JSON, empty if there is none.
     pub(super) fn process(&self) -> &'a str {
         self.range(Role::Process).slice(self.text)
     }
 
-    /// Returns the thread as JSON; empty if there is none.
+    /// Returns the thread as JSON, empty if there is none.
     pub(super) fn thread(&self) -> &'a str {
         self.range(Role::Thread).slice(self.text)
     }
@@ -338,7 +338,7 @@ impl<'a> Event<'a> {
         json
     }
 
-    /// Returns the content of a JSON string; other values are returned unchanged.
+    /// Returns the content of a JSON string, and any other value unchanged.
     pub(super) fn unquote(&self, json: &'a str) -> Cow<'a, str> {
         match string_content(json) {
             Some(raw) => self.unescape(raw),

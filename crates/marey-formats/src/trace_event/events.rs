@@ -1,4 +1,4 @@
-//! Conversion of events to rows.
+//! Converts events to rows by their phase and category. The main thread does it, batch by batch.
 
 use marey_model::args::{NewArgs, fill};
 use marey_model::context::{NodeKind, STEP_NAME};
@@ -20,7 +20,7 @@ use super::time::Times;
 use super::{counter, memory};
 use crate::shared::import::{Import, ReaderError};
 
-/// State while events are converted.
+/// The state of the conversion.
 #[derive(Debug, Default)]
 pub(super) struct EventConverter {
     threads: Threads,
@@ -30,7 +30,7 @@ pub(super) struct EventConverter {
     categories: Categories,
     slice_args: SliceArgs,
     args: NewArgs,
-    /// Number of events so far.
+    /// The number of events so far.
     event_count: u64,
 }
 
@@ -92,7 +92,7 @@ impl EventConverter {
         }
     }
 
-    /// Adds the parts that wait for the end of the file.
+    /// Adds the data that wait for the end of the file, such as open events and metadata.
     pub(super) fn finish(
         mut self,
         is_complete: bool,
@@ -135,8 +135,7 @@ impl EventConverter {
             Category::MaybeDevice(kind) => {
                 event.args().any(|arg| DEVICE_ARGS.contains(&&*arg.0)).then_some(kind)
             }
-            // An event that is not recognised as device work would be missed; most device work is
-            // computation.
+            // Device work that is not recognised would be missed. Most of it is computation.
             Category::Unknown if has_device_and_stream(event) => Some(ActivityKind::Kernel),
             _ => None,
         };
@@ -212,7 +211,7 @@ impl EventConverter {
                 _ => event.add_arg(&key, value, &mut self.args),
             }
         }
-        // The name of an event with metrics includes them.
+        // The name of an event with metrics includes the metrics.
         let name = match stack.last() {
             Some(name) if metrics.is_some() => name,
             _ => &*event.name(),
@@ -389,13 +388,13 @@ fn has_device_and_stream(event: &Event) -> bool {
 /// Whether a flow leads from a launch to its activity.
 fn is_launch_flow(event: &Event) -> bool {
     event.category().is_some_and(|category_name| match Category::from_name(&category_name) {
-        // Files of 2021 use `async` for launches; other programs use it differently.
+        // Files of 2021 use `async` for launches. Other programs use it in another sense.
         Category::Launch if category_name == "async" => event.name() == "launch",
         category => category == Category::Launch,
     })
 }
 
-/// Adds a slice that has ended, or stays open.
+/// Adds a slice that has ended, or one that stays open.
 fn add_slice(
     open: OpenEvent,
     thread: u32,
@@ -422,7 +421,7 @@ fn add_slice(
     Ok(())
 }
 
-/// Adds an asynchronous span that has ended, or stays open.
+/// Adds an asynchronous span that has ended, or one that stays open.
 fn add_async_span(
     open: OpenEvent,
     duration_nanos: i64,
@@ -479,7 +478,8 @@ fn parse_id2(id2: &str) -> Option<(&str, bool)> {
     local.or(global).filter(|_| result.is_ok())
 }
 
-/// Adds the arguments of the end event. If both events have an argument, the later value is kept.
+/// Adds the arguments of an end event to those of the begin event. If both have an argument, the
+/// later value is kept.
 fn merge_end_args(event: &Event, args: &mut NewArgs) {
     if event.members().next().is_none() {
         return;
@@ -511,7 +511,7 @@ fn flow_id(id: &str) -> u64 {
     id.parse().ok().or(hexadecimal).unwrap_or_else(fnv)
 }
 
-/// Parses a kind. No event has the kind of the root.
+/// Parses the kind of a span. No event has the kind of the root.
 fn parse_kind(json: &str) -> Option<NodeKind> {
     let mut kinds = NodeKind::ALL.into_iter().filter(|kind| *kind != NodeKind::Root);
     kinds.find(|kind| kind.as_str() == trim_quotes(json))

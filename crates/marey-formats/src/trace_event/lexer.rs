@@ -1,22 +1,22 @@
-//! A JSON lexer that returns the ranges of values without parsing their content.
+//! A JSON lexer that returns the ranges of values and does not parse their content.
 //!
-//! Words such as `nan`, and strings with raw control characters or unknown escapes, are accepted
-//! and flagged: profilers write them, and [`super::text::repair_json`] turns them into JSON.
+//! It accepts words such as `nan`, and strings with raw control characters or unknown escapes, and
+//! flags them. Profilers write them, and [`super::text::repair_json`] turns them into JSON.
 
 use wide::u8x16;
 
 use crate::shared::json::parse_escape;
 
-/// Number of bytes that are compared at once.
+/// The number of bytes that are compared at once.
 const BLOCK_BYTES: usize = 16;
 
-/// Maximum nesting of values.
+/// The maximum nesting of values.
 const MAX_DEPTH: u32 = 128;
 
-/// Why lexing stopped.
+/// Why the lexer stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LexError {
-    /// The text ends before the value.
+    /// The text ends before the end of the value.
     Incomplete,
     /// The text is not JSON.
     Invalid {
@@ -27,7 +27,7 @@ pub(super) enum LexError {
     },
 }
 
-/// An error in a text. It takes a single byte, so that all results fit into registers.
+/// The cause of an error. It takes a single byte, so that all results fit into registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
     ExpectedObject,
@@ -88,7 +88,8 @@ impl TextRange {
         self.end as usize
     }
 
-    /// Moves the range towards the start of the text; `None` if it would begin before the text.
+    /// Moves the range towards the start of the text. Returns `None` if it would begin before the
+    /// text.
     pub(super) fn shift_back(self, bytes: usize) -> Option<Self> {
         Some(Self::new(self.start().checked_sub(bytes)?, self.end() - bytes))
     }
@@ -445,8 +446,8 @@ pub(super) fn end_of_plain_text(bytes: &[u8], position: usize) -> usize {
     find_byte(bytes, position, is_special, |byte| matches!(byte, b'"' | b'\\' | 0..0x20))
 }
 
-/// Returns the position of the first byte from `position` on that matches, or the end. Both
-/// conditions are the same: one compares the bytes of a block at once, the other the last bytes.
+/// Returns the position of the first byte from `position` on that matches, or the end. The two
+/// conditions are the same: one tests all bytes of a block at once, the other one byte of the rest.
 #[inline(always)]
 fn find_byte(
     bytes: &[u8],
@@ -544,7 +545,7 @@ mod tests {
 
         #[test]
         fn valid_json_is_lexed_as_one_value(text in r#"[-0-9.eE"\\,:\[\]{}a ]{0,12}"#) {
-            // The white space after the text ends a number. Numbers of any size are values.
+            // The white space after the text ends a number. A number of any size is a value.
             if serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok() {
                 let padded = format!("{text} ");
                 prop_assert_eq!(lex(&padded), Ok((text.trim(), false)));

@@ -1,4 +1,4 @@
-//! Memory events of the allocator, which Kineto writes as instants.
+//! Converts the memory events of PyTorch's allocator, which Kineto writes as instants, to rows.
 
 use marey_model::args::NewArgs;
 use marey_store::row::{MemoryAction, MemoryEvent};
@@ -9,7 +9,7 @@ use super::threads::ThreadIds;
 use crate::shared::import::{Import, ReaderError};
 use crate::shared::trace_json::rows::DEVICE_TYPES;
 
-/// Returns the action of an instant that is a memory event.
+/// Returns the action of an instant if it is a memory event.
 pub(super) fn action(event: &Event) -> Option<MemoryAction> {
     let action = match &*event.name() {
         "[memory]" => MemoryAction::Alloc,

@@ -1,4 +1,5 @@
-//! Metadata of processes and threads: names, ranks, devices and the rest.
+//! Collects the metadata of a trace: the names and ranks of processes and threads, devices, and the
+//! keys next to the list of events.
 //!
 //! Metadata may precede or follow the events, so it is applied at the end.
 
@@ -16,16 +17,16 @@ use super::threads::{FileId, Threads};
 use crate::shared::group_ranks::GroupRanks;
 use crate::shared::import::{Import, ReaderError};
 
-/// Sort indices that Kineto gives to devices among processes.
+/// The sort indices that Kineto gives to devices among processes.
 const DEVICE_SORT_INDICES: std::ops::Range<i64> = 5_000_000..5_001_000;
 
 /// The metadata found so far.
 #[derive(Debug, Default)]
 pub(super) struct TraceMetadata {
     labels: Vec<Label>,
-    /// Keys beside the events, with their values as JSON.
+    /// The keys next to the list of events, with their values as JSON.
     entries: Vec<(String, String)>,
-    /// Base of the times, in nanoseconds since 1970.
+    /// The base of the times, in nanoseconds since 1970.
     base_nanos: i64,
 }
 
@@ -38,9 +39,9 @@ struct Label {
     value: String,
     /// The argument `name`.
     name: Option<String>,
-    /// The operating system id, if the file uses another id.
+    /// The id in the operating system, if the file uses another one.
     os_id: Option<i64>,
-    /// The rank of the process, if the file has several.
+    /// The rank of the process, if the file has several ranks.
     rank: Option<u32>,
     /// Whether it belongs to a device that is listed among the processes.
     is_device: bool,
@@ -112,7 +113,7 @@ impl TraceMetadata {
         self.labels.push(Label { ids, key, value, name, os_id, rank, is_device });
     }
 
-    /// Adds a key beside the events, with its value as JSON.
+    /// Adds a key next to the list of events, with its value as JSON.
     pub(super) fn add_entry(&mut self, key: &str, value: &str) {
         match parse_integer(value) {
             Some(base_nanos) if key == "baseTimeNanoseconds" => self.base_nanos = base_nanos,
@@ -155,8 +156,8 @@ impl TraceMetadata {
     }
 }
 
-/// Applies a metadata event. Names of devices follow from their numbers, and the profiler writes
-/// them even for devices without activities, so they are dropped.
+/// Applies a metadata event. Drops the names of devices, because they follow from the numbers, and
+/// the profiler writes them even for devices without activities.
 fn apply_label(
     label: Label,
     threads: &mut Threads,
@@ -174,13 +175,14 @@ fn apply_label(
     }
     let process_id = threads.process(ids.0, import);
     let thread_id = is_thread_label.then(|| threads.thread(ids, import).thread);
-    // Processes and threads with a text id keep that as their name.
+    // Processes and threads with a text as id keep that text as their name.
     let may_rename = |id| matches!(id, FileId::Number(_));
     match (key.as_str(), name, thread_id) {
         ("process_name", Some(name), None) if may_rename(ids.0) => {
             let process = import.run.process_mut(process_id);
             process.name = Some(name);
-            // Our writers move a process id that is taken, and keep the original here.
+            // The writers of this crate move a process id that is taken, and keep the original
+            // here.
             process.pid = os_id.unwrap_or(process.pid);
             process.rank = rank.or(process.rank);
         }
@@ -284,8 +286,8 @@ fn add_devices(
 }
 
 impl DeviceProperties {
-    /// Returns the type of a device, which files do not state: vendors' properties have different
-    /// keys.
+    /// Returns the type of a device. Files do not state it, so the keys of the properties decide,
+    /// which differ by vendor.
     fn type_name(&self) -> &'static str {
         if self.amd_shared_bytes.is_some() || self.name.starts_with("AMD") {
             "HIP"

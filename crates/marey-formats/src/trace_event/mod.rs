@@ -1,13 +1,13 @@
-//! Trace-event JSON, as torch.profiler, Proton and Chrome's own tracing write it.
+//! Reads trace-event JSON, as torch.profiler, Proton and Chrome's own tracing write it.
 //!
 //! A single reader handles all dialects, by the phase and category of each event. One thread finds
 //! the events ([`scan`]): a [`buffer`] moves over the file, and the [`lexer`] finds the ranges of
 //! one event at a time without copying. The main thread converts them to rows ([`events`]).
-//! Metadata beside the events is applied at the end ([`meta`]), since files have it before or after
-//! them.
+//! Metadata next to the list of events is applied at the end ([`meta`]), because files have it
+//! before or after the events.
 //!
-//! Dropped are Kineto's flows from launches to activities and its names of device rows, which
-//! follow from the activities.
+//! Kineto's flows from launches to activities and its names of device rows are dropped, because
+//! they follow from the activities.
 
 mod batch;
 mod buffer;
@@ -42,7 +42,7 @@ use self::shape::Shapes;
 use crate::shared::import::{Import, ReaderError};
 use crate::shared::input::{Input, MAX_RECYCLED_CHUNKS};
 
-/// Batches that wait for conversion.
+/// The maximum number of batches that wait for conversion.
 const MAX_QUEUED_BATCHES: usize = 2;
 
 /// Reads a trace.
@@ -94,7 +94,7 @@ fn convert_batches(
     Ok(())
 }
 
-/// Adds an event from a batch with bytes that are not UTF-8.
+/// Adds an event of a batch that contains bytes which are not UTF-8.
 fn add_invalid_utf8(
     batch: &Batch,
     found: &FoundEvent,
@@ -135,7 +135,7 @@ mod tests {
 {"ph":"X","cat":"metric","name":"s: <m, 1>","pid":1,"tid":1,"ts":6,"dur":1,"args":{"call_stack":["ROOT","s"],"metrics":{"m":"1"}}}
 ],"distributedInfo":{"rank":1},"baseTimeNanoseconds":1000,"traceName":"t"}"#;
 
-    /// Returns how reading ends, and the number of events.
+    /// Returns the result of reading, and the number of events.
     fn read_bytes(content: &[u8]) -> (Result<(), ReaderError>, u64) {
         let folder = tempfile::tempdir().unwrap();
         let mut import = Import::new(Assembler::temporary(folder.path()), "file");

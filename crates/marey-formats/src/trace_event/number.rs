@@ -1,16 +1,17 @@
-//! Exact parsing of JSON numbers: doubles would lose nanoseconds.
+//! Parses the numbers in events exactly, because doubles would lose nanoseconds.
 
 use crate::shared::decimal::parse_scaled;
 
-/// Converts microseconds, integer or fractional, to nanoseconds. A string with a number is
-/// accepted.
+/// Converts microseconds, integer or fractional, to nanoseconds. Also accepts a string with a
+/// number.
 pub(super) fn micros_to_nanos(json: &str) -> Option<i64> {
     plain_micros_to_nanos(json).or_else(|| parse_scaled(trim_quotes(json), 3))
 }
 
-/// Fast path for microseconds as profilers write them: digits, with up to three after the point.
+/// The fast path for microseconds as profilers write them: digits, with up to three after the
+/// point.
 fn plain_micros_to_nanos(json: &str) -> Option<i64> {
-    /// Maximum number of digits before the point, so that the result fits into 64 bits.
+    /// The maximum number of digits before the point, so that the result fits into 64 bits.
     const MAX_DIGITS: usize = 16;
     let bytes = json.as_bytes();
     // The point, if there is one, is among the last four bytes.
@@ -48,8 +49,8 @@ fn parse_digits(mut bytes: &[u8]) -> Option<u64> {
     Some(value)
 }
 
-/// Parses eight digits, of which the first is in the lowest byte, by combining neighbours, then
-/// pairs, then groups of four.
+/// Parses eight digits, of which the first is in the lowest byte. Combines neighbours, then pairs,
+/// then groups of four.
 fn parse_eight_digits(digits: u64) -> Option<u64> {
     let is_digits = digits & 0xf0f0_f0f0_f0f0_f0f0 == 0x3030_3030_3030_3030
         && digits.wrapping_add(0x0606_0606_0606_0606) & 0xf0f0_f0f0_f0f0_f0f0
@@ -70,7 +71,7 @@ pub(super) fn parse_integer(json: &str) -> Option<i64> {
     })
 }
 
-/// Returns the content of a JSON string; `None` for other values.
+/// Returns the content of a JSON string, `None` for other values.
 pub(super) fn string_content(json: &str) -> Option<&str> {
     match json.as_bytes() {
         [b'"', .., b'"'] => Some(&json[1..json.len() - 1]),

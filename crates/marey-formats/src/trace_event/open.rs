@@ -1,4 +1,5 @@
-//! Events that have begun and not ended: `B` waits for `E`, `b` for `e`.
+//! Keeps the events that have begun and not ended, until their end: `B` waits for `E`, and `b` for
+//! `e`.
 
 use std::collections::BTreeMap;
 
@@ -18,8 +19,8 @@ pub(super) struct OpenEvent {
     pub(super) args: NewArgs,
 }
 
-/// The key of an asynchronous event: track, category, name, and process if the track is local to
-/// one.
+/// The key of an asynchronous event: track, category, name, and the process if the track is local
+/// to it.
 pub(super) type AsyncTrack = (u32, Option<u32>, u32, Option<u32>);
 
 /// All open events.
@@ -58,7 +59,7 @@ impl OpenEvents {
         self.by_thread.values().chain(self.by_track.values()).flatten()
     }
 
-    /// Returns the open events of threads, with the thread, and of tracks.
+    /// Returns the open events of threads, each with its thread, and the open events of tracks.
     pub(super) fn into_unfinished(
         self,
     ) -> (impl Iterator<Item = (u32, OpenEvent)>, impl Iterator<Item = OpenEvent>) {

@@ -1,4 +1,5 @@
-//! The scanning thread, which finds the events of a file.
+//! The scanning thread, which finds the events of a file and sends them in batches to the main
+//! thread.
 
 use std::io;
 use std::mem;
@@ -15,12 +16,12 @@ use crate::shared::input::Input;
 /// A trace that is being scanned.
 pub(super) struct Scanner<'a> {
     buffer: Buffer<'a>,
-    /// Events found in the buffer.
+    /// The events that were found in the buffer.
     batch: Batch,
     batches: SyncSender<Batch>,
     /// Batches for reuse.
     recycled: Receiver<Batch>,
-    /// Whether the list of events has been found.
+    /// Whether the list of events was found.
     has_event_list: bool,
     shapes: Shapes,
 }
@@ -168,7 +169,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Skips an event that cannot be parsed. If no further event is found, reading ends.
+    /// Skips an event that cannot be parsed. The reading ends if no further event is found.
     fn skip_event(&mut self, position: usize, cause: &'static str) -> Result<(), ReaderError> {
         let offset = self.buffer.offset() + position as u64;
         let is_value = self.peek()? != Some(b'{');
@@ -189,7 +190,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Calls `lex` on the unread bytes until they are complete, reading more each time.
+    /// Calls `lex` on the unread bytes until they are complete. Reads more bytes each time.
     fn lex_when_complete<T>(
         &mut self,
         mut lex: impl FnMut(&[u8]) -> Result<T, LexError>,
@@ -208,7 +209,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Returns the next byte that is not white space; `None` at the end of the file.
+    /// Returns the next byte that is not white space, `None` at the end of the file.
     fn peek(&mut self) -> Result<Option<u8>, ReaderError> {
         loop {
             let unread = self.buffer.unread();
@@ -222,7 +223,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Reads more in the middle of a value. The events before it are sent.
+    /// Reads more in the middle of a value. Sends the events before it.
     fn read_more(&mut self) -> Result<(), ReaderError> {
         let end = self.buffer.end_offset();
         if self.buffer.is_at_end() {
@@ -232,7 +233,7 @@ impl<'a> Scanner<'a> {
         self.send_batch(bytes, end)
     }
 
-    /// Sends the events found in bytes that end at a file offset.
+    /// Sends the events that were found in `bytes`, which end at the file offset `end`.
     fn send_batch(&mut self, bytes: Vec<u8>, end: u64) -> Result<(), ReaderError> {
         if self.batch.items.is_empty() {
             self.buffer.recycle(bytes);
@@ -244,7 +245,7 @@ impl<'a> Scanner<'a> {
         (batch.bytes, batch.end_offset) = (bytes, end);
         match self.batches.send(batch) {
             Ok(()) => Ok(()),
-            // The receiver has failed and returns its own error.
+            // The receiver has failed. It returns its own error, which takes the place of this one.
             Err(_) => Err(io::Error::from(io::ErrorKind::BrokenPipe).into()),
         }
     }

@@ -1,17 +1,19 @@
-//! Shapes of events: a program writes the same keys in the same order with the same white space,
-//! again and again. The bytes between the values are then compared instead of parsed.
+//! Learns the shapes of events, to find the ranges of an event faster than the lexer.
+//!
+//! A program writes the same keys in the same order with the same white space, again and again. So
+//! the bytes between the values are compared with those of an earlier event, and not parsed.
 
 use super::event::{EventRanges, Members, Role};
 use super::lexer::{Lexer, Member, TextRange, end_of_plain_text, plain_number};
 
-/// Maximum number of shapes. An event that matches none is compared with all, which costs time.
+/// The maximum number of shapes. An event that matches none is compared with all, which costs time.
 const MAX_SHAPES: usize = 32;
 
-/// Maximum size of the bytes between the values of a shape.
+/// The maximum size of the bytes between the values of a shape.
 const MAX_SHAPE_BYTES: usize = 2048;
 
-/// When misses exceed hits by this number, comparing pauses for a number of events that doubles
-/// each time, since comparing without success is slower than parsing.
+/// The number by which misses exceed hits when comparisons pause. The pause is a number of events
+/// that doubles each time. A comparison without success is slower than the lexer.
 const MAX_MISSES: u32 = 128;
 const FIRST_PAUSE: u64 = 1024;
 
@@ -21,11 +23,12 @@ pub(super) struct Shapes {
     known: Vec<Shape>,
     /// The shape of the last event that matched.
     last_index: usize,
-    /// Number of shapes learned so far, including forgotten ones: the number of the next shape.
+    /// Number of shapes that were learned, including forgotten ones. It is the number of the next
+    /// shape.
     learned_count: u32,
     /// Misses minus hits.
     misses: u32,
-    /// Number of further events to parse without comparing.
+    /// Number of further events to parse without a comparison.
     paused_events: u64,
     /// Length of the last pause.
     last_pause: u64,
@@ -36,7 +39,7 @@ pub(super) struct Shapes {
 struct Shape {
     /// Its number.
     number: u32,
-    /// The bytes, concatenated.
+    /// All constant bytes, concatenated.
     text: Vec<u8>,
     slots: Vec<Slot>,
     /// Index of the shape that followed the last event of this one.
@@ -46,7 +49,7 @@ struct Shape {
 /// A value, with the constant bytes before it.
 #[derive(Debug)]
 struct Slot {
-    /// End of the constant bytes in the text.
+    /// End of the constant bytes in the text of the shape.
     end: usize,
     kind: ValueKind,
     target: Target,
@@ -55,7 +58,7 @@ struct Slot {
 /// The kind of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ValueKind {
-    /// A value that is part of the constant bytes: their last `n` bytes.
+    /// A constant value, which is the last `n` of the constant bytes.
     Constant(usize),
     /// A string, whose quotes belong to the constant bytes.
     Text,
@@ -109,8 +112,8 @@ impl Shapes {
         None
     }
 
-    /// Remembers the shape of an event without escapes and irregularities, given its arguments and
-    /// extra members.
+    /// Remembers the shape of an event. The event has no escapes and irregularities, and `members`
+    /// are its arguments and extra members.
     pub(super) fn learn(&mut self, event: &[u8], ranges: &EventRanges, members: [&[Member]; 2]) {
         if self.paused_events > 0 || self.known.len() == MAX_SHAPES {
             return;
@@ -124,7 +127,7 @@ impl Shapes {
 }
 
 impl Shape {
-    /// Returns the shape of an event; `None` if it is too long.
+    /// Returns the shape of an event, `None` if it is too long.
     fn from_event(
         event: &[u8],
         ranges: &EventRanges,
@@ -166,7 +169,8 @@ impl Shape {
         (shape.text.len() <= MAX_SHAPE_BYTES).then_some(shape)
     }
 
-    /// Merges a shape that differs only in the kinds of values; `false` if it differs otherwise.
+    /// Merges a shape that differs only in the kinds of values. Returns `false` if it differs in
+    /// more.
     fn widen(&mut self, other: &Self) -> bool {
         let ends = self.slots.iter().map(|slot| slot.end);
         let is_alike = self.text == other.text && ends.eq(other.slots.iter().map(|slot| slot.end));
@@ -227,15 +231,15 @@ impl Shape {
     }
 }
 
-/// Returns the position after a text, if the bytes contain it at `position`.
+/// Returns the position after `text` if the bytes have it at `position`.
 #[inline]
 fn match_text(bytes: &[u8], position: usize, text: &[u8]) -> Option<usize> {
     let end = position + text.len();
     bytes_equal(bytes.get(position..end)?, text).then_some(end)
 }
 
-/// Compares texts of equal length. Most are short, and a call to `memcmp` takes longer than
-/// comparing inline.
+/// Compares texts of equal length. Most are short, and an inline comparison is then faster than a
+/// call of `memcmp`.
 #[inline]
 fn bytes_equal(left: &[u8], right: &[u8]) -> bool {
     if left.len() > 32 {
@@ -247,7 +251,7 @@ fn bytes_equal(left: &[u8], right: &[u8]) -> bool {
     ends.unwrap_or_else(|| left.iter().eq(right))
 }
 
-/// Compares the first and the last `N` bytes; `None` if there are fewer.
+/// Compares the first and the last `N` bytes. Returns `None` if there are fewer.
 #[inline]
 fn ends_equal<const N: usize>(left: &[u8], right: &[u8]) -> Option<bool> {
     let is_first_equal = left.first_chunk::<N>()? == right.first_chunk()?;
@@ -260,7 +264,7 @@ mod tests {
     use crate::trace_event::lexer::LexError;
     use proptest::prelude::*;
 
-    /// Events of several programs; `@` and `#` are placeholders for strings and values.
+    /// Events of several programs. `@` and `#` are placeholders for strings and values.
     const WRITERS: [&str; 6] = [
         "{\n    \"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"@\", \"ts\": #, \"dur\": #,\n    \"args\": {\n      \"External id\": #,\"Input Dims\": [[#, #], []]\n    }\n  }",
         r#"{"name":"@","ph":"s","pid":#,"id":"@"}"#,

@@ -1,7 +1,7 @@
-//! The arguments of slices: some have columns, the rest are stored as a text.
+//! Reads the arguments of slices. Some have columns, and the rest are stored as a text.
 //!
-//! Events of one [shape](super::shape) have the same keys. If the values are integers too, two
-//! events have the same text, which is built and looked up once.
+//! Events of one [shape](super::shape) have the same keys. If the values are integers too, all
+//! events of the shape have the same text, which is built and looked up once.
 
 use marey_model::args::{NewArgs, canonical_integer};
 use marey_model::context::NodeKind;
@@ -10,21 +10,21 @@ use marey_store::row::Args;
 use super::event::Event;
 use crate::shared::import::{Import, ReaderError};
 
-/// How the arguments of slices are read, by shape.
+/// The way in which the arguments of slices are read, by shape.
 #[derive(Debug, Default)]
 pub(super) struct SliceArgs {
     shapes: Vec<ReadMethod>,
 }
 
-/// How the arguments of a shape are read.
+/// The way in which the arguments of a shape are read.
 #[derive(Debug, Default)]
 enum ReadMethod {
     /// No slice of the shape has been read.
     #[default]
     Unknown,
-    /// By keys, as without a shape.
+    /// By keys, as for an event without a shape.
     ByKeys,
-    /// As integers, as long as all of them are.
+    /// As integers, as long as all of them are integers.
     IntegerArgs(IntegerArgs),
 }
 
@@ -41,7 +41,7 @@ struct IntegerArgs {
 enum Column {
     Correlation,
     External,
-    /// Whether the slice has ended, which is not a number.
+    /// Whether the slice has ended, which is a Boolean and not a number.
     Finished,
     None,
 }
@@ -67,7 +67,7 @@ pub(super) struct ParsedArgs {
 }
 
 impl SliceArgs {
-    /// Reads the arguments of a slice. Those without a column are added to `args`.
+    /// Reads the arguments of a slice. Adds those without a column to `args`.
     pub(super) fn read(
         &mut self,
         event: &Event,
@@ -110,7 +110,7 @@ impl IntegerArgs {
         is_complete.then_some(Self { columns, text_id: parsed.args.text_id })
     }
 
-    /// Reads the arguments; `None` if one is not an integer.
+    /// Reads the arguments. Returns `None` if one is not an integer.
     fn read(&self, event: &Event) -> Option<ParsedArgs> {
         let mut parsed = ParsedArgs::default();
         parsed.args.text_id = self.text_id;
@@ -194,7 +194,7 @@ mod tests {
         )
     }
 
-    /// Mostly integers, so that consecutive events match.
+    /// Returns values, most of which are integers, so that consecutive events match.
     fn value() -> impl Strategy<Value = String> {
         prop_oneof![
             4 => "[1-9][0-9]{0,2}",

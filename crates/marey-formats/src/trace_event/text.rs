@@ -1,4 +1,4 @@
-//! Unescaping of JSON strings, and repair of nearly valid JSON.
+//! Unescapes JSON strings, and repairs nearly valid JSON.
 
 use std::borrow::Cow;
 
@@ -32,7 +32,7 @@ fn push_escape<'a>(escape: &'a str, text: &mut String) -> &'a str {
     &escape[len..]
 }
 
-/// Repairs a value: words that JSON does not have become strings, and missing escapes are added.
+/// Repairs a value. Words that JSON does not have become strings, and missing escapes are added.
 pub(super) fn repair_json(value: &str) -> String {
     let mut json = String::with_capacity(value.len() + 2);
     let mut rest = value;

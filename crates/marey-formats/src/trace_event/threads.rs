@@ -1,4 +1,4 @@
-//! The processes and threads of a file, by the ids in the file.
+//! Maps the process and thread ids of a file to the processes and threads of the run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use super::number::{parse_integer, trim_quotes};
 use super::text::unescape;
 use crate::shared::import::Import;
 
-/// The id of a process or thread: a number, or the index of a text.
+/// The id of a process or thread in the file: a number, or the index of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum FileId {
     Number(i64),
@@ -23,7 +23,7 @@ pub(super) struct ThreadIds {
     pub(super) thread: u32,
 }
 
-/// The processes and threads found so far.
+/// The processes and threads that were found so far.
 #[derive(Debug, Default)]
 pub(super) struct Threads {
     texts: Vec<Box<str>>,
@@ -34,13 +34,14 @@ pub(super) struct Threads {
     /// Process and thread of the last event, as JSON.
     last_json: (String, String),
     last_ids: Option<(FileId, FileId)>,
-    /// Operating system ids of threads that have not occurred yet.
+    /// Ids in the operating system of threads that have not occurred yet.
     os_ids: BTreeMap<(FileId, FileId), i64>,
     /// The process that uses the devices.
     device_process: Option<u32>,
     /// Whether the device process is final.
     is_device_process_final: bool,
-    /// Whether the device process got rows before any process was known.
+    /// Whether the device process is a placeholder, because it got rows before any process was
+    /// known.
     has_placeholder: bool,
     /// Ids of devices that are listed among the processes.
     devices: BTreeSet<FileId>,
@@ -48,7 +49,7 @@ pub(super) struct Threads {
 }
 
 impl Threads {
-    /// Returns the id in a JSON value. A number may be written as a string; a missing value is 0.
+    /// Returns the id in a JSON value. A number may be written as a string. A missing value is 0.
     fn parse_id(&mut self, json: &str) -> FileId {
         if json.is_empty() {
             return FileId::Number(0);
@@ -66,7 +67,7 @@ impl Threads {
         FileId::Text(id)
     }
 
-    /// Returns the thread with these ids, adding it if it is new.
+    /// Returns the thread with these ids. Adds it if it is new.
     pub(super) fn thread(&mut self, ids: (FileId, FileId), import: &mut Import) -> ThreadIds {
         if let Some((known, owner)) = self.last_thread
             && known == ids
@@ -127,7 +128,7 @@ impl Threads {
         self.processes.get(&id).copied()
     }
 
-    /// Returns the process with this id, adding it if it is new.
+    /// Returns the process with this id. Adds it if it is new.
     pub(super) fn process(&mut self, id: FileId, import: &mut Import) -> u32 {
         if let Some(known) = self.known_process(id) {
             return known;
@@ -156,9 +157,9 @@ impl Threads {
         }
     }
 
-    /// Returns the process that uses the devices, which files do not state: the first one with
-    /// operators or runtime calls or, if device activities come before those, the first one with an
-    /// operating system id.
+    /// Returns the process that uses the devices. Files do not state it, so it is the first one
+    /// with operators or runtime calls. If device activities come before those, it is the first one
+    /// with an id in the operating system.
     pub(super) fn device_process(&mut self, import: &mut Import) -> u32 {
         self.is_device_process_final = true;
         *self.device_process.get_or_insert_with(|| {
@@ -179,12 +180,12 @@ impl Threads {
         self.devices.contains(&id)
     }
 
-    /// Sets the operating system id of a thread that has not occurred yet.
+    /// Sets the id in the operating system of a thread that has not occurred yet.
     pub(super) fn set_os_id(&mut self, ids: (FileId, FileId), os_id: i64) {
         self.os_ids.insert(ids, os_id);
     }
 
-    /// Returns the processes with operating system ids.
+    /// Returns the processes with ids in the operating system.
     pub(super) fn os_processes(&self) -> impl Iterator<Item = u32> {
         let listed = self.processes.iter().filter(|(id, _)| is_os_id(**id)).map(|(_, row)| *row);
         listed.chain(self.device_process.filter(|_| self.has_placeholder))
@@ -204,12 +205,12 @@ impl Threads {
     }
 }
 
-/// Whether the id is one of the operating system.
+/// Whether the id can be one of the operating system.
 fn is_os_id(id: FileId) -> bool {
     matches!(id, FileId::Number(0..))
 }
 
-/// Returns the operating system id; ids of the file only are negative.
+/// Returns the id in the operating system. An id that only the file has becomes a negative one.
 fn to_os_id(id: FileId) -> i64 {
     match id {
         FileId::Number(number) => number,

@@ -1,4 +1,4 @@
-//! Times of events.
+//! Reads the start and the duration of an event.
 
 use marey_model::args::NewArgs;
 
@@ -9,7 +9,7 @@ use super::number::micros_to_nanos;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times<'a> {
     pub(super) start_nanos: i64,
-    /// At least 0.
+    /// The duration, which is never negative.
     pub(super) duration_nanos: i64,
     /// Whether the end is unknown.
     pub(super) is_open: bool,
@@ -18,7 +18,7 @@ pub(super) struct Times<'a> {
 }
 
 impl<'a> Times<'a> {
-    /// Reads the times; `None` if the start cannot be read.
+    /// Reads the times. Returns `None` if the start cannot be read.
     pub(super) fn from_event(event: &Event<'a>) -> Option<Self> {
         let start_nanos = micros_to_nanos(event.time())?;
         let duration_json = event.duration();

@@ -1,4 +1,7 @@
-//! Walking frames through the documented attributes, which every version of Python has.
+//! Walks Python frames through their documented attributes, which every version of Python has.
+//!
+//! This is the slow way, which needs the GIL. The fast way ([`Layout`](super::Layout)) is checked
+//! against it, and samples of other threads use it.
 
 use super::Position;
 use pyo3::ffi;
@@ -6,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
-/// Returns the type of code objects.
+/// Returns the type of code objects, null if it cannot be imported.
 pub(super) fn code_type(py: Python<'_>) -> *mut ffi::PyTypeObject {
     static CODE_TYPE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let class = CODE_TYPE.get_or_try_init(py, || {

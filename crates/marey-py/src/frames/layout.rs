@@ -1,6 +1,6 @@
-//! The layout of CPython's frames in memory, by version.
+//! The layout of CPython's frames in memory by version, and the walk over them, which needs no GIL.
 //!
-//! Offsets are of 64-bit builds with the GIL, from the headers `cpython/pystate.h`,
+//! The offsets are those of 64-bit builds with the GIL, from the headers `cpython/pystate.h`,
 //! `internal/pycore_frame.h` (3.14 and later: `internal/pycore_interpframe_structs.h`),
 //! `cpython/code.h` (3.11 and later) and `cpython/frameobject.h` (3.10).
 
@@ -13,26 +13,26 @@ use std::sync::OnceLock;
 /// The offsets needed to walk from the thread state over the frames.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
-    /// Offset, in the thread state, of the pointer to the innermost frame or to a struct that
-    /// contains that pointer.
+    /// Offset, in the thread state, of the pointer to the innermost frame, or of a pointer to the
+    /// struct that contains it.
     innermost_offset: usize,
-    /// Offset of the pointer to the innermost frame in that struct, if there is one.
+    /// Offset of the pointer to the innermost frame in that struct, if the version has the struct.
     indirection: Option<usize>,
     previous_offset: usize,
     code_offset: usize,
-    /// Low bits of the pointer to the code object that are flags of the reference.
+    /// Mask of the low bits of the pointer to the code object that are flags of the reference.
     code_flag_bits: usize,
     instruction: Instruction,
     /// `None` if every frame is a Python frame.
     owner: Option<Owner>,
 }
 
-/// How a frame stores its owner.
+/// How a frame stores its owner, which says whether it is a frame of Python code.
 #[derive(Clone, Copy, Debug)]
 struct Owner {
     /// Offset of the byte with the owner.
     offset: usize,
-    /// The first owner whose frames are not Python frames.
+    /// The lowest owner whose frames are not Python frames.
     first_non_python: u8,
 }
 
@@ -105,7 +105,7 @@ impl Layout {
                 indirection: None,
                 previous_offset: 8,
                 code_offset: 0,
-                // `_PyStackRef`: set if the frame borrows the code object.
+                // The tag bits of a `_PyStackRef`, set if the frame borrows the code object.
                 code_flag_bits: 0b11,
                 instruction: Instruction::Pointer { offset: 56, code_start: 208 },
                 // `FRAME_OWNED_BY_INTERPRETER`, and in 3.14 `FRAME_OWNED_BY_CSTACK`.
@@ -114,7 +114,7 @@ impl Layout {
         ),
     ];
 
-    /// Returns the layout of a version, if it is known.
+    /// Returns the layout of the running version, if it is known. Stores it for `detected`.
     pub(super) fn for_version(version: &PythonVersionInfo) -> Option<Self> {
         let find = || Self::ALL.into_iter().find(|(minors, _)| minors.contains(&version.minor));
         *LAYOUT.get_or_init(|| find().map(|(_, layout)| layout).filter(|_| version.major == 3))
@@ -130,7 +130,7 @@ impl Layout {
     /// Stops at a frame whose code object `is_code` rejects.
     ///
     /// # Safety
-    /// The state is the calling thread's and is valid until the call returns, and this is the
+    /// The state belongs to the calling thread and is valid until the call returns. This is the
     /// layout of the running interpreter.
     #[inline(always)]
     pub(super) unsafe fn walk(
@@ -164,6 +164,8 @@ impl Layout {
         }
     }
 
+    /// Returns the offset of the frame's current instruction in bytes.
+    ///
     /// # Safety
     /// `frame` is a frame of this layout, and `code` its code object.
     #[inline(always)]
@@ -182,6 +184,7 @@ impl Layout {
     }
 }
 
+/// The layout of the running interpreter, set by [`Layout::for_version`].
 static LAYOUT: OnceLock<Option<Layout>> = OnceLock::new();
 
 /// # Safety

@@ -1,16 +1,18 @@
-//! Paths of Python frames, `file:line@function`, with the line that is executing.
+//! The frame provider: finds the context node of the calling thread's Python stack. The recorder
+//! calls it in sessions whose context is Python frames.
 //!
-//! Walking follows a few pointers per frame. The result, pairs of code object and instruction, is
-//! compared with the stack seen last on this thread: for the common prefix the nodes are known, and
-//! only the other frames cost look-ups. Each pair is converted to text once per process.
+//! A frame is named `file:line@function`, with the line that is executing. A walk follows a few
+//! pointers per frame and yields pairs of code object and instruction. They are compared with the
+//! stack that was seen last on this thread. The nodes of the common prefix are known, and only the
+//! other frames cost look-ups. Each pair is converted to text once per process.
 //!
-//! A thread that has released the GIL, as most do for a launch, does not run Python, so its frames
-//! can be walked as they are. It takes the GIL only for a frame that has no name yet.
+//! Most threads have released the GIL when they launch. Such a thread runs no Python, so its frames
+//! do not change and can be walked. It takes the GIL only for a frame that has no name yet.
 //!
-//! The location of frames differs by version: [`layout`] has the offsets, and [`enable_frames`]
-//! compares its walk with the documented one before it is trusted. On an unknown interpreter the
-//! documented walk is used, which is slower and needs the GIL. There, threads without the GIL
-//! record at the root rather than wait for the GIL at each launch.
+//! The place of frames in memory differs by version. [`layout`] has the offsets, and
+//! [`enable_frames`] compares its walk with the documented one before it trusts it. On an unknown
+//! interpreter only the documented walk is used, which is slower and needs the GIL. There, threads
+//! without the GIL record at the root, so that they do not wait for the GIL at each launch.
 
 mod documented;
 mod layout;
@@ -35,17 +37,16 @@ struct Position {
     offset: u32,
 }
 
-/// The maximum number of frames, counted from the innermost. Outer frames are left out.
+/// The maximum number of frames of a path, counted from the innermost. Outer frames are left out.
 const MAX_DEPTH: usize = 4096;
 
-/// The way in which frames are walked: not set up yet, by layout, or through documented
-/// attributes.
+/// How frames are walked: [`UNSET`], [`FAST`] (by layout) or [`DOCUMENTED`] (by attributes).
 static MODE: AtomicU8 = AtomicU8::new(UNSET);
 const UNSET: u8 = 0;
 const FAST: u8 = 1;
 const DOCUMENTED: u8 = 2;
 
-/// The code object of marey's program runner. Its frame and all frames around it are left out. A
+/// The code object of marey's program runner, whose frame and all frames around it are left out. A
 /// strong reference, or null.
 static BASE_CODE: AtomicPtr<PyObject> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -56,10 +57,10 @@ struct ThreadFrames {
     generation: u64,
     /// Outermost first, each with its node.
     stack: Vec<(Position, u32)>,
-    /// Innermost first; a buffer, kept to reuse its allocation.
+    /// Innermost first. A buffer, kept to reuse its allocation.
     positions: Vec<Position>,
-    /// Numbers of names that will not change. Per thread, because a lock that threads without the
-    /// GIL take might be locked while another thread forks, and would then stay locked in the
+    /// The ids of names that will not change. Per thread, because a lock that threads without the
+    /// GIL take could be locked while another thread forks, and would then stay locked in the
     /// child.
     names: HashMap<Position, u32>,
 }
@@ -90,7 +91,7 @@ pub(crate) fn set_frame_base(code: Bound<'_, PyAny>) -> PyResult<()> {
     if !code.is_instance(&code.py().import("types")?.getattr("CodeType")?)? {
         return Err(PyTypeError::new_err("expected a code object"));
     }
-    // An older base is leaked, because another thread may be comparing with it.
+    // The older base is leaked, because another thread may be comparing with it.
     BASE_CODE.store(code.into_ptr(), Ordering::Relaxed);
     Ok(())
 }
@@ -111,6 +112,7 @@ pub(crate) fn stack_depth(py: Python<'_>) -> PyResult<u32> {
     Ok(positions.len() as u32)
 }
 
+/// Whether the walk by layout finds the same frames as the documented one.
 fn agrees_with_documentation(py: Python<'_>, layout: Layout) -> bool {
     let (mut fast, mut documented) = (Vec::new(), Vec::new());
     let thread = Thread::attached(py);
@@ -157,8 +159,8 @@ extern "C" fn innermost_node() -> u32 {
     let root = unsafe { (table().frame_root)(&raw mut generation) };
     let Some(thread) = Thread::current() else { return root };
     let node = FRAMES.try_with(|frames| {
-        // Borrowed during the call: the look-up of a new frame calls into Python, which may come
-        // back here.
+        // Not `borrow_mut`: the look-up of a new frame calls into Python, which may come back here
+        // while the outer call has the borrow.
         let mut frames = frames.try_borrow_mut().ok()?;
         Some(frames.innermost_node(root, generation, &thread))
     });
@@ -192,9 +194,9 @@ impl ThreadFrames {
                 let py = attached.get_or_insert_with(|| thread.attach()).py();
                 let name = names::frame_name(py, position);
                 if name.is_permanent {
-                    self.names.insert(position, name.number);
+                    self.names.insert(position, name.id);
                 }
-                name.number
+                name.id
             });
             if name != HIDDEN {
                 node = (table().frame_child)(node, name);

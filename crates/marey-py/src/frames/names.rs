@@ -1,4 +1,5 @@
-//! The names of frames, cached by code object and instruction.
+//! Makes the names of frames, `file:line@function`, and caches their interned ids by code object
+//! and instruction. The cache keeps each code object alive, so that its address names it for ever.
 
 use super::Position;
 use crate::library::{self, table};
@@ -9,31 +10,32 @@ use std::collections::hash_map::Entry;
 use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock};
 
-/// The number used in place of a name for frames of marey's own package, which are left out of
-/// paths.
+/// Stands for the name id of a frame of marey's own package, which is left out of paths.
 pub(super) const HIDDEN: u32 = 0;
 /// The name of a frame whose name is not cached.
 const LOST_FRAME: &str = "<lost>";
-/// The maximum number of code objects kept alive for their names. Frames of further ones are
-/// `<lost>`.
+/// The maximum number of code objects that are kept alive for their names. Frames of further code
+/// objects are named `<lost>`.
 const MAX_CODES: usize = 1 << 18;
 
 /// The name of a frame.
 pub(super) struct Name {
-    pub(super) number: u32,
+    /// The interned name's id, or [`HIDDEN`].
+    pub(super) id: u32,
     /// Whether the position will always have this name, because its code object is kept alive.
     pub(super) is_permanent: bool,
 }
 
-/// Numbers of frames' names, and their code objects, which are kept alive so that no address is
+/// The name ids of frames, and their code objects, which are kept alive so that no address is
 /// reused for another function.
 #[derive(Default)]
 struct Names {
-    numbers: HashMap<Position, u32>,
+    ids: HashMap<Position, u32>,
     codes: HashMap<*mut PyObject, Py<PyAny>>,
 }
 
-// SAFETY: the addresses are only compared; the objects behind them are `Py`, which is Send.
+// SAFETY: the addresses are only compared, and the objects behind them are owned as `Py`, which is
+// Send.
 unsafe impl Send for Names {}
 
 /// Locked only with the GIL held, and never across a call that could release the GIL.
@@ -41,31 +43,31 @@ static NAMES: Mutex<Option<Names>> = Mutex::new(None);
 
 /// Returns the name of a frame that is on the caller's stack.
 pub(super) fn frame_name(py: Python<'_>, position: Position) -> Name {
-    let cached = |names: &Option<Names>| names.as_ref()?.numbers.get(&position).copied();
+    let cached = |names: &Option<Names>| names.as_ref()?.ids.get(&position).copied();
     if let Ok(names) = NAMES.lock() {
-        if let Some(number) = cached(&names) {
-            return Name { number, is_permanent: true };
+        if let Some(id) = cached(&names) {
+            return Name { id, is_permanent: true };
         }
         if names.as_ref().is_some_and(|names| names.codes.len() >= MAX_CODES) {
-            return Name { number: intern(LOST_FRAME), is_permanent: false };
+            return Name { id: intern(LOST_FRAME), is_permanent: false };
         }
     }
     // SAFETY: the code object is on the stack, so it is alive.
     let code = unsafe { Bound::from_borrowed_ptr(py, position.code) };
-    // Not under the lock: this calls into Python, which may let another thread run.
-    let number = if is_marey_code(&code) {
+    // Not under the lock, because this calls into Python, which may let another thread run.
+    let id = if is_marey_code(&code) {
         HIDDEN
     } else {
         let text = describe_frame(&code, position.offset);
         intern(&text.unwrap_or_else(|_| "<unknown frame>".to_owned()))
     };
-    let Ok(mut names) = NAMES.lock() else { return Name { number, is_permanent: false } };
+    let Ok(mut names) = NAMES.lock() else { return Name { id, is_permanent: false } };
     let names = names.get_or_insert_default();
-    names.numbers.insert(position, number);
+    names.ids.insert(position, id);
     if let Entry::Vacant(vacant) = names.codes.entry(position.code) {
         vacant.insert(code.unbind());
     }
-    Name { number, is_permanent: true }
+    Name { id, is_permanent: true }
 }
 
 /// Whether the code belongs to marey's package.
@@ -88,7 +90,7 @@ fn describe_frame(code: &Bound<'_, PyAny>, offset: u32) -> PyResult<String> {
     Ok(format!("{file}:{line}@{function}"))
 }
 
-/// Returns the line of an instruction, from the documented table of ranges `(start, end, line)`.
+/// Returns the line of an instruction, from the ranges `(start, end, line)` of `co_lines`.
 fn line_of(code: &Bound<'_, PyAny>, offset: u32) -> PyResult<u32> {
     for range in code.call_method0("co_lines")?.try_iter()? {
         let (start, end, line): (u32, u32, Option<u32>) = range?.extract()?;

@@ -1,7 +1,8 @@
-//! Samples of the Python stacks of other threads.
+//! Samples the Python stacks of all threads for trace sessions.
 //!
-//! A thread of marey's package calls [`sample_stacks`] with the GIL, so no other thread runs Python meanwhile. The
-//! frames are those of `sys._current_frames()`.
+//! A thread of the Python package waits in [`next_sample`] and then calls [`sample_stacks`]. That
+//! call holds the GIL, so no other thread runs Python meanwhile. It takes the frames from
+//! `sys._current_frames()`.
 
 use super::{FRAMES, MAX_DEPTH, ThreadFrames, documented, enable_frames, leave_out_base};
 use crate::library::table;
@@ -13,16 +14,16 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::ffi::{c_int, c_void};
 
-/// Calls `marey.sampling.follow_setting` on the main thread after each change of a setting from outside, and answers
-/// there the requests for watches.
+/// Registers a listener that acts on the main thread after another process has changed a setting or
+/// requested a watch. It calls `marey.sampling.follow_setting` and answers the requests.
 #[pyfunction]
 pub(crate) fn follow_settings(py: Python<'_>) {
     main_thread::prepare(py);
     (table().set_settings_listener)(request_follow);
 }
 
-/// Requests the calls, at the next line of Python that the main thread runs. If there is no room for them, a setting is
-/// also read before each sample.
+/// Schedules [`follow`] for the next line of Python that the main thread runs. The queue of pending
+/// calls may be full, but settings are also read before each sample.
 extern "C" fn request_follow() {
     main_thread::call_soon(follow);
 }
@@ -45,11 +46,12 @@ extern "C" fn follow(_argument: *mut c_void) -> c_int {
     }
 }
 
-/// Records where each of these threads is, for trace sessions.
+/// Records a sample of the stack of each of these threads, for trace sessions.
 ///
-/// `threads` has the id in the operating system and the name of each thread by its identifier. Other threads, and those
-/// without a frame, are left out. Each sample stands for `duration_nanos`. `cause` is the number of a `SampleCause`.
-/// `caller` is the identifier of a thread, and the frame to take for its innermost one.
+/// `threads` maps the identifier of each thread to its id in the operating system and its name.
+/// Threads that are missing there or have no frame are left out. Each sample stands for
+/// `duration_nanos`. `cause` is the number of a `SampleCause`. `caller` is the identifier of a
+/// thread and the frame to take as its innermost one.
 #[pyfunction]
 #[pyo3(signature = (threads, duration_nanos, cause, caller=None))]
 pub(crate) fn sample_stacks(
@@ -63,7 +65,8 @@ pub(crate) fn sample_stacks(
     if !(table().is_sample_due)(cause) {
         return Ok(());
     }
-    // Here and not by the caller: the frame of a call that has returned meanwhile has no outer frames any more.
+    // Not taken by the caller, because a call may return meanwhile, and its frame then has no outer
+    // frames any more.
     let frames = py.import("sys")?.call_method0("_current_frames")?.cast_into::<PyDict>()?;
     if let Some((identifier, frame)) = caller {
         frames.set_item(identifier, frame)?;
@@ -85,26 +88,26 @@ pub(crate) fn sample_stacks(
     Ok(())
 }
 
-/// Whether the settings or a request need a thread that samples.
+/// Whether the settings or a request need the sampling thread.
 #[pyfunction]
 pub(crate) fn needs_sampling() -> bool {
     (table().needs_sampling)()
 }
 
-/// Returns the number of a new thread that samples, 0 if none is needed or one runs.
+/// Returns the number of a new sampling thread, 0 if none is needed or one runs already.
 #[pyfunction]
 pub(crate) fn begin_sampling() -> u32 {
     (table().begin_sampling)()
 }
 
-/// Makes the thread that samples return from `next_sample`.
+/// Makes the sampling thread return from `next_sample`.
 #[pyfunction]
 pub(crate) fn end_sampling(py: Python<'_>) {
     py.detach(|| (table().end_sampling)());
 }
 
-/// Waits until the thread with this number is to sample. Returns the duration for which the sample
-/// stands and the number of its cause, `None` if the thread is to end.
+/// Waits until the sampling thread with this number is to take a sample. Returns the duration for
+/// which the sample stands and the number of its cause, `None` if the thread is to end.
 #[pyfunction]
 pub(crate) fn next_sample(py: Python<'_>, thread: u32) -> Option<(u64, u8)> {
     py.detach(|| {
@@ -117,7 +120,7 @@ pub(crate) fn next_sample(py: Python<'_>, thread: u32) -> Option<(u64, u8)> {
 }
 
 impl ThreadFrames {
-    /// Returns the node, in the calling thread's tree, of another thread's frame.
+    /// Returns the node of another thread's frame in the calling thread's context tree.
     fn node_of_frame(&mut self, py: Python<'_>, frame: Bound<'_, PyAny>) -> u32 {
         let mut generation = 0;
         // SAFETY: a writable number.

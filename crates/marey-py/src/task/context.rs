@@ -1,9 +1,9 @@
-//! The context that a thread runs in, and the value of a context variable, read from the
-//! interpreter's memory.
+//! Reads the current `contextvars` context of a thread, and the value of a variable in it, from the
+//! interpreter's memory. This tells whether code runs in a task, and which scope the task is in.
 //!
 //! Two words show whether code runs in an entered context: the thread state's pointer to the
-//! context, and the context's flag. Their offsets are determined when the module is imported, by
-//! entering a context and searching.
+//! context, and the context's flag. The import of the module determines their offsets: it enters a
+//! context and searches for its address.
 //!
 //! Only the thread that has entered a context changes it, and its variables are in a persistent map
 //! (`Python/hamt.c`) whose nodes are immutable. So a thread without the GIL may read its own
@@ -17,7 +17,7 @@ use pyo3::types::PyCFunction;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Offset of `PyThreadState.context`; 0 while unknown.
+/// Offset of `PyThreadState.context`, 0 while it is unknown.
 static CONTEXT_OFFSET: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether `threading` runs each thread in an entered context, as CPython does from 3.14 on.
@@ -63,8 +63,8 @@ pub(super) unsafe fn entered_context(thread_state: *const PyThreadState) -> Opti
     }
 }
 
-/// Whether an entered context may be the one in which `threading` runs the whole thread, so that it
-/// is no task's. Such a context has no previous one. The contexts of an event loop have one: the
+/// Whether an entered context may be the one in which `threading` runs the whole thread, and not
+/// that of a task. Such a context has no previous one. The contexts of an event loop have one: the
 /// loop copies the thread's context, which creates that context if the thread has none.
 ///
 /// # Safety
@@ -88,7 +88,7 @@ unsafe fn read(structure: *const u8, offset: usize) -> *mut PyObject {
 
 /// Determines the offset of the context in a thread state.
 pub(super) fn setup(py: Python<'_>) -> PyResult<()> {
-    // Copying creates the context of the importing thread, usually the main one. From then on every
+    // The copy creates a context for the importing thread, usually the main one. From then on every
     // context that this thread enters has a previous one.
     let context = py.import("contextvars")?.call_method0("copy_context")?;
     CONTEXT_OFFSET.store(find_offset(py, &context)?, Ordering::Relaxed);
@@ -108,6 +108,7 @@ const fn known_offset(minor: u8) -> Option<usize> {
     }
 }
 
+// Each version whose frames are known must also have a known offset of the context.
 const _: () = {
     let mut index = 0;
     while index < Layout::ALL.len() {
@@ -119,13 +120,13 @@ const _: () = {
     }
 };
 
-/// Returns the offset at which the thread state points to the current context, 0 if it is not
-/// found.
+/// Returns the offset at which the thread state points to the current context, 0 if none is found.
+/// Runs a probe inside `context`, which is entered from a copy of it.
 fn find_offset(py: Python<'_>, context: &Bound<'_, PyAny>) -> PyResult<usize> {
     let version = py.version_info();
     let candidates: Vec<usize> = match known_offset(version.minor) {
         Some(offset) => vec![offset],
-        // Later thread states are far larger than this.
+        // An unknown version: the thread states of later versions are far larger than this range.
         None => (64..400).step_by(size_of::<usize>()).collect(),
     };
     let outer = context.call_method0("copy")?;
@@ -135,7 +136,7 @@ fn find_offset(py: Python<'_>, context: &Bound<'_, PyAny>) -> PyResult<usize> {
             // SAFETY: the GIL is held, and the candidates are inside the thread state of the
             // version that they are for.
             let found = unsafe { read(ffi::PyThreadState_Get().cast(), offset).cast::<u8>() };
-            // SAFETY: a pointer that equals the context's is to an object of at least this size.
+            // SAFETY: a pointer that equals the context's address points to a context object.
             found as usize == context_address
                 && unsafe {
                     read(found, PREVIOUS_OFFSET) as usize == previous_address
@@ -149,8 +150,8 @@ fn find_offset(py: Python<'_>, context: &Bound<'_, PyAny>) -> PyResult<usize> {
     })?;
     let found: Option<usize> =
         outer.call_method1("run", (context.getattr("run")?, probe))?.extract()?;
-    // Outside of the context, the pointers and the flag must differ.
-    // SAFETY: a live context object.
+    // Outside of the context, the pointers and the flag must have other values.
+    // SAFETY: `context` is a live context object.
     let is_entered_after = unsafe {
         !read(context.as_ptr().cast(), PREVIOUS_OFFSET).is_null()
             || *context.as_ptr().cast::<u8>().add(ENTERED_OFFSET).cast::<i32>() != 0
@@ -171,14 +172,14 @@ pub(super) struct Variable {
 
 // SAFETY: the pointers are to objects that live as long as the process, and are only compared.
 unsafe impl Send for Variable {}
-// SAFETY: as above.
+// SAFETY: the pointers are to objects that live as long as the process, and are only compared.
 unsafe impl Sync for Variable {}
 
 impl Variable {
-    /// Determines how to look a variable up. Returns `None` if this interpreter stores it in
-    /// another way than expected.
+    /// Determines how to look a variable up, and checks that with maps of both kinds of node.
+    /// Returns `None` if this interpreter stores variables in another way than expected.
     pub(super) fn probe(object: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
-        /// Enough variables for the root to be an array node, which a node becomes with 16 of 32
+        /// Enough variables to make the root an array node. A node becomes one when it has 16 of 32
         /// children.
         const VARIABLES: usize = 128;
         let py = object.py();
@@ -215,7 +216,7 @@ impl Variable {
         }
         variable.array_type = node_type(&context, "hamt_array_node")?;
         is_correct &= !variable.array_type.is_null() && variable.has_value(&context, Some(object));
-        // The variable with another value.
+        // A second value shows that a read follows a change.
         set_in_context(object, &contexts)?;
         is_correct &= variable.has_value(&context, Some(&contexts));
         Ok(is_correct.then_some(variable))
@@ -277,7 +278,8 @@ fn node_type(context: &Bound<'_, PyAny>, name: &str) -> PyResult<*mut PyTypeObje
         let object = unsafe { Bound::from_borrowed_ptr_or_opt(context.py(), object) };
         object.map_or(Ok(false), |object| Ok::<_, PyErr>(object.get_type().name()? == name))
     };
-    // SAFETY: as above; the root is read only if the map's type has the expected name.
+    // SAFETY: `probe` accepts only versions with these offsets, and the root is read only if the
+    // map's type has the expected name.
     unsafe {
         let map = read(context.as_ptr().cast(), VARS_OFFSET);
         if !has_type_name(map, "hamt")? {

@@ -1,5 +1,5 @@
-//! The task provider: finds the scope that a task's launch belongs to, on threads that mostly do
-//! not hold the GIL.
+//! The task provider: finds the scope of the asyncio task that a launch belongs to. The recorder
+//! calls it at each launch, usually on a thread that does not hold the GIL.
 
 use super::context::{self, Variable};
 use super::{Token, VARIABLE};
@@ -14,7 +14,7 @@ use std::ptr::null;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The data needed to find tokens.
+/// Finds tokens in contexts, by the context variable that holds them and by their class.
 struct TokenFinder {
     variable: Variable,
     class: *mut PyTypeObject,
@@ -22,19 +22,19 @@ struct TokenFinder {
 
 // SAFETY: the pointer is to a type that lives as long as the process, and is only compared.
 unsafe impl Send for TokenFinder {}
-// SAFETY: as above.
+// SAFETY: the pointer is to a type that lives as long as the process, and is only compared.
 unsafe impl Sync for TokenFinder {}
 
-/// Set when a task first enters a scope, if this interpreter is known.
+/// Set when a task first enters a scope, if this interpreter's layout is known.
 static TOKEN_FINDER: OnceLock<TokenFinder> = OnceLock::new();
 
-/// Whether registration was attempted, which the first scope of a task does.
+/// Whether the first scope of a task has tried to register the provider.
 static WAS_REGISTRATION_TRIED: AtomicBool = AtomicBool::new(false);
 
-/// Registers the task provider, once, if this interpreter is known.
+/// Registers the task provider once, if this interpreter's layout is known.
 pub(super) fn register(py: Python<'_>) {
-    // Not a `Once`: the code below may release the GIL, and other threads would wait in the `Once`
-    // with the GIL held.
+    // Not a `Once`: the code below may release the GIL, and another thread would then wait in the
+    // `Once` with the GIL held.
     if WAS_REGISTRATION_TRIED.swap(true, Ordering::Relaxed) {
         return;
     }
@@ -62,8 +62,8 @@ fn probe(py: Python<'_>) -> PyResult<Option<TokenFinder>> {
 
 /// Passes the innermost scope of the task that the calling thread runs to `receive`.
 extern "C" fn provide_task(receive: TaskReceiver, receiver: *mut c_void) {
-    // Kept until `receive` returns: the interpreter cannot shut down before that, so the context
-    // and the scope stay.
+    // `thread` lives until `receive` returns. The interpreter cannot shut down before that, so the
+    // context and the scope stay.
     let thread = Thread::current();
     let token = thread.as_ref().and_then(thread_token);
     let scope = token.map_or(null(), |token| token.scope);

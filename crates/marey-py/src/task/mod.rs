@@ -1,12 +1,12 @@
 //! Scopes inside coroutines.
 //!
-//! An event loop runs each task in a context of its own, so a scope that a task has entered is
-//! stored in a context variable and not on the thread's stack. It stays correct across `await`, and
-//! a task made inside a scope begins inside it. The same applies to `Context.run` and to worker
+//! An event loop runs each task in a context of its own. So a scope that a task enters is stored in
+//! a context variable and not on the thread's stack. It stays correct across `await`, and a task
+//! that is made inside a scope begins inside it. The same applies to `Context.run` and to worker
 //! threads that run in a copied context.
 //!
-//! Launches of a task belong to its innermost scope. They usually come without the GIL;
-//! [`launches`] finds the scope nevertheless.
+//! Launches of a task belong to its innermost scope. [`launches`] finds that scope also on a thread
+//! without the GIL, as most launches come.
 
 mod context;
 mod launches;
@@ -30,20 +30,21 @@ static RUNNING_LOOP: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 #[pyclass(frozen, module = "marey._native")]
 pub(crate) struct Token {
     scope: *const Detached,
-    number: u32,
-    /// The parent scope, until this scope is exited. The GIL guards it; the mutex only satisfies
+    /// The id of the scope's interned name.
+    name: u32,
+    /// The parent scope, until this scope is exited. The GIL guards it. The mutex only satisfies
     /// the compiler.
     parent: Mutex<Option<Py<Token>>>,
 }
 
 // SAFETY: the pointer is an `Arc<Detached>`, which is Send and Sync.
 unsafe impl Send for Token {}
-// SAFETY: as above.
+// SAFETY: the pointer is an `Arc<Detached>`, which is Send and Sync.
 unsafe impl Sync for Token {}
 
 impl Drop for Token {
     fn drop(&mut self) {
-        // Iterates, because a chain of tasks may be too long for recursion.
+        // A loop frees the parents, because a chain of tasks may be too long for recursion.
         let mut next = self.take_parent();
         while let Some(token) = next {
             // SAFETY: a valid object, and the GIL is held wherever objects are freed.
@@ -64,9 +65,9 @@ impl Token {
         self.parent.lock().ok()?.take()
     }
 
-    /// Returns the number of the scope's name.
+    /// Returns the id of the scope's interned name.
     pub(crate) fn name_number(&self) -> u32 {
-        self.number
+        self.name
     }
 
     /// Enters an operator of this thread below the scope.
@@ -93,14 +94,15 @@ impl Token {
         len: usize,
         error: *mut ErrorBuffer,
     ) -> i32 {
-        // SAFETY: the token owns the scope; the caller guarantees the others.
+        // SAFETY: the token owns the scope, and the caller guarantees the other arguments.
         unsafe { (table().detached_add_metrics)(self.scope, values, len, error) }
     }
 }
 
-/// Whether the caller runs in an entered context, such as a task's. From CPython 3.14 on
-/// `threading` runs each thread in one: there, only a scope of a task in the context makes it a
-/// task's.
+/// Whether the caller runs in a task, or in another entered context such as that of `Context.run`.
+///
+/// From CPython 3.14 on, `threading` runs each whole thread in an entered context. Such a context
+/// counts only if a task has entered a scope in it, or in the context that it was copied from.
 #[inline(always)]
 pub(crate) fn is_in_task() -> bool {
     if !context::is_offset_known() {
@@ -109,7 +111,7 @@ pub(crate) fn is_in_task() -> bool {
     // SAFETY: the GIL is held, so there is a thread state, which is the caller's.
     unsafe {
         match context::entered_context(ffi::PyThreadState_Get()) {
-            // A thread may begin in a copy of a task's context.
+            // The thread may have begun in a copy of a task's context.
             Some(context) if context::may_be_thread_context(context) => {
                 launches::is_in_scope(context)
             }
@@ -140,22 +142,22 @@ fn context_token(py: Python<'_>) -> Option<Bound<'_, Token>> {
     token.cast_into::<Token>().ok()
 }
 
-/// Enters a scope of the task. Returns its id.
+/// Enters a scope of the task. Returns the id of the scope, 0 if it is not recorded.
 #[cold]
-pub(crate) fn enter(number: u32, kind: u8) -> u64 {
+pub(crate) fn enter(name: u32, kind: u8) -> u64 {
     // SAFETY: the GIL is held, as in `is_in_task_slowly`.
     let py = unsafe { Python::assume_attached() };
     launches::register(py);
     let parent = innermost_token(py);
     let parent_scope = parent.as_ref().map_or(std::ptr::null(), |parent| parent.get().scope);
     // SAFETY: null, or a scope that the parent's token owns.
-    let scope = unsafe { (table().detached_enter)(parent_scope, number, kind) };
+    let scope = unsafe { (table().detached_enter)(parent_scope, name, kind) };
     if scope.is_null() {
         return 0;
     }
-    // SAFETY: just returned.
+    // SAFETY: `detached_enter` has just returned the scope.
     let id = unsafe { (table().detached_id)(scope) };
-    let token = Token { scope, number, parent: Mutex::new(parent.map(Bound::unbind)) };
+    let token = Token { scope, name, parent: Mutex::new(parent.map(Bound::unbind)) };
     match Py::new(py, token) {
         Ok(token) => set_innermost_token(py, token.into_any()),
         Err(error) => error.write_unraisable(py, None),
@@ -165,26 +167,27 @@ pub(crate) fn enter(number: u32, kind: u8) -> u64 {
 
 /// Exits the task's innermost scope with that name (0: any name). Returns its id.
 #[cold]
-pub(crate) fn exit(number: u32) -> u64 {
-    // SAFETY: as in `enter`.
+pub(crate) fn exit(name: u32) -> u64 {
+    // SAFETY: the GIL is held, as in `is_in_task_slowly`.
     let py = unsafe { Python::assume_attached() };
     let mut candidate = innermost_token(py).map(Bound::unbind);
     while let Some(token) = candidate {
         let token = token.get();
-        if number == 0 || token.number == number {
+        if name == 0 || token.name == name {
             // SAFETY: the token owns the scope.
             let id = unsafe {
                 (table().detached_exit)(token.scope);
                 (table().detached_id)(token.scope)
             };
-            // Released here, so that a chain of callbacks does not keep all earlier tokens alive.
+            // The exited token gives up its parent, so that a chain of callbacks does not keep all
+            // earlier tokens alive.
             set_innermost_token(py, token.take_parent().map_or_else(|| py.None(), Py::into_any));
             return id;
         }
         candidate = token.parent(py);
     }
-    // The scope was entered before the task's context.
-    (table().scope_exit)(number)
+    // No token has the name, so the scope was entered on the thread, before the task's context.
+    (table().scope_exit)(name)
 }
 
 fn set_innermost_token(py: Python<'_>, token: Py<PyAny>) {
@@ -205,13 +208,13 @@ pub(crate) fn setup(py: Python<'_>) -> PyResult<()> {
     context::setup(py)
 }
 
-/// Whether tasks are detected from the interpreter's memory rather than by calling asyncio.
+/// Whether tasks are detected by a read of the interpreter's memory and not by a call of asyncio.
 #[pyfunction]
 pub(crate) fn task_detection_is_fast() -> bool {
     context::is_offset_known()
 }
 
-/// Whether launches find the scopes of tasks. Determined when a task first enters a scope.
+/// Whether launches find the scopes of tasks. True at the earliest when a task enters a scope.
 #[pyfunction]
 pub(crate) fn launches_find_tasks() -> bool {
     launches::is_registered()

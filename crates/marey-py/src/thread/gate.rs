@@ -1,22 +1,23 @@
 //! A gate that lets threads without the GIL read their interpreter state until the interpreter
 //! shuts down.
 //!
-//! From then on another thread frees the thread states, and a thread that takes the GIL is ended
-//! with all that is on its stack. So each thread inside is counted, and the shutdown waits for it.
+//! Once the shutdown has begun, another thread frees the thread states, and CPython ends a thread
+//! that asks for the GIL in the middle of its work. So the gate counts the threads inside, and the
+//! shutdown waits until all have left.
 
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The number of threads inside, and [`CLOSED`].
+/// The number of threads inside, with the flag [`CLOSED`].
 static GATE: AtomicU32 = AtomicU32::new(CLOSED);
-/// Flag: no thread may enter any more.
+/// The flag of a gate that no thread may enter.
 const CLOSED: u32 = 1 << 31;
 
 /// A guard: the caller is inside the gate while it lives.
 pub(super) struct GateGuard(());
 
 impl GateGuard {
-    /// Enters the gate if it is open.
+    /// Enters the gate. Returns `None` if it is closed.
     #[inline(always)]
     pub(super) fn enter() -> Option<Self> {
         let before = GATE.fetch_add(1, Ordering::Acquire);
@@ -32,10 +33,10 @@ impl Drop for GateGuard {
     }
 }
 
-/// Opens the gate until the interpreter shuts down.
+/// Opens the gate, and closes it when the interpreter shuts down.
 pub(super) fn open(py: Python<'_>) -> PyResult<()> {
     py.import("atexit")?.call_method1("register", (wrap_pyfunction!(close, py)?,))?;
-    // SAFETY: the function lives as long as the process: extension modules are never unloaded.
+    // SAFETY: extension modules are never unloaded, so the function lives as long as the process.
     let code = unsafe { libc::pthread_atfork(None, None, Some(reset_in_child)) };
     if code == 0 {
         GATE.fetch_and(!CLOSED, Ordering::Release);
@@ -47,7 +48,7 @@ pub(super) fn open(py: Python<'_>) -> PyResult<()> {
 #[pyfunction]
 fn close(py: Python<'_>) {
     GATE.fetch_or(CLOSED, Ordering::AcqRel);
-    // A thread inside may be waiting for the GIL, and for nothing else.
+    // A thread inside may be waiting for the GIL, so it is released here.
     py.detach(|| {
         while GATE.load(Ordering::Acquire) != CLOSED {
             std::thread::yield_now();
@@ -55,7 +56,7 @@ fn close(py: Python<'_>) {
     });
 }
 
-/// Resets the count in the child of a fork, which has only the thread that forked.
+/// Sets the count to zero in the child of a fork, which has only the thread that forked.
 extern "C" fn reset_in_child() {
     GATE.fetch_and(CLOSED, Ordering::Relaxed);
 }

@@ -1,4 +1,5 @@
-//! The calling thread's interpreter state, with or without the GIL.
+//! Finds the calling thread's interpreter state, whether or not the thread holds the GIL, and lets
+//! the thread call into Python. The frame provider and the task provider use it at each launch.
 
 mod gate;
 
@@ -15,7 +16,7 @@ struct Functions {
     /// Returns the caller's state if the caller holds the GIL. On CPython 3.10 and 3.11 returns the
     /// state of whichever thread holds the GIL.
     gil_holder_state: extern "C" fn() -> *mut PyThreadState,
-    /// Whether the caller holds the GIL. Always true once there were subinterpreters.
+    /// Whether the caller holds the GIL. Always true once the process has had subinterpreters.
     holds_gil: extern "C" fn() -> i32,
 }
 
@@ -24,7 +25,7 @@ static FUNCTIONS: OnceLock<Option<Functions>> = OnceLock::new();
 /// A thread that runs Python.
 pub(crate) struct Thread {
     state: *mut PyThreadState,
-    /// Keeps the state valid if the thread does not hold the GIL.
+    /// Keeps the state valid while the thread does not hold the GIL. `None` if it holds it.
     gate_guard: Option<GateGuard>,
 }
 
@@ -35,7 +36,7 @@ pub(crate) fn allow_access_without_gil(py: Python<'_>) -> PyResult<()> {
 }
 
 impl Thread {
-    /// Returns the calling thread. `None` if it runs no Python, or if its state may not be valid.
+    /// Returns the calling thread. `None` if it runs no Python, or if its state may be invalid.
     #[inline(always)]
     pub(crate) fn current() -> Option<Self> {
         let functions = FUNCTIONS.get_or_init(Functions::find).as_ref()?;
@@ -47,7 +48,8 @@ impl Thread {
         if (functions.gil_holder_state)() == state {
             return Some(Self { state, gate_guard: None });
         }
-        // A thread may have a state in each subinterpreter, and the current one is unknown.
+        // The thread seems to hold the GIL with another state, so there are subinterpreters. It may
+        // have a state in each, and which one is current is unknown.
         if (functions.holds_gil)() != 0 {
             return None;
         }
@@ -82,15 +84,16 @@ impl Thread {
     }
 }
 
-/// A guard: while it lives, Python may be called. On drop it restores the exception state and
-/// garbage collection.
+/// A guard that lets the thread call into Python. Its drop restores the exception state and garbage
+/// collection.
 pub(crate) struct Attached<'thread> {
     _thread: &'thread Thread,
     gil_state: Option<ffi::PyGILState_STATE>,
     /// The exception that the thread was raising.
     exception: [*mut PyObject; 3],
-    /// Whether garbage collection was enabled. It is disabled while this lives: finalizers of the
-    /// program would run in the middle of its launch, where they may not launch or free anything.
+    /// Whether garbage collection was enabled. It is disabled while this lives, because finalizers
+    /// of the program would run in the middle of a launch, where they may not launch or free
+    /// anything.
     gc_was_enabled: bool,
 }
 
@@ -121,11 +124,11 @@ impl Drop for Attached<'_> {
 
 impl Functions {
     fn find() -> Option<Self> {
-        // Public since CPython 3.13, which removed the older name.
+        // CPython 3.13 made the first one public and removed the older name.
         let gil_holder_state = find_function(c"PyThreadState_GetUnchecked")
             .or_else(|| find_function(c"_PyThreadState_UncheckedGet"))?;
         let holds_gil = find_function(c"PyGILState_Check")?;
-        // SAFETY: the functions of these names have these types in every version.
+        // SAFETY: in every version the functions of these names have these types.
         unsafe {
             Some(Self {
                 gil_holder_state: std::mem::transmute::<usize, extern "C" fn() -> *mut PyThreadState>(
@@ -139,7 +142,7 @@ impl Functions {
 
 /// Returns the address of a function in the loaded libraries.
 fn find_function(name: &CStr) -> Option<usize> {
-    // SAFETY: a C string; the default handle searches the loaded libraries.
+    // SAFETY: `name` is a C string, and the default handle searches the loaded libraries.
     let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     (!address.is_null()).then_some(address as usize)
 }

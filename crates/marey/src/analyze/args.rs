@@ -24,9 +24,9 @@ Examples:
 The impact of a finding is time per training step, or of the recording if it has no steps.
 The exit code is 0 whatever is found; use `marey check` to fail on regressions.";
 
-/// Rows of a section in formats for people.
+/// The default number of rows of a section in formats for people.
 const ROWS_FOR_PEOPLE: u64 = 10;
-/// Rows of a section in formats for programs, and in HTML, where tables scroll.
+/// The default number of rows in formats for programs, and in HTML, where tables scroll.
 const ROWS_FOR_PROGRAMS: u64 = 1_000;
 
 /// Arguments of `marey analyze`.
@@ -92,7 +92,7 @@ impl AnalyzeArgs {
         })
     }
 
-    /// Whether the report has only selected tables.
+    /// Whether the report has only the tables of `--section`.
     pub(super) fn has_sections(&self) -> bool {
         !self.section.is_empty()
     }

@@ -1,11 +1,12 @@
-//! Formats the cells of report tables.
+//! Formats the headings and cells of the tables of a report, for all its text formats.
 
 use marey_analysis::report::SectionRows;
 use marey_analysis::{Cell, Shown};
 
 use crate::text::printable;
 
-/// Suffixes of column names that are units, which each formatted value includes.
+/// Suffixes of column names that state a unit. Headings leave them out, because each formatted
+/// value has its unit.
 const UNITS: [&str; 4] = ["_bytes_per_second", "_nanos", "_bytes", "_percent"];
 
 /// Returns the headings of a table: readable column names.

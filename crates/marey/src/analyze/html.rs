@@ -1,4 +1,4 @@
-//! Writes a report as one self-contained HTML page.
+//! Writes a report of `marey analyze` as one self-contained HTML page.
 
 use std::io::{self, Write};
 use std::time::SystemTime;
@@ -21,7 +21,7 @@ const SCRIPT: &str = concat!(
     include_str!("page/report.js"),
 );
 
-/// JavaScript rounds larger integers.
+/// The largest integer that JavaScript does not round.
 const MAX_EXACT_INTEGER: u64 = 1 << 53;
 
 /// Writes the page.
@@ -30,7 +30,7 @@ pub(super) fn write(report: &Report, title: &str, out: &mut impl Write) -> io::R
     stringify_large_integers(&mut report);
     report["title"] = json!(title);
     report["created"] = json!(utc_now());
-    // Without `<`, no text of the run can close the script element.
+    // Escapes `<`, so that no text of the run can close the script element.
     let json = report.to_string().replace('<', "\\u003c");
     let (style_hash, script_hash) = (hash(STYLE), hash(SCRIPT));
     let replacement = |placeholder: &str| match placeholder {
@@ -41,7 +41,7 @@ pub(super) fn write(report: &Report, title: &str, out: &mut impl Write) -> io::R
         "json" => &json,
         _ => "",
     };
-    // One pass, so that a placeholder in a name of the run is not replaced.
+    // Replaces in one pass, so that a placeholder in a name of the run stays as it is.
     let mut remaining = PAGE;
     while let Some((before, (placeholder, after))) = remaining
         .split_once("{{")
@@ -68,7 +68,8 @@ fn stringify_large_integers(value: &mut Value) {
     }
 }
 
-/// Returns the hash that the page's Content-Security-Policy allows; no other script or style runs.
+/// Returns the hash of a script or style. The Content-Security-Policy of the page allows only
+/// these.
 fn hash(text: &str) -> String {
     BASE64_STANDARD.encode(Sha256::digest(text))
 }

@@ -1,4 +1,4 @@
-//! Writes a report as Markdown, for a comment or a page.
+//! Writes a report as Markdown, for a comment of a review or a page.
 
 use std::io::{self, Write};
 
@@ -10,7 +10,7 @@ use super::cells::{has_numbers, headings, row_values};
 use super::text::{describe_impact, describe_overlaps};
 use crate::text::{printable, truncate};
 
-/// Width limit of a cell.
+/// The maximum width of a cell.
 const MAX_WIDTH: usize = 80;
 
 /// Writes the report.

@@ -1,6 +1,6 @@
 //! `marey analyze`: reports where the time of a run goes, what is wrong, and what to change.
 //!
-//! [`marey_analysis`] computes the report; [`text`], [`markdown`] and [`html`] write it.
+//! [`marey_analysis`] computes the report. [`text`], [`markdown`] and [`html`] write it.
 
 mod args;
 mod cells;
@@ -87,13 +87,13 @@ fn write(
     }
 }
 
-/// Returns the title of a page: the file name of the run.
+/// Returns the title of the HTML page, which is the file name of the run.
 fn title(report: &Report) -> String {
     let name = Path::new(&report.path).file_name();
     name.map_or_else(|| report.path.clone(), |name| name.to_string_lossy().into_owned())
 }
 
-/// Runs `work` and shows how many of its questions are answered if it takes long.
+/// Runs `work`. If it takes long, shows how many of its questions are answered.
 pub(crate) fn with_progress<T: Send>(
     questions: &Questions<'_>,
     work: impl FnOnce() -> Result<T, SqlError> + Send,

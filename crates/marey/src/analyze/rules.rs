@@ -1,4 +1,4 @@
-//! Lists the rules with their thresholds.
+//! `marey analyze --rules`: lists the rules with their thresholds.
 
 use std::io::{self, Write};
 

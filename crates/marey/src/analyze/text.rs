@@ -1,4 +1,4 @@
-//! Writes a report as plain text.
+//! Writes a report of `marey analyze` as plain text.
 
 use std::io::{self, Write};
 
@@ -12,10 +12,10 @@ use crate::aligned::{Align, HEADING_RULE, TextLayout, write_rows};
 use crate::output::Style;
 use crate::text::{printable, truncate};
 
-/// Length of the list of top operations.
+/// The maximum number of operations in the list of the top ones.
 const TOP_OPERATIONS: usize = 5;
 
-/// Width limit of an operation's name.
+/// The maximum width of the name of an operation.
 const MAX_WIDTH: usize = 60;
 
 /// Writes the report.
@@ -136,7 +136,7 @@ pub(super) fn describe_impact(finding: &Finding) -> String {
     parts.join("; ")
 }
 
-/// Names the other findings that partly count the same time, if there are any.
+/// Names the other findings that count some of the same time, if there are any.
 pub(super) fn describe_overlaps(finding: &Finding) -> Option<String> {
     let overlaps = finding.overlaps.iter().map(|other| {
         let (subject, nanos) = (printable(&other.subject), Nanos(other.nanos));
@@ -146,7 +146,8 @@ pub(super) fn describe_overlaps(finding: &Finding) -> Option<String> {
     (!overlaps.is_empty()).then(|| format!("Overlaps in time with: {overlaps}"))
 }
 
-/// Lists the rules and sections that failed, so that their absence is not taken for a result.
+/// Lists the rules and sections that failed, so that a reader does not take their absence for a
+/// result.
 fn write_missing(report: &Report, layout: TextLayout, out: &mut impl Write) -> io::Result<()> {
     if report.missing.is_empty() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The binary `marey-viewer`: `marey view`, under a name like `proton-viewer`.
+//! The binary `marey-viewer`: `marey view` under a second name, for users of `proton-viewer`.
 
 #![forbid(unsafe_code)]
 

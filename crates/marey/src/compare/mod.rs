@@ -31,7 +31,7 @@ Examples:
 Times and counts are per training step, or of the recording if it has no steps. A change of a step
 time is significant if its 95 % bootstrap interval over the steps excludes 0.";
 
-/// Rows of each table in formats for people.
+/// The default number of rows of each table in formats for people.
 const DEFAULT_ROWS: usize = 10;
 
 /// Arguments of `marey compare`.

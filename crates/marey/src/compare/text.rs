@@ -1,4 +1,4 @@
-//! Writes a comparison as plain text.
+//! Writes a comparison of `marey compare` as plain text.
 
 use std::io::{self, Write};
 

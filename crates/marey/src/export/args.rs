@@ -1,4 +1,4 @@
-//! The arguments of `marey export`, and its messages.
+//! The arguments of `marey export`, and the command that runs an export and reports its files.
 
 use std::path::{Path, PathBuf};
 
@@ -66,7 +66,7 @@ pub(crate) struct ExportArgs {
     force: bool,
 }
 
-/// An `Arc`, since clap takes a `Vec` for a repeated option.
+/// An `Arc` and not a `Vec`, because clap takes a `Vec` for a repeated option.
 type Ranks = std::sync::Arc<[u32]>;
 
 fn format_parser() -> impl TypedValueParser<Value = Format> {

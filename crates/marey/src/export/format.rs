@@ -1,4 +1,4 @@
-//! Finds the format of an export by its name or the name of a file.
+//! Finds the format of an export by its name or by the name of the file to write.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use marey_formats::Format;
 use crate::output::Failure;
 use crate::text::quote_path;
 
-/// Suffixes of file names. Longer suffixes precede the suffixes that they end with.
+/// Suffixes of file names with their formats. A longer suffix precedes one that it ends with.
 const SUFFIXES: [(&str, Format); 16] = [
     (".pt.trace.json", Format::Kineto),
     (".speedscope.json", Format::Speedscope),
@@ -27,7 +27,7 @@ const SUFFIXES: [(&str, Format); 16] = [
     (".hatchet_msgpack", Format::HatchetMsgpack),
 ];
 
-/// Prefix of the names of `TensorBoard`'s files.
+/// The prefix of the names of `TensorBoard`'s files.
 pub(super) const TFEVENTS: &str = "events.out.tfevents.";
 
 /// Returns other names of a format, on the command line and in Python.
@@ -97,7 +97,7 @@ pub(super) const fn is_binary(format: Format) -> bool {
     }
 }
 
-/// Reports that the format is neither given nor implied by a name.
+/// Returns the failure for an export whose format is neither given nor implied by a name.
 pub(super) fn missing_format(out: &Path) -> Failure {
     let message = match out.to_str() {
         Some("-") => "stdout needs a format".to_owned(),

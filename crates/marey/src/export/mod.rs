@@ -1,7 +1,7 @@
 //! `marey export`: converts a run to files of another format.
 //!
 //! [`args`] is the command line, [`format`] finds the format, [`selection`] selects rows, and
-//! [`target`] finds the files to write.
+//! [`target`] finds the files to write. The Python package uses [`Export`] directly.
 
 mod args;
 mod format;
@@ -32,7 +32,7 @@ pub struct Export<'a> {
     pub run: &'a Run,
     /// The path that the user gave.
     pub name: &'a Path,
-    /// The format; `None` to derive it from the name of the file.
+    /// The format. `None` derives it from the name of the file.
     pub format: Option<Format>,
     /// A file, or a folder in which files get the default names of the format.
     pub out: &'a Path,
@@ -40,7 +40,7 @@ pub struct Export<'a> {
     pub replaces_existing: bool,
     /// The time range.
     pub span: Span,
-    /// The ranks; `None` for all processes.
+    /// The ranks. `None` means all processes.
     pub ranks: Option<Vec<u32>>,
 }
 
@@ -61,8 +61,7 @@ impl Export<'_> {
     /// Writes the files.
     ///
     /// # Errors
-    /// Fails if the files cannot be written or the run lacks the selected ranks or
-    /// steps.
+    /// Fails if the files cannot be written or the run lacks the selected ranks or steps.
     pub fn write(&self) -> Result<Vec<WrittenFile>, Failure> {
         let selection = self.selection()?;
         if !target::is_folder(self.out, self.format) {
@@ -78,7 +77,7 @@ impl Export<'_> {
             .collect()
     }
 
-    /// Writes one file as a stream.
+    /// Writes one file to `out`.
     ///
     /// # Errors
     /// Fails like [`Export::write`], and if `out` fails.
@@ -171,7 +170,7 @@ impl From<ExportError> for ExportFailure {
     }
 }
 
-/// Whether to compress, by the file name. Writers of pprof compress by themselves.
+/// Whether the file name asks for compression. The writer of pprof always compresses by itself.
 fn is_gzip(path: &Path, format: Format) -> bool {
     format != Format::Pprof && path.extension().is_some_and(|suffix| suffix == "gz")
 }

@@ -1,4 +1,4 @@
-//! Selects the rows to export by time and rank.
+//! Selects the rows that an export writes, by time, training step and rank.
 
 use std::collections::{BTreeSet, HashSet};
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use crate::output::Failure;
 /// A time range of a run.
 #[derive(Clone, Copy, Debug)]
 pub enum Span {
-    /// From one time to another; `None` is no limit.
+    /// From one time to another. `None` is no limit.
     Times {
         /// Events that end before are excluded.
         from: Option<Moment>,
@@ -22,12 +22,12 @@ pub enum Span {
     Steps {
         /// Number of the first step.
         first: u32,
-        /// Number of the last step; may exceed the last one of the run.
+        /// Number of the last step. It may exceed the last one of the run.
         last: u32,
     },
 }
 
-/// A time as a user gives it.
+/// A point in time as a user gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
     /// In nanoseconds since the run began.
@@ -102,7 +102,7 @@ pub(super) fn select_rows(
     Ok(Selection { from_nanos, until_nanos, processes })
 }
 
-/// Returns the processes of some ranks, all of which must exist.
+/// Returns the processes of some ranks. Fails if the run lacks a rank.
 fn processes_of_ranks(run: &Run, ranks: &[u32]) -> Result<HashSet<u32>, Failure> {
     let processes = &run.manifest().processes;
     let known: BTreeSet<u32> = processes.iter().filter_map(|process| process.rank).collect();

@@ -1,4 +1,4 @@
-//! Finds the files to write, and their default names.
+//! Finds the files that an export writes, and their default names.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use super::{Export, format};
 use crate::output::Failure;
 use crate::text::quote_path;
 
-/// Whether a path is or will be a folder. `TensorBoard` reads folders only.
+/// Whether a path is a folder or will be one. `TensorBoard` reads only folders.
 pub(super) fn is_folder(out: &Path, format: Option<Format>) -> bool {
     let ends_with_slash = out.as_os_str().as_encoded_bytes().ends_with(b"/");
     let is_tensorboard_folder =
@@ -29,7 +29,7 @@ pub(super) fn check_replaceable(file: &Path, replaces_existing: bool) -> Result<
     }
 }
 
-/// Returns the files to write in a folder, with their rows. Kineto has a file for each rank.
+/// Returns the files to write in a folder, each with its rows. Kineto has a file for each rank.
 pub(super) fn default_files(
     export: &Export<'_>,
     format: Format,

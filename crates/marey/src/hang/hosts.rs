@@ -1,7 +1,7 @@
-//! `marey hang` on other hosts, by the ssh of the user.
+//! Runs `marey hang` on other hosts by the ssh of the user, and collects the answers.
 //!
-//! ssh must not ask for anything (`BatchMode`). The command line has the name of the job and options, no
-//! secrets.
+//! ssh must not ask for a password (`BatchMode`). The command line has the name of the job and
+//! options, and no secrets.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek};
@@ -16,30 +16,31 @@ use super::HangArgs;
 use crate::output::Failure;
 use crate::text::printable;
 
-/// Options of ssh: no questions, and an end for a host that is gone.
+/// Options of ssh. They forbid questions, and end the connection to a host that is gone.
 const SSH_OPTIONS: [&str; 4] =
     ["BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=5", "ServerAliveCountMax=3"];
-/// Characters beside letters and digits that a shell reads as they are.
+/// The characters besides letters and digits that need no quotes in a shell.
 const PLAIN: &str = "-_./:,@%+=";
-/// Time between two looks at whether ssh has ended.
+/// The time between two checks whether ssh has ended.
 const POLL_PERIOD: Duration = Duration::from_millis(10);
 
-/// The answer of a host, on its way.
+/// The answer of a host that has not arrived yet.
 pub(super) struct Pending {
     ssh: Result<Ssh, String>,
     start: Instant,
     timeout: Duration,
 }
 
-/// A running ssh. It writes to files: a process that it leaves in the background may keep a pipe open.
+/// A running ssh. It writes to files and not to pipes, because a process that it leaves in the
+/// background may keep a pipe open.
 struct Ssh {
     child: Child,
     stdout: File,
     stderr: File,
 }
 
-/// Asks the hosts of the arguments for the ranks of a job, all at the same time. Returns them with
-/// their names.
+/// Begins to ask all hosts of the arguments for the ranks of a job. Returns the name of each host
+/// with its pending answer.
 pub(super) fn ask(
     args: &HangArgs,
     job: Option<&str>,
@@ -47,7 +48,7 @@ pub(super) fn ask(
 ) -> Result<Vec<(String, Pending)>, Failure> {
     let Some(job) = job else { return Ok(Vec::new()) };
     let hosts = || args.hosts.iter().map(|host| host.trim());
-    // ssh would read it as an option.
+    // ssh would read a name with a leading `-` as an option.
     let is_invalid = |host: &&str| host.is_empty() || host.starts_with('-');
     if let Some(host) = hosts().find(is_invalid) {
         return Err(Failure {
@@ -61,7 +62,7 @@ pub(super) fn ask(
     Ok(hosts().map(|host| (host.to_owned(), pending(host))).collect())
 }
 
-/// Returns the command for the shell of a host.
+/// Returns the command line for the shell of a host.
 fn remote_line(args: &HangArgs, job: &str) -> String {
     let interval = format!("--interval={}", args.interval);
     let job = format!("--job={job}");
@@ -72,7 +73,7 @@ fn remote_line(args: &HangArgs, job: &str) -> String {
     words.into_iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns a word as a POSIX shell reads it.
+/// Returns a word, in quotes if a POSIX shell needs them.
 fn quoted(word: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || PLAIN.contains(letter);
     if !word.is_empty() && word.chars().all(is_plain) {
@@ -82,7 +83,7 @@ fn quoted(word: &str) -> String {
 }
 
 impl Pending {
-    /// Waits for the answer until the timeout. An error is the reason for which there is none.
+    /// Waits for the answer until the timeout. The error is the reason why there is no answer.
     pub(super) fn wait(self) -> Result<Hang, String> {
         let mut ssh = self.ssh?;
         let Some(status) = ssh.wait(self.start, self.timeout)? else {
@@ -119,7 +120,8 @@ impl Ssh {
         Ok(Self { child, stdout, stderr })
     }
 
-    /// Waits until it has ended; `None` if it was killed because so much time has passed since a start.
+    /// Waits until ssh has ended. If `timeout` has passed since `start`, kills it and returns
+    /// `None`.
     fn wait(&mut self, start: Instant, timeout: Duration) -> Result<Option<ExitStatus>, String> {
         loop {
             if let Some(status) = self.child.try_wait().map_err(|error| error.to_string())? {
@@ -127,7 +129,7 @@ impl Ssh {
             }
             let left = timeout.saturating_sub(start.elapsed());
             if left.is_zero() {
-                // It may have ended meanwhile.
+                // Errors are ignored, because it may have ended meanwhile.
                 drop(self.child.kill());
                 drop(self.child.wait());
                 return Ok(None);
@@ -144,7 +146,7 @@ fn contents(mut file: File) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// Returns the error among the lines that a command has printed, else the last line.
+/// Returns the line with an error that a command has printed, else its last line.
 fn reason(status: ExitStatus, stderr: &[u8]) -> String {
     let text = String::from_utf8_lossy(stderr);
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());

@@ -38,7 +38,7 @@ pub(crate) struct ConfigArgs {
     json: bool,
 }
 
-/// A setting, for JSON.
+/// A setting in the output of `--json`.
 #[derive(Serialize)]
 struct Shown<'a> {
     value: &'a str,
@@ -48,7 +48,7 @@ struct Shown<'a> {
     description: &'a str,
 }
 
-/// Runs `marey config`. No setting is changed if one is unknown or has a value that it cannot have.
+/// Runs `marey config`. Changes no setting if one is unknown or has an invalid value.
 pub(crate) fn config(args: &ConfigArgs, output: &mut Output) -> Result<(), Stop> {
     let requested: Vec<_> =
         args.settings.iter().map(|text| requested(text)).collect::<Result<_, _>>()?;

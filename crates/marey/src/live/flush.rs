@@ -51,13 +51,14 @@ pub(crate) fn flush(args: &FlushArgs, output: &mut Output) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Returns the saved ring, else the profiles and runs of the process.
+/// Makes a process write what it has recorded. Returns the paths of the saved ring and profiles, or
+/// of the profiles and runs if the process has no ring.
 fn flush_process(pid: u32) -> Result<BTreeSet<PathBuf>, Failure> {
     let peer = Peer::find(pid)?;
     let facts = peer.ask(&Request::Save)?;
     let saved = facts.get(SAVED).map(|path| peer.path_outside(Path::new(path)));
     let sessions = sessions(&facts);
-    // The run of the ring is the saved one, up to now.
+    // The saved ring takes the place of the run of its session.
     let paths = sessions.iter().flat_map(|session| {
         session.file.into_iter().chain(session.run.filter(|_| saved.is_none()))
     });

@@ -1,5 +1,5 @@
-//! Processes that record now: `ps`, `flush`, `sample`, `config`, `watch`, and a process id in the place of a
-//! run.
+//! Talks to processes that record now, by the socket that each has. The subcommands `ps`, `flush`,
+//! `sample`, `config` and `watch` use it, and those that accept a process id in place of a run.
 
 mod config;
 mod flush;
@@ -22,18 +22,18 @@ pub(crate) use watch::{WatchArgs, watch};
 use self::peer::Peer;
 use crate::output::Failure;
 
-/// A session of a process, from the facts that it states.
+/// A session of a process, from the facts that the process states.
 struct Session<'a> {
-    /// Path of the file that it writes, if it writes one.
+    /// Path of the profile that it writes, if it writes one.
     file: Option<&'a Path>,
-    /// Path of the run that has its events, if it traces.
+    /// Path of the run with its events, if it traces.
     run: Option<&'a Path>,
     is_active: bool,
     age_s: f64,
 }
 
-/// Returns the path of the run or profile that a process records, after the process has written all that it has
-/// recorded so far, if `run` is the id of a process; otherwise `run` itself.
+/// Returns `run` itself, unless it is the id of a process. Then makes the process write all that it
+/// has recorded so far, and returns the path of the run or profile that it records.
 pub(crate) fn resolve(run: &Path) -> Result<Cow<'_, Path>, Failure> {
     match pid_of(run) {
         Some(pid) => Ok(Cow::Owned(flushed_run(pid)?)),
@@ -41,13 +41,14 @@ pub(crate) fn resolve(run: &Path) -> Result<Cow<'_, Path>, Failure> {
     }
 }
 
-/// Asks a process that records a trace for a sample of its stacks, if `run` is the id of one. Returns why there is none.
+/// Asks a process for a sample of its stacks, if `run` is the id of a process that records. Returns
+/// the reason if the process has taken none.
 pub(crate) fn sample_first(run: &Path) -> Option<Failure> {
     let peer = Peer::find(pid_of(run)?).ok()?;
     peer.ask(&Request::Sample).err()
 }
 
-/// Returns the process that takes the place of a run, if one does.
+/// Returns the process id that was given in place of a run, if `run` is one.
 fn pid_of(run: &Path) -> Option<u32> {
     run.to_str().filter(|_| !run.exists())?.parse().ok()
 }
@@ -82,7 +83,7 @@ fn sessions(facts: &Facts) -> Vec<Session<'_>> {
 }
 
 impl<'a> Session<'a> {
-    /// Returns the paths that the session writes.
+    /// Returns the paths of the run and the profile that the session writes.
     fn paths(&self) -> impl Iterator<Item = &'a Path> {
         self.run.into_iter().chain(self.file)
     }

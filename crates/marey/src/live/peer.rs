@@ -1,4 +1,4 @@
-//! The connection to a process that records.
+//! Finds the sockets of processes that record, and exchanges requests and answers with them.
 
 use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
@@ -14,11 +14,12 @@ use marey_model::endpoint::{self, Facts, MAX_ANSWER_BYTES, Request, SocketOwner}
 use crate::output::Failure;
 use crate::text::printable;
 
-/// Time for an answer: a flush writes files.
+/// The maximum time for an answer. It is long, because a flush writes files.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time for the socket to appear: a process closes it during a fork.
+/// The maximum time for the socket to appear. A process closes it during a fork.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(300);
-/// Time in which a process opens its socket again, whose descriptor the program has closed.
+/// The maximum time for a process to open its socket again after the program has closed its
+/// descriptor.
 const REOPEN_TIMEOUT: Duration = Duration::from_millis(600);
 const RETRY_PERIOD: Duration = Duration::from_millis(20);
 const RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
@@ -37,7 +38,7 @@ impl Peer {
         let Ok(owner) = fs::metadata(&process).map(|metadata| metadata.uid()) else {
             return Err(Failure { message: format!("there is no process {pid}"), hint: None });
         };
-        // In a container the process has another number, and other files.
+        // A process in a container has another id and another root folder there.
         let (root, own_pid) = (process.join("root"), inner_pid(pid).unwrap_or(pid));
         let names = [pid_namespace(pid), None]
             .map(|pid_namespace| SocketOwner { pid: own_pid, pid_namespace }.socket_name());
@@ -59,9 +60,10 @@ impl Peer {
         }
     }
 
-    /// Returns the processes of this user that record on this machine, by process id; for root, the
-    /// processes of all users. Removes the sockets of processes that were killed. The socket of one whose id another
-    /// process has got is among them: see [`Self::status`].
+    /// Returns the processes of this user that record on this machine, by process id, and for root
+    /// those of all users. Removes the sockets of processes that were killed. If another process
+    /// has got the id of a killed one, the socket stays and is returned. [`Self::status`] removes
+    /// it.
     pub(super) fn all() -> Vec<Self> {
         let mut found = Vec::new();
         for (folder, owner) in all_folders() {
@@ -81,8 +83,8 @@ impl Peer {
         found
     }
 
-    /// Returns the facts about the process, `None` if it does not listen, and removes the socket that nobody
-    /// listens at.
+    /// Returns the facts about the process. If nobody listens at its socket, removes the socket and
+    /// returns `None`.
     pub(super) fn status(&self) -> Option<Result<Facts, Failure>> {
         let deadline = Instant::now() + REOPEN_TIMEOUT;
         loop {
@@ -101,7 +103,7 @@ impl Peer {
         }
     }
 
-    /// Returns the error that a process does not answer.
+    /// Returns the error for a process that does not answer.
     pub(super) fn no_answer(&self, reason: &str) -> Failure {
         let pid = self.pid;
         let state = if is_stopped(pid) { "it is stopped; " } else { "" };
@@ -145,7 +147,7 @@ impl Peer {
         Ok(answer)
     }
 
-    /// Returns the path by which this process reaches a path of that process.
+    /// Returns the path by which this program reaches a file of that process.
     pub(super) fn path_outside(&self, path: &Path) -> PathBuf {
         let through_root = PathBuf::from(format!("/proc/{}/root", self.pid))
             .join(path.strip_prefix("/").unwrap_or(path));
@@ -154,7 +156,7 @@ impl Peer {
         };
         let (mut here, mut there) = (Some(path), Some(through_root.as_path()));
         if identity(there).is_none() {
-            // A file that is not written yet.
+            // The file is not written yet, so the folders are compared.
             (here, there) = (path.parent(), through_root.parent());
         }
         let is_same = identity(here) == identity(there) || identity(there).is_none();
@@ -162,7 +164,8 @@ impl Peer {
     }
 }
 
-/// Returns the id by which this process knows the owner of a socket, `None` if there is none.
+/// Returns the process id, in the namespace of this program, of the owner of a socket. `None` if
+/// the owner does not exist.
 fn pid_here(owner: SocketOwner) -> Option<u32> {
     let own_namespace = pid_namespace(std::process::id());
     match owner.pid_namespace.filter(|_| owner.pid_namespace != own_namespace) {
@@ -171,7 +174,7 @@ fn pid_here(owner: SocketOwner) -> Option<u32> {
     }
 }
 
-/// Whether nobody listens at a socket. A process of another container may have it.
+/// Whether no process listens at a socket, which may also be one of another container.
 fn is_abandoned(socket: &Path) -> bool {
     UnixStream::connect(socket).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
 }
@@ -205,7 +208,8 @@ fn folders(owner: u32, runtime_dir: Option<&Path>) -> Vec<PathBuf> {
     folders
 }
 
-/// Returns the folders with sockets of this user, for root of all users, with their owners.
+/// Returns the folders with sockets of this user, and for root those of all users, each with its
+/// owner.
 fn all_folders() -> Vec<(PathBuf, u32)> {
     let own = own_uid();
     let mut uids = vec![own];
@@ -230,7 +234,7 @@ fn uids_in(folder: &str, prefix: &str) -> Vec<u32> {
         .collect()
 }
 
-/// Whether no user but `owner` can have made what is in a folder.
+/// Whether only `owner` can create files in a folder.
 fn is_private(folder: &Path, owner: u32) -> bool {
     fs::symlink_metadata(folder).is_ok_and(|metadata| {
         metadata.is_dir() && metadata.uid() == owner && metadata.mode() & 0o777 == 0o700
@@ -245,7 +249,7 @@ fn own_uid() -> u32 {
     fs::metadata("/proc/self").map_or(u32::MAX, |metadata| metadata.uid())
 }
 
-/// Returns a variable of the environment with which a process was started.
+/// Returns a variable of the environment that a process was started with.
 fn environment_of(process: &Path, name: &str) -> Option<PathBuf> {
     let environment = fs::read(process.join("environ")).ok()?;
     let prefix = format!("{name}=");

@@ -23,7 +23,8 @@ Examples:
   marey ps --json | jq '.[] | select(.losses != {})'
   marey query 4242 \"SELECT …\"    A process in the place of a run: what it has recorded so far";
 
-/// Time for the answers of all processes: those that are wedged must not hide the others.
+/// The maximum time for the answers of all processes. A process that hangs must not hide the
+/// others.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Arguments of `marey ps`.
@@ -42,7 +43,7 @@ struct Process {
     rank: Option<u64>,
     /// Training steps that have ended.
     steps: u64,
-    /// Time since its oldest session started.
+    /// Seconds since its oldest session started.
     age_s: f64,
     events: u64,
     losses: BTreeMap<String, u64>,
@@ -78,15 +79,15 @@ pub(crate) fn ps(args: &PsArgs, output: &mut Output) -> Result<(), Stop> {
     Ok(print(&processes, output)?)
 }
 
-/// Asks all processes at the same time. Returns their answers in the order of the processes, without those of
-/// processes that have ended.
+/// Asks all processes at the same time. Returns the answers in the order of the processes, except
+/// those that have ended.
 fn ask_all(peers: Vec<Peer>) -> Vec<Result<(Arc<Peer>, Facts), Failure>> {
     let deadline = Instant::now() + ANSWER_TIMEOUT;
     let peers: Vec<_> = peers.into_iter().map(Arc::new).collect();
     let (sender, answers) = mpsc::sync_channel(peers.len());
     for (index, peer) in peers.iter().enumerate() {
         let (sender, peer) = (sender.clone(), Arc::clone(peer));
-        // One that is wedged may keep its thread for ever, until the command ends.
+        // A process that hangs may keep its thread until the command ends.
         let asking = move || drop(sender.send((index, peer.status())));
         drop(thread::Builder::new().spawn(asking));
     }
@@ -152,7 +153,7 @@ fn print(processes: &[Process], output: &mut Output) -> io::Result<()> {
         cells.chain([width(TITLES[column])]).max().unwrap_or(0)
     });
     let line = |cells: [&str; 7]| {
-        // Numbers to the right, and the last column, paths, to the left.
+        // Numbers are right-aligned. The last column, the paths, is left-aligned.
         let cells = cells.iter().zip(widths).enumerate().map(|(column, (cell, width))| {
             if column + 1 == TITLES.len() { (*cell).to_owned() } else { format!("{cell:>width$}") }
         });

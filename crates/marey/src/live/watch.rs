@@ -41,7 +41,7 @@ pub(crate) struct WatchArgs {
     json: bool,
 }
 
-/// A watch of a process.
+/// A watch in a process.
 #[derive(Deserialize, Serialize)]
 struct Watch {
     /// File, line and variables, as they were given.
@@ -51,13 +51,14 @@ struct Watch {
     function: String,
     /// Number of times that the values were recorded.
     recorded: u64,
-    /// Number of times that they were not, because of the rate.
+    /// Number of times that the values were not recorded, because of the limit of the rate.
     skipped: u64,
-    /// Whether `skipped` is a lower bound: while a line runs very often, its watch does not count.
+    /// Whether `skipped` is a lower bound, because a watch does not count while its line runs very
+    /// often.
     has_paused: bool,
     /// Number of values that could not be read.
     unread: u64,
-    /// The reason for the last of them.
+    /// The reason why the last of these values could not be read.
     reason: Option<String>,
 }
 

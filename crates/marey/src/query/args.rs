@@ -22,10 +22,10 @@ Examples:
 
 Queries cannot modify the run. Times are in nanoseconds since 1970.";
 
-/// The query argument that means stdin.
+/// The argument that means that the query comes from stdin.
 const STDIN: &str = "-";
 
-/// The value of --max-rows for all rows.
+/// The value of `--max-rows` that means all rows.
 const ALL_ROWS: u64 = 0;
 
 /// Arguments of `marey query`.
@@ -70,7 +70,7 @@ pub(super) enum QuerySource {
 }
 
 impl QueryArgs {
-    /// Returns the query, which is read if it comes from stdin, or the prompt.
+    /// Returns the query, or the prompt. Reads stdin if the query comes from there.
     pub(super) fn source(&self, is_terminal: bool) -> Result<QuerySource, Failure> {
         match self.sql.as_deref() {
             None if io::stdin().is_terminal() => self.prompt(is_terminal),

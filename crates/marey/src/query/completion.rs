@@ -1,4 +1,5 @@
-//! Completion and validation of the prompt's input.
+//! Completes words in the prompt of `marey query`, and tells whether its input is a whole
+//! statement.
 
 use marey_query::sql::{Names, TableName};
 use rustyline::completion::Completer;
@@ -11,7 +12,7 @@ use super::prompt::{COMMAND_PREFIX, COMMANDS};
 use super::statement::is_complete;
 use crate::schema::MAIN;
 
-/// SQL keywords to complete; common ones only.
+/// The SQL keywords that are completed, which are the common ones.
 const KEYWORDS: [&str; 41] = [
     "ALL",
     "AND",
@@ -56,7 +57,7 @@ const KEYWORDS: [&str; 41] = [
     "WHERE",
 ];
 
-/// The words to complete.
+/// The words that can complete the input.
 pub(super) struct Completions {
     tables: Vec<TableName>,
     /// Names of tables, columns and functions, and keywords, sorted.
@@ -92,7 +93,8 @@ impl Completions {
         (start, fitting.map(str::to_owned).collect())
     }
 
-    /// Returns the tables of a schema or the columns of a table; all words for an alias.
+    /// Returns the tables of a schema or the columns of a table. For another name, which may be an
+    /// alias, returns all words.
     fn names_in(&self, owner: &str) -> Vec<&str> {
         let is_owner = |name: &str| name.eq_ignore_ascii_case(owner);
         let tables = self.tables.iter().filter(|table| is_owner(table.schema));

@@ -1,4 +1,4 @@
-//! Output formats of queries.
+//! The output formats of `marey query`.
 
 use std::path::Path;
 
@@ -36,7 +36,7 @@ impl Format {
         matches!(self, Self::Arrow | Self::Parquet)
     }
 
-    /// Returns the default of --max-rows.
+    /// Returns the default of `--max-rows`.
     pub(super) const fn default_max_rows(self) -> Option<u64> {
         match self {
             Self::Table => Some(1_000),

@@ -94,14 +94,14 @@ struct Query<'a> {
     max_rows: Option<u64>,
 }
 
-/// The result of a query whose rows were written.
+/// The number of rows that a query has written.
 struct Written {
     rows: u64,
-    /// Whether the row limit cut off rows.
+    /// Whether the row limit has cut off rows.
     was_cut: bool,
 }
 
-/// Writes the rows of a query to stdout; `max_width` is the width of the terminal.
+/// Writes the rows of a query to stdout. `max_width` is the width of the terminal.
 fn query_to_stdout(
     database: &Database,
     query: &Query<'_>,
@@ -133,7 +133,7 @@ fn write_rows<W: Write + Send>(
     Ok(Written { rows, was_cut: answer.was_cut() })
 }
 
-/// Warns if the row limit cut off rows.
+/// Warns if the row limit has cut off rows.
 fn report(written: &Written, output: &mut Output) -> Result<(), Stop> {
     if written.was_cut {
         let rows = Grouped(written.rows.into());

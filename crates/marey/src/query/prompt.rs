@@ -1,4 +1,4 @@
-//! The interactive prompt, with history and completion.
+//! The interactive prompt of `marey query`, with history and completion.
 
 use std::env;
 use std::fs;
@@ -21,7 +21,7 @@ use crate::output::{Failure, Output, Stop, Style};
 use crate::schema;
 use crate::text::printable;
 
-/// Prefix of commands.
+/// The prefix of commands, such as `\d`.
 pub(super) const COMMAND_PREFIX: &str = "\\";
 
 const PROMPT: &str = "marey> ";
@@ -69,7 +69,8 @@ impl<'a> Prompt<'a> {
         editor.set_helper(Some(Completions::new(names)));
         let history = history_file();
         if let Some(file) = &history {
-            // Ignored: the file may not exist yet, and a damaged one is rewritten.
+            // An error is ignored, because the file may not exist yet, and a damaged one is
+            // rewritten.
             drop(editor.load_history(file));
         }
         Ok(Self { database, args, format, editor, history })
@@ -92,7 +93,7 @@ impl<'a> Prompt<'a> {
         }
     }
 
-    /// Saves a line to the history at once, so that it survives the end of the terminal.
+    /// Saves a line to the history file at once, so that it is kept if the terminal is closed.
     fn save_line(&mut self, text: &str, output: &mut Output) -> Result<(), Stop> {
         if let Err(error) = self.add_to_history(text) {
             output.warning(format_args!("cannot save the history: {error}"))?;

@@ -1,4 +1,4 @@
-//! Detects the end of an SQL statement.
+//! Detects the end of an SQL statement, so that the prompt knows when to run it.
 
 /// Whether a text ends with a `;` that is neither in quotes nor in a comment.
 pub(super) fn is_complete(sql: &str) -> bool {
@@ -23,7 +23,7 @@ pub(super) fn is_complete(sql: &str) -> bool {
     is_ended
 }
 
-/// Returns the offset after the first `end` that follows `skipped` bytes.
+/// Returns the offset after the first `end` in the text after its first `skipped` bytes.
 fn offset_after(text: &str, skipped: usize, end: &str) -> Option<usize> {
     text[skipped..].find(end).map(|offset| skipped + offset + end.len())
 }

@@ -1,4 +1,5 @@
-//! Writes rows as a table: a heading, then aligned columns.
+//! Writes the rows of a query as a table: a heading, then aligned columns. Only the first rows are
+//! buffered, to find the widths.
 
 use std::io::Write;
 
@@ -10,26 +11,26 @@ use super::write::{RowWriter, arrow_error, formatters};
 use crate::output::{Paint, Stop, Style};
 use crate::text::{printable, truncate, width};
 
-/// Separator of columns.
+/// The separator of columns.
 const GAP: &str = "  ";
 
-/// Mark in place of columns that do not fit.
+/// The mark in place of columns that do not fit.
 const ELLIPSIS: &str = "  …";
 
-/// Rows that determine the widths of columns; they are buffered.
+/// The number of rows that are buffered and determine the widths of columns.
 const MEASURED_ROWS: usize = 1_000;
 
-/// Minimum width of a shortened text column.
+/// The minimum width of a shortened text column.
 const MIN_TEXT_WIDTH: usize = 12;
 
-/// Text of a null cell, which an empty text differs from.
+/// The text of a null cell, which tells it from an empty text.
 const NULL: &str = "null";
 
 /// Colours and width of the output.
 #[derive(Clone, Copy)]
 pub(super) struct TextLayout {
     pub(super) paint: Paint,
-    /// Width of the terminal in columns; `None` for no limit.
+    /// Width of the terminal in columns, `None` for no limit.
     pub(super) max_width: Option<usize>,
 }
 
@@ -40,7 +41,7 @@ pub(super) struct Table<W> {
     columns: Vec<Column>,
     /// Number of columns that fit.
     shown: usize,
-    /// Rows buffered until the widths are known.
+    /// Rows that are buffered until the widths are known.
     waiting: Vec<Vec<Cell>>,
     is_measured: bool,
 }
@@ -67,7 +68,7 @@ impl<W: Write> Table<W> {
         Self { out, layout, shown: columns.len(), columns, waiting: Vec::new(), is_measured: false }
     }
 
-    /// Sets the widths by the buffered rows, and writes them.
+    /// Sets the widths by the buffered rows, and writes these rows.
     fn measure(&mut self) -> Result<(), Stop> {
         if self.is_measured {
             return Ok(());
@@ -158,8 +159,8 @@ impl Cell {
     }
 }
 
-/// Shortens the widest text columns until all fit, then drops columns on the right; returns the
-/// number of columns that remain.
+/// Shortens the widest text columns until all columns fit. If that does not suffice, drops columns
+/// on the right. Returns the number of columns that remain.
 fn fit(columns: &mut [Column], max_width: usize) -> usize {
     for column in columns.iter_mut().filter(|column| !column.is_number) {
         column.width = column.width.min(max_width);

@@ -1,4 +1,4 @@
-//! Writes rows in a format.
+//! Writes the rows of a query in one of its formats: table, CSV, JSON, Arrow or Parquet.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(super) trait RowWriter {
 pub(super) struct Sink<W> {
     pub(super) out: W,
     pub(super) layout: TextLayout,
-    /// Whether it is a file, which allows random access, or a stream.
+    /// Whether `out` is a file, which allows random access, and not a stream.
     pub(super) is_file: bool,
 }
 
@@ -64,7 +64,7 @@ impl<'a, W: Write + Send + 'a> Sink<W> {
     }
 }
 
-/// One line for each row; null is an empty cell.
+/// Writes CSV with one line for each row. Null is an empty cell.
 struct Csv<W: Write> {
     writer: csv::Writer<W>,
     cell: String,
@@ -98,7 +98,7 @@ impl<W: Write> RowWriter for Csv<W> {
     }
 }
 
-/// Returns a formatter for each column; `null` is the text of null cells.
+/// Returns a formatter for each column. `null` is the text of null cells.
 pub(super) fn formatters<'a>(
     batch: &'a RecordBatch,
     null: &'a str,
@@ -108,7 +108,7 @@ pub(super) fn formatters<'a>(
     batch.columns().iter().map(formatter).collect::<Result<_, _>>().map_err(arrow_error)
 }
 
-/// Objects with all columns; `null` for null and for numbers that are not finite.
+/// Writes JSON objects with all columns. Null, and a number that is not finite, are `null`.
 struct Json<W: Write, F: JsonFormat> {
     writer: JsonWriter<W, F>,
     /// The text after the last object.

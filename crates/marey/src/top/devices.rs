@@ -1,4 +1,4 @@
-//! The GPUs of this machine, as NVML shows them to any process.
+//! Reads the load of the GPUs of this machine from NVML, which shows it to any process.
 
 use marey_model::env;
 use marey_model::quantity::Size;
@@ -6,19 +6,20 @@ use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::{Device, Nvml};
 use serde::Serialize;
 
-/// Name that the system's loader resolves.
+/// The library of NVML, by the name that the loader of the system resolves.
 const DEFAULT_LIBRARY: &str = "libnvidia-ml.so.1";
 
-/// One GPU at a moment. Facts that NVML withholds are `None`.
+/// The load of one GPU at one time. A fact that NVML withholds is `None`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct DeviceLoad {
     /// Number of the device in NVML, which `CUDA_VISIBLE_DEVICES` does not change.
     index: u32,
-    /// Percentage of the last moment in which a kernel ran, of any process.
+    /// Percentage of NVML's last sample period in which a kernel of any process ran.
     utilization_percent: Option<u32>,
     used_bytes: Option<u64>,
     total_bytes: Option<u64>,
-    /// Memory of the process, if it uses the device and is in the same PID namespace as the driver.
+    /// Memory of the sampled process, if it uses the device and is in the pid namespace of the
+    /// driver.
     process_bytes: Option<u64>,
     /// Whether NVML lists the process as one that uses the device.
     #[serde(skip)]
@@ -37,13 +38,13 @@ impl DeviceLoad {
     }
 }
 
-/// Reads the GPUs; none without NVML.
+/// Reads the GPUs. There are none without NVML.
 pub(super) struct Devices {
     nvml: Option<Nvml>,
 }
 
 impl Devices {
-    /// Loads NVML, if there is any.
+    /// Loads NVML, if the machine has it.
     #[expect(
         clippy::disallowed_methods,
         reason = "the process is our own, or Python holds the GIL"
@@ -54,7 +55,7 @@ impl Devices {
         Self { nvml: Nvml::builder().lib_path(&path).init().ok() }
     }
 
-    /// Reads the GPUs that a process uses; all of them if NVML names none of them as used by it.
+    /// Reads the GPUs that a process uses. Returns all GPUs if NVML lists the process on none.
     pub(super) fn read(&self, pid: u32) -> Vec<DeviceLoad> {
         let Some(nvml) = &self.nvml else { return Vec::new() };
         let indexes = 0..nvml.device_count().unwrap_or(0);
@@ -66,7 +67,7 @@ impl Devices {
     }
 }
 
-/// Reads one GPU; `None` if it cannot be reached.
+/// Reads one GPU. Returns `None` if it cannot be reached.
 fn read(nvml: &Nvml, index: u32, pid: u32) -> Option<DeviceLoad> {
     let device = nvml.device_by_index(index).ok()?;
     let memory = device.memory_info().ok();
@@ -84,7 +85,8 @@ fn read(nvml: &Nvml, index: u32, pid: u32) -> Option<DeviceLoad> {
     })
 }
 
-/// Returns the memory of a process, which NVML may withhold; `None` if the process does not use the device.
+/// Returns the memory of a process on a device, which NVML may withhold. `None` if the process does
+/// not use the device.
 fn process_memory(device: &Device, pid: u32) -> Option<UsedGpuMemory> {
     let processes = device.running_compute_processes().ok()?;
     let process = processes.into_iter().find(|process| process.pid == pid)?;

@@ -1,7 +1,7 @@
 //! `marey top`: shows where a running process spends its time.
 //!
-//! [`sampler`] samples on a thread, [`profile`] has the samples as rows, and [`screen`] shows them on a
-//! terminal; elsewhere they are printed once.
+//! [`sampler`] samples on a thread, [`profile`] sums the samples to rows, and [`screen`] shows
+//! these on a terminal. Without a terminal they are printed once.
 
 mod devices;
 mod profile;
@@ -42,7 +42,7 @@ Keys: Tab functions, lines or threads; s order; / search; Space pause; r reset; 
 arrows scroll; q quit. Own is the time in a function itself, total that with what it calls; 100 % is one
 thread that runs all the time. The process is neither stopped nor changed.";
 
-/// Rows of a table that is printed once.
+/// The number of rows of a table that is printed once.
 const PRINTED_ROWS: usize = 20;
 
 /// Arguments of `marey top`.
@@ -112,10 +112,10 @@ pub(crate) fn top(args: &TopArgs, output: &mut Output) -> Result<(), Stop> {
     print(&report, &profile, args, output)
 }
 
-/// Resources that a process used per second, and resources that it has now.
+/// The resources that a process has used per second, and those that it has now.
 #[derive(Clone, Debug, Default, Serialize)]
 struct Load {
-    /// Share of one processor.
+    /// Processor time, as a share of one processor.
     cpu: f64,
     resident_bytes: u64,
     threads: u64,
@@ -152,7 +152,7 @@ impl Load {
     }
 }
 
-/// Measures the resources that a process uses.
+/// Measures the resources that a process uses between two calls.
 struct Meter {
     pid: u32,
     time: Instant,
@@ -192,7 +192,7 @@ impl Meter {
     }
 }
 
-/// The facts about a process that are printed once.
+/// The report that is printed once.
 #[derive(Serialize)]
 struct Report<'a> {
     pid: u32,
@@ -267,7 +267,7 @@ fn cells(row: &Row, profile: &Profile) -> Vec<String> {
     vec![percent(row.own), percent(row.total), text(&row.name), text(&row.place)]
 }
 
-/// Writes samples as a flame graph, which replaces an earlier one.
+/// Writes the samples as a flame graph. Replaces an earlier file.
 fn write_flame_graph(profile: &Profile, path: &Path) -> Result<(), Failure> {
     let cannot_write = |error: io::Error| Failure {
         message: format!("the flame graph cannot be written: {error}"),

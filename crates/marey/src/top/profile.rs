@@ -1,4 +1,5 @@
-//! Where a process spends its time, from samples of its threads.
+//! Counts samples of the threads of a process by stack, and sums them to rows by function, line or
+//! thread.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -8,28 +9,28 @@ use clap::ValueEnum;
 use marey_attach::{Frame, Thread};
 use serde::Serialize;
 
-/// Maximum number of different stacks, some tens of megabytes. Beyond it the stacks with the fewest
-/// samples are dropped.
+/// The maximum number of different stacks, which take some tens of megabytes. Beyond it the stacks
+/// with the fewest samples are dropped.
 const MAX_STACKS: usize = 50_000;
 
-/// Samples of a process since it was first looked at.
+/// The samples of a process so far. Each reading of the process samples all its threads.
 #[derive(Debug, Default)]
 pub(super) struct Profile {
-    /// Readings of all threads.
+    /// Number of readings.
     pub(super) readings: u64,
-    /// Readings that failed, because the process changed meanwhile.
+    /// Number of readings that failed, because the process changed meanwhile.
     pub(super) failed: u64,
-    /// Times at which no reading began, because the one before was not over.
+    /// Number of times at which no reading began, because the previous one was not finished.
     pub(super) skipped: u64,
-    /// Samples of rare stacks that were dropped, because there were too many different ones.
+    /// Number of samples of rare stacks that were dropped, because there were too many stacks.
     pub(super) dropped: u64,
     /// Number of samples by stack.
     stacks: HashMap<Stack, u64>,
-    /// Texts of the stacks, so that each is in memory once.
+    /// The texts of the stacks, each of which is stored once.
     texts: HashSet<Arc<str>>,
 }
 
-/// A thread, and its calls with the innermost first.
+/// A thread and its calls, innermost first.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Stack {
     thread: Arc<str>,
@@ -69,13 +70,13 @@ pub(super) enum Order {
 /// A function, line or thread with its samples.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Row {
-    /// Samples in which it was the innermost.
+    /// Number of samples in which it was innermost.
     pub(super) own: u64,
-    /// Samples in which it was on the stack.
+    /// Number of samples in which it was on the stack.
     pub(super) total: u64,
     /// Function or thread.
     pub(super) name: String,
-    /// File, with the line if it is one; empty for a thread.
+    /// File, with the line in a row for a line. Empty for a thread.
     pub(super) place: String,
 }
 
@@ -138,7 +139,8 @@ impl Profile {
         self.texts.retain(|text| Arc::strong_count(text) > 1);
     }
 
-    /// Returns the share of readings that samples are; 1 is a thread that ran all the time.
+    /// Returns a number of samples as a share of the readings. A thread that ran all the time has
+    /// 1.
     pub(super) fn share(&self, samples: u64) -> f64 {
         samples as f64 / self.readings.max(1) as f64
     }
@@ -152,7 +154,7 @@ impl Profile {
             for (index, key) in keys.enumerate() {
                 let row = rows.entry(key.clone()).or_default();
                 row.0 += if index == 0 { *count } else { 0 };
-                // A recursive function is on the stack once.
+                // A recursive function counts once per stack.
                 row.1 += if seen.insert(key) { *count } else { 0 };
             }
         }
@@ -165,7 +167,7 @@ impl Profile {
             .map(|((name, place), (own, total))| Row { own, total, name, place })
             .filter(is_found)
             .collect();
-        // The rows are by name already, and those that are equal stay so.
+        // The rows are ordered by name already, and the sort is stable.
         match order {
             Order::Own => rows.sort_by_key(|row| u64::MAX - row.own),
             Order::Total => rows.sort_by_key(|row| u64::MAX - row.total),

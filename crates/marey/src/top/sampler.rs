@@ -1,4 +1,4 @@
-//! A thread that samples a process.
+//! Samples a process on a thread for `marey top`, into a shared [`Profile`].
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ struct Shared {
 }
 
 impl Sampler {
-    /// Begins to sample, `rate_hz` times a second.
+    /// Starts the thread, which samples `rate_hz` times a second.
     pub(super) fn begin(mut sampler: marey_attach::Sampler, rate_hz: u32) -> io::Result<Self> {
         let shared =
             Arc::new(Shared { profile: Mutex::default(), is_paused: AtomicBool::new(false) });
@@ -54,12 +54,12 @@ impl Sampler {
         Ok(Self { shared, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Returns the samples so far; sampling waits while they are in use.
+    /// Returns the samples so far. Sampling waits while the caller holds them.
     pub(super) fn profile(&self) -> MutexGuard<'_, Profile> {
         self.shared.profile()
     }
 
-    /// Pauses sampling, or goes on.
+    /// Pauses or resumes sampling.
     pub(super) fn toggle_pause(&self) {
         self.shared.is_paused.fetch_xor(true, Ordering::Relaxed);
     }
@@ -79,7 +79,7 @@ impl Drop for Sampler {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // It ends at its next sample, and cannot panic.
+            // The thread ends at its next sample. It cannot panic, so the result is ignored.
             drop(thread.join());
         }
     }

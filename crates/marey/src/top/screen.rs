@@ -1,4 +1,4 @@
-//! The terminal of `marey top`.
+//! The interactive display of `marey top`: draws the rows on a terminal, and obeys keys.
 
 use std::io::{self, Stdout};
 use std::path::Path;
@@ -22,17 +22,17 @@ use super::sampler::Sampler;
 use super::{Load, Meter, Report, TopArgs, cells, write_flame_graph};
 use crate::output::Stop;
 
-/// Time between two pictures.
+/// The time between two updates of the screen.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(250);
-/// Time over which the use of resources is measured.
+/// The time over which the use of resources is measured.
 const LOAD_INTERVAL: Duration = Duration::from_secs(1);
-/// Columns of a share, such as `100.0 %`.
+/// The width of a share, such as `100.0 %`.
 const SHARE_COLUMNS: u16 = 8;
 
-/// Keys that wait to be obeyed; the reader waits when there are more.
+/// The number of keys that can wait to be handled. The reader waits when there are more.
 const KEYS: usize = 64;
 
-/// A terminal without echo, on a screen of its own; restored when it is dropped.
+/// A terminal without echo, on a screen of its own. Its drop restores the terminal.
 type RawScreen = Terminal<TermionBackend<AlternateScreen<RawTerminal<Stdout>>>>;
 
 /// The state of the display: rows, order, search and message.
@@ -51,7 +51,7 @@ pub(super) struct Screen<'a> {
     load: Load,
 }
 
-/// Whether the screen stays.
+/// Whether the screen stays after a key.
 #[derive(PartialEq, Eq)]
 enum Next {
     Stay,
@@ -81,7 +81,7 @@ impl<'a> Screen<'a> {
         }
     }
 
-    /// Shows the process until the user or its end ends it.
+    /// Shows the process until the user leaves or the process ends.
     pub(super) fn run(mut self, stop: &Receiver<()>) -> Result<(), Stop> {
         let screen = io::stdout().into_raw_mode()?.into_alternate_screen()?;
         let mut terminal = Terminal::new(TermionBackend::new(screen))?;
@@ -145,7 +145,7 @@ impl<'a> Screen<'a> {
         Table::new(shown, widths).header(heading)
     }
 
-    /// Returns the order, the search, the pause and the last message.
+    /// Returns the line with the order, the search, the pause and the last message.
     fn state(&self) -> String {
         let order = match self.order {
             Order::Own => "by own time",
@@ -212,14 +212,14 @@ impl<'a> Screen<'a> {
     }
 }
 
-/// Returns the value after another, and the first after the last.
+/// Returns the value after `value`, and the first one after the last.
 fn following<T: Copy + PartialEq>(all: &[T], value: T) -> T {
     let mut values = all.iter().copied().cycle();
     values.find(|other| *other == value);
     values.next().unwrap_or(value)
 }
 
-/// Returns the keys that are pressed, which a thread reads until the process ends.
+/// Returns a channel of the pressed keys. A thread reads them until the process ends.
 fn read_keys() -> io::Result<Receiver<Key>> {
     let (sender, keys) = mpsc::sync_channel(KEYS);
     let read = move || {

@@ -229,7 +229,7 @@ fn non_empty(text: Option<&str>) -> Option<&str> {
     text.filter(|text| !text.is_empty())
 }
 
-/// The argument of --threshold; 0 is no limit, as in Proton's viewer.
+/// The argument of `--threshold`. 0 is no limit, as in Proton's viewer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct ThresholdArg(Option<Threshold>);
 

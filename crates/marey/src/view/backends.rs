@@ -1,5 +1,5 @@
-//! `--list-backends`: the values of `marey.start(backend=...)`, and which can start on this
-//! machine.
+//! `marey view --list-backends`: lists the values of `marey.start(backend=...)`, and whether each
+//! can start on this machine.
 
 use std::env;
 use std::io::{self, Write};
@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::output::{Paint, Style};
 
-/// Library folders of common systems; the linker searches `LD_LIBRARY_PATH` first.
+/// The library folders of common systems. The linker searches `LD_LIBRARY_PATH` before them.
 const FOLDERS: [&str; 8] = [
     "/usr/lib/x86_64-linux-gnu",
     "/usr/lib/aarch64-linux-gnu",
@@ -48,7 +48,8 @@ pub(super) fn write(out: &mut impl Write, paint: Paint, wants_json: bool) -> io:
 #[expect(clippy::disallowed_methods, reason = "this process is our own")]
 fn folders() -> Vec<PathBuf> {
     let configured = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    // The linker takes an empty entry for the working directory, which is rarely intended.
+    // The linker takes an empty entry for the working directory. That is rarely intended, so such
+    // entries are left out.
     let configured = env::split_paths(&configured).filter(|folder| !folder.as_os_str().is_empty());
     configured.chain(FOLDERS.map(PathBuf::from)).collect()
 }

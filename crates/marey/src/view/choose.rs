@@ -1,4 +1,4 @@
-//! Chooses the metrics to show.
+//! Chooses the metrics that `marey view` shows, and derives those that a file lacks.
 
 use std::collections::HashSet;
 
@@ -9,15 +9,15 @@ use marey_query::graph::{Graph, INCLUSIVE, MetricError, short_name, without_unit
 use super::units::Unit;
 use crate::output::Failure;
 
-/// Metrics shown by default, in the order of the columns: the wall metrics, then Proton's own of
-/// GPU kernels.
+/// The metrics that are shown by default, in the order of the columns: the wall metrics, then
+/// Proton's metrics of GPU kernels.
 const DEFAULT_METRICS: [&str; 7] =
     [wall::TOTAL, wall::SELF, wall::COUNT, wall::P50, wall::P99, "time (ns)", "count"];
 
-/// Number of metrics shown of a file that has none of the default metrics.
+/// The number of metrics that are shown of a file without any of the default metrics.
 const MAX_FALLBACK_METRICS: usize = 8;
 
-/// Limits of a table. One with more columns and more cells is refused unless the user has named the
+/// The limits of a table. A table that exceeds both is refused, unless the user has named the
 /// metrics.
 const MAX_COLUMNS: usize = 1_000;
 const MAX_CELLS: usize = 50_000_000;
@@ -36,7 +36,7 @@ pub(super) enum Request<'a> {
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Choice {
     pub(super) metrics: Vec<ChosenMetric>,
-    /// Warnings about them.
+    /// Warnings about the chosen metrics.
     pub(super) notes: Vec<String>,
     /// Number of further metrics in the file that were not chosen by default.
     pub(super) omitted_metrics: usize,
@@ -45,9 +45,9 @@ pub(super) struct Choice {
 /// A chosen metric.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ChosenMetric {
-    /// Label of its column.
+    /// Label of its column in the graph.
     pub(super) label: String,
-    /// Word in a header.
+    /// Its short name in a header.
     pub(super) title: String,
     /// The unit of its values.
     pub(super) unit: Unit,
@@ -66,7 +66,7 @@ impl ChosenMetric {
         Self { title: title.into(), unit: Unit::from_key(&label), label }
     }
 
-    /// Returns the metric with the name of a file, for one of several.
+    /// Returns the metric with the name of its file, for a view of several files.
     pub(super) fn for_file(&self, file: &str) -> Self {
         Self {
             label: format!("{file}: {}", self.label),
@@ -75,7 +75,7 @@ impl ChosenMetric {
         }
     }
 
-    /// Whether it is a time, so that less is better.
+    /// Whether the metric is a time, so that less is better.
     pub(super) fn is_time(&self) -> bool {
         let name = self.label.split([' ', '(']).next().unwrap_or_default();
         let in_unit = ["/s", "/ms", "/us", "/ns"].map(|unit| name.strip_suffix(unit));
@@ -83,7 +83,7 @@ impl ChosenMetric {
     }
 }
 
-/// Returns the requested metrics, deriving those that the file lacks.
+/// Returns the requested metrics. Derives those that the file lacks.
 pub(super) fn choose(graph: &mut Graph, request: &Request<'_>) -> Result<Choice, MetricError> {
     match request {
         Request::Named(names) => {
@@ -97,7 +97,7 @@ pub(super) fn choose(graph: &mut Graph, request: &Request<'_>) -> Result<Choice,
     }
 }
 
-/// Returns the default metrics among `all`, or else the first ones.
+/// Returns the default metrics among `all`, or the first ones if there are none.
 pub(super) fn default_metrics(mut all: Vec<ChosenMetric>) -> Choice {
     let find =
         |request: &&str| all.iter().find(|chosen| metric_key(&chosen.label) == *request).cloned();
@@ -110,7 +110,7 @@ pub(super) fn default_metrics(mut all: Vec<ChosenMetric>) -> Choice {
     Choice { metrics: all, notes: Vec::new(), omitted_metrics }
 }
 
-/// Removes duplicate metrics, which may have been requested by different names.
+/// Returns each metric once. A metric may have been requested by several names.
 pub(super) fn distinct_metrics<'a>(
     metrics: impl IntoIterator<Item = &'a ChosenMetric>,
 ) -> Vec<ChosenMetric> {
@@ -141,7 +141,7 @@ fn all_metrics(graph: &Graph) -> Vec<ChosenMetric> {
     inclusive.chain(exclusive).map(ChosenMetric::from_file).collect()
 }
 
-/// Returns the metric's name in the file.
+/// Returns the name of a metric in the file, from the label of its column.
 fn metric_key(label: &str) -> &str {
     label.strip_suffix(INCLUSIVE).unwrap_or(label)
 }

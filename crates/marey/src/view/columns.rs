@@ -1,4 +1,5 @@
-//! Columns of the table, with formatted values.
+//! The columns of the table of `marey view`, which format and colour the values of a metric or of a
+//! difference.
 
 use marey_model::metric::MetricValue;
 use marey_query::graph::{Cells, DifferenceLabels, Graph, Side};
@@ -11,7 +12,7 @@ use crate::text::printable;
 
 /// A column of the table.
 pub(super) struct Column {
-    /// Word in the header.
+    /// Name in the header.
     pub(super) title: String,
     cells: Cells,
     form: Form,
@@ -20,7 +21,7 @@ pub(super) struct Column {
 /// The format of a column's values.
 enum Form {
     Value(Unit),
-    /// Signed; for a time, an increase is worse.
+    /// A signed number. An increase of a time is worse.
     Difference {
         unit: Unit,
         is_time: bool,
@@ -65,7 +66,7 @@ impl Column {
         Self { title: printable(title).into_owned(), cells, form }
     }
 
-    /// Appends the cell of a node; nothing if it has no value.
+    /// Appends the cell of a node, or nothing if it has no value.
     pub(super) fn push_cell(&self, out: &mut String, node: usize) {
         let value = number::from_cell(&self.cells, node);
         match self.form {
@@ -97,7 +98,7 @@ impl Column {
     }
 }
 
-/// Returns the word for a node that only one graph has; the left graph is the later one.
+/// Returns the word for a node that only one graph has. The left graph is the later one.
 pub(super) const fn change_word(side: Side) -> Option<&'static str> {
     match side {
         Side::Both => None,

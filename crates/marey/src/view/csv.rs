@@ -1,4 +1,5 @@
-//! Writes rows as CSV. Names and texts are unescaped; a cell without a value is empty.
+//! Writes the rows of `marey view` as CSV. Control characters in names and texts are not escaped,
+//! and a cell without a value is empty.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -22,7 +23,7 @@ pub(super) struct Part<'a> {
 
 const FIXED_COLUMNS: [&str; 6] = ["file", "id", "parent", "depth", "name", "kind"];
 
-/// Writes a header and one row for each node. Cells of metrics that a part lacks are empty.
+/// Writes a header and one row for each node. The cell of a metric that a part lacks is empty.
 pub(super) fn write(
     out: &mut impl Write,
     parts: &[Part<'_>],

@@ -1,4 +1,5 @@
-//! `--diff-profile`: the difference of two profiles, the positional file minus the given one.
+//! `marey view --diff-profile`: shows the difference of two profiles, which is the positional file
+//! minus the one of the option.
 
 use std::io;
 use std::path::Path;
@@ -16,7 +17,7 @@ use super::{csv, json, load, report};
 use crate::output::{Failure, Output, Stop};
 use crate::text::{printable, quote_path};
 
-/// Columns of a metric: before, after, difference and ratio.
+/// The number of columns of a metric: before, after, difference and ratio.
 const COLUMNS_PER_METRIC: usize = 4;
 
 /// Shows the difference of the positional file and `before`.
@@ -64,8 +65,8 @@ pub(super) fn view(args: &ViewArgs, before: &Path, output: &mut Output) -> Resul
     Ok(())
 }
 
-/// Checks that a metric means the same on both sides. Without --metrics, keeps the numeric metrics
-/// that both sides have.
+/// Checks that each metric means the same on both sides. Without `--metrics`, keeps the numeric
+/// metrics that both sides have.
 fn match_metrics(
     after: &mut Loaded<'_>,
     before: &mut Loaded<'_>,
@@ -118,7 +119,7 @@ fn match_metrics(
     Ok(())
 }
 
-/// Writes lines like Proton's viewer: filters each side separately, then subtracts.
+/// Writes lines like Proton's viewer, which filters each side separately and then subtracts.
 fn write_lines(
     args: &ViewArgs,
     output: &mut Output,
@@ -191,12 +192,13 @@ impl Difference<'_> {
         Ok(report::note_hidden(args, output, self.filtered(), graph.nodes().len() - shown_count)?)
     }
 
-    /// Returns the number of filtered nodes: on each side by name, and in the union by value.
+    /// Returns the number of nodes that the filters have removed: by name on each side, and by
+    /// value in the union.
     fn filtered(&self) -> usize {
         self.after.hidden + self.before.hidden + self.union_count - self.graph.nodes().len()
     }
 
-    /// Returns the difference of the first metric, which rows are sorted by.
+    /// Returns the difference of the first metric, by which rows are sorted.
     fn sort_metric(&self) -> ChosenMetric {
         let metric = &self.after.metrics[0];
         ChosenMetric { label: DifferenceLabels::new(&metric.label).difference, ..metric.clone() }

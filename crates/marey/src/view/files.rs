@@ -1,4 +1,4 @@
-//! Shows one profile, or several side by side.
+//! Shows the files of `marey view`: one profile, or several side by side.
 
 use std::io;
 
@@ -200,7 +200,8 @@ fn metrics_of_all(loaded: &[Loaded<'_>]) -> Vec<ChosenMetric> {
     distinct_metrics(loaded.iter().flat_map(|shown| &shown.metrics))
 }
 
-/// Prints notes and warnings on a file; JSON has fields for most of them.
+/// Prints notes and warnings on a file. Leaves out those that the output form has fields for, as
+/// JSON has for most of them.
 fn report_notes(
     output: &mut Output,
     form: Form,

@@ -1,11 +1,11 @@
-//! Small graphs for tests.
+//! Small graphs for the tests of `marey view`.
 
 use marey_model::metric::MetricValue;
 use marey_model::profile::{Metric, Node, NodeId, Profile};
 use marey_query::graph::Graph;
 
-/// Returns ROOT over `c`, `a` and `b`, in the order first seen, with `x` below `a`. The orders by
-/// name, by first sight and by `time (ns)` all differ.
+/// Returns ROOT with the children `c`, `a` and `b` in the order of recording, and `x` below `a`.
+/// The orders by name, by recording and by `time (ns)` all differ.
 pub(super) fn graph() -> Graph {
     let mut time = Metric::new("time (ns)".into());
     for (node, value) in [(1, 2.0), (2, 1.0), (3, 4.5), (4, 3.0)] {
@@ -28,7 +28,7 @@ pub(super) fn graph() -> Graph {
     })
 }
 
-/// Returns ROOT over one node with this name.
+/// Returns ROOT with one child of this name.
 pub(super) fn named(name: &str) -> Graph {
     let mut count = Metric::new("count".into());
     count.push(NodeId(1), MetricValue::Int(1));

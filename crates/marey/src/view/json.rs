@@ -1,5 +1,5 @@
-//! Writes rows as JSON. Values are in the units of their labels. JSON has no numbers that are not
-//! finite: infinity is a string, NaN is null.
+//! Writes the rows of `marey view` as JSON. Values are in the units of their labels. JSON has only
+//! finite numbers, so infinity is a string and NaN is null.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -17,8 +17,8 @@ use super::rows::Rows;
 
 /// A JSON document.
 pub(super) struct Document<'a> {
-    /// The file, and the file that it is compared with.
     pub(super) file: &'a Path,
+    /// The file that it is compared with.
     pub(super) before: Option<&'a Path>,
     pub(super) graph: &'a Graph,
     pub(super) metrics: &'a [ChosenMetric],
@@ -76,7 +76,7 @@ struct Nodes<'a> {
     columns: Columns<'a>,
 }
 
-/// Labels of metrics with their cells, or with the cells of their changes.
+/// The labels of metrics, with their cells or with the cells of their changes.
 enum Columns<'a> {
     Values { labels: Vec<&'a str>, cells: CellsByNode<'a> },
     Changes(Vec<(&'a str, [(&'static str, Cells); 4])>),
@@ -94,7 +94,7 @@ struct Node<'a> {
     metrics: Metrics<'a>,
 }
 
-/// `None` for a node that both files have, which is written as null.
+/// The change of a node. `None` is a node that both files have, and is written as null.
 #[derive(Serialize)]
 struct Change(Option<&'static str>);
 

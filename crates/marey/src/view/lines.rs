@@ -1,7 +1,8 @@
-//! Prints trees like Proton's viewer: the values, then the name.
+//! Prints trees like Proton's viewer: a line for each node, with the values and then the name. The
+//! Python package uses it too.
 //!
-//! There are two differences: control characters are escaped, and texts may appear in place of
-//! numbers.
+//! It differs from Proton's viewer in two ways. Control characters are escaped, and texts may
+//! appear in place of numbers.
 
 use std::fmt::{self, Display};
 use std::io::{self, Write};
@@ -26,15 +27,16 @@ pub struct Style {
     pub has_marks: bool,
 }
 
-/// Longest unshortened name, and the length of each end of a shortened one, in characters.
+/// The length of the longest name that is not shortened, and of each end of a shortened name, in
+/// characters.
 const MAX_SHORT_CHARS: usize = 39;
 const SHORT_END_CHARS: usize = 18;
 
-/// Longest name in a sorted list, in characters, and the width of its column.
+/// The maximum length of a name in a sorted list, in characters, and the width of its column.
 const MAX_SORTED_CHARS: usize = 100;
 const SORTED_WIDTH: usize = 105;
 
-/// Writes a line for each node: the columns' values, then the name.
+/// Writes a line for each node: the values of the columns, then the name.
 pub fn write_tree(
     out: &mut impl Write,
     graph: &Graph,

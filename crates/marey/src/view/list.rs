@@ -1,4 +1,4 @@
-//! `--list`: the names of a file's metrics, as Proton's viewer prints them.
+//! `marey view --list`: prints the names of the metrics of a file as Proton's viewer does.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use marey_query::graph::{Graph, without_unit};
 
 use crate::text::printable;
 
-/// Proton's viewer lists the node names as an exclusive metric.
+/// The name under which Proton's viewer lists the node names, as an exclusive metric.
 const NAME: &str = "name";
 
 /// Writes the two lists.

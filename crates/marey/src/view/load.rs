@@ -1,4 +1,5 @@
-//! Loads files as graphs, and describes errors.
+//! Loads the files of `marey view` as graphs, and describes the errors of reading and filtering
+//! them.
 
 use std::path::Path;
 
@@ -17,10 +18,11 @@ use crate::progress::Progress;
 use crate::runs;
 use crate::text::{printable, quote_path};
 
-/// The expectation of `hatchet` for the beginning of a file. An error with this text means a file of another kind.
+/// The text in an error of the reader `hatchet` about the beginning of a file. It means that the
+/// file is of another kind.
 const EXPECTED_FIRST_VALUE: &str = "the list [ROOT, DEVICES]";
 
-/// Maximum number of names in a hint.
+/// The maximum number of names in a hint.
 const MAX_LISTED: usize = 20;
 
 /// A loaded file.
@@ -45,7 +47,7 @@ impl<'a> Loaded<'a> {
         Ok(Self { file, graph, metrics, notes, omitted_metrics, hidden: 0 })
     }
 
-    /// Applies a filter; a threshold refers to the first metric.
+    /// Applies a filter. A threshold refers to the first metric.
     pub(super) fn narrow(mut self, filter: &Filter) -> Result<Self, Failure> {
         if *filter == Filter::default() {
             return Ok(self);
@@ -66,7 +68,7 @@ pub(super) fn open(file: &Path) -> Result<(Graph, Vec<String>), Failure> {
     profile.map(|(profile, notes)| (Graph::new(profile), notes))
 }
 
-/// Whether to read the file as a profile. Pipes always are, since they can be read only once.
+/// Whether to read the file as a profile. Pipes always are, because they can be read only once.
 fn is_profile(file: &Path) -> bool {
     let Ok(metadata) = file.metadata() else { return true };
     if !metadata.is_file() {
@@ -126,7 +128,8 @@ pub(super) fn cannot_show(file: &Path, error: &MetricError) -> Failure {
             } else if available.is_empty() {
                 "the file has no metrics".into()
             } else {
-                // Without derived metrics, which are many and follow from the others.
+                // Names with `/` are left out: derived metrics are many, and follow from the
+                // others.
                 let names = available.iter().filter(|name| !name.contains('/'));
                 format!("available: {}", list_names(names))
             }),

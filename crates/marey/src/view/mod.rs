@@ -1,7 +1,7 @@
 //! `marey view`: shows profiles as trees.
 //!
-//! [`load`] reads files into graphs, [`choose`] chooses metrics, [`rows`] selects and orders nodes;
-//! [`lines`], [`table`], [`json`] and [`csv`] write them.
+//! [`load`] reads files into graphs, [`choose`] chooses metrics, and [`rows`] selects and orders
+//! nodes. [`lines`], [`table`], [`json`] and [`csv`] write the rows.
 
 mod args;
 mod backends;

@@ -1,11 +1,11 @@
-//! Formats numbers like Python, as Proton's viewer does.
+//! Formats numbers like Python's `format`, because Proton's viewer does so.
 
 use std::fmt::Write;
 
 use marey_model::metric::MetricValue;
 use marey_query::graph::Cells;
 
-/// Returns the cell as a number; NaN if it is not a number.
+/// Returns the cell as a number, NaN if it is not a number.
 pub(super) fn from_cell(cells: &Cells, node: usize) -> f64 {
     match cells {
         Cells::Numbers { values, .. } => values[node],
@@ -26,12 +26,12 @@ pub(super) fn push_fixed(out: &mut String, value: f64, precision: usize) {
     }
 }
 
-/// Significant digits of [`push_general`].
+/// The number of significant digits of [`push_general`].
 const DIGITS: i32 = 4;
 
-/// Appends `format(value, ".4")`: four significant digits, without trailing zeros except one
-/// after the point, and with an exponent if the number is below 1e-4 or has four digits before
-/// the point.
+/// Appends `format(value, ".4")`. The number has four significant digits, and no trailing zeros
+/// except one after the point. It has an exponent if it is below 1e-4 or has four digits before the
+/// point.
 pub(super) fn push_general(out: &mut String, value: f64) {
     if !value.is_finite() {
         return out.push_str(non_finite_word(value));
@@ -71,7 +71,7 @@ fn trim_zeros(out: &mut String) {
     out.truncate(out.trim_end_matches('0').len());
 }
 
-/// Appends a formatted text; writing to a `String` cannot fail.
+/// Appends a formatted text. A write to a `String` cannot fail.
 pub(super) fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
     out.write_fmt(text).unwrap_or_default();
 }
@@ -80,7 +80,7 @@ pub(super) fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
 mod tests {
     use super::*;
 
-    /// Printed by Python 3.11: `repr(value)` and `f"{value:.4}"`.
+    /// `repr(value)` and `f"{value:.4}"`, printed by Python 3.11.
     const GENERAL: [(&str, &str); 63] = [
         ("0.0", "0.0"),
         ("-0.0", "-0.0"),
@@ -156,7 +156,7 @@ mod tests {
         }
     }
 
-    /// Printed by Python 3.11: `repr(value)` and `f"{value:.3f}"`.
+    /// `repr(value)` and `f"{value:.3f}"`, printed by Python 3.11.
     const FIXED: [(&str, &str); 12] = [
         ("0.0", "0.000"),
         ("-0.0", "-0.000"),

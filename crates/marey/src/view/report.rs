@@ -1,4 +1,5 @@
-//! The text around the tree: the process, the overhead and the losses.
+//! Writes the text around the tree of `marey view`: the heading, and notes on hidden nodes,
+//! overhead and losses.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -11,10 +12,10 @@ use super::args::ViewArgs;
 use crate::output::{Output, Paint, Style};
 use crate::text::printable;
 
-/// Length limit of the command line in a heading, in characters.
+/// The maximum length of the command line in a heading, in characters.
 const MAX_COMMAND_CHARS: usize = 60;
 
-/// Writes a heading; `label` is the file's name in the table, if it has one.
+/// Writes a heading. `label` is the name of the file in the table, if it has one.
 pub(super) fn write_heading(
     out: &mut impl Write,
     paint: Paint,
@@ -52,7 +53,7 @@ fn describe_process(process: &Process) -> String {
     parts.join(", ")
 }
 
-/// Notes how many nodes the filters and --depth hide.
+/// Notes how many nodes the filters and `--depth` hide.
 pub(super) fn note_hidden(
     args: &ViewArgs,
     output: &mut Output,
@@ -69,8 +70,7 @@ pub(super) fn note_hidden(
     Ok(())
 }
 
-/// Notes how many metrics are hidden by default. `file_prefix` is a prefix with the file if there
-/// are several.
+/// Notes how many metrics are hidden by default. `file_prefix` names the file if there are several.
 pub(super) fn note_omitted_metrics(
     output: &mut Output,
     file_prefix: &str,
@@ -86,7 +86,7 @@ pub(super) fn note_omitted_metrics(
     }
 }
 
-/// Warns of losses. `file_prefix` is a prefix with the file if there are several.
+/// Warns of losses. `file_prefix` names the file if there are several.
 pub(super) fn warn_of_losses(
     output: &mut Output,
     file_prefix: &str,
@@ -98,7 +98,7 @@ pub(super) fn warn_of_losses(
     Ok(())
 }
 
-/// Warns of a checkpoint. `file_prefix` is a prefix with the file if there are several.
+/// Warns that a file is a checkpoint. `file_prefix` names the file if there are several.
 pub(super) fn warn_of_checkpoint(
     output: &mut Output,
     file_prefix: &str,
@@ -112,8 +112,7 @@ pub(super) fn warn_of_checkpoint(
     ))
 }
 
-/// Notes the overhead, measured or estimated. `file_prefix` is a prefix with the file if there are
-/// several.
+/// Notes the overhead, measured or estimated. `file_prefix` names the file if there are several.
 pub(super) fn note_overhead(output: &mut Output, file_prefix: &str, meta: &Meta) -> io::Result<()> {
     if let Some((_, statement)) = meta.notes.iter().find(|(key, _)| key == "overhead") {
         output.note(format_args!("{file_prefix}cost of recording: {}", printable(statement)))?;

@@ -1,4 +1,4 @@
-//! Selects and orders the nodes to show, and draws the tree lines.
+//! Selects and orders the nodes that `marey view` shows, and draws the lines of the tree.
 
 use std::cmp::Ordering;
 
@@ -13,7 +13,7 @@ pub enum Order {
     Name,
     /// In the order of recording.
     FirstSeen,
-    /// By decreasing value; nodes without a number come last.
+    /// By decreasing value. Nodes without a number come last.
     Value,
 }
 
@@ -27,7 +27,7 @@ pub struct Rows {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) node: usize,
-    /// Whether it is the last of its siblings.
+    /// Whether the node is the last of its siblings.
     pub(super) is_last: bool,
 }
 
@@ -42,7 +42,7 @@ impl Rows {
             Order::Value => compare_descending(value(a), value(b)).then(a.node.cmp(&b.node)),
         };
         let mut rows = Vec::new();
-        // A stack, so siblings are pushed in reverse.
+        // This is a stack, so siblings are pushed in reverse order.
         let mut pending: Vec<Row> = Vec::new();
         let push_children = |pending: &mut Vec<Row>, parent: Option<usize>| {
             let start = pending.len();
@@ -75,17 +75,17 @@ impl Rows {
     }
 }
 
-/// Compares for descending order; NaN comes last.
+/// Compares two numbers for descending order. NaN comes last.
 pub(super) fn compare_descending(a: f64, b: f64) -> Ordering {
     b.partial_cmp(&a).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }
 
-/// The tree lines before names.
+/// The lines of the tree before a name, one text for each level.
 #[derive(Default)]
 pub(super) struct TreeLines(Vec<&'static str>);
 
 impl TreeLines {
-    /// Appends the tree lines of a node. Nodes must come in the order of their rows.
+    /// Appends the tree lines of a node. The caller passes the nodes in the order of their rows.
     pub(super) fn push(&mut self, line: &mut String, depth: usize, is_last: bool) {
         let Some(level) = depth.checked_sub(1) else { return };
         self.0.truncate(level);

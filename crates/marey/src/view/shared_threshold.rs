@@ -1,4 +1,4 @@
-//! Thresholds over several profiles: a node is shown if it reaches the limit in any of them.
+//! A threshold on several profiles: a node is shown if it reaches the limit in any of them.
 //!
 //! If each profile was filtered separately, a node that is small in one of them would seem to be
 //! missing there.
@@ -12,7 +12,7 @@ use crate::output::Failure;
 
 /// A limit on the first metric of several profiles.
 pub(super) struct SharedThreshold<'a> {
-    /// The file to name in errors.
+    /// The file that errors name.
     file: &'a Path,
     /// Label of the metric.
     label: &'a str,
@@ -20,14 +20,14 @@ pub(super) struct SharedThreshold<'a> {
 }
 
 impl<'a> SharedThreshold<'a> {
-    /// Creates a limit; a percentage refers to the largest total.
+    /// Creates a limit. A percentage refers to the largest total.
     pub(super) fn new(threshold: Threshold, sides: &[&'a Loaded<'a>]) -> Result<Self, Failure> {
         let label = sides[0].metrics.first().map_or("", |metric| &metric.label);
         let limit = threshold.limit(totals(sides)?);
         Ok(Self { file: sides[0].file, label, limit })
     }
 
-    /// Filters `graph`, in which the metric of each profile has one of these labels.
+    /// Filters `graph`. `labels` are those of the metric, one for each profile.
     pub(super) fn narrow(&self, graph: &Graph, labels: &[String]) -> Result<Graph, Failure> {
         let filtered = graph.filter_any(labels, self.limit, self.label);
         filtered.map_err(|error| cannot_filter(self.file, &error))

@@ -1,4 +1,4 @@
-//! Short, distinct names of files.
+//! Finds short and distinct names of files, for headings and columns.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -26,7 +26,7 @@ pub(super) fn short_names(files: &[&Path]) -> Vec<String> {
     number_duplicates(names, &forms)
 }
 
-/// Numbers files that are given twice.
+/// Returns a name for each file. Adds a number to the name of a file that is given twice.
 fn number_duplicates(names: Vec<Option<String>>, forms: &[Vec<String>]) -> Vec<String> {
     let mut used_names: HashSet<String> = names.iter().flatten().cloned().collect();
     let number = |(index, name): (usize, Option<String>)| {
@@ -44,7 +44,7 @@ fn number_duplicates(names: Vec<Option<String>>, forms: &[Vec<String>]) -> Vec<S
     names.into_iter().enumerate().map(number).collect()
 }
 
-/// Returns the forms of a path, shortest first; the last is the full path.
+/// Returns the forms of a path, shortest first. The last one is the full path.
 fn path_forms(file: &Path) -> Vec<String> {
     let parts: Vec<_> = file.iter().map(|part| part.to_string_lossy()).collect();
     let stem = file.file_stem().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();

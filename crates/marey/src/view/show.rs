@@ -1,4 +1,4 @@
-//! Writes a graph as lines or as a table.
+//! Writes a graph of `marey view` as lines like Proton's viewer or as a table, by the arguments.
 
 use std::io::{self, Write};
 
@@ -13,11 +13,11 @@ use crate::output::Output;
 
 const LINES: lines::Style = lines::Style { precision: 3, has_short_names: false, has_marks: false };
 
-/// Warning of Proton's viewer on a negative sum of bytes.
+/// The warning of Proton's viewer on a negative sum of bytes.
 const NEGATIVE_BYTES: &str =
     "Warning: Negative byte values detected, this is usually the result of a datatype overflow";
 
-/// Writes the tree like Proton's viewer; returns the number of nodes shown.
+/// Writes the tree like Proton's viewer. Returns the number of shown nodes.
 pub(super) fn write_lines(
     args: &ViewArgs,
     output: &mut Output,
@@ -41,13 +41,13 @@ pub(super) fn write_lines(
 /// The columns of a table and its sort key.
 pub(super) struct TableColumns<'a> {
     pub(super) columns: &'a [Column],
-    /// The column for --sort and --print-sorted.
+    /// The metric for `--sort` and `--print-sorted`.
     pub(super) first: Option<&'a ChosenMetric>,
-    /// The total that the first column's bars are shares of; `None` for no bars.
+    /// The value of a full bar beside the first column. `None` for no bars.
     pub(super) total: Option<f64>,
 }
 
-/// Writes the tree as a table; returns the number of nodes shown.
+/// Writes the tree as a table. Returns the number of shown nodes.
 pub(super) fn write_table(
     args: &ViewArgs,
     output: &mut Output,
@@ -86,7 +86,7 @@ fn write_sorted(
     }
 }
 
-/// Whether the metric is a sum of bytes that is negative somewhere.
+/// Whether the metric is a sum of bytes and negative in some node.
 pub(super) fn overflows(graph: &Graph, metric: &ChosenMetric) -> bool {
     let is_byte_sum = metric.label == "bytes (inc)" || metric.label.ends_with(": bytes (inc)");
     let is_negative = |values: Vec<f64>| values.iter().any(|value| *value < 0.0);

@@ -1,4 +1,4 @@
-//! Writes rows as a table: aligned columns, then the tree.
+//! Writes the rows of `marey view` as a table: aligned columns, then the tree.
 
 use std::io::{self, Write};
 
@@ -10,7 +10,7 @@ use super::rows::{Rows, TreeLines};
 use crate::output::{Paint, Style};
 use crate::text::{printable, width};
 
-/// Separator of columns.
+/// The separator of columns.
 const GAP: &str = "  ";
 
 /// A table to write.
@@ -98,11 +98,11 @@ impl Bar<'_> {
     const TITLE: &'static str = "share";
     const WIDTH: usize = 8;
 
-    /// Appends the bar of a node; returns its colour.
+    /// Appends the bar of a node. Returns its colour.
     fn push(&self, out: &mut String, node: usize) -> Option<Style> {
         const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
         let share = number::from_cell(self.cells, node) / self.total;
-        // NaN gives an empty bar.
+        // NaN is converted to 0, which is an empty bar.
         let eighths = (share.clamp(0.0, 1.0) * (Self::WIDTH * PARTS.len()) as f64).round() as usize;
         let (full, part) = (eighths / PARTS.len(), eighths % PARTS.len());
         out.extend(std::iter::repeat_n('█', full));

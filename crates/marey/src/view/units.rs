@@ -20,14 +20,14 @@ pub(super) enum Unit {
 }
 
 impl Unit {
-    /// Returns the unit in parentheses in a metric's key.
+    /// Returns the unit that the key of a metric has in parentheses.
     pub(super) fn from_key(key: &str) -> Self {
-        // Rounded, since negative powers of ten are inexact.
+        // Rounded, because negative powers of ten are inexact.
         unit_secs(key).map_or(Self::Plain, |secs| Self::Time { nanos: (secs * 1e9).round() })
     }
 }
 
-/// Appends the cell of a node; nothing if it has no value.
+/// Appends the cell of a node, or nothing if it has no value.
 pub(super) fn push_cell(out: &mut String, cells: &Cells, node: usize, unit: Unit) {
     match cells {
         Cells::Numbers { values, .. } if values[node].is_nan() => {}

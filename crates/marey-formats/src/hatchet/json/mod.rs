@@ -1,4 +1,4 @@
-//! JSON as a sequence of tokens, including `NaN`, `Infinity` and `-Infinity`, which Python's `json`
+//! Splits JSON into tokens. Accepts `NaN`, `Infinity` and `-Infinity` too, which Python's `json`
 //! module writes.
 
 mod number;
@@ -109,7 +109,7 @@ impl Tokens for JsonTokens<'_> {
 }
 
 impl<'a> JsonTokens<'a> {
-    /// Starts at the first byte that is not blank, if it can begin a profile or a trace.
+    /// Starts at the first byte that is not blank. Fails if it cannot begin a profile or a trace.
     pub(super) fn new(source: Source<'a>) -> Result<Self, Fault> {
         let mut tokens = Self {
             source,
@@ -143,7 +143,7 @@ impl<'a> JsonTokens<'a> {
         }
     }
 
-    /// Consumes blanks and counts lines: no other token contains a line break.
+    /// Consumes blanks and counts lines. No other token contains a line break.
     fn skip_blanks(&mut self) -> Option<u8> {
         loop {
             let offset = self.source.offset();
@@ -152,7 +152,7 @@ impl<'a> JsonTokens<'a> {
             while let Some(&byte) = buffered.get(position) {
                 match byte {
                     b' ' => {
-                        // Half of a typical file is indentation.
+                        // A fast path, because half of a typical file is indentation.
                         while buffered.get(position..position + 8) == Some(b"        ") {
                             position += 8;
                         }

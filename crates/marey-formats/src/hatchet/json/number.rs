@@ -1,9 +1,9 @@
-//! Numbers in JSON.
+//! Parses the numbers of JSON.
 
 use super::super::error::Cause;
 use super::super::token::Token;
 
-/// Parses a number. Integers are exact; other numbers become the nearest float.
+/// Parses a number. Integers are exact, and other numbers become the nearest float.
 pub(super) fn parse(text: &[u8]) -> Result<Token<'static>, Cause> {
     let (is_negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),
@@ -37,7 +37,7 @@ fn parse_real(text: &[u8], unsigned: &[u8]) -> Result<Token<'static>, Cause> {
     }
 }
 
-/// Whether the text is a JSON number. The standard library accepts more.
+/// Whether the text is a JSON number. The parser of the standard library accepts more.
 fn is_real(unsigned: &[u8]) -> bool {
     let skip_fraction = |rest: &mut &[u8]| match *rest {
         [b'.', digits @ ..] => {
@@ -60,7 +60,7 @@ fn is_real(unsigned: &[u8]) -> bool {
         && rest.is_empty()
 }
 
-/// Skips digits; `false` if there are none.
+/// Skips digits. Returns `false` if there are none.
 fn skip_digits(rest: &mut &[u8]) -> bool {
     let count = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
     *rest = &rest[count..];

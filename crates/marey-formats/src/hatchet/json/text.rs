@@ -1,9 +1,9 @@
-//! Escapes in JSON strings.
+//! Unescapes the strings of JSON. Unlike the reader of traces, it refuses invalid escapes.
 
 use super::super::error::Cause;
 use crate::shared::json::{EscapeError, parse_escape};
 
-/// Writes the unescaped text, or returns the byte index of an error and its cause.
+/// Writes the unescaped text to `unescaped`. An error has its byte index and its cause.
 pub(super) fn unescape(escaped: &str, unescaped: &mut String) -> Result<(), (usize, Cause)> {
     unescaped.clear();
     let mut rest = escaped;

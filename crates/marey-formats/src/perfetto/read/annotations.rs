@@ -1,4 +1,4 @@
-//! Debug annotations as arguments, and the extras of files that marey wrote.
+//! Reads debug annotations: the arguments of events, and the extras in files that marey wrote.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use crate::perfetto::message::{
     DebugAnnotation, NESTED_ARRAY, NESTED_DICT, NestedValue, TrackEvent,
 };
 
-/// Columns of an event in a file that marey wrote, beyond the fields of the format.
+/// The columns of an event that the format has no field for, in a file that marey wrote.
 #[derive(Debug, Default)]
 pub(super) struct Extras<'e>(Vec<(&'e str, &'e DebugAnnotation)>);
 
@@ -57,7 +57,7 @@ impl<'e> Extras<'e> {
         self.get(name).and_then(|annotation| annotation.bool_value) == Some(true)
     }
 
-    /// Returns three integers, along x, y and z.
+    /// Returns three integers, for x, y and z.
     pub(super) fn dimensions(&self, name: &str) -> Option<[u32; 3]> {
         let axes = self.get(name)?.array_values.iter();
         let axes = axes.map(|value| value.uint_value?.try_into().ok());
@@ -139,7 +139,7 @@ fn write_value(annotation: &DebugAnnotation, sequence: &Sequence, json: &mut Str
     }
 }
 
-/// Appends a value in the older format.
+/// Appends a value in the older encoding.
 fn write_nested(value: &NestedValue, json: &mut String) {
     match value {
         NestedValue { nested_type: Some(NESTED_DICT), dict_keys, dict_values, .. } => {
@@ -181,8 +181,8 @@ fn write_display(value: impl std::fmt::Display, json: &mut String) {
     write!(json, "{value}").expect("writing to a `String` cannot fail");
 }
 
-/// Appends a floating-point number. One that is not finite becomes a string, as JSON has no form
-/// for it.
+/// Appends a floating-point number. One that is not finite becomes a string, because JSON has no
+/// number for it.
 fn write_float(value: f64, json: &mut String) {
     if value.is_finite() {
         write_display(format_args!("{value:?}"), json);

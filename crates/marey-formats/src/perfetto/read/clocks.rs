@@ -1,30 +1,32 @@
-//! Clocks: conversion of packet timestamps to nanoseconds since 1970.
+//! Converts the timestamps of packets to nanoseconds since 1970, by the clock snapshots in the
+//! trace.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
 use crate::perfetto::message::{CLOCK_BOOTTIME, CLOCK_MONOTONIC, CLOCK_REALTIME, ClockSnapshot};
 
-/// Clock ids that are local to a sequence.
+/// The ids of clocks that are local to a sequence.
 const SEQUENCE_CLOCKS: RangeInclusive<u32> = 64..=127;
 
-/// A clock: its sequence, if it is local to one, and its id.
+/// The key of a clock: its sequence, if it is local to one, and its id.
 type Key = (Option<u32>, u32);
 
 /// The clocks of a trace.
 ///
 /// The first snapshot with the wall clock sets the offsets. Later snapshots follow the trace clock,
-/// so times do not jump when the wall clock is set. Without a wall clock, times count from 0.
+/// so times do not jump when the wall clock is set. In a trace without a wall clock, times count
+/// from 0.
 #[derive(Debug, Default)]
 pub(super) struct Clocks {
     clocks: HashMap<Key, Clock>,
-    /// Whether timestamps have been converted, so that offsets must not change any more.
+    /// Whether a timestamp was converted. From then on offsets must not change.
     has_converted: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Clock {
-    /// Added to its nanoseconds.
+    /// The number that is added to its nanoseconds.
     offset_nanos: i128,
     unit_nanos: u64,
     /// The last timestamp, if each timestamp is relative to the previous one.
@@ -65,11 +67,12 @@ impl Clocks {
         }
     }
 
-    /// Converts a timestamp to nanoseconds since 1970; `None` if the clock is unknown.
+    /// Converts a timestamp to nanoseconds since 1970. Returns `None` if the clock is unknown.
     pub(super) fn nanos(&mut self, sequence: u32, id: u32, timestamp: u64) -> Option<i64> {
         let key = clock_key(sequence, id);
         if !self.clocks.contains_key(&key) && key.0.is_none() {
-            // A machine has one boot clock, and most programs use it.
+            // An unknown global clock is taken for the boot clock, of which a machine has one and
+            // which most programs use.
             let offset_nanos = if id == CLOCK_REALTIME {
                 0
             } else {

@@ -1,4 +1,4 @@
-//! Track events.
+//! Converts track events to rows: slices, instants, counters and flows.
 
 use std::sync::Arc;
 
@@ -314,8 +314,8 @@ impl EventConverter<'_> {
         })
     }
 
-    /// Adds the flow points of an event, except for the flow from a launch to its activities, which
-    /// the correlation id implies.
+    /// Adds the flow points of an event, except those of the flow from a launch to its activities,
+    /// which the correlation id implies.
     fn add_flows(&mut self, header: &EventHeader, event: &TrackEvent) -> Result<(), StoreError> {
         let pid = self.tracks.pid(header.owner.process);
         let launch = event.correlation_id.zip(pid).map(|(id, pid)| launch_flow_id(pid, id));

@@ -1,23 +1,23 @@
-//! Recognition of packets and fields that an import leaves out.
+//! Recognises the packets and fields that an import leaves out, so that they are counted as losses.
 
 use marey_model::loss::LossCause;
 
 use crate::perfetto::message::TrackEvent;
 use crate::shared::protobuf::{Field, Fields};
 
-/// Number of `TracePacket.track_event`.
+/// The number of `TracePacket.track_event`.
 const TRACK_EVENT: u64 = 11;
 
-/// Fields of packets that are read.
+/// The fields of packets that are read.
 const SUPPORTED_FIELDS: [u64; 16] =
     [6, 8, 10, TRACK_EVENT, 12, 13, 41, 42, 43, 44, 50, 54, 58, 59, 60, 66];
 
-/// Fields about the recording of the trace, without events: the writer's user, process and machine,
-/// the configuration, statistics, markers, schemas of extensions.
+/// The fields that describe the recording of the trace and have no events: the writer's user,
+/// process and machine, the configuration, statistics, markers, schemas of extensions.
 const METADATA_FIELDS: [u64; 18] =
     [3, 33, 34, 35, 36, 45, 67, 69, 72, 78, 79, 87, 89, 98, 107, 124, 126, 138];
 
-/// Names of frequent packet types, by field number.
+/// The names of frequent types of packets, by field number.
 const PACKET_NAMES: [(u64, &str); 29] = [
     (1, "ftrace_events"),
     (2, "process_tree"),

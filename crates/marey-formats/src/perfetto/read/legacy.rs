@@ -1,4 +1,5 @@
-//! Events in the legacy form of Chrome's JSON, whose phase letter is their type.
+//! Converts events in the legacy form, which has the letters of the phases of Chrome's JSON as
+//! types.
 
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;

@@ -1,9 +1,9 @@
-//! The reader: traces imported into runs, packet by packet.
+//! Imports Perfetto traces into runs, packet by packet.
 //!
-//! Packets of several sequences are interleaved. A [`Sequence`] holds the interned data and
-//! defaults of one. [`Tracks`] maps events to processes and threads, and [`Clocks`] converts their
-//! timestamps. Slices are paired on each track in file order, in which the packets of each thread
-//! are sorted by time.
+//! Packets of several sequences are interleaved. A [`Sequence`] holds the interned data and the
+//! defaults of one sequence. [`Tracks`] maps events to processes and threads, and [`Clocks`]
+//! converts their timestamps. The begin and end of slices are paired on each track in the order of
+//! the file, in which the packets of each thread are sorted by time.
 
 mod annotations;
 mod clocks;
@@ -143,7 +143,7 @@ impl Reader<'_> {
                     self.events.lose(LossCause::Unreadable, cause);
                     return Ok(());
                 }
-                // The bytes are in memory, so the error is the decoder's.
+                // The bytes are in memory, so the error is one of the decoder.
                 Err(PacketError::Io(error)) => {
                     let cause = format!("compressed packets are damaged: {error}");
                     self.events.lose(LossCause::Unreadable, cause);

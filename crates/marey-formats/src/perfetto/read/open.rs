@@ -1,4 +1,4 @@
-//! Slices that have begun and not ended.
+//! Keeps the slices that have begun and not ended, and makes rows of them at their ends.
 
 use marey_model::args::NewArgs;
 use marey_model::loss::LossCause;
@@ -44,7 +44,7 @@ impl PartialRow {
 }
 
 impl EventConverter<'_> {
-    /// Ends a slice. One that ends before it begins is left out.
+    /// Ends a slice. Leaves it out if it ends before it begins.
     pub(super) fn finish_slice(
         &mut self,
         open: OpenSlice,

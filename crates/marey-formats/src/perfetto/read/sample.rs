@@ -1,4 +1,4 @@
-//! Call stacks of events and of sampling profilers.
+//! Adds the call stacks of events, and the samples of sampling profilers.
 
 use marey_model::args::NewArgs;
 use marey_model::context::NodeKind;

@@ -1,4 +1,4 @@
-//! A sequence of packets: its defaults and interned data.
+//! The state of a sequence of packets: its defaults and interned data, to which packets refer.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,8 @@ use crate::perfetto::message::{
 };
 use crate::shared::MAX_DEPTH;
 
-/// State that later packets of a sequence refer to. There can be as many sequences as packets, so
-/// one without interned data is small.
+/// The state that later packets of a sequence refer to. There can be as many sequences as packets,
+/// so a sequence without interned data is small.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Sequence {
     /// Whether the state is complete.
@@ -20,15 +20,15 @@ pub(super) struct Sequence {
     pub(super) defaults: Option<Box<TracePacketDefaults>>,
     /// The thread that writes the sequence, if its packets name one.
     pub(super) thread: Option<u32>,
-    /// Base of relative timestamps in microseconds.
+    /// The base of relative timestamps, in microseconds.
     pub(super) reference_us: i64,
-    /// The last values of incremental counters.
+    /// The last values of incremental counters, by track.
     pub(super) int_counters: BTreeMap<u64, i64>,
     pub(super) float_counters: BTreeMap<u64, f64>,
     interned: Option<Box<Interned>>,
 }
 
-/// Interned data of a sequence, by interning id.
+/// The interned data of a sequence, by interning id.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Interned {
     /// Names of events, with their text ids in the run.
@@ -37,7 +37,7 @@ pub(super) struct Interned {
     pub(super) keys: BTreeMap<u64, Box<str>>,
     pub(super) strings: BTreeMap<u64, Box<str>>,
     pub(super) locations: BTreeMap<u64, SourceLocation>,
-    /// Contexts of call stacks; `None` if the stack is too deep.
+    /// Contexts of call stacks, `None` if the stack is too deep.
     pub(super) stacks: BTreeMap<u64, Option<u32>>,
     functions: BTreeMap<u64, Box<str>>,
     mapping_paths: BTreeMap<u64, Box<str>>,
@@ -76,8 +76,8 @@ impl Sequence {
         self.interned.get_or_insert_default().add(data, run);
     }
 
-    /// Returns the timestamp in microseconds that events of old traces have in addition to the
-    /// packet's.
+    /// Returns the timestamp of an event in microseconds. Events of old traces have it in addition
+    /// to that of the packet.
     pub(super) fn event_time_us(&mut self, event: &TrackEvent) -> Option<i64> {
         if let Some(delta_us) = event.timestamp_delta_us {
             self.reference_us = self.reference_us.saturating_add(delta_us);
@@ -122,7 +122,7 @@ impl Interned {
         }
     }
 
-    /// Returns the context of a call stack, outermost frame first.
+    /// Returns the context of a call stack, whose frames are given outermost first.
     fn stack_context(&self, frame_ids: &[u64], run: &mut Assembler) -> u32 {
         frame_ids.iter().fold(Assembler::ROOT, |context, iid| {
             let frame = self.frames.get(iid).copied();
@@ -131,7 +131,7 @@ impl Interned {
         })
     }
 
-    /// Returns the name of a frame: function and file, or else the address.
+    /// Returns the name of a frame, which is its function and file, or else its address.
     fn frame_name(&self, frame: &Frame) -> String {
         let text = |texts: &BTreeMap<u64, Box<str>>, iid: Option<u64>| {
             texts.get(&iid?).filter(|text| !text.is_empty()).cloned()

@@ -1,4 +1,4 @@
-//! Tracks: mapping of events to processes and threads.
+//! Maps the tracks of a trace to processes and threads of the run.
 
 use std::collections::HashMap;
 
@@ -13,14 +13,14 @@ use crate::perfetto::{
 };
 use crate::shared::import::Import;
 
-/// Maximum nesting of tracks. Ancestors beyond it are ignored.
+/// The maximum nesting of tracks. Ancestors beyond it are ignored.
 const MAX_TRACK_DEPTH: usize = 32;
 
-/// The tracks of a trace. Ids of processes and threads are the run's.
+/// The tracks of a trace. Ids of processes and threads are those of the run.
 #[derive(Debug, Default)]
 pub(super) struct Tracks {
     by_uuid: HashMap<u64, Track>,
-    /// Number of events on tracks, or below tracks, that have not been described yet.
+    /// Number of events on, or below, each track that was not described yet.
     undescribed: HashMap<u64, u64>,
     processes: HashMap<i32, u32>,
     threads: HashMap<(i32, i64), u32>,
@@ -60,18 +60,18 @@ pub(super) struct Counter {
 #[derive(Clone, Debug)]
 pub(super) struct TrackOwner {
     pub(super) process: u32,
-    /// The thread, on a thread's own track.
+    /// The thread, if the track is that of a thread.
     pub(super) thread: Option<u32>,
-    /// The thread, on a thread's own track or below it.
+    /// The thread, if the track is that of a thread or below it.
     pub(super) enclosing_thread: Option<u32>,
-    /// Name of a track that is neither a thread's nor a process's.
+    /// The name of the track, if it is neither that of a thread nor that of a process.
     pub(super) name_id: Option<u32>,
     /// Whether the track has no process.
     pub(super) is_global: bool,
 }
 
 impl Tracks {
-    /// Adds a track descriptor. Returns the number of the track's events that came before it.
+    /// Adds a track descriptor. Returns the number of events of the track that came before it.
     pub(super) fn add_track(&mut self, track: TrackDescriptor, import: &mut Import) -> u64 {
         let uuid = track.uuid.unwrap_or(0);
         let description = track.description.as_deref().unwrap_or_default();
@@ -107,7 +107,7 @@ impl Tracks {
         self.undescribed.remove(&uuid).unwrap_or(0)
     }
 
-    /// Adds a process descriptor and returns the process's id.
+    /// Adds a process descriptor. Returns the id of the process.
     pub(super) fn add_process(
         &mut self,
         descriptor: &ProcessDescriptor,
@@ -136,7 +136,7 @@ impl Tracks {
         id
     }
 
-    /// Adds a thread descriptor and returns the thread's id; `None` if the descriptor has no ids.
+    /// Adds a thread descriptor. Returns the id of the thread, `None` if the descriptor has no ids.
     /// `os_id` is the id in the operating system, if the file uses another one.
     pub(super) fn add_thread(
         &mut self,
@@ -159,14 +159,14 @@ impl Tracks {
         Some(id)
     }
 
-    /// Returns the thread with ids of the file.
+    /// Returns the thread with these ids of the file.
     pub(super) fn thread(&mut self, pid: i32, tid: i64, import: &mut Import) -> Option<u32> {
         let ids =
             ThreadDescriptor { pid: Some(pid), tid: Some(tid), ..ThreadDescriptor::default() };
         self.add_thread(&ids, None, import)
     }
 
-    /// Returns the owner of a track's events.
+    /// Returns the owner of the events of a track.
     pub(super) fn owner(&mut self, uuid: u64, import: &mut Import) -> TrackOwner {
         let (mut process, mut enclosing_thread) = (None, None);
         let mut next = Some(uuid);
@@ -197,7 +197,7 @@ impl Tracks {
         }
     }
 
-    /// Returns the owner of a thread's events.
+    /// Returns the owner of the events of a thread.
     pub(super) fn thread_owner(&mut self, thread: u32, import: &mut Import) -> TrackOwner {
         let process = self.process_of_thread(thread);
         TrackOwner {
@@ -209,7 +209,7 @@ impl Tracks {
         }
     }
 
-    /// Returns the name of a track that is neither a thread's nor a process's.
+    /// Returns the name of a track, if it is neither that of a thread nor that of a process.
     pub(super) fn name(&self, uuid: u64) -> Option<&str> {
         let track =
             self.by_uuid.get(&uuid).filter(|track| track.thread.or(track.process).is_none());
@@ -227,7 +227,7 @@ impl Tracks {
         *self.counter_threads.entry(process).or_insert_with(create)
     }
 
-    /// Returns the process id in the file.
+    /// Returns the id that a process has in the file.
     pub(super) fn pid(&self, process: u32) -> Option<i32> {
         self.pids.get(&process).copied()
     }

@@ -1,4 +1,5 @@
-//! Debug annotations: arguments of events, and extras for columns that the format has no field for.
+//! Makes the debug annotations of events: their arguments, and extras for columns that the format
+//! has no field for.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,11 +17,11 @@ use crate::shared::json::replace_lone_surrogates;
 
 use super::packets::Packets;
 
-/// Maximum depth of values. Deeper values are written as JSON, since protobuf readers limit nesting
-/// to 100 messages.
+/// The maximum depth of values. Deeper values are written as JSON, because protobuf readers limit
+/// nesting to 100 messages.
 const MAX_DEPTH: usize = 32;
 
-/// Maximum number of interned names. Further names are written in full, which bounds memory.
+/// The maximum number of interned names. Further names are written in full, which bounds memory.
 const MAX_INTERNED_NAMES: usize = 1 << 16;
 
 /// Interned names of annotations.
@@ -52,7 +53,7 @@ impl InternedKeys {
     }
 }
 
-/// Columns of an event beyond the fields of the format.
+/// The columns of an event that the format has no field for.
 #[derive(Debug, Default)]
 pub(super) struct Extras(Vec<(&'static str, DebugAnnotation)>);
 
@@ -73,7 +74,7 @@ impl Extras {
         self.add(name, is_set.then(|| flag(true)))
     }
 
-    /// Adds three integers, along x, y and z.
+    /// Adds three integers, for x, y and z.
     pub(super) fn dimensions(&mut self, name: &'static str, value: Option<[u32; 3]>) -> &mut Self {
         let list = |axes: [u32; 3]| array(axes.map(|n| uint(n.into())).to_vec());
         self.add(name, value.map(list))
@@ -95,7 +96,7 @@ impl Packets<'_> {
         let mut json = String::new();
         self.reader.args(args, &mut json);
         let object = self.keys.annotate(&replace_lone_surrogates(&json), 0);
-        // Runs store valid JSON. Damaged arguments are written as text.
+        // Runs store valid JSON. Arguments that are damaged nevertheless are written as text.
         let mut annotations = match object {
             Ok(object) => object.dict_entries,
             Err(_) => vec![self.keys.set_name("args", text(json))],
@@ -138,7 +139,7 @@ impl InternedKeys {
             Some(b't') => flag(true),
             Some(b'f') => flag(false),
             Some(b'n') => json_text(json),
-            // `parse` is exact to the last digit; serde_json does not guarantee that.
+            // `parse` is exact to the last digit, which `serde_json` does not guarantee.
             _ => match (json.parse(), json.parse(), json.parse()) {
                 (Ok(value), ..) => int(value),
                 (_, Ok(value), _) => uint(value),
@@ -211,7 +212,8 @@ fn array(values: Vec<DebugAnnotation>) -> DebugAnnotation {
     DebugAnnotation { array_values: values, nested_value, ..DebugAnnotation::default() }
 }
 
-/// Returns a nested type, which distinguishes an empty list or object from a missing value.
+/// Returns a value with only a nested type, which tells an empty list or object from a missing
+/// value.
 fn empty_nested(nested_type: i32) -> NestedValue {
     NestedValue { nested_type: Some(nested_type), ..NestedValue::default() }
 }

@@ -1,4 +1,4 @@
-//! The writer: runs exported as traces.
+//! Exports runs as Perfetto traces.
 //!
 //! Each kind of row has a track and an event type:
 //!
@@ -14,8 +14,8 @@
 //! | samples | `samples` below their thread | instants with a call stack and its weight |
 //! | events of allocators | `memory` and the device | instants, and counters of the sums |
 //!
-//! Samples are track events because a `PerfSample` holds neither floats nor the name of the value.
-//! If slices overlap without nesting, the later one goes to an additional track.
+//! Samples are track events, because a `PerfSample` can hold neither floats nor the name of the
+//! value. If slices overlap without nesting, the later one goes to an additional track.
 
 mod annotations;
 mod packets;
@@ -41,7 +41,7 @@ use self::tracks::Tracks;
 use crate::shared::export::{ExportError, LeftOut, leave_out_tables_except};
 use crate::shared::format::Format;
 
-/// Tables that the format holds.
+/// The tables that the format can hold.
 const WRITTEN_TABLES: [&Table; 10] = [
     &SPANS,
     &ASYNC_SPANS,
@@ -113,7 +113,7 @@ pub(crate) fn write(
     Ok(())
 }
 
-/// Writer of rows.
+/// Writes the rows of a run.
 struct Writer<'a> {
     reader: &'a Reader<'a>,
     packets: Packets<'a>,
@@ -127,9 +127,9 @@ struct Writer<'a> {
 /// The activities of a correlation id.
 #[derive(Debug, Default)]
 struct Launch {
-    /// Number of activities that have not been written.
+    /// Number of activities that were not written yet.
     unwritten_activities: u64,
-    /// Whether the start of the flow has been written.
+    /// Whether the start of the flow was written.
     has_flow_start: bool,
 }
 
@@ -149,7 +149,7 @@ fn step_numbers(reader: &Reader) -> Result<HashMap<(u32, i64, u32), u32>, StoreE
     reader.rows::<Step>()?.map(|row| row.map(number)).collect()
 }
 
-/// Returns the first time in the run, in nanoseconds since 1970; `None` if there are no events.
+/// Returns the first time in the run, in nanoseconds since 1970. `None` if there are no events.
 fn first_nanos(reader: &Reader) -> Result<Option<i64>, StoreError> {
     let mut first = [
         first_row_nanos::<Span>(reader)?,

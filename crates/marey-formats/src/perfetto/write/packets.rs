@@ -1,4 +1,4 @@
-//! Packets on a single sequence, with interned names.
+//! Writes packets on a single sequence, and interns the names, categories and stacks in them.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
@@ -18,15 +18,15 @@ use crate::perfetto::message::{
 /// The id of the sequence.
 const SEQUENCE_ID: u32 = 1;
 
-/// The mapping of all frames; older versions of Perfetto require one.
+/// The mapping of all frames, which older versions of Perfetto require.
 const MAPPING_IID: u64 = 1;
 
-/// Writer of packets.
+/// Writes packets.
 pub(super) struct Packets<'a> {
     pub(super) reader: &'a Reader<'a>,
     out: &'a mut dyn Write,
     packet_bytes: Vec<u8>,
-    /// The time zero, in nanoseconds since 1970.
+    /// The time that is zero in the trace, in nanoseconds since 1970.
     base_nanos: i64,
     pub(super) keys: InternedKeys,
     /// Interned data for the next packet.
@@ -61,7 +61,7 @@ impl<'a> Packets<'a> {
             frames: HashMap::new(),
             stacks: HashSet::new(),
         };
-        // Clocks have no negative times.
+        // A clock has no negative times. For a base before 1970, the boot clock is ahead instead.
         let unix_nanos = u64::try_from(base_nanos).unwrap_or(0);
         let boot_nanos = if base_nanos < 0 { base_nanos.unsigned_abs() } else { 0 };
         let clock = |id, nanos| Clock { id: Some(id), timestamp: Some(nanos), ..Clock::default() };
@@ -113,7 +113,7 @@ impl<'a> Packets<'a> {
         iid
     }
 
-    /// Interns a call stack; `None` for the root.
+    /// Interns a call stack. Returns `None` for the root.
     pub(super) fn intern_stack(&mut self, context_id: u32) -> Option<u64> {
         let path = self.reader.path(context_id);
         if path.is_empty() {

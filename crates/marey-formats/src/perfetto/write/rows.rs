@@ -1,4 +1,4 @@
-//! Conversion of rows to events.
+//! Converts rows to track events.
 
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
@@ -118,7 +118,7 @@ impl Writer<'_> {
     }
 
     pub(super) fn write_flow(&mut self, row: &Flow) -> Result<(), ExportError> {
-        // Flows of different ranks are unrelated.
+        // Flows of different ranks are unrelated, so the rank is part of the id.
         let thread = self.reader.thread(row.thread_id);
         let process = thread.and_then(|thread| self.reader.process(thread.process_id));
         let rank = process.and_then(|process| process.rank).unwrap_or(-1);
@@ -140,7 +140,8 @@ impl Writer<'_> {
         self.write_point(TYPE_INSTANT, &TrackKey::Thread(row.thread_id), row.time_nanos, event)
     }
 
-    /// Writes a metric value. Values that are not a number are written without one.
+    /// Writes a value of a metric as a counter event. For a value that is no single number, the
+    /// event has no value.
     pub(super) fn write_metric(&mut self, row: &Metric) -> Result<(), ExportError> {
         let (counter_value, double_counter_value) = split_number(&row.value);
         let stack = self.packets.intern_stack(row.context_id);
@@ -260,7 +261,7 @@ fn category_iids(packets: &mut Packets, category_id: Option<u32>) -> Vec<u64> {
     category_id.into_iter().map(|category| packets.intern_category(category)).collect()
 }
 
-/// Returns a value as an integer or a float.
+/// Returns a value as an integer or as a float, whichever it is.
 fn split_number(value: &MetricValue) -> (Option<i64>, Option<f64>) {
     match *value {
         MetricValue::Int(value) => (Some(value), None),

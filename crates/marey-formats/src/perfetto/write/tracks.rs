@@ -1,4 +1,4 @@
-//! Tracks of the events, and lanes for slices that do not nest.
+//! Declares the tracks of the events, and assigns additional tracks to slices that do not nest.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
@@ -17,10 +17,11 @@ use crate::perfetto::{
     TID_DESCRIPTION_PREFIX,
 };
 
-/// First id for processes and threads whose own id cannot be used: above the ids of Linux.
+/// The first id for processes and threads whose own id cannot be used. It is above the ids of
+/// Linux.
 const FIRST_SYNTHETIC_ID: i32 = 1 << 30;
 
-/// The owner of a track. Ids are the run's.
+/// The owner of a track, by ids of the run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum TrackKey {
     Process(u32),
@@ -35,7 +36,7 @@ pub(super) enum TrackKey {
     DeviceCounter(u32, Option<u32>, u32),
     /// Samples of a process, on a thread if it is known.
     Samples(u32, Option<u32>),
-    /// A device's memory, as a process uses it.
+    /// The memory of a device that a process uses.
     Memory(u32, String),
     /// A counter of such memory, in bytes.
     MemoryCounter(u32, String),
@@ -63,7 +64,7 @@ struct FileThreadIds {
 struct Lanes {
     /// Ends of the open slices on the main track, outermost first.
     open: Vec<i64>,
-    /// The additional tracks by the time at which they are free.
+    /// The additional tracks, each with the time from which it is free.
     additional: BinaryHeap<Reverse<(i64, u64)>>,
 }
 
@@ -91,12 +92,12 @@ impl Tracks {
         Ok(())
     }
 
-    /// Returns the process id in the file.
+    /// Returns the id that a process has in the file.
     pub(super) fn pid(&self, process_id: u32) -> i32 {
         self.pids.get(&process_id).copied().unwrap_or_default()
     }
 
-    /// Returns the track of an owner, declaring it if it is new.
+    /// Returns the track of an owner. Declares it if it is new.
     pub(super) fn uuid(&mut self, key: &TrackKey, packets: &mut Packets) -> io::Result<u64> {
         if let Some(&uuid) = self.uuids.get(key) {
             return Ok(uuid);
@@ -106,8 +107,8 @@ impl Tracks {
         Ok(uuid)
     }
 
-    /// Begins a slice and schedules its end, on a track where it nests. `event` makes the slice's
-    /// event, given whether it is on the main track.
+    /// Begins a slice on a track where it nests, and schedules its end. `event` makes the event of
+    /// the slice, and is told whether it is on the main track.
     pub(super) fn write_slice<'a>(
         &mut self,
         key: &TrackKey,
@@ -259,8 +260,8 @@ impl Tracks {
     }
 }
 
-/// Returns the operating system id if the format can hold it and it is not taken, or else a
-/// synthetic one.
+/// Returns the id in the operating system if the format can hold it and it is not taken, or else a
+/// made-up one.
 fn usable_id(os_id: i64, id: u32, mut reserve: impl FnMut(i32) -> bool) -> i32 {
     let own_id = i32::try_from(os_id).ok().filter(|&id| 0 < id && id < FIRST_SYNTHETIC_ID);
     let synthetic = || FIRST_SYNTHETIC_ID.saturating_add_unsigned(id);
@@ -272,8 +273,8 @@ fn is_counter_thread(thread: &ThreadRow) -> bool {
     thread.os_id == NO_THREAD && thread.name.is_empty()
 }
 
-/// Whether readers may have created the thread for events without one. Its track is declared only
-/// with its first event, since readers create the thread again.
+/// Whether a reader may have made up the thread for events without one. The track of such a thread
+/// is declared only with its first event, because readers make the thread up again.
 fn may_be_synthetic(thread: &ThreadRow) -> bool {
     matches!(thread.os_id, NO_THREAD | 0) && thread.name.is_empty()
 }

@@ -1,4 +1,5 @@
-//! Documents in JSON: an object whose members are added one by one.
+//! Reads a JSON document, which is an object, member by member. Dumps of PyTorch that exist as
+//! pickles and as JSON share their handling of values by it.
 
 use std::cell::Cell;
 use std::fmt;
@@ -12,14 +13,14 @@ use crate::shared::input::{Input, OffsetReader};
 
 /// The receiver of a document.
 pub(crate) trait Document {
-    /// The document in messages, with its article.
+    /// The name of the document in messages, with its article.
     const NAME: &'static str;
 
-    /// Members that are long lists: their entries are added one by one.
+    /// The keys of members that are long lists, whose entries are added one by one.
     const LONG_LISTS: &'static [&'static str];
 
-    /// Adds a member of the object, or an entry of a long list. `offset` is the position in the
-    /// file up to which the reader has come.
+    /// Adds a member of the object, or an entry of a long list. `offset` is the position of the
+    /// reader in the file.
     fn add(
         &mut self,
         key: &str,
@@ -51,7 +52,8 @@ pub(crate) fn read_document<D: Document>(
 /// The outermost object.
 struct Object<'a, D> {
     document: &'a mut D,
-    /// The error that ended reading; errors of JSON cannot carry it.
+    /// The error that ended the reading. It is stored here, because an error of JSON cannot carry
+    /// it.
     error: &'a mut Option<ReaderError>,
     offset: &'a Cell<u64>,
 }

@@ -1,4 +1,5 @@
-//! The fields of an entry: readers take the fields that have columns, the rest become arguments.
+//! The fields of an entry in a dump. Readers take the fields that have columns, and the rest become
+//! arguments.
 
 use std::borrow::Cow;
 
@@ -10,7 +11,7 @@ use thiserror::Error;
 use super::values::{Value, ValueError, Values};
 use crate::shared::import::Import;
 
-/// The fields that have not been taken.
+/// The fields of an entry that no reader has taken yet.
 #[derive(Debug)]
 pub(crate) struct Fields(Vec<(Value, Value)>);
 
@@ -50,8 +51,8 @@ impl Fields {
         self.take(values, key, |value| values.name(value))
     }
 
-    /// Adds the remaining fields to arguments, with `prefix` before keys that lack it. Fields that
-    /// cannot be added are left out; the first such error is returned.
+    /// Adds the remaining fields to arguments, with `prefix` before keys that lack it. Leaves out
+    /// fields that cannot be added, and returns the first error of these.
     pub(crate) fn add_to_args(
         &self,
         values: &Values,
@@ -101,7 +102,7 @@ impl Import {
     }
 }
 
-/// Returns a key as a text; a key that is not one becomes its JSON.
+/// Returns a key as a text. A key that is not a short text becomes its JSON.
 fn key_text(values: &Values, key: Value) -> Result<Cow<'_, str>, ValueError> {
     match values.name(key) {
         Some(key) => Ok(Cow::Borrowed(key)),

@@ -1,5 +1,5 @@
-//! Call stacks as PyTorch writes them: lists of `{filename, line, name}`, innermost frame first,
-//! which many entries share.
+//! Converts the call stacks of PyTorch's dumps to contexts. A stack is a list of
+//! `{filename, line, name}`, innermost frame first, and many entries share it.
 
 use marey_model::context::NodeKind;
 use marey_store::Assembler;
@@ -9,9 +9,9 @@ use super::values::{Value, ValueError, Values};
 
 /// Returns the context of a call stack, if it has frames.
 ///
-/// The context replaces the list in `values`, and the name replaces each frame, so each is
-/// converted once and a stack takes no more memory than a number. A stack with anything but a frame
-/// is cut there; only the first entry that refers to it gets the error.
+/// In `values`, the context replaces the list, and the name replaces each frame. So each is
+/// converted once, and a stack takes no more memory than a number. A stack is cut at an element
+/// that is no frame. Only the first entry that refers to the stack gets the error.
 pub(crate) fn stack_context(
     values: &mut Values,
     frames: Value,

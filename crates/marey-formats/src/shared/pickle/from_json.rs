@@ -1,4 +1,4 @@
-//! Values from JSON.
+//! Deserializes JSON to the same values that pickles have.
 
 use std::fmt;
 
@@ -7,7 +7,8 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use super::values::{Value, Values};
 
 impl Values {
-    /// Returns an empty set for values of JSON, which shares none: the file bounds their expansion.
+    /// Returns an empty set for values of JSON. JSON shares no values, so the size of the file
+    /// bounds their expansion, and there is no other limit.
     pub(super) fn unshared() -> Self {
         let mut values = Self::default();
         values.set_max_expanded_bytes(u64::MAX);

@@ -1,4 +1,4 @@
-//! Values as JSON, for arguments and metadata.
+//! Writes values as JSON, for arguments and metadata.
 
 use std::fmt::Write as _;
 
@@ -7,10 +7,10 @@ use marey_model::json::quote;
 
 use super::values::{Value, ValueError, Values};
 
-/// Maximum depth of nested lists and dicts.
+/// The maximum depth of nested lists and dicts.
 const MAX_DEPTH: usize = 32;
 
-/// Bytes of an element beside its text.
+/// The number of bytes that an element counts besides its text.
 const BYTES_PER_VALUE: usize = 8;
 
 impl Values {
@@ -89,7 +89,7 @@ impl Values {
             if let Value::Text(_) = key {
                 self.write_json(key, depth + 1, out)?;
             } else {
-                // Keys of JSON objects are strings.
+                // The key of a JSON object must be a string, so another value becomes its JSON.
                 let mut text = String::new();
                 self.write_json(key, depth + 1, &mut text)?;
                 quote(&text, out);
@@ -102,7 +102,7 @@ impl Values {
     }
 }
 
-/// JSON has no infinities and no NaN, so they become strings.
+/// Writes a number. JSON has no infinities and no NaN, so they become strings.
 fn write_real(value: f64, out: &mut String) {
     let quote = if value.is_finite() { "" } else { "\"" };
     write!(out, "{quote}{value:?}{quote}").expect("writing to a `String` cannot fail");

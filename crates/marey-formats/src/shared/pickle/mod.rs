@@ -1,17 +1,18 @@
-//! Pickles as data: plain values as Python's `pickle` and PyTorch's own pickler write them.
+//! Reads pickles as data: plain values as Python's `pickle` and PyTorch's own pickler write them.
+//! The readers of memory snapshots and of the flight recorder use it.
 //!
-//! Nothing is imported, called or built. A pickle that requires it is refused at that byte, with
+//! Nothing is imported, called or built. A pickle that requires that is refused at that byte, with
 //! the name of the object. Protocols 2 to 5 are read.
 //!
 //! A dump is a dict in which a few lists are long. [`Pickle`] yields the elements of those lists
 //! one by one, each as soon as it is complete, and frees an element when the next is requested.
-//! Texts, tuples, call stacks and the memo are kept, since later elements refer to them.
+//! Texts, tuples, call stacks and the memo are kept, because later elements refer to them.
 //!
 //! **Memory.** The values in memory may take half a value of 16 bytes for each byte of the file
-//! read so far, above a minimum; a pickle that needs more is refused. Real dumps stay below their
-//! own size. A shared value may be expanded at each of its uses: the same kind of limit
+//! that was read, above a minimum. A pickle that needs more is refused. Real dumps stay below their
+//! own size. A shared value may be expanded at each of its uses. The same kind of limit
 //! ([`Values::count_expansion`]) keeps a few bytes from becoming a large run. Nested values take no
-//! stack.
+//! space of the call stack.
 
 mod document;
 mod fields;
@@ -34,31 +35,31 @@ pub(crate) use self::values::{Value, ValueError, Values};
 use crate::shared::import::ReaderError;
 use crate::shared::input::Input;
 
-/// Number of values that any pickle may have in memory.
+/// The number of values that any pickle may have in memory.
 const BASE_MAX_VALUES: u64 = 1 << 20;
 
-/// Bytes of the file that allow one further value in memory.
+/// The number of bytes of the file that allow one more value in memory.
 const BYTES_PER_VALUE: u64 = 2;
 
 /// The newest protocol that is read.
 const MAX_PROTOCOL: u8 = 5;
 
-/// Number of values below which nothing is freed, so that elements may share anything.
+/// The number of values up to which nothing is freed, so that elements may share any value.
 const MIN_FREED_VALUES: usize = 1 << 18;
 
-/// Bytes that any file may expand to.
+/// The number of bytes that any file may expand to.
 const BASE_MAX_EXPANDED_BYTES: u64 = 1 << 20;
 
-/// Further bytes that each byte of the file may expand to. The call stacks and texts of real dumps
-/// need a tenth of it.
+/// The number of further bytes that each byte of the file may expand to. The call stacks and texts
+/// of real dumps need a tenth of it.
 const EXPANDED_PER_BYTE: u64 = 64;
 
 /// A list whose elements are yielded as rows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RowList {
-    /// Its key in the outermost dict; empty if it is the outermost value.
+    /// Its key in the outermost dict. Empty if the list is the outermost value.
     pub(crate) key: &'static str,
-    /// 1 if its elements are the rows, 2 if it contains lists of rows.
+    /// 1 if its elements are the rows, 2 if its elements are lists of rows.
     pub(crate) depth: usize,
 }
 
@@ -70,7 +71,7 @@ pub(crate) struct Row {
     /// The index of the inner list, if the row list contains lists.
     pub(crate) list_index: u32,
     pub(crate) value: Value,
-    /// Byte offset of its end in the file.
+    /// Byte offset of the end of the element in the file.
     pub(crate) offset: u64,
 }
 
@@ -82,12 +83,12 @@ pub(crate) struct Pickle<'a> {
     bytes: ByteReader<'a>,
     row_lists: &'static [RowList],
     stack: Vec<Value>,
-    /// Stack heights at the marks.
+    /// The heights of the stack at the marks.
     marks: Vec<usize>,
     memo: Vec<Value>,
     /// The open row list and the open lists inside it, outermost first.
     open_lists: Vec<OpenList>,
-    /// Rows that are complete.
+    /// The complete rows that were not yielded yet.
     rows: VecDeque<Row>,
     /// The first object of the row that was yielded last.
     yielded_object: Option<u64>,
@@ -123,7 +124,7 @@ impl<'a> Pickle<'a> {
         }
     }
 
-    /// Returns the next row, whose values may be freed by the following call; `None` at the end.
+    /// Returns the next row, `None` at the end. The next call may free the values of the row.
     pub(crate) fn next_row(&mut self) -> Result<Option<Row>, ReaderError> {
         if let Some(first) = self.yielded_object.take()
             && self.values.size() > MIN_FREED_VALUES
@@ -171,7 +172,7 @@ impl<'a> Pickle<'a> {
     }
 }
 
-/// Execution of the opcodes, in groups. A function returns `false` for opcodes of other groups.
+/// Executes the opcodes, in groups. A function returns `false` for an opcode of another group.
 impl Pickle<'_> {
     fn execute_next(&mut self) -> Result<(), ReaderError> {
         let start = self.offset();
@@ -209,7 +210,7 @@ impl Pickle<'_> {
                     return Err(ReaderError::content(start, cause));
                 }
             }
-            // The length of a frame does not affect the content.
+            // The length of a frame is skipped, because it does not affect the content.
             opcode::FRAME => {
                 self.bytes.read_array::<8>()?;
             }
@@ -230,7 +231,7 @@ impl Pickle<'_> {
             opcode::BINFLOAT => Value::real(self.bytes.read_array().map(f64::from_be_bytes)?),
             opcode::LONG1 => self.read_long::<1>()?,
             opcode::LONG4 => self.read_long::<4>()?,
-            // Bytes are treated as texts.
+            // Byte strings are treated as texts.
             opcode::SHORT_BINUNICODE | opcode::SHORT_BINSTRING | opcode::SHORT_BINBYTES => {
                 self.read_text::<1>()?
             }
@@ -271,7 +272,7 @@ impl Pickle<'_> {
     fn read_text<const N: usize>(&mut self) -> Result<Value, ReaderError> {
         let length = self.read_unsigned::<N>()?;
         let bytes = self.bytes.read_vec(length)?;
-        // Lone surrogates are not valid UTF-8.
+        // Python writes lone surrogates, which are not valid UTF-8. They are replaced.
         let text = String::from_utf8(bytes)
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
         Ok(self.values.add_text(text))
@@ -334,7 +335,7 @@ impl Pickle<'_> {
         Ok(true)
     }
 
-    /// Returns why an opcode is refused.
+    /// Returns the reason why an opcode is refused.
     fn refusal_cause(&mut self, opcode: u8) -> Result<String, ReaderError> {
         let import_cause = |module: &str, name: &str| {
             format!("the pickle would import `{module}.{name}`, which is never done")
@@ -361,7 +362,7 @@ impl Pickle<'_> {
     }
 }
 
-/// The stack and the memo.
+/// Methods for the stack and the memo.
 impl Pickle<'_> {
     /// Returns the stack height below which values cannot be popped.
     fn stack_floor(&self) -> usize {
@@ -389,8 +390,9 @@ impl Pickle<'_> {
         }
     }
 
-    /// Stores the top value. Each entry takes at least one byte of the file, so neither the bytes
-    /// read nor the limit of values may be below the index.
+    /// Stores the top value in the memo. Fails if the index exceeds the number of bytes read,
+    /// because each entry takes at least one byte of the file, or if it exceeds the limit of
+    /// values.
     fn memo_put(&mut self, index: u64) -> Result<(), ReaderError> {
         let value = self.top()?;
         if index > self.offset().min(max_values(self.offset())) {
@@ -415,9 +417,9 @@ impl Pickle<'_> {
     }
 }
 
-/// Lists of rows.
+/// Methods for lists of rows.
 impl Pickle<'_> {
-    /// Opens a row list, or a list inside one, if the empty list that is pushed next is one.
+    /// Opens `value`, an empty list that is pushed next, if it is a row list or a list inside one.
     fn open_list(&mut self, value: Value) {
         if let Some(&rows) = self.row_lists.iter().find(|rows| self.next_value_has_key(rows.key)) {
             self.open_lists = vec![OpenList { value, rows, index: 0, inner_count: 0 }];
@@ -493,13 +495,13 @@ impl Pickle<'_> {
     }
 }
 
-/// Returns how many values a pickle may have in memory after `offset` bytes.
+/// Returns the number of values that a pickle may have in memory after `offset` bytes.
 const fn max_values(offset: u64) -> u64 {
     BASE_MAX_VALUES + offset / BYTES_PER_VALUE
 }
 
-/// Whether the value on top of this stack is an element of a list, which lies directly below it or
-/// below the last mark.
+/// Whether the value on top of this stack is an element of `list`. The list then lies directly
+/// below the value, or below the last mark.
 fn is_element_of(list: Value, below: &[Value], marks: &[usize]) -> bool {
     let below_mark = marks.last().and_then(|mark| below.get(mark.checked_sub(1)?));
     below.last() == Some(&list) || below_mark == Some(&list)

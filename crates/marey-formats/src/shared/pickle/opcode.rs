@@ -1,5 +1,5 @@
-//! The opcodes that are read or refused with a message of their own, with their names in Python's
-//! `pickletools`.
+//! The opcodes of pickles that are read, or refused with a message of their own. The names are
+//! those of Python's `pickletools`.
 
 pub(super) const MARK: u8 = b'(';
 pub(super) const STOP: u8 = b'.';

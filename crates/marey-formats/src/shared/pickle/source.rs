@@ -1,9 +1,9 @@
-//! The bytes of a pickle.
+//! Reads the bytes of a pickle, with bounds on the memory that announced lengths can take.
 
 use crate::shared::import::ReaderError;
 use crate::shared::input::Input;
 
-/// Bytes of a line that messages show.
+/// The maximum number of bytes of a line that messages show.
 const MAX_LINE_BYTES: usize = 200;
 
 /// The content of a file, and the position in it.
@@ -33,7 +33,8 @@ impl<'a> ByteReader<'a> {
         Ok(array)
     }
 
-    /// Reads `count` bytes. Memory grows with the bytes that arrive, not with the announced count.
+    /// Reads `count` bytes. Memory grows with the bytes that arrive, and not with the announced
+    /// count.
     pub(super) fn read_vec(&mut self, count: u64) -> Result<Vec<u8>, ReaderError> {
         let mut bytes = Vec::new();
         while (bytes.len() as u64) < count {
@@ -44,7 +45,7 @@ impl<'a> ByteReader<'a> {
         Ok(bytes)
     }
 
-    /// Reads a line without its end, at most [`MAX_LINE_BYTES`].
+    /// Reads a line without its end, and at most [`MAX_LINE_BYTES`] of it.
     pub(super) fn read_line(&mut self) -> Result<String, ReaderError> {
         let mut line = Vec::new();
         while line.len() < MAX_LINE_BYTES {

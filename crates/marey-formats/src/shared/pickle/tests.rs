@@ -145,7 +145,8 @@ fn anything_but_data_is_refused() {
         read(b"Nr\xff\xff\xff\xff.").unwrap_err(),
         "byte 6: the memo has no entry 4294967295 yet"
     );
-    // After a long text, a memo of that length would exceed the memory limit.
+    // The long text allows a memo index of its length, but such a memo would exceed the memory
+    // limit.
     let long = text(&"x".repeat(3 << 20));
     let number: u32 = 3 << 20;
     assert_eq!(
@@ -154,8 +155,8 @@ fn anything_but_data_is_refused() {
     );
 }
 
-/// Python writes elements in batches, and a single one without a mark. PyTorch writes all at once
-/// and puts them into the memo when they are complete.
+/// Python writes elements in batches, and a single element without a mark. PyTorch writes all
+/// elements at once and puts them into the memo when they are complete.
 #[test]
 fn rows_are_yielded_in_file_order() {
     let row = |n: u8| [b"}(K\x01K", &[n][..], b"u"].concat();
@@ -179,12 +180,12 @@ fn rows_are_yielded_in_file_order() {
     let numbered = [2, 3, 4].map(|n| format!("nested {} {{\"1\":{n}}}", n - 2)).into();
     assert_eq!(rows(&dict(&nested.concat())), (numbered, Ok(())));
 
-    // The key names a row list in the outermost dict only.
+    // The key names a row list only in the outermost dict.
     let inner = [&text("a")[..], b"}(", &text("rows"), &batch(&row(2)), b"u"].concat();
     assert_eq!(rows(&dict(&inner)), (Vec::new(), Ok(())));
 }
 
-/// Rows may share any value while few values are in memory; beyond that, tuples only.
+/// Rows may share any value while few values are in memory, and only tuples beyond that.
 #[test]
 fn rows_may_share_values() {
     let row = b"}q\x07(K\x01](K\x05eq\x08u";

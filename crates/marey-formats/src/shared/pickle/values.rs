@@ -1,4 +1,5 @@
-//! Plain values that refer to each other, as a pickle or JSON has them.
+//! The values of a pickle or JSON document. Values refer to texts and objects by index, so that
+//! they can be shared and freed.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -6,10 +7,10 @@ use std::rc::Rc;
 
 use thiserror::Error;
 
-/// Length of the longest text that is used as a name.
+/// The maximum length of a text that is used as a name.
 const MAX_NAME_BYTES: usize = 256;
 
-/// A value: inline, or the index of a text or an object in [`Values`].
+/// A value. It is inline, or the index of a text or an object in [`Values`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Value {
     None,
@@ -19,7 +20,7 @@ pub(crate) enum Value {
     Real(u64),
     Text(usize),
     Object(u64),
-    /// An element of a row list, which has been yielded.
+    /// An element of a row list that was yielded.
     Yielded,
 }
 
@@ -54,7 +55,8 @@ pub(crate) enum ValueError {
 
 /// The texts and objects of a file.
 ///
-/// Lists and dicts can be freed. Texts and tuples, which are immutable and shared most, are kept.
+/// Lists and dicts can be freed. Texts and tuples are kept, because they are immutable and shared
+/// most.
 #[derive(Debug, Default)]
 pub(crate) struct Values {
     texts: Vec<Box<str>>,
@@ -68,7 +70,7 @@ pub(crate) struct Values {
 }
 
 impl Values {
-    /// Returns the memory in use, in values of 16 bytes.
+    /// Returns the memory in use, in units of a value (16 bytes).
     pub(super) fn size(&self) -> usize {
         const PER_OBJECT: usize = 4;
         self.texts.len() + self.element_count + PER_OBJECT * self.objects.len()
@@ -105,7 +107,7 @@ impl Values {
         self.add(Object::Dict(items))
     }
 
-    /// Adds a tuple, or returns the equal one that exists.
+    /// Adds a tuple, or returns an equal one that exists.
     pub(crate) fn add_tuple(&mut self, items: Vec<Value>) -> Value {
         let items: Rc<[Value]> = items.into();
         if let Some(&id) = self.tuples.get(&items) {
@@ -122,7 +124,7 @@ impl Values {
         Value::Object(self.next_object - 1)
     }
 
-    /// Extends a list or set; `false` if the value is neither.
+    /// Extends a list or set. Returns `false` if the value is neither.
     pub(super) fn extend_list(&mut self, list: Value, items: &[Value]) -> bool {
         let Some(Object::List(list)) = self.object_mut(list) else { return false };
         list.extend_from_slice(items);
@@ -130,7 +132,7 @@ impl Values {
         true
     }
 
-    /// Adds alternating keys and values to a dict; `false` if the value is not a dict.
+    /// Adds alternating keys and values to a dict. Returns `false` if the value is not a dict.
     pub(super) fn extend_dict(&mut self, dict: Value, items: &[Value]) -> bool {
         let Some(Object::Dict(dict)) = self.object_mut(dict) else { return false };
         dict.extend_from_slice(items);
@@ -195,9 +197,9 @@ impl Values {
         Some(items.chunks_exact(2).map(|pair| (pair[0], pair[1])))
     }
 
-    /// Counts the bytes of a value that is traversed or written out, since other values may share
-    /// it. A limit keeps a small file, in which each entry refers to one long value, from becoming
-    /// a large run.
+    /// Counts the bytes of a value each time that it is traversed or written out. Fails beyond a
+    /// limit, so that a small file, in which each entry refers to one long value, does not become a
+    /// large run.
     pub(crate) fn count_expansion(&self, bytes: usize) -> Result<(), ValueError> {
         let expanded_bytes = self.expanded_bytes.get() + bytes as u64;
         if expanded_bytes > self.max_expanded_bytes {

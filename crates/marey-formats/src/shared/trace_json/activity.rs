@@ -1,4 +1,4 @@
-//! Device activities in Kineto's vocabulary.
+//! Writes device activities, and the flows from launches to them, in Kineto's vocabulary.
 
 use std::collections::{BTreeSet, HashSet};
 use std::io::{self, Write as _};
@@ -9,7 +9,7 @@ use marey_store::{ProcessRow, Reader, StoreError};
 
 use super::{Event, PROTON_CATEGORIES, TraceWriter, Track, Tracks, other_ranks};
 
-/// Facts about all activities, collected before the first event is written.
+/// Facts about all activities, which are collected before the first event is written.
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
     /// Process, device and stream of the activities.
@@ -31,16 +31,16 @@ impl Survey {
         Ok(survey)
     }
 
-    /// Whether correlation ids come from several profilers and may collide: there are several
-    /// ranks, or several processes that use devices.
+    /// Whether correlation ids come from several profilers and may collide, because there are
+    /// several ranks or several processes that use devices.
     pub(super) fn may_collide(&self, reader: &Reader) -> bool {
         let gpu_process = |stream: Option<&(u32, u32, u32)>| stream.map(|stream| stream.0);
         gpu_process(self.streams.first()) != gpu_process(self.streams.last())
             || other_ranks(reader) > 0
     }
 
-    /// Returns the process whose device activities a file of one process contains: `main` itself,
-    /// or else the first process with device activities whose rank is the same or unknown.
+    /// Returns the process whose device activities the file of one process contains. This is `main`
+    /// itself, or else the first process with device activities whose rank is the same or unknown.
     pub(crate) fn gpu_process(&self, main: &ProcessRow, reader: &Reader) -> Option<u32> {
         let is_of_rank = |id: &u32| {
             let rank = reader.process(*id).and_then(|process| process.rank);
@@ -57,7 +57,7 @@ impl Survey {
     }
 }
 
-/// Flows from launches to activities, each by its process and correlation id.
+/// The flows from launches to activities, each identified by its process and correlation id.
 #[derive(Debug, Default)]
 pub(crate) struct LaunchFlows {
     without_start: HashSet<(u32, u64)>,
@@ -65,8 +65,8 @@ pub(crate) struct LaunchFlows {
 }
 
 impl LaunchFlows {
-    /// Starts a flow at a call; `false` unless the call launched an activity and is the first with
-    /// this correlation id.
+    /// Starts a flow at a call. Returns whether it has: the call must have launched an activity and
+    /// be the first with this correlation id.
     pub(crate) fn try_start(&mut self, process: u32, correlation: u64) -> bool {
         let key = (process, correlation);
         self.without_start.remove(&key) && self.started.insert(key)
@@ -77,14 +77,14 @@ impl LaunchFlows {
         self.started.contains(&(process, correlation))
     }
 
-    /// Ends a flow at its first activity; `false` if none has started or it has ended.
+    /// Ends a flow at its first activity. Returns `false` if none has started or it has ended.
     pub(crate) fn try_end(&mut self, process: u32, correlation: u64) -> bool {
         self.started.remove(&(process, correlation))
     }
 }
 
-/// The ends of flows from launches to activities. By the category `ac2g`, readers know that the
-/// correlation ids imply the flow.
+/// Methods that write the two ends of flows from launches to activities. By the category `ac2g`,
+/// readers know that the correlation ids imply the flow.
 impl TraceWriter<'_, '_> {
     /// Writes the start of a flow at a span, if the span launched an activity.
     pub(crate) fn start_launch_flow(
@@ -154,7 +154,7 @@ pub(crate) fn category<'r>(row: &GpuActivity, reader: &'r Reader) -> &'r str {
     })
 }
 
-/// Returns the number of a stream; -1 for none.
+/// Returns the number of a stream, -1 for none.
 pub(crate) fn stream_number(stream: u32) -> i64 {
     if stream == GpuActivity::NO_STREAM { -1 } else { stream.into() }
 }

@@ -1,4 +1,5 @@
-//! Metadata of a run: entries of the file, labels of processes and threads, device properties.
+//! Writes the metadata of a run: the entries of the file, the labels of processes and threads, and
+//! the properties of devices.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -11,7 +12,7 @@ use marey_store::{ProcessRow, Reader, StoreError};
 use super::TraceWriter;
 use crate::shared::export::{ExportError, LeftOut};
 
-/// Keys that the writers write at fixed places or compute.
+/// The keys that the writers write at fixed places or compute.
 const PLACED_KEYS: [&str; 6] = [
     "schemaVersion",
     "displayTimeUnit",
@@ -34,7 +35,7 @@ pub(crate) struct RunMetadata {
 }
 
 impl RunMetadata {
-    /// Reads the metadata. Each key of the file keeps one value; entries of other processes and of
+    /// Reads the metadata. Each key of the file keeps one value. Entries of other processes and of
     /// threads are kept if they are objects, and counted in `left_out` otherwise.
     pub(crate) fn read(reader: &Reader, left_out: &mut LeftOut) -> Result<Self, StoreError> {
         let rows = reader.rows::<Metadata>()?.collect::<Result<Vec<_>, _>>()?;
@@ -60,7 +61,7 @@ impl RunMetadata {
             }
             Entry::Occupied(_) => false,
         });
-        // Several files repeat the same entries on how they were written.
+        // Several imported files repeat the same entries about their recording. These are not lost.
         others.retain(|row| row.thread_id.is_some() || values.get(&row.key) != Some(&row.value));
         *left_out.entry("metadata entries").or_default() +=
             (entry_count - entries.len() + others.len()) as u64;
@@ -79,7 +80,7 @@ impl RunMetadata {
         self.entries.iter().find(|row| *row.key == *key).map(|row| &*row.value)
     }
 
-    /// Writes the entries, except entries that are written elsewhere or listed in `excluded`.
+    /// Writes the entries, except those that are written elsewhere or listed in `excluded`.
     pub(crate) fn write_entries(&self, excluded: &[&str], document: &mut Document) {
         let is_placed = |key: &str| PLACED_KEYS.contains(&key) || excluded.contains(&key);
         for row in self.entries.iter().filter(|row| !is_placed(&row.key)) {
@@ -107,8 +108,8 @@ fn is_object(row: &Metadata) -> bool {
     row.value.trim_ascii_start().starts_with('{')
 }
 
-/// Returns the devices as a JSON list, each number once. A device of the process `gpu_process` has
-/// precedence over devices with the same number.
+/// Returns the devices as a JSON list, each number once. Of several devices with the same number,
+/// that of the process `gpu_process` has precedence.
 pub(crate) fn device_properties(
     reader: &Reader,
     gpu_process: Option<u32>,

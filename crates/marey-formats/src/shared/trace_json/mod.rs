@@ -1,8 +1,7 @@
-//! Trace-event JSON: the parts that the writers of its dialects share.
+//! Trace-event JSON: the parts that the writers of its dialects, Kineto and Chrome trace, share.
 //!
-//! [`TraceWriter`] writes a run's rows to the text of a file. [`Tracks`]
-//! maps rows to process and thread ids. [`rows`] and [`activity`] write the rows that are the same
-//! in all dialects.
+//! [`TraceWriter`] writes the rows of a run to the text of a file. [`Tracks`] maps rows to process
+//! and thread ids. [`rows`] and [`activity`] write the rows that are the same in all dialects.
 
 pub(crate) mod activity;
 mod metadata;
@@ -53,7 +52,7 @@ pub(crate) struct Event<'a> {
 }
 
 impl TraceWriter<'_, '_> {
-    /// Writes an event; `fill` adds further members.
+    /// Writes an event. `fill` adds further members.
     pub(crate) fn add(&mut self, event: &Event, fill: impl FnOnce(&mut Object)) -> io::Result<()> {
         let base_nanos = i128::from(self.base_nanos);
         self.document.event(|object| {
@@ -116,7 +115,7 @@ fn has_member(object: &str, key: &str) -> bool {
     let is_quoted = |(position, _): (usize, &str)| {
         object[..position].ends_with('"') && object[position + key.len()..].starts_with('"')
     };
-    // Objects are parsed only if they contain the quoted key, which few do.
+    // Few objects contain the quoted key, and only these are parsed.
     object.match_indices(key).any(is_quoted)
         && serde_json::from_str::<HashMap<String, &RawValue>>(object)
             .is_ok_and(|members| members.contains_key(key))
@@ -128,10 +127,10 @@ pub(crate) fn has_args(span: &Span) -> bool {
     span.is_open || span.args.text_id.is_some() || numbers.iter().any(Option::is_some)
 }
 
-/// Proton's categories. They state only that an event is a span, so kinds replace them.
+/// Proton's categories. They state only that an event is a span, so the kind replaces them.
 pub(crate) const PROTON_CATEGORIES: [&str; 2] = ["scope", "metric"];
 
-/// Upper limit of times relative to a base: readers treat larger numbers as times since 1970.
+/// The upper limit of times relative to a base. Readers treat larger numbers as times since 1970.
 pub(crate) const MAX_RELATIVE_NANOS: i64 = 1_000_000_000_000_000_000;
 
 /// Returns the first and last time of the processes, in nanoseconds since 1970.
@@ -166,7 +165,7 @@ pub(crate) fn other_ranks(reader: &Reader) -> u64 {
     ranks.len().saturating_sub(1) as u64
 }
 
-/// Tables that trace events hold.
+/// The tables that trace events can hold.
 const WRITTEN_TABLES: [&Table; 11] = [
     &SPANS,
     &ASYNC_SPANS,
@@ -186,7 +185,7 @@ pub(crate) fn leave_out(reader: &Reader, left_out: &mut LeftOut) -> Result<(), S
     *left_out.entry("ranks").or_default() += other_ranks(reader);
     leave_out_tables_except(&WRITTEN_TABLES, reader, left_out)?;
     for row in reader.rows::<Collective>()? {
-        // Collectives on a stream are arguments of its activities.
+        // A collective on a stream is written as arguments of its activity, and not lost.
         *left_out.entry("collectives").or_default() += u64::from(row?.stream.is_none());
     }
     Ok(())

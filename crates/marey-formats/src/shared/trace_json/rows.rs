@@ -1,4 +1,4 @@
-//! The rows that are the same in all dialects: instants, flows, counters, memory events and
+//! Writes the rows that are the same in all dialects: instants, flows, counters, memory events and
 //! asynchronous spans.
 
 use marey_model::json::{Object, push_float, push_value};
@@ -11,7 +11,7 @@ use marey_store::row::{
 use super::{Event, TraceWriter, write_args};
 use crate::shared::export::{ExportError, LeftOut};
 
-/// Device types by their numbers in `PyTorch`, as memory events store them.
+/// The device types by their numbers in `PyTorch`, which memory events store.
 pub(crate) const DEVICE_TYPES: [&str; 21] = [
     "cpu",
     "cuda",
@@ -67,7 +67,8 @@ pub(crate) fn write_instants(writer: &mut TraceWriter) -> Result<(), ExportError
     Ok(())
 }
 
-/// Writes the flows of the run; flows from launches are written with launches and activities.
+/// Writes the flows of the run, except those from launches, which are written with launches and
+/// activities.
 pub(crate) fn write_flows(writer: &mut TraceWriter) -> Result<(), ExportError> {
     let (reader, tracks) = (writer.reader, writer.tracks);
     let mut args = String::new();
@@ -100,7 +101,7 @@ pub(crate) fn write_flows(writer: &mut TraceWriter) -> Result<(), ExportError> {
     Ok(())
 }
 
-/// Whether a value is a counter's, as opposed to a metric that the program added to a scope.
+/// Whether a value is that of a counter, and not of a metric that the program added to a scope.
 pub(crate) fn is_counter(row: &Metric) -> bool {
     row.sessions == 0 && row.context_id == Assembler::ROOT
 }

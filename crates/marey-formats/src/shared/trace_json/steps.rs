@@ -1,4 +1,5 @@
-//! Numbers of training steps, which are part of the step names in Kineto's vocabulary.
+//! Finds the numbers of training steps, which are part of the names of steps in Kineto's
+//! vocabulary.
 
 use std::collections::HashMap;
 

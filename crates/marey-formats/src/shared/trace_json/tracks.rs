@@ -1,4 +1,5 @@
-//! The process and thread ids of rows in a file.
+//! Assigns the process and thread ids of rows in a file, and makes the ids of several processes
+//! distinct.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,10 +8,11 @@ use marey_store::{Reader, ThreadRow};
 
 use super::activity::Survey;
 
-/// Added to a process id that another process has in the file.
+/// The number that is added to a process id that another process has in the file.
 const PID_OFFSET: i64 = 1_000_000;
 
-/// Distance between the offsets of two processes' correlation ids, or two ranks' flow ids.
+/// The distance between the offsets of the correlation ids of two processes, or of the flow ids of
+/// two ranks.
 const IDS_PER_PROCESS: u64 = 1 << 32;
 
 /// A process, or one of its threads, by the ids in the file.
@@ -43,9 +45,9 @@ pub(crate) struct Tracks {
 struct ProcessTrack {
     track: Track,
     first_thread: Option<u32>,
-    /// Added to the process's correlation ids.
+    /// The number that is added to the correlation ids of the process.
     correlation_offset: u64,
-    /// Added to flow ids, which the processes of a rank share.
+    /// The number that is added to flow ids, which the processes of a rank share.
     flow_offset: u64,
 }
 
@@ -100,8 +102,8 @@ impl Tracks {
         self.threads.get(&id).copied().unwrap_or(self.unknown)
     }
 
-    /// Returns the track of the process's first thread. Events without a thread go there, since
-    /// readers would invent a thread for them.
+    /// Returns the track of the first thread of a process. Events without a thread go there,
+    /// because readers would invent a thread for them.
     pub(crate) fn first_thread(&self, process: u32) -> Track {
         let first = self.processes.get(&process).and_then(|process| process.first_thread);
         first.map_or_else(|| self.process(process), |thread| self.thread(thread))
@@ -113,13 +115,13 @@ impl Tracks {
         correlation.wrapping_add(offset)
     }
 
-    /// Returns an id that a process's operators, launches and activities share, distinct from other
-    /// processes' ids if several use devices.
+    /// Returns an id that the operators, launches and activities of a process share. It is distinct
+    /// from the ids of other processes if several use devices.
     pub(crate) fn correlation_id(&self, process: u32, number: u64) -> u64 {
         if self.may_collide { self.launch_flow_id(process, number) } else { number }
     }
 
-    /// Returns the id of a flow of the run, distinct from other ranks' ids.
+    /// Returns the id of a flow of the run. It is distinct from the ids of other ranks.
     pub(crate) fn flow_id(&self, process: u32, number: u64) -> u64 {
         let offset = self.processes.get(&process).map_or(0, |process| process.flow_offset);
         number.wrapping_add(offset)
