@@ -313,14 +313,14 @@ impl OffsetTable {
     /// Returns a layout with the offsets in runtime and interpreter that the table states.
     fn apply(&self, layout: &Layout) -> Layout {
         // The table of 3.14 has another field before the modules.
-        let behind = usize::from(layout.minor >= 14);
+        let shift = usize::from(layout.minor >= 14);
         Layout {
             interpreters: self.0[5],
             next_interpreter: self.0[8],
             threads: self.0[9],
-            modules: self.0[11 + behind],
-            is_locked: self.0[17 + behind],
-            lock_holder: self.0[18 + behind],
+            modules: self.0[11 + shift],
+            is_locked: self.0[17 + shift],
+            lock_holder: self.0[18 + shift],
             ..*layout
         }
     }
