@@ -26,7 +26,8 @@ pub(crate) struct Layout {
     pub(crate) modules: u64,
     /// Thread state: the address of the current frame, or of the structure that has it.
     pub(crate) thread_frame: u64,
-    /// That structure: the current frame. `None` where the thread state has the frame itself.
+    /// Structure that `thread_frame` points to: the current frame. `None` where it points to the
+    /// frame itself.
     pub(crate) c_frame: Option<u64>,
     /// Thread state: the id that Python has for the thread.
     pub(crate) thread_id: u64,
