@@ -208,6 +208,7 @@ impl ThreadIds {
         if self.is_same_namespace { Some(inner) } else { self.by_inner.get(&inner).copied() }
     }
 
+    /// Whether the id of a thread is known and a thread with it exists.
     fn is_current(&self, inner: u64) -> bool {
         let exists = |&outer: &u64| thread_file(self.pid, outer, "stat").exists();
         self.by_inner.get(&inner).is_some_and(exists)

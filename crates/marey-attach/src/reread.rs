@@ -84,6 +84,7 @@ impl RereadMemory {
         self.ranges.retain(|range| range.position + range.length() <= position);
     }
 
+    /// Returns bytes that were read at the beginning of this pass, if one range contains them all.
     fn find(&self, address: u64, length: usize) -> Option<&[u8]> {
         let next = self.ranges.partition_point(|range| range.start <= address);
         let range = self.ranges.get(next.checked_sub(1)?)?;

@@ -64,7 +64,8 @@ impl Image {
         let writable = file.elf_program_headers().iter().filter(|header| {
             header.p_type(endian) == PT_LOAD && header.p_flags(endian) & PF_W != ProgramFlags(0)
         });
-        let ends = writable.map(|it| it.p_vaddr(endian).wrapping_add(it.p_memsz(endian)));
+        let ends =
+            writable.map(|header| header.p_vaddr(endian).wrapping_add(header.p_memsz(endian)));
         let bias = self.bias(&file)?;
         Ok(ends.max().and_then(|end| {
             let end = end.wrapping_add(bias);

@@ -74,7 +74,7 @@ impl Mailbox {
         let mut file =
             OpenOptions::new().write(true).create_new(true).mode(OWN_FILE).open(&path)?;
         file.write_all(script.as_bytes())?;
-        let own = file.metadata().map(|it| (it.uid(), it.gid()))?;
+        let own = file.metadata().map(|metadata| (metadata.uid(), metadata.gid()))?;
         if let Some((user, group)) = target::owner(pid).filter(|owner| *owner != own) {
             // The folder comes last. Until then nobody else can replace a file in it.
             for path in [&path, &self.folder.path().join(ANSWERS), self.folder.path()] {

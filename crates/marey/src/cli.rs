@@ -1,4 +1,5 @@
-//! Parses the command line of marey and runs the subcommand. The exit code is that of the process.
+//! Parses the command line of marey and runs the subcommand. Never exits the process, and returns
+//! the exit code.
 
 use std::ffi::OsString;
 use std::path::Path;

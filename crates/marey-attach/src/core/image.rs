@@ -103,6 +103,7 @@ impl Image {
         Ok(image)
     }
 
+    /// Reads the notes of a segment: threads, the process, and mapped files.
     fn read_notes(
         &mut self,
         segment: &ProgramHeader64<Endianness>,

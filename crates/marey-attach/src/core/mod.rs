@@ -145,6 +145,7 @@ impl Runtime {
         Ok(Err(reason))
     }
 
+    /// Reads the version and the layout of the runtime at `address`, whose symbols are in `file`.
     fn read(image: &Image, file: &Mapped, address: Address) -> Result<Self, String> {
         let minor = match exported_address(file, "Py_Version") {
             Some(version) => {
@@ -186,6 +187,7 @@ fn arguments(objects: &Objects<'_>, interpreter: Address) -> Option<Vec<String>>
     objects.list(list, MAX_ARGUMENTS)?.into_iter().map(|text| objects.string(text)).collect()
 }
 
+/// Returns the threads of an interpreter with their frames.
 fn python_threads(
     image: &Image,
     objects: &Objects<'_>,

@@ -43,6 +43,7 @@ impl StackCopy {
         Self { registers, bytes }
     }
 
+    /// Returns the words that may be code addresses.
     fn words(&self) -> impl Iterator<Item = u64> {
         let registers = [self.registers.instruction, self.registers.link];
         registers.into_iter().chain(self.bytes.chunks_exact(8).map(word))

@@ -116,6 +116,7 @@ impl Objects<'_> {
         self.reference(self.get(modules, module)?, FIRST_FIELD)
     }
 
+    /// Returns the value of the first key for which `is_key` holds.
     fn find(&self, table: &Table, is_key: impl Fn(u64) -> Result<bool>) -> Result<Option<u64>> {
         let mut found = None;
         self.each_entry(table, |key, value| {

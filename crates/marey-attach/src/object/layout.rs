@@ -26,7 +26,8 @@ pub(crate) struct Layout {
     pub(crate) modules: u64,
     /// Thread state: the address of the current frame, or of the structure that has it.
     pub(crate) thread_frame: u64,
-    /// That structure: the current frame. `None` where the thread state has the frame itself.
+    /// Structure that `thread_frame` points to: the current frame. `None` where it points to the
+    /// frame itself.
     pub(crate) c_frame: Option<u64>,
     /// Thread state: the id that Python has for the thread.
     pub(crate) thread_id: u64,
@@ -313,14 +314,14 @@ impl OffsetTable {
     /// Returns a layout with the offsets in runtime and interpreter that the table states.
     fn apply(&self, layout: &Layout) -> Layout {
         // The table of 3.14 has another field before the modules.
-        let behind = usize::from(layout.minor >= 14);
+        let shift = usize::from(layout.minor >= 14);
         Layout {
             interpreters: self.0[5],
             next_interpreter: self.0[8],
             threads: self.0[9],
-            modules: self.0[11 + behind],
-            is_locked: self.0[17 + behind],
-            lock_holder: self.0[18 + behind],
+            modules: self.0[11 + shift],
+            is_locked: self.0[17 + shift],
+            lock_holder: self.0[18 + shift],
             ..*layout
         }
     }

@@ -41,10 +41,10 @@ impl TaskReader<'_> {
     /// asyncio, else the awaited future.
     pub(super) fn awaited(self, future: Address, innermost: Option<&Frame>) -> String {
         let known = innermost.and_then(|frame| {
-            let is_it = |(file, function, _): &&(&str, &str, &str)| {
+            let is_innermost = |(file, function, _): &&(&str, &str, &str)| {
                 frame.function == *function && frame.file.ends_with(file)
             };
-            FUNCTIONS.iter().find(is_it)
+            FUNCTIONS.iter().find(is_innermost)
         });
         if let Some((_, _, target)) = known {
             return (*target).to_owned();

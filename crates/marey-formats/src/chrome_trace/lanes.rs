@@ -54,6 +54,8 @@ impl Lanes {
         lane
     }
 
+    /// Moves to the next start: opens the events that have started, and closes those that have
+    /// ended.
     fn advance(&mut self, nanos: i64) {
         self.now_nanos = Some(nanos);
         for lane in self.started.drain(..) {
@@ -80,6 +82,7 @@ struct MaxTree {
 }
 
 impl MaxTree {
+    /// Returns the first lane whose room is at least `wanted`.
     fn first(&self, wanted: i64) -> Option<usize> {
         let mut node = 1;
         self.maxima.get(node).filter(|maxima| **maxima >= wanted)?;
@@ -119,6 +122,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// Whether two events are apart or one is inside the other.
     fn nest((start, end): (i64, i64), (other_start, other_end): (i64, i64)) -> bool {
         let is_apart = end <= other_start || other_end <= start;
         let is_inside = other_start <= start && end <= other_end;

@@ -1,4 +1,4 @@
-//! pprof: samples by call stack, as a protobuf message.
+//! Reads and writes pprof profiles: samples by call stack, in a protobuf message.
 //!
 //! The context of a frame has the name of its function. So stacks are merged by function, as in
 //! pprof's own views. The other data of a file are kept too. The argument `pprof.locations` of a

@@ -129,6 +129,7 @@ fn is_code(py: Python<'_>, candidate: *mut PyObject) -> bool {
     !candidate.is_null() && unsafe { ffi::Py_TYPE(candidate) } == documented::code_type(py)
 }
 
+/// Replaces `positions` by the frames of the calling thread, innermost first, without the base.
 fn walk(thread: &Thread, positions: &mut Vec<Position>) {
     positions.clear();
     match (MODE.load(Ordering::Relaxed), Layout::detected()) {

@@ -28,6 +28,7 @@ extern "C" fn request_follow() {
     main_thread::call_soon(follow);
 }
 
+/// Follows the changed settings and answers the requests, as a pending call on the main thread.
 extern "C" fn follow(_argument: *mut c_void) -> c_int {
     // SAFETY: pending calls run with the GIL.
     let py = unsafe { Python::assume_attached() };

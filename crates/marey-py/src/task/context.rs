@@ -222,6 +222,7 @@ impl Variable {
         Ok(is_correct.then_some(variable))
     }
 
+    /// Whether a direct read finds the expected value of the variable in a context.
     fn has_value(&self, context: &Bound<'_, PyAny>, expected: Option<&Bound<'_, PyAny>>) -> bool {
         // SAFETY: the GIL is held.
         let found = unsafe { self.value_in(context.as_ptr().cast()) };

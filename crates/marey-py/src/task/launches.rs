@@ -53,6 +53,7 @@ pub(super) fn is_registered() -> bool {
     TOKEN_FINDER.get().is_some()
 }
 
+/// Returns the finder of tokens, `None` if this interpreter's layout is unknown.
 fn probe(py: Python<'_>) -> PyResult<Option<TokenFinder>> {
     let Some(variable) = VARIABLE.get(py) else { return Ok(None) };
     let Some(variable) = Variable::probe(variable.bind(py))? else { return Ok(None) };

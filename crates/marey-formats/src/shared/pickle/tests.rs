@@ -1,3 +1,5 @@
+//! Tests of the pickle reader with made-up pickles and with the output of Python.
+
 use std::io::Cursor;
 
 use marey_store::Assembler;
