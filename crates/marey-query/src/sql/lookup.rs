@@ -141,9 +141,7 @@ impl Lookups {
                 let first_ids: UInt32Array = if lookup == Lookup::Path {
                     self.paths()?.first_ids_with_same_value(reservation)?.into()
                 } else {
-                    let mut first_ids = HashMap::new();
-                    let texts = (0..).zip(self.column(lookup)?.as_string_view());
-                    texts.map(|(id, text)| Some(*first_ids.entry(text?).or_insert(id))).collect()
+                    first_ids_with_same_text(self.column(lookup)?, reservation)?
                 };
                 reservation.try_resize(first_ids.get_array_memory_size())?;
                 Ok(Arc::new(first_ids) as ArrayRef)
@@ -226,6 +224,27 @@ impl Lookups {
         }
         Ok(take(&values, &UInt32Array::from(rows), None)?)
     }
+}
+
+/// Returns for each text the number of the first equal one. Reserves the memory before using it.
+fn first_ids_with_same_text(
+    texts: &ArrayRef,
+    reservation: &MemoryReservation,
+) -> Result<UInt32Array> {
+    const BYTES_PER_TEXT: usize = 48; // in the map, while it grows
+    let texts = texts.as_string_view();
+    reservation.try_grow(texts.len() * size_of::<Option<u32>>())?;
+    let mut ids_by_text: HashMap<&str, u32> = HashMap::new();
+    let mut first_ids = Vec::with_capacity(texts.len());
+    for (id, text) in (0..).zip(texts) {
+        if ids_by_text.len() == ids_by_text.capacity() {
+            let more = ids_by_text.len().max(1);
+            reservation.try_grow(more * BYTES_PER_TEXT)?;
+            ids_by_text.reserve(more);
+        }
+        first_ids.push(text.map(|text| *ids_by_text.entry(text).or_insert(id)));
+    }
+    Ok(first_ids.into())
 }
 
 /// The type of a table's column, with strings as views.

@@ -1,6 +1,8 @@
 //! Hostile queries: none may crash the program or use unbounded resources.
 
+use marey_model::context::NodeKind;
 use marey_query::sql::SqlError;
+use marey_store::{NewProcess, Slice};
 
 use crate::run::{TestRun, rows};
 
@@ -123,6 +125,26 @@ fn a_window_over_more_rows_than_memory_is_rejected() {
         assert!(matches!(error, SqlError::Memory { .. }), "{window}: {error:?}");
         assert_eq!(run.value(&sql(10_000)), "10000", "{window}");
     }
+}
+
+#[test]
+fn a_map_of_more_names_than_memory_is_rejected() {
+    let grouped = |memory_bytes| {
+        let run = TestRun::assembled(memory_bytes, |run| {
+            let process = run.process(NewProcess::default());
+            for number in 0..100_000 {
+                run.thread(process, number, &number.to_string());
+            }
+            let thread = run.thread(process, -1, "last");
+            let name = run.text("step");
+            run.add_slice(&Slice::new(thread, NodeKind::Scope, name, 0, 10)).unwrap();
+        });
+        rows(&run.database, "SELECT thread_name(thread_id), count(*) FROM raw.spans GROUP BY 1")
+    };
+    // The column of names needs 2 MB, and the map from names to ids 5 MB.
+    let error = grouped(4 << 20).unwrap_err();
+    assert!(matches!(error, SqlError::Memory { .. }), "{error:?}");
+    assert_eq!(grouped(16 << 20).unwrap(), ["last | 1"]);
 }
 
 #[test]
