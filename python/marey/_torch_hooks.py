@@ -213,24 +213,34 @@ def _install() -> None:
             undo.callback(handle.remove)
             backward = _torch_patches.backward_scope(_torch, _are_installed, _read_memory)
             undo.callback(replace(_torch.autograd, "backward", backward))
-            if _records_modules:
-                _install_module_hooks(_torch, undo)
+            if _records_modules or _records_memory:
+                undo.callback(_install_module_calls(_torch))
             _detach = undo.pop_all().close
 
 
-def _install_module_hooks(torch: Any, undo: contextlib.ExitStack) -> None:
-    modules = torch.nn.modules.module
-    _torch_scopes.count_calls_of(torch.nn.Module._call_impl.__code__)
-    for handle in (
-        modules.register_module_forward_pre_hook(_torch_scopes.enter_module),
-        modules.register_module_forward_hook(_torch_scopes.leave_module, always_call=True),
-    ):
-        undo.callback(handle.remove)
-    export = _torch_patches.export_without_hooks(torch, _are_installed, _remove, _install)
-    undo.callback(replace(torch.export, "export", export))
-    if hasattr(modules, "_has_any_global_hook"):
-        other_hooks = _torch_patches.other_hooks(modules)
-        undo.callback(replace(modules, "_has_any_global_hook", other_hooks))
+def _install_module_calls(torch: Any) -> Callable[[], None]:
+    """Enters and leaves the scopes of modules, and reads memory before; returns what ends it."""
+    global _module_calls
+    _torch_scopes.count_calls_of(torch.nn.Module._wrapped_call_impl.__code__)
+    if _module_calls is None:
+        _module_calls = _torch_patches.ModuleCalls(torch.nn.Module)
+    enter: Callable[[Any], None] = _torch_scopes.enter_module
+    leave: Callable[[Any], None] = _torch_scopes.leave_module
+    if not _records_modules:
+        enter = leave = _torch_memory.at_module
+    elif _records_memory:
+        enter, leave = _after_reading(enter), _after_reading(leave)
+    return _module_calls.install(
+        enter, leave, _torch_scopes.is_compiling, is_fast=not _records_memory
+    )
+
+
+def _after_reading(act: Callable[[Any], None]) -> Callable[[Any], None]:
+    def read_and_act(module: Any) -> None:
+        _torch_memory.at_module(module)
+        act(module)
+
+    return read_and_act
 
 
 def _are_installed() -> bool:
@@ -336,6 +346,7 @@ _records_memory = False
 _meter: _torch_overhead.Meter | None = None
 _torch: Any = None
 _collectives: _torch_collectives.Reader | None = None
+_module_calls: _torch_patches.ModuleCalls | None = None
 _import_hook = ImportHook(("torch",), _attach)
 _detach: Callable[[], None] | None = None
 _detach_steps: Callable[[], None] | None = None

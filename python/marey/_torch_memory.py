@@ -131,10 +131,10 @@ def start(
     open_scopes: Callable[[], tuple[str, ...]],
     models: Callable[[], Iterable[Any]],
 ) -> Callable[[], None]:
-    """Reads memory at each module, optimizer step and backward; returns a function that ends it.
+    """Reads memory at each optimizer step; returns a function that ends it.
 
-    To be called before the hooks that enter and leave scopes are installed. The end of an optimizer
-    step and of backward is read by the caller, with `read_step`.
+    To be called before the hooks that enter and leave scopes are installed. The caller reads it at
+    modules, with `at_module`, and with `read_step` at the end of an optimizer step and of backward.
 
     Args:
         torch: The imported PyTorch.
@@ -145,20 +145,14 @@ def start(
     _torch_scopes.configure(torch)
     _readings = _Readings(torch, open_scopes)
     _observe_out_of_memory(torch, models)
-    modules = torch.nn.modules.module
     # `torch.optim` has no attribute for this submodule.
     optimizers = importlib.import_module("torch.optim.optimizer")
-    handles = (
-        modules.register_module_forward_pre_hook(at_module),
-        modules.register_module_forward_hook(at_module, always_call=True),
-        optimizers.register_optimizer_step_pre_hook(_at_optimizer),
-    )
+    handle = optimizers.register_optimizer_step_pre_hook(_at_optimizer)
 
     def stop() -> None:
         global _readings
         _readings = None
-        for handle in handles:
-            handle.remove()
+        handle.remove()
 
     return stop
 
@@ -186,10 +180,9 @@ def _observe_out_of_memory(torch: Any, models: Callable[[], Iterable[Any]]) -> N
         torch.cuda._lazy_call(attach_once)
 
 
-def at_module(*_: object) -> None:
+def at_module(_module: object) -> None:
     """Reads memory before the scope of a module is entered or left."""
-    if not _torch_scopes.is_compiling():
-        _read(_Readings.read)
+    _read(_Readings.read)
 
 
 def _at_optimizer(*_: object) -> None:

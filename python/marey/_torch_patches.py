@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from marey import _torch_memory, _torch_scopes
+from marey import _native, _torch_scopes
 
 
 def replace(holder: Any, name: str, replacement: Callable[..., Any]) -> Callable[[], None]:
@@ -46,28 +46,59 @@ def backward_scope(
     return functools.update_wrapper(backward, original)
 
 
-def export_without_hooks(
-    torch: Any,
-    are_installed: Callable[[], bool],
-    remove: Callable[[], None],
-    install: Callable[[], None],
-) -> Callable[..., Any]:
-    """Returns `torch.export.export` with the hooks removed during the call.
+class ModuleCalls:
+    """`torch.nn.Module.__call__` with functions around it.
 
-    The strict mode of PyTorch 2.15 rejects models under global hooks.
+    Whoever replaces it too calls what he found: there it stays, inert, and is used again by the
+    next `install`. Compiled code is guarded by its identity, so it is one object if possible.
     """
-    original: Callable[..., Any] = torch.export.export
 
-    def export(*args: Any, **kwargs: Any) -> Any:
-        if not are_installed():
-            return original(*args, **kwargs)
-        remove()
-        try:
-            return original(*args, **kwargs)
-        finally:
-            install()
+    def __init__(self, module: Any) -> None:
+        self._module = module
+        self._call: Any = None
+        self._original: Any = None
+        self._is_in_place = False
 
-    return functools.update_wrapper(export, original)
+    def install(
+        self,
+        enter: Callable[[Any], None],
+        leave: Callable[[Any], None],
+        is_compiling: Any,
+        *,
+        is_fast: bool,
+    ) -> Callable[[], None]:
+        """Calls `enter` and `leave` around each call of a module; returns a function that ends it.
+
+        Not while a compiler or a tracer runs. With `is_fast` they are only called for modules
+        whose name the innermost scope of the thread does not know.
+        """
+        if not self._is_in_place:
+            original = vars(self._module)["__call__"]
+            if original is not self._original:
+                self._original = original
+                self._call = _native.wrap_module_call(original)
+            self._module.__call__ = self._call
+            self._is_in_place = True
+        has_flag = _COMPILING_FLAG in is_compiling.__globals__
+        _native.set_module_call(
+            self._call,
+            enter,
+            leave,
+            _COMPILING_FLAG if has_flag else is_compiling,
+            is_compiling.__globals__ if has_flag else None,
+            is_fast,
+        )
+        return self._remove
+
+    def _remove(self) -> None:
+        _native.set_module_call(self._call, None)
+        if vars(self._module).get("__call__") is self._call:
+            self._module.__call__ = self._original
+            self._is_in_place = False
+
+
+_COMPILING_FLAG = "_is_compiling_flag"
+"""What `torch.compiler.is_compiling` returns, a global of its module; older versions have none."""
 
 
 def destroy_after(torch: Any, learn_groups: Callable[[], None]) -> Callable[..., Any]:
@@ -80,23 +111,3 @@ def destroy_after(torch: Any, learn_groups: Callable[[], None]) -> Callable[...,
         return original(*args, **kwargs)
 
     return destroy_process_group
-
-
-_OUR_HOOKS = (_torch_scopes.enter_module, _torch_scopes.leave_module, _torch_memory.at_module)
-
-
-def other_hooks(modules: Any) -> Callable[[], bool]:
-    """Returns the check of `torch.compile` for global hooks that ignores ours, which are inert."""
-
-    def has_any_global_hook() -> bool:
-        forward_hooks = (
-            *modules._global_forward_pre_hooks.values(),
-            *modules._global_forward_hooks.values(),
-        )
-        return (
-            any(hook not in _OUR_HOOKS for hook in forward_hooks)
-            or len(modules._global_backward_pre_hooks) > 0
-            or len(modules._global_backward_hooks) > 0
-        )
-
-    return has_any_global_hook

@@ -1,7 +1,8 @@
 """The hooks of PyTorch, and the scopes that they open on each thread.
 
 The stack of a thread has an entry for each open scope: the id of the module or optimizer, the name
-of the scope, and the names of the modules inside it. Start reading at `enter_module`.
+of the scope, and the names of the modules inside it. `_native.ModuleCall` enters and leaves modules
+whose name the innermost entry knows; all others come here. Start reading at `enter_module`.
 """
 
 from __future__ import annotations
@@ -78,27 +79,15 @@ class _ThreadState(threading.local):
     """The open scopes of one thread."""
 
     def __init__(self) -> None:
-        self.stack: list[tuple[int, str, Names]] = []
+        self.stack: list[tuple[int, str, Names]] = _native.thread_stack()
         self.step_done_in_backward = False
 
 
-def enter_module(module: Module, _args: object) -> None:
-    if is_compiling():
-        return
+def enter_module(module: Module) -> None:
+    """Enters the scope of a module that is about to be called."""
     stack = _thread.stack
-    if stack:
-        key = id(module)
-        names = stack[-1][2]
-        name = names.get(key)
-        if name is not None:
-            stack.append((key, name, names))
-            _push(name, KIND_MODULE)
-            return
-    _enter_unnamed_module(module, stack)
-
-
-def _enter_unnamed_module(module: Module, stack: list[tuple[int, str, Names]]) -> None:
-    _leave_finished_calls(stack)
+    # The call has no Python frame yet.
+    _leave_finished_calls(stack, entering=0)
     if not stack and _is_grad_enabled():
         _begin_step()
     name, names = _find_name(module, stack)
@@ -111,8 +100,8 @@ def _enter_unnamed_module(module: Module, stack: list[tuple[int, str, Names]]) -
 
 def _calling_line() -> str | None:
     """Returns file and line of the innermost Python frame outside of PyTorch."""
-    # The three innermost frames are of this module.
-    frame: types.FrameType | None = sys._getframe(3)
+    # The two innermost frames are of this module.
+    frame: types.FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_code.co_filename.startswith(_torch_folder):
         frame = frame.f_back
     if frame is None:
@@ -137,14 +126,9 @@ def _find_name(module: Module, stack: list[tuple[int, str, Names]]) -> tuple[str
     return sys.intern(type(module).__name__), _torch_names.of_root(module)
 
 
-def leave_module(module: Module, _args: object, _output: object) -> None:
-    if is_compiling():
-        return
-    stack = _thread.stack
-    if stack and stack[-1][0] == id(module):
-        _pop(stack.pop()[1])
-    else:
-        _leave(stack, id(module))
+def leave_module(module: Module) -> None:
+    """Leaves the scope of a module whose call has ended, and the scopes inside it."""
+    _leave(_thread.stack, id(module))
 
 
 def enter_optimizer(optimizer: Optimizer, _args: object, _kwargs: object) -> None:
@@ -206,7 +190,7 @@ def _optimizer_scope_name(class_name: str) -> str:
 def _leave(stack: list[tuple[int, str, Names]], key: int) -> None:
     """Leaves the innermost scope with this key and all scopes inside it, if there is one.
 
-    There is none if the hooks were installed, or dynamo fell back to Python, during a call.
+    There is none if the hooks were removed during a call.
     """
     for depth in reversed(range(len(stack))):
         if stack[depth][0] == key:
@@ -214,15 +198,15 @@ def _leave(stack: list[tuple[int, str, Names]], key: int) -> None:
             return
 
 
-def _leave_finished_calls(stack: list[tuple[int, str, Names]]) -> None:
+def _leave_finished_calls(stack: list[tuple[int, str, Names]], *, entering: int = 1) -> None:
     """Leaves scopes whose call ended without its hook.
 
-    A KeyboardInterrupt or SystemExit skips torch's module hooks, and any exception skips its
-    optimizer hooks. So the calls that are still on the Python stack are counted.
+    An exception skips torch's optimizer hooks. So the calls that are still on the Python stack are
+    counted; `entering` of them are not on ours yet.
     """
     if not stack:
         return
-    live = -1  # the call that is being entered is on the Python stack and not yet on ours
+    live = -entering
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
         live += _site(frame.f_code) in _call_sites

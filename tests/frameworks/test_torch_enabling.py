@@ -20,7 +20,6 @@ def test_enable_does_not_import_torch() -> None:
         import importlib.util
         import sys
 
-        from marey import _torch_scopes
         from marey import torch as hooks
 
         hooks.enable()
@@ -31,9 +30,7 @@ def test_enable_does_not_import_torch() -> None:
 
         import torch
 
-        modules = torch.nn.modules.module
-        assert list(modules._global_forward_pre_hooks.values()) == [_torch_scopes.enter_module]
-        assert list(modules._global_forward_hooks.values()) == [_torch_scopes.leave_module]
+        assert type(torch.nn.Module.__call__).__name__ == "ModuleCall"
         assert len(sys.meta_path) == finders - 1
 
         import torch.utils as same_loader
@@ -66,7 +63,7 @@ def test_an_import_error_of_torch_is_unchanged() -> None:
 
         import torch
 
-        assert len(torch.nn.modules.module._global_forward_pre_hooks) == 1
+        assert type(torch.nn.Module.__call__).__name__ == "ModuleCall"
         """
     )
 
@@ -82,13 +79,16 @@ def test_disable_removes_all_hooks(imported: str) -> None:
 
         if {imported!r} == "before":
             import torch
-            before = torch.autograd.backward
+            before = torch.autograd.backward, torch.nn.Module.__call__
             hooks.enable()
-            assert torch.autograd.backward is not before
-            held = torch.autograd.backward
+            held = torch.autograd.backward, torch.nn.Module.__call__
+            assert all(ours is not original for ours, original in zip(held, before))
+            assert not torch.nn.modules.module._has_any_global_hook()
             hooks.disable()
-            assert torch.autograd.backward is before
-            held(torch.ones((), requires_grad=True))
+            assert torch.autograd.backward is before[0]
+            assert torch.nn.Module.__call__ is before[1]
+            held[0](torch.ones((), requires_grad=True))
+            assert held[1](torch.nn.Identity(), 5) == 5
         else:
             hooks.enable()
             hooks.disable()
@@ -128,8 +128,9 @@ def test_many_threads_may_enable_while_torch_is_imported() -> None:
 
         import torch
 
-        assert len(torch.nn.modules.module._global_forward_pre_hooks) == 1
-        assert len(torch.nn.modules.module._global_forward_hooks) == 1
+        called = torch.nn.Module.__call__
+        assert type(called).__name__ == "ModuleCall"
+        assert called.__wrapped__ is torch.nn.Module._wrapped_call_impl
         """
     )
 
@@ -153,3 +154,66 @@ def test_disable_during_a_call_closes_its_scopes(tmp_path: Path) -> None:
         """,
     ).scopes
     assert scopes == {"Sequential": (1, {"0": (1, {})}), "Net": (2, net_scopes(2))}
+
+
+def test_others_may_replace_the_call_of_modules_before_and_after(tmp_path: Path) -> None:
+    outcome = profile(
+        tmp_path,
+        """
+        from marey import torch as hooks
+
+        def replace(word):
+            original = nn.Module.__call__
+            def call(self, *args, **kwargs):
+                words.append(word)
+                return original(self, *args, **kwargs)
+            nn.Module.__call__ = call
+            return original
+
+        words, plain = [], nn.Module._wrapped_call_impl
+        ours = replace("after")
+        layer = nn.Linear(4, 4)
+        with torch.no_grad():
+            layer(x)
+            hooks.disable()
+            layer(x)  # by ours, which is inert
+            hooks.enable()
+            layer(x)
+            nn.Module.__call__ = ours
+            layer(x)
+            hooks.disable()
+            assert nn.Module.__call__ is plain
+            replace("before")
+            hooks.enable()
+            layer(x)
+            hooks.disable()
+            assert nn.Module.__call__.__name__ == "call"
+        print(*words)
+        """,
+    )
+    assert outcome.stdout == "after after after before\n"
+    assert outcome.scopes == {"Linear": (4, {})}
+
+
+def test_modules_are_recorded_however_they_are_called(tmp_path: Path) -> None:
+    scopes = profile(
+        tmp_path,
+        """
+        class Calling(nn.Linear):
+            def __call__(self, x):
+                return super().__call__(x)
+
+        with torch.no_grad():
+            layer = Calling(4, 4)
+            layer(x)
+            layer.__call__(x)
+            nn.Module.__call__(layer, x)
+            nn.Module.__call__(layer, input=x)
+        assert nn.Module.__call__.__code__ is nn.Module._wrapped_call_impl.__code__
+        try:
+            nn.Module.__call__()
+        except TypeError as error:
+            assert "self" in str(error)
+        """,
+    ).scopes
+    assert scopes == {"Calling": (4, {})}

@@ -12,7 +12,7 @@ from typing import Any
 import marey
 import marey.torch
 import pytest
-from marey import _native, _torch_memory, _torch_scopes
+from marey import _native, _torch_memory
 from torch_devices import MIB, Device
 from torch_programs import PRELUDE, python
 
@@ -321,18 +321,25 @@ def test_a_program_may_close_all_descriptors() -> None:
 # Switching on and off.
 
 
-def test_memory_can_be_added_and_is_removed_with_the_hooks() -> None:
-    modules = torch.nn.modules.module
-    marey.torch.enable()
+@pytest.mark.parametrize("modules", [True, False])
+def test_memory_can_be_added_and_is_removed_with_the_hooks(modules: bool) -> None:
+    model = torch.nn.Linear(1, 1)
+    plain = torch.nn.Module.__call__
+    marey.torch.enable(modules=modules)
+    session = marey.start("added", data="trace")
     try:
-        assert _torch_memory.at_module not in modules._global_forward_pre_hooks.values()
+        model(torch.ones(1))
         marey.torch.enable(memory=True)
-        hooks = list(modules._global_forward_pre_hooks.values())
-        assert hooks == [_torch_memory.at_module, _torch_scopes.enter_module]
+        model(torch.ones(1))
     finally:
         marey.torch.disable()
-    assert not modules._global_forward_pre_hooks
-    assert not modules._global_forward_hooks
+    assert torch.nn.Module.__call__ is plain
+    model(torch.ones(1))
+    marey.finalize(session)
+    run = marey.open("added.marey")
+    assert run.sql("SELECT count(*) FROM memory_events").rows() == [(2,)]
+    names = run.sql("SELECT name, count(*) FROM spans WHERE name = 'Linear' GROUP BY name").rows()
+    assert names == ([("Linear", 2)] if modules else [])
 
 
 def test_compiled_models_are_compiled_as_without_memory(device: Device) -> None:

@@ -85,6 +85,29 @@ def test_an_exception_in_forward_closes_its_scopes(tmp_path: Path, error: str) -
     assert outcome.scopes == {"Sequential": (2, whole), "Net": (1, net_scopes(1))}
 
 
+def test_tracebacks_have_no_line_of_marey(tmp_path: Path) -> None:
+    outcome = profile(
+        tmp_path,
+        """
+        import traceback
+
+        class Failing(nn.Module):
+            def forward(self, x):
+                raise ValueError("on purpose")
+
+        for _ in range(2):
+            try:
+                nn.Sequential(nn.Sequential(Failing()))(x)
+            except ValueError as error:
+                files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+                print(len(files), any("marey" in name.rsplit("/", 1)[1] for name in files))
+                assert error.__context__ is None
+        """,
+    )
+    # The line above, and three of each module.
+    assert outcome.stdout == "10 False\n" * 2
+
+
 def test_exceptions_in_backward_and_in_a_closure_close_their_scopes(tmp_path: Path) -> None:
     outcome = profile(
         tmp_path,
@@ -131,6 +154,53 @@ def test_compile_has_no_graph_break_and_no_warning(tmp_path: Path) -> None:
         """,
     )
     assert outcome.scopes["step"][1]["OptimizedModule"] == (2, {})
+
+
+@pytest.mark.parametrize("imported", ["before", "after"])
+def test_hooks_of_submodules_are_compiled_once_by_either_order(
+    tmp_path: Path, imported: str
+) -> None:
+    outcome = profile(
+        tmp_path,
+        f"""
+        from marey import torch as hooks
+
+        if {imported!r} == "before":
+            hooks.disable()
+        import torch._dynamo
+        from torch._dynamo.utils import counters
+
+        hooks.enable()
+        net.parts[0].register_forward_hook(lambda module, args, output: output * 2)
+
+        class Calling(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner = net
+
+            def __call__(self, x):
+                return super().__call__(x)
+
+            def forward(self, x):
+                return self.inner(x) + self.inner.head.__call__(x)
+
+        model = Calling()
+        expected = model(x)
+        compiled = torch.compile(model, backend="eager", fullgraph=True)
+        function = torch.compile(lambda x: model.inner(x), backend="eager", fullgraph=True)
+        for call in (compiled, function):
+            for _ in range(3):
+                call(x)
+        assert torch.equal(compiled(x), expected)
+        print(counters["stats"]["unique_graphs"])
+        for switch in (hooks.disable, hooks.enable) * 3:
+            switch()
+            compiled(x), function(x)
+        print(counters["stats"]["unique_graphs"], dict(counters["graph_break"]))
+        """,
+    )
+    # Without hooks, the class that calls what it overrides is compiled once more.
+    assert outcome.stdout == "2\n3 {}\n"
 
 
 def test_compile_with_breaks_keeps_scopes_in_order(tmp_path: Path) -> None:

@@ -292,7 +292,8 @@ while steps < 100 or not {IS_ENDED}:
     steps += 1
     if steps == 100:
         print(f"{{loss.item():.6f}}", flush=True)
-print(torch.nn.Module.__call__ is not None, len(torch.nn.modules.module._global_forward_hooks))
+module = torch.nn.Module
+print(module.__call__ is module._wrapped_call_impl)
 """
 
 
@@ -310,7 +311,7 @@ def test_a_training_loop_is_analysed_and_trains_as_ever() -> None:
         program.read_line()
         assert program.read_line() == loss
         program.write_line()
-        assert program.end() == attached == (0, "True 0\n", "")
+        assert program.end() == attached == (0, "True\n", "")
     analysis = subprocess.run(
         [sys.executable, "-m", "marey", "analyze", "train.marey"],
         capture_output=True,

@@ -61,7 +61,7 @@ impl ContextManager {
             ffi::PyType_Slot { slot: 0, pfunc: ptr::null_mut() },
         ];
         // SAFETY: the slots are those of `Binder`.
-        let binders = unsafe { new_type::<Binder>(py, c"marey._native.Binder", &mut slots)? };
+        let binders = unsafe { new_type::<Binder>(py, c"marey._native.Binder", 0, &mut slots)? };
         for (index, name) in ["__enter__", "__exit__"].into_iter().enumerate() {
             // SAFETY: there are two definitions. The binders' type allocates objects of `Binder`'s
             // size, and the fields are filled in before any other code sees the object.
@@ -145,7 +145,7 @@ unsafe extern "C" fn bind(
     }
 }
 
-/// Makes a type whose objects are `T`s, and which Python code cannot instantiate.
+/// Makes a type whose objects are `T`s, and which Python code cannot instantiate, with more flags.
 ///
 /// # Safety
 /// The slots are right for objects of `T`, end with an empty one, and point to data that outlives
@@ -154,13 +154,14 @@ unsafe extern "C" fn bind(
 pub(super) unsafe fn new_type<'py, T>(
     py: Python<'py>,
     name: &'static CStr,
+    flags: u32,
     slots: &mut [ffi::PyType_Slot],
 ) -> PyResult<Bound<'py, PyAny>> {
     let mut spec = ffi::PyType_Spec {
         name: name.as_ptr(),
         basicsize: size_of::<T>() as c_int,
         itemsize: 0,
-        flags: (ffi::Py_TPFLAGS_DEFAULT | ffi::Py_TPFLAGS_DISALLOW_INSTANTIATION) as u32,
+        flags: flags | (ffi::Py_TPFLAGS_DEFAULT | ffi::Py_TPFLAGS_DISALLOW_INSTANTIATION) as u32,
         slots: slots.as_mut_ptr(),
     };
     // SAFETY: guaranteed by the caller.

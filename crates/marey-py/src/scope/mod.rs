@@ -9,6 +9,7 @@ mod c_function;
 mod calls;
 mod context_manager;
 mod hooks;
+mod module_call;
 mod object;
 mod reference;
 mod timed;
@@ -294,6 +295,7 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
         c_function::CFunction::Keywords(scope_function),
     )?;
     hooks::add_to(module)?;
+    module_call::add_to(module)?;
     reference::add_to(module)?;
     timed::add_to(module)?;
     calls::add_to(module)

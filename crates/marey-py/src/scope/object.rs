@@ -52,7 +52,7 @@ pub(super) fn add_type(module: &Bound<'_, PyModule>) -> PyResult<()> {
     // methods are at this offset.
     let class = unsafe {
         let class =
-            context_manager::new_type::<Scope>(module.py(), c"marey._native.Scope", &mut slots)?;
+            context_manager::new_type::<Scope>(module.py(), c"marey._native.Scope", 0, &mut slots)?;
         manager.install(&class, &METHODS)?;
         class
     };

@@ -345,8 +345,12 @@ pub(super) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     };
     // SAFETY: the slots are those of `Measurement`; the bound methods are at this offset.
     let class = unsafe {
-        let class =
-            context_manager::new_type::<Measurement>(py, c"marey._native.Measurement", &mut slots)?;
+        let class = context_manager::new_type::<Measurement>(
+            py,
+            c"marey._native.Measurement",
+            0,
+            &mut slots,
+        )?;
         manager.install(&class, &METHODS)?;
         class
     };

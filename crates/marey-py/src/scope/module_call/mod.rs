@@ -1,0 +1,323 @@
+//! Calls of `torch.nn.Module` as scopes.
+//!
+//! A global hook makes PyTorch take the slow path of each call, which costs more than the scope. So
+//! `Module.__call__` itself is replaced by a [`ModuleCall`], which enters the scope, calls the
+//! original, and leaves the scope however the call ends. It is no Python frame, so no traceback has
+//! it. PyTorch's compiler, which must see the function that it knows, gets the original instead.
+//!
+//! A thread's open scopes are a list in the dictionary of its thread state, which Python code
+//! shares ([`thread_stack`]). An entry is `(id, name, names)`, where `names` has the names of the
+//! modules inside by id. Modules that it does not know are entered by Python code.
+
+mod object;
+
+use super::{enter_number, exit_number, scope_for};
+use crate::library::is_live;
+use marey_model::context::NodeKind;
+use pyo3::ffi::{self, PyObject};
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// The type of [`ModuleCall`]: a strong reference, set when the module is made.
+static TYPE: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
+
+/// `types.MethodType`, a strong reference.
+static METHOD_TYPE: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
+
+/// The key of the list of open scopes in the dictionary of a thread state, a strong reference.
+static STACK_KEY: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
+
+/// The replacement of `Module.__call__`. Those of its references that it owns are null
+/// while it only calls the original, except for that.
+#[repr(C)]
+struct ModuleCall {
+    head: PyObject,
+    original: *mut PyObject,
+    /// Enters the scope of a module, where the fast path cannot.
+    enter: *mut PyObject,
+    /// Leaves it.
+    leave: *mut PyObject,
+    /// Whether a compiler or a tracer runs: a function, or the flag's key in `flags`.
+    is_compiling: *mut PyObject,
+    flags: *mut PyObject,
+    /// Weak references to this object: the compiler keeps functions by them.
+    weak_references: *mut PyObject,
+    /// Whether modules may be entered by the fast path.
+    is_fast: bool,
+}
+
+/// Makes the replacement of a function, which calls it and nothing else until [`set_module_call`].
+#[pyfunction]
+fn wrap_module_call(original: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+    let py = original.py();
+    // SAFETY: the type allocates objects of this size, with all fields zero.
+    unsafe {
+        let call: *mut ModuleCall =
+            ffi::PyType_GenericAlloc(TYPE.load(Ordering::Relaxed).cast(), 0).cast();
+        if call.is_null() {
+            return Err(PyErr::fetch(py));
+        }
+        (*call).original = original.clone().into_ptr();
+        Ok(Bound::from_owned_ptr(py, call.cast()).unbind())
+    }
+}
+
+/// Lets a replacement call `enter(module)` and `leave(module)` around the original, or nothing if
+/// `enter` is `None`. While `flags[is_compiling]` is true, or `is_compiling()` without flags, it
+/// calls the original alone. With `is_fast` a module whose name is known is entered and left as by
+/// these two functions, without calling them.
+#[pyfunction]
+#[pyo3(signature = (call, enter, leave = None, is_compiling = None, flags = None, is_fast = false))]
+fn set_module_call(
+    call: &Bound<'_, PyAny>,
+    enter: Option<Bound<'_, PyAny>>,
+    leave: Option<Bound<'_, PyAny>>,
+    is_compiling: Option<Bound<'_, PyAny>>,
+    flags: Option<Bound<'_, PyAny>>,
+    is_fast: bool,
+) {
+    // SAFETY: each field is owned or null, and is replaced before the old value is released,
+    // which may run Python code.
+    unsafe {
+        let call: *mut ModuleCall = call.as_ptr().cast();
+        let into_ptr =
+            |object: Option<Bound<'_, PyAny>>| object.map_or(ptr::null_mut(), Bound::into_ptr);
+        let old = [
+            ptr::replace(&raw mut (*call).enter, into_ptr(enter)),
+            ptr::replace(&raw mut (*call).leave, into_ptr(leave)),
+            ptr::replace(&raw mut (*call).is_compiling, into_ptr(is_compiling)),
+            ptr::replace(&raw mut (*call).flags, into_ptr(flags)),
+        ];
+        (*call).is_fast = is_fast;
+        for object in old {
+            ffi::Py_XDECREF(object);
+        }
+    }
+}
+
+/// Returns the list of the scopes that are open on this thread.
+#[pyfunction]
+fn thread_stack(py: Python<'_>) -> PyResult<Py<PyAny>> {
+    // SAFETY: the dictionary is borrowed, and owns what is set in it.
+    unsafe {
+        let (stack, key) = (stack_of_thread(), STACK_KEY.load(Ordering::Relaxed));
+        if !stack.is_null() {
+            return Ok(Bound::from_borrowed_ptr(py, stack).unbind());
+        }
+        let stack = Bound::from_owned_ptr_or_err(py, ffi::PyList_New(0))?;
+        let dict = ffi::PyThreadState_GetDict();
+        if !dict.is_null() && ffi::PyDict_SetItem(dict, key, stack.as_ptr()) != 0 {
+            return Err(PyErr::fetch(py));
+        }
+        Ok(stack.unbind())
+    }
+}
+
+/// Returns the list of this thread's open scopes, borrowed; null if it has none yet.
+///
+/// # Safety
+/// The GIL is held.
+unsafe fn stack_of_thread() -> *mut PyObject {
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        let dict = ffi::PyThreadState_GetDict();
+        if dict.is_null() {
+            dict
+        } else {
+            ffi::PyDict_GetItem(dict, STACK_KEY.load(Ordering::Relaxed))
+        }
+    }
+}
+
+/// A scope that the fast path has entered.
+struct Entered {
+    /// The entry on the thread's list.
+    entry: Owned,
+    number: u32,
+}
+
+/// `ModuleCall(module, *args, **kwargs)`.
+unsafe extern "C" fn call(
+    this: *mut PyObject,
+    args: *mut PyObject,
+    kwargs: *mut PyObject,
+) -> *mut PyObject {
+    // SAFETY: the interpreter passes valid objects, a dict or null, and holds the GIL. The function
+    // keeps what it uses after the call, during which the object may be switched or freed.
+    unsafe {
+        let call = this.cast::<ModuleCall>();
+        let original = Owned::new((*call).original);
+        if (*call).enter.is_null() || ffi::PyTuple_Size(args) == 0 || is_compiling(call) {
+            return ffi::PyObject_Call(original.0, args, kwargs);
+        }
+        let module = ffi::PyTuple_GetItem(args, 0);
+        let leave = Owned::new((*call).leave);
+        let entered = if (*call).is_fast { enter_known(module) } else { None };
+        if entered.is_none() {
+            let enter = Owned::new((*call).enter);
+            if !call_with(enter.0, module) {
+                return ptr::null_mut();
+            }
+        }
+        let result = ffi::PyObject_Call(original.0, args, kwargs);
+        if let Some(entered) = entered
+            && leave_known(&entered)
+        {
+            return result;
+        }
+        let is_left = if result.is_null() {
+            keep_error(|| call_with(leave.0, module))
+        } else {
+            call_with(leave.0, module)
+        };
+        if is_left {
+            return result;
+        }
+        ffi::Py_XDECREF(result);
+        ptr::null_mut()
+    }
+}
+
+/// Whether a compiler or a tracer runs.
+///
+/// # Safety
+/// The call is valid and switched on; the GIL is held.
+unsafe fn is_compiling(call: *mut ModuleCall) -> bool {
+    // SAFETY: guaranteed by the caller. The result of the lookup is borrowed and only compared.
+    unsafe {
+        if !(*call).flags.is_null() {
+            return ffi::PyDict_GetItem((*call).flags, (*call).is_compiling) == ffi::Py_True();
+        }
+        let function = Owned::new((*call).is_compiling);
+        let answer = ffi::PyObject_CallObject(function.0, ptr::null_mut());
+        if answer.is_null() {
+            ffi::PyErr_Clear();
+            return false;
+        }
+        let is_true = ffi::PyObject_IsTrue(answer) == 1;
+        ffi::Py_DECREF(answer);
+        is_true
+    }
+}
+
+/// Enters the scope of a module that the innermost open scope has a name for.
+///
+/// # Safety
+/// The module is a valid object; the GIL is held.
+unsafe fn enter_known(module: *mut PyObject) -> Option<Entered> {
+    // SAFETY: the list has tuples of three, which only marey writes; the last is a dict. What is
+    // borrowed from them lives while the entry that holds it does.
+    unsafe {
+        let stack = stack_of_thread();
+        let depth = if stack.is_null() { 0 } else { ffi::PyList_Size(stack) };
+        if depth == 0 {
+            return None;
+        }
+        let names = ffi::PyTuple_GetItem(ffi::PyList_GetItem(stack, depth - 1), 2);
+        let key = Owned(ffi::PyLong_FromVoidPtr(module.cast()));
+        let name =
+            if key.0.is_null() { ptr::null_mut() } else { ffi::PyDict_GetItem(names, key.0) };
+        let scope = if name.is_null() { ptr::null_mut() } else { scope_for(name) };
+        if scope.is_null() {
+            ffi::PyErr_Clear();
+            return None;
+        }
+        let number = (*scope).number;
+        let entry = Owned(ffi::PyTuple_Pack(3, key.0, name, names));
+        ffi::Py_DECREF(scope.cast());
+        if entry.0.is_null() || ffi::PyList_Append(stack, entry.0) != 0 {
+            ffi::PyErr_Clear();
+            return None;
+        }
+        if is_live() {
+            enter_number(number, NodeKind::Module as u8);
+        }
+        Some(Entered { entry, number })
+    }
+}
+
+/// Leaves a scope that [`enter_known`] has entered, if it is the innermost one. An exception that is
+/// set stays.
+///
+/// # Safety
+/// The GIL is held.
+unsafe fn leave_known(entered: &Entered) -> bool {
+    // SAFETY: as in `enter_known`. The entry is owned here, so its removal frees nothing else.
+    unsafe {
+        let stack = stack_of_thread();
+        let depth = if stack.is_null() { 0 } else { ffi::PyList_Size(stack) };
+        if depth == 0 || ffi::PyList_GetItem(stack, depth - 1) != entered.entry.0 {
+            return false;
+        }
+        ffi::PyList_SetSlice(stack, depth - 1, depth, ptr::null_mut());
+        if is_live() {
+            exit_number(entered.number);
+        }
+        true
+    }
+}
+
+/// Calls a function with one argument. Returns false with an exception set if it fails.
+///
+/// # Safety
+/// Both are valid objects; the GIL is held, and no exception is set.
+unsafe fn call_with(function: *mut PyObject, argument: *mut PyObject) -> bool {
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        let null = ptr::null_mut::<PyObject>();
+        let result = ffi::PyObject_CallFunctionObjArgs(function, argument, null);
+        ffi::Py_XDECREF(result);
+        !result.is_null()
+    }
+}
+
+/// Calls a function while an exception is set, which is set again afterwards; one that the function
+/// raises is reported on stderr. Returns true.
+///
+/// # Safety
+/// The GIL is held.
+unsafe fn keep_error(function: impl FnOnce() -> bool) -> bool {
+    // SAFETY: guaranteed by the caller.
+    let py = unsafe { Python::assume_attached() };
+    let error = PyErr::take(py);
+    if !function() {
+        PyErr::fetch(py).write_unraisable(py, None);
+    }
+    if let Some(error) = error {
+        error.restore(py);
+    }
+    true
+}
+
+/// A strong reference.
+struct Owned(*mut PyObject);
+
+impl Owned {
+    /// # Safety
+    /// A valid object; the GIL is held until the reference is dropped.
+    unsafe fn new(object: *mut PyObject) -> Self {
+        // SAFETY: guaranteed by the caller.
+        unsafe { ffi::Py_XINCREF(object) };
+        Self(object)
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // SAFETY: an owned object or null; the GIL is held.
+        unsafe { ffi::Py_XDECREF(self.0) };
+    }
+}
+
+/// Adds the functions and the type to the module.
+pub(super) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    TYPE.store(object::new_class(py)?.into_ptr(), Ordering::Relaxed);
+    METHOD_TYPE.store(py.import("types")?.getattr("MethodType")?.into_ptr(), Ordering::Relaxed);
+    STACK_KEY.store(PyString::new(py, "marey scopes").into_ptr().cast(), Ordering::Relaxed);
+    module.add_function(wrap_pyfunction!(wrap_module_call, module)?)?;
+    module.add_function(wrap_pyfunction!(set_module_call, module)?)?;
+    module.add_function(wrap_pyfunction!(thread_stack, module)?)
+}
