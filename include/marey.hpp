@@ -21,8 +21,7 @@
 /// Works with `-fno-exceptions` and `-fno-rtti`. Scopes and reports of memory never throw, and the
 /// other calls nothing but `std::bad_alloc`; what cannot be recorded is in `ProfilerResult::warnings`
 /// and `dropped_events`. Libraries of a process share a profile if the same version of this header
-/// and the same standard library compiled them; others record nothing. Compile all parts of one
-/// library with the same options: its inline functions are merged.
+/// and the same standard library compiled them; others record nothing.
 #ifndef MAREY_HPP
 #define MAREY_HPP
 

@@ -4,6 +4,7 @@
 #define MAREY_ARGS_HPP
 
 #include "event.hpp"
+#include "version.hpp"
 
 #include <cstdint>
 #include <string>
@@ -11,6 +12,7 @@
 #include <vector>
 
 namespace marey {
+inline namespace MAREY_HPP_VERSION_ {
 namespace detail {
 
 /// Appends a member's key, after a comma unless it is the first.
@@ -93,6 +95,7 @@ inline double operator_flops(const std::string &name, const Details &details) {
 }
 
 } // namespace detail
+} // namespace MAREY_HPP_VERSION_
 } // namespace marey
 
 #endif // MAREY_ARGS_HPP

@@ -5,12 +5,14 @@
 #define MAREY_CALLBACKS_HPP
 
 #include "config.hpp"
+#include "version.hpp"
 
 #include <cstdint>
 #include <memory>
 #include <unordered_set>
 
 namespace marey {
+inline namespace MAREY_HPP_VERSION_ {
 
 class RecordFunction;
 
@@ -83,6 +85,7 @@ private:
     bool needs_inputs_ = false;
 };
 
+} // namespace MAREY_HPP_VERSION_
 } // namespace marey
 
 #endif // MAREY_CALLBACKS_HPP

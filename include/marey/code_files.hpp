@@ -3,6 +3,8 @@
 #ifndef MAREY_CODE_FILES_HPP
 #define MAREY_CODE_FILES_HPP
 
+#include "version.hpp"
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -19,6 +21,7 @@
 #include <vector>
 
 namespace marey {
+inline namespace MAREY_HPP_VERSION_ {
 namespace detail {
 
 /// A file of machine code where it was loaded.
@@ -194,6 +197,7 @@ inline std::string recorded_place(const CodePlace &place) {
 }
 
 } // namespace detail
+} // namespace MAREY_HPP_VERSION_
 } // namespace marey
 
 #endif // MAREY_CODE_FILES_HPP

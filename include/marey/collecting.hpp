@@ -6,6 +6,7 @@
 #include "devices.hpp"
 #include "recording.hpp"
 #include "stack.hpp"
+#include "version.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -17,6 +18,7 @@
 #include <vector>
 
 namespace marey {
+inline namespace MAREY_HPP_VERSION_ {
 namespace detail {
 
 /// Resolves the numbers of names and the addresses of frames, and counts FLOP if that is wanted.
@@ -126,6 +128,7 @@ inline std::vector<Event> resolved_events(std::vector<Record> records, std::int6
 }
 
 } // namespace detail
+} // namespace MAREY_HPP_VERSION_
 } // namespace marey
 
 #endif // MAREY_COLLECTING_HPP

@@ -3,12 +3,15 @@
 #ifndef MAREY_CONFIG_HPP
 #define MAREY_CONFIG_HPP
 
+#include "version.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 namespace marey {
+inline namespace MAREY_HPP_VERSION_ {
 
 /// How a profile records.
 enum class ProfilerState : std::uint8_t {
@@ -93,6 +96,7 @@ struct ProfilerConfig {
     std::string trace_id;                   ///< Written to the files of the profile.
 };
 
+} // namespace MAREY_HPP_VERSION_
 } // namespace marey
 
 #endif // MAREY_CONFIG_HPP

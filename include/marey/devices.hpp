@@ -4,6 +4,7 @@
 #define MAREY_DEVICES_HPP
 
 #include "recording.hpp"
+#include "version.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -16,6 +17,7 @@
 #include <vector>
 
 namespace marey {
+inline namespace MAREY_HPP_VERSION_ {
 namespace detail {
 
 /// Values of `marey_device_event_t::kind`.
@@ -107,6 +109,7 @@ inline void link_device_events(std::vector<Record> &records) {
 }
 
 } // namespace detail
+} // namespace MAREY_HPP_VERSION_
 } // namespace marey
 
 #endif // MAREY_DEVICES_HPP

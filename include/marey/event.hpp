@@ -7,6 +7,7 @@
 #include "code_files.hpp"
 #include "config.hpp"
 #include "inputs.hpp"
+#include "version.hpp"
 
 #include <array>
 #include <cstdint>
@@ -16,6 +17,7 @@
 #include <vector>
 
 namespace marey {
+inline namespace MAREY_HPP_VERSION_ {
 
 /// A device as "Device Type" of traces has it.
 enum class DeviceType : std::int8_t {
@@ -247,6 +249,7 @@ private:
 /// The name of `Event` in PyTorch.
 using KinetoEvent = Event;
 
+} // namespace MAREY_HPP_VERSION_
 } // namespace marey
 
 #endif // MAREY_EVENT_HPP

@@ -21,6 +21,7 @@
 #define MAREY_INPUTS_HPP
 
 #include "text.hpp"
+#include "version.hpp"
 
 #include <array>
 #include <cstdint>
@@ -34,6 +35,7 @@
 #include <vector>
 
 namespace marey {
+inline namespace MAREY_HPP_VERSION_ {
 
 /// One input of a scope.
 struct Input {
@@ -337,6 +339,7 @@ template <class... T> std::tuple<const T &...> inputs(const T &...values) {
     return std::tuple<const T &...>(values...);
 }
 
+} // namespace MAREY_HPP_VERSION_
 } // namespace marey
 
 #endif // MAREY_INPUTS_HPP

@@ -4,6 +4,7 @@
 #define MAREY_LANES_HPP
 
 #include "event.hpp"
+#include "version.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +13,7 @@
 #include <vector>
 
 namespace marey {
+inline namespace MAREY_HPP_VERSION_ {
 namespace detail {
 
 /// The place of each event of the host, as a number of a thread. Perfetto drops an event that overlaps
@@ -76,6 +78,7 @@ private:
 };
 
 } // namespace detail
+} // namespace MAREY_HPP_VERSION_
 } // namespace marey
 
 #endif // MAREY_LANES_HPP

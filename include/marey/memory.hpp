@@ -4,6 +4,7 @@
 #define MAREY_MEMORY_HPP
 
 #include "switches.hpp"
+#include "version.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +16,7 @@
 #endif
 
 namespace marey {
+inline namespace MAREY_HPP_VERSION_ {
 
 /// Records that `bytes` bytes at `address` were allocated, or released if the number is negative.
 /// `total_allocated` and `total_reserved` are the bytes that the allocator has in use and has
@@ -173,6 +175,7 @@ private:
 
 #endif
 
+} // namespace MAREY_HPP_VERSION_
 } // namespace marey
 
 #endif // MAREY_MEMORY_HPP

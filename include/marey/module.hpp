@@ -4,6 +4,7 @@
 #define MAREY_MODULE_HPP
 
 #include "recording.hpp"
+#include "version.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <string_view>
 
 namespace marey {
+inline namespace MAREY_HPP_VERSION_ {
 
 /// A module from here to the end of the block: a scope, and a part of the "Module Hierarchy" of the
 /// scopes inside.
@@ -71,6 +73,7 @@ private:
     bool is_entered_ = false;
 };
 
+} // namespace MAREY_HPP_VERSION_
 } // namespace marey
 
 #endif // MAREY_MODULE_HPP

@@ -6,6 +6,7 @@
 #include "collecting.hpp"
 #include "record.hpp"
 #include "result.hpp"
+#include "version.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -23,6 +24,7 @@
 #include <vector>
 
 namespace marey {
+inline namespace MAREY_HPP_VERSION_ {
 namespace detail {
 
 inline std::uint32_t option_bits(const ProfilerConfig &config,
@@ -348,6 +350,7 @@ inline bool get_record_concrete_inputs_enabled() {
     return all != nullptr && all->is_concrete;
 }
 
+} // namespace MAREY_HPP_VERSION_
 } // namespace marey
 
 #endif // MAREY_PROFILER_HPP

@@ -5,6 +5,7 @@
 #define MAREY_RECORD_HPP
 
 #include "recording.hpp"
+#include "version.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -17,6 +18,7 @@
 #include <vector>
 
 namespace marey {
+inline namespace MAREY_HPP_VERSION_ {
 
 /// A scope, from `before` to `end` or the end of the object. The macros are the usual way to make
 /// one. It may end on another thread than it began on.
@@ -474,6 +476,7 @@ struct ScopeInMemory {
 
 } // namespace detail
 
+} // namespace MAREY_HPP_VERSION_
 } // namespace marey
 
 #endif // MAREY_RECORD_HPP

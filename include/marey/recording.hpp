@@ -6,6 +6,7 @@
 #include "args.hpp"
 #include "shared.hpp"
 #include "stack.hpp"
+#include "version.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -27,6 +28,7 @@
 /// @endcond
 
 namespace marey {
+inline namespace MAREY_HPP_VERSION_ {
 namespace detail {
 
 /// The number of a name that did not fit into the table of names.
@@ -365,6 +367,7 @@ inline void change_callback(Shared &all, Thread &thread, CallbackHandle handle, 
 }
 
 } // namespace detail
+} // namespace MAREY_HPP_VERSION_
 } // namespace marey
 
 #endif // MAREY_RECORDING_HPP

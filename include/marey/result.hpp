@@ -4,6 +4,7 @@
 #define MAREY_RESULT_HPP
 
 #include "trace_json.hpp"
+#include "version.hpp"
 
 #include <cerrno>
 #include <cstdint>
@@ -17,6 +18,7 @@
 #include <vector>
 
 namespace marey {
+inline namespace MAREY_HPP_VERSION_ {
 
 /// The events of a profile that has ended, in the order of their starts.
 class ProfilerResult {
@@ -126,6 +128,7 @@ private:
     bool owns_run_ = false;
 };
 
+} // namespace MAREY_HPP_VERSION_
 } // namespace marey
 
 #endif // MAREY_RESULT_HPP

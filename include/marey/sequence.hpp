@@ -3,11 +3,14 @@
 #ifndef MAREY_SEQUENCE_HPP
 #define MAREY_SEQUENCE_HPP
 
+#include "version.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 
 namespace marey {
+inline namespace MAREY_HPP_VERSION_ {
 namespace detail {
 
 /// The threads of the last 65,536 sequence numbers. Any thread may call it at any time.
@@ -66,6 +69,7 @@ private:
 };
 
 } // namespace detail
+} // namespace MAREY_HPP_VERSION_
 } // namespace marey
 
 #endif // MAREY_SEQUENCE_HPP

@@ -17,6 +17,7 @@
 #include "event.hpp"
 #include "sequence.hpp"
 #include "thread_lock.hpp"
+#include "version.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -34,6 +35,7 @@
 #include <vector>
 
 namespace marey {
+inline namespace MAREY_HPP_VERSION_ {
 namespace detail {
 
 /// Bits of `Shared::listening`.
@@ -151,7 +153,6 @@ struct Shared {
 
 /// A number that differs between versions and standard libraries with another layout of `Shared`.
 constexpr std::uint64_t shared_layout() {
-    constexpr std::uint64_t version = 5;
 #if defined(_GLIBCXX_USE_CXX11_ABI)
     constexpr std::uint64_t library = 2 + _GLIBCXX_USE_CXX11_ABI;
 #else
@@ -388,6 +389,7 @@ MAREY_FN_ Thread *this_thread() {
 }
 
 } // namespace detail
+} // namespace MAREY_HPP_VERSION_
 } // namespace marey
 
 #endif // MAREY_SHARED_HPP

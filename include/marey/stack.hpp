@@ -5,6 +5,7 @@
 #define MAREY_STACK_HPP
 
 #include "code_files.hpp"
+#include "version.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +19,7 @@
 #include <vector>
 
 namespace marey {
+inline namespace MAREY_HPP_VERSION_ {
 namespace detail {
 
 /// The number of frames of a stack that are kept, from the innermost one.
@@ -87,6 +89,7 @@ private:
 };
 
 } // namespace detail
+} // namespace MAREY_HPP_VERSION_
 } // namespace marey
 
 #endif // MAREY_STACK_HPP

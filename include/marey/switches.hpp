@@ -4,10 +4,12 @@
 #define MAREY_SWITCHES_HPP
 
 #include "recording.hpp"
+#include "version.hpp"
 
 #include <string>
 
 namespace marey {
+inline namespace MAREY_HPP_VERSION_ {
 
 namespace detail {
 
@@ -142,6 +144,7 @@ private:
     int previous_ = 0;
 };
 
+} // namespace MAREY_HPP_VERSION_
 } // namespace marey
 
 #endif // MAREY_SWITCHES_HPP

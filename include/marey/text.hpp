@@ -3,6 +3,8 @@
 #ifndef MAREY_TEXT_HPP
 #define MAREY_TEXT_HPP
 
+#include "version.hpp"
+
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +15,7 @@
 #include <utility>
 
 namespace marey {
+inline namespace MAREY_HPP_VERSION_ {
 namespace detail {
 
 /// Returns an integer as text. Unlike `std::to_string` it has no static variable, which would keep a
@@ -146,6 +149,7 @@ template <class Range> void append_json_integers(std::string &json, const Range 
 }
 
 } // namespace detail
+} // namespace MAREY_HPP_VERSION_
 } // namespace marey
 
 #endif // MAREY_TEXT_HPP

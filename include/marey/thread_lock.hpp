@@ -3,12 +3,15 @@
 #ifndef MAREY_THREAD_LOCK_HPP
 #define MAREY_THREAD_LOCK_HPP
 
+#include "version.hpp"
+
 #include <atomic>
 #include <cstdint>
 #include <ctime>
 #include <thread>
 
 namespace marey {
+inline namespace MAREY_HPP_VERSION_ {
 namespace detail {
 
 /// A lock that fails instead of waiting for its own thread, which a signal may have interrupted.
@@ -49,6 +52,7 @@ private:
 };
 
 } // namespace detail
+} // namespace MAREY_HPP_VERSION_
 } // namespace marey
 
 #endif // MAREY_THREAD_LOCK_HPP

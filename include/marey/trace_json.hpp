@@ -6,6 +6,7 @@
 
 #include "args.hpp"
 #include "lanes.hpp"
+#include "version.hpp"
 
 #include <algorithm>
 #include <array>
@@ -21,6 +22,7 @@
 #include <vector>
 
 namespace marey {
+inline namespace MAREY_HPP_VERSION_ {
 namespace detail {
 
 /// The properties of a profile that are written at the head of a trace.
@@ -333,6 +335,7 @@ private:
 };
 
 } // namespace detail
+} // namespace MAREY_HPP_VERSION_
 } // namespace marey
 
 #endif // MAREY_TRACE_JSON_HPP

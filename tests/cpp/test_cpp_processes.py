@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -42,6 +43,14 @@ def test_libraries_record_into_one_profile_and_may_be_closed(programs: Path) -> 
     ]
     assert report["function of first"]["shapes"] == [[2]]
     assert (is_closed, at_exit) == ("1", "destroyed")
+
+
+def test_what_a_library_shares_by_name_has_the_version_of_the_header(programs: Path) -> None:
+    # Otherwise the loader would merge functions of different versions of the header.
+    for name in ("libfirst.so", "libsecond.so"):
+        symbols = "\n".join(run_case("nm", "-DC", "--defined-only", programs / name))
+        assert "marey::hpp_" in symbols
+        assert re.findall(r"marey::(?!hpp_\d+::).*", symbols) == []
 
 
 @pytest.mark.parametrize("library", ["environment", "linked"])

@@ -9,7 +9,7 @@ from typing import Any
 
 import marey
 import pytest
-from cpp_programs import SOURCES, compile_program, run_case
+from cpp_programs import SOURCES, Trace, compile_program, run_case
 from programs import marey_stdout
 from replay import environment
 
@@ -44,7 +44,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_key_of_the_metadata_reference_is_in_the_file(trace: Path) -> None:
-    content = json.loads((trace / "trace.json").read_text(encoding="utf-8"))
+    content = Trace(str(trace / "trace.json")).content
     args = {event["name"]: event.get("args", {}) for event in content["traceEvents"]}
     assert args["aten::conv2d"].keys() >= KEYS
     assert KEYS | {"Sequence number", "flops"} <= args["aten::mm"].keys()

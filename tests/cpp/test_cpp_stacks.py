@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import marey
 import pytest
@@ -27,20 +28,21 @@ def line_of(text: str, source: Path = SOURCE) -> int:
     return number
 
 
-def args_in_run(name: str) -> dict[str, str]:
+def args_in_run(name: str) -> dict[str, Any]:
     with marey.open("run.marey") as run:
         ((args,),) = run.sql(f"SELECT args FROM spans WHERE name = '{name}'").rows()
         run.export("exported.json", format="chrome-trace")
     trace = json.loads(Path("exported.json").read_text())
     (event,) = [event for event in trace["traceEvents"] if event["name"] == name]
-    found: dict[str, str] = json.loads(args)
+    found: dict[str, Any] = json.loads(args)
     assert event["args"]["Call stack"] == found["Call stack"]
     return found
 
 
 def stack_in_run(name: str) -> list[str]:
     """Returns the stack of a scope, outermost first, which an exported trace has too."""
-    return args_in_run(name)["Call stack"].split(";")
+    stack: str = args_in_run(name)["Call stack"]
+    return stack.split(";")
 
 
 def test_static_and_inlined_functions_have_their_lines_where_the_run_is_read() -> None:

@@ -129,12 +129,42 @@ def assert_nests(text: str) -> None:
             assert any(start <= event["ts"] <= end for start, end in spans), event
 
 
+def assert_known_events(text: str) -> None:
+    """Checks that Perfetto's importer reads each event: a phase that it knows, with its members."""
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    flows: dict[tuple[str, int], list[str]] = {}
+    for event in json.loads(text, parse_float=Decimal, parse_constant=refuse)["traceEvents"]:
+        assert isinstance(event["name"], str), event
+        assert all(isinstance(event[key], int | str) for key in ("pid", "tid")), event
+        assert isinstance(event["ts"], int | Decimal), event
+        assert event["ts"] >= 0, event
+        match event["ph"]:
+            case "X":
+                assert event["dur"] >= 0, event
+            case "i":
+                assert event["s"] == "t", event
+            case "M":
+                assert isinstance(event["args"].get("name", event["args"].get("labels")), str)
+            case "s" | "f" as phase:
+                # A flow ends in the event around its point, and not in the next one.
+                assert phase == "s" or event["bp"] == "e", event
+                flows.setdefault((event["cat"], event["id"]), []).append(phase)
+            case other:
+                raise AssertionError(f"the phase {other} is unknown")
+    for flow, phases in flows.items():
+        assert phases.count("s") <= 1, f"the flow {flow} starts more than once"
+
+
 class Trace:
     """A Chrome trace: its complete events by their names."""
 
     def __init__(self, path: str = "trace.json") -> None:
         text = Path(path).read_text(encoding="utf-8")
         assert_nests(text)
+        assert_known_events(text)
         self.content = json.loads(text)
         self.events: list[dict[str, Any]] = self.content["traceEvents"]
         self.scopes = {e["name"]: e for e in self.events if e["ph"] == "X" and e["cat"] != "Trace"}
