@@ -5,7 +5,8 @@
 
 use crate::sync::{AtomicPtr, Ordering};
 
-/// The maximum number of chunks. Together they exceed any `u32` index that a thread may make.
+/// The maximum number of chunks. Together they have room for every `u32` index that a
+/// thread may make.
 const CHUNKS: usize = 28;
 
 /// An append-only arena of `T`, where `T` consists of atomics. The first chunk has `2^LOG2`
@@ -73,7 +74,7 @@ impl<T: Default, const LOG2: u32> Arena<T, LOG2> {
         }
     }
 
-    /// Returns the index after the chunk whose first element has this index.
+    /// Returns the index after the chunk whose first element has the index `first`.
     const fn after_chunk(first: u32) -> u32 {
         2 * first + (1 << LOG2)
     }

@@ -83,7 +83,7 @@ fn checkpoint_interval() -> Option<Duration> {
     Duration::try_from_secs_f64(secs).ok().filter(|interval| !interval.is_zero())
 }
 
-/// A handler of a signal.
+/// A signal handler.
 type Handler = extern "C" fn(libc::c_int);
 
 /// Installs the handler, once, if SIGTERM has its default action.
@@ -93,12 +93,12 @@ fn install_sigterm_handler() {
     }
 }
 
-/// Installs a handler if the signal has its default action. Returns whether it has.
+/// Installs a handler if the signal has its default action. Returns whether it was installed.
 fn install_handler(signal: libc::c_int, handler: Handler) -> bool {
     replace_action(signal, libc::SIG_DFL, handler as *const () as libc::sighandler_t)
 }
 
-/// Replaces the action of a signal if it is as expected. Returns whether it is.
+/// Replaces the action of a signal if the current one is as expected. Returns whether it was.
 #[expect(unsafe_code, reason = "std has no signals")]
 fn replace_action(
     signal: libc::c_int,
@@ -124,8 +124,8 @@ pub(crate) fn install_sigusr1_handler() {
     install_handler(libc::SIGUSR1, on_sigusr1);
 }
 
-/// Moves the handler that samples Python's stacks from one signal to another; 0 is none. Returns
-/// false, with nothing changed, if the process handles the new one already.
+/// Moves the handler that samples Python's stacks from one signal to another; 0 means none. If the
+/// process already handles the new signal, changes nothing and returns false.
 pub(crate) fn move_sample_handler(from: libc::c_int, to: libc::c_int) -> bool {
     if from == to {
         return true;
@@ -161,10 +161,10 @@ extern "C" fn on_sigterm(_signal: libc::c_int) {
     if SIGTERM_PID.swap(pid, Ordering::SeqCst) != pid {
         WORKER.request(TERMINATE);
     }
-    // The thread that writes the files waits for the event that this thread may be in, for the
-    // files that it may be writing, and for the locks that it may hold: such a thread must return
-    // and go on. So must one of a library, which may deliver the devices' records: only the main
-    // thread is certainly none of those.
+    // Only the main thread may be parked, and only outside of events and locks. The thread that
+    // writes the files waits for the event that this thread may be in, for files that it may be
+    // writing, and for locks that it may hold, so a thread with one of these must go on. A
+    // library's thread must go on too, because it may deliver the devices' records.
     if is_main_thread() && !local::is_in_event() && !lock::must_not_park() {
         progress::wait_while(|| true);
         die_by_sigterm();

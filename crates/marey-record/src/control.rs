@@ -66,7 +66,7 @@ impl Control {
         self.activate(slot, is_addressed);
     }
 
-    /// Lets a session record all events, or only what is addressed to it.
+    /// Makes a session record: all events, or only those that are addressed to it.
     pub(crate) fn activate(&self, slot: u32, is_addressed: bool) {
         let word = if is_addressed { &self.addressed } else { &self.active };
         word.fetch_or(bit(slot), Ordering::SeqCst);
@@ -114,7 +114,8 @@ impl Control {
         self.live.load(Ordering::Relaxed) != 0
     }
 
-    /// Returns the sessions that record, all events or only what is addressed to them.
+    /// Returns the sessions that record, whether all events or only those that are addressed to
+    /// them.
     pub(crate) fn addressable(&self) -> u64 {
         self.active.load(Ordering::Relaxed) | self.addressed.load(Ordering::Relaxed)
     }

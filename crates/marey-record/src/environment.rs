@@ -1,8 +1,9 @@
-//! A copy of the environment variables, made on a thread of the program.
+//! A copy of the environment variables, which the background threads read instead of the
+//! environment.
 //!
 //! Reading a variable while another thread sets one may read memory that `setenv` has freed, and
-//! crash the program. So the background threads never read the environment: the variables that they
-//! need are copied on a thread of the program that is about to begin or end something.
+//! crash the program. Therefore a thread of the program copies the variables when it is about to
+//! begin or end something.
 
 use crate::lock::lock;
 use marey_model::{env, rank};
@@ -17,7 +18,7 @@ const TMPDIR: &str = "TMPDIR";
 /// The variable with the folder for sockets of the user.
 const RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
 
-/// Variables of other software: library folders, visible devices, folders.
+/// The variables of other software that are copied.
 const THIRD_PARTY: [&str; 5] =
     ["CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", RUNTIME_DIR, TMPDIR];
 

@@ -1,4 +1,5 @@
-//! Fork handlers: recording continues in the parent and starts afresh in the child.
+//! The fork handlers. They stop the background threads and take all locks around a fork, so that
+//! recording continues in the parent and starts afresh in the child.
 
 use crate::checkpoint;
 use crate::device;
@@ -25,17 +26,17 @@ use std::time::{Duration, Instant};
 const WORKERS: [&Worker; 4] =
     [&endpoint::WORKER, &system::WORKER, &checkpoint::WORKER, &trace::WORKER];
 
-/// The longest time that a fork waits for the background threads to end. A program that counts the
-/// process's threads after the fork, as CPython does, sees them only if a disk is slower than this.
+/// The longest time that a fork waits for the background threads to end. They outlive it only if a
+/// disk is slower than this. A program that counts its threads after a fork, as CPython does, then
+/// sees them.
 const PAUSE_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// The threads of sources, which are stopped during a fork too. A child has none until it starts
-/// one.
+/// The threads of sources, which also stop during a fork. A child has none until it starts one.
 static SOURCES: Mutex<Vec<&'static Worker>> = Mutex::new(Vec::new());
 
 thread_local! {
-    /// Our locks, from before the fork until after it. Never dropped: exit handlers of the process
-    /// may fork after the thread's own destructors have run.
+    /// The recorder's locks, held from before the fork until after it. Never dropped, because the
+    /// process's exit handlers may fork after this thread's destructors have run.
     static LOCKS: ManuallyDrop<RefCell<Option<Box<dyn Any>>>> =
         const { ManuallyDrop::new(RefCell::new(None)) };
     /// Whether the thread is in a call of a vendor's library that is made with locks held.
@@ -44,8 +45,8 @@ thread_local! {
     static IS_RESTART_DEFERRED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Registers the fork handlers when the library is loaded: from then on a child could find a lock
-/// locked.
+/// Registers the fork handlers when the library is loaded, because from then on a child could
+/// inherit a held lock.
 pub(crate) fn on_load() {
     static REGISTERED: Once = Once::new();
     REGISTERED.call_once(register_fork_handlers);
@@ -53,9 +54,9 @@ pub(crate) fn on_load() {
 
 /// Registers the fork handlers and the exit handler that writes the files, once.
 ///
-/// The fork handlers are registered again: prepare handlers run last-in first-out, and ours must
-/// run before the handlers of vendors' libraries that were loaded before the first session: a thread
-/// that holds one of our locks may wait for a lock of such a library.
+/// The fork handlers are registered again. Prepare handlers run last-in first-out, and the
+/// recorder's must run before those of vendors' libraries that were loaded before the first
+/// session: a thread that holds a lock of the recorder may wait for a lock of such a library.
 pub(crate) fn install() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
@@ -64,8 +65,8 @@ pub(crate) fn install() {
     });
 }
 
-/// Registers handlers that take our locks around a fork. If registered twice, the first to run does
-/// all.
+/// Registers the handlers that take the recorder's locks around a fork. If they are registered
+/// twice, the first to run does all the work.
 #[expect(unsafe_code, reason = "pthread_atfork takes C functions")]
 fn register_fork_handlers() {
     // SAFETY: the functions live as long as the library, which is never unloaded: its thread-local
@@ -77,7 +78,7 @@ fn register_fork_handlers() {
 /// it runs before the handlers that are registered by now.
 #[expect(unsafe_code, reason = "atexit takes a C function")]
 fn register_exit_handler() {
-    // SAFETY: as above.
+    // SAFETY: the function lives as long as the library, which is never unloaded.
     unsafe { libc::atexit(at_exit) };
 }
 
@@ -101,7 +102,8 @@ pub(crate) fn start_source(source: &'static Worker) {
     let mut sources = lock(&SOURCES);
     if !sources.iter().any(|known| std::ptr::eq(*known, source)) {
         sources.push(source);
-        // The library has registered exit handlers of its own: ours must run before them.
+        // The library has registered its exit handlers. The recorder's must run before them, so it
+        // is registered later.
         register_exit_handler();
     }
     source.ensure_running();
@@ -121,7 +123,7 @@ extern "C" fn before_fork() {
     LOCKS.with(|slot| *slot.borrow_mut() = Some(locks));
 }
 
-/// Whether the fork is made by a vendor's library to start a helper, which runs another program at
+/// Whether a vendor's library makes this fork to start a helper, which runs another program at
 /// once.
 fn is_library_fork() -> bool {
     worker::is_worker_thread() || IS_IN_LIBRARY.get()
@@ -135,17 +137,17 @@ pub(crate) fn call_library<T>(call: impl FnOnce() -> T) -> T {
     value
 }
 
-/// Stops the background threads, which need our locks to end. A thread that writes to a slow disk
-/// is left running at the deadline: by then it holds no lock that a child needs.
+/// Stops the background threads, which need the recorder's locks to end. A thread that writes to a
+/// slow disk is left running at the deadline. By then it holds no lock that a child needs.
 fn pause_workers(deadline: Instant) {
     let sources = lock(&SOURCES).clone();
     sources.into_iter().chain(WORKERS).for_each(|worker| worker.pause(deadline));
 }
 
-/// Takes all our locks in the lock order: sessions, the locks of device sources, the remaining
-/// locks. The locks of the background threads are only tried: they are held while a thread ends,
-/// which needs the other locks. Returns `None` if one of them is taken, or a worker has been
-/// restarted and `workers_may_run` is false.
+/// Takes all locks of the recorder in the lock order: sessions, the locks of device sources, the
+/// remaining locks. Only tries the locks of the background threads, because they are held while a
+/// thread ends, which needs the other locks. Returns `None` if one of them is taken, or if a worker
+/// has been restarted and `workers_may_run` is false.
 fn try_lock_all(workers_may_run: bool) -> Option<Box<dyn Any>> {
     let sessions = recorder::lock_sessions_for_fork();
     let source = device::lock_source_for_fork();
@@ -166,7 +168,8 @@ fn try_lock_all(workers_may_run: bool) -> Option<Box<dyn Any>> {
     Some(Box::new((threads, sources, other_locks, source, sessions)))
 }
 
-/// Releases our locks. Returns `false` if another handler has released them, or the fork took none.
+/// Releases the recorder's locks. Returns `false` if another handler has released them or the fork
+/// took none.
 fn release_locks() -> bool {
     LOCKS.with(|locks| locks.borrow_mut().take()).is_some()
 }

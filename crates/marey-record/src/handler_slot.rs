@@ -1,4 +1,4 @@
-//! A thread-local pointer that signal handlers may read.
+//! A thread-local pointer that a signal handler can read without allocating.
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -34,7 +34,7 @@ impl<T> HandlerSlot<T> {
     #[expect(unsafe_code, reason = "as above")]
     pub(crate) fn get(&self) -> *const T {
         match self.key.get() {
-            // SAFETY: as above.
+            // SAFETY: the key was created and is never deleted.
             Some(&Some(key)) => unsafe { libc::pthread_getspecific(key) }.cast_const().cast(),
             _ => std::ptr::null(),
         }

@@ -1,4 +1,4 @@
-//! Locks that keep count of what other threads may be waiting for.
+//! Mutexes and guards that count, for each thread, whether other threads may be waiting for it.
 //!
 //! A signal handler that parks its thread would park the locks that the thread holds, too. So each
 //! thread counts its locks and other obligations, and the handler reads the count.
@@ -12,11 +12,10 @@ use std::sync::{
 };
 use std::time::Duration;
 
-/// Not a pointer: the address is the number of live [`NoPark`] values of the thread.
+/// The number of live [`NoPark`] values of the thread, stored as an address. It is not a pointer.
 static NO_PARK_COUNT: HandlerSlot<u8> = HandlerSlot::new();
 
-/// A guard: while it lives, other threads may wait for this thread, which therefore must not be
-/// parked.
+/// A guard that forbids parking the calling thread, because other threads may wait for it.
 #[derive(Debug)]
 pub(crate) struct NoPark(PhantomData<*const ()>);
 
@@ -44,7 +43,7 @@ pub(crate) fn must_not_park() -> bool {
 /// A guard of the standard library, together with a [`NoPark`].
 #[derive(Debug)]
 pub(crate) struct Guard<G> {
-    // Dropped in this order: the lock is free before the thread may be parked.
+    // The fields drop in this order, so that the lock is free before the thread may be parked.
     guard: G,
     _no_park: NoPark,
 }
@@ -67,8 +66,8 @@ impl<G: DerefMut> DerefMut for Guard<G> {
 }
 
 impl<T> Locked<'_, T> {
-    /// Unlocks the mutex until the condition variable is notified, the timeout is over, or for no
-    /// reason.
+    /// Unlocks the mutex until the condition variable is notified or the timeout has passed. May
+    /// also wake spuriously.
     pub(crate) fn wait(self, changed: &Condvar, timeout: Option<Duration>) -> Self {
         let Self { guard, _no_park: no_park } = self;
         let guard = match timeout {
@@ -82,8 +81,8 @@ impl<T> Locked<'_, T> {
     }
 }
 
-/// Locks a mutex. Poisoning is ignored: a panic must not spread into the program, and the data is
-/// valid at every step.
+/// Locks a mutex. Ignores poisoning, because a panic must not spread into the program and the data
+/// is valid at every step.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> Locked<'_, T> {
     let no_park = NoPark::begin();
     Guard { guard: mutex.lock().unwrap_or_else(PoisonError::into_inner), _no_park: no_park }

@@ -1,5 +1,5 @@
-//! The tree of one session merged over all threads: the data of closed phases, and the contents of
-//! files.
+//! The tree of one session, merged over all threads. It holds the data of closed phases, and is
+//! what the output files contain.
 
 use crate::clock;
 use crate::column::{Column, NodeData};
@@ -212,8 +212,8 @@ impl MergedTree {
         for node in 0..thread.nodes.len() {
             let mut data = copy(node);
             if data.count > 0 && is_metadata_state(thread, node) {
-                // Viewers drop such a node, and with it a scope that has no other child: keep only
-                // its metrics.
+                // Viewers drop such a node, and with it a scope that has no other child. So keep
+                // only its metrics.
                 data = NodeData { metrics: data.metrics, ..NodeData::default() };
             }
             if !data.is_empty() {

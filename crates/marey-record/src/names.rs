@@ -1,7 +1,8 @@
-//! Interned strings: the process's tables of names, of metric names, and of texts that are metric
-//! values.
+//! The intern tables of the process: names, metric names, and texts that are metric values. Each
+//! string gets an id.
 //!
-//! The event path does not use these tables: bindings keep the number of a name beside the name.
+//! The event path does not use these tables, because bindings keep the id of a name beside the
+//! name.
 
 use crate::lock::{read, write};
 use crate::losses;
@@ -9,25 +10,25 @@ use marey_model::{loss::LossCause, metric::MetricName};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, RwLock};
 
-/// Replaces a name that was not kept.
+/// The name that stands for one that was not kept.
 pub(crate) const LOST_NAME: &str = "<lost>";
-/// The number of [`LOST_NAME`].
+/// The id of [`LOST_NAME`].
 pub(crate) const LOST: u32 = 1;
-/// The number of texts for which there was no memory left. No text has it.
+/// The id of a text for which there was no memory left. No text has it.
 const LOST_TEXT: u32 = u32::MAX;
 /// The maximum size of a table in bytes.
 const MAX_BYTES: usize = 64 << 20;
 
 static NAMES: LazyLock<RwLock<Table<Arc<str>>>> = LazyLock::new(|| {
     let mut table = Table::default();
-    // Number 0 means "no name". The empty string is a name and gets a number of its own.
+    // Id 0 means "no name". The empty string is a name and gets an id of its own.
     table.values.push(Arc::from(""));
     table.insert(LOST_NAME, Arc::from(LOST_NAME));
     RwLock::new(table)
 });
 
-/// Texts that are metric values. In a table of their own, so that they cannot use up the space for
-/// names.
+/// The texts that are metric values. They have a table of their own, so that they cannot use up the
+/// space for names.
 static TEXTS: LazyLock<RwLock<Table<Arc<str>>>> = LazyLock::new(RwLock::default);
 
 static METRICS: LazyLock<RwLock<Table<Metric>>> = LazyLock::new(RwLock::default);
@@ -61,30 +62,30 @@ impl<T: Clone> Table<T> {
     }
 }
 
-/// Returns the number of a name.
+/// Returns the id of a name.
 pub fn intern(name: &str) -> u32 {
     intern_in(&NAMES, name, |name| Arc::from(name)).unwrap_or(LOST)
 }
 
-/// Returns the name with this number.
+/// Returns the name with this id.
 pub fn name(number: u32) -> Arc<str> {
     let table = read(&NAMES);
     table.values.get(number as usize).cloned().unwrap_or_else(|| Arc::from(LOST_NAME))
 }
 
-/// Returns the number of a text that is a metric value.
+/// Returns the id of a text that is a metric value.
 pub fn intern_text(text: &str) -> u32 {
     intern_in(&TEXTS, text, |text| Arc::from(text)).unwrap_or(LOST_TEXT)
 }
 
-/// Returns the text with this number.
+/// Returns the text with this id.
 pub(crate) fn text(number: u32) -> Arc<str> {
     let table = read(&TEXTS);
     table.values.get(number as usize).cloned().unwrap_or_else(|| Arc::from(LOST_NAME))
 }
 
-/// Returns the number of a metric's name as the user writes it, suffix included. `None` when the
-/// table is full.
+/// Returns the id of a metric's name as the user writes it, suffix included. `None` if the table is
+/// full.
 pub fn intern_metric(name: &str) -> Option<u32> {
     intern_in(&METRICS, name, |name| Metric {
         name: Arc::new(MetricName::parse(name)),
@@ -92,13 +93,13 @@ pub fn intern_metric(name: &str) -> Option<u32> {
     })
 }
 
-/// Returns the metric name with this number, parsed.
+/// Returns the metric name with this id, parsed.
 pub(crate) fn metric(number: u32) -> Option<Arc<MetricName>> {
     let table = read(&METRICS);
     table.values.get(number as usize).map(|metric| Arc::clone(&metric.name))
 }
 
-/// Returns the metric name with this number, as the user writes it.
+/// Returns the metric name with this id, as the user writes it.
 pub(crate) fn metric_text(number: u32) -> Arc<str> {
     let table = read(&METRICS);
     let text = table.values.get(number as usize).map(|metric| Arc::clone(&metric.text));
@@ -125,8 +126,8 @@ fn intern_in<T: Clone>(
     Some(table.insert(name, make_value(name)))
 }
 
-/// Takes the tables' locks for the duration of a fork: the child must not find a lock held by a
-/// thread that it does not have.
+/// Takes the tables' locks for the duration of a fork. Otherwise the child could inherit a lock
+/// whose holder does not exist in it.
 pub(crate) fn lock_for_fork() -> impl Sized {
     (write(&NAMES), write(&TEXTS), write(&METRICS))
 }

@@ -1,4 +1,5 @@
-//! A hasher for numbers that are assigned by this program, so that no attacker can choose them.
+//! A fast hasher for keys that are numbers assigned by this program. No attacker can choose them,
+//! so it need not resist collisions.
 
 use std::hash::{BuildHasherDefault, Hasher};
 

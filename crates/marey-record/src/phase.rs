@@ -1,7 +1,9 @@
-//! Closed phases: ending one takes the threads' columns, and its tree is merged from them later.
+//! Closed phases. Ending a phase takes its columns from the threads; its tree is merged from them
+//! later.
 //!
-//! Merging takes as long as there are nodes. So the thread that ends a phase merges after it has
-//! released the sessions' lock; whoever reads the tree before that merges or waits.
+//! Merging takes as long as there are nodes. Therefore the thread that ends a phase merges after it
+//! has released the sessions' lock. A thread that reads the tree before that merges it itself, or
+//! waits.
 
 use crate::column::Column;
 use crate::merged::{MergedTree, SessionView};
@@ -56,7 +58,7 @@ impl PhaseTree {
     }
 
     pub(crate) fn get_mut(&mut self) -> &mut Arc<MergedTree> {
-        // No other reference to a tree without readers is left, so a change does not copy it.
+        // A tree without readers has no other reference left, so changing it does not copy it.
         *self = Self::Merged(Arc::clone(self.get()));
         match self {
             Self::Merged(tree) => tree,

@@ -1,4 +1,5 @@
-//! Progress of the writing of files, for signal handlers.
+//! A count of the bytes and threads that write files. Signal and exit handlers use it to wait as
+//! long as writing makes progress.
 
 use crate::lock::NoPark;
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! A value that its thread allocates and other threads may read.
+//! A box that one thread allocates and publishes, so that other threads may read its value.
 
 use std::sync::atomic::{AtomicPtr, Ordering};
 

@@ -1,8 +1,10 @@
-//! Requests from outside that Python answers: for a sample of its stacks, and for its watched variables.
+//! Requests from outside that only Python can answer: for a sample of its stacks, and about its
+//! watched variables.
 //!
-//! The thread of the endpoint passes one request at a time and waits for the answer, for a limited time and as long as
-//! the client does. A request that Python has not read by then is withdrawn. Samples are answered by the thread that
-//! samples, watches by the main thread of Python at its next line.
+//! The endpoint's thread passes on one request at a time and waits for the answer, for a limited
+//! time and as long as the client does. Then it withdraws a request that Python has not read. The
+//! sampling thread answers requests for samples. Python's main thread answers requests about
+//! watches at its next line.
 
 use crate::endpoint::{self, STOP_CHECK_PERIOD};
 use crate::lock::lock;
@@ -12,9 +14,9 @@ use crate::settings;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// The time for an answer, during which the endpoint answers no other request.
+/// The longest wait for an answer. Meanwhile the endpoint answers no other request.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-/// The bit of [`ANSWERED`].
+/// The bit of [`ANSWERED`] that says that an answer is there.
 const ANSWER: u32 = 1;
 
 /// A request to Python.
@@ -26,7 +28,7 @@ pub(crate) enum PythonRequest {
     Watches(String),
 }
 
-/// The answer to a request: a text, or a sentence without a period.
+/// The answer to a request: a text, or an error as a sentence without a period.
 type Answer = Result<String, String>;
 
 /// The progress of the current request.
@@ -47,9 +49,9 @@ enum Progress {
 static PROGRESS: Mutex<Progress> = Mutex::new(Progress::Idle);
 static ANSWERED: Requests = Requests::new();
 
-/// Passes a request to Python and returns the answer. Only for the thread of the endpoint. Gives up when the client has
-/// gone, and when that thread is to end: a fork or the end of the last session may wait for it on the thread that would
-/// answer.
+/// Passes a request to Python and returns the answer. Only the endpoint's thread may call this.
+/// Gives up when the client is gone, and when the endpoint's thread is to end: a fork or the end of
+/// the last session may be waiting for that on the very thread that would answer.
 pub(crate) fn ask(request: PythonRequest, has_client_gone: &dyn Fn() -> bool) -> Answer {
     *lock(&PROGRESS) = Progress::Pending(request);
     sampling::wake();
@@ -96,7 +98,7 @@ pub(crate) fn is_sample_pending() -> bool {
     matches!(*lock(&PROGRESS), Progress::Pending(PythonRequest::Sample))
 }
 
-/// Reads the request if it is for a sample; returns whether it was.
+/// Reads the request if it is for a sample. Returns whether it was.
 pub(crate) fn read_sample_request() -> bool {
     let mut progress = lock(&PROGRESS);
     let is_for_sample = matches!(*progress, Progress::Pending(PythonRequest::Sample));
@@ -144,7 +146,7 @@ pub(crate) fn lock_for_fork() -> impl Sized {
     lock(&PROGRESS)
 }
 
-/// Forgets the request to the parent, in the child of a fork.
+/// Forgets the parent's request, in the child of a fork.
 pub(crate) fn begin_child() {
     *lock(&PROGRESS) = Progress::Idle;
 }

@@ -1,4 +1,5 @@
-//! The threads that record, and the threads that have ended since their data was last folded.
+//! The list of the threads that record, and of the threads that have ended since their data was
+//! last folded into the sessions.
 //!
 //! Lock order: threads, then main. No lock is held here while waiting for a thread.
 

@@ -5,8 +5,8 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// An open file, checked before each use: a program that closes every descriptor that it finds may
-/// have closed this one, and opened another file under its number.
+/// An open file that is checked before each use. A program that closes every descriptor that it
+/// finds may have closed this one, and may have opened another file under its number.
 #[derive(Debug)]
 pub(crate) struct ReopeningFile {
     path: PathBuf,
@@ -74,7 +74,7 @@ fn identity(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
-/// Gives up a descriptor without closing it: the number may be another file's by now.
+/// Gives up a descriptor without closing it, because the number may belong to another file by now.
 #[expect(clippy::mem_forget, reason = "closing it could close a file of the program")]
 fn forget_descriptor(file: Option<File>) {
     std::mem::forget(file);

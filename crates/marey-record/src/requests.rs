@@ -1,7 +1,8 @@
-//! Wake-up of a background thread: a word whose bits any thread sets, also a signal handler.
+//! The wake-up of a background thread: a word of request bits, which any thread and any signal
+//! handler can set.
 //!
-//! A futex and not a pipe: a program may close every descriptor that it finds, and open files of
-//! its own under the same numbers.
+//! It is a futex rather than a pipe, because a program may close every descriptor that it finds and
+//! open files of its own under the same numbers.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;

@@ -149,8 +149,8 @@ impl Ring {
 /// Words of a record.
 pub const WORDS_PER_RECORD: usize = size_of::<Record>() / size_of::<u64>();
 
-/// Words in pages of their own, which take no memory until they are written to, and give it back
-/// when dropped.
+/// Words in memory pages of their own. The pages take no memory until they are written, and give it
+/// back when dropped.
 ///
 /// An allocator would keep the memory of a freed large block, and would write zeros to a recycled
 /// one.
@@ -171,7 +171,7 @@ mod pages {
 
     // SAFETY: the words are atomics, and the pages belong to `self`.
     unsafe impl Send for Words {}
-    // SAFETY: as above.
+    // SAFETY: the words are atomics, and the pages belong to `self`.
     unsafe impl Sync for Words {}
 
     impl Words {

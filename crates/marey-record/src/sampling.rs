@@ -1,7 +1,9 @@
-//! The times of samples of Python's stacks: at an interval, in a scope, in a slow step, at a signal, at a request.
+//! The schedule of Python stack samples: decides when the sampling thread takes one. A sample is
+//! due at an interval, while a scope is open, in a slow step, at a signal, or on a request.
 //!
-//! The thread that samples is one of Python's. It waits here without the GIL, and receives the cause of each sample. It
-//! looks at scopes and steps itself, so that the program's threads do nothing for sampling.
+//! The thread that samples is one of Python's. It waits here without the GIL and receives the cause
+//! of each sample. It checks the scopes and steps itself, so that the program's threads do no work
+//! for sampling.
 
 use crate::checkpoint;
 use crate::local;
@@ -16,9 +18,9 @@ use marey_model::spool::SampleCause;
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// Minimum time between two looks at the stacks.
+/// The minimum time between two checks.
 const MIN_INTERVAL: Duration = Duration::from_millis(1);
-/// Time between two looks in scopes and slow steps, without an interval.
+/// The time between two checks for a scope or a slow step, if no interval is set.
 const EVENT_INTERVAL: Duration = Duration::from_millis(10);
 
 static STATE: Mutex<State> = Mutex::new(State::new());
@@ -26,12 +28,12 @@ static STATE: Mutex<State> = Mutex::new(State::new());
 static CHANGED: Condvar = Condvar::new();
 
 struct State {
-    /// Number of the thread that samples, 0 for none.
+    /// The number of the thread that samples, 0 for none.
     thread: u32,
     started_threads: u32,
     /// Whether the signal has arrived.
     is_signalled: bool,
-    /// The last look at the stacks, and the next one.
+    /// The times of the last and of the next check.
     last_look: Option<Instant>,
     next_look: Option<Instant>,
     random: u64,
@@ -49,9 +51,10 @@ impl State {
         }
     }
 
-    /// Returns a time around an interval: a program may repeat something at the same rate.
-    fn around(&mut self, interval: Duration) -> Duration {
-        // Xorshift64.
+    /// Returns the interval with some jitter, so that sampling does not lock step with a loop of
+    /// the program of the same period.
+    fn with_jitter(&mut self, interval: Duration) -> Duration {
+        // The xorshift64 generator.
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
@@ -62,9 +65,9 @@ impl State {
 /// The settings of sampling.
 struct Plan {
     interval: Duration,
-    /// Number of a scope's name, 0 for none.
+    /// The interned id of a scope's name, 0 for none.
     scope: u32,
-    /// Multiple of the median duration of a step, 0 for none.
+    /// The multiple of a step's median duration beyond which a step is slow, 0 for none.
     slow_step: f64,
     has_signal: bool,
 }
@@ -84,7 +87,7 @@ impl Plan {
         self.scope != 0 || self.slow_step > 0.0
     }
 
-    /// Returns the time between two looks, `None` if there is nothing to look at.
+    /// Returns the time between two checks, `None` if there is nothing to check.
     fn period(&self) -> Option<Duration> {
         match (self.interval.is_zero(), self.has_condition()) {
             (false, _) => Some(self.interval.max(MIN_INTERVAL)),
@@ -93,7 +96,7 @@ impl Plan {
         }
     }
 
-    /// Returns the cause for which the stacks are to be sampled at a look, `None` if there is none.
+    /// Returns the cause for which a sample is due at a check, `None` if there is none.
     fn cause(&self) -> Option<SampleCause> {
         if !self.has_condition() {
             return Some(SampleCause::Interval);
@@ -101,7 +104,7 @@ impl Plan {
         [SampleCause::Scope, SampleCause::SlowStep].into_iter().find(|&cause| self.is_met(cause))
     }
 
-    /// Whether a sample with this cause is drawn now.
+    /// Whether a sample with this cause is due now.
     fn is_met(&self, cause: SampleCause) -> bool {
         match cause {
             SampleCause::Scope => self.scope != 0 && is_open(self.scope),
@@ -111,7 +114,7 @@ impl Plan {
     }
 }
 
-/// Whether a thread has a scope with this name open, which it has entered itself.
+/// Whether a thread has a scope with this name open that it has entered itself.
 fn is_open(name: u32) -> bool {
     let is_entered = |frame: &OpenFrame| frame.name == name && local::is_entered_by_program(frame);
     registry::running_threads().iter().any(|thread| thread.open_frames().iter().any(is_entered))
@@ -124,8 +127,8 @@ pub fn is_needed() -> bool {
     trace::has_sessions() && (is_set || python_requests::is_sample_pending())
 }
 
-/// Returns the number of a new sampling thread, 0 if none is needed or one runs. A running one
-/// reads the settings again.
+/// Returns the number of a new sampling thread. Returns 0 if none is needed or if one is running,
+/// which then reads the settings again.
 pub fn begin() -> u32 {
     let mut state = lock(&STATE);
     state.next_look = None;
@@ -145,14 +148,17 @@ pub fn end() {
     CHANGED.notify_all();
 }
 
-/// Makes the sampling thread look whether a trace session is alive, and for a request.
+/// Makes the sampling thread check whether a trace session is alive, and whether there is a
+/// request.
 pub(crate) fn wake() {
+    // The sampling thread checks its conditions under the lock. Once the lock was free, it either
+    // waits for this notification or has yet to check.
     drop(lock(&STATE));
     CHANGED.notify_all();
 }
 
-/// Waits until the stacks are to be sampled. Returns the cause and the time for which the sample stands,
-/// `None` if the thread with this number is to end.
+/// Waits until a sample is due. Returns its cause and the time that it stands for, or `None` if the
+/// thread with this number is to end.
 pub fn next(thread: u32) -> Option<(SampleCause, Duration)> {
     let mut state = lock(&STATE);
     loop {
@@ -177,7 +183,7 @@ pub fn next(thread: u32) -> Option<(SampleCause, Duration)> {
         };
         let now = Instant::now();
         let last = *state.last_look.get_or_insert(now);
-        let next = state.next_look.unwrap_or_else(|| now + state.around(period));
+        let next = state.next_look.unwrap_or_else(|| now + state.with_jitter(period));
         if next > now {
             state.next_look = Some(next);
             state = state.wait(&CHANGED, Some(next - now));
@@ -190,13 +196,13 @@ pub fn next(thread: u32) -> Option<(SampleCause, Duration)> {
     }
 }
 
-/// Whether a sample is still to be drawn: the scope or step may have ended while the thread waited
-/// for the GIL.
+/// Whether a sample is still due. The scope or step may have ended while the thread waited for the
+/// GIL.
 pub fn is_due(cause: SampleCause) -> bool {
     Plan::read().is_met(cause)
 }
 
-/// Requests a sample because the signal has arrived, if a thread samples.
+/// Requests a sample because the signal has arrived. Does nothing if no thread samples.
 pub(crate) fn signal() {
     let mut state = lock(&STATE);
     state.is_signalled = state.thread != 0;
@@ -204,7 +210,8 @@ pub(crate) fn signal() {
     CHANGED.notify_all();
 }
 
-/// Handles a signal from now on, 0 for none. Fails if the process handles it already.
+/// Makes this signal request samples from now on, 0 for none. Fails if the process already handles
+/// it.
 pub(crate) fn handle_signal(signal: i32) -> Result<(), InvalidValue> {
     let former = settings::value(Setting::SampleSignal) as i32;
     if checkpoint::move_sample_handler(former, signal) {

@@ -1,4 +1,5 @@
-//! Sessions: options, current state, and the data that is no longer in the threads.
+//! The sessions of the process: their options, their current state, and their data that has left
+//! the threads.
 
 use crate::clock::ClockReading;
 use crate::device;
@@ -13,7 +14,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-/// Number of a session, counted from 0 in each process.
+/// The number of a session. Each process counts from 0.
 pub type SessionId = u32;
 
 /// The options of a session.

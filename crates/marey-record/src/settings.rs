@@ -1,17 +1,20 @@
-//! The values of the settings, which the program's owner may change while the process records.
+//! The current values of the settings. A user may change them from outside while the process
+//! records.
 
 use crate::{device, environment, names, sampling};
 use marey_model::setting::{self, Declaration, InvalidValue, Kind, Setting, Value};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// The bits of a value that was not read from the environment yet. As a number it is not a number.
+/// The bits that mean that a value was not read from the environment yet. As a float they are a
+/// NaN.
 const UNREAD: u64 = u64::MAX;
 
 static VALUES: [AtomicU64; setting::ALL.len()] =
     [const { AtomicU64::new(UNREAD) }; setting::ALL.len()];
 
-/// Returns the value of a setting: the last one set, else the value of its environment variable,
-/// else the default. A variable whose value the setting cannot have is ignored, and noted when a session begins.
+/// Returns the value of a setting: the last one set, else that of its environment variable, else
+/// the default. Ignores a variable whose value the setting cannot have. The start of a session adds
+/// a note about it.
 pub fn value(setting: Setting) -> f64 {
     let Some(stored) = VALUES.get(setting.number()) else { return setting.declaration().default };
     let bits = stored.load(Ordering::Relaxed);
@@ -44,8 +47,7 @@ pub(crate) fn text(declared: &Declaration) -> String {
     }
 }
 
-/// Sets a setting to a number, which is in its range. Fails if the process cannot have the value
-/// now.
+/// Sets a setting to a number in its range. Fails if the process cannot take the value now.
 pub fn set(setting: Setting, value: f64) -> Result<(), InvalidValue> {
     if setting == Setting::SampleSignal {
         sampling::handle_signal(value as i32)?;
@@ -56,8 +58,8 @@ pub fn set(setting: Setting, value: f64) -> Result<(), InvalidValue> {
     Ok(())
 }
 
-/// Called after a setting was changed from outside, and for a request that Python has to answer, on
-/// a thread of the recorder.
+/// The function that a thread of the recorder calls after a setting was changed from outside, and
+/// when there is a request that Python has to answer.
 pub type Listener = extern "C" fn();
 
 static LISTENER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
@@ -67,7 +69,7 @@ pub fn set_listener(listener: Listener) {
     LISTENER.store(listener as *mut (), Ordering::Release);
 }
 
-/// Sets a setting to the value that a text means, for a request from outside. Returns the setting.
+/// Sets a setting to the value that a text from outside means. Returns the setting.
 pub(crate) fn parse_and_set(key: &str, text: &str) -> Result<Setting, InvalidValue> {
     let Some(declared) = setting::find(key) else {
         return Err(InvalidValue(format!("there is no setting `{key}`")));
@@ -99,7 +101,7 @@ pub(crate) fn notify_listener() -> bool {
     true
 }
 
-/// Notes the variables whose values the settings cannot have.
+/// Adds a note for each variable whose value its setting cannot have.
 pub(crate) fn note_ignored_variables() {
     for declared in &setting::ALL {
         let Some((name, text)) =

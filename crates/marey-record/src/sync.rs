@@ -1,4 +1,4 @@
-//! Atomics and fences of the lock-free code, taken from loom when it checks that code.
+//! The atomics and fences of the lock-free code. They are loom's when loom checks that code.
 
 #[cfg(loom)]
 pub use loom::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
@@ -25,7 +25,7 @@ pub fn heavy_fence() -> bool {
     membarrier::expedited()
 }
 
-/// As above; under loom both sides use a full fence.
+/// The rare side under loom, where both sides use a full fence.
 #[cfg(loom)]
 pub fn heavy_fence() -> bool {
     fence(Ordering::SeqCst);

@@ -1,4 +1,5 @@
-//! The part of a thread's recorder that other threads read.
+//! The tree of a thread, its open scopes and its columns: the part of a thread's recorder that
+//! other threads may read.
 
 use crate::arena::Arena;
 use crate::clock;
@@ -71,8 +72,8 @@ pub(crate) fn begin_child() {
 /// The number of attempts of a reader to find a gap between two events.
 const READ_ATTEMPTS: u32 = 100;
 
-/// The innermost scope of the task that a thread runs, as of the thread's last event in it. A
-/// switch of tasks is no event.
+/// The innermost scope of the task that a thread runs, as of the thread's last event. The switch to
+/// another task is no event, so the scope may be outdated.
 #[derive(Debug, Default)]
 pub(crate) struct TaskScope {
     /// The scope's node in the thread's shadow tree; [`SHADOW_ROOT`] for none.
@@ -398,12 +399,12 @@ impl ThreadTree {
         if column.is_null() {
             return NodeData::default();
         }
-        // SAFETY: as in `column`; columns are taken and freed only under the sessions' lock, which
-        // the caller holds.
+        // SAFETY: the pointer came from `Box::into_raw`. Columns are taken and freed only under the
+        // sessions' lock, which the caller holds.
         let column = unsafe { &*column };
         let copy = || column.copy(node);
-        // A thread that does nothing but enter scopes may leave no gap, and many nodes are still to
-        // be copied: a torn copy is better than waiting.
+        // A thread that only enters scopes may leave no gap, and many nodes are still to be copied.
+        // A torn copy is better than waiting.
         self.seq.read(READ_ATTEMPTS, copy).unwrap_or_else(copy)
     }
 
@@ -414,7 +415,7 @@ impl ThreadTree {
     #[expect(unsafe_code, reason = "columns are reached through published pointers")]
     pub(crate) fn next_column(&self, slot: u32) -> Option<Box<Column>> {
         let column = self.columns.get(slot as usize)?.load(Ordering::Acquire);
-        // SAFETY: null, or a column as in `copy_node`.
+        // SAFETY: null, or a column that is not freed while the caller holds the sessions' lock.
         unsafe { column.as_ref() }.and_then(Column::empty_copy)
     }
 
@@ -431,7 +432,7 @@ impl ThreadTree {
         next: Option<Box<Column>>,
     ) -> Option<Box<Column>> {
         let pointer = self.columns.get(slot as usize)?;
-        // The owner stores a column only where there is none, and there is one if there is a next.
+        // The owner stores a column only where there is none. If `next` is given, there is one.
         let column =
             pointer.swap(next.map_or(std::ptr::null_mut(), Box::into_raw), Ordering::AcqRel);
         // SAFETY: a non-null pointer came from `Box::into_raw`, and only the caller of `swap`
@@ -542,7 +543,7 @@ impl ThreadTree {
             if self.seq.read(READ_ATTEMPTS, &mut copy).is_some() {
                 return;
             }
-            // The thread may be preempted in the middle of an event.
+            // The thread may have been preempted in the middle of an event.
             std::thread::yield_now();
         }
         copy();

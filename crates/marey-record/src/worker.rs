@@ -1,5 +1,5 @@
-//! Background threads: started on demand, woken by requests, and stopped while the process forks,
-//! so that the program is single-threaded whenever it would be without marey.
+//! Background threads. They start on demand, wake at requests, and stop while the process forks, so
+//! that a program that is single-threaded without marey is also single-threaded at a fork.
 
 use crate::lock::{lock, try_lock};
 use crate::requests::Requests;
@@ -40,7 +40,7 @@ pub struct Worker {
     run: fn(),
     thread: Mutex<Option<JoinHandle<()>>>,
     requests: Requests,
-    /// Makes a thread that waits for something else look at the requests.
+    /// Makes a thread that waits for something else than requests look at the requests.
     wake: fn(),
     /// One of the states above.
     state: AtomicU32,
@@ -58,8 +58,8 @@ impl Worker {
         Self::with_wake(name, run, || {})
     }
 
-    /// Creates a worker that may wait for something else than requests: `wake`, called after the
-    /// request to stop, must make it call [`Self::wait`].
+    /// Creates a worker that may wait for something else than requests. `wake` is called after the
+    /// request to stop and must make the worker call [`Self::wait`].
     pub(crate) const fn with_wake(name: &'static str, run: fn(), wake: fn()) -> Self {
         Self {
             name,
@@ -119,8 +119,8 @@ impl Worker {
         self.requests.withdraw(STOP);
         self.ended.take();
         self.state.store(RUNNING, Ordering::SeqCst);
-        // Without an explicit size, std reads `RUST_MIN_STACK` from the environment for the first
-        // thread.
+        // Set the stack size, because std would otherwise read `RUST_MIN_STACK` from the
+        // environment.
         let builder =
             std::thread::Builder::new().name(self.name.to_owned()).stack_size(STACK_BYTES);
         let started = with_signals_blocked(|| {
@@ -144,7 +144,7 @@ impl Worker {
     /// Ends the thread. A thread that has not ended by the deadline is left to end later, unless
     /// [`Self::ensure_running`] withdraws the request. Returns whether there was a thread.
     fn finish(&self, deadline: Option<Instant>) -> bool {
-        // Locked until the thread has ended: a new thread would take its requests.
+        // Stay locked until the thread has ended, because a new thread would take its requests.
         let mut slot = lock(&self.thread);
         let Some(thread) = slot.take() else { return false };
         self.is_listening.store(false, Ordering::SeqCst);
@@ -168,8 +168,8 @@ impl Worker {
 
     /// Stops the thread until [`Self::resume`]. At the deadline the thread is left to end later.
     pub(crate) fn pause(&self, deadline: Instant) {
-        // A concurrent `stop` clears the flag after this and wins. The flag of an unfinished pause
-        // stays.
+        // A concurrent `stop` clears the flag after this, and wins. The flag of a pause that is not
+        // finished stays set.
         let was_paused = self.is_paused.swap(true, Ordering::SeqCst);
         if !self.finish(Some(deadline)) && !was_paused {
             self.is_paused.store(false, Ordering::SeqCst);
@@ -183,7 +183,7 @@ impl Worker {
         }
     }
 
-    /// Makes [`Self::resume`] start nothing: in a child of a fork that has not asked for the
+    /// Makes [`Self::resume`] start nothing. For the child of a fork, which has not asked for the
     /// thread.
     pub(crate) fn cancel_resume(&self) {
         self.is_paused.store(false, Ordering::SeqCst);

@@ -1,7 +1,9 @@
-//! Writing of the sessions' files.
+//! Writes the files of the sessions, at checkpoints, at the end of a phase and at the end of a
+//! session.
 //!
-//! The data of a file is gathered while the sessions are locked ([`WriteJob`]), and written without
-//! the lock, after the spool that a Chrome trace is made of: a slow disk blocks no other thread.
+//! The data of a file is gathered while the sessions are locked ([`WriteJob`]). It is written
+//! without the lock, after the spool that a Chrome trace is made from, so that a slow disk blocks
+//! no other thread.
 
 use crate::device;
 use crate::error::Error;
@@ -18,7 +20,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex};
 
-/// Files that this process wrote and may overwrite.
+/// The files that this process has written and may overwrite.
 static WRITTEN: LazyLock<Mutex<HashSet<PathBuf>>> = LazyLock::new(Mutex::default);
 
 /// Phases of a session to be written, with all data for their files.

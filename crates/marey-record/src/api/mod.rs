@@ -1,6 +1,6 @@
 //! The recorder's API in safe Rust. The functions of the C table wrap these.
 //!
-//! This file has the events of the calling thread.
+//! This file has the functions for events of the calling thread.
 
 mod providers;
 mod sessions;
@@ -57,8 +57,8 @@ pub fn epoch() -> u64 {
     CONTROL.epoch.load(Ordering::Relaxed)
 }
 
-/// Returns the numbers of the metrics of this thread's performance events, and their totals at its
-/// latest entry or exit of a scope. Empty if none are counted.
+/// Returns the metric ids and the totals of this thread's performance events, as of its latest
+/// entry or exit of a scope. Empty if none are counted.
 pub fn performance_totals() -> Vec<(u32, u64)> {
     if !CONTROL.is_live() {
         return Vec::new();
@@ -78,8 +78,8 @@ pub fn enter_kind(name: u32, kind: u8) -> u64 {
     local::enter(name, kind)
 }
 
-/// Exits the innermost scope with that name, an operator, and records its part in a backward pass
-/// for trace sessions. Without one ([`is_tracing`]), [`exit`] is faster.
+/// Exits the innermost scope with that name, which is an operator, and records its part in a
+/// backward pass for trace sessions. Without a trace session ([`is_tracing`]), [`exit`] is faster.
 pub fn exit_autograd(name: u32, call: AutogradCall) {
     if CONTROL.is_live() {
         let now = clock::ticks();
@@ -87,9 +87,9 @@ pub fn exit_autograd(name: u32, call: AutogradCall) {
     }
 }
 
-/// Records the arguments of the innermost scope, an operator, for trace sessions, if it is called
-/// `name`. `args` is the number of a JSON object, from [`intern_text`]. Returns the operator, for
-/// [`add_to_operator`].
+/// Records the arguments of the innermost scope for trace sessions, if that scope is called `name`.
+/// It must be an operator. `args` is the id of a JSON object, from [`intern_text`]. Returns the
+/// operator, for [`add_to_operator`].
 pub fn record_inputs(name: u32, args: u32) -> Option<OperatorCall> {
     if !CONTROL.is_live() {
         return None;
@@ -97,22 +97,22 @@ pub fn record_inputs(name: u32, args: u32) -> Option<OperatorCall> {
     local::event(|local| local.log_inputs(name, args))
 }
 
-/// Adds metrics, by the numbers of their names, to the node of an operator of this thread.
+/// Adds metrics, by the ids of their names, to the node of an operator of this thread.
 pub fn add_to_operator(call: OperatorCall, values: &[(u32, f64)]) {
     if CONTROL.is_live() {
         local::event(|local| local.add_to_operator(call, values));
     }
 }
 
-/// Exits only the scope with this id, which [`enter`] returned on this thread; scopes inside it
-/// stay open. Returns whether it was still open. The end of its session, for one, closes a scope.
+/// Exits only the scope with this id, which [`enter`] returned on this thread. Scopes inside it
+/// stay open. Returns whether it was still open; the end of its session may have closed it.
 #[inline(always)]
 pub fn exit_only(scope: u64) -> bool {
     CONTROL.is_live() && local::event(|local| local.exit_only(scope, clock::ticks(), None))
 }
 
-/// As [`exit_only`], for a scope that ended at `ticks`, perhaps on another thread. With `call` it
-/// takes part in a backward pass.
+/// Exits only the scope with this id, like [`exit_only`], at `ticks`, perhaps on another thread.
+/// With `call` the scope takes part in a backward pass.
 pub fn exit_only_at(scope: u64, ticks: u64, call: Option<AutogradCall>) -> bool {
     CONTROL.is_live() && local::event(|local| local.exit_only(scope, ticks, call))
 }
@@ -129,8 +129,8 @@ pub fn count_lost_range() {
     losses::count(LossCause::Ranges);
 }
 
-/// Records an instant on this thread, with metrics of its own. It has its own node, which counts
-/// it.
+/// Records an instant on this thread, with metrics of its own. The instant has its own node, which
+/// counts how often it occurred.
 pub fn record_instant(name: u32, values: &[(u32, MetricValue)]) -> Result<(), MetricError> {
     if !CONTROL.is_live() {
         return Ok(());
@@ -240,7 +240,7 @@ pub fn step_end() {
     }
 }
 
-/// Adds user metrics, by the numbers of their names, to the innermost scope of this thread.
+/// Adds user metrics, by the ids of their names, to the innermost scope of this thread.
 pub fn add_metrics(values: &[(u32, MetricValue)]) -> Result<(), MetricError> {
     if !CONTROL.is_live() {
         return Ok(());
@@ -248,7 +248,7 @@ pub fn add_metrics(values: &[(u32, MetricValue)]) -> Result<(), MetricError> {
     local::event(|local| Some(local.add_metrics(values))).unwrap_or(Ok(()))
 }
 
-/// Returns the number of the innermost scope's name, 0 when this thread has entered none.
+/// Returns the id of the innermost scope's name, 0 if this thread has entered none.
 pub fn innermost_name() -> u32 {
     if CONTROL.is_live() { local::event(|local| local.top_name()) } else { 0 }
 }
@@ -286,7 +286,8 @@ pub fn detach_innermost() -> Option<Arc<Detached>> {
     Detached::from_innermost()
 }
 
-/// Writes the names of this thread's open scopes, or of its Python frames, outermost first. Returns how many there are, which may be more than fit.
+/// Writes the names of this thread's open scopes, or of its Python frames, outermost first. Returns
+/// their number, which may be larger than `names`.
 pub fn context_names(source: ContextSource, names: &mut [u32]) -> usize {
     if !CONTROL.is_live() {
         return 0;
@@ -295,7 +296,7 @@ pub fn context_names(source: ContextSource, names: &mut [u32]) -> usize {
     local::event(|local| local.context_names(leaf, names))
 }
 
-/// Returns the number of the name of this thread's innermost state, 0 for none.
+/// Returns the id of the name of this thread's innermost state, 0 for none.
 pub fn state_name() -> u32 {
     if CONTROL.is_live() { local::event(|local| local.state_name()) } else { 0 }
 }

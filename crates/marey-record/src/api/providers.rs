@@ -1,4 +1,5 @@
-//! Functions that bindings register: they find the task and the Python frame of the calling thread.
+//! The functions that bindings register. Through them the recorder finds the task and the Python
+//! frame of the calling thread.
 
 use crate::control::CONTROL;
 use crate::detached::Detached;
@@ -8,25 +9,25 @@ use marey_model::context::NodeKind;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Calls `receive` once, before it returns, with `receiver` and the innermost scope of the task
-/// that the calling thread runs, or null if it runs none. Also called by threads that do not hold
-/// the GIL.
+/// The function that finds the task of the calling thread. It calls `receive` once, before it
+/// returns, with `receiver` and the task's innermost scope, or null if the thread runs none. It is
+/// also called by threads that do not hold the GIL.
 pub type TaskProvider = extern "C" fn(receive: TaskReceiver, receiver: *mut c_void);
 
-/// Receives a scope, which is valid until this returns.
+/// The function that receives the scope, which is valid until it returns.
 pub type TaskReceiver = unsafe extern "C" fn(receiver: *mut c_void, scope: *const Detached);
 
 static TASK_PROVIDER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Registers the function that finds the scope of a task. It is called on threads that launch,
-/// outside of events.
+/// Registers the function that finds the scope of a task. The recorder calls it outside of events,
+/// on threads that launch work.
 pub fn set_task_provider(provider: TaskProvider) {
     TASK_PROVIDER.store(provider as *mut (), Ordering::Release);
 }
 
-/// Enters a scope below the innermost scope of the task that this thread runs, or of the thread.
-/// For sources that call without the GIL, such as operators. The scope itself is on the thread's
-/// stack.
+/// Enters a scope below the innermost scope of the task that this thread runs, or else of the
+/// thread. The scope itself is on the thread's stack. For sources that call without the GIL, such
+/// as operators.
 #[inline(always)]
 pub fn enter_in_current_task(name: u32, kind: NodeKind) {
     let provider = TASK_PROVIDER.load(Ordering::Acquire);
@@ -71,8 +72,8 @@ fn call_task_provider(provider: *mut (), mut run: &mut dyn FnMut(Option<&Detache
     provider(receive, (&raw mut run).cast());
 }
 
-/// Returns the node of the innermost Python frame of the calling thread. Also called by threads
-/// that do not hold the GIL.
+/// The function that returns the node of the calling thread's innermost Python frame. It is also
+/// called by threads that do not hold the GIL.
 pub type FrameProvider = extern "C" fn() -> u32;
 
 static FRAME_PROVIDER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
@@ -110,6 +111,6 @@ pub fn frame_root() -> (u32, u64) {
 
 /// Returns the node of a Python frame below another node.
 pub fn frame_child(parent: u32, name: u32) -> u32 {
-    // A frame belongs to no session: any session may have scopes below it.
+    // A frame belongs to no session, because any session may have scopes below it.
     local::event(|local| local.child(parent, name, NodeKind::Frame, u64::MAX))
 }

@@ -1,4 +1,5 @@
-//! The library and its sessions: loading, start and end, phases, files, forks.
+//! The functions of the API for the library and its sessions: loading, start and end, phases,
+//! files, forks.
 
 use crate::environment;
 use crate::error::Error;
@@ -12,7 +13,7 @@ use crate::session::{SessionId, SessionOptions};
 use crate::{clock, device, fork, recorder, sync};
 use std::path::Path;
 
-/// Initialises what must be initialised when the library is loaded: the start of the clock's
+/// Initialises what the library needs from the moment that it is loaded: the start of the clock's
 /// calibration, the fork handlers, and the registration for `membarrier(2)`.
 pub fn on_load() {
     clock::on_load();
@@ -26,9 +27,9 @@ pub fn start(options: &SessionOptions) -> Result<SessionId, Error> {
     recorder::start(options)
 }
 
-/// Passes the activities of devices, and the calls of their APIs, of a trace session of this
-/// process that has ended to `receive`. `run` is its run directory. Events of an earlier session
-/// that had the same slot may be among them. Fails once 64 other sessions have started.
+/// Passes the device activities and API calls of a trace session of this process that has ended to
+/// `receive`. `run` is the session's run directory. Events of an earlier session in the same slot
+/// may be among them. Fails once 64 other sessions have started.
 pub fn read_device_events(
     run: &Path,
     session: SessionId,
@@ -39,8 +40,8 @@ pub fn read_device_events(
     output::read_device_events(run, slot, &mut receive)
 }
 
-/// Notes that the process exits: from now on each wait for a device ends after a few seconds. To be
-/// called by exit handlers that run before the library's own.
+/// Notes that the process is exiting. From now on each wait for a device ends after a few seconds.
+/// Exit handlers that run before the library's own should call this.
 pub extern "C" fn begin_process_exit() {
     device::begin_process_exit();
 }

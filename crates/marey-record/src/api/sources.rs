@@ -1,4 +1,5 @@
-//! Records of sources other than the program's threads: samples, counters, collectives, variables.
+//! The functions of the API for records that do not come from the program's threads: samples of
+//! stacks, counters, collectives, watched variables.
 
 pub use crate::clock::{monotonic_nanos, ticks as now_ticks};
 use crate::losses;
@@ -16,9 +17,10 @@ use std::sync::Arc;
 /// One sample of a counter of the machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CounterSample {
-    /// Number of the counter's name, from [`intern`](super::intern). The name ends in the unit.
+    /// The interned id of the counter's name, from [`intern`](super::intern). The name ends in the
+    /// unit.
     pub name: u32,
-    /// Number of the device, if the counter belongs to one.
+    /// The number of the device, if the counter belongs to one.
     pub device: Option<u32>,
     /// The time of reading, from [`now_ticks`]. Samples read together share one time.
     pub time_ticks: u64,
@@ -32,7 +34,7 @@ pub struct CounterSample {
 pub struct StackSample {
     /// The operating system's id of the sampled thread.
     pub os_id: u64,
-    /// Number of the thread's name, from [`intern`](super::intern).
+    /// The interned id of the thread's name, from [`intern`](super::intern).
     pub thread_name: u32,
     /// The innermost frame, from [`frame_child`](super::frame_child) on the calling thread.
     pub node: u32,
@@ -40,7 +42,8 @@ pub struct StackSample {
     pub duration_nanos: u64,
 }
 
-/// Records samples of call stacks, drawn now. Takes a lock: for a thread that does nothing else.
+/// Records samples of call stacks that were taken just now. Takes a lock, so only a thread that
+/// does nothing else may call it.
 pub fn record_samples(samples: &[StackSample], cause: SampleCause) {
     let tree = local::event(|local| Some(Arc::clone(&local.tree)));
     if let Some(tree) = tree {
@@ -51,7 +54,7 @@ pub fn record_samples(samples: &[StackSample], cause: SampleCause) {
     }
 }
 
-/// Records collectives, in the order of their calls. Their texts are numbers of
+/// Records collectives in the order of their calls. Their texts are ids from
 /// [`intern`](super::intern). Takes a lock.
 pub fn record_collectives(collectives: Vec<Collective>) {
     trace::write_collectives(collectives);
@@ -62,13 +65,13 @@ pub fn record_collectives(collectives: Vec<Collective>) {
 pub struct LineVariables<'a> {
     /// The operating system's id of the thread.
     pub os_id: u64,
-    /// Number of the thread's name, from [`intern`](super::intern).
+    /// The interned id of the thread's name, from [`intern`](super::intern).
     pub thread_name: u32,
-    /// Number of the file's path.
+    /// The interned id of the file's path.
     pub file: u32,
-    /// Number of the function's name.
+    /// The interned id of the function's name.
     pub function: u32,
-    /// Line.
+    /// The line number.
     pub line: u32,
     /// The variables.
     pub variables: &'a [VariableValue],
@@ -77,9 +80,9 @@ pub struct LineVariables<'a> {
 /// The value of a watched variable.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VariableValue {
-    /// Number of the variable's name, from [`intern`](super::intern).
+    /// The interned id of the variable's name, from [`intern`](super::intern).
     pub name: u32,
-    /// Number of the name of the value's type.
+    /// The interned id of the name of the value's type.
     pub value_type: u32,
     /// The value: a number or a text.
     pub value: MetricValue,
@@ -118,8 +121,9 @@ pub fn start_source(source: &'static Worker) {
     fork::start_source(source);
 }
 
-/// Calls a vendor's library with locks held that the fork handlers take. A fork that the library
-/// makes on this thread during the call runs another program at once, so the handlers skip it.
+/// Calls a vendor's library while holding locks that the fork handlers take. If the library forks
+/// on this thread during the call, its child runs another program at once, so the handlers skip
+/// that fork.
 pub fn call_library<T>(call: impl FnOnce() -> T) -> T {
     fork::call_library(call)
 }

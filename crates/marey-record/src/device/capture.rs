@@ -1,7 +1,7 @@
 //! The capture sites of the kernels in CUDA graphs.
 //!
-//! A graph is launched at one site, and its kernels were captured at others. The path of such a
-//! kernel is the path of the launch, `<captured_at>`, and the path of the capture.
+//! A graph is launched at one site, but its kernels were captured at others. The path of such a
+//! kernel is the path of the launch, then `<captured_at>`, then the path of the capture.
 
 use crate::control::CONTROL;
 use crate::local::{self, Local};
@@ -14,7 +14,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-/// The context nodes at which kernels were captured.
+/// The context nodes at which a kernel was captured.
 #[derive(Clone, Debug)]
 pub(crate) struct Site {
     pub(crate) tree: Arc<ThreadTree>,
@@ -29,11 +29,11 @@ pub(crate) struct Site {
 pub(super) struct Sites {
     /// The number of a site is its index plus one.
     by_number: Vec<Site>,
-    /// By the generation of the tree and the two nodes.
+    /// The numbers of the sites, by the generation of the tree and the two nodes.
     numbers: HashMap<(u64, u32, u32), u32>,
     graph_nodes: HashMap<u64, GraphNode, NumberHash>,
-    /// Destroyed nodes, oldest first, each with the stamp at its destruction. Their activities may
-    /// not have been read yet.
+    /// The destroyed nodes, oldest first, each with the stamp at its destruction. They are kept
+    /// because their activities may not have been read yet.
     destroyed: VecDeque<(u32, u64)>,
 }
 

@@ -1,4 +1,4 @@
-//! Attribution of activities to the context nodes that launched them.
+//! The decoder of activities: attributes each one to the context node that launched it.
 
 use super::capture;
 use super::launches::Launch;
@@ -17,13 +17,13 @@ use std::sync::atomic::Ordering;
 pub struct Activity<'a> {
     /// The kind of activity.
     pub kind: ActivityKind,
-    /// The number of its name, from [`crate::api::intern`].
+    /// The interned id of its name, from [`crate::api::intern`].
     pub name: u32,
     /// The number of the device.
     pub device: u32,
     /// The stream, `u32::MAX` for none.
     pub stream: u32,
-    /// The start on the recorder's clock, see [`super::now`].
+    /// The start on the recorder's clock; see [`super::now`].
     pub start_ticks: u64,
     /// The duration, `None` if it is unknown.
     pub duration_nanos: Option<u64>,
@@ -48,11 +48,11 @@ pub(crate) struct JoinedActivity {
     pub(crate) duration_nanos: u64,
     pub(crate) bytes: u64,
     pub(crate) correlation: u32,
-    /// The number of the thread, and its launch.
+    /// The number of the thread that launched it, and the launch.
     pub(crate) launched: Option<(u32, Launch)>,
     /// The number of the capture site, 0 for none.
     pub(crate) site: u32,
-    /// The range of its details in the list shared by all.
+    /// The range of its details in the list that all activities share.
     pub(crate) details: Range<usize>,
 }
 

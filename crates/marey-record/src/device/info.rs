@@ -1,4 +1,5 @@
-//! Properties of the devices, and notes on how their activities are recorded.
+//! The properties of the devices, and the notes on how their activities are recorded. Both go into
+//! profiles and runs.
 
 use crate::lock::lock;
 use marey_model::json::quoted;

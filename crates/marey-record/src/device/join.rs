@@ -1,10 +1,10 @@
-//! The join of activities with launches by correlation id.
+//! The table that joins activities with their launches by correlation id.
 //!
 //! Correlation ids increase with each call, so the launches that a device has not finished have ids
-//! close together: a table indexed by the low bits of the id needs neither hashes nor buckets. A
-//! launch whose slot is taken by a later one has nearly always finished. If it has not, the table
-//! grows, up to a limit. Beyond the limit the older launch is dropped, and its activities are
-//! counted as activities without a launch.
+//! close together. A table indexed by the low bits of the id therefore needs neither hashes nor
+//! buckets. If a later launch takes the slot of an earlier one, the earlier one has nearly always
+//! finished. If it has not, the table grows, up to a limit. Beyond the limit the older launch is
+//! dropped, and its activities count as activities without a launch.
 
 use super::launches::{FLAGS_WORD, IDS_WORD, IS_CANCELLED, KIND_MASK, Launch, LaunchKind};
 use crate::ring::Record;
@@ -70,7 +70,7 @@ impl Slot {
         self.0[FLAGS_WORD] & (IS_OCCUPIED | HAS_ACTIVITY) == IS_OCCUPIED
     }
 
-    /// Whether activities of the launch may still come, given the newest id.
+    /// Whether activities of the launch may still come, given the newest correlation id.
     #[inline(always)]
     fn is_needed(&self, newest: u32) -> bool {
         let is_open_graph =
@@ -131,7 +131,8 @@ impl LaunchTable {
         }
     }
 
-    /// Counts a launch with another stamp than the last. A thread may log late with an older stamp.
+    /// Counts a launch whose stamp is not the newest one. A thread may log late with an older
+    /// stamp.
     #[cold]
     fn count_waiting_slow(&mut self, stamp: u32) {
         if let Some((_, count)) = self.waiting.iter_mut().rev().find(|(known, _)| *known == stamp) {
@@ -151,7 +152,7 @@ impl LaunchTable {
         }
     }
 
-    /// Whether a launch with an older stamp has no activity yet.
+    /// Whether a launch with an older stamp still has no activity.
     pub(super) fn is_waiting_before(&self, stamp: u32) -> bool {
         self.waiting.iter().any(|&(waiting, count)| waiting < stamp && count > 0)
     }
@@ -178,8 +179,8 @@ impl LaunchTable {
         launches.filter(Slot::is_waiting).map(|slot| slot.thread()).collect()
     }
 
-    /// Removes the launches of these threads. Each of the launches had an activity; later activities
-    /// of theirs have no launch.
+    /// Removes the launches of these threads. Each of them had an activity; its later activities
+    /// have no launch.
     pub(super) fn remove_threads(&mut self, removed: &HashMap<u32, u64>) {
         for record in &mut self.slots {
             let slot = Slot(*record);
@@ -206,7 +207,7 @@ impl LaunchTable {
         Some(Launched { launch: Launch::decode(found.0), thread: found.thread() })
     }
 
-    /// Whether the slot of this id is missing, or holds another launch that is still needed.
+    /// Whether the slot of this id does not exist, or holds another launch that is still needed.
     #[inline]
     fn is_slot_unavailable(&self, correlation: u32) -> bool {
         match self.slots.get(self.index_of(correlation)) {
@@ -236,8 +237,8 @@ impl LaunchTable {
     }
 }
 
-/// Returns an empty table whose pages are resident. A page that is read before it is written costs
-/// a second fault and an interrupt of every processor.
+/// Returns an empty table whose pages are resident. It writes to each page first, because a page
+/// that is read before it is written costs a second fault and an interrupt of every processor.
 fn resident_table(len: usize) -> Vec<Record> {
     const PAGE: usize = 4096 / size_of::<Record>();
     let mut table = vec![Record::default(); len];

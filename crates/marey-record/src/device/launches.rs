@@ -1,4 +1,4 @@
-//! A thread's log of launches that the decoder has not drained yet.
+//! The log of a thread's launches: a ring buffer on their way to the decoder.
 
 use crate::losses;
 use crate::ring::{Pushed, RECORD_BYTES, Record, Ring};
@@ -8,7 +8,7 @@ use marey_model::setting::Setting;
 
 use super::source;
 
-/// The log.
+/// The log of launches of a thread.
 #[derive(Debug)]
 pub(crate) struct Launches(Ring);
 

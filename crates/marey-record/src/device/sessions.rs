@@ -1,4 +1,5 @@
-//! The device data of sessions: sums by phase, and the assignment of launches to phases.
+//! The device data of the sessions: sums by phase, and the assignment of each launch to a phase by
+//! its stamp.
 
 use super::decoder::Activity;
 use super::join::{LaunchTable, Launched};
@@ -55,11 +56,11 @@ struct PhaseStart {
 /// The state of a phase, which decides what happens to activities that arrive for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PhaseState {
-    /// The phase is open, or closed and in memory: they are added.
+    /// The phase is open, or closed and in memory. Its activities are added.
     InMemory,
-    /// The phase was cleared: they are ignored.
+    /// The phase was cleared. Its activities are ignored.
     Cleared,
-    /// The phase was written to its file: they are lost.
+    /// The phase was written to its file. Its activities are lost.
     Written,
 }
 
@@ -74,13 +75,14 @@ impl PhaseStart {
     }
 }
 
-/// The time after its end at which a phase counts as complete although activities are missing. Some
-/// launches cause no activity, such as a graph without kernels, and records may be lost.
+/// The time after the end of a phase after which it counts as complete although activities are
+/// missing. Some launches cause no activity, such as a graph without kernels, and records may be
+/// lost.
 const ACTIVITY_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl SessionDevices {
-    /// Returns the phase of a launch. `None` if the launch is of an older session in the same slot,
-    /// or its phase was cleared or written; the last is counted as a loss.
+    /// Returns the phase of a launch. `None` if the launch belongs to an older session in the same
+    /// slot, or if its phase was cleared or written. The last case is counted as a loss.
     fn phase_of_launch(&self, stamp: u32) -> Option<u32> {
         let start = self.phase_starts.iter().rev().find(|start| start.first_stamp <= stamp)?;
         if start.state == PhaseState::Written {
@@ -89,7 +91,7 @@ impl SessionDevices {
         (start.state == PhaseState::InMemory).then_some(start.phase)
     }
 
-    /// Sets the state of these phases, without those that were cleared before.
+    /// Sets the state of these phases, except those that were cleared before.
     fn set_state(&mut self, phases: &RangeInclusive<u32>, state: PhaseState) {
         let first = self.phase_starts.partition_point(|start| start.phase < *phases.start());
         let starts = self.phase_starts.iter_mut().skip(first);
@@ -129,7 +131,8 @@ impl Devices {
         }
         for tree in std::mem::take(&mut *lock(&ENDED_THREADS)) {
             self.take_thread_launches(&tree);
-            // The thread has ended, and other readers of its log hold the lock that we hold.
+            // The thread has ended, and every other reader of its log takes the lock that this
+            // thread holds.
             drop(tree.take_launches());
             self.threads.mark_ended(&tree);
         }
@@ -208,8 +211,8 @@ pub(crate) fn add_to_tree(slot: u32, phase: u32, tree: &mut Arc<MergedTree>) {
     }
 }
 
-/// Adds the device data of a phase to its tree, which is written to its file now: activities that
-/// arrive later are lost.
+/// Adds the device data of a phase to its tree, which is about to be written to its file.
+/// Activities that arrive later are lost.
 pub(crate) fn add_final_to_tree(slot: u32, phase: u32, tree: &mut Arc<MergedTree>) {
     if let Some(session) = devices().session_mut(slot) {
         session.set_state(&(phase..=phase), PhaseState::Written);
@@ -251,7 +254,7 @@ pub(crate) fn drop_phase(slot: u32, phase: u32) {
     }
 }
 
-/// Whether a launch in a phase or before it has no activity yet.
+/// Whether a launch in this phase or an earlier one still has no activity.
 pub(crate) fn is_phase_waiting(slot: u32, phase: u32) -> bool {
     let mut devices = devices();
     devices.take_launches();
@@ -268,7 +271,7 @@ pub fn begin_flush() -> u32 {
     next_stamp()
 }
 
-/// Whether a launch with an older stamp has no activity yet.
+/// Whether a launch with an older stamp still has no activity.
 pub fn is_waiting_before(stamp: u32) -> bool {
     let mut devices = devices();
     devices.take_launches();
@@ -285,7 +288,7 @@ fn next_stamp() -> u32 {
     CONTROL.stamp.fetch_add(1, Ordering::SeqCst) as u32 + 1
 }
 
-/// Keeps the log of a thread that has ended: its launches may not have finished.
+/// Keeps the log of a thread that has ended, because its launches may not have finished.
 pub(crate) fn end_thread(tree: &Arc<ThreadTree>) {
     if tree.launches().is_some() && CONTROL.is_live() {
         lock(&ENDED_THREADS).push(Arc::clone(tree));

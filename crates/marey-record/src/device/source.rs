@@ -1,4 +1,5 @@
-//! The interface between the recorder and the source of activities.
+//! The interface between the recorder and a source of device activities, such as the one for CUPTI
+//! in `marey-gpu`.
 
 use crate::lock::lock;
 use std::any::Any;
@@ -8,34 +9,34 @@ use std::sync::{Mutex, OnceLock};
 /// A source of activities, such as a device's library. Its methods may be called from any thread
 /// that is not in an event.
 pub trait Source: Sync {
-    /// Delivers the activities of all earlier launches to the decoder, and returns when they were
+    /// Delivers the activities of all earlier launches to the decoder. Returns when they were
     /// added.
     fn flush(&self, mode: FlushMode);
-    /// Requests that the logs of launches are drained: one is half full, or a thread with launches
+    /// Requests a drain of the logs of launches, because one is half full or a thread with launches
     /// has ended. Called in the middle of events, so it may only wake a thread.
     fn request_drain(&self);
     /// Stops recording and all its overhead, after the last session has ended.
     fn stop(&self);
-    /// Takes the locks that a child must not find locked, from before a fork until after it. The
-    /// source's threads are stopped by then.
+    /// Takes the locks that a child must not inherit held. The caller keeps them from before a fork
+    /// until after it. The source's threads are stopped by then.
     fn lock_for_fork(&self) -> Box<dyn Any>;
     /// Resets the source in the child of a fork, where the device's library is unusable.
     fn begin_child(&self);
 }
 
-/// Extent of a flush: the activities that it waits for.
+/// The activities that a flush waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlushMode {
-    /// The devices, until they have finished all launched work.
+    /// All launched work: the flush waits until the devices have finished it.
     WaitForDevices,
-    /// As `WaitForDevices`, and nothing is recorded afterwards: work in progress on other threads
-    /// need not be spared.
+    /// All launched work, like `WaitForDevices`. Nothing is recorded afterwards, so work in
+    /// progress on other threads may be disturbed.
     Final,
-    /// Nothing: only activities that are complete already are delivered.
+    /// None: only activities that are complete already are delivered.
     CompletedOnly,
 }
 
-/// The source, set once and read in the middle of events.
+/// The source. It is set once and read in the middle of events.
 static SOURCE: OnceLock<&'static dyn Source> = OnceLock::new();
 
 /// Locked while the source is set and during a fork, so that no source appears during a fork.
@@ -58,8 +59,7 @@ pub(crate) fn begin_process_exit() {
     IS_EXITING.store(true, Ordering::SeqCst);
 }
 
-/// Whether the process is exiting. A device may never finish its work, and the process must exit
-/// nevertheless.
+/// Whether the process is exiting. It must exit even if a device never finishes its work.
 pub fn is_process_exiting() -> bool {
     IS_EXITING.load(Ordering::SeqCst)
 }

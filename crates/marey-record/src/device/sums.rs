@@ -1,4 +1,4 @@
-//! Durations of kernels, summed by the context node that launched them.
+//! The sums of kernel durations for each context node that launched them.
 
 use super::capture;
 use super::threads::Threads;
@@ -15,9 +15,9 @@ use std::hash::Hasher;
 pub(super) struct Sums {
     keys: Vec<SumKey>,
     numbers: HashMap<SumKey, u32, NumberHash>,
-    /// The sums, by the numbers of the keys.
+    /// The sums, by the index of the key in `keys`.
     column: Column,
-    /// The number of kernels without a duration, by the number of the key.
+    /// The number of kernels without a duration, by the index of the key.
     untimed: HashMap<u32, u64, NumberHash>,
     last_number: u32,
     /// The sums of threads that were freed.
@@ -59,7 +59,7 @@ impl Sums {
         }
     }
 
-    /// Returns the sums of a key.
+    /// Returns the sums of the key with this index.
     fn data(&self, number: u32) -> NodeData {
         let timed = self.column.copy(number);
         let untimed = self.untimed.get(&number).copied().unwrap_or(0);

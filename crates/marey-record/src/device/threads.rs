@@ -1,10 +1,10 @@
-//! The threads that have launched work.
+//! The table of the threads that have launched work, kept until their launches have finished.
 
 use crate::thread::ThreadTree;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// The trees of these threads, by numbers that the decoder assigns.
+/// The trees of these threads, by the numbers that the decoder assigns.
 #[derive(Debug, Default)]
 pub(crate) struct Threads {
     trees: HashMap<u32, Arc<ThreadTree>>,
@@ -12,12 +12,12 @@ pub(crate) struct Threads {
     next_number: u32,
     /// Threads that have ended, oldest first. Devices may still execute their launches.
     ended: Vec<u32>,
-    /// The number of ended threads that is kept before the next attempt to remove some.
+    /// The number of ended threads at which the next attempt to remove some is made.
     max_ended: usize,
 }
 
-/// The minimum of that number. Beyond it the older half is removed, except threads with waiting
-/// launches.
+/// The minimum of that number. Once it is exceeded, the older half is removed, except threads whose
+/// launches are still waiting.
 const MAX_ENDED: usize = 512;
 
 impl Threads {
@@ -56,7 +56,7 @@ impl Threads {
             .collect();
         self.ended.retain(|number| !removed.contains_key(number));
         self.trees.retain(|number, _| !removed.contains_key(number));
-        // If most are awaited, trying again soon would find the same.
+        // If most of the rest is awaited, an attempt soon after this one would find the same.
         self.max_ended = 2 * self.ended.len();
         removed
     }

@@ -1,9 +1,10 @@
 //! The Unix socket at which a recording process answers `marey ps`, `flush`, `sample`, `config` and `watch`.
 //!
-//! A thread owns the socket from the first session on. It needs neither the GIL nor a lock of the program, so it
-//! answers while Python hangs; samples and watches are passed to Python, for a limited time. It reads one bounded
-//! request at a time, from processes of the same user alone. No request runs code of the program or loads a file, or
-//! writes anything but the files of the sessions and the run that a ring is saved as, beside them.
+//! A thread owns the socket from the first session on. It needs neither the GIL nor a lock of the
+//! program, so it answers even while Python hangs. It passes samples and watches to Python and
+//! waits a limited time. It reads one bounded request at a time, and only from processes of the
+//! same user. No request runs code of the program or loads a file. The only files that a request
+//! makes it write are those of the sessions, and the run that a ring is saved as beside them.
 
 mod own_socket;
 mod requests;
@@ -24,14 +25,15 @@ use std::time::{Duration, Instant};
 /// The thread that answers.
 pub(crate) static WORKER: Worker = Worker::with_wake("marey-endpoint", run, socket::wake);
 
-/// The time for a peer to send its request, and to receive the answer.
+/// The time that a peer has to send its request, and then to receive the answer.
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// The longest wait for a connection, for a socket whose descriptor the program has closed.
+/// The longest wait for a connection, after which the thread notices that the program has closed
+/// the socket's descriptor.
 const POLL_PERIOD: Duration = Duration::from_millis(500);
 /// The pause after a failure, such as a lack of descriptors.
 const RETRY_PERIOD: Duration = Duration::from_millis(200);
-/// Time between two looks at whether the thread is to end, while it waits for a part of a request or
-/// for Python.
+/// The time between two checks whether the thread is to end, while it waits for a part of a request
+/// or for Python.
 pub(crate) const STOP_CHECK_PERIOD: Duration = Duration::from_millis(20);
 
 /// Connections of other users that were refused.
@@ -48,7 +50,7 @@ pub(crate) fn ensure_running() {
 pub(crate) fn stop_if_idle() {
     if recorder::live_sessions().is_empty() && !crate::worker::is_worker_thread() {
         WORKER.stop();
-        // A session that has started meanwhile found the thread running.
+        // A session that has started meanwhile found the thread still running.
         if !recorder::live_sessions().is_empty() {
             ensure_running();
         }
@@ -111,9 +113,9 @@ fn answer(mut stream: &UnixStream) {
     drop(sent.and_then(|()| stream.write_all(format_answer(&answer).as_bytes())));
 }
 
-/// Returns the bytes up to the first newline, or all that arrived before the end. Fails after the
-/// timeout, and when the thread is to end, which a silent peer must not delay. One byte too many is a
-/// request that is too long.
+/// Returns the bytes up to the first newline, or up to the end. Fails after the timeout, and when
+/// the thread is to end, because a silent peer must not delay that. Stops once
+/// the request is longer than the maximum, so the caller can tell that it is too long.
 fn read_request(mut stream: &UnixStream) -> io::Result<Vec<u8>> {
     let deadline = Instant::now() + TIMEOUT;
     let mut line = Vec::new();

@@ -1,7 +1,8 @@
-//! A socket whose descriptor is closed only while it is the socket's own.
+//! A socket that closes its descriptor only if the descriptor is still its own.
 //!
-//! A program may close every descriptor that it finds, and get the number for a file of its own. Sockets are created by
-//! system calls: a type of std would close the number again, and ends a debug build if it was closed.
+//! A program may close every descriptor that it finds, and get the same number for a file of its
+//! own. Std's types would close that file, and would abort a debug build if the number was closed.
+//! So sockets are made by system calls.
 
 use std::fs::File;
 use std::io;
@@ -10,7 +11,7 @@ use std::ops::Deref;
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 
-/// A socket.
+/// A socket whose descriptor is checked before it is closed.
 #[derive(Debug)]
 pub(super) struct OwnSocket<T: AsRawFd> {
     socket: ManuallyDrop<T>,

@@ -1,4 +1,4 @@
-//! The answers to requests.
+//! Computes the answers to the requests that the endpoint receives.
 
 use super::REFUSED;
 use crate::clock;
@@ -62,7 +62,7 @@ pub(super) fn answer(
     }
 }
 
-/// Returns why a setting that is on has no effect now, if so.
+/// Returns the reason why a setting that is on has no effect now, if there is one.
 fn without_effect(setting: Setting) -> Option<&'static str> {
     let is_on = settings::is_on(setting);
     match setting {

@@ -1,4 +1,5 @@
-//! The listening socket: its private folder, its path, and the check of its peers.
+//! The listening socket of the endpoint: its private folder, its path, and the check that a peer
+//! belongs to the same user.
 
 use super::own_socket::OwnSocket;
 use crate::environment;
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// Path of the socket that the thread listens at.
+/// The path of the socket that the endpoint listens at.
 static PATH: Mutex<Option<PathBuf>> = Mutex::new(None);
 
 /// The user of the process at the other end of a connection.
@@ -37,7 +38,8 @@ pub(super) enum Accepted {
     Connection(OwnSocket<UnixStream>),
     /// No connection within the time.
     Nothing,
-    /// No connection, and the next attempt may fail at once, such as without free descriptors.
+    /// No connection, and the next attempt may fail at once. A lack of free descriptors is one
+    /// reason.
     Failed,
     /// The program has closed the socket's descriptor.
     LostDescriptor,
@@ -48,12 +50,12 @@ impl Listener {
     pub(super) fn bind() -> io::Result<Self> {
         let folder = endpoint::folder(environment::runtime_dir().as_deref(), effective_uid());
         let folder = private_folder(&folder).or_else(|error| {
-            // The runtime folder of a user who has logged out is gone.
+            // The runtime folder of a user who has logged out no longer exists.
             let fallback = endpoint::folder(None, effective_uid());
             if fallback == folder { Err(error) } else { private_folder(&fallback) }
         })?;
         let path = folder.join(own_name());
-        // Of an earlier process with the same pid.
+        // A file at the path is left from an earlier process with the same pid.
         drop(fs::remove_file(&path));
         let socket = OwnSocket::create()?;
         listen(&socket, &path)?;
@@ -69,7 +71,7 @@ impl Listener {
         match wait_readable(&self.0, timeout) {
             Ok(false) => return Accepted::Nothing,
             Err(_) => return Accepted::Failed,
-            // The program may have closed it meanwhile.
+            // The program may have closed the descriptor during the wait.
             Ok(true) if !self.0.has_descriptor() => return Accepted::LostDescriptor,
             Ok(true) => {}
         }
@@ -85,7 +87,7 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        // The socket that follows one whose descriptor was lost has the same path.
+        // The socket that replaces one whose descriptor was lost has the same path.
         if self.0.has_descriptor() {
             remove_path();
         }
@@ -99,10 +101,11 @@ pub(super) fn remove_path() {
     }
 }
 
-/// Makes the thread return from waiting for a connection, by a connection without a request.
+/// Makes the endpoint's thread return from its wait for a connection: connects and sends no
+/// request.
 pub(super) fn wake() {
     let Some(path) = lock(&PATH).clone() else { return };
-    // Not blocking: with a full queue of connections the thread is awake.
+    // Do not block. If the queue of connections is full, the thread is awake anyway.
     drop(connect_without_blocking(&path));
 }
 
@@ -138,8 +141,8 @@ pub(super) fn peer(stream: &UnixStream) -> io::Result<Peer> {
     Ok(if is_own { Peer::Own } else { Peer::Other })
 }
 
-/// Whether the process at the other end of a connection has closed it. One that has only sent all that it will
-/// send still reads the answer.
+/// Whether the process at the other end has closed the connection. A peer that has only finished
+/// sending still reads the answer.
 #[expect(unsafe_code, reason = "std has no poll(2)")]
 pub(super) fn is_closed_by_peer(stream: &UnixStream) -> bool {
     let mut entry = libc::pollfd { fd: stream.as_raw_fd(), events: 0, revents: 0 };
@@ -154,8 +157,8 @@ fn own_name() -> String {
     SocketOwner { pid: std::process::id(), pid_namespace: namespace.ok() }.socket_name()
 }
 
-/// Creates a folder that only this user can enter, unless it exists. Fails if what exists is not
-/// such a folder: another user may have made it.
+/// Creates a folder that only this user can enter, unless it exists. Fails if the existing folder
+/// can be entered by others or is another user's.
 fn private_folder(folder: &Path) -> io::Result<PathBuf> {
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -206,7 +209,7 @@ fn connect_without_blocking(path: &Path) -> io::Result<OwnSocket<UnixStream>> {
 /// Binds a socket to a path and listens at it.
 #[expect(unsafe_code, reason = "std closes the descriptor of a socket that it cannot bind")]
 fn listen(socket: &UnixListener, path: &Path) -> io::Result<()> {
-    /// Connections that wait; std's number.
+    /// The number of connections that may wait. It is the number that std uses.
     const QUEUE: libc::c_int = 128;
     let address = address(path);
     // SAFETY: a valid address of this length.
@@ -218,7 +221,7 @@ fn listen(socket: &UnixListener, path: &Path) -> io::Result<()> {
 
 const ADDRESS_LEN: libc::socklen_t = size_of::<libc::sockaddr_un>() as libc::socklen_t;
 
-/// Returns a path as the address of a socket. A path that is too long is cut.
+/// Returns a path as the address of a socket. Truncates a path that is too long.
 #[expect(unsafe_code, reason = "plain data of C")]
 fn address(path: &Path) -> libc::sockaddr_un {
     // SAFETY: plain data, for which zeros are valid.

@@ -1,4 +1,4 @@
-//! CUDA API calls that trace sessions record as spans, whether or not they launch work.
+//! Records CUDA API calls as spans of trace sessions, whether or not they launch work.
 
 use super::{Local, NodePair, ROOTS};
 use crate::clock;
@@ -7,8 +7,8 @@ use crate::detached::Detached;
 use marey_model::context::NodeKind;
 use std::sync::atomic::Ordering;
 
-/// A CUDA API. No call makes another call of the same API. Runtime calls make driver calls under
-/// the runtime call's correlation id.
+/// A CUDA API. No call makes another call of the same API. A runtime call may make driver calls,
+/// which have its correlation id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CudaApi {
     /// The driver API (`cu…`).

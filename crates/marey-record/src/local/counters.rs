@@ -1,4 +1,4 @@
-//! Performance counters of a thread's scopes.
+//! Counts performance events in the scopes of a thread.
 
 use super::Local;
 use super::stack::open_frame_nodes;
@@ -13,8 +13,8 @@ use marey_model::metric::MetricValue;
 #[derive(Default)]
 pub(super) struct OpenCounts {
     counters: ThreadCounters,
-    /// Exclusive counts by the number of frames below the scope. `None` for a scope that was entered
-    /// before the events were set, or that the kernel has not counted.
+    /// The exclusive counts of the open scopes, outermost first. `None` for a scope that was
+    /// entered before the events were set, or that the kernel has not counted.
     scopes: Vec<Option<Counts>>,
 }
 

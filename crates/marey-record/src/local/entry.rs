@@ -1,4 +1,4 @@
-//! Recording of a completed scope: statistics in columns, and a span in the log.
+//! Records a completed scope: its statistics in the columns of sessions, and a span in the log.
 
 use super::{Local, NodePair};
 use crate::clock;

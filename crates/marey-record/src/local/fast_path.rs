@@ -1,10 +1,10 @@
-//! The fast path: scopes on a thread's stack while no session records Python frames.
+//! The fast path: enters and exits scopes while no session records Python frames.
 //!
-//! The slow path ([`super::stack`]) looks a scope's node up once and caches it: each node has links
+//! The slow path ([`super::stack`]) looks a scope's node up once and caches it. Each node has links
 //! to the node that was entered next and, with a single session that does not trace, to its own
 //! statistics. The cache of a node is valid for one version of the masks
-//! ([`crate::control::Control::version`]). An event that finds another name or a missing link has
-//! changed nothing yet, and takes the slow path.
+//! ([`crate::control::Control::version`]). If an event finds another name or no link, it takes the
+//! slow path. It has changed nothing by then.
 //!
 //! Reading the clock makes the processor wait for earlier instructions, so the cost depends less on
 //! the number of instructions than on the number of dependent loads.
@@ -26,7 +26,7 @@ impl ThreadTree {
         // SAFETY: nodes and frames live as long as the tree, and `init_bottom` has set the first
         // frame.
         let (outer, node) = unsafe { (self.top.get_non_null(), self.expected.get()?.get()?) };
-        // SAFETY: as above.
+        // SAFETY: frames live as long as the tree.
         let frame = unsafe { outer.above.get()? };
         if node.name_kind() != name_kind || !node.is_fast(CONTROL.version()) {
             return None;
@@ -44,13 +44,13 @@ impl ThreadTree {
     #[inline(always)]
     #[expect(unsafe_code, reason = "nodes, frames and statistics are reached through links")]
     pub(super) fn exit_fast(&self, name: u32, now: u64) -> Option<u64> {
-        // SAFETY: as above.
+        // SAFETY: frames live as long as the tree, and `init_bottom` has set the first one.
         let (frame, outer) = unsafe { (self.top.get_non_null(), self.outer.get_non_null()) };
         if frame.exit_name.load(Ordering::Relaxed) != u64::from(name) {
             return None;
         }
-        // SAFETY: as above; a frame with an exit name has a node, which is a child of the node of
-        // the frame below.
+        // SAFETY: nodes live as long as the tree. A frame with an exit name has a node, which is a
+        // child of the node of the frame below.
         let node = unsafe { frame.node.get_non_null() };
         if !node.is_fast(CONTROL.version()) {
             return None;
@@ -96,9 +96,9 @@ impl ThreadTree {
 }
 
 impl Local {
-    /// Caches in a frame's node what the fast path needs to enter and leave it, if only the cache
-    /// was missing for the fast path. `version` is the version of the masks, read before the event
-    /// read the masks.
+    /// Caches in a frame's node what the fast path needs to enter and exit it. Does nothing if the
+    /// fast path cannot handle the node's sessions. `version` is the version of the masks, read
+    /// before the event read the masks.
     #[inline(always)]
     pub(super) fn cache_fast_path(&self, frame: &Frame, version: u64) {
         let sessions = fast_sessions();

@@ -1,5 +1,5 @@
-//! The start and end of a thread's stack: frames copied from the main thread or from before a fork,
-//! and the unwinding when the thread ends.
+//! The start and the end of a thread's stack: copies frames from the main thread or from before a
+//! fork, and exits the scopes that are open when the thread ends.
 
 use super::{FORKED, INHERITED, Local, ROOTS, STEP, install, register_thread, steps, uninstall};
 use crate::clock;
@@ -11,7 +11,7 @@ use marey_model::context::NodeKind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The main thread, as the thread that follows it last saw it.
+/// The main thread, as this thread last saw it.
 pub(super) struct FollowedThread {
     main: Arc<ThreadTree>,
     position: Option<StackPosition>,
@@ -23,8 +23,8 @@ impl Local {
     /// Copies the main thread's open scopes as the base of this thread's stack. An autograd thread
     /// of PyTorch keeps following the main thread from then on.
     ///
-    /// If the process's main thread has not recorded, another thread stands in for it: the first one
-    /// that has. Only autograd threads work for that thread; for others it is a thread like them.
+    /// If the process's main thread has not recorded, the first thread that has recorded stands in
+    /// for it. Only autograd threads follow that thread; other threads do not inherit from it.
     pub(super) fn inherit_main_stack(&mut self) {
         let Some(main) = registry::main_tree(&self.tree) else { return };
         if is_autograd(&self.tree.name) {
@@ -42,7 +42,7 @@ impl Local {
     pub(super) fn follow_main(&mut self) {
         let Some(followed) = &self.followed else { return };
         let position = followed.main.stack_position();
-        // A main thread in the middle of an event is not waiting for this one: keep the old
+        // A main thread in the middle of an event is not waiting for this thread. Keep the old
         // position.
         if position.is_some() && position != followed.position {
             self.refresh_inherited();
@@ -53,16 +53,16 @@ impl Local {
     #[inline(never)]
     fn refresh_inherited(&mut self) {
         let Some(mut followed) = self.followed.take() else { return };
-        // The position is read before the frames: if the scopes change in between, the next call
-        // sees another position and copies again.
+        // Read the position before the frames. If the scopes change in between, the next call sees
+        // another position and copies again.
         followed.position = followed.main.stack_position();
         followed.main.copy_open_frames(&mut followed.frames);
         self.adopt_main_stack(&followed.frames);
         if let Some(position) = followed.position {
             self.adopt_main_task(&followed.main, position.task_node);
         }
-        // Keeps the fast path off this frame: the next scope must first check where the main thread
-        // is.
+        // Keep the fast path off this frame, because the next scope must first check whether the
+        // main thread has moved.
         self.top_frame().node.set(None);
         self.tree.set_top(self.top_frame());
         self.followed = Some(followed);

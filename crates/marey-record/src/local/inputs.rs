@@ -1,4 +1,5 @@
-//! Inputs of operators: arguments of their spans in a trace, and costs on their nodes.
+//! Records the inputs of operators: as arguments of their spans in a trace, and as costs on their
+//! nodes.
 
 use super::stack::open_frame_nodes;
 use super::{Local, NodePair};
@@ -18,8 +19,8 @@ pub struct OperatorCall {
 }
 
 impl Local {
-    /// Logs the arguments of the innermost scope, which must have this name, for trace sessions.
-    /// `args` is the number of an interned text. Returns the scope.
+    /// Logs the arguments of the innermost scope for trace sessions, if that scope is called
+    /// `name`. `args` is an interned text's id. Returns the scope.
     pub(crate) fn log_inputs(&self, name: u32, args: u32) -> Option<OperatorCall> {
         let top = self.entered_top().filter(|top| top.name == name)?;
         let nodes = open_frame_nodes(&top);
@@ -40,7 +41,7 @@ impl Local {
         Some(OperatorCall { nodes, sessions: top.sessions })
     }
 
-    /// Adds to metrics of an operator's nodes that are summed, and not to a trace.
+    /// Adds to metrics of an operator's nodes that are summed. A trace does not get the values.
     pub(crate) fn add_to_operator(&self, call: OperatorCall, values: &[(u32, f64)]) {
         let sessions = call.sessions & CONTROL.active.load(Ordering::Relaxed);
         let python = CONTROL.python.load(Ordering::Relaxed);

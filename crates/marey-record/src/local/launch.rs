@@ -1,4 +1,4 @@
-//! Launches: the context node of a thread when it submits work to a device.
+//! Records launches: the context node of a thread at the moment when it submits work to a device.
 
 use super::task::frame_nodes;
 use super::{Local, NAMES_KERNELS, NodePair, ROOTS};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// The launch in progress on a thread. With correlation id 0 there is none, and the other fields
-/// are meaningless.
+/// have no meaning.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OpenLaunch {
     correlation: u32,

@@ -49,9 +49,9 @@ use std::sync::atomic::Ordering;
 const INHERITED: u32 = 1 << 8;
 /// Flag: the frame is a training step that marey opened.
 const STEP: u32 = 1 << 9;
-/// Flag: the step ended while scopes inside it were open, and is exited after the last of them.
+/// Flag: the step has ended while scopes inside it were open. It is exited after the last of them.
 const CLOSING: u32 = 1 << 10;
-/// Flag: the frame was entered before the fork that made this process, so its exit records nothing.
+/// Flag: the frame was entered before the fork that made this process. Its exit records nothing.
 const FORKED: u32 = 1 << 11;
 /// Flag: a launch hook entered the frame, so kernels launched directly inside take its name.
 const NAMES_KERNELS: u32 = 1 << 12;
@@ -64,7 +64,7 @@ pub(crate) struct NodePair {
 }
 
 impl NodePair {
-    /// The same nodes, with the innermost Python frame as the Python node if there is one.
+    /// Returns the same nodes, with the innermost Python frame as the Python node if there is one.
     #[inline(always)]
     pub(crate) fn with_python_leaf(self, python_leaf: u32) -> Self {
         let python = if python_leaf > PYTHON_ROOT { python_leaf } else { self.python };
@@ -98,13 +98,13 @@ pub(crate) struct Local {
     path: Vec<u32>,
 }
 
-/// The part of an operator in a backward pass: it made a node of the autograd graph, or is the call
-/// of such a node.
+/// The part that an operator has in a backward pass. A forward operator made a node of the autograd
+/// graph; a backward operator is the call of such a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AutogradCall {
-    /// Number of the node, given out by the thread that ran the forward operator.
+    /// The number of the node. The thread that ran the forward operator has assigned it.
     pub sequence: u64,
-    /// For a node's call, the operating system's id of that thread; 0 for a forward operator.
+    /// For the call of a node, the operating system's id of that thread; 0 for a forward operator.
     pub forward_os_id: u64,
 }
 
@@ -115,7 +115,7 @@ struct State {
     start_ticks: u64,
 }
 
-/// The calling thread's tree, for signal handlers.
+/// The calling thread's tree, readable by signal handlers.
 static TREE: HandlerSlot<ThreadTree> = HandlerSlot::new();
 
 thread_local! {
@@ -277,7 +277,7 @@ fn is_current(tree: &&ThreadTree) -> bool {
 #[inline(never)]
 fn renew_recorder<'a>() -> Option<&'a ThreadTree> {
     if is_in_event() {
-        // A signal handler has interrupted an event: the recorder in use must stay.
+        // A signal handler has interrupted an event. The recorder in use must stay.
         losses::count(LossCause::Reentrant);
         return None;
     }
@@ -299,8 +299,9 @@ pub(crate) fn is_in_event() -> bool {
 #[cold]
 #[inline(never)]
 fn register_thread() {
-    // Fails while the thread's destructors run: the end of the thread could no longer be observed. That
-    // of the main thread need not be, because the process ends: destructors of static objects record.
+    // This fails while the thread's destructors run, when its end can no longer be observed. The
+    // end of the main thread need not be observed, because the process ends with it. Destructors of
+    // static objects may thus still record.
     if THREAD_END_GUARD.try_with(|_| ()).is_err()
         && os::thread_id() != u64::from(std::process::id())
     {
@@ -350,7 +351,7 @@ pub(crate) fn measure_scope_nanos() -> f64 {
     let tree = Arc::new(ThreadTree::new());
     let mut local = Local::new(Arc::clone(&tree), 0);
     if trace::has_sessions() {
-        // No thread drains this log, so it must hold what one run logs in every kind of session.
+        // No thread drains this log, so it must have room for one run in every kind of session.
         local.tree.create_log(Log::with_records(4 * u64::from(SCOPES)));
     }
     let mut run = || {

@@ -1,4 +1,4 @@
-//! The slow path: entering and leaving scopes in all cases.
+//! The slow path: enters and exits scopes in all the cases that [`super::fast_path`] refuses.
 //!
 //! Verbs: *exit* ends a scope on behalf of the program, *pop* removes the innermost frame and
 //! records it, *drop* removes a frame without recording it.
@@ -18,16 +18,16 @@ use marey_model::loss::LossCause;
 use std::sync::atomic::Ordering;
 
 impl Local {
-    /// Enters a scope and returns its id. `python_leaf` is the node of the innermost Python frame,
-    /// where a session asks for such paths.
+    /// Enters a scope and returns its id. `python_leaf` is the node of the innermost Python frame
+    /// if a session asks for Python paths.
     #[inline(always)]
     pub(crate) fn enter(&mut self, name: u32, kind: NodeKind, python_leaf: u32) -> u64 {
         let parent = self.parent_nodes();
         self.enter_child_of(parent, name, kind, 0, python_leaf)
     }
 
-    /// Returns the nodes below which the next scope is entered, after following the main thread if
-    /// this thread follows it.
+    /// Returns the nodes below which the next scope is entered. If this thread follows the main
+    /// thread, first updates the inherited frames.
     #[inline(always)]
     pub(super) fn parent_nodes(&mut self) -> NodePair {
         if self.depth() == self.inherited && self.follows_main {
@@ -36,8 +36,7 @@ impl Local {
         self.top_nodes()
     }
 
-    /// Enters a scope below `parent`, which need not be on the stack. `flags` are stored in its
-    /// frame.
+    /// Enters a scope below `parent`, which need not be on the stack. Its frame gets `flags`.
     #[inline(always)]
     fn enter_child_of(
         &mut self,
@@ -95,8 +94,8 @@ impl Local {
         self.exit_below_top(name, now)
     }
 
-    /// Exits the innermost scope, if it is called `name`, and logs its part in a backward pass.
-    /// Exits another scope of that name without it.
+    /// Exits the scope called `name`. If it is the innermost one, also logs its part in a backward
+    /// pass.
     pub(crate) fn exit_autograd(&mut self, name: u32, now: u64, call: AutogradCall) {
         let is_top = self.entered_top().is_some_and(|top| top.name == name);
         self.autograd = is_top.then_some(call);
@@ -256,8 +255,9 @@ impl Local {
         }
     }
 
-    /// Exits a scope that is not the innermost one, together with all scopes inside it: a step that
-    /// marey opened, scopes whose exit was forgotten, scopes of another greenlet.
+    /// Exits a scope that is not the innermost one, together with all scopes inside it. Those may
+    /// be a step that marey opened, scopes whose exit was forgotten, and scopes of another
+    /// greenlet.
     #[cold]
     #[inline(never)]
     fn exit_below_top(&mut self, name: u32, now: u64) -> u64 {
@@ -336,7 +336,8 @@ impl Local {
         }
     }
 
-    /// Ends the innermost frame because a scope around it ends.
+    /// Ends the innermost frame because a scope around it ends. Drops it if it is a step or was
+    /// forked; otherwise counts a missing exit and records it.
     pub(super) fn end_unclosed(&mut self, now: u64) {
         let index = self.depth() - 1;
         if self.is_step(index) {
@@ -357,7 +358,8 @@ impl Local {
         if let Some(frame) = self.tree.frames.get(index) {
             frame.change_flags(set, clear);
             update_exit_name(frame);
-            // The exit of the frame above, if there is one, may have to end this frame too.
+            // The frame above may have to end this one at its own exit, so its exit name changes
+            // too.
             if index + 1 < self.depth()
                 && let Some(inner) = self.tree.frames.get(index + 1)
             {
@@ -366,15 +368,15 @@ impl Local {
         }
     }
 
-    /// Drops a scope that the parent process entered and will record.
+    /// Drops a scope that the parent process entered. The parent records it.
     pub(super) fn drop_forked(&mut self) -> u64 {
         let id = self.entered_top().map_or(0, |frame| frame.id);
         self.drop_top(0);
         id
     }
 
-    /// Enters an operator below `parent`, by default below the innermost scope. Does nothing but
-    /// count if an operator is in progress.
+    /// Enters an operator below `parent`, by default below the innermost scope. If an operator is
+    /// in progress, only counts the nesting.
     pub(crate) fn enter_operator(
         &mut self,
         name: u32,
@@ -439,8 +441,8 @@ impl Local {
             .map_or(0, |frame| frame.name)
     }
 
-    /// Writes the names of the open scopes, or with `python_leaf` the names of its path, outermost
-    /// first. Returns how many there are, which may be more than fit.
+    /// Writes the names of the open scopes, outermost first, or those of the path of `python_leaf`
+    /// if it is given. Returns their number, which may be larger than `names`.
     pub(crate) fn context_names(&mut self, python_leaf: Option<u32>, names: &mut [u32]) -> usize {
         let mut path = std::mem::take(&mut self.path);
         if let Some(mut node) = python_leaf {
@@ -511,8 +513,8 @@ fn completed_entry(frame: &OpenFrame, now: u64) -> Entry {
     Entry::new(open_frame_nodes(frame), frame.sessions, frame.start_ticks..now, frame.child_nanos)
 }
 
-/// Whether a frame is an operator that a launch hook entered on this thread. Other operators are
-/// entered as any scope.
+/// Whether a launch hook entered this operator on this thread. Other operators are entered like any
+/// scope.
 #[inline(always)]
 fn is_launch_operator(kind_flags: u32) -> bool {
     kind_flags & NAMES_KERNELS != 0

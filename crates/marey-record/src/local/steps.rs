@@ -23,7 +23,7 @@ static DURATIONS_TICKS: [AtomicU64; KEPT] = [const { AtomicU64::new(0) }; KEPT];
 /// Start of the step that was opened last, 0 if it was dropped.
 static START_TICKS: AtomicU64 = AtomicU64::new(0);
 
-/// Forgets the steps of the parent, in the child of a fork.
+/// Resets the count of steps in the child of a fork.
 pub(super) fn begin_child() {
     COMPLETED.store(0, Ordering::Relaxed);
 }

@@ -1,5 +1,5 @@
-//! The innermost node of a thread that runs a task of an event loop, or other code in an entered
-//! context.
+//! Finds the innermost node of a thread that runs a task of an event loop, or other code in an
+//! entered context.
 //!
 //! A task's scopes are not on the thread's stack: see [`crate::detached`]. A launch is attributed
 //! to the task's innermost scope, unless the thread has entered a scope of its own since.
@@ -35,7 +35,7 @@ impl Local {
     }
 
     fn task_nodes(&mut self, task: &Detached) -> NodePair {
-        // A step does not count: marey opens it, whichever task is running.
+        // A step does not count, because marey opens it for whichever task is running.
         if let Some(top) = self.entered_top()
             && top.kind_flags & STEP == 0
             && top.start_ticks > task.start_ticks()

@@ -1,9 +1,9 @@
 //! The thread-local word that points to the calling thread's tree.
 //!
-//! On x86-64 it is read through a TLS descriptor. That costs two instructions and a call of two
-//! instructions where the library has static TLS, which it has unless libraries that were loaded
-//! late have used up the reserve. Otherwise a thread's first access allocates. Rust itself would
-//! call `__tls_get_addr`, which takes several times as long.
+//! On x86-64 the word is read through a TLS descriptor. That costs two instructions and a call of
+//! two instructions if the library has static TLS. It has, unless libraries that were loaded late
+//! have used up the reserve; then a thread's first access allocates. Rust's own code would call
+//! `__tls_get_addr`, which takes several times as long.
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 pub(super) use self::portable::{get, set};
@@ -53,7 +53,8 @@ mod x86_64 {
     /// Sets the calling thread's pointer.
     #[inline(never)]
     pub(in crate::local) fn set(pointer: *const ThreadTree) {
-        // SAFETY: as above.
+        // SAFETY: as for `get`, a TLS descriptor's function preserves all registers except those
+        // listed; the thread's word is 8 bytes and aligned.
         unsafe {
             asm!(
                 "lea rax, [rip + marey_recorder@tlsdesc]",

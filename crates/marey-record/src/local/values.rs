@@ -1,4 +1,4 @@
-//! States and user metrics.
+//! Records states and user metrics of the calling thread.
 
 use super::stack::open_frame_nodes;
 use super::{Entry, Local, NodePair, ROOTS, State};
@@ -76,8 +76,8 @@ impl Local {
         added
     }
 
-    /// Adds user metrics to nodes in sessions that record, below `state` unless that is 0. A trace
-    /// dates them `ticks`, by default now. Returns the first error.
+    /// Adds user metrics to nodes in the sessions that record, below `state` unless that is 0. In a
+    /// trace their time is `ticks`, by default now. Returns the first error.
     pub(crate) fn add_metrics_at(
         &mut self,
         mut nodes: NodePair,

@@ -1,4 +1,5 @@
-//! Device activities, and the calls of device APIs, of a session of this process that has ended.
+//! Reads the device activities and API calls of a session of this process that has ended back from
+//! its spool.
 
 use crate::control::bit;
 use marey_model::context::NodeKind;
@@ -37,7 +38,8 @@ pub struct DeviceEvent<'a> {
 }
 
 /// Passes the device events of the session in a slot to `receive`, in no order. `run` is the run
-/// directory. Sessions get the slots of ended ones, so events of an earlier one may be among them.
+/// directory. A session may get the slot of one that has ended, so events of an earlier session may
+/// be among them.
 pub(crate) fn read(
     run: &Path,
     slot: u32,
@@ -47,7 +49,7 @@ pub(crate) fn read(
     for entry in fs::read_dir(run.join(SPOOL))? {
         let entry = entry?;
         let path = entry.path();
-        // The folder also has the traces of windows.
+        // The folder also contains the traces of windows.
         let is_spool = path.extension().is_some_and(|found| found == SPOOL || found == RING);
         if is_spool && entry.file_name().to_string_lossy().starts_with(&own) {
             read_spool(&path, slot, receive)?;
@@ -56,7 +58,7 @@ pub(crate) fn read(
     Ok(())
 }
 
-/// The parts of a spool to which events refer by number.
+/// The parts of a spool that its events refer to by number.
 #[derive(Default)]
 struct Known {
     texts: IdMap<String>,

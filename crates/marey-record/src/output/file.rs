@@ -1,4 +1,5 @@
-//! The files of a session: complete at every moment, and never another process's.
+//! Writes the output files of a session. Each file is complete at every moment, and a file of
+//! another running process is never overwritten.
 //!
 //! A document is written to a temporary file in the same folder, which is then renamed. A session
 //! holds an advisory lock on its file as long as it is alive, so that another process with the same
@@ -19,7 +20,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Default)]
 pub(crate) struct Outputs {
     files: HashMap<PathBuf, OutputFile>,
-    /// Whether the session is over: a late checkpoint must not write any more.
+    /// Whether the session is over. A late checkpoint must then write nothing.
     pub(crate) closed: bool,
 }
 
@@ -66,7 +67,7 @@ impl Outputs {
                 Ok(Some(path))
             }
             Err(error) => {
-                // The first error is the one that matters; a remaining temporary file is hidden.
+                // Report the first error. A temporary file that stays is a hidden one.
                 drop(fs::remove_file(&temporary));
                 Err(error)
             }
@@ -115,7 +116,7 @@ fn try_lock(file: &File) -> io::Result<()> {
     }
 }
 
-/// Opens a file again whose descriptor the program has closed during the writing.
+/// Opens a file again after the program has closed its descriptor during the writing.
 fn reopen(path: &Path) -> io::Result<File> {
     let file = File::options().append(true).open(path)?;
     try_lock(&file)?;
@@ -191,7 +192,7 @@ fn move_aside(base: &str, path: &Path, format: Format) -> io::Result<()> {
         .map(|number| PathBuf::from(format!("{base}.{number}.{}", format.as_str())))
         .find(|candidate| !candidate.exists());
     match free.map(|free| rename_new(path, &free)) {
-        // Another process moved the file or took the number: the caller tries again.
+        // Another process has moved the file or taken the number. The caller tries again.
         Some(Err(error))
             if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists) =>
         {

@@ -1,4 +1,5 @@
-//! Trees in Proton's schema, as readers expect their nodes, metrics and devices.
+//! Presents a merged tree in Proton's schema, with the nodes, metrics and devices that its readers
+//! expect.
 
 use super::Document;
 use crate::device;
@@ -17,7 +18,7 @@ use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Keys and values.
+/// The keys and values of a node's metrics.
 type Metrics<'a> = Vec<(Cow<'a, str>, MetricValue)>;
 
 impl Tree for Document<'_> {
@@ -102,8 +103,8 @@ impl Document<'_> {
             && node.devices.is_empty()
     }
 
-    /// Returns the metrics of the root: those recorded outside of any scope, and a zero for every
-    /// number that readers shall roll up, which is how readers recognise them.
+    /// Returns the metrics of the root: those recorded outside of any scope, and a zero for each
+    /// numeric key that readers shall roll up. They recognise such keys by the zero.
     fn root_metrics(&self) -> Metrics<'_> {
         let mut metrics = user_metrics(self.tree.root());
         metrics.extend(gpu_metrics(self.tree.root()));
@@ -152,8 +153,8 @@ fn user_metrics(node: &MergedNode) -> Metrics<'_> {
     metrics
 }
 
-/// Extrapolates the costs of an operator from the calls whose inputs were read to all calls. The
-/// number of the former is left only where they are fewer.
+/// Extrapolates the costs of an operator from the calls whose inputs were read to all its calls.
+/// Keeps the number of the calls that were read only if it is smaller.
 fn extrapolate_costs(metrics: &mut Metrics<'_>, calls: u64) {
     let position = metrics.iter().position(|(key, _)| key == op_cost::SAMPLED_CALLS);
     let Some(position) = position else { return };

@@ -118,7 +118,7 @@ impl Group {
         let mut answer = [0_u64; 1 + MAX_EVENTS];
         // SAFETY: the kernel writes at most the given number of bytes to the array.
         let bytes = unsafe { libc::read(leader, answer.as_mut_ptr().cast(), size_of_val(&answer)) };
-        // A pinned group that the kernel could not schedule is at the end of its file.
+        // The file of a pinned group that the kernel could not schedule is at its end.
         if bytes < (size_of::<u64>() * (1 + self.counters.len())).cast_signed() {
             return None;
         }
@@ -267,7 +267,7 @@ fn read_counter(number: u32) -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }
 
-/// Never called: no page is mapped.
+/// Returns 0. Never called on this architecture, because no page is mapped.
 #[cfg(not(target_arch = "x86_64"))]
 fn read_counter(_number: u32) -> u64 {
     0

@@ -1,11 +1,11 @@
 //! Performance counters of scopes: cycles, instructions, cache misses, page faults …
 //!
-//! While events are set, each thread opens counters for itself ([`group`]), reads it
-//! whenever it enters or leaves a scope, and adds the difference to the scope that was the
-//! innermost one in between (`local/counters.rs`). So the values of a scope are exclusive.
+//! While events are set, each thread opens counters for itself ([`group`]). It reads them whenever
+//! it enters or leaves a scope, and adds the difference to the scope that was innermost in between
+//! (`local/counters.rs`). So the values of a scope are exclusive.
 //!
-//! A reading takes about 30 ns where the kernel allows the instruction `rdpmc` ([`page`]), else a
-//! system call. Such scopes do not take the fast path.
+//! A reading takes about 30 ns where the kernel allows the instruction `rdpmc` ([`page`]), and a
+//! system call elsewhere. Scopes with counters do not take the fast path.
 
 mod event;
 mod group;
@@ -42,7 +42,8 @@ pub enum PerfError {
 pub(crate) struct EventSet {
     events: Vec<Event>,
     pub(crate) metrics: Vec<u32>,
-    /// How often the set was set. A thread that has counted an earlier time opens its counters again.
+    /// The number of times that the set was made the current one. A thread whose counters are from
+    /// an earlier time opens them again.
     times_set: AtomicU64,
 }
 
@@ -50,8 +51,8 @@ pub(crate) struct EventSet {
 static SETS: Mutex<Vec<&'static EventSet>> = Mutex::new(Vec::new());
 
 /// Counts performance events in all scopes that are entered from now on, on every thread, as
-/// metrics with the names of the events. No names: stops. After an error the previous events are
-/// still counted.
+/// metrics with the events' names. Without names, stops counting. After an error the previous
+/// events are still counted.
 pub fn set_events(names: &[&str]) -> Result<(), PerfError> {
     if names.len() > MAX_EVENTS {
         return Err(PerfError::TooMany(names.len()));
@@ -64,8 +65,8 @@ pub fn set_events(names: &[&str]) -> Result<(), PerfError> {
     Ok(())
 }
 
-/// As [`set_events`], without the events that cannot be counted. Returns the number of the metric
-/// of each name, or why it is not counted.
+/// Counts those of the events that can be counted, like [`set_events`]. Returns the metric id of
+/// each name, or the reason why it is not counted.
 pub fn set_possible_events(names: &[&str]) -> Vec<Result<u32, PerfError>> {
     let mut counted: Vec<Event> = Vec::new();
     let results = names.iter().map(|name| {

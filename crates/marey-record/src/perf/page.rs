@@ -1,11 +1,11 @@
-//! The page that the kernel shares for a performance event: what a thread needs to read the
-//! counter without a system call.
+//! The page that the kernel shares for a performance event. Through it a thread reads the counter
+//! without a system call.
 //!
-//! The layout of `struct perf_event_mmap_page` in `linux/perf_event.h`.
+//! It has the layout of `struct perf_event_mmap_page` in `linux/perf_event.h`.
 
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
-/// The beginning of the page. The kernel writes it, under `lock` as a sequence number.
+/// The beginning of the page. The kernel writes it, with `lock` as a sequence number.
 #[repr(C)]
 pub(super) struct Page {
     _version: u32,
@@ -48,7 +48,7 @@ impl Page {
     }
 }
 
-/// Extends the lowest `width` bits, 1 to 64, as a signed number.
+/// Returns the lowest `width` bits (1 to 64) sign-extended.
 fn sign_extend(counter: u64, width: u16) -> u64 {
     let unused_bits = 64 - u32::from(width);
     ((counter << unused_bits).cast_signed() >> unused_bits).cast_unsigned()

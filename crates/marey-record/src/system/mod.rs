@@ -1,4 +1,5 @@
-//! Counters of the process and its machine: CPU, memory, page faults, I/O, network, context switches.
+//! Samples the counters of the process and its machine: CPU, memory, page faults, I/O, network,
+//! context switches.
 //!
 //! While a trace session records, a thread reads them every second (`system.interval`) and writes
 //! them to the spool. [`marey_model::counter`] declares the counters. Files of `/proc` are opened
@@ -21,14 +22,14 @@ use std::time::Duration;
 /// The thread that reads the counters.
 pub(crate) static WORKER: Worker = Worker::new("marey-system", run);
 
-/// The request to look for a session that has started.
+/// The request to check for a session that has started.
 const LOOK: u32 = 2;
-/// The longest time between two looks at the setting and at the sessions.
+/// The longest time between two checks of the setting and the sessions.
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
 /// Minimum time between readings.
 const MIN_PERIOD: Duration = Duration::from_millis(50);
 
-/// The sampler, while the thread is stopped for a fork: rates continue from its last reading.
+/// The sampler while the thread is stopped for a fork. Rates then continue from its last reading.
 static PAUSED_SAMPLER: Mutex<Option<Sampler>> = Mutex::new(None);
 
 /// Starts the thread if it is not running, and makes it look at the sessions.
@@ -51,13 +52,13 @@ fn run() {
             break;
         }
     }
-    // A thread that is stopped because the last session has ended continues no rate.
+    // If the last session has ended, the sampler is not kept, so no rate continues.
     let paused = sampler.filter(|_| trace::has_sessions());
     *lock(&PAUSED_SAMPLER) = paused;
 }
 
-/// Reads the counters if their time has come. Returns the time until the next look, `None` without
-/// a session. While nothing is recorded there is no sampler, so that no rate spans a pause.
+/// Reads the counters if they are due. Returns the time until the next check, `None` without a
+/// session. While nothing is recorded there is no sampler, so that no rate spans a pause.
 fn read_if_due(sampler: &mut Option<Sampler>) -> Option<Duration> {
     if !trace::has_sessions() {
         *sampler = None;

@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-/// Sums since the start of the process, over all of its threads, also ended ones.
+/// Totals since the start of the process, over all its threads, including ended ones.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Usage {
     /// Time in user and kernel mode.
@@ -32,7 +32,7 @@ pub(super) struct Interface {
 
 /// Returns the text of a file, `None` if it cannot be read.
 ///
-/// By system calls, because a file of std ends a debug build if the program has closed its
+/// Uses system calls, because a file of std aborts a debug build if the program has closed its
 /// descriptor meanwhile.
 #[expect(unsafe_code, reason = "see above")]
 pub(super) fn read(path: &CStr) -> Option<String> {
@@ -89,8 +89,8 @@ fn page_bytes() -> u64 {
     u64::try_from(bytes).unwrap_or(4096)
 }
 
-/// Returns the bytes that the process has read and written. `marey-attach` parses the files of other
-/// processes itself: neither crate may depend on the other, and it sums the interfaces.
+/// Returns the bytes that the process has read and written. `marey-attach` has a parser of its own
+/// for other processes, because neither crate may depend on the other.
 pub(super) fn io() -> Option<Io> {
     parse_io(&read(c"/proc/self/io")?)
 }

@@ -1,4 +1,4 @@
-//! Samples of the counters, as differences between two readings.
+//! Samples the counters of the process, as rates between two readings.
 
 use super::proc_files::{self, Interface, Io, Usage};
 use super::threads::ThreadTimes;
@@ -12,16 +12,16 @@ use std::time::Duration;
 /// The number of interfaces that are recorded.
 const MAX_INTERFACES: usize = 16;
 
-/// The last reading, from which the next one counts.
+/// The last reading, to which the next one is compared.
 #[derive(Debug)]
 pub(super) struct Sampler {
-    /// The process; the child of a fork has counters of its own.
+    /// The id of the sampled process. The child of a fork has counters of its own.
     pid: u32,
     ticks: u64,
     usage: Usage,
     io: Option<Io>,
     interfaces: Vec<Interface>,
-    /// The interfaces that had traffic, with the numbers of their counters' names.
+    /// The interfaces that had traffic, with the interned ids of their counters' names.
     recorded_interfaces: BTreeMap<String, [u32; 2]>,
     threads: ThreadTimes,
     samples: Vec<CounterSample>,
@@ -44,7 +44,7 @@ impl Batch<'_> {
         self.samples.push(CounterSample { name, device: None, time_ticks, value });
     }
 
-    /// Adds the growth of a sum per second.
+    /// Adds the growth of a total per second.
     fn push_rate(&mut self, counter: SystemCounter, now: u64, before: u64) {
         self.push(counter, self.rate(now, before));
     }

@@ -1,4 +1,4 @@
-//! The CPU time of the threads of the process.
+//! Finds the threads of the process that use the most CPU time.
 
 use super::proc_files::read;
 use std::collections::HashMap;
@@ -6,11 +6,11 @@ use std::ffi::CString;
 
 /// The number of busiest threads of a reading.
 const MAX_BUSIEST: usize = 5;
-/// The share of a core that a thread has used at least, in percent.
+/// The minimum share of a core, in percent, for a thread to be listed.
 const MIN_PERCENT: f64 = 1.0;
-/// The number of threads up to which threads are read: each costs a system call.
+/// The maximum number of threads for which times are read. Each thread costs a system call.
 const MAX_THREADS: usize = 1024;
-/// The number of threads that are named in the life of a process.
+/// The maximum number of threads that get a name in the life of a process.
 const MAX_NAMED: usize = 64;
 
 /// The CPU times of the threads at the last reading.
@@ -29,7 +29,7 @@ impl ThreadTimes {
         let mut busiest: Vec<_> = nanos
             .iter()
             .map(|(&id, &now)| {
-                // An id with less time than before is of another thread.
+                // If an id has less time than before, it belongs to a new thread.
                 let before = self.nanos.get(&id).copied().filter(|&before| before <= now);
                 (id, (now - before.unwrap_or(0)) as f64 / elapsed_nanos * 100.0)
             })

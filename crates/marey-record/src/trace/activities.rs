@@ -1,4 +1,4 @@
-//! Device activities as frames of the spool.
+//! The writer of device activities: turns activities and their launches into frames of the spool.
 
 use super::frame_buffer::FrameBuffer;
 use super::nodes::SpoolNodes;
@@ -15,11 +15,11 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::Ordering;
 
-/// A writer of activities.
+/// The writer of device activities.
 #[derive(Debug, Default)]
 pub(super) struct ActivityWriter {
-    /// Known shapes by the hash of their properties. On a collision the later shape is written
-    /// again.
+    /// The known shapes by the hash of their properties. If two hashes collide, the later shape
+    /// replaces the earlier one, which is written again if it recurs.
     shapes: HashMap<u64, KnownShape, NumberHash>,
     /// The hash of the last shape, which is often the next one too.
     last_hash: Option<u64>,
@@ -33,7 +33,7 @@ pub(super) struct ActivityWriter {
 #[derive(Debug)]
 struct KnownShape {
     kind: ActivityKind,
-    /// The recorder's number of the name.
+    /// The interned id of the name.
     name: u32,
     device: u32,
     stream: u32,
@@ -52,19 +52,19 @@ impl KnownShape {
     }
 }
 
-/// The maximum number of known shapes, so that a program whose grids always differ takes no more
-/// memory. A shape that was dropped is written again.
+/// The maximum number of known shapes. It bounds the memory for a program whose grids always
+/// differ. A shape that was dropped is written again when it recurs.
 const MAX_SHAPES: usize = 1 << 16;
 
 /// The maximum number of activities in a frame.
 const MAX_FRAME_ACTIVITIES: usize = 4096;
 
-/// A launch as sessions see it.
+/// The place of a launch in the spool, for the sessions that see the same path.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LaunchLocation {
-    /// The sessions' bits.
+    /// The mask of the sessions.
     pub(super) sessions: u64,
-    /// The thread and the node in the spool, `None` if the launch is unknown.
+    /// The thread and the node in the spool. `None` if the launch is unknown.
     pub(super) node: Option<(u32, u32)>,
 }
 
@@ -158,7 +158,7 @@ impl ActivityWriter {
     }
 }
 
-/// Returns the location of an activity without a known launch: all active trace sessions see it.
+/// Returns the location of an activity whose launch is unknown. All active trace sessions see it.
 pub(super) fn location_without_launch() -> LaunchLocation {
     let sessions = CONTROL.trace.load(Ordering::Relaxed) & CONTROL.active.load(Ordering::Relaxed);
     LaunchLocation { sessions, node: None }

@@ -1,11 +1,12 @@
-//! The clock of a spool: the recorder's counter in nanoseconds of the monotonic clock.
+//! The clock of a spool: converts ticks of the recorder's counter to nanoseconds of the monotonic
+//! clock.
 
 use crate::clock::{self, ClockReading};
 
-/// Converts the counter to nanoseconds, starting at one reading of both clocks.
+/// The conversion from ticks to nanoseconds, fixed by one reading of both clocks at the start.
 ///
-/// The counter's rate is known to 3e-5, so the two clocks may drift apart at that rate. The clock
-/// frames of the spool are in this clock and show by how much.
+/// The counter's rate is known to 3e-5, so this clock and the monotonic clock may drift apart at
+/// that rate. The clock frames of the spool show by how much.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TraceClock(ClockReading);
 

@@ -1,4 +1,5 @@
-//! The spool's file: its path, appending, and removal.
+//! The file of a spool: its path, its removal on drop, and the appender, which never leaves a torn
+//! frame in the middle.
 
 use super::run_directory::RunDirectory;
 use crate::error::Error;
@@ -16,11 +17,11 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub(crate) struct SpoolFile {
     path: PathBuf,
-    /// Shared by the segments of a ring.
+    /// Whether the file stays when this value is dropped. The segments of a ring share this flag.
     is_kept: Arc<AtomicBool>,
-    /// The earlier segments of a ring that has ended, which live as long as its last one.
+    /// The earlier segments of a ring that has ended. They live as long as its last segment.
     older: OnceLock<Vec<Arc<SpoolFile>>>,
-    /// The directory stays locked until the file is complete; dropped after the file.
+    /// Keeps the directory locked until the file is complete. Dropped after the file.
     run_directory: Arc<RunDirectory>,
 }
 
@@ -73,12 +74,13 @@ impl SpoolFile {
         drop(self.older.set(older));
     }
 
-    /// Removes a segment that the ring no longer needs, although the ring is kept.
+    /// Removes the file of a segment that the ring no longer needs, even if the ring's files are
+    /// kept.
     pub(super) fn remove(&self) {
         drop(fs::remove_file(&self.path));
     }
 
-    /// Returns the flag that keeps all segments of the ring.
+    /// Returns the flag that keeps the files of all segments of the ring.
     pub(super) fn kept_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.is_kept)
     }
@@ -100,7 +102,7 @@ impl SpoolFile {
 impl Drop for SpoolFile {
     fn drop(&mut self) {
         if !self.is_kept.load(Ordering::Relaxed) {
-            // A spool that cannot be removed is collected like any other.
+            // If the removal fails, the spool is collected like any other.
             drop(fs::remove_file(&self.path));
         }
     }
@@ -111,7 +113,7 @@ impl Drop for SpoolFile {
 pub(super) struct Appender {
     file: ReopeningFile,
     written_bytes: u64,
-    /// Whether an append has failed, so that bytes are missing.
+    /// Whether an append has failed, so that the file lacks bytes.
     has_failed: bool,
     /// The time of the last check of the filesystem's free space.
     space_checked_at: Instant,
@@ -128,7 +130,7 @@ impl Appender {
         self.written_bytes
     }
 
-    /// Whether to check the filesystem's free space now: once a second.
+    /// Whether the filesystem's free space should be checked now. True at most once a second.
     pub(super) fn is_space_check_due(&mut self) -> bool {
         const PERIOD: Duration = Duration::from_secs(1);
         let is_due = self.space_checked_at.elapsed() >= PERIOD;
@@ -148,7 +150,7 @@ impl Appender {
     }
 
     fn append_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        /// For a program that keeps closing all descriptors.
+        /// A limit, for a program that closes all descriptors again and again.
         const ATTEMPTS: u32 = 64;
         let is_closed = |error: &io::Error| error.raw_os_error() == Some(libc::EBADF);
         for _ in 1..ATTEMPTS {
@@ -163,7 +165,8 @@ impl Appender {
 
     fn try_append(&mut self, bytes: &[u8]) -> io::Result<()> {
         let (mut file, metadata) = self.file.get(|path| File::options().append(true).open(path))?;
-        // A torn frame would make all later frames unreadable.
+        // Cut off what a failed append has left: a torn frame would make all later frames
+        // unreadable.
         if metadata.len() != self.written_bytes {
             file.set_len(self.written_bytes)?;
         }

@@ -1,4 +1,5 @@
-//! The buffer of frames between the tracer and the file.
+//! The in-memory buffer of spool frames. The tracer fills it under its lock, and a thread that may
+//! wait for the disk writes it to the file without that lock.
 
 use super::file::Appender;
 use crate::losses;
@@ -9,8 +10,8 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 
-/// A buffer of frames that are appended to the file later: buffering needs a lock, and writing may
-/// take as long as a disk does.
+/// The buffer of the frames that are not yet in the file. Filling it needs the tracer's lock, so
+/// the write, which may take as long as the disk does, is a separate step.
 #[derive(Debug)]
 pub(super) struct FrameBuffer {
     buffer: Vec<u8>,
@@ -22,12 +23,12 @@ pub(super) struct FrameBuffer {
     total_entries: u64,
     /// The position of the buffer's first frame in the file.
     start_bytes: u64,
-    /// Returns the size of the file up to which scopes and values are accepted.
+    /// Returns the size of the file beyond which scopes and values are refused.
     max_bytes: fn() -> u64,
     /// Whether the filesystem has enough free space.
     has_space: bool,
-    /// Whether a write has failed: the definitions in it are missing, so no frame that uses them
-    /// may follow.
+    /// Whether a write has failed. The definitions in it are missing from the file, so no frame
+    /// that uses them may follow.
     has_failed: bool,
 }
 
@@ -38,14 +39,14 @@ pub(super) struct Chunk {
     pub(super) entries: u64,
 }
 
-/// The size at which the buffer is written.
+/// The size at which the buffer is due to be written.
 const FLUSH_BYTES: usize = 1 << 18;
 
-/// The maximum size of the buffer, reached if the disk hangs.
+/// The maximum size of the buffer, which it reaches only if the disk hangs.
 const MAX_BYTES: usize = 1 << 28;
 
 impl FrameBuffer {
-    /// Creates a buffer with the header of a spool, for a file of at most so many bytes.
+    /// Creates a buffer that begins with the header of a spool. `max_bytes` limits the file.
     pub(super) fn new(max_bytes: fn() -> u64) -> io::Result<Self> {
         let mut buffer = Vec::with_capacity(2 * FLUSH_BYTES);
         Writer::new(&mut buffer)?;
@@ -128,7 +129,7 @@ impl FrameBuffer {
         Chunk { bytes, entries: std::mem::take(&mut self.entries) }
     }
 
-    /// Reuses the memory of a chunk that was written.
+    /// Keeps the memory of a written chunk for the next frames.
     pub(super) fn recycle(&mut self, chunk: Chunk) {
         let Chunk { mut bytes, .. } = chunk;
         if self.buffer.capacity() == 0 && bytes.capacity() <= 4 * FLUSH_BYTES {
@@ -137,9 +138,9 @@ impl FrameBuffer {
         }
     }
 
-    /// Handles a chunk with so many entries, already counted as lost, that could not be written at
-    /// this position of the file. Frames buffered since then are dropped too, except self-contained
-    /// ones.
+    /// Handles the failure to write a chunk of `lost_entries` entries, already counted as lost, at
+    /// the position `written_bytes` of the file. Also drops the frames that were buffered since
+    /// then, except self-contained ones.
     pub(super) fn handle_failure(&mut self, lost_entries: u64, written_bytes: u64) {
         self.has_failed = true;
         self.start_bytes = written_bytes;
@@ -156,7 +157,7 @@ impl FrameBuffer {
 }
 
 impl Chunk {
-    /// Appends the chunk to the file. Counts its contents as lost if that fails.
+    /// Appends the chunk to the file. Counts its entries as lost if that fails.
     pub(super) fn append_to(&self, appender: &mut Appender) -> io::Result<()> {
         if self.bytes.is_empty() {
             return Ok(());
@@ -181,8 +182,8 @@ fn reserved_bytes(total_bytes: u64) -> u64 {
     (total_bytes / 20).min(1 << 30)
 }
 
-/// Whether a frame uses no definition of another frame. Such frames may still be written after a
-/// failure, to report the losses and the end of the recording.
+/// Whether a frame uses no definition of another frame. Such a frame may be written even after a
+/// failure; it then reports the losses and the end of the recording.
 fn is_self_contained(frame: &Frame) -> bool {
     match frame {
         Frame::Process(_)

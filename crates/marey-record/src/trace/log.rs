@@ -1,7 +1,7 @@
-//! A thread's log of entries that the background thread has not drained yet.
+//! The log of a thread: a ring buffer of spans, values and arguments on their way to the spool.
 //!
-//! The owner appends inside its events; [`super`] drains. An entry is one record of a [`Ring`]. The
-//! elements of vectors and texts follow in further records.
+//! The owner appends to it inside its events, without a lock. [`super`] drains it. An entry is one
+//! record of a [`Ring`]; the elements of vectors and texts follow in further records.
 
 use crate::local::AutogradCall;
 use crate::losses;
@@ -13,22 +13,22 @@ use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::setting::Setting;
 
-/// The log.
+/// The log of a thread.
 #[derive(Debug)]
 pub(crate) struct Log(Ring);
 
 impl Log {
-    /// Creates a log of the size that is set.
+    /// Creates a log of the size that the setting says.
     pub(crate) fn new() -> Self {
         Self::with_records(settings::whole(Setting::TraceBufferBytes) / RECORD_BYTES)
     }
 
-    /// Creates a log for this many records.
+    /// Creates a log with room for this many records.
     pub(crate) fn with_records(records: u64) -> Self {
         Self(Ring::new(records))
     }
 
-    /// Logs a scope that was exited.
+    /// Logs a span: a scope that was exited.
     #[inline(always)]
     pub(crate) fn push_span(&self, node: u32, start_ticks: u64, end_ticks: u64, sessions: u64) {
         handle_push(self.0.push([node.into(), start_ticks, end_ticks, sessions]));
@@ -51,7 +51,7 @@ impl Log {
         handle_push(self.0.push([head, start_ticks, ticks | correlation_high, sessions]));
     }
 
-    /// Logs an operator that takes part in a backward pass.
+    /// Logs the span of an operator that takes part in a backward pass.
     pub(crate) fn push_autograd_span(
         &self,
         node: u32,
@@ -65,7 +65,7 @@ impl Log {
         handle_push(self.0.push_many(2, |index| if index == 0 { span } else { call }));
     }
 
-    /// Logs the arguments of an open scope: its node and start identify the span that follows.
+    /// Logs the arguments of an open scope. Its node and start identify the span that follows.
     pub(crate) fn push_args(&self, node: u32, start_ticks: u64, text: u32, sessions: u64) {
         let head = u64::from(node) | ARGS_TAG << TAG_SHIFT;
         handle_push(self.0.push([head, start_ticks, text.into(), sessions]));
@@ -127,19 +127,19 @@ impl Log {
 
 /// The position of the tag in the first word of a record, above the node.
 const TAG_SHIFT: u32 = 32;
-/// The position of the metric, or of a part of the correlation id, above the tag.
+/// The position above the tag of the metric, or of a part of the correlation id.
 const METRIC_SHIFT: u32 = 40;
-/// The tag of a launch's record. The lower 24 bits of the correlation id are in the upper bits of
-/// the first word, the upper 8 bits are above the duration.
+/// The tag of a launch's record. The lower 24 bits of the correlation id are above the tag in the
+/// first word. Its upper 8 bits are above the duration.
 const LAUNCH_TAG: u64 = 0xff;
-/// The tag of an operator's first record that takes part in a backward pass; a second one follows.
+/// The tag of the first record of an operator in a backward pass. A second record follows.
 const AUTOGRAD_TAG: u64 = 0xfe;
 /// The tag of the arguments of a scope.
 const ARGS_TAG: u64 = 0xfd;
-/// The bits of a launch's duration.
+/// The bits that hold a launch's duration.
 const LAUNCH_TICKS_MASK: u64 = (1 << 56) - 1;
 
-/// Requests a drain, or counts a loss, as the result of a push demands.
+/// Requests a drain if the log is half full, and counts a loss if it is full.
 #[inline(always)]
 fn handle_push(pushed: Pushed) {
     match pushed {
@@ -161,8 +161,8 @@ fn word_at(bytes: &[u8], index: usize) -> u64 {
     u64::from_ne_bytes(word)
 }
 
-/// Packs node, tag and metric into one word. A span has no tag. The table of names is full long
-/// preceding a metric needs more than its 24 bits.
+/// Packs node, tag and metric into one word. A metric's id fits into its 24 bits, because the table
+/// of names is full before ids need more.
 fn pack_head(node: u32, tag: Tag, metric: u32) -> u64 {
     u64::from(node) | (tag as u64) << TAG_SHIFT | u64::from(metric) << METRIC_SHIFT
 }
@@ -183,7 +183,7 @@ pub(super) enum Entry {
         correlation: u32,
         autograd: Option<AutogradCall>,
     },
-    /// The arguments of a scope that is still open. `text` is the number of an interned text.
+    /// The arguments of a scope that is still open. `text` is an interned text's id.
     Args {
         node: u32,
         start_ticks: u64,
@@ -198,10 +198,10 @@ pub(super) enum Entry {
     },
 }
 
-/// Assembles entries from records.
+/// The assembly of entries from records. It keeps an entry whose records are not complete yet.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
-    /// A vector or text whose elements are not complete yet.
+    /// A vector or text that still lacks elements.
     vector: Option<PartialVector>,
     /// The first record of an operator that takes part in a backward pass.
     autograd: Option<Record>,

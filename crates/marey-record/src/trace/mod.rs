@@ -1,4 +1,4 @@
-//! Trace sessions: every scope and value, from the threads' logs to a file that outlives the
+//! Trace sessions: carry every scope and value from the threads' logs to a file that outlives the
 //! process.
 //!
 //! While a trace session is alive, a thread appends each scope that it exits to its log ([`log`]).
@@ -45,10 +45,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// The thread that drains the logs and does nothing else.
+/// The thread that drains the logs. It has no other work.
 pub(crate) static WORKER: Worker = Worker::new("marey-spool", run);
 
-/// The request to drain the logs before the period is over.
+/// The request to drain the logs before the period has passed.
 const DRAIN: u32 = 2;
 
 /// The longest time between two drains of the logs.
@@ -65,7 +65,7 @@ struct Tracer {
     run_directory: Option<Arc<RunDirectory>>,
     /// Whether the sessions keep only their last records.
     is_ring: bool,
-    /// Created when the first session starts; after a fork, when there is data to write.
+    /// `None` until the first session starts, and after a fork until there is data to write.
     spool: Option<Spool>,
 }
 
@@ -79,7 +79,8 @@ struct TraceSession {
     /// Path of the profile, without its extension.
     base: String,
     start_ticks: u64,
-    /// The phase, the state and the time of the last change, for a spool that is created later.
+    /// The phase, the state and the time of its last change. Kept for a spool that is created
+    /// later.
     phase: u32,
     is_active: bool,
     changed_ticks: u64,
@@ -88,7 +89,7 @@ struct TraceSession {
     phase_start: Option<u64>,
 }
 
-/// The spool's file and its extent at one time, of which the end may still be in the buffer.
+/// The spool's file and its extent at one time. The end of the extent may still be in the buffer.
 #[derive(Clone, Debug)]
 pub(crate) struct SpoolSnapshot {
     pub(crate) file: Arc<SpoolFile>,
@@ -97,27 +98,27 @@ pub(crate) struct SpoolSnapshot {
 }
 
 impl SpoolSnapshot {
-    /// Writes what is still in the buffer. To be called without the sessions' lock.
+    /// Writes what is still in the buffer. The caller must not hold the sessions' lock.
     pub(crate) fn write(&mut self) {
         flush_spool();
         self.limit_to_written();
     }
 
-    /// Leaves out what could not be written.
+    /// Shortens the extent to what is in the file, if a write has failed.
     fn limit_to_written(&mut self) {
         self.extent.bytes = self.extent.bytes.min(lock(&self.appender).written_bytes());
     }
 }
 
-/// A trace session that has ended. Without the sessions' lock its records are written ([`Self::write`]),
-/// and then the spool is ended, if no other session uses it ([`Self::end`]).
+/// A trace session that has ended. Its records are then written ([`Self::write`]), and the spool is
+/// ended if no other session uses it ([`Self::end`]), both without the sessions' lock.
 #[derive(Debug)]
 pub(crate) struct EndedTrace {
     /// The spool, and the start of the session's last phase in it.
     snapshot: Option<(SpoolSnapshot, u64)>,
-    /// The spool of the last session.
+    /// The spool, if this was the last session.
     last_spool: Option<Spool>,
-    /// Why there is no spool.
+    /// The reason why there is no spool.
     error: Option<Error>,
 }
 
@@ -172,8 +173,8 @@ impl TraceSession {
 }
 
 impl Tracer {
-    /// Returns the spool, created if needed, with all sessions written to it. `None` without a
-    /// session.
+    /// Returns the spool with all sessions written to it. Creates it if needed. `None` if there is
+    /// no session.
     fn spool(&mut self) -> Result<Option<&mut Spool>, Error> {
         let Self { sessions, run_directory, is_ring, spool } = self;
         let Some(run_directory) = run_directory else { return Ok(None) };
@@ -188,7 +189,7 @@ impl Tracer {
         Ok(Some(spool))
     }
 
-    /// Returns the spool if it exists or these threads have entries to write.
+    /// Returns the spool if it exists. Creates it if these threads have entries to write.
     fn spool_for(&mut self, threads: &[Arc<ThreadTree>]) -> Option<&mut Spool> {
         let has_entries = |tree: &Arc<ThreadTree>| tree.log().is_some_and(|log| !log.is_empty());
         if self.spool.is_none() && !threads.iter().any(has_entries) {
@@ -214,8 +215,8 @@ impl Tracer {
         self.sessions.iter_mut().find(|session| session.slot == slot)
     }
 
-    /// Removes a session. With the last one returns the spool, which the caller ends without the
-    /// lock.
+    /// Removes a session. If it was the last one, returns the spool, which the caller ends without
+    /// the tracer's lock.
     fn remove(&mut self, slot: u32) -> Option<Spool> {
         self.sessions.retain(|session| session.slot != slot);
         if !self.sessions.is_empty() {
@@ -236,14 +237,14 @@ pub(crate) fn is_recording() -> bool {
     CONTROL.addressable() & CONTROL.trace.load(Ordering::Relaxed) != 0
 }
 
-/// Requests a drain, because a log is half full. Called in the middle of events.
+/// Requests a drain because a log is half full. May be called in the middle of an event.
 #[cold]
 pub(crate) fn request_drain() {
     WORKER.request(DRAIN);
 }
 
-/// The time of the last drain, on the recorder's clock; 0 for never. A thread that is restarted
-/// after a fork continues its period: a program may fork more often.
+/// The time of the last drain on the recorder's clock, 0 for never. It outlives the thread: a
+/// restart after a fork keeps the period, so that even a program that forks often is drained.
 static LAST_DRAIN_TICKS: AtomicU64 = AtomicU64::new(0);
 
 fn run() {
@@ -283,18 +284,19 @@ fn drain() {
     ring::continue_if_full();
 }
 
-/// Writes the spool's buffer to the file, without the tracer's lock: a slow disk blocks neither
-/// threads that end nor forks.
+/// Writes the spool's buffer to the file without the tracer's lock, so that a slow disk blocks
+/// neither ending threads nor forks.
 pub(crate) fn flush_spool() {
     let Some((file, appender)) = lock(&TRACER).spool.as_ref().map(Spool::file_and_appender) else {
         return;
     };
     let mut appender = lock(&appender);
-    // Held only while the appender is locked. The spool ends with that lock, so after its end no
-    // thread keeps the run directory locked, which the next run of this name would join.
+    // Hold a reference only while the appender is locked. The spool also ends under that lock. So
+    // no thread keeps the run directory locked after the end, when the next run of this name would
+    // join it.
     let Some(file) = file.upgrade() else { return };
     let with_spool = |update: &mut dyn FnMut(&mut Spool)| {
-        // The last session may have ended in between.
+        // The last session may have ended meanwhile.
         if let Some(spool) = lock(&TRACER).spool.as_mut().filter(|spool| spool.has_file(&file)) {
             update(spool);
         }
@@ -316,8 +318,8 @@ pub(crate) fn flush_spool() {
     });
 }
 
-/// Adds a session, before it records. Fails if no spool can be created. [`flush_spool`] must follow,
-/// without the sessions' lock.
+/// Adds a session before it records. Fails if no spool can be created. The caller must then call
+/// [`flush_spool`] without the sessions' lock.
 pub(crate) fn begin_session(session: &Session) -> Result<(), Error> {
     let mut tracer = lock(&TRACER);
     if tracer.run_directory.is_none() {
@@ -336,13 +338,13 @@ pub(crate) fn begin_session(session: &Session) -> Result<(), Error> {
     created
 }
 
-/// Puts an event of a session into the spool's buffer, after all that threads have logged before.
-/// Returns the range of the spool that contains the phase up to here. [`flush_spool`] must follow,
-/// without the sessions' lock.
+/// Puts an event of a session into the spool's buffer, after everything that threads have logged
+/// before. Returns the range of the spool with the phase up to here. The caller must then call
+/// [`flush_spool`] without the sessions' lock.
 pub(crate) fn write_event(session: &Session, event: SessionEvent, ticks: u64) -> Range<u64> {
     let mut tracer = lock(&TRACER);
     let threads = registry::running_threads();
-    // Without a spool nothing was recorded yet; the event is stored in the session.
+    // Without a spool nothing was recorded yet, and only the session stores the event.
     let range = tracer.spool_for(&threads).map(|spool| {
         spool.drain(&threads);
         spool.write_event(session.slot, event, &session.base, ticks)
@@ -350,8 +352,8 @@ pub(crate) fn write_event(session: &Session, event: SessionEvent, ticks: u64) ->
     update_session(&mut tracer, session, event, ticks, range)
 }
 
-/// Updates a session after an event, which is in this range of the spool if there is one. Returns
-/// the range of the phase up to here.
+/// Updates a session after an event. `range` is the event's frame in the spool, if there is one.
+/// Returns the range of the phase up to here.
 fn update_session(
     tracer: &mut Tracer,
     session: &Session,
@@ -368,7 +370,7 @@ fn update_session(
     start..range.start
 }
 
-/// Removes a session that records no more, and puts its end into the spool's buffer.
+/// Removes a session that no longer records, and puts its end into the spool's buffer.
 pub(crate) fn end_session(session: &Session, ticks: u64) -> EndedTrace {
     let mut tracer = lock(&TRACER);
     let threads = registry::running_threads();
@@ -383,8 +385,8 @@ pub(crate) fn end_session(session: &Session, ticks: u64) -> EndedTrace {
     EndedTrace { snapshot, last_spool: tracer.remove(session.slot), error: created.err() }
 }
 
-/// Frees the logs of these threads after the last trace session. No event uses them any more,
-/// except on threads that are stuck in an event, whose logs stay.
+/// Frees the logs of these threads after the last trace session. No event uses them any more. The
+/// log of a thread that is stuck in an event stays.
 pub(crate) fn free_logs(threads: &[Arc<ThreadTree>]) {
     let _tracer = lock(&TRACER);
     for tree in threads.iter().filter(|tree| !tree.is_stuck()) {
@@ -397,9 +399,9 @@ pub(crate) fn run_dir() -> Option<PathBuf> {
     lock(&TRACER).run_directory.as_ref().map(|run_directory| run_directory.path().to_owned())
 }
 
-/// Drains the logs into the spool's buffer. Returns the spool with all that was recorded so far, and
-/// the start of the session's current phase in it. [`SpoolSnapshot::write`] or [`write_all`] must
-/// follow, without the sessions' lock.
+/// Drains the logs into the spool's buffer. Returns the spool with everything recorded so far, and
+/// the start of the session's current phase in it. The caller must then call
+/// [`SpoolSnapshot::write`] or [`write_all`] without the sessions' lock.
 pub(crate) fn snapshot(session: &Session) -> Result<Option<(SpoolSnapshot, u64)>, Error> {
     let mut tracer = lock(&TRACER);
     let threads = registry::running_threads();
@@ -440,8 +442,8 @@ pub(crate) fn write_counters(samples: &[CounterSample]) {
     write_records(samples.len(), |spool| spool.write_counters(samples));
 }
 
-/// Adds samples of call stacks, whose nodes are those of the calling thread. They reach the file
-/// with the next drain.
+/// Adds samples of call stacks, whose nodes are in the tree of the calling thread. They reach the
+/// file with the next drain.
 pub(crate) fn write_samples(tree: &ThreadTree, samples: &[StackSample], cause: SampleCause) {
     write_records(samples.len(), |spool| {
         spool.write_samples(tree, samples, cause);
@@ -454,8 +456,8 @@ pub(crate) fn has_samples() -> bool {
     HAS_SAMPLES.load(Ordering::Relaxed)
 }
 
-/// Adds samples of counters to the spool if there is one, and drops them otherwise: the child of a
-/// fork that records nothing itself writes no file.
+/// Adds samples of counters if there is a spool, and drops them otherwise. So the child of a fork
+/// that records nothing itself writes no file.
 pub(crate) fn write_counters_to_existing_spool(samples: &[CounterSample]) {
     if is_recording()
         && let Some(spool) = &mut lock(&TRACER).spool
@@ -486,7 +488,7 @@ fn write_records(count: usize, write: impl FnOnce(&mut Spool)) {
     }
 }
 
-/// Drains and frees the log of the calling thread, which ends.
+/// Drains and frees the log of the calling thread, which is ending.
 pub(crate) fn end_thread(tree: &Arc<ThreadTree>) {
     if tree.log().is_none() {
         return;
@@ -497,11 +499,11 @@ pub(crate) fn end_thread(tree: &Arc<ThreadTree>) {
     {
         spool.end_thread(tree);
     }
-    // Other threads access logs only with the lock.
+    // Other threads access logs only under the tracer's lock, which this thread holds.
     drop(tree.take_log());
 }
 
-/// Removes the threads with these trees, about which nothing more will be written.
+/// Removes the threads with these trees. Nothing more will be written about them.
 pub(crate) fn remove_threads(generations: impl Iterator<Item = u64>) {
     let mut tracer = lock(&TRACER);
     if let Some(spool) = &mut tracer.spool {
@@ -518,7 +520,7 @@ pub(crate) fn lock_for_fork() -> impl Sized + use<> {
 pub(crate) fn begin_child<'a>(sessions: impl Iterator<Item = &'a Session>) {
     let mut tracer = lock(&TRACER);
     if let Some(spool) = tracer.spool.take() {
-        // The file is the parent's.
+        // The file belongs to the parent.
         spool.abandon();
     }
     HAS_SAMPLES.store(false, Ordering::Relaxed);
@@ -542,7 +544,7 @@ mod tests {
         api::exit(api::intern(name));
     }
 
-    /// Ends the sessions and the process, in the child of a fork.
+    /// Ends the sessions and exits, in the child of a fork.
     #[expect(unsafe_code, reason = "a forked child must not run the parent's exit handlers")]
     fn end_child() -> ! {
         for session in api::live_sessions() {
@@ -551,20 +553,20 @@ mod tests {
         enter_and_exit("in the child");
         let all: Result<Vec<_>, _> =
             api::live_sessions().into_iter().map(|id| api::finalize(id, None)).collect();
-        // SAFETY: a plain number.
+        // SAFETY: a system call that takes a plain number.
         unsafe { libc::_exit(i32::from(all.is_err())) }
     }
 
-    /// Forks, and waits for the child, which ends all sessions.
+    /// Forks, and waits until the child has ended all sessions and exited.
     #[expect(unsafe_code, reason = "std has no fork")]
     fn fork() {
-        // SAFETY: the child calls what a forked child may, and does not return.
+        // SAFETY: the child calls only what a forked child may call, and does not return.
         let child = unsafe { libc::fork() };
         if child == 0 {
             end_child();
         }
         let mut status = 0;
-        // SAFETY: the status can be written.
+        // SAFETY: `status` is writable.
         assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
         assert_eq!(status, 0);
     }
@@ -572,7 +574,8 @@ mod tests {
     #[test]
     #[expect(unsafe_code, reason = "std has no alarms")]
     fn a_hanging_disk_blocks_neither_ending_threads_nor_forks() {
-        // SAFETY: a plain number; ends this process if something waits for the disk.
+        // SAFETY: a system call that takes a plain number. It ends this process if something waits
+        // for the disk.
         unsafe { libc::alarm(60) };
         let folder = tempfile::tempdir().unwrap();
         let options = |name: &str, format| {
@@ -587,7 +590,8 @@ mod tests {
         let hanging_disk = lock(&appender);
         let record = || enter_and_exit("on a thread that ends");
         std::thread::Builder::new().spawn(record).unwrap().join().unwrap();
-        // Each thread that writes has a reference to the appender, as the spool and this one have.
+        // Wait until a thread that writes has a reference to the appender, beside the spool's and
+        // this one.
         request_drain();
         while Arc::strong_count(&appender) < 3 {
             std::thread::yield_now();
@@ -615,7 +619,7 @@ mod tests {
         fork();
         let ends = start(Box::new(move || drop(api::finalize(ended, None).unwrap())));
         fork();
-        // Waits for the thread before.
+        // This thread waits for the thread that ends a session.
         let discards = std::thread::Builder::new().spawn(move || api::discard(discarded).unwrap());
         api::activate(checkpointed).unwrap();
         fork();

@@ -1,9 +1,9 @@
-//! The nodes of a thread in a spool.
+//! The map from the nodes of a thread's tree to the nodes of the spool, used by [`super::thread`].
 //!
-//! In the spool the path of a node is what its sessions saw: scopes that were entered before a
-//! session began are left out, and both trees share one root. So one node of the thread's tree may
-//! correspond to several nodes in the spool, one for each different path that sessions see; nearly
-//! always it is one.
+//! A node of the spool has the path that a session saw. That path leaves out the scopes that were
+//! entered before the session began, and the trees of scopes and of Python frames share one root.
+//! One node of the thread's tree therefore becomes one node of the spool for each different path
+//! that sessions see. Nearly always it is one.
 
 use super::texts::Texts;
 use crate::control::{bit, slots};
@@ -12,7 +12,7 @@ use marey_model::context::{NodeKind, ROOT_NAME};
 use marey_model::spool::{Frame, NodeDef};
 use std::collections::HashMap;
 
-/// A thread's nodes in the spool.
+/// The nodes of one thread in the spool.
 #[derive(Debug, Default)]
 pub(super) struct SpoolNodes {
     /// By the number of a node in the thread's tree.
@@ -20,7 +20,7 @@ pub(super) struct SpoolNodes {
     /// By parent, name and kind.
     index: HashMap<(u32, u32, NodeKind), u32>,
     len: u32,
-    /// Nodes that are not written yet, which have the highest numbers.
+    /// The nodes that are not written yet. They are the ones with the highest numbers.
     unwritten: Vec<NodeDef>,
 }
 
@@ -28,14 +28,15 @@ pub(super) struct SpoolNodes {
 #[derive(Clone, Debug, Default)]
 struct CachedGroups {
     sessions: u64,
-    /// Sessions that see the same path, and its node in the spool.
+    /// Each set of sessions that see the same path, as a mask, with the path's node in the spool.
     groups: Vec<(u64, u32)>,
 }
 
 const ROOT: u32 = 0;
 
 impl SpoolNodes {
-    /// Maps a node for these sessions. Returns the number of [`Self::group`]s.
+    /// Maps a node for these sessions. Returns the number of its groups, which [`Self::group`]
+    /// returns.
     pub(super) fn map_node(
         &mut self,
         nodes: &Nodes,
@@ -66,13 +67,13 @@ impl SpoolNodes {
         count
     }
 
-    /// Returns a group of sessions that see the same path to a mapped node, and the node in the
-    /// spool.
+    /// Returns one group of a mapped node: the mask of the sessions that see the same path, and the
+    /// node of that path in the spool.
     pub(super) fn group(&self, node: u32, group: usize) -> Option<(u64, u32)> {
         self.cache.get(node as usize)?.groups.get(group).copied()
     }
 
-    /// Returns the node of the path, without what the session did not see.
+    /// Returns the spool's node for a path, without the scopes that the session did not see.
     fn session_node(&mut self, session: u64, nodes: &Nodes, node: u32, texts: &mut Texts) -> u32 {
         if self.len == 0 {
             let name = texts.add(&ROOT_NAME.into());
@@ -81,8 +82,8 @@ impl SpoolNodes {
         self.path_below(ROOT, nodes, node, session, texts)
     }
 
-    /// Returns the node, below `base`, of the part of a path that these sessions saw. The path may
-    /// be another thread's.
+    /// Returns the spool's node for a path below `base`, without the scopes that these sessions did
+    /// not see. The path may be in the tree of another thread.
     pub(super) fn path_below(
         &mut self,
         base: u32,
@@ -106,7 +107,7 @@ impl SpoolNodes {
             .fold(base, |parent, node| self.child(parent, node.name(), node.kind(), texts))
     }
 
-    /// Returns the scope of this name below a node.
+    /// Returns the spool's node of a scope with this name below a node.
     pub(super) fn scope_below(&mut self, node: u32, name: u32, texts: &mut Texts) -> u32 {
         self.child(node, name, NodeKind::Scope, texts)
     }

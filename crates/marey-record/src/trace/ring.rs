@@ -1,9 +1,10 @@
-//! A ring: a spool that keeps only its end, in a bounded number of bytes.
+//! A ring: a trace that keeps only its last records, in a bounded number of bytes.
 //!
-//! It consists of segments, each a spool by itself ([`marey_model::spool::join_ring`]). When a segment
-//! is full, the ring continues in another file. The oldest files are removed while the others hold
-//! enough records. So a reader, and a process that is killed, always find whole segments, and the program's
-//! threads notice nothing: only the thread that drains their logs writes.
+//! A ring consists of segments, each a complete spool ([`marey_model::spool::join_ring`]). When a
+//! segment is full, the ring continues in a new file. It removes the oldest file while the others
+//! hold enough records. A reader therefore always finds whole segments, even after the process was
+//! killed. Only the thread that drains the logs writes, so the program's threads are not slowed
+//! down.
 
 use super::file::SpoolFile;
 use super::frame_buffer::FrameBuffer;
@@ -27,26 +28,26 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The part of the limit after which a segment ends.
+/// The number of segments that the limit is divided into.
 const SEGMENTS: u64 = 4;
-/// Minimum number of records of a full segment.
+/// The minimum number of records at which a segment is full.
 const MIN_SEGMENT_RECORDS: u64 = 256;
-/// Minimum age of a segment that is full because of its age, or that failed.
+/// The minimum age of a segment that ends because of its age or of a failed write.
 const MIN_SEGMENT_SECS: f64 = 1.0;
 
-/// Raised when the ring has continued in another segment.
+/// Raised each time that the ring has continued in a new segment.
 static CONTINUED: Requests = Requests::new();
 
 /// The segments of the process's ring, besides the current one.
 #[derive(Debug)]
 pub(super) struct Ring {
-    /// Names of files without their number and extension.
+    /// The common part of the files' names, without number and extension.
     stem: String,
     /// Number of the current segment.
     number: u64,
     /// Start of the current segment.
     start_ticks: u64,
-    /// Oldest first.
+    /// The segments that have ended, oldest first.
     ended: VecDeque<Segment>,
 }
 
@@ -75,8 +76,8 @@ impl Ring {
         segment_name(&self.stem, self.number + 1)
     }
 
-    /// Whether the segment with this buffer is full. One that accepts no more records after a failed
-    /// write is, once it has its minimum age: the next one may have space again.
+    /// Whether the segment with this buffer is full. A segment whose writes fail counts as full at
+    /// its minimum age, because the next one may have space again.
     pub(super) fn is_full(&self, buffer: &FrameBuffer) -> bool {
         let records = buffer.total_entries();
         let age_secs = clock::nanos_since(self.start_ticks) as f64 / 1e9;
@@ -92,9 +93,9 @@ impl Ring {
         records > 0 && (is_over_limit || buffer.position_bytes() >= max_segment_bytes() / SEGMENTS)
     }
 
-    /// Adds the segment with this file and buffer, which has ended. Returns the files of segments
-    /// that are no longer needed, and counts their records as dropped. A segment without a record is
-    /// not needed.
+    /// Adds the ended segment with this file and buffer. Returns the files of the segments that are
+    /// no longer needed, and counts their records as dropped. A failed segment without records is
+    /// not needed itself.
     pub(super) fn add_segment(
         &mut self,
         file: Arc<SpoolFile>,
@@ -118,7 +119,8 @@ impl Ring {
         unneeded
     }
 
-    /// Whether the segments after the oldest hold enough, or all together take too many bytes.
+    /// Whether the newer segments hold enough without the oldest, or all of them take too many
+    /// bytes.
     fn is_oldest_unneeded(&self) -> bool {
         let Some(oldest) = self.ended.front() else { return false };
         let bytes: u64 = self.ended.iter().map(|segment| segment.bytes).sum();
@@ -129,7 +131,7 @@ impl Ring {
             let newer_records: u64 = self.ended.iter().skip(1).map(|segment| segment.records).sum();
             newer_records >= settings::whole(Setting::RingRecords)
         };
-        // The other half of the bytes is for the current segment.
+        // The other half of the limit is for the current segment.
         has_enough || bytes > max_segment_bytes()
     }
 
@@ -143,12 +145,12 @@ fn segment_name(stem: &str, number: u64) -> String {
     format!("{stem}.{number:06}.{RING}")
 }
 
-/// Returns the size of a segment up to which it accepts records.
+/// Returns the size up to which a segment accepts records: half of the ring's limit.
 pub(super) fn max_segment_bytes() -> u64 {
     settings::whole(Setting::RingBytes) / 2
 }
 
-/// Returns the limits of the ring, by which readers leave out records.
+/// Returns the ring's limits as notes. Readers leave out the records beyond them.
 pub(super) fn limit_notes() -> [Frame; 2] {
     let secs = settings::value(Setting::RingSeconds);
     let records = if secs > 0.0 { 0 } else { settings::whole(Setting::RingRecords) };
@@ -158,13 +160,14 @@ pub(super) fn limit_notes() -> [Frame; 2] {
 
 /// Continues the ring in another segment if the current one is full.
 pub(super) fn continue_if_full() {
-    // A failure is repeated with the next drain, or its losses are counted.
+    // The next drain tries again after a failure. Lost records are counted already.
     drop(continue_in_next_segment(false));
 }
 
-/// Continues the ring in another segment. The file is created and the old one is completed without
-/// the tracer's lock. If the file cannot be created, the current segment goes on, up to its maximum size. Fails also if
-/// the old one lacks records because a write has failed.
+/// Continues the ring in another segment if the current one is full or `must_end`. Creates the new
+/// file and completes the old one without the tracer's lock. If the file cannot be created, the
+/// current segment goes on up to its maximum size. Also fails if the old segment lacks records
+/// because a write has failed.
 fn continue_in_next_segment(must_end: bool) -> Result<(), Error> {
     let next = lock(&TRACER).spool.as_ref().and_then(|spool| {
         let name = spool.next_segment_name(must_end)?;
@@ -176,7 +179,7 @@ fn continue_in_next_segment(must_end: bool) -> Result<(), Error> {
     let mut tracer = lock(&TRACER);
     let threads = registry::running_threads();
     let Tracer { sessions, spool, .. } = &mut *tracer;
-    // The last session may have ended in between, or another thread may have been faster.
+    // The last session may have ended meanwhile, or another thread may have continued the ring.
     let is_next = |spool: &&mut Spool| spool.next_segment_name(true).as_ref() == Some(&name);
     let Some(spool) = spool.as_mut().filter(is_next) else {
         file.remove();
@@ -196,8 +199,9 @@ fn continue_in_next_segment(must_end: bool) -> Result<(), Error> {
     written
 }
 
-/// Saves the ring, if there is one, as a run of its own, and goes on. Returns the run's path. Fails if
-/// the current segment cannot be ended or written: the run would lack the last records.
+/// Saves the ring, if there is one, as a run of its own, and goes on. Returns the path of the run.
+/// Fails if the current segment cannot be ended or written, because the run would lack the last
+/// records.
 pub(crate) fn save() -> Option<Result<PathBuf, Error>> {
     super::drain();
     if let Err(error) = end_current_segment() {
@@ -211,8 +215,8 @@ pub(crate) fn save() -> Option<Result<PathBuf, Error>> {
     Some(save_as_run(&run, &segments))
 }
 
-/// Ends the current segment of the ring, if there is a ring. In the child of a fork that has recorded
-/// nothing, the segment is created first.
+/// Ends the current segment of the ring, if there is a ring. The child of a fork that has recorded
+/// nothing yet first creates the segment.
 fn end_current_segment() -> Result<(), Error> {
     const ATTEMPTS: u32 = 100;
     const PAUSE: Duration = Duration::from_millis(10);
@@ -240,14 +244,15 @@ fn end_current_segment() -> Result<(), Error> {
     ended
 }
 
-/// Links segments into a new run directory. A segment that the ring has removed meanwhile is left out.
+/// Links the segments into a new run directory. Leaves out those that the ring has removed
+/// meanwhile.
 fn save_as_run(run: &Path, segments: &[Arc<SpoolFile>]) -> Result<PathBuf, Error> {
     let saved = create_run(run)?;
     for segment in segments {
         let path = segment.path();
         let Some(name) = path.file_name() else { continue };
         let target = saved.join(SPOOL).join(name);
-        // A file system without hard links gets a copy.
+        // Copy the file where the filesystem has no hard links.
         let linked = fs::hard_link(path, &target).or_else(|_| fs::copy(path, &target).map(drop));
         match linked {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {

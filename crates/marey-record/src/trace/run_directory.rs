@@ -1,10 +1,11 @@
-//! The run directory: its path, its lock, and its removal.
+//! The run directory: finds or creates it, locks it while a process records, and removes it if it
+//! stays empty.
 //!
 //! All processes of a program record into one directory, each into a spool of its own. A recording
-//! process holds a shared lock on the file `.recording` in it, which children of a fork inherit. So
-//! a new process can tell the run of its own program from an earlier one: it joins the former, and
-//! moves the latter aside to `<name>.<n>.marey`. If a collector is working on the earlier run, that
-//! run stays, and the new one gets the number.
+//! process holds a shared lock on the file `.recording` in the directory, which children of a fork
+//! inherit. A new process can therefore tell a run of its own program from an earlier one. It joins
+//! the former, and moves the latter aside to `<name>.<n>.marey`. If a collector is working on the
+//! earlier run, that run stays, and the new one gets the number.
 
 use crate::environment;
 use crate::error::Error;
@@ -32,8 +33,8 @@ pub(crate) struct RunDirectory {
 }
 
 impl RunDirectory {
-    /// Opens the directory of a session: the one that the environment names, else the one derived
-    /// from the session's name.
+    /// Opens the directory that the environment names, or else the one that is derived from the
+    /// session's name.
     pub(super) fn open(name: &str) -> Result<Self, Error> {
         if session::is_stdout_name(name) {
             return Self::temporary();
@@ -58,20 +59,20 @@ impl RunDirectory {
         self.path.join(SPOOL)
     }
 
-    /// Takes the lock again if the program has closed its file.
+    /// Takes the lock again if the program has closed the lock file's descriptor.
     pub(super) fn relock(&self) {
-        // The thread that holds the mutex is doing this already, or was when this process was
-        // forked.
+        // If the mutex is held, its holder is doing this already. In the child of a fork the holder
+        // may be a thread of the parent.
         if let Some(mut lock) = try_lock(&self.lock)
             && let Some(lock) = lock.as_mut()
         {
-            // Without the lock the run is recorded nevertheless.
+            // A run without the lock is still recorded.
             drop(lock.get(open_locked));
         }
     }
 
-    /// Creates a directory that other users can neither read nor guess, for a trace that is written
-    /// to standard output.
+    /// Creates a directory that other users can neither read nor guess. Used for a trace that is
+    /// written to standard output.
     fn temporary() -> Result<Self, Error> {
         let number = RandomState::new().hash_one(std::process::id());
         let path = environment::temp_dir().join(format!("marey-{number:016x}.{EXTENSION}"));
@@ -95,7 +96,7 @@ impl RunDirectory {
                     (candidate, earlier_run) = (numbered_path(path, number), EarlierRun::Avoid);
                 }
                 Err(error) => match error.kind() {
-                    // Another process moves the directory at the same time.
+                    // Another process is moving the directory at this moment.
                     io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists => last_error = error,
                     _ => return Err(write_error("create", &candidate.join(SPOOL), error)),
                 },
@@ -117,7 +118,7 @@ impl RunDirectory {
             match moved {
                 Ok(true) => return Ok(Attempt::Moved),
                 Ok(false) => return Ok(Attempt::Occupied),
-                // A directory that cannot be moved is joined.
+                // A directory that cannot be moved is joined instead.
                 Err(error) if prevents_move(&error) => {}
                 Err(error) => return Err(error),
             }
@@ -131,7 +132,7 @@ impl RunDirectory {
     }
 }
 
-/// Treatment of a finished earlier run at the same path.
+/// The treatment of a finished earlier run at the same path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum EarlierRun {
     Join,
@@ -142,7 +143,7 @@ enum EarlierRun {
 /// The result of an attempt to join.
 enum Attempt {
     Joined(RunDirectory),
-    /// The directory was moved or removed, by us or by another process.
+    /// This or another process has moved or removed the directory.
     Moved,
     /// An earlier run is at the path and stays.
     Occupied,
@@ -151,7 +152,7 @@ enum Attempt {
 impl Drop for RunDirectory {
     fn drop(&mut self) {
         drop(self.lock.get_mut().unwrap_or_else(PoisonError::into_inner).take());
-        // A directory that is not empty, or that others record into, stays.
+        // A directory that is not empty, or that another process records into, stays.
         drop(remove_empty(&self.path));
     }
 }
@@ -174,15 +175,17 @@ fn open_locked(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Returns the options to open the lock file. Over NFS a shared lock needs a readable file, and an
-/// exclusive lock a writable one. Following a symbolic link could create or lock another file.
+/// Returns the options for opening the lock file. Over NFS, a shared lock needs a readable file and
+/// an exclusive lock a writable one. Symbolic links are refused, because following one could create
+/// or lock another file.
 fn lock_options() -> OpenOptions {
     let mut options = File::options();
     options.read(true).write(true).custom_flags(libc::O_NOFOLLOW);
     options
 }
 
-/// Takes the shared lock. An exclusive holder keeps it only for a moment.
+/// Takes the shared lock. Waits for a holder of the exclusive lock, which keeps it only for a
+/// moment.
 fn lock_shared(file: &File) -> io::Result<()> {
     match file.lock_shared() {
         Err(error) if is_lock_unsupported(&error) => Ok(()),
@@ -190,10 +193,11 @@ fn lock_shared(file: &File) -> io::Result<()> {
     }
 }
 
-/// Tries to take the lock exclusively. Returns whether it succeeded and the path still names this
-/// lock file.
+/// Tries to lock the file exclusively. Returns whether that succeeded and the path still names this
+/// file.
 fn try_lock_exclusively(file: &File, path: &Path) -> io::Result<bool> {
-    // A check takes microseconds. Readers that poll may interfere with all but a few attempts.
+    // A reader's check holds the lock for microseconds. If readers poll, all but a few attempts may
+    // fail.
     const ATTEMPTS: u32 = 300;
     const QUICK_ATTEMPTS: u32 = 100;
     const PAUSE: Duration = Duration::from_micros(100);
@@ -201,18 +205,18 @@ fn try_lock_exclusively(file: &File, path: &Path) -> io::Result<bool> {
         if acquired_lock(file.try_lock())? {
             return Ok(is_at(file, path));
         }
-        // A reader that checks for a recording process holds the lock exclusively: this waits for
-        // it.
+        // Wait for a reader that holds the lock exclusively while it checks for a recording
+        // process.
         lock_shared(file)?;
         if attempt >= QUICK_ATTEMPTS {
-            // A process that has just ended may still hold it shared.
+            // A process that has just ended may still hold the lock shared.
             thread::park_timeout(PAUSE);
         }
     }
     Ok(false)
 }
 
-/// Whether the lock was taken. On a filesystem without locks it never is.
+/// Whether the lock was taken. On a filesystem without locks it is never taken.
 fn acquired_lock(result: Result<(), TryLockError>) -> io::Result<bool> {
     match result {
         Ok(()) => Ok(true),
@@ -227,10 +231,10 @@ fn contains_run(path: &Path) -> io::Result<bool> {
     Ok(path.join(MANIFEST).exists() || fs::read_dir(path.join(SPOOL))?.next().is_some())
 }
 
-/// Renames a run with the first free number, unless a collector is working on it. The caller holds
-/// the exclusive lock.
+/// Renames a run with the first free number. Does nothing if a collector is working on it. The
+/// caller must hold the exclusive lock.
 fn move_aside(path: &Path) -> io::Result<bool> {
-    // Locked until the run is renamed, so that no collector begins in between.
+    // Hold this lock until the run is renamed, so that no collector begins meanwhile.
     let collecting_lock = open_lock(&path.join(COLLECTING))?;
     if !acquired_lock(collecting_lock.try_lock())? {
         return Ok(false);
@@ -241,7 +245,7 @@ fn move_aside(path: &Path) -> io::Result<bool> {
             continue;
         }
         match fs::rename(path, &new_path) {
-            // Another process took the number.
+            // Another process has taken the number.
             Err(error)
                 if matches!(
                     error.kind(),
@@ -253,7 +257,8 @@ fn move_aside(path: &Path) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Whether a directory cannot be renamed: it is a mount point, or its folder is not writable.
+/// Whether an error means that a directory cannot be renamed: it is a mount point, or its parent is
+/// not writable.
 fn prevents_move(error: &io::Error) -> bool {
     use io::ErrorKind::{CrossesDevices, PermissionDenied, ReadOnlyFilesystem, ResourceBusy};
     let kinds = [CrossesDevices, PermissionDenied, ReadOnlyFilesystem, ResourceBusy];
@@ -264,7 +269,7 @@ pub(super) fn numbered_path(path: &Path, number: u32) -> PathBuf {
     path.with_extension(format!("{number}.{EXTENSION}"))
 }
 
-/// Removes a run that is empty and into which no process records.
+/// Removes the directory of a run if it is empty and no process records into it.
 fn remove_empty(path: &Path) -> io::Result<()> {
     let lock_path = path.join(RECORDING);
     let file = lock_options().open(&lock_path)?;

@@ -1,4 +1,5 @@
-//! The open spool of the process.
+//! The open spool of the process: turns logs, activities, samples and session events into frames in
+//! the buffer, and hands the buffer to the file. [`super`] owns it under the tracer's lock.
 
 use super::activities::{ActivityWriter, location_without_launch};
 use super::clock::TraceClock;
@@ -36,14 +37,14 @@ use std::sync::{Arc, Mutex, Weak};
 #[derive(Debug)]
 pub(super) struct Spool {
     file: Arc<SpoolFile>,
-    /// The writer at the end of the file. The thread that locks it writes, and may then take the
-    /// tracer's lock.
+    /// The writer at the end of the file. A thread that writes locks it first, and may then take
+    /// the tracer's lock.
     appender: Arc<Mutex<Appender>>,
     written_bytes: u64,
     shared: Shared,
-    /// By the generation of their trees.
+    /// By the generation of the thread's tree.
     threads: HashMap<u64, ThreadWriter, NumberHash>,
-    /// The number of threads so far, ended ones included.
+    /// The number of threads so far, including ended ones.
     thread_count: u32,
     activities: ActivityWriter,
     /// The devices and notes that were written last.
@@ -51,7 +52,7 @@ pub(super) struct Spool {
     notes: Vec<device::Note>,
     losses: [(LossCause, u64); LossCause::COUNT],
     last_clock_ticks: u64,
-    /// The time spent on draining logs and writing them.
+    /// The time spent on draining logs and writing the file, which the spool reports as overhead.
     flushing_nanos: u64,
     /// The start of the spool, which all segments of a ring have.
     start: ClockReading,
@@ -109,21 +110,22 @@ impl Spool {
         self.ring.as_ref().map(|_| &self.file)
     }
 
-    /// Returns the name of the next segment of a ring whose current one is full, or is to end.
+    /// Returns the name of the next segment of a ring if the current one is full or `must_end`.
     pub(super) fn next_segment_name(&self, must_end: bool) -> Option<String> {
         let ring = self.ring.as_ref()?;
         let is_due = must_end || ring.is_full(&self.shared.buffer);
         is_due.then(|| ring.next_segment_name())
     }
 
-    /// Continues in the next segment of the ring. Returns the end of the current one, to be written
-    /// without the tracer's lock, and the files that the ring no longer needs.
+    /// Continues in the next segment of the ring. Returns the end of the current segment and the
+    /// files that the ring no longer needs. The caller writes and removes them without the tracer's
+    /// lock.
     pub(super) fn continue_in(
         &mut self,
         file: SpoolFile,
         appender: Appender,
     ) -> io::Result<SegmentEnd> {
-        // A file that is left behind would make every later attempt to create this segment fail.
+        // If this file stayed, every later attempt to create the segment would fail.
         let mut buffer = new_buffer(true).inspect_err(|_| file.remove())?;
         buffer.set_has_space(self.shared.buffer.has_space());
         self.write_overhead_and_clock();
@@ -152,7 +154,7 @@ impl Spool {
         self.ring.as_ref().map(Ring::ended_segments).unwrap_or_default()
     }
 
-    /// Returns the file and its extent, the buffer included.
+    /// Returns the file and its extent, which includes the buffer.
     pub(super) fn snapshot(&self) -> SpoolSnapshot {
         let bytes = self.shared.buffer.position_bytes();
         let extent = Extent { bytes, threads: self.thread_count };
@@ -165,7 +167,7 @@ impl Spool {
         (Arc::downgrade(&self.file), Arc::clone(&self.appender))
     }
 
-    /// Whether this is the spool's file.
+    /// Whether `file` is this spool's file.
     pub(super) fn has_file(&self, file: &Arc<SpoolFile>) -> bool {
         Arc::ptr_eq(&self.file, file)
     }
@@ -175,7 +177,7 @@ impl Spool {
         self.shared.buffer.should_flush()
     }
 
-    /// Takes the frames to be written next. The caller has locked the appender.
+    /// Takes the frames to be written next. The caller must have locked the appender.
     pub(super) fn take_chunk(&mut self) -> Chunk {
         self.shared.buffer.take_chunk()
     }
@@ -194,7 +196,8 @@ impl Spool {
         }
     }
 
-    /// Adds time spent on writing, and updates whether the filesystem has enough free space.
+    /// Adds time spent on writing. Also updates whether the filesystem has enough free space, if
+    /// that was checked.
     pub(super) fn add_flushing(&mut self, nanos: u64, has_space: Option<bool>) {
         self.flushing_nanos += nanos;
         if let Some(has_space) = has_space {
@@ -243,8 +246,8 @@ impl Spool {
         self.write_state(threads);
     }
 
-    /// Writes open scopes, losses, devices and notes that have changed, and from time to time the
-    /// clock.
+    /// Writes the open scopes, losses, devices and notes that have changed. From time to time also
+    /// writes the clock.
     pub(super) fn write_state(&mut self, threads: &[Arc<ThreadTree>]) {
         let start_ticks = clock::ticks();
         self.write_open(threads, None);
@@ -373,7 +376,7 @@ impl Spool {
         });
     }
 
-    /// Writes collectives, whose texts are numbers of `api::intern`.
+    /// Writes collectives, whose texts are interned name ids.
     pub(super) fn write_collectives(&mut self, collectives: Vec<Collective>) {
         self.write_records(collectives.len(), |_, texts| {
             let collectives = collectives
@@ -383,8 +386,8 @@ impl Spool {
         });
     }
 
-    /// Writes a frame with this number of records, after the texts that the frame refers to.
-    /// Without room in the buffer, counts the records as lost.
+    /// Writes a frame of this number of records, after the texts that it refers to. If the buffer
+    /// has no room, counts the records as lost.
     fn write_records(
         &mut self,
         count: usize,
@@ -413,12 +416,13 @@ impl Spool {
         }
     }
 
-    /// Removes the thread with this tree, about which nothing more will be written.
+    /// Removes the thread with this tree. Nothing more will be written about it.
     pub(super) fn remove_thread(&mut self, generation: u64) {
         self.threads.remove(&generation);
     }
 
-    /// Writes the open scopes of the threads, as seen by one session or by all trace sessions.
+    /// Writes the open scopes of the threads, as seen by the session in `slot` or else by all trace
+    /// sessions.
     pub(super) fn write_open(&mut self, threads: &[Arc<ThreadTree>], slot: Option<u32>) {
         let sessions = slot.map_or_else(|| CONTROL.trace.load(Ordering::Relaxed), bit);
         for tree in threads {
@@ -441,8 +445,8 @@ impl Spool {
         }
     }
 
-    /// Writes overhead and clock. Not at the start of the spool: the cost of a scope is measured
-    /// after the session has begun.
+    /// Writes the overhead and the clock. The start of the spool does not call this, because the
+    /// cost of a scope is measured only after the session has begun.
     pub(super) fn write_overhead_and_clock(&mut self) {
         self.shared.buffer.push(&Frame::Overhead(metadata::overhead(self.flushing_nanos)));
         self.write_clock(ClockReading::now());
@@ -456,8 +460,8 @@ impl Spool {
         });
     }
 
-    /// Writes the buffer of a spool that the tracer no longer has. The caller must not hold the
-    /// tracer's lock, because another thread may be writing.
+    /// Writes the buffer of a spool that the tracer has given up. The caller must not hold the
+    /// tracer's lock: this waits for a thread that is writing, which may take that lock.
     pub(super) fn write(&mut self) {
         self.file.run_directory().relock();
         let appender = Arc::clone(&self.appender);
@@ -468,8 +472,8 @@ impl Spool {
         self.write_buffer(&mut appender);
     }
 
-    /// Ends the spool, whose state was written when its last session ended: a new session may have
-    /// begun meanwhile, whose devices, notes and losses are others.
+    /// Ends the spool. Its devices, notes and losses are not written here: they were written when
+    /// its last session ended, and a new session may have changed them since.
     pub(super) fn end(mut self) {
         self.write();
         let appender = Arc::clone(&self.appender);
@@ -482,7 +486,8 @@ impl Spool {
         if let Some(ring) = &self.ring {
             self.file.set_older(ring.ended_segments());
         }
-        // Before the appender's lock, as a thread that flushes does.
+        // Drop the spool before unlocking the appender, as `flush_spool` drops its reference: the
+        // run directory is then unlocked when the appender is.
         drop(self);
     }
 
@@ -493,7 +498,7 @@ impl Spool {
     }
 }
 
-/// The end of a segment of a ring, which is not in its file yet.
+/// The end of a ring's segment that is not in its file yet.
 pub(super) struct SegmentEnd {
     file: Arc<SpoolFile>,
     buffer: FrameBuffer,
@@ -503,8 +508,9 @@ pub(super) struct SegmentEnd {
 }
 
 impl SegmentEnd {
-    /// Writes the end of the segment, and removes files. Fails if this or an earlier write to the segment has failed, so
-    /// that it lacks records, which are counted.
+    /// Writes the end of the segment, and removes the files that the ring no longer needs. Fails if
+    /// this write or an earlier write to the segment has failed. The records that the segment lacks
+    /// are counted as lost.
     pub(super) fn write(mut self) -> Result<(), Error> {
         let mut appender = lock(&self.appender);
         let has_failed_before = appender.has_failed();
@@ -526,10 +532,11 @@ fn new_buffer(is_ring: bool) -> io::Result<FrameBuffer> {
     FrameBuffer::new(if is_ring { ring::max_segment_bytes } else { file::max_spool_bytes })
 }
 
-/// Together with the time between two drains: one second.
+/// The time between two writes of the clock, without the time between two drains. Together they
+/// make one second.
 const CLOCK_PERIOD_NANOS: u64 = 1_000_000_000 - PERIOD.as_nanos() as u64;
 
-/// Returns an open scope, if one of the sessions sees it and will see its end.
+/// Returns an open scope, if one of these sessions sees it and the program will exit it here.
 fn open_scope(frame: &OpenFrame, sessions: u64) -> Option<OpenScope> {
     let seen = frame.sessions & sessions;
     if seen == 0 || !local::is_entered_by_program(frame) {

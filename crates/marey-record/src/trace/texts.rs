@@ -1,4 +1,5 @@
-//! The texts of a spool. Each is written once, before its first use.
+//! The table of texts of a spool: gives each text a number, and writes it once, before its first
+//! use.
 
 use crate::losses;
 use crate::names::{self, LOST_NAME};
@@ -7,21 +8,21 @@ use marey_model::spool::Frame;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The texts that have a number in the spool.
+/// The texts that have a number in the spool, by their ids in the recorder.
 #[derive(Debug, Default)]
 pub(super) struct Texts {
     scope_names: HashMap<u32, u32>,
     metric_names: HashMap<u32, u32>,
-    /// Arguments of spans, which have numbers of their own.
+    /// The arguments of spans, whose numbers are separate from those of other texts.
     args: HashMap<u32, u32>,
     unwritten_args: Vec<String>,
     len: u32,
-    /// Texts that are not written yet, which have the highest numbers.
+    /// The texts that are not written yet. They are the ones with the highest numbers.
     unwritten: Vec<String>,
     unwritten_bytes: usize,
 }
 
-/// The maximum size of a text in bytes; a frame takes no more than 16 such texts.
+/// The maximum size of a text in bytes. A frame holds at most 16 such texts.
 const MAX_TEXT_BYTES: usize = 1 << 20;
 
 impl Texts {
@@ -45,7 +46,7 @@ impl Texts {
         number
     }
 
-    /// Returns the number of a span's arguments, given as the number of an interned text.
+    /// Returns the number in the spool of a span's arguments, given as an interned text's id.
     pub(super) fn args(&mut self, text: u32) -> u32 {
         let next = self.args.len() as u32;
         *self.args.entry(text).or_insert_with(|| {

@@ -1,4 +1,5 @@
-//! A thread's log as frames of the spool.
+//! The writer of one thread: drains the thread's log, and turns spans, values, samples and open
+//! scopes into frames of the spool, each after the names and nodes that it refers to.
 
 use super::activities::{LaunchLocation, capture_site_node};
 use super::clock::TraceClock;
@@ -16,7 +17,7 @@ use marey_model::metric::MetricValue;
 use marey_model::spool::{AutogradCall, Frame, Sample, SampleCause, Span, Value};
 use std::sync::atomic::Ordering;
 
-/// The parts of a spool that its threads share.
+/// The parts of a spool that the writers of all threads share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) clock: TraceClock,
@@ -38,34 +39,35 @@ pub(super) struct ThreadWriter {
     written_open: Vec<(u32, i64)>,
 }
 
-/// Entries to be written in the next frames.
+/// The entries to be written in the next frames.
 #[derive(Debug, Default)]
 struct Batch {
     spans: Vec<Span>,
-    /// The launches among the spans: index and correlation id.
+    /// The launches among the spans: the index of the span and the correlation id.
     launches: Vec<(u32, u32)>,
-    /// The operators among the spans that take part in a backward pass.
+    /// The calls among the spans that take part in a backward pass.
     autograd: Vec<AutogradCall>,
-    /// The spans with arguments: index and number of the arguments.
+    /// The spans with arguments: the index of the span and the number of the arguments in the
+    /// spool.
     args: Vec<(u32, u32)>,
     span_sessions: u64,
     values: Vec<Value>,
     value_sessions: u64,
-    /// The approximate size in memory.
+    /// The approximate size in memory, in bytes.
     bytes: usize,
 }
 
-/// The arguments of an open scope, which its node and start identify.
+/// The arguments of an open scope. The node and the start identify the scope.
 #[derive(Clone, Copy, Debug)]
 struct OpenArgs {
     node: u32,
     start_ticks: u64,
-    /// The number of the interned text.
+    /// The interned id of the arguments' text.
     text: u32,
 }
 
-/// The maximum number of open scopes of a thread whose arguments are known. Nested more deeply,
-/// only lost spans leave arguments behind.
+/// The maximum number of open scopes whose arguments a thread keeps. Arguments stay behind when
+/// their span is lost. A list of this length is assumed to consist of such remains and is cleared.
 const MAX_OPEN_ARGS: usize = 256;
 
 /// An open scope: its node in the thread's tree, its start, and the sessions that see it.
@@ -92,7 +94,7 @@ impl ThreadWriter {
         }
     }
 
-    /// Defines the thread again, in the next segment of a ring.
+    /// Writes the definition of the thread again, into the next segment of a ring.
     pub(super) fn begin_segment(&mut self, buffer: &mut FrameBuffer) {
         buffer.push(&self.definition);
         self.nodes = SpoolNodes::default();
@@ -170,7 +172,8 @@ impl ThreadWriter {
         }
     }
 
-    /// Takes the arguments of a scope that has ended, and of scopes inside it whose spans were lost.
+    /// Takes the arguments of a scope that has ended. Also drops those of scopes inside it, whose
+    /// spans were lost.
     fn take_args(&mut self, node: u32, start_ticks: u64) -> Option<u32> {
         let is_of_scope = |args: &OpenArgs| (args.node, args.start_ticks) == (node, start_ticks);
         let position = self.open_args.iter().rposition(is_of_scope)?;
@@ -179,8 +182,8 @@ impl ThreadWriter {
         text
     }
 
-    /// Writes the frames of the batch, preceded by the definitions that they use. A value precedes
-    /// the scope in which it was added.
+    /// Writes the frames of the batch after the definitions that they use. Values come before
+    /// spans, so that a value precedes the scope in which it was added.
     fn write_batch(&mut self, shared: &mut Shared) {
         let Batch { spans, values, bytes, .. } = &mut self.batch;
         let entries = (spans.len() + values.len()) as u64;
@@ -225,7 +228,7 @@ impl ThreadWriter {
             let frame =
                 Frame::Spans { thread, sessions: *span_sessions, spans: std::mem::take(spans) };
             shared.buffer.push_entries(&frame, count);
-            // Reuse the allocation.
+            // Reuse the allocation of the list.
             if let Frame::Spans { spans: written, .. } = frame {
                 *spans = written;
                 spans.clear();
@@ -233,8 +236,8 @@ impl ThreadWriter {
         }
     }
 
-    /// Adds the locations of a launch: the sessions that see each path, and its node. If the launch
-    /// is of a graph, the path continues to the capture site.
+    /// Adds the locations of a launch: for each path that sessions see, those sessions and the
+    /// path's node. The path of a graph launch continues to the capture site.
     pub(super) fn launch_locations(
         &mut self,
         tree: &ThreadTree,
@@ -269,7 +272,7 @@ impl ThreadWriter {
         self.write_definitions(shared);
     }
 
-    /// Writes samples that this thread has taken of others.
+    /// Writes the samples that this thread has taken of other threads' stacks.
     pub(super) fn write_samples(
         &mut self,
         tree: &ThreadTree,
@@ -308,7 +311,7 @@ impl ThreadWriter {
         texts.chain(nodes).for_each(|frame| shared.buffer.push(&frame));
     }
 
-    /// Writes the open scopes, unless they are as written last.
+    /// Writes the open scopes, unless they have not changed since the last call.
     pub(super) fn write_open(
         &mut self,
         tree: &ThreadTree,

@@ -1,4 +1,4 @@
-//! Device activities: one lane for each stream of each device.
+//! Writes device activities to a Chrome trace, with one lane for each stream of each device.
 
 use super::event::{Event, Events};
 use super::thread::Thread;
@@ -56,7 +56,7 @@ fn lane(
     if let Some(&lane) = lanes.get(&key) {
         return Ok(lane);
     }
-    // The number is Proton's, unless a stream of another device has it.
+    // Use Proton's number, unless a stream of another device has it.
     let mut lane = u64::from(FIRST_STREAM_TID) + u64::from(shape.stream);
     while lanes.values().any(|&taken| taken == lane) {
         lane += 1 << 32;

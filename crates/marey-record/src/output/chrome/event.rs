@@ -1,4 +1,4 @@
-//! The events of a trace, and its header and footer.
+//! Writes the events of a Chrome trace, its header and its footer as JSON.
 
 use super::session_state::SessionState;
 use marey_model::context::{NodeKind, ROOT_NAME};

@@ -1,4 +1,5 @@
-//! A reader of a file that other threads append to.
+//! A reader of a spool that other threads still append to. It stops at a limit, which its owner
+//! moves on.
 
 use crate::progress;
 use crate::reopening_file::ReopeningFile;

@@ -11,8 +11,8 @@ pub(super) struct Lanes(Vec<Lane>);
 #[derive(Debug, Default)]
 struct Lane(Vec<(i64, i64)>);
 
-/// The number of intervals that are kept at least. A scope that overlaps an earlier interval is put
-/// into the same lane if at least this many others have ended there since.
+/// The minimum number of intervals that a lane keeps. A scope that overlaps an interval that is
+/// forgotten is put into the same lane, after at least this many others have ended there.
 const MIN_KEPT: usize = 1 << 14;
 
 impl Lanes {

@@ -1,4 +1,4 @@
-//! User metrics: buffered until their scope ends, then summed.
+//! Buffers the user metrics of a thread until their scope ends, then sums them.
 
 use crate::names;
 use marey_model::proton_trace::Metrics;
@@ -47,8 +47,8 @@ impl PendingValues {
         if self.len <= MAX_PENDING {
             return Vec::new();
         }
-        // Values after the end of the last scope were just read, and their scopes are about to
-        // follow.
+        // Values after the end of the last scope were just read. Their scopes are about to follow,
+        // so keep them.
         let older = self.take_until(self.reached_nanos);
         if older.is_empty() { self.take_all() } else { older }
     }

@@ -1,4 +1,5 @@
-//! The state of the session and its process, from the frames of the spool read so far.
+//! The state of the session and its process, gathered from the frames of the spool that were read
+//! so far: start and end, activity, clocks and losses.
 
 use marey_model::loss::LossCause;
 use marey_model::profile::Process;

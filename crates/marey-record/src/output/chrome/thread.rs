@@ -1,4 +1,5 @@
-//! The state of a thread while its events are written.
+//! The state of one thread while a Chrome trace is written: its open scopes, its pending values and
+//! its lanes.
 
 use super::event::{Event, Events};
 use super::lanes::Lanes;
