@@ -1,8 +1,9 @@
-//! Requests from outside that Python answers: for a sample of its stacks, and for its watched variables.
+//! Requests from outside that Python answers: for a sample of its stacks, for the last collective, and for its watched
+//! variables.
 //!
 //! The thread of the endpoint passes one request at a time and waits for the answer, for a limited time and as long as
-//! the client does. A request that Python has not read by then is withdrawn. Samples are answered by the thread that
-//! samples, watches by the main thread of Python at its next line.
+//! the client does. A request that Python has not read by then is withdrawn. Samples and collectives are answered by the thread
+//! that samples, watches by the main thread of Python at its next line.
 
 use crate::endpoint::{self, STOP_CHECK_PERIOD};
 use crate::lock::lock;
@@ -22,6 +23,8 @@ const ANSWER: u32 = 1;
 pub(crate) enum PythonRequest {
     /// A sample of the stacks of all threads. The answer is the number of threads in it.
     Sample,
+    /// The last collective of `torch.distributed`. The answer is a JSON object, or `null`.
+    Collective,
     /// A request about watches, as the endpoint has read it. The answer is a JSON list of the watches.
     Watches(String),
 }
@@ -38,6 +41,8 @@ enum Progress {
     Pending(PythonRequest),
     /// The thread that samples has read a request for a sample.
     Sampling,
+    /// The thread that samples has read a request for the last collective.
+    FindingCollective,
     /// The main thread has read a request about watches.
     Watching,
     /// Python has answered.
@@ -111,6 +116,26 @@ pub(crate) fn answer_sample(threads: usize) {
     let mut progress = lock(&PROGRESS);
     if matches!(*progress, Progress::Sampling) {
         *progress = Progress::Answered(Ok(threads.to_string()));
+        drop(progress);
+        ANSWERED.add(ANSWER);
+    }
+}
+
+/// Reads the request if it is for the last collective; returns whether it was.
+pub(crate) fn read_collective_request() -> bool {
+    let mut progress = lock(&PROGRESS);
+    let is_for_collective = matches!(*progress, Progress::Pending(PythonRequest::Collective));
+    if is_for_collective {
+        *progress = Progress::FindingCollective;
+    }
+    is_for_collective
+}
+
+/// Answers the request for the last collective, unless the endpoint has given up.
+pub fn answer_collective(answer: Answer) {
+    let mut progress = lock(&PROGRESS);
+    if matches!(*progress, Progress::FindingCollective) {
+        *progress = Progress::Answered(answer);
         drop(progress);
         ANSWERED.add(ANSWER);
     }

@@ -1,7 +1,8 @@
-//! The Unix socket at which a recording process answers `marey ps`, `flush`, `sample`, `config` and `watch`.
+//! The Unix socket at which a recording process answers `marey ps`, `flush`, `sample`, `config`, `watch` and
+//! `hang`.
 //!
 //! A thread owns the socket from the first session on. It needs neither the GIL nor a lock of the program, so it
-//! answers while Python hangs; samples and watches are passed to Python, for a limited time. It reads one bounded
+//! answers while Python hangs; samples, collectives and watches are passed to Python, for a limited time. It reads one bounded
 //! request at a time, from processes of the same user alone. No request runs code of the program or loads a file, or
 //! writes anything but the files of the sessions and the run that a ring is saved as, beside them.
 
