@@ -324,6 +324,8 @@ typedef struct marey_table {
     double (*operator_flops)(const char *operator_name, size_t operator_len, const char *args,
                              size_t args_len);
     void (*begin_process_exit)(void);
+    void (*find_collectives)(bool is_on);
+    void (*answer_collective)(bool is_error, const char *text, size_t len);
 } marey_table_t;
 
 /* ---- Finding the library --------------------------------------------------------------------- */

@@ -193,6 +193,7 @@ def _read_collectives(torch: Any, undo: contextlib.ExitStack) -> None:
 
     _session.settlers.append(read_last)
     undo.callback(_session.settlers.remove, read_last)
+    undo.callback(reader.close)
     destroy = _torch_patches.destroy_after(torch, reader.learn_groups)
     undo.callback(replace(torch.distributed, "destroy_process_group", destroy))
 

@@ -110,6 +110,22 @@ def sample() -> None:
     _native.sample_stacks(_threads(), 0, _REQUEST, caller)
 
 
+_find_collective: Callable[[], str] | None = None
+"""Returns the last collective of `torch.distributed`, as JSON."""
+
+
+def find_collectives(find: Callable[[], str] | None) -> None:
+    """Answers requests for the last collective by a function from now on, with None no more.
+
+    In traces this keeps the thread that samples, because the main thread of a job that hangs
+    could not start it.
+    """
+    global _find_collective
+    _find_collective = find
+    _native.find_collectives(find is not None)
+    follow_setting()
+
+
 def follow_setting() -> None:
     """Starts the thread if the settings, a request and the sessions need one."""
     _sampler.start()
@@ -145,12 +161,24 @@ class _Sampler:
     def _run(self, thread: int, ended: _thread.LockType) -> None:
         try:
             while (due := _native.next_sample(thread)) is not None:
+                if due[1] == _native.NO_SAMPLE:
+                    _answer_collective()
+                    continue
                 try:
                     _native.sample_stacks(_threads(), *due)
                 except Exception:  # such as for want of memory
                     _native.count_losses(LOSS_SAMPLES_MISSED, 1)
         finally:
             ended.release()
+
+
+def _answer_collective() -> None:
+    try:
+        answer = "null" if _find_collective is None else _find_collective()
+    except Exception as error:  # of private functions of PyTorch
+        _native.answer_collective(f"PyTorch's flight recorder: {error}", is_error=True)
+    else:
+        _native.answer_collective(answer)
 
 
 def _threads() -> dict[int, tuple[int, str]]:

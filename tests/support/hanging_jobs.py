@@ -54,6 +54,9 @@ def loads():
     for _ in DataLoader(Samples(), num_workers=1, multiprocessing_context="fork"):
         pass
 
+def mixes_groups():
+    return other  # the others reduce in the default group, at the same line
+
 def stops():
     os.kill(os.getpid(), signal.SIGSTOP)
 
@@ -63,7 +66,8 @@ def awaits_the_gpu():
     os.environ["MAREY_REPLAY"] = os.path.abspath("gpu_hangs")
     ctypes.CDLL(os.environ["DOUBLE"]).cuStreamSynchronize(None)  # of the GPU
 
-def run_rank(rank, cause, hosts, store, ready, dump):
+def run_rank(rank, cause, hosts, store, ready, dump, records):
+    global other
     local_ranks = RANKS // hosts
     host, local_rank = divmod(rank, local_ranks)
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(local_rank), WORLD_SIZE=str(RANKS))
@@ -78,27 +82,35 @@ def run_rank(rank, cause, hosts, store, ready, dump):
         os.write(ready, b".")
 
     threading.Thread(target=dump_collectives, name="dump", daemon=True).start()
+    if records:
+        import marey.torch
+
+        marey.start(f"rank{rank}-{os.getpid()}", data="trace")
+        marey.torch.enable()
     if cause == "dies":
         os.write(ready, b".")
         if rank == ODD:
             dies()
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=RANKS)
     gradients = torch.ones(4)
+    group = None
+    if cause == "mixes_groups":
+        other = dist.new_group()
     dist.all_reduce(gradients)
     os.write(ready, b".")
     if rank == ODD:
-        globals()[cause]()
-    dist.all_reduce(gradients)  # of the step
+        group = globals()[cause]()
+    dist.all_reduce(gradients, group=group)  # of the step
 
 for number, line in enumerate(sys.stdin):
-    (cause, hosts), store = line.split(), os.path.abspath(f"store-{number}")
+    (cause, hosts, records), store = line.split(), os.path.abspath(f"store-{number}")
     (ready, ready_writer), (dump, dump_writer) = os.pipe(), os.pipe()
     pids = []
     for rank in range(RANKS):
         pid = os.fork()
         if pid == 0:
             try:
-                run_rank(rank, cause, int(hosts), store, ready_writer, dump)
+                run_rank(rank, cause, int(hosts), store, ready_writer, dump, records == "True")
             finally:
                 os._exit(1)
         pids.append(pid)
@@ -128,9 +140,9 @@ class Launcher:
         self.pid = program.process.pid
         self.ranks: list[int] = []
 
-    def start(self, cause: str, hosts: int = 1) -> list[int]:
+    def start(self, cause: str, hosts: int = 1, *, records: bool = False) -> list[int]:
         """Starts a job, as on some hosts; returns the processes of its ranks."""
-        self.program.write_line(f"{cause} {hosts}")
+        self.program.write_line(f"{cause} {hosts} {records}")
         self.ranks = [int(pid) for pid in self.program.read_line().split()]
         return self.ranks
 

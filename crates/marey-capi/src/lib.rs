@@ -148,6 +148,8 @@ static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(|| Table {
     possible_performance_events: events::possible_performance_events,
     operator_flops: events::operator_flops,
     begin_process_exit: api::begin_process_exit,
+    find_collectives: records::find_collectives,
+    answer_collective,
 });
 
 extern "C" fn set_settings_listener(listener: settings::Listener) {
@@ -196,9 +198,27 @@ unsafe extern "C" fn next_request(request: *mut c_char, len: usize) -> usize {
 
 unsafe extern "C" fn answer_request(is_error: bool, text: *const c_char, len: usize) {
     // SAFETY: the caller passes a readable text of `len` bytes.
-    let Ok(text) = (unsafe { read_text(text, len, "text") }) else { return };
-    let text = text.into_owned();
-    catch_panic((), || {
-        python_requests::answer_watches(if is_error { Err(text) } else { Ok(text) });
-    });
+    let Some(answer) = (unsafe { read_answer(is_error, text, len) }) else { return };
+    catch_panic((), || python_requests::answer_watches(answer));
+}
+
+unsafe extern "C" fn answer_collective(is_error: bool, text: *const c_char, len: usize) {
+    // SAFETY: the caller passes a readable text of `len` bytes.
+    let Some(answer) = (unsafe { read_answer(is_error, text, len) }) else { return };
+    catch_panic((), || python_requests::answer_collective(answer));
+}
+
+/// Reads an answer of Python; `None` if it is not UTF-8.
+///
+/// # Safety
+///
+/// `text` has `len` readable bytes.
+unsafe fn read_answer(
+    is_error: bool,
+    text: *const c_char,
+    len: usize,
+) -> Option<Result<String, String>> {
+    // SAFETY: guaranteed by the caller.
+    let text = unsafe { read_text(text, len, "text") }.ok()?.into_owned();
+    Some(if is_error { Err(text) } else { Ok(text) })
 }

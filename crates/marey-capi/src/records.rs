@@ -3,10 +3,11 @@
 
 use crate::ptr::{catch_panic, read_metric, read_text};
 use marey_record::api::{
-    self, Collective, CollectiveState, LineVariables, SampleCause, StackSample, VariableValue,
+    self, Collective, CollectiveState, Due, LineVariables, SampleCause, StackSample, VariableValue,
 };
-use marey_record::table::{CollectiveArg, LineArg, VariableArg};
+use marey_record::table::{CollectiveArg, LineArg, NO_SAMPLE, VariableArg};
 use std::ffi::c_char;
+use std::time::Duration;
 
 pub(crate) unsafe extern "C" fn note(
     key: *const c_char,
@@ -63,6 +64,10 @@ pub(crate) extern "C" fn needs_sampling() -> bool {
     catch_panic(false, api::needs_sampling)
 }
 
+pub(crate) extern "C" fn find_collectives(is_on: bool) {
+    catch_panic((), || api::find_collectives(is_on));
+}
+
 pub(crate) extern "C" fn begin_sampling() -> u32 {
     catch_panic(0, api::begin_sampling)
 }
@@ -81,12 +86,14 @@ pub(crate) unsafe extern "C" fn next_sample(
     cause: *mut u8,
     duration_nanos: *mut u64,
 ) -> bool {
-    let Some((next, duration)) = catch_panic(None, || api::next_sample(thread)) else {
-        return false;
+    let Some(due) = catch_panic(None, || api::next_sample(thread)) else { return false };
+    let (next, duration) = match due {
+        Due::Sample(cause, duration) => (cause as u8, duration),
+        Due::Collective => (NO_SAMPLE, Duration::ZERO),
     };
     // SAFETY: the caller passes writable numbers or null.
     if let (Some(cause), Some(nanos)) = unsafe { (cause.as_mut(), duration_nanos.as_mut()) } {
-        *cause = next as u8;
+        *cause = next;
         *nanos = duration.as_nanos().try_into().unwrap_or(u64::MAX);
     }
     true

@@ -16,6 +16,8 @@ pub const SAVED: &str = "saved";
 pub const WATCHES: &str = "watches";
 /// Key of the fact with the number of threads that were sampled.
 pub const SAMPLED: &str = "sampled";
+/// Key of the fact with the last collective of a rank: a JSON object, or `null`.
+pub const COLLECTIVE: &str = "collective";
 /// Key of the fact with the reason for which a setting that was set has no effect yet.
 pub const SETTING_NOTE: &str = "note";
 /// Prefix of each request, with the version of the protocol.
@@ -79,6 +81,8 @@ pub enum Request {
     Save,
     /// Sample the Python stacks of all threads once.
     Sample,
+    /// The last collective of `torch.distributed`, as its flight recorder has it.
+    Collective,
     /// The values of all settings.
     Settings,
     /// Set a setting to a value.
@@ -115,6 +119,7 @@ impl Request {
             Self::Flush => "flush".to_owned(),
             Self::Save => "save".to_owned(),
             Self::Sample => "sample".to_owned(),
+            Self::Collective => "collective".to_owned(),
             Self::Settings => "settings".to_owned(),
             Self::Set { key, value } => format!("set {key} {value}"),
             Self::Watches => "watches".to_owned(),
@@ -142,6 +147,7 @@ impl Request {
             ["flush"] => Ok(Self::Flush),
             ["save"] => Ok(Self::Save),
             ["sample"] => Ok(Self::Sample),
+            ["collective"] => Ok(Self::Collective),
             ["settings"] => Ok(Self::Settings),
             ["watches"] => Ok(Self::Watches),
             ["set", key, value] => Ok(Self::Set { key: key.to_owned(), value: value.to_owned() }),
@@ -218,9 +224,9 @@ mod tests {
 
     #[test]
     fn a_request_is_read_as_it_was_written() {
-        use Request::{Flush, Sample, Save, Settings, Status};
+        use Request::{Collective, Flush, Sample, Save, Settings, Status};
         let set = Request::Set { key: "sample.scope".to_owned(), value: "load data".to_owned() };
-        for request in [Status, Flush, Save, Sample, Settings, set] {
+        for request in [Status, Flush, Save, Sample, Collective, Settings, set] {
             assert_eq!(Request::parse(request.to_line().as_bytes()), Ok(request));
         }
         let spec = || "a b.py:7:x, y[0]".to_owned();

@@ -34,6 +34,7 @@ mod thread;
 mod torch;
 mod watch;
 
+use marey_record::table::NO_SAMPLE;
 use pyo3::exceptions::PyImportError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -80,6 +81,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(frames::sampling::begin_sampling, module)?)?;
     module.add_function(wrap_pyfunction!(frames::sampling::end_sampling, module)?)?;
     module.add_function(wrap_pyfunction!(frames::sampling::next_sample, module)?)?;
+    module.add_function(wrap_pyfunction!(frames::sampling::find_collectives, module)?)?;
+    module.add_function(wrap_pyfunction!(frames::sampling::answer_collective, module)?)?;
+    module.add("NO_SAMPLE", NO_SAMPLE)?;
     module.add_function(wrap_pyfunction!(frames::sampling::follow_settings, module)?)?;
     module.add_function(wrap_pyfunction!(task::task_detection_is_fast, module)?)?;
     module.add_function(wrap_pyfunction!(task::launches_find_tasks, module)?)?;

@@ -1,9 +1,9 @@
-//! Requests from outside that only Python can answer: for a sample of its stacks, and about its
-//! watched variables.
+//! Requests from outside that only Python can answer: for a sample of its stacks, for the last
+//! collective, and about its watched variables.
 //!
 //! The endpoint's thread passes on one request at a time and waits for the answer, for a limited
 //! time and as long as the client does. Then it withdraws a request that Python has not read. The
-//! sampling thread answers requests for samples. Python's main thread answers requests about
+//! sampling thread answers requests for samples and collectives. Python's main thread answers requests about
 //! watches at its next line.
 
 use crate::endpoint::{self, STOP_CHECK_PERIOD};
@@ -24,6 +24,8 @@ const ANSWER: u32 = 1;
 pub(crate) enum PythonRequest {
     /// A sample of the stacks of all threads. The answer is the number of threads in it.
     Sample,
+    /// The last collective of `torch.distributed`. The answer is a JSON object, or `null`.
+    Collective,
     /// A request about watches, as the endpoint has read it. The answer is a JSON list of the watches.
     Watches(String),
 }
@@ -40,6 +42,8 @@ enum Progress {
     Pending(PythonRequest),
     /// The thread that samples has read a request for a sample.
     Sampling,
+    /// The thread that samples has read a request for the last collective.
+    FindingCollective,
     /// The main thread has read a request about watches.
     Watching,
     /// Python has answered.
@@ -113,6 +117,26 @@ pub(crate) fn answer_sample(threads: usize) {
     let mut progress = lock(&PROGRESS);
     if matches!(*progress, Progress::Sampling) {
         *progress = Progress::Answered(Ok(threads.to_string()));
+        drop(progress);
+        ANSWERED.add(ANSWER);
+    }
+}
+
+/// Reads the request if it is for the last collective; returns whether it was.
+pub(crate) fn read_collective_request() -> bool {
+    let mut progress = lock(&PROGRESS);
+    let is_for_collective = matches!(*progress, Progress::Pending(PythonRequest::Collective));
+    if is_for_collective {
+        *progress = Progress::FindingCollective;
+    }
+    is_for_collective
+}
+
+/// Answers the request for the last collective, unless the endpoint has given up.
+pub fn answer_collective(answer: Answer) {
+    let mut progress = lock(&PROGRESS);
+    if matches!(*progress, Progress::FindingCollective) {
+        *progress = Progress::Answered(answer);
         drop(progress);
         ANSWERED.add(ANSWER);
     }

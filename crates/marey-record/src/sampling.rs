@@ -15,6 +15,7 @@ use crate::thread::OpenFrame;
 use crate::trace;
 use marey_model::setting::{InvalidValue, Setting};
 use marey_model::spool::SampleCause;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,9 @@ use std::time::{Duration, Instant};
 const MIN_INTERVAL: Duration = Duration::from_millis(1);
 /// The time between two checks for a scope or a slow step, if no interval is set.
 const EVENT_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Whether the thread also waits for requests for the last collective.
+static FINDS_COLLECTIVES: AtomicBool = AtomicBool::new(false);
 
 static STATE: Mutex<State> = Mutex::new(State::new());
 /// Notified after each change of the state, of a setting or of the sessions.
@@ -120,10 +124,31 @@ fn is_open(name: u32) -> bool {
     registry::running_threads().iter().any(|thread| thread.open_frames().iter().any(is_entered))
 }
 
+/// What the sampling thread is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// Sample the stacks. The duration is the time for which the sample stands.
+    Sample(SampleCause, Duration),
+    /// Answer a request for the last collective.
+    Collective,
+}
+
+/// Keeps a sampling thread in traces, or no more, that answers requests for the last collective. In a job that hangs
+/// the main thread could not start one.
+pub fn find_collectives(is_on: bool) {
+    FINDS_COLLECTIVES.store(is_on, Ordering::Relaxed);
+    wake();
+}
+
+/// Whether requests for the last collective are answered.
+pub(crate) fn finds_collectives() -> bool {
+    FINDS_COLLECTIVES.load(Ordering::Relaxed)
+}
+
 /// Whether a sampling thread is needed.
 pub fn is_needed() -> bool {
     let plan = Plan::read();
-    let is_set = plan.has_signal || plan.period().is_some();
+    let is_set = plan.has_signal || plan.period().is_some() || finds_collectives();
     trace::has_sessions() && (is_set || python_requests::is_sample_pending())
 }
 
@@ -157,19 +182,21 @@ pub(crate) fn wake() {
     CHANGED.notify_all();
 }
 
-/// Waits until a sample is due. Returns its cause and the time that it stands for, or `None` if the
-/// thread with this number is to end.
-pub fn next(thread: u32) -> Option<(SampleCause, Duration)> {
+/// Waits until there is something to do. Returns `None` if the thread with this number is to end.
+pub fn next(thread: u32) -> Option<Due> {
     let mut state = lock(&STATE);
     loop {
         if state.thread != thread {
             return None;
         }
         if python_requests::read_sample_request() {
-            return Some((SampleCause::Request, Duration::ZERO));
+            return Some(Due::Sample(SampleCause::Request, Duration::ZERO));
+        }
+        if python_requests::read_collective_request() {
+            return Some(Due::Collective);
         }
         if std::mem::take(&mut state.is_signalled) {
-            return Some((SampleCause::Signal, Duration::ZERO));
+            return Some(Due::Sample(SampleCause::Signal, Duration::ZERO));
         }
         if !is_needed() {
             state.thread = 0;
@@ -191,7 +218,7 @@ pub fn next(thread: u32) -> Option<(SampleCause, Duration)> {
         }
         (state.last_look, state.next_look) = (Some(now), None);
         if let Some(cause) = plan.cause() {
-            return Some((cause, now - last));
+            return Some(Due::Sample(cause, now - last));
         }
     }
 }
@@ -230,4 +257,5 @@ pub(crate) fn lock_for_fork() -> impl Sized {
 pub(crate) fn begin_child() {
     let mut state = lock(&STATE);
     (state.thread, state.is_signalled) = (0, false);
+    FINDS_COLLECTIVES.store(false, Ordering::Relaxed);
 }

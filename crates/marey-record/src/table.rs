@@ -18,6 +18,8 @@ pub const SYMBOL: &str = "marey_table";
 
 /// The result of `intern_metric` when the table of names is full.
 pub const NO_METRIC: u32 = u32::MAX;
+/// The cause for which no stacks are to be sampled, but a request for the last collective answered.
+pub const NO_SAMPLE: u8 = u8::MAX;
 
 /// The size of an error's message, its final zero included.
 pub const ERROR_BYTES: usize = 512;
@@ -436,8 +438,9 @@ pub struct Table {
     pub begin_sampling: extern "C" fn() -> u32,
     /// Makes the thread that samples return from `next_sample`.
     pub end_sampling: extern "C" fn(),
-    /// Waits until the thread with this number is to sample. Writes the number of the `SampleCause`
-    /// and the nanoseconds for which the sample stands. Returns false if the thread is to end.
+    /// Waits until the thread with this number is to sample. Writes the number of the `SampleCause`, or `NO_SAMPLE` for a
+    /// request for the last collective, and the nanoseconds for which the sample stands. Returns false if the thread is
+    /// to end.
     pub next_sample:
         unsafe extern "C" fn(thread: u32, cause: *mut u8, duration_nanos: *mut u64) -> bool,
     /// Whether a sample with the cause of this number is still to be drawn: the scope or step may
@@ -469,6 +472,10 @@ pub struct Table {
     ) -> f64,
     /// Notes that the process exits: from now on each wait for a device ends after a few seconds.
     pub begin_process_exit: extern "C" fn(),
+    /// Keeps the thread that samples, or no more, so that requests for the last collective are answered.
+    pub find_collectives: extern "C" fn(is_on: bool),
+    /// Answers the request for the last collective, with a JSON object or `null`.
+    pub answer_collective: unsafe extern "C" fn(is_error: bool, text: *const c_char, len: usize),
 }
 
 /// Receives a device event.

@@ -107,8 +107,23 @@ pub(crate) fn end_sampling(py: Python<'_>) {
     py.detach(|| (table().end_sampling)());
 }
 
-/// Waits until the sampling thread with this number is to take a sample. Returns the duration for
-/// which the sample stands and the number of its cause, `None` if the thread is to end.
+/// Keeps the thread that samples, or no more, so that requests for the last collective are answered.
+#[pyfunction]
+pub(crate) fn find_collectives(py: Python<'_>, is_on: bool) {
+    py.detach(|| (table().find_collectives)(is_on));
+}
+
+/// Answers a request for the last collective with a JSON object, `null`, or the reason why there is none.
+#[pyfunction]
+#[pyo3(signature = (text, *, is_error=false))]
+pub(crate) fn answer_collective(text: &str, is_error: bool) {
+    // SAFETY: the text lives until the call returns.
+    unsafe { (table().answer_collective)(is_error, text.as_ptr().cast(), text.len()) };
+}
+
+/// Waits until the sampling thread with this number is to take a sample, or to answer a request for
+/// the last collective. Returns the duration for which the sample stands and the number of its
+/// cause, which is `NO_SAMPLE` for such a request. Returns `None` if the thread is to end.
 #[pyfunction]
 pub(crate) fn next_sample(py: Python<'_>, thread: u32) -> Option<(u64, u8)> {
     py.detach(|| {

@@ -4,7 +4,7 @@
 pub use crate::clock::{monotonic_nanos, ticks as now_ticks};
 use crate::losses;
 pub use crate::sampling::{
-    begin as begin_sampling, end as end_sampling, is_due as is_sample_due,
+    Due, begin as begin_sampling, end as end_sampling, find_collectives, is_due as is_sample_due,
     is_needed as needs_sampling, next as next_sample,
 };
 use crate::worker::Worker;

@@ -8,9 +8,10 @@ use crate::metadata;
 use crate::python_requests::{self, PythonRequest};
 use crate::recorder::{self, SessionFacts};
 use crate::registry;
+use crate::sampling;
 use crate::settings;
 use crate::trace;
-use marey_model::endpoint::{Facts, Request, SAMPLED, SAVED, SETTING_NOTE, WATCHES};
+use marey_model::endpoint::{COLLECTIVE, Facts, Request, SAMPLED, SAVED, SETTING_NOTE, WATCHES};
 use marey_model::setting::{self, Setting};
 use std::sync::atomic::Ordering;
 
@@ -41,6 +42,15 @@ pub(super) fn answer(
             let threads = python_requests::ask(PythonRequest::Sample, has_client_gone)?;
             let mut facts = status();
             facts.add(SAMPLED, threads);
+            Ok(facts)
+        }
+        Request::Collective => {
+            if !trace::is_recording() || !sampling::finds_collectives() {
+                return Err("the process records no collectives of torch.distributed".to_owned());
+            }
+            let last = python_requests::ask(PythonRequest::Collective, has_client_gone)?;
+            let mut facts = Facts::default();
+            facts.add(COLLECTIVE, last);
             Ok(facts)
         }
         Request::Settings => Ok(settings_facts()),

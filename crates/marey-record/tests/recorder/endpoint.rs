@@ -208,7 +208,7 @@ fn a_silent_peer_does_not_delay_the_end_of_a_session() {
 }
 
 #[test]
-fn every_request_is_one_of_nine() {
+fn every_request_is_one_of_ten() {
     let fixture = Fixture::begin();
     let session = fixture.start("profile");
     ask_self(&Request::Status).unwrap();
@@ -222,9 +222,17 @@ fn every_request_is_one_of_nine() {
         let answer = send(&own_socket(), format!("marey 1 {word}\n").as_bytes()).unwrap();
         assert!(answer.contains("no Python records"), "{word}: {answer}");
     }
-    for word in
-        ["stop", "eval 1", "load x.so", "flush /etc/passwd", "set a b c", "sample", "status 1", ""]
-    {
+    for word in [
+        "stop",
+        "eval 1",
+        "load x.so",
+        "flush /etc/passwd",
+        "set a b c",
+        "sample",
+        "collective",
+        "status 1",
+        "",
+    ] {
         let answer = send(&own_socket(), format!("marey 1 {word}\n").as_bytes()).unwrap();
         assert!(answer.starts_with("error\n"), "{word}: {answer}");
     }
