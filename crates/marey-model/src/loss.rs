@@ -1,4 +1,4 @@
-//! Causes of loss. Every event that cannot be recorded or read is counted under one of them.
+//! The causes of loss. Every event that cannot be recorded or read is counted under one of them.
 
 /// Declares the causes: variant, number, key and description. Numbers are never reused.
 macro_rules! causes {

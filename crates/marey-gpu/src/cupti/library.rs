@@ -89,8 +89,7 @@ pub fn open(hints: &Hints) -> Result<&'static Library, Unavailable> {
 }
 
 /// Returns the libcupti of this process while the driver is being initialised, on the thread that
-/// does so. Makes few driver calls, because most would wait for the initialisation. A failure is
-/// not cached.
+/// does so. Makes no driver call that would wait for the initialisation. A failure is not cached.
 pub fn open_during_driver_start(hints: &Hints) -> Option<&'static Library> {
     if LIBRARY.get().is_none() {
         let driver_major = Driver::cuda_major_during_start()?;
