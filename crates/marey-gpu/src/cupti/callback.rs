@@ -334,11 +334,11 @@ fn intern_call_name(names: &CallTable<AtomicU32>, cbid: u32, data: Record) -> u3
     let Some(address) = data.read_string_address(callback_data::FUNCTION_NAME) else { return 0 };
     // SAFETY: the name is a constant of the library.
     let name = unsafe { CStr::from_ptr(address) };
-    let number = api::intern(&name.to_string_lossy());
+    let name_id = api::intern(&name.to_string_lossy());
     if let Some(known) = names.get(cbid as usize) {
-        known.store(number, Ordering::Relaxed);
+        known.store(name_id, Ordering::Relaxed);
     }
-    number
+    name_id
 }
 
 #[inline]
@@ -346,20 +346,20 @@ fn cache_context(data: Record) {
     let Some(context) = data.read_address(callback_data::CONTEXT) else { return };
     if context != context_cache_entry(context).load(Ordering::Relaxed) {
         add_context(context);
-        if let Some(number) = data.read_u32(callback_data::CONTEXT_UID) {
-            store_context_device(context, number);
+        if let Some(context_id) = data.read_u32(callback_data::CONTEXT_UID) {
+            store_context_device(context, context_id);
         }
     }
 }
 
 #[cold]
 #[expect(unsafe_code, reason = "a call of the library")]
-fn store_context_device(context: CuContext, number: u32) {
+fn store_context_device(context: CuContext, context_id: u32) {
     let Some(get) = FUNCTIONS.get().and_then(|functions| functions.get_device_id) else { return };
     let mut device = 0;
     // SAFETY: the context is current in the call of this callback, and the number is writable.
     if unsafe { get(context, &raw mut device) } == 0 {
-        context_devices().insert(number, device);
+        context_devices().insert(context_id, device);
     }
 }
 
