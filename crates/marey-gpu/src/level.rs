@@ -1,9 +1,10 @@
-//! Selection of how devices are recorded in this process.
+//! Decides how the devices of this process are recorded, and starts, pauses and ends that
+//! recording.
 //!
 //! A process that is forked after its parent has initialised the driver cannot use CUDA. So unless
 //! a program requests a backend by name, nothing here initialises the driver before the program
-//! does: recording begins at once if the driver is already initialised, else during its
-//! initialisation ([`on_driver_start`]), before the first launch.
+//! does. If the driver is already initialised, recording begins at once. Otherwise it begins during
+//! the initialisation ([`on_driver_start`]), before the first launch.
 
 use crate::cupti::driver::Driver;
 use crate::cupti::interfaces::Interfaces;
@@ -54,8 +55,8 @@ pub enum Level {
     Host(Unavailable),
 }
 
-/// Current level. The lock is held while recording begins or ends; NVML's locks are taken under it,
-/// and a fork waits for it.
+/// The current level. The lock is held while recording begins or ends. NVML's locks are taken under
+/// it, and a fork waits for it.
 static LEVEL: Mutex<Level> = Mutex::new(Level::Idle);
 
 /// Thread that starts CUPTI after the driver's initialisation, if CUPTI could not start during it.
@@ -107,7 +108,7 @@ pub fn level() -> Level {
     lock().clone()
 }
 
-/// Records how devices are recorded by a source outside this crate.
+/// Sets the note that says how a source outside this crate records devices.
 pub fn note(text: &str) {
     device::note(NOTE_KEY, text);
 }
@@ -117,7 +118,7 @@ pub fn note(text: &str) {
 pub fn start(request: &Request) -> Result<(), Unavailable> {
     let mut level = lock();
     if request.keeps_activities {
-        // Device counters do not depend on CUPTI; their own note contains the reason if they fail.
+        // Device counters do not depend on CUPTI. If they fail, their own note has the reason.
         drop(nvml::start());
     }
     if !request.is_required && !Driver::is_started() {
@@ -145,7 +146,8 @@ pub fn pause() -> bool {
     if !is_exclusive() {
         return false;
     }
-    // Waits for the devices, so without the lock: a fork and each reader of the level take it.
+    // Do not hold the lock while waiting for the devices, because a fork and each reader of the
+    // level take it.
     session::flush(FlushMode::Final);
     let mut level = lock();
     let Level::Cupti(_, request) = &*level else { return false };
@@ -167,11 +169,11 @@ pub fn resume() {
 /// Thread that takes CUPTI back from a profiler that has not given it up in time.
 static RESUMER: Worker = Worker::new("marey-gpu-resume", resume_late);
 
-/// Time between two attempts to take CUPTI back.
+/// The time between two attempts to take CUPTI back.
 const RESUME_PERIOD: Duration = Duration::from_millis(10);
 
-/// Attempts to take CUPTI back, half a minute of them. In a program that no longer uses CUDA there
-/// is nothing to record.
+/// The number of attempts to take CUPTI back, which last half a minute. A program that has not used
+/// CUDA for so long has nothing to record.
 const RESUME_ATTEMPTS: u32 = 3_000;
 
 fn resume_late() {
@@ -186,8 +188,8 @@ fn resume_late() {
     }
 }
 
-/// Continues a paused recording, with this suffix of the note. Returns whether none is paused any
-/// more.
+/// Continues a paused recording and appends `suffix` to its note. Returns whether no recording is
+/// paused any more.
 fn try_resume(suffix: &str) -> bool {
     let mut level = lock();
     let Level::Paused(request) = &*level else { return true };
@@ -233,9 +235,10 @@ fn cupti_level(library: &Library, request: &Request, suffix: &str) -> Level {
     Level::Cupti(text, request.clone())
 }
 
-/// Called while the driver is being initialised, on the thread that does so, which holds the
-/// driver's locks and possibly ours. CUPTI starts at once if possible, so that no launch is missed,
-/// else on another thread that waits for the locks.
+/// Begins recording if a session waits for CUDA. Called while the driver is being initialised, on
+/// the thread that does so, which holds the driver's locks and possibly marey's. CUPTI starts at
+/// once if possible, so that no launch is missed. Otherwise it starts on another thread, which
+/// waits for the locks.
 pub fn on_driver_start() {
     if api::is_live() && !begin_during_driver_start() {
         api::start_source(&STARTER);

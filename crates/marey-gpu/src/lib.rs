@@ -1,4 +1,4 @@
-//! GPU data sources of the recorder, inside the profiled process: CUPTI, NVML and NVTX.
+//! The GPU data sources of the recorder, inside the profiled process: CUPTI, NVML and NVTX.
 //!
 //! Each vendor library is loaded at run time by `dlopen`. None is needed to build; without them,
 //! only the host side is recorded. The sources deliver events to `marey-record`, which attributes
@@ -8,8 +8,8 @@
 //!
 //! **Constraints.** A callback of a vendor library takes no lock that is held around calls of that
 //! library, does not allocate on the fast path, and does not unwind. Loaded libraries are never
-//! unloaded. The crate contains no vendor header: layouts are tables of offsets, which `cargo xtask
-//! layout` compares with the vendor's headers. No tokio, no Arrow.
+//! unloaded. The crate contains no vendor header. Its layouts are tables of offsets, which `cargo
+//! xtask layout` compares with the vendor's headers. The crate uses neither tokio nor Arrow.
 
 pub mod cupti;
 pub mod level;

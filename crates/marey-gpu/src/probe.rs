@@ -1,8 +1,8 @@
-//! Queries about the available drivers and libraries, for `marey doctor`.
+//! Answers the questions of `marey doctor` about the drivers and libraries that are available.
 //!
-//! An answer is a list of rows with tab-separated fields. The first field is the name of the
-//! row. Each query loads and initialises vendor libraries, so it runs in a process of its own: a
-//! crash is an answer too.
+//! An answer is a list of rows with tab-separated fields. The first field is the name of the row.
+//! Each question loads and initialises vendor libraries, so it is asked in a process of its own. If
+//! that process crashes, that is an answer too.
 
 use crate::cupti::driver::Driver;
 use crate::cupti::library::{LoadedCandidate, Refusal, examine, search_locations};

@@ -1,4 +1,5 @@
-//! Arguments of events, split into a template that many events share and the numbers of each event.
+//! Splits the arguments of events into a template that many events share and the numbers of each
+//! event.
 //!
 //! Events of imported traces carry JSON objects, most of which differ only in a few integers.
 //! [`NewArgs`] replaces integers by the placeholder `#`, so each template is stored once; [`fill`]
@@ -22,7 +23,7 @@ use std::fmt::Write as _;
 
 use crate::json::quote;
 
-/// Placeholder of an integer. Outside of strings, `#` does not occur in JSON.
+/// The placeholder of an integer. Outside of strings, `#` does not occur in JSON.
 const PLACEHOLDER: char = '#';
 
 /// A builder of the arguments of an event.
@@ -116,8 +117,8 @@ impl NewArgs {
     }
 }
 
-/// Parses an integer that fits into 64 bits and is written in canonical form: one that a
-/// placeholder can replace.
+/// Parses an integer that a placeholder can replace: one that fits into 64 bits and is written in
+/// canonical form.
 pub fn canonical_integer(json: &str) -> Option<i64> {
     /// Integers with this many digits always fit.
     const MAX_SAFE_DIGITS: usize = 18;
@@ -148,7 +149,7 @@ pub fn fill(template: &str, numbers: &[i64], json: &mut String) {
     fill_with_unknown(template, numbers.iter().copied().map(Some), json);
 }
 
-/// Like [`fill`], with numbers that may be unknown: their placeholders become `null`.
+/// Appends the arguments of an event like [`fill`]. A number that is unknown becomes `null`.
 pub fn fill_with_unknown(
     template: &str,
     mut numbers: impl Iterator<Item = Option<i64>>,

@@ -1,4 +1,4 @@
-//! Backends that a program may name when it starts a session.
+//! The backends that a program may name when it starts a session.
 
 /// A source of GPU records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Kinds of context nodes, and names with a special meaning.
+//! The kinds of context nodes, and the names that have a special meaning.
 
 /// Name of the root node of every tree, as Proton writes it.
 pub const ROOT_NAME: &str = "ROOT";
@@ -15,8 +15,9 @@ pub const STEP_NAME: &str = "step";
 /// Metric of a module's node, a text: file and line of its first call, as `train.py:12`.
 pub const CALL_SITE: &str = "call_site";
 
-/// Start of the names of scopes that align the clock of torch.profiler with the recorder's, followed
-/// by a space and the number of the window. No span of this name is in a run with that window.
+/// The start of the names of the scopes that align the clock of `torch.profiler` with the
+/// recorder's. A space and the number of the window follow it. A run with that window has no span
+/// of this name.
 pub const WINDOW_ANCHOR: &str = "marey.anchor";
 
 /// Name of the node between the launch of a graph and the contexts that captured its kernels, as in

@@ -1,5 +1,5 @@
-//! The counters that marey samples: of devices through NVML, and of the process from the kernel. Declared once; the
-//! reference page is generated from these tables.
+//! The counters that marey samples: those of devices through NVML, and those of the process from
+//! the kernel. Each is declared once, and the reference page is generated from these tables.
 
 /// Declares counters: variant, name with its unit, and description.
 macro_rules! counters {

@@ -1,7 +1,9 @@
-//! The Unix socket at which a recording process answers: its path and its messages.
+//! The protocol of the Unix socket at which a recording process answers: the socket's path and its
+//! messages. The recorder answers, and `marey` commands ask.
 //!
-//! A connection carries one request, a line such as `marey 1 status`, and one answer: the line `ok` or `error`,
-//! then one line for each fact, its key and value separated by a tab.
+//! A connection carries one request and one answer. A request is a line such as `marey 1 status`.
+//! An answer is the line `ok` or `error`, then one line for each fact, with its key and value
+//! separated by a tab.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -10,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub const MAX_REQUEST_BYTES: usize = 4096;
 /// Maximum length of an answer, in bytes.
 pub const MAX_ANSWER_BYTES: usize = 1 << 20;
-/// Key of the fact with the path of the run that a ring was saved as.
+/// The key of the fact with the path of the run that a ring was saved as.
 pub const SAVED: &str = "saved";
 /// Key of the fact with the watches of a process: a JSON list of objects.
 pub const WATCHES: &str = "watches";
@@ -18,7 +20,7 @@ pub const WATCHES: &str = "watches";
 pub const SAMPLED: &str = "sampled";
 /// Key of the fact with the last collective of a rank: a JSON object, or `null`.
 pub const COLLECTIVE: &str = "collective";
-/// Key of the fact with the reason for which a setting that was set has no effect yet.
+/// The key of the fact with the reason why a setting that was set has no effect yet.
 pub const SETTING_NOTE: &str = "note";
 /// Prefix of each request, with the version of the protocol.
 const PREFIX: &str = "marey 1 ";
@@ -41,7 +43,8 @@ pub fn folder(runtime_dir: Option<&Path>, uid: u32) -> PathBuf {
     }
 }
 
-/// The process that a socket belongs to. Containers that share a folder may have equal process ids.
+/// The process that a socket belongs to. Processes of different containers that share a folder may
+/// have equal process ids, so the pid namespace counts too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SocketOwner {
     /// Id of the process as the process itself sees it.
@@ -181,7 +184,7 @@ pub fn format_answer(answer: &Result<Facts, String>) -> String {
     }
 }
 
-/// Reads an answer. `None`: it is not an answer, or incomplete.
+/// Reads an answer. `None` if the text is not an answer, or incomplete.
 pub fn parse_answer(text: &str) -> Option<Result<Facts, String>> {
     let mut lines = text.strip_suffix('\n')?.split('\n');
     let is_ok = match lines.next()? {

@@ -1,4 +1,5 @@
-//! Environment variables, declared once. The reference page is generated from this table.
+//! The environment variables of marey. Each is declared once, and the reference page is generated
+//! from this table.
 
 /// An environment variable.
 #[derive(Clone, Copy, Debug)]

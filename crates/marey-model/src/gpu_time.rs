@@ -1,4 +1,4 @@
-//! Metrics of kernels on devices, stored on the launching node or below it.
+//! The keys of the metrics of kernels, which are stored on the launching node or below it.
 //!
 //! The first four are Proton's, with its names, units and types; the others are marey's.
 

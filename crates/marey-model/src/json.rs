@@ -1,4 +1,5 @@
-//! JSON text without a library: strings, numbers, and objects that are valid by construction.
+//! Writes JSON text without a library: strings, numbers, and objects that are valid by
+//! construction.
 
 use std::convert::Infallible;
 use std::fmt::Display;
@@ -69,7 +70,7 @@ fn quote_pieces<E>(text: &str, mut write: impl FnMut(&str) -> Result<(), E>) -> 
     write("\"")
 }
 
-/// Maximum size of a literal key.
+/// The maximum size of a key that is a literal.
 const MAX_KEY_BYTES: usize = 60;
 
 /// An object that is being written. Keys are literals without special characters; only
@@ -218,8 +219,8 @@ pub fn push_value(value: impl Display, out: &mut Vec<u8>) {
     write!(out, "{value}").expect("writing to a `Vec` cannot fail");
 }
 
-/// Appends a floating-point number. One that is not finite becomes a string, as JSON has no form
-/// for it.
+/// Appends a floating-point number. One that is not finite becomes a string, because JSON cannot
+/// represent it.
 pub fn push_float(value: f64, out: &mut Vec<u8>) {
     let quote = if value.is_finite() { "" } else { "\"" };
     push_value(format_args!("{quote}{value:?}{quote}"), out);
@@ -236,8 +237,8 @@ fn push_number(number: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&digits[first..]);
 }
 
-/// Adds the digits of an integer to zeros, at the end. Returns the position of the first digit; 0 has
-/// none.
+/// Adds the digits of an integer to the last elements of an array of zero digits. Returns the
+/// position of the first digit; the integer 0 has none.
 #[inline]
 fn add_digits(mut number: u64, zeros: &mut [u8]) -> usize {
     let mut first = zeros.len();
@@ -262,7 +263,7 @@ fn push_micros(nanos: i128, out: &mut Vec<u8>) {
         out.push(b'-');
     }
     let nanos = nanos.unsigned_abs();
-    // 128-bit numbers are slow to print and rare.
+    // Numbers of 128 bits are slow to print, but rare.
     let Ok(nanos) = u64::try_from(nanos) else {
         return push_value(format_args!("{}.{:03}", nanos / 1000, nanos % 1000), out);
     };

@@ -1,5 +1,5 @@
-//! The value of a key in the text of a JSON object, found without building a tree or reading the
-//! rest.
+//! Finds the value of a key in the text of a JSON object, without building a tree or reading the
+//! rest of the text.
 
 use std::borrow::Cow;
 
@@ -17,12 +17,12 @@ pub fn member_value<'j>(object: &'j str, key: &str) -> Option<Cow<'j, str>> {
     }
 }
 
-/// The text after `token`, if it comes next.
+/// Returns the text after `token`, if `token` comes next.
 fn strip_token(token: char, json: &str) -> Option<&str> {
     json.trim_ascii_start().strip_prefix(token)
 }
 
-/// The next value, and the text after it. Brackets are counted, but not matched by kind.
+/// Returns the next value and the text after it. Brackets are counted, but not matched by kind.
 fn split_value(json: &str) -> Option<(&str, &str)> {
     let json = json.trim_ascii_start();
     let (mut depth, mut is_text, mut is_escaped) = (0_usize, false, false);
@@ -61,7 +61,7 @@ fn split_value(json: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// The content of a string value; `None` for any other value.
+/// Returns the content of a string value, `None` for any other value.
 fn unquote(value: &str) -> Option<Cow<'_, str>> {
     let mut rest = value.strip_prefix('"')?.strip_suffix('"')?;
     let mut text = String::new();
@@ -78,7 +78,7 @@ fn unquote(value: &str) -> Option<Cow<'_, str>> {
     Some(text.into())
 }
 
-/// The character of an escape (without its backslash), and the text after it. An unpaired
+/// Returns the character of an escape (without its backslash) and the text after it. An unpaired
 /// surrogate, which a `str` cannot contain, becomes the replacement character.
 fn unescape(escape: &str) -> Option<(char, &str)> {
     let mut chars = escape.chars();

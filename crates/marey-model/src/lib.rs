@@ -1,11 +1,10 @@
-//! Vocabulary and file formats that the recorder and the readers share.
+//! The vocabulary and the file formats that the recorder and the readers share.
 //!
 //! Declares ids, kinds of context node, names and units of metrics, causes of loss, environment
-//! variables, the profile type ([`profile`]), mergeable quantile sketches ([`sketch`]), the codec of
-//! the spool ([`spool`]), and the writers of profiles ([`hatchet`]) and trace events
-//! ([`trace_json`], [`proton_trace`]).
-//! The Python constants and the reference pages are generated from these tables (`cargo xtask
-//! codegen`).
+//! variables, the profile type ([`profile`]), mergeable quantile sketches ([`sketch`]), the codec
+//! of the spool ([`spool`]), and the writers of profiles ([`hatchet`]) and trace events
+//! ([`trace_json`], [`proton_trace`]). The Python constants and the reference pages are generated
+//! from these tables (`cargo xtask codegen`).
 //!
 //! **Constraints.** This crate opens no file and no socket, depends on neither Arrow nor Python,
 //! holds no state, and forbids unsafe code. The recorder inside the profiled process and the tools

@@ -1,4 +1,4 @@
-//! Causes of loss. Every event that cannot be recorded or read is counted under one of them.
+//! The causes of loss. Every event that cannot be recorded or read is counted under one of them.
 
 /// Declares the causes: variant, number, key and description. Numbers are never reused.
 macro_rules! causes {
@@ -76,7 +76,7 @@ causes! {
     /// A thread's launch ring was full; the activities have no context.
     LaunchBuffer 14 "launch_buffer_full"
         "Launches that did not fit into their thread's buffer; their activities are counted under `unmatched_activities`.",
-    /// The vendor's library dropped records, because its buffers or ours were full.
+    /// The vendor's library dropped records, because its buffers or marey's were full.
     DeviceRecord 15 "device_records_dropped"
         "Records of devices that the vendor's library dropped because a buffer was full, delivered incomplete, or withheld beyond the end of their phase.",
     /// Counters of a device ended early, or this process may not read them.

@@ -1,10 +1,10 @@
-//! Names of the metrics in which a recorder stores readings of memory.
+//! The names of the metrics in which a recorder stores readings of memory.
 //!
-//! A reading is the totals of one memory at one time: of the allocator of a device, such as
-//! `cuda:0`, or of the process on the host ([`HOST`]). Its value is the vector of
-//! [`READING_LENGTH`] integers `[allocated, peak, reserved]` in bytes, -1 if unknown. Beside it, the
-//! change since the previous reading is added to the context node, so that a profile has the growth
-//! of each scope. The collection turns readings of a trace into `memory_events`.
+//! A reading is the totals of one memory at one time. The memory is that of a device's allocator,
+//! such as `cuda:0`, or that of the process on the host ([`HOST`]). Its value is the vector of
+//! [`READING_LENGTH`] integers `[allocated, peak, reserved]` in bytes, -1 if unknown. In addition,
+//! the change since the previous reading is added to the context node, so that a profile has the
+//! growth of each scope. The collection turns readings of a trace into `memory_events`.
 
 /// The memory of the process on the host.
 pub const HOST: &str = "host";
@@ -17,12 +17,12 @@ const GROWTH: &str = "memory_growth ";
 const UNIT: &str = " (bytes)";
 const PROPERTY: &str = "(pty)";
 
-/// Returns the name under which the readings of a memory are recorded: a property.
+/// Returns the name under which the readings of a memory are recorded. The metric is a property.
 pub fn reading_name(memory: &str) -> String {
     format!("{READING}{memory}{UNIT}{PROPERTY}")
 }
 
-/// Returns the name under which the growth of a memory is recorded: a sum.
+/// Returns the name under which the growth of a memory is recorded. The metric is a sum.
 pub fn growth_name(memory: &str) -> String {
     format!("{GROWTH}{memory}{UNIT}")
 }

@@ -1,4 +1,4 @@
-//! User metrics: aggregation by name suffix, and value types.
+//! User metrics: how a name's suffix selects the aggregation, and the types of values.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use thiserror::Error;
 /// Aggregation of the values of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Aggregation {
-    /// Values are added on the node, and readers add them up to its ancestors. The default, or
-    /// `(inc)`.
+    /// Values are added on the node, and readers add them up to its ancestors. It is the default,
+    /// and the suffix `(inc)`.
     Inclusive,
-    /// Values are added on the node only. `(exc)`.
+    /// Values are added on the node only. It is the suffix `(exc)`.
     Exclusive,
-    /// The last value replaces earlier ones. `(pty)`.
+    /// The last value replaces earlier ones. It is the suffix `(pty)`.
     Property,
 }
 

@@ -1,4 +1,4 @@
-//! Escaping of untrusted text for terminals.
+//! Escapes untrusted text before it is printed to a terminal.
 
 use std::borrow::Cow;
 
@@ -30,7 +30,8 @@ mod tests {
         assert_eq!(printable("a\x1b[31m\n"), "a\\u{1b}[31m\\n");
         assert_eq!(printable("a\u{202e}b\u{2066}\u{2069}"), "a\\u{202e}b\\u{2066}\\u{2069}");
         assert_eq!(printable("\u{200e}\u{200f}\u{61c}"), "\\u{200e}\\u{200f}\\u{61c}");
-        // Joiners of letters and emoji, and the neighbours of the ranges, are kept.
+        // Joiners of letters and emoji, and the characters beside the escaped ranges, stay as they
+        // are.
         for text in ["é", "\u{200d}", "\u{2029}", "\u{202f}", "\u{2065}", "\u{206a}"] {
             assert_eq!(printable(text), text);
         }

@@ -1,9 +1,8 @@
-//! The profile type: a context tree with the metrics of its nodes. Readers of files create it,
+//! The profile type: a context tree with the metrics of its nodes. Readers of files create it, and
 //! viewers use it.
 //!
 //! Nodes are stored in pre-order, so a subtree is a range of positions. A metric stores only the
-//! nodes that have a value: memory is proportional to the number of values, not to the number of
-//! metrics.
+//! nodes that have a value, so the memory is proportional to the number of values.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -67,7 +66,7 @@ pub struct Metric {
     pub values: Values,
 }
 
-/// The values of a metric, in the most compact representation that fits all of them.
+/// The values of a metric, in the most compact representation that holds all of them.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Values {
     /// Integers only.
@@ -141,8 +140,8 @@ impl Values {
         }
     }
 
-    /// Normalises mixed values, so that the representation does not depend on the order of
-    /// insertion: a floating-point number with an exact integer value becomes an integer.
+    /// Converts each floating-point number with an exact integer value among mixed values to an
+    /// integer. Then the representation does not depend on the order of insertion.
     pub fn normalise(&mut self) {
         let Self::Mixed(values) = self else { return };
         for value in &mut *values {
@@ -333,9 +332,9 @@ impl Profile {
 
     /// Checks the invariants and returns the first violation.
     ///
-    /// There is a root; every other node is in the subtree of its parent, in pre-order; metric keys
-    /// are unique, and each metric has one value per node, in ascending order of existing nodes;
-    /// devices are unique.
+    /// There is a root, and every other node is in the subtree of its parent, in pre-order. Metric
+    /// keys are unique. Each metric has one value per node, and its nodes exist and ascend. Devices
+    /// are unique.
     pub fn check(&self) -> Result<(), InvalidProfile> {
         self.check_order()?;
         self.check_metrics()?;

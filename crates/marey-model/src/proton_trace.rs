@@ -1,5 +1,5 @@
-//! Proton's Chrome trace: the titles, sort indices and arguments of its events, and marey's own
-//! part of the document.
+//! The parts of a Chrome trace as Proton writes it: titles, sort indices and arguments of events.
+//! Also marey's own part of the document. The recorder and the export use it.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ pub fn lane_sort_index(thread: u32, is_main: bool, lane: u64) -> u64 {
     position * SORT_INDICES_PER_THREAD + lane.min(SORT_INDICES_PER_THREAD - 1)
 }
 
-/// Adds the names from the root to a context.
+/// Adds the names on the path from the root to a context as the call stack.
 pub fn write_call_stack<'t>(path: impl IntoIterator<Item = &'t str>, args: &mut Object) {
     args.list("call_stack", |list| {
         push_quoted(ROOT_NAME, list);
@@ -113,7 +113,7 @@ impl<K: Borrow<str> + Ord> Metrics<K> {
         match self.0.get_mut(name) {
             Some(sum) => {
                 let name = MetricName::parse(name);
-                // The recorder has refused and counted values of another type; of a foreign trace
+                // The recorder has refused and counted values of another type. In a foreign trace
                 // the first value is kept.
                 drop(sum.update(&value, name.aggregation(), name.key()));
             }
@@ -154,8 +154,8 @@ impl<K: Borrow<str> + Ord> Metrics<K> {
     }
 }
 
-/// Formats a value as Proton does: everything is text, and floats have six decimals, or as many as
-/// they need.
+/// Formats a value as Proton does. Everything is text, and a float has six decimals, or as many as
+/// it needs.
 fn format_value(value: &MetricValue) -> String {
     match value {
         MetricValue::Int(value) => value.to_string(),

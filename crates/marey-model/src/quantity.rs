@@ -1,4 +1,5 @@
-//! Formatting of durations, sizes and numbers for people.
+//! Formats durations, sizes and numbers for people. The recorder and the tools use it for messages
+//! and reports.
 
 use std::fmt::{self, Display};
 

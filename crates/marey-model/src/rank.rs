@@ -1,4 +1,4 @@
-//! The rank of a process in a distributed job, and its place in file names.
+//! Finds the rank of a process in a distributed job, and puts it into file names.
 
 /// Environment variables that contain the rank, in order of precedence.
 pub const RANK_VARS: [&str; 4] = ["RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"];

@@ -1,8 +1,7 @@
-//! Redaction of secrets in command lines.
+//! Redacts secrets in command lines, before the recorder stores them.
 //!
-//! Redacted are the values of options and variables whose names suggest a secret, the user info of
-//! URLs, and words that look like the keys of well-known services. When in doubt, a value is
-//! redacted.
+//! It redacts the values of options and variables whose names suggest a secret, the user info of
+//! URLs, and words that look like the keys of well-known services. In doubt it redacts.
 
 /// Replacement for a secret.
 pub const REDACTED: &str = "***";

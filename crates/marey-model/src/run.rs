@@ -1,22 +1,23 @@
-//! File names in a run directory, shared by the recorder and the readers.
+//! The names of the files in a run directory, which the recorder and the readers share.
 
 use std::io;
 
-/// Every recording process holds a shared lock on this file.
+/// The file on which every recording process holds a shared lock.
 pub const RECORDING: &str = ".recording";
 
-/// The collector holds an exclusive lock on this file.
+/// The file on which the collector holds an exclusive lock.
 pub const COLLECTING: &str = ".collecting";
 
 /// Name of the spool folder, and extension of the spool files.
 pub const SPOOL: &str = "spool";
 
-/// Extension of the segments of a ring, beside the spools: `7-1700000000000000000.000012.ring` is the
-/// segment after the first twelve of the ring that the process 7 started at that time, in nanoseconds since 1970.
+/// The extension of the segments of a ring, which are beside the spools.
+/// `7-1700000000000000000.000012.ring` belongs to the ring that process 7 started at that time, in
+/// nanoseconds since 1970. Twelve segments precede it.
 pub const RING: &str = "ring";
 
-/// Suffix of the trace of a window, beside the spools: the window 5 of the process 7 is in
-/// `7-5.window.json`.
+/// The suffix of the trace of a window, which is beside the spools. `7-5.window.json` is window 5
+/// of process 7.
 pub const WINDOW: &str = ".window.json";
 
 /// The file that lists the parts of the run.

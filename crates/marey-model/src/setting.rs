@@ -1,5 +1,5 @@
-//! Settings of the recorder that can be changed while it records, declared once. The reference page is generated
-//! from this table.
+//! The settings of the recorder that can be changed while it records. Each is declared once, and
+//! the reference page is generated from this table.
 
 use crate::env;
 
@@ -95,9 +95,9 @@ pub struct InvalidValue(pub String);
 
 /// The signals that a setting can have, with their numbers on Linux.
 const SIGNALS: [(&str, f64); 2] = [("SIGUSR1", 10.0), ("SIGUSR2", 12.0)];
-/// The text of no signal.
+/// The text that means no signal.
 const OFF: &str = "off";
-/// 2^53: larger whole numbers have no exact value of this type.
+/// 2^53, the largest whole number up to which an `f64` represents every whole number exactly.
 const LARGEST_WHOLE: f64 = 9_007_199_254_740_992.0;
 
 /// All settings, in the order of their keys.

@@ -24,7 +24,8 @@ const LAST_BUCKET: u32 = PAGES * BUCKETS_PER_PAGE - 1;
 /// Returns the bucket of a duration.
 #[inline(always)]
 pub const fn bucket(nanos: u64) -> u32 {
-    // Number of halvings that bring the leading one to bit 5; none for values below 64.
+    // The number of halvings that bring the leading one to bit 5. None are needed for values below
+    // 64.
     let halvings = (nanos | BUCKETS_PER_PAGE as u64).ilog2() - LOG2_BUCKETS_PER_PAGE;
     let bucket = halvings * BUCKETS_PER_PAGE + (nanos >> halvings) as u32;
     if bucket < LAST_BUCKET { bucket } else { LAST_BUCKET }
@@ -54,8 +55,8 @@ pub const fn middle_nanos(bucket: u32) -> u64 {
     (BUCKETS_PER_PAGE + index) as u64 * width + width / 2
 }
 
-/// Returns the `q`-quantile (0 to 1) of counted buckets in ascending order: the value of the entry
-/// of rank `ceil(q * n)`. `None` without entries.
+/// Returns the `q`-quantile (0 to 1) of counted buckets in ascending order. It is the value of the
+/// entry of rank `ceil(q * n)`. `None` without entries.
 pub fn quantile_nanos(buckets: &[(u32, u64)], q: f64) -> Option<u64> {
     let total = buckets.iter().fold(0_u64, |sum, &(_, count)| sum.saturating_add(count));
     let rank = ((q * total as f64).ceil() as u64).clamp(1, total.max(1));

@@ -1,10 +1,10 @@
-//! Trace-event JSON, which Chrome and Perfetto read: a document with one line for each event.
+//! Writes trace-event JSON, which Chrome and Perfetto read, with one line for each event.
 
 use std::io;
 
 use crate::json::{Object, object, push_quoted};
 
-/// Size at which the buffer is written out.
+/// The size at which the buffer is written to the output.
 const BUFFER_BYTES: usize = 1 << 16;
 
 /// A file of trace events: an object whose members include the list of events.
@@ -12,7 +12,7 @@ pub struct Document<'o> {
     out: &'o mut dyn io::Write,
     text: Vec<u8>,
     layout: &'static Layout,
-    /// Separator before the next member or event.
+    /// The separator before the next member or event.
     separator: &'static str,
 }
 

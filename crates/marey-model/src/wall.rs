@@ -1,4 +1,4 @@
-//! Wall-time metrics that marey keeps on every scope node, in addition to Proton's.
+//! The keys of the wall-time metrics that marey keeps on every scope node, in addition to Proton's.
 //!
 //! Proton's `time` and `count` are kernel time and kernel launches. The names here cannot be
 //! confused with them: readers compare names in lower case up to the first parenthesis.

@@ -41,24 +41,24 @@ struct Metric {
 }
 
 struct Table<T> {
-    numbers: HashMap<Box<str>, u32>,
+    ids: HashMap<Box<str>, u32>,
     values: Vec<T>,
     bytes: usize,
 }
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
-        Self { numbers: HashMap::new(), values: Vec::new(), bytes: 0 }
+        Self { ids: HashMap::new(), values: Vec::new(), bytes: 0 }
     }
 }
 
 impl<T: Clone> Table<T> {
     fn insert(&mut self, name: &str, value: T) -> u32 {
-        let number = self.values.len() as u32;
+        let id = self.values.len() as u32;
         self.bytes += 2 * name.len() + 64;
         self.values.push(value);
-        self.numbers.insert(name.into(), number);
-        number
+        self.ids.insert(name.into(), id);
+        id
     }
 }
 
@@ -68,9 +68,9 @@ pub fn intern(name: &str) -> u32 {
 }
 
 /// Returns the name with this id.
-pub fn name(number: u32) -> Arc<str> {
+pub fn name(id: u32) -> Arc<str> {
     let table = read(&NAMES);
-    table.values.get(number as usize).cloned().unwrap_or_else(|| Arc::from(LOST_NAME))
+    table.values.get(id as usize).cloned().unwrap_or_else(|| Arc::from(LOST_NAME))
 }
 
 /// Returns the id of a text that is a metric value.
@@ -79,9 +79,9 @@ pub fn intern_text(text: &str) -> u32 {
 }
 
 /// Returns the text with this id.
-pub(crate) fn text(number: u32) -> Arc<str> {
+pub(crate) fn text(id: u32) -> Arc<str> {
     let table = read(&TEXTS);
-    table.values.get(number as usize).cloned().unwrap_or_else(|| Arc::from(LOST_NAME))
+    table.values.get(id as usize).cloned().unwrap_or_else(|| Arc::from(LOST_NAME))
 }
 
 /// Returns the id of a metric's name as the user writes it, suffix included. `None` if the table is
@@ -94,15 +94,15 @@ pub fn intern_metric(name: &str) -> Option<u32> {
 }
 
 /// Returns the metric name with this id, parsed.
-pub(crate) fn metric(number: u32) -> Option<Arc<MetricName>> {
+pub(crate) fn metric(id: u32) -> Option<Arc<MetricName>> {
     let table = read(&METRICS);
-    table.values.get(number as usize).map(|metric| Arc::clone(&metric.name))
+    table.values.get(id as usize).map(|metric| Arc::clone(&metric.name))
 }
 
 /// Returns the metric name with this id, as the user writes it.
-pub(crate) fn metric_text(number: u32) -> Arc<str> {
+pub(crate) fn metric_text(id: u32) -> Arc<str> {
     let table = read(&METRICS);
-    let text = table.values.get(number as usize).map(|metric| Arc::clone(&metric.text));
+    let text = table.values.get(id as usize).map(|metric| Arc::clone(&metric.text));
     text.unwrap_or_else(|| Arc::from(LOST_NAME))
 }
 
@@ -111,13 +111,13 @@ fn intern_in<T: Clone>(
     name: &str,
     make_value: impl Fn(&str) -> T,
 ) -> Option<u32> {
-    let lookup = |table: &Table<T>| table.numbers.get(name).copied();
-    if let Some(number) = lookup(&read(table)) {
-        return Some(number);
+    let lookup = |table: &Table<T>| table.ids.get(name).copied();
+    if let Some(id) = lookup(&read(table)) {
+        return Some(id);
     }
     let mut table = write(table);
-    if let Some(number) = lookup(&table) {
-        return Some(number);
+    if let Some(id) = lookup(&table) {
+        return Some(id);
     }
     if table.bytes + name.len() > MAX_BYTES {
         losses::count(LossCause::Names);

@@ -3,8 +3,8 @@
 //!
 //! The endpoint's thread passes on one request at a time and waits for the answer, for a limited
 //! time and as long as the client does. Then it withdraws a request that Python has not read. The
-//! sampling thread answers requests for samples and collectives. Python's main thread answers requests about
-//! watches at its next line.
+//! sampling thread answers requests for samples and collectives. Python's main thread answers
+//! requests about watches at its next line.
 
 use crate::endpoint::{self, STOP_CHECK_PERIOD};
 use crate::lock::lock;

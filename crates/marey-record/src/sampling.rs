@@ -38,8 +38,8 @@ struct State {
     /// Whether the signal has arrived.
     is_signalled: bool,
     /// The times of the last and of the next check.
-    last_look: Option<Instant>,
-    next_look: Option<Instant>,
+    last_check: Option<Instant>,
+    next_check: Option<Instant>,
     random: u64,
 }
 
@@ -49,8 +49,8 @@ impl State {
             thread: 0,
             started_threads: 0,
             is_signalled: false,
-            last_look: None,
-            next_look: None,
+            last_check: None,
+            next_check: None,
             random: 0x9E37_79B9_7F4A_7C15,
         }
     }
@@ -156,14 +156,14 @@ pub fn is_needed() -> bool {
 /// which then reads the settings again.
 pub fn begin() -> u32 {
     let mut state = lock(&STATE);
-    state.next_look = None;
+    state.next_check = None;
     CHANGED.notify_all();
     if state.thread != 0 || !is_needed() {
         return 0;
     }
     state.started_threads = state.started_threads.wrapping_add(1).max(1);
     state.thread = state.started_threads;
-    state.last_look = Some(Instant::now());
+    state.last_check = Some(Instant::now());
     state.thread
 }
 
@@ -204,19 +204,19 @@ pub fn next(thread: u32) -> Option<Due> {
         }
         let plan = Plan::read();
         let Some(period) = plan.period() else {
-            (state.last_look, state.next_look) = (None, None);
+            (state.last_check, state.next_check) = (None, None);
             state = state.wait(&CHANGED, None);
             continue;
         };
         let now = Instant::now();
-        let last = *state.last_look.get_or_insert(now);
-        let next = state.next_look.unwrap_or_else(|| now + state.with_jitter(period));
+        let last = *state.last_check.get_or_insert(now);
+        let next = state.next_check.unwrap_or_else(|| now + state.with_jitter(period));
         if next > now {
-            state.next_look = Some(next);
+            state.next_check = Some(next);
             state = state.wait(&CHANGED, Some(next - now));
             continue;
         }
-        (state.last_look, state.next_look) = (Some(now), None);
+        (state.last_check, state.next_check) = (Some(now), None);
         if let Some(cause) = plan.cause() {
             return Some(Due::Sample(cause, now - last));
         }

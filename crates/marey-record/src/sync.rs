@@ -56,8 +56,8 @@ mod membarrier {
 
     #[expect(unsafe_code, reason = "membarrier(2) has no wrapper in std")]
     fn call(command: libc::c_int) -> bool {
-        // SAFETY: membarrier takes plain numbers, touches no memory of ours, and returns an error
-        // for an unknown command.
+        // SAFETY: membarrier takes plain numbers, touches none of the caller's memory, and returns
+        // an error for an unknown command.
         unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
     }
 }

@@ -1,8 +1,8 @@
-//! The function table, through which all bindings call the recorder.
+//! The C ABI of the recorder: a table of functions, through which all bindings call it.
 //!
 //! `libmarey.so` exports the symbol `marey_table`, which returns a [`Table`]. C and C++ use it
-//! through `include/marey.h`, Python through `marey._native`. New fields are only added at the end
-//! of the table: a binding checks `abi_version` for incompatible changes, and `size` for fields
+//! through `include/marey.h`, and Python through `marey._native`. New fields are only added at the
+//! end of the table. A binding checks `abi_version` for incompatible changes, and `size` for fields
 //! that may be absent.
 
 use crate::api::StackSample;
@@ -82,7 +82,7 @@ pub enum ValueTag {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct MetricArg {
-    /// The number of the metric, from `intern_metric`.
+    /// The interned id of the metric's name, from `intern_metric`.
     pub metric: u32,
     /// A [`ValueTag`].
     pub tag: u32,
@@ -110,8 +110,9 @@ pub struct StartOptions {
     pub flush_phases: u32,
     /// Not 0: write no file if nothing was recorded.
     pub quiet_if_empty: u32,
-    /// Not 0: the caller has just called `note_environment` where no thread sets a variable, which
-    /// may not be true of `start`.
+    /// Not 0: the caller has just called `note_environment` where no thread sets a variable.
+    /// `start` then does not read the environment again, because a thread may set a variable by
+    /// then.
     pub environment_noted: u32,
     /// Not 0: record only what is addressed to the session by `session_scope`.
     pub only_addressed: u32,
@@ -152,7 +153,7 @@ pub enum GpuLevel {
 /// Receives bytes that a call returns.
 pub type Sink = unsafe extern "C" fn(context: *mut c_void, bytes: *const u8, len: usize);
 
-/// The functions. None of them blocks on another thread's events, and none unwinds.
+/// The functions of the C ABI. None of them blocks on another thread's events, and none unwinds.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Table {
@@ -165,9 +166,9 @@ pub struct Table {
     /// Not zero while a session is alive: test it before calling an event function.
     pub live: &'static AtomicU64,
 
-    /// Returns the number of a name.
+    /// Returns the interned id of a name.
     pub intern: unsafe extern "C" fn(name: *const c_char, len: usize) -> u32,
-    /// Returns the number of a metric's name, suffix included; [`NO_METRIC`] when the table of
+    /// Returns the interned id of a metric's name, suffix included. [`NO_METRIC`] when the table of
     /// names is full.
     pub intern_metric: unsafe extern "C" fn(name: *const c_char, len: usize) -> u32,
 
@@ -187,7 +188,7 @@ pub struct Table {
     pub step_begin: extern "C" fn(),
     /// Closes the training step and opens the next.
     pub step_end: extern "C" fn(),
-    /// Returns the number of the innermost scope's name, or 0.
+    /// Returns the id of the innermost scope's name, or 0.
     pub top_name: extern "C" fn() -> u32,
     /// Adds user metrics to the innermost scope. Returns an [`ErrorCode`].
     pub add_metrics:
@@ -264,17 +265,17 @@ pub struct Table {
     /// Restarts the background threads in the parent after a fork. Called by the caller of
     /// `defer_fork_restart`.
     pub after_fork_in_parent: extern "C" fn(),
-    /// Passes the text of a number from `intern` to `sink`.
+    /// Passes the text of an id from `intern` to `sink`.
     pub name_text: unsafe extern "C" fn(name: u32, sink: Option<Sink>, context: *mut c_void),
-    /// Writes the numbers of the live sessions, lowest first. Returns how many there are, which may
-    /// be more than `len`.
+    /// Writes the numbers of the live sessions, lowest first. Returns their number, which may be
+    /// larger than `len`.
     pub sessions: unsafe extern "C" fn(sessions: *mut i64, len: usize) -> usize,
-    /// Defers the restart of the background threads after the next fork to the caller, who calls
-    /// `after_fork_in_parent`. Called right before a fork by CPython, which counts threads right
+    /// Defers the restart of the background threads after the next fork to the caller, who then
+    /// calls `after_fork_in_parent`. CPython's fork needs this, because it counts threads right
     /// after it.
     pub defer_fork_restart: extern "C" fn(),
-    /// Passes the path of the run directory with a session's events to `sink`, nothing without a
-    /// trace.
+    /// Passes the path of the run directory with a session's events to `sink`. Passes nothing if
+    /// the session does not trace.
     pub run_dir: unsafe extern "C" fn(
         session: i64,
         sink: Option<Sink>,
@@ -290,7 +291,8 @@ pub struct Table {
     /// Returns the innermost scope of this thread, for `detached_add_metrics` now or later; null if
     /// the thread cannot record. The caller must release it.
     pub detached_here: extern "C" fn() -> *const Detached,
-    /// Enters an operator of this thread below a detached scope. Exited like any other.
+    /// Enters an operator of this thread below a detached scope. It is exited like any other
+    /// operator.
     pub detached_operator_enter: unsafe extern "C" fn(scope: *const Detached, name: u32) -> u64,
     /// Counts losses by the number of their cause.
     pub count_losses: extern "C" fn(cause: u8, losses: u64),
@@ -300,9 +302,9 @@ pub struct Table {
     /// Returns a [`GpuLevel`]. Passes three lines to `sink`: how devices are recorded or why not;
     /// the remedy; the code of the call that failed.
     pub gpu_level: unsafe extern "C" fn(sink: Option<Sink>, context: *mut c_void) -> i32,
-    /// Passes the available means to record devices to `sink`. Question and answer are described
-    /// at `Question` in `marey-gpu`. Loads and starts vendors' libraries: for a process of its own.
-    /// Returns an [`ErrorCode`].
+    /// Passes the available means to record devices to `sink`. Question and answer are described at
+    /// `Question` in `marey-gpu`. Loads and starts vendors' libraries, so only a process of its own
+    /// should call it. Returns an [`ErrorCode`].
     pub gpu_probe: unsafe extern "C" fn(
         question: *const c_char,
         question_len: usize,
@@ -317,8 +319,8 @@ pub struct Table {
     /// Copies the environment variables again, as starting a session does. Other calls use the
     /// copy. Call this where no other thread sets a variable.
     pub note_environment: extern "C" fn(),
-    /// Registers the function that finds the innermost scope of the task on a thread: launches of
-    /// the thread belong there.
+    /// Registers the function that finds the innermost scope of the task on a thread. Launches of
+    /// the thread are attributed to that scope.
     pub set_task_provider: extern "C" fn(provider: crate::api::TaskProvider),
     /// Starts or stops the recording of PyTorch's operators. The positions of the private fields
     /// are those of `Fields` in `marey-torch`, 0 if unknown. Returns an [`ErrorCode`]:
@@ -371,8 +373,8 @@ pub struct Table {
     /// Registers the function that is called after a setting was changed from outside the process, and
     /// for a request that Python has to answer, on a thread of the recorder.
     pub set_settings_listener: extern "C" fn(listener: crate::settings::Listener),
-    /// The address of what the libraries of a process that include `marey.hpp` share, 0 before the
-    /// first of them stores it. The recorder does not use it.
+    /// The address of the state that the libraries of a process that include `marey.hpp` share. It
+    /// is 0 until the first of them stores it. The recorder does not use it.
     pub cpp_state: &'static AtomicUsize,
     /// Records the arguments of the innermost scope of this thread for trace sessions, if it has
     /// this name. `json` is the text of a JSON object.
@@ -381,7 +383,7 @@ pub struct Table {
     /// pass for trace sessions. `forward_os_id` is 0 for an operator of the forward pass.
     pub scope_exit_autograd: extern "C" fn(name: u32, sequence: u64, forward_os_id: u64),
     /// Writes the totals of the performance events of this thread at its latest entry or exit of a
-    /// scope, and the numbers of their metrics. Returns how many there are, 0 if none are counted.
+    /// scope, and their metric ids. Returns their number, 0 if none are counted.
     pub performance_counts:
         unsafe extern "C" fn(metrics: *mut u32, counts: *mut u64, len: usize) -> usize,
     /// Passes the activities of devices, and the calls of their APIs, of a trace session that has
@@ -398,18 +400,18 @@ pub struct Table {
     ) -> i32,
     /// Ends the background threads if no session is alive. The next session starts them again.
     pub end_idle_threads: extern "C" fn(),
-    /// Returns `scope` (null: the root) as an exited scope addressed to one session: values added to
-    /// it, and scopes entered inside it, are recorded in this session alone, also in one that
-    /// records nothing else. May return null. The caller must release it.
+    /// Returns `scope` (null: the root) as an exited scope that is addressed to one session. Values
+    /// added to it and scopes entered inside it are recorded in this session alone, even if the
+    /// session records nothing else. May return null. The caller must release it.
     pub session_scope: unsafe extern "C" fn(
         session: i64,
         scope: *const Detached,
         error: *mut ErrorBuffer,
     ) -> *const Detached,
-    /// Writes the names of this thread's open scopes (`context` 0) or Python frames (1), outermost
-    /// first. Returns how many there are, which may be more than `len`.
+    /// Writes the name ids of this thread's open scopes (`context` 0) or Python frames (1),
+    /// outermost first. Returns their number, which may be larger than `len`.
     pub context_names: unsafe extern "C" fn(context: u32, names: *mut u32, len: usize) -> usize,
-    /// Returns the number of the name of this thread's innermost state, or 0.
+    /// Returns the id of the name of this thread's innermost state, or 0.
     pub state_name: extern "C" fn() -> u32,
     /// Enters a scope as `scope_enter` does. Returns when it began, in ticks, also when nothing is
     /// recorded.
@@ -427,8 +429,8 @@ pub struct Table {
     pub cpp_thread: extern "C" fn() -> *mut usize,
     /// Records the values of watched variables for trace sessions.
     pub record_variables: unsafe extern "C" fn(line: *const LineArg),
-    /// Copies the request from outside about watches, which Python has to answer. Returns its length, 0 if
-    /// there is none; of one that is longer than the buffer, nothing is copied.
+    /// Copies the request from outside about watches, which Python has to answer. Returns its
+    /// length, 0 if there is none. Copies nothing of a request that is longer than the buffer.
     pub next_request: unsafe extern "C" fn(request: *mut c_char, len: usize) -> usize,
     /// Answers the request that was copied last.
     pub answer_request: unsafe extern "C" fn(is_error: bool, text: *const c_char, len: usize),
@@ -443,17 +445,17 @@ pub struct Table {
     /// to end.
     pub next_sample:
         unsafe extern "C" fn(thread: u32, cause: *mut u8, duration_nanos: *mut u64) -> bool,
-    /// Whether a sample with the cause of this number is still to be drawn: the scope or step may
-    /// have ended.
+    /// Whether a sample with the cause of this number is still due. The scope or step may have
+    /// ended.
     pub is_sample_due: extern "C" fn(cause: u8) -> bool,
     /// Exits only the scope with this id, which ended at `ticks`; scopes inside it stay open.
     /// `sequence` is `u64::MAX`, or as in `scope_exit_autograd`. Returns whether it was open on this
     /// thread.
     pub scope_exit_only:
         extern "C" fn(id: u64, ticks: u64, sequence: u64, forward_os_id: u64) -> bool,
-    /// As `performance_events`, without the events that cannot be counted: a sentence for each of
-    /// them is passed to `refusals`. Writes the metric of each name, `NO_METRIC` if it is refused,
-    /// at most `len`. Returns the number of names.
+    /// Counts those of the events that can be counted, like `performance_events`. Passes a sentence
+    /// for each of the others to `refusals`. Writes the metric id of each name, or `NO_METRIC` if
+    /// it is refused, at most `len` of them. Returns the number of names.
     pub possible_performance_events: unsafe extern "C" fn(
         names: *const c_char,
         names_len: usize,
@@ -470,7 +472,8 @@ pub struct Table {
         args: *const c_char,
         args_len: usize,
     ) -> f64,
-    /// Notes that the process exits: from now on each wait for a device ends after a few seconds.
+    /// Notes that the process is exiting. From now on each wait for a device ends after a few
+    /// seconds.
     pub begin_process_exit: extern "C" fn(),
     /// Keeps the thread that samples, or no more, so that requests for the last collective are answered.
     pub find_collectives: extern "C" fn(is_on: bool),
@@ -520,13 +523,13 @@ pub struct DeviceEventArg {
 pub struct LineArg {
     /// The operating system's id of the thread.
     pub os_id: u64,
-    /// Number of the thread's name.
+    /// The interned id of the thread's name.
     pub thread_name: u32,
-    /// Number of the file's path.
+    /// The interned id of the file's path.
     pub file: u32,
-    /// Number of the function's name.
+    /// The interned id of the function's name.
     pub function: u32,
-    /// Line.
+    /// The line number.
     pub line: u32,
     /// The variables.
     pub variables: *const VariableArg,
@@ -540,22 +543,22 @@ pub struct LineArg {
 pub struct VariableArg {
     /// The value; its `metric` is the number of the variable's name, from `intern`.
     pub value: MetricArg,
-    /// Number of the name of the value's type.
+    /// The interned id of the name of the value's type.
     pub value_type: u32,
 }
 
-/// A collective operation or point-to-point message. A negative number means unknown; so does name
-/// 0 of `group_ranks` and `dtype`.
+/// A collective operation or point-to-point message. A negative number means that the value is
+/// unknown, as does the name id 0 in `group_ranks` and `dtype`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct CollectiveArg {
-    /// Number of the operation's name, from `intern`.
+    /// The interned id of the operation's name, from `intern`.
     pub name: u32,
-    /// Number of the group's name.
+    /// The interned id of the group's name.
     pub group: u32,
-    /// Number of the text with the group's ranks, such as `0-3,8`.
+    /// The interned id of the text with the group's ranks, such as `0-3,8`.
     pub group_ranks: u32,
-    /// Number of the element type's name.
+    /// The interned id of the element type's name.
     pub dtype: u32,
     /// Number of ranks in the group.
     pub group_size: i64,

@@ -1,4 +1,4 @@
-//! Conversion of activity records to the recorder's activities.
+//! Converts CUPTI's activity records to the recorder's activities.
 
 use super::abi::constants::{self, kind, object_kind};
 use super::abi::layout::{
@@ -16,7 +16,7 @@ use std::collections::{HashMap, VecDeque};
 #[derive(Debug)]
 pub(super) struct ActivityReader {
     api_version: u32,
-    /// Ids of the names that we assign, by kind and properties of the record.
+    /// The interned ids of the names that marey gives, by kind and properties of the record.
     synthetic_names: HashMap<(ActivityKind, u32, u32), u32>,
     details: Vec<(Detail, u64)>,
     /// External correlation ids, by the correlation id of the call that they apply to.
@@ -27,7 +27,8 @@ pub(super) struct ActivityReader {
     last_start_ticks: u64,
 }
 
-/// Maximum number of external correlation ids. The oldest belong to calls without activities.
+/// The maximum number of external correlation ids. Beyond it the oldest are dropped, which belong
+/// to calls without activities.
 const MAX_EXTERNAL_IDS: usize = 1 << 18;
 
 /// The fields that most kinds of records have.
@@ -363,14 +364,14 @@ impl ActivityReader {
         }
     }
 
-    /// Returns the id of a name that we assign.
+    /// Returns the id of a name that marey gives.
     fn synthetic_name_id(&mut self, kind: ActivityKind, subkind: u32, memory_kinds: u32) -> u32 {
         let name = || api::intern(&synthetic_name(kind, subkind, memory_kinds));
         *self.synthetic_names.entry((kind, subkind, memory_kinds)).or_insert_with(name)
     }
 }
 
-/// Adds an activity with the timestamps of its record, as far as valid. An activity without a start
+/// Adds an activity with those timestamps of its record that are valid. An activity without a start
 /// gets the start of the previous one.
 #[inline]
 fn add_with_times(

@@ -1,4 +1,5 @@
-//! Activity functions in two variants: per process, and per subscriber in shared mode.
+//! CUPTI's activity functions behind one trait, in two variants: per process, and per subscriber in
+//! shared mode.
 
 use super::delivery;
 use super::functions::{Functions, ScopedFunctions, Subscriber};
@@ -11,7 +12,7 @@ use std::fmt::Debug;
 /// For each function: the subscriber belongs to the library and has not been unsubscribed.
 #[expect(unsafe_code, reason = "calls of the library")]
 pub(super) trait ActivityCalls: Debug + Sync {
-    /// Registers our callbacks for requested and completed buffers.
+    /// Registers marey's callbacks for requested and completed buffers.
     unsafe fn register_buffers(&self, subscriber: Subscriber) -> u32;
     /// Enables an activity kind.
     unsafe fn enable(&self, subscriber: Subscriber, kind: u32) -> u32;
@@ -38,14 +39,14 @@ pub(super) trait ActivityCalls: Debug + Sync {
 /// All contexts, or the default configuration, as an argument of activity functions.
 const ALL: *mut c_void = std::ptr::null_mut();
 
-// SAFETY, for all calls below: guaranteed by the caller; addresses are of variables that are
-// borrowed for the call; our callbacks live as long as the process.
+// The contract of the trait and of its functions is the caller's. All addresses that are passed are
+// of variables borrowed for the call, and the callbacks live as long as the process.
 
 /// For the only subscriber of the process.
 #[expect(unsafe_code, reason = "calls of the library")]
 impl ActivityCalls for Functions {
     unsafe fn register_buffers(&self, _: Subscriber) -> u32 {
-        // SAFETY: as above.
+        // SAFETY: the callbacks live as long as the process.
         unsafe {
             (self.activity_register_callbacks)(
                 delivery::on_buffer_requested,
@@ -55,12 +56,12 @@ impl ActivityCalls for Functions {
     }
 
     unsafe fn enable(&self, _: Subscriber, kind: u32) -> u32 {
-        // SAFETY: as above.
+        // SAFETY: CUPTI accepts any kind.
         unsafe { (self.activity_enable)(kind) }
     }
 
     unsafe fn disable(&self, _: Subscriber, kind: u32) -> u32 {
-        // SAFETY: as above.
+        // SAFETY: CUPTI accepts any kind.
         unsafe { (self.activity_disable)(kind) }
     }
 
@@ -71,17 +72,17 @@ impl ActivityCalls for Functions {
         valid: usize,
         record: &mut *mut u8,
     ) -> u32 {
-        // SAFETY: as above.
+        // SAFETY: the caller keeps the contract of `next_record`.
         unsafe { (self.activity_get_next_record)(buffer, valid, record) }
     }
 
     unsafe fn dropped(&self, _: Subscriber, dropped: &mut usize) -> u32 {
-        // SAFETY: as above.
+        // SAFETY: the number is writable during the call.
         unsafe { (self.activity_get_num_dropped_records)(ALL, 0, dropped) }
     }
 
     unsafe fn timestamp(&self, _: Subscriber, nanos: &mut u64) -> u32 {
-        // SAFETY: as above.
+        // SAFETY: the number is writable during the call.
         unsafe { (self.get_timestamp)(nanos) }
     }
 }
@@ -92,17 +93,17 @@ impl ActivityCalls for ScopedFunctions {
     unsafe fn register_buffers(&self, subscriber: Subscriber) -> u32 {
         let (requested, completed) =
             (delivery::on_scoped_buffer_requested, delivery::on_scoped_buffer_completed);
-        // SAFETY: as above.
+        // SAFETY: the subscriber is valid, and the callbacks live as long as the process.
         unsafe { (self.activity_register_callbacks)(subscriber, requested, completed) }
     }
 
     unsafe fn enable(&self, subscriber: Subscriber, kind: u32) -> u32 {
-        // SAFETY: as above.
+        // SAFETY: the subscriber is valid.
         unsafe { (self.activity_enable)(subscriber, kind, ALL) }
     }
 
     unsafe fn disable(&self, subscriber: Subscriber, kind: u32) -> u32 {
-        // SAFETY: as above.
+        // SAFETY: the subscriber is valid.
         unsafe { (self.activity_disable)(subscriber, kind, ALL) }
     }
 
@@ -113,17 +114,17 @@ impl ActivityCalls for ScopedFunctions {
         valid: usize,
         record: &mut *mut u8,
     ) -> u32 {
-        // SAFETY: as above.
+        // SAFETY: the subscriber is valid, and the caller keeps the contract of `next_record`.
         unsafe { (self.activity_get_next_record)(subscriber, buffer, valid, record) }
     }
 
     unsafe fn dropped(&self, subscriber: Subscriber, dropped: &mut usize) -> u32 {
-        // SAFETY: as above.
+        // SAFETY: the subscriber is valid, and the number is writable during the call.
         unsafe { (self.activity_get_num_dropped_records)(subscriber, ALL, 0, dropped) }
     }
 
     unsafe fn timestamp(&self, subscriber: Subscriber, nanos: &mut u64) -> u32 {
-        // SAFETY: as above.
+        // SAFETY: the subscriber is valid, and the number is writable during the call.
         unsafe { (self.get_timestamp)(subscriber, nanos) }
     }
 }

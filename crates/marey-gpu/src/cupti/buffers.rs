@@ -1,9 +1,9 @@
-//! The pool of activity buffers. Buffers circulate from the pool to CUPTI, full to the decoder, and
-//! back to the pool.
+//! The pool of activity buffers. A buffer goes from the pool to CUPTI, then full to the decoder,
+//! then back to the pool.
 //!
 //! CUPTI may keep one buffer per launching thread, and withholds a buffer while an activity in it
-//! is in progress. So buffers are large while half of the pool is free, and small afterwards, to
-//! serve as many threads as possible.
+//! is in progress. Therefore buffers are large while half of the pool is free. After that they are
+//! small, so that they suffice for as many threads as possible.
 
 use marey_model::env;
 use marey_record::environment;
@@ -11,10 +11,10 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
-/// Size of a large buffer: about 5,000 kernels.
+/// The size of a large buffer, which holds about 5,000 kernels.
 const LARGE_BYTES: usize = 1 << 20;
 
-/// Size of a small buffer: about 300 kernels.
+/// The size of a small buffer, which holds about 300 kernels.
 const SMALL_BYTES: usize = 64 << 10;
 
 /// Maximum total size of all buffers, unless set in the environment.
@@ -50,10 +50,10 @@ pub(super) struct RecordPosition {
     pub(super) kernel_name: Option<u32>,
 }
 
-/// State of the pool.
+/// The state of the pool.
 #[derive(Debug)]
 struct Buffers {
-    /// Free, zeroed buffers: large ones, and small ones.
+    /// The free, zeroed buffers: first the large ones, then the small ones.
     free: [Vec<Buffer>; 2],
     full: VecDeque<FullBuffer>,
     /// Total size of all buffers, free or in use.
@@ -191,13 +191,14 @@ impl Buffers {
 
     fn release(&mut self, words: Buffer) {
         let bytes = size_of_val(&*words);
-        // A buffer from before a fork is not counted.
+        // A buffer from before a fork is not counted in the pool.
         self.used_bytes = self.used_bytes.saturating_sub(bytes);
         self.free_list(bytes).push(words);
     }
 }
 
-/// Frees all unused buffers. Buffers that arrived after the subscriber ended cannot be read.
+/// Frees all unused buffers, and the full ones: their records cannot be read after the subscriber's
+/// end.
 pub(super) fn free_unused() {
     let mut buffers = buffers();
     while let Some(full) = buffers.full.pop_front() {

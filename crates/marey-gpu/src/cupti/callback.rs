@@ -1,5 +1,6 @@
-//! The subscriber's callback, which CUPTI calls on the program's threads: at entry and exit of CUDA
-//! calls, and for resources such as contexts and graph nodes.
+//! The subscriber's callback. CUPTI calls it on the program's threads, at the entry and exit of
+//! CUDA calls and for resources such as contexts and graph nodes. It logs launches and calls for
+//! the recorder.
 //!
 //! Callbacks run inside the program's CUDA calls. They do not call CUDA, take no lock that is held
 //! around a CUPTI call, and do not unwind.
@@ -27,11 +28,11 @@ const MAX_CBIDS: usize = 1024;
 /// A table of the calls of one domain, by callback id.
 type CallTable<T> = [T; MAX_CBIDS];
 
-/// Name ids of calls in the recorder, of the driver's and the runtime's domain.
+/// The interned name ids of the calls of the driver's and the runtime's domain.
 static CALL_NAMES: [CallTable<AtomicU32>; 2] =
     [const { [const { AtomicU32::new(0) }; MAX_CBIDS] }; 2];
 
-/// Cache of known contexts, indexed by some bits of their addresses, so that launches in
+/// A cache of known contexts, indexed by some bits of their addresses. With it, launches in
 /// alternating contexts take no lock.
 static CONTEXT_CACHE: [AtomicPtr<c_void>; CONTEXT_CACHE_LEN] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; CONTEXT_CACHE_LEN];
@@ -44,19 +45,19 @@ static CONTEXTS: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 /// later.
 static CONTEXT_DEVICES: Mutex<BTreeMap<u32, u32>> = Mutex::new(BTreeMap::new());
 
-/// Kind of each driver call, by callback id: one of the constants below.
+/// The kind of each driver call, by callback id. It is one of the constants below.
 static CALL_KINDS: CallTable<AtomicU8> = [const { AtomicU8::new(NO_ACTIVITY) }; MAX_CBIDS];
 /// No activity results from the call.
 const NO_ACTIVITY: u8 = 0;
 const LAUNCHES_KERNEL: u8 = 1;
 const BEGINS_CAPTURE: u8 = 2;
 const ENDS_CAPTURE: u8 = 3;
-/// Synchronises, with an activity record. Our own flushes make such calls too.
+/// Synchronises, with an activity record. Marey's own flushes make such calls too.
 const SYNCHRONIZES: u8 = 4;
 const LAUNCHES_GRAPH: u8 = 5;
 /// Copies or fills memory.
 const MOVES_MEMORY: u8 = 6;
-/// Copies or fills memory, with a size argument that we can read.
+/// Copies or fills memory, with a size argument that can be read.
 const MOVES_SIZED: u8 = 7;
 
 thread_local! {
@@ -94,23 +95,23 @@ pub(super) fn prepare(functions: &Functions) {
     }
 }
 
-/// Correlation ids of our own synchronisations, whose records are to be ignored.
+/// The correlation ids of marey's own synchronisations, whose records are ignored.
 static INTERNAL_SYNCS: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
-/// Maximum number of them: one per context and flush, whose records arrive soon.
+/// The maximum number of these ids. Each context and flush adds one, whose record arrives soon.
 const MAX_INTERNAL_SYNCS: usize = 4096;
 
 fn internal_syncs() -> MutexGuard<'static, BTreeSet<u32>> {
     INTERNAL_SYNCS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether a synchronisation record is of a call of our own. Forgets the call, which has one
-/// record.
+/// Whether a synchronisation record is of a call that marey made. Forgets the call, because it has
+/// only one record.
 pub(super) fn take_internal_sync(correlation: u32) -> bool {
     internal_syncs().remove(&correlation)
 }
 
-/// Remembers that the calling thread synchronises on our own behalf.
+/// Remembers that the calling thread synchronises on behalf of marey.
 fn remember_internal_sync(data: Record) {
     if data.read_u32(callback_data::SITE) != Some(site::ENTER) {
         return;
@@ -118,14 +119,14 @@ fn remember_internal_sync(data: Record) {
     if let Some(correlation) = data.read_u32(callback_data::CORRELATION_ID) {
         let mut syncs = internal_syncs();
         if syncs.len() == MAX_INTERNAL_SYNCS {
-            // Their records never arrived.
+            // These are ids whose records never arrived.
             syncs.clear();
         }
         syncs.insert(correlation);
     }
 }
 
-/// Whether the calling thread makes calls on our own behalf.
+/// Whether the calling thread makes calls on behalf of marey.
 fn is_internal() -> bool {
     IS_INTERNAL.try_with(Cell::get).unwrap_or(false)
 }
@@ -137,7 +138,7 @@ pub(super) fn record_all_calls(domain_id: u32, is_recorded: bool) {
     }
 }
 
-/// Makes CUDA calls that are not recorded as the program's.
+/// Makes CUDA calls that are not recorded as calls of the program.
 pub(super) fn without_recording<T>(calls: impl FnOnce() -> T) -> T {
     IS_INTERNAL.set(true);
     let result = calls();
@@ -211,20 +212,20 @@ pub(super) unsafe extern "C" fn on_callback(
     }
     match domain_id {
         domain::DRIVER_API => {
-            // SAFETY: call data has at least this size, and is valid until we return.
+            // SAFETY: call data has at least this size, and is valid until the callback returns.
             handle_driver_call(cbid, unsafe {
                 record_at(data, callback_data::LAYOUT.structs[0].bytes)
             });
         }
         domain::RUNTIME_API => {
-            // SAFETY: as above.
+            // SAFETY: call data has at least this size, and is valid until the callback returns.
             let data = unsafe { record_at(data, callback_data::LAYOUT.structs[0].bytes) };
             handle_other_call(domain::RUNTIME_API, cbid, data);
         }
         domain::RESOURCE => {
             // SAFETY: resource data has at least this size.
             let record = unsafe { record_at(data, resource_data::LAYOUT.structs[0].bytes) };
-            // Off the fast path. It takes locks, which may panic.
+            // This is not the fast path. It takes locks, so it may panic.
             drop(std::panic::catch_unwind(|| handle_resource(cbid, record)));
         }
         _ => {}
@@ -236,7 +237,7 @@ pub(super) unsafe extern "C" fn on_callback(
 #[inline(always)]
 #[expect(unsafe_code, reason = "the library gives its data by their address")]
 unsafe fn record_at<'a>(data: *const c_void, bytes: usize) -> Record<'a> {
-    // SAFETY: guaranteed by the caller. The fields that we read exist in every version.
+    // SAFETY: guaranteed by the caller. The fields that are read exist in every version.
     unsafe { Record::from_address(data.cast(), bytes, 0) }
 }
 
@@ -282,7 +283,7 @@ fn handle_launch(cbid: u32, data: Record, kind: LaunchKind) {
     }
 }
 
-/// Returns the launch kind of a call with a size argument: a copy of size 0 leaves no record.
+/// Returns the launch kind of a call with a size argument. A copy of size 0 leaves no record.
 #[expect(unsafe_code, reason = "the arguments are given by their address")]
 fn sized_launch_kind(data: Record) -> LaunchKind {
     const SIZE_ARGUMENT: usize = 2;
@@ -333,11 +334,11 @@ fn intern_call_name(names: &CallTable<AtomicU32>, cbid: u32, data: Record) -> u3
     let Some(address) = data.read_string_address(callback_data::FUNCTION_NAME) else { return 0 };
     // SAFETY: the name is a constant of the library.
     let name = unsafe { CStr::from_ptr(address) };
-    let number = api::intern(&name.to_string_lossy());
+    let name_id = api::intern(&name.to_string_lossy());
     if let Some(known) = names.get(cbid as usize) {
-        known.store(number, Ordering::Relaxed);
+        known.store(name_id, Ordering::Relaxed);
     }
-    number
+    name_id
 }
 
 #[inline]
@@ -345,20 +346,20 @@ fn cache_context(data: Record) {
     let Some(context) = data.read_address(callback_data::CONTEXT) else { return };
     if context != context_cache_entry(context).load(Ordering::Relaxed) {
         add_context(context);
-        if let Some(number) = data.read_u32(callback_data::CONTEXT_UID) {
-            store_context_device(context, number);
+        if let Some(context_id) = data.read_u32(callback_data::CONTEXT_UID) {
+            store_context_device(context, context_id);
         }
     }
 }
 
 #[cold]
 #[expect(unsafe_code, reason = "a call of the library")]
-fn store_context_device(context: CuContext, number: u32) {
+fn store_context_device(context: CuContext, context_id: u32) {
     let Some(get) = FUNCTIONS.get().and_then(|functions| functions.get_device_id) else { return };
     let mut device = 0;
     // SAFETY: the context is current in the call of this callback, and the number is writable.
     if unsafe { get(context, &raw mut device) } == 0 {
-        context_devices().insert(number, device);
+        context_devices().insert(context_id, device);
     }
 }
 
@@ -375,7 +376,7 @@ fn add_context(context: CuContext) {
 /// Returns the cache entry for a context.
 #[inline(always)]
 fn context_cache_entry(context: CuContext) -> &'static AtomicPtr<c_void> {
-    /// Minimum distance of heap objects.
+    /// The minimum distance of two heap objects.
     const HEAP_ALIGN_LOG2: u32 = 6;
     &CONTEXT_CACHE[(context.addr() >> HEAP_ALIGN_LOG2) % CONTEXT_CACHE_LEN]
 }
@@ -430,7 +431,7 @@ fn graph_node_id(data: Record, field: Field) -> Option<u64> {
     (code == 0 && id != 0).then_some(id)
 }
 
-/// Counts begin and end of a stream capture.
+/// Counts the begin and the end of a stream capture.
 #[cold]
 fn count_capture(call_kind: u8, data: Record) {
     if data.read_u32(callback_data::SITE) != Some(site::EXIT) {
@@ -440,7 +441,7 @@ fn count_capture(call_kind: u8, data: Record) {
         CAPTURES.fetch_add(has_succeeded(data).into(), Ordering::Relaxed);
         return;
     }
-    // A failed call ends the capture too. A capture that began before our subscription was not
+    // A failed call ends the capture too. A capture that began before the subscription was not
     // counted.
     let ended = CAPTURES
         .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |captures| captures.checked_sub(1));

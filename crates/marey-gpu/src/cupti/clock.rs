@@ -1,10 +1,10 @@
-//! Conversion of CUPTI timestamps to the recorder's clock.
+//! Converts CUPTI's timestamps to the recorder's clock.
 //!
-//! Records have timestamps in nanoseconds of the clock that `cuptiGetTimestamp` reads; the recorder
+//! Records have timestamps in nanoseconds of the clock that `cuptiGetTimestamp` reads. The recorder
 //! counts ticks. Both clocks are read together from time to time. Timestamps between two readings
 //! are interpolated linearly, which preserves their order. Timestamps after the last reading are
-//! extrapolated at the mean rate of the last minutes: a reading has an error of about a
-//! microsecond, which is significant over a tenth of a second but not over a minute.
+//! extrapolated at the mean rate of the last minutes. The mean is needed because a reading has an
+//! error of about a microsecond, which matters over a tenth of a second but not over a minute.
 
 use marey_record::device;
 
@@ -25,24 +25,24 @@ struct Knot {
 /// A piecewise linear map between the clocks.
 #[derive(Clone, Debug)]
 pub(super) struct Clock {
-    /// Ascending by time; never empty.
+    /// The readings in ascending order of time. Never empty.
     knots: Vec<Knot>,
-    /// Minimum distance of two readings.
+    /// The minimum distance of two readings.
     spacing_nanos: u64,
 }
 
 /// Smallest distance of two readings from which a rate can be computed.
 const MIN_SPACING_NANOS: u64 = 100_000_000;
 
-/// Maximum number of readings. When it is reached, every second one is dropped and the distance is
-/// doubled.
+/// The maximum number of readings. When it is reached, every second reading is dropped and the
+/// distance is doubled.
 const MAX_KNOTS: usize = 64;
 
-/// Maximum distance. From then on the oldest reading is dropped, because rates change with the
-/// temperature.
+/// The maximum distance. Once it is reached, the oldest reading is dropped instead, because rates
+/// change with the temperature.
 const MAX_SPACING_NANOS: u64 = 1_600_000_000;
 
-/// Maximum deviation of the rate from the nominal one. Beyond it, one of the clocks was set.
+/// The maximum deviation of a rate from the nominal one. A larger one means that a clock was set.
 const MAX_RATE_ERROR: f64 = 1e-3;
 
 impl Clock {
@@ -69,7 +69,7 @@ impl Clock {
         }
         let ticks_per_nano = match last.reading.rate_to(reading) {
             Some(rate) if (rate / nominal_ticks_per_nano() - 1.0).abs() < MAX_RATE_ERROR => rate,
-            // A clock was set: start again at this reading, with the known rate.
+            // A clock was set. Start again at this reading, with the known rate.
             _ => return *self = Self::from_reading(reading, last.ticks_per_nano),
         };
         if self.knots.len() == MAX_KNOTS {
@@ -88,7 +88,7 @@ impl Clock {
             return;
         }
         self.spacing_nanos *= 2;
-        // The last reading is kept.
+        // Keep the last reading.
         let mut is_kept = self.knots.len().is_multiple_of(2);
         self.knots.retain(|_| {
             is_kept = !is_kept;

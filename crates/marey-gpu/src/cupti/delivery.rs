@@ -1,6 +1,6 @@
-//! CUPTI's callbacks for requested and completed activity buffers.
+//! The callbacks by which CUPTI requests empty activity buffers and returns completed ones.
 //!
-//! The callback for a completed buffer finds its records and reads the names of kernels, because
+//! The callback for a completed buffer finds its records and reads the names of kernels at once.
 //! CUPTI's documentation does not say how long a name lives, and a program may unload the kernel's
 //! module. The decoder reads the other fields later.
 
@@ -42,7 +42,7 @@ const NULL_BUFFER_ACCEPTED_SINCE: u32 = 27;
 /// exhausted. Its records are counted as losses and discarded.
 const SUBSTITUTE_BYTES: usize = 4 << 10;
 
-/// CUPTI requests an empty buffer.
+/// Gives CUPTI an empty buffer.
 ///
 /// # Safety
 /// The three addresses are writable.
@@ -73,7 +73,7 @@ pub(super) unsafe extern "C" fn on_buffer_requested(
     }
 }
 
-/// CUPTI requests an empty buffer, in shared mode.
+/// Gives CUPTI an empty buffer, in shared mode.
 ///
 /// # Safety
 /// The first three addresses are writable.
@@ -88,7 +88,7 @@ pub(super) unsafe extern "C" fn on_scoped_buffer_requested(
     unsafe { on_buffer_requested(buffer, size, max_records) }
 }
 
-/// CUPTI has completed a buffer.
+/// Takes a completed buffer from CUPTI.
 ///
 /// # Safety
 /// The buffer comes from [`on_buffer_requested`], has this size, and is no longer used by CUPTI.
@@ -104,7 +104,7 @@ pub(super) unsafe extern "C" fn on_buffer_completed(
     unsafe { on_scoped_buffer_completed(buffer, size, valid_size, std::ptr::null_mut()) }
 }
 
-/// CUPTI has completed a buffer, in shared mode.
+/// Takes a completed buffer from CUPTI, in shared mode.
 ///
 /// # Safety
 /// As for [`on_buffer_completed`].

@@ -1,4 +1,4 @@
-//! Loading of vendor libraries and their functions. Libraries are never unloaded: their threads and
+//! Loads vendor libraries and their functions. A library is never unloaded, because its threads and
 //! callbacks may live as long as the process.
 
 use std::ffi::{CStr, OsStr, c_int, c_void};
@@ -102,7 +102,7 @@ macro_rules! functions {
                             >(address)
                         }
                     },)+
-                    // SAFETY: as above.
+                    // SAFETY: the vendor documents the function of this name with this signature.
                     $($optional_field: library.symbol($optional_symbol).map(|address| unsafe {
                         std::mem::transmute::<
                             *mut std::ffi::c_void,

@@ -1,4 +1,4 @@
-//! The NVIDIA driver, `libcuda.so.1`, and its devices.
+//! Access to the NVIDIA driver, `libcuda.so.1`, and the properties of its devices.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::path::Path;
@@ -9,7 +9,7 @@ use super::driver_error as error;
 use super::functions::CuContext;
 use super::unavailable::Unavailable;
 
-/// Name by which the driver, libcupti and CUDA programs load it.
+/// The name by which libcupti and CUDA programs load the driver.
 const SONAME: &str = "libcuda.so.1";
 
 functions! {
@@ -103,8 +103,8 @@ pub struct Device {
 }
 
 impl Driver {
-    /// Whether the driver is initialised in this process, by the program or by us. Does not
-    /// initialise it.
+    /// Whether the program or marey has initialised the driver in this process. Does not initialise
+    /// it.
     #[expect(unsafe_code, reason = "a call of the driver")]
     pub fn is_started() -> bool {
         let Some(library) = LoadedLibrary::find_loaded(Path::new(SONAME)) else { return false };
@@ -115,7 +115,7 @@ impl Driver {
         code != error::NOT_INITIALIZED
     }
 
-    /// Returns the major CUDA version, also while the driver is being initialised.
+    /// Returns the major CUDA version. Also works while the driver is being initialised.
     #[expect(unsafe_code, reason = "a call of the driver")]
     pub(super) fn cuda_major_during_start() -> Option<u32> {
         let functions =

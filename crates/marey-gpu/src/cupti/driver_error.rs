@@ -1,4 +1,4 @@
-//! Error codes of the driver, with hints how to resolve them.
+//! The error codes of the driver, with hints how to resolve them.
 
 /// Success.
 pub const SUCCESS: u32 = 0;
@@ -70,7 +70,7 @@ pub fn name(code: u32) -> &'static str {
     find(code).map_or("unknown error code", |known| known.name)
 }
 
-/// Returns how to resolve an error, unless the general advice applies.
+/// Returns a hint how to resolve an error, `None` if only the general advice applies.
 pub fn hint(code: u32) -> Option<&'static str> {
     find(code)?.hint
 }

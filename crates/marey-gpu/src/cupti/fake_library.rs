@@ -1,4 +1,4 @@
-//! Compilation of fake vendor libraries for tests, by the C compiler.
+//! Compiles fake vendor libraries for tests with the C compiler.
 
 use std::ffi::CStr;
 use std::fs;

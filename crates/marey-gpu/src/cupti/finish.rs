@@ -1,8 +1,8 @@
-//! Waiting for devices to finish their work.
+//! Waits until the devices have finished their work.
 //!
-//! `cuCtxSynchronize` has no timeout, and never returns behind a collective whose peer has died. A
-//! program that calls `finalize` asks to wait; a program that exits must exit. On exit, a separate
-//! thread synchronises, and is waited for no longer than a few seconds.
+//! `cuCtxSynchronize` has no timeout, and never returns if a collective's peer has died. A program
+//! that calls `finalize` asks to wait, but a program that exits must exit. At exit a separate
+//! thread therefore synchronises, and the exit waits only a few seconds for it.
 
 use super::callback;
 use super::driver::Driver;
@@ -10,14 +10,14 @@ use marey_record::{Worker, api, device};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The longest wait for the devices at exit. Shorter than the limit after which a process that is ended by
-/// SIGTERM leaves files unwritten (`Progress` in `marey-record`).
+/// The longest wait for the devices at exit. It is shorter than the time after which a process that
+/// SIGTERM ends leaves files unwritten (`Progress` in `marey-record`).
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Key of the note in a run whose last activities are missing.
+/// The key of the note in a run whose last activities are missing.
 const NOTE_KEY: &str = "gpu end";
 
-/// Thread that synchronises at exit.
+/// The thread that synchronises at exit.
 static WAITER: Worker = Worker::new("marey-gpu-wait", wait_and_notify);
 
 /// Progress of [`WAITER`].
@@ -25,7 +25,7 @@ static WAITER: Worker = Worker::new("marey-gpu-wait", wait_and_notify);
 enum Progress {
     Done,
     Waiting,
-    /// The wait timed out and is not repeated.
+    /// The wait has timed out and is not repeated.
     GivenUp,
 }
 

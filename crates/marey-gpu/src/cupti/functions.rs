@@ -1,4 +1,5 @@
-//! Function tables of CUPTI, and types of the callbacks that CUPTI calls.
+//! The tables of CUPTI's functions, loaded by name, and the types of the callbacks that CUPTI
+//! calls.
 
 use std::ffi::{c_char, c_void};
 use std::mem::offset_of;
@@ -13,17 +14,19 @@ pub type CuContext = *mut c_void;
 /// A CUDA stream.
 pub type CuStream = *mut c_void;
 
-/// Subscriber callback, called at entry and exit of API calls and for resources: the user data of
-/// the subscription, the domain, the callback id, and data whose layout depends on the domain.
+/// The subscriber's callback, called at entry and exit of API calls and for resources. Its
+/// arguments are the user data of the subscription, the domain, the callback id, and data whose
+/// layout depends on the domain.
 pub type Callback =
     unsafe extern "C" fn(userdata: *mut c_void, domain: u32, cbid: u32, data: *const c_void);
 
-/// Callback for a requested buffer: writes its address, its size, and the maximum number of records
-/// (0: as many as fit).
+/// The callback for a requested buffer. It writes the buffer's address, its size, and the maximum
+/// number of records (0: as many as fit).
 pub type BufferRequested =
     unsafe extern "C" fn(buffer: *mut *mut u8, size: *mut usize, max_records: *mut usize);
 
-/// Callback for a completed buffer: its address, its size, and the size of the part with records.
+/// The callback for a completed buffer. It receives the buffer's address, its size, and the size of
+/// the part with records.
 pub type BufferCompleted = unsafe extern "C" fn(
     context: CuContext,
     stream_id: u32,
@@ -78,9 +81,9 @@ pub type ScopedBufferCompleted =
     unsafe extern "C" fn(buffer: *mut u8, size: usize, valid_size: usize, info: *mut c_void);
 
 functions! {
-    /// Functions with a subscriber argument, for shared mode, where [`Functions`] apply to the
-    /// process. Several tools can record at once with these. In a process that mixes both variants,
-    /// the later calls fail with code 14.
+    /// Functions with a subscriber argument, for shared mode, in which several tools can record at
+    /// once. [`Functions`] apply to the whole process instead. In a process that mixes both
+    /// variants, the later calls fail with code 14.
     pub struct ScopedFunctions -> u32;
 
     required {

@@ -1,4 +1,4 @@
-//! CUDA interfaces whose calls can be recorded.
+//! The selection of the CUDA interfaces whose calls are recorded.
 
 use super::abi::constants::{domain, kind};
 use marey_model::env;
@@ -31,7 +31,7 @@ impl Interfaces {
         interfaces
     }
 
-    /// Parses a list of interfaces. Returns the unknown words too.
+    /// Parses a list of interfaces. Also returns the unknown words.
     pub fn parse(text: &str) -> (Self, Vec<&str>) {
         let mut interfaces = Self::default();
         let words = text.split([',', ' ']).filter(|word| !word.is_empty());

@@ -1,5 +1,4 @@
-//! Selection and loading of libcupti: the first candidate that loads and is compatible with the
-//! driver.
+//! Chooses and loads libcupti: the first candidate that loads and that the driver supports.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -50,7 +49,7 @@ pub struct RejectedCandidate {
     pub refusal: Refusal,
 }
 
-/// Why a candidate cannot be used.
+/// The reason why a candidate cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
     /// The file does not exist.
@@ -90,7 +89,7 @@ pub fn open(hints: &Hints) -> Result<&'static Library, Unavailable> {
 }
 
 /// Returns the libcupti of this process while the driver is being initialised, on the thread that
-/// does so: most driver calls would wait for the initialisation. A failure is not cached.
+/// does so. Makes no driver call that would wait for the initialisation. A failure is not cached.
 pub fn open_during_driver_start(hints: &Hints) -> Option<&'static Library> {
     if LIBRARY.get().is_none() {
         let driver_major = Driver::cuda_major_during_start()?;
@@ -117,7 +116,7 @@ pub fn search_locations(hints: &Hints) -> Vec<Location> {
 }
 
 /// Loads the candidate at a location. Returns `None` for a name that the loader cannot resolve. The
-/// library stays loaded, so this is for a process that is not profiled.
+/// library stays loaded, so only a process that is not profiled may call this.
 pub fn examine(location: &Location) -> Option<Result<LoadedCandidate, Refusal>> {
     let candidate = match driver_major() {
         Some(driver) => load(location, driver)

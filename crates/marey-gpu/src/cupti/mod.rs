@@ -1,4 +1,5 @@
-//! Recording of NVIDIA devices by CUPTI: launches from callbacks, activities from activity records.
+//! Records NVIDIA devices through CUPTI: launches from its callbacks, activities from its activity
+//! records.
 //!
 //! [`abi`] declares the binary interface. [`library`] loads libcupti, found by [`search`], once the
 //! [`driver`] is available; [`unavailable`] lists the reasons why that fails. [`session`] records:
@@ -7,7 +8,7 @@
 //! decoder's thread).
 //!
 //! A record belongs to the launch with its correlation id. The driver call of a launch determines
-//! the context; a runtime call around it has the same correlation id and is only a span, so nothing
+//! the context. A runtime call around it has the same correlation id and is only a span, so nothing
 //! is counted twice. External correlation ids that the program pushes
 //! (`cuptiActivityPushExternalCorrelationId`) are enabled only if calls are recorded, because CUPTI
 //! writes them only beside API records. In shared mode, each subscriber has its own external

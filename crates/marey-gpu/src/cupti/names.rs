@@ -1,4 +1,4 @@
-//! Cache of kernel names, which records contain as addresses.
+//! A cache from the addresses of kernel names, which records contain, to interned name ids.
 
 use marey_record::{NumberHash, api};
 use std::collections::HashMap;
@@ -8,10 +8,10 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 /// Maximum number of cached names.
 const MAX_NAMES: usize = 1 << 16;
 
-/// Name ids by the address of the name.
+/// The name ids, by the address of the name.
 ///
-/// Unloading a library invalidates the addresses of its names, and another one may be mapped there:
-/// a cached address is valid only if the text is unchanged.
+/// After a library is unloaded, another one may be mapped at the addresses of its names. So a
+/// cached address is valid only if the text there is unchanged.
 #[derive(Debug, Default)]
 struct Names {
     ids: HashMap<usize, (Box<CStr>, u32), NumberHash>,
@@ -54,7 +54,8 @@ impl Names {
     #[cold]
     fn insert(&mut self, address: usize, text: &CStr) -> u32 {
         if self.ids.len() >= MAX_NAMES {
-            // Reloaded modules have their names at new addresses each time.
+            // Reloaded modules have their names at new addresses each time, so the cache would
+            // grow.
             self.ids.clear();
         }
         let id = api::intern(&text.to_string_lossy());

@@ -1,4 +1,5 @@
-//! The decoder: reads completed buffers on its own thread, or on the thread that flushes.
+//! The decoder: reads the records of completed buffers, on its own thread or on the thread that
+//! flushes, and passes the activities to the recorder.
 
 use super::abi::constants::kind;
 use super::activity::ActivityReader;
@@ -14,10 +15,11 @@ use std::time::Duration;
 /// The decoder's thread. No thread of the program waits for it.
 pub(super) static WORKER: Worker = Worker::new("marey-gpu", run);
 
-/// Signal to read buffers and launches.
+/// The request to read buffers and launches.
 pub(super) const DRAIN: u32 = 2;
 
-/// Maximum time between two reads, so that no thread's launch ring fills up.
+/// The maximum time between two reads. It is short enough that no thread's ring of launches fills
+/// up.
 const PERIOD: Duration = Duration::from_millis(100);
 
 static READER: Mutex<Option<Reader>> = Mutex::new(None);
@@ -30,8 +32,8 @@ struct Reader {
     records: ActivityReader,
     decoder: Decoder,
     clock: Clock,
-    /// Whether external correlation records are enabled. They may arrive after the records that
-    /// they apply to.
+    /// Whether external correlation records are enabled. Such a record may arrive after the records
+    /// that it applies to.
     expects_external_ids: bool,
 }
 
@@ -93,15 +95,16 @@ pub(super) fn read_all() {
             }
         }
         for buffer in full {
-            // One batch per buffer, so that other threads can access the sums in between. The batch
-            // finds the launches of all activities, which precede their records.
+            // Use one batch per buffer, so that other threads can read the sums in between. The
+            // batch finds the launches of all activities, because a launch is logged before its
+            // records arrive.
             let mut batch = reader.decoder.batch();
             reader.records.read_buffer(&buffer, &reader.clock, &mut batch);
             drop(batch);
             buffers::recycle(buffer.words);
         }
     }
-    // Without buffers too, because threads may have logged launches.
+    // Also start a batch if there was no buffer, because threads may have logged launches.
     drop(reader.decoder.batch());
     let dropped = subscription.take_dropped();
     if dropped > 0 {
@@ -110,8 +113,8 @@ pub(super) fn read_all() {
 }
 
 impl ActivityReader {
-    /// Reads only external correlation records: CUPTI writes the record of a call after the call has
-    /// returned, possibly after the records of its activities.
+    /// Reads only the external correlation records. CUPTI writes the record of a call after the
+    /// call has returned, possibly after the records of its activities.
     fn read_external_ids(&mut self, buffer: &FullBuffer) {
         for (record, _) in records(buffer) {
             let record = self.record(record);

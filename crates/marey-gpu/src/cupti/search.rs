@@ -1,4 +1,4 @@
-//! Search locations of libcupti, in order of preference.
+//! Finds the files that may be libcupti, in order of preference.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use marey_model::env;
 use marey_record::environment;
 
-/// Where to search for libraries.
+/// The places to search for libraries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hints {
     /// File or folder selected by the user; the only search location if set.

@@ -1,4 +1,5 @@
-//! Recording through CUPTI, from subscribing to unsubscribing.
+//! A recording through CUPTI, from its subscription to its end: what is enabled, flushes, and
+//! forks.
 
 use super::abi::calls::{Call, driver};
 use super::abi::constants::{domain, kind, resource};
@@ -135,15 +136,15 @@ impl Session {
             }
             self.enable_calls(options.calls)?;
         }
-        // Keeps the delay short between the last kernel and the end of a phase, and until a trace
-        // is on disk.
+        // Flush often, so that little time passes between the last kernel and the end of a phase,
+        // and until a trace is on disk.
         let is_trace = self.kinds.contains(&kind::MEMCPY);
         self.subscription.set_flush_period(if is_trace { 200 } else { 1000 });
         Ok(())
     }
 
-    /// Enables callbacks for every call of these interfaces, and external correlation ids: CUPTI
-    /// writes those only if API calls are recorded too.
+    /// Enables callbacks for every call of these interfaces, and external correlation ids, which
+    /// CUPTI writes only if API calls are recorded.
     fn enable_calls(&mut self, calls: Interfaces) -> Result<(), Unavailable> {
         for (domain_id, kind_id) in calls.domains_and_kinds() {
             if !self.domains.contains(&domain_id) {
@@ -186,7 +187,7 @@ impl Session {
             self.subscription.disable_kind(kind_id);
         }
         self.subscription.end_flush_period();
-        // Records of launches on other threads must not appear in a later session.
+        // The records of launches on other threads must not appear in a later session.
         self.subscription.flush_all();
         reader::end();
         delivery::set_subscription(None);
@@ -206,7 +207,8 @@ const RESOURCES: [u32; 4] = [
     resource::GRAPHNODE_DESTROY_STARTING,
 ];
 
-/// Announces the devices to the recorder, once. Not possible while the driver is being initialised.
+/// Announces the devices to the recorder, once. Does not work while the driver is being
+/// initialised.
 fn announce_devices() {
     let mark_announced =
         |session: &mut Session| std::mem::replace(&mut session.are_devices_announced, true);
@@ -229,8 +231,8 @@ fn announce_devices() {
     }
 }
 
-/// Timeout of a flush while no buffers are lent to CUPTI. CUPTI completes buffers within the flush
-/// call, so later records are unlikely.
+/// The longest wait of a flush while no buffers are lent to CUPTI. CUPTI completes buffers within
+/// the flush call, so later records are unlikely.
 const RECORD_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// Timeout of a flush while CUPTI withholds buffers with activities in progress.
@@ -240,8 +242,8 @@ const LENT_TIMEOUT: Duration = Duration::from_millis(200);
 const RETRY_PERIOD: Duration = Duration::from_millis(5);
 
 /// Flushes CUPTI's buffers and reads the records of all launches before this call. A forced flush
-/// delivers activities in progress without an end, and only once, so only the last flush of an
-/// exclusive subscriber uses it.
+/// delivers activities in progress without an end, and delivers them only once. So it is used only
+/// for the last flush of an exclusive subscriber.
 pub(crate) fn flush(kind_of_flush: FlushMode) {
     let subscription = session().as_ref().map(|session| session.subscription);
     let Some(subscription) = subscription else { return };
@@ -275,7 +277,7 @@ pub(crate) fn request_drain() {
 
 /// Ends recording and unsubscribes.
 pub(crate) fn stop() {
-    // Locked throughout, so that recording does not begin again in between.
+    // Hold the lock throughout, so that no recording begins meanwhile.
     let mut session = session();
     WORKER.stop();
     if let Some(ended) = session.take() {
@@ -312,7 +314,7 @@ fn wait_for_records(subscription: Subscription, stamp: u32, lent_timeout: Durati
     let start = Instant::now();
     loop {
         let filled_count = buffers::filled_count();
-        // Includes buffers that the decoder's thread has taken.
+        // This also waits for buffers that the decoder's thread has taken.
         reader::read_all();
         let timeout = if buffers::are_lent() { lent_timeout } else { RECORD_TIMEOUT };
         let deadline = start + timeout;

@@ -1,9 +1,9 @@
-//! A CUPTI subscription: exclusive, or shared with other tools.
+//! One CUPTI subscription, exclusive or shared with other tools, and the CUPTI calls that need it.
 //!
 //! Before CUDA 13.3, or with an older driver, only one tool can subscribe, and its settings apply
 //! to the process. Later libraries have a second variant of these functions for several
-//! subscribers, which is tried first. If it fails (because of an old driver, or a tool that uses
-//! the older functions), the older functions are tried, and their error is reported.
+//! subscribers, which is tried first. It fails with an old driver, or beside a tool that uses the
+//! older functions. Then the older functions are tried, and their error is reported.
 
 use super::abi::constants::{attribute, flush, kind};
 use super::abi::result;
@@ -25,7 +25,7 @@ pub(super) struct Subscription {
 }
 
 #[expect(unsafe_code, reason = "a handle of the library, which serves all threads")]
-// SAFETY: CUPTI accepts the handle on any thread, and we only pass it to CUPTI.
+// SAFETY: CUPTI accepts the handle on any thread, and it is only passed to CUPTI.
 unsafe impl Send for Subscription {}
 
 /// Name of this subscriber for other tools.
@@ -35,7 +35,7 @@ const NAME: &CStr = c"marey";
 const NAME_BYTES: usize = 64;
 
 impl Subscription {
-    /// Subscribes, in shared mode if possible. Returns the clock of the records too.
+    /// Subscribes, in shared mode if possible. Also returns the clock of the records.
     pub(super) fn begin(
         library: &'static Library,
         callback: Callback,
@@ -113,9 +113,9 @@ impl Subscription {
         self.check(code, Step::Enable, "cuptiActivityRegisterCallbacks")
     }
 
-    /// Sets whether buffers are zeroed before they are passed to CUPTI; otherwise CUPTI zeroes them
-    /// on the program's threads. The attribute applies to the process, so it is unchanged in shared
-    /// mode: other tools' buffers may not be zeroed.
+    /// Tells CUPTI whether marey's buffers are already zeroed. If not, CUPTI zeroes them on the
+    /// program's threads. The attribute applies to the process, so it stays unchanged in shared
+    /// mode, where other tools' buffers may not be zeroed.
     #[expect(unsafe_code, reason = "a call of the library")]
     fn set_zeroed_buffers(&self, are_zeroed: bool) {
         if self.is_shared() {
@@ -181,12 +181,12 @@ impl Subscription {
     /// Disables an activity kind.
     #[expect(unsafe_code, reason = "a call of the library")]
     pub(super) fn disable_kind(&self, kind: u32) {
-        // SAFETY: as above.
+        // SAFETY: the subscriber is valid, and CUPTI accepts any number.
         unsafe { self.calls.disable(self.subscriber, kind) };
     }
 
-    /// Sets the period after which CUPTI flushes buffers, full or not. It applies to the process,
-    /// also in shared mode.
+    /// Sets the period after which CUPTI flushes buffers, full or not. It applies to the whole
+    /// process, even in shared mode.
     #[expect(unsafe_code, reason = "a call of the library")]
     pub(super) fn set_flush_period(&self, millis: u32) {
         if let Some(set) = self.functions().activity_flush_period {
@@ -207,8 +207,8 @@ impl Subscription {
         self.flush_with(0);
     }
 
-    /// Flushes all buffers by force. In shared mode, only those with complete records: other tools
-    /// would receive unfinished records too.
+    /// Flushes all buffers by force. In shared mode, flushes only those with complete records,
+    /// because other tools would receive unfinished records too.
     pub(super) fn flush_all(&self) {
         self.flush_with(if self.is_shared() { 0 } else { flush::FORCED });
     }

@@ -1,4 +1,4 @@
-//! Reasons why CUPTI is unavailable, with hints how to resolve them.
+//! The reasons why CUPTI is unavailable, with hints how to resolve them.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use super::driver_error;
 use super::library::{Refusal, RejectedCandidate};
 use thiserror::Error;
 
-/// The steps to record with CUPTI, in order.
+/// The steps that start a recording by CUPTI, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
     /// Loading the driver's library.
@@ -24,7 +24,7 @@ pub enum Step {
     Enable,
 }
 
-/// Why activities of devices cannot be recorded.
+/// The reason why activities of devices cannot be recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Unavailable {
     /// The driver's library cannot be loaded.
@@ -111,7 +111,7 @@ impl Unavailable {
         }
     }
 
-    /// Returns how to resolve the problem.
+    /// Returns a hint how to resolve the problem.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::NoDriver { .. } | Self::DriverIncomplete { .. } => {

@@ -1,9 +1,9 @@
-//! Reasons why device counters are unavailable.
+//! The reasons why device counters are unavailable, with hints how to resolve them.
 
 use nvml_wrapper::error::NvmlError;
 use thiserror::Error;
 
-/// Why device counters are unavailable.
+/// The reason why device counters are unavailable.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Unavailable {
     /// The user disabled them.
@@ -60,7 +60,7 @@ impl Unavailable {
         Self::NotStarted { library: library.to_owned(), reason: error.to_string(), hint }
     }
 
-    /// Returns how to resolve the problem, if known.
+    /// Returns a hint how to resolve the problem, if one is known.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::TurnedOff => Some("unset `MAREY_NVML_PERIOD_MS`"),

@@ -1,4 +1,5 @@
-//! GPM: utilisation of the units of a device between two samples. Hopper and later.
+//! Reads a device's GPM metrics: the utilisation of its units between two samples. Hopper and later
+//! devices have them.
 
 use super::query::{Refusal, Report};
 use marey_model::counter::DeviceCounter;

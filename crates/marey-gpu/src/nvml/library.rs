@@ -1,4 +1,4 @@
-//! Loading of the NVML library: once per process, never unloaded.
+//! Loads and initialises the NVML library, once per process, and never unloads it.
 
 use super::error::Unavailable;
 use libloading::Library;
@@ -9,7 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::mem::ManuallyDrop;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Name that the system's loader resolves.
+/// The name that the system's loader resolves.
 const DEFAULT_LIBRARY: &str = "libnvidia-ml.so.1";
 
 /// An initialised library.
@@ -33,10 +33,10 @@ fn path() -> OsString {
 #[expect(unsafe_code, reason = "a library's initialisers run when it is loaded")]
 pub(super) fn load() -> Result<(), Unavailable> {
     let path = path();
-    // SAFETY: NVML, or the user's replacement, may be loaded into any process.
+    // SAFETY: the file is NVML or the user's replacement, either of which any process may load.
     match unsafe { Library::new(&path) } {
         Ok(library) => {
-            // Never unloaded: its threads may be running.
+            // Never unload the library, because its threads may be running.
             let _loaded = ManuallyDrop::new(library);
             Ok(())
         }
@@ -57,7 +57,7 @@ pub(super) fn open() -> Result<&'static Nvml, Unavailable> {
         nvml_wrapper::error::NvmlError::LibloadingError(error) => no_library(&path, &error),
         error => Unavailable::not_started(&path.to_string_lossy(), &error),
     })?;
-    // Leaked: device handles refer to it, and the program may use NVML too.
+    // Leak the library, because device handles refer to it and the program may use NVML too.
     let nvml: &'static Nvml = Box::leak(Box::new(nvml));
     *initialized = Some(InitializedLibrary { pid, path, nvml });
     Ok(nvml)
@@ -70,13 +70,13 @@ pub(super) fn name() -> String {
 
 fn no_library(path: &OsStr, error: &libloading::Error) -> Unavailable {
     let library = path.to_string_lossy().into_owned();
-    // The message of the outer error contains only its kind.
+    // The outer error's message contains only its kind.
     let reason =
         std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
     Unavailable::NoLibrary { library, reason }
 }
 
-/// Locks, ignoring poisoning.
+/// Locks a mutex and ignores poisoning.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

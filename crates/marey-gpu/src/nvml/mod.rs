@@ -1,11 +1,12 @@
-//! Device counters by NVML: utilisation, clocks, power, temperature and throughput.
+//! Samples device counters through NVML: utilisation, clocks, power, temperature and throughput.
 //!
-//! While a trace session records, a thread reads the counters of each device that the process uses
-//! (before it uses any: of every visible device) every 100 ms (`MAREY_NVML_PERIOD_MS`), and passes
-//! them to the recorder. [`marey_model::counter`] declares the counters. A query that a device
-//! rejects is not repeated. Devices have CUDA's numbers, as for kernels: see `visible.rs`.
+//! While a trace session records, a thread reads the counters of each device that the process uses,
+//! every 100 ms (`MAREY_NVML_PERIOD_MS`), and passes them to the recorder. Before the process uses
+//! any device, it reads every visible one. [`marey_model::counter`] declares the counters. A query
+//! that a device rejects is not repeated. Devices have CUDA's numbers, as for kernels: see
+//! `visible.rs`.
 //!
-//! NVML is loaded on first use, initialised on that thread, and never shut down, because the
+//! The thread loads and initialises NVML on first use. It never shuts NVML down, because the
 //! program may use it too. The thread is stopped while the process forks, and does not exist in the
 //! child.
 
@@ -28,18 +29,18 @@ use marey_record::{STOP, Worker, api, settings};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Period of looking at the setting while no counters are to be read.
+/// The time between two checks of the setting while no counters are to be read.
 const IDLE_PERIOD: Duration = Duration::from_secs(1);
-/// Minimum period: NVML itself samples no more often.
+/// The minimum period. NVML itself samples no more often.
 const MIN_PERIOD: Duration = Duration::from_millis(10);
 
 static READER: Worker = Worker::new("marey-nvml", run_reader);
-/// The state and its process: the child of a fork has no thread.
+/// The state, and the id of its process. The child of a fork has no thread.
 static STATE: Mutex<(u32, State)> = Mutex::new((0, State::Idle));
 /// The sampler, kept while the thread is stopped for a fork.
 static PAUSED_SAMPLER: Mutex<Option<Sampler>> = Mutex::new(None);
 
-/// State of the readings.
+/// The state of the readings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     /// Not started.
@@ -55,7 +56,7 @@ pub enum State {
     Ended(Unavailable),
 }
 
-/// Settings of the running thread.
+/// The settings of the running thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Started {
     /// Period of readings.
@@ -126,7 +127,7 @@ fn read_until_stopped(sampler: &mut Sampler) -> Result<(), Unavailable> {
             return Err(Unavailable::DevicesLost);
         }
         set_state(State::Reading { devices });
-        // Missed readings are not made up for.
+        // Do not make up for missed readings.
         next_reading = (next_reading + period.unwrap_or(IDLE_PERIOD)).max(Instant::now());
         while let remaining = next_reading.saturating_duration_since(Instant::now())
             && !remaining.is_zero()

@@ -1,4 +1,4 @@
-//! Throughput of `NVLink` for devices without GPM.
+//! Computes the throughput of `NVLink` for devices without GPM.
 
 use super::query::Report;
 use marey_model::counter::DeviceCounter;
@@ -10,9 +10,9 @@ use nvml_wrapper_sys::bindings::nvmlFieldValue_t;
 
 /// Bytes in the unit of the link counters.
 const KIBIBYTE: f64 = 1024.0;
-/// Scope id that means the sum over all links.
+/// The scope id that means the sum over all links.
 const ALL_LINKS: u32 = u32::MAX;
-/// Fields of transferred data, with their counters.
+/// The NVML fields of transferred data, with their counters.
 const FIELDS: [(u32, DeviceCounter); 2] = [
     (field_id::NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, DeviceCounter::NvlinkReceived),
     (field_id::NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, DeviceCounter::NvlinkSent),
@@ -48,7 +48,7 @@ impl Links {
     }
 }
 
-/// Returns the sums over all links. nvml-wrapper has no function for it: it queries the first link
+/// Returns the sums over all links. Calls NVML itself, because nvml-wrapper queries the first link
 /// only.
 #[expect(unsafe_code, reason = "a call of NVML")]
 fn read_counts(device: &Device<'_>) -> Result<[u64; FIELDS.len()], NvmlError> {

@@ -1,4 +1,4 @@
-//! Query of NVML and its devices, for `marey doctor`.
+//! Queries NVML and its devices, for `marey doctor`.
 
 use super::error::Unavailable;
 use super::library;

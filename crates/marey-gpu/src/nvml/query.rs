@@ -1,4 +1,4 @@
-//! Queries to a device, and the counters that each reports.
+//! The NVML queries that a reading makes to a device, and the counters that each reports.
 
 use marey_model::counter::DeviceCounter;
 use nvml_wrapper::Device;
@@ -8,7 +8,7 @@ use nvml_wrapper::enum_wrappers::device::{
 };
 use nvml_wrapper::error::NvmlError;
 
-/// Receives counters and their values.
+/// The receiver of counters and their values.
 pub(super) type Report<'a> = &'a mut dyn FnMut(DeviceCounter, f64);
 
 /// A query: one or a few NVML calls that succeed or fail together.
@@ -36,8 +36,8 @@ pub(super) const QUERIES: &[Query] = &[
     Query { is_slow: true, run: pcie_link },
 ];
 
-/// Additional query to a device without GPM. NVML measures for 20 ms in each direction, within the
-/// call.
+/// An additional query to a device without GPM. NVML measures for 20 ms in each direction, within
+/// the call.
 pub(super) const PCIE_THROUGHPUT: Query = Query { is_slow: true, run: pcie_throughput };
 
 fn utilization(device: &Device<'_>, report: Report<'_>) -> Result<(), NvmlError> {
@@ -59,7 +59,7 @@ fn memory_total(device: &Device<'_>, report: Report<'_>) -> Result<(), NvmlError
     Ok(())
 }
 
-/// Conversion from milliwatts to watts, and from millijoules to joules.
+/// The divisor from milliwatts to watts, and from millijoules to joules.
 const MILLI: f64 = 1e3;
 
 fn power(device: &Device<'_>, report: Report<'_>) -> Result<(), NvmlError> {
@@ -136,7 +136,7 @@ fn pcie_throughput(device: &Device<'_>, report: Report<'_>) -> Result<(), NvmlEr
     Ok(())
 }
 
-/// Meaning of an error for the query.
+/// The meaning of an error for the query that returned it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// The device or its driver does not support the query.
@@ -149,7 +149,7 @@ pub(super) enum Refusal {
     Temporary,
 }
 
-// Codes without a name in nvml-wrapper.
+// Codes that have no name in nvml-wrapper.
 const ARGUMENT_VERSION_MISMATCH: u32 = 25;
 const DEPRECATED: u32 = 26;
 const GPU_NOT_FOUND: u32 = 28;

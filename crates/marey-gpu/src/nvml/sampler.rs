@@ -1,4 +1,5 @@
-//! Readings of the counters of devices, without the queries that they reject.
+//! Reads the counters of the devices that the process uses, and remembers which queries each device
+//! rejects.
 
 use super::error::Unavailable;
 use super::gpm::Gpm;
@@ -13,24 +14,24 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 use std::time::Duration;
 
-/// Period of slow queries.
+/// The time between two runs of the slow queries.
 const SLOW_PERIOD: Duration = Duration::from_secs(1);
 
 /// Reads the counters of the devices that the process uses.
 #[derive(Debug)]
 pub(super) struct Sampler {
-    /// The process; the child of a fork has its own device handles.
+    /// The id of the sampled process. The child of a fork has its own device handles.
     pid: u32,
     nvml: &'static Nvml,
     devices: Vec<SampledDevice>,
-    /// UUIDs of lost devices, which are not read again.
+    /// The UUIDs of lost devices, which are not read again.
     lost: Vec<String>,
-    /// Name ids of the counters.
+    /// The interned name ids of the counters.
     names: Vec<u32>,
-    /// Number of readings until slow queries are due.
+    /// The number of readings until the slow queries are due.
     readings_until_slow: u32,
     readings_per_slow: u32,
-    /// Buffer for the values of a reading.
+    /// A buffer for the values of one reading.
     values: Vec<CounterSample>,
 }
 
@@ -48,7 +49,8 @@ struct SampledDevice {
 }
 
 impl Sampler {
-    /// Finds the devices; slow queries are scheduled for readings every `period`.
+    /// Finds the devices. `period` is the time between readings, from which the schedule of slow
+    /// queries follows.
     pub(super) fn open(period: Duration) -> Result<Self, Unavailable> {
         let nvml = library::open()?;
         let count = nvml
@@ -155,7 +157,7 @@ impl SampledDevice {
     fn read(&mut self, is_slow_due: bool, report: Report<'_>) {
         let Self { device, queries, gpm, links, is_lost, .. } = self;
         let has_gpm = gpm.is_some();
-        // First, so that slow queries do not shift GPM's samples.
+        // Read GPM first, so that slow queries do not shift its samples.
         if let Some(source) = gpm
             && !should_repeat(source.read(device, report), is_lost)
         {
@@ -176,7 +178,7 @@ impl SampledDevice {
     }
 }
 
-/// Whether to repeat a query after this result. Sets `is_lost` if the device is lost.
+/// Whether to repeat a query that had this result. Sets `is_lost` if the device is lost.
 fn should_repeat(result: Result<(), NvmlError>, is_lost: &mut bool) -> bool {
     let Err(error) = result else { return true };
     match Refusal::from(&error) {

@@ -1,11 +1,11 @@
-//! The devices that the process uses, with CUDA's device numbers.
+//! Finds the devices that the process uses, with CUDA's device numbers.
 //!
-//! NVML lists every device of the machine, by PCI bus order. A program sees the devices in
+//! NVML lists every device of the machine in PCI bus order. A program sees the devices in
 //! `CUDA_VISIBLE_DEVICES`, numbered from 0, and CUPTI's records contain those numbers. Once the
-//! program has initialised the driver, the driver reports the visible devices by UUID, and which of
-//! them are in use: eight ranks that each see eight devices read one each. Before that, the
-//! variable is evaluated, as far as possible: its numbers may refer to another order
-//! (`CUDA_DEVICE_ORDER`), which differs if the devices differ.
+//! program has initialised the driver, the driver reports the UUIDs of the visible devices and
+//! which of them are in use. So eight ranks that each see eight devices read one device each.
+//! Before that, the variable is evaluated as far as possible. Its numbers may follow another order
+//! (`CUDA_DEVICE_ORDER`), which matters if the devices differ.
 
 use crate::cupti;
 use crate::cupti::driver::Driver;
@@ -22,20 +22,20 @@ pub(super) struct VisibleDevice {
     pub(super) device: Device<'static>,
 }
 
-/// Environment variable that selects and orders a program's devices.
+/// The environment variable that selects and orders a program's devices.
 const VISIBLE_DEVICES: &str = "CUDA_VISIBLE_DEVICES";
 
-/// Prefixes of UUIDs: of GPUs, and of MIG instances.
+/// The prefixes of the UUIDs of GPUs and of MIG instances.
 const GPU_PREFIX: &str = "GPU-";
 const MIG_PREFIX: &str = "MIG-";
 
-/// Returns the devices that the process uses; before it uses any, the visible ones.
+/// Returns the devices that the process uses. Before it uses any, returns the visible ones.
 pub(super) fn devices(nvml: &'static Nvml) -> Vec<VisibleDevice> {
     let reported = cupti::without_recording(|| driver_devices(nvml));
     reported.filter(|reported| !reported.is_empty()).unwrap_or_else(|| environment_devices(nvml))
 }
 
-/// Returns the devices as reported by the driver; `None` if the program has not initialised it.
+/// Returns the devices as the driver reports them, `None` if the program has not initialised it.
 fn driver_devices(nvml: &'static Nvml) -> Option<Vec<VisibleDevice>> {
     if !Driver::is_started() {
         return None;

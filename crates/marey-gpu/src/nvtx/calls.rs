@@ -1,4 +1,4 @@
-//! NVTX functions as implemented by marey, which NVTX calls in place of its own.
+//! Marey's implementations of the NVTX functions, which NVTX calls in place of its own.
 
 #![expect(unsafe_code, reason = "C functions with pointers from NVTX's caller")]
 
@@ -11,8 +11,8 @@ use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 
-/// Functions of the default domain, by slot. Functions for categories stay empty: they are not
-/// used.
+/// The functions of the default domain, by slot. The slots of functions for categories stay empty,
+/// because categories are ignored.
 pub(super) const CORE: &[(u32, Function)] = &[
     (1, mark_ex as Function),
     (2, mark_utf8 as Function),
@@ -27,8 +27,8 @@ pub(super) const CORE: &[(u32, Function)] = &[
     (11, pop as Function),
 ];
 
-/// Functions with a domain argument, by slot. Functions that are left out do nothing, or return a
-/// null handle that is only passed to other functions left out.
+/// The functions with a domain argument, by slot. A function that is left out does nothing, or
+/// returns a null handle that is only passed to other functions that are left out.
 pub(super) const CORE2: &[(u32, Function)] = &[
     (1, domain_mark as Function),
     (2, domain_start as Function),
@@ -54,7 +54,7 @@ unsafe extern "C" fn push_utf8(message: Utf8) -> c_int {
 }
 
 unsafe extern "C" fn push_wide(message: Wide) -> c_int {
-    // SAFETY: as above.
+    // SAFETY: NVTX's caller passes a string or null.
     push_text(|| unsafe { name::wide(message) })
 }
 
@@ -101,7 +101,7 @@ unsafe extern "C" fn start_utf8(message: Utf8) -> u64 {
 }
 
 unsafe extern "C" fn start_wide(message: Wide) -> u64 {
-    // SAFETY: as above.
+    // SAFETY: NVTX's caller passes a string or null.
     start_text(|| unsafe { name::wide(message) })
 }
 
@@ -148,7 +148,7 @@ unsafe extern "C" fn mark_utf8(message: Utf8) {
 }
 
 unsafe extern "C" fn mark_wide(message: Wide) {
-    // SAFETY: as above.
+    // SAFETY: NVTX's caller passes a string or null.
     mark_text(|| unsafe { name::wide(message) });
 }
 
@@ -183,7 +183,7 @@ unsafe extern "C" fn register_utf8(domain: Handle, text: Utf8) -> Handle {
 }
 
 unsafe extern "C" fn register_wide(domain: Handle, text: Wide) -> Handle {
-    // SAFETY: as above.
+    // SAFETY: NVTX's caller passes a string or null.
     register(domain, || unsafe { name::wide(text) })
 }
 
@@ -199,7 +199,7 @@ unsafe extern "C" fn domain_create_utf8(text: Utf8) -> Handle {
 }
 
 unsafe extern "C" fn domain_create_wide(text: Wide) -> Handle {
-    // SAFETY: as above.
+    // SAFETY: NVTX's caller passes a string or null.
     domain_create(|| unsafe { name::wide(text) })
 }
 

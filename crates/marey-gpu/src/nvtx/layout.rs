@@ -1,4 +1,4 @@
-//! Data structures of NVTX 3 on 64-bit Linux.
+//! The data structures of NVTX 3 on 64-bit Linux, and the access to its function slots.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
@@ -29,7 +29,7 @@ pub(super) struct ExportTable {
     >,
 }
 
-/// Function slots of a module: pointers to NVTX's function variables.
+/// The function slots of a module. They are pointers to NVTX's function variables.
 pub(super) struct Slots {
     first: *mut *mut Function,
     count: u32,
@@ -66,7 +66,7 @@ impl Slots {
     }
 }
 
-/// Versions with the layout of [`Attributes`]; later ones may differ.
+/// The versions that have the layout of [`Attributes`]. Later ones may differ.
 const ATTRIBUTES_VERSIONS: std::ops::RangeInclusive<u16> = 1..=3;
 
 /// Attributes of a range or mark: `nvtxEventAttributes_t`.
@@ -121,8 +121,8 @@ pub(super) mod payload_type {
     pub(in super::super) const F32: i32 = 6;
 }
 
-/// Handle of a domain or registered string: its name id in the recorder, as a pointer value that is
-/// never dereferenced. So a stale or invalid handle does no harm.
+/// The handle of a domain or registered string. It is the name id in the recorder as a pointer
+/// value, and is never dereferenced. So a stale or invalid handle does no harm.
 pub(super) type Handle = *mut c_void;
 
 /// Returns the handle of a name id.

@@ -1,7 +1,7 @@
-//! Names of scopes, from messages and domains.
+//! Interns the names of scopes, made of NVTX's messages and domains.
 //!
-//! Registered strings and domains are represented by their name ids in the recorder, so that
-//! pushing a range with one needs no lookup.
+//! The handle of a registered string or domain is its name id, so a push with a registered string
+//! needs no lookup.
 
 use super::layout::{Attributes, Handle, Utf8, Wide, message_type, name_id};
 use marey_record::api;
@@ -26,7 +26,7 @@ pub(super) unsafe fn id_for_attributes(domain: u32, attributes: Option<&Attribut
         message_type::REGISTERED if name_id(message) != 0 => name_id(message),
         // SAFETY: guaranteed by the caller.
         message_type::UTF8 => id_for_text(domain, unsafe { utf8(message.cast()) }.as_deref()),
-        // SAFETY: as above.
+        // SAFETY: guaranteed by the caller.
         message_type::WIDE => id_for_text(domain, unsafe { wide(message.cast()) }.as_deref()),
         _ => id_for_text(domain, None),
     }

@@ -1,11 +1,12 @@
-//! Payloads: numbers attached to ranges and marks.
+//! Converts the payloads of NVTX ranges and marks, which are numbers, to metric values.
 
 use super::layout::{Attributes, payload_type};
 use marey_model::metric::MetricValue;
 use marey_record::api;
 use std::sync::OnceLock;
 
-/// Name of the metric for payloads. It is exclusive: sums over nested ranges are meaningless.
+/// The name of the metric for payloads. It is exclusive, because sums over nested ranges have no
+/// meaning.
 const METRIC: &str = "payload (exc)";
 
 /// Returns the metric values of a scope with these attributes, if any.
@@ -16,7 +17,7 @@ pub(super) fn metric_values(attributes: Option<&Attributes>) -> Option<[(u32, Me
     Some([(metric_id?, value)])
 }
 
-/// Converts a payload. Unsigned numbers beyond `i64::MAX` are clamped.
+/// Converts a payload. An unsigned number above `i64::MAX` saturates.
 fn payload_value(attributes: &Attributes) -> Option<MetricValue> {
     let bits = attributes.payload;
     let low_bits = bits as u32;

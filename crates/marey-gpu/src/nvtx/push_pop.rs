@@ -1,8 +1,8 @@
-//! Push/pop ranges.
+//! Records NVTX's push/pop ranges as scopes of the thread's stack.
 //!
-//! Each domain has its own stack on each thread, whereas the recorder has one stack per thread. So
-//! the scopes of pushed ranges are stored here, recorded or not, and a pop leaves the scope of its
-//! own push, or none.
+//! NVTX has a stack for each domain and thread, but the recorder has one stack per thread. So this
+//! file stores the scope of each pushed range, recorded or not. A pop exits the scope of its own
+//! push, or none.
 
 use marey_record::{NodeKind, api};
 use std::cell::RefCell;

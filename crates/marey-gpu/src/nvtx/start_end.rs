@@ -1,7 +1,7 @@
-//! Start/end ranges, which may end on any thread.
+//! Records NVTX's start/end ranges, which may end on any thread, as detached scopes.
 //!
-//! The id of a range determines the slot of its scope in a table of fixed size. A slot is claimed
-//! by an atomic exchange, so there is no lock that could stay locked after a fork.
+//! The id of a range determines the slot of its scope in a table of fixed size. A thread claims a
+//! slot by an atomic exchange. So there is no lock that a child of a fork could find held.
 
 use marey_record::{Detached, NodeKind, api};
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! The schema, independent of the encoding.
+//! Writes a context tree in Proton's schema through an [`Encoder`], so that JSON and `MessagePack`
+//! share one description of it.
 
 use std::io;
 
@@ -50,7 +51,7 @@ impl<T: Tree, E: Encoder> Document<'_, T, E> {
         self.encoder.end()
     }
 
-    /// Writes the nodes with an explicit stack: paths may be too deep for recursion.
+    /// Writes the nodes with an explicit stack, because paths may be too deep for recursion.
     fn tree(&mut self) -> io::Result<()> {
         let mut open: Vec<T::Node> = Vec::new();
         for node in self.tree.nodes() {
@@ -265,7 +266,7 @@ impl<T: Tree, E: Encoder> Document<'_, T, E> {
         self.encoder.end_map()
     }
 
-    /// Writes the known ones of these counts.
+    /// Writes those of these counts that are known.
     fn counts<const N: usize>(&mut self, counts: [(&str, Option<u64>); N]) -> io::Result<()> {
         for (key, count) in counts {
             if let Some(count) = count {
@@ -308,7 +309,7 @@ impl<T: Tree, E: Encoder> Document<'_, T, E> {
         let known_count = counts.iter().filter(|(_, count)| count.is_some()).count();
         self.encoder.begin_map(usize::from(device.arch.is_some()) + known_count)?;
         if self.producer == Producer::Recorder && !E::SORTED {
-            // Proton's order.
+            // This is Proton's order.
             self.counts([clock_rate, memory_clock_rate, bus_width])?;
             self.arch(device)?;
             self.counts([num_sms])?;

@@ -1,4 +1,4 @@
-//! JSON in Proton's layout, with limited indentation.
+//! Encodes documents as JSON in Proton's layout, with limited indentation.
 
 use std::io::{self, Write};
 
@@ -54,8 +54,8 @@ impl<W: Write> Json<W> {
     }
 
     fn new_line(&mut self) -> io::Result<()> {
-        // Deeper lines are not indented: otherwise the size of a file grows with the square of its
-        // depth.
+        // Deeper lines are not indented further. Otherwise the size of a file would grow with the
+        // square of its depth.
         const MAX_INDENTED_LEVEL: usize = 100;
         const SPACES: [u8; 4 * MAX_INDENTED_LEVEL] = [b' '; 4 * MAX_INDENTED_LEVEL];
         let width = if self.level > MAX_INDENTED_LEVEL { 0 } else { 4 * self.level };

@@ -1,5 +1,5 @@
-//! Writer of context trees in Proton's schema, the list `[ROOT, DEVICES]`, as JSON or
-//! `MessagePack`.
+//! Writes context trees in Proton's schema, the list `[ROOT, DEVICES]`, as JSON or `MessagePack`.
+//! The recorder and the export use it.
 
 mod document;
 mod json;
@@ -25,12 +25,12 @@ pub enum Format {
     Msgpack,
 }
 
-/// The program that writes a document. The two differ in a few bytes that readers do not
-/// distinguish.
+/// The program that writes a document. The documents of the two differ in a few bytes that readers
+/// treat alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Producer {
-    /// The recorder. It states no `argv`; its JSON has `null` for infinities, and its `MessagePack`
-    /// has only the longest form of numbers and lengths that do not fit into the first byte.
+    /// The recorder. It states no `argv`. Its JSON has `null` for infinities. Its `MessagePack`
+    /// uses the longest form for numbers and lengths that do not fit into the first byte.
     Recorder,
     /// An export. JSON has `Infinity` and `-Infinity`, as in Python's `json` module, and
     /// `MessagePack` has the shortest form of each number and length, as Proton writes it.

@@ -1,4 +1,5 @@
-//! `MessagePack`, with numbers and lengths in their shortest form, or in the longest one.
+//! Encodes documents as `MessagePack`, with numbers and lengths in their shortest or their longest
+//! form.
 
 use std::io::{self, Write};
 

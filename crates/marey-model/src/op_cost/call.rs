@@ -1,4 +1,4 @@
-//! The recorded arguments of an operator's call: shapes, types and numbers.
+//! Parses the recorded arguments of an operator's call: shapes, types and numbers.
 
 use crate::json_member::member_value;
 
@@ -18,23 +18,24 @@ impl<'a> Call<'a> {
         Some(Self { inputs: parse_shapes(&member_value(args, "Input Dims")?)?, args })
     }
 
-    /// The shape of an argument; `None` for a list of tensors and for a missing argument.
+    /// Returns the shape of an argument. `None` for a list of tensors and for a missing argument.
     pub(super) fn shape(&self, position: usize) -> Option<&Shape> {
         self.inputs.get(position)?.as_ref()
     }
 
-    /// The value of an argument that is not a tensor.
+    /// Returns the value of an argument that is not a tensor.
     pub(super) fn concrete(&self, position: usize) -> Option<String> {
         let values = member_value(self.args, "Concrete Inputs")?;
         JsonStrings::new(&values).nth(position).map(str::to_owned)
     }
 
-    /// The numbers of an argument such as `[1, 1]`, or of a single number.
+    /// Returns the numbers of an argument such as `[1, 1]`, or a single number.
     pub(super) fn numbers(&self, position: usize) -> Option<Vec<f64>> {
         parse_numbers(&self.concrete(position)?)
     }
 
-    /// The numbers of an argument that the call may lack, by its position or as a keyword argument.
+    /// Returns the numbers of an argument that the call may lack, by its position or as a keyword
+    /// argument.
     fn optional_numbers(&self, position: usize, keyword: &str, default: f64) -> Option<Vec<f64>> {
         if position < self.inputs.len() {
             return self.numbers(position);
@@ -50,7 +51,7 @@ impl<'a> Call<'a> {
         self.concrete(position)?.trim_matches(['[', ']']).split(',').map(parse_flag).collect()
     }
 
-    /// The broadcast shape of the first `inputs` arguments.
+    /// Returns the broadcast shape of the first `inputs` arguments.
     pub(super) fn broadcast(&self, inputs: usize) -> Option<Shape> {
         let mut result = self.shape(0)?.clone();
         for position in 1..inputs {
@@ -113,7 +114,7 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// The number of groups of a transposed convolution.
+    /// Returns the number of groups of a transposed convolution.
     pub(super) fn groups(&self, positions: Positions) -> Option<f64> {
         let position = match positions.transposed {
             Transposed::Flag(position) => position + 2,
@@ -149,8 +150,8 @@ impl<'a> Call<'a> {
         Some(AttentionSize { scores, query_size, value_size })
     }
 
-    /// The number of concatenated sequences: one less than the cumulative lengths, which start at
-    /// 0.
+    /// Returns the number of concatenated sequences. It is one less than the number of cumulative
+    /// lengths, which start at 0.
     pub(super) fn sequences(&self, lengths_position: usize) -> Option<f64> {
         let ends = self.shape(lengths_position)?;
         require_positive(ends.first()? - 1.0)
@@ -179,7 +180,7 @@ pub(super) struct ProductSize {
     pub(super) elements: f64,
 }
 
-/// The product of `torch.matmul`: of vectors, matrices, or batches of them.
+/// Returns the size of the product of `torch.matmul`: of vectors, matrices, or batches of them.
 pub(super) fn matmul_size(left: &[f64], right: &[f64]) -> Option<ProductSize> {
     let (left_rows, inner) = split_last(left)?;
     let (right_batch, right_inner, columns) = match right {
@@ -198,7 +199,8 @@ pub(super) fn matmul_size(left: &[f64], right: &[f64]) -> Option<ProductSize> {
     Some(ProductSize { flops: 2.0 * elements * inner, elements })
 }
 
-/// Number of multiplications of a window with each position of a tensor `[batch, channels, ...]`.
+/// Returns the number of multiplications of a window with each position of a tensor `[batch,
+/// channels, ...]`.
 pub(super) fn window_products(tensor: &[f64], weight: &[f64]) -> Option<f64> {
     let batch = tensor.first()?;
     Some(batch * numel(tensor.get(2..)?) * numel(weight))
@@ -217,7 +219,7 @@ pub(super) fn broadcast(left: &[f64], right: &[f64]) -> Shape {
     lengths_position.collect()
 }
 
-/// One number for each dimension; a single number applies to all.
+/// Returns one number for each dimension. A single number applies to all of them.
 pub(super) fn repeat_per_dimension(numbers: &[f64], dimensions: usize) -> Vec<f64> {
     match numbers {
         [number] => vec![*number; dimensions],
@@ -233,7 +235,7 @@ pub(super) fn split_last(shape: &[f64]) -> Option<(&[f64], f64)> {
     shape.split_last().map(|(last, before)| (before, *last))
 }
 
-/// The cost, unless it is negative or not finite, as from implausible sizes.
+/// Returns the cost, unless it is negative or not finite. Implausible sizes give such a cost.
 pub(super) fn plausible_cost(cost: f64) -> Option<f64> {
     (cost.is_finite() && cost >= 0.0).then_some(cost)
 }
@@ -242,7 +244,7 @@ pub(super) fn require_positive(number: f64) -> Option<f64> {
     (number > 0.0).then_some(number)
 }
 
-/// The numbers in a text such as `[1, 1]` or `2`, or `tensor([1, 1])` of a C++ program.
+/// Returns the numbers in a text such as `[1, 1]` or `2`, or `tensor([1, 1])` of a C++ program.
 fn parse_numbers(text: &str) -> Option<Vec<f64>> {
     let list = text.strip_prefix("tensor(").and_then(|text| text.strip_suffix(')'));
     let numbers = list.unwrap_or(text).trim_matches(['[', ']']);
@@ -257,8 +259,8 @@ pub(super) fn parse_flag(text: &str) -> Option<bool> {
     }
 }
 
-/// The shapes in `[[2,3],[],[[1],[2]]]`: `None` for a list of tensors. A number has the shape of a
-/// tensor without dimensions.
+/// Returns the shapes in `[[2,3],[],[[1],[2]]]`, with `None` for a list of tensors. A number has
+/// the shape of a tensor without dimensions.
 pub(super) fn parse_shapes(json: &str) -> Option<Vec<Option<Shape>>> {
     let mut shapes: Vec<Option<Shape>> = Vec::new();
     let mut depth = 0_usize;

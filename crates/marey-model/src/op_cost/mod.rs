@@ -1,22 +1,23 @@
-//! FLOP and memory traffic of `PyTorch` operators, from the shapes that its profiler records.
+//! Computes the FLOP and the memory traffic of `PyTorch` operators from the shapes that its
+//! profiler records.
 //!
 //! The arguments of a span have shapes in `Input Dims`, types in `Input type` and the values of
 //! numbers in `Concrete Inputs`. Shapes of results are not recorded, but follow from these. Without
 //! them, or for an unknown operator, there is no cost.
 //!
-//! FLOP are counted as in `torch.utils.flop_counter`: a fused multiply-add counts as two, biases
-//! and causal masks are ignored. In addition, elementwise operators count one per element of the
-//! result, and reductions one per element of the input. The counts differ in three cases where
-//! `flop_counter` is wrong: the weight gradient of a grouped convolution is not multiplied by the
-//! groups; queries of `_flash_attention_*` and `_efficient_attention_*` are `[batch, length, heads,
-//! size]`; and sequences of different lengths count as if they were equally long, which is the
-//! lower bound.
+//! FLOP are counted as in `torch.utils.flop_counter`: a fused multiply-add counts as two, and
+//! biases and causal masks are ignored. In addition, elementwise operators count one per element of
+//! the result, and reductions one per element of the input. The counts differ in three cases where
+//! `flop_counter` is wrong. The weight gradient of a grouped convolution is not multiplied by the
+//! groups. Queries of `_flash_attention_*` and `_efficient_attention_*` are `[batch, length, heads,
+//! size]`. Sequences of different lengths count as if they were equally long, which is the lower
+//! bound.
 //!
-//! Bytes are the least possible traffic with device memory: each input is read once, each output
-//! written once.
+//! Bytes are the least possible traffic with device memory: each input is read once, and each
+//! output is written once.
 //!
 //! Operators call other operators (`aten::linear` calls `aten::addmm`), and each of them has a
-//! cost: callers must count only operators that launch kernels themselves.
+//! cost. Callers must therefore count only operators that launch kernels themselves.
 
 mod call;
 mod family;
@@ -154,7 +155,7 @@ pub fn bytes(operator: &str, args: &str) -> Option<f64> {
             let gradients = [(0, 1), (1, 2)].into_iter().filter(|&(index, _)| is_requested(index));
             let written =
                 gradients.map(|(_, input_position)| bytes_or_zero(input_position)).sum::<f64>();
-            // The input gradient needs the weights, the weight gradient the input.
+            // The input gradient needs the weights, and the weight gradient needs the input.
             let read = [(1, 1), (0, 2)].into_iter().filter(|&(index, _)| is_requested(index));
             bytes_at(0)? + read.map(|(_, input)| bytes_or_zero(input)).sum::<f64>() + written
         }
@@ -169,8 +170,8 @@ pub fn bytes(operator: &str, args: &str) -> Option<f64> {
             bytes_at(first)? + bytes_at(first + 1)? + bytes_at(first + 2)? + result
         }
         Family::AttentionBackward { first, .. } => {
-            // Query, key and value are read, and their gradients written; the result and its
-            // gradient, which are read, have the same shape.
+            // The query, key and value are read, and their gradients are written. The result and
+            // its gradient are read too, and both have the same shape.
             let inputs = bytes_at(first)? + bytes_at(first + 1)? + bytes_at(first + 2)?;
             2.0 * inputs + 2.0 * bytes_at(0)?
         }

@@ -1,4 +1,4 @@
-//! Consistency checks of a frame against the frames before it.
+//! Checks that a frame uses only ids that earlier frames have defined, and redefines none.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,10 +1,10 @@
-//! Collectives in a spool.
+//! Collective operations and point-to-point messages in a spool, with their encoding.
 
 use super::error::Malformed;
 use super::varint::{Fields, put_signed, put_varint};
 
-/// A collective operation or point-to-point message of the process. Its times are those of the wall
-/// clock, because that is the clock of the library that keeps them.
+/// A collective operation or point-to-point message of the process. Its times are in nanoseconds
+/// since 1970, because the library that keeps them reads the wall clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collective {
     /// Text id of the operation, such as `all_reduce`.

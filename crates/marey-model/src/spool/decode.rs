@@ -1,4 +1,4 @@
-//! Decoding of frames; the inverse of [`super::encode`].
+//! Decodes frames, as the inverse of [`super::encode`].
 
 use super::collective::read_collectives;
 use super::device::{read_activities, read_device, read_shapes};

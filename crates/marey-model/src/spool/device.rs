@@ -1,7 +1,8 @@
-//! Activities of devices in a spool.
+//! Devices and their activities in a spool, with their encoding.
 //!
-//! Activities repeat: the same kernel with the same grid runs many times on the same device. The
-//! common part is a [`Shape`], which is written once, so an [`Activity`] takes about ten bytes.
+//! Activities repeat, because the same kernel with the same grid runs many times on the same
+//! device. The common part is a [`Shape`], which is written once. So an [`Activity`] takes about
+//! ten bytes.
 
 use super::error::Malformed;
 use super::varint::{Fields, put_signed, put_text, put_varint};
@@ -317,10 +318,10 @@ fn variant_with_number<T: Copy>(
         .ok_or(Malformed::InvalidValue { field, number: number.into() })
 }
 
-/// Flags of the byte at the start of each activity: the fields that follow.
+/// The flags in the byte at the start of each activity. They say which fields follow.
 const HAS_BYTES: u8 = 1;
 const HAS_LAUNCH: u8 = 2;
-/// The launching thread is the same as for the activity before.
+/// The launching thread is the same as that of the previous activity.
 const HAS_SAME_THREAD: u8 = 4;
 
 pub(super) fn put_activities(out: &mut Vec<u8>, activities: &[Activity]) {

@@ -1,4 +1,4 @@
-//! Encoding of frames. [`super::decode`] reads the fields of each payload in the same order.
+//! Encodes frames. [`super::decode`] reads the fields of each payload in the same order.
 
 use super::collective::put_collectives;
 use super::device::{put_activities, put_device, put_shapes};
@@ -214,8 +214,8 @@ fn put_nodes(out: &mut Vec<u8>, first: u32, nodes: &[NodeDef]) {
     }
 }
 
-/// Each span is delta-encoded against the previous span's end, by whichever edge is closer: a
-/// following sibling by its start, an enclosing span by its end.
+/// Writes each span as the difference of one of its edges to the previous span's end, and as its
+/// duration. The edge is the start of a following sibling, and the end of an enclosing span.
 fn put_spans(out: &mut Vec<u8>, spans: &[Span]) {
     put_varint(out, spans.len() as u64);
     let (mut last_node, mut last_end_nanos) = (0, 0);
@@ -313,7 +313,7 @@ fn put_open_spans(out: &mut Vec<u8>, spans: &[(u32, i64)]) {
     }
 }
 
-/// Counters of one reading have the same timestamp and consecutive names.
+/// Writes counters. Those of one reading have the same timestamp and consecutive names.
 fn put_counters(out: &mut Vec<u8>, counters: &[Counter]) {
     put_varint(out, counters.len() as u64);
     let (mut time_nanos, mut name) = (0, 0);
@@ -321,8 +321,8 @@ fn put_counters(out: &mut Vec<u8>, counters: &[Counter]) {
         put_time(out, time_nanos, counter.time_nanos);
         put_id(out, &mut name, counter.name);
         put_varint(out, counter.device.map_or(0, |device| u64::from(device) + 1));
-        // Most values are small integers, whose low-order bytes are zero: swapped, they are short
-        // varints.
+        // Most values are small integers, whose low-order bytes are zero. With the bytes swapped
+        // they are short varints.
         put_varint(out, counter.value.to_bits().swap_bytes());
         time_nanos = counter.time_nanos;
     }
@@ -362,8 +362,8 @@ fn put_id(out: &mut Vec<u8>, last: &mut u32, id: u32) {
     *last = id;
 }
 
-/// Appends a timestamp as the difference to an earlier one. A smaller timestamp also survives the
-/// round trip, but takes 10 bytes.
+/// Appends a timestamp as the difference to an earlier one. A timestamp that is smaller survives
+/// the round trip too, but takes 10 bytes.
 fn put_time(out: &mut Vec<u8>, earlier_nanos: i64, nanos: i64) {
     put_varint(out, nanos.wrapping_sub(earlier_nanos).cast_unsigned());
 }

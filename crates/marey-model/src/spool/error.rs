@@ -1,4 +1,4 @@
-//! Errors of reading and writing a spool.
+//! The errors of reading and writing a spool.
 
 use std::io;
 
@@ -39,7 +39,7 @@ pub enum SpoolError {
     },
 }
 
-/// Why the payload of a frame cannot be decoded.
+/// The reason why the payload of a frame cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Malformed {
     /// The frame kind is unknown.

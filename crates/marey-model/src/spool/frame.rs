@@ -1,4 +1,4 @@
-//! The frames of a spool.
+//! The frames of a spool: the records of which the file consists.
 
 use crate::context::NodeKind;
 use crate::loss::LossCause;

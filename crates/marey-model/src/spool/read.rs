@@ -1,4 +1,4 @@
-//! The reader of a spool.
+//! The reader of a spool, which tolerates a torn end.
 
 use std::io::{self, BufReader, Read};
 
@@ -10,9 +10,9 @@ use super::{Frame, HEADER_BYTES, MAGIC, MAX_FRAME_BYTES, PREFIX_BYTES, VERSION, 
 /// Iterates over the frames of a spool, which may come from any source and be truncated anywhere.
 ///
 /// A truncated frame, or one whose CRC does not match, ends the iteration, and [`torn`](Self::torn)
-/// reports it. A frame with a valid CRC and invalid content is an error, and ends the iteration
-/// too. A file without [`Frame::End`] was not closed by its process. After reaching the end of the
-/// input between two frames, the iteration can be resumed when the input has grown.
+/// reports it. A frame with a valid CRC and invalid content also ends the iteration, with an error.
+/// A file without [`Frame::End`] was not closed by its process. If the input ends between two
+/// frames, the iteration can go on after the input has grown.
 #[derive(Debug)]
 pub struct Reader<R> {
     input: BufReader<R>,
@@ -107,8 +107,8 @@ impl<R: Read> Reader<R> {
         Ok(Some(frame))
     }
 
-    /// Reads at most `max_bytes` bytes into `body`, which grows with the data read, not with the
-    /// announced length.
+    /// Reads at most `max_bytes` bytes into `body`. The memory grows with the data that was read,
+    /// not with the length that a frame announces.
     fn fill_body(&mut self, max_bytes: usize) -> io::Result<()> {
         self.body.clear();
         self.input.by_ref().take(max_bytes as u64).read_to_end(&mut self.body)?;

@@ -1,10 +1,11 @@
-//! Joins the segments of a ring into one spool.
+//! Joins the segments of a ring into one spool, which readers and the collection take like any
+//! other.
 //!
-//! A ring is a spool of which only the end is kept. It is written as segments: files that are
-//! spools by themselves, which define all texts, nodes, shapes and arguments that they use and
-//! number them from zero. So the oldest can be removed. Threads have the same number in all
-//! segments. Joining reads the segments twice: first for the limits of the ring and the number of
-//! its records, then to number the definitions anew and to leave out the records beyond the limits.
+//! A ring keeps only its last records. It is written as segments, each a complete spool: a segment
+//! defines all texts, nodes, shapes and arguments that it uses, and numbers them from zero. So the
+//! oldest segment can be removed. Threads have the same number in all segments. Joining reads the
+//! segments twice. The first pass finds the limits of the ring and the number of its records. The
+//! second pass renumbers the definitions and leaves out the records beyond the limits.
 
 use std::io::{self, Read, Write};
 
@@ -26,7 +27,7 @@ pub(super) struct RingSurvey {
 }
 
 impl RingSurvey {
-    /// Returns how many of the oldest records are too many.
+    /// Returns the number of the oldest records that are too many.
     pub(super) fn excess(&self) -> u64 {
         if self.max_records == 0 { 0 } else { self.records.saturating_sub(self.max_records) }
     }
@@ -85,9 +86,9 @@ pub(super) fn record_times(frame: &Frame) -> Vec<Option<i64>> {
     }
 }
 
-/// Joins the segments of a ring, oldest first, into a spool. A torn end of a segment is left out, as is
-/// the part of a segment after a frame that contradicts an earlier one; the first such reason is
-/// returned. Each segment is opened twice and must have the same bytes both times.
+/// Joins the segments of a ring, oldest first, into a spool. Leaves out a torn end of a segment,
+/// and the part of a segment after a frame that contradicts an earlier one. Returns the first such
+/// reason. Each segment is opened twice and must have the same bytes both times.
 pub fn join_ring<'a, S, R: Read>(
     segments: &'a [S],
     open: impl Fn(&'a S) -> io::Result<R>,
@@ -109,8 +110,9 @@ pub fn join_ring<'a, S, R: Read>(
     Ok(broken)
 }
 
-/// Passes every frame on, with whether it is the first of its segment. Returns the first reason why a
-/// segment could be read only in part; the segments after it define all that they use.
+/// Passes on every frame and whether it is the first of its segment. Returns the first reason why a
+/// segment could be read only in part. The segments after it are not affected, because they define
+/// all that they use.
 fn read_segments<'a, S, R: Read>(
     segments: &'a [S],
     open: impl Fn(&'a S) -> io::Result<R>,
@@ -127,7 +129,7 @@ fn read_segments<'a, S, R: Read>(
     Ok(broken)
 }
 
-/// Passes every frame of a segment on, with whether it is the first.
+/// Passes on every frame of a segment and whether it is the first.
 fn read_segment(
     segment: impl Read,
     on_frame: &mut impl FnMut(Frame, bool) -> io::Result<()>,

@@ -1,4 +1,5 @@
-//! Writes the records of a ring's segments as one spool, with new numbers of all definitions.
+//! The second pass of [`super::ring`]: writes the records of a ring's segments as one spool, and
+//! renumbers all definitions.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -19,7 +20,7 @@ pub(super) struct RingJoin<W> {
     left_out: u64,
     ids: Ids,
     segment: SegmentIds,
-    /// By thread: frames about its next `Spans` frame.
+    /// The frames about the next `Spans` frame of each thread.
     about_spans: HashMap<u32, AboutSpans>,
     /// The threads whose open scopes are known.
     open_threads: Vec<u32>,
@@ -43,7 +44,7 @@ struct Ids {
     args_count: u32,
 }
 
-/// The new numbers of a segment's definitions, by their numbers in it.
+/// The new ids of a segment's definitions, by their ids in the segment.
 #[derive(Debug, Default)]
 struct SegmentIds {
     texts: IdMap<u32>,
@@ -52,7 +53,7 @@ struct SegmentIds {
     args: IdMap<u32>,
 }
 
-/// The frames that precede the spans that they are about.
+/// The frames that come before the spans that they are about.
 #[derive(Debug, Default)]
 struct AboutSpans {
     launches: Vec<(u32, u32)>,
@@ -98,7 +99,7 @@ impl<W: Write> RingJoin<W> {
         Ok(())
     }
 
-    /// Ends the spool, complete if the last segment was.
+    /// Ends the spool. It is complete if the last segment was.
     pub(super) fn finish(mut self) -> io::Result<()> {
         self.write_losses()?;
         if self.has_ended { self.out.write_frame(&Frame::End) } else { Ok(()) }
@@ -292,7 +293,7 @@ impl<W: Write> RingJoin<W> {
         self.out.write_frame(&frame)
     }
 
-    /// Writes what precedes a `Spans` frame, for the spans that are kept.
+    /// Writes the frames that precede a `Spans` frame, reduced to the spans that are kept.
     fn write_about_spans(&mut self, thread: u32, is_kept: &[bool]) -> io::Result<()> {
         let Some(about) = self.about_spans.remove(&thread) else { return Ok(()) };
         let mut kept = 0;
@@ -328,7 +329,8 @@ impl<W: Write> RingJoin<W> {
         Ok(())
     }
 
-    /// Whether a session's event is not the repetition of its state at the start of a segment.
+    /// Whether a session's event is more than the repetition of its state at the start of a
+    /// segment.
     fn is_news(&mut self, session: u32, event: SessionEvent, time_nanos: i64) -> bool {
         if event == SessionEvent::Started {
             let known = self.sessions.get(&session);
@@ -349,7 +351,7 @@ impl<W: Write> RingJoin<W> {
         }
     }
 
-    /// Writes the losses, with the records that were left out so far.
+    /// Writes the losses, including the records that were left out so far.
     fn write_losses(&mut self) -> io::Result<()> {
         let mut losses = self.losses.clone();
         if self.left_out > 0 {
@@ -363,7 +365,7 @@ impl<W: Write> RingJoin<W> {
 }
 
 impl SegmentIds {
-    // A reader has rejected frames that use what is not defined.
+    // Each lookup finds its id, because the reader has rejected frames that use an undefined id.
 
     fn text(&self, number: u32) -> u32 {
         self.texts.get(number).copied().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Samples of call stacks in a spool.
+//! Samples of call stacks in a spool, with their encoding.
 
 use super::error::Malformed;
 use super::varint::{Fields, put_by_time, put_varint, read_by_time};
@@ -46,7 +46,8 @@ impl SampleCause {
 pub struct Sample {
     /// Time of the sample.
     pub time_nanos: i64,
-    /// Time for which this sample stands: since the previous look at the stacks, 0 for a signal or a request.
+    /// Time for which this sample stands, which is the time since the previous check; 0 for a
+    /// signal or a request.
     pub duration_nanos: u64,
     /// The operating system's id of the sampled thread.
     pub os_id: u64,

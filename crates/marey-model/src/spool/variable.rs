@@ -1,4 +1,4 @@
-//! Values of watched variables in a spool.
+//! The values of watched variables in a spool, with their encoding.
 
 use super::decode::read_value;
 use super::encode::put_value;

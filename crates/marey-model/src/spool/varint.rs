@@ -1,4 +1,4 @@
-//! Encoding of payload fields: LEB128 varints, and strings and floats built on them.
+//! Encodes the fields of payloads: LEB128 varints, and strings and floats built on them.
 
 use super::error::Malformed;
 
@@ -20,8 +20,8 @@ fn put_long_varint(out: &mut Vec<u8>, mut number: u64) {
     const CONTINUATION_BITS: u64 = 0x8080_8080_8080_8080;
     let len = (number.ilog2() / 7 + 1) as usize;
     if len <= size_of::<u64>() {
-        // All bytes at once: groups of seven bits are spread over the bytes, and all bytes but the
-        // last one get the continuation bit.
+        // Write all bytes at once. Groups of seven bits are spread over the bytes, and all bytes
+        // but the last one get the continuation bit.
         let word = spread(number) | CONTINUATION_BITS >> (64 - 8 * (len - 1));
         let end = out.len() + len;
         out.extend_from_slice(&word.to_le_bytes());
@@ -55,8 +55,8 @@ pub(crate) fn put_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Appends the number of records and the records, each after the difference between its time and the
-/// one before.
+/// Appends the number of records, then the records. Each follows the difference between its time
+/// and the previous record's.
 pub(super) fn put_by_time<T>(
     out: &mut Vec<u8>,
     records: &[T],
@@ -72,7 +72,8 @@ pub(super) fn put_by_time<T>(
     }
 }
 
-/// Reads records that [`put_by_time`] wrote, of `min_bytes` each. `read` gets the time of its record.
+/// Reads records that [`put_by_time`] wrote, each of at least `min_bytes`. `read` gets the time of
+/// its record.
 pub(super) fn read_by_time<T>(
     fields: &mut Fields<'_>,
     min_bytes: usize,

@@ -1,4 +1,4 @@
-//! The writer of a spool.
+//! The writer of a spool, which never writes after a torn frame.
 
 use std::io;
 
@@ -6,7 +6,8 @@ use super::{Frame, encode, header};
 
 /// Writes frames to a file, each in one call of `write`.
 ///
-/// After an error, all further writes fail: a reader would never reach frames after a torn one.
+/// After an error all further writes fail, because a reader would never reach frames after a torn
+/// one.
 #[derive(Debug)]
 pub struct Writer<W> {
     out: W,

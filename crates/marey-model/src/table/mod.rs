@@ -1,4 +1,4 @@
-//! Declarations of the tables and views of a run: every column with its type, unit and description.
+//! Declares the tables and views of a run: every column with its type, unit and description.
 //!
 //! Arrow schemas, the SQL catalogue and the reference page are generated from them.
 //! [`stored`] declares the tables that a run stores as Parquet; [`view`] and its neighbours declare

@@ -1,4 +1,5 @@
-//! Views of the recording itself.
+//! Declares the views about the recording itself: its overhead, the last sampled stacks, and
+//! watched variables.
 
 use super::ColumnKind::{Id, Int, Nanos, Real, Text};
 use super::view::{PID, PROCESS_ID, RANK};

@@ -1,4 +1,4 @@
-//! The tables that a run stores as Parquet.
+//! Declares the tables that a run stores as Parquet.
 
 use super::ColumnKind::{Bits, Bytes, Flag, Id, Int, Ints, Nanos, Real, Reals, Text};
 use super::Target::{Args, Contexts, Processes, Strings, Threads};

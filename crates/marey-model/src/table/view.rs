@@ -1,4 +1,4 @@
-//! The views over the stored tables, with names joined in place of ids.
+//! Declares the views over the stored tables, with names joined in place of ids.
 
 use super::ColumnKind::{Bits, Flag, Id, Int, Nanos, Real, Reals, Text};
 use super::{

@@ -64,7 +64,7 @@ fn event_in_provided_task(provider: *mut (), run: impl Fn(&mut Local, Option<&De
 fn call_task_provider(provider: *mut (), mut run: &mut dyn FnMut(Option<&Detached>)) {
     unsafe extern "C" fn receive(receiver: *mut c_void, scope: *const Detached) {
         // SAFETY: `receiver` points to `run` below, which is not used elsewhere during this call.
-        // The scope is null or valid until we return, by the contract of `TaskReceiver`.
+        // The scope is null or valid until this returns, by the contract of `TaskReceiver`.
         unsafe { (*receiver.cast::<&mut dyn FnMut(Option<&Detached>)>())(scope.as_ref()) };
     }
     // SAFETY: only `set_task_provider` stores here, and it stores a `TaskProvider`.

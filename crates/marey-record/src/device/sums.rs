@@ -14,12 +14,12 @@ use std::hash::Hasher;
 #[derive(Debug, Default)]
 pub(super) struct Sums {
     keys: Vec<SumKey>,
-    numbers: HashMap<SumKey, u32, NumberHash>,
+    indices: HashMap<SumKey, u32, NumberHash>,
     /// The sums, by the index of the key in `keys`.
     column: Column,
     /// The number of kernels without a duration, by the index of the key.
     untimed: HashMap<u32, u64, NumberHash>,
-    last_number: u32,
+    last_index: u32,
     /// The sums of threads that were freed.
     folded: MergedTree,
 }
@@ -50,24 +50,24 @@ impl Sums {
     /// Adds a kernel, with its duration if it is known.
     #[inline]
     pub(super) fn add(&mut self, key: SumKey, nanos: Option<u64>) {
-        let is_last = self.keys.get(self.last_number as usize) == Some(&key);
-        let number = if is_last { self.last_number } else { self.number_or_assign(key) };
-        self.last_number = number;
+        let is_last = self.keys.get(self.last_index as usize) == Some(&key);
+        let index = if is_last { self.last_index } else { self.index_or_assign(key) };
+        self.last_index = index;
         match nanos {
-            Some(nanos) => self.column.record(number, nanos, nanos),
-            None => *self.untimed.entry(number).or_insert(0) += 1,
+            Some(nanos) => self.column.record(index, nanos, nanos),
+            None => *self.untimed.entry(index).or_insert(0) += 1,
         }
     }
 
     /// Returns the sums of the key with this index.
-    fn data(&self, number: u32) -> NodeData {
-        let timed = self.column.copy(number);
-        let untimed = self.untimed.get(&number).copied().unwrap_or(0);
+    fn data(&self, index: u32) -> NodeData {
+        let timed = self.column.copy(index);
+        let untimed = self.untimed.get(&index).copied().unwrap_or(0);
         NodeData { count: timed.count + untimed, ..timed }
     }
 
-    fn number_or_assign(&mut self, key: SumKey) -> u32 {
-        *self.numbers.entry(key).or_insert_with(|| {
+    fn index_or_assign(&mut self, key: SumKey) -> u32 {
+        *self.indices.entry(key).or_insert_with(|| {
             self.keys.push(key);
             self.keys.len() as u32 - 1
         })
@@ -81,7 +81,7 @@ impl Sums {
     pub(super) fn add_to(&self, tree: &mut MergedTree, view: SessionView, threads: &Threads) {
         tree.absorb_tree(&self.folded);
         let mut mappings: HashMap<u32, NodeMapping> = HashMap::new();
-        for (key, number) in self.keys.iter().zip(0..) {
+        for (key, index) in self.keys.iter().zip(0..) {
             let Some(thread) = threads.tree(key.thread) else { continue };
             let mapping =
                 mappings.entry(key.thread).or_insert_with(|| NodeMapping::new(thread, view, ROOT));
@@ -89,7 +89,7 @@ impl Sums {
             if key.site != 0 {
                 node = capture_site_node(tree, node, key.site, view);
             }
-            tree.add_kernel(node, key.name, key.device, &self.data(number));
+            tree.add_kernel(node, key.name, key.device, &self.data(index));
         }
     }
 

@@ -1,11 +1,12 @@
-//! The Unix socket at which a recording process answers `marey ps`, `flush`, `sample`, `config`, `watch` and
-//! `hang`.
+//! The Unix socket at which a recording process answers `marey ps`, `flush`, `sample`, `config`,
+//! `watch` and `hang`.
 //!
 //! A thread owns the socket from the first session on. It needs neither the GIL nor a lock of the
-//! program, so it answers even while Python hangs. It passes requests for samples, collectives
-//! and watches to Python and waits a limited time. It reads one bounded request at a time, and only from processes of the
-//! same user. No request runs code of the program or loads a file. The only files that a request
-//! makes it write are those of the sessions, and the run that a ring is saved as beside them.
+//! program, so it answers even while Python hangs. It passes requests for samples, collectives and
+//! watches to Python and waits a limited time. It reads one bounded request at a time, and only
+//! from processes of the same user. No request runs code of the program or loads a file. The only
+//! files that a request makes it write are those of the sessions, and the run that a ring is saved
+//! as beside them.
 
 mod own_socket;
 mod requests;

@@ -28,7 +28,7 @@ mod x86_64 {
         ".popsection",
     );
 
-    /// The calling thread's pointer; null before it is set.
+    /// Returns the calling thread's pointer, null before it is set.
     #[inline(always)]
     pub(in crate::local) fn get() -> *const ThreadTree {
         let pointer;
@@ -76,7 +76,7 @@ mod portable {
         static RECORDER: Cell<*const ThreadTree> = const { Cell::new(std::ptr::null()) };
     }
 
-    /// The calling thread's pointer; null before it is set.
+    /// Returns the calling thread's pointer, null before it is set.
     #[inline(always)]
     pub(in crate::local) fn get() -> *const ThreadTree {
         RECORDER.get()

@@ -23,9 +23,9 @@ use std::time::Duration;
 pub(crate) static WORKER: Worker = Worker::new("marey-system", run);
 
 /// The request to check for a session that has started.
-const LOOK: u32 = 2;
+const CHECK: u32 = 2;
 /// The longest time between two checks of the setting and the sessions.
-const LOOK_PERIOD: Duration = Duration::from_secs(1);
+const CHECK_PERIOD: Duration = Duration::from_secs(1);
 /// Minimum time between readings.
 const MIN_PERIOD: Duration = Duration::from_millis(50);
 
@@ -35,7 +35,7 @@ static PAUSED_SAMPLER: Mutex<Option<Sampler>> = Mutex::new(None);
 /// Starts the thread if it is not running, and makes it look at the sessions.
 pub(crate) fn ensure_running() {
     WORKER.ensure_running();
-    WORKER.request(LOOK);
+    WORKER.request(CHECK);
 }
 
 /// Takes the lock for the duration of a fork.
@@ -66,19 +66,19 @@ fn read_if_due(sampler: &mut Option<Sampler>) -> Option<Duration> {
     }
     let Some(period) = period().filter(|_| trace::is_recording()) else {
         *sampler = None;
-        return Some(LOOK_PERIOD);
+        return Some(CHECK_PERIOD);
     };
     match sampler {
         None => *sampler = Some(Sampler::begin()),
         Some(sampler) => {
             let remaining = period.saturating_sub(sampler.since_reading());
             if !remaining.is_zero() {
-                return Some(remaining.min(LOOK_PERIOD));
+                return Some(remaining.min(CHECK_PERIOD));
             }
             sampler.read(trace::write_counters_to_existing_spool);
         }
     }
-    Some(period.min(LOOK_PERIOD))
+    Some(period.min(CHECK_PERIOD))
 }
 
 /// Returns the time between readings, `None` if there are none.

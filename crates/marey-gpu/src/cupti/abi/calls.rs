@@ -1,4 +1,4 @@
-//! Callback ids of CUDA calls, by what the calls do.
+//! The callback ids of CUDA calls, grouped by what the calls do.
 //!
 //! Many functions have several ids: one per version of their arguments, and one with `_ptsz` or
 //! `_ptds`, for programs built with a per-thread default stream.

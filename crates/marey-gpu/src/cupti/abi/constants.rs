@@ -1,4 +1,4 @@
-//! CUPTI's enumerations: activity kinds, domains, attributes and values of record fields.
+//! CUPTI's enumerations: activity kinds, domains, attributes, and values of record fields.
 
 /// A constant with its names.
 #[derive(Clone, Copy, Debug)]
@@ -13,8 +13,8 @@ pub struct Constant {
     pub text: &'static str,
 }
 
-/// Declares enumerations: the prefix of the vendor's names, then for each constant our name, the
-/// rest of the vendor's name, the value, and the description.
+/// Declares enumerations. Each has the prefix of the vendor's names, then for each constant marey's
+/// name, the rest of the vendor's name, the value, and the description.
 macro_rules! constants {
     ($(
         #[doc = $doc:literal]

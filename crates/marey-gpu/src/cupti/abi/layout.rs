@@ -1,5 +1,5 @@
-//! Offsets of the fields of activity records and callback data, with the version that each exists
-//! from.
+//! The offsets of the fields of activity records and callback data, and the API version since which
+//! each field exists.
 
 use super::constants::kind;
 pub use super::record::Field;
@@ -81,8 +81,8 @@ macro_rules! layouts {
     };
 }
 
-// The version after `since` is the oldest one among those that `cargo xtask layout` checks. So a
-// record is never assumed to be longer than it is.
+// The version after `since` is the oldest one that `cargo xtask layout` checks. So a record is
+// never assumed to be longer than it is.
 layouts! {
     /// Common start of every activity record.
     common: "CUpti_Activity" 8;

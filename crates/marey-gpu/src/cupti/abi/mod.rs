@@ -4,8 +4,9 @@
 //! each field, covers libcupti 12.0 to 13.5 and later. `cargo xtask layout` compares every number
 //! with the vendor's headers of each version.
 //!
-//! [`layout`]: offsets of record fields. [`record`]: access to them. [`constants`]: activity kinds,
-//! domains and other enumerations. [`calls`]: callback ids. [`result`]: result codes.
+//! [`layout`] has the offsets of record fields and [`record`] the access to them. [`constants`] has
+//! the activity kinds, domains and other enumerations, [`calls`] the callback ids, and [`result`]
+//! the result codes.
 
 pub mod calls;
 pub mod constants;

@@ -1,5 +1,5 @@
-//! CUPTI's result codes and their descriptions. Not queried from the library: some versions fail
-//! without a driver.
+//! CUPTI's result codes and their descriptions. They are not queried from the library, because some
+//! versions fail without a driver.
 
 use super::constants::Constant;
 

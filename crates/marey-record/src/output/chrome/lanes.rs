@@ -11,8 +11,8 @@ pub(super) struct Lanes(Vec<Lane>);
 #[derive(Debug, Default)]
 struct Lane(Vec<(i64, i64)>);
 
-/// The minimum number of intervals that a lane keeps. A scope that overlaps an interval that is
-/// forgotten is put into the same lane, after at least this many others have ended there.
+/// The minimum number of intervals that a lane keeps. It forgets an interval only after at least
+/// this many others have ended there. A scope that overlaps a forgotten one may get the same lane.
 const MIN_KEPT: usize = 1 << 14;
 
 impl Lanes {
