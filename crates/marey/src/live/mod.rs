@@ -1,6 +1,8 @@
-//! Processes that record now: `ps`, `flush`, `sample`, `config`, `watch`, and a process id in the place of a
-//! run.
+//! Processes that record now: `ps`, `flush`, `sample`, `config`, `watch`, the collectives of `hang`, and a process id in
+//! the place of a run.
 
+mod at_once;
+mod collective;
 mod config;
 mod flush;
 mod peer;
@@ -13,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use marey_model::endpoint::{Facts, Request};
 
+pub(crate) use collective::last_collectives;
 pub(crate) use config::{ConfigArgs, config};
 pub(crate) use flush::{FlushArgs, flush};
 pub(crate) use ps::{PsArgs, ps};
