@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import signal
-import socket
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -118,29 +117,19 @@ def test_ranks_in_collectives_that_do_not_match_are_named(launcher: Launcher) ->
     assert re.search(rf"By the flight recorder, .*rank {ODD} is at `barrier` 2 of", job["sentence"])
 
 
-def test_a_rank_in_a_collective_tells_which_one(launcher: Launcher) -> None:
+def test_ranks_that_record_are_asked_for_their_last_collective(launcher: Launcher) -> None:
     pids = launcher.start("mixes_groups", records=True)
-    judge(launcher.pid, "all_wait")  # all are there, at one line
-    last = [last_collective(pid) for pid in pids]
+    job = judge(launcher.pid, "mismatched_collective")
     launcher.end()
-    assert {(one["name"], one["state"]) for one in last} == {("all_reduce", "scheduled")}
-    groups = [one["group"] for one in last]
-    assert groups.count(groups[ODD]) == 1
-    assert len(set(groups)) == 2
-
-
-def last_collective(pid: int) -> dict[str, Any]:
-    """Asks a process that records, as `marey 1 collective`."""
-    folder = Path(os.environ.get("XDG_RUNTIME_DIR", ""), "marey")
-    own = folder if folder.is_absolute() and folder.exists() else Path(f"/tmp/marey-{os.getuid()}")
-    (path,) = own.glob(f"{pid}-*.sock")
-    with socket.socket(socket.AF_UNIX) as client:
-        client.connect(str(path))
-        client.sendall(b"marey 1 collective\n")
-        state, fact = client.makefile().read().splitlines()
-    assert state == "ok", fact
-    collective: dict[str, Any] = json.loads(fact.partition("\t")[2])
-    return collective
+    assert job["odd"] == [ODD]
+    where = place("all_reduce", "of the step")
+    first = f"Rank {ODD} (process {pids[ODD]}) waits in {where}TIME"
+    assert re.match(pattern(first, OTHERS[:-1]), job["sentence"])
+    assert [last["rank"] for last in job["collectives"]] == list(range(RANKS))
+    assert {last["name"] for last in job["collectives"]} == {"all_reduce"}
+    groups = {last["group"] for last in job["collectives"] if last["rank"] != ODD}
+    assert len(groups) == 1
+    assert job["collectives"][ODD]["group"] not in groups
 
 
 def test_a_rank_that_waits_for_a_lock_is_named_with_its_threads(launcher: Launcher) -> None:

@@ -44,20 +44,14 @@ impl Sampler {
         let (Some(memory), Some(memory_of_names)) = (Memory::open(pid), Memory::open(pid)) else {
             return Err(AttachError::Forbidden(pid));
         };
-        let (interpreter, (major, minor)) = (target.interpreter_address(), target.version());
-        let runtime = runtime_address(pid);
-        let layout = match runtime {
-            Some(runtime) => Layout::of_runtime(&memory, runtime, minor),
-            None => Layout::for_version(major, minor)
-                .copied()
-                .ok_or_else(|| format!("CPython {major}.{minor} cannot be read yet")),
-        };
-        let layout = layout.map_err(|reason| AttachError::NotPython { pid, reason })?;
+        let interpreter = target.interpreter_address();
+        let layout = target.layout(&memory)?;
+        let lock = if layout.minor < 12 { runtime_address(pid) } else { Some(interpreter) };
         Ok(Self {
             memory: RereadMemory::new(pid, memory),
             layout,
             interpreter,
-            lock: if minor < 12 { runtime } else { Some(interpreter) },
+            lock,
             is_idle_sampled: idle,
             ids: ThreadIds::new(pid),
             states: States { pid, files: HashMap::new() },

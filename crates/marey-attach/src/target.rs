@@ -204,11 +204,23 @@ impl Target {
     /// Reads the tasks of event loops; `None` in a version of CPython whose tasks cannot be read.
     fn tasks(&self, threads: &[Thread]) -> Option<ReadTasks> {
         let memory = Memory::open(self.pid)?;
-        let (major, minor) = self.version();
-        let layout = Layout::for_version(major, minor)?;
+        let layout = self.layout(&memory).ok()?;
         let interpreter = self.interpreter_address();
-        let objects = Objects::new(&memory, layout, MAX_READS);
+        let objects = Objects::new(&memory, &layout, MAX_READS);
         Some(tasks::read(&objects, interpreter, &mapped_files(self.pid), threads))
+    }
+
+    /// Returns the layout of the interpreter, with the offsets that the build itself has, else the reason why it cannot be
+    /// read. A build without symbols has the layout of its version.
+    pub(crate) fn layout(&self, memory: &Memory) -> Result<Layout, AttachError> {
+        let (major, minor) = self.version();
+        let layout = match runtime_address(self.pid) {
+            Some(runtime) => Layout::of_runtime(memory, runtime, minor),
+            None => Layout::for_version(major, minor)
+                .copied()
+                .ok_or_else(|| format!("CPython {major}.{minor} cannot be read yet")),
+        };
+        layout.map_err(|reason| AttachError::NotPython { pid: self.pid, reason })
     }
 
     /// Reads all threads and copies their stacks while they are stopped.

@@ -35,6 +35,21 @@ pub(crate) fn write_rows(
     layout: TextLayout,
     out: &mut impl Write,
 ) -> io::Result<()> {
+    let indented = |line: String| {
+        let line = format!("  {line}");
+        layout.max_width.map_or(line.clone(), |max_width| truncate(&line, max_width).into_owned())
+    };
+    let (heading, rows) = lines(heading, rows, aligns);
+    writeln!(out, "{}", layout.paint.with(Style::Dim, indented(heading)))?;
+    rows.into_iter().try_for_each(|row| writeln!(out, "{}", indented(row)))
+}
+
+/// Returns a heading and rows as lines.
+pub(crate) fn lines(
+    heading: &[String],
+    rows: &[Vec<String>],
+    aligns: &[Align],
+) -> (String, Vec<String>) {
     let last = aligns.len().saturating_sub(1);
     let widest = |index: usize| {
         let cells = rows.iter().map(|row| width(&row[index]));
@@ -49,18 +64,15 @@ pub(crate) fn write_rows(
         })
         .collect();
     let line = |row: &[String]| {
-        let mut line = String::new();
-        for ((cell, align), &columns) in row.iter().zip(aligns).zip(&widths) {
+        let cells = row.iter().zip(aligns).zip(&widths).map(|((cell, align), &columns)| {
             let cell = truncate(cell, columns);
             let padding = " ".repeat(columns - width(&cell));
             match align {
-                Align::Left => line.extend(["  ", &cell, &padding]),
-                Align::Right => line.extend(["  ", &padding, &cell]),
+                Align::Left => format!("{cell}{padding}"),
+                Align::Right => format!("{padding}{cell}"),
             }
-        }
-        let line = line.trim_end();
-        layout.max_width.map_or(line.to_owned(), |max_width| truncate(line, max_width).into_owned())
+        });
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
-    writeln!(out, "{}", layout.paint.with(Style::Dim, line(heading)))?;
-    rows.iter().try_for_each(|row| writeln!(out, "{}", line(row)))
+    (line(heading), rows.iter().map(|row| line(row)).collect())
 }

@@ -17,6 +17,7 @@ use marey_query::sql::Database;
 
 use crate::dump::{print_frames, print_thread};
 use crate::limits::limits;
+use crate::live;
 use crate::output::{Failure, Output, Stop, Style};
 use crate::record::seconds;
 use crate::runs;
@@ -37,7 +38,7 @@ Examples:
 The ranks of this host are read from outside, twice, and compared: those at one place are a group, and the
 sentence says which rank the others wait for, where, why and since when. A rank is known by RANK in its
 environment. Times are those since a thread last ran. No rank is changed; only --native stops ranks, each for
-a moment. On other hosts marey is run by ssh, which must not ask for a password.";
+a moment. Ranks that record a trace are asked for their last collective. On other hosts marey is run by ssh, which must not ask for a password.";
 
 /// The last collective of each rank in the dumps of a flight recorder.
 const LAST_COLLECTIVES: &str = "\
@@ -94,9 +95,9 @@ pub(crate) struct HangArgs {
 /// Runs `marey hang`.
 pub(crate) fn hang(args: &HangArgs, output: &mut Output) -> Result<(), Stop> {
     let interval = seconds("--interval", args.interval)?;
-    let collectives = match &args.flight_recorder {
-        Some(folder) => last_collectives(folder, output)?,
-        None => Vec::new(),
+    let dumped = match &args.flight_recorder {
+        Some(folder) => Some(last_collectives(folder, output)?),
+        None => None,
     };
     let job = match &args.job {
         Some(job) => Some(job.clone()),
@@ -107,7 +108,7 @@ pub(crate) fn hang(args: &HangArgs, output: &mut Output) -> Result<(), Stop> {
     let looks = interval.saturating_mul(2);
     let timeout = seconds("--host-timeout", args.host_timeout)?.saturating_add(looks);
     let hosts = hosts::ask(args, job.as_deref(), timeout)?;
-    let mut hang = look_here(args, interval, collectives)?;
+    let mut hang = look_here(args, interval, dumped)?;
     for (name, answer) in hosts {
         hang.add_host(&name, answer.wait());
     }
@@ -152,11 +153,11 @@ fn without_ranks(hang: &Hang, job: &str) -> Failure {
 }
 
 /// Looks at the ranks of this host. With `--job` and `--hosts`, only those hosts are looked at, and
-/// this one is not.
+/// this one is not. Without dumps, the ranks that record are asked for their last collective.
 fn look_here(
     args: &HangArgs,
     interval: Duration,
-    collectives: Vec<LastCollective>,
+    dumped: Option<Vec<LastCollective>>,
 ) -> Result<Hang, Failure> {
     let pids = match &args.job {
         None => args.pids.clone(),
@@ -164,8 +165,10 @@ fn look_here(
         Some(job) => marey_attach::hang::ranks_of_job(job),
     };
     if pids.is_empty() {
-        return Ok(Hang { collectives, ..Hang::default() });
+        return Ok(Hang { collectives: dumped.unwrap_or_default(), ..Hang::default() });
     }
+    let collectives =
+        |members: &[Member]| dumped.unwrap_or_else(|| live::last_collectives(members));
     let hang = marey_attach::hang::look(&pids, interval, args.native, collectives)?;
     let unreadable = || hang.members.iter().filter(|member| member.problem.is_some());
     match unreadable().next() {

@@ -96,12 +96,12 @@ pub fn ranks_of_job(rendezvous: &str) -> Vec<u32> {
 
 /// Looks at a job twice, `interval` apart, and judges why it does not go on. `pids` are ranks or
 /// processes that have started them. With `native`, ranks that are in no collective and do not move
-/// are stopped for a moment, and their native frames are read.
+/// are stopped for a moment, and their native frames are read. `collectives` returns the last collectives of the ranks.
 pub fn look(
     pids: &[u32],
     interval: Duration,
     native: bool,
-    collectives: Vec<LastCollective>,
+    collectives: impl FnOnce(&[Member]) -> Vec<LastCollective>,
 ) -> Result<Hang, AttachError> {
     if let Some(&pid) = pids.iter().find(|&&pid| !process::is_alive(pid)) {
         return Err(AttachError::NoProcess(pid));
@@ -111,6 +111,7 @@ pub fn look(
     observe::pause(interval);
     let members: Vec<Member> = looks.into_iter().map(|look| look.end(native)).collect();
     let ended = ended.into_iter().map(|pid| Ended { host: None, pid }).collect();
+    let collectives = collectives(&members);
     let mut hang = Hang { absent, ended, world_size, members, collectives, ..Hang::default() };
     hang.judge();
     // The processes of a rank matter only where it waits for one of them.
@@ -140,6 +141,10 @@ impl Hang {
             let ended = other.ended.into_iter();
             self.ended.extend(ended.map(|ended| Ended { host: Some(name.to_owned()), ..ended }));
             self.world_size = self.world_size.or(other.world_size);
+            let is_known = |rank| self.collectives.iter().any(|last| last.rank == rank);
+            let mut added = other.collectives;
+            added.retain(|last| !is_known(last.rank));
+            self.collectives.extend(added);
         }
         let rank_of = |member: &Member| member.rank.as_ref().map(|rank| rank.rank);
         self.members.sort_by_key(rank_of);

@@ -11,9 +11,6 @@ pub enum InspectError {
     /// The process cannot be read at all.
     #[error(transparent)]
     Attach(#[from] AttachError),
-    /// The version of CPython is not supported.
-    #[error("values of CPython {0} cannot be read: supported are 3.10 to 3.14")]
-    Version(String),
     /// The value changed in each attempt to read it.
     #[error("the value changed while it was read")]
     Changed,

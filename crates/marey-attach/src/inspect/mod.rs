@@ -41,7 +41,7 @@ type Result<T> = std::result::Result<T, InspectError>;
 pub struct Inspector {
     target: Target,
     memory: Memory,
-    layout: &'static Layout,
+    layout: Layout,
 }
 
 /// A value at one time.
@@ -65,10 +65,8 @@ impl Inspector {
     /// Finds the interpreter of a process.
     pub fn open(pid: u32) -> Result<Self> {
         let target = Target::open(pid, Options { locals: true, ..Options::default() })?;
-        let (major, minor) = target.version();
-        let layout = Layout::for_version(major, minor)
-            .ok_or_else(|| InspectError::Version(target.python_version()))?;
         let memory = Memory::open(pid).ok_or(AttachError::Forbidden(pid))?;
+        let layout = target.layout(&memory)?;
         Ok(Self { target, memory, layout })
     }
 
@@ -80,7 +78,7 @@ impl Inspector {
         limits: Limits,
         with_attributes: bool,
     ) -> Result<Inspected> {
-        let objects = Objects::new(&self.memory, self.layout, MAX_READS);
+        let objects = Objects::new(&self.memory, &self.layout, MAX_READS);
         let pid = self.target.pid();
         for _ in 0..MAX_ATTEMPTS {
             objects.forget_classes();

@@ -38,6 +38,7 @@ pub use distinct_buffers::DistinctBuffers;
 pub use error::SqlError;
 pub use names::{Names, TableName};
 pub use shared::mentions;
+pub use statement::reads;
 
 use engine::Engine;
 

@@ -5,6 +5,7 @@ use datafusion::execution::SessionState;
 use datafusion::execution::context::SQLOptions;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
+use datafusion::sql::resolve::resolve_table_references;
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::Tokenizer;
@@ -35,6 +36,15 @@ pub(super) fn parse(sql: &str) -> Result<Query, SqlError> {
         0 => Err(SqlError::Empty),
         1 => check_read_only(statements.remove(0).expect("there is one")),
         count => Err(SqlError::ManyStatements { count }),
+    }
+}
+
+/// Whether a query reads a table or view with a name, in any schema. A text that is no query reads none.
+pub fn reads(sql: &str, name: &str) -> bool {
+    let references = parse(sql).map(|query| resolve_table_references(&query.statement, true));
+    match references {
+        Ok(Ok((tables, _))) => tables.iter().any(|table| table.table() == name),
+        Ok(Err(_)) | Err(_) => false,
     }
 }
 
@@ -140,4 +150,32 @@ fn check_table_exists(state: &SessionState, table: &TableReference) -> Result<()
     }
     known.sort();
     Err(SqlError::unknown_table(table.to_string(), known))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_reads_the_tables_that_it_names_and_no_words_in_texts() {
+        for sql in [
+            "SELECT * FROM python.backtrace;",
+            "select func from BACKTRACE",
+            "WITH last AS (SELECT * FROM python.backtrace) SELECT * FROM last",
+            "SELECT 1 WHERE 1 IN (SELECT depth FROM \"backtrace\")",
+            "EXPLAIN SELECT * FROM backtrace",
+        ] {
+            assert!(reads(sql, "backtrace"), "{sql}");
+        }
+        for sql in [
+            "SELECT 'backtrace'",
+            "SELECT name AS backtrace FROM spans",
+            "SELECT 1 -- FROM backtrace",
+            "SELECT * FROM backtraces",
+            "SELECT * FROM",
+            "DROP TABLE backtrace",
+        ] {
+            assert!(!reads(sql, "backtrace"), "{sql}");
+        }
+    }
 }

@@ -1,6 +1,9 @@
 //! Talks to processes that record now, by the socket that each has. The subcommands `ps`, `flush`,
-//! `sample`, `config` and `watch` use it, and those that accept a process id in place of a run.
+//! `sample`, `config` and `watch` use it, `hang` for the last collectives of ranks, and those that
+//! accept a process id in place of a run.
 
+mod at_once;
+mod collective;
 mod config;
 mod flush;
 mod peer;
@@ -13,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use marey_model::endpoint::{Facts, Request};
 
+pub(crate) use collective::last_collectives;
 pub(crate) use config::{ConfigArgs, config};
 pub(crate) use flush::{FlushArgs, flush};
 pub(crate) use ps::{PsArgs, ps};

@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::{Arc, mpsc};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
 use clap::Args;
 use marey_model::endpoint::Facts;
@@ -13,19 +11,16 @@ use marey_model::quantity::Grouped;
 use serde::Serialize;
 
 use super::peer::Peer;
-use super::{Session, sessions};
+use super::{Session, at_once, sessions};
+use crate::aligned::{self, Align};
 use crate::output::{Failure, Output, Stop, Style};
-use crate::text::{printable, width};
+use crate::text::printable;
 
 const EXAMPLES: &str = "\
 Examples:
   marey ps                       The processes of this user that record; for root, those of all users
   marey ps --json | jq '.[] | select(.losses != {})'
   marey query 4242 \"SELECT …\"    A process in the place of a run: what it has recorded so far";
-
-/// The maximum time for the answers of all processes. A process that hangs must not hide the
-/// others.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Arguments of `marey ps`.
 #[derive(Args)]
@@ -82,29 +77,14 @@ pub(crate) fn ps(args: &PsArgs, output: &mut Output) -> Result<(), Stop> {
 /// Asks all processes at the same time. Returns the answers in the order of the processes, except
 /// those that have ended.
 fn ask_all(peers: Vec<Peer>) -> Vec<Result<(Arc<Peer>, Facts), Failure>> {
-    let deadline = Instant::now() + ANSWER_TIMEOUT;
-    let peers: Vec<_> = peers.into_iter().map(Arc::new).collect();
-    let (sender, answers) = mpsc::sync_channel(peers.len());
-    for (index, peer) in peers.iter().enumerate() {
-        let (sender, peer) = (sender.clone(), Arc::clone(peer));
-        // A process that hangs may keep its thread until the command ends.
-        let asking = move || drop(sender.send((index, peer.status())));
-        drop(thread::Builder::new().spawn(asking));
-    }
-    drop(sender);
-    let mut by_peer: Vec<_> = peers.iter().map(|_| None).collect();
-    let remaining = || deadline.saturating_duration_since(Instant::now());
-    while let Ok((index, answer)) = answers.recv_timeout(remaining()) {
-        by_peer[index] = Some(answer);
-    }
-    let late = || format!("no answer in {} s", ANSWER_TIMEOUT.as_secs());
+    let late = || format!("no answer in {} s", at_once::TIMEOUT.as_secs());
     let in_time = |(peer, answer): (Arc<Peer>, Option<_>)| match answer {
         Some(None) => None,
         Some(Some(Ok(facts))) => Some(Ok((peer, facts))),
         Some(Some(Err(failure))) => Some(Err(failure)),
         None => Some(Err(peer.no_answer(&late()))),
     };
-    peers.into_iter().zip(by_peer).filter_map(in_time).collect()
+    at_once::ask_all(peers, Peer::status).into_iter().filter_map(in_time).collect()
 }
 
 impl Process {
@@ -131,8 +111,8 @@ impl Process {
         }
     }
 
-    fn cells(&self) -> [String; 7] {
-        [
+    fn cells(&self) -> Vec<String> {
+        vec![
             self.pid.to_string(),
             self.rank.map_or_else(|| "-".to_owned(), |rank| rank.to_string()),
             Grouped(self.steps.into()).to_string(),
@@ -147,24 +127,16 @@ impl Process {
 const TITLES: [&str; 7] = ["PID", "RANK", "STEPS", "AGE", "EVENTS", "LOSSES", "RECORDS INTO"];
 
 fn print(processes: &[Process], output: &mut Output) -> io::Result<()> {
-    let rows: Vec<_> = processes.iter().map(Process::cells).collect();
-    let widths: [usize; 7] = std::array::from_fn(|column| {
-        let cells = rows.iter().map(|row| width(&row[column]));
-        cells.chain([width(TITLES[column])]).max().unwrap_or(0)
-    });
-    let line = |cells: [&str; 7]| {
-        // Numbers are right-aligned. The last column, the paths, is left-aligned.
-        let cells = cells.iter().zip(widths).enumerate().map(|(column, (cell, width))| {
-            if column + 1 == TITLES.len() { (*cell).to_owned() } else { format!("{cell:>width$}") }
-        });
-        cells.collect::<Vec<_>>().join("  ")
-    };
-    let title = output.paint.with(Style::Bold, line(TITLES)).to_string();
+    let cells: Vec<_> = processes.iter().map(Process::cells).collect();
+    // Numbers to the right, and the last column, paths, to the left.
+    let mut aligns = [Align::Right; TITLES.len()];
+    aligns[TITLES.len() - 1] = Align::Left;
+    let (title, rows) = aligned::lines(&TITLES.map(str::to_owned), &cells, &aligns);
+    let title = output.paint.with(Style::Bold, title).to_string();
     writeln!(output.data(), "{title}")?;
     for (process, row) in processes.iter().zip(&rows) {
-        let cells: [&str; 7] = std::array::from_fn(|column| row[column].as_str());
         let paused = if process.is_active { "" } else { " (paused)" };
-        writeln!(output.data(), "{}{paused}", printable(&line(cells)))?;
+        writeln!(output.data(), "{}{paused}", printable(row))?;
     }
     Ok(())
 }

@@ -8,8 +8,9 @@ use marey_model::quantity::Grouped;
 use serde::{Deserialize, Serialize};
 
 use super::peer::Peer;
+use crate::aligned::{self, Align};
 use crate::output::{Failure, Output, Stop, Style};
-use crate::text::{printable, width};
+use crate::text::printable;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -93,10 +94,10 @@ pub(crate) fn watch(args: &WatchArgs, output: &mut Output) -> Result<(), Stop> {
 }
 
 impl Watch {
-    fn cells(&self) -> [String; 4] {
+    fn cells(&self) -> Vec<String> {
         let grouped = |number: u64| Grouped(number.into()).to_string();
         let at_least = if self.has_paused { "≥ " } else { "" };
-        [
+        vec![
             grouped(self.recorded),
             format!("{at_least}{}", grouped(self.skipped)),
             grouped(self.unread),
@@ -108,23 +109,13 @@ impl Watch {
 const TITLES: [&str; 4] = ["RECORDED", "SKIPPED", "UNREAD", "WATCH"];
 
 fn print(watches: &[Watch], output: &mut Output) -> io::Result<()> {
-    let rows: Vec<_> = watches.iter().map(Watch::cells).collect();
-    let widths: [usize; 4] = std::array::from_fn(|column| {
-        let cells = rows.iter().map(|row| width(&row[column]));
-        cells.chain([width(TITLES[column])]).max().unwrap_or(0)
-    });
-    let line = |cells: [&str; 4]| {
-        let [numbers @ .., watch] = cells;
-        let numbers = numbers.iter().zip(widths);
-        let padded =
-            numbers.map(|(cell, all)| format!("{}{cell}  ", " ".repeat(all - width(cell))));
-        padded.collect::<String>() + watch
-    };
-    let title = output.paint.with(Style::Bold, line(TITLES)).to_string();
+    let cells: Vec<_> = watches.iter().map(Watch::cells).collect();
+    let aligns = [Align::Right, Align::Right, Align::Right, Align::Left];
+    let (title, rows) = aligned::lines(&TITLES.map(str::to_owned), &cells, &aligns);
+    let title = output.paint.with(Style::Bold, title).to_string();
     writeln!(output.data(), "{title}")?;
     for (watch, row) in watches.iter().zip(&rows) {
-        let cells: [&str; 4] = std::array::from_fn(|column| row[column].as_str());
-        writeln!(output.data(), "{}", printable(&line(cells)))?;
+        writeln!(output.data(), "{}", printable(row))?;
         if let Some(reason) = &watch.reason {
             writeln!(output.data(), "    last unread: {}", printable(reason))?;
         }
