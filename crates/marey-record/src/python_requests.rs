@@ -24,7 +24,8 @@ const ANSWER: u32 = 1;
 pub(crate) enum PythonRequest {
     /// A sample of the stacks of all threads. The answer is the number of threads in it.
     Sample,
-    /// A request about watches, as the endpoint has read it. The answer is a JSON list of the watches.
+    /// A request about watches, as the endpoint has read it. The answer is a JSON list of the
+    /// watches.
     Watches(String),
 }
 

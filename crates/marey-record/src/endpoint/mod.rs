@@ -1,4 +1,5 @@
-//! The Unix socket at which a recording process answers `marey ps`, `flush`, `sample`, `config` and `watch`.
+//! The Unix socket at which a recording process answers `marey ps`, `flush`, `sample`, `config` and
+//! `watch`.
 //!
 //! A thread owns the socket from the first session on. It needs neither the GIL nor a lock of the
 //! program, so it answers even while Python hangs. It passes samples and watches to Python and
