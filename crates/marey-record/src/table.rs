@@ -44,7 +44,7 @@ impl Default for ErrorBuffer {
 pub enum ErrorCode {
     /// Success.
     Ok = 0,
-    /// An invalid argument: a null pointer, an unknown value, text that is not UTF-8.
+    /// An invalid argument, such as a null pointer or an unknown value.
     Argument = 1,
     /// The session or phase does not exist.
     NotFound = 2,
