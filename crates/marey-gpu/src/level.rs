@@ -138,9 +138,9 @@ pub fn start(request: &Request) -> Result<(), Unavailable> {
     }
 }
 
-/// Leaves CUPTI to another profiler, which needs it for itself: records everything that was launched
-/// before, then unsubscribes. Returns whether devices were being recorded and now are not. Launches
-/// until [`resume`] are not recorded.
+/// Leaves CUPTI to another profiler, which needs it for itself: records everything that was
+/// launched before, then unsubscribes. Returns whether devices were being recorded and now are not.
+/// Launches until [`resume`] are not recorded.
 pub fn pause() -> bool {
     let is_exclusive = || matches!(level(), Level::Cupti(..)) && !session::is_shared();
     if !is_exclusive() {
@@ -157,9 +157,9 @@ pub fn pause() -> bool {
     true
 }
 
-/// Continues the recording that [`pause`] has ended, unless the session has ended since. If the other
-/// profiler still has CUPTI, recording continues as soon as it has given it up: torch.profiler does
-/// so in a later CUDA call.
+/// Continues the recording that [`pause`] has ended, unless the session has ended since. If the
+/// other profiler still has CUPTI, recording continues as soon as it has given it up:
+/// torch.profiler does so in a later CUDA call.
 pub fn resume() {
     if !try_resume(PAUSE_SUFFIX) {
         api::start_source(&RESUMER);

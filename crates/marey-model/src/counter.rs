@@ -73,7 +73,8 @@ counters! {
 }
 
 counters! {
-    /// A counter of the process or of its machine. A part of the name in brackets stands for one of several sources.
+    /// A counter of the process or of its machine. A part of the name in brackets stands for one of
+    /// several sources.
     SystemCounter:
     ProcessCpu "process_cpu (%)" "CPU time of the process since the previous reading, in percent of one core: 250 is two and a half cores.",
     ThreadCpu "thread_cpu[THREAD] (%)" "The same for a thread, by its name and id in the kernel: the five busiest threads of each reading, if they used at least 1 %. At most 64 threads of a process are named; later ones are summed as `thread_cpu[others] (%)`. With more than 1,024 threads none is read.",

@@ -3,8 +3,8 @@
 
 use std::borrow::Cow;
 
-/// Returns the value of a key of an object: a string without its quotes, anything else as its JSON. `None`
-/// if the key is missing, if its value is null, or if the text up to there is not an object.
+/// Returns the value of a key of an object: a string without its quotes, anything else as its JSON.
+/// `None` if the key is missing, if its value is null, or if the text up to there is not an object.
 pub fn member_value<'j>(object: &'j str, key: &str) -> Option<Cow<'j, str>> {
     let mut members = strip_token('{', object)?;
     loop {

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-/// Escapes the characters that would move the cursor, colour the terminal or reverse the direction of
-/// the text after them.
+/// Escapes the characters that would move the cursor, colour the terminal or reverse the direction
+/// of the text after them.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(is_control) {
         return Cow::Borrowed(text);

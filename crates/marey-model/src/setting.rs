@@ -332,7 +332,8 @@ impl Declaration {
         (low..=high).contains(&value) && (self.kind != Kind::Signal || is_known())
     }
 
-    /// Returns a number as a text that [`Self::parse`] accepts; an empty one for the number of a name.
+    /// Returns a number as a text that [`Self::parse`] accepts; an empty one for the number of a
+    /// name.
     pub fn format(&self, value: f64) -> String {
         match self.kind {
             Kind::Switch if value == 0.0 => "off".to_owned(),

@@ -94,8 +94,8 @@ pub(crate) fn nanos(ticks: u64) -> u64 {
     if NANOS_PER_TICK.load(Ordering::Relaxed) == 0 { ticks } else { counter_nanos(ticks) }
 }
 
-/// Converts a time of this clock, which was read after the first call of [`calibrate`], to nanoseconds
-/// of `CLOCK_MONOTONIC`.
+/// Converts a time of this clock to nanoseconds of `CLOCK_MONOTONIC`. The time must have been read
+/// after the first call of [`calibrate`].
 pub fn monotonic_nanos(ticks: u64) -> u64 {
     calibrate();
     if NANOS_PER_TICK.load(Ordering::Relaxed) == 0 {

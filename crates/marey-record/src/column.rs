@@ -1,4 +1,5 @@
-//! Columns: wall-time statistics and user metrics of one session for the nodes of one thread.
+//! The column of a thread and session: the wall-time statistics and user metrics of that session
+//! for each node of the thread. Events write to it without a lock, and readers copy it.
 
 use crate::arena::Arena;
 use crate::link::Link;

@@ -1,4 +1,5 @@
-//! The global masks that events read: which sessions are alive, which record, and the epoch.
+//! The global masks that each event reads: which sessions are alive, which of them record, and the
+//! epoch.
 
 use crate::perf::EventSet;
 use crate::sync::{AtomicPtr, AtomicU64, Ordering};

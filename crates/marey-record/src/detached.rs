@@ -120,8 +120,8 @@ impl Detached {
 
     /// Returns a scope, by default the root, as an exited scope that is addressed to one session:
     /// values added to it and scopes inside it are recorded in this session alone, also in one that
-    /// records nothing else. `None` if the scope is of an older epoch, the session has not seen it, or
-    /// the thread cannot record.
+    /// records nothing else. `None` if the scope is of an older epoch, the session has not seen it,
+    /// or the thread cannot record.
     pub(crate) fn in_session(scope: Option<&Self>, slot: u32) -> Option<Arc<Self>> {
         local::event(|local| {
             let epoch = CONTROL.epoch.load(Ordering::Relaxed);

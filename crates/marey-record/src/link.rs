@@ -1,4 +1,5 @@
-//! Atomic pointers to elements of arenas.
+//! An atomic pointer to an element of an arena. The owner thread sets it, and any thread may follow
+//! it.
 
 use std::sync::atomic::{AtomicPtr, Ordering};
 

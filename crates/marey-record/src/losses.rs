@@ -1,4 +1,5 @@
-//! Counters of losses in this process, by cause.
+//! The counts of what this process has lost, by cause. Any thread adds to them, and each profile
+//! and run contains them.
 
 use crate::sync::{AtomicU64, Ordering};
 use marey_model::loss::LossCause;

@@ -1,4 +1,4 @@
-//! The metadata of a profile: process, recording overhead, losses.
+//! Collects the metadata of a profile: the process, the recording overhead and the losses.
 
 use crate::clock;
 use crate::device;

@@ -1,4 +1,4 @@
-//! Information from the operating system: thread, host, filesystem, command line.
+//! Asks the operating system about the thread, the host, the filesystem and the command line.
 
 use marey_model::redact;
 use std::ffi::CString;

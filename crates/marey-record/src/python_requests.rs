@@ -26,7 +26,8 @@ pub(crate) enum PythonRequest {
     Sample,
     /// The last collective of `torch.distributed`. The answer is a JSON object, or `null`.
     Collective,
-    /// A request about watches, as the endpoint has read it. The answer is a JSON list of the watches.
+    /// A request about watches, as the endpoint has read it. The answer is a JSON list of the
+    /// watches.
     Watches(String),
 }
 

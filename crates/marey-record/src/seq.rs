@@ -1,4 +1,5 @@
-//! The sequence number around a thread's events.
+//! The sequence number around the events of a thread, by which readers detect a torn read and
+//! sessions wait for events to end.
 //!
 //! It is odd while the owner is inside an event. Two guarantees rest on it. A reader that finds the
 //! same even number before and after its loads has seen no part of an event ([`Seq::read`]). After

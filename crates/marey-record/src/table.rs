@@ -46,7 +46,7 @@ impl Default for ErrorBuffer {
 pub enum ErrorCode {
     /// Success.
     Ok = 0,
-    /// An invalid argument: a null pointer, an unknown value, text that is not UTF-8.
+    /// An invalid argument, such as a null pointer or an unknown value.
     Argument = 1,
     /// The session or phase does not exist.
     NotFound = 2,
@@ -339,9 +339,9 @@ pub struct Table {
         names_len: usize,
         error: *mut ErrorBuffer,
     ) -> i32,
-    /// Sets the operators of PyTorch whose inputs are read, before `torch_operators`: 0 none, 1 those
-    /// of a step in a hundred, 2 all. `fields` has the bytes of `InputFields` in `marey-torch`, the
-    /// first one lowest.
+    /// Sets the operators of PyTorch whose inputs are read, before `torch_operators`: 0 none, 1
+    /// those of a step in a hundred, 2 all. `fields` has the bytes of `InputFields` in
+    /// `marey-torch`, the first one lowest.
     pub torch_shapes: extern "C" fn(shapes: u32, fields: u64),
     /// Leaves CUPTI to another profiler, or takes it back. Returns whether devices were being
     /// recorded and now are not.
@@ -361,17 +361,17 @@ pub struct Table {
     ),
     /// Records collectives for trace sessions, in the order of their calls.
     pub record_collectives: unsafe extern "C" fn(collectives: *const CollectiveArg, len: usize),
-    /// Returns the value of a setting, by its number in `marey_model::setting::ALL`; 0 for an unknown
-    /// one.
+    /// Returns the value of a setting, by its number in `marey_model::setting::ALL`; 0 for an
+    /// unknown one.
     pub setting: extern "C" fn(setting: u32) -> f64,
     /// Sets a setting, by its number. A value outside of its range, or an unknown setting, changes
     /// nothing and returns false.
     pub set_setting: extern "C" fn(setting: u32, value: f64) -> bool,
-    /// Records samples of call stacks for trace sessions. Their nodes are those of the calling thread.
-    /// `cause` is the number of a `SampleCause` of `marey_model::spool`.
+    /// Records samples of call stacks for trace sessions. Their nodes are those of the calling
+    /// thread. `cause` is the number of a `SampleCause` of `marey_model::spool`.
     pub record_samples: unsafe extern "C" fn(samples: *const StackSample, len: usize, cause: u8),
-    /// Registers the function that is called after a setting was changed from outside the process, and
-    /// for a request that Python has to answer, on a thread of the recorder.
+    /// Registers the function that is called after a setting was changed from outside the process,
+    /// and for a request that Python has to answer, on a thread of the recorder.
     pub set_settings_listener: extern "C" fn(listener: crate::settings::Listener),
     /// The address of the state that the libraries of a process that include `marey.hpp` share. It
     /// is 0 until the first of them stores it. The recorder does not use it.
@@ -416,7 +416,8 @@ pub struct Table {
     /// Enters a scope as `scope_enter` does. Returns when it began, in ticks, also when nothing is
     /// recorded.
     pub scope_enter_timed: extern "C" fn(name: u32, kind: u8) -> u64,
-    /// Exits a scope as `scope_exit` does. Returns when it ended, in ticks, also when there is none.
+    /// Exits a scope as `scope_exit` does. Returns when it ended, in ticks, also when there is
+    /// none.
     pub scope_exit_timed: extern "C" fn(name: u32) -> u64,
     /// Returns the current time in ticks of the recorder's clock.
     pub ticks: extern "C" fn() -> u64,
@@ -449,8 +450,8 @@ pub struct Table {
     /// ended.
     pub is_sample_due: extern "C" fn(cause: u8) -> bool,
     /// Exits only the scope with this id, which ended at `ticks`; scopes inside it stay open.
-    /// `sequence` is `u64::MAX`, or as in `scope_exit_autograd`. Returns whether it was open on this
-    /// thread.
+    /// `sequence` is `u64::MAX`, or as in `scope_exit_autograd`. Returns whether it was open on
+    /// this thread.
     pub scope_exit_only:
         extern "C" fn(id: u64, ticks: u64, sequence: u64, forward_os_id: u64) -> bool,
     /// Counts those of the events that can be counted, like `performance_events`. Passes a sentence

@@ -383,8 +383,8 @@ impl ThreadTree {
             column = create_column(pointer);
         }
         // SAFETY: the pointer came from `Box::into_raw`. The column is freed only after
-        // `replace_column`, whose caller first waits until this thread has left the event that it is
-        // in; later events load the pointer again.
+        // `replace_column`, whose caller first waits until this thread has left the event that it
+        // is in; later events load the pointer again.
         Some(unsafe { &*column })
     }
 

@@ -1,4 +1,5 @@
-//! A thread's context tree: nodes that all threads may read, and the owner's index of them.
+//! The context tree of a thread: its nodes, which all threads may read, and the index by which the
+//! owner finds them.
 
 use crate::arena::Arena;
 use crate::column::Stats;

@@ -316,8 +316,8 @@ impl<'a> Iterator for JsonStrings<'a> {
     }
 }
 
-/// Returns the bytes of an element by the name of its type: in C++ as `torch.profiler` records it, in
-/// PyTorch, or as the flight recorder has it, in upper or lower case.
+/// Returns the bytes of an element by the name of its type: in C++ as `torch.profiler` records it,
+/// in PyTorch, or as the flight recorder has it, in upper or lower case.
 pub fn bytes_per_element(dtype: &str) -> Option<f64> {
     let name = dtype.trim_start_matches("torch.").trim_start_matches("c10::");
     let name = name.to_ascii_lowercase();

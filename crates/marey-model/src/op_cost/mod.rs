@@ -55,7 +55,8 @@ pub const fn flops_metric(operand_bits: u32) -> &'static str {
     }
 }
 
-/// Returns the floating-point operations of a call; `None` if the operator or its shapes are unknown.
+/// Returns the floating-point operations of a call; `None` if the operator or its shapes are
+/// unknown.
 pub fn flops(operator: &str, args: &str) -> Option<f64> {
     let family = Family::from_operator(operator)?;
     let call = Call::new(args)?;
@@ -121,8 +122,8 @@ pub fn operand_bits(args: &str) -> u32 {
     }
 }
 
-/// Returns the least number of bytes that a call reads and writes; `None` if the operator, its shapes or
-/// its types are unknown.
+/// Returns the least number of bytes that a call reads and writes; `None` if the operator, its
+/// shapes or its types are unknown.
 pub fn bytes(operator: &str, args: &str) -> Option<f64> {
     let family = Family::from_operator(operator)?;
     let call = Call::new(args)?;

@@ -101,8 +101,8 @@ pub enum Frame {
         /// The operators, ordered by position.
         calls: Vec<AutogradCall>,
     },
-    /// Arguments of spans with the ids `first`, `first + 1`, and so on. An id is defined once, before
-    /// its use.
+    /// Arguments of spans with the ids `first`, `first + 1`, and so on. An id is defined once,
+    /// before its use.
     SpanArgs {
         /// Id of the first arguments.
         first: u32,
@@ -118,8 +118,8 @@ pub enum Frame {
     },
     /// A device of the process. Replaces earlier frames with the same device number.
     Device(Device),
-    /// Shapes of activities with the ids `first`, `first + 1`, and so on. An id is defined once, before
-    /// its use.
+    /// Shapes of activities with the ids `first`, `first + 1`, and so on. An id is defined once,
+    /// before its use.
     Shapes {
         /// Id of the first shape.
         first: u32,

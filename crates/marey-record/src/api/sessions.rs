@@ -21,7 +21,8 @@ pub fn on_load() {
     sync::register_heavy_fences();
 }
 
-/// Copies the environment variables and starts a session, as [`start_with_copied_environment`] does.
+/// Copies the environment variables and starts a session, as [`start_with_copied_environment`]
+/// does.
 pub fn start(options: &SessionOptions) -> Result<SessionId, Error> {
     environment::refresh();
     recorder::start(options)

@@ -38,7 +38,8 @@ impl<T: AsRawFd + FromRawFd> OwnSocket<T> {
     #[expect(unsafe_code, reason = "std has no socket that is neither connected nor listening")]
     pub(super) fn create() -> io::Result<Self> {
         let flags = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-        // SAFETY: a system call without pointers; a result that is not negative is a new descriptor.
+        // SAFETY: a system call without pointers; a result that is not negative is a new
+        // descriptor.
         unsafe {
             match libc::socket(libc::AF_UNIX, flags, 0) {
                 fd @ 0.. => Self::new(T::from_raw_fd(fd)),

@@ -21,8 +21,8 @@ impl CopiedNodes {
 }
 
 impl Local {
-    /// Returns the innermost nodes: of `task`, the innermost scope of the task that the thread runs,
-    /// or else of the thread's own stack.
+    /// Returns the innermost nodes: of `task`, the innermost scope of the task that the thread
+    /// runs, or else of the thread's own stack.
     #[inline]
     pub(super) fn innermost_nodes(&mut self, task: Option<&Detached>) -> NodePair {
         if let Some(task) = task.and_then(Detached::launch_scope) {

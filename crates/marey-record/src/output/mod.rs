@@ -32,7 +32,8 @@ pub enum Format {
     HatchetMsgpack,
     /// Every event, in the format of Chrome and Perfetto. Only for trace sessions.
     ChromeTrace,
-    /// The run directory with every event. Nothing is written: the spool of the session is in it. Only for trace sessions.
+    /// The run directory with every event. Nothing is written: the spool of the session is in it.
+    /// Only for trace sessions.
     Run,
 }
 

@@ -74,8 +74,8 @@ impl Playback {
     /// was read before. A range without an end also contains the scopes that are open at the end of
     /// the session or of the spool.
     ///
-    /// A torn tail is left out, and its length is in the trace. `losses` are the losses of the process
-    /// if it still runs; for each cause the larger count is written.
+    /// A torn tail is left out, and its length is in the trace. `losses` are the losses of the
+    /// process if it still runs; for each cause the larger count is written.
     pub(crate) fn write(
         &mut self,
         range: &Range<u64>,

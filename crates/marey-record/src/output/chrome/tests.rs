@@ -139,8 +139,8 @@ impl Spool {
         Extent { bytes: std::fs::metadata(self.path()).unwrap().len(), threads: THREADS }
     }
 
-    /// Returns the range of a phase of the last session with this number. A recorder knows the range
-    /// without reading.
+    /// Returns the range of a phase of the last session with this number. A recorder knows the
+    /// range without reading.
     fn part(&self, phase: u32) -> Range<u64> {
         let mut reader = Reader::new(File::open(self.path()).unwrap()).unwrap();
         let (mut parts, mut before): (Vec<Range<u64>>, _) = (Vec::new(), reader.offset());
