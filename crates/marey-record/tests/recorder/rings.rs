@@ -134,8 +134,8 @@ fn a_ring_of_seconds_keeps_what_ended_in_them() {
     const TEST: &str = "rings::a_ring_of_seconds_keeps_what_ended_in_them";
     const SECS: f64 = 1.0;
     if let Some((_, folder)) = subprocess_part() {
-        let session = start(&folder);
         let begin = Instant::now();
+        let session = start(&folder);
         let first = segments(&folder.join("run.marey")).remove(0);
         let mut ends = Vec::new();
         // A segment lasts a second, and is kept for one after that.
