@@ -1,6 +1,5 @@
 //! [`Finding`], the result of a [`Rule`]: a performance problem with its severity, evidence and
-//! remedy. This file asks the queries of all rules and turns each row of their answers into a
-//! finding.
+//! remedy. The queries of all rules are run here, and each row of their answers becomes a finding.
 
 use std::collections::HashSet;
 use std::fmt::{self, Display, Write};

@@ -3,22 +3,21 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
-/// A schedule of one time per period, at a random place in the period. The jitter keeps the
-/// sampling from locking step with a loop of the program that has the same period. A period that is
-/// over before its time was waited for is skipped and counted, so a slow read does not shift the
-/// later ones.
+/// A schedule of one sample per period, at a random time in the period. Without this jitter, a loop
+/// of the program with the same period would be sampled at the same place each time. After a slow
+/// sample, periods that have passed are skipped and counted, and later ones keep their times.
 #[derive(Debug)]
 pub struct Schedule {
     start: Instant,
     period: Duration,
-    next: u64,
+    next_period: u64,
     random: RandomState,
 }
 
 /// A time to sample at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tick {
-    /// Time until then. Zero means now.
+    /// The time to wait before it. Zero means now.
     pub wait: Duration,
     /// Number of times that were skipped before it.
     pub skipped: u64,
@@ -32,30 +31,29 @@ impl Schedule {
     /// If `rate_hz` is 0.
     pub fn begin(rate_hz: u32) -> Self {
         let period = Duration::from_secs(1) / rate_hz;
-        Self { start: Instant::now(), period, next: 0, random: RandomState::new() }
+        Self { start: Instant::now(), period, next_period: 0, random: RandomState::new() }
     }
 
     /// Returns the next time, as a wait from `now`.
     pub fn next(&mut self, now: Instant) -> Tick {
         let elapsed = now.saturating_duration_since(self.start);
-        let begins = self.begins(self.next);
-        let periods_late =
-            elapsed.saturating_sub(begins).as_nanos() / self.period.as_nanos().max(1);
+        let begin = self.begin_of(self.next_period);
+        let periods_late = elapsed.saturating_sub(begin).as_nanos() / self.period.as_nanos().max(1);
         let skipped = u64::try_from(periods_late).unwrap_or(u64::MAX);
-        let current = self.next.saturating_add(skipped);
-        self.next = current.saturating_add(1);
+        let current = self.next_period.saturating_add(skipped);
+        self.next_period = current.saturating_add(1);
         Tick { wait: self.due(current).saturating_sub(elapsed), skipped }
     }
 
     /// Returns the time at which to sample in a period, counted from the start.
-    fn due(&self, number: u64) -> Duration {
-        let fraction = self.random.hash_one(number) as f64 / u64::MAX as f64;
-        self.begins(number) + self.period.mul_f64(fraction)
+    fn due(&self, period: u64) -> Duration {
+        let fraction = self.random.hash_one(period) as f64 / u64::MAX as f64;
+        self.begin_of(period) + self.period.mul_f64(fraction)
     }
 
     /// Returns the beginning of a period, counted from the start.
-    fn begins(&self, number: u64) -> Duration {
-        Duration::from_nanos((self.period.as_nanos() as u64).saturating_mul(number))
+    fn begin_of(&self, period: u64) -> Duration {
+        Duration::from_nanos((self.period.as_nanos() as u64).saturating_mul(period))
     }
 }
 

@@ -75,7 +75,8 @@ impl Display for Grouped {
     }
 }
 
-/// A number with four significant digits, or all digits if it is an integer below 1e9.
+/// A number for readers: all digits of an integer below 1e9, otherwise at most four decimals, fewer
+/// the larger it is, or an exponent where it is below 0.001 or from 1e6 on.
 pub struct Real(pub f64);
 
 impl Display for Real {

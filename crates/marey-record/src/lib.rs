@@ -16,7 +16,8 @@
 //! the program.
 //!
 //! **Where to start.** [`local`] contains the event path, [`recorder`] the sessions, [`merged`] the
-//! tree that is written to files, [`trace`] the spool of single events.
+//! tree that is written to files, [`trace`] the spool of single events. The model checker loom
+//! builds only the lock-free modules, so all others are `cfg(not(loom))`.
 //!
 //! ```
 //! use marey_record::{NodeKind, SessionOptions, api};

@@ -55,8 +55,8 @@ impl State {
         }
     }
 
-    /// Returns the interval with some jitter, so that sampling does not lock step with a loop of
-    /// the program of the same period.
+    /// Returns the interval with some jitter. Without it, a loop of the program with the same period
+    /// would be sampled at the same place each time.
     fn with_jitter(&mut self, interval: Duration) -> Duration {
         // The xorshift64 generator.
         self.random ^= self.random << 13;

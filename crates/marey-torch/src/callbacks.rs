@@ -79,7 +79,7 @@ trait Kind {
     #[inline(always)]
     unsafe fn name(library: &Library, function: *const RecordFunction) -> u32 {
         // SAFETY: PyTorch returns a C string for a function that it is observing.
-        names::number_temporary(unsafe { CStr::from_ptr((library.name)(function)) })
+        names::intern_temporary(unsafe { CStr::from_ptr((library.name)(function)) })
     }
 
     /// Returns the part of a function in a backward pass, if it has one.
@@ -104,7 +104,7 @@ impl Kind for Operator {
     unsafe fn name(library: &Library, function: *const RecordFunction) -> u32 {
         // SAFETY: PyTorch's functions return C strings for a function that it is observing.
         unsafe {
-            names::number_operator((library.name)(function), || {
+            names::intern_operator((library.name)(function), || {
                 library.overload_name.map(|overload_name| overload_name(function))
             })
         }

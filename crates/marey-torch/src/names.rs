@@ -1,4 +1,5 @@
-//! Numbers of names, found without a lock for names that were seen before.
+//! Interns the names of operators, autograd nodes and user scopes. A name that was seen before gets
+//! its id without a lock.
 //!
 //! An operator's name belongs to its schema, so the address identifies name and overload until a
 //! library of operators is unloaded. Names of autograd nodes and of user scopes are temporary. A
@@ -14,15 +15,15 @@ struct Name {
     /// The address of the text in PyTorch, null if that text is temporary.
     address: *const c_char,
     text: Box<CStr>,
-    number: u32,
+    id: u32,
 }
 
 /// The number of slots in the table, a power of two. PyTorch 2.15 has some 3,000 operators, of
 /// which a program uses a few hundred.
 const SLOTS: usize = 8192;
 
-/// The number of slots, from the one of its hash on, that a name may be in. Names that find no free
-/// slot take the slow path each time.
+/// A name is in the slot of its hash or in one of the next slots, this many in all. A name that
+/// finds none of them free is interned again each time.
 const PROBES: usize = 16;
 
 /// An open-addressing table of names. A name stays where it is.
@@ -35,12 +36,12 @@ static OPERATORS: Table = [const { AtomicPtr::new(null_mut()) }; SLOTS];
 /// this table only.
 static TEMPORARY: Table = [const { AtomicPtr::new(null_mut()) }; SLOTS];
 
-/// Returns the number of an operator's name, which contains the overload if `overload` returns one.
+/// Returns the id of an operator's name, which contains the overload if `overload` returns one.
 ///
 /// # Safety
 /// `name` and the result of `overload` are C strings.
 #[inline(always)]
-pub(crate) unsafe fn number_operator(
+pub(crate) unsafe fn intern_operator(
     name: *const c_char,
     overload: impl FnOnce() -> Option<*const c_char>,
 ) -> u32 {
@@ -48,14 +49,14 @@ pub(crate) unsafe fn number_operator(
     for seen in names_from(&OPERATORS, first) {
         // SAFETY: both are C strings.
         if seen.address == name && unsafe { libc::strcmp(seen.text.as_ptr(), name) } == 0 {
-            return seen.number;
+            return seen.id;
         }
     }
     // SAFETY: the caller's promise.
-    unsafe { number_new_operator(first, name, overload()) }
+    unsafe { intern_new_operator(first, name, overload()) }
 }
 
-/// Iterates over the names that may be in the place of one with this first slot.
+/// Iterates over the names from a slot on, as far as a name whose hash has this slot may be.
 #[inline(always)]
 fn names_from(table: &'static Table, first: usize) -> impl Iterator<Item = &'static Name> {
     (0..PROBES).map_while(move |probe| {
@@ -65,10 +66,10 @@ fn names_from(table: &'static Table, first: usize) -> impl Iterator<Item = &'sta
 }
 
 /// # Safety
-/// As for [`number_operator`].
+/// As for [`intern_operator`].
 #[cold]
 #[inline(never)]
-unsafe fn number_new_operator(
+unsafe fn intern_new_operator(
     first_slot: usize,
     name: *const c_char,
     overload: Option<*const c_char>,
@@ -76,7 +77,7 @@ unsafe fn number_new_operator(
     // SAFETY: a C string.
     let text = unsafe { CStr::from_ptr(name) };
     if !is_operator_name(text) {
-        return number_temporary(text);
+        return intern_temporary(text);
     }
     // SAFETY: a C string.
     let overload = overload.map(|overload| unsafe { CStr::from_ptr(overload) }.to_string_lossy());
@@ -85,36 +86,36 @@ unsafe fn number_new_operator(
         full.push('.');
         full.push_str(&overload);
     }
-    let number = if is_internal(&full) { IGNORED } else { api::intern(&full) };
-    add(&OPERATORS, first_slot, name, text, number);
-    number
+    let id = if is_internal(&full) { IGNORED } else { api::intern(&full) };
+    add(&OPERATORS, first_slot, name, text, id);
+    id
 }
 
-/// Returns the number of a name whose text will be overwritten.
+/// Returns the id of a name whose text will be overwritten.
 #[inline]
-pub(crate) fn number_temporary(text: &CStr) -> u32 {
+pub(crate) fn intern_temporary(text: &CStr) -> u32 {
     let first = slot_of_text(text);
     for seen in names_from(&TEMPORARY, first) {
         if *seen.text == *text {
-            return seen.number;
+            return seen.id;
         }
     }
     let name = text.to_string_lossy();
-    let number = if is_internal(&name) { IGNORED } else { api::intern(&name) };
-    add(&TEMPORARY, first, std::ptr::null(), text, number);
-    number
+    let id = if is_internal(&name) { IGNORED } else { api::intern(&name) };
+    add(&TEMPORARY, first, std::ptr::null(), text, id);
+    id
 }
 
-/// The number of names that are not recorded.
+/// The id of names that are not recorded.
 pub(crate) const IGNORED: u32 = 0;
 
 /// Adds a name, unless all its slots are taken.
-fn add(table: &Table, first_slot: usize, address: *const c_char, text: &CStr, number: u32) {
+fn add(table: &Table, first_slot: usize, address: *const c_char, text: &CStr, id: u32) {
     let free = (0..PROBES)
         .map(|probe| &table[(first_slot + probe) % SLOTS])
         .find(|slot| slot.load(Ordering::Relaxed).is_null());
     let Some(slot) = free else { return };
-    let name = Box::into_raw(Box::new(Name { address, text: text.into(), number }));
+    let name = Box::into_raw(Box::new(Name { address, text: text.into(), id }));
     let exchanged = slot.compare_exchange(null_mut(), name, Ordering::Release, Ordering::Relaxed);
     if exchanged.is_err() {
         // Another thread has filled the slot; the name is added when it is seen again.
@@ -163,28 +164,28 @@ mod tests {
     use super::*;
     use std::ffi::CString;
 
-    fn number(name: &CStr, overload: &'static CStr) -> u32 {
+    fn id_of(name: &CStr, overload: &'static CStr) -> u32 {
         // SAFETY: C strings.
-        unsafe { number_operator(name.as_ptr(), || Some(overload.as_ptr())) }
+        unsafe { intern_operator(name.as_ptr(), || Some(overload.as_ptr())) }
     }
 
     #[test]
     fn a_name_contains_its_overload() {
         let (first, second) = (c"names::add".to_owned(), c"names::add".to_owned());
-        let plain = number(&first, c"");
-        let tensor = number(&second, c"Tensor");
+        let plain = id_of(&first, c"");
+        let tensor = id_of(&second, c"Tensor");
         assert_eq!(&*api::name(plain), "names::add");
         assert_eq!(&*api::name(tensor), "names::add.Tensor");
-        assert_eq!(plain, number(&first, c"is not asked for again"));
-        assert_eq!(tensor, number(&second, c"is not asked for again"));
+        assert_eq!(plain, id_of(&first, c"is not asked for again"));
+        assert_eq!(tensor, id_of(&second, c"is not asked for again"));
     }
 
     #[test]
-    fn memory_that_contains_another_name_has_another_number() {
+    fn memory_that_contains_another_name_has_another_id() {
         let mut memory = *b"names::one\0";
-        let one = number(CStr::from_bytes_with_nul(&memory).unwrap(), c"");
+        let one = id_of(CStr::from_bytes_with_nul(&memory).unwrap(), c"");
         memory[7..10].copy_from_slice(b"two");
-        let two = number(CStr::from_bytes_with_nul(&memory).unwrap(), c"");
+        let two = id_of(CStr::from_bytes_with_nul(&memory).unwrap(), c"");
         assert_eq!(&*api::name(one), "names::one");
         assert_eq!(&*api::name(two), "names::two");
     }
@@ -192,26 +193,26 @@ mod tests {
     #[test]
     fn a_temporary_name_is_found_by_its_text() {
         let text = c"autograd::engine::evaluate_function: MmBackward0";
-        let number_by_operator = number(text, c"");
-        assert_eq!(number_by_operator, number_temporary(text));
-        assert_eq!(&*api::name(number_by_operator), text.to_str().unwrap());
+        let operator_id = id_of(text, c"");
+        assert_eq!(operator_id, intern_temporary(text));
+        assert_eq!(&*api::name(operator_id), text.to_str().unwrap());
     }
 
     #[test]
     fn names_of_pytorchs_profiler_are_ignored() {
-        assert_eq!(number(c"profiler::_record_function_enter_new", c""), IGNORED);
-        assert_eq!(number_temporary(c"ProfilerStep#12"), IGNORED);
-        assert_eq!(number_temporary(c"Optimizer.step#AdamW.step"), IGNORED);
-        assert_ne!(number_temporary(c"Optimizer.zero_grad#AdamW.zero_grad"), IGNORED);
+        assert_eq!(id_of(c"profiler::_record_function_enter_new", c""), IGNORED);
+        assert_eq!(intern_temporary(c"ProfilerStep#12"), IGNORED);
+        assert_eq!(intern_temporary(c"Optimizer.step#AdamW.step"), IGNORED);
+        assert_ne!(intern_temporary(c"Optimizer.zero_grad#AdamW.zero_grad"), IGNORED);
     }
 
     #[test]
-    fn more_names_than_slots_keep_their_numbers() {
+    fn more_names_than_slots_keep_their_ids() {
         let names: Vec<_> =
             (0..2 * SLOTS).map(|index| CString::new(format!("many::{index}")).unwrap()).collect();
-        let numbers: Vec<u32> = names.iter().map(|name| number(name, c"")).collect();
-        for (name, &expected) in names.iter().zip(&numbers) {
-            assert_eq!(number(name, c""), expected);
+        let ids: Vec<u32> = names.iter().map(|name| id_of(name, c"")).collect();
+        for (name, &expected) in names.iter().zip(&ids) {
+            assert_eq!(id_of(name, c""), expected);
         }
     }
 }

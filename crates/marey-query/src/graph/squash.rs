@@ -22,11 +22,11 @@ impl Graph {
         assert_eq!(is_kept.len(), self.nodes.len(), "one flag per node");
         let mut nodes: Vec<Node> = Vec::new();
         let mut new_by_name = HashMap::new();
-        // The new index of each node. A removed node has the index of its nearest kept ancestor.
-        let mut new_indexes: Vec<Option<usize>> = Vec::with_capacity(self.nodes.len());
+        // For each node, the index of its nearest kept ancestor in `nodes`, or its own if it is kept.
+        let mut kept_index: Vec<Option<usize>> = Vec::with_capacity(self.nodes.len());
         for (index, node) in self.nodes.iter().enumerate() {
-            let parent = node.parent.and_then(|parent| new_indexes[parent]);
-            new_indexes.push(if is_kept[index] {
+            let parent = node.parent.and_then(|parent| kept_index[parent]);
+            kept_index.push(if is_kept[index] {
                 Some(*new_by_name.entry((parent, node.frame.clone())).or_insert_with(|| {
                     nodes.push(Node { parent, ..node.clone() });
                     nodes.len() - 1
@@ -43,44 +43,44 @@ impl Graph {
             meta: self.meta.clone(),
         };
         let has_merged = nodes.len() < is_kept.iter().filter(|is_kept| **is_kept).count();
-        let arranged_from_new = graph.arrange(nodes);
-        let new_number = |node: usize| {
-            is_kept[node]
-                .then_some(new_indexes[node])
-                .flatten()
-                .map(|index| arranged_from_new[index])
+        let arranged_index = graph.arrange(nodes);
+        let new_index = |node: usize| {
+            is_kept[node].then_some(kept_index[node]).flatten().map(|index| arranged_index[index])
         };
-        let move_metric = |metric: &Metric| {
+        let reindex_metric = |metric: &Metric| {
             if has_merged {
-                merge_metric(metric, new_number)
+                merge_metric(metric, new_index)
             } else {
-                column::renumber_nodes(metric, new_number)
+                column::renumber_nodes(metric, new_index)
             }
         };
         let metrics = self.metrics.iter();
         graph.metrics = metrics
-            .map(|entry| OwnMetric { metric: move_metric(&entry.metric), ..*entry })
+            .map(|entry| OwnMetric { metric: reindex_metric(&entry.metric), ..*entry })
             .collect();
         let node_count = graph.nodes.len();
+        // Columns of sums that were set are dropped: the sums change with the nodes.
         let columns = self.columns.iter().filter(|column| !self.is_sum(&column.label));
-        graph.columns = columns.map(|column| move_column(column, node_count, new_number)).collect();
+        graph.columns =
+            columns.map(|column| reindex_column(column, node_count, new_index)).collect();
         graph
     }
 }
 
-/// Returns the metric with new node numbers, in which the numbers of merged nodes are added.
-fn merge_metric(metric: &Metric, new_number: impl Fn(usize) -> Option<usize>) -> Metric {
-    let mut moves: Vec<(usize, MetricValue)> = metric
+/// Returns the metric by new node indexes. The values of merged nodes are added. Of texts, the first
+/// is kept.
+fn merge_metric(metric: &Metric, new_index: impl Fn(usize) -> Option<usize>) -> Metric {
+    let mut values: Vec<(usize, MetricValue)> = metric
         .nodes
         .iter()
         .enumerate()
-        .filter_map(|(rank, node)| Some((new_number(node.index())?, metric.values.get(rank))))
+        .filter_map(|(rank, node)| Some((new_index(node.index())?, metric.values.get(rank))))
         .collect();
-    moves.sort_by_key(|(node, _)| *node);
+    values.sort_by_key(|(node, _)| *node);
     let mut merged = Metric::new(metric.key.clone());
-    let mut moves = moves.into_iter().peekable();
-    while let Some((node, mut value)) = moves.next() {
-        while let Some((_, next)) = moves.next_if(|(next, _)| *next == node) {
+    let mut values = values.into_iter().peekable();
+    while let Some((node, mut value)) = values.next() {
+        while let Some((_, next)) = values.next_if(|(next, _)| *next == node) {
             value = match (value, next) {
                 (text @ MetricValue::Text(_), _) => text,
                 (value, next) => match column::add(Some(value.clone()), next, &metric.key) {
@@ -94,31 +94,33 @@ fn merge_metric(metric: &Metric, new_number: impl Fn(usize) -> Option<usize>) ->
     merged
 }
 
-fn move_column(
+/// Returns the column by new node indexes. The numbers of merged nodes are added, where NaN is no
+/// value. Of other values, the first is kept.
+fn reindex_column(
     column: &Column,
     node_count: usize,
-    new_number: impl Fn(usize) -> Option<usize>,
+    new_index: impl Fn(usize) -> Option<usize>,
 ) -> Column {
     let cells = match &column.cells {
         Cells::Numbers { values, are_whole } => {
-            let mut moved = vec![f64::NAN; node_count];
+            let mut merged = vec![f64::NAN; node_count];
             for (node, &value) in values.iter().enumerate() {
-                if let Some(new) = new_number(node) {
-                    moved[new] = sum(&mut [moved[new], value]);
+                if let Some(new) = new_index(node) {
+                    merged[new] = sum(&mut [merged[new], value]);
                 }
             }
-            Cells::Numbers { values: moved, are_whole: *are_whole }
+            Cells::Numbers { values: merged, are_whole: *are_whole }
         }
         Cells::Values(values) => {
-            let mut moved = vec![None; node_count];
+            let mut merged = vec![None; node_count];
             for (node, value) in values.iter().enumerate() {
-                if let Some(new) = new_number(node)
-                    && moved[new].is_none()
+                if let Some(new) = new_index(node)
+                    && merged[new].is_none()
                 {
-                    moved[new].clone_from(value);
+                    merged[new].clone_from(value);
                 }
             }
-            Cells::Values(moved)
+            Cells::Values(merged)
         }
     };
     Column { label: Arc::clone(&column.label), cells }

@@ -32,10 +32,11 @@ pub(super) struct Row {
 }
 
 impl Rows {
-    /// Selects the top `levels` of the graph. [`Order::Value`] sorts by the column `first`.
-    pub fn new(graph: &Graph, order: Order, first: Option<&Cells>, levels: usize) -> Self {
+    /// Selects the top `levels` of the graph. [`Order::Value`] sorts by `sort_column`.
+    pub fn new(graph: &Graph, order: Order, sort_column: Option<&Cells>, levels: usize) -> Self {
         let nodes = graph.nodes();
-        let value = |row: &Row| first.map_or(f64::NAN, |cells| number::from_cell(cells, row.node));
+        let value =
+            |row: &Row| sort_column.map_or(f64::NAN, |cells| number::from_cell(cells, row.node));
         let compare = |a: &Row, b: &Row| match order {
             Order::Name => a.node.cmp(&b.node),
             Order::FirstSeen => nodes[a.node].creation_rank.cmp(&nodes[b.node].creation_rank),
