@@ -1,6 +1,7 @@
 //! Opens the runs that are given to subcommands: folders, packed runs, files of other formats, and
 //! process ids.
 
+use std::fs;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
@@ -85,6 +86,22 @@ impl Deref for OpenedRun {
     fn deref(&self) -> &Run {
         &self.run
     }
+}
+
+/// Returns the run of the working directory that was modified last, and prints its name.
+pub(crate) fn newest(output: &mut Output) -> Result<PathBuf, Stop> {
+    let entries = fs::read_dir(".").into_iter().flatten().filter_map(Result::ok);
+    let paths = entries.map(|entry| PathBuf::from(entry.file_name()));
+    let runs = paths.filter(|path| path.extension().is_some_and(|suffix| suffix == "marey"));
+    let by_time = runs.filter_map(|path| Some((fs::metadata(&path).ok()?.modified().ok()?, path)));
+    let Some((_, path)) = by_time.max() else {
+        return Err(Stop::Failed(Failure {
+            message: "no run in this directory".into(),
+            hint: Some("name one, or record one: `marey run -d trace train.py`".into()),
+        }));
+    };
+    output.note(format_args!("the newest run here is {}", quote_path(&path)))?;
+    Ok(path)
 }
 
 /// Opens a run and prints its warnings.

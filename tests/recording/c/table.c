@@ -104,5 +104,7 @@ int main(void) {
     PLACE(possible_performance_events);
     PLACE(operator_flops);
     PLACE(begin_process_exit);
+    PLACE(find_collectives);
+    PLACE(answer_collective);
     return 0;
 }

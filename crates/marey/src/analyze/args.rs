@@ -14,6 +14,7 @@ use crate::output::Failure;
 const EXAMPLES: &str = "\
 Examples:
   marey analyze train.marey                        Find hot spots and bottlenecks
+  marey analyze                                    Analyze the newest run here
   marey analyze trace.json.gz                      Analyze a trace of another profiler
   marey analyze train.marey -o report.html         Write a report with charts to one file
   marey analyze train.marey --section kernels --top 30
@@ -33,8 +34,9 @@ const ROWS_FOR_PROGRAMS: u64 = 1_000;
 #[derive(Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub(crate) struct AnalyzeArgs {
-    /// Run to analyze: a folder `NAME.marey`, a packed run, or a file of another format
-    #[arg(value_name = "RUN", value_hint = ValueHint::AnyPath, required_unless_present = "rules")]
+    /// Run to analyze: a folder `NAME.marey`, a packed run, or a file of another format [default: the
+    /// newest `*.marey` of the working directory]
+    #[arg(value_name = "RUN", value_hint = ValueHint::AnyPath)]
     pub(super) run: Option<PathBuf>,
 
     /// Output format [default: from the suffix of -o, else txt]

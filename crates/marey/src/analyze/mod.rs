@@ -34,16 +34,20 @@ const REFRESH_INTERVAL: Duration = Duration::from_millis(100);
 /// Runs `marey analyze`.
 pub(crate) fn analyze(args: &AnalyzeArgs, output: &mut Output) -> Result<(), Stop> {
     let mut file = args.output.as_deref().map(OutFile::create).transpose()?;
-    let Some(path) = args.run.as_ref().filter(|_| !args.rules) else {
+    if args.rules {
         match &mut file {
             Some(file) => write_rules(args, PLAIN, file)?,
             None => write_rules(args, output.paint, output.data())?,
         }
         return Ok(file.map_or(Ok(()), OutFile::finish)?);
-    };
+    }
     let options = args.options()?;
     let limits = limits(args.memory_limit, None)?;
-    let opened = runs::open(path, output)?;
+    let path = match &args.run {
+        Some(path) => path.clone(),
+        None => runs::newest(output)?,
+    };
+    let opened = runs::open(&path, output)?;
     let (name, warnings) = (opened.name().to_string_lossy().into_owned(), opened.warnings());
     let run = opened.into_run();
     let database = Database::new(Arc::new(run), limits);

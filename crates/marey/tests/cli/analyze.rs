@@ -1,6 +1,8 @@
 //! `marey analyze`, `marey compare` and `marey check`, on synthetic traces.
 
 use std::fmt::Write as _;
+use std::fs;
+use std::time::{Duration, SystemTime};
 
 use insta::assert_snapshot;
 
@@ -46,6 +48,27 @@ fn traces_folder() -> Folder {
         ("after.json", training_trace(500, "aten::mm")),
         ("renamed.json", training_trace(200, "aten::matmul_v2")),
     ])
+}
+
+#[test]
+fn without_a_run_the_newest_of_the_directory_is_analyzed() {
+    let folder = traces_folder();
+    assert_snapshot!(transcript(&mut folder.marey("analyze")), @"
+    exit code: 2
+    --- stdout ---
+    --- stderr ---
+    error: no run in this directory
+    hint: name one, or record one: `marey run -d trace train.py`
+    ");
+    let begin = SystemTime::UNIX_EPOCH;
+    for (name, seconds) in [("before", 20), ("after", 10)] {
+        transcript(&mut folder.marey(&format!("import {name}.json -o {name}.marey")));
+        let run = fs::File::open(folder.path(&format!("{name}.marey"))).unwrap();
+        run.set_modified(begin + Duration::from_secs(seconds)).unwrap();
+    }
+    let output = transcript(&mut folder.marey("analyze"));
+    assert!(output.contains("Analysis of before.marey"), "{output}");
+    assert!(output.contains("the newest run here is before.marey"), "{output}");
 }
 
 #[test]
