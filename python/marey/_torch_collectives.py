@@ -57,9 +57,8 @@ class Reader:
         self._steps = 0
         self._answers_requests = False
         self.learn_groups()
-        if (
-            os.environ.get("WORLD_SIZE", "1") != "1"
-        ):  # a job that may hang before its first step ends
+        if os.environ.get("WORLD_SIZE", "1") != "1":
+            # The job may hang before its first step ends.
             self._answer_requests()
         for ring, dump in self._rings():
             self._next_ids[ring] = max((_id_of(entry) + 1 for entry in _entries(dump)), default=0)
