@@ -68,7 +68,7 @@ fn without_a_run_the_newest_of_the_directory_is_analyzed() {
     }
     let output = transcript(&mut folder.marey("analyze"));
     assert!(output.contains("Analysis of before.marey"), "{output}");
-    assert!(output.contains("the newest run here is before.marey"), "{output}");
+    assert!(output.contains("the newest run here is `before.marey`"), "{output}");
 }
 
 #[test]
