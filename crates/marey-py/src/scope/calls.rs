@@ -1,6 +1,6 @@
 //! The functions besides the context manager: entering and exiting by hand, states, metrics.
 
-use super::{add_to_innermost, enter_number, exit_number, scope_for};
+use super::{add_to_innermost, enter_name, exit_name, scope_for};
 use crate::library::{is_live, table};
 use crate::sessions::push_bytes;
 use crate::task;
@@ -32,14 +32,14 @@ fn enter_scope(name: &Bound<'_, PyString>) -> PyResult<Option<u64>> {
     if !is_live() {
         return Ok(None);
     }
-    let number = name_number(name)?;
-    Ok(Some(enter_number(number, NodeKind::Scope as u8)).filter(|&id| id != 0))
+    let name_id = intern(name)?;
+    Ok(Some(enter_name(name_id, NodeKind::Scope as u8)).filter(|&id| id != 0))
 }
 
 /// Exits the innermost scope. Returns its id, or `None` when there is none.
 #[pyfunction]
 fn exit_scope() -> Option<u64> {
-    if is_live() { Some(exit_number(0)).filter(|&id| id != 0) } else { None }
+    if is_live() { Some(exit_name(0)).filter(|&id| id != 0) } else { None }
 }
 
 /// Enters an operator. Returns its id, or `None` when nothing is recorded.
@@ -48,7 +48,7 @@ fn enter_op(name: &Bound<'_, PyString>) -> PyResult<Option<u64>> {
     if !is_live() {
         return Ok(None);
     }
-    let operator = name_number(name)?;
+    let operator = intern(name)?;
     let id = match task::innermost_token(name.py()) {
         Some(token) => token.get().enter_operator(operator),
         None => (table().operator_enter)(operator),
@@ -75,7 +75,7 @@ fn exit_op(id: Option<u64>) -> Option<u64> {
 #[pyfunction]
 fn enter_state(name: &Bound<'_, PyString>) -> PyResult<()> {
     if is_live() {
-        (table().state_enter)(name_number(name)?);
+        (table().state_enter)(intern(name)?);
     }
     Ok(())
 }
@@ -97,28 +97,28 @@ fn add_metrics(metrics: &Bound<'_, PyDict>) -> PyResult<()> {
 /// Returns the name of the innermost scope of this task or thread, `None` if there is none.
 #[pyfunction]
 fn innermost_name(py: Python<'_>) -> Option<String> {
-    let number = match task::innermost_token(py) {
-        Some(token) => token.get().name_number(),
+    let name_id = match task::innermost_token(py) {
+        Some(token) => token.get().name_id(),
         None => (table().top_name)(),
     };
-    if number == 0 {
+    if name_id == 0 {
         return None;
     }
     let mut text: Vec<u8> = Vec::new();
     // SAFETY: `push_bytes` expects this buffer as its context.
-    unsafe { (table().name_text)(number, Some(push_bytes), (&raw mut text).cast()) };
+    unsafe { (table().name_text)(name_id, Some(push_bytes), (&raw mut text).cast()) };
     Some(String::from_utf8_lossy(&text).into_owned())
 }
 
-fn name_number(name: &Bound<'_, PyString>) -> PyResult<u32> {
+fn intern(name: &Bound<'_, PyString>) -> PyResult<u32> {
     // SAFETY: a valid object; the GIL is held.
     unsafe {
         let scope = scope_for(name.as_ptr());
         if scope.is_null() {
             return Err(PyErr::fetch(name.py()));
         }
-        let number = (*scope).number;
+        let name_id = (*scope).name_id;
         ffi::Py_DECREF(scope.cast());
-        Ok(number)
+        Ok(name_id)
     }
 }

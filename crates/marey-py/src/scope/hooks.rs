@@ -2,7 +2,7 @@
 //! training steps.
 
 use super::c_function::{CFunction, add_c_function};
-use super::{Scope, enter_number, exit_number, new_none, scope_for};
+use super::{Scope, enter_name, exit_name, new_none, scope_for};
 use crate::library::{is_live, table};
 use marey_model::context::NodeKind;
 use pyo3::exceptions::PyTypeError;
@@ -40,7 +40,7 @@ unsafe extern "C" fn push(
                 ffi::Py_DECREF(scope.cast());
                 return ptr::null_mut();
             }
-            enter_number((*scope).number, u8::try_from(kind).unwrap_or(NodeKind::Scope as u8));
+            enter_name((*scope).name_id, u8::try_from(kind).unwrap_or(NodeKind::Scope as u8));
             ffi::Py_DECREF(scope.cast());
         }
         new_none()
@@ -57,7 +57,7 @@ unsafe extern "C" fn pop(
     unsafe {
         if is_live() {
             let Some(scope) = hook_scope(args, nargs, 1) else { return ptr::null_mut() };
-            exit_number((*scope).number);
+            exit_name((*scope).name_id);
             ffi::Py_DECREF(scope.cast());
         }
         new_none()

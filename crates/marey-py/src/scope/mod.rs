@@ -40,7 +40,7 @@ struct Scope {
     metrics: *mut PyObject,
     /// `__enter__` and `__exit__`, bound. Null unless the scope is in the cache.
     bound: BoundMethods,
-    number: u32,
+    name_id: u32,
 }
 
 /// The type of [`Scope`]: a strong reference, set when the module is made.
@@ -129,7 +129,7 @@ fn create_scope(object: &Bound<'_, PyAny>, metrics: *mut PyObject) -> PyResult<*
     let is_exact = object.is_exact_instance_of::<PyString>();
     let text = utf8(name)?;
     // SAFETY: the text lives until the call returns.
-    let number = unsafe { (table().intern)(text.as_ptr().cast(), text.len()) };
+    let name_id = unsafe { (table().intern)(text.as_ptr().cast(), text.len()) };
     // A subclass may override comparison and hash: keep the plain string.
     let plain = if is_exact { name.clone() } else { PyString::new(py, &text) };
     let class = SCOPE_TYPE.load(Ordering::Relaxed);
@@ -143,7 +143,7 @@ fn create_scope(object: &Bound<'_, PyAny>, metrics: *mut PyObject) -> PyResult<*
         (*scope).name = plain.into_ptr();
         ffi::Py_XINCREF(metrics);
         (*scope).metrics = metrics;
-        (*scope).number = number;
+        (*scope).name_id = name_id;
         scope
     };
     if metrics.is_null() && is_exact {
@@ -177,7 +177,7 @@ unsafe extern "C" fn enter(this: *mut PyObject, _no_args: *mut PyObject) -> *mut
     unsafe {
         if is_live() {
             let scope = this.cast::<Scope>();
-            enter_number((*scope).number, NodeKind::Scope as u8);
+            enter_name((*scope).name_id, NodeKind::Scope as u8);
             if !(*scope).metrics.is_null() && !add_entry_metrics(scope) {
                 return ptr::null_mut();
             }
@@ -190,13 +190,17 @@ unsafe extern "C" fn enter(this: *mut PyObject, _no_args: *mut PyObject) -> *mut
 /// Enters a scope on the thread's stack or, inside a coroutine's context, in that context. Returns
 /// the id.
 #[inline(always)]
-fn enter_number(number: u32, kind: u8) -> u64 {
-    if task::is_in_task() { task::enter(number, kind) } else { (table().scope_enter)(number, kind) }
+fn enter_name(name_id: u32, kind: u8) -> u64 {
+    if task::is_in_task() {
+        task::enter(name_id, kind)
+    } else {
+        (table().scope_enter)(name_id, kind)
+    }
 }
 
 #[inline(always)]
-fn exit_number(number: u32) -> u64 {
-    if task::is_in_task() { task::exit(number) } else { (table().scope_exit)(number) }
+fn exit_name(name_id: u32) -> u64 {
+    if task::is_in_task() { task::exit(name_id) } else { (table().scope_exit)(name_id) }
 }
 
 /// Adds the scope's metrics after its entry. If they are refused, exits the scope, because
@@ -207,15 +211,15 @@ fn exit_number(number: u32) -> u64 {
 #[cold]
 unsafe fn add_entry_metrics(scope: *mut Scope) -> bool {
     // SAFETY: guaranteed by the caller; `new_scope` accepts only dicts.
-    let (py, number, metrics) = unsafe {
+    let (py, name_id, metrics) = unsafe {
         let py = Python::assume_attached();
         let metrics = Bound::from_borrowed_ptr(py, (*scope).metrics);
-        (py, (*scope).number, metrics.cast_into_unchecked::<PyDict>())
+        (py, (*scope).name_id, metrics.cast_into_unchecked::<PyDict>())
     };
     match add_to_innermost(&metrics) {
         Ok(()) => true,
         Err(error) => {
-            exit_number(number);
+            exit_name(name_id);
             error.restore(py);
             false
         }
@@ -231,7 +235,7 @@ unsafe extern "C" fn exit(
     // SAFETY: as in `enter`.
     unsafe {
         if is_live() {
-            exit_number((*this.cast::<Scope>()).number);
+            exit_name((*this.cast::<Scope>()).name_id);
         }
         new_none()
     }

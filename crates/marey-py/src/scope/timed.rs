@@ -40,7 +40,7 @@ struct Measurement {
     times: *mut PyObject,
     /// The string by which the object is found in a cache; null unless it is in one.
     key: *mut PyObject,
-    number: u32,
+    name_id: u32,
     is_open: bool,
     /// In ticks.
     start: u64,
@@ -205,7 +205,7 @@ unsafe fn new_measurement(
 ) -> PyResult<*mut Measurement> {
     let times = collector.call_method1("_new_times", (name,))?.getattr("unread")?;
     let times = times.cast_into::<Times>()?;
-    let number = times.get().number;
+    let name_id = times.get().name_id;
     // SAFETY: the type was made by `add_to` and allocates objects of `Measurement`'s size, filled
     // with zeros. The fields are filled in before any other code sees the object.
     unsafe {
@@ -215,7 +215,7 @@ unsafe fn new_measurement(
             return Err(PyErr::fetch(collector.py()));
         }
         (*measurement).times = times.into_ptr();
-        (*measurement).number = number;
+        (*measurement).name_id = name_id;
         Ok(measurement)
     }
 }
@@ -255,14 +255,14 @@ unsafe extern "C" fn enter(this: *mut PyObject, _no_args: *mut PyObject) -> *mut
             return raise(measurement, "is being measured by this object: call measure_time again");
         }
         (*measurement).is_open = true;
-        let (number, kind) = ((*measurement).number, NodeKind::Scope as u8);
+        let (name_id, kind) = ((*measurement).name_id, NodeKind::Scope as u8);
         (*measurement).start = if !is_live() {
             (table().ticks)()
         } else if task::is_in_task() {
-            task::enter(number, kind);
+            task::enter(name_id, kind);
             (table().ticks)()
         } else {
-            (table().scope_enter_timed)(number, kind)
+            (table().scope_enter_timed)(name_id, kind)
         };
         ffi::Py_INCREF(this);
     }
@@ -282,15 +282,15 @@ unsafe extern "C" fn exit(
             return raise(measurement, "was not entered");
         }
         (*measurement).is_open = false;
-        let number = (*measurement).number;
+        let name_id = (*measurement).name_id;
         let end = if !is_live() {
             (table().ticks)()
         } else if task::is_in_task() {
             let end = (table().ticks)();
-            task::exit(number);
+            task::exit(name_id);
             end
         } else {
-            (table().scope_exit_timed)(number)
+            (table().scope_exit_timed)(name_id)
         };
         times(measurement).add((*measurement).start, end);
         new_none()

@@ -28,8 +28,8 @@ struct Unread {
 #[pyclass(frozen, module = "marey._native")]
 pub(super) struct Times {
     pub(super) name: Py<PyString>,
-    /// The number of the name.
-    pub(super) number: u32,
+    /// The id of the interned name.
+    pub(super) name_id: u32,
     unread: UnsafeCell<Unread>,
 }
 
@@ -44,9 +44,9 @@ impl Times {
         (table().monotonic_nanos)(0);
         let text = utf8(&name)?;
         // SAFETY: the text lives until the call returns.
-        let number = unsafe { (table().intern)(text.as_ptr().cast(), text.len()) };
+        let name_id = unsafe { (table().intern)(text.as_ptr().cast(), text.len()) };
         drop(text);
-        Ok(Self { name: name.unbind(), number, unread: UnsafeCell::default() })
+        Ok(Self { name: name.unbind(), name_id, unread: UnsafeCell::default() })
     }
 
     /// Returns the times since the last call, in the order in which they ended, as tuples of start

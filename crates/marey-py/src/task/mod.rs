@@ -66,7 +66,7 @@ impl Token {
     }
 
     /// Returns the id of the scope's interned name.
-    pub(crate) fn name_number(&self) -> u32 {
+    pub(crate) fn name_id(&self) -> u32 {
         self.name
     }
 

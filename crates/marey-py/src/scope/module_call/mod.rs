@@ -11,7 +11,7 @@
 
 mod object;
 
-use super::{enter_number, exit_number, scope_for};
+use super::{enter_name, exit_name, scope_for};
 use crate::library::is_live;
 use marey_model::context::NodeKind;
 use pyo3::ffi::{self, PyObject};
@@ -135,7 +135,7 @@ unsafe fn stack_of_thread() -> *mut PyObject {
 struct Entered {
     /// The entry on the thread's list.
     entry: Owned,
-    number: u32,
+    name_id: u32,
 }
 
 /// `ModuleCall(module, *args, **kwargs)`.
@@ -224,7 +224,7 @@ unsafe fn enter_known(module: *mut PyObject) -> Option<Entered> {
             ffi::PyErr_Clear();
             return None;
         }
-        let number = (*scope).number;
+        let name_id = (*scope).name_id;
         let entry = Owned(ffi::PyTuple_Pack(3, key.0, name, names));
         ffi::Py_DECREF(scope.cast());
         if entry.0.is_null() || ffi::PyList_Append(stack, entry.0) != 0 {
@@ -232,9 +232,9 @@ unsafe fn enter_known(module: *mut PyObject) -> Option<Entered> {
             return None;
         }
         if is_live() {
-            enter_number(number, NodeKind::Module as u8);
+            enter_name(name_id, NodeKind::Module as u8);
         }
-        Some(Entered { entry, number })
+        Some(Entered { entry, name_id })
     }
 }
 
@@ -253,7 +253,7 @@ unsafe fn leave_known(entered: &Entered) -> bool {
         }
         ffi::PyList_SetSlice(stack, depth - 1, depth, ptr::null_mut());
         if is_live() {
-            exit_number(entered.number);
+            exit_name(entered.name_id);
         }
         true
     }
