@@ -35,10 +35,10 @@ SPANS_PER_RANK = 10_000
 TRACE_EVENTS = (MILLION, 10 * MILLION)
 MAX_OPEN_FILES = 500
 CSV_MAX_SECONDS = 6.0
-"""Of the run of :data:`CSV_SIZE` million spans."""
+"""The longest time for the run of :data:`CSV_SIZE` million spans."""
 CSV_SIZE = 8
 CSV_MAX_RATIO = 1.3
-"""Of the cost a span in a run of another size to that in this one."""
+"""The highest ratio of the cost a span in runs of other sizes to the cost in this run."""
 RANKS_MAX_SECONDS = 60.0
 
 Command = Callable[[Path], list[str | Path]]

@@ -115,7 +115,7 @@ struct FoundCode {
     std::vector<CodeRange> ranges;
 };
 
-/// What a look at the loaded files finds. None are listed if they are those of the last look.
+/// The result of a search of the loaded files. None are listed if none has changed since the last search.
 struct CodeSearch {
     unsigned long long loads;
     unsigned long long unloads;

@@ -98,7 +98,7 @@ class ModuleCalls:
 
 
 _COMPILING_FLAG = "_is_compiling_flag"
-"""What `torch.compiler.is_compiling` returns, a global of its module; older versions have none."""
+"""The global that `torch.compiler.is_compiling` returns; older versions have none."""
 
 
 def destroy_after(torch: Any, learn_groups: Callable[[], None]) -> Callable[..., Any]:

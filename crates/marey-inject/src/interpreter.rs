@@ -143,8 +143,8 @@ fn check_libc(images: &[Image]) -> Result<(), String> {
     }
 }
 
-/// Returns unused memory of libraries. The loader uses that memory of itself, and the heap may
-/// begin in that of the program.
+/// Returns unused memory of libraries. The memory of the loader is left out, because the loader
+/// uses it, and so is the program's, because the heap may begin there.
 fn unused(pid: u32, images: &[Image]) -> io::Result<Vec<Range>> {
     let writable = writable_memory(pid)?;
     let is_writable =

@@ -1,7 +1,7 @@
 //! The names of the metrics in which a recorder stores readings of memory.
 //!
-//! A reading is the totals of one memory at one time. The memory is that of a device's allocator,
-//! such as `cuda:0`, or that of the process on the host ([`HOST`]). Its value is the vector of
+//! A reading is the totals of one memory at one time. The memory belongs to a device's
+//! allocator, such as `cuda:0`, or to the process on the host ([`HOST`]). Its value is the vector of
 //! [`READING_LENGTH`] integers `[allocated, peak, reserved]` in bytes, -1 if unknown. In addition,
 //! the change since the previous reading is added to the context node, so that a profile has the
 //! growth of each scope. The collection turns readings of a trace into `memory_events`.

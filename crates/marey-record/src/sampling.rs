@@ -124,7 +124,7 @@ fn is_open(name: u32) -> bool {
     registry::running_threads().iter().any(|thread| thread.open_frames().iter().any(is_entered))
 }
 
-/// What the sampling thread is to do.
+/// A task for the sampling thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
     /// Sample the stacks. The duration is the time for which the sample stands.

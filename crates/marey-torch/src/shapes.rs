@@ -101,7 +101,7 @@ const NOTE_SAMPLED: &str = marey_model::op_cost::SHAPES_SAMPLED;
 const NOTE_ALL: &str = "all";
 
 impl Sampler {
-    /// Begins the sampling anew if `epoch` is another one than that of the counted steps.
+    /// Begins the sampling anew if the counted steps are of another epoch.
     fn follow_epoch(&mut self, epoch: u64) {
         if self.epoch != Some(epoch) {
             self.epoch = Some(epoch);

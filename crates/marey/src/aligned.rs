@@ -37,7 +37,10 @@ pub(crate) fn write_rows(
 ) -> io::Result<()> {
     let indented = |line: String| {
         let line = format!("  {line}");
-        layout.max_width.map_or(line.clone(), |max_width| truncate(&line, max_width).into_owned())
+        match layout.max_width {
+            Some(max_width) => truncate(&line, max_width).into_owned(),
+            None => line,
+        }
     };
     let (heading, rows) = lines(heading, rows, aligns);
     writeln!(out, "{}", layout.paint.with(Style::Dim, indented(heading)))?;

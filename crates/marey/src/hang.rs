@@ -95,10 +95,8 @@ pub(crate) struct HangArgs {
 /// Runs `marey hang`.
 pub(crate) fn hang(args: &HangArgs, output: &mut Output) -> Result<(), Stop> {
     let interval = seconds("--interval", args.interval)?;
-    let dumped = match &args.flight_recorder {
-        Some(folder) => Some(last_collectives(folder, output)?),
-        None => None,
-    };
+    let dumped = args.flight_recorder.as_ref().map(|folder| last_collectives(folder, output));
+    let dumped = dumped.transpose()?;
     let job = match &args.job {
         Some(job) => Some(job.clone()),
         None if args.hosts.is_empty() => None,

@@ -57,7 +57,7 @@ pub(crate) trait ReadMemory {
 /// Why an object cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadError {
-    /// The memory is not, or no longer, that of such an object.
+    /// The memory holds no such object, or no longer.
     Changed,
     /// The number of reads or of items has reached its limit.
     TooLarge,

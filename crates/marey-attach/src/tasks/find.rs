@@ -114,8 +114,8 @@ impl Offsets {
         })
     }
 
-    /// Returns the heads of the list of each thread, and of that of the interpreter, which has the
-    /// tasks of ended threads.
+    /// Returns the heads of the lists of tasks: one list for each thread, and the interpreter's for
+    /// ended threads.
     fn heads(&self, objects: &Objects<'_>, interpreter: Address) -> Vec<Address> {
         const NEXT: u64 = 8;
         let mut heads = Vec::from_iter(interpreter.checked_add(self.interpreter_tasks));

@@ -1,5 +1,5 @@
 //! Assigns events to the lanes of a thread or stream, so that the events of each lane nest. Viewers
-//! of Chrome traces demand that of the events of one thread id.
+//! of Chrome traces demand that the events of one thread id nest.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -263,7 +263,7 @@ fn times_from_spans(reader: &Reader) -> Result<BTreeMap<StackKey, Times>, StoreE
         *nanos = nanos.saturating_add(nanos_inside);
     }
     // `Span::self_nanos` also counts time outside of the selection, so the self time is computed
-    // here. Direct children of a span have a context directly below that of the span.
+    // here. The contexts of a span's direct children are children of its context.
     let mut children: HashMap<(u32, u32), i64> = HashMap::new();
     for (&(thread, context), &(_, nanos)) in &totals {
         if let Some(parent) = reader.context(context).parent {

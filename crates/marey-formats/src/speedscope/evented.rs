@@ -111,8 +111,8 @@ impl Evented {
         }
     }
 
-    /// Advances to the position of an event. Moves a position before the last event to that of the
-    /// last event. Returns `false` if the position cannot be read.
+    /// Advances to the position of an event. If the last event is at a later position,
+    /// that position is used. Returns `false` if the position cannot be read.
     fn advance_to(&mut self, file: &mut File, position: &str) -> Result<bool, ReaderError> {
         let is_earlier = if let Unit::Time(power) = self.unit {
             let Some(nanos) = file.nanos(position, power) else {

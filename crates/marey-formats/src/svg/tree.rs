@@ -147,7 +147,7 @@ impl Palette {
     }
 }
 
-/// Returns the 32-bit FNV-1a hash, which unlike that of the standard library never changes.
+/// Returns the 32-bit FNV-1a hash, which never changes, unlike the standard library's hash.
 fn fnv1a_32(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }

@@ -321,7 +321,7 @@ fn variant_with_number<T: Copy>(
 /// The flags in the byte at the start of each activity. They say which fields follow.
 const HAS_BYTES: u8 = 1;
 const HAS_LAUNCH: u8 = 2;
-/// The launching thread is the same as that of the previous activity.
+/// The previous activity has the same launching thread.
 const HAS_SAME_THREAD: u8 = 4;
 
 pub(super) fn put_activities(out: &mut Vec<u8>, activities: &[Activity]) {

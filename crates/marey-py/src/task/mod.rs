@@ -31,7 +31,7 @@ static RUNNING_LOOP: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 pub(crate) struct Token {
     scope: *const Detached,
     /// The id of the scope's interned name.
-    name: u32,
+    name_id: u32,
     /// The parent scope, until this scope is exited. The GIL guards it. The mutex only satisfies
     /// the compiler.
     parent: Mutex<Option<Py<Token>>>,
@@ -67,13 +67,13 @@ impl Token {
 
     /// Returns the id of the scope's interned name.
     pub(crate) fn name_id(&self) -> u32 {
-        self.name
+        self.name_id
     }
 
     /// Enters an operator of this thread below the scope.
-    pub(crate) fn enter_operator(&self, name: u32) -> u64 {
+    pub(crate) fn enter_operator(&self, name_id: u32) -> u64 {
         // SAFETY: the token owns the scope.
-        unsafe { (table().detached_operator_enter)(self.scope, name) }
+        unsafe { (table().detached_operator_enter)(self.scope, name_id) }
     }
 
     /// Adds metrics to the scope.
@@ -144,20 +144,20 @@ fn context_token(py: Python<'_>) -> Option<Bound<'_, Token>> {
 
 /// Enters a scope of the task. Returns the id of the scope, 0 if it is not recorded.
 #[cold]
-pub(crate) fn enter(name: u32, kind: u8) -> u64 {
+pub(crate) fn enter(name_id: u32, kind: u8) -> u64 {
     // SAFETY: the GIL is held, as in `is_in_task_slowly`.
     let py = unsafe { Python::assume_attached() };
     launches::register(py);
     let parent = innermost_token(py);
     let parent_scope = parent.as_ref().map_or(std::ptr::null(), |parent| parent.get().scope);
     // SAFETY: null, or a scope that the parent's token owns.
-    let scope = unsafe { (table().detached_enter)(parent_scope, name, kind) };
+    let scope = unsafe { (table().detached_enter)(parent_scope, name_id, kind) };
     if scope.is_null() {
         return 0;
     }
     // SAFETY: `detached_enter` has just returned the scope.
     let id = unsafe { (table().detached_id)(scope) };
-    let token = Token { scope, name, parent: Mutex::new(parent.map(Bound::unbind)) };
+    let token = Token { scope, name_id, parent: Mutex::new(parent.map(Bound::unbind)) };
     match Py::new(py, token) {
         Ok(token) => set_innermost_token(py, token.into_any()),
         Err(error) => error.write_unraisable(py, None),
@@ -167,13 +167,13 @@ pub(crate) fn enter(name: u32, kind: u8) -> u64 {
 
 /// Exits the task's innermost scope with that name (0: any name). Returns its id.
 #[cold]
-pub(crate) fn exit(name: u32) -> u64 {
+pub(crate) fn exit(name_id: u32) -> u64 {
     // SAFETY: the GIL is held, as in `is_in_task_slowly`.
     let py = unsafe { Python::assume_attached() };
     let mut candidate = innermost_token(py).map(Bound::unbind);
     while let Some(token) = candidate {
         let token = token.get();
-        if name == 0 || token.name == name {
+        if name_id == 0 || token.name_id == name_id {
             // SAFETY: the token owns the scope.
             let id = unsafe {
                 (table().detached_exit)(token.scope);
@@ -187,7 +187,7 @@ pub(crate) fn exit(name: u32) -> u64 {
         candidate = token.parent(py);
     }
     // No token has the name, so the scope was entered on the thread, before the task's context.
-    (table().scope_exit)(name)
+    (table().scope_exit)(name_id)
 }
 
 fn set_innermost_token(py: Python<'_>, token: Py<PyAny>) {

@@ -14,8 +14,8 @@ use datafusion::execution::memory_pool::MemoryReservation;
 /// Size of the buffers for the paths of a batch.
 const BLOCK_BYTES: u32 = 1 << 20;
 
-/// The contexts of a run. The path of a context consists of the names of its ancestors and its own
-/// name, without that of the root.
+/// The contexts of a run. The path of a context consists of the names of its ancestors, without
+/// the root, and its own name.
 pub(super) struct Paths {
     names: ArrayRef,
     name_ids: UInt32Array,

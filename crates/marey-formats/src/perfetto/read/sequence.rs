@@ -76,8 +76,8 @@ impl Sequence {
         self.interned.get_or_insert_default().add(data, run);
     }
 
-    /// Returns the timestamp of an event in microseconds. Events of old traces have it in addition
-    /// to that of the packet.
+    /// Returns the timestamp of an event in microseconds. Events of old traces have it beside
+    /// the packet's timestamp.
     pub(super) fn event_time_us(&mut self, event: &TrackEvent) -> Option<i64> {
         if let Some(delta_us) = event.timestamp_delta_us {
             self.reference_us = self.reference_us.saturating_add(delta_us);

@@ -60,11 +60,11 @@ pub(super) struct Counter {
 #[derive(Clone, Debug)]
 pub(super) struct TrackOwner {
     pub(super) process: u32,
-    /// The thread, if the track is that of a thread.
+    /// The thread, if the track belongs to a thread.
     pub(super) thread: Option<u32>,
-    /// The thread, if the track is that of a thread or below it.
+    /// The thread, if the track belongs to a thread or is below such a track.
     pub(super) enclosing_thread: Option<u32>,
-    /// The name of the track, if it is neither that of a thread nor that of a process.
+    /// The name of the track, if it belongs to neither a thread nor a process.
     pub(super) name_id: Option<u32>,
     /// Whether the track has no process.
     pub(super) is_global: bool,
@@ -209,7 +209,7 @@ impl Tracks {
         }
     }
 
-    /// Returns the name of a track, if it is neither that of a thread nor that of a process.
+    /// Returns the name of a track, if it belongs to neither a thread nor a process.
     pub(super) fn name(&self, uuid: u64) -> Option<&str> {
         let track =
             self.by_uuid.get(&uuid).filter(|track| track.thread.or(track.process).is_none());

@@ -108,8 +108,8 @@ fn is_object(row: &Metadata) -> bool {
     row.value.trim_ascii_start().starts_with('{')
 }
 
-/// Returns the devices as a JSON list, each number once. Of several devices with the same number,
-/// that of the process `gpu_process` has precedence.
+/// Returns the devices as a JSON list, each number once. If several devices have the
+/// same number, the device of the process `gpu_process` has precedence.
 pub(crate) fn device_properties(
     reader: &Reader,
     gpu_process: Option<u32>,
