@@ -107,7 +107,13 @@ class Reader:
         last = self._collective(max(entries, key=lambda entry: entry["time_created_ns"]))
         state = _STATE_NAMES[last.state]
         return json.dumps(
-            {"group": last.group, "sequence": last.sequence, "name": last.name, "state": state}
+            {
+                "group": last.group,
+                "group_ranks": last.group_ranks,
+                "sequence": last.sequence,
+                "name": last.name,
+                "state": state,
+            }
         )
 
     def close(self) -> None:

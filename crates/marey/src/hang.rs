@@ -42,7 +42,7 @@ a moment. Ranks that record a trace are asked for their last collective. On othe
 
 /// The last collective of each rank in the dumps of a flight recorder.
 const LAST_COLLECTIVES: &str = "\
-SELECT CAST(rank AS BIGINT) AS rank, process_group AS \"group\", sequence, name,
+SELECT CAST(rank AS BIGINT) AS rank, process_group AS \"group\", group_ranks, sequence, name,
     CASE WHEN state = 'scheduled' AND arg(args, 'retired') = 'true' THEN 'completed' ELSE state END AS state
 FROM (
     SELECT *, row_number() OVER (PARTITION BY rank ORDER BY created_nanos DESC, sequence DESC) AS place
@@ -96,7 +96,7 @@ pub(crate) struct HangArgs {
 pub(crate) fn hang(args: &HangArgs, output: &mut Output) -> Result<(), Stop> {
     let interval = seconds("--interval", args.interval)?;
     let dumped = args.flight_recorder.as_ref().map(|folder| last_collectives(folder, output));
-    let dumped = dumped.transpose()?;
+    let dumped = dumped.transpose()?.unwrap_or_default();
     let job = match &args.job {
         Some(job) => Some(job.clone()),
         None if args.hosts.is_empty() => None,
@@ -106,10 +106,11 @@ pub(crate) fn hang(args: &HangArgs, output: &mut Output) -> Result<(), Stop> {
     let looks = interval.saturating_mul(2);
     let timeout = seconds("--host-timeout", args.host_timeout)?.saturating_add(looks);
     let hosts = hosts::ask(args, job.as_deref(), timeout)?;
-    let mut hang = look_here(args, interval, dumped)?;
+    let mut hang = look_here(args, interval)?;
     for (name, answer) in hosts {
         hang.add_host(&name, answer.wait());
     }
+    hang.add_dumps(dumped);
     if hang.members.is_empty() {
         return Err(without_ranks(&hang, job.as_deref().unwrap_or_default()).into());
     }
@@ -151,23 +152,17 @@ fn without_ranks(hang: &Hang, job: &str) -> Failure {
 }
 
 /// Looks at the ranks of this host. With `--job` and `--hosts`, only those hosts are looked at, and
-/// this one is not. Without dumps, the ranks that record are asked for their last collective.
-fn look_here(
-    args: &HangArgs,
-    interval: Duration,
-    dumped: Option<Vec<LastCollective>>,
-) -> Result<Hang, Failure> {
+/// this one is not.
+fn look_here(args: &HangArgs, interval: Duration) -> Result<Hang, Failure> {
     let pids = match &args.job {
         None => args.pids.clone(),
         Some(_) if !args.hosts.is_empty() => Vec::new(),
         Some(job) => marey_attach::hang::ranks_of_job(job),
     };
     if pids.is_empty() {
-        return Ok(Hang { collectives: dumped.unwrap_or_default(), ..Hang::default() });
+        return Ok(Hang::default());
     }
-    let collectives =
-        |members: &[Member]| dumped.unwrap_or_else(|| live::last_collectives(members));
-    let hang = marey_attach::hang::look(&pids, interval, args.native, collectives)?;
+    let hang = marey_attach::hang::look(&pids, interval, args.native, live::last_collectives)?;
     let unreadable = || hang.members.iter().filter(|member| member.problem.is_some());
     match unreadable().next() {
         Some(member) if unreadable().count() == hang.members.len() => Err(Failure {

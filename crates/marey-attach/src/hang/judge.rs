@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Hang;
 use super::observe::{Member, State};
 use super::place::{self, Place};
+use super::{Hang, LastCollective};
 
 /// Why a job does not go on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -128,32 +128,75 @@ fn mismatch(hang: &Hang) -> (Cause, Vec<usize>) {
             frame.map(|frame| (frame.function.clone(), frame.file.clone(), frame.line)),
         )
     };
-    let by_call = minority(&hang.members, |member| Some(format!("{:?}", call(member))));
+    let all: Vec<usize> = (0..hang.members.len()).collect();
+    let by_call = minority(&all, |index| format!("{:?}", call(&hang.members[index])));
     match by_call.or_else(|| minority_by_recorder(hang)) {
         Some(odd) => (Cause::MismatchedCollective, odd),
         None => (Cause::AllWait, Vec::new()),
     }
 }
 
-/// Returns the members whose last collective is another one than that of most, by the flight recorder; `None` if
-/// there is no such member, or the collective of one is not known.
+/// Returns the members whose last collective is another one than that of most ranks with which they share a group, by
+/// the flight recorder; `None` if there is no such member, or the collective of one is not known.
 fn minority_by_recorder(hang: &Hang) -> Option<Vec<usize>> {
-    minority(&hang.members, |member| {
-        let rank = member.rank.as_ref()?.rank;
-        let last = hang.collectives.iter().find(|last| last.rank == rank)?;
-        Some(format!("{:?} {} {}", last.sequence, last.group, last.name))
-    })
+    let last: Vec<&LastCollective> =
+        hang.members.iter().map(|member| hang.last_collective(member)).collect::<Option<_>>()?;
+    let key = |index: usize| {
+        let LastCollective { group, group_ranks, sequence, name, .. } = last[index];
+        format!("{sequence:?} {group} {group_ranks} {name}")
+    };
+    let sets = sets_that_share_groups(&last);
+    let mut odd: Vec<usize> = sets.iter().filter_map(|set| minority(set, key)).flatten().collect();
+    odd.sort_unstable();
+    (!odd.is_empty()).then_some(odd)
+}
+
+/// Returns the indexes of collectives in sets: two whose groups have a rank in common are in one.
+/// The tensor-parallel groups of a job, for example, need not be at the same collective.
+fn sets_that_share_groups(collectives: &[&LastCollective]) -> Vec<Vec<usize>> {
+    let ranges: Vec<_> = collectives.iter().map(|last| ranges(&last.group_ranks)).collect();
+    let mut sets: Vec<Vec<usize>> = Vec::new();
+    for index in 0..collectives.len() {
+        let is_joined = |set: &mut Vec<usize>| {
+            let overlaps =
+                |&other: &usize| overlap(ranges[other].as_deref(), ranges[index].as_deref());
+            set.iter().any(overlaps)
+        };
+        let mut set: Vec<usize> = sets.extract_if(.., is_joined).flatten().collect();
+        set.push(index);
+        sets.push(set);
+    }
+    sets
+}
+
+/// The first and the last of successive ranks.
+type Range = (u32, u32);
+
+/// Whether two groups may have a rank in common; one whose ranks are unknown may have any.
+fn overlap(one: Option<&[Range]>, other: Option<&[Range]>) -> bool {
+    let (Some(one), Some(other)) = (one, other) else { return true };
+    one.iter().any(|range| other.iter().any(|other| range.0 <= other.1 && other.0 <= range.1))
+}
+
+/// Parses ranges of ranks, such as `0-3,8`; `None` if the text is empty or no such list.
+fn ranges(text: &str) -> Option<Vec<Range>> {
+    let range = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some((first.trim().parse().ok()?, last.trim().parse().ok()?))
+    };
+    text.split(',').map(range).collect()
 }
 
 /// Returns the members that are not of the largest group by a key; `None` if all are of one group.
-fn minority(members: &[Member], key: impl Fn(&Member) -> Option<String>) -> Option<Vec<usize>> {
+fn minority(members: &[usize], key: impl Fn(usize) -> String) -> Option<Vec<usize>> {
     let mut by_key: BTreeMap<String, Vec<usize>> = BTreeMap::new();
-    for (index, member) in members.iter().enumerate() {
-        by_key.entry(key(member)?).or_default().push(index);
+    for &index in members {
+        by_key.entry(key(index)).or_default().push(index);
     }
     // Of two that are as large, the one without the lowest rank.
     let largest = by_key.values().max_by_key(|group| (group.len(), usize::MAX - group[0]))?;
-    let odd: Vec<usize> = (0..members.len()).filter(|index| !largest.contains(index)).collect();
+    let odd: Vec<usize> =
+        members.iter().copied().filter(|index| !largest.contains(index)).collect();
     (!odd.is_empty()).then_some(odd)
 }
 
@@ -184,7 +227,7 @@ fn cause_of(member: &Member) -> Cause {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{LastCollective, sentence};
+    use super::super::sentence;
     use super::*;
     use crate::Frame;
     use crate::rank::Rank;
@@ -244,24 +287,37 @@ mod tests {
         Equal,
         /// All have the same last collective but this rank, whose last one is earlier.
         Behind(u32),
+        /// Two groups of two ranks each, at collectives of their own.
+        Pairs,
+        /// The same, but this rank is at an earlier collective than the other of its pair.
+        BehindInPair(u32),
+        /// All but this rank have the same last collective.
+        Unknown(u32),
     }
 
     impl FlightRecorders {
         fn last_collectives(self) -> Vec<LastCollective> {
-            let of_rank = |rank| LastCollective {
-                rank,
-                group: "default_pg".into(),
-                sequence: Some(if matches!(self, Self::Behind(behind) if behind == rank) {
-                    10
-                } else {
-                    11
-                }),
-                name: "all_reduce".into(),
-                state: "started".into(),
+            let of_rank = |rank| {
+                let is_behind = matches!(self, Self::Behind(behind) | Self::BehindInPair(behind) if behind == rank);
+                let is_of_pair = matches!(self, Self::Pairs | Self::BehindInPair(_));
+                let (group, group_ranks) = match rank {
+                    _ if !is_of_pair => ("default_pg", "0-3"),
+                    0 | 1 => ("1", "0-1"),
+                    _ => ("2", "2-3"),
+                };
+                LastCollective {
+                    rank,
+                    group: group.into(),
+                    group_ranks: group_ranks.into(),
+                    sequence: Some(11 + i64::from(is_of_pair && rank > 1) - i64::from(is_behind)),
+                    name: "all_reduce".into(),
+                    state: "started".into(),
+                }
             };
+            let is_known = |rank: &u32| !matches!(self, Self::Unknown(unknown) if unknown == *rank);
             match self {
                 Self::Absent => Vec::new(),
-                Self::Equal | Self::Behind(_) => (0..4).map(of_rank).collect(),
+                _ => (0..4).filter(is_known).map(of_rank).collect(),
             }
         }
     }
@@ -296,7 +352,7 @@ mod tests {
 
     #[test]
     fn of_ranks_that_all_wait_none_is_late() {
-        for recorders in [FlightRecorders::Absent, FlightRecorders::Equal] {
+        for recorders in [FlightRecorders::Absent, FlightRecorders::Equal, FlightRecorders::Pairs] {
             for (place, what) in [
                 (
                     "collective",
@@ -312,6 +368,28 @@ mod tests {
                 assert!(hang.sentence.starts_with(what), "{}", hang.sentence);
             }
         }
+    }
+
+    #[test]
+    fn a_rank_is_compared_with_those_of_its_groups_alone() {
+        let hang = judged(["gpu"; 4], FlightRecorders::BehindInPair(3));
+        assert_eq!((hang.cause, &hang.odd[..]), (Cause::MismatchedCollective, &[3][..]));
+        let unknown = ["", "all", "3-"].map(ranges);
+        assert!(unknown.iter().all(|ranks| overlap(ranks.as_deref(), Some(&[(0, 1)]))));
+        let known = ranges("0-3,8");
+        assert!(overlap(known.as_deref(), Some(&[(8, 8)])));
+        assert!(!overlap(known.as_deref(), Some(&[(4, 7)])));
+    }
+
+    #[test]
+    fn while_the_collective_of_one_rank_is_unknown_it_may_be_late() {
+        let hang = judged(["gpu"; 4], FlightRecorders::Unknown(1));
+        assert_eq!((hang.cause, &hang.odd[..]), (Cause::AllWait, &[][..]));
+        assert!(hang.sentence.contains("(--flight-recorder DIR) tell which one is late"));
+        let mut hang = hang;
+        hang.add_dumps(FlightRecorders::Behind(1).last_collectives());
+        assert_eq!((hang.cause, &hang.odd[..]), (Cause::MismatchedCollective, &[1][..]));
+        assert!(hang.collectives.is_sorted_by_key(|last| last.rank));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use self::job::Job;
+use self::job::{Job, Process};
 use self::observe::Look;
 use crate::AttachError;
 use crate::process;
@@ -43,7 +43,7 @@ pub struct Hang {
     pub members: Vec<Member>,
     /// Indexes of the members that are at one place, the largest group first.
     pub groups: Vec<Vec<usize>>,
-    /// The last collective of each rank, as a flight recorder has it.
+    /// The last collective of each rank, as a flight recorder has it, lowest rank first.
     pub collectives: Vec<LastCollective>,
     /// The other hosts that were asked.
     pub hosts: Vec<Host>,
@@ -56,6 +56,9 @@ pub struct LastCollective {
     pub rank: u32,
     /// Name of the process group.
     pub group: String,
+    /// Ranks of the process group, such as `0-3,8`; empty if they are unknown.
+    #[serde(default)]
+    pub group_ranks: String,
     /// Number among the collectives of the group.
     pub sequence: Option<i64>,
     /// Name, such as `all_reduce`.
@@ -94,24 +97,39 @@ pub fn ranks_of_job(rendezvous: &str) -> Vec<u32> {
     Job::pids_of_ranks(rendezvous)
 }
 
+/// A process and its rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RankProcess {
+    /// The rank.
+    pub rank: u32,
+    /// Process id in the operating system.
+    pub pid: u32,
+}
+
 /// Looks at a job twice, `interval` apart, and judges why it does not go on. `pids` are ranks or
 /// processes that have started them. With `native`, ranks that are in no collective and do not move
-/// are stopped for a moment, and their native frames are read. `collectives` returns the last collectives of the ranks.
+/// are stopped for a moment, and their native frames are read. `collectives` returns the last
+/// collectives of those of the ranks that answer. It is called at both looks: a rank whose answer changes goes on, and its
+/// answer is left out.
 pub fn look(
     pids: &[u32],
     interval: Duration,
     native: bool,
-    collectives: impl FnOnce(&[Member]) -> Vec<LastCollective>,
+    collectives: impl Fn(Vec<RankProcess>) -> Vec<LastCollective>,
 ) -> Result<Hang, AttachError> {
     if let Some(&pid) = pids.iter().find(|&&pid| !process::is_alive(pid)) {
         return Err(AttachError::NoProcess(pid));
     }
     let Job { members, ended, absent, world_size } = Job::find(pids);
+    let mut ranks: Vec<RankProcess> = members.iter().filter_map(rank_that_can_answer).collect();
     let looks: Vec<Look> = members.into_iter().map(Look::begin).collect();
+    let first_collectives = collectives(ranks.clone());
     observe::pause(interval);
     let members: Vec<Member> = looks.into_iter().map(|look| look.end(native)).collect();
     let ended = ended.into_iter().map(|pid| Ended { host: None, pid }).collect();
-    let collectives = collectives(&members);
+    ranks.retain(|asked| first_collectives.iter().any(|last| last.rank == asked.rank));
+    let mut collectives = collectives(ranks);
+    collectives.retain(|last| first_collectives.contains(last));
     let mut hang = Hang { absent, ended, world_size, members, collectives, ..Hang::default() };
     hang.judge();
     // The processes of a rank matter only where it waits for one of them.
@@ -122,6 +140,14 @@ pub fn look(
     }
     hang.sentence = sentence::of_hang(&hang);
     Ok(hang)
+}
+
+/// Returns a process of a job with its rank; `None` if it has none, has ended or is stopped.
+fn rank_that_can_answer(process: &Process) -> Option<RankProcess> {
+    let rank = process.rank.as_ref()?.rank;
+    let state = process::state(process.pid, process.pid.into())?;
+    let can_answer = !matches!(state, 'Z' | 'X' | 'T' | 't');
+    can_answer.then_some(RankProcess { rank, pid: process.pid })
 }
 
 impl Hang {
@@ -141,10 +167,7 @@ impl Hang {
             let ended = other.ended.into_iter();
             self.ended.extend(ended.map(|ended| Ended { host: Some(name.to_owned()), ..ended }));
             self.world_size = self.world_size.or(other.world_size);
-            let is_known = |rank| self.collectives.iter().any(|last| last.rank == rank);
-            let mut added = other.collectives;
-            added.retain(|last| !is_known(last.rank));
-            self.collectives.extend(added);
+            self.add_collectives(other.collectives);
         }
         let rank_of = |member: &Member| member.rank.as_ref().map(|rank| rank.rank);
         self.members.sort_by_key(rank_of);
@@ -154,6 +177,26 @@ impl Hang {
         self.absent.dedup();
         self.judge();
         self.sentence = sentence::of_hang(self);
+    }
+
+    /// Adds the last collectives of dumps, for ranks that have not answered, and judges again.
+    pub fn add_dumps(&mut self, collectives: Vec<LastCollective>) {
+        self.add_collectives(collectives);
+        self.judge();
+        self.sentence = sentence::of_hang(self);
+    }
+
+    /// Adds the last collectives of ranks without one.
+    fn add_collectives(&mut self, mut collectives: Vec<LastCollective>) {
+        collectives.retain(|added| self.collectives.iter().all(|last| last.rank != added.rank));
+        self.collectives.extend(collectives);
+        self.collectives.sort_by_key(|last| last.rank);
+    }
+
+    /// Returns the last collective of a member, if it is known.
+    fn last_collective(&self, member: &Member) -> Option<&LastCollective> {
+        let rank = member.rank.as_ref()?.rank;
+        self.collectives.iter().find(|last| last.rank == rank)
     }
 
     fn judge(&mut self) {

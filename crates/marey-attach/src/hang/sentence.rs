@@ -78,7 +78,9 @@ fn all_wait(hang: &Hang) -> String {
         Some(size) if size as usize > count => {
             format!("look at the hosts of the other {} ranks", size as usize - count)
         }
-        _ if is_on_gpu && hang.collectives.is_empty() => {
+        _ if is_on_gpu
+            && hang.members.iter().any(|member| hang.last_collective(member).is_none()) =>
+        {
             "the dumps of a flight recorder (--flight-recorder DIR) tell which one is late"
                 .to_owned()
         }

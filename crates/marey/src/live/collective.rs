@@ -1,6 +1,6 @@
 //! The last collectives of ranks that record, for `marey hang`.
 
-use marey_attach::hang::{LastCollective, Member, State};
+use marey_attach::hang::{LastCollective, RankProcess};
 use marey_model::endpoint::{COLLECTIVE, Request};
 use serde::Deserialize;
 
@@ -11,20 +11,20 @@ use super::peer::Peer;
 #[derive(Deserialize)]
 struct Answer {
     group: String,
+    #[serde(default)]
+    group_ranks: String,
     sequence: Option<i64>,
     name: String,
     state: String,
 }
 
-/// Returns the last collective of each rank that records a trace and answers, lowest rank first.
-pub(crate) fn last_collectives(members: &[Member]) -> Vec<LastCollective> {
-    let can_answer = |member: &&Member| !matches!(member.state, State::Ended | State::Stopped);
-    let ranks = members.iter().filter(can_answer);
-    let ranks = ranks.filter_map(|member| Some((member.rank.as_ref()?.rank, member.pid)));
-    let answers = at_once::ask_all(ranks.collect(), |&(_, pid)| ask(pid));
+/// Returns the last collective of each rank that records a trace and answers, in the order of the
+/// ranks.
+pub(crate) fn last_collectives(ranks: Vec<RankProcess>) -> Vec<LastCollective> {
+    let answers = at_once::ask_all(ranks, |asked| ask(asked.pid));
     let collectives = answers.into_iter().filter_map(|(asked, answer)| {
-        let Answer { group, sequence, name, state } = answer??;
-        Some(LastCollective { rank: asked.0, group, sequence, name, state })
+        let Answer { group, group_ranks, sequence, name, state } = answer??;
+        Some(LastCollective { rank: asked.rank, group, group_ranks, sequence, name, state })
     });
     collectives.collect()
 }
