@@ -186,12 +186,15 @@ impl Lookups {
 
     /// A column of a table in the order of its ids. Strings stay in the buffers that they were read
     /// into, some thousand in each: a single buffer is limited to 2 GiB.
+    ///
+    /// Reserves the memory of the column, and of its copies until the column is complete.
     fn read_by_id(
         &self,
         table: &'static Table,
         column: &str,
         reservation: &MemoryReservation,
     ) -> Result<ArrayRef> {
+        let bytes_before = reservation.size();
         let (mut values, mut ids) = (Vec::new(), Vec::new());
         for batch in self.run.batches(table) {
             let batch =
@@ -201,29 +204,50 @@ impl Lookups {
                 DataType::Utf8 => cast(declared(column), &DataType::Utf8View)?,
                 _ => Arc::clone(declared(column)),
             };
-            reservation.try_grow(values_of_batch.get_array_memory_size())?;
+            let ids_of_batch = declared("id").as_primitive::<UInt32Type>().values();
+            let copied_bytes =
+                size_of_val(&**ids_of_batch) + values_of_batch.len() * MAX_VALUE_BYTES;
+            reservation.try_grow(values_of_batch.get_array_memory_size() + copied_bytes)?;
             values.push(values_of_batch);
-            ids.extend_from_slice(declared("id").as_primitive::<UInt32Type>().values());
+            ids.extend_from_slice(ids_of_batch);
         }
         let values = match &values[..] {
             [] => new_empty_array(&column_type(table, column)),
             values => concat(&values.iter().map(AsRef::as_ref).collect::<Vec<_>>())?,
         };
-        if ids.iter().enumerate().all(|(row, &id)| row == id as usize) {
-            return Ok(values);
-        }
-        let len = ids.iter().max().map_or(0, |&max| max as usize + 1);
-        if len > MAX_UNUSED_IDS + 4 * ids.len() {
-            let message =
-                format!("the ids of `{}` go up to {len}, with {} rows", table.name, ids.len());
-            return Err(DataFusionError::Execution(message));
-        }
-        let mut rows = vec![None; len];
-        for (row, &id) in (0..).zip(&ids) {
-            rows[id as usize] = Some(row);
-        }
-        Ok(take(&values, &UInt32Array::from(rows), None)?)
+        let column = if ids.iter().enumerate().all(|(row, &id)| row == id as usize) {
+            values
+        } else {
+            sort_by_id(table, &values, &ids, reservation)?
+        };
+        reservation.try_resize(bytes_before + column.get_array_memory_size())?;
+        Ok(column)
     }
+}
+
+/// Size of a value of a column outside of its text: at most a view of a string.
+const MAX_VALUE_BYTES: usize = size_of::<u128>();
+
+/// Returns the value of each id of a table, null for ids that do not occur. Reserves the memory
+/// before using it.
+fn sort_by_id(
+    table: &Table,
+    values: &ArrayRef,
+    ids: &[u32],
+    reservation: &MemoryReservation,
+) -> Result<ArrayRef> {
+    let len = ids.iter().max().map_or(0, |&max| max as usize + 1);
+    if len > MAX_UNUSED_IDS + 4 * ids.len() {
+        let message =
+            format!("the ids of `{}` go up to {len}, with {} rows", table.name, ids.len());
+        return Err(DataFusionError::Execution(message));
+    }
+    reservation.try_grow(len * (size_of::<Option<u32>>() + size_of::<u32>() + MAX_VALUE_BYTES))?;
+    let mut rows = vec![None; len];
+    for (row, &id) in (0..).zip(ids) {
+        rows[id as usize] = Some(row);
+    }
+    Ok(take(values, &UInt32Array::from(rows), None)?)
 }
 
 /// Returns for each text the number of the first equal one. Reserves the memory before using it.
@@ -304,14 +328,18 @@ mod tests {
     use std::thread;
 
     use datafusion::arrow::buffer::Buffer;
-    use datafusion::execution::memory_pool::UnboundedMemoryPool;
+    use datafusion::execution::memory_pool::{GreedyMemoryPool, UnboundedMemoryPool};
     use marey_model::args::NewArgs;
     use marey_store::Assembler;
 
     use super::*;
 
-    /// Lookups of a run that has these argument texts.
+    /// Lookups of a run that has these argument texts, with unlimited memory.
     fn lookups(texts: impl Iterator<Item = String>) -> Lookups {
+        Lookups::new(run(texts), Arc::new(UnboundedMemoryPool::default()))
+    }
+
+    fn run(texts: impl Iterator<Item = String>) -> Arc<Run> {
         let mut assembler = Assembler::temporary(&marey_store::temp_dir());
         for text in texts {
             let mut new = NewArgs::default();
@@ -319,7 +347,20 @@ mod tests {
             assembler.args(&mut new).unwrap();
         }
         let (run, _) = assembler.open(None, Path::new("test")).unwrap();
-        Lookups::new(Arc::new(run), Arc::new(UnboundedMemoryPool::default()))
+        Arc::new(run)
+    }
+
+    #[test]
+    fn the_copies_of_a_column_that_is_read_count_as_memory() {
+        let run = run((0..20_000).map(|number| format!("text {number}")));
+        let read = |pool: Arc<dyn MemoryPool>| {
+            let lookups = Lookups::new(Arc::clone(&run), Arc::clone(&pool));
+            lookups.arg_texts().map(|_| pool.reserved())
+        };
+        let bytes = read(Arc::new(UnboundedMemoryPool::default())).unwrap();
+        assert!(bytes > 0);
+        read(Arc::new(GreedyMemoryPool::new(bytes))).unwrap_err();
+        assert_eq!(read(Arc::new(GreedyMemoryPool::new(2 * bytes))).unwrap(), bytes);
     }
 
     #[test]
