@@ -2,7 +2,8 @@
 
 The double of libcupti plays the kernels, so the figures contain neither a device nor CUPTI: they
 are the cost of each profiler, and of the double, which is also measured alone. marey and Proton run
-in turn, each in its own processes. `--update` writes `docs/benchmarks.md`.
+in turn, each in its own processes. `--baseline PYTHON` measures the marey that is installed for
+another interpreter in turn, such as the last release. `--update` writes `docs/benchmarks.md`.
 """
 
 from __future__ import annotations
@@ -38,11 +39,13 @@ KIND_LABELS = {"trace": "Chrome trace", "run": "run"}
 Figures = dict[str, float]
 
 
-def run_worker(profiler: str, kind: str, kernels: int) -> Figures:
+def run_worker(
+    profiler: str, kind: str, kernels: int, interpreter: str | Path = sys.executable
+) -> Figures:
     """Runs one worker process in a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="marey-bench-") as folder:
         variables = replay.environment(Path(folder) / "double")
-        command = [sys.executable, str(WORKER), profiler, kind, str(kernels)]
+        command = [interpreter, WORKER, profiler, kind, str(kernels)]
         process = subprocess.run(
             command,
             cwd=folder,
@@ -54,13 +57,17 @@ def run_worker(profiler: str, kind: str, kernels: int) -> Figures:
         return figures
 
 
-def median_figures(data: str) -> dict[str, Figures]:
+def median_figures(data: str, baseline: Path | None) -> dict[str, Figures]:
     """Returns the medians of each profiler, from several processes that run in turn."""
-    sides = ("nothing", "proton", "marey")
+    sides: dict[str, tuple[str, str | Path]] = {
+        side: (side, sys.executable) for side in ("nothing", "proton", "marey")
+    }
+    if baseline is not None:
+        sides["before"] = ("marey", baseline)
     all_figures: dict[str, list[Figures]] = {side: [] for side in sides}
     for _ in range(ROUNDS):
-        for side in sides:
-            figures = run_worker(side, data, KERNELS)
+        for side, (profiler, interpreter) in sides.items():
+            figures = run_worker(profiler, data, KERNELS, interpreter)
             if figures["dropped"]:
                 sys.exit(f"{side} had no room for all records: it cannot be measured")
             all_figures[side].append(figures)
@@ -70,46 +77,41 @@ def median_figures(data: str) -> dict[str, Figures]:
     }
 
 
-def cost_lines(data: str) -> list[tuple[str, ...]]:
+def cost_lines(data: str, baseline: Path | None) -> list[tuple[str, ...]]:
     """Returns the rows of a launch and of the end of a session, compared with Proton."""
-    sides = median_figures(data)
-    double_nanos = sides["nothing"]["launch_nanos"]
-    proton, marey = (sides[side]["launch_nanos"] - double_nanos for side in ("proton", "marey"))
-    lines: list[tuple[str, ...]] = [
-        (
-            f"a launch and its record, {data}",
-            duration(proton),
-            duration(marey),
-            f"{marey / proton:.3f}",
-            "≤ 0.2",
-            verdict(marey <= 0.2 * proton),
-        )
+    sides = median_figures(data, baseline)
+    double_nanos = sides.pop("nothing")["launch_nanos"]
+    launches = {side: figures["launch_nanos"] - double_nanos for side, figures in sides.items()}
+    ends = {side: figures["end_nanos"] for side, figures in sides.items()}
+    lines = [
+        cost_line(f"a launch and its record, {data}", launches, 0.2),
+        cost_line(f"the end of the session, a kernel, {data}", ends, 0.1),
     ]
-    proton, marey = (sides[side]["end_nanos"] for side in ("proton", "marey"))
-    lines.append(
-        (
-            f"the end of the session, a kernel, {data}",
-            duration(proton),
-            duration(marey),
-            f"{marey / proton:.3f}",
-            "≤ 0.1",
-            verdict(marey <= 0.1 * proton),
-        )
-    )
     if data == "tree":
         # Records that the decoder has not processed are read at the end.
-        records_per_second = 1e9 / (sides["marey"]["decoder_nanos"] + sides["marey"]["end_nanos"])
-        lines.append(
-            (
-                "records decoded on one core",
-                "-",
-                f"{records_per_second / 1e6:.1f} M/s",
-                "-",
-                "≥ 10 M/s",
-                verdict(records_per_second >= 10e6),
-            )
-        )
+        rates = {
+            side: 1e3 / (figures["decoder_nanos"] + figures["end_nanos"])
+            for side, figures in sides.items()
+            if side != "proton"
+        }
+        texts = {side: f"{rate:.1f} M/s" for side, rate in rates.items()}
+        bar = ("-", "≥ 10 M/s", verdict(rates["marey"] >= 10))
+        lines.append(("records decoded on one core", *cells(texts, has_before="before" in sides), *bar))
     return lines
+
+
+def cost_line(what: str, nanos: Figures, max_ratio: float) -> tuple[str, ...]:
+    """Returns a row with the costs of all sides, and marey's as a ratio to Proton's."""
+    ratio = nanos["marey"] / nanos["proton"]
+    texts = {side: duration(cost) for side, cost in nanos.items()}
+    bar = (f"{ratio:.3f}", f"≤ {max_ratio:g}", verdict(ratio <= max_ratio))
+    return (what, *cells(texts, has_before="before" in nanos), *bar)
+
+
+def cells(texts: dict[str, str], *, has_before: bool) -> tuple[str, ...]:
+    """Returns the cells of Proton, of the earlier marey if it is measured, and of marey."""
+    sides = ("proton", *(("before",) if has_before else ()), "marey")
+    return tuple(texts.get(side, "-") for side in sides)
 
 
 def memory_lines() -> list[tuple[str, ...]]:
@@ -135,10 +137,14 @@ def main() -> None:
     parser.add_argument(
         "--update", action="store_true", help="write the tables to docs/benchmarks.md"
     )
+    parser.add_argument(
+        "--baseline", type=Path, metavar="PYTHON", help="an interpreter with another marey"
+    )
     arguments = parser.parse_args()
-    costs = [line for data in ("tree", "trace") for line in cost_lines(data)]
+    costs = [line for data in ("tree", "trace") for line in cost_lines(data, arguments.baseline)]
     double_nanos = run_worker("nothing", "tree", KERNELS)["launch_nanos"]
-    headings = ("what", "Proton takes", "marey takes", "ratio", "bar", "")
+    before = () if arguments.baseline is None else ("before",)
+    headings = ("what", "Proton takes", *before, "marey takes", "ratio", "bar", "")
     texts = [
         f"The double itself takes {duration(double_nanos)} a launch; the rows leave that out.",
         markdown_table([headings, *costs]),

@@ -33,6 +33,7 @@ class Analysis:
     make_input: Callable[[], Path]
     bar_seconds: float
     bar_bytes: float | None = None
+    million_spans: int = 0
 
     def arguments(self, output: Path) -> list[str | Path]:
         return ["analyze", self.make_input(), "-f", "txt", "-o", output]
@@ -46,7 +47,7 @@ def analyses(store: RunStore, folder: Path, sizes: tuple[int, ...]) -> Iterator[
         if size in BARS:
             max_seconds, max_bytes = BARS[size]
             make_run = partial(store.run, size * MILLION)
-            yield Analysis(f"{size} M spans", make_run, max_seconds, max_bytes)
+            yield Analysis(f"{size} M spans", make_run, max_seconds, max_bytes, size)
 
 
 def operators_trace(folder: Path) -> Path:

@@ -2,8 +2,9 @@
 
 Each row is a command of the installed `marey` as a whole process: its time and its peak of resident
 memory. `--baseline PATH` measures another `marey` in turn, such as the last release. Runs are
-recorded once and stored in `--folder`. `--sizes 1,8,100` sets the sizes of the runs in million host
-spans; `--update` writes the table to `docs/benchmarks.md`.
+recorded once and stored in `--folder`. `--sizes 1,8,100,600` sets the sizes of the runs in million
+host spans; runs of 100 and more are measured once, and not with the other `marey`, which would need
+hours or more memory than there is. `--update` writes the table to `docs/benchmarks.md`.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from table import duration, markdown_table, update_document, verdict
 ROUNDS = 3
 MILLION = 1_000_000
 SIZES = (1, 8)
+LARGE_SIZE = 100
+"""From this size on, in million host spans, a run is measured once and without the baseline."""
 RANKS = 1_000
 SPANS_PER_RANK = 10_000
 TRACE_EVENTS = (MILLION, 10 * MILLION)
@@ -56,6 +59,7 @@ class Row:
     bar_bytes: float | None = None
     max_open_files: int | None = None
     """Limit of open files of the process."""
+    is_large: bool = False
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,7 @@ def main() -> int:
             if options.only is None or options.only in row.what:
                 costs = measure_in_turn(row, programs, Path(scratch), options.rounds)
                 measured[row.what, row.size] = costs[0]
-                lines.append(table_row(row, costs))
+                lines.append(table_row(row, costs, len(programs) > 1))
                 print("  ".join(lines[-1]), flush=True)
     text = markdown_table(lines)
     print(text)
@@ -111,7 +115,10 @@ def rows(store: RunStore, sizes: tuple[int, ...], measured: Measured) -> Iterato
     yield from csv_rows(store, sizes, measured)
     for analysis in analyses(store, store.folder, sizes):
         bars = (analysis.bar_seconds, analysis.bar_bytes)
-        yield Row("`marey analyze`", analysis.size, analysis.arguments, *bars)
+        is_large = analysis.million_spans >= LARGE_SIZE
+        yield Row(
+            "`marey analyze`", analysis.size, analysis.arguments, *bars, is_large=is_large
+        )
     ranks_size = f"{RANKS:,} ranks of {SPANS_PER_RANK:,} spans"
     ranks_bars = (RANKS_MAX_SECONDS, None, MAX_OPEN_FILES)
     yield Row("`marey collect`", ranks_size, partial(collect_arguments, store), *ranks_bars)
@@ -130,7 +137,8 @@ def csv_rows(store: RunStore, sizes: tuple[int, ...], measured: Measured) -> Ite
         if bar is None and compared is not None:
             bar = CSV_MAX_RATIO * compared.seconds / CSV_SIZE * size
         command = partial(export_arguments, store, size * MILLION)
-        yield Row(what, f"{size} M spans", command, bar_seconds=bar)
+        is_large = size >= LARGE_SIZE
+        yield Row(what, f"{size} M spans", command, bar_seconds=bar, is_large=is_large)
 
 
 def export_arguments(store: RunStore, spans: int, output: Path) -> list[str | Path]:
@@ -161,7 +169,9 @@ def generated_trace(folder: Path, events: int) -> Path:
 
 
 def measure_in_turn(row: Row, programs: list[Path], scratch: Path, rounds: int) -> list[Cost]:
-    """Returns the medians of each program, or the first failure."""
+    """Returns the medians of each program, or the first failure; of a large run marey's alone."""
+    if row.is_large:
+        return [measure(programs[0], row, scratch / "out")]
     costs: list[list[Cost]] = [[] for _ in programs]
     for _ in range(rounds):
         for program, program_costs in zip(programs, costs, strict=True):
@@ -210,10 +220,12 @@ def headings(has_baseline: bool) -> tuple[str, ...]:
     return ("what", "of", *before, "it takes", "memory", "bar", "")
 
 
-def table_row(row: Row, costs: list[Cost]) -> tuple[str, ...]:
+def table_row(row: Row, costs: list[Cost], has_baseline: bool) -> tuple[str, ...]:
     """Returns a row of the table."""
     ours, *baseline = costs
     before = [text for cost in baseline for text in cost_texts(cost)]
+    if has_baseline and not baseline:
+        before = ["not measured", "-"]
     bars = []
     if row.bar_seconds is not None:
         bars.append(f"≤ {row.bar_seconds:.3g} s")
