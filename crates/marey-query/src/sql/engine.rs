@@ -32,7 +32,7 @@ use super::{Limits, SqlError, function, rule};
 
 /// Stack size of the threads. Plans are walked recursively, and the longest permitted query must
 /// fit.
-const STACK_BYTES: usize = 64 << 20;
+pub(super) const STACK_BYTES: usize = 64 << 20;
 
 pub(super) struct Engine {
     pub(super) session: SessionContext,

@@ -1,5 +1,7 @@
 //! Parses and plans a query. Exactly one statement is accepted, and only if it modifies nothing.
 
+use std::thread;
+
 use datafusion::common::{DataFusionError, TableReference};
 use datafusion::execution::SessionState;
 use datafusion::execution::context::SQLOptions;
@@ -11,6 +13,7 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
 use super::catalogue::{CATALOGUE, MAIN};
+use super::engine::STACK_BYTES;
 use super::error::syntax;
 use super::{SqlError, bounds};
 
@@ -41,11 +44,15 @@ pub(super) fn parse(sql: &str) -> Result<Query, SqlError> {
 
 /// Whether a query reads a table or view with a name, in any schema. A text that is no query reads none.
 pub fn reads(sql: &str, name: &str) -> bool {
-    let references = parse(sql).map(|query| resolve_table_references(&query.statement, true));
-    match references {
-        Ok(Ok((tables, _))) => tables.iter().any(|table| table.table() == name),
-        Ok(Err(_)) | Err(_) => false,
-    }
+    let reads = || {
+        let references = parse(sql).map(|query| resolve_table_references(&query.statement, true));
+        matches!(references, Ok(Ok((tables, _))) if tables.iter().any(|table| table.table() == name))
+    };
+    // A panic of the parser is a text that is no query, as it is where the query runs.
+    thread::scope(|scope| {
+        let parsing = thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, reads);
+        parsing.is_ok_and(|parsing| parsing.join().unwrap_or(false))
+    })
 }
 
 /// Rejects statements that modify something, and turns SHOW and DESCRIBE into queries.

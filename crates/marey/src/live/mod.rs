@@ -15,6 +15,7 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use marey_model::endpoint::{Facts, Request};
+use marey_query::sql::reads;
 
 pub(crate) use collective::last_collectives;
 pub(crate) use config::{ConfigArgs, config};
@@ -45,10 +46,11 @@ pub(crate) fn resolve(run: &Path) -> Result<Cow<'_, Path>, Failure> {
     }
 }
 
-/// Asks a process for a sample of its stacks, if `run` is the id of a process that records. Returns
-/// the reason if the process has taken none.
-pub(crate) fn sample_first(run: &Path) -> Option<Failure> {
-    let peer = Peer::find(pid_of(run)?).ok()?;
+/// Asks a process for a sample of its stacks, if `run` is the id of a process that records and the
+/// query reads them. Returns the reason if the process has taken none.
+pub(crate) fn sample_first(run: &Path, sql: &str) -> Option<Failure> {
+    let pid = pid_of(run).filter(|_| reads(sql, "backtrace"))?;
+    let peer = Peer::find(pid).ok()?;
     peer.ask(&Request::Sample).err()
 }
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use marey_model::quantity::Grouped;
-use marey_query::sql::{Database, SqlError, reads};
+use marey_query::sql::{Database, SqlError};
 
 pub(crate) use args::QueryArgs;
 use args::QuerySource;
@@ -36,8 +36,7 @@ pub(crate) fn query(args: &QueryArgs, output: &mut Output) -> Result<(), Stop> {
     let source = args.source(output.is_terminal)?;
     let format = args.format(output.is_terminal)?;
     if let QuerySource::Sql(sql) = &source
-        && reads(sql, "backtrace")
-        && let Some(failure) = live::sample_first(&args.run)
+        && let Some(failure) = live::sample_first(&args.run, sql)
     {
         output.warning(format_args!("backtrace has no new sample: {}", failure.message))?;
         let hint = format!("`marey dump {}` reads the stacks from outside", args.run.display());
