@@ -4,11 +4,12 @@
 use std::fs;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use marey_formats::{Format, Imported, TemporaryRun};
 use marey_model::quantity::Size;
 use marey_model::table::{Table, stored};
-use marey_store::{Collected, Found, Run, StoreError};
+use marey_store::{Collected, Found, Manifest, Run, StoreError};
 use tempfile::TempDir;
 
 use crate::foreign;
@@ -64,7 +65,7 @@ impl OpenedRun {
         self.run
     }
 
-    /// Returns a warning for each loss of the import, and for each spool that could not be
+    /// Returns a warning for each loss of the import, and one for all spools that could not be
     /// collected.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let mut warnings = match &self.imported {
@@ -88,12 +89,15 @@ impl Deref for OpenedRun {
     }
 }
 
-/// Returns the run of the working directory that was modified last, and prints its name.
+/// Returns the run of the working directory that was recorded, imported or merged last, and prints its name.
 pub(crate) fn newest(output: &mut Output) -> Result<PathBuf, Stop> {
-    let entries = fs::read_dir(".").into_iter().flatten().filter_map(Result::ok);
-    let paths = entries.map(|entry| PathBuf::from(entry.file_name()));
+    let entries = fs::read_dir(".").map_err(|error| Failure {
+        message: format!("the working directory cannot be read: {error}"),
+        hint: Some("name a run".into()),
+    })?;
+    let paths = entries.filter_map(|entry| Some(PathBuf::from(entry.ok()?.file_name())));
     let runs = paths.filter(|path| path.extension().is_some_and(|suffix| suffix == "marey"));
-    let by_time = runs.filter_map(|path| Some((fs::metadata(&path).ok()?.modified().ok()?, path)));
+    let by_time = runs.filter_map(|path| Some((creation_time(&path)?, path)));
     let Some((_, path)) = by_time.max() else {
         return Err(Stop::Failed(Failure {
             message: "no run in this directory".into(),
@@ -102,6 +106,22 @@ pub(crate) fn newest(output: &mut Output) -> Result<PathBuf, Stop> {
     };
     output.note(format_args!("the newest run here is {}", quote_path(&path)))?;
     Ok(path)
+}
+
+/// Returns the start of the last recording in a run, or the time when it was imported or merged.
+/// Opening a run for the first time modifies its folder, so its modification counts only before that.
+fn creation_time(path: &Path) -> Option<SystemTime> {
+    let metadata = fs::metadata(path).ok()?;
+    let manifest = if metadata.is_dir() {
+        Manifest::read(path).ok().flatten()
+    } else {
+        Run::open(path).ok().map(|run| run.manifest().clone())
+    };
+    let Some(manifest) = manifest else { return metadata.modified().ok() };
+    let starts = manifest.processes.iter().map(|process| process.start_unix_nanos);
+    let start = starts.max().filter(|_| !manifest.spools.is_empty());
+    let unix_nanos = start.unwrap_or(manifest.created_unix_nanos).try_into().unwrap_or(0);
+    Some(SystemTime::UNIX_EPOCH + Duration::from_nanos(unix_nanos))
 }
 
 /// Opens a run and prints its warnings.
