@@ -26,21 +26,24 @@ struct CodeFile {
 impl CodeFiles {
     /// Returns the functions at an address of a file, the outermost first: several if some are
     /// inlined. With debug information each is `FILE(LINE): NAME`, otherwise the name of the symbol.
-    /// None if the file has neither, or not the build id that begins with these digits.
+    /// None if the file has neither, or not the build id that begins with these digits. A file
+    /// without a build id may be another one than it was, so its functions are not known.
     pub fn functions_at(&self, path: &Path, build_id: &str, address: u64) -> Vec<String> {
         let mut files = self.0.borrow_mut();
         let file = files.entry(path.to_owned()).or_insert_with(|| CodeFile::open(path));
-        let is_same = |file: &&CodeFile| {
-            file.build_id.starts_with(build_id) && file.build_id.is_empty() == build_id.is_empty()
-        };
+        let is_same =
+            |file: &&CodeFile| !build_id.is_empty() && file.build_id.starts_with(build_id);
         file.as_ref().filter(is_same).map_or_else(Vec::new, |file| file.functions_at(address))
     }
 }
 
 impl CodeFile {
     fn open(path: &Path) -> Option<Self> {
-        // Opening a pipe would wait for its writer.
-        if !fs::metadata(path).ok()?.is_file() {
+        // Opening a pipe would wait for its writer. The loader opens the second file if it exists.
+        let mut package = path.to_owned().into_os_string();
+        package.push(".dwp");
+        let is_file = |path: &Path| fs::metadata(path).map(|metadata| metadata.is_file());
+        if !is_file(path).ok()? || is_file(Path::new(&package)).is_ok_and(|is_file| !is_file) {
             return None;
         }
         let cache = ReadCache::new(fs::File::open(path).ok()?);
