@@ -197,6 +197,8 @@ def test_what_a_process_reads_from_and_writes_to_storage_is_shown() -> None:
         after = stored_bytes()
     if after["write_bytes"] == before["write_bytes"]:
         pytest.skip("the folder of the test is not on storage")
+    if after["read_bytes"] == before["read_bytes"]:
+        pytest.skip("the file system keeps in memory what it was told to forget")
     for rate, count in (("written", "write_bytes"), ("read", "read_bytes")):
         most = after[count] - before[count]
         assert 0 < load[f"{rate}_bytes_per_sec"] * load["seconds"] <= most * 1.01, rate
