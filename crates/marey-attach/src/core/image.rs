@@ -59,7 +59,7 @@ struct MappedPart {
 pub(super) struct Registers {
     /// Id in the operating system.
     pub(super) os_id: u64,
-    /// Signal that ended the process, in the thread that received it. 0 in the other threads.
+    /// Signal that ended the process; 0 for none.
     pub(super) signal: i32,
     /// Number and first argument of the system call in progress.
     pub(super) call: Option<(i64, u64)>,

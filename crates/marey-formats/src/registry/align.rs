@@ -89,9 +89,8 @@ pub(crate) fn remove_ambiguous(ranks: &mut [EndsByCollective]) -> Vec<Option<Imp
 }
 
 /// Returns the nanoseconds to add to the clock of each rank, so that it agrees with the clock of
-/// the first rank that it shares collectives with, directly or through other ranks. That first rank
-/// has
-/// 0. A rank without collectives has `None`.
+/// the first rank that it shares collectives with, directly or through other ranks. The offset of
+/// that first rank is 0. A rank without collectives has `None`.
 pub(crate) fn clock_shifts(ranks: &[EndsByCollective]) -> Vec<Option<i64>> {
     let mut shifts = vec![None; ranks.len()];
     for first in 0..ranks.len() {

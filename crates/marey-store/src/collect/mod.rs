@@ -79,7 +79,8 @@ pub struct BrokenSpool {
     pub reason: SpoolError,
 }
 
-/// Other files that a collection needs. A function is one that reads traces alone.
+/// Other files that a collection needs. A closure implements it too: the closure reads traces, and
+/// names no machine code.
 pub trait Sources {
     /// Imports the trace of a window of torch.profiler as a run of its own; fails with the reason.
     fn read_trace(&self, trace: &Path) -> Result<Run, String>;

@@ -188,7 +188,8 @@ fn nearest<N: ArrowNativeTypeOp + TryFrom<i128>>(total: i128) -> N {
 }
 
 /// The totals of many groups. They are `DataFusion`'s sums as long as the values so far exclude an
-/// overflow of any of them, and exact sums from then on.
+/// overflow of any of them, and exact sums from then on. The partial totals of two partitions are
+/// limited to the type before they are added.
 struct GroupSums<T> {
     wrapping: Box<dyn GroupsAccumulator>,
     /// An upper bound of every total. It exceeds `isize::MAX` once any value is negative.
