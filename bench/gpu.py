@@ -96,7 +96,9 @@ def cost_lines(data: str, baseline: Path | None) -> list[tuple[str, ...]]:
         }
         texts = {side: f"{rate:.1f} M/s" for side, rate in rates.items()}
         bar = ("-", "≥ 10 M/s", verdict(rates["marey"] >= 10))
-        lines.append(("records decoded on one core", *cells(texts, has_before="before" in sides), *bar))
+        lines.append(
+            ("records decoded on one core", *cells(texts, has_before="before" in sides), *bar)
+        )
     return lines
 
 

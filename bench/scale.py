@@ -116,9 +116,7 @@ def rows(store: RunStore, sizes: tuple[int, ...], measured: Measured) -> Iterato
     for analysis in analyses(store, store.folder, sizes):
         bars = (analysis.bar_seconds, analysis.bar_bytes)
         is_large = analysis.million_spans >= LARGE_SIZE
-        yield Row(
-            "`marey analyze`", analysis.size, analysis.arguments, *bars, is_large=is_large
-        )
+        yield Row("`marey analyze`", analysis.size, analysis.arguments, *bars, is_large=is_large)
     ranks_size = f"{RANKS:,} ranks of {SPANS_PER_RANK:,} spans"
     ranks_bars = (RANKS_MAX_SECONDS, None, MAX_OPEN_FILES)
     yield Row("`marey collect`", ranks_size, partial(collect_arguments, store), *ranks_bars)

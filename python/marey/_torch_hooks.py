@@ -224,7 +224,7 @@ def _install_module_calls(torch: Any) -> Callable[[], None]:
     global _module_calls
     _torch_scopes.count_calls_of(torch.nn.Module._wrapped_call_impl.__code__)
     if _module_calls is None:
-        _module_calls = _torch_patches.ModuleCalls(torch.nn.Module)
+        _module_calls = _torch_patches.ModuleCalls(torch)
     enter: Callable[[Any], None] = _torch_scopes.enter_module
     leave: Callable[[Any], None] = _torch_scopes.leave_module
     if not _records_modules:

@@ -53,11 +53,17 @@ class ModuleCalls:
     next `install`. Compiled code is guarded by its identity, so it is one object if possible.
     """
 
-    def __init__(self, module: Any) -> None:
-        self._module = module
+    def __init__(self, torch: Any) -> None:
+        self._module = torch.nn.Module
         self._call: Any = None
         self._original: Any = None
         self._is_in_place = False
+        self._removals_left = _MAX_REMOVALS
+        # The compiler would compile `enter` and `leave` as a part of the program.
+        frames = getattr(torch._C, "_dynamo", None)
+        self._set_frame_callback = getattr(
+            getattr(frames, "eval_frame", None), "set_eval_frame", None
+        )
 
     def install(
         self,
@@ -72,11 +78,13 @@ class ModuleCalls:
         Not while a compiler or a tracer runs. With `is_fast` they are only called for modules
         whose name the innermost scope of the thread does not know.
         """
-        if not self._is_in_place:
-            original = vars(self._module)["__call__"]
+        original = vars(self._module)["__call__"]
+        plain = (self._original, vars(self._module).get("_wrapped_call_impl"))
+        # A tool that had replaced the method too may have put back what it had found.
+        if not self._is_in_place or any(original is method for method in plain):
             if original is not self._original:
                 self._original = original
-                self._call = _native.wrap_module_call(original)
+                self._call = _native.wrap_module_call(self._module, original)
             self._module.__call__ = self._call
             self._is_in_place = True
         has_flag = _COMPILING_FLAG in is_compiling.__globals__
@@ -86,16 +94,25 @@ class ModuleCalls:
             leave,
             _COMPILING_FLAG if has_flag else is_compiling,
             is_compiling.__globals__ if has_flag else None,
+            self._set_frame_callback,
             is_fast,
         )
         return self._remove
 
     def _remove(self) -> None:
         _native.set_module_call(self._call, None)
-        if vars(self._module).get("__call__") is self._call:
+        if vars(self._module).get("__call__") is self._call and self._removals_left > 0:
+            self._removals_left -= 1
             self._module.__call__ = self._original
             self._is_in_place = False
 
+
+_MAX_REMOVALS = 250
+"""Number of times that the method is put back; from then on the replacement stays, inert.
+
+CPython 3.13 gives a class at most 1,000 versions of its attributes, after which they are looked up
+without a cache for ever. A removal and the next installation need two.
+"""
 
 _COMPILING_FLAG = "_is_compiling_flag"
 """The global that `torch.compiler.is_compiling` returns; older versions have none."""

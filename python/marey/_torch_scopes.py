@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _push = _native.push
 _pop = _native.pop
 
+_MAREY_FOLDER = os.path.join(os.path.dirname(__file__), "")
+
 # The key of `backward` on the stack of a thread. No object has this id.
 _BACKWARD_KEY = 0
 
@@ -99,10 +101,12 @@ def enter_module(module: Module) -> None:
 
 
 def _calling_line() -> str | None:
-    """Returns file and line of the innermost Python frame outside of PyTorch."""
-    # The two innermost frames are of this module.
-    frame: types.FrameType | None = sys._getframe(2)
-    while frame is not None and frame.f_code.co_filename.startswith(_torch_folder):
+    """Returns file and line of the innermost Python frame outside of PyTorch and of marey.
+
+    `None` if the call came from native code, such as the start of a thread.
+    """
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith((_MAREY_FOLDER, _torch_folder)):
         frame = frame.f_back
     if frame is None:
         return None

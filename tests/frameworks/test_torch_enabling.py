@@ -195,6 +195,47 @@ def test_others_may_replace_the_call_of_modules_before_and_after(tmp_path: Path)
     assert outcome.scopes == {"Linear": (4, {})}
 
 
+def test_modules_are_recorded_after_a_tool_has_put_their_method_back(tmp_path: Path) -> None:
+    outcome = profile(
+        tmp_path,
+        """
+        from marey import torch as hooks
+
+        hooks.disable()
+        plain = nn.Module.__call__
+        nn.Module.__call__ = lambda *args: plain(*args)
+        hooks.enable()
+        nn.Module.__call__ = plain
+        hooks.disable()
+        hooks.enable()
+        net(x)
+        """,
+    )
+    assert outcome.scopes["step"][1] == {"Net": (1, net_scopes(1))}
+
+
+def test_the_method_of_modules_is_put_back_a_limited_number_of_times(tmp_path: Path) -> None:
+    outcome = profile(
+        tmp_path,
+        """
+        from marey import torch as hooks
+
+        plain = nn.Module._wrapped_call_impl
+        layer, removals = nn.Linear(4, 4), 0
+        with torch.no_grad():
+            for _ in range(300):
+                hooks.disable()
+                removals += vars(nn.Module)["__call__"] is plain
+                layer(x)
+                hooks.enable()
+            layer(x)
+        print(removals)
+        """,
+    )
+    assert outcome.stdout == "250\n"
+    assert outcome.scopes == {"Linear": (1, {})}
+
+
 def test_modules_are_recorded_however_they_are_called(tmp_path: Path) -> None:
     scopes = profile(
         tmp_path,

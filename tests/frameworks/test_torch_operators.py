@@ -273,10 +273,11 @@ def call_in_example(module: str) -> str:
 _LOW_THRESHOLD = "hot_operation.medium_percent=1"
 
 
-def test_the_first_call_of_a_module_in_each_session_has_its_line() -> None:
+@pytest.mark.parametrize("memory", [False, True])
+def test_the_first_call_of_a_module_in_each_session_has_its_line(memory: bool) -> None:
     layer = torch.nn.Linear(1, 1)
     model = torch.nn.Sequential(torch.nn.Sequential(layer))
-    marey.torch.enable()
+    marey.torch.enable(memory=memory)
     for name in ("first", "second"):
         session = marey.start(name)
         for _ in range(2):

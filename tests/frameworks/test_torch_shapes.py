@@ -13,7 +13,7 @@ import marey
 import marey.torch
 import pytest
 from gpu_programs import run as run_on_double
-from marey import _torch_operators
+from marey import _native, _torch_operators
 from marey._torch_inputs import UNKNOWN_INPUTS
 from torch_programs import PRELUDE, python
 
@@ -251,6 +251,20 @@ def test_pauses_do_not_begin_the_sampling_of_steps_anew() -> None:
     ((sampled_steps, steps),) = sampled.rows()
     assert sampled_steps == 3
     assert steps >= 290
+
+
+def test_a_sampled_step_in_which_recording_pauses_at_once_is_made_up_for() -> None:
+    marey.torch.enable(operators=True)
+    session = marey.start("meter")
+    for _ in range(12):
+        train(1)
+        marey.deactivate(session)
+        marey.activate(session)
+        _native.step_end()  # as the measurement of the cost does after a pause
+    mm = operators(session)["aten::mm"]
+    marey.torch.disable()
+    # The inputs of the first step are read of one operator in a hundred.
+    assert mm["sampled_calls"] >= 2
 
 
 def test_operators_without_steps_are_sampled_one_by_one() -> None:

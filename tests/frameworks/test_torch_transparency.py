@@ -89,7 +89,10 @@ def test_tracebacks_have_no_line_of_marey(tmp_path: Path) -> None:
     outcome = profile(
         tmp_path,
         """
-        import traceback
+        import os, traceback
+        import marey
+
+        folder = os.path.dirname(marey.__file__)
 
         class Failing(nn.Module):
             def forward(self, x):
@@ -100,7 +103,7 @@ def test_tracebacks_have_no_line_of_marey(tmp_path: Path) -> None:
                 nn.Sequential(nn.Sequential(Failing()))(x)
             except ValueError as error:
                 files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
-                print(len(files), any("marey" in name.rsplit("/", 1)[1] for name in files))
+                print(len(files), any(name.startswith(folder) for name in files))
                 assert error.__context__ is None
         """,
     )
@@ -228,6 +231,46 @@ def test_compile_with_breaks_keeps_scopes_in_order(tmp_path: Path) -> None:
     )
     assert outcome.scopes["OptimizedModule"][0] == 3
     assert outcome.scopes["Net"] == (1, net_scopes(1))
+
+
+@pytest.mark.parametrize("memory", [False, True])
+def test_functions_of_marey_are_not_compiled_with_the_program(tmp_path: Path, memory: bool) -> None:
+    source = """
+        import warnings
+        from torch._dynamo.utils import counters
+
+        class Breaking(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.part = Part()
+
+            def forward(self, x):
+                x = self.part(x)
+                torch._dynamo.graph_break()
+                return self.part(x)
+
+        warnings.simplefilter("error")
+        torch._dynamo.config.error_on_recompile = True
+        compiled = torch.compile(nn.Sequential(Breaking()), backend="eager")
+        with torch.no_grad():
+            for _ in range(3):
+                compiled(x)
+        print(sum(counters["graph_break"].values()), dict(counters["frames"]))
+        """
+    program = tmp_path / "plain.py"
+    program.write_text(PRELUDE + textwrap.dedent(source))
+    plain = python(str(program)).stdout
+    switch = f"import marey.torch\nmarey.torch.enable(memory={memory})\n"
+    outcome = profile(tmp_path, switch + textwrap.dedent(source))
+    assert outcome.stdout == plain
+
+
+def test_a_model_that_native_code_calls_has_its_scope(tmp_path: Path) -> None:
+    # No Python frame is around a function that ends the program.
+    outcome = profile(tmp_path, "import atexit; atexit.register(net, x)")
+    assert outcome.stderr.startswith("marey: "), outcome.stderr
+    assert "Error" not in outcome.stderr
+    assert outcome.scopes["step"][1] == {"Net": (1, net_scopes(1))}
 
 
 def test_other_global_hooks_still_make_compile_warn(tmp_path: Path) -> None:

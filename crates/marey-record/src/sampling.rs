@@ -133,8 +133,8 @@ pub enum Due {
     Collective,
 }
 
-/// Keeps a sampling thread in traces, or no more, that answers requests for the last collective. In a job that hangs
-/// the main thread could not start one.
+/// With `is_on`, keeps a sampling thread in traces that answers requests for the last collective. In a job
+/// that hangs the main thread could not start one.
 pub fn find_collectives(is_on: bool) {
     FINDS_COLLECTIVES.store(is_on, Ordering::Relaxed);
     wake();

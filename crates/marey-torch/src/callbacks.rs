@@ -9,6 +9,7 @@ use crate::autograd;
 use crate::inputs;
 use crate::library::{End, Library, ObservedKind, RecordFunction, Registration, Start};
 use crate::names::{self, IGNORED};
+use crate::shapes;
 use marey_model::context::NodeKind;
 use marey_record::api::{self, AutogradCall};
 use std::ffi::{CStr, c_void};
@@ -58,6 +59,7 @@ struct OperatorInputs;
 
 impl Observer for OperatorInputs {
     unsafe fn start(library: &Library, function: *const RecordFunction) {
+        shapes::note_reading();
         // SAFETY: guaranteed by the caller.
         unsafe { inputs::begin(Operator::name(library, function), function) }
     }

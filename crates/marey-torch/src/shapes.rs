@@ -42,6 +42,9 @@ static SAMPLER: Mutex<Sampler> = Mutex::new(Sampler {
     next_sampled_step: 0,
 });
 
+/// Whether an operator's inputs were read since the callback was registered.
+static WAS_READ: AtomicBool = AtomicBool::new(false);
+
 struct Sampler {
     shapes: Shapes,
     /// The handle of the registered callback.
@@ -82,10 +85,20 @@ pub(crate) fn start() {
     IS_SAMPLING.store(is_sampled, Ordering::Relaxed);
 }
 
-/// Stops to read inputs.
+/// Stops to read inputs. A sampled step that has no operator yet is sampled after the next start.
 pub(crate) fn stop() {
     IS_SAMPLING.store(false, Ordering::Relaxed);
-    lock().unregister();
+    let mut sampler = lock();
+    sampler.unregister();
+    if sampler.is_step_sampled && !WAS_READ.load(Ordering::Relaxed) {
+        sampler.is_step_sampled = false;
+        sampler.next_sampled_step = sampler.steps + 1;
+    }
+}
+
+/// Notes that an operator's inputs are read.
+pub(crate) fn note_reading() {
+    WAS_READ.store(true, Ordering::Relaxed);
 }
 
 /// Notes the end of a step on any thread, after which the next one begins.
@@ -136,6 +149,7 @@ impl Sampler {
     fn register(&mut self, probability: f64) {
         let Some(library) = LIBRARY.get() else { return };
         self.unregister();
+        WAS_READ.store(false, Ordering::Relaxed);
         let registration = callbacks::inputs_registration(probability);
         // SAFETY: the registration has the layout of this version of PyTorch, as the caller of
         // this crate has made sure.

@@ -107,7 +107,7 @@ pub(crate) fn end_sampling(py: Python<'_>) {
     py.detach(|| (table().end_sampling)());
 }
 
-/// Keeps the thread that samples, or no more, so that requests for the last collective are answered.
+/// With `is_on`, keeps a sampling thread in traces that answers requests for the last collective.
 #[pyfunction]
 pub(crate) fn find_collectives(py: Python<'_>, is_on: bool) {
     py.detach(|| (table().find_collectives)(is_on));

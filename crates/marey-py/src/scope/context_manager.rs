@@ -145,7 +145,8 @@ unsafe extern "C" fn bind(
     }
 }
 
-/// Makes a type whose objects are `T`s, and which Python code cannot instantiate, with more flags.
+/// Makes a type whose objects are `T`s. Python code cannot instantiate it. `flags` are added to those that
+/// every such type has.
 ///
 /// # Safety
 /// The slots are right for objects of `T`, end with an empty one, and point to data that outlives

@@ -88,7 +88,7 @@ pub fn exit_autograd(name: u32, call: AutogradCall) {
 }
 
 /// Records the arguments of the innermost scope for trace sessions, if that scope is called `name`.
-/// It must be an operator. `args` is the id of a JSON object, from [`intern_text`]. Returns the
+/// `args` is the id of a JSON object, from [`intern_text`]. Returns the
 /// operator, for [`add_to_operator`].
 pub fn record_inputs(name: u32, args: u32) -> Option<OperatorCall> {
     if !CONTROL.is_live() {

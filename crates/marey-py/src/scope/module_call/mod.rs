@@ -14,11 +14,12 @@ mod object;
 use super::{enter_name, exit_name, scope_for};
 use crate::library::is_live;
 use marey_model::context::NodeKind;
+use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
+use std::{mem, ptr};
 
 /// The type of [`ModuleCall`]: a strong reference, set when the module is made.
 static TYPE: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
@@ -29,11 +30,13 @@ static METHOD_TYPE: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
 /// The key of the list of open scopes in the dictionary of a thread state, a strong reference.
 static STACK_KEY: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
 
-/// The replacement of `Module.__call__`. Those of its references that it owns are null
-/// while it only calls the original, except for that.
+/// The replacement of `Module.__call__`. The class and the original are always set; the other
+/// references are null while it only calls the original.
 #[repr(C)]
 struct ModuleCall {
     head: PyObject,
+    /// `Module`.
+    class: *mut PyObject,
     original: *mut PyObject,
     /// Enters the scope of a module, where the fast path cannot.
     enter: *mut PyObject,
@@ -42,16 +45,23 @@ struct ModuleCall {
     /// Whether a compiler or a tracer runs: a function, or the flag's key in `flags`.
     is_compiling: *mut PyObject,
     flags: *mut PyObject,
+    /// Sets the function that PyTorch's compiler has called for each new Python frame of the
+    /// thread, and returns the former one; null if there is none.
+    set_frame_callback: *mut PyObject,
     /// Weak references to this object: the compiler keeps functions by them.
     weak_references: *mut PyObject,
+    /// Whether the original is a plain function, which takes the module as first argument.
+    is_function: bool,
     /// Whether modules may be entered by the fast path.
     is_fast: bool,
 }
 
-/// Makes the replacement of a function, which calls it and nothing else until [`set_module_call`].
+/// Makes the replacement of the `__call__` of a class, which calls that one and nothing else until
+/// [`set_module_call`].
 #[pyfunction]
-fn wrap_module_call(original: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+fn wrap_module_call(class: &Bound<'_, PyAny>, original: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
     let py = original.py();
+    let function_type = py.import("types")?.getattr("FunctionType")?;
     // SAFETY: the type allocates objects of this size, with all fields zero.
     unsafe {
         let call: *mut ModuleCall =
@@ -59,7 +69,9 @@ fn wrap_module_call(original: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         if call.is_null() {
             return Err(PyErr::fetch(py));
         }
+        (*call).class = class.clone().into_ptr();
         (*call).original = original.clone().into_ptr();
+        (*call).is_function = original.get_type().is(&function_type);
         Ok(Bound::from_owned_ptr(py, call.cast()).unbind())
     }
 }
@@ -67,19 +79,26 @@ fn wrap_module_call(original: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
 /// Lets a replacement call `enter(module)` and `leave(module)` around the original, or nothing if
 /// `enter` is `None`. While `flags[is_compiling]` is true, or `is_compiling()` without flags, it
 /// calls the original alone. With `is_fast` a module whose name is known is entered and left as by
-/// these two functions, without calling them.
+/// these two functions, without calling them. While they run, `set_frame_callback` keeps PyTorch's compiler
+/// from compiling them.
 #[pyfunction]
-#[pyo3(signature = (call, enter, leave = None, is_compiling = None, flags = None, is_fast = false))]
+#[pyo3(signature = (
+    call, enter, leave = None, is_compiling = None, flags = None, set_frame_callback = None, is_fast = false
+))]
 fn set_module_call(
     call: &Bound<'_, PyAny>,
     enter: Option<Bound<'_, PyAny>>,
     leave: Option<Bound<'_, PyAny>>,
     is_compiling: Option<Bound<'_, PyAny>>,
     flags: Option<Bound<'_, PyAny>>,
+    set_frame_callback: Option<Bound<'_, PyAny>>,
     is_fast: bool,
-) {
-    // SAFETY: each field is owned or null, and is replaced before the old value is released,
-    // which may run Python code.
+) -> PyResult<()> {
+    if call.get_type().as_ptr() != TYPE.load(Ordering::Relaxed) {
+        return Err(PyTypeError::new_err("the call is not one that `wrap_module_call` has made"));
+    }
+    // SAFETY: the type is that of `ModuleCall`. Each field is owned or null, and is replaced before
+    // the old value is released, which may run Python code.
     unsafe {
         let call: *mut ModuleCall = call.as_ptr().cast();
         let into_ptr =
@@ -89,12 +108,14 @@ fn set_module_call(
             ptr::replace(&raw mut (*call).leave, into_ptr(leave)),
             ptr::replace(&raw mut (*call).is_compiling, into_ptr(is_compiling)),
             ptr::replace(&raw mut (*call).flags, into_ptr(flags)),
+            ptr::replace(&raw mut (*call).set_frame_callback, into_ptr(set_frame_callback)),
         ];
         (*call).is_fast = is_fast;
         for object in old {
             ffi::Py_XDECREF(object);
         }
     }
+    Ok(())
 }
 
 /// Returns the list of the scopes that are open on this thread.
@@ -148,35 +169,71 @@ unsafe extern "C" fn call(
     // keeps what it uses after the call, during which the object may be switched or freed.
     unsafe {
         let call = this.cast::<ModuleCall>();
-        let original = Owned::new((*call).original);
-        if (*call).enter.is_null() || ffi::PyTuple_Size(args) == 0 || is_compiling(call) {
-            return ffi::PyObject_Call(original.0, args, kwargs);
+        let original = Original::of(call);
+        let [enter, leave, set_frame_callback] =
+            [(*call).enter, (*call).leave, (*call).set_frame_callback]
+                .map(|object| Owned::new(object));
+        if enter.0.is_null() || ffi::PyTuple_Size(args) == 0 || is_compiling(call) {
+            return original.call(args, kwargs);
         }
         let module = ffi::PyTuple_GetItem(args, 0);
-        let leave = Owned::new((*call).leave);
         let entered = if (*call).is_fast { enter_known(module) } else { None };
-        if entered.is_none() {
-            let enter = Owned::new((*call).enter);
-            if !call_with(enter.0, module) {
-                return ptr::null_mut();
-            }
+        if entered.is_none() && !call_uncompiled(&set_frame_callback, &enter, module) {
+            return ptr::null_mut();
         }
-        let result = ffi::PyObject_Call(original.0, args, kwargs);
+        let result = original.call(args, kwargs);
         if let Some(entered) = entered
             && leave_known(&entered)
         {
             return result;
         }
-        let is_left = if result.is_null() {
-            keep_error(|| call_with(leave.0, module))
-        } else {
-            call_with(leave.0, module)
-        };
-        if is_left {
+        if call_uncompiled(&set_frame_callback, &leave, module) {
             return result;
         }
         ffi::Py_XDECREF(result);
         ptr::null_mut()
+    }
+}
+
+/// The original method.
+struct Original {
+    method: Owned,
+    is_function: bool,
+}
+
+impl Original {
+    /// # Safety
+    /// The call is valid; the GIL is held.
+    unsafe fn of(call: *mut ModuleCall) -> Self {
+        // SAFETY: guaranteed by the caller.
+        unsafe { Self { method: Owned::new((*call).original), is_function: (*call).is_function } }
+    }
+
+    /// Calls the method with these arguments, of which the first is the module. One that is no plain
+    /// function is bound to the module first, as the interpreter does.
+    ///
+    /// # Safety
+    /// The arguments are a tuple and a dict or null; the GIL is held.
+    unsafe fn call(&self, args: *mut PyObject, kwargs: *mut PyObject) -> *mut PyObject {
+        // SAFETY: guaranteed by the caller; the slot of a type is null or the function of the slot.
+        unsafe {
+            if self.is_function || ffi::PyTuple_Size(args) == 0 {
+                return ffi::PyObject_Call(self.method.0, args, kwargs);
+            }
+            let slot = ffi::PyType_GetSlot(ffi::Py_TYPE(self.method.0), ffi::Py_tp_descr_get);
+            let bound = if slot.is_null() {
+                Owned::new(self.method.0)
+            } else {
+                let get: ffi::descrgetfunc = mem::transmute(slot);
+                let module = ffi::PyTuple_GetItem(args, 0);
+                Owned(get(self.method.0, module, ffi::Py_TYPE(module).cast()))
+            };
+            let others = Owned(ffi::PyTuple_GetSlice(args, 1, ffi::PyTuple_Size(args)));
+            if bound.0.is_null() || others.0.is_null() {
+                return ptr::null_mut();
+            }
+            ffi::PyObject_Call(bound.0, others.0, kwargs)
+        }
     }
 }
 
@@ -207,8 +264,9 @@ unsafe fn is_compiling(call: *mut ModuleCall) -> bool {
 /// # Safety
 /// The module is a valid object; the GIL is held.
 unsafe fn enter_known(module: *mut PyObject) -> Option<Entered> {
-    // SAFETY: the list has tuples of three, which only marey writes; the last is a dict. What is
-    // borrowed from them lives while the entry that holds it does.
+    // SAFETY: the functions of the interpreter check the types of the list's entries, of which all
+    // that marey writes are tuples of three with a dict at the end. What is borrowed from an entry
+    // lives while the entry does.
     unsafe {
         let stack = stack_of_thread();
         let depth = if stack.is_null() { 0 } else { ffi::PyList_Size(stack) };
@@ -217,8 +275,11 @@ unsafe fn enter_known(module: *mut PyObject) -> Option<Entered> {
         }
         let names = ffi::PyTuple_GetItem(ffi::PyList_GetItem(stack, depth - 1), 2);
         let key = Owned(ffi::PyLong_FromVoidPtr(module.cast()));
-        let name =
-            if key.0.is_null() { ptr::null_mut() } else { ffi::PyDict_GetItem(names, key.0) };
+        let name = if names.is_null() || key.0.is_null() {
+            ptr::null_mut()
+        } else {
+            ffi::PyDict_GetItem(names, key.0)
+        };
         let scope = if name.is_null() { ptr::null_mut() } else { scope_for(name) };
         if scope.is_null() {
             ffi::PyErr_Clear();
@@ -259,36 +320,55 @@ unsafe fn leave_known(entered: &Entered) -> bool {
     }
 }
 
-/// Calls a function with one argument. Returns false with an exception set if it fails.
+/// Calls a function of Python with one argument, which PyTorch's compiler does not compile. Returns
+/// false with an exception set if it fails. An exception that is set already stays, and one that the function
+/// raises then is reported on stderr, unless it is to end the program, such as `KeyboardInterrupt`.
 ///
 /// # Safety
-/// Both are valid objects; the GIL is held, and no exception is set.
-unsafe fn call_with(function: *mut PyObject, argument: *mut PyObject) -> bool {
-    // SAFETY: guaranteed by the caller.
+/// All are valid objects, the first of them or null; the GIL is held.
+unsafe fn call_uncompiled(
+    set_frame_callback: &Owned,
+    function: &Owned,
+    argument: *mut PyObject,
+) -> bool {
+    // SAFETY: guaranteed by the caller; while a function is called, no exception is set.
     unsafe {
-        let null = ptr::null_mut::<PyObject>();
-        let result = ffi::PyObject_CallFunctionObjArgs(function, argument, null);
-        ffi::Py_XDECREF(result);
-        !result.is_null()
+        let py = Python::assume_attached();
+        let earlier = PyErr::take(py);
+        let call = |function: *mut PyObject, argument: *mut PyObject| {
+            let null = ptr::null_mut::<PyObject>();
+            let result = ffi::PyObject_CallFunctionObjArgs(function, argument, null);
+            Bound::from_owned_ptr_or_err(py, result)
+        };
+        let set = |callback| {
+            let is_settable = !set_frame_callback.0.is_null();
+            is_settable.then(|| call(set_frame_callback.0, callback).ok()).flatten()
+        };
+        let callback = set(ffi::Py_None()).filter(|callback| !callback.is_none());
+        let called = call(function.0, argument);
+        if let Some(callback) = callback {
+            set(callback.as_ptr());
+        }
+        let raised = match (called, earlier) {
+            (Ok(_), None) => return true,
+            (Ok(_), Some(earlier)) => earlier,
+            (Err(error), None) => {
+                error.restore(py);
+                return false;
+            }
+            (Err(error), Some(earlier)) if error.is_instance_of::<PyException>(py) => {
+                error.write_unraisable(py, None);
+                earlier
+            }
+            (Err(error), Some(earlier)) => {
+                let context = error.value(py).setattr("__context__", earlier.value(py));
+                drop(context); // fails for no exception
+                error
+            }
+        };
+        raised.restore(py);
+        true
     }
-}
-
-/// Calls a function while an exception is set, which is set again afterwards; one that the function
-/// raises is reported on stderr. Returns true.
-///
-/// # Safety
-/// The GIL is held.
-unsafe fn keep_error(function: impl FnOnce() -> bool) -> bool {
-    // SAFETY: guaranteed by the caller.
-    let py = unsafe { Python::assume_attached() };
-    let error = PyErr::take(py);
-    if !function() {
-        PyErr::fetch(py).write_unraisable(py, None);
-    }
-    if let Some(error) = error {
-        error.restore(py);
-    }
-    true
 }
 
 /// A strong reference.

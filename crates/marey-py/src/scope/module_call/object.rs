@@ -112,11 +112,57 @@ unsafe extern "C" fn hash(this: *mut PyObject) -> ffi::Py_hash_t {
     unsafe { ffi::PyObject_Hash((*this.cast::<ModuleCall>()).original) }
 }
 
-/// An attribute of the original. The closure is its name.
-unsafe extern "C" fn get_attribute(this: *mut PyObject, name: *mut c_void) -> *mut PyObject {
-    // SAFETY: a valid object; the closures are texts of static lifetime.
+/// The attributes of the replacement itself; all others are those of the original. With its class
+/// and its code, the compiler traces through a replacement that it finds in the dictionary of `Module`.
+const OWN: [&CStr; 8] = [
+    c"__call__",
+    c"__get__",
+    c"__eq__",
+    c"__ne__",
+    c"__hash__",
+    c"__reduce__",
+    c"__reduce_ex__",
+    c"__wrapped__",
+];
+
+/// `getattr(ModuleCall, name)`.
+unsafe extern "C" fn get_attribute(this: *mut PyObject, name: *mut PyObject) -> *mut PyObject {
+    // SAFETY: the interpreter passes valid objects, the name as a text, and holds the GIL.
     unsafe {
-        ffi::PyObject_GetAttrString((*this.cast::<ModuleCall>()).original, name.cast::<c_char>())
+        let is_own =
+            OWN.iter().any(|own| ffi::PyUnicode_CompareWithASCIIString(name, own.as_ptr()) == 0);
+        if is_own {
+            ffi::PyObject_GenericGetAttr(this, name)
+        } else {
+            ffi::PyObject_GetAttr((*this.cast::<ModuleCall>()).original, name)
+        }
+    }
+}
+
+/// `setattr(ModuleCall, name, value)`, or `delattr` without a value: that of the original.
+unsafe extern "C" fn set_attribute(
+    this: *mut PyObject,
+    name: *mut PyObject,
+    value: *mut PyObject,
+) -> c_int {
+    // SAFETY: the interpreter passes valid objects, the value or null, and holds the GIL.
+    unsafe { ffi::PyObject_SetAttr((*this.cast::<ModuleCall>()).original, name, value) }
+}
+
+/// `ModuleCall.__reduce__()`: copies and pickles are `Module.__call__`.
+unsafe extern "C" fn reduce(this: *mut PyObject, _none: *mut PyObject) -> *mut PyObject {
+    // SAFETY: a valid object, whose class is never null; the GIL is held.
+    unsafe {
+        let py = Python::assume_attached();
+        let class = Bound::from_borrowed_ptr(py, (*this.cast::<ModuleCall>()).class);
+        let get = || py.import("builtins")?.getattr("getattr");
+        match get().and_then(|get| (get, (class, "__call__")).into_pyobject(py)) {
+            Ok(reduced) => reduced.into_any().into_ptr(),
+            Err(error) => {
+                error.restore(py);
+                ptr::null_mut()
+            }
+        }
     }
 }
 
@@ -137,9 +183,16 @@ unsafe extern "C" fn dealloc(this: *mut PyObject) {
         if !(*call).weak_references.is_null() {
             ffi::PyObject_ClearWeakRefs(this);
         }
-        for object in
-            [(*call).original, (*call).enter, (*call).leave, (*call).is_compiling, (*call).flags]
-        {
+        let call = &*call;
+        for object in [
+            call.class,
+            call.original,
+            call.enter,
+            call.leave,
+            call.is_compiling,
+            call.flags,
+            call.set_frame_callback,
+        ] {
             ffi::Py_XDECREF(object);
         }
         let class = ffi::Py_TYPE(this);
@@ -148,44 +201,28 @@ unsafe extern "C" fn dealloc(this: *mut PyObject) {
     }
 }
 
-/// The attributes of a function that are those of the original. With its class and its code, the
-/// compiler traces through a replacement that it finds in the dictionary of `Module`.
-const FORWARDED: [&CStr; 12] = [
-    c"__class__",
-    c"__name__",
-    c"__qualname__",
-    c"__doc__",
-    c"__module__",
-    c"__code__",
-    c"__defaults__",
-    c"__kwdefaults__",
-    c"__annotations__",
-    c"__globals__",
-    c"__closure__",
-    c"__type_params__",
-];
-
 /// Makes the type.
 pub(super) fn new_class(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-    let property = |name: &'static CStr, get: ffi::getter, closure: *mut c_void| ffi::PyGetSetDef {
-        name: name.as_ptr(),
-        get: Some(get),
-        set: None,
-        doc: ptr::null(),
-        closure,
-    };
-    let mut properties: Vec<ffi::PyGetSetDef> = FORWARDED
-        .iter()
-        .map(|name| property(name, get_attribute as ffi::getter, name.as_ptr().cast_mut().cast()))
-        .collect();
-    properties.push(property(c"__wrapped__", get_wrapped as ffi::getter, ptr::null_mut()));
-    properties.push(ffi::PyGetSetDef {
-        name: ptr::null(),
-        get: None,
+    let property = |name: *const c_char, get: Option<ffi::getter>| ffi::PyGetSetDef {
+        name,
+        get,
         set: None,
         doc: ptr::null(),
         closure: ptr::null_mut(),
-    });
+    };
+    let properties = Box::leak(Box::new([
+        property(c"__wrapped__".as_ptr(), Some(get_wrapped)),
+        property(ptr::null(), None),
+    ]));
+    let methods = Box::leak(Box::new([
+        ffi::PyMethodDef {
+            ml_name: c"__reduce__".as_ptr(),
+            ml_meth: ffi::PyMethodDefPointer { PyCFunction: reduce },
+            ml_flags: ffi::METH_NOARGS,
+            ml_doc: ptr::null(),
+        },
+        ffi::PyMethodDef::zeroed(),
+    ]));
     let member = |name: *const c_char, type_code, offset: usize| ffi::PyMemberDef {
         name,
         type_code,
@@ -201,7 +238,10 @@ pub(super) fn new_class(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     let entry = |slot, pfunc: *mut c_void| ffi::PyType_Slot { slot, pfunc };
     let mut slots = [
         entry(ffi::Py_tp_members, members.as_mut_ptr().cast()),
-        entry(ffi::Py_tp_getset, properties.leak().as_mut_ptr().cast()),
+        entry(ffi::Py_tp_getset, properties.as_mut_ptr().cast()),
+        entry(ffi::Py_tp_methods, methods.as_mut_ptr().cast()),
+        entry(ffi::Py_tp_getattro, get_attribute as *mut c_void),
+        entry(ffi::Py_tp_setattro, set_attribute as *mut c_void),
         entry(ffi::Py_tp_call, call as *mut c_void),
         entry(ffi::Py_tp_descr_get, get as *mut c_void),
         entry(ffi::Py_tp_richcompare, compare as *mut c_void),
