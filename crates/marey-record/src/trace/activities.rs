@@ -10,7 +10,7 @@ use crate::losses;
 use crate::number_hash::NumberHash;
 use marey_model::context::CAPTURED_AT;
 use marey_model::loss::LossCause;
-use marey_model::spool::{Activity, ActivityKind, Detail, Frame, Shape};
+use marey_model::spool::{Activity, ActivityKind, Detail, Shape, SpoolFrame};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::Ordering;
@@ -150,11 +150,14 @@ impl ActivityWriter {
         texts.take_unwritten().for_each(|texts| buffer.push(&texts));
         if !self.unwritten.is_empty() {
             let shapes = std::mem::take(&mut self.unwritten);
-            buffer.push(&Frame::Shapes { first: self.next_shape - shapes.len() as u32, shapes });
+            buffer
+                .push(&SpoolFrame::Shapes { first: self.next_shape - shapes.len() as u32, shapes });
         }
         let activities = std::mem::take(&mut self.batch);
-        buffer
-            .push_entries(&Frame::Activities { sessions: self.batch_sessions, activities }, count);
+        buffer.push_entries(
+            &SpoolFrame::Activities { sessions: self.batch_sessions, activities },
+            count,
+        );
     }
 }
 

@@ -9,7 +9,7 @@ use super::texts::Texts;
 use crate::control::{bit, slots};
 use crate::tree::{Nodes, PYTHON_ROOT};
 use marey_model::context::{NodeKind, ROOT_NAME};
-use marey_model::spool::{Frame, NodeDef};
+use marey_model::spool::{NodeDef, SpoolFrame};
 use std::collections::HashMap;
 
 /// The nodes of one thread in the spool.
@@ -128,11 +128,11 @@ impl SpoolNodes {
     }
 
     /// Takes the nodes that are not written yet, if any.
-    pub(super) fn take_unwritten(&mut self, thread: u32) -> Option<Frame> {
+    pub(super) fn take_unwritten(&mut self, thread: u32) -> Option<SpoolFrame> {
         if self.unwritten.is_empty() {
             return None;
         }
         let nodes = std::mem::take(&mut self.unwritten);
-        Some(Frame::Nodes { thread, first: self.len - nodes.len() as u32, nodes })
+        Some(SpoolFrame::Nodes { thread, first: self.len - nodes.len() as u32, nodes })
     }
 }

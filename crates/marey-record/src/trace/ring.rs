@@ -20,7 +20,7 @@ use crate::settings;
 use marey_model::loss::LossCause;
 use marey_model::run::{RING, SPOOL};
 use marey_model::setting::Setting;
-use marey_model::spool::{Frame, RING_RECORDS, RING_SECONDS};
+use marey_model::spool::{RING_RECORDS, RING_SECONDS, SpoolFrame};
 use std::collections::VecDeque;
 use std::fs;
 use std::io;
@@ -151,10 +151,10 @@ pub(super) fn max_segment_bytes() -> u64 {
 }
 
 /// Returns the ring's limits as notes. Readers leave out the records beyond them.
-pub(super) fn limit_notes() -> [Frame; 2] {
+pub(super) fn limit_notes() -> [SpoolFrame; 2] {
     let secs = settings::value(Setting::RingSeconds);
     let records = if secs > 0.0 { 0 } else { settings::whole(Setting::RingRecords) };
-    let note = |key: &str, value: String| Frame::Note { key: key.to_owned(), value };
+    let note = |key: &str, value: String| SpoolFrame::Note { key: key.to_owned(), value };
     [note(RING_RECORDS, records.to_string()), note(RING_SECONDS, secs.to_string())]
 }
 

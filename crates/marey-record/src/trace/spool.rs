@@ -26,7 +26,7 @@ use crate::thread::{OpenFrame, ThreadTree};
 use marey_model::json::quoted;
 use marey_model::loss::LossCause;
 use marey_model::profile::Process;
-use marey_model::spool::{self, Detail, Device, Frame, SampleCause, SessionEvent};
+use marey_model::spool::{self, Detail, Device, SampleCause, SessionEvent, SpoolFrame};
 use std::collections::HashMap;
 use std::io;
 use std::ops::Range;
@@ -99,7 +99,7 @@ impl Spool {
     }
 
     fn write_start(&mut self, now: ClockReading) {
-        self.shared.buffer.push(&Frame::Process(describe_process(self.start)));
+        self.shared.buffer.push(&SpoolFrame::Process(describe_process(self.start)));
         self.write_clock(now);
         let notes = self.ring.as_ref().map(|_| ring::limit_notes());
         notes.into_iter().flatten().for_each(|note| self.shared.buffer.push(&note));
@@ -234,7 +234,7 @@ impl Spool {
         let Shared { clock, buffer, .. } = &mut self.shared;
         let (time_nanos, name) = (clock.nanos_at(ticks), base.to_owned());
         let start = buffer.position_bytes();
-        buffer.push(&Frame::Session { session: slot, event, name, time_nanos });
+        buffer.push(&SpoolFrame::Session { session: slot, event, name, time_nanos });
         start..buffer.position_bytes()
     }
 
@@ -316,7 +316,7 @@ impl Spool {
     fn write_devices_and_notes(&mut self) {
         let (devices, notes) = (device::devices(), device::notes());
         for device in devices.iter().filter(|device| !self.devices.contains(device)) {
-            self.shared.buffer.push(&Frame::Device(Device {
+            self.shared.buffer.push(&SpoolFrame::Device(Device {
                 number: device.number,
                 device_type: device.device_type.clone(),
                 name: device.name.clone(),
@@ -325,7 +325,7 @@ impl Spool {
         }
         for note in notes.iter().filter(|note| !self.notes.contains(note)) {
             let (key, value) = (note.0.clone().into_owned(), quoted(&note.1));
-            self.shared.buffer.push(&Frame::Note { key, value });
+            self.shared.buffer.push(&SpoolFrame::Note { key, value });
         }
         (self.devices, self.notes) = (devices, notes);
     }
@@ -339,7 +339,7 @@ impl Spool {
                 device: sample.device,
                 value: sample.value,
             });
-            Frame::Counters(counters.collect())
+            SpoolFrame::Counters(counters.collect())
         });
     }
 
@@ -372,7 +372,7 @@ impl Spool {
                 value_type: texts.scope_name(variable.value_type),
                 value: variable.value.clone(),
             });
-            Frame::Variables(variables.collect())
+            SpoolFrame::Variables(variables.collect())
         });
     }
 
@@ -382,7 +382,7 @@ impl Spool {
             let collectives = collectives
                 .into_iter()
                 .map(|collective| collective.with_texts(|name| texts.scope_name(name)));
-            Frame::Collectives(collectives.collect())
+            SpoolFrame::Collectives(collectives.collect())
         });
     }
 
@@ -391,7 +391,7 @@ impl Spool {
     fn write_records(
         &mut self,
         count: usize,
-        frame: impl FnOnce(&TraceClock, &mut Texts) -> Frame,
+        frame: impl FnOnce(&TraceClock, &mut Texts) -> SpoolFrame,
     ) {
         let Shared { clock, texts, buffer } = &mut self.shared;
         let count = count as u64;
@@ -440,7 +440,7 @@ impl Spool {
         let losses = losses::snapshot();
         if losses != self.losses {
             let nonzero = losses.iter().copied().filter(|&(_, count)| count > 0).collect();
-            self.shared.buffer.push(&Frame::Losses(nonzero));
+            self.shared.buffer.push(&SpoolFrame::Losses(nonzero));
             self.losses = losses;
         }
     }
@@ -448,13 +448,13 @@ impl Spool {
     /// Writes the overhead and the clock. The start of the spool does not call this, because the
     /// cost of a scope is measured only after the session has begun.
     pub(super) fn write_overhead_and_clock(&mut self) {
-        self.shared.buffer.push(&Frame::Overhead(metadata::overhead(self.flushing_nanos)));
+        self.shared.buffer.push(&SpoolFrame::Overhead(metadata::overhead(self.flushing_nanos)));
         self.write_clock(ClockReading::now());
     }
 
     fn write_clock(&mut self, now: ClockReading) {
         self.last_clock_ticks = now.ticks;
-        self.shared.buffer.push(&Frame::Clock {
+        self.shared.buffer.push(&SpoolFrame::Clock {
             monotonic_nanos: self.shared.clock.nanos_at(now.ticks),
             unix_nanos: now.unix_nanos.cast_signed(),
         });
@@ -481,7 +481,7 @@ impl Spool {
         if appender.has_failed() {
             self.write_losses();
         }
-        self.shared.buffer.push(&Frame::End);
+        self.shared.buffer.push(&SpoolFrame::End);
         self.write_buffer(&mut appender);
         if let Some(ring) = &self.ring {
             self.file.set_older(ring.ended_segments());

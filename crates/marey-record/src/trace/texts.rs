@@ -4,7 +4,7 @@
 use crate::losses;
 use crate::names::{self, LOST_NAME};
 use marey_model::loss::LossCause;
-use marey_model::spool::Frame;
+use marey_model::spool::SpoolFrame;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -72,14 +72,15 @@ impl Texts {
     }
 
     /// Takes the texts that are not written yet.
-    pub(super) fn take_unwritten(&mut self) -> impl Iterator<Item = Frame> {
+    pub(super) fn take_unwritten(&mut self) -> impl Iterator<Item = SpoolFrame> {
         self.unwritten_bytes = 0;
         let texts = std::mem::take(&mut self.unwritten);
         let args = std::mem::take(&mut self.unwritten_args);
         let first = self.len - texts.len() as u32;
         let first_args = (self.args.len() - args.len()) as u32;
-        let texts = (!texts.is_empty()).then_some(Frame::Strings { first, texts });
-        let args = (!args.is_empty()).then_some(Frame::SpanArgs { first: first_args, texts: args });
+        let texts = (!texts.is_empty()).then_some(SpoolFrame::Strings { first, texts });
+        let args =
+            (!args.is_empty()).then_some(SpoolFrame::SpanArgs { first: first_args, texts: args });
         texts.into_iter().chain(args)
     }
 }

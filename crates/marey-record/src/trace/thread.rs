@@ -14,7 +14,7 @@ use crate::losses;
 use crate::thread::ThreadTree;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
-use marey_model::spool::{AutogradCall, Frame, Sample, SampleCause, Span, Value};
+use marey_model::spool::{AutogradCall, Sample, SampleCause, Span, SpoolFrame, Value};
 use std::sync::atomic::Ordering;
 
 /// The parts of a spool that the writers of all threads share.
@@ -29,7 +29,7 @@ pub(super) struct Shared {
 #[derive(Debug)]
 pub(super) struct ThreadWriter {
     number: u32,
-    definition: Frame,
+    definition: SpoolFrame,
     decoder: Decoder,
     nodes: SpoolNodes,
     batch: Batch,
@@ -81,7 +81,7 @@ impl ThreadWriter {
     /// Writes the definition of a thread to the spool.
     pub(super) fn new(number: u32, tree: &ThreadTree, buffer: &mut FrameBuffer) -> Self {
         let (os_id, name) = (tree.os_id, tree.name.clone());
-        let definition = Frame::Thread { thread: number, os_id, name };
+        let definition = SpoolFrame::Thread { thread: number, os_id, name };
         buffer.push(&definition);
         Self {
             number,
@@ -208,28 +208,31 @@ impl ThreadWriter {
         if !values.is_empty() {
             let count = values.len() as u64;
             let values = std::mem::take(values);
-            let frame = Frame::Values { thread, sessions: *value_sessions, values };
+            let frame = SpoolFrame::Values { thread, sessions: *value_sessions, values };
             shared.buffer.push_entries(&frame, count);
         }
         if !spans.is_empty() {
             let count = spans.len() as u64;
             if !launches.is_empty() {
                 let launches = std::mem::take(launches);
-                shared.buffer.push(&Frame::Launches { thread, launches });
+                shared.buffer.push(&SpoolFrame::Launches { thread, launches });
             }
             if !autograd.is_empty() {
                 let calls = std::mem::take(autograd);
-                shared.buffer.push(&Frame::Autograd { thread, calls });
+                shared.buffer.push(&SpoolFrame::Autograd { thread, calls });
             }
             if !args.is_empty() {
                 let args = std::mem::take(args);
-                shared.buffer.push(&Frame::ArgsOfSpans { thread, args });
+                shared.buffer.push(&SpoolFrame::ArgsOfSpans { thread, args });
             }
-            let frame =
-                Frame::Spans { thread, sessions: *span_sessions, spans: std::mem::take(spans) };
+            let frame = SpoolFrame::Spans {
+                thread,
+                sessions: *span_sessions,
+                spans: std::mem::take(spans),
+            };
             shared.buffer.push_entries(&frame, count);
             // Reuse the allocation of the list.
-            if let Frame::Spans { spans: written, .. } = frame {
+            if let SpoolFrame::Spans { spans: written, .. } = frame {
                 *spans = written;
                 spans.clear();
             }
@@ -300,7 +303,7 @@ impl ThreadWriter {
                 cause,
             })
         });
-        let frame = Frame::Samples { thread: self.number, samples: samples.collect() };
+        let frame = SpoolFrame::Samples { thread: self.number, samples: samples.collect() };
         self.write_definitions(shared);
         shared.buffer.push_entries(&frame, count);
     }
@@ -329,7 +332,7 @@ impl ThreadWriter {
             return;
         }
         self.write_definitions(shared);
-        shared.buffer.push(&Frame::Open { thread: self.number, spans: open.clone() });
+        shared.buffer.push(&SpoolFrame::Open { thread: self.number, spans: open.clone() });
         self.written_open = open;
     }
 }

@@ -8,7 +8,7 @@ use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::memory::parse_reading_name;
 use marey_model::profile::{Overhead, Process};
-use marey_model::spool::{Device, Frame, IdMap, NodeDef};
+use marey_model::spool::{Device, IdMap, NodeDef, SpoolFrame};
 
 use super::sessions::Sessions;
 use super::threads::Threads;
@@ -69,44 +69,48 @@ pub(super) struct Node {
 
 impl Outline {
     /// Adds a frame.
-    pub(super) fn add(&mut self, frame: &Frame, names: &mut Names) {
+    pub(super) fn add(&mut self, frame: &SpoolFrame, names: &mut Names) {
         match frame {
-            Frame::Process(process) => self.process = Some(process.clone()),
-            Frame::Clock { monotonic_nanos, unix_nanos } => {
+            SpoolFrame::Process(process) => self.process = Some(process.clone()),
+            SpoolFrame::Clock { monotonic_nanos, unix_nanos } => {
                 self.clocks.push((*monotonic_nanos, *unix_nanos));
                 self.extend_to([*monotonic_nanos]);
             }
-            Frame::Strings { first, texts } => {
+            SpoolFrame::Strings { first, texts } => {
                 self.texts.extend(*first, texts.iter().map(|text| names.text(text)));
                 let texts = texts.iter().zip(*first..=u32::MAX);
                 self.memories
                     .extend(texts.filter_map(|(text, id)| Some((id, Memory::from_name(text)?))));
             }
-            Frame::Thread { thread, os_id, name } => self.threads.define(*thread, *os_id, name),
-            Frame::Nodes { thread, first, nodes } => self.add_nodes(*thread, *first, nodes, names),
-            Frame::Spans { spans, .. } => {
+            SpoolFrame::Thread { thread, os_id, name } => {
+                self.threads.define(*thread, *os_id, name)
+            }
+            SpoolFrame::Nodes { thread, first, nodes } => {
+                self.add_nodes(*thread, *first, nodes, names)
+            }
+            SpoolFrame::Spans { spans, .. } => {
                 self.events += spans.len() as u64;
                 let times = spans.iter().flat_map(|span| [span.start_nanos, span.end_nanos]);
                 self.extend_to(times);
             }
-            Frame::Values { values, .. } => {
+            SpoolFrame::Values { values, .. } => {
                 self.events += values.len() as u64;
                 self.extend_to(values.iter().map(|value| value.time_nanos));
             }
-            Frame::Counters(counters) => {
+            SpoolFrame::Counters(counters) => {
                 self.events += counters.len() as u64;
                 self.extend_to(counters.iter().map(|counter| counter.time_nanos));
             }
-            Frame::Open { spans, .. } => self.extend_to(spans.iter().map(|&(_, start)| start)),
-            Frame::Session { session, event, name, time_nanos } => {
+            SpoolFrame::Open { spans, .. } => self.extend_to(spans.iter().map(|&(_, start)| start)),
+            SpoolFrame::Session { session, event, name, time_nanos } => {
                 self.sessions.apply(*session, *event, name, *time_nanos);
                 self.extend_to([*time_nanos]);
             }
-            Frame::Activities { activities, .. } => {
+            SpoolFrame::Activities { activities, .. } => {
                 self.events += activities.len() as u64;
                 self.extend_to(activities.iter().map(|activity| activity.start_nanos));
             }
-            Frame::Samples { samples, .. } => {
+            SpoolFrame::Samples { samples, .. } => {
                 self.events += samples.len() as u64;
                 self.sample_name = Some(names.text(SAMPLE_NAME));
                 for sample in samples {
@@ -114,29 +118,29 @@ impl Outline {
                     self.extend_to([sample.time_nanos]);
                 }
             }
-            Frame::Variables(variables) => {
+            SpoolFrame::Variables(variables) => {
                 self.events += variables.len() as u64;
                 for variable in variables {
                     self.add_observed_thread(variable.os_id, variable.thread_name, names);
                     self.extend_to([variable.time_nanos]);
                 }
             }
-            Frame::Collectives(collectives) => self.events += collectives.len() as u64,
-            Frame::Device(device) => {
+            SpoolFrame::Collectives(collectives) => self.events += collectives.len() as u64,
+            SpoolFrame::Device(device) => {
                 self.devices.insert(device.number, device.clone());
             }
-            Frame::Note { key, value } => {
+            SpoolFrame::Note { key, value } => {
                 self.notes.insert(key.clone(), value.clone());
             }
             // The second pass reads them.
-            Frame::Launches { .. }
-            | Frame::Autograd { .. }
-            | Frame::SpanArgs { .. }
-            | Frame::ArgsOfSpans { .. }
-            | Frame::Shapes { .. } => {}
-            Frame::Losses(losses) => self.losses.clone_from(losses),
-            Frame::Overhead(overhead) => self.overhead = Some(*overhead),
-            Frame::End => self.is_complete = true,
+            SpoolFrame::Launches { .. }
+            | SpoolFrame::Autograd { .. }
+            | SpoolFrame::SpanArgs { .. }
+            | SpoolFrame::ArgsOfSpans { .. }
+            | SpoolFrame::Shapes { .. } => {}
+            SpoolFrame::Losses(losses) => self.losses.clone_from(losses),
+            SpoolFrame::Overhead(overhead) => self.overhead = Some(*overhead),
+            SpoolFrame::End => self.is_complete = true,
         }
     }
 
@@ -209,11 +213,11 @@ mod tests {
         };
         let mut outline = Outline::default();
         for (frame, events, last_nanos) in [
-            (Frame::Spans { thread: 0, sessions: 1, spans: vec![span; 2] }, 2, 2),
-            (Frame::Values { thread: 0, sessions: 1, values: vec![value; 3] }, 5, 3),
-            (Frame::Counters(vec![counter; 4]), 9, 4),
-            (Frame::Activities { sessions: 1, activities: vec![activity; 5] }, 14, 5),
-            (Frame::Open { thread: 0, spans: vec![(0, 3)] }, 14, 5),
+            (SpoolFrame::Spans { thread: 0, sessions: 1, spans: vec![span; 2] }, 2, 2),
+            (SpoolFrame::Values { thread: 0, sessions: 1, values: vec![value; 3] }, 5, 3),
+            (SpoolFrame::Counters(vec![counter; 4]), 9, 4),
+            (SpoolFrame::Activities { sessions: 1, activities: vec![activity; 5] }, 14, 5),
+            (SpoolFrame::Open { thread: 0, spans: vec![(0, 3)] }, 14, 5),
         ] {
             outline.add(&frame, &mut Names::new());
             assert_eq!((outline.events, outline.last_nanos), (events, Some(last_nanos)));

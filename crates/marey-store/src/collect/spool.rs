@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use marey_model::loss::LossCause;
 use marey_model::profile::Process;
-use marey_model::spool::{Frame, Reader, SpoolError};
+use marey_model::spool::{Reader, SpoolError, SpoolFrame};
 
 use super::Sources;
 use super::clock::Clock;
@@ -175,7 +175,7 @@ impl SpoolFile {
         &self,
         file: &File,
         meter: &mut Meter,
-        mut on_frame: impl FnMut(Frame) -> Result<(), StoreError>,
+        mut on_frame: impl FnMut(SpoolFrame) -> Result<(), StoreError>,
     ) -> Result<ReadEnd, StoreError> {
         let end_with = |read_bytes, error| match error {
             SpoolError::Io(source) => Err(StoreError::io("read", &self.path)(source)),
@@ -209,7 +209,7 @@ impl SpoolFile {
     pub(super) fn process(&self) -> Option<Process> {
         let file = File::open(&self.path).ok()?;
         match self.frames(&file).ok()?.next()?.ok()? {
-            Frame::Process(process) => Some(process),
+            SpoolFrame::Process(process) => Some(process),
             _ => None,
         }
     }

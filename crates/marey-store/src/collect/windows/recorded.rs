@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 
 use marey_model::context::{NodeKind, WINDOW_ANCHOR};
-use marey_model::spool::Frame;
+use marey_model::spool::SpoolFrame;
 
 use super::super::clock::Clock;
 use super::super::meter::Meter;
@@ -137,7 +137,7 @@ fn for_each_span(
 ) -> Result<(), StoreError> {
     let mut nobody = |_| ();
     spool.read_frames(file, &mut Meter::new(0, &mut nobody), |frame| {
-        let Frame::Spans { thread: number, spans, .. } = frame else { return Ok(()) };
+        let SpoolFrame::Spans { thread: number, spans, .. } = frame else { return Ok(()) };
         let Some(thread) = outline.threads.get(number) else { return Ok(()) };
         for span in spans {
             let Some(&node) = thread.nodes.get(span.node) else { continue };

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use marey_model::args::NewArgs;
 use marey_model::context::NodeKind;
-use marey_model::spool::{Frame, NodeDef, SessionEvent};
+use marey_model::spool::{NodeDef, SessionEvent, SpoolFrame};
 use marey_store::row::{
     ActivityKind, Args, GpuActivity, MemoryAction, MemoryEvent, Metadata, Span,
 };
@@ -35,7 +35,7 @@ const ADDED: u32 = 4;
 const WINDOW: [(u32, i64, i64); 2] = [(ANCHOR, 1_000, 2_000), (ANCHOR, 900_000, 901_000)];
 
 /// Returns the frames of a spool: a module that calls an operator twice, between two anchors.
-fn recorded_frames() -> Vec<Frame> {
+fn recorded_frames() -> Vec<SpoolFrame> {
     frames(
         &[],
         &[
@@ -50,7 +50,7 @@ fn recorded_frames() -> Vec<Frame> {
 
 /// Returns the frames of a spool with spans in the order of their ends, and with more nodes: parent
 /// and name.
-fn frames(more_nodes: &[(u32, &str)], recorded: &[(u32, i64, i64)]) -> Vec<Frame> {
+fn frames(more_nodes: &[(u32, &str)], recorded: &[(u32, i64, i64)]) -> Vec<SpoolFrame> {
     let mut texts =
         ["ROOT", "marey.anchor 1", "model", "aten::mm.default"].map(str::to_owned).to_vec();
     let node = |parent, kind, name| NodeDef { parent, kind, name };
@@ -65,14 +65,14 @@ fn frames(more_nodes: &[(u32, &str)], recorded: &[(u32, i64, i64)]) -> Vec<Frame
         texts.push(name.to_owned());
     }
     vec![
-        Frame::Process(Process { pid: PID.into(), ..Process::default() }),
-        Frame::Clock { monotonic_nanos: 0, unix_nanos: UNIX },
-        Frame::Strings { first: 0, texts },
-        Frame::Thread { thread: 0, os_id: OS_ID as u64, name: "main".to_owned() },
-        Frame::Nodes { thread: 0, first: 0, nodes },
+        SpoolFrame::Process(Process { pid: PID.into(), ..Process::default() }),
+        SpoolFrame::Clock { monotonic_nanos: 0, unix_nanos: UNIX },
+        SpoolFrame::Strings { first: 0, texts },
+        SpoolFrame::Thread { thread: 0, os_id: OS_ID as u64, name: "main".to_owned() },
+        SpoolFrame::Nodes { thread: 0, first: 0, nodes },
         session(0, SessionEvent::Started, 0),
         spans(0, 1, recorded),
-        Frame::End,
+        SpoolFrame::End,
     ]
 }
 
@@ -171,7 +171,7 @@ fn collect(slices: &[Traced]) -> (Recorded, Run) {
 }
 
 /// Collects a spool with a window.
-fn collect_with(frames: &[Frame], slices: &[Traced], add_more: AddMore) -> (Recorded, Run) {
+fn collect_with(frames: &[SpoolFrame], slices: &[Traced], add_more: AddMore) -> (Recorded, Run) {
     let recorded = Recorded::new();
     recorded.write_spool(PID, frames);
     fs::write(recorded.path().join("spool/100-1.window.json"), "{}").unwrap();

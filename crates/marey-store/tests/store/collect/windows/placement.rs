@@ -1,7 +1,7 @@
 //! Where spans that only the profiler has stand among those of the recorder.
 
 use marey_model::context::NodeKind;
-use marey_model::spool::Frame;
+use marey_model::spool::SpoolFrame;
 use marey_store::row::{MemoryEvent, Span};
 use marey_store::{Reader, Selection};
 
@@ -11,7 +11,7 @@ use super::{
 };
 
 /// Returns the paths of all spans with their starts on the recorder's clock and exclusive times.
-fn placed(frames: &[Frame], slices: &[Traced]) -> Vec<(String, i64, i64)> {
+fn placed(frames: &[SpoolFrame], slices: &[Traced]) -> Vec<(String, i64, i64)> {
     let (_folder, run) = collect_with(frames, slices, &|_, _, _| ());
     span_rows(&run).into_iter().map(|(path, start, own, _)| (path, start, own)).collect()
 }
