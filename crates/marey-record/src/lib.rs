@@ -99,6 +99,8 @@ mod requests;
 pub mod ring;
 #[cfg(not(loom))]
 mod sampling;
+#[cfg(not(loom))]
+mod scope_frame;
 pub mod seq;
 #[cfg(not(loom))]
 mod session;

@@ -8,7 +8,8 @@ use crate::local;
 use crate::losses;
 use crate::names;
 use crate::number_hash::NumberHash;
-use crate::thread::{OpenFrame, ThreadTree};
+use crate::scope_frame::OpenScope;
+use crate::thread::ThreadTree;
 use crate::tree::{PYTHON_ROOT, SHADOW_ROOT};
 use marey_model::context::{ContextSource, METADATA_STATE, NodeKind};
 use marey_model::loss::LossCause;
@@ -186,10 +187,10 @@ impl MergedTree {
     ///
     /// An entry that completes between the two reads is counted twice in this snapshot only.
     pub(crate) fn absorb_running(&mut self, thread: &ThreadTree, view: SessionView) {
-        let frames = thread.open_frames();
+        let scopes = thread.open_scopes();
         let now = clock::ticks();
         self.absorb(thread, view, |node| thread.copy_node(view.slot, node));
-        self.absorb_frames(thread, view, &frames, now);
+        self.absorb_scopes(thread, view, &scopes, now);
     }
 
     /// Adds a column that was taken from its thread.
@@ -204,7 +205,7 @@ impl MergedTree {
 
     /// Adds the open scopes of a thread, with their times so far.
     pub(crate) fn absorb_open_scopes(&mut self, thread: &ThreadTree, view: SessionView) {
-        self.absorb_frames(thread, view, &thread.open_frames(), clock::ticks());
+        self.absorb_scopes(thread, view, &thread.open_scopes(), clock::ticks());
     }
 
     fn absorb(&mut self, thread: &ThreadTree, view: SessionView, copy: impl Fn(u32) -> NodeData) {
@@ -223,28 +224,28 @@ impl MergedTree {
         }
     }
 
-    fn absorb_frames(
+    fn absorb_scopes(
         &mut self,
         thread: &ThreadTree,
         view: SessionView,
-        frames: &[OpenFrame],
+        scopes: &[OpenScope],
         now: u64,
     ) {
         let mut mapping = NodeMapping::new(thread, view, ROOT);
         let mut inner_nanos = 0;
         // Innermost first, so that the time of the open child is known for each scope.
-        for frame in frames.iter().rev().filter(|frame| local::is_entered_by_program(frame)) {
-            let nanos = clock::nanos(now.saturating_sub(frame.start_ticks));
-            if frame.sessions & bit(view.slot) != 0 {
+        for scope in scopes.iter().rev().filter(|scope| local::is_entered_by_program(scope)) {
+            let nanos = clock::nanos(now.saturating_sub(scope.start_ticks));
+            if scope.sessions & bit(view.slot) != 0 {
                 let node = match view.context {
-                    ContextSource::Shadow => frame.shadow_node,
-                    ContextSource::Python => frame.python_node,
+                    ContextSource::Shadow => scope.shadow_node,
+                    ContextSource::Python => scope.python_node,
                 };
                 let merged = mapping.merged_node(self, node);
                 let wall = &mut self.node_mut(merged).wall;
                 wall.open += 1;
                 wall.total_nanos += nanos;
-                wall.self_nanos += nanos.saturating_sub(frame.child_nanos + inner_nanos);
+                wall.self_nanos += nanos.saturating_sub(scope.child_nanos + inner_nanos);
             }
             inner_nanos = nanos;
         }

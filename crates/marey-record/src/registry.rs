@@ -122,8 +122,8 @@ pub(crate) fn running_threads() -> Vec<Arc<ThreadTree>> {
 /// Returns the bits of all sessions, live or ended, that saw the entry of a scope that is open now.
 pub(crate) fn sessions_of_open_scopes() -> u64 {
     let threads = running_threads();
-    let frames = threads.iter().flat_map(|thread| thread.open_frames());
-    frames.fold(0, |bits, frame| bits | frame.sessions)
+    let scopes = threads.iter().flat_map(|thread| thread.open_scopes());
+    scopes.fold(0, |bits, scope| bits | scope.sessions)
 }
 
 /// Waits until every thread has left the event that it may be in, or is

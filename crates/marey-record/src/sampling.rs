@@ -10,8 +10,8 @@ use crate::local;
 use crate::lock::lock;
 use crate::python_requests;
 use crate::registry;
+use crate::scope_frame::OpenScope;
 use crate::settings;
-use crate::thread::OpenFrame;
 use crate::trace;
 use marey_model::setting::{InvalidValue, Setting};
 use marey_model::spool::SampleCause;
@@ -120,8 +120,8 @@ impl Plan {
 
 /// Whether a thread has a scope with this name open that it has entered itself.
 fn is_open(name: u32) -> bool {
-    let is_entered = |frame: &OpenFrame| frame.name == name && local::is_entered_by_program(frame);
-    registry::running_threads().iter().any(|thread| thread.open_frames().iter().any(is_entered))
+    let is_entered = |scope: &OpenScope| scope.name == name && local::is_entered_by_program(scope);
+    registry::running_threads().iter().any(|thread| thread.open_scopes().iter().any(is_entered))
 }
 
 /// A task for the sampling thread.

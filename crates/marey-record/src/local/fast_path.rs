@@ -13,7 +13,8 @@ use super::Local;
 use crate::clock;
 use crate::control::{CONTROL, slots};
 use crate::perf;
-use crate::thread::{Frame, ThreadTree};
+use crate::scope_frame::ScopeFrame;
+use crate::thread::ThreadTree;
 use crate::tree::{Node, name_kind};
 use std::sync::atomic::Ordering;
 
@@ -100,7 +101,7 @@ impl Local {
     /// fast path cannot handle the node's sessions. `version` is the version of the masks, read
     /// before the event read the masks.
     #[inline(always)]
-    pub(super) fn cache_fast_path(&self, frame: &Frame, version: u64) {
+    pub(super) fn cache_fast_path(&self, frame: &ScopeFrame, version: u64) {
         let sessions = fast_sessions();
         let Some(node) = frame.node() else { return };
         if sessions == 0 || node.sessions() != sessions {

@@ -1,7 +1,7 @@
 //! Records the inputs of operators: as arguments of their spans in a trace, and as costs on their
 //! nodes.
 
-use super::stack::open_frame_nodes;
+use super::stack::open_scope_nodes;
 use super::{Local, NodePair};
 use crate::control::{CONTROL, bit, slots};
 use crate::losses;
@@ -23,7 +23,7 @@ impl Local {
     /// `name`. `args` is an interned text's id. Returns the scope.
     pub(crate) fn log_inputs(&self, name: u32, args: u32) -> Option<OperatorCall> {
         let top = self.entered_top().filter(|top| top.name == name)?;
-        let nodes = open_frame_nodes(&top);
+        let nodes = open_scope_nodes(&top);
         let active = top.sessions & CONTROL.active.load(Ordering::Relaxed);
         let tracing = active & CONTROL.trace.load(Ordering::Relaxed);
         if tracing != 0

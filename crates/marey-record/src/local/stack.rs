@@ -11,7 +11,8 @@ use crate::control::{CONTROL, bit};
 use crate::detached::Detached;
 use crate::losses;
 use crate::names;
-use crate::thread::{Frame, NO_FAST_EXIT, OpenFrame, ThreadTree};
+use crate::scope_frame::{NO_FAST_EXIT, OpenScope, ScopeFrame};
+use crate::thread::ThreadTree;
 use crate::tree::{Node, NodeKey, PYTHON_ROOT, SHADOW_ROOT, name_kind};
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
@@ -56,7 +57,7 @@ impl Local {
         let nodes = self.child_nodes(parent, name, kind, active, python);
         let id = self.next_id();
         self.count_before_entry();
-        self.push(&OpenFrame {
+        self.push(&OpenScope {
             name,
             kind_flags: kind as u32 | flags,
             shadow_node: nodes.shadow,
@@ -157,33 +158,33 @@ impl Local {
     }
 
     #[inline(always)]
-    pub(super) fn push(&mut self, frame: &OpenFrame) {
-        let Some(slot) = self.tree.frames.ensure(self.depth()) else { return };
-        slot.link_above(self.top_frame());
-        self.write_frame(slot, frame);
-        self.cache_expected(slot);
-        self.tree.set_top(slot);
-        self.open_operators += u32::from(is_launch_operator(frame.kind_flags));
+    pub(super) fn push(&mut self, scope: &OpenScope) {
+        let Some(frame) = self.tree.frames.ensure(self.depth()) else { return };
+        frame.link_above(self.top_frame());
+        self.write_frame(frame, scope);
+        self.cache_expected(frame);
+        self.tree.set_top(frame);
+        self.open_operators += u32::from(is_launch_operator(scope.kind_flags));
     }
 
     /// Writes the contents of a frame, and what the fast path caches in it.
     #[inline(always)]
-    fn write_frame(&self, slot: &Frame, frame: &OpenFrame) {
-        slot.set(frame);
-        let key = name_kind(frame.name, frame.kind_flags & 0xff);
-        let node = self.tree.nodes.get(frame.shadow_node);
-        slot.node.set(node.filter(|node| node.matches(key, frame.sessions)));
-        update_exit_name(slot);
+    fn write_frame(&self, frame: &ScopeFrame, scope: &OpenScope) {
+        frame.set(scope);
+        let key = name_kind(scope.name, scope.kind_flags & 0xff);
+        let node = self.tree.nodes.get(scope.shadow_node);
+        frame.node.set(node.filter(|node| node.matches(key, scope.sessions)));
+        update_exit_name(frame);
     }
 
     /// Caches the scope's node as the one to expect next here, if it is a child of the innermost
     /// scope's node.
     #[inline(always)]
     #[expect(unsafe_code, reason = "the link is reached through another link")]
-    fn cache_expected(&self, slot: &Frame) {
+    fn cache_expected(&self, frame: &ScopeFrame) {
         // SAFETY: a link inside a node of the tree, which `self` keeps alive.
         let expected = unsafe { self.tree.expected.get() };
-        if let (Some(expected), Some(node)) = (expected, slot.child_node_of(self.top_frame())) {
+        if let (Some(expected), Some(node)) = (expected, frame.child_node_of(self.top_frame())) {
             expected.set(Some(node));
         }
     }
@@ -191,7 +192,7 @@ impl Local {
     /// Returns the innermost frame, or the bottom frame.
     #[inline(always)]
     #[expect(unsafe_code, reason = "the frame is reached by a pointer")]
-    pub(super) fn top_frame(&self) -> &Frame {
+    pub(super) fn top_frame(&self) -> &ScopeFrame {
         // SAFETY: a frame of the tree, which `self` keeps alive; `init_bottom` has set the first.
         unsafe { self.tree.top.get_non_null() }
     }
@@ -204,26 +205,26 @@ impl Local {
 
     /// Returns a copy of the innermost frame.
     #[inline(always)]
-    pub(super) fn top(&self) -> Option<OpenFrame> {
+    pub(super) fn top(&self) -> Option<OpenScope> {
         let top = self.top_frame();
         (top.depth() > 0).then(|| top.copy())
     }
 
     #[inline(always)]
-    pub(super) fn frame(&self, index: u32) -> Option<OpenFrame> {
-        self.tree.frames.get(index).map(Frame::copy)
+    pub(super) fn open_scope(&self, index: u32) -> Option<OpenScope> {
+        self.tree.frames.get(index).map(ScopeFrame::copy)
     }
 
     /// Returns a copy of the innermost frame, unless it is inherited.
     #[inline(always)]
-    pub(super) fn entered_top(&self) -> Option<OpenFrame> {
+    pub(super) fn entered_top(&self) -> Option<OpenScope> {
         let top = self.top_frame();
         (top.depth() > self.inherited).then(|| top.copy())
     }
 
     /// Pops the innermost frame and records it.
     #[inline(always)]
-    fn pop_frame(&mut self, top: &OpenFrame, now: u64) -> u64 {
+    fn pop_frame(&mut self, top: &OpenScope, now: u64) -> u64 {
         self.count_before_exit(top);
         let version = CONTROL.version();
         let entry = completed_entry(top, now);
@@ -262,10 +263,10 @@ impl Local {
     #[inline(never)]
     fn exit_below_top(&mut self, name: u32, now: u64) -> u64 {
         let entered = self.inherited..self.depth();
-        let is_called = |frame: OpenFrame| name == 0 || frame.name == name;
+        let is_called = |scope: OpenScope| name == 0 || scope.name == name;
         let wanted = entered
             .rev()
-            .find(|&index| !self.is_step(index) && self.frame(index).is_some_and(is_called));
+            .find(|&index| !self.is_step(index) && self.open_scope(index).is_some_and(is_called));
         let Some(wanted) = wanted else { return count_unmatched_exit() };
         while self.depth() > wanted + 1 {
             self.end_unclosed(now);
@@ -295,7 +296,7 @@ impl Local {
     fn exit_only_below_top(&mut self, id: u64, now: u64) -> bool {
         let mut entered = (self.inherited..self.depth()).rev();
         let Some(index) =
-            entered.find(|&index| self.frame(index).is_some_and(|frame| frame.id == id))
+            entered.find(|&index| self.open_scope(index).is_some_and(|scope| scope.id == id))
         else {
             return false;
         };
@@ -315,20 +316,21 @@ impl Local {
     /// Removes and records a frame that is not the innermost one. The frames above it keep their
     /// nodes.
     fn remove_below_top(&mut self, index: u32, now: u64) {
-        let Some(frame) = self.frame(index) else { return };
-        if frame.kind_flags & FORKED == 0 {
-            let entry = completed_entry(&frame, now);
+        let Some(scope) = self.open_scope(index) else { return };
+        if scope.kind_flags & FORKED == 0 {
+            let entry = completed_entry(&scope, now);
             self.record(&entry);
             if let Some(parent) = index.checked_sub(1).and_then(|index| self.tree.frames.get(index))
             {
                 parent.add_child_nanos(entry.nanos);
             }
         }
-        self.open_operators -= u32::from(is_launch_operator(frame.kind_flags));
+        self.open_operators -= u32::from(is_launch_operator(scope.kind_flags));
         for index in index + 1..self.depth() {
-            if let (Some(inner), Some(slot)) = (self.frame(index), self.tree.frames.get(index - 1))
+            if let (Some(inner), Some(frame)) =
+                (self.open_scope(index), self.tree.frames.get(index - 1))
             {
-                self.write_frame(slot, &inner);
+                self.write_frame(frame, &inner);
             }
         }
         if let Some(outer) = self.top_frame().below() {
@@ -351,7 +353,7 @@ impl Local {
     }
 
     pub(super) fn has_flag(&self, index: u32, flag: u32) -> bool {
-        self.frame(index).is_some_and(|frame| frame.kind_flags & flag != 0)
+        self.open_scope(index).is_some_and(|scope| scope.kind_flags & flag != 0)
     }
 
     pub(super) fn change_flags(&self, index: u32, set: u32, clear: u32) {
@@ -370,7 +372,7 @@ impl Local {
 
     /// Drops a scope that the parent process entered. The parent records it.
     pub(super) fn drop_forked(&mut self) -> u64 {
-        let id = self.entered_top().map_or(0, |frame| frame.id);
+        let id = self.entered_top().map_or(0, |scope| scope.id);
         self.drop_top(0);
         id
     }
@@ -406,7 +408,7 @@ impl Local {
         let now = clock::ticks();
         let mut entered = (self.inherited..self.depth()).rev();
         let Some(wanted) =
-            entered.find(|&index| self.frame(index).is_some_and(|frame| frame.id == id))
+            entered.find(|&index| self.open_scope(index).is_some_and(|scope| scope.id == id))
         else {
             return 0;
         };
@@ -437,8 +439,8 @@ impl Local {
         (self.inherited..self.depth())
             .rev()
             .find(|&index| !self.is_step(index))
-            .and_then(|index| self.frame(index))
-            .map_or(0, |frame| frame.name)
+            .and_then(|index| self.open_scope(index))
+            .map_or(0, |scope| scope.name)
     }
 
     /// Writes the names of the open scopes, outermost first, or those of the path of `python_leaf`
@@ -454,7 +456,7 @@ impl Local {
             }
             path.reverse();
         } else {
-            path.extend((0..self.depth()).filter_map(|index| Some(self.frame(index)?.name)));
+            path.extend((0..self.depth()).filter_map(|index| Some(self.open_scope(index)?.name)));
         }
         for (slot, name) in names.iter_mut().zip(&path) {
             *slot = *name;
@@ -468,7 +470,7 @@ impl Local {
     /// Returns the number of scopes on the stack that a session sees.
     pub(crate) fn visible_depth(&self, slot: u32) -> u32 {
         let visible = (0..self.depth()).filter(|&index| {
-            self.frame(index).is_some_and(|frame| frame.sessions & bit(slot) != 0)
+            self.open_scope(index).is_some_and(|scope| scope.sessions & bit(slot) != 0)
         });
         visible.count() as u32
     }
@@ -476,7 +478,7 @@ impl Local {
 
 /// Updates the name by which the fast path may exit a frame.
 #[inline(always)]
-fn update_exit_name(frame: &Frame) {
+fn update_exit_name(frame: &ScopeFrame) {
     let (name, kind_flags) = frame.name_and_kind_flags();
     let is_fast = kind_flags & (INHERITED | STEP | FORKED | NAMES_KERNELS) == 0
         && frame.below().is_some_and(|below| {
@@ -487,7 +489,7 @@ fn update_exit_name(frame: &Frame) {
 
 /// Initialises the bottom frame of a new thread, which is below all scopes.
 pub(super) fn init_bottom(tree: &ThreadTree) {
-    tree.bottom.set(&OpenFrame {
+    tree.bottom.set(&OpenScope {
         name: names::LOST,
         kind_flags: NodeKind::Root as u32 | INHERITED,
         shadow_node: SHADOW_ROOT,
@@ -504,13 +506,13 @@ pub(super) fn init_bottom(tree: &ThreadTree) {
 }
 
 #[inline(always)]
-pub(super) fn open_frame_nodes(frame: &OpenFrame) -> NodePair {
-    NodePair { shadow: frame.shadow_node, python: frame.python_node }
+pub(super) fn open_scope_nodes(scope: &OpenScope) -> NodePair {
+    NodePair { shadow: scope.shadow_node, python: scope.python_node }
 }
 
 #[inline(always)]
-fn completed_entry(frame: &OpenFrame, now: u64) -> Entry {
-    Entry::new(open_frame_nodes(frame), frame.sessions, frame.start_ticks..now, frame.child_nanos)
+fn completed_entry(scope: &OpenScope, now: u64) -> Entry {
+    Entry::new(open_scope_nodes(scope), scope.sessions, scope.start_ticks..now, scope.child_nanos)
 }
 
 /// Whether a launch hook entered this operator on this thread. Other operators are entered like any

@@ -1,6 +1,6 @@
 //! Records states and user metrics of the calling thread.
 
-use super::stack::open_frame_nodes;
+use super::stack::open_scope_nodes;
 use super::{Entry, Local, NodePair, ROOTS, State};
 use crate::clock;
 use crate::control::{CONTROL, bit, slots};
@@ -55,7 +55,7 @@ impl Local {
     /// for none), and the sessions that see it.
     pub(crate) fn innermost(&self) -> (NodePair, u32, u64) {
         match self.top() {
-            Some(top) => (open_frame_nodes(&top), top.state, top.sessions),
+            Some(top) => (open_scope_nodes(&top), top.state, top.sessions),
             None => (ROOTS, self.state_name(), u64::MAX),
         }
     }

@@ -8,7 +8,7 @@ use super::frame_buffer::{self, Chunk, FrameBuffer};
 use super::ring::{self, Ring};
 use super::run_directory::RunDirectory;
 use super::texts::Texts;
-use super::thread::{OpenScope, Shared, ThreadWriter};
+use super::thread::{Shared, ThreadWriter, VisibleScope};
 use super::{PERIOD, SpoolSnapshot, TraceSession};
 use crate::api::{Collective, CounterSample, LineVariables, StackSample};
 use crate::clock::{self, ClockReading};
@@ -22,7 +22,8 @@ use crate::metadata;
 use crate::number_hash::NumberHash;
 use crate::os;
 use crate::output::Extent;
-use crate::thread::{OpenFrame, ThreadTree};
+use crate::scope_frame::OpenScope;
+use crate::thread::ThreadTree;
 use marey_model::json::quoted;
 use marey_model::loss::LossCause;
 use marey_model::profile::Process;
@@ -426,9 +427,9 @@ impl Spool {
     pub(super) fn write_open(&mut self, threads: &[Arc<ThreadTree>], slot: Option<u32>) {
         let sessions = slot.map_or_else(|| CONTROL.trace.load(Ordering::Relaxed), bit);
         for tree in threads {
-            let frames = tree.open_frames();
+            let scopes = tree.open_scopes();
             let open: Vec<_> =
-                frames.iter().filter_map(|frame| open_scope(frame, sessions)).collect();
+                scopes.iter().filter_map(|scope| visible_scope(scope, sessions)).collect();
             if !open.is_empty() || self.threads.contains_key(&tree.generation) {
                 let (thread, shared) = self.thread_writer(tree);
                 thread.write_open(tree, &open, shared);
@@ -537,15 +538,15 @@ fn new_buffer(is_ring: bool) -> io::Result<FrameBuffer> {
 const CLOCK_PERIOD_NANOS: u64 = 1_000_000_000 - PERIOD.as_nanos() as u64;
 
 /// Returns an open scope, if one of these sessions sees it and the program will exit it here.
-fn open_scope(frame: &OpenFrame, sessions: u64) -> Option<OpenScope> {
-    let seen = frame.sessions & sessions;
-    if seen == 0 || !local::is_entered_by_program(frame) {
+fn visible_scope(scope: &OpenScope, sessions: u64) -> Option<VisibleScope> {
+    let seen = scope.sessions & sessions;
+    if seen == 0 || !local::is_entered_by_program(scope) {
         return None;
     }
     let shadow = seen & !CONTROL.python.load(Ordering::Relaxed);
     let (node, sessions) =
-        if shadow == 0 { (frame.python_node, seen) } else { (frame.shadow_node, shadow) };
-    Some(OpenScope { node, start_ticks: frame.start_ticks, sessions })
+        if shadow == 0 { (scope.python_node, seen) } else { (scope.shadow_node, shadow) };
+    Some(VisibleScope { node, start_ticks: scope.start_ticks, sessions })
 }
 
 /// Returns the description of this process.

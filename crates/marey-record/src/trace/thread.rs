@@ -71,7 +71,7 @@ struct OpenArgs {
 const MAX_OPEN_ARGS: usize = 256;
 
 /// An open scope: its node in the thread's tree, its start, and the sessions that see it.
-pub(super) struct OpenScope {
+pub(super) struct VisibleScope {
     pub(super) node: u32,
     pub(super) start_ticks: u64,
     pub(super) sessions: u64,
@@ -318,7 +318,7 @@ impl ThreadWriter {
     pub(super) fn write_open(
         &mut self,
         tree: &ThreadTree,
-        scopes: &[OpenScope],
+        scopes: &[VisibleScope],
         shared: &mut Shared,
     ) {
         let mut open = Vec::with_capacity(scopes.len());
