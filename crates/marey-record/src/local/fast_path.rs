@@ -1,6 +1,6 @@
 //! The fast path: enters and exits scopes while no session records Python frames.
 //!
-//! The slow path ([`super::stack`]) looks a scope's node up once and caches it. Each node has links
+//! The slow path ([`super::slow_path`]) looks a scope's node up once and caches it. Each node has links
 //! to the node that was entered next and, with a single session that does not trace, to its own
 //! statistics. The cache of a node is valid for one version of the masks
 //! ([`crate::control::Control::version`]). If an event finds another name or no link, it takes the

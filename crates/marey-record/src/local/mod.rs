@@ -5,7 +5,7 @@
 //! masks once, updates its stack, and writes to the columns of the active sessions.
 //!
 //! This file contains the thread's recorder and the bracket. [`fast_path`] handles the common
-//! events, [`stack`] all others.
+//! events, [`slow_path`] all others. Both work on the frames of the [`stack`].
 
 mod call;
 mod counters;
@@ -14,6 +14,7 @@ mod fast_path;
 mod inherit;
 mod inputs;
 mod launch;
+mod slow_path;
 mod stack;
 mod steps;
 mod task;

@@ -1,162 +1,17 @@
-//! The slow path: enters and exits scopes in all the cases that [`super::fast_path`] refuses.
-//!
-//! Verbs: *exit* ends a scope on behalf of the program, *pop* removes the innermost frame and
-//! records it, *drop* removes a frame without recording it.
+//! The stack of a thread's open scopes: pushes, reads and pops its frames, and keeps in them what
+//! [`super::fast_path`] needs.
 
-use super::{
-    AutogradCall, CLOSING, Entry, FORKED, INHERITED, Local, NAMES_KERNELS, NodePair, STEP, task,
-};
-use crate::clock;
+use super::{CLOSING, Entry, FORKED, INHERITED, Local, NAMES_KERNELS, NodePair, STEP};
 use crate::control::{CONTROL, bit};
-use crate::detached::Detached;
-use crate::losses;
 use crate::names;
 use crate::scope_frame::{NO_FAST_EXIT, OpenScope, ScopeFrame};
 use crate::thread::ThreadTree;
-use crate::tree::{Node, NodeKey, PYTHON_ROOT, SHADOW_ROOT, name_kind};
+use crate::tree::{PYTHON_ROOT, SHADOW_ROOT, name_kind};
 use marey_model::context::NodeKind;
-use marey_model::loss::LossCause;
 use std::sync::atomic::Ordering;
 
 impl Local {
-    /// Enters a scope and returns its id. `python_leaf` is the node of the innermost Python frame
-    /// if a session asks for Python paths.
-    #[inline(always)]
-    pub(crate) fn enter(&mut self, name: u32, kind: NodeKind, python_leaf: u32) -> u64 {
-        let parent = self.parent_nodes();
-        self.enter_child_of(parent, name, kind, 0, python_leaf)
-    }
-
-    /// Returns the nodes below which the next scope is entered. If this thread follows the main
-    /// thread, first updates the inherited frames.
-    #[inline(always)]
-    pub(super) fn parent_nodes(&mut self) -> NodePair {
-        if self.depth() == self.inherited && self.follows_main {
-            self.follow_main();
-        }
-        self.top_nodes()
-    }
-
-    /// Enters a scope below `parent`, which need not be on the stack. Its frame gets `flags`.
-    #[inline(always)]
-    fn enter_child_of(
-        &mut self,
-        parent: NodePair,
-        name: u32,
-        kind: NodeKind,
-        flags: u32,
-        python_leaf: u32,
-    ) -> u64 {
-        let (active, python) = CONTROL.recording();
-        let mut parent = parent.with_python_leaf(python_leaf);
-        let mut state = self.state_name();
-        if flags & NAMES_KERNELS != 0 && state != 0 {
-            parent = self.child_nodes(parent, state, NodeKind::State, active, python);
-            state = 0;
-        }
-        let nodes = self.child_nodes(parent, name, kind, active, python);
-        let id = self.next_id();
-        self.count_before_entry();
-        self.push(&OpenScope {
-            name,
-            kind_flags: kind as u32 | flags,
-            shadow_node: nodes.shadow,
-            python_node: nodes.python,
-            state,
-            sessions: active,
-            start_ticks: clock::ticks(),
-            child_nanos: 0,
-            id,
-        });
-        id
-    }
-
-    /// Enters a scope below `task`, the innermost scope of the task that the thread runs, or below
-    /// the thread's innermost scope.
-    pub(crate) fn enter_in_task(
-        &mut self,
-        name: u32,
-        kind: NodeKind,
-        python_leaf: u32,
-        task: Option<&Detached>,
-    ) {
-        let parent = self.innermost_nodes(task);
-        self.enter_child_of(parent, name, kind, 0, python_leaf);
-    }
-
-    /// Exits the innermost scope called `name` (0: any name). Returns its id, or 0 when there is
-    /// none.
-    #[inline(always)]
-    pub(crate) fn exit(&mut self, name: u32, now: u64) -> u64 {
-        let Some(top) = self.entered_top() else { return count_unmatched_exit() };
-        if top.kind_flags & (STEP | FORKED) == 0 && (name == 0 || top.name == name) {
-            return self.pop_frame(&top, now);
-        }
-        self.exit_below_top(name, now)
-    }
-
-    /// Exits the scope called `name`. If it is the innermost one, also logs its part in a backward
-    /// pass.
-    pub(crate) fn exit_autograd(&mut self, name: u32, now: u64, call: AutogradCall) {
-        let is_top = self.entered_top().is_some_and(|top| top.name == name);
-        self.autograd = is_top.then_some(call);
-        self.exit(name, now);
-        self.autograd = None;
-    }
-
-    /// Returns the nodes of the innermost scope, or the roots.
-    #[inline(always)]
-    pub(crate) fn top_nodes(&self) -> NodePair {
-        task::frame_nodes(self.top_frame())
-    }
-
-    /// Finds or makes a child of `parent` in each tree that the active sessions need.
-    #[inline(always)]
-    pub(crate) fn child_nodes(
-        &mut self,
-        parent: NodePair,
-        name: u32,
-        kind: NodeKind,
-        active: u64,
-        python: u64,
-    ) -> NodePair {
-        let shadow = active & !python;
-        let mut child = parent;
-        if shadow != 0 {
-            child.shadow = self.child(parent.shadow, name, kind, shadow);
-        }
-        if python != 0 {
-            child.python = self.child(parent.python, name, kind, python);
-        }
-        child
-    }
-
-    /// Finds or makes one node. Returns `<lost>` below the root when the tree is full.
-    #[inline(always)]
-    pub(crate) fn child(&mut self, parent: u32, name: u32, kind: NodeKind, sessions: u64) -> u32 {
-        let key = NodeKey { parent, name, kind, sessions };
-        match self.index.child(&self.tree.nodes, &key) {
-            Some(node) => node,
-            None => self.lost_node(parent),
-        }
-    }
-
-    #[cold]
-    fn lost_node(&mut self, parent: u32) -> u32 {
-        losses::count(LossCause::Nodes);
-        let root = if self.is_in_python_tree(parent) { PYTHON_ROOT } else { SHADOW_ROOT };
-        let key =
-            NodeKey { parent: root, name: names::LOST, kind: NodeKind::Scope, sessions: u64::MAX };
-        self.index.child_beyond_limit(&self.tree.nodes, &key).unwrap_or(root)
-    }
-
-    fn is_in_python_tree(&self, mut node: u32) -> bool {
-        while node > PYTHON_ROOT {
-            node = self.tree.nodes.get(node).map_or(SHADOW_ROOT, Node::parent);
-        }
-        node == PYTHON_ROOT
-    }
-
+    /// Pushes a scope.
     #[inline(always)]
     pub(super) fn push(&mut self, scope: &OpenScope) {
         let Some(frame) = self.tree.frames.ensure(self.depth()) else { return };
@@ -210,6 +65,7 @@ impl Local {
         (top.depth() > 0).then(|| top.copy())
     }
 
+    /// Returns a copy of the frame at this depth, 0 for the outermost one.
     #[inline(always)]
     pub(super) fn open_scope(&self, index: u32) -> Option<OpenScope> {
         self.tree.frames.get(index).map(ScopeFrame::copy)
@@ -222,20 +78,27 @@ impl Local {
         (top.depth() > self.inherited).then(|| top.copy())
     }
 
-    /// Pops the innermost frame and records it.
+    /// Returns the depth of the scope with this id, if it is open and was entered on this thread.
+    pub(super) fn entered_index(&self, id: u64) -> Option<u32> {
+        let mut entered = (self.inherited..self.depth()).rev();
+        entered.find(|&index| self.open_scope(index).is_some_and(|scope| scope.id == id))
+    }
+
+    /// Pops the innermost frame and records it. Returns the scope's id.
     #[inline(always)]
-    fn pop_frame(&mut self, top: &OpenScope, now: u64) -> u64 {
+    pub(super) fn pop_frame(&mut self, top: &OpenScope, now_ticks: u64) -> u64 {
         self.count_before_exit(top);
         let version = CONTROL.version();
-        let entry = completed_entry(top, now);
+        let entry = completed_entry(top, now_ticks);
         self.record(&entry);
         self.cache_fast_path(self.top_frame(), version);
         self.drop_top(entry.nanos);
         top.id
     }
 
-    pub(super) fn pop(&mut self, now: u64) -> u64 {
-        self.entered_top().map_or(0, |top| self.pop_frame(&top, now))
+    /// Pops the innermost frame and records it, unless it is inherited. Returns the scope's id or 0.
+    pub(super) fn pop(&mut self, now_ticks: u64) -> u64 {
+        self.entered_top().map_or(0, |top| self.pop_frame(&top, now_ticks))
     }
 
     /// Drops the innermost frame, and adds `nanos` to the child time of the frame below.
@@ -256,69 +119,12 @@ impl Local {
         }
     }
 
-    /// Exits a scope that is not the innermost one, together with all scopes inside it. Those may
-    /// be a step that marey opened, scopes whose exit was forgotten, and scopes of another
-    /// greenlet.
-    #[cold]
-    #[inline(never)]
-    fn exit_below_top(&mut self, name: u32, now: u64) -> u64 {
-        let entered = self.inherited..self.depth();
-        let is_called = |scope: OpenScope| name == 0 || scope.name == name;
-        let wanted = entered
-            .rev()
-            .find(|&index| !self.is_step(index) && self.open_scope(index).is_some_and(is_called));
-        let Some(wanted) = wanted else { return count_unmatched_exit() };
-        while self.depth() > wanted + 1 {
-            self.end_unclosed(now);
-        }
-        if self.has_flag(wanted, FORKED) { self.drop_forked() } else { self.pop(now) }
-    }
-
-    /// Exits the scope with this id if it is still open, and logs its part in a backward pass.
-    /// Scopes inside it stay open, except steps that marey opened. Returns whether the scope was
-    /// open.
-    #[inline(always)]
-    pub(crate) fn exit_only(&mut self, id: u64, now: u64, call: Option<AutogradCall>) -> bool {
-        self.autograd = call;
-        let was_open = match self.entered_top() {
-            Some(top) if top.id == id && top.kind_flags & FORKED == 0 => {
-                self.pop_frame(&top, now);
-                true
-            }
-            _ => self.exit_only_below_top(id, now),
-        };
-        self.autograd = None;
-        was_open
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn exit_only_below_top(&mut self, id: u64, now: u64) -> bool {
-        let mut entered = (self.inherited..self.depth()).rev();
-        let Some(index) =
-            entered.find(|&index| self.open_scope(index).is_some_and(|scope| scope.id == id))
-        else {
-            return false;
-        };
-        while self.depth() > index + 1 && self.is_step(self.depth() - 1) {
-            self.drop_step();
-        }
-        if self.depth() > index + 1 {
-            self.remove_below_top(index, now);
-        } else if self.has_flag(index, FORKED) {
-            self.drop_forked();
-        } else {
-            self.pop(now);
-        }
-        true
-    }
-
     /// Removes and records a frame that is not the innermost one. The frames above it keep their
     /// nodes.
-    fn remove_below_top(&mut self, index: u32, now: u64) {
+    pub(super) fn remove_below_top(&mut self, index: u32, now_ticks: u64) {
         let Some(scope) = self.open_scope(index) else { return };
         if scope.kind_flags & FORKED == 0 {
-            let entry = completed_entry(&scope, now);
+            let entry = completed_entry(&scope, now_ticks);
             self.record(&entry);
             if let Some(parent) = index.checked_sub(1).and_then(|index| self.tree.frames.get(index))
             {
@@ -338,20 +144,6 @@ impl Local {
         }
     }
 
-    /// Ends the innermost frame because a scope around it ends. Drops it if it is a step or was
-    /// forked; otherwise counts a missing exit and records it.
-    pub(super) fn end_unclosed(&mut self, now: u64) {
-        let index = self.depth() - 1;
-        if self.is_step(index) {
-            self.drop_step();
-        } else if self.has_flag(index, FORKED) {
-            self.drop_forked();
-        } else {
-            losses::count(LossCause::Unclosed);
-            self.pop(now);
-        }
-    }
-
     pub(super) fn has_flag(&self, index: u32, flag: u32) -> bool {
         self.open_scope(index).is_some_and(|scope| scope.kind_flags & flag != 0)
     }
@@ -368,54 +160,6 @@ impl Local {
                 update_exit_name(inner);
             }
         }
-    }
-
-    /// Drops a scope that the parent process entered. The parent records it.
-    pub(super) fn drop_forked(&mut self) -> u64 {
-        let id = self.entered_top().map_or(0, |scope| scope.id);
-        self.drop_top(0);
-        id
-    }
-
-    /// Enters an operator below `parent`, by default below the innermost scope. If an operator is
-    /// in progress, only counts the nesting.
-    pub(crate) fn enter_operator(
-        &mut self,
-        name: u32,
-        python_leaf: u32,
-        parent: Option<NodePair>,
-    ) -> u64 {
-        if self.open_operators > 0 {
-            self.nested_operators += 1;
-            return 0;
-        }
-        let parent = parent.unwrap_or_else(|| self.parent_nodes());
-        self.enter_child_of(parent, name, NodeKind::Operator, NAMES_KERNELS, python_leaf)
-    }
-
-    /// Exits the operator in progress.
-    pub(crate) fn exit_operator(&mut self, name: u32) -> u64 {
-        if self.nested_operators > 0 {
-            self.nested_operators -= 1;
-            return 0;
-        }
-        self.exit(name, clock::ticks())
-    }
-
-    /// Exits the scope with this id and the scopes inside it, if it is still open. Returns its id
-    /// or 0.
-    pub(crate) fn exit_with_id(&mut self, id: u64) -> u64 {
-        let now = clock::ticks();
-        let mut entered = (self.inherited..self.depth()).rev();
-        let Some(wanted) =
-            entered.find(|&index| self.open_scope(index).is_some_and(|scope| scope.id == id))
-        else {
-            return 0;
-        };
-        while self.depth() > wanted + 1 {
-            self.end_unclosed(now);
-        }
-        if self.has_flag(wanted, FORKED) { self.drop_forked() } else { self.pop(now) }
     }
 
     /// Returns the id of the innermost scope, 0 for none.
@@ -449,10 +193,10 @@ impl Local {
         let mut path = std::mem::take(&mut self.path);
         if let Some(mut node) = python_leaf {
             while node > PYTHON_ROOT
-                && let Some(frame) = self.tree.nodes.get(node)
+                && let Some(python_frame) = self.tree.nodes.get(node)
             {
-                path.push(frame.name());
-                node = frame.parent();
+                path.push(python_frame.name());
+                node = python_frame.parent();
             }
             path.reverse();
         } else {
@@ -511,8 +255,13 @@ pub(super) fn open_scope_nodes(scope: &OpenScope) -> NodePair {
 }
 
 #[inline(always)]
-fn completed_entry(scope: &OpenScope, now: u64) -> Entry {
-    Entry::new(open_scope_nodes(scope), scope.sessions, scope.start_ticks..now, scope.child_nanos)
+fn completed_entry(scope: &OpenScope, now_ticks: u64) -> Entry {
+    Entry::new(
+        open_scope_nodes(scope),
+        scope.sessions,
+        scope.start_ticks..now_ticks,
+        scope.child_nanos,
+    )
 }
 
 /// Whether a launch hook entered this operator on this thread. Other operators are entered like any
@@ -520,10 +269,4 @@ fn completed_entry(scope: &OpenScope, now: u64) -> Entry {
 #[inline(always)]
 fn is_launch_operator(kind_flags: u32) -> bool {
     kind_flags & NAMES_KERNELS != 0
-}
-
-#[cold]
-fn count_unmatched_exit() -> u64 {
-    losses::count(LossCause::UnmatchedExit);
-    0
 }
