@@ -6,10 +6,11 @@
 //! killed. Only the thread that drains the logs writes, so the program's threads are not slowed
 //! down.
 
+use super::drain::{drain, flush_spool};
 use super::file::SpoolFile;
 use super::frame_buffer::FrameBuffer;
 use super::spool::Spool;
-use super::{TRACER, Tracer, flush_spool};
+use super::tracer::{TRACER, Tracer};
 use crate::clock::{self, ClockReading};
 use crate::error::Error;
 use crate::lock::lock;
@@ -203,7 +204,7 @@ fn continue_in_next_segment(must_end: bool) -> Result<(), Error> {
 /// Fails if the current segment cannot be ended or written, because the run would lack the last
 /// records.
 pub(crate) fn save() -> Option<Result<PathBuf, Error>> {
-    super::drain();
+    drain();
     if let Err(error) = end_current_segment() {
         return Some(Err(error));
     }

@@ -3,13 +3,15 @@
 
 use super::activities::{ActivityWriter, location_without_launch};
 use super::clock::TraceClock;
+use super::drain::PERIOD;
 use super::file::{self, Appender, SpoolFile};
 use super::frame_buffer::{self, Chunk, FrameBuffer};
 use super::ring::{self, Ring};
 use super::run_directory::RunDirectory;
+use super::snapshot::SpoolSnapshot;
 use super::texts::Texts;
 use super::thread::{Shared, ThreadWriter, VisibleScope};
-use super::{PERIOD, SpoolSnapshot, TraceSession};
+use super::tracer::TraceSession;
 use crate::api::{Collective, CounterSample, LineVariables, StackSample};
 use crate::clock::{self, ClockReading};
 use crate::control::{CONTROL, bit};
