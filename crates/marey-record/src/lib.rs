@@ -112,6 +112,8 @@ mod system;
 #[cfg(not(loom))]
 pub mod table;
 #[cfg(not(loom))]
+mod table_args;
+#[cfg(not(loom))]
 mod tag;
 #[cfg(not(loom))]
 mod thread;
