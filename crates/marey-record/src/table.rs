@@ -115,8 +115,12 @@ pub struct Table {
     pub is_phase_complete:
         unsafe extern "C" fn(session: i64, phase: u32, error: *mut ErrorBuffer) -> i32,
     /// Drops the data of a phase, or of all phases up to and including it.
-    pub clear:
-        unsafe extern "C" fn(session: i64, phase: u32, up_to: bool, error: *mut ErrorBuffer) -> i32,
+    pub clear: unsafe extern "C" fn(
+        session: i64,
+        phase: u32,
+        includes_earlier: bool,
+        error: *mut ErrorBuffer,
+    ) -> i32,
     /// Passes a phase's document to `sink`.
     pub get_data: unsafe extern "C" fn(
         session: i64,

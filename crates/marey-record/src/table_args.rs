@@ -28,7 +28,7 @@ pub struct StartOptions {
     /// then.
     pub environment_noted: u32,
     /// Not 0: record only what is addressed to the session by `session_scope`.
-    pub only_addressed: u32,
+    pub is_addressed_only: u32,
     /// Not 0: keep only the last records of a trace. Needs the format `marey`.
     pub is_ring: u32,
 }

@@ -151,7 +151,7 @@ protected:
         options.name_len = path.size();
         options.context = isOwnSource() ? MAREY_SHADOW : *source->recorderContext();
         options.format = static_cast<std::uint32_t>(format);
-        options.only_addressed = isOwnSource();
+        options.is_addressed_only = isOwnSource();
         marey_error_t error;
         const std::int64_t session = table->start(&options, &error);
         if (detail::check(error) && session >= 0) {

@@ -135,7 +135,7 @@ fn an_operator_exits_by_its_id_if_it_is_open() {
 #[test]
 fn what_is_addressed_to_a_session_is_recorded_there_alone() {
     let fixture = Fixture::begin();
-    let addressee = SessionOptions { only_addressed: true, ..fixture.options("addressee") };
+    let addressee = SessionOptions { is_addressed_only: true, ..fixture.options("addressee") };
     let (addressee, other) = (api::start(&addressee).unwrap(), fixture.start("other"));
     let items = api::intern_metric("items").unwrap();
     let inner = scope("outer", || {
