@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 #[derive(Debug)]
 pub struct Detached {
     parent: Option<Arc<Detached>>,
-    state: u32,
+    state_name_id: u32,
     sessions: u64,
     epoch: u64,
     start_ticks: u64,
@@ -53,7 +53,7 @@ impl Detached {
     /// cannot record.
     pub fn enter(
         parent: Option<Arc<Self>>,
-        name: u32,
+        name_id: u32,
         kind: NodeKind,
         python_leaf: u32,
     ) -> Option<Arc<Self>> {
@@ -80,7 +80,7 @@ impl Detached {
                     .as_ref()
                     .map_or(0, |parent| parent.exited_ancestors + u32::from(parent.is_exited())),
                 parent,
-                state: local.state_name(),
+                state_name_id: local.state_name_id(),
                 sessions: active,
                 epoch,
                 start_ticks: clock::ticks(),
@@ -90,7 +90,7 @@ impl Detached {
                 stack_top_id: local.top_id(),
                 id: local.next_id(),
                 origin: Arc::clone(&local.tree),
-                nodes: local.child_nodes(parent_nodes, name, kind, active, python),
+                nodes: local.child_nodes(parent_nodes, name_id, kind, active, python),
             }))
         })
     }
@@ -131,7 +131,7 @@ impl Detached {
             }
             Some(Arc::new(Self {
                 parent: None,
-                state: scope.map_or(0, |scope| scope.state),
+                state_name_id: scope.map_or(0, |scope| scope.state_name_id),
                 sessions: bit(slot),
                 epoch,
                 start_ticks: scope.map_or_else(clock::ticks, |scope| scope.start_ticks),
@@ -251,17 +251,17 @@ impl Detached {
             let nodes = self.nodes_in(local);
             let ticks = self.is_exited().then_some(self.start_ticks);
             let (sessions, _) = self.recording();
-            Some(local.add_metrics_at(nodes, self.state, sessions, ticks, values))
+            Some(local.add_metrics_at(nodes, self.state_name_id, sessions, ticks, values))
         });
         added.unwrap_or(Ok(()))
     }
 
     /// Enters an operator below the scope, on the stack of the calling thread. Returns its id.
-    pub(crate) fn enter_operator(&self, name: u32, python_leaf: u32) -> u64 {
+    pub(crate) fn enter_operator(&self, name_id: u32, python_leaf: u32) -> u64 {
         local::event(|local| {
             let is_current = self.epoch == CONTROL.epoch.load(Ordering::Relaxed);
             let parent_nodes = is_current.then(|| self.nodes_in(local));
-            local.enter_operator(name, python_leaf, parent_nodes)
+            local.enter_operator(name_id, python_leaf, parent_nodes)
         })
     }
 

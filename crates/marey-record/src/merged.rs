@@ -33,7 +33,7 @@ pub(crate) struct MergedTree {
 /// A node of a [`MergedTree`].
 #[derive(Clone, Debug)]
 pub(crate) struct MergedNode {
-    pub(crate) name: u32,
+    pub(crate) name_id: u32,
     pub(crate) kind: NodeKind,
     pub(crate) parent: u32,
     /// In the order of first use.
@@ -70,9 +70,9 @@ impl Default for MergedTree {
 }
 
 impl MergedNode {
-    fn new(name: u32, kind: NodeKind, parent: u32) -> Self {
+    fn new(name_id: u32, kind: NodeKind, parent: u32) -> Self {
         Self {
-            name,
+            name_id,
             kind,
             parent,
             children: Vec::new(),
@@ -83,8 +83,8 @@ impl MergedNode {
     }
 
     fn add(&mut self, data: NodeData) {
-        for (number, value) in &data.metrics {
-            if let Some(name) = names::metric(*number) {
+        for (metric_id, value) in &data.metrics {
+            if let Some(name) = names::metric(*metric_id) {
                 self.add_metric(&name, value);
             }
         }
@@ -256,15 +256,15 @@ impl MergedTree {
         &mut self.nodes[node as usize]
     }
 
-    /// Adds the durations of a kernel on one device to `parent`, or to its child `name` unless
-    /// `name` is 0.
+    /// Adds the durations of a kernel on one device to `parent`, or to its child with the name, unless
+    /// `name_id` is 0.
     ///
     /// The file format allows one device per node: on each further device, a kernel gets a node of
     /// its own.
-    pub(crate) fn add_kernel(&mut self, parent: u32, name: u32, device: u32, times: &NodeData) {
-        let node = match name {
+    pub(crate) fn add_kernel(&mut self, parent: u32, name_id: u32, device: u32, times: &NodeData) {
+        let node = match name_id {
             0 => parent,
-            name => self.child(parent, name, NodeKind::Kernel),
+            name_id => self.child(parent, name_id, NodeKind::Kernel),
         };
         let node = self.node_for_device(node, device);
         self.node_mut(node).add_kernel(device, &Wall::from_data(times.clone()));
@@ -278,15 +278,15 @@ impl MergedTree {
         if let Some(&copy) = self.device_copies.get(&(node, device)) {
             return copy;
         }
-        let MergedNode { name, parent, .. } = *self.node_mut(node);
-        let copy = self.push(parent, name, NodeKind::Kernel);
+        let MergedNode { name_id, parent, .. } = *self.node_mut(node);
+        let copy = self.push(parent, name_id, NodeKind::Kernel);
         self.device_copies.insert((node, device), copy);
         copy
     }
 
-    fn push(&mut self, parent: u32, name: u32, kind: NodeKind) -> u32 {
+    fn push(&mut self, parent: u32, name_id: u32, kind: NodeKind) -> u32 {
         let node = self.nodes.len() as u32;
-        self.nodes.push(MergedNode::new(name, kind, parent));
+        self.nodes.push(MergedNode::new(name_id, kind, parent));
         self.node_mut(parent).children.push(node);
         node
     }
@@ -307,25 +307,25 @@ impl MergedTree {
             }
             for &child in &node.children {
                 let Some(node) = other.node(child) else { continue };
-                let merged_child = self.child(number, node.name, node.kind);
+                let merged_child = self.child(number, node.name_id, node.kind);
                 pending.push((child, merged_child));
             }
         }
     }
 
-    pub(crate) fn child(&mut self, parent: u32, name: u32, kind: NodeKind) -> u32 {
-        if let Some(&child) = self.index.get(&(parent, name, kind)) {
+    pub(crate) fn child(&mut self, parent: u32, name_id: u32, kind: NodeKind) -> u32 {
+        if let Some(&child) = self.index.get(&(parent, name_id, kind)) {
             return child;
         }
-        let child = self.push(parent, name, kind);
-        self.index.insert((parent, name, kind), child);
+        let child = self.push(parent, name_id, kind);
+        self.index.insert((parent, name_id, kind), child);
         child
     }
 }
 
 fn is_metadata_state(thread: &ThreadTree, node: u32) -> bool {
     thread.nodes.get(node).is_some_and(|node| {
-        node.kind() == NodeKind::State && names::name(node.name()).starts_with(METADATA_STATE)
+        node.kind() == NodeKind::State && names::name(node.name_id()).starts_with(METADATA_STATE)
     })
 }
 
@@ -361,7 +361,7 @@ impl<'a> NodeMapping<'a> {
             if let Some(node) = self.thread.nodes.get(current)
                 && node.sessions() & self.session != 0
             {
-                merged = tree.child(merged, node.name(), node.kind());
+                merged = tree.child(merged, node.name_id(), node.kind());
             }
             self.merged_nodes.insert(current, merged);
         }

@@ -119,8 +119,9 @@ impl Plan {
 }
 
 /// Whether a thread has a scope with this name open that it has entered itself.
-fn is_open(name: u32) -> bool {
-    let is_entered = |scope: &OpenScope| scope.name == name && local::is_entered_by_program(scope);
+fn is_open(name_id: u32) -> bool {
+    let is_entered =
+        |scope: &OpenScope| scope.name_id == name_id && local::is_entered_by_program(scope);
     registry::running_threads().iter().any(|thread| thread.open_scopes().iter().any(is_entered))
 }
 

@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// An entered scope. Other threads must read it inside [`Seq::read`](crate::seq::Seq::read).
 #[derive(Debug, Default)]
 pub(crate) struct ScopeFrame {
-    /// The name in the low half. In the high half, a `NodeKind` in the low byte and flags above it.
+    /// The id of the name in the low half. In the high half, a `NodeKind` in the low byte and flags above it.
     name_kind: AtomicU64,
     shadow_node: AtomicU32,
     python_node: AtomicU32,
-    state: AtomicU32,
+    state_name_id: AtomicU32,
     sessions: AtomicU64,
     start_ticks: AtomicU64,
     child_nanos: AtomicU64,
@@ -21,9 +21,9 @@ pub(crate) struct ScopeFrame {
     /// The node in the shadow tree, if it belongs to this very scope and not to an ancestor. Owner
     /// only.
     pub(crate) node: Link<Node>,
-    /// The name by which the fast path may exit the scope, or [`NO_FAST_EXIT`]. With a name, the
+    /// The id of the name by which the fast path may exit the scope, or [`NO_FAST_EXIT`]. With a name id, the
     /// frame has a node and a frame below. Owner only.
-    pub(crate) exit_name: AtomicU64,
+    pub(crate) exit_name_id: AtomicU64,
     /// The number of frames below this one. Like the fields below, it does not change when the
     /// frame is reused.
     depth: AtomicU32,
@@ -32,19 +32,19 @@ pub(crate) struct ScopeFrame {
     pub(crate) above: Link<ScopeFrame>,
 }
 
-/// A value that equals no `u32` name.
+/// A value that equals no id of a name.
 pub(crate) const NO_FAST_EXIT: u64 = u64::MAX;
 
 /// A copy of an entered scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OpenScope {
-    pub(crate) name: u32,
+    pub(crate) name_id: u32,
     /// A `NodeKind` in the low byte, flags above.
     pub(crate) kind_flags: u32,
     pub(crate) shadow_node: u32,
     pub(crate) python_node: u32,
-    /// The name of the state below which this scope's metrics are stored; 0 for none.
-    pub(crate) state: u32,
+    /// The id of the name of the state below which this scope's metrics are stored; 0 for none.
+    pub(crate) state_name_id: u32,
     /// Sessions that saw the entry.
     pub(crate) sessions: u64,
     pub(crate) start_ticks: u64,
@@ -56,13 +56,13 @@ pub(crate) struct OpenScope {
 impl ScopeFrame {
     #[inline(always)]
     pub(crate) fn copy(&self) -> OpenScope {
-        let (name, kind_flags) = self.name_and_kind_flags();
+        let (name_id, kind_flags) = self.name_id_and_kind_flags();
         OpenScope {
-            name,
+            name_id,
             kind_flags,
             shadow_node: self.shadow_node.load(Ordering::Relaxed),
             python_node: self.python_node(),
-            state: self.state.load(Ordering::Relaxed),
+            state_name_id: self.state_name_id.load(Ordering::Relaxed),
             sessions: self.sessions.load(Ordering::Relaxed),
             start_ticks: self.start_ticks(),
             child_nanos: self.child_nanos(),
@@ -72,10 +72,10 @@ impl ScopeFrame {
 
     #[inline(always)]
     pub(crate) fn set(&self, scope: &OpenScope) {
-        self.name_kind.store(name_kind(scope.name, scope.kind_flags), Ordering::Relaxed);
+        self.name_kind.store(name_kind(scope.name_id, scope.kind_flags), Ordering::Relaxed);
         self.shadow_node.store(scope.shadow_node, Ordering::Relaxed);
         self.python_node.store(scope.python_node, Ordering::Relaxed);
-        self.state.store(scope.state, Ordering::Relaxed);
+        self.state_name_id.store(scope.state_name_id, Ordering::Relaxed);
         self.sessions.store(scope.sessions, Ordering::Relaxed);
         self.start_ticks.store(scope.start_ticks, Ordering::Relaxed);
         self.child_nanos.store(scope.child_nanos, Ordering::Relaxed);
@@ -84,12 +84,12 @@ impl ScopeFrame {
 
     /// Fills the frame for a scope with its own node that begins now. Used by the fast path.
     #[inline(always)]
-    pub(crate) fn enter(&self, node: &Node, python_node: u32, state: u32, id: u64) {
+    pub(crate) fn enter(&self, node: &Node, python_node: u32, state_name_id: u32, id: u64) {
         self.name_kind.store(node.name_kind(), Ordering::Relaxed);
-        self.exit_name.store(node.name().into(), Ordering::Relaxed);
+        self.exit_name_id.store(node.name_id().into(), Ordering::Relaxed);
         self.shadow_node.store(node.number(), Ordering::Relaxed);
         self.python_node.store(python_node, Ordering::Relaxed);
-        self.state.store(state, Ordering::Relaxed);
+        self.state_name_id.store(state_name_id, Ordering::Relaxed);
         self.sessions.store(node.sessions(), Ordering::Relaxed);
         self.child_nanos.store(0, Ordering::Relaxed);
         self.id.store(id, Ordering::Relaxed);
@@ -135,14 +135,14 @@ impl ScopeFrame {
     }
 
     #[inline(always)]
-    pub(crate) fn name_and_kind_flags(&self) -> (u32, u32) {
+    pub(crate) fn name_id_and_kind_flags(&self) -> (u32, u32) {
         let name_kind = self.name_kind.load(Ordering::Relaxed);
         (name_kind as u32, (name_kind >> 32) as u32)
     }
 
     #[inline(always)]
     pub(crate) fn kind_flags(&self) -> u32 {
-        self.name_and_kind_flags().1
+        self.name_id_and_kind_flags().1
     }
 
     #[inline(always)]
@@ -186,7 +186,7 @@ impl ScopeFrame {
     /// Sets and clears flags. Only the owner may call this, so no other thread writes at the same
     /// time.
     pub(crate) fn change_flags(&self, set: u32, clear: u32) {
-        let (name, kind_flags) = self.name_and_kind_flags();
-        self.name_kind.store(name_kind(name, (kind_flags | set) & !clear), Ordering::Relaxed);
+        let (name_id, kind_flags) = self.name_id_and_kind_flags();
+        self.name_kind.store(name_kind(name_id, (kind_flags | set) & !clear), Ordering::Relaxed);
     }
 }

@@ -49,8 +49,8 @@ pub(crate) struct ThreadTree {
     pub(crate) expected: Link<Link<Node>>,
     /// The id of the next scope.
     next_id: AtomicU64,
-    /// The name of the innermost state, 0 for none.
-    pub(crate) state: AtomicU32,
+    /// The id of the name of the innermost state, 0 for none.
+    pub(crate) state_name_id: AtomicU32,
     /// The part of the recorder that only the owner accesses.
     pub(crate) local: AtomicPtr<Local>,
     columns: [AtomicPtr<Column>; MAX_SESSIONS as usize],
@@ -126,7 +126,7 @@ impl ThreadTree {
             outer: Link::default(),
             expected: Link::default(),
             next_id: AtomicU64::new(0),
-            state: AtomicU32::new(0),
+            state_name_id: AtomicU32::new(0),
             local: AtomicPtr::new(std::ptr::null_mut()),
             columns: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())),
             log: Published::default(),

@@ -67,7 +67,7 @@ impl Local {
         let nodes = open_scope_nodes(top);
         // A refused value is counted as a loss.
         let active = top.sessions & CONTROL.recording().0;
-        drop(self.add_metrics_at(nodes, top.state, active, None, values));
+        drop(self.add_metrics_at(nodes, top.state_name_id, active, None, values));
     }
 }
 

@@ -86,11 +86,11 @@ impl Local {
             return;
         }
         let scope = OpenScope {
-            name: node.name(),
+            name_id: node.name_id(),
             kind_flags: node.kind() as u32 | INHERITED,
             shadow_node,
             python_node: PYTHON_ROOT,
-            state: 0,
+            state_name_id: 0,
             sessions: node.sessions() & CONTROL.live.load(Ordering::Relaxed),
             start_ticks: clock::ticks(),
             child_nanos: 0,
@@ -112,7 +112,7 @@ impl Local {
         }
         for node in path.drain(..).rev() {
             if let Some(node) = origin.nodes.get(node) {
-                current = self.child(current, node.name(), node.kind(), node.sessions());
+                current = self.child(current, node.name_id(), node.kind(), node.sessions());
             }
         }
         self.path = path;
@@ -126,12 +126,12 @@ impl Local {
         for scope in scopes {
             let kind = NodeKind::from_u8(scope.kind_flags as u8);
             let sessions = scope.sessions & CONTROL.live.load(Ordering::Relaxed);
-            nodes = self.child_nodes(nodes, scope.name, kind, sessions & !python, 0);
+            nodes = self.child_nodes(nodes, scope.name_id, kind, sessions & !python, 0);
             let copy = OpenScope {
                 shadow_node: nodes.shadow,
                 python_node: PYTHON_ROOT,
                 kind_flags: kind as u32 | flag,
-                state: 0,
+                state_name_id: 0,
                 sessions,
                 ..*scope
             };

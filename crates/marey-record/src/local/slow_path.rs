@@ -18,29 +18,29 @@ impl Local {
     /// Enters a scope and returns its id. `python_leaf` is the node of the innermost Python frame
     /// if a session asks for Python paths.
     #[inline(always)]
-    pub(crate) fn enter(&mut self, name: u32, kind: NodeKind, python_leaf: u32) -> u64 {
+    pub(crate) fn enter(&mut self, name_id: u32, kind: NodeKind, python_leaf: u32) -> u64 {
         let parent = self.parent_nodes();
-        self.enter_child_of(parent, name, kind, 0, python_leaf)
+        self.enter_child_of(parent, name_id, kind, 0, python_leaf)
     }
 
     /// Enters a scope below `task`, the innermost scope of the task that the thread runs, or below
     /// the thread's innermost scope.
     pub(crate) fn enter_in_task(
         &mut self,
-        name: u32,
+        name_id: u32,
         kind: NodeKind,
         python_leaf: u32,
         task: Option<&Detached>,
     ) {
         let parent = self.innermost_nodes(task);
-        self.enter_child_of(parent, name, kind, 0, python_leaf);
+        self.enter_child_of(parent, name_id, kind, 0, python_leaf);
     }
 
     /// Enters an operator below `parent`, by default below the innermost scope. If an operator is
     /// in progress, only counts the nesting.
     pub(crate) fn enter_operator(
         &mut self,
-        name: u32,
+        name_id: u32,
         python_leaf: u32,
         parent: Option<NodePair>,
     ) -> u64 {
@@ -49,7 +49,7 @@ impl Local {
             return 0;
         }
         let parent = parent.unwrap_or_else(|| self.parent_nodes());
-        self.enter_child_of(parent, name, NodeKind::Operator, NAMES_KERNELS, python_leaf)
+        self.enter_child_of(parent, name_id, NodeKind::Operator, NAMES_KERNELS, python_leaf)
     }
 
     /// Enters a scope below `parent`, which need not be on the stack. Its frame gets `flags`.
@@ -57,27 +57,27 @@ impl Local {
     fn enter_child_of(
         &mut self,
         parent: NodePair,
-        name: u32,
+        name_id: u32,
         kind: NodeKind,
         flags: u32,
         python_leaf: u32,
     ) -> u64 {
         let (active, python) = CONTROL.recording();
         let mut parent = parent.with_python_leaf(python_leaf);
-        let mut state = self.state_name();
-        if flags & NAMES_KERNELS != 0 && state != 0 {
-            parent = self.child_nodes(parent, state, NodeKind::State, active, python);
-            state = 0;
+        let mut state_name_id = self.state_name_id();
+        if flags & NAMES_KERNELS != 0 && state_name_id != 0 {
+            parent = self.child_nodes(parent, state_name_id, NodeKind::State, active, python);
+            state_name_id = 0;
         }
-        let nodes = self.child_nodes(parent, name, kind, active, python);
+        let nodes = self.child_nodes(parent, name_id, kind, active, python);
         let id = self.next_id();
         self.count_before_entry();
         self.push(&OpenScope {
-            name,
+            name_id,
             kind_flags: kind as u32 | flags,
             shadow_node: nodes.shadow,
             python_node: nodes.python,
-            state,
+            state_name_id,
             sessions: active,
             start_ticks: clock::ticks(),
             child_nanos: 0,
@@ -86,33 +86,33 @@ impl Local {
         id
     }
 
-    /// Exits the innermost scope called `name` (0: any name). Returns its id, or 0 when there is
+    /// Exits the innermost scope with this name (0: any name). Returns its id, or 0 when there is
     /// none.
     #[inline(always)]
-    pub(crate) fn exit(&mut self, name: u32, now_ticks: u64) -> u64 {
+    pub(crate) fn exit(&mut self, name_id: u32, now_ticks: u64) -> u64 {
         let Some(top) = self.entered_top() else { return count_unmatched_exit() };
-        if top.kind_flags & (STEP | FORKED) == 0 && (name == 0 || top.name == name) {
+        if top.kind_flags & (STEP | FORKED) == 0 && (name_id == 0 || top.name_id == name_id) {
             return self.pop_frame(&top, now_ticks);
         }
-        self.exit_below_top(name, now_ticks)
+        self.exit_below_top(name_id, now_ticks)
     }
 
-    /// Exits the scope called `name`. If it is the innermost one, also logs its part in a backward
+    /// Exits the scope with this name. If it is the innermost one, also logs its part in a backward
     /// pass.
-    pub(crate) fn exit_autograd(&mut self, name: u32, now_ticks: u64, call: AutogradCall) {
-        let is_top = self.entered_top().is_some_and(|top| top.name == name);
+    pub(crate) fn exit_autograd(&mut self, name_id: u32, now_ticks: u64, call: AutogradCall) {
+        let is_top = self.entered_top().is_some_and(|top| top.name_id == name_id);
         self.autograd = is_top.then_some(call);
-        self.exit(name, now_ticks);
+        self.exit(name_id, now_ticks);
         self.autograd = None;
     }
 
     /// Exits the operator in progress.
-    pub(crate) fn exit_operator(&mut self, name: u32) -> u64 {
+    pub(crate) fn exit_operator(&mut self, name_id: u32) -> u64 {
         if self.nested_operators > 0 {
             self.nested_operators -= 1;
             return 0;
         }
-        self.exit(name, clock::ticks())
+        self.exit(name_id, clock::ticks())
     }
 
     /// Exits the scope with this id and the scopes inside it, if it is still open. Returns its id
@@ -149,11 +149,11 @@ impl Local {
     /// greenlet.
     #[cold]
     #[inline(never)]
-    fn exit_below_top(&mut self, name: u32, now_ticks: u64) -> u64 {
-        let is_called = |scope: OpenScope| name == 0 || scope.name == name;
+    fn exit_below_top(&mut self, name_id: u32, now_ticks: u64) -> u64 {
+        let has_name = |scope: OpenScope| name_id == 0 || scope.name_id == name_id;
         let index = (self.inherited..self.depth())
             .rev()
-            .find(|&index| !self.is_step(index) && self.open_scope(index).is_some_and(is_called));
+            .find(|&index| !self.is_step(index) && self.open_scope(index).is_some_and(has_name));
         index.map_or_else(count_unmatched_exit, |index| self.exit_with_inner(index, now_ticks))
     }
 
@@ -224,7 +224,7 @@ impl Local {
     pub(crate) fn child_nodes(
         &mut self,
         parent: NodePair,
-        name: u32,
+        name_id: u32,
         kind: NodeKind,
         active: u64,
         python: u64,
@@ -232,18 +232,24 @@ impl Local {
         let shadow = active & !python;
         let mut child = parent;
         if shadow != 0 {
-            child.shadow = self.child(parent.shadow, name, kind, shadow);
+            child.shadow = self.child(parent.shadow, name_id, kind, shadow);
         }
         if python != 0 {
-            child.python = self.child(parent.python, name, kind, python);
+            child.python = self.child(parent.python, name_id, kind, python);
         }
         child
     }
 
     /// Finds or makes one node. Returns `<lost>` below the root when the tree is full.
     #[inline(always)]
-    pub(crate) fn child(&mut self, parent: u32, name: u32, kind: NodeKind, sessions: u64) -> u32 {
-        let key = NodeKey { parent, name, kind, sessions };
+    pub(crate) fn child(
+        &mut self,
+        parent: u32,
+        name_id: u32,
+        kind: NodeKind,
+        sessions: u64,
+    ) -> u32 {
+        let key = NodeKey { parent, name_id, kind, sessions };
         match self.index.child(&self.tree.nodes, &key) {
             Some(node) => node,
             None => self.lost_node(parent),
@@ -254,8 +260,12 @@ impl Local {
     fn lost_node(&mut self, parent: u32) -> u32 {
         losses::count(LossCause::Nodes);
         let root = if self.is_in_python_tree(parent) { PYTHON_ROOT } else { SHADOW_ROOT };
-        let key =
-            NodeKey { parent: root, name: names::LOST, kind: NodeKind::Scope, sessions: u64::MAX };
+        let key = NodeKey {
+            parent: root,
+            name_id: names::LOST,
+            kind: NodeKind::Scope,
+            sessions: u64::MAX,
+        };
         self.index.child_beyond_limit(&self.tree.nodes, &key).unwrap_or(root)
     }
 

@@ -26,7 +26,7 @@ impl Local {
     #[inline(always)]
     fn write_frame(&self, frame: &ScopeFrame, scope: &OpenScope) {
         frame.set(scope);
-        let key = name_kind(scope.name, scope.kind_flags & 0xff);
+        let key = name_kind(scope.name_id, scope.kind_flags & 0xff);
         let node = self.tree.nodes.get(scope.shadow_node);
         frame.node.set(node.filter(|node| node.matches(key, scope.sessions)));
         update_exit_name(frame);
@@ -178,32 +178,38 @@ impl Local {
         }
     }
 
-    /// Returns the name of the innermost scope that the program entered on this thread, 0 for none.
-    pub(crate) fn top_name(&self) -> u32 {
+    /// Returns the id of the name of the innermost scope that the program entered on this thread, 0 for none.
+    pub(crate) fn top_name_id(&self) -> u32 {
         (self.inherited..self.depth())
             .rev()
             .find(|&index| !self.is_step(index))
             .and_then(|index| self.open_scope(index))
-            .map_or(0, |scope| scope.name)
+            .map_or(0, |scope| scope.name_id)
     }
 
-    /// Writes the names of the open scopes, outermost first, or those of the path of `python_leaf`
-    /// if it is given. Returns their number, which may be larger than `names`.
-    pub(crate) fn context_names(&mut self, python_leaf: Option<u32>, names: &mut [u32]) -> usize {
+    /// Writes the ids of the names of the open scopes, outermost first, or those of the path of `python_leaf`
+    /// if it is given. Returns their number, which may be larger than `name_ids`.
+    pub(crate) fn context_name_ids(
+        &mut self,
+        python_leaf: Option<u32>,
+        name_ids: &mut [u32],
+    ) -> usize {
         let mut path = std::mem::take(&mut self.path);
         if let Some(mut node) = python_leaf {
             while node > PYTHON_ROOT
                 && let Some(python_frame) = self.tree.nodes.get(node)
             {
-                path.push(python_frame.name());
+                path.push(python_frame.name_id());
                 node = python_frame.parent();
             }
             path.reverse();
         } else {
-            path.extend((0..self.depth()).filter_map(|index| Some(self.open_scope(index)?.name)));
+            path.extend(
+                (0..self.depth()).filter_map(|index| Some(self.open_scope(index)?.name_id)),
+            );
         }
-        for (slot, name) in names.iter_mut().zip(&path) {
-            *slot = *name;
+        for (slot, name_id) in name_ids.iter_mut().zip(&path) {
+            *slot = *name_id;
         }
         let len = path.len();
         path.clear();
@@ -223,28 +229,30 @@ impl Local {
 /// Updates the name by which the fast path may exit a frame.
 #[inline(always)]
 fn update_exit_name(frame: &ScopeFrame) {
-    let (name, kind_flags) = frame.name_and_kind_flags();
+    let (name_id, kind_flags) = frame.name_id_and_kind_flags();
     let is_fast = kind_flags & (INHERITED | STEP | FORKED | NAMES_KERNELS) == 0
         && frame.below().is_some_and(|below| {
             below.kind_flags() & CLOSING == 0 && frame.child_node_of(below).is_some()
         });
-    frame.exit_name.store(if is_fast { name.into() } else { NO_FAST_EXIT }, Ordering::Relaxed);
+    frame
+        .exit_name_id
+        .store(if is_fast { name_id.into() } else { NO_FAST_EXIT }, Ordering::Relaxed);
 }
 
 /// Initialises the bottom frame of a new thread, which is below all scopes.
 pub(super) fn init_bottom(tree: &ThreadTree) {
     tree.bottom.set(&OpenScope {
-        name: names::LOST,
+        name_id: names::LOST,
         kind_flags: NodeKind::Root as u32 | INHERITED,
         shadow_node: SHADOW_ROOT,
         python_node: PYTHON_ROOT,
-        state: 0,
+        state_name_id: 0,
         sessions: u64::MAX,
         start_ticks: 0,
         child_nanos: 0,
         id: 0,
     });
-    tree.bottom.exit_name.store(NO_FAST_EXIT, Ordering::Relaxed);
+    tree.bottom.exit_name_id.store(NO_FAST_EXIT, Ordering::Relaxed);
     tree.bottom.node.set(tree.nodes.get(SHADOW_ROOT));
     tree.set_top(&tree.bottom);
 }

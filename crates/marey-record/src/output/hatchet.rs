@@ -44,7 +44,7 @@ impl Tree for Document<'_> {
     }
 
     fn name(&self, number: u32) -> impl Deref<Target = str> {
-        if number == ROOT { Arc::from(ROOT_NAME) } else { names::name(self.node(number).name) }
+        if number == ROOT { Arc::from(ROOT_NAME) } else { names::name(self.node(number).name_id) }
     }
 
     fn kind(&self, number: u32) -> Option<NodeKind> {

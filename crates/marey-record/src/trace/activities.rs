@@ -2,7 +2,7 @@
 
 use super::frame_buffer::FrameBuffer;
 use super::nodes::SpoolNodes;
-use super::texts::Texts;
+use super::texts::SpoolTexts;
 use super::thread::Shared;
 use crate::control::CONTROL;
 use crate::device::{JoinedActivity, Site, capture_site};
@@ -34,7 +34,7 @@ pub(super) struct ActivityWriter {
 struct KnownShape {
     kind: ActivityKind,
     /// The interned id of the name.
-    name: u32,
+    name_id: u32,
     device: u32,
     stream: u32,
     details: Box<[(Detail, u64)]>,
@@ -44,7 +44,7 @@ struct KnownShape {
 impl KnownShape {
     #[inline]
     fn matches(&self, joined: &JoinedActivity, details: &[(Detail, u64)]) -> bool {
-        self.name == joined.name
+        self.name_id == joined.name_id
             && self.stream == joined.stream
             && self.device == joined.device
             && self.kind == joined.kind
@@ -99,7 +99,7 @@ impl ActivityWriter {
         &mut self,
         joined: &JoinedActivity,
         details: &[(Detail, u64)],
-        texts: &mut Texts,
+        texts: &mut SpoolTexts,
     ) -> u32 {
         if let Some(known) = self.last_hash.and_then(|hash| self.shapes.get(&hash))
             && known.matches(joined, details)
@@ -120,24 +120,30 @@ impl ActivityWriter {
         hash: u64,
         joined: &JoinedActivity,
         details: &[(Detail, u64)],
-        texts: &mut Texts,
+        texts: &mut SpoolTexts,
     ) -> u32 {
         if self.shapes.len() >= MAX_SHAPES {
             self.shapes.clear();
         }
         let &JoinedActivity { kind, device, stream, .. } = joined;
-        let name = texts.scope_name(joined.name);
+        let name = texts.scope_name_id(joined.name_id);
         self.unwritten.push(Shape { kind, name, device, stream, details: details.to_vec() });
         let number = self.next_shape;
         self.next_shape += 1;
-        let known =
-            KnownShape { kind, name: joined.name, device, stream, details: details.into(), number };
+        let known = KnownShape {
+            kind,
+            name_id: joined.name_id,
+            device,
+            stream,
+            details: details.into(),
+            number,
+        };
         self.shapes.insert(hash, known);
         number
     }
 
     /// Writes the batch, preceded by its texts and shapes. Its nodes are written already.
-    pub(super) fn write_batch(&mut self, texts: &mut Texts, buffer: &mut FrameBuffer) {
+    pub(super) fn write_batch(&mut self, texts: &mut SpoolTexts, buffer: &mut FrameBuffer) {
         let count = self.batch.len() as u64;
         if count == 0 {
             return;
@@ -169,7 +175,7 @@ pub(super) fn location_without_launch() -> LaunchLocation {
 
 fn shape_hash(joined: &JoinedActivity, details: &[(Detail, u64)]) -> u64 {
     let mut hasher = NumberHash::default().build_hasher();
-    hasher.write_u64(u64::from(joined.name) << 32 | u64::from(joined.stream));
+    hasher.write_u64(u64::from(joined.name_id) << 32 | u64::from(joined.stream));
     hasher.write_u64(u64::from(joined.device) << 8 | joined.kind as u64);
     for &(detail, value) in details {
         hasher.write_u64(value ^ (detail as u64) << 56);
@@ -181,12 +187,12 @@ fn shape_hash(joined: &JoinedActivity, details: &[(Detail, u64)]) -> u64 {
 pub(super) fn capture_site_node(
     nodes: &mut SpoolNodes,
     launch: u32,
-    site: u32,
+    site_number: u32,
     sessions: u64,
-    texts: &mut Texts,
+    texts: &mut SpoolTexts,
 ) -> u32 {
     let captured_at = nodes.scope_below(launch, crate::names::intern(CAPTURED_AT), texts);
-    let Some(Site { tree, shadow_node, python_node, .. }) = capture_site(site) else {
+    let Some(Site { tree, shadow_node, python_node, .. }) = capture_site(site_number) else {
         return captured_at;
     };
     let is_python = sessions & !CONTROL.python.load(Ordering::Relaxed) == 0;

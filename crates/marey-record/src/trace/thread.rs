@@ -6,7 +6,7 @@ use super::clock::TraceClock;
 use super::frame_buffer::FrameBuffer;
 use super::log::{Decoder, Entry, Log};
 use super::nodes::SpoolNodes;
-use super::texts::Texts;
+use super::texts::SpoolTexts;
 use crate::api::StackSample;
 use crate::control::CONTROL;
 use crate::device::Launch;
@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) clock: TraceClock,
-    pub(super) texts: Texts,
+    pub(super) texts: SpoolTexts,
     pub(super) buffer: FrameBuffer,
 }
 
@@ -115,7 +115,7 @@ impl ThreadWriter {
             Entry::Span { node, start_ticks, end_ticks, sessions, correlation, autograd } => {
                 let start_nanos = shared.clock.nanos_at(start_ticks);
                 let end_nanos = shared.clock.nanos_at(end_ticks);
-                let args = self.take_args(node, start_ticks).map(|text| shared.texts.args(text));
+                let args = self.take_args(node, start_ticks).map(|text| shared.texts.args_id(text));
                 for group in 0..self.nodes.map_node(&tree.nodes, node, sessions, &mut shared.texts)
                 {
                     let Some((sessions, node)) = self.nodes.group(node, group) else { continue };
@@ -149,7 +149,7 @@ impl ThreadWriter {
             }
             Entry::Value { node, ticks, metric, value, sessions } => {
                 let time_nanos = shared.clock.nanos_at(ticks);
-                let metric = shared.texts.metric_name(metric);
+                let metric = shared.texts.metric_name_id(metric);
                 for group in 0..self.nodes.map_node(&tree.nodes, node, sessions, &mut shared.texts)
                 {
                     let Some((sessions, node)) = self.nodes.group(node, group) else { continue };
@@ -245,7 +245,7 @@ impl ThreadWriter {
         &mut self,
         tree: &ThreadTree,
         launch: &Launch,
-        site: u32,
+        site_number: u32,
         shared: &mut Shared,
         locations: &mut Vec<LaunchLocation>,
     ) {
@@ -260,11 +260,11 @@ impl ThreadWriter {
                 let Some((sessions, mut spool_node)) = self.nodes.group(node, group) else {
                     continue;
                 };
-                if site != 0 {
+                if site_number != 0 {
                     spool_node = capture_site_node(
                         &mut self.nodes,
                         spool_node,
-                        site,
+                        site_number,
                         sessions,
                         &mut shared.texts,
                     );
@@ -298,7 +298,7 @@ impl ThreadWriter {
                 time_nanos,
                 duration_nanos: sample.duration_nanos,
                 os_id: sample.os_id,
-                thread_name: shared.texts.scope_name(sample.thread_name),
+                thread_name: shared.texts.scope_name_id(sample.thread_name),
                 node,
                 cause,
             })

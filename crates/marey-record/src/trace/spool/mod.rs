@@ -16,7 +16,7 @@ use super::frame_buffer::{self, Chunk, FrameBuffer};
 use super::ring::{self, Ring};
 use super::run_directory::RunDirectory;
 use super::snapshot::SpoolSnapshot;
-use super::texts::Texts;
+use super::texts::SpoolTexts;
 use super::thread::{Shared, ThreadWriter};
 use crate::clock::ClockReading;
 use crate::device::{self, DeviceInfo};
@@ -74,7 +74,7 @@ impl Spool {
             |source| Error::Write { action: "write", path: file.path().to_owned(), source };
         let shared = Shared {
             clock: TraceClock::starting_at(start),
-            texts: Texts::default(),
+            texts: SpoolTexts::default(),
             buffer: new_buffer(is_ring).map_err(failed)?,
         };
         let mut spool = Self {
@@ -135,7 +135,7 @@ impl Spool {
             appender: std::mem::replace(&mut self.appender, Arc::new(Mutex::new(appender))),
             unneeded: Vec::new(),
         };
-        self.shared.texts = Texts::default();
+        self.shared.texts = SpoolTexts::default();
         self.written_bytes = 0;
         self.activities = ActivityWriter::default();
         (self.devices, self.notes) = (Vec::new(), Vec::new());

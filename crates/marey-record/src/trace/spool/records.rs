@@ -8,7 +8,7 @@ use crate::losses;
 use crate::thread::ThreadTree;
 use crate::trace::activities::location_without_launch;
 use crate::trace::clock::TraceClock;
-use crate::trace::texts::Texts;
+use crate::trace::texts::SpoolTexts;
 use crate::trace::thread::Shared;
 use marey_model::loss::LossCause;
 use marey_model::spool::{self, Detail, SampleCause, SpoolFrame};
@@ -36,7 +36,13 @@ impl Spool {
             match launch {
                 Some((tree, launch)) => {
                     let (thread, shared) = self.thread_writer(tree);
-                    thread.launch_locations(tree, &launch, activity.site, shared, &mut locations);
+                    thread.launch_locations(
+                        tree,
+                        &launch,
+                        activity.site_number,
+                        shared,
+                        &mut locations,
+                    );
                 }
                 None => locations.push(location_without_launch()),
             }
@@ -52,7 +58,7 @@ impl Spool {
         self.write_records(samples.len(), |clock, texts| {
             let counters = samples.iter().map(|sample| spool::Counter {
                 time_nanos: clock.nanos_at(sample.time_ticks),
-                name: texts.scope_name(sample.name),
+                name: texts.scope_name_id(sample.name),
                 device: sample.device,
                 value: sample.value,
             });
@@ -76,8 +82,9 @@ impl Spool {
     pub(in crate::trace) fn write_variables(&mut self, line: &LineVariables<'_>) {
         self.write_records(line.variables.len(), |clock, texts| {
             let time_nanos = clock.nanos_at(clock::ticks());
-            let thread_name = texts.scope_name(line.thread_name);
-            let (file, function) = (texts.scope_name(line.file), texts.scope_name(line.function));
+            let thread_name = texts.scope_name_id(line.thread_name);
+            let (file, function) =
+                (texts.scope_name_id(line.file), texts.scope_name_id(line.function));
             let variables = line.variables.iter().map(|variable| spool::Variable {
                 time_nanos,
                 os_id: line.os_id,
@@ -85,8 +92,8 @@ impl Spool {
                 file,
                 function,
                 line: line.line,
-                name: texts.scope_name(variable.name),
-                value_type: texts.scope_name(variable.value_type),
+                name: texts.scope_name_id(variable.name),
+                value_type: texts.scope_name_id(variable.value_type),
                 value: variable.value.clone(),
             });
             SpoolFrame::Variables(variables.collect())
@@ -98,7 +105,7 @@ impl Spool {
         self.write_records(collectives.len(), |_, texts| {
             let collectives = collectives
                 .into_iter()
-                .map(|collective| collective.with_texts(|name| texts.scope_name(name)));
+                .map(|collective| collective.with_texts(|name| texts.scope_name_id(name)));
             SpoolFrame::Collectives(collectives.collect())
         });
     }
@@ -108,7 +115,7 @@ impl Spool {
     fn write_records(
         &mut self,
         count: usize,
-        frame: impl FnOnce(&TraceClock, &mut Texts) -> SpoolFrame,
+        frame: impl FnOnce(&TraceClock, &mut SpoolTexts) -> SpoolFrame,
     ) {
         let Shared { clock, texts, buffer } = &mut self.shared;
         let count = count as u64;
