@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::AttachError;
 use crate::memory::Memory;
-use crate::object::{Address, Layout, MAX_READS, Objects, ThreadState};
+use crate::object::{Address, MAX_READS, ObjectLayout, Objects, ThreadState};
 use crate::process::{self, ThreadIds};
 use crate::reread::RereadMemory;
 use crate::target::{Target, Thread, runtime_address};
@@ -27,7 +27,7 @@ const NAME_LIFETIME: Duration = Duration::from_secs(1);
 /// Reads the Python threads of a process many times.
 pub struct Sampler {
     memory: RereadMemory,
-    layout: Layout,
+    layout: ObjectLayout,
     interpreter: Address,
     /// The structure that has the lock of the interpreter, if it is known.
     lock: Option<Address>,

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::AttachError;
 use crate::memory::{Mapped, Memory, exported_address, mapped_files};
 use crate::native::Copies;
-use crate::object::{Layout, MAX_READS, Objects, OffsetTable};
+use crate::object::{MAX_READS, ObjectLayout, Objects, OffsetTable};
 use crate::process::{self, ThreadIds, command_line};
 use crate::stop::{Stopped, Unstopped, while_stopped};
 use crate::tasks::{self, ReadTasks, Task};
@@ -212,11 +212,11 @@ impl Target {
 
     /// Returns the layout of the interpreter, with the offsets that the build itself has, else the reason why it cannot be
     /// read. A build without symbols has the layout of its version.
-    pub(crate) fn layout(&self, memory: &Memory) -> Result<Layout, AttachError> {
+    pub(crate) fn layout(&self, memory: &Memory) -> Result<ObjectLayout, AttachError> {
         let (major, minor) = self.version();
         let layout = match runtime_address(self.pid) {
-            Some(runtime) => Layout::of_runtime(memory, runtime, minor),
-            None => Layout::for_version(major, minor)
+            Some(runtime) => ObjectLayout::of_runtime(memory, runtime, minor),
+            None => ObjectLayout::for_version(major, minor)
                 .copied()
                 .ok_or_else(|| format!("CPython {major}.{minor} cannot be read yet")),
         };

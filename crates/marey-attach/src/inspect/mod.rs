@@ -26,7 +26,7 @@ pub use self::expression::{Expression, ExpressionError, Step};
 pub use self::scope::Scope;
 pub use self::value::{Content, Limits, Value};
 use crate::memory::Memory;
-use crate::object::{Layout, Objects};
+use crate::object::{ObjectLayout, Objects};
 use crate::{AttachError, Options, Target, process};
 
 /// Attempts to read a value that changes.
@@ -41,7 +41,7 @@ type Result<T> = std::result::Result<T, InspectError>;
 pub struct Inspector {
     target: Target,
     memory: Memory,
-    layout: Layout,
+    layout: ObjectLayout,
 }
 
 /// A value at one time.
