@@ -16,7 +16,7 @@ use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visit
 use serde_json::value::RawValue;
 
 use super::evented::Evented;
-use super::frames::{self, Frame};
+use super::frames::{self, FrameObject};
 use super::sampled::{Samples, Weights};
 use super::{ACTIVE_KEY, END_KEY, FRAMES_KEY, SCHEMA, START_KEY, Unit};
 use crate::shared::decimal;
@@ -141,9 +141,9 @@ impl File<'_> {
         let Some(Shared { frames }) = shared else {
             return Ok(());
         };
-        let mut valid_frames: Vec<Frame> = Vec::with_capacity(frames.len());
+        let mut valid_frames: Vec<FrameObject> = Vec::with_capacity(frames.len());
         for frame in frames {
-            let frame: Option<Frame> = self.parse_or_lose(frame, "a frame");
+            let frame: Option<FrameObject> = self.parse_or_lose(frame, "a frame");
             let normalised = frames::normalise(frame.clone().unwrap_or_default());
             if frame.is_some_and(|frame| frame != normalised) {
                 self.lose(

@@ -10,7 +10,7 @@
 //! Memory grows with the longest window, not with the recording.
 
 mod alignment;
-mod place;
+mod placement;
 mod recorded;
 mod trace;
 mod twins;
@@ -22,7 +22,7 @@ use marey_model::loss::LossCause;
 use serde_json::json;
 
 use self::alignment::Alignment;
-use self::place::Placement;
+use self::placement::Placement;
 use self::recorded::{Recorded, RecordedSpan};
 use self::trace::{ArgTexts, Trace};
 use super::Sources;
@@ -226,7 +226,7 @@ impl Windows {
         spans: &[RecordedSpan],
         thread: &trace::ThreadTrace,
         twins: &[Option<usize>],
-        placed: &place::Placed,
+        placed: &placement::Placed,
     ) {
         let mut details = vec![0; spans.len()];
         for (traced, &twin) in thread.spans.iter().zip(twins) {
@@ -249,7 +249,7 @@ impl Windows {
         thread: u32,
         thread_trace: &trace::ThreadTrace,
         twins: &[Option<usize>],
-        placed: &place::Placed,
+        placed: &placement::Placed,
     ) -> usize {
         let mut count = 0;
         for (index, traced) in thread_trace.spans.iter().enumerate() {

@@ -10,7 +10,7 @@ use marey_model::context::NodeKind;
 use super::super::outline::Node;
 use super::SpanDetail;
 use super::alignment::Alignment;
-use super::place::Placed;
+use super::placement::Placed;
 use super::recorded::{Anchor, anchor_number, plain_name};
 use crate::names::Names;
 use crate::row::{Args, Flow, GpuActivity, MemoryEvent, Metadata, Span};
