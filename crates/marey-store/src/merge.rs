@@ -91,7 +91,7 @@ impl Merger {
         check_ids(run, &STRINGS, &strings)?;
         let texts = strings.column(1).as_string::<i32>().iter();
         let strings: Vec<u32> =
-            texts.map(|text| self.names.text(text.unwrap_or_default())).collect();
+            texts.map(|text| self.names.text_id(text.unwrap_or_default())).collect();
         let contexts = self.merge_contexts(run, &strings)?;
         let Manifest { next: new, .. } = self.manifest;
         let old = run.manifest().next;
@@ -119,7 +119,7 @@ impl Merger {
             contexts.push(match (kind, name, parent) {
                 (Some(NodeKind::Root), Some(_), None) => names::ROOT,
                 (Some(kind), Some(&name), Some(Some(&parent))) => {
-                    self.names.context(parent, kind, name)
+                    self.names.context_id(parent, kind, name)
                 }
                 _ => return Err(unknown_ids(run, "tables/contexts")),
             });

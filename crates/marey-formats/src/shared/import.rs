@@ -98,7 +98,7 @@ impl Import {
     /// Adds a process and returns its id.
     pub(crate) fn add_process(&mut self, process: NewProcess) -> u32 {
         self.process_count += 1;
-        self.run.process(process)
+        self.run.add_process(process)
     }
 
     /// Adds an entry of metadata, or counts it as lost if its value cannot be written as JSON.

@@ -93,7 +93,7 @@ impl Evented {
                     // The assembler derives the contexts of spans itself.
                     Unit::Time(_) => Assembler::ROOT,
                     _ if is_too_deep => parent,
-                    _ => file.import.run.context(parent, NodeKind::Frame, name_id),
+                    _ => file.import.run.context_id(parent, NodeKind::Frame, name_id),
                 };
                 let Self { opened_count: order, last_nanos: start_nanos, .. } = *self;
                 self.open_frames.push(OpenFrame {

@@ -83,7 +83,7 @@ impl File<'_> {
     /// Adds the thread of the next profile.
     fn add_thread(&mut self) -> u32 {
         self.profile_count += 1;
-        self.import.run.thread(self.process, -i64::from(self.profile_count), "")
+        self.import.run.add_thread(self.process, -i64::from(self.profile_count), "")
     }
 
     fn add_metadata(
@@ -160,7 +160,7 @@ impl File<'_> {
         }
         let run = &mut self.import.run;
         self.name_ids =
-            Some(frames::labels(&valid_frames).iter().map(|label| run.text(label)).collect());
+            Some(frames::labels(&valid_frames).iter().map(|label| run.text_id(label)).collect());
         Ok(())
     }
 

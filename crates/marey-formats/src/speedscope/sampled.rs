@@ -47,7 +47,7 @@ impl ListVisitor for &mut Samples {
             let mut frames = stack.into_iter();
             frames.try_fold(Assembler::ROOT, |context, frame| {
                 let name_id = file.name_id(frame)?;
-                Some(file.import.run.context(context, NodeKind::Frame, name_id))
+                Some(file.import.run.context_id(context, NodeKind::Frame, name_id))
             })
         });
         if context.is_none() {
@@ -131,7 +131,7 @@ pub(super) struct SampleAdder {
 
 impl SampleAdder {
     pub(super) fn new(file: &mut File, thread: u32, unit: Unit) -> Self {
-        let name_id = file.import.run.text(unit.value_name());
+        let name_id = file.import.run.text_id(unit.value_name());
         let shown = match unit {
             Unit::Time(_) => Sampled { nanos_name_id: Some(name_id), ..Sampled::default() },
             Unit::None => Sampled { count_name_id: Some(name_id), ..Sampled::default() },

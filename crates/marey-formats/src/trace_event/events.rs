@@ -154,7 +154,7 @@ impl EventConverter {
         }
         times.add_malformed_duration(event, &mut self.args);
         let parsed = self.slice_args.read(event, kind, &mut self.args, import)?;
-        let name_id = import.run.text(if step.is_some() { STEP_NAME } else { &name });
+        let name_id = import.run.text_id(if step.is_some() { STEP_NAME } else { &name });
         import.run.add_slice(&Slice {
             thread_id: owner.thread,
             start_nanos: times.start_nanos,
@@ -226,7 +226,7 @@ impl EventConverter {
             duration_nanos: times.duration_nanos,
             order: stack.len() as u64, // inner scopes are written first
             kind,
-            name_id: import.run.text(name),
+            name_id: import.run.text_id(name),
             step: None,
             is_open,
             category_id,
@@ -302,8 +302,8 @@ impl EventConverter {
             process,
             start_nanos: times.start_nanos,
             order: self.event_count,
-            name_id: import.run.text(&event.name()),
-            category_id: event.category().map(|category| import.run.text(&category)),
+            name_id: import.run.text_id(&event.name()),
+            category_id: event.category().map(|category| import.run.text_id(&category)),
             track_id: 0,
             args: std::mem::take(&mut self.args),
         }
@@ -337,8 +337,8 @@ impl EventConverter {
             process_id: owner.process,
             thread_id: Some(owner.thread),
             scope,
-            name_id: import.run.text(&event.name()),
-            category_id: event.category().map(|category| import.run.text(&category)),
+            name_id: import.run.text_id(&event.name()),
+            category_id: event.category().map(|category| import.run.text_id(&category)),
             args: import.run.args(&mut self.args)?,
         };
         import.run.add_instant(&row)?;
@@ -370,8 +370,8 @@ impl EventConverter {
             },
             // Only the end of a flow may bind to the next slice.
             is_enclosing: phase != b'f' || event.binds_to_enclosing_slice(),
-            name_id: import.run.text(&event.name()),
-            category_id: category.map(|category| import.run.text(&category)),
+            name_id: import.run.text_id(&event.name()),
+            category_id: category.map(|category| import.run.text_id(&category)),
             args: import.run.args(&mut self.args)?,
         };
         import.run.add_flow(&row)?;
@@ -458,8 +458,8 @@ fn async_track(event: &Event, process: u32, import: &mut Import) -> Option<Async
     if let Some(scope) = event.scope() {
         id = format!("{scope}:{id}").into();
     }
-    let category_id = event.category().map(|category| import.run.text(&category));
-    Some((import.run.text(&id), category_id, import.run.text(&event.name()), owner))
+    let category_id = event.category().map(|category| import.run.text_id(&category));
+    Some((import.run.text_id(&id), category_id, import.run.text_id(&event.name()), owner))
 }
 
 /// Returns the id in an `id2` as JSON, and whether it is local to the process.

@@ -166,23 +166,23 @@ impl Assembler {
     }
 
     /// Returns the id of a text.
-    pub fn text(&mut self, text: &str) -> u32 {
-        self.names.text(text)
+    pub fn text_id(&mut self, text: &str) -> u32 {
+        self.names.text_id(text)
     }
 
-    /// Returns the text of an id from [`Self::text`].
+    /// Returns the text of an id from [`Self::text_id`].
     ///
     /// # Panics
     ///
-    /// If the id is not from [`Self::text`].
+    /// If the id is not from [`Self::text_id`].
     pub fn text_of(&self, id: u32) -> &str {
         self.names.text_of(id)
     }
 
     /// Returns the id of a context below `parent`. [`Self::ROOT`] is the parent of the outermost
     /// contexts.
-    pub fn context(&mut self, parent: u32, kind: NodeKind, name_id: u32) -> u32 {
-        self.names.context(parent, kind, name_id)
+    pub fn context_id(&mut self, parent: u32, kind: NodeKind, name_id: u32) -> u32 {
+        self.names.context_id(parent, kind, name_id)
     }
 
     /// Stores the text of an event's arguments. Returns the arguments in the form that rows have.
@@ -196,7 +196,7 @@ impl Assembler {
     }
 
     /// Adds a process. Returns its id.
-    pub fn process(&mut self, process: NewProcess) -> u32 {
+    pub fn add_process(&mut self, process: NewProcess) -> u32 {
         self.processes.push(process);
         self.extents.push(None);
         self.processes.len() as u32 - 1
@@ -206,7 +206,7 @@ impl Assembler {
     ///
     /// # Panics
     ///
-    /// If the id is not from [`Self::process`].
+    /// If the id is not from [`Self::add_process`].
     pub fn process_mut(&mut self, process: u32) -> &mut NewProcess {
         &mut self.processes[process as usize]
     }
@@ -224,7 +224,7 @@ impl Assembler {
     }
 
     /// Adds a thread. Returns its id. `os_id` is negative for a thread whose system id is unknown.
-    pub fn thread(&mut self, process: u32, os_id: i64, name: &str) -> u32 {
+    pub fn add_thread(&mut self, process: u32, os_id: i64, name: &str) -> u32 {
         self.threads.push(NewThread { process, os_id, name: name.to_owned() });
         self.threads.len() as u32 - 1
     }

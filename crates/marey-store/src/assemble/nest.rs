@@ -187,7 +187,7 @@ impl Nest<'_> {
             self.close_innermost(thread)?;
         }
         let parent = self.open[thread].last().map_or(names::ROOT, |open| open.context);
-        let context = self.names.context(parent, slice.kind, slice.name_id);
+        let context = self.names.context_id(parent, slice.kind, slice.name_id);
         let process = self.threads[thread].process;
         if let Some(correlation) = slice.correlation_id {
             self.launches.add_call(process, correlation, parent);

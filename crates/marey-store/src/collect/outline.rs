@@ -63,7 +63,7 @@ pub(super) struct Node {
     /// The position of its parent, or [`NO_NODE`].
     pub(super) parent: u32,
     pub(super) context: u32,
-    pub(super) name: u32,
+    pub(super) name_id: u32,
     pub(super) kind: NodeKind,
 }
 
@@ -77,7 +77,7 @@ impl Outline {
                 self.extend_to([*monotonic_nanos]);
             }
             SpoolFrame::Strings { first, texts } => {
-                self.texts.extend(*first, texts.iter().map(|text| names.text(text)));
+                self.texts.extend(*first, texts.iter().map(|text| names.text_id(text)));
                 let texts = texts.iter().zip(*first..=u32::MAX);
                 self.memories
                     .extend(texts.filter_map(|(text, id)| Some((id, Memory::from_name(text)?))));
@@ -112,7 +112,7 @@ impl Outline {
             }
             SpoolFrame::Samples { samples, .. } => {
                 self.events += samples.len() as u64;
-                self.sample_name = Some(names.text(SAMPLE_NAME));
+                self.sample_name = Some(names.text_id(SAMPLE_NAME));
                 for sample in samples {
                     self.add_observed_thread(sample.os_id, sample.thread_name, names);
                     self.extend_to([sample.time_nanos]);
@@ -146,12 +146,12 @@ impl Outline {
 
     /// Adds the thread of a sample or a variable, unless it is known. Such a thread may record
     /// nothing itself, so it gets the name in that record.
-    fn add_observed_thread(&mut self, os_id: u64, thread_name: u32, names: &Names) {
+    fn add_observed_thread(&mut self, os_id: u64, thread_name_id: u32, names: &Names) {
         if self.threads.newest_number(os_id).is_none() {
-            let name = self.texts.get(thread_name).copied().unwrap_or_default();
+            let name_id = self.texts.get(thread_name_id).copied().unwrap_or_default();
             let number = self.threads.find_or_add(os_id);
             if let Some(thread) = self.threads.get_mut(number) {
-                names.text_of(name).clone_into(&mut thread.name);
+                names.text_of(name_id).clone_into(&mut thread.name);
             }
         }
     }
@@ -160,11 +160,11 @@ impl Outline {
         let Some(thread) = self.threads.get_mut(thread) else { return };
         for (node, number) in nodes.iter().zip(first..=u32::MAX) {
             // The spool reader has rejected frames with undefined texts or nodes.
-            let name = self.texts.get(node.name).copied().unwrap_or_default();
+            let name_id = self.texts.get(node.name).copied().unwrap_or_default();
             let is_root = node.kind == NodeKind::Root;
             let parent = if is_root { None } else { thread.nodes.get(node.parent).copied() };
             let context = match parent.and_then(|parent| self.nodes.get(parent as usize)) {
-                Some(parent) => names.context(parent.context, node.kind, name),
+                Some(parent) => names.context_id(parent.context, node.kind, name_id),
                 None => names::ROOT,
             };
             thread.nodes.extend(number, std::iter::once(self.nodes.len() as u32));
@@ -172,7 +172,7 @@ impl Outline {
                 thread: thread.position,
                 parent: parent.unwrap_or(NO_NODE),
                 context,
-                name,
+                name_id,
                 kind: node.kind,
             });
         }

@@ -131,7 +131,11 @@ pub(super) fn collect(
         start_nanos: process.start_unix_nanos,
         threads: &ids.threads,
         nodes: &outline.nodes,
-        autograd_name: if rows.sorted.autograd.rows() == 0 { 0 } else { names.text(AUTOGRAD_FLOW) },
+        autograd_name_id: if rows.sorted.autograd.rows() == 0 {
+            0
+        } else {
+            names.text_id(AUTOGRAD_FLOW)
+        },
     };
     write::write(rows, references, args, parts, meter)?;
     meter.end_spool();

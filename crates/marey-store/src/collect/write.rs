@@ -44,7 +44,7 @@ pub(super) struct References<'a> {
     pub(super) threads: &'a [u32],
     pub(super) nodes: &'a [Node],
     /// The name and category of links between forward and backward.
-    pub(super) autograd_name: u32,
+    pub(super) autograd_name_id: u32,
 }
 
 /// Writes all events of a spool.
@@ -60,8 +60,8 @@ pub(super) fn write(
     meter.begin_writing(sorted.count());
     let start_nanos = references.start_nanos;
     let node_info = |node| {
-        let Node { context, name, .. } = references.node(node);
-        NodeInfo { thread: references.thread(node), context, name, start_nanos }
+        let Node { context, name_id, .. } = references.node(node);
+        NodeInfo { thread: references.thread(node), context, name_id, start_nanos }
     };
     sums::write(&totals, rollup, node_info, references.owner, parts)?;
     drop(totals);
@@ -170,7 +170,7 @@ fn span_columns(
         ints(rows.iter().map(|row| row.children_nanos)),
         ids(rows.iter().map(|row| references.thread(row.node))),
         ids(nodes.clone().map(|node| node.context)),
-        ids(nodes.map(|node| node.name)),
+        ids(nodes.map(|node| node.name_id)),
         bits(stamps.clone().map(|stamp| stamp.sessions)),
         ids(stamps.clone().map(|stamp| stamp.phase)),
         flags(stamps.map(|stamp| stamp.is_open)),
@@ -220,7 +220,7 @@ fn instant_columns(rows: &[SpanRow], references: References) -> Vec<ArrayRef> {
         ids(rows.iter().map(|_| references.process)),
         ids(rows.iter().map(|row| references.thread(row.node))),
         texts(rows.iter().map(|_| "thread")),
-        ids(rows.iter().map(|row| references.node(row.node).name)),
+        ids(rows.iter().map(|row| references.node(row.node).name_id)),
         nulls(rows.len(), &DataType::UInt32),
         nulls(rows.len(), &DataType::UInt32),
         nulls(rows.len(), &DataType::new_list(DataType::Int64, true)),
@@ -254,7 +254,7 @@ fn metric_columns(rows: &[ValueRow], stamps: &[Stamp], references: References) -
         ints(rows.iter().map(|row| row.time_nanos)),
         ids(rows.iter().map(|row| references.thread(row.node))),
         ids(rows.iter().map(|row| references.node(row.node).context)),
-        ids(rows.iter().map(|row| row.name)),
+        ids(rows.iter().map(|row| row.name_id)),
         bits(stamps.clone().map(|stamp| stamp.sessions)),
         ids(stamps.map(|stamp| stamp.phase)),
     ];
@@ -295,7 +295,7 @@ fn write_flows(
     let first_flow_id = u64::from(references.process) << FLOW_ID_BITS;
     autograd.for_each_point(
         references.threads,
-        references.autograd_name,
+        references.autograd_name_id,
         first_flow_id,
         |point| points.push(point),
     )?;

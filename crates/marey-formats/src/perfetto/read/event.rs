@@ -105,7 +105,7 @@ impl EventConverter<'_> {
 
     fn event_name_id(&mut self, sequence: &Sequence, event: &TrackEvent) -> u32 {
         if let Some(name) = &event.name {
-            return self.import.run.text(name);
+            return self.import.run.text_id(name);
         }
         let legacy_iid = event.legacy_event.as_ref().and_then(|legacy| legacy.name_iid);
         let iid = event.name_iid.or(legacy_iid).filter(|&iid| iid != 0);
@@ -113,7 +113,7 @@ impl EventConverter<'_> {
         if iid.is_some() && interned.is_none() {
             self.lose(LossCause::Unreadable, "an event whose name is not in the file");
         }
-        interned.unwrap_or_else(|| self.import.run.text(""))
+        interned.unwrap_or_else(|| self.import.run.text_id(""))
     }
 
     fn event_category_id(&mut self, sequence: &Sequence, event: &TrackEvent) -> Option<u32> {
@@ -123,7 +123,7 @@ impl EventConverter<'_> {
         let mut names = event.categories.iter().map(String::as_str).chain(interned);
         let first = names.next()?;
         let joined = names.fold(first.to_owned(), |joined, name| format!("{joined},{name}"));
-        Some(self.import.run.text(&joined))
+        Some(self.import.run.text_id(&joined))
     }
 
     pub(super) fn begin_slice(
@@ -195,7 +195,7 @@ impl EventConverter<'_> {
                 start_nanos,
                 duration_nanos: 0,
                 process_id: owner.process,
-                track_id: owner.name_id.unwrap_or_else(|| self.import.run.text("")),
+                track_id: owner.name_id.unwrap_or_else(|| self.import.run.text_id("")),
                 name_id,
                 is_open: extras.flag("is_open"),
                 category_id,
@@ -427,7 +427,7 @@ impl EventConverter<'_> {
             Some(counter) => &counter.name,
             None => self.tracks.name(track_uuid).unwrap_or_default(),
         };
-        let name_id = self.import.run.text(name);
+        let name_id = self.import.run.text_id(name);
         let factor = counter.as_ref().map_or(1, |counter| counter.factor);
         let is_incremental = counter.is_some_and(|counter| counter.is_incremental);
         let value = match value {

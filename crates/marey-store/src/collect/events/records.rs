@@ -25,7 +25,7 @@ impl Events<'_> {
         };
         let stamp = self.stamp(sessions, false);
         for Value { node, time_nanos, metric, value } in values {
-            let (Some(&node), Some(&name)) = (nodes.get(node), self.outline.texts.get(metric))
+            let (Some(&node), Some(&name_id)) = (nodes.get(node), self.outline.texts.get(metric))
             else {
                 continue;
             };
@@ -44,7 +44,7 @@ impl Events<'_> {
                 ))?;
                 continue;
             }
-            self.rows.values.push(&ValueRow { time_nanos, node, stamp, name, value })?;
+            self.rows.values.push(&ValueRow { time_nanos, node, stamp, name_id, value })?;
         }
         Ok(())
     }

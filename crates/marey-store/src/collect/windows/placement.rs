@@ -67,7 +67,7 @@ impl<'a> Placement<'a> {
             if node.parent == NO_NODE {
                 roots.entry(node.thread).or_insert(number);
             } else {
-                children.entry((node.parent, node.kind, node.name)).or_insert(number);
+                children.entry((node.parent, node.kind, node.name_id)).or_insert(number);
             }
         }
         Self { outline, names, children, roots }
@@ -117,7 +117,7 @@ impl<'a> Placement<'a> {
                     let span = &trace.spans[index];
                     let end_nanos =
                         stack.last().map_or(end_nanos, |open| end_nanos.min(open.end_nanos));
-                    let node = self.child(outer, span.kind, span.name);
+                    let node = self.child(outer, span.kind, span.name_id);
                     placed.traced[index] = (end_nanos, node);
                     stack.push(OpenSpan { end_nanos, node, recorded_node: None, traced: index });
                 }
@@ -146,30 +146,30 @@ impl<'a> Placement<'a> {
         let position = self.position(thread);
         let Self { outline, names, roots, .. } = self;
         *roots.entry(position).or_insert_with(|| {
-            let name = names.text(ROOT_NAME);
+            let name_id = names.text_id(ROOT_NAME);
             let (parent, context, kind) = (NO_NODE, names::ROOT, NodeKind::Root);
-            outline.nodes.push(Node { thread: position, parent, context, name, kind });
+            outline.nodes.push(Node { thread: position, parent, context, name_id, kind });
             outline.nodes.len() as u32 - 1
         })
     }
 
     /// Returns the node that a recorded span gets inside the open spans.
     fn replace(&mut self, node: u32, base: u32, stack: &[OpenSpan]) -> u32 {
-        let Node { parent, kind, name, .. } = self.outline.nodes[node as usize];
+        let Node { parent, kind, name_id, .. } = self.outline.nodes[node as usize];
         let Some(innermost) = stack.last().filter(|_| parent != NO_NODE) else { return node };
         let outer_node = stack.iter().rev().find_map(|open| open.recorded_node).unwrap_or(base);
         if outer_node != parent || innermost.node == parent {
             return node;
         }
-        self.child(innermost.node, kind, name)
+        self.child(innermost.node, kind, name_id)
     }
 
-    fn child(&mut self, parent: u32, kind: NodeKind, name: u32) -> u32 {
+    fn child(&mut self, parent: u32, kind: NodeKind, name_id: u32) -> u32 {
         let Self { outline, names, children, .. } = self;
-        *children.entry((parent, kind, name)).or_insert_with(|| {
+        *children.entry((parent, kind, name_id)).or_insert_with(|| {
             let Node { thread, context, .. } = outline.nodes[parent as usize];
-            let context = names.context(context, kind, name);
-            outline.nodes.push(Node { thread, parent, context, name, kind });
+            let context = names.context_id(context, kind, name_id);
+            outline.nodes.push(Node { thread, parent, context, name_id, kind });
             outline.nodes.len() as u32 - 1
         })
     }

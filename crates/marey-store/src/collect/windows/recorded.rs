@@ -35,7 +35,7 @@ pub(super) struct RecordedSpan {
     pub(super) end_nanos: i64,
     pub(super) node: u32,
     /// The name of the operator without the overload.
-    pub(super) plain_name: u32,
+    pub(super) plain_name_id: u32,
     pub(super) recorder_start_nanos: i64,
 }
 
@@ -50,7 +50,7 @@ pub(super) fn anchors(
     names: &Names,
 ) -> Result<Anchors, StoreError> {
     let numbers: Vec<Option<u64>> =
-        outline.nodes.iter().map(|node| anchor_number(names.text_of(node.name))).collect();
+        outline.nodes.iter().map(|node| anchor_number(names.text_of(node.name_id))).collect();
     let mut anchors = Anchors::default();
     for_each_span(spool, outline, |_, node, start_nanos, end_nanos| {
         let Some(number) = numbers[node as usize] else { return };
@@ -82,7 +82,7 @@ pub(super) fn overlapping(
     (from_nanos, until_nanos): (i64, i64),
 ) -> Result<Recorded, StoreError> {
     let mut recorded = Recorded::default();
-    let (mut line, mut plain_names) = (0, BTreeMap::new());
+    let (mut line, mut plain_name_ids) = (0, BTreeMap::new());
     for_each_span(spool, outline, |thread, node, recorder_start_nanos, end_nanos| {
         let end_nanos = clock.unix_nanos(end_nanos, &mut line);
         if end_nanos < from_nanos {
@@ -92,16 +92,17 @@ pub(super) fn overlapping(
         if start_nanos > until_nanos {
             return;
         }
-        let name = outline.nodes[node as usize].name;
-        if anchor_number(names.text_of(name)).is_some() {
+        let name_id = outline.nodes[node as usize].name_id;
+        if anchor_number(names.text_of(name_id)).is_some() {
             return;
         }
-        let plain_name = *plain_names.entry(name).or_insert_with(|| plain_name(name, names));
+        let plain_name_id =
+            *plain_name_ids.entry(name_id).or_insert_with(|| plain_name_id(name_id, names));
         recorded.entry(thread).or_default().push(RecordedSpan {
             start_nanos,
             end_nanos: end_nanos.max(start_nanos),
             node,
-            plain_name,
+            plain_name_id,
             recorder_start_nanos,
         });
     })?;
@@ -116,15 +117,15 @@ pub(super) fn overlapping(
 
 /// Returns the id of an operator's name without the overload, which some versions of PyTorch do not
 /// report. Other names stay.
-pub(super) fn plain_name(name: u32, names: &mut Names) -> u32 {
-    let text = names.text_of(name);
-    let Some(operator) = text.rfind("::").map(|index| index + 2) else { return name };
+pub(super) fn plain_name_id(name_id: u32, names: &mut Names) -> u32 {
+    let text = names.text_of(name_id);
+    let Some(operator) = text.rfind("::").map(|index| index + 2) else { return name_id };
     match text[operator..].find('.') {
         Some(dot) => {
             let plain = text[..operator + dot].to_owned();
-            names.text(&plain)
+            names.text_id(&plain)
         }
-        None => name,
+        None => name_id,
     }
 }
 
@@ -164,8 +165,8 @@ mod tests {
             ("aten::mm", "aten::mm"),
             ("model.layer", "model.layer"),
         ] {
-            let id = names.text(name);
-            let id = plain_name(id, &mut names);
+            let id = names.text_id(name);
+            let id = plain_name_id(id, &mut names);
             assert_eq!(names.text_of(id), plain);
         }
     }

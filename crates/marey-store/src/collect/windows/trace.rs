@@ -11,7 +11,7 @@ use super::super::outline::Node;
 use super::SpanDetail;
 use super::alignment::Alignment;
 use super::placement::Placed;
-use super::recorded::{Anchor, anchor_number, plain_name};
+use super::recorded::{Anchor, anchor_number, plain_name_id};
 use crate::names::Names;
 use crate::row::{Args, Flow, GpuActivity, MemoryEvent, Metadata, Span};
 use crate::{Reader, StoreError};
@@ -82,9 +82,9 @@ impl Owner {
 pub(super) struct TracedSpan {
     pub(super) start_nanos: i64,
     pub(super) end_nanos: i64,
-    pub(super) name: u32,
+    pub(super) name_id: u32,
     /// The name without the overload.
-    pub(super) plain_name: u32,
+    pub(super) plain_name_id: u32,
     pub(super) kind: NodeKind,
     /// The owner, if the span is a Python call. The owner of any other span is the program.
     owner: Owner,
@@ -131,9 +131,9 @@ struct NewIds<'a, 'r> {
 }
 
 impl NewIds<'_, '_> {
-    fn text(&mut self, id: u32) -> u32 {
+    fn text_id(&mut self, id: u32) -> u32 {
         let Self { reader, names, text_ids, .. } = self;
-        *text_ids.entry(id).or_insert_with(|| names.text(reader.text(id)))
+        *text_ids.entry(id).or_insert_with(|| names.text_id(reader.text(id)))
     }
 
     fn args(&mut self, args: Args) -> Args {
@@ -214,7 +214,7 @@ impl Trace {
             let Some(&os_id) = event.thread_id.and_then(|thread| os_ids.get(&thread)) else {
                 continue;
             };
-            let category_id = event.category_id.map(|id| ids.text(id));
+            let category_id = event.category_id.map(|id| ids.text_id(id));
             let args = ids.args(event.args.clone());
             let thread = trace.threads.entry(os_id).or_default();
             thread.memory_events.push(MemoryEvent { category_id, args, ..event });
@@ -222,15 +222,15 @@ impl Trace {
         for flow in reader.rows::<Flow>()? {
             let flow = flow?;
             let Some(&os_id) = os_ids.get(&flow.thread_id) else { continue };
-            let (name_id, args) = (ids.text(flow.name_id), ids.args(flow.args.clone()));
-            let category_id = flow.category_id.map(|id| ids.text(id));
+            let (name_id, args) = (ids.text_id(flow.name_id), ids.args(flow.args.clone()));
+            let category_id = flow.category_id.map(|id| ids.text_id(id));
             let thread = trace.threads.entry(os_id).or_default();
             thread.flows.push(Flow { name_id, category_id, args, ..flow });
         }
         for activity in reader.rows::<GpuActivity>()? {
             let activity = activity?;
-            let (name_id, args) = (ids.text(activity.name_id), ids.args(activity.args.clone()));
-            let category_id = activity.category_id.map(|id| ids.text(id));
+            let (name_id, args) = (ids.text_id(activity.name_id), ids.args(activity.args.clone()));
+            let category_id = activity.category_id.map(|id| ids.text_id(id));
             trace.activities.push(GpuActivity { name_id, category_id, args, ..activity });
         }
         trace.anchors.sort_unstable();
@@ -255,17 +255,17 @@ impl Trace {
         };
         let text = ids.reader.text(span.name_id);
         let owner = if is_python { Owner::of_python_call(text) } else { Owner::Program };
-        let name = ids.text(span.name_id);
+        let name_id = ids.text_id(span.name_id);
         let detail = SpanDetail {
-            category: span.category_id.map(|id| ids.text(id)),
+            category: span.category_id.map(|id| ids.text_id(id)),
             external_id: span.external_id,
             args: ids.operator_args(span.args.clone(), span.external_id),
         };
         self.threads.entry(os_id).or_default().spans.push(TracedSpan {
             start_nanos: span.start_nanos,
             end_nanos,
-            name,
-            plain_name: plain_name(name, ids.names),
+            name_id,
+            plain_name_id: plain_name_id(name_id, ids.names),
             kind,
             owner,
             may_have_twin: !is_python,

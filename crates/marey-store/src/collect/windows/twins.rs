@@ -26,10 +26,10 @@ const CLOSE_NANOS: i64 = 2_000;
 pub(super) fn find(recorded: &[RecordedSpan], traced: &[TracedSpan]) -> Vec<Option<usize>> {
     let mut by_name: HashMap<u32, (Vec<usize>, Vec<usize>)> = HashMap::new();
     for (index, span) in traced.iter().enumerate().filter(|(_, span)| span.may_have_twin) {
-        by_name.entry(span.plain_name).or_default().1.push(index);
+        by_name.entry(span.plain_name_id).or_default().1.push(index);
     }
     for (index, span) in recorded.iter().enumerate() {
-        if let Some((recorded_of_name, _)) = by_name.get_mut(&span.plain_name) {
+        if let Some((recorded_of_name, _)) = by_name.get_mut(&span.plain_name_id) {
             recorded_of_name.push(index);
         }
     }

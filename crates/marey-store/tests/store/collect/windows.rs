@@ -98,10 +98,10 @@ fn add_slice(run: &mut Assembler, thread_id: u32, order: u64, traced: Traced) {
         duration_nanos: end - start,
         order,
         kind,
-        name_id: run.text(name),
+        name_id: run.text_id(name),
         step: None,
         is_open: false,
-        category_id: Some(run.text(category)),
+        category_id: Some(run.text_id(category)),
         correlation_id: (kind == NodeKind::Runtime).then_some(77),
         external_id: (kind == NodeKind::Operator).then_some(5),
         args: run.args(&mut args).unwrap(),
@@ -138,7 +138,7 @@ fn kernel(run: &mut Assembler, process_id: u32) -> GpuActivity {
         ..GpuActivity::new(
             process_id,
             ActivityKind::Kernel,
-            run.text("gemm"),
+            run.text_id("gemm"),
             traced_time(300_000),
             10,
         )
@@ -148,8 +148,8 @@ fn kernel(run: &mut Assembler, process_id: u32) -> GpuActivity {
 /// Returns the run that the trace of the window is imported as.
 fn trace(slices: &[Traced], add_more: AddMore) -> Run {
     let mut run = Assembler::temporary(&marey_store::temp_dir());
-    let process = run.process(NewProcess { pid: i64::from(PID), ..NewProcess::default() });
-    let thread = run.thread(process, OS_ID, "");
+    let process = run.add_process(NewProcess { pid: i64::from(PID), ..NewProcess::default() });
+    let thread = run.add_thread(process, OS_ID, "");
     let anchors = [
         ("marey.anchor 1", NodeKind::Scope, 1_200, 1_800),
         ("marey.anchor 1", NodeKind::Scope, 900_200, 900_800),
