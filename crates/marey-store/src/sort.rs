@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::StoreError;
-use crate::row::{Bytes, Damaged};
+use crate::row::{Bytes, Damaged, Row};
 
 /// A row that can be sorted and encoded.
 pub(crate) trait Sortable: Sized {
@@ -24,6 +24,23 @@ pub(crate) trait Sortable: Sized {
     fn encode(&self, out: &mut Vec<u8>);
     /// Reads an encoded row.
     fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged>;
+}
+
+/// Rows of a table are sorted by their start.
+impl<R: Row> Sortable for R {
+    type Key = i64;
+
+    fn key(&self) -> i64 {
+        self.start_nanos()
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        Row::encode(self, out);
+    }
+
+    fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
+        Row::decode(input)
+    }
 }
 
 /// Decodes a row.

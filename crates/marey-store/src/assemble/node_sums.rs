@@ -9,6 +9,7 @@ use marey_model::loss::LossCause;
 
 use super::Assembler;
 use super::processes::shift_extents;
+use super::sampled::SampledSum;
 use crate::StoreError;
 use crate::rollup::{NO_NODE, Rollup, SpanTimes, Totals};
 use crate::sums::{self, NodeInfo};
@@ -99,7 +100,7 @@ impl Assembler {
         // Contexts are taken in descending order of their ids. Parents have lower ids than their
         // children, so each sum is complete when it is taken.
         let mut pending = BTreeMap::new();
-        for ((thread, context), (count, nanos)) in mem::take(&mut self.sampled_sums) {
+        for ((thread, context), SampledSum { count, nanos }) in mem::take(&mut self.sampled_sums) {
             pending.insert((context, thread), [count, nanos, nanos]);
         }
         while let Some(((context, thread), [count, nanos, self_nanos])) = pending.pop_last() {

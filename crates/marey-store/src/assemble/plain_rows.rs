@@ -3,8 +3,8 @@
 
 use hashbrown::HashMap;
 
+use super::finish::write_sorted;
 use super::points::LocatedPoints;
-use super::write_sorted;
 use crate::StoreError;
 use crate::parts::{Parts, RowPart};
 use crate::row::{
