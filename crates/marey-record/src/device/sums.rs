@@ -24,7 +24,7 @@ pub(super) struct Sums {
     folded: MergedTree,
 }
 
-/// What a sum is of: one kernel, launched at one node, on one device.
+/// The kernels of one sum: those of one name, launched at one node, on one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct KernelKey {
     /// The number of the thread in the decoder.

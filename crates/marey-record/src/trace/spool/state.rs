@@ -1,4 +1,4 @@
-//! What the spool tells of the process: sessions, threads with their open scopes, devices, losses,
+//! The state of the process in the spool: sessions, threads with their open scopes, devices, losses,
 //! overhead and the clock. Each is written again when it has changed.
 
 use super::Spool;
