@@ -10,8 +10,10 @@
 //! they follow from the activities.
 
 mod batch;
+mod begin_end;
 mod buffer;
 mod category;
+mod complete;
 mod counter;
 mod device;
 mod event;
