@@ -12,6 +12,7 @@
 mod batch;
 mod begin_end;
 mod buffer;
+mod bytes;
 mod category;
 mod complete;
 mod counter;

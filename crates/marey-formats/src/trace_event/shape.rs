@@ -3,8 +3,9 @@
 //! A program writes the same keys in the same order with the same white space, again and again. So
 //! the bytes between the values are compared with those of an earlier event, and not parsed.
 
+use super::bytes::{end_of_plain_text, plain_number};
 use super::event::{EventRanges, Members, Role};
-use super::lexer::{Lexer, Member, TextRange, end_of_plain_text, plain_number};
+use super::lexer::{Lexer, Member, TextRange};
 
 /// The maximum number of shapes. An event that matches none is compared with all, which costs time.
 const MAX_SHAPES: usize = 32;
