@@ -39,8 +39,12 @@ pub(super) struct RecordedSpan {
     pub(super) recorder_start_nanos: i64,
 }
 
-/// The start and end of an anchor.
-pub(super) type Anchor = (i64, i64);
+/// An anchor, on the clock of the side that recorded it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Anchor {
+    pub(super) start_nanos: i64,
+    pub(super) end_nanos: i64,
+}
 
 /// Returns the anchors of all windows.
 pub(super) fn anchors(
@@ -59,9 +63,10 @@ pub(super) fn anchors(
         // If operators are recorded, the recorder also has the profiler's part of the anchor,
         // inside its own.
         if parent == NO_NODE || numbers[parent as usize].is_none() {
-            let [start, end] =
+            let [start_nanos, end_nanos] =
                 [start_nanos, end_nanos].map(|nanos| clock.unix_nanos(nanos, &mut 0));
-            anchors.by_window.entry(number).or_default().push((start, end));
+            let anchor = Anchor { start_nanos, end_nanos };
+            anchors.by_window.entry(number).or_default().push(anchor);
         }
     })?;
     anchors.by_window.values_mut().for_each(|anchors| anchors.sort_unstable());

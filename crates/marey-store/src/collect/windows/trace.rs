@@ -240,7 +240,7 @@ impl Trace {
     fn add_span(&mut self, os_id: u64, span: &Span, ids: &mut NewIds) {
         let end_nanos = span.start_nanos.saturating_add(span.duration_nanos);
         if anchor_number(ids.reader.text(span.name_id)).is_some() {
-            self.anchors.push((span.start_nanos, end_nanos));
+            self.anchors.push(Anchor { start_nanos: span.start_nanos, end_nanos });
             return;
         }
         let (first, last) = self.extent_nanos;
