@@ -99,11 +99,11 @@ impl Detached {
     /// become available later. `None` if the thread cannot record.
     pub fn from_innermost() -> Option<Arc<Self>> {
         local::event(|local| {
-            let (nodes, state, sessions) = local.innermost();
+            let innermost = local.innermost();
             Some(Arc::new(Self {
                 parent: None,
-                state,
-                sessions: sessions & CONTROL.active.load(Ordering::Relaxed),
+                state_name_id: innermost.state_name_id,
+                sessions: innermost.sessions & CONTROL.active.load(Ordering::Relaxed),
                 epoch: CONTROL.epoch.load(Ordering::Relaxed),
                 start_ticks: clock::ticks(),
                 child_nanos: AtomicU64::new(0),
@@ -113,7 +113,7 @@ impl Detached {
                 id: local.top_id(),
                 stack_top_id: 0,
                 origin: Arc::clone(&local.tree),
-                nodes,
+                nodes: innermost.nodes,
             }))
         })
     }

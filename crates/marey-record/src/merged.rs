@@ -24,6 +24,7 @@ pub(crate) const ROOT: u32 = 0;
 #[derive(Clone, Debug)]
 pub(crate) struct MergedTree {
     nodes: Vec<MergedNode>,
+    /// By parent, id of the name, and kind.
     index: HashMap<(u32, u32, NodeKind), u32, NumberHash>,
     /// The nodes of kernels on further devices, by the node for the first device and the device's
     /// number.

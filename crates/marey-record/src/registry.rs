@@ -41,7 +41,7 @@ impl Totals {
     /// Adds the totals of a thread until `now_ticks`, unless its tree is of an older epoch.
     fn add(&mut self, tree: &ThreadTree, now_ticks: u64) {
         if tree.epoch == CONTROL.epoch.load(Ordering::Relaxed) {
-            self.events += tree.seq.events();
+            self.events += tree.seq.completed_events();
             self.lifetime_ticks += now_ticks.saturating_sub(tree.created_ticks);
         }
     }

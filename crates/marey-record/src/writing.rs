@@ -154,7 +154,7 @@ impl WriteJob {
     /// Writes the files. An error does not prevent the other files from being written.
     pub(crate) fn write(&mut self) -> WriteOutcome {
         if self.is_last {
-            lock(&self.outputs).closed = true;
+            lock(&self.outputs).is_closed = true;
         } else if let Some(spool) = &mut self.spool {
             spool.write();
         }
@@ -179,7 +179,7 @@ impl WriteJob {
 
     fn write_phase(&mut self, phase: &PhaseFile) -> Result<Option<PathBuf>, Error> {
         let mut outputs = lock(&self.outputs);
-        if outputs.closed && !self.is_last {
+        if outputs.is_closed && !self.is_last {
             return Ok(None);
         }
         let document = Document { tree: &phase.tree, meta: &self.meta };

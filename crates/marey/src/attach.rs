@@ -223,7 +223,7 @@ fn delay(pid: u32, progress: &Progress) -> String {
     if *progress == Progress::Running {
         return format!("process {pid} has begun, and has not answered");
     }
-    let target = Target::open(pid, Options { waits: true, ..Options::default() });
+    let target = Target::open(pid, Options { reads_waits: true, ..Options::default() });
     let snapshot = target.and_then(|mut target| target.snapshot());
     let main = snapshot.ok().and_then(|snapshot| {
         snapshot.threads.into_iter().find(|thread| thread.os_id == Some(pid.into()))

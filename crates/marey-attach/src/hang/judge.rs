@@ -224,13 +224,15 @@ mod tests {
     /// A rank in `torch.cuda.synchronize`, a collective, or the program.
     fn at(number: u32, place: &str) -> Member {
         let step = frame("step", TRAIN, 7);
-        let in_torch = |function, file: &str| {
+        let frames_in_torch = |function, file: &str| {
             vec![frame(function, &format!("/v/site-packages/torch/{file}"), 1), step.clone()]
         };
         match place {
-            "gpu" => member(number, State::Runs, in_torch("synchronize", "cuda/__init__.py")),
+            "gpu" => {
+                member(number, State::Runs, frames_in_torch("synchronize", "cuda/__init__.py"))
+            }
             "collective" => {
-                let frames = in_torch("all_reduce", "distributed/distributed_c10d.py");
+                let frames = frames_in_torch("all_reduce", "distributed/distributed_c10d.py");
                 member(number, State::Waits, frames)
             }
             _ => member(number, State::Runs, vec![step]),
@@ -248,7 +250,7 @@ mod tests {
 
     impl FlightRecorders {
         fn last_collectives(self) -> Vec<LastCollective> {
-            let of_rank = |rank| LastCollective {
+            let last_of_rank = |rank| LastCollective {
                 rank,
                 group: "default_pg".into(),
                 sequence: Some(if matches!(self, Self::Behind(behind) if behind == rank) {
@@ -261,7 +263,7 @@ mod tests {
             };
             match self {
                 Self::Absent => Vec::new(),
-                Self::Equal | Self::Behind(_) => (0..4).map(of_rank).collect(),
+                Self::Equal | Self::Behind(_) => (0..4).map(last_of_rank).collect(),
             }
         }
     }

@@ -95,12 +95,12 @@ pub fn ranks_of_job(rendezvous: &str) -> Vec<u32> {
 }
 
 /// Looks at a job twice, `interval` apart, and judges why it does not go on. `pids` are ranks or
-/// processes that have started them. With `native`, ranks that are in no collective and do not move
+/// processes that have started them. With `reads_native_frames`, ranks that are in no collective and do not move
 /// are stopped for a moment, and their native frames are read. `collectives` returns the last collectives of the ranks.
 pub fn look(
     pids: &[u32],
     interval: Duration,
-    native: bool,
+    reads_native_frames: bool,
     collectives: impl FnOnce(&[Member]) -> Vec<LastCollective>,
 ) -> Result<Hang, AttachError> {
     if let Some(&pid) = pids.iter().find(|&&pid| !process::is_alive(pid)) {
@@ -109,7 +109,8 @@ pub fn look(
     let Job { members, ended, absent, world_size } = Job::find(pids);
     let looks: Vec<Look> = members.into_iter().map(Look::begin).collect();
     observe::pause(interval);
-    let members: Vec<Member> = looks.into_iter().map(|look| look.end(native)).collect();
+    let members: Vec<Member> =
+        looks.into_iter().map(|look| look.end(reads_native_frames)).collect();
     let ended = ended.into_iter().map(|pid| Ended { host: None, pid }).collect();
     let collectives = collectives(&members);
     let mut hang = Hang { absent, ended, world_size, members, collectives, ..Hang::default() };

@@ -64,7 +64,7 @@ pub struct Inspected {
 impl Inspector {
     /// Finds the interpreter of a process.
     pub fn open(pid: u32) -> Result<Self> {
-        let target = Target::open(pid, Options { locals: true, ..Options::default() })?;
+        let target = Target::open(pid, Options { reads_locals: true, ..Options::default() })?;
         let memory = Memory::open(pid).ok_or(AttachError::Forbidden(pid))?;
         let layout = target.layout(&memory)?;
         Ok(Self { target, memory, layout })

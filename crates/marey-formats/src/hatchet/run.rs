@@ -103,7 +103,7 @@ fn new_process(profile: &Profile) -> NewProcess {
         host: process.host.clone(),
         argv: process.argv.clone(),
         name: None,
-        is_complete: process.complete,
+        is_complete: process.is_complete,
     }
 }
 

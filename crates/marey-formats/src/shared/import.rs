@@ -138,7 +138,7 @@ impl Import {
     pub(crate) fn fail_if_all_lost(&self) -> Result<(), ReaderError> {
         let faults = self.losses.values().map(|(fault, _)| fault);
         match faults.min_by_key(|fault| fault.offset) {
-            Some(first) if self.run.events() == 0 => Err(ReaderError::Content(first.clone())),
+            Some(first) if self.run.event_count() == 0 => Err(ReaderError::Content(first.clone())),
             _ => Ok(()),
         }
     }

@@ -144,7 +144,7 @@ mod tests {
         let mut import = Import::new(Assembler::temporary(folder.path()), "file");
         let end =
             read(&mut Input::new(std::io::Cursor::new(content.to_vec())).unwrap(), &mut import);
-        (end, import.run.events())
+        (end, import.run.event_count())
     }
 
     #[test]

@@ -67,5 +67,5 @@ pub struct Process {
     /// Duration of the session so far.
     pub duration_nanos: u64,
     /// Whether the session had ended; `false` in a checkpoint.
-    pub complete: bool,
+    pub is_complete: bool,
 }

@@ -103,7 +103,7 @@ fn read_process(fields: &mut Fields<'_>) -> Result<Process, Malformed> {
         argv: read_texts(fields)?,
         start_unix_nanos: fields.read_varint()?,
         duration_nanos: fields.read_varint()?,
-        complete: read_flag(fields)?,
+        is_complete: read_flag(fields)?,
     })
 }
 

@@ -193,7 +193,7 @@ fn put_process(out: &mut Vec<u8>, process: &Process) {
     put_texts(out, &process.argv);
     put_varint(out, process.start_unix_nanos);
     put_varint(out, process.duration_nanos);
-    out.push(u8::from(process.complete));
+    out.push(u8::from(process.is_complete));
 }
 
 fn put_texts(out: &mut Vec<u8>, texts: &[String]) {

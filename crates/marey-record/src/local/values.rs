@@ -18,6 +18,15 @@ struct LoggedValue<'a> {
     value: &'a MetricValue,
 }
 
+/// The innermost scope of a thread, to which values are added.
+pub(crate) struct InnermostScope {
+    pub(crate) nodes: NodePair,
+    /// The id of the name of the state below which its metrics are stored; 0 for none.
+    pub(crate) state_name_id: u32,
+    /// The sessions that see it.
+    pub(crate) sessions: u64,
+}
+
 impl Local {
     /// Enters a state, which applies to the scopes of this thread until [`Local::exit_state`].
     pub(crate) fn enter_state(&mut self, name_id: u32, python_leaf: u32) {
@@ -46,17 +55,24 @@ impl Local {
 
     /// Adds user metrics to the innermost scope.
     pub(crate) fn add_metrics(&mut self, values: &[(u32, MetricValue)]) -> Result<(), MetricError> {
-        let (nodes, state_name_id, sessions) = self.innermost();
+        let InnermostScope { nodes, state_name_id, sessions } = self.innermost();
         let active = CONTROL.active.load(Ordering::Relaxed) & sessions;
         self.add_metrics_at(nodes, state_name_id, active, None, values)
     }
 
-    /// Returns the nodes of the innermost scope, the id of the name of the state below which its
-    /// metrics are stored (0 for none), and the sessions that see it.
-    pub(crate) fn innermost(&self) -> (NodePair, u32, u64) {
+    /// Returns the innermost scope, or the root.
+    pub(crate) fn innermost(&self) -> InnermostScope {
         match self.top() {
-            Some(top) => (open_scope_nodes(&top), top.state_name_id, top.sessions),
-            None => (ROOTS, self.state_name_id(), u64::MAX),
+            Some(top) => InnermostScope {
+                nodes: open_scope_nodes(&top),
+                state_name_id: top.state_name_id,
+                sessions: top.sessions,
+            },
+            None => InnermostScope {
+                nodes: ROOTS,
+                state_name_id: self.state_name_id(),
+                sessions: u64::MAX,
+            },
         }
     }
 

@@ -72,7 +72,7 @@ fn meta(losses: &[(LossCause, u64)], notes: Vec<(String, String)>) -> Meta {
             host: "host \"a\"".to_owned(),
             start_unix_nanos: 1_700_000_000_000_000_000,
             duration_nanos: 200,
-            complete: losses.is_empty(),
+            is_complete: losses.is_empty(),
         }),
         overhead: Some(Overhead {
             events: 65_536,

@@ -64,7 +64,7 @@ impl Assembler {
         shift_nanos: Option<i64>,
     ) -> Result<(Assembled, Manifest), StoreError> {
         let total_shift_nanos = self.base_nanos.saturating_add(shift_nanos.unwrap_or(0));
-        let events = self.events();
+        let events = self.event_count();
         let next_args_id = self.args.next_id();
         self.write_events(total_shift_nanos)?;
         let parts = &mut self.parts;

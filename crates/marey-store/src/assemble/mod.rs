@@ -291,8 +291,8 @@ impl Assembler {
     }
 
     /// Returns the number of events that were added so far.
-    pub fn events(&self) -> u64 {
-        self.slices.rows() + self.gpu_activities.rows() + self.plain_rows.events()
+    pub fn event_count(&self) -> u64 {
+        self.slices.row_count() + self.gpu_activities.row_count() + self.plain_rows.event_count()
     }
 
     /// Spills all rows to temporary files until [`Self::finish`] reads them back. Names, contexts,

@@ -324,7 +324,7 @@ impl Assembler {
             spans: SpanQueue::new(span_sender, &spill_file),
             steps: Sorter::new(&spill_file),
             next_steps: HashMap::new(),
-            node_sums: NodeSums::new(slices.rows()),
+            node_sums: NodeSums::new(slices.row_count()),
             launches: Launches::new(mem::take(&mut self.launch_ids)),
             memory_points: mem::take(&mut self.memory_points).into_located(shift_nanos),
             too_deep: BTreeMap::new(),

@@ -78,8 +78,8 @@ impl Autograd {
         })
     }
 
-    pub(super) const fn rows(&self) -> u64 {
-        self.0.rows()
+    pub(super) const fn row_count(&self) -> u64 {
+        self.0.row_count()
     }
 
     /// Passes the two points of each link to `on_point`. `threads` has the ids of threads by

@@ -131,7 +131,7 @@ pub(super) fn collect(
         start_nanos: process.start_unix_nanos,
         threads: &ids.threads,
         nodes: &outline.nodes,
-        autograd_name_id: if rows.sorted.autograd.rows() == 0 {
+        autograd_name_id: if rows.sorted.autograd.row_count() == 0 {
             0
         } else {
             names.text_id(AUTOGRAD_FLOW)

@@ -102,7 +102,7 @@ fn write_spans(
 ) -> Result<(), StoreError> {
     let (mut part, mut steps) = (LazyPart::new(&stored::SPANS), LazyPart::new(&stored::STEPS));
     let mut step_count = 0;
-    spans.finish(BATCH_ROWS, |rows| {
+    spans.for_each_batch(BATCH_ROWS, |rows| {
         part.write(span_columns(rows, stamps, details, references), parts)?;
         let is_step = |row: &&SpanRow| references.node(row.node).kind == NodeKind::Step;
         let new_steps: Vec<SpanRow> = rows.iter().filter(is_step).copied().collect();
@@ -206,7 +206,7 @@ fn write_instants(
     meter: &mut Meter,
 ) -> Result<(), StoreError> {
     let mut part = LazyPart::new(&stored::INSTANTS);
-    marks.finish(BATCH_ROWS, |rows| {
+    marks.for_each_batch(BATCH_ROWS, |rows| {
         part.write(instant_columns(rows, references), parts)?;
         meter.add_written(rows.len() as u64);
         Ok(())
@@ -236,7 +236,7 @@ fn write_metrics(
     meter: &mut Meter,
 ) -> Result<(), StoreError> {
     let mut part = LazyPart::new(&stored::METRICS);
-    values.finish(BATCH_ROWS, |rows| {
+    values.for_each_batch(BATCH_ROWS, |rows| {
         part.write(metric_columns(rows, stamps, references), parts)?;
         meter.add_written(rows.len() as u64);
         Ok(())
@@ -290,7 +290,7 @@ fn write_flows(
     parts: &mut Parts,
     meter: &mut Meter,
 ) -> Result<(), StoreError> {
-    meter.add_written(autograd.rows());
+    meter.add_written(autograd.row_count());
     let mut points = Sorter::new(&SpillFile::new(&parts.run));
     let first_flow_id = u64::from(references.process) << FLOW_ID_BITS;
     autograd.for_each_point(
@@ -333,7 +333,7 @@ fn write_rows<R: Row>(
 ) -> Result<(), StoreError> {
     let mut part = LazyPart::new(R::TABLE);
     let mut columns = R::Columns::default();
-    rows.finish(BATCH_ROWS, |rows| {
+    rows.for_each_batch(BATCH_ROWS, |rows| {
         prepare(rows);
         for row in rows.iter() {
             row.append(&mut columns);

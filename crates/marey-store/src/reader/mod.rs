@@ -139,7 +139,7 @@ impl<'r> Reader<'r> {
     pub fn count(&self, table: &'static Table) -> Result<u64, StoreError> {
         let parts = self.run.parts(table);
         if self.selection.is_all_time() && self.selection.processes.is_none() {
-            return Ok(parts.iter().map(Part::rows).sum());
+            return Ok(parts.iter().map(Part::row_count).sum());
         }
         let mut count = 0;
         for part in parts {

@@ -137,7 +137,7 @@ fn slices_nest_by_their_times() {
     // A slice that begins where another ends is its sibling.
     run.add_slice(&slice(0, 100, 0, names[5])).unwrap();
     run.add_slice(&slice(other, 5, 5, names[5])).unwrap();
-    assert_eq!(run.events(), 7);
+    assert_eq!(run.event_count(), 7);
     assert_eq!(run.finish(None).unwrap().events, 7);
 
     let run = Run::open(folder.path()).unwrap();
@@ -537,7 +537,8 @@ fn long_spans_do_not_hold_back_others() {
         [1, 1, 5_000]
     );
     // The two spans that stay open are in a separate part.
-    let mut parts: Vec<_> = run.parts(&stored::SPANS).iter().map(marey_store::Part::rows).collect();
+    let mut parts: Vec<_> =
+        run.parts(&stored::SPANS).iter().map(marey_store::Part::row_count).collect();
     parts.sort_unstable();
     assert_eq!(parts, [2, 5_001]);
 }

@@ -78,7 +78,7 @@ fn assert_one_part_per_table(path: &Path, ranks: u64) {
     for (table, parts) in &run.manifest().tables {
         assert_eq!(parts.len(), 1, "{table}");
     }
-    assert_eq!(run.parts(&stored::PROCESSES)[0].rows(), ranks);
+    assert_eq!(run.parts(&stored::PROCESSES)[0].row_count(), ranks);
     let reader = Reader::new(&run, Selection::default()).unwrap();
     let starts: Vec<i64> =
         reader.rows::<Span>().unwrap().map(|span| span.unwrap().start_nanos).collect();

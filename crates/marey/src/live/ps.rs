@@ -78,13 +78,13 @@ pub(crate) fn ps(args: &PsArgs, output: &mut Output) -> Result<(), Stop> {
 /// those that have ended.
 fn ask_all(peers: Vec<Peer>) -> Vec<Result<(Arc<Peer>, Facts), Failure>> {
     let late = || format!("no answer in {} s", at_once::TIMEOUT.as_secs());
-    let in_time = |(peer, answer): (Arc<Peer>, Option<_>)| match answer {
+    let result = |(peer, answer): (Arc<Peer>, Option<_>)| match answer {
         Some(None) => None,
         Some(Some(Ok(facts))) => Some(Ok((peer, facts))),
         Some(Some(Err(failure))) => Some(Err(failure)),
         None => Some(Err(peer.no_answer(&late()))),
     };
-    at_once::ask_all(peers, Peer::status).into_iter().filter_map(in_time).collect()
+    at_once::ask_all(peers, Peer::status).into_iter().filter_map(result).collect()
 }
 
 impl Process {

@@ -180,7 +180,7 @@ impl ViewArgs {
         }
     }
 
-    pub(super) fn levels(&self, form: Form) -> usize {
+    pub(super) fn max_levels(&self, form: Form) -> usize {
         match self.depth {
             Some(levels) => usize::try_from(levels).unwrap_or(0),
             None if matches!(form, Form::Json | Form::Csv) => usize::MAX,

@@ -164,7 +164,7 @@ impl Difference<'_> {
         let Self { after, before, graph, .. } = self;
         let sort_metric = self.sort_metric();
         let first = graph.column(&sort_metric.label);
-        let rows = Rows::new(graph, args.order(form), first.as_ref(), args.levels(form));
+        let rows = Rows::new(graph, args.order(form), first.as_ref(), args.max_levels(form));
         let (file, metrics, rows) = (after.file, &*after.metrics, &rows);
         if form == Form::Json {
             let hidden = self.filtered() + graph.nodes().len() - rows.len();

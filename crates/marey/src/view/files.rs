@@ -93,7 +93,7 @@ fn write_csv(
 
 fn select_rows(args: &ViewArgs, form: Form, shown: &Loaded<'_>) -> Rows {
     let first = shown.metrics.first().and_then(|first| shown.graph.column(&first.label));
-    Rows::new(&shown.graph, args.order(form), first.as_ref(), args.levels(form))
+    Rows::new(&shown.graph, args.order(form), first.as_ref(), args.max_levels(form))
 }
 
 fn write_one(

@@ -160,7 +160,7 @@ fn process_fields(process: &Process) -> ProcessFields<'_> {
         argv: &process.argv,
         start_unix_nanos: process.start_unix_nanos,
         duration_nanos: process.duration_nanos,
-        complete: process.complete,
+        complete: process.is_complete,
     }
 }
 

@@ -77,8 +77,8 @@ impl Rows {
 }
 
 /// Compares two numbers for descending order. NaN comes last.
-pub(super) fn compare_descending(a: f64, b: f64) -> Ordering {
-    b.partial_cmp(&a).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+pub(super) fn compare_descending(number: f64, other: f64) -> Ordering {
+    other.partial_cmp(&number).unwrap_or_else(|| number.is_nan().cmp(&other.is_nan()))
 }
 
 /// The lines of the tree before a name, one text for each level.

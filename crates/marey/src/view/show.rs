@@ -27,7 +27,7 @@ pub(super) fn write_lines(
 ) -> io::Result<usize> {
     let columns: Vec<Cells> = metrics.iter().map(|metric| metric_cells(graph, metric)).collect();
     let order = args.order(Form::Lines);
-    let rows = Rows::new(graph, order, columns.first(), args.levels(Form::Lines));
+    let rows = Rows::new(graph, order, columns.first(), args.max_levels(Form::Lines));
     let out = output.data();
     lines::write_tree(out, graph, &columns, &rows, lines::Style { has_marks, ..LINES })?;
     writeln!(out)?;
@@ -56,7 +56,7 @@ pub(super) fn write_table(
 ) -> io::Result<usize> {
     let first = table.first.map(|metric| metric_cells(graph, metric));
     let order = args.order(Form::Table);
-    let rows = Rows::new(graph, order, first.as_ref(), args.levels(Form::Table));
+    let rows = Rows::new(graph, order, first.as_ref(), args.max_levels(Form::Table));
     let bar = match (&first, table.total) {
         (Some(cells), Some(total)) if output.is_terminal => Some(Bar { cells, total }),
         _ => None,

@@ -66,7 +66,7 @@ fn frames() -> Vec<SpoolFrame> {
         argv: ["train.py", "--epochs", "3"].map(Into::into).to_vec(),
         start_unix_nanos: START_UNIX_NANOS as u64,
         duration_nanos: 0,
-        complete: false,
+        is_complete: false,
     };
     let nodes = vec![
         node(0, NodeKind::Root, 0),
