@@ -7,7 +7,7 @@
 
 use crate::clock;
 use crate::control::{CONTROL, bit};
-use crate::local::{self, Entry, Local, NodePair, ROOTS};
+use crate::local::{self, CompletedEntry, Local, NodePair, ROOTS};
 use crate::thread::ThreadTree;
 use crate::tree::SHADOW_ROOT;
 use marey_model::context::NodeKind;
@@ -223,7 +223,8 @@ impl Detached {
             }
             let child_nanos = self.child_nanos.load(Ordering::Relaxed);
             let nodes = self.nodes_in(local);
-            let entry = Entry::new(nodes, self.sessions, self.start_ticks..now, child_nanos);
+            let entry =
+                CompletedEntry::new(nodes, self.sessions, self.start_ticks..now, child_nanos);
             local.record_in(self.recording().0, &entry);
             let nanos = entry.nanos;
             if local.tree.task.node() == nodes.shadow {

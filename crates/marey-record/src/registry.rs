@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 /// The number of ended threads after which their data is folded.
 const ENDED_BEFORE_FOLD: usize = 64;
 
-static THREADS: Mutex<Threads> = Mutex::new(Threads::new());
+static THREADS: Mutex<ThreadRegistry> = Mutex::new(ThreadRegistry::new());
 static MAIN_THREAD: Mutex<Option<Arc<ThreadTree>>> = Mutex::new(None);
 
-struct Threads {
+struct ThreadRegistry {
     running: Vec<Arc<ThreadTree>>,
     ended: Vec<Arc<ThreadTree>>,
     started_count: u64,
@@ -47,7 +47,7 @@ impl Totals {
     }
 }
 
-impl Threads {
+impl ThreadRegistry {
     const fn new() -> Self {
         Self {
             running: Vec::new(),
@@ -174,7 +174,7 @@ pub(crate) fn begin_epoch() {
 pub(crate) fn begin_child() {
     let mut threads = lock(&THREADS);
     // Scopes that the parent entered keep their ids, so new ids must differ from them.
-    *threads = Threads { started_count: threads.started_count, ..Threads::new() };
+    *threads = ThreadRegistry { started_count: threads.started_count, ..ThreadRegistry::new() };
     drop(threads);
     *lock(&MAIN_THREAD) = None;
     thread::begin_child();

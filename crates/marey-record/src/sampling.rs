@@ -27,11 +27,11 @@ const EVENT_INTERVAL: Duration = Duration::from_millis(10);
 /// Whether the thread also waits for requests for the last collective.
 static FINDS_COLLECTIVES: AtomicBool = AtomicBool::new(false);
 
-static STATE: Mutex<State> = Mutex::new(State::new());
+static STATE: Mutex<SamplingState> = Mutex::new(SamplingState::new());
 /// Notified after each change of the state, of a setting or of the sessions.
 static CHANGED: Condvar = Condvar::new();
 
-struct State {
+struct SamplingState {
     /// The number of the thread that samples, 0 for none.
     thread: u32,
     started_threads: u32,
@@ -43,7 +43,7 @@ struct State {
     random: u64,
 }
 
-impl State {
+impl SamplingState {
     const fn new() -> Self {
         Self {
             thread: 0,

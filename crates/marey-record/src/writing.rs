@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::lock::lock;
 use crate::merged::MergedTree;
 use crate::metadata;
-use crate::output::{Contents, Document, Format, Outputs, Playback, TraceRange};
+use crate::output::{Contents, Format, Outputs, Playback, TraceRange, TreeDocument};
 use crate::phase::ClosedPhase;
 use crate::session::Session;
 use crate::trace::{self, SpoolSnapshot};
@@ -182,7 +182,7 @@ impl WriteJob {
         if outputs.is_closed && !self.is_last {
             return Ok(None);
         }
-        let document = Document { tree: &phase.tree, meta: &self.meta };
+        let document = TreeDocument { tree: &phase.tree, meta: &self.meta };
         let mut temporary_playback = None;
         let playback = if phase.is_open { &mut temporary_playback } else { &mut self.playback };
         let mut contents = match (self.format, &self.spool) {

@@ -27,13 +27,13 @@ pub(crate) struct Names {
     /// Text ids, by text.
     text_ids: HashTable<u32>,
     hasher: DefaultHashBuilder,
-    contexts: Vec<Context>,
+    contexts: Vec<ContextRow>,
     context_ids: HashMap<(u32, NodeKind, u32), u32>,
 }
 
 /// A node of the calling-context tree.
 #[derive(Clone, Copy, Debug)]
-struct Context {
+struct ContextRow {
     parent: Option<u32>,
     depth: u32,
     kind: NodeKind,
@@ -63,7 +63,7 @@ impl Names {
 
     fn add_root(&mut self) {
         let name_id = self.text_id(ROOT_NAME);
-        self.contexts.push(Context { parent: None, depth: 0, kind: NodeKind::Root, name_id });
+        self.contexts.push(ContextRow { parent: None, depth: 0, kind: NodeKind::Root, name_id });
     }
 
     fn read_texts(&mut self, rows: &RecordBatch) -> Option<()> {
@@ -86,7 +86,7 @@ impl Names {
             (id as usize == self.contexts.len() && (name_id as usize) < self.texts.len())
                 .then_some(())?;
             if kind == NodeKind::Root {
-                self.contexts.push(Context { parent: None, depth: 0, kind, name_id });
+                self.contexts.push(ContextRow { parent: None, depth: 0, kind, name_id });
             } else {
                 let parent = parents.value(row);
                 (parent < id).then_some(())?;
@@ -120,7 +120,7 @@ impl Names {
         let id = *self.context_ids.entry((parent, kind, name_id)).or_insert(next);
         if id == next {
             let depth = self.contexts[parent as usize].depth + 1;
-            self.contexts.push(Context { parent: Some(parent), depth, kind, name_id });
+            self.contexts.push(ContextRow { parent: Some(parent), depth, kind, name_id });
         }
         id
     }

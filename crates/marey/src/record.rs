@@ -239,7 +239,7 @@ fn report(
     ))?;
     if args.json {
         let run = published.path.to_string_lossy();
-        let report = Report { run: &run, rate_hz: counts.rate_hz(), counts: *counts };
+        let report = RecordReport { run: &run, rate_hz: counts.rate_hz(), counts: *counts };
         serde_json::to_writer_pretty(output.data(), &report).map_err(io::Error::from)?;
         writeln!(output.data())?;
     }
@@ -248,7 +248,7 @@ fn report(
 
 /// The result for `--json`.
 #[derive(Serialize)]
-struct Report<'a> {
+struct RecordReport<'a> {
     run: &'a str,
     rate_hz: f64,
     #[serde(flatten)]

@@ -37,7 +37,7 @@ use std::thread;
 
 use marey_model::loss::LossCause;
 
-use self::batch::{Batch, FoundEvent, Item};
+use self::batch::{Batch, BatchItem, FoundEvent};
 use self::event::{EventRanges, Members};
 use self::events::EventConverter;
 use self::scan::Scanner;
@@ -79,15 +79,15 @@ fn convert_batches(
         let (text, start) = batch.event_text();
         for item in &batch.items {
             match item {
-                Item::Event(found) => {
+                BatchItem::Event(found) => {
                     let position = found.start - start;
                     match text.get(position..position + found.len) {
                         Some(text) => converter.add(&batch.event(found, text), import)?,
                         None => add_invalid_utf8(&batch, found, converter, import)?,
                     }
                 }
-                Item::Member(key, value) => converter.metadata.add_entry(key, value),
-                Item::Malformed { offset, cause } => {
+                BatchItem::Member(key, value) => converter.metadata.add_entry(key, value),
+                BatchItem::Malformed { offset, cause } => {
                     import.lose(LossCause::Unreadable, 1, *offset, cause);
                 }
             }

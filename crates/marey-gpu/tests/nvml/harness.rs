@@ -1,7 +1,7 @@
 //! Test processes, their recordings, and the values of the double's devices.
 
 use crate::script::set;
-use marey_gpu::nvml::{self, State};
+use marey_gpu::nvml::{self, NvmlState};
 use marey_model::counter::DeviceCounter;
 use marey_model::loss::LossCause;
 use marey_model::spool::{Counter, Reader, SpoolFrame};
@@ -42,7 +42,7 @@ pub(crate) fn double_path() -> PathBuf {
 }
 
 /// Waits until the thread is in a state.
-pub(crate) fn wait_for(is_reached: impl Fn(&State) -> bool) {
+pub(crate) fn wait_for(is_reached: impl Fn(&NvmlState) -> bool) {
     const TIMEOUT: Duration = Duration::from_mins(1);
     let start = Instant::now();
     while !is_reached(&nvml::state()) {

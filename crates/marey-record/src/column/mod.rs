@@ -9,7 +9,7 @@ pub(crate) use self::node_data::NodeData;
 pub(crate) use self::stats::Stats;
 
 use self::metrics::StoredMetric;
-use self::stats::{Page, Sketch, counted_buckets, increment};
+use self::stats::{BucketPage, PagedSketch, counted_buckets, increment};
 use crate::arena::Arena;
 use marey_model::sketch;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 #[derive(Debug, Default)]
 pub(crate) struct Column {
     stats: Arena<Stats, 6>,
-    sketches: Arena<Sketch, 3>,
-    pages: Arena<Page, 4>,
+    sketches: Arena<PagedSketch, 3>,
+    pages: Arena<BucketPage, 4>,
     metrics: Arena<StoredMetric, 3>,
     elements: Arena<AtomicU64, 3>,
     sketches_len: AtomicU32,
@@ -87,13 +87,13 @@ impl Column {
         Some(())
     }
 
-    fn make_sketch(&self, stats: &Stats) -> Option<&Sketch> {
+    fn make_sketch(&self, stats: &Stats) -> Option<&PagedSketch> {
         let sketch = self.sketches.ensure(reserve_position(&self.sketches_len))?;
         stats.sketch.set(Some(sketch));
         Some(sketch)
     }
 
-    fn make_page(&self, sketch: &Sketch, power: usize) -> Option<&Page> {
+    fn make_page(&self, sketch: &PagedSketch, power: usize) -> Option<&BucketPage> {
         let page = self.pages.ensure(reserve_position(&self.pages_len))?;
         sketch.0.get(power)?.set(Some(page));
         Some(page)

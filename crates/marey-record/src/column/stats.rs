@@ -15,7 +15,7 @@ pub(crate) struct Stats {
     pub(super) min_nanos: AtomicU64,
     pub(super) max_nanos: AtomicU64,
     /// Null while there is at most one entry.
-    pub(super) sketch: Link<Sketch>,
+    pub(super) sketch: Link<PagedSketch>,
     /// The position of the first metric plus one; 0 for none.
     pub(super) metrics: AtomicU32,
 }
@@ -77,7 +77,7 @@ impl Stats {
 
     #[inline(always)]
     #[expect(unsafe_code, reason = "the sketch is reached through a link")]
-    pub(super) fn sketch(&self) -> Option<&Sketch> {
+    pub(super) fn sketch(&self) -> Option<&PagedSketch> {
         // SAFETY: `Column::make_sketch` set an element of the same column as these statistics.
         unsafe { self.sketch.get() }
     }
@@ -85,18 +85,18 @@ impl Stats {
 
 /// For every power of two, the page with the counters of its buckets.
 #[derive(Debug)]
-pub(super) struct Sketch(pub(super) [Link<Page>; sketch::PAGES as usize]);
+pub(super) struct PagedSketch(pub(super) [Link<BucketPage>; sketch::PAGES as usize]);
 
-impl Default for Sketch {
+impl Default for PagedSketch {
     fn default() -> Self {
         Self(std::array::from_fn(|_| Link::default()))
     }
 }
 
-impl Sketch {
+impl PagedSketch {
     #[inline(always)]
     #[expect(unsafe_code, reason = "the page is reached through a link")]
-    pub(super) fn page(&self, power: usize) -> Option<&Page> {
+    pub(super) fn page(&self, power: usize) -> Option<&BucketPage> {
         // SAFETY: `Column::make_page` set an element of the same column as this sketch.
         unsafe { self.0.get(power)?.get() }
     }
@@ -105,9 +105,9 @@ impl Sketch {
 /// The counters of a power of two. Aligned so that two neighbours never share a cache line.
 #[repr(align(64))]
 #[derive(Debug)]
-pub(super) struct Page(pub(super) [AtomicU32; sketch::BUCKETS_PER_PAGE as usize]);
+pub(super) struct BucketPage(pub(super) [AtomicU32; sketch::BUCKETS_PER_PAGE as usize]);
 
-impl Default for Page {
+impl Default for BucketPage {
     fn default() -> Self {
         Self([const { AtomicU32::new(0) }; sketch::BUCKETS_PER_PAGE as usize])
     }

@@ -33,7 +33,7 @@ pub struct Activity<'a> {
     pub correlation: u32,
     /// The graph node that launched it, 0 for none.
     pub graph_node: u64,
-    /// Further properties, read only if [`Batch::keeps_activities`].
+    /// Further properties, read only if [`ActivityBatch::keeps_activities`].
     pub details: &'a [(Detail, u64)],
 }
 
@@ -58,32 +58,32 @@ pub(crate) struct JoinedActivity {
 
 /// The receiver of activities, one per process.
 #[derive(Debug, Default)]
-pub struct Decoder {
+pub struct ActivityDecoder {
     joined: Vec<JoinedActivity>,
     details: Vec<(Detail, u64)>,
 }
 
 /// A batch of activities, added with the devices locked.
 #[derive(Debug)]
-pub struct Batch<'a> {
+pub struct ActivityBatch<'a> {
     devices: Locked<'static, Devices>,
-    decoder: &'a mut Decoder,
+    decoder: &'a mut ActivityDecoder,
     tracing: u64,
 }
 
 /// The maximum number of activities buffered for the spool.
 const MAX_BUFFERED: usize = 4096;
 
-impl Decoder {
+impl ActivityDecoder {
     /// Begins a batch. All launches logged before this will be found.
-    pub fn batch(&mut self) -> Batch<'_> {
+    pub fn batch(&mut self) -> ActivityBatch<'_> {
         let mut devices = sessions::devices();
         devices.take_launches();
-        Batch { devices, decoder: self, tracing: CONTROL.trace.load(Ordering::Relaxed) }
+        ActivityBatch { devices, decoder: self, tracing: CONTROL.trace.load(Ordering::Relaxed) }
     }
 }
 
-impl Batch<'_> {
+impl ActivityBatch<'_> {
     /// Whether single activities are kept, and not only sums.
     pub fn keeps_activities(&self) -> bool {
         self.tracing != 0
@@ -124,7 +124,7 @@ impl Batch<'_> {
     }
 
     fn buffer(&mut self, activity: &Activity, launched: Option<(u32, Launch)>, site_number: u32) {
-        let Decoder { joined, details } = &mut *self.decoder;
+        let ActivityDecoder { joined, details } = &mut *self.decoder;
         let start = details.len();
         details.extend_from_slice(activity.details);
         joined.push(JoinedActivity {
@@ -146,7 +146,7 @@ impl Batch<'_> {
     }
 
     fn flush(&mut self) {
-        let Decoder { joined, details } = &mut *self.decoder;
+        let ActivityDecoder { joined, details } = &mut *self.decoder;
         if !joined.is_empty() {
             trace::add_activities(&self.devices.threads, joined, details);
         }
@@ -155,7 +155,7 @@ impl Batch<'_> {
     }
 }
 
-impl Drop for Batch<'_> {
+impl Drop for ActivityBatch<'_> {
     fn drop(&mut self) {
         self.flush();
     }

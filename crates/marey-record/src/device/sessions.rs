@@ -4,7 +4,7 @@
 use super::decoder::Activity;
 use super::join::{LaunchTable, Launched};
 use super::sums::{KernelKey, Sums};
-use super::threads::Threads;
+use super::threads::LaunchingThreads;
 use super::{capture, info, source};
 use crate::control::{CONTROL, slots};
 use crate::lock::{Locked, lock};
@@ -28,7 +28,7 @@ static ENDED_THREADS: Mutex<Vec<Arc<ThreadTree>>> = Mutex::new(Vec::new());
 #[derive(Debug, Default)]
 pub(super) struct Devices {
     launches: LaunchTable,
-    pub(super) threads: Threads,
+    pub(super) threads: LaunchingThreads,
     /// By slot.
     sessions: Vec<Option<SessionDevices>>,
 }

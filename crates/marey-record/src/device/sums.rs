@@ -1,7 +1,7 @@
 //! The sums of kernel durations for each context node that launched them.
 
 use super::capture;
-use super::threads::Threads;
+use super::threads::LaunchingThreads;
 use crate::column::{Column, NodeData};
 use crate::merged::{MergedTree, NodeMapping, ROOT, SessionView};
 use crate::names;
@@ -79,7 +79,12 @@ impl Sums {
     }
 
     /// Adds all sums to a tree.
-    pub(super) fn add_to(&self, tree: &mut MergedTree, view: SessionView, threads: &Threads) {
+    pub(super) fn add_to(
+        &self,
+        tree: &mut MergedTree,
+        view: SessionView,
+        threads: &LaunchingThreads,
+    ) {
         tree.absorb_tree(&self.folded);
         let mut mappings: HashMap<u32, NodeMapping> = HashMap::new();
         for (key, index) in self.keys.iter().zip(0..) {
@@ -96,7 +101,7 @@ impl Sums {
     }
 
     /// Folds the rows into a tree, so that their threads can be freed.
-    pub(super) fn fold(&mut self, view: SessionView, threads: &Threads) {
+    pub(super) fn fold(&mut self, view: SessionView, threads: &LaunchingThreads) {
         if self.keys.is_empty() {
             return;
         }

@@ -22,7 +22,7 @@ mod tls;
 mod values;
 
 pub use self::call::CudaApi;
-pub(crate) use self::entry::Entry;
+pub(crate) use self::entry::CompletedEntry;
 pub(crate) use self::inherit::{is_entered_by_program, restart_after_fork};
 pub use self::inputs::OperatorCall;
 pub(crate) use self::steps::{completed as completed_steps, is_slow as is_step_slow};
@@ -81,7 +81,7 @@ pub(crate) struct Local {
     index: Index,
     /// The number of inherited frames, which are the outermost ones of the stack.
     inherited: u32,
-    states: Vec<State>,
+    states: Vec<OpenState>,
     /// The number of operators of launch hooks on the stack, inherited frames excluded.
     open_operators: u32,
     /// The depth of operators inside the one in progress, which are not recorded.
@@ -109,7 +109,7 @@ pub struct AutogradCall {
     pub forward_os_id: u64,
 }
 
-struct State {
+struct OpenState {
     name_id: u32,
     nodes: NodePair,
     sessions: u64,

@@ -1,7 +1,7 @@
 //! The stack of a thread's open scopes: pushes, reads and pops its frames, and keeps in them what
 //! [`super::fast_path`] needs.
 
-use super::{CLOSING, Entry, FORKED, INHERITED, Local, NAMES_KERNELS, NodePair, STEP};
+use super::{CLOSING, CompletedEntry, FORKED, INHERITED, Local, NAMES_KERNELS, NodePair, STEP};
 use crate::control::{CONTROL, bit};
 use crate::names;
 use crate::scope_frame::{NO_FAST_EXIT, OpenScope, ScopeFrame};
@@ -263,8 +263,8 @@ pub(super) fn open_scope_nodes(scope: &OpenScope) -> NodePair {
 }
 
 #[inline(always)]
-fn completed_entry(scope: &OpenScope, now_ticks: u64) -> Entry {
-    Entry::new(
+fn completed_entry(scope: &OpenScope, now_ticks: u64) -> CompletedEntry {
+    CompletedEntry::new(
         open_scope_nodes(scope),
         scope.sessions,
         scope.start_ticks..now_ticks,

@@ -1,7 +1,7 @@
 //! Records states and user metrics of the calling thread.
 
 use super::stack::open_scope_nodes;
-use super::{Entry, Local, NodePair, ROOTS, State};
+use super::{CompletedEntry, Local, NodePair, OpenState, ROOTS};
 use crate::clock;
 use crate::control::{CONTROL, bit, slots};
 use crate::losses;
@@ -33,7 +33,12 @@ impl Local {
         let (active, python) = CONTROL.recording();
         let parent = self.top_nodes().with_python_leaf(python_leaf);
         let nodes = self.child_nodes(parent, name_id, NodeKind::State, active, python);
-        self.states.push(State { name_id, nodes, sessions: active, start_ticks: clock::ticks() });
+        self.states.push(OpenState {
+            name_id,
+            nodes,
+            sessions: active,
+            start_ticks: clock::ticks(),
+        });
         self.tree.state_name_id.store(name_id, Ordering::Relaxed);
     }
 
@@ -44,7 +49,7 @@ impl Local {
         let Some(state) = self.states.pop() else { return false };
         let outer = self.states.last().map_or(0, |outer| outer.name_id);
         self.tree.state_name_id.store(outer, Ordering::Relaxed);
-        self.record(&Entry::new(state.nodes, state.sessions, state.start_ticks..now, 0));
+        self.record(&CompletedEntry::new(state.nodes, state.sessions, state.start_ticks..now, 0));
         true
     }
 
@@ -88,7 +93,7 @@ impl Local {
         let parent = self.top_nodes().with_python_leaf(python_leaf);
         let nodes = self.child_nodes(parent, name_id, NodeKind::Mark, active, python);
         let added = self.add_metrics_at(nodes, 0, active, Some(now), values);
-        self.record(&Entry::new(nodes, active, now..now, 0));
+        self.record(&CompletedEntry::new(nodes, active, now..now, 0));
         added
     }
 

@@ -60,14 +60,14 @@ pub(crate) fn read(
 
 /// The parts of a spool that its events refer to by number.
 #[derive(Default)]
-struct Known {
+struct Definitions {
     texts: IdMap<String>,
     shapes: IdMap<Shape>,
-    threads: BTreeMap<u32, Thread>,
+    threads: BTreeMap<u32, CallingThread>,
 }
 
 #[derive(Default)]
-struct Thread {
+struct CallingThread {
     os_id: u64,
     /// The names of API calls by node.
     calls: BTreeMap<u32, u32>,
@@ -77,14 +77,14 @@ struct Thread {
 
 fn read_spool(path: &Path, slot: u32, receive: &mut dyn FnMut(DeviceEvent<'_>)) -> io::Result<()> {
     let reader = Reader::new(BufReader::new(File::open(path)?)).map_err(io::Error::other)?;
-    let mut known = Known::default();
+    let mut definitions = Definitions::default();
     for frame in reader {
-        known.add(frame.map_err(io::Error::other)?, slot, receive);
+        definitions.add(frame.map_err(io::Error::other)?, slot, receive);
     }
     Ok(())
 }
 
-impl Known {
+impl Definitions {
     fn add(&mut self, frame: SpoolFrame, slot: u32, receive: &mut dyn FnMut(DeviceEvent<'_>)) {
         match frame {
             SpoolFrame::Strings { first, texts } => self.texts.extend(first, texts),
@@ -144,7 +144,7 @@ impl Known {
     }
 }
 
-impl Thread {
+impl CallingThread {
     fn call<'t>(
         &self,
         span: &Span,

@@ -3,7 +3,7 @@
 use super::frame_buffer::FrameBuffer;
 use super::nodes::SpoolNodes;
 use super::texts::SpoolTexts;
-use super::thread::Shared;
+use super::thread::SpoolOutput;
 use crate::control::CONTROL;
 use crate::device::{JoinedActivity, Site, capture_site};
 use crate::losses;
@@ -75,12 +75,12 @@ impl ActivityWriter {
         joined: &JoinedActivity,
         details: &[(Detail, u64)],
         locations: &[LaunchLocation],
-        shared: &mut Shared,
+        output: &mut SpoolOutput,
     ) {
-        let shape = self.shape_number(joined, details, &mut shared.texts);
+        let shape = self.shape_number(joined, details, &mut output.texts);
         let activity = Activity {
             shape,
-            start_nanos: shared.clock.nanos_at(joined.start_ticks),
+            start_nanos: output.clock.nanos_at(joined.start_ticks),
             duration_nanos: joined.duration_nanos,
             bytes: joined.bytes,
             correlation: joined.correlation,
@@ -88,7 +88,7 @@ impl ActivityWriter {
         };
         for &LaunchLocation { sessions, node } in locations {
             if sessions != self.batch_sessions || self.batch.len() >= MAX_FRAME_ACTIVITIES {
-                self.write_batch(&mut shared.texts, &mut shared.buffer);
+                self.write_batch(&mut output.texts, &mut output.buffer);
                 self.batch_sessions = sessions;
             }
             self.batch.push(Activity { launch: node, ..activity });

@@ -6,7 +6,7 @@ use super::is_recording;
 use super::spool::Spool;
 use super::tracer::TRACER;
 use crate::api::{Collective, CounterSample, LineVariables, StackSample};
-use crate::device::{JoinedActivity, Threads};
+use crate::device::{JoinedActivity, LaunchingThreads};
 use crate::lock::lock;
 use crate::losses;
 use crate::thread::ThreadTree;
@@ -19,7 +19,7 @@ static HAS_SAMPLES: AtomicBool = AtomicBool::new(false);
 
 /// Adds activities, whose details are ranges of `details`.
 pub(crate) fn add_activities(
-    threads: &Threads,
+    threads: &LaunchingThreads,
     joined: &[JoinedActivity],
     details: &[(Detail, u64)],
 ) {

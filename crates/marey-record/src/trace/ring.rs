@@ -49,12 +49,12 @@ pub(super) struct Ring {
     /// Start of the current segment.
     start_ticks: u64,
     /// The segments that have ended, oldest first.
-    ended: VecDeque<Segment>,
+    ended: VecDeque<EndedSegment>,
 }
 
 /// A segment that has ended.
 #[derive(Debug)]
-struct Segment {
+struct EndedSegment {
     file: Arc<SpoolFile>,
     records: u64,
     bytes: u64,
@@ -109,7 +109,7 @@ impl Ring {
         if buffer.has_failed() && records == 0 {
             return vec![file];
         }
-        self.ended.push_back(Segment { file, records, bytes, end_ticks });
+        self.ended.push_back(EndedSegment { file, records, bytes, end_ticks });
         let mut unneeded = Vec::new();
         while self.is_oldest_unneeded()
             && let Some(oldest) = self.ended.pop_front()

@@ -4,7 +4,7 @@
 use super::activities::{LaunchLocation, capture_site_node};
 use super::clock::TraceClock;
 use super::frame_buffer::FrameBuffer;
-use super::log::{Decoder, Entry, Log};
+use super::log::{Log, LogDecoder, LogEntry};
 use super::nodes::SpoolNodes;
 use super::texts::SpoolTexts;
 use crate::api::StackSample;
@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering;
 
 /// The parts of a spool that the writers of all threads share.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct SpoolOutput {
     pub(super) clock: TraceClock,
     pub(super) texts: SpoolTexts,
     pub(super) buffer: FrameBuffer,
@@ -30,9 +30,9 @@ pub(super) struct Shared {
 pub(super) struct ThreadWriter {
     number: u32,
     definition: SpoolFrame,
-    decoder: Decoder,
+    decoder: LogDecoder,
     nodes: SpoolNodes,
-    batch: Batch,
+    batch: FrameBatch,
     /// The arguments of scopes that are still open, outermost first.
     open_args: Vec<OpenArgs>,
     /// The open scopes that were written last.
@@ -41,7 +41,7 @@ pub(super) struct ThreadWriter {
 
 /// The entries to be written in the next frames.
 #[derive(Debug, Default)]
-struct Batch {
+struct FrameBatch {
     spans: Vec<Span>,
     /// The launches among the spans: the index of the span and the correlation id.
     launches: Vec<(u32, u32)>,
@@ -86,9 +86,9 @@ impl ThreadWriter {
         Self {
             number,
             definition,
-            decoder: Decoder::default(),
+            decoder: LogDecoder::default(),
             nodes: SpoolNodes::default(),
-            batch: Batch::default(),
+            batch: FrameBatch::default(),
             open_args: Vec::new(),
             written_open: Vec::new(),
         }
@@ -102,25 +102,25 @@ impl ThreadWriter {
     }
 
     /// Drains the log and writes its entries.
-    pub(super) fn drain(&mut self, tree: &ThreadTree, log: &Log, shared: &mut Shared) {
+    pub(super) fn drain(&mut self, tree: &ThreadTree, log: &Log, output: &mut SpoolOutput) {
         let mut decoder = std::mem::take(&mut self.decoder);
-        log.drain(&mut decoder, |entry| self.add_entry(tree, entry, shared));
+        log.drain(&mut decoder, |entry| self.add_entry(tree, entry, output));
         self.decoder = decoder;
-        self.write_batch(shared);
+        self.write_batch(output);
     }
 
-    fn add_entry(&mut self, tree: &ThreadTree, entry: Entry, shared: &mut Shared) {
+    fn add_entry(&mut self, tree: &ThreadTree, entry: LogEntry, output: &mut SpoolOutput) {
         const BATCH_BYTES: usize = 1 << 16;
         match entry {
-            Entry::Span { node, start_ticks, end_ticks, sessions, correlation, autograd } => {
-                let start_nanos = shared.clock.nanos_at(start_ticks);
-                let end_nanos = shared.clock.nanos_at(end_ticks);
-                let args = self.take_args(node, start_ticks).map(|text| shared.texts.args_id(text));
-                for group in 0..self.nodes.map_node(&tree.nodes, node, sessions, &mut shared.texts)
+            LogEntry::Span { node, start_ticks, end_ticks, sessions, correlation, autograd } => {
+                let start_nanos = output.clock.nanos_at(start_ticks);
+                let end_nanos = output.clock.nanos_at(end_ticks);
+                let args = self.take_args(node, start_ticks).map(|text| output.texts.args_id(text));
+                for group in 0..self.nodes.map_node(&tree.nodes, node, sessions, &mut output.texts)
                 {
                     let Some((sessions, node)) = self.nodes.group(node, group) else { continue };
                     if sessions != self.batch.span_sessions {
-                        self.write_batch(shared);
+                        self.write_batch(output);
                         self.batch.span_sessions = sessions;
                     }
                     let index = self.batch.spans.len() as u32;
@@ -141,20 +141,20 @@ impl ThreadWriter {
                     self.batch.bytes += size_of::<Span>();
                 }
             }
-            Entry::Args { node, start_ticks, text } => {
+            LogEntry::Args { node, start_ticks, text } => {
                 if self.open_args.len() == MAX_OPEN_ARGS {
                     self.open_args.clear();
                 }
                 self.open_args.push(OpenArgs { node, start_ticks, text });
             }
-            Entry::Value { node, ticks, metric, value, sessions } => {
-                let time_nanos = shared.clock.nanos_at(ticks);
-                let metric = shared.texts.metric_name_id(metric);
-                for group in 0..self.nodes.map_node(&tree.nodes, node, sessions, &mut shared.texts)
+            LogEntry::Value { node, ticks, metric, value, sessions } => {
+                let time_nanos = output.clock.nanos_at(ticks);
+                let metric = output.texts.metric_name_id(metric);
+                for group in 0..self.nodes.map_node(&tree.nodes, node, sessions, &mut output.texts)
                 {
                     let Some((sessions, node)) = self.nodes.group(node, group) else { continue };
                     if sessions != self.batch.value_sessions {
-                        self.write_batch(shared);
+                        self.write_batch(output);
                         self.batch.value_sessions = sessions;
                     }
                     self.batch.bytes += value_bytes(&value);
@@ -167,8 +167,8 @@ impl ThreadWriter {
                 }
             }
         }
-        if self.batch.bytes + shared.texts.unwritten_bytes() >= BATCH_BYTES {
-            self.write_batch(shared);
+        if self.batch.bytes + output.texts.unwritten_bytes() >= BATCH_BYTES {
+            self.write_batch(output);
         }
     }
 
@@ -184,14 +184,14 @@ impl ThreadWriter {
 
     /// Writes the frames of the batch after the definitions that they use. Values come before
     /// spans, so that a value precedes the scope in which it was added.
-    fn write_batch(&mut self, shared: &mut Shared) {
-        let Batch { spans, values, bytes, .. } = &mut self.batch;
+    fn write_batch(&mut self, output: &mut SpoolOutput) {
+        let FrameBatch { spans, values, bytes, .. } = &mut self.batch;
         let entries = (spans.len() + values.len()) as u64;
         if entries == 0 {
             return;
         }
         *bytes = 0;
-        if !shared.buffer.has_room() {
+        if !output.buffer.has_room() {
             losses::add(LossCause::Spool, entries);
             spans.clear();
             values.clear();
@@ -200,37 +200,44 @@ impl ThreadWriter {
             self.batch.args.clear();
             return;
         }
-        self.write_definitions(shared);
-        let Batch {
-            spans, launches, autograd, args, span_sessions, values, value_sessions, ..
+        self.write_definitions(output);
+        let FrameBatch {
+            spans,
+            launches,
+            autograd,
+            args,
+            span_sessions,
+            values,
+            value_sessions,
+            ..
         } = &mut self.batch;
         let thread = self.number;
         if !values.is_empty() {
             let count = values.len() as u64;
             let values = std::mem::take(values);
             let frame = SpoolFrame::Values { thread, sessions: *value_sessions, values };
-            shared.buffer.push_entries(&frame, count);
+            output.buffer.push_entries(&frame, count);
         }
         if !spans.is_empty() {
             let count = spans.len() as u64;
             if !launches.is_empty() {
                 let launches = std::mem::take(launches);
-                shared.buffer.push(&SpoolFrame::Launches { thread, launches });
+                output.buffer.push(&SpoolFrame::Launches { thread, launches });
             }
             if !autograd.is_empty() {
                 let calls = std::mem::take(autograd);
-                shared.buffer.push(&SpoolFrame::Autograd { thread, calls });
+                output.buffer.push(&SpoolFrame::Autograd { thread, calls });
             }
             if !args.is_empty() {
                 let args = std::mem::take(args);
-                shared.buffer.push(&SpoolFrame::ArgsOfSpans { thread, args });
+                output.buffer.push(&SpoolFrame::ArgsOfSpans { thread, args });
             }
             let frame = SpoolFrame::Spans {
                 thread,
                 sessions: *span_sessions,
                 spans: std::mem::take(spans),
             };
-            shared.buffer.push_entries(&frame, count);
+            output.buffer.push_entries(&frame, count);
             // Reuse the allocation of the list.
             if let SpoolFrame::Spans { spans: written, .. } = frame {
                 *spans = written;
@@ -246,7 +253,7 @@ impl ThreadWriter {
         tree: &ThreadTree,
         launch: &Launch,
         site_number: u32,
-        shared: &mut Shared,
+        output: &mut SpoolOutput,
         locations: &mut Vec<LaunchLocation>,
     ) {
         let Launch { sessions, shadow_node, python_node, .. } = *launch;
@@ -256,7 +263,7 @@ impl ThreadWriter {
             if sessions == 0 {
                 continue;
             }
-            for group in 0..self.nodes.map_node(&tree.nodes, node, sessions, &mut shared.texts) {
+            for group in 0..self.nodes.map_node(&tree.nodes, node, sessions, &mut output.texts) {
                 let Some((sessions, mut spool_node)) = self.nodes.group(node, group) else {
                     continue;
                 };
@@ -266,13 +273,13 @@ impl ThreadWriter {
                         spool_node,
                         site_number,
                         sessions,
-                        &mut shared.texts,
+                        &mut output.texts,
                     );
                 }
                 locations.push(LaunchLocation { sessions, node: Some((self.number, spool_node)) });
             }
         }
-        self.write_definitions(shared);
+        self.write_definitions(output);
     }
 
     /// Writes the samples that this thread has taken of other threads' stacks.
@@ -282,36 +289,36 @@ impl ThreadWriter {
         samples: &[StackSample],
         cause: SampleCause,
         ticks: u64,
-        shared: &mut Shared,
+        output: &mut SpoolOutput,
     ) {
         let count = samples.len() as u64;
-        if !shared.buffer.has_room() {
+        if !output.buffer.has_room() {
             losses::add(LossCause::Spool, count);
             return;
         }
-        let time_nanos = shared.clock.nanos_at(ticks);
+        let time_nanos = output.clock.nanos_at(ticks);
         let sessions = CONTROL.trace.load(Ordering::Relaxed);
         let samples = samples.iter().filter_map(|sample| {
-            self.nodes.map_node(&tree.nodes, sample.node, sessions, &mut shared.texts);
+            self.nodes.map_node(&tree.nodes, sample.node, sessions, &mut output.texts);
             let (_, node) = self.nodes.group(sample.node, 0)?;
             Some(Sample {
                 time_nanos,
                 duration_nanos: sample.duration_nanos,
                 os_id: sample.os_id,
-                thread_name: shared.texts.scope_name_id(sample.thread_name),
+                thread_name: output.texts.scope_name_id(sample.thread_name),
                 node,
                 cause,
             })
         });
         let frame = SpoolFrame::Samples { thread: self.number, samples: samples.collect() };
-        self.write_definitions(shared);
-        shared.buffer.push_entries(&frame, count);
+        self.write_definitions(output);
+        output.buffer.push_entries(&frame, count);
     }
 
-    fn write_definitions(&mut self, shared: &mut Shared) {
-        let texts = shared.texts.take_unwritten();
+    fn write_definitions(&mut self, output: &mut SpoolOutput) {
+        let texts = output.texts.take_unwritten();
         let nodes = self.nodes.take_unwritten(self.number);
-        texts.chain(nodes).for_each(|frame| shared.buffer.push(&frame));
+        texts.chain(nodes).for_each(|frame| output.buffer.push(&frame));
     }
 
     /// Writes the open scopes, unless they have not changed since the last call.
@@ -319,20 +326,20 @@ impl ThreadWriter {
         &mut self,
         tree: &ThreadTree,
         scopes: &[VisibleScope],
-        shared: &mut Shared,
+        output: &mut SpoolOutput,
     ) {
         let mut open = Vec::with_capacity(scopes.len());
         for scope in scopes {
-            self.nodes.map_node(&tree.nodes, scope.node, scope.sessions, &mut shared.texts);
+            self.nodes.map_node(&tree.nodes, scope.node, scope.sessions, &mut output.texts);
             if let Some((_, node)) = self.nodes.group(scope.node, 0) {
-                open.push((node, shared.clock.nanos_at(scope.start_ticks)));
+                open.push((node, output.clock.nanos_at(scope.start_ticks)));
             }
         }
-        if open == self.written_open || !shared.buffer.has_room() {
+        if open == self.written_open || !output.buffer.has_room() {
             return;
         }
-        self.write_definitions(shared);
-        shared.buffer.push(&SpoolFrame::Open { thread: self.number, spans: open.clone() });
+        self.write_definitions(output);
+        output.buffer.push(&SpoolFrame::Open { thread: self.number, spans: open.clone() });
         self.written_open = open;
     }
 }

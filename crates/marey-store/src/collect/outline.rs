@@ -27,11 +27,11 @@ pub(super) struct Outline {
     /// Threads, by their numbers in the spool.
     pub(super) threads: Threads,
     /// The nodes of all threads.
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<OutlineNode>,
     /// The run's ids of the spool's texts.
     pub(super) texts: IdMap<u32>,
     /// The memories whose readings are recorded, by the spool's id of the name of the metric.
-    pub(super) memories: HashMap<u32, Memory>,
+    pub(super) memories: HashMap<u32, MeasuredMemory>,
     pub(super) sessions: Sessions,
     pub(super) devices: BTreeMap<u32, Device>,
     /// Notes about the recording, as JSON.
@@ -50,14 +50,14 @@ pub(super) struct Outline {
 
 /// The memory of a device, or of the process on the host.
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(super) struct MeasuredMemory {
     pub(super) device_type: Arc<str>,
     pub(super) device: Option<u32>,
 }
 
 /// A node of a thread.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Node {
+pub(super) struct OutlineNode {
     /// The position of its thread.
     pub(super) thread: u32,
     /// The position of its parent, or [`NO_NODE`].
@@ -79,8 +79,9 @@ impl Outline {
             SpoolFrame::Strings { first, texts } => {
                 self.texts.extend(*first, texts.iter().map(|text| names.text_id(text)));
                 let texts = texts.iter().zip(*first..=u32::MAX);
-                self.memories
-                    .extend(texts.filter_map(|(text, id)| Some((id, Memory::from_name(text)?))));
+                self.memories.extend(
+                    texts.filter_map(|(text, id)| Some((id, MeasuredMemory::from_name(text)?))),
+                );
             }
             SpoolFrame::Thread { thread, os_id, name } => {
                 self.threads.define(*thread, *os_id, name)
@@ -168,7 +169,7 @@ impl Outline {
                 None => names::ROOT,
             };
             thread.nodes.extend(number, std::iter::once(self.nodes.len() as u32));
-            self.nodes.push(Node {
+            self.nodes.push(OutlineNode {
                 thread: thread.position,
                 parent: parent.unwrap_or(NO_NODE),
                 context,
@@ -183,7 +184,7 @@ impl Outline {
     }
 }
 
-impl Memory {
+impl MeasuredMemory {
     /// Returns the memory whose readings are recorded under this name.
     fn from_name(name: &str) -> Option<Self> {
         let (device_type, device) = parse_reading_name(name)?;

@@ -10,7 +10,7 @@ use marey_model::table::stored;
 use super::autograd::Autograd;
 use super::events::SpoolRows;
 use super::meter::Meter;
-use super::outline::Node;
+use super::outline::OutlineNode;
 use super::rows::{SpanRow, ValueRow};
 use super::stamps::Stamp;
 use super::windows::SpanDetail;
@@ -42,7 +42,7 @@ pub(super) struct References<'a> {
     pub(super) start_nanos: i64,
     /// The ids of its threads, by position.
     pub(super) threads: &'a [u32],
-    pub(super) nodes: &'a [Node],
+    pub(super) nodes: &'a [OutlineNode],
     /// The name and category of links between forward and backward.
     pub(super) autograd_name_id: u32,
 }
@@ -60,7 +60,7 @@ pub(super) fn write(
     meter.begin_writing(sorted.count());
     let start_nanos = references.start_nanos;
     let node_info = |node| {
-        let Node { context, name_id, .. } = references.node(node);
+        let OutlineNode { context, name_id, .. } = references.node(node);
         NodeInfo { thread: references.thread(node), context, name_id, start_nanos }
     };
     sums::write(&totals, rollup, node_info, references.owner, parts)?;
@@ -344,7 +344,7 @@ fn write_rows<R: Row>(
 }
 
 impl References<'_> {
-    fn node(&self, node: u32) -> Node {
+    fn node(&self, node: u32) -> OutlineNode {
         self.nodes[node as usize]
     }
 

@@ -23,7 +23,7 @@ use self::activities::Activities;
 use self::event::Events;
 use self::growing_file::GrowingFile;
 use self::session_state::SessionState;
-use self::thread::Thread;
+use self::thread::ThreadPlayback;
 use crate::control::bit;
 use marey_model::loss::LossCause;
 use marey_model::memory::parse_reading_name;
@@ -49,7 +49,7 @@ pub(crate) struct Playback {
     spool: Reader<BufReader<GrowingFile>>,
     state: SessionState,
     texts: IdMap<String>,
-    threads: BTreeMap<u32, Thread>,
+    threads: BTreeMap<u32, ThreadPlayback>,
     activities: Activities,
     /// The launches among the next spans of each thread: index of the span and correlation id.
     launches: BTreeMap<u32, Vec<(u32, u32)>>,
@@ -89,7 +89,7 @@ impl Playback {
         {
             self.add(frame, None)?;
         }
-        self.threads.values_mut().for_each(Thread::begin_trace);
+        self.threads.values_mut().for_each(ThreadPlayback::begin_trace);
         self.activities.begin_trace();
         let mut events = Events::begin(&self.state, extent.threads, out)?;
         while self.spool.offset() < range.end
@@ -182,8 +182,8 @@ impl Playback {
     }
 }
 
-fn numbered(threads: &mut BTreeMap<u32, Thread>, number: u32) -> &mut Thread {
-    threads.entry(number).or_insert_with(|| Thread::new(number))
+fn numbered(threads: &mut BTreeMap<u32, ThreadPlayback>, number: u32) -> &mut ThreadPlayback {
+    threads.entry(number).or_insert_with(|| ThreadPlayback::new(number))
 }
 
 /// Whether a value is a reading of memory, which a trace of Proton cannot represent. The growth of

@@ -12,10 +12,10 @@ pub(super) struct SessionState {
     session: u32,
     pub(super) process: Process,
     losses: Vec<(LossCause, u64)>,
-    first_clock: Option<Clock>,
-    last_clock: Option<Clock>,
+    first_clock: Option<ClockPair>,
+    last_clock: Option<ClockPair>,
     /// The start of the session, and the last reading of the clocks before it.
-    started: Option<(i64, Option<Clock>)>,
+    started: Option<(i64, Option<ClockPair>)>,
     finalized_nanos: Option<i64>,
     /// The intervals in which the session was active, in order.
     recording: Vec<Range<i64>>,
@@ -23,7 +23,7 @@ pub(super) struct SessionState {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Clock {
+struct ClockPair {
     monotonic_nanos: i64,
     unix_nanos: i64,
 }
@@ -91,7 +91,7 @@ impl SessionState {
         match frame {
             SpoolFrame::Process(process) => self.process = process.clone(),
             &SpoolFrame::Clock { monotonic_nanos, unix_nanos } => {
-                let clock = Clock { monotonic_nanos, unix_nanos };
+                let clock = ClockPair { monotonic_nanos, unix_nanos };
                 self.first_clock.get_or_insert(clock);
                 self.last_clock = Some(clock);
                 self.extend_to([monotonic_nanos]);

@@ -17,7 +17,7 @@ use super::ring::{self, Ring};
 use super::run_directory::RunDirectory;
 use super::snapshot::SpoolSnapshot;
 use super::texts::SpoolTexts;
-use super::thread::{Shared, ThreadWriter};
+use super::thread::{SpoolOutput, ThreadWriter};
 use crate::clock::ClockReading;
 use crate::device::{self, DeviceInfo};
 use crate::error::Error;
@@ -41,7 +41,7 @@ pub(super) struct Spool {
     /// the tracer's lock.
     appender: Arc<Mutex<Appender>>,
     written_bytes: u64,
-    shared: Shared,
+    output: SpoolOutput,
     /// By the generation of the thread's tree.
     threads: HashMap<u64, ThreadWriter, NumberHash>,
     /// The number of threads so far, including ended ones.
@@ -72,7 +72,7 @@ impl Spool {
         };
         let failed =
             |source| Error::Write { action: "write", path: file.path().to_owned(), source };
-        let shared = Shared {
+        let output = SpoolOutput {
             clock: TraceClock::starting_at(start),
             texts: SpoolTexts::default(),
             buffer: new_buffer(is_ring).map_err(failed)?,
@@ -81,7 +81,7 @@ impl Spool {
             file: Arc::new(file),
             appender: Arc::new(Mutex::new(appender)),
             written_bytes: 0,
-            shared,
+            output,
             threads: HashMap::default(),
             thread_count: 0,
             activities: ActivityWriter::default(),
@@ -94,15 +94,15 @@ impl Spool {
             ring,
         };
         spool.write_start(start);
-        spool.shared.buffer.set_has_space(frame_buffer::has_free_space(spool.file.path()));
+        spool.output.buffer.set_has_space(frame_buffer::has_free_space(spool.file.path()));
         Ok(spool)
     }
 
     fn write_start(&mut self, now: ClockReading) {
-        self.shared.buffer.push(&SpoolFrame::Process(describe_process(self.start)));
+        self.output.buffer.push(&SpoolFrame::Process(describe_process(self.start)));
         self.write_clock(now);
         let notes = self.ring.as_ref().map(|_| ring::limit_notes());
-        notes.into_iter().flatten().for_each(|note| self.shared.buffer.push(&note));
+        notes.into_iter().flatten().for_each(|note| self.output.buffer.push(&note));
     }
 
     /// Returns the file, if this is a ring.
@@ -113,7 +113,7 @@ impl Spool {
     /// Returns the name of the next segment of a ring if the current one is full or `must_end`.
     pub(super) fn next_segment_name(&self, must_end: bool) -> Option<String> {
         let ring = self.ring.as_ref()?;
-        let is_due = must_end || ring.is_full(&self.shared.buffer);
+        let is_due = must_end || ring.is_full(&self.output.buffer);
         is_due.then(|| ring.next_segment_name())
     }
 
@@ -127,15 +127,15 @@ impl Spool {
     ) -> io::Result<SegmentEnd> {
         // If this file stayed, every later attempt to create the segment would fail.
         let mut buffer = new_buffer(true).inspect_err(|_| file.remove())?;
-        buffer.set_has_space(self.shared.buffer.has_space());
+        buffer.set_has_space(self.output.buffer.has_space());
         self.write_overhead_and_clock();
         let ended = SegmentEnd {
             file: std::mem::replace(&mut self.file, Arc::new(file)),
-            buffer: std::mem::replace(&mut self.shared.buffer, buffer),
+            buffer: std::mem::replace(&mut self.output.buffer, buffer),
             appender: std::mem::replace(&mut self.appender, Arc::new(Mutex::new(appender))),
             unneeded: Vec::new(),
         };
-        self.shared.texts = SpoolTexts::default();
+        self.output.texts = SpoolTexts::default();
         self.written_bytes = 0;
         self.activities = ActivityWriter::default();
         (self.devices, self.notes) = (Vec::new(), Vec::new());
@@ -144,7 +144,7 @@ impl Spool {
         let unneeded = self.ring.as_mut().map(|ring| ring.add_segment(ended_file, &ended.buffer));
         self.write_start(ClockReading::now());
         for thread in self.threads.values_mut() {
-            thread.begin_segment(&mut self.shared.buffer);
+            thread.begin_segment(&mut self.output.buffer);
         }
         Ok(SegmentEnd { unneeded: unneeded.unwrap_or_default(), ..ended })
     }
@@ -156,7 +156,7 @@ impl Spool {
 
     /// Returns the file and its extent, which includes the buffer.
     pub(super) fn snapshot(&self) -> SpoolSnapshot {
-        let bytes = self.shared.buffer.position_bytes();
+        let bytes = self.output.buffer.position_bytes();
         let extent = Extent { bytes, threads: self.thread_count };
         let (file, appender) = (Arc::clone(&self.file), Arc::clone(&self.appender));
         SpoolSnapshot { file, appender, extent }
@@ -174,12 +174,12 @@ impl Spool {
 
     /// Whether the buffer should be written.
     pub(super) fn should_flush(&self) -> bool {
-        self.shared.buffer.should_flush()
+        self.output.buffer.should_flush()
     }
 
     /// Takes the frames to be written next. The caller must have locked the appender.
     pub(super) fn take_chunk(&mut self) -> Chunk {
-        self.shared.buffer.take_chunk()
+        self.output.buffer.take_chunk()
     }
 
     /// Handles the result of writing a chunk.
@@ -191,8 +191,8 @@ impl Spool {
     ) {
         self.written_bytes = appender.written_bytes();
         match written {
-            Ok(()) => self.shared.buffer.recycle(chunk),
-            Err(_counted) => self.shared.buffer.handle_failure(chunk.entries, self.written_bytes),
+            Ok(()) => self.output.buffer.recycle(chunk),
+            Err(_counted) => self.output.buffer.handle_failure(chunk.entries, self.written_bytes),
         }
     }
 
@@ -201,7 +201,7 @@ impl Spool {
     pub(super) fn add_flushing(&mut self, nanos: u64, has_space: Option<bool>) {
         self.flushing_nanos += nanos;
         if let Some(has_space) = has_space {
-            self.shared.buffer.set_has_space(has_space);
+            self.output.buffer.set_has_space(has_space);
         }
     }
 
@@ -217,7 +217,7 @@ impl Spool {
         let appender = Arc::clone(&self.appender);
         let mut appender = lock(&appender);
         if appender.has_failed() {
-            self.shared.buffer.handle_failure(0, appender.written_bytes());
+            self.output.buffer.handle_failure(0, appender.written_bytes());
         }
         self.write_buffer(&mut appender);
     }
@@ -231,7 +231,7 @@ impl Spool {
         if appender.has_failed() {
             self.write_losses();
         }
-        self.shared.buffer.push(&SpoolFrame::End);
+        self.output.buffer.push(&SpoolFrame::End);
         self.write_buffer(&mut appender);
         if let Some(ring) = &self.ring {
             self.file.set_older(ring.ended_segments());

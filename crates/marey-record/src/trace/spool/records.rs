@@ -3,13 +3,13 @@
 use super::Spool;
 use crate::api::{Collective, CounterSample, LineVariables, StackSample};
 use crate::clock;
-use crate::device::{JoinedActivity, Threads};
+use crate::device::{JoinedActivity, LaunchingThreads};
 use crate::losses;
 use crate::thread::ThreadTree;
 use crate::trace::activities::location_without_launch;
 use crate::trace::clock::TraceClock;
 use crate::trace::texts::SpoolTexts;
-use crate::trace::thread::Shared;
+use crate::trace::thread::SpoolOutput;
 use marey_model::loss::LossCause;
 use marey_model::spool::{self, Detail, SampleCause, SpoolFrame};
 
@@ -17,12 +17,12 @@ impl Spool {
     /// Adds activities, whose details are ranges of `details`.
     pub(in crate::trace) fn add_activities(
         &mut self,
-        threads: &Threads,
+        threads: &LaunchingThreads,
         joined: &[JoinedActivity],
         details: &[(Detail, u64)],
     ) {
         let start_ticks = clock::ticks();
-        if !self.shared.buffer.has_room() {
+        if !self.output.buffer.has_room() {
             losses::add(LossCause::Spool, joined.len() as u64);
             return;
         }
@@ -35,20 +35,20 @@ impl Spool {
             locations.clear();
             match launch {
                 Some((tree, launch)) => {
-                    let (thread, shared) = self.thread_writer(tree);
+                    let (thread, output) = self.thread_writer(tree);
                     thread.launch_locations(
                         tree,
                         &launch,
                         activity.site_number,
-                        shared,
+                        output,
                         &mut locations,
                     );
                 }
                 None => locations.push(location_without_launch()),
             }
-            self.activities.add(activity, activity_details, &locations, &mut self.shared);
+            self.activities.add(activity, activity_details, &locations, &mut self.output);
         }
-        let Shared { texts, buffer, .. } = &mut self.shared;
+        let SpoolOutput { texts, buffer, .. } = &mut self.output;
         self.activities.write_batch(texts, buffer);
         self.flushing_nanos += clock::nanos_since(start_ticks);
     }
@@ -74,8 +74,8 @@ impl Spool {
         cause: SampleCause,
     ) {
         let now_ticks = clock::ticks();
-        let (thread, shared) = self.thread_writer(tree);
-        thread.write_samples(tree, samples, cause, now_ticks, shared);
+        let (thread, output) = self.thread_writer(tree);
+        thread.write_samples(tree, samples, cause, now_ticks, output);
     }
 
     /// Writes the values of watched variables when a line began.
@@ -117,7 +117,7 @@ impl Spool {
         count: usize,
         frame: impl FnOnce(&TraceClock, &mut SpoolTexts) -> SpoolFrame,
     ) {
-        let Shared { clock, texts, buffer } = &mut self.shared;
+        let SpoolOutput { clock, texts, buffer } = &mut self.output;
         let count = count as u64;
         if !buffer.has_room() {
             losses::add(LossCause::Spool, count);

@@ -11,7 +11,7 @@ use crate::metadata;
 use crate::scope_frame::OpenScope;
 use crate::thread::ThreadTree;
 use crate::trace::drain::PERIOD;
-use crate::trace::thread::{Shared, ThreadWriter, VisibleScope};
+use crate::trace::thread::{SpoolOutput, ThreadWriter, VisibleScope};
 use crate::trace::tracer::TraceSession;
 use marey_model::json::quoted;
 use marey_model::spool::{Device, SessionEvent, SpoolFrame};
@@ -45,7 +45,7 @@ impl Spool {
         base: &str,
         ticks: u64,
     ) -> Range<u64> {
-        let Shared { clock, buffer, .. } = &mut self.shared;
+        let SpoolOutput { clock, buffer, .. } = &mut self.output;
         let (time_nanos, name) = (clock.nanos_at(ticks), base.to_owned());
         let start = buffer.position_bytes();
         buffer.push(&SpoolFrame::Session { session: slot, event, name, time_nanos });
@@ -78,8 +78,8 @@ impl Spool {
     pub(in crate::trace) fn drain_thread(&mut self, tree: &ThreadTree) {
         if let Some(log) = tree.log().filter(|log| !log.is_empty()) {
             let start_ticks = clock::ticks();
-            let (thread, shared) = self.thread_writer(tree);
-            thread.drain(tree, log, shared);
+            let (thread, output) = self.thread_writer(tree);
+            thread.drain(tree, log, output);
             self.flushing_nanos += clock::nanos_since(start_ticks);
         }
     }
@@ -88,7 +88,7 @@ impl Spool {
     pub(in crate::trace) fn end_thread(&mut self, tree: &ThreadTree) {
         self.drain_thread(tree);
         if let Some(thread) = self.threads.get_mut(&tree.generation) {
-            thread.write_open(tree, &[], &mut self.shared);
+            thread.write_open(tree, &[], &mut self.output);
         }
         // Devices may still report activities that the thread launched.
         if tree.launches().is_none() {
@@ -110,26 +110,29 @@ impl Spool {
             let open: Vec<_> =
                 scopes.iter().filter_map(|scope| visible_scope(scope, sessions)).collect();
             if !open.is_empty() || self.threads.contains_key(&tree.generation) {
-                let (thread, shared) = self.thread_writer(tree);
-                thread.write_open(tree, &open, shared);
+                let (thread, output) = self.thread_writer(tree);
+                thread.write_open(tree, &open, output);
             }
         }
     }
 
-    pub(super) fn thread_writer(&mut self, tree: &ThreadTree) -> (&mut ThreadWriter, &mut Shared) {
-        let Self { threads, thread_count, shared, .. } = self;
+    pub(super) fn thread_writer(
+        &mut self,
+        tree: &ThreadTree,
+    ) -> (&mut ThreadWriter, &mut SpoolOutput) {
+        let Self { threads, thread_count, output, .. } = self;
         let thread = threads.entry(tree.generation).or_insert_with(|| {
             *thread_count += 1;
-            ThreadWriter::new(*thread_count - 1, tree, &mut shared.buffer)
+            ThreadWriter::new(*thread_count - 1, tree, &mut output.buffer)
         });
-        (thread, shared)
+        (thread, output)
     }
 
     pub(super) fn write_losses(&mut self) {
         let losses = losses::snapshot();
         if losses != self.losses {
             let nonzero = losses.iter().copied().filter(|&(_, count)| count > 0).collect();
-            self.shared.buffer.push(&SpoolFrame::Losses(nonzero));
+            self.output.buffer.push(&SpoolFrame::Losses(nonzero));
             self.losses = losses;
         }
     }
@@ -138,7 +141,7 @@ impl Spool {
     fn write_devices_and_notes(&mut self) {
         let (devices, notes) = (device::devices(), device::notes());
         for device in devices.iter().filter(|device| !self.devices.contains(device)) {
-            self.shared.buffer.push(&SpoolFrame::Device(Device {
+            self.output.buffer.push(&SpoolFrame::Device(Device {
                 number: device.number,
                 device_type: device.device_type.clone(),
                 name: device.name.clone(),
@@ -147,7 +150,7 @@ impl Spool {
         }
         for note in notes.iter().filter(|note| !self.notes.contains(note)) {
             let (key, value) = (note.0.clone().into_owned(), quoted(&note.1));
-            self.shared.buffer.push(&SpoolFrame::Note { key, value });
+            self.output.buffer.push(&SpoolFrame::Note { key, value });
         }
         (self.devices, self.notes) = (devices, notes);
     }
@@ -155,14 +158,14 @@ impl Spool {
     /// Writes the overhead and the clock. The start of the spool does not call this, because the
     /// cost of a scope is measured only after the session has begun.
     pub(in crate::trace) fn write_overhead_and_clock(&mut self) {
-        self.shared.buffer.push(&SpoolFrame::Overhead(metadata::overhead(self.flushing_nanos)));
+        self.output.buffer.push(&SpoolFrame::Overhead(metadata::overhead(self.flushing_nanos)));
         self.write_clock(ClockReading::now());
     }
 
     pub(super) fn write_clock(&mut self, now: ClockReading) {
         self.last_clock_ticks = now.ticks;
-        self.shared.buffer.push(&SpoolFrame::Clock {
-            monotonic_nanos: self.shared.clock.nanos_at(now.ticks),
+        self.output.buffer.push(&SpoolFrame::Clock {
+            monotonic_nanos: self.output.clock.nanos_at(now.ticks),
             unix_nanos: now.unix_nanos.cast_signed(),
         });
     }

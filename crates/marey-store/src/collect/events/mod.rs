@@ -17,11 +17,11 @@ use super::activities::Shapes;
 use super::child_time::ChildTime;
 use super::clock::Clock;
 use super::native_stacks::NativeStacks;
-use super::outline::{Node, Outline};
+use super::outline::{Outline, OutlineNode};
 use super::rows::SpanRow;
 use super::sessions::{Sessions, session_bit};
 use super::stamps::{Stamp, Stamps};
-use super::windows::{AddedSpan, Change, SpanDetail, Windows};
+use super::windows::{AddedSpan, SpanChange, SpanDetail, Windows};
 use crate::StoreError;
 use crate::rollup::{NO_NODE, Rollup, SpanTimes, Totals};
 use crate::row::Args;
@@ -218,9 +218,9 @@ impl<'a> Events<'a> {
                 self.add_profiler_span(&earlier, stamp)?;
             }
             let (node, detail) = match self.windows.change(node, span.start_nanos) {
-                Some(Change::Drop) => continue,
-                Some(Change::Replace { node, detail: 0 }) => (node, detail),
-                Some(Change::Replace { node, detail: of_profiler }) => (node, of_profiler),
+                Some(SpanChange::Drop) => continue,
+                Some(SpanChange::Replace { node, detail: 0 }) => (node, detail),
+                Some(SpanChange::Replace { node, detail: of_profiler }) => (node, of_profiler),
                 None => (node, detail),
             };
             let children_nanos = 0; // `add_span` fills it in
@@ -384,7 +384,7 @@ impl<'a> Events<'a> {
 }
 
 /// Returns the training step below each node, or [`NO_NODE`].
-fn steps_below(nodes: &[Node]) -> Vec<u32> {
+fn steps_below(nodes: &[OutlineNode]) -> Vec<u32> {
     let mut steps = vec![NO_NODE; nodes.len()];
     for (number, node) in (0..).zip(nodes).filter(|(_, node)| node.kind == NodeKind::Step) {
         if let Some(step) = steps.get_mut(node.parent as usize) {

@@ -9,7 +9,7 @@ use marey_model::spool::{self, Activity, Value};
 
 use super::Events;
 use crate::StoreError;
-use crate::collect::outline::{Memory, Node};
+use crate::collect::outline::{MeasuredMemory, OutlineNode};
 use crate::collect::rows::ValueRow;
 use crate::row::{self, GpuActivity, MemoryAction, MemoryEvent};
 
@@ -178,10 +178,10 @@ impl Events<'_> {
 
 /// Returns the row of a reading. Its thread is a position among the threads of the spool.
 fn reading_row(
-    memory: &Memory,
+    memory: &MeasuredMemory,
     totals: [i64; READING_LENGTH],
     time_nanos: i64,
-    node: Node,
+    node: OutlineNode,
     process_id: u32,
 ) -> MemoryEvent {
     let [allocated_bytes, peak_bytes, reserved_bytes] =

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use marey_model::context::NodeKind;
 
-use super::super::outline::Node;
+use super::super::outline::OutlineNode;
 use super::SpanDetail;
 use super::alignment::Alignment;
 use super::placement::Placed;
@@ -30,10 +30,10 @@ const OWN_FILES: &str = "marey/_torch_";
 /// The file whose functions wrap functions of the program.
 const WRAPPERS: &str = "marey/_torch_patches.py";
 
-/// The profiler's events in a window. After [`Trace::shift`], all times are on the clock of the
+/// The profiler's events in a window. After [`ProfilerTrace::shift`], all times are on the clock of the
 /// tables.
 #[derive(Debug, Default)]
-pub(super) struct Trace {
+pub(super) struct ProfilerTrace {
     /// The events of each thread, by the operating system's id.
     pub(super) threads: BTreeMap<u64, ThreadTrace>,
     pub(super) activities: Vec<GpuActivity>,
@@ -43,7 +43,7 @@ pub(super) struct Trace {
     pub(super) anchors: Vec<Anchor>,
     /// The first start and the last end of its spans.
     pub(super) extent_nanos: (i64, i64),
-    pub(super) launches: Launches,
+    pub(super) launches: LaunchContexts,
 }
 
 /// The profiler's events on a thread.
@@ -97,12 +97,12 @@ pub(super) struct TracedSpan {
 
 /// Templates of arguments, each stored once.
 #[derive(Debug, Default)]
-pub(super) struct ArgTexts {
+pub(super) struct ArgTemplates {
     texts: Vec<String>,
     positions: HashMap<String, u32>,
 }
 
-impl ArgTexts {
+impl ArgTemplates {
     fn position(&mut self, text: &str) -> u32 {
         if let Some(&position) = self.positions.get(text) {
             return position;
@@ -119,10 +119,10 @@ impl ArgTexts {
 }
 
 /// The mapping from ids in the trace's run to ids of texts and positions of arguments here.
-struct NewIds<'a, 'r> {
+struct TraceIds<'a, 'r> {
     reader: &'a Reader<'r>,
     names: &'a mut Names,
-    texts: &'a mut ArgTexts,
+    texts: &'a mut ArgTemplates,
     /// Ids of texts in the run that is being collected, by the id in the trace's run.
     text_ids: HashMap<u32, u32>,
     arg_positions: HashMap<u32, u32>,
@@ -130,7 +130,7 @@ struct NewIds<'a, 'r> {
     flops: HashMap<u64, i64>,
 }
 
-impl NewIds<'_, '_> {
+impl TraceIds<'_, '_> {
     fn text_id(&mut self, id: u32) -> u32 {
         let Self { reader, names, text_ids, .. } = self;
         *text_ids.entry(id).or_insert_with(|| names.text_id(reader.text(id)))
@@ -176,13 +176,13 @@ fn read_flops(reader: &Reader) -> Result<HashMap<u64, i64>, StoreError> {
     Ok(flops)
 }
 
-impl Trace {
+impl ProfilerTrace {
     /// Reads the rows of the process with this id of the operating system.
     pub(super) fn read(
         reader: &Reader,
         pid: u64,
         names: &mut Names,
-        texts: &mut ArgTexts,
+        texts: &mut ArgTemplates,
     ) -> Result<Self, StoreError> {
         let mut trace = Self { extent_nanos: (i64::MAX, i64::MIN), ..Self::default() };
         let processes: Vec<u32> = reader
@@ -195,7 +195,7 @@ impl Trace {
             .filter(|thread| processes.contains(&thread.process_id))
             .filter_map(|thread| Some((thread.id, thread.os_id.try_into().ok()?)))
             .collect();
-        let mut ids = NewIds {
+        let mut ids = TraceIds {
             reader,
             names,
             texts,
@@ -237,7 +237,7 @@ impl Trace {
         Ok(trace)
     }
 
-    fn add_span(&mut self, os_id: u64, span: &Span, ids: &mut NewIds) {
+    fn add_span(&mut self, os_id: u64, span: &Span, ids: &mut TraceIds) {
         let end_nanos = span.start_nanos.saturating_add(span.duration_nanos);
         if anchor_number(ids.reader.text(span.name_id)).is_some() {
             self.anchors.push(Anchor { start_nanos: span.start_nanos, end_nanos });
@@ -318,21 +318,21 @@ impl Trace {
 
 /// The contexts of launches and operators, to which activities refer.
 #[derive(Debug, Default)]
-pub(super) struct Launches {
+pub(super) struct LaunchContexts {
     /// The context of the caller, by correlation id.
     callers: HashMap<u64, u32>,
     /// The context of the operator, by external correlation id.
     operators: HashMap<u64, u32>,
 }
 
-impl Launches {
+impl LaunchContexts {
     /// Adds the launches and operators of a thread.
     pub(super) fn add(
         &mut self,
         thread: &ThreadTrace,
         twins: &[Option<usize>],
         placed: &Placed,
-        nodes: &[Node],
+        nodes: &[OutlineNode],
     ) {
         for (index, span) in thread.spans.iter().enumerate() {
             let node = match twins[index] {

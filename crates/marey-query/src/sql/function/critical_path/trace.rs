@@ -19,7 +19,7 @@ pub(super) struct Piece {
 
 /// The timeline of a thread.
 #[derive(Debug)]
-pub(super) struct Thread {
+pub(super) struct PathThread {
     pub(super) lane: u64,
     /// Ascending and without gaps, from the start of the first span to the end of the last.
     pub(super) pieces: Vec<Piece>,
@@ -28,7 +28,7 @@ pub(super) struct Thread {
     pub(super) launches: Vec<(i64, usize)>,
 }
 
-impl Thread {
+impl PathThread {
     /// Returns the piece just before a moment: it begins before `time`, and ends at or after it.
     pub(super) fn piece_before(&self, time: i64) -> Piece {
         let count = self.pieces.partition_point(|piece| piece.start < time);
@@ -66,7 +66,7 @@ pub(super) struct Activity {
 
 /// A stream of a device.
 #[derive(Debug)]
-pub(super) struct Stream {
+pub(super) struct PathStream {
     pub(super) lane: u64,
     /// In ascending order of start.
     pub(super) activities: Vec<Activity>,
@@ -90,12 +90,12 @@ pub(super) enum Position {
 }
 
 /// The events of a group with the indexes that the walk needs.
-pub(super) struct Trace<'a> {
+pub(super) struct WindowTrace<'a> {
     pub(super) events: &'a [Event],
-    pub(super) threads: Vec<Thread>,
+    pub(super) threads: Vec<PathThread>,
     /// The main thread, for which the other threads work.
     pub(super) main_thread: Option<usize>,
-    pub(super) streams: Vec<Stream>,
+    pub(super) streams: Vec<PathStream>,
     /// Correlation ids, each with the first call that has it, in ascending order.
     pub(super) calls: Vec<(u64, usize)>,
     /// Correlation ids, each with a record of a host wait, in ascending order.
@@ -107,7 +107,7 @@ pub(super) struct Trace<'a> {
     pub(super) launched_activities: Vec<(u64, i64, ActivityId)>,
 }
 
-impl<'a> Trace<'a> {
+impl<'a> WindowTrace<'a> {
     pub(super) fn new(events: &'a [Event]) -> Self {
         let mut trace = Self {
             events,
@@ -180,7 +180,7 @@ impl<'a> Trace<'a> {
                 activity.launch_time = launch_time;
             }
             let lane = stream_events.first().map_or(0, |&event| events[event].lane);
-            self.streams.push(Stream { lane, activities, waits: Vec::new() });
+            self.streams.push(PathStream { lane, activities, waits: Vec::new() });
         }
         self.ends_by_device.sort_unstable();
         self.launched_activities.sort_unstable();
@@ -333,14 +333,14 @@ pub(super) fn sort_by_correlation(
 }
 
 /// Returns the threads in the order of their lanes, each divided into pieces by innermost span.
-pub(super) fn build_threads(events: &[Event]) -> Vec<Thread> {
+pub(super) fn build_threads(events: &[Event]) -> Vec<PathThread> {
     let mut order = indices_of_kind(events, Kind::is_host);
     order.retain(|&event| events[event].start < events[event].end);
     order.sort_by_key(|&event| {
         (events[event].lane, events[event].start, Reverse(events[event].end), event)
     });
     let by_lane = order.chunk_by(|&a, &b| events[a].lane == events[b].lane);
-    let thread = |lane_events: &[usize]| Thread {
+    let thread = |lane_events: &[usize]| PathThread {
         lane: lane_events.first().map_or(0, |&event| events[event].lane),
         pieces: split_into_pieces(events, lane_events),
         is_backward: lane_events.iter().any(|&event| events[event].kind == Kind::Backward),

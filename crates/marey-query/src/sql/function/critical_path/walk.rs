@@ -9,7 +9,7 @@
 //! window.
 
 use super::event::{Bound, Event, Kind, SKEW_NANOS, Segment, device_of};
-use super::trace::{Activity, ActivityId, Position, Trace, indices_of_kind};
+use super::trace::{Activity, ActivityId, Position, WindowTrace, indices_of_kind};
 
 /// Longest time in nanoseconds that an activity takes to start once it is launched and its stream
 /// is free. A longer gap has another reason. The view `gpu_gaps` uses the same value.
@@ -27,7 +27,8 @@ pub(super) fn critical_path(events: &[Event], start: i64, end: i64) -> Vec<Segme
     if start >= end {
         return Vec::new();
     }
-    let mut walk = Walk { trace: Trace::new(events), start, end, time: end, segments: Vec::new() };
+    let mut walk =
+        Walk { trace: WindowTrace::new(events), start, end, time: end, segments: Vec::new() };
     walk.run();
     walk.into_path()
 }
@@ -70,7 +71,7 @@ pub(super) fn split_by_step(path: &[Segment], events: &[Event]) -> Vec<(Option<u
 
 /// The state of the walk.
 struct Walk<'a> {
-    trace: Trace<'a>,
+    trace: WindowTrace<'a>,
     start: i64,
     end: i64,
     /// The current time. Everything later is in `segments`.
