@@ -10,6 +10,7 @@ use super::texts::SpoolTexts;
 use crate::api::StackSample;
 use crate::control::CONTROL;
 use crate::device::Launch;
+use crate::local;
 use crate::losses;
 use crate::thread::ThreadTree;
 use marey_model::loss::LossCause;
@@ -123,22 +124,8 @@ impl ThreadWriter {
                         self.write_batch(output);
                         self.batch.span_sessions = sessions;
                     }
-                    let index = self.batch.spans.len() as u32;
-                    if correlation != 0 {
-                        self.batch.launches.push((index, correlation));
-                    }
-                    if let Some(call) = autograd {
-                        self.batch.autograd.push(AutogradCall {
-                            index,
-                            sequence: call.sequence,
-                            forward_os_id: call.forward_os_id,
-                        });
-                    }
-                    if let Some(args) = args {
-                        self.batch.args.push((index, args));
-                    }
-                    self.batch.spans.push(Span { node, start_nanos, end_nanos });
-                    self.batch.bytes += size_of::<Span>();
+                    let span = Span { node, start_nanos, end_nanos };
+                    self.batch.add_span(span, args, correlation, autograd);
                 }
             }
             LogEntry::Args { node, start_ticks, text } => {
@@ -185,64 +172,62 @@ impl ThreadWriter {
     /// Writes the frames of the batch after the definitions that they use. Values come before
     /// spans, so that a value precedes the scope in which it was added.
     fn write_batch(&mut self, output: &mut SpoolOutput) {
-        let FrameBatch { spans, values, bytes, .. } = &mut self.batch;
-        let entries = (spans.len() + values.len()) as u64;
+        let entries = (self.batch.spans.len() + self.batch.values.len()) as u64;
         if entries == 0 {
             return;
         }
-        *bytes = 0;
+        self.batch.bytes = 0;
         if !output.buffer.has_room() {
             losses::add(LossCause::Spool, entries);
-            spans.clear();
-            values.clear();
-            self.batch.launches.clear();
-            self.batch.autograd.clear();
-            self.batch.args.clear();
+            self.batch.clear();
             return;
         }
         self.write_definitions(output);
-        let FrameBatch {
-            spans,
-            launches,
-            autograd,
-            args,
-            span_sessions,
-            values,
-            value_sessions,
-            ..
-        } = &mut self.batch;
-        let thread = self.number;
-        if !values.is_empty() {
-            let count = values.len() as u64;
-            let values = std::mem::take(values);
-            let frame = SpoolFrame::Values { thread, sessions: *value_sessions, values };
-            output.buffer.push_entries(&frame, count);
+        self.write_values(output);
+        self.write_spans(output);
+    }
+
+    fn write_values(&mut self, output: &mut SpoolOutput) {
+        let FrameBatch { values, value_sessions, .. } = &mut self.batch;
+        if values.is_empty() {
+            return;
         }
-        if !spans.is_empty() {
-            let count = spans.len() as u64;
-            if !launches.is_empty() {
-                let launches = std::mem::take(launches);
-                output.buffer.push(&SpoolFrame::Launches { thread, launches });
-            }
-            if !autograd.is_empty() {
-                let calls = std::mem::take(autograd);
-                output.buffer.push(&SpoolFrame::Autograd { thread, calls });
-            }
-            if !args.is_empty() {
-                let args = std::mem::take(args);
-                output.buffer.push(&SpoolFrame::ArgsOfSpans { thread, args });
-            }
-            let frame = SpoolFrame::Spans {
-                thread,
-                sessions: *span_sessions,
-                spans: std::mem::take(spans),
-            };
-            output.buffer.push_entries(&frame, count);
-            // Reuse the allocation of the list.
-            if let SpoolFrame::Spans { spans: written, .. } = frame {
-                *spans = written;
-                spans.clear();
-            }
+        let count = values.len() as u64;
+        let frame = SpoolFrame::Values {
+            thread: self.number,
+            sessions: *value_sessions,
+            values: std::mem::take(values),
+        };
+        output.buffer.push_entries(&frame, count);
+    }
+
+    /// Writes the spans of the batch after the frames that refer to them.
+    fn write_spans(&mut self, output: &mut SpoolOutput) {
+        let FrameBatch { spans, launches, autograd, args, span_sessions, .. } = &mut self.batch;
+        if spans.is_empty() {
+            return;
+        }
+        let thread = self.number;
+        let count = spans.len() as u64;
+        if !launches.is_empty() {
+            let launches = std::mem::take(launches);
+            output.buffer.push(&SpoolFrame::Launches { thread, launches });
+        }
+        if !autograd.is_empty() {
+            let calls = std::mem::take(autograd);
+            output.buffer.push(&SpoolFrame::Autograd { thread, calls });
+        }
+        if !args.is_empty() {
+            let args = std::mem::take(args);
+            output.buffer.push(&SpoolFrame::ArgsOfSpans { thread, args });
+        }
+        let frame =
+            SpoolFrame::Spans { thread, sessions: *span_sessions, spans: std::mem::take(spans) };
+        output.buffer.push_entries(&frame, count);
+        // Reuse the allocation of the list.
+        if let SpoolFrame::Spans { spans: written, .. } = frame {
+            *spans = written;
+            spans.clear();
         }
     }
 
@@ -341,6 +326,44 @@ impl ThreadWriter {
         self.write_definitions(output);
         output.buffer.push(&SpoolFrame::Open { thread: self.number, spans: open.clone() });
         self.written_open = open;
+    }
+}
+
+impl FrameBatch {
+    /// Adds a span, with the id of its arguments, its correlation id unless that is 0, and its part
+    /// in a backward pass.
+    fn add_span(
+        &mut self,
+        span: Span,
+        args_id: Option<u32>,
+        correlation: u32,
+        autograd: Option<local::AutogradCall>,
+    ) {
+        let index = self.spans.len() as u32;
+        if correlation != 0 {
+            self.launches.push((index, correlation));
+        }
+        if let Some(call) = autograd {
+            self.autograd.push(AutogradCall {
+                index,
+                sequence: call.sequence,
+                forward_os_id: call.forward_os_id,
+            });
+        }
+        if let Some(args_id) = args_id {
+            self.args.push((index, args_id));
+        }
+        self.spans.push(span);
+        self.bytes += size_of::<Span>();
+    }
+
+    /// Drops what was not written.
+    fn clear(&mut self) {
+        self.spans.clear();
+        self.values.clear();
+        self.launches.clear();
+        self.autograd.clear();
+        self.args.clear();
     }
 }
 

@@ -4,15 +4,17 @@
 //! The program leaves the profiler's trace beside the spool (`<pid>-<number>.window.json`). It is
 //! imported as a run of its own ([`trace`]), and its clock is aligned with the recorder's
 //! ([`alignment`]). Spans that both have recorded are found ([`twins`]), and all others are placed
-//! among the recorder's spans ([`place`]). The result is a list of changes that the second pass
+//! among the recorder's spans ([`placement`]). The result is a list of changes that the second pass
 //! over the spool makes ([`Windows`]), so sums and nesting are computed as for any other span.
 //!
 //! Memory grows with the longest window, not with the recording.
 
 mod alignment;
+mod launch_contexts;
 mod placement;
 mod recorded;
 mod trace;
+mod trace_ids;
 mod twins;
 
 use std::cmp::Reverse;
@@ -24,7 +26,8 @@ use serde_json::json;
 use self::alignment::Alignment;
 use self::placement::Placement;
 use self::recorded::{Recorded, RecordedSpan};
-use self::trace::{ArgTemplates, ProfilerTrace};
+use self::trace::ProfilerTrace;
+use self::trace_ids::ArgTemplates;
 use super::Sources;
 use super::clock::Clock;
 use super::outline::Outline;

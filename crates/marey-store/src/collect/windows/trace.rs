@@ -1,27 +1,22 @@
 //! Reads torch.profiler's events in a window from the run that its trace was imported as.
 //!
-//! Only rows of the recorded process are read. Ids of texts become those of the run that is being
-//! collected. Argument templates become positions in a list.
+//! Only rows of the recorded process are read, with the ids of the run that is being collected.
 
 use std::collections::{BTreeMap, HashMap};
 
 use marey_model::context::NodeKind;
 
-use super::super::outline::OutlineNode;
 use super::SpanDetail;
 use super::alignment::Alignment;
-use super::placement::Placed;
+use super::launch_contexts::LaunchContexts;
 use super::recorded::{Anchor, anchor_number, plain_name_id};
+use super::trace_ids::{ArgTemplates, TraceIds};
 use crate::names::Names;
-use crate::row::{Args, Flow, GpuActivity, MemoryEvent, Metadata, Span};
+use crate::row::{Flow, GpuActivity, MemoryEvent, Span};
 use crate::{Reader, StoreError};
 
 /// Category of Python functions, which the recorder never has.
 const PYTHON: &str = "python_function";
-
-/// The key of the metadata with the FLOPs of operators by external correlation id. The profiler
-/// leaves them out of its traces.
-const FLOPS: &str = "marey_flops";
 
 /// The start of the names of files with marey's hooks in PyTorch, as the names of Python calls
 /// contain it.
@@ -95,87 +90,6 @@ pub(super) struct TracedSpan {
     pub(super) detail: SpanDetail,
 }
 
-/// Templates of arguments, each stored once.
-#[derive(Debug, Default)]
-pub(super) struct ArgTemplates {
-    texts: Vec<String>,
-    positions: HashMap<String, u32>,
-}
-
-impl ArgTemplates {
-    fn position(&mut self, text: &str) -> u32 {
-        if let Some(&position) = self.positions.get(text) {
-            return position;
-        }
-        let position = self.texts.len() as u32;
-        self.texts.push(text.to_owned());
-        self.positions.insert(text.to_owned(), position);
-        position
-    }
-
-    pub(super) fn into_texts(self) -> Vec<String> {
-        self.texts
-    }
-}
-
-/// The mapping from ids in the trace's run to ids of texts and positions of arguments here.
-struct TraceIds<'a, 'r> {
-    reader: &'a Reader<'r>,
-    names: &'a mut Names,
-    texts: &'a mut ArgTemplates,
-    /// Ids of texts in the run that is being collected, by the id in the trace's run.
-    text_ids: HashMap<u32, u32>,
-    arg_positions: HashMap<u32, u32>,
-    /// FLOPs by external correlation id.
-    flops: HashMap<u64, i64>,
-}
-
-impl TraceIds<'_, '_> {
-    fn text_id(&mut self, id: u32) -> u32 {
-        let Self { reader, names, text_ids, .. } = self;
-        *text_ids.entry(id).or_insert_with(|| names.text_id(reader.text(id)))
-    }
-
-    fn args(&mut self, args: Args) -> Args {
-        let Self { reader, texts, arg_positions, .. } = self;
-        let text_id = args.text_id.map(|id| {
-            *arg_positions.entry(id).or_insert_with(|| texts.position(reader.arg_template(id)))
-        });
-        Args { text_id, numbers: args.numbers }
-    }
-
-    /// Returns the arguments of an operator, with its FLOPs if they are known.
-    fn operator_args(&mut self, args: Args, external_id: Option<u64>) -> Args {
-        let flops = external_id.and_then(|id| self.flops.get(&id).copied());
-        let mut args = self.args(args);
-        if let (Some(flops), Some(position)) = (flops, args.text_id) {
-            let template = &self.texts.texts[position as usize];
-            let members = template.strip_suffix('}').unwrap_or(template);
-            let comma = if members == "{" { "" } else { "," };
-            let extended = format!("{members}{comma}\"flops\":#}}");
-            args.text_id = Some(self.texts.position(&extended));
-            args.numbers.push(flops);
-        }
-        args
-    }
-}
-
-/// Reads the FLOPs of operators by external correlation id.
-fn read_flops(reader: &Reader) -> Result<HashMap<u64, i64>, StoreError> {
-    let mut flops = HashMap::new();
-    for entry in reader.rows::<Metadata>()? {
-        let entry = entry?;
-        if &*entry.key == FLOPS {
-            let by_id: BTreeMap<String, i64> =
-                serde_json::from_str(&entry.value).unwrap_or_default();
-            flops.extend(
-                by_id.into_iter().filter_map(|(id, flops)| Some((id.parse().ok()?, flops))),
-            );
-        }
-    }
-    Ok(flops)
-}
-
 impl ProfilerTrace {
     /// Reads the rows of the process with this id of the operating system.
     pub(super) fn read(
@@ -185,30 +99,32 @@ impl ProfilerTrace {
         texts: &mut ArgTemplates,
     ) -> Result<Self, StoreError> {
         let mut trace = Self { extent_nanos: (i64::MAX, i64::MIN), ..Self::default() };
-        let processes: Vec<u32> = reader
-            .processes()
-            .filter(|process| u64::try_from(process.pid) == Ok(pid))
-            .map(|process| process.id)
-            .collect();
-        let os_ids: HashMap<u32, u64> = reader
-            .threads()
-            .filter(|thread| processes.contains(&thread.process_id))
-            .filter_map(|thread| Some((thread.id, thread.os_id.try_into().ok()?)))
-            .collect();
-        let mut ids = TraceIds {
-            reader,
-            names,
-            texts,
-            text_ids: HashMap::new(),
-            arg_positions: HashMap::new(),
-            flops: read_flops(reader)?,
-        };
+        let os_ids = os_ids(reader, pid);
+        let mut ids = TraceIds::new(reader, names, texts)?;
         reader.spans_by_thread()?.for_each(|span| {
             if let Some(&os_id) = os_ids.get(&span.thread_id) {
                 trace.add_span(os_id, span, &mut ids);
             }
             Ok::<_, StoreError>(())
         })?;
+        trace.anchors.sort_unstable();
+        trace.read_points(reader, &os_ids, &mut ids)?;
+        for activity in reader.rows::<GpuActivity>()? {
+            let activity = activity?;
+            let (name_id, args) = (ids.text_id(activity.name_id), ids.args(activity.args.clone()));
+            let category_id = activity.category_id.map(|id| ids.text_id(id));
+            trace.activities.push(GpuActivity { name_id, category_id, args, ..activity });
+        }
+        Ok(trace)
+    }
+
+    /// Reads the memory events and the points of flows.
+    fn read_points(
+        &mut self,
+        reader: &Reader,
+        os_ids: &HashMap<u32, u64>,
+        ids: &mut TraceIds,
+    ) -> Result<(), StoreError> {
         for event in reader.rows::<MemoryEvent>()? {
             let event = event?;
             let Some(&os_id) = event.thread_id.and_then(|thread| os_ids.get(&thread)) else {
@@ -216,7 +132,7 @@ impl ProfilerTrace {
             };
             let category_id = event.category_id.map(|id| ids.text_id(id));
             let args = ids.args(event.args.clone());
-            let thread = trace.threads.entry(os_id).or_default();
+            let thread = self.threads.entry(os_id).or_default();
             thread.memory_events.push(MemoryEvent { category_id, args, ..event });
         }
         for flow in reader.rows::<Flow>()? {
@@ -224,17 +140,10 @@ impl ProfilerTrace {
             let Some(&os_id) = os_ids.get(&flow.thread_id) else { continue };
             let (name_id, args) = (ids.text_id(flow.name_id), ids.args(flow.args.clone()));
             let category_id = flow.category_id.map(|id| ids.text_id(id));
-            let thread = trace.threads.entry(os_id).or_default();
+            let thread = self.threads.entry(os_id).or_default();
             thread.flows.push(Flow { name_id, category_id, args, ..flow });
         }
-        for activity in reader.rows::<GpuActivity>()? {
-            let activity = activity?;
-            let (name_id, args) = (ids.text_id(activity.name_id), ids.args(activity.args.clone()));
-            let category_id = activity.category_id.map(|id| ids.text_id(id));
-            trace.activities.push(GpuActivity { name_id, category_id, args, ..activity });
-        }
-        trace.anchors.sort_unstable();
-        Ok(trace)
+        Ok(())
     }
 
     fn add_span(&mut self, os_id: u64, span: &Span, ids: &mut TraceIds) {
@@ -316,43 +225,16 @@ impl ProfilerTrace {
     }
 }
 
-/// The contexts of launches and operators, to which activities refer.
-#[derive(Debug, Default)]
-pub(super) struct LaunchContexts {
-    /// The context of the caller, by correlation id.
-    callers: HashMap<u64, u32>,
-    /// The context of the operator, by external correlation id.
-    operators: HashMap<u64, u32>,
-}
-
-impl LaunchContexts {
-    /// Adds the launches and operators of a thread.
-    pub(super) fn add(
-        &mut self,
-        thread: &ThreadTrace,
-        twins: &[Option<usize>],
-        placed: &Placed,
-        nodes: &[OutlineNode],
-    ) {
-        for (index, span) in thread.spans.iter().enumerate() {
-            let node = match twins[index] {
-                Some(twin) => placed.recorded[twin],
-                None => placed.traced[index].1,
-            };
-            let node = &nodes[node as usize];
-            if let Some(correlation) = span.correlation {
-                let caller = nodes.get(node.parent as usize).unwrap_or(node);
-                self.callers.insert(correlation, caller.context);
-            } else if let Some(external) = span.detail.external_id {
-                self.operators.insert(external, node.context);
-            }
-        }
-    }
-
-    /// Returns the context that launched an activity.
-    pub(super) fn context(&self, activity: &GpuActivity) -> Option<u32> {
-        let by_call = activity.correlation_id.and_then(|id| self.callers.get(&id));
-        let by_operator = || activity.external_id.and_then(|id| self.operators.get(&id));
-        by_call.or_else(by_operator).copied()
-    }
+/// Returns the operating system's ids of the threads of a process, by the id of the thread.
+fn os_ids(reader: &Reader, pid: u64) -> HashMap<u32, u64> {
+    let processes: Vec<u32> = reader
+        .processes()
+        .filter(|process| u64::try_from(process.pid) == Ok(pid))
+        .map(|process| process.id)
+        .collect();
+    reader
+        .threads()
+        .filter(|thread| processes.contains(&thread.process_id))
+        .filter_map(|thread| Some((thread.id, thread.os_id.try_into().ok()?)))
+        .collect()
 }
