@@ -230,10 +230,9 @@ fn is_phase_complete(py: Python<'_>, session: i64, phase: u32) -> PyResult<bool>
 /// Drops the data of a phase, and with `includes_earlier` also those of all phases before it.
 #[pyfunction]
 fn clear(py: Python<'_>, session: i64, phase: u32, includes_earlier: bool) -> PyResult<()> {
+    let clear = table().clear;
     // SAFETY: the error buffer is writable until the call returns.
-    py.detach(|| {
-        try_call(|error| unsafe { (table().clear)(session, phase, includes_earlier, error) })
-    })?;
+    py.detach(|| try_call(|error| unsafe { clear(session, phase, includes_earlier, error) }))?;
     Ok(())
 }
 

@@ -199,7 +199,7 @@ impl<'de> Visitor<'de> for &mut FileReader<'_> {
         while let Some(key) = map.next_key::<String>()? {
             match &*key {
                 "profiles" if self.name_ids.is_some() => {
-                    map.next_value_seed(ProfileListReader(self))?
+                    map.next_value_seed(ProfileListReader(self))?;
                 }
                 "profiles" => buffered.push(map.next_value()?),
                 "shared" => {

@@ -112,20 +112,16 @@ fn a_frame_that_contradicts_earlier_frames_is_an_error() {
         nodes: nodes.to_vec(),
     };
     let texts = |first, count| SpoolFrame::Strings { first, texts: vec![String::new(); count] };
+    let shapes = |first, name| {
+        let details = Vec::new();
+        let shape = Shape { kind: ActivityKind::Kernel, name, device: 0, stream: 0, details };
+        SpoolFrame::Shapes { first, shapes: vec![shape] }
+    };
     let valid_frames = [
         texts(0, 2),
         SpoolFrame::Thread { thread: 7, os_id: 1, name: String::new() },
         nodes(7, 0, &[root, node(0, scope, 1)]),
-        SpoolFrame::Shapes {
-            first: 0,
-            shapes: vec![Shape {
-                kind: ActivityKind::Sync,
-                name: 0,
-                device: 0,
-                stream: 0,
-                details: Vec::new(),
-            }],
-        },
+        shapes(0, 0),
     ];
     let offset = encode_file(&valid_frames).len();
     let span = |node| Span { node, start_nanos: 0, end_nanos: 1 };
@@ -140,11 +136,6 @@ fn a_frame_that_contradicts_earlier_frames_is_an_error() {
         let sample =
             Sample { time_nanos: 0, duration_nanos: 1, os_id: 1, thread_name, node, cause };
         SpoolFrame::Samples { thread: 7, samples: vec![sample] }
-    };
-    let shapes = |first, name| {
-        let details = Vec::new();
-        let shape = Shape { kind: ActivityKind::Kernel, name, device: 0, stream: 0, details };
-        SpoolFrame::Shapes { first, shapes: vec![shape] }
     };
     let activity = |shape, launch| {
         let activity = Activity {

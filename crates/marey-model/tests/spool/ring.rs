@@ -258,7 +258,7 @@ fn read(file: &[u8]) -> Joined {
             }
             SpoolFrame::Strings { texts: new, .. } => texts.extend(new),
             SpoolFrame::Nodes { thread, nodes: new, .. } => {
-                nodes.entry(thread).or_default().extend(new)
+                nodes.entry(thread).or_default().extend(new);
             }
             SpoolFrame::Shapes { shapes: new, .. } => shapes.extend(new),
             SpoolFrame::SpanArgs { texts: new, .. } => args_texts.extend(new),

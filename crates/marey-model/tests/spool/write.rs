@@ -329,9 +329,9 @@ fn events() -> impl Strategy<Value = SessionEvent> {
 prop_compose! {
     fn processes()(
         pid in numbers(), rank in of(numbers()), host in texts(), argv in vec(texts(), 0..4),
-        start_unix_nanos in numbers(), duration_nanos in numbers(), complete in any::<bool>(),
+        start_unix_nanos in numbers(), duration_nanos in numbers(), is_complete in any::<bool>(),
     ) -> Process {
-        Process { pid, rank, host, argv, start_unix_nanos, duration_nanos, complete }
+        Process { pid, rank, host, argv, start_unix_nanos, duration_nanos, is_complete }
     }
 }
 

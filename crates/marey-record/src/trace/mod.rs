@@ -26,7 +26,6 @@ mod thread;
 mod tracer;
 
 pub(crate) use self::drain::{WORKER, flush_spool, request_drain};
-pub(crate) use self::file::SpoolFile;
 pub(crate) use self::log::Log;
 pub(crate) use self::records::{
     add_activities, has_samples, write_collectives, write_counters,

@@ -85,7 +85,7 @@ fn phases(spool: &Path, session: usize) -> BTreeMap<u32, Phase> {
                 nodes.extend((first..).map(|id| (thread, id)).zip(new));
             }
             SpoolFrame::Session { session, event: SessionEvent::Started, .. } => {
-                slots.push(session)
+                slots.push(session);
             }
             SpoolFrame::Session { session: slot, event: SessionEvent::Phase(next), .. }
                 if has_session(1 << slot) =>

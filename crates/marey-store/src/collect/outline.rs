@@ -84,10 +84,10 @@ impl Outline {
                 );
             }
             SpoolFrame::Thread { thread, os_id, name } => {
-                self.threads.define(*thread, *os_id, name)
+                self.threads.define(*thread, *os_id, name);
             }
             SpoolFrame::Nodes { thread, first, nodes } => {
-                self.add_nodes(*thread, *first, nodes, names)
+                self.add_nodes(*thread, *first, nodes, names);
             }
             SpoolFrame::Spans { spans, .. } => {
                 self.events += spans.len() as u64;

@@ -259,7 +259,7 @@ impl Field for MetricValue {
         match self {
             Self::Int(_) | Self::Float(_) | Self::Text(_) => lists.append_null(),
             Self::Ints(values) => {
-                lists.append_value(values.iter().map(|&value| Some(value as f64)))
+                lists.append_value(values.iter().map(|&value| Some(value as f64)));
             }
             Self::Floats(values) => lists.append_value(values.iter().map(|&value| Some(value))),
         }

@@ -97,7 +97,7 @@ impl SessionState {
                 self.extend_to([monotonic_nanos]);
             }
             SpoolFrame::Spans { spans, .. } => {
-                self.extend_to(spans.iter().map(|span| span.end_nanos))
+                self.extend_to(spans.iter().map(|span| span.end_nanos));
             }
             SpoolFrame::Values { values, .. } => {
                 self.extend_to(values.iter().map(|value| value.time_nanos));
