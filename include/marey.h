@@ -124,7 +124,7 @@ typedef struct marey_start_options {
     uint32_t flush_phases;   /**< Not 0: write each phase when it is closed. */
     uint32_t quiet_if_empty; /**< Not 0: write no file if nothing was recorded. */
     uint32_t environment_noted; /**< Not 0: note_environment was called right before this. */
-    uint32_t only_addressed;    /**< Not 0: record only what session_scope addresses to it. */
+    uint32_t is_addressed_only; /**< Not 0: record only what session_scope addresses to it. */
     uint32_t is_ring;           /**< Not 0: keep only the last records; needs MAREY_RUN. */
 } marey_start_options_t;
 
@@ -255,7 +255,7 @@ typedef struct marey_table {
                         void *context, marey_error_t *error);
     int64_t (*advance_phase)(int64_t session, marey_error_t *error);
     int32_t (*is_phase_complete)(int64_t session, uint32_t phase, marey_error_t *error);
-    int32_t (*clear)(int64_t session, uint32_t phase, bool up_to, marey_error_t *error);
+    int32_t (*clear)(int64_t session, uint32_t phase, bool includes_earlier, marey_error_t *error);
     int32_t (*get_data)(int64_t session, uint32_t phase, const char *format, size_t format_len,
                         marey_sink_t sink, void *context, marey_error_t *error);
     int64_t (*depth)(int64_t session, marey_error_t *error);

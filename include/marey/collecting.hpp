@@ -68,7 +68,7 @@ private:
 };
 
 /// Appends the events of `part`, or counts them as dropped where there is no memory for them.
-inline void append_records(Shared &all, std::vector<Record> &records, std::vector<Record> &&part) {
+inline void append_records(Shared &shared, std::vector<Record> &records, std::vector<Record> &&part) {
     if (records.empty()) {
         records.swap(part);
         return;
@@ -77,17 +77,17 @@ inline void append_records(Shared &all, std::vector<Record> &records, std::vecto
         records.insert(records.end(), std::make_move_iterator(part.begin()),
                        std::make_move_iterator(part.end()));
     }
-    MAREY_CATCH_ALL_ { all.dropped_events.fetch_add(part.size(), std::memory_order_relaxed); }
+    MAREY_CATCH_ALL_ { shared.dropped_events.fetch_add(part.size(), std::memory_order_relaxed); }
 }
 
 /// Takes the events of a profile from all threads. Those that are open end now.
-inline std::vector<Record> take_records(Shared &all, std::uint64_t profile, std::int64_t end_ns) {
+inline std::vector<Record> take_records(Shared &shared, std::uint64_t profile, std::int64_t end_ns) {
     std::vector<Record> records;
     const std::uint32_t current = os_thread_id();
-    for (const std::unique_ptr<Thread> &thread : all.threads) {
+    for (const std::unique_ptr<Thread> &thread : shared.threads) {
         const ThreadGuard guard(*thread, current);
         if (!guard.is_acquired()) {
-            count_dropped(all);
+            count_dropped(shared);
             continue;
         }
         if (thread->profile != profile) {
@@ -99,7 +99,7 @@ inline std::vector<Record> take_records(Shared &all, std::uint64_t profile, std:
             record.is_finished = false;
         }
         for (std::vector<Record> *part : {&thread->done, &thread->open}) {
-            append_records(all, records, std::move(*part));
+            append_records(shared, records, std::move(*part));
             std::vector<Record>().swap(*part);
         }
         thread->profile = 0;

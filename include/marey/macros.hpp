@@ -13,6 +13,33 @@
 
 #include "module.hpp"
 #include "record.hpp"
+#include "version.hpp"
+
+namespace marey {
+inline namespace MAREY_HPP_VERSION_ {
+
+namespace detail {
+
+/// Ends a scope that was made in memory, if it was. Inlined, also where an exception ends the block, the
+/// pointer needs no memory.
+struct ScopeInMemory {
+    __attribute__((always_inline)) explicit ScopeInMemory(RecordFunction *scope) noexcept
+        : made(scope) {}
+    __attribute__((always_inline)) ~ScopeInMemory() {
+        if (__builtin_expect(static_cast<long>(made != nullptr), 0)) {
+            made->~RecordFunction();
+        }
+    }
+    ScopeInMemory(const ScopeInMemory &) = delete;
+    ScopeInMemory &operator=(const ScopeInMemory &) = delete;
+
+    RecordFunction *const made;
+};
+
+} // namespace detail
+
+} // namespace MAREY_HPP_VERSION_
+} // namespace marey
 
 /// @cond
 /* The first argument, and the two after it, which are -1 if they are missing. */

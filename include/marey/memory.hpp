@@ -29,23 +29,23 @@ inline void reportMemory(const void *address, std::int64_t bytes,
     if (!detail::is_listened_to()) {
         return;
     }
-    detail::Shared *all = detail::shared();
-    if (all == nullptr || (all->listening & detail::listens_profile) == 0 ||
-        (all->options & detail::records_memory) == 0) {
+    detail::Shared *shared = detail::shared();
+    if (shared == nullptr || (shared->listening & detail::listens_profile) == 0 ||
+        (shared->options & detail::records_memory) == 0) {
         return;
     }
     MAREY_TRY_ {
-        detail::Thread *known = detail::this_thread(*all);
+        detail::Thread *known = detail::this_thread(*shared);
         if (known == nullptr || known->inside > 0 || known->disabled > 0) {
             return; // the caller may be `operator new`, for an event of marey
         }
         detail::Thread &thread = *known;
-        const std::uint64_t profile = detail::profile_of_thread(*all, thread);
+        const std::uint64_t profile = detail::profile_of_thread(*shared, thread);
         if (profile == 0) {
             return;
         }
         const detail::Inside inside(thread);
-        const std::int64_t sum = all->allocated_bytes.fetch_add(bytes) + bytes;
+        const std::int64_t sum = shared->allocated_bytes.fetch_add(bytes) + bytes;
         detail::Record record;
         detail::Details &details = record.make_details();
         details.is_memory = true;
@@ -55,10 +55,10 @@ inline void reportMemory(const void *address, std::int64_t bytes,
         details.total_reserved = total_reserved;
         details.device = device;
         details.device_index = device_index;
-        record.id = all->next_id.fetch_add(1, std::memory_order_relaxed);
-        detail::add_instant(*all, thread, profile, std::move(record));
+        record.id = shared->next_id.fetch_add(1, std::memory_order_relaxed);
+        detail::add_instant(*shared, thread, profile, std::move(record));
     }
-    MAREY_CATCH_ALL_ { detail::count_dropped(*all); }
+    MAREY_CATCH_ALL_ { detail::count_dropped(*shared); }
 }
 
 /// An allocator of the standard library's form that reports what `Base` allocates. Containers copy,

@@ -58,11 +58,11 @@ private:
         }
         MAREY_CATCH_ALL_ { return; }
         thread_ = thread;
-        const detail::Shared &all = *detail::shared();
+        const detail::Shared &shared = *detail::shared();
         const bool is_in_profile =
-            detail::profile_of_thread(all, *thread) != 0 &&
-            (all.options.load(std::memory_order_relaxed) & detail::records_scopes) != 0;
-        if (is_in_profile || all.profile == 0 || !detail::is_only_session(all)) {
+            detail::profile_of_thread(shared, *thread) != 0 &&
+            (shared.options.load(std::memory_order_relaxed) & detail::records_scopes) != 0;
+        if (is_in_profile || shared.profile == 0 || !detail::is_only_session(shared)) {
             name_ = marey_load()->intern(name.data(), name.size());
             is_entered_ = marey_scope_enter_kind(name_, MAREY_KIND_MODULE) != 0;
         }

@@ -69,15 +69,15 @@ inline std::vector<std::string> option_names(const ProfilerConfig &config) {
 
 /// Returns counters with these names and metrics, of an earlier profile if it had the same. The
 /// caller holds the lock.
-inline const Counters &kept_counters(Shared &all, const std::vector<std::string> &names,
+inline const Counters &kept_counters(Shared &shared, const std::vector<std::string> &names,
                                      const std::vector<std::uint32_t> &metrics) {
-    for (const std::unique_ptr<Counters> &kept : all.kept_counters) {
+    for (const std::unique_ptr<Counters> &kept : shared.kept_counters) {
         if (kept->names == names && kept->metrics == metrics) {
             return *kept;
         }
     }
-    all.kept_counters.push_back(std::make_unique<Counters>(Counters{names, metrics}));
-    return *all.kept_counters.back();
+    shared.kept_counters.push_back(std::make_unique<Counters>(Counters{names, metrics}));
+    return *shared.kept_counters.back();
 }
 
 inline void add_warning(void *warnings, const std::uint8_t *text, std::size_t size) {
@@ -86,9 +86,9 @@ inline void add_warning(void *warnings, const std::uint8_t *text, std::size_t si
 }
 
 /// Starts the performance counters that can be counted. The caller holds the lock.
-inline void start_counters(Shared &all) {
-    const std::vector<std::string> &requested = all.config.experimental_config.performance_events;
-    all.counters = nullptr;
+inline void start_counters(Shared &shared) {
+    const std::vector<std::string> &requested = shared.config.experimental_config.performance_events;
+    shared.counters = nullptr;
     if (requested.empty()) {
         return;
     }
@@ -98,7 +98,7 @@ inline void start_counters(Shared &all) {
     }
     std::vector<std::uint32_t> answers(requested.size(), MAREY_NO_METRIC);
     marey_load()->possible_performance_events(list.data(), list.size(), answers.data(),
-                                              answers.size(), add_warning, &all.warnings);
+                                              answers.size(), add_warning, &shared.warnings);
     std::vector<std::string> names;
     std::vector<std::uint32_t> metrics;
     for (std::size_t i = 0; i < requested.size(); i++) {
@@ -108,12 +108,12 @@ inline void start_counters(Shared &all) {
         }
     }
     if (!names.empty()) {
-        all.counters = &kept_counters(all, names, metrics);
+        shared.counters = &kept_counters(shared, names, metrics);
     }
 }
 
 /// Adds a warning for each activity and state whose events do not exist. The caller holds the lock.
-inline void refuse_devices(Shared &all, const std::set<ActivityType> &activities) {
+inline void refuse_devices(Shared &shared, const std::set<ActivityType> &activities) {
     const std::pair<ActivityType, const char *> unknown[] = {
         {ActivityType::XPU, "XPU"},
         {ActivityType::HPU, "HPU"},
@@ -121,7 +121,7 @@ inline void refuse_devices(Shared &all, const std::set<ActivityType> &activities
         {ActivityType::PrivateUse1, "PrivateUse1"}};
     for (const auto &each : unknown) {
         if (activities.count(each.first) > 0) {
-            all.warnings.push_back(std::string("`ActivityType::") + each.second +
+            shared.warnings.push_back(std::string("`ActivityType::") + each.second +
                                    "` has no effect: marey records devices of NVIDIA alone (CUDA)");
         }
     }
@@ -132,54 +132,54 @@ inline void refuse_devices(Shared &all, const std::set<ActivityType> &activities
         {ProfilerState::KINETO_PRIVATEUSE1_FALLBACK,
          "KINETO_PRIVATEUSE1_FALLBACK` has no effect: marey calls no backend of a program"}};
     for (const auto &each : others) {
-        if (all.config.state == each.first) {
-            all.warnings.push_back(std::string("`ProfilerState::") + each.second +
+        if (shared.config.state == each.first) {
+            shared.warnings.push_back(std::string("`ProfilerState::") + each.second +
                                    "; this is a profile of the state KINETO");
         }
     }
 }
 
 /// Adds a warning for each metric of devices that was requested. The caller holds the lock.
-inline void refuse_metrics(Shared &all) {
-    const ExperimentalConfig &requested = all.config.experimental_config;
+inline void refuse_metrics(Shared &shared) {
+    const ExperimentalConfig &requested = shared.config.experimental_config;
     for (const std::string &metric : requested.profiler_metrics) {
-        all.warnings.push_back("the metric `" + metric +
+        shared.warnings.push_back("the metric `" + metric +
                                "` is not recorded: marey reads no hardware counters of kernels; use "
                                "`ncu --metrics " + metric + "`");
     }
     if (requested.profiler_measure_per_kernel) {
-        all.warnings.emplace_back("`profiler_measure_per_kernel` has no effect: marey records no "
+        shared.warnings.emplace_back("`profiler_measure_per_kernel` has no effect: marey records no "
                                   "metrics of `profiler_metrics`, only the times of each kernel");
     }
 }
 
 /// Starts the recording of devices and the session of the recorder. The caller holds the lock.
-inline void start_session(Shared &all, bool has_devices) {
+inline void start_session(Shared &shared, bool has_devices) {
     marey_error_t error;
     if (has_devices) {
         marey_gpu_options_t gpu = {sizeof gpu, 1, 1, "", 0};
         if (marey_load()->gpu_start(&gpu, &error) != MAREY_OK) {
-            all.warnings.push_back(std::string("devices are not recorded: ") + error.message);
+            shared.warnings.push_back(std::string("devices are not recorded: ") + error.message);
         }
     }
-    all.has_devices = has_devices;
+    shared.has_devices = has_devices;
     const char *folder = std::getenv("TMPDIR");
-    all.run_stem = std::string(folder != nullptr && *folder != '\0' ? folder : "/tmp") +
+    shared.run_stem = std::string(folder != nullptr && *folder != '\0' ? folder : "/tmp") +
                    "/marey-profile-" + integer_text(getpid()) + "-" +
-                   integer_text(all.next_profile);
+                   integer_text(shared.next_profile);
     marey_options_t options = {};
     options.format = MAREY_RUN;
     const std::uint64_t *active = marey_load()->active;
     const std::uint64_t before = __atomic_load_n(active, __ATOMIC_RELAXED);
-    all.session = marey_start(all.run_stem.c_str(), &options, &error);
+    shared.session = marey_start(shared.run_stem.c_str(), &options, &error);
     const std::uint64_t started = __atomic_load_n(active, __ATOMIC_RELAXED) & ~before;
     const bool is_one = (started & (started - 1)) == 0; // no other thread has started a session
-    all.own_session = is_one ? started : 0;
-    all.run.clear();
-    if (all.session >= 0) {
-        marey_load()->run_dir(all.session, append_bytes, &all.run, nullptr);
+    shared.own_session = is_one ? started : 0;
+    shared.run.clear();
+    if (shared.session >= 0) {
+        marey_load()->run_dir(shared.session, append_bytes, &shared.run, nullptr);
     } else {
-        all.warnings.push_back(std::string("there is no run: ") + error.message);
+        shared.warnings.push_back(std::string("there is no run: ") + error.message);
     }
 }
 
@@ -189,30 +189,30 @@ inline void start_session(Shared &all, bool has_devices) {
 /// is in `ProfilerResult::warnings`. Without `libmarey.so` this does nothing.
 inline void enableProfiler(const ProfilerConfig &config, const std::set<ActivityType> &activities,
                            const std::unordered_set<RecordScope> &scopes = {}) {
-    detail::Shared *all = detail::shared();
+    detail::Shared *shared = detail::shared();
     detail::Thread *current = detail::this_thread();
     if (current == nullptr || config.state == ProfilerState::Disabled) {
         return;
     }
     detail::Thread &thread = *current;
     const detail::Inside inside(thread);
-    const std::lock_guard<std::mutex> guard(all->mutex);
-    if (all->profile != 0) {
+    const std::lock_guard<std::mutex> guard(shared->mutex);
+    if (shared->profile != 0) {
         std::fprintf(stderr, "marey: a profile is being recorded already; end it with "
                              "disableProfiler() before enableProfiler()\n");
         return;
     }
-    all->config = config;
-    all->warnings.clear();
+    shared->config = config;
+    shared->warnings.clear();
     const bool has_devices = config.state == ProfilerState::CUDA ||
                              (config.state != ProfilerState::CPU &&
                               activities.count(ActivityType::CUDA) > 0);
-    all->starting_thread = thread.id;
-    detail::start_session(*all, has_devices);
-    all->starting_thread = 0;
-    detail::start_counters(*all);
-    detail::refuse_metrics(*all);
-    detail::refuse_devices(*all, activities);
+    shared->starting_thread = thread.id;
+    detail::start_session(*shared, has_devices);
+    shared->starting_thread = 0;
+    detail::start_counters(*shared);
+    detail::refuse_metrics(*shared);
+    detail::refuse_devices(*shared, activities);
     if (!config.trace_id.empty()) {
         marey_load()->note("trace_id", 8, config.trace_id.data(), config.trace_id.size());
     }
@@ -220,22 +220,22 @@ inline void enableProfiler(const ProfilerConfig &config, const std::set<Activity
     for (RecordScope scope : scopes) {
         mask |= 1U << static_cast<unsigned>(scope);
     }
-    all->scopes = mask;
-    all->options = detail::option_bits(config, activities);
-    all->remaining_events = static_cast<std::int64_t>(
+    shared->scopes = mask;
+    shared->options = detail::option_bits(config, activities);
+    shared->remaining_events = static_cast<std::int64_t>(
         std::min<std::uint64_t>(config.experimental_config.max_events, INT64_MAX));
-    all->dropped_events = 0;
-    all->allocated_bytes = 0;
-    all->clock_offset_ns = detail::clock_ns(CLOCK_REALTIME) - detail::clock_ns(CLOCK_MONOTONIC);
-    all->start_ns = detail::now_ns(*all);
-    thread.joined_profile = all->next_profile;
-    all->profile.store(all->next_profile++, std::memory_order_release);
-    all->listening.fetch_or(detail::listens_profile, std::memory_order_release);
+    shared->dropped_events = 0;
+    shared->allocated_bytes = 0;
+    shared->clock_offset_ns = detail::clock_ns(CLOCK_REALTIME) - detail::clock_ns(CLOCK_MONOTONIC);
+    shared->start_ns = detail::now_ns(*shared);
+    thread.joined_profile = shared->next_profile;
+    shared->profile.store(shared->next_profile++, std::memory_order_release);
+    shared->listening.fetch_or(detail::listens_profile, std::memory_order_release);
 }
 
 /// Ends the profile and returns its events; none if there was no profile. Never null.
 inline std::unique_ptr<ProfilerResult> disableProfiler() {
-    detail::Shared *all = detail::shared();
+    detail::Shared *shared = detail::shared();
     detail::Thread *thread = detail::this_thread();
     if (thread == nullptr) {
         return std::make_unique<ProfilerResult>();
@@ -251,34 +251,34 @@ inline std::unique_ptr<ProfilerResult> disableProfiler() {
     bool with_flops = false;
     bool with_stack = false;
     {
-        const std::lock_guard<std::mutex> guard(all->mutex);
-        const std::uint64_t profile = all->profile;
+        const std::lock_guard<std::mutex> guard(shared->mutex);
+        const std::uint64_t profile = shared->profile;
         if (profile == 0) {
             return std::make_unique<ProfilerResult>();
         }
-        all->listening.fetch_and(~detail::listens_profile, std::memory_order_release);
-        header.end_ns = detail::now_ns(*all);
-        all->profile.store(0, std::memory_order_release);
-        records = detail::take_records(*all, profile, header.end_ns);
-        header.start_ns = all->start_ns;
-        header.trace_id = all->config.trace_id;
-        header.flags = detail::option_names(all->config);
-        header.warnings = std::move(all->warnings);
-        header.dropped_events = all->dropped_events;
-        if (all->counters.load() != nullptr) {
+        shared->listening.fetch_and(~detail::listens_profile, std::memory_order_release);
+        header.end_ns = detail::now_ns(*shared);
+        shared->profile.store(0, std::memory_order_release);
+        records = detail::take_records(*shared, profile, header.end_ns);
+        header.start_ns = shared->start_ns;
+        header.trace_id = shared->config.trace_id;
+        header.flags = detail::option_names(shared->config);
+        header.warnings = std::move(shared->warnings);
+        header.dropped_events = shared->dropped_events;
+        if (shared->counters.load() != nullptr) {
             marey_load()->performance_events("", 0, nullptr);
         }
-        all->counters = nullptr;
-        all->own_session = 0;
-        session = std::exchange(all->session, MAREY_NO_SESSION);
-        run = std::move(all->run);
-        run_stem = all->run_stem;
-        has_devices = all->has_devices;
-        with_flops = all->config.with_flops;
-        with_stack = all->config.with_stack;
-        reader.clock_offset_ns = all->clock_offset_ns;
-        reader.start_ns = all->start_ns;
-        reader.has_synchronisations = all->config.experimental_config.enable_cuda_sync_events;
+        shared->counters = nullptr;
+        shared->own_session = 0;
+        session = std::exchange(shared->session, MAREY_NO_SESSION);
+        run = std::move(shared->run);
+        run_stem = shared->run_stem;
+        has_devices = shared->has_devices;
+        with_flops = shared->config.with_flops;
+        with_stack = shared->config.with_stack;
+        reader.clock_offset_ns = shared->clock_offset_ns;
+        reader.start_ns = shared->start_ns;
+        reader.has_synchronisations = shared->config.experimental_config.enable_cuda_sync_events;
     }
     if (session >= 0) {
         marey_error_t error;
@@ -302,7 +302,7 @@ inline std::unique_ptr<ProfilerResult> disableProfiler() {
     std::vector<Event> events;
     MAREY_TRY_ {
         if (with_stack) {
-            detail::update_code(thread->code, all->code_files, all->mutex);
+            detail::update_code(thread->code, shared->code_files, shared->mutex);
         }
         events = detail::resolved_events(std::move(records), header.start_ns, with_flops,
                                          thread->code);
@@ -318,8 +318,8 @@ inline std::unique_ptr<ProfilerResult> disableProfiler() {
 
 /// Whether a profile is being recorded.
 inline bool profilerEnabled() {
-    detail::Shared *all = detail::shared();
-    return all != nullptr && all->profile != 0;
+    detail::Shared *shared = detail::shared();
+    return shared != nullptr && shared->profile != 0;
 }
 
 /// Records the calling thread in the current profile too. Only needed without
@@ -339,15 +339,15 @@ inline void disableProfilerInChildThread() {
 
 /// Records strides and values of inputs, in this and later profiles. Off by default.
 inline void set_record_concrete_inputs_enabled(bool enable) {
-    if (detail::Shared *all = detail::shared()) {
-        all->is_concrete = enable;
+    if (detail::Shared *shared = detail::shared()) {
+        shared->is_concrete = enable;
     }
 }
 
 /// Whether strides and values of inputs are recorded.
 inline bool get_record_concrete_inputs_enabled() {
-    detail::Shared *all = detail::shared();
-    return all != nullptr && all->is_concrete;
+    detail::Shared *shared = detail::shared();
+    return shared != nullptr && shared->is_concrete;
 }
 
 } // namespace MAREY_HPP_VERSION_

@@ -57,18 +57,18 @@ public:
     /// Whether anything that listens needs the inputs.
     bool needsInputs() const { return (active_ & needs_inputs) != 0; }
 
-    /// Sets the name, UTF-8. `cache`, if not null, keeps the number of a name that is the same in
+    /// Sets the name, UTF-8. `cache`, if not null, keeps the id of a name that is the same in
     /// every call, such as a literal.
     void setName(std::string_view name, std::atomic<std::uint32_t> *cache = nullptr) noexcept {
         if (thread_ == nullptr) {
             return;
         }
-        const std::uint32_t known = cache == nullptr ? 0 : cache->load(std::memory_order_relaxed);
-        name_ = known != 0 ? known : marey_load()->intern(name.data(), name.size());
+        const std::uint32_t cached_id = cache == nullptr ? 0 : cache->load(std::memory_order_relaxed);
+        name_id_ = cached_id != 0 ? cached_id : marey_load()->intern(name.data(), name.size());
         if (cache != nullptr) {
-            cache->store(name_, std::memory_order_relaxed);
+            cache->store(name_id_, std::memory_order_relaxed);
         }
-        if (name_ == detail::lost_name) {
+        if (name_id_ == detail::lost_name) {
             const detail::Inside inside(*thread_);
             MAREY_TRY_ { extra().details.name = std::string(name); }
             MAREY_CATCH_ALL_ {}
@@ -82,7 +82,7 @@ public:
         }
         const detail::Inside inside(*thread_);
         MAREY_TRY_ {
-            const bool concrete = all_->is_concrete.load(std::memory_order_relaxed);
+            const bool concrete = shared_->is_concrete.load(std::memory_order_relaxed);
             extra().details.inputs = detail::describe_all(inputs, concrete);
         }
         MAREY_CATCH_ALL_ {}
@@ -128,7 +128,7 @@ public:
         }
         caller_ = __builtin_extract_return_addr(__builtin_return_address(0));
         MAREY_TRY_ { begin(); }
-        MAREY_CATCH_ALL_ { all_->dropped_events.fetch_add(1, std::memory_order_relaxed); }
+        MAREY_CATCH_ALL_ { shared_->dropped_events.fetch_add(1, std::memory_order_relaxed); }
     }
 
     /// Begins the scope with a name and inputs.
@@ -155,15 +155,15 @@ public:
     void end() noexcept {
         if ((active_ & has_begun) != 0 && !(is_for_recorder_alone() && exit_alone())) {
             MAREY_TRY_ { finish(); }
-            MAREY_CATCH_ALL_ { all_->dropped_events.fetch_add(1, std::memory_order_relaxed); }
+            MAREY_CATCH_ALL_ { shared_->dropped_events.fetch_add(1, std::memory_order_relaxed); }
         }
         active_ = 0;
     }
 
     /// The name.
     std::string name() const {
-        const bool is_lost = name_ == detail::lost_name && extra_ != nullptr;
-        return is_lost ? extra_->details.name : detail::name_text(name_);
+        const bool is_lost = name_id_ == detail::lost_name && extra_ != nullptr;
+        return is_lost ? extra_->details.name : detail::name_text(name_id_);
     }
     /// The kind.
     RecordScope scope() const { return scope_; }
@@ -199,11 +199,13 @@ private:
     static constexpr std::uint32_t keeps_inputs = 32; // in the event
     static constexpr std::uint32_t counts_flops = 64; // without keeping the inputs
 
+    /// A callback between its calls for the start and the end.
     struct RunningCallback {
         RecordFunctionCallback callback;
         std::unique_ptr<ObserverContext> context;
     };
 
+    /// The data that only some scopes have.
     struct Extra {
         detail::Details details;
         std::vector<RunningCallback> callbacks;
@@ -218,7 +220,7 @@ private:
 
     /// Frees what only some scopes have, on any thread.
     MAREY_FN_ void release_extra() noexcept {
-        if (detail::Thread *current = detail::this_thread(*all_)) {
+        if (detail::Thread *current = detail::this_thread(*shared_)) {
             const detail::Inside inside(*current);
             extra_.reset();
         }
@@ -226,12 +228,12 @@ private:
 
     /// Finds out what listens.
     MAREY_FN_ void attach() noexcept {
-        all_ = detail::shared();
-        if (all_ == nullptr || all_->is_off.load(std::memory_order_relaxed)) {
+        shared_ = detail::shared();
+        if (shared_ == nullptr || shared_->is_off.load(std::memory_order_relaxed)) {
             return;
         }
-        MAREY_TRY_ { thread_ = detail::this_thread(*all_); }
-        MAREY_CATCH_ALL_ { detail::count_dropped(*all_); }
+        MAREY_TRY_ { thread_ = detail::this_thread(*shared_); }
+        MAREY_CATCH_ALL_ { detail::count_dropped(*shared_); }
         if (thread_ == nullptr || thread_->disabled > 0 || thread_->inside > 0) {
             return;
         }
@@ -240,10 +242,10 @@ private:
             detail::exit_ended_elsewhere(*thread_);
         }
         active_ = marey_live_table_() != nullptr ? for_recorder : 0;
-        const std::uint32_t listening = all_->listening.load(std::memory_order_acquire);
+        const std::uint32_t listening = shared_->listening.load(std::memory_order_acquire);
         if ((listening & detail::listens_profile) != 0) {
             attach_to_profile();
-            if ((active_ & for_profile) == 0 && detail::is_only_session(*all_)) {
+            if ((active_ & for_profile) == 0 && detail::is_only_session(*shared_)) {
                 active_ = 0; // the run has the scopes of the profile
             }
         }
@@ -254,16 +256,17 @@ private:
         }
     }
 
+    /// Finds out whether a profile takes the scope, and its inputs.
     void attach_to_profile() {
-        profile_ = detail::profile_of_thread(*all_, *thread_);
-        const std::uint32_t options = all_->options.load(std::memory_order_relaxed);
-        const std::uint32_t scopes = all_->scopes.load(std::memory_order_relaxed);
+        profile_ = detail::profile_of_thread(*shared_, *thread_);
+        const std::uint32_t options = shared_->options.load(std::memory_order_relaxed);
+        const std::uint32_t scopes = shared_->scopes.load(std::memory_order_relaxed);
         if (profile_ == 0 || (options & detail::records_scopes) == 0 ||
             (scopes >> static_cast<unsigned>(scope_) & 1U) == 0) {
             return;
         }
         active_ |= for_profile;
-        const bool concrete = all_->is_concrete.load(std::memory_order_relaxed);
+        const bool concrete = shared_->is_concrete.load(std::memory_order_relaxed);
         if (concrete || (options & detail::records_shapes) != 0) {
             active_ |= needs_inputs | keeps_inputs;
         } else if ((options & detail::records_flops) != 0) {
@@ -271,8 +274,9 @@ private:
         }
     }
 
+    /// Keeps the callbacks that are to be called for this scope.
     void attach_callbacks() {
-        detail::update_callbacks(*all_, *thread_);
+        detail::update_callbacks(*shared_, *thread_);
         for (const auto *added : {&thread_->global_callbacks, &thread_->own_callbacks}) {
             for (const detail::AddedCallback &each : *added) {
                 const RecordFunctionCallback &callback = each.callback;
@@ -286,24 +290,16 @@ private:
         }
     }
 
+    /// Begins the scope for everything that listens.
     void begin() {
         if ((active_ & (for_profile | for_callbacks)) != 0) {
-            id_ = all_->next_id.fetch_add(1, std::memory_order_relaxed);
+            id_ = shared_->next_id.fetch_add(1, std::memory_order_relaxed);
         }
         if ((active_ & for_callbacks) != 0) {
-            thread_->disabled++; // scopes of a callback are not recorded
-            for (RunningCallback &running : extra_->callbacks) {
-                MAREY_TRY_ {
-                    if (running.callback.start() != nullptr) {
-                        running.context = running.callback.start()(*this);
-                    }
-                }
-                MAREY_CATCH_ALL_ {}
-            }
-            thread_->disabled--;
+            start_callbacks();
         }
         if (sequence_ >= 0) {
-            link();
+            link_to_forward();
         }
         if ((active_ & for_recorder) != 0) {
             enter();
@@ -313,21 +309,35 @@ private:
         }
     }
 
+    /// Calls the callbacks for the start, the one that was added first first.
+    void start_callbacks() {
+        thread_->disabled++; // scopes of a callback are not recorded
+        for (RunningCallback &running : extra_->callbacks) {
+            MAREY_TRY_ {
+                if (running.callback.start() != nullptr) {
+                    running.context = running.callback.start()(*this);
+                }
+            }
+            MAREY_CATCH_ALL_ {}
+        }
+        thread_->disabled--;
+    }
+
     /// Notes a forward operator, or finds the forward operator's thread.
-    void link() {
+    void link_to_forward() {
         const auto sequence = static_cast<std::uint64_t>(sequence_);
         if (scope_ == RecordScope::BACKWARD_FUNCTION) {
             forward_thread_ =
-                forward_thread_ != 0 ? forward_thread_ : all_->forward_threads.ask(sequence);
+                forward_thread_ != 0 ? forward_thread_ : shared_->forward_threads.ask(sequence);
             outer_backward_ = std::exchange(thread_->backward_sequence, sequence_);
         } else if (forward_thread_ == 0 && thread_->backward_sequence != sequence_) {
-            all_->forward_threads.add(sequence, thread_id_);
+            shared_->forward_threads.add(sequence, thread_id_);
         }
     }
 
     /// Enters the scope in the recorder.
     void enter() {
-        entered_id_ = marey_scope_enter_kind(name_, detail::kind_of(scope_));
+        entered_id_ = marey_scope_enter_kind(name_id_, detail::kind_of(scope_));
         if (entered_id_ == 0) {
             active_ &= ~for_recorder;
         } else {
@@ -347,7 +357,7 @@ private:
             return false;
         }
         thread_->entered_id = outer_id_;
-        marey_scope_exit(name_);
+        marey_scope_exit(name_id_);
         return true;
     }
 
@@ -361,7 +371,7 @@ private:
         if (current != thread_) {
             const detail::EndedElsewhere ended = {entered_id_, table->ticks(), sequence,
                                                   forward_thread_};
-            detail::leave_exit(*all_, *thread_, detail::os_thread_id(), ended);
+            detail::leave_exit(*shared_, *thread_, detail::os_thread_id(), ended);
             return;
         }
         detail::exit_ended_elsewhere(*thread_);
@@ -371,16 +381,17 @@ private:
         }
         thread_->entered_id = outer_id_;
         if (is_linked) {
-            table->scope_exit_autograd(name_, sequence, forward_thread_);
+            table->scope_exit_autograd(name_id_, sequence, forward_thread_);
         } else {
-            marey_scope_exit(name_);
+            marey_scope_exit(name_id_);
         }
     }
 
+    /// Begins the event of the profile. Returns whether the profile takes it.
     bool begin_event() {
         const detail::Inside inside(*thread_);
         detail::Record record;
-        record.name = name_;
+        record.name = name_id_;
         record.scope = scope_;
         record.id = id_;
         record.sequence = sequence_;
@@ -398,17 +409,18 @@ private:
             given.kwargs.clear();
         }
         detail::Details *given_or_null = extra_ != nullptr ? &given : nullptr;
-        record.details = detail::details_at_start(*all_, *thread_, given_or_null, caller_);
+        record.details = detail::details_at_start(*shared_, *thread_, given_or_null, caller_);
         if (record.details != nullptr && (active_ & for_recorder) != 0) {
             detail::record_args(record);
         }
-        return detail::begin_event(*all_, *thread_, profile_, std::move(record));
+        return detail::begin_event(*shared_, *thread_, profile_, std::move(record));
     }
 
+    /// Ends the scope for everything that listens.
     void finish() {
-        detail::Thread *current = detail::this_thread(*all_);
+        detail::Thread *current = detail::this_thread(*shared_);
         const bool is_same_thread = current == thread_;
-        const std::int64_t end_ns = (active_ & for_profile) != 0 ? detail::now_ns(*all_) : 0;
+        const std::int64_t end_ns = (active_ & for_profile) != 0 ? detail::now_ns(*shared_) : 0;
         if (current == nullptr) {
             return; // inside of the first call of this thread
         }
@@ -421,60 +433,45 @@ private:
         }
         if ((active_ & for_profile) != 0) {
             const detail::Inside inside(*current);
-            detail::end_event(*all_, *thread_, profile_, id_, end_ns, is_same_thread);
+            detail::end_event(*shared_, *thread_, profile_, id_, end_ns, is_same_thread);
         }
         if ((active_ & for_callbacks) != 0) {
-            current->disabled++;
-            for (std::size_t i = extra_->callbacks.size(); i-- > 0;) {
-                RunningCallback &running = extra_->callbacks[i];
-                MAREY_TRY_ {
-                    if (running.callback.end() != nullptr) {
-                        running.callback.end()(*this, running.context.get());
-                    }
-                }
-                MAREY_CATCH_ALL_ {}
-            }
-            current->disabled--;
+            end_callbacks(*current);
         }
     }
 
-    std::uint32_t active_ = 0;
+    /// Calls the callbacks for the end, the one that was added last first.
+    void end_callbacks(detail::Thread &current) {
+        current.disabled++;
+        for (std::size_t i = extra_->callbacks.size(); i-- > 0;) {
+            RunningCallback &running = extra_->callbacks[i];
+            MAREY_TRY_ {
+                if (running.callback.end() != nullptr) {
+                    running.callback.end()(*this, running.context.get());
+                }
+            }
+            MAREY_CATCH_ALL_ {}
+        }
+        current.disabled--;
+    }
+
+    std::uint32_t active_ = 0; // what listens; 0 if nothing does
     RecordScope scope_;
-    std::uint32_t name_ = 0;
-    std::uint64_t id_ = 0;
-    std::uint64_t profile_ = 0;
+    std::uint32_t name_id_ = 0;
+    std::uint64_t id_ = 0;      // for profiles and callbacks
+    std::uint64_t profile_ = 0; // number of the profile of the thread
     std::int64_t sequence_ = -1;
     std::int64_t debug_handle_ = -1;
-    std::int64_t outer_backward_ = -1;
+    std::int64_t outer_backward_ = -1; // sequence number of the backward scope around this one
     std::uint64_t forward_thread_ = 0;
     std::uint64_t entered_id_ = 0; // in the recorder
     std::uint64_t outer_id_ = 0;   // of the scope around this one
-    detail::Shared *all_ = nullptr;
-    detail::Thread *thread_ = nullptr;
+    detail::Shared *shared_ = nullptr;
+    detail::Thread *thread_ = nullptr; // that began the scope
     std::uint32_t thread_id_ = 0;
-    const void *caller_ = nullptr;
+    const void *caller_ = nullptr; // address after the call of `before`
     std::unique_ptr<Extra> extra_;
 };
-
-namespace detail {
-
-/// Ends a scope that was made in memory, if it was. Inlined, also where an exception ends the block, the
-/// pointer needs no memory.
-struct ScopeInMemory {
-    __attribute__((always_inline)) explicit ScopeInMemory(RecordFunction *scope) noexcept
-        : made(scope) {}
-    __attribute__((always_inline)) ~ScopeInMemory() {
-        if (__builtin_expect(static_cast<long>(made != nullptr), 0)) {
-            made->~RecordFunction();
-        }
-    }
-    ScopeInMemory(const ScopeInMemory &) = delete;
-    ScopeInMemory &operator=(const ScopeInMemory &) = delete;
-
-    RecordFunction *const made;
-};
-
-} // namespace detail
 
 } // namespace MAREY_HPP_VERSION_
 } // namespace marey

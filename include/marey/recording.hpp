@@ -53,17 +53,17 @@ inline marey_kind kind_of(RecordScope scope) {
 }
 
 /// Returns the profile that records this thread, 0 if none does.
-inline std::uint64_t profile_of_thread(const Shared &all, const Thread &thread) {
-    const std::uint64_t profile = all.profile.load(std::memory_order_acquire);
+inline std::uint64_t profile_of_thread(const Shared &shared, const Thread &thread) {
+    const std::uint64_t profile = shared.profile.load(std::memory_order_acquire);
     const bool has_all_threads =
-        (all.options.load(std::memory_order_relaxed) & records_all_threads) != 0;
+        (shared.options.load(std::memory_order_relaxed) & records_all_threads) != 0;
     return has_all_threads || thread.joined_profile == profile ? profile : 0;
 }
 
 /// Whether no other session of the recorder would have a scope that the profile does not take.
-inline bool is_only_session(const Shared &all) {
+inline bool is_only_session(const Shared &shared) {
     const std::uint64_t active = __atomic_load_n(marey_load()->active, __ATOMIC_RELAXED);
-    return (active & ~all.own_session.load(std::memory_order_relaxed)) == 0;
+    return (active & ~shared.own_session.load(std::memory_order_relaxed)) == 0;
 }
 
 /// Returns the totals of the performance events of this thread, in the order of their names; empty
@@ -85,10 +85,10 @@ inline std::vector<std::uint64_t> counter_totals(const Counters &counters) {
 
 /// Returns what the options of the profile demand beyond name and times; null if that is nothing.
 /// The contents of `given` are moved. `caller` is where the call of the scope returns to.
-inline std::unique_ptr<Details> details_at_start(Shared &all, Thread &thread,
+inline std::unique_ptr<Details> details_at_start(Shared &shared, Thread &thread,
                                                  Details *given, const void *caller) {
-    const std::uint32_t options = all.options.load(std::memory_order_relaxed);
-    const Counters *counters = all.counters.load(std::memory_order_acquire);
+    const std::uint32_t options = shared.options.load(std::memory_order_relaxed);
+    const Counters *counters = shared.counters.load(std::memory_order_acquire);
     const bool has_modules = (options & (records_modules | records_names_around)) != 0 &&
                              !thread.modules.empty();
     const bool has_frames = (options & records_frames) != 0;
@@ -104,7 +104,7 @@ inline std::unique_ptr<Details> details_at_start(Shared &all, Thread &thread,
         details->modules = thread.modules.back();
     }
     if (has_frames) {
-        update_code(thread.code, all.code_files, all.mutex);
+        update_code(thread.code, shared.code_files, shared.mutex);
         for (void *frame : native_frames(caller)) {
             const auto address = reinterpret_cast<std::uintptr_t>(frame);
             details->frames.push_back({address, thread.code.file_of(address)});
@@ -155,22 +155,22 @@ private:
     ThreadLock *lock_;
 };
 
-inline void count_dropped(Shared &all) {
-    all.dropped_events.fetch_add(1, std::memory_order_relaxed);
+inline void count_dropped(Shared &shared) {
+    shared.dropped_events.fetch_add(1, std::memory_order_relaxed);
 }
 
 /// Leaves the exit of a scope of the recorder to `thread`, which entered it and may have ended.
-inline void leave_exit(Shared &all, Thread &thread, std::uint32_t current,
+inline void leave_exit(Shared &shared, Thread &thread, std::uint32_t current,
                        const EndedElsewhere &ended) {
-    const std::lock_guard<std::mutex> lock(all.mutex);
-    const bool is_alive = std::any_of(all.threads.begin(), all.threads.end(),
+    const std::lock_guard<std::mutex> lock(shared.mutex);
+    const bool is_alive = std::any_of(shared.threads.begin(), shared.threads.end(),
                                       [&](const auto &each) { return each.get() == &thread; });
     if (!is_alive) {
         return; // the recorder has ended its scopes
     }
     const ThreadGuard guard(thread, current);
     if (!guard.is_acquired()) {
-        count_dropped(all);
+        count_dropped(shared);
         return;
     }
     thread.ended_elsewhere.push_back(ended);
@@ -198,14 +198,14 @@ inline void exit_ended_elsewhere(Thread &thread) {
 }
 
 /// Whether the profile has room for another event of the thread.
-inline bool reserve_event(Shared &all, Thread &thread) {
+inline bool reserve_event(Shared &shared, Thread &thread) {
     constexpr std::int64_t batch = 64;
-    if (thread.budget == 0 && all.remaining_events.load(std::memory_order_relaxed) > 0) {
-        const std::int64_t remaining = all.remaining_events.fetch_sub(batch);
+    if (thread.budget == 0 && shared.remaining_events.load(std::memory_order_relaxed) > 0) {
+        const std::int64_t remaining = shared.remaining_events.fetch_sub(batch);
         thread.budget = static_cast<std::size_t>(std::clamp<std::int64_t>(remaining, 0, batch));
     }
     if (thread.budget == 0) {
-        count_dropped(all);
+        count_dropped(shared);
         return false;
     }
     thread.budget--;
@@ -234,46 +234,46 @@ inline void add_callers(Record &record, const std::vector<Record> &open) {
 }
 
 /// Opens an event. Returns false if the profile has ended or the thread is interrupted in here.
-inline bool begin_event(Shared &all, Thread &thread, std::uint64_t profile, Record record) {
+inline bool begin_event(Shared &shared, Thread &thread, std::uint64_t profile, Record record) {
     const ThreadGuard guard(thread, thread.id);
     if (!guard.is_acquired()) {
-        count_dropped(all);
+        count_dropped(shared);
         return false;
     }
-    if (all.profile.load(std::memory_order_acquire) != profile) {
+    if (shared.profile.load(std::memory_order_acquire) != profile) {
         return false;
     }
     enter_profile(thread, profile);
     record.start_thread = thread.id;
-    if ((all.options.load(std::memory_order_relaxed) & records_names_around) != 0) {
+    if ((shared.options.load(std::memory_order_relaxed) & records_names_around) != 0) {
         add_callers(record, thread.open);
     }
     thread.open.push_back(std::move(record));
-    thread.open.back().start_ns = now_ns(all);
+    thread.open.back().start_ns = now_ns(shared);
     return true;
 }
 
 /// Adds an event without a duration.
-inline void add_instant(Shared &all, Thread &thread, std::uint64_t profile, Record record) {
+inline void add_instant(Shared &shared, Thread &thread, std::uint64_t profile, Record record) {
     const ThreadGuard guard(thread, thread.id);
     if (!guard.is_acquired()) {
-        count_dropped(all);
+        count_dropped(shared);
         return;
     }
-    if (all.profile.load(std::memory_order_acquire) != profile) {
+    if (shared.profile.load(std::memory_order_acquire) != profile) {
         return;
     }
     enter_profile(thread, profile);
-    record.start_ns = record.end_ns = now_ns(all);
+    record.start_ns = record.end_ns = now_ns(shared);
     record.start_thread = record.end_thread = thread.id;
-    if (reserve_event(all, thread)) {
+    if (reserve_event(shared, thread)) {
         thread.done.push_back(std::move(record));
     }
 }
 
 /// Adds the counts of a scope that has ended.
-inline void add_counts(const Shared &all, Details &details) {
-    const Counters *counters = all.counters.load(std::memory_order_acquire);
+inline void add_counts(const Shared &shared, Details &details) {
+    const Counters *counters = shared.counters.load(std::memory_order_acquire);
     if (counters == nullptr || details.counts_at_start.empty()) {
         return;
     }
@@ -284,15 +284,15 @@ inline void add_counts(const Shared &all, Details &details) {
 }
 
 /// Ends an event of `thread`, on that thread or another one.
-inline void end_event(Shared &all, Thread &thread, std::uint64_t profile, std::uint64_t id,
+inline void end_event(Shared &shared, Thread &thread, std::uint64_t profile, std::uint64_t id,
                       std::int64_t end_ns, bool is_same_thread) {
-    if (all.profile.load(std::memory_order_acquire) != profile) {
+    if (shared.profile.load(std::memory_order_acquire) != profile) {
         return; // the profile has the event, and `thread` may be freed
     }
     const std::uint32_t current = is_same_thread ? thread.id : os_thread_id();
     const ThreadGuard guard(thread, current);
     if (!guard.is_acquired()) {
-        count_dropped(all);
+        count_dropped(shared);
         return;
     }
     if (thread.profile != profile) {
@@ -309,46 +309,46 @@ inline void end_event(Shared &all, Thread &thread, std::uint64_t profile, std::u
     record.end_ns = std::max(end_ns, record.start_ns);
     record.end_thread = current;
     if (record.details != nullptr && is_same_thread) {
-        add_counts(all, *record.details);
+        add_counts(shared, *record.details);
     }
-    if (reserve_event(all, thread)) {
+    if (reserve_event(shared, thread)) {
         thread.done.push_back(std::move(record));
     }
 }
 
 /// Copies the global callbacks to the thread, if they have changed.
-inline void update_callbacks(Shared &all, Thread &thread) {
-    if (thread.callbacks_version != all.callbacks_version.load(std::memory_order_acquire)) {
+inline void update_callbacks(Shared &shared, Thread &thread) {
+    if (thread.callbacks_version != shared.callbacks_version.load(std::memory_order_acquire)) {
         const Inside inside(thread);
-        const std::lock_guard<std::mutex> guard(all.mutex);
-        thread.global_callbacks = all.callbacks;
-        thread.callbacks_version = all.callbacks_version.load(std::memory_order_relaxed);
+        const std::lock_guard<std::mutex> guard(shared.mutex);
+        thread.global_callbacks = shared.callbacks;
+        thread.callbacks_version = shared.callbacks_version.load(std::memory_order_relaxed);
     }
 }
 
 /// Makes threads see that the callbacks have changed. The caller holds the lock.
-inline void publish_callbacks(Shared &all) {
-    all.callbacks_version.fetch_add(1, std::memory_order_release);
-    listen_to_callbacks(all);
+inline void publish_callbacks(Shared &shared) {
+    shared.callbacks_version.fetch_add(1, std::memory_order_release);
+    listen_to_callbacks(shared);
 }
 
 /// Adds a callback around the scopes of all threads, or of `thread`, which is the calling one.
-inline CallbackHandle add_callback(Shared &all, Thread &thread,
+inline CallbackHandle add_callback(Shared &shared, Thread &thread,
                                    const RecordFunctionCallback &callback, bool is_global) {
     const Inside inside(thread);
-    const std::lock_guard<std::mutex> guard(all.mutex);
-    (is_global ? all.callbacks : thread.own_callbacks).push_back({all.next_handle, callback, true});
-    all.own_callback_count += is_global ? 0 : 1;
-    publish_callbacks(all);
-    return all.next_handle++;
+    const std::lock_guard<std::mutex> guard(shared.mutex);
+    (is_global ? shared.callbacks : thread.own_callbacks).push_back({shared.next_handle, callback, true});
+    shared.own_callback_count += is_global ? 0 : 1;
+    publish_callbacks(shared);
+    return shared.next_handle++;
 }
 
 enum class Change { Remove, Disable, Enable };
 
-inline void change_callback(Shared &all, Thread &thread, CallbackHandle handle, Change change) {
+inline void change_callback(Shared &shared, Thread &thread, CallbackHandle handle, Change change) {
     const Inside inside(thread);
-    const std::lock_guard<std::mutex> guard(all.mutex);
-    for (std::vector<AddedCallback> *added : {&all.callbacks, &thread.own_callbacks}) {
+    const std::lock_guard<std::mutex> guard(shared.mutex);
+    for (std::vector<AddedCallback> *added : {&shared.callbacks, &thread.own_callbacks}) {
         const auto found =
             std::find_if(added->begin(), added->end(),
                          [handle](const AddedCallback &each) { return each.handle == handle; });
@@ -358,10 +358,10 @@ inline void change_callback(Shared &all, Thread &thread, CallbackHandle handle, 
         if (change != Change::Remove) {
             found->is_enabled = change == Change::Enable;
         } else {
-            all.own_callback_count -= added == &thread.own_callbacks ? 1 : 0;
+            shared.own_callback_count -= added == &thread.own_callbacks ? 1 : 0;
             added->erase(found);
         }
-        publish_callbacks(all);
+        publish_callbacks(shared);
         return;
     }
 }

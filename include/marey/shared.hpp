@@ -179,8 +179,8 @@ inline std::int64_t clock_ns(clockid_t clock) {
 }
 
 /// Returns nanoseconds since 1970 by a clock that is not adjusted during a profile.
-inline std::int64_t now_ns(const Shared &all) {
-    return clock_ns(CLOCK_MONOTONIC) + all.clock_offset_ns.load(std::memory_order_relaxed);
+inline std::int64_t now_ns(const Shared &shared) {
+    return clock_ns(CLOCK_MONOTONIC) + shared.clock_offset_ns.load(std::memory_order_relaxed);
 }
 
 /// The address of the calling thread's `Thread`, 0 if it has none, `being_made` while it is made.
@@ -212,11 +212,11 @@ private:
 };
 
 /// Makes scopes look for callbacks while a thread has any. The caller holds the lock.
-inline void listen_to_callbacks(Shared &all) {
-    if (all.callbacks.empty() && all.own_callback_count == 0) {
-        all.listening.fetch_and(~listens_callbacks, std::memory_order_release);
+inline void listen_to_callbacks(Shared &shared) {
+    if (shared.callbacks.empty() && shared.own_callback_count == 0) {
+        shared.listening.fetch_and(~listens_callbacks, std::memory_order_release);
     } else {
-        all.listening.fetch_or(listens_callbacks, std::memory_order_release);
+        shared.listening.fetch_or(listens_callbacks, std::memory_order_release);
     }
 }
 
@@ -225,49 +225,49 @@ inline void listen_to_callbacks(Shared &all) {
  * program at once: nothing is done then. Each library registers its own functions, because they go
  * when it is closed; those of the first library that is called act for all. */
 MAREY_FN_ void before_fork() {
-    Shared &all = *shared_pointer;
+    Shared &shared = *shared_pointer;
     const std::uint32_t thread = os_thread_id();
-    if (all.starting_thread.load() != thread && all.forking_thread.load() != thread) {
-        all.mutex.lock();
-        all.forking_thread = thread;
+    if (shared.starting_thread.load() != thread && shared.forking_thread.load() != thread) {
+        shared.mutex.lock();
+        shared.forking_thread = thread;
     }
 }
 
 MAREY_FN_ void after_fork_in_parent() {
-    Shared &all = *shared_pointer;
-    if (all.forking_thread.load() == os_thread_id()) {
-        all.forking_thread = 0;
-        all.mutex.unlock();
+    Shared &shared = *shared_pointer;
+    if (shared.forking_thread.load() == os_thread_id()) {
+        shared.forking_thread = 0;
+        shared.mutex.unlock();
     }
 }
 
 MAREY_FN_ void after_fork_in_child() {
-    Shared &all = *shared_pointer;
-    const std::uint32_t parent = all.forking_thread.load();
+    Shared &shared = *shared_pointer;
+    const std::uint32_t parent = shared.forking_thread.load();
     if (parent == 0) {
         return;
     }
     std::unique_ptr<Thread> own;
-    for (std::unique_ptr<Thread> &thread : all.threads) {
+    for (std::unique_ptr<Thread> &thread : shared.threads) {
         if (thread.get() == reinterpret_cast<Thread *>(thread_word())) {
             own = std::move(thread);
         }
         thread.release(); // may be half written
     }
-    all.threads.clear();
-    all.own_callback_count = own == nullptr ? 0 : own->own_callbacks.size();
+    shared.threads.clear();
+    shared.own_callback_count = own == nullptr ? 0 : own->own_callbacks.size();
     if (own != nullptr) {
         own->id = os_thread_id();
         own->open.clear();
         own->done.clear();
-        all.threads.push_back(std::move(own));
+        shared.threads.push_back(std::move(own));
     }
-    all.profile = 0;
-    all.session = MAREY_NO_SESSION;
-    all.listening.fetch_and(~listens_profile);
-    listen_to_callbacks(all);
-    all.forking_thread = 0;
-    all.mutex.unlock();
+    shared.profile = 0;
+    shared.session = MAREY_NO_SESSION;
+    shared.listening.fetch_and(~listens_profile);
+    listen_to_callbacks(shared);
+    shared.forking_thread = 0;
+    shared.mutex.unlock();
 }
 
 /// Finds or creates what the process shares; null without libmarey.so.
@@ -333,13 +333,13 @@ MAREY_FN_ bool is_listened_to() {
 }
 
 /// Frees the threads that have ended and have no events. The caller holds the lock.
-inline void sweep_threads(Shared &all) {
-    if (all.threads.size() < all.next_sweep) {
+inline void sweep_threads(Shared &shared) {
+    if (shared.threads.size() < shared.next_sweep) {
         return;
     }
     const std::uint32_t current = os_thread_id();
     std::vector<std::unique_ptr<Thread>> kept;
-    for (std::unique_ptr<Thread> &thread : all.threads) {
+    for (std::unique_ptr<Thread> &thread : shared.threads) {
         bool is_kept = syscall(SYS_tgkill, getpid(), thread->id, 0) == 0;
         if (!is_kept) {
             // Another thread may be ending a scope of this one.
@@ -352,40 +352,40 @@ inline void sweep_threads(Shared &all) {
         if (is_kept) {
             kept.push_back(std::move(thread));
         } else {
-            all.own_callback_count -= thread->own_callbacks.size();
+            shared.own_callback_count -= thread->own_callbacks.size();
         }
     }
-    all.threads.swap(kept);
-    listen_to_callbacks(all);
-    all.next_sweep = all.threads.size() * 2 + 1024;
+    shared.threads.swap(kept);
+    listen_to_callbacks(shared);
+    shared.next_sweep = shared.threads.size() * 2 + 1024;
 }
 
-MAREY_FN_ Thread *find_this_thread(Shared &all) {
+MAREY_FN_ Thread *find_this_thread(Shared &shared) {
     std::uintptr_t &word = thread_word();
     if (word == being_made) {
         return nullptr;
     }
     if (word == 0) {
         const BeingMade made(word);
-        const std::lock_guard<std::mutex> guard(all.mutex);
-        sweep_threads(all);
-        all.threads.push_back(std::make_unique<Thread>(os_thread_id()));
-        word = reinterpret_cast<std::uintptr_t>(all.threads.back().get());
+        const std::lock_guard<std::mutex> guard(shared.mutex);
+        sweep_threads(shared);
+        shared.threads.push_back(std::make_unique<Thread>(os_thread_id()));
+        word = reinterpret_cast<std::uintptr_t>(shared.threads.back().get());
     }
     return this_thread_pointer = reinterpret_cast<Thread *>(word);
 }
 
 /// Returns the calling thread's events and settings; null inside of the first such call of the
 /// thread, whose allocations may call marey.
-MAREY_FN_ Thread *this_thread(Shared &all) {
+MAREY_FN_ Thread *this_thread(Shared &shared) {
     Thread *thread = this_thread_pointer;
-    return thread != nullptr ? thread : find_this_thread(all);
+    return thread != nullptr ? thread : find_this_thread(shared);
 }
 
 /// As above; null without libmarey.so too.
 MAREY_FN_ Thread *this_thread() {
-    Shared *all = shared();
-    return all == nullptr ? nullptr : this_thread(*all);
+    Shared *found = shared();
+    return found == nullptr ? nullptr : this_thread(*found);
 }
 
 } // namespace detail

@@ -82,8 +82,8 @@ inline bool hasCallbacks() {
 
 /// Records scopes, or none of any thread.
 inline void enableRecordFunction(bool is_enabled = true) {
-    if (detail::Shared *all = detail::shared()) {
-        all->is_off = !is_enabled;
+    if (detail::Shared *shared = detail::shared()) {
+        shared->is_off = !is_enabled;
     }
 }
 

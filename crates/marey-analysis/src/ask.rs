@@ -201,7 +201,7 @@ impl<'a> Questions<'a> {
 
     fn can_have_rows(&self, question: &Question) -> bool {
         let run = self.database.run();
-        let has_rows = |table: &&Table| run.parts(table).iter().any(|part| part.rows() > 0);
+        let has_rows = |table: &&Table| run.parts(table).iter().any(|part| part.row_count() > 0);
         question.needs.is_empty()
             || question.needs.iter().any(has_rows)
             // If the probe fails, the question is asked to be safe.

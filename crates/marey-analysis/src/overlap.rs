@@ -187,7 +187,8 @@ mod tests {
         let mut pairs = Vec::new();
         for (index, finding) in findings.iter().enumerate() {
             for other in &finding.overlaps {
-                let is_mutual = findings[other.finding].overlaps.iter().any(|o| o.finding == index);
+                let is_mutual =
+                    findings[other.finding].overlaps.iter().any(|back| back.finding == index);
                 assert!(is_mutual && other.rule == findings[other.finding].rule);
                 if index < other.finding {
                     pairs.push((index, other.finding, other.nanos));

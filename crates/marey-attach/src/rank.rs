@@ -11,7 +11,7 @@ const MAX_VARIABLES: u64 = 10_000;
 /// The number of bytes that are read of a variable. The variables of ranks are shorter.
 const MAX_VARIABLE_BYTES: usize = 256;
 
-/// The place of a process in a distributed job, as `torchrun` states it in the environment.
+/// The position of a process in a distributed job, as `torchrun` states it in the environment.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Rank {
     /// `RANK`.

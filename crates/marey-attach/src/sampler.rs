@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::AttachError;
 use crate::memory::Memory;
-use crate::object::{Address, Layout, MAX_READS, Objects, ThreadState};
+use crate::object::{Address, MAX_READS, ObjectLayout, Objects, ThreadState};
 use crate::process::{self, ThreadIds};
 use crate::reread::RereadMemory;
 use crate::target::{Target, Thread, runtime_address};
@@ -27,19 +27,19 @@ const NAME_LIFETIME: Duration = Duration::from_secs(1);
 /// Reads the Python threads of a process many times.
 pub struct Sampler {
     memory: RereadMemory,
-    layout: Layout,
+    layout: ObjectLayout,
     interpreter: Address,
     /// The structure that has the lock of the interpreter, if it is known.
     lock: Option<Address>,
-    is_idle_sampled: bool,
+    samples_idle: bool,
     ids: ThreadIds,
     states: States,
     names: Names,
 }
 
 impl Sampler {
-    /// Prepares to sample the threads of a process that run, and with `idle` also those that wait.
-    pub fn new(target: &Target, idle: bool) -> Result<Self, AttachError> {
+    /// Prepares to sample the threads of a process that run, and with `samples_idle` also those that wait.
+    pub fn new(target: &Target, samples_idle: bool) -> Result<Self, AttachError> {
         let pid = target.pid();
         let (Some(memory), Some(memory_of_names)) = (Memory::open(pid), Memory::open(pid)) else {
             return Err(AttachError::Forbidden(pid));
@@ -52,7 +52,7 @@ impl Sampler {
             layout,
             interpreter,
             lock,
-            is_idle_sampled: idle,
+            samples_idle,
             ids: ThreadIds::new(pid),
             states: States { pid, files: HashMap::new() },
             names: Names::new(pid, memory_of_names),
@@ -74,7 +74,7 @@ impl Sampler {
     }
 
     fn try_sample(&mut self) -> Result<Vec<Thread>, &'static str> {
-        let Self { memory, layout, interpreter, lock, is_idle_sampled, ids, states, names } = self;
+        let Self { memory, layout, interpreter, lock, samples_idle, ids, states, names } = self;
         let began = Instant::now();
         memory.begin();
         let objects = Objects::new(&*memory, layout, MAX_READS);
@@ -90,7 +90,7 @@ impl Sampler {
                 state.os_id = None;
             }
             let is_running = is_running.unwrap_or(state.holds_gil);
-            if !is_running && !*is_idle_sampled {
+            if !is_running && !*samples_idle {
                 continue;
             }
             let mut frames = Vec::new();

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::AttachError;
 use crate::memory::{Mapped, Memory, exported_address, mapped_files};
 use crate::native::Copies;
-use crate::object::{Layout, MAX_READS, Objects, OffsetTable};
+use crate::object::{MAX_READS, ObjectLayout, Objects, OffsetTable};
 use crate::process::{self, ThreadIds, command_line};
 use crate::stop::{Stopped, Unstopped, while_stopped};
 use crate::tasks::{self, ReadTasks, Task};
@@ -33,13 +33,13 @@ pub(crate) const PTHREAD_THREAD_ID: u64 = if cfg!(target_arch = "x86_64") { 720 
 #[expect(clippy::struct_excessive_bools, reason = "each is an option")]
 pub struct Options {
     /// Whether to read the local variables of each frame.
-    pub locals: bool,
+    pub reads_locals: bool,
     /// Whether to read what sleeping threads wait for.
-    pub waits: bool,
+    pub reads_waits: bool,
     /// Whether to read the tasks of asyncio's event loops.
-    pub tasks: bool,
+    pub reads_tasks: bool,
     /// Whether to read native frames, for which the process is stopped for a moment.
-    pub native: bool,
+    pub reads_native_frames: bool,
 }
 
 /// A Python process that can be read.
@@ -125,7 +125,7 @@ impl Target {
         }
         let config = Config {
             blocking: LockingStrategy::NonBlocking,
-            dump_locals: u64::from(options.locals),
+            dump_locals: u64::from(options.reads_locals),
             lineno: LineNo::LastInstruction,
             collect_thread_names: true,
             full_filenames: true,
@@ -171,7 +171,7 @@ impl Target {
 
     /// Reads all threads, again if the process changed while it was read.
     pub fn snapshot(&mut self) -> Result<Snapshot, AttachError> {
-        let mut threads = if self.options.native {
+        let mut threads = if self.options.reads_native_frames {
             // What is found now need not be looked for while the process is stopped.
             self.python_threads()?;
             // A thread that is stopped does not tell whether it ran.
@@ -187,16 +187,17 @@ impl Target {
             self.add_native_threads(&mut threads);
             threads
         };
-        if self.options.waits {
+        if self.options.reads_waits {
             for thread in threads.iter_mut().filter(|thread| !thread.is_running) {
                 thread.wait = thread.os_id.and_then(|id| wait::of_thread(self.pid, id));
             }
         }
-        let ReadTasks { tasks, omitted: omitted_tasks, torn: torn_tasks } = if self.options.tasks {
-            self.tasks(&threads).unwrap_or_default()
-        } else {
-            ReadTasks::default()
-        };
+        let ReadTasks { tasks, omitted: omitted_tasks, torn: torn_tasks } =
+            if self.options.reads_tasks {
+                self.tasks(&threads).unwrap_or_default()
+            } else {
+                ReadTasks::default()
+            };
         let (argv, python) = (command_line(self.pid), self.python_version());
         Ok(Snapshot { pid: self.pid, argv, python, threads, tasks, omitted_tasks, torn_tasks })
     }
@@ -212,11 +213,11 @@ impl Target {
 
     /// Returns the layout of the interpreter, with the offsets that the build itself has, else the reason why it cannot be
     /// read. A build without symbols has the layout of its version.
-    pub(crate) fn layout(&self, memory: &Memory) -> Result<Layout, AttachError> {
+    pub(crate) fn layout(&self, memory: &Memory) -> Result<ObjectLayout, AttachError> {
         let (major, minor) = self.version();
         let layout = match runtime_address(self.pid) {
-            Some(runtime) => Layout::of_runtime(memory, runtime, minor),
-            None => Layout::for_version(major, minor)
+            Some(runtime) => ObjectLayout::of_runtime(memory, runtime, minor),
+            None => ObjectLayout::for_version(major, minor)
                 .copied()
                 .ok_or_else(|| format!("CPython {major}.{minor} cannot be read yet")),
         };

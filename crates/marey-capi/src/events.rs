@@ -126,7 +126,7 @@ pub(crate) extern "C" fn step_end() {
 }
 
 pub(crate) extern "C" fn top_name() -> u32 {
-    api::innermost_name()
+    api::innermost_name_id()
 }
 
 pub(crate) unsafe extern "C" fn add_metrics(
@@ -148,11 +148,11 @@ pub(crate) unsafe extern "C" fn context_names(context: u32, names: *mut u32, len
         unsafe { std::slice::from_raw_parts_mut(names, len) }
     };
     let source = if context == 1 { ContextSource::Python } else { ContextSource::Shadow };
-    catch_panic(0, || api::context_names(source, names))
+    catch_panic(0, || api::context_name_ids(source, names))
 }
 
 pub(crate) extern "C" fn state_name() -> u32 {
-    api::state_name()
+    api::state_name_id()
 }
 
 pub(crate) extern "C" fn scope_enter_timed(name: u32, kind: u8) -> u64 {

@@ -61,7 +61,7 @@ pub(crate) unsafe extern "C" fn start(
                 },
                 flush_phases: options.flush_phases != 0,
                 quiet_if_empty: options.quiet_if_empty != 0,
-                only_addressed: options.only_addressed != 0,
+                is_addressed_only: options.is_addressed_only != 0,
                 is_ring: options.is_ring != 0,
             };
             let is_environment_copied = options.environment_noted != 0;
@@ -155,13 +155,13 @@ pub(crate) unsafe extern "C" fn is_phase_complete(
 pub(crate) unsafe extern "C" fn clear(
     session: i64,
     phase: u32,
-    up_to: bool,
+    includes_earlier: bool,
     error: *mut ErrorBuffer,
 ) -> i32 {
     // SAFETY: the caller passes a writable buffer or null.
     unsafe {
         call_with_status(error, || {
-            let first = if up_to { 0 } else { phase };
+            let first = if includes_earlier { 0 } else { phase };
             Ok(api::clear_phases(session_id(session)?, first..=phase)?)
         })
     }

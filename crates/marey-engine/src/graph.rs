@@ -341,7 +341,7 @@ impl Graph {
         let column =
             |label: &String| graph.column(label).ok_or_else(|| PyKeyError::new_err(label.clone()));
         let columns: Vec<Cells> = labels.iter().map(column).collect::<PyResult<_>>()?;
-        let style = lines::Style { precision, has_short_names, has_marks: true };
+        let style = lines::LineStyle { precision, has_short_names, has_marks: true };
         let mut text = Vec::new();
         py.detach(|| {
             let rows = lines::Rows::new(&graph, lines::Order::Name, None, depth);

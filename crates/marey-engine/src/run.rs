@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::Arc;
 
-use marey::{Export, Moment, Span, WrittenFile, parse_format};
+use marey::{Export, Moment, TimeRange, WrittenFile, parse_format};
 use marey_analysis::{Questions, Thresholds, findings, section, table};
 use marey_formats::{Imported, TemporaryRun};
 use marey_query::sql::{Database, Limits, TableName};
@@ -158,9 +158,9 @@ impl Run {
     ) -> PyResult<(Vec<OsString>, Vec<String>)> {
         let unknown = |name| PyValueError::new_err(format!("unknown format {name:?}"));
         let format = format.map(|name| parse_format(name).ok_or_else(|| unknown(name)));
-        let span = match steps {
-            Some((first, last)) => Span::Steps { first, last },
-            None => Span::Times { from: parse_moment(start)?, to: parse_moment(end)? },
+        let time_range = match steps {
+            Some((first, last)) => TimeRange::Steps { first, last },
+            None => TimeRange::Times { from: parse_moment(start)?, to: parse_moment(end)? },
         };
         let export = Export {
             run: self.database()?.run(),
@@ -168,7 +168,7 @@ impl Run {
             format: format.transpose()?,
             out: &out,
             replaces_existing: true,
-            span,
+            time_range,
             ranks,
         };
         marey_store::note_environment();

@@ -35,7 +35,7 @@ pub struct Request {
 
 impl Request {
     fn options(&self) -> Options {
-        Options { activities: self.keeps_activities, calls: self.calls }
+        Options { keeps_activities: self.keeps_activities, calls: self.calls }
     }
 }
 

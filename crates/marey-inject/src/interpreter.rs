@@ -8,7 +8,7 @@ use marey_attach::{Range, writable_memory};
 use crate::InjectError;
 use crate::elf::Image;
 use crate::memory::Memory;
-use crate::pending_calls::{Layout, PendingCalls};
+use crate::pending_calls::{PendingCalls, PendingCallsLayout};
 use crate::remote_exec::RemoteExec;
 
 const SUPPORTED: &str = "marey attaches to CPython 3.10 to 3.14";
@@ -42,7 +42,7 @@ impl Interpreter {
         let python = Python::find(pid, &images).map_err(unsupported)?;
         match python.minor {
             10..=13 => {
-                let layout = Layout::of_minor(python.minor);
+                let layout = PendingCallsLayout::of_minor(python.minor);
                 let run = python.run_string.ok_or_else(|| {
                     unsupported("its interpreter exports no PyRun_SimpleString".to_owned())
                 })?;

@@ -21,7 +21,7 @@ const MAX_THREADS: usize = 100_000;
 /// Offsets in bytes in the structures of one version, from its internal headers (`pycore_interp.h`,
 /// `pycore_ceval_state.h`, `pycore_runtime.h`). They are the same on x86-64 and aarch64.
 #[derive(Debug)]
-pub(crate) struct Layout {
+pub(crate) struct PendingCallsLayout {
     /// In `_PyRuntime`: the address of the main interpreter.
     main_interpreter: u64,
     /// In the interpreter: the address of `_PyRuntime`.
@@ -67,7 +67,7 @@ enum Lock {
 /// the interpreter and the word `eval_breaker` follow.
 const NEXT_THREAD: u64 = 8;
 
-const CPYTHON_3_10: Layout = Layout {
+const CPYTHON_3_10: PendingCallsLayout = PendingCallsLayout {
     main_interpreter: 40,
     runtime: 16,
     id: 24,
@@ -81,7 +81,7 @@ const CPYTHON_3_10: Layout = Layout {
     first: 528,
 };
 
-const CPYTHON_3_11: Layout = Layout {
+const CPYTHON_3_11: PendingCallsLayout = PendingCallsLayout {
     main_interpreter: 48,
     runtime: 40,
     id: 48,
@@ -90,7 +90,7 @@ const CPYTHON_3_11: Layout = Layout {
     ..CPYTHON_3_10
 };
 
-const CPYTHON_3_12: Layout = Layout {
+const CPYTHON_3_12: PendingCallsLayout = PendingCallsLayout {
     main_interpreter: 48,
     runtime: 96,
     id: 8,
@@ -103,7 +103,7 @@ const CPYTHON_3_12: Layout = Layout {
     ..CPYTHON_3_10
 };
 
-const CPYTHON_3_13: Layout = Layout {
+const CPYTHON_3_13: PendingCallsLayout = PendingCallsLayout {
     main_interpreter: 640,
     runtime: 7376,
     id: 7272,
@@ -117,7 +117,7 @@ const CPYTHON_3_13: Layout = Layout {
     first: 7224,
 };
 
-impl Layout {
+impl PendingCallsLayout {
     /// Returns the layout of CPython 3.`minor`, from 10 to 13.
     pub(crate) const fn of_minor(minor: u8) -> &'static Self {
         match minor {
@@ -133,7 +133,7 @@ impl Layout {
 #[derive(Debug)]
 pub(crate) struct PendingCalls {
     memory: Memory,
-    layout: &'static Layout,
+    layout: &'static PendingCallsLayout,
     interpreter: u64,
     run_string: u64,
     /// Ranges of memory that nothing uses.
@@ -163,7 +163,7 @@ impl PendingCalls {
         memory: Memory,
         runtime: u64,
         run_string: u64,
-        layout: &'static Layout,
+        layout: &'static PendingCallsLayout,
         unused: Vec<Range>,
     ) -> Result<Self, String> {
         let unreadable = |error: io::Error| format!("its interpreter cannot be read: {error}");

@@ -55,11 +55,11 @@ pub const fn middle_nanos(bucket: u32) -> u64 {
     (BUCKETS_PER_PAGE + index) as u64 * width + width / 2
 }
 
-/// Returns the `q`-quantile (0 to 1) of counted buckets in ascending order. It is the value of the
+/// Returns a quantile, from 0 to 1, of counted buckets in ascending order. It is the value of the
 /// entry of rank `ceil(q * n)`. `None` without entries.
-pub fn quantile_nanos(buckets: &[(u32, u64)], q: f64) -> Option<u64> {
+pub fn quantile_nanos(buckets: &[(u32, u64)], quantile: f64) -> Option<u64> {
     let total = buckets.iter().fold(0_u64, |sum, &(_, count)| sum.saturating_add(count));
-    let rank = ((q * total as f64).ceil() as u64).clamp(1, total.max(1));
+    let rank = ((quantile * total as f64).ceil() as u64).clamp(1, total.max(1));
     let mut cumulative_count = 0_u64;
     buckets.iter().find_map(|&(bucket, count)| {
         cumulative_count = cumulative_count.saturating_add(count);
@@ -105,9 +105,9 @@ impl Sketch {
         &self.buckets
     }
 
-    /// Returns the `q`-quantile, like [`quantile_nanos`].
-    pub fn quantile_nanos(&self, q: f64) -> Option<u64> {
-        quantile_nanos(&self.buckets, q)
+    /// Returns a quantile, from 0 to 1, like [`quantile_nanos`].
+    pub fn quantile_nanos(&self, quantile: f64) -> Option<u64> {
+        quantile_nanos(&self.buckets, quantile)
     }
 
     /// Appends the encoded sketch to `out`.

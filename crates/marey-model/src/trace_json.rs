@@ -11,44 +11,45 @@ const BUFFER_BYTES: usize = 1 << 16;
 pub struct Document<'o> {
     out: &'o mut dyn io::Write,
     text: Vec<u8>,
-    layout: &'static Layout,
+    spacing: &'static Spacing,
     /// The separator before the next member or event.
     separator: &'static str,
 }
 
-/// The white space around the members of the outermost object.
-struct Layout {
+/// The white space and separators around the members of the outermost object.
+struct Spacing {
     before_first: &'static str,
     between: &'static str,
     after_key: &'static str,
     end: &'static str,
 }
 
-const LINES: Layout = Layout { before_first: "\n", between: ",\n", after_key: ": ", end: "\n}\n" };
-const COMPACT: Layout = Layout { before_first: "", between: ",", after_key: ":", end: "}\n" };
+const LINES: Spacing =
+    Spacing { before_first: "\n", between: ",\n", after_key: ": ", end: "\n}\n" };
+const COMPACT: Spacing = Spacing { before_first: "", between: ",", after_key: ":", end: "}\n" };
 
 impl<'o> Document<'o> {
     /// Opens the outermost object, with each member on a line of its own.
     pub fn new(out: &'o mut dyn io::Write) -> Self {
-        Self::with_layout(out, &LINES)
+        Self::with_spacing(out, &LINES)
     }
 
     /// Opens the outermost object, with no white space around its members.
     pub fn compact(out: &'o mut dyn io::Write) -> Self {
-        Self::with_layout(out, &COMPACT)
+        Self::with_spacing(out, &COMPACT)
     }
 
-    fn with_layout(out: &'o mut dyn io::Write, layout: &'static Layout) -> Self {
-        Self { out, text: b"{".to_vec(), layout, separator: layout.before_first }
+    fn with_spacing(out: &'o mut dyn io::Write, spacing: &'static Spacing) -> Self {
+        Self { out, text: b"{".to_vec(), spacing, separator: spacing.before_first }
     }
 
     /// Adds a member with a JSON value.
     pub fn member(&mut self, key: &str, json: impl AsRef<[u8]>) {
         self.text.extend_from_slice(self.separator.as_bytes());
         push_quoted(key, &mut self.text);
-        self.text.extend_from_slice(self.layout.after_key.as_bytes());
+        self.text.extend_from_slice(self.spacing.after_key.as_bytes());
         self.text.extend_from_slice(json.as_ref());
-        self.separator = self.layout.between;
+        self.separator = self.spacing.between;
     }
 
     /// Adds a member that is an object, whose members `fill` adds.
@@ -78,7 +79,7 @@ impl<'o> Document<'o> {
     /// Closes the list of events.
     pub fn end_events(&mut self) {
         self.text.extend_from_slice(b"\n]");
-        self.separator = self.layout.between;
+        self.separator = self.spacing.between;
     }
 
     /// Closes the outermost object and writes the rest of the text.
@@ -87,7 +88,7 @@ impl<'o> Document<'o> {
     ///
     /// Errors of the output.
     pub fn finish(mut self) -> io::Result<()> {
-        self.text.extend_from_slice(self.layout.end.as_bytes());
+        self.text.extend_from_slice(self.spacing.end.as_bytes());
         self.flush()
     }
 

@@ -55,7 +55,7 @@ fn start(
         flush_phases: u32::from(flush_phases),
         quiet_if_empty: u32::from(quiet_if_empty),
         environment_noted: 1,
-        only_addressed: 0,
+        is_addressed_only: 0,
         is_ring: u32::from(output_format == "ring"),
     };
     let options = SendPtr(&raw const options);
@@ -227,11 +227,12 @@ fn is_phase_complete(py: Python<'_>, session: i64, phase: u32) -> PyResult<bool>
     Ok(py.detach(call)? == 1)
 }
 
-/// Drops the data of a phase, and with `up_to` also those of all phases before it.
+/// Drops the data of a phase, and with `includes_earlier` also those of all phases before it.
 #[pyfunction]
-fn clear(py: Python<'_>, session: i64, phase: u32, up_to: bool) -> PyResult<()> {
+fn clear(py: Python<'_>, session: i64, phase: u32, includes_earlier: bool) -> PyResult<()> {
+    let clear = table().clear;
     // SAFETY: the error buffer is writable until the call returns.
-    py.detach(|| try_call(|error| unsafe { (table().clear)(session, phase, up_to, error) }))?;
+    py.detach(|| try_call(|error| unsafe { clear(session, phase, includes_earlier, error) }))?;
     Ok(())
 }
 

@@ -7,7 +7,7 @@
 
 use crate::clock;
 use crate::control::{CONTROL, bit};
-use crate::local::{self, Entry, Local, NodePair, ROOTS};
+use crate::local::{self, CompletedEntry, Local, NodePair, ROOTS};
 use crate::thread::ThreadTree;
 use crate::tree::SHADOW_ROOT;
 use marey_model::context::NodeKind;
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 #[derive(Debug)]
 pub struct Detached {
     parent: Option<Arc<Detached>>,
-    state: u32,
+    state_name_id: u32,
     sessions: u64,
     epoch: u64,
     start_ticks: u64,
@@ -53,7 +53,7 @@ impl Detached {
     /// cannot record.
     pub fn enter(
         parent: Option<Arc<Self>>,
-        name: u32,
+        name_id: u32,
         kind: NodeKind,
         python_leaf: u32,
     ) -> Option<Arc<Self>> {
@@ -80,7 +80,7 @@ impl Detached {
                     .as_ref()
                     .map_or(0, |parent| parent.exited_ancestors + u32::from(parent.is_exited())),
                 parent,
-                state: local.state_name(),
+                state_name_id: local.state_name_id(),
                 sessions: active,
                 epoch,
                 start_ticks: clock::ticks(),
@@ -90,7 +90,7 @@ impl Detached {
                 stack_top_id: local.top_id(),
                 id: local.next_id(),
                 origin: Arc::clone(&local.tree),
-                nodes: local.child_nodes(parent_nodes, name, kind, active, python),
+                nodes: local.child_nodes(parent_nodes, name_id, kind, active, python),
             }))
         })
     }
@@ -99,11 +99,11 @@ impl Detached {
     /// become available later. `None` if the thread cannot record.
     pub fn from_innermost() -> Option<Arc<Self>> {
         local::event(|local| {
-            let (nodes, state, sessions) = local.innermost();
+            let innermost = local.innermost();
             Some(Arc::new(Self {
                 parent: None,
-                state,
-                sessions: sessions & CONTROL.active.load(Ordering::Relaxed),
+                state_name_id: innermost.state_name_id,
+                sessions: innermost.sessions & CONTROL.active.load(Ordering::Relaxed),
                 epoch: CONTROL.epoch.load(Ordering::Relaxed),
                 start_ticks: clock::ticks(),
                 child_nanos: AtomicU64::new(0),
@@ -113,7 +113,7 @@ impl Detached {
                 id: local.top_id(),
                 stack_top_id: 0,
                 origin: Arc::clone(&local.tree),
-                nodes,
+                nodes: innermost.nodes,
             }))
         })
     }
@@ -131,7 +131,7 @@ impl Detached {
             }
             Some(Arc::new(Self {
                 parent: None,
-                state: scope.map_or(0, |scope| scope.state),
+                state_name_id: scope.map_or(0, |scope| scope.state_name_id),
                 sessions: bit(slot),
                 epoch,
                 start_ticks: scope.map_or_else(clock::ticks, |scope| scope.start_ticks),
@@ -223,7 +223,8 @@ impl Detached {
             }
             let child_nanos = self.child_nanos.load(Ordering::Relaxed);
             let nodes = self.nodes_in(local);
-            let entry = Entry::new(nodes, self.sessions, self.start_ticks..now, child_nanos);
+            let entry =
+                CompletedEntry::new(nodes, self.sessions, self.start_ticks..now, child_nanos);
             local.record_in(self.recording().0, &entry);
             let nanos = entry.nanos;
             if local.tree.task.node() == nodes.shadow {
@@ -251,17 +252,17 @@ impl Detached {
             let nodes = self.nodes_in(local);
             let ticks = self.is_exited().then_some(self.start_ticks);
             let (sessions, _) = self.recording();
-            Some(local.add_metrics_at(nodes, self.state, sessions, ticks, values))
+            Some(local.add_metrics_at(nodes, self.state_name_id, sessions, ticks, values))
         });
         added.unwrap_or(Ok(()))
     }
 
     /// Enters an operator below the scope, on the stack of the calling thread. Returns its id.
-    pub(crate) fn enter_operator(&self, name: u32, python_leaf: u32) -> u64 {
+    pub(crate) fn enter_operator(&self, name_id: u32, python_leaf: u32) -> u64 {
         local::event(|local| {
             let is_current = self.epoch == CONTROL.epoch.load(Ordering::Relaxed);
             let parent_nodes = is_current.then(|| self.nodes_in(local));
-            local.enter_operator(name, python_leaf, parent_nodes)
+            local.enter_operator(name_id, python_leaf, parent_nodes)
         })
     }
 

@@ -99,6 +99,8 @@ mod requests;
 pub mod ring;
 #[cfg(not(loom))]
 mod sampling;
+#[cfg(not(loom))]
+mod scope_frame;
 pub mod seq;
 #[cfg(not(loom))]
 mod session;
@@ -109,6 +111,8 @@ pub mod sync;
 mod system;
 #[cfg(not(loom))]
 pub mod table;
+#[cfg(not(loom))]
+mod table_args;
 #[cfg(not(loom))]
 mod tag;
 #[cfg(not(loom))]

@@ -8,7 +8,8 @@ use crate::local;
 use crate::losses;
 use crate::names;
 use crate::number_hash::NumberHash;
-use crate::thread::{OpenFrame, ThreadTree};
+use crate::scope_frame::OpenScope;
+use crate::thread::ThreadTree;
 use crate::tree::{PYTHON_ROOT, SHADOW_ROOT};
 use marey_model::context::{ContextSource, METADATA_STATE, NodeKind};
 use marey_model::loss::LossCause;
@@ -23,6 +24,7 @@ pub(crate) const ROOT: u32 = 0;
 #[derive(Clone, Debug)]
 pub(crate) struct MergedTree {
     nodes: Vec<MergedNode>,
+    /// By parent, id of the name, and kind.
     index: HashMap<(u32, u32, NodeKind), u32, NumberHash>,
     /// The nodes of kernels on further devices, by the node for the first device and the device's
     /// number.
@@ -32,7 +34,7 @@ pub(crate) struct MergedTree {
 /// A node of a [`MergedTree`].
 #[derive(Clone, Debug)]
 pub(crate) struct MergedNode {
-    pub(crate) name: u32,
+    pub(crate) name_id: u32,
     pub(crate) kind: NodeKind,
     pub(crate) parent: u32,
     /// In the order of first use.
@@ -69,9 +71,9 @@ impl Default for MergedTree {
 }
 
 impl MergedNode {
-    fn new(name: u32, kind: NodeKind, parent: u32) -> Self {
+    fn new(name_id: u32, kind: NodeKind, parent: u32) -> Self {
         Self {
-            name,
+            name_id,
             kind,
             parent,
             children: Vec::new(),
@@ -82,8 +84,8 @@ impl MergedNode {
     }
 
     fn add(&mut self, data: NodeData) {
-        for (number, value) in &data.metrics {
-            if let Some(name) = names::metric(*number) {
+        for (metric_id, value) in &data.metrics {
+            if let Some(name) = names::metric(*metric_id) {
                 self.add_metric(&name, value);
             }
         }
@@ -186,10 +188,10 @@ impl MergedTree {
     ///
     /// An entry that completes between the two reads is counted twice in this snapshot only.
     pub(crate) fn absorb_running(&mut self, thread: &ThreadTree, view: SessionView) {
-        let frames = thread.open_frames();
+        let scopes = thread.open_scopes();
         let now = clock::ticks();
         self.absorb(thread, view, |node| thread.copy_node(view.slot, node));
-        self.absorb_frames(thread, view, &frames, now);
+        self.absorb_scopes(thread, view, &scopes, now);
     }
 
     /// Adds a column that was taken from its thread.
@@ -204,7 +206,7 @@ impl MergedTree {
 
     /// Adds the open scopes of a thread, with their times so far.
     pub(crate) fn absorb_open_scopes(&mut self, thread: &ThreadTree, view: SessionView) {
-        self.absorb_frames(thread, view, &thread.open_frames(), clock::ticks());
+        self.absorb_scopes(thread, view, &thread.open_scopes(), clock::ticks());
     }
 
     fn absorb(&mut self, thread: &ThreadTree, view: SessionView, copy: impl Fn(u32) -> NodeData) {
@@ -223,28 +225,28 @@ impl MergedTree {
         }
     }
 
-    fn absorb_frames(
+    fn absorb_scopes(
         &mut self,
         thread: &ThreadTree,
         view: SessionView,
-        frames: &[OpenFrame],
+        scopes: &[OpenScope],
         now: u64,
     ) {
         let mut mapping = NodeMapping::new(thread, view, ROOT);
         let mut inner_nanos = 0;
         // Innermost first, so that the time of the open child is known for each scope.
-        for frame in frames.iter().rev().filter(|frame| local::is_entered_by_program(frame)) {
-            let nanos = clock::nanos(now.saturating_sub(frame.start_ticks));
-            if frame.sessions & bit(view.slot) != 0 {
+        for scope in scopes.iter().rev().filter(|scope| local::is_entered_by_program(scope)) {
+            let nanos = clock::nanos(now.saturating_sub(scope.start_ticks));
+            if scope.sessions & bit(view.slot) != 0 {
                 let node = match view.context {
-                    ContextSource::Shadow => frame.shadow_node,
-                    ContextSource::Python => frame.python_node,
+                    ContextSource::Shadow => scope.shadow_node,
+                    ContextSource::Python => scope.python_node,
                 };
                 let merged = mapping.merged_node(self, node);
                 let wall = &mut self.node_mut(merged).wall;
                 wall.open += 1;
                 wall.total_nanos += nanos;
-                wall.self_nanos += nanos.saturating_sub(frame.child_nanos + inner_nanos);
+                wall.self_nanos += nanos.saturating_sub(scope.child_nanos + inner_nanos);
             }
             inner_nanos = nanos;
         }
@@ -255,15 +257,15 @@ impl MergedTree {
         &mut self.nodes[node as usize]
     }
 
-    /// Adds the durations of a kernel on one device to `parent`, or to its child `name` unless
-    /// `name` is 0.
+    /// Adds the durations of a kernel on one device to `parent`, or to its child with the name, unless
+    /// `name_id` is 0.
     ///
     /// The file format allows one device per node: on each further device, a kernel gets a node of
     /// its own.
-    pub(crate) fn add_kernel(&mut self, parent: u32, name: u32, device: u32, times: &NodeData) {
-        let node = match name {
+    pub(crate) fn add_kernel(&mut self, parent: u32, name_id: u32, device: u32, times: &NodeData) {
+        let node = match name_id {
             0 => parent,
-            name => self.child(parent, name, NodeKind::Kernel),
+            name_id => self.child(parent, name_id, NodeKind::Kernel),
         };
         let node = self.node_for_device(node, device);
         self.node_mut(node).add_kernel(device, &Wall::from_data(times.clone()));
@@ -277,15 +279,15 @@ impl MergedTree {
         if let Some(&copy) = self.device_copies.get(&(node, device)) {
             return copy;
         }
-        let MergedNode { name, parent, .. } = *self.node_mut(node);
-        let copy = self.push(parent, name, NodeKind::Kernel);
+        let MergedNode { name_id, parent, .. } = *self.node_mut(node);
+        let copy = self.push(parent, name_id, NodeKind::Kernel);
         self.device_copies.insert((node, device), copy);
         copy
     }
 
-    fn push(&mut self, parent: u32, name: u32, kind: NodeKind) -> u32 {
+    fn push(&mut self, parent: u32, name_id: u32, kind: NodeKind) -> u32 {
         let node = self.nodes.len() as u32;
-        self.nodes.push(MergedNode::new(name, kind, parent));
+        self.nodes.push(MergedNode::new(name_id, kind, parent));
         self.node_mut(parent).children.push(node);
         node
     }
@@ -306,25 +308,25 @@ impl MergedTree {
             }
             for &child in &node.children {
                 let Some(node) = other.node(child) else { continue };
-                let merged_child = self.child(number, node.name, node.kind);
+                let merged_child = self.child(number, node.name_id, node.kind);
                 pending.push((child, merged_child));
             }
         }
     }
 
-    pub(crate) fn child(&mut self, parent: u32, name: u32, kind: NodeKind) -> u32 {
-        if let Some(&child) = self.index.get(&(parent, name, kind)) {
+    pub(crate) fn child(&mut self, parent: u32, name_id: u32, kind: NodeKind) -> u32 {
+        if let Some(&child) = self.index.get(&(parent, name_id, kind)) {
             return child;
         }
-        let child = self.push(parent, name, kind);
-        self.index.insert((parent, name, kind), child);
+        let child = self.push(parent, name_id, kind);
+        self.index.insert((parent, name_id, kind), child);
         child
     }
 }
 
 fn is_metadata_state(thread: &ThreadTree, node: u32) -> bool {
     thread.nodes.get(node).is_some_and(|node| {
-        node.kind() == NodeKind::State && names::name(node.name()).starts_with(METADATA_STATE)
+        node.kind() == NodeKind::State && names::name(node.name_id()).starts_with(METADATA_STATE)
     })
 }
 
@@ -360,7 +362,7 @@ impl<'a> NodeMapping<'a> {
             if let Some(node) = self.thread.nodes.get(current)
                 && node.sessions() & self.session != 0
             {
-                merged = tree.child(merged, node.name(), node.kind());
+                merged = tree.child(merged, node.name_id(), node.kind());
             }
             self.merged_nodes.insert(current, merged);
         }

@@ -75,7 +75,7 @@ pub(crate) fn for_session(session: &Session, is_complete: bool) -> Meta {
             argv: Vec::new(),
             start_unix_nanos: session.start.unix_nanos,
             duration_nanos: clock::nanos_since(session.start.ticks),
-            complete: is_complete,
+            is_complete,
         }),
     }
 }

@@ -19,8 +19,8 @@ const LOST_TEXT: u32 = u32::MAX;
 /// The maximum size of a table in bytes.
 const MAX_BYTES: usize = 64 << 20;
 
-static NAMES: LazyLock<RwLock<Table<Arc<str>>>> = LazyLock::new(|| {
-    let mut table = Table::default();
+static NAMES: LazyLock<RwLock<InternTable<Arc<str>>>> = LazyLock::new(|| {
+    let mut table = InternTable::default();
     // Id 0 means "no name". The empty string is a name and gets an id of its own.
     table.values.push(Arc::from(""));
     table.insert(LOST_NAME, Arc::from(LOST_NAME));
@@ -29,30 +29,30 @@ static NAMES: LazyLock<RwLock<Table<Arc<str>>>> = LazyLock::new(|| {
 
 /// The texts that are metric values. They have a table of their own, so that they cannot use up the
 /// space for names.
-static TEXTS: LazyLock<RwLock<Table<Arc<str>>>> = LazyLock::new(RwLock::default);
+static TEXTS: LazyLock<RwLock<InternTable<Arc<str>>>> = LazyLock::new(RwLock::default);
 
-static METRICS: LazyLock<RwLock<Table<Metric>>> = LazyLock::new(RwLock::default);
+static METRICS: LazyLock<RwLock<InternTable<InternedMetric>>> = LazyLock::new(RwLock::default);
 
 /// A metric's name, parsed and as the user writes it.
 #[derive(Clone)]
-struct Metric {
+struct InternedMetric {
     name: Arc<MetricName>,
     text: Arc<str>,
 }
 
-struct Table<T> {
+struct InternTable<T> {
     ids: HashMap<Box<str>, u32>,
     values: Vec<T>,
     bytes: usize,
 }
 
-impl<T> Default for Table<T> {
+impl<T> Default for InternTable<T> {
     fn default() -> Self {
         Self { ids: HashMap::new(), values: Vec::new(), bytes: 0 }
     }
 }
 
-impl<T: Clone> Table<T> {
+impl<T: Clone> InternTable<T> {
     fn insert(&mut self, name: &str, value: T) -> u32 {
         let id = self.values.len() as u32;
         self.bytes += 2 * name.len() + 64;
@@ -87,7 +87,7 @@ pub(crate) fn text(id: u32) -> Arc<str> {
 /// Returns the id of a metric's name as the user writes it, suffix included. `None` if the table is
 /// full.
 pub fn intern_metric(name: &str) -> Option<u32> {
-    intern_in(&METRICS, name, |name| Metric {
+    intern_in(&METRICS, name, |name| InternedMetric {
         name: Arc::new(MetricName::parse(name)),
         text: Arc::from(name),
     })
@@ -107,11 +107,11 @@ pub(crate) fn metric_text(id: u32) -> Arc<str> {
 }
 
 fn intern_in<T: Clone>(
-    table: &RwLock<Table<T>>,
+    table: &RwLock<InternTable<T>>,
     name: &str,
     make_value: impl Fn(&str) -> T,
 ) -> Option<u32> {
-    let lookup = |table: &Table<T>| table.ids.get(name).copied();
+    let lookup = |table: &InternTable<T>| table.ids.get(name).copied();
     if let Some(id) = lookup(&read(table)) {
         return Some(id);
     }

@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 /// The number of ended threads after which their data is folded.
 const ENDED_BEFORE_FOLD: usize = 64;
 
-static THREADS: Mutex<Threads> = Mutex::new(Threads::new());
+static THREADS: Mutex<ThreadRegistry> = Mutex::new(ThreadRegistry::new());
 static MAIN_THREAD: Mutex<Option<Arc<ThreadTree>>> = Mutex::new(None);
 
-struct Threads {
+struct ThreadRegistry {
     running: Vec<Arc<ThreadTree>>,
     ended: Vec<Arc<ThreadTree>>,
     started_count: u64,
@@ -41,13 +41,13 @@ impl Totals {
     /// Adds the totals of a thread until `now_ticks`, unless its tree is of an older epoch.
     fn add(&mut self, tree: &ThreadTree, now_ticks: u64) {
         if tree.epoch == CONTROL.epoch.load(Ordering::Relaxed) {
-            self.events += tree.seq.events();
+            self.events += tree.seq.completed_events();
             self.lifetime_ticks += now_ticks.saturating_sub(tree.created_ticks);
         }
     }
 }
 
-impl Threads {
+impl ThreadRegistry {
     const fn new() -> Self {
         Self {
             running: Vec::new(),
@@ -122,8 +122,8 @@ pub(crate) fn running_threads() -> Vec<Arc<ThreadTree>> {
 /// Returns the bits of all sessions, live or ended, that saw the entry of a scope that is open now.
 pub(crate) fn sessions_of_open_scopes() -> u64 {
     let threads = running_threads();
-    let frames = threads.iter().flat_map(|thread| thread.open_frames());
-    frames.fold(0, |bits, frame| bits | frame.sessions)
+    let scopes = threads.iter().flat_map(|thread| thread.open_scopes());
+    scopes.fold(0, |bits, scope| bits | scope.sessions)
 }
 
 /// Waits until every thread has left the event that it may be in, or is
@@ -174,7 +174,7 @@ pub(crate) fn begin_epoch() {
 pub(crate) fn begin_child() {
     let mut threads = lock(&THREADS);
     // Scopes that the parent entered keep their ids, so new ids must differ from them.
-    *threads = Threads { started_count: threads.started_count, ..Threads::new() };
+    *threads = ThreadRegistry { started_count: threads.started_count, ..ThreadRegistry::new() };
     drop(threads);
     *lock(&MAIN_THREAD) = None;
     thread::begin_child();

@@ -28,7 +28,7 @@ pub enum Pushed {
 
 /// The queue.
 #[derive(Debug)]
-pub struct Ring {
+pub struct RingBuffer {
     words: Words,
     /// The capacity minus one. The capacity is a power of two.
     mask: u64,
@@ -54,7 +54,7 @@ struct Consumer {
     taken: AtomicU64,
 }
 
-impl Ring {
+impl RingBuffer {
     /// Creates a queue for at least this many records, between two and 2^24.
     pub fn new(records: u64) -> Self {
         let records = records.clamp(2, 1 << 24).next_power_of_two();
@@ -236,7 +236,7 @@ impl std::ops::Deref for Words {
 mod tests {
     use super::*;
 
-    fn drained_words(ring: &Ring) -> Vec<u64> {
+    fn drained_words(ring: &RingBuffer) -> Vec<u64> {
         let mut taken = Vec::new();
         ring.drain(|[first, ..]| taken.push(first));
         taken
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn records_are_taken_in_order_and_a_full_queue_refuses() {
-        let ring = Ring::new(3);
+        let ring = RingBuffer::new(3);
         assert_eq!(ring.capacity(), 4);
         for round in 0..10 {
             let pushes: Vec<_> =
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn push_many_stores_all_records_or_none() {
-        let ring = Ring::new(4);
+        let ring = RingBuffer::new(4);
         assert_eq!(ring.push([9; 4]), Pushed::WithRoom);
         assert_eq!(ring.push_many(4, |position| [position; 4]), Pushed::Refused);
         assert_eq!(ring.push_many(3, |position| [position; 4]), Pushed::BeyondHalf);
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn no_record_is_lost_or_torn_between_threads() {
         const RECORDS: u64 = 300_000;
-        let ring = Ring::new(64);
+        let ring = RingBuffer::new(64);
         let refused = std::thread::scope(|threads| {
             let owner = threads.spawn(|| {
                 (0..RECORDS).filter(|&position| ring.push([position; 4]) == Pushed::Refused).count()

@@ -10,8 +10,8 @@ use crate::local;
 use crate::lock::lock;
 use crate::python_requests;
 use crate::registry;
+use crate::scope_frame::OpenScope;
 use crate::settings;
-use crate::thread::OpenFrame;
 use crate::trace;
 use marey_model::setting::{InvalidValue, Setting};
 use marey_model::spool::SampleCause;
@@ -27,11 +27,11 @@ const EVENT_INTERVAL: Duration = Duration::from_millis(10);
 /// Whether the thread also waits for requests for the last collective.
 static FINDS_COLLECTIVES: AtomicBool = AtomicBool::new(false);
 
-static STATE: Mutex<State> = Mutex::new(State::new());
+static STATE: Mutex<SamplingState> = Mutex::new(SamplingState::new());
 /// Notified after each change of the state, of a setting or of the sessions.
 static CHANGED: Condvar = Condvar::new();
 
-struct State {
+struct SamplingState {
     /// The number of the thread that samples, 0 for none.
     thread: u32,
     started_threads: u32,
@@ -43,7 +43,7 @@ struct State {
     random: u64,
 }
 
-impl State {
+impl SamplingState {
     const fn new() -> Self {
         Self {
             thread: 0,
@@ -119,9 +119,10 @@ impl Plan {
 }
 
 /// Whether a thread has a scope with this name open that it has entered itself.
-fn is_open(name: u32) -> bool {
-    let is_entered = |frame: &OpenFrame| frame.name == name && local::is_entered_by_program(frame);
-    registry::running_threads().iter().any(|thread| thread.open_frames().iter().any(is_entered))
+fn is_open(name_id: u32) -> bool {
+    let is_entered =
+        |scope: &OpenScope| scope.name_id == name_id && local::is_entered_by_program(scope);
+    registry::running_threads().iter().any(|thread| thread.open_scopes().iter().any(is_entered))
 }
 
 /// A task for the sampling thread.

@@ -57,7 +57,7 @@ impl Seq {
     }
 
     /// Returns the number of events that the owner has completed.
-    pub fn events(&self) -> u64 {
+    pub fn completed_events(&self) -> u64 {
         self.0.load(Ordering::Acquire) >> 1
     }
 

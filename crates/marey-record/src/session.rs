@@ -33,7 +33,7 @@ pub struct SessionOptions {
     /// Write no file if nothing was recorded.
     pub quiet_if_empty: bool,
     /// Record only what is addressed to this session: see [`crate::Detached::in_session`].
-    pub only_addressed: bool,
+    pub is_addressed_only: bool,
     /// Keep only the last records of a trace, up to the limits `ring.*` of the settings. Needs
     /// [`Format::Run`], and phases that are not flushed.
     pub is_ring: bool,
@@ -48,7 +48,7 @@ impl SessionOptions {
             format: Format::default(),
             flush_phases: false,
             quiet_if_empty: false,
-            only_addressed: false,
+            is_addressed_only: false,
             is_ring: false,
         }
     }

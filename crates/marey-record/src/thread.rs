@@ -11,9 +11,10 @@ use crate::local::Local;
 use crate::losses;
 use crate::os;
 use crate::published::Published;
+use crate::scope_frame::{OpenScope, ScopeFrame};
 use crate::seq::Seq;
 use crate::trace::Log;
-use crate::tree::{Node, Nodes, SHADOW_ROOT, name_kind};
+use crate::tree::{Node, Nodes, SHADOW_ROOT};
 use marey_model::loss::LossCause;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
@@ -35,21 +36,21 @@ pub(crate) struct ThreadTree {
     /// The sequence number of an event that a waiting thread gave up on; 0 for none.
     abandoned_event: AtomicU64,
     pub(crate) nodes: Nodes,
-    pub(crate) frames: Arena<Frame, 6>,
+    pub(crate) frames: Arena<ScopeFrame, 6>,
     pub(crate) task: TaskScope,
     /// The frame below all scopes.
-    pub(crate) bottom: Frame,
+    pub(crate) bottom: ScopeFrame,
     /// The innermost frame, or the bottom frame. Null before the owner has begun.
-    pub(crate) top: Link<Frame>,
+    pub(crate) top: Link<ScopeFrame>,
     /// The frame below `top`; `bottom` if `top` is `bottom`. Owner only, like the fields below.
-    pub(crate) outer: Link<Frame>,
+    pub(crate) outer: Link<ScopeFrame>,
     /// The link to the node that was entered next on the last visit to this position. Null if the
     /// slow path must look first.
     pub(crate) expected: Link<Link<Node>>,
     /// The id of the next scope.
     next_id: AtomicU64,
-    /// The name of the innermost state, 0 for none.
-    pub(crate) state: AtomicU32,
+    /// The id of the name of the innermost state, 0 for none.
+    pub(crate) state_name_id: AtomicU32,
     /// The part of the recorder that only the owner accesses.
     pub(crate) local: AtomicPtr<Local>,
     columns: [AtomicPtr<Column>; MAX_SESSIONS as usize],
@@ -91,191 +92,6 @@ pub(crate) struct StackPosition {
     pub(crate) task_node: u32,
 }
 
-/// An entered scope. Other threads must read it inside [`Seq::read`].
-#[derive(Debug, Default)]
-pub(crate) struct Frame {
-    /// The name in the low half. In the high half, a `NodeKind` in the low byte and flags above it.
-    name_kind: AtomicU64,
-    shadow_node: AtomicU32,
-    python_node: AtomicU32,
-    state: AtomicU32,
-    sessions: AtomicU64,
-    start_ticks: AtomicU64,
-    child_nanos: AtomicU64,
-    id: AtomicU64,
-    /// The node in the shadow tree, if it belongs to this very scope and not to an ancestor. Owner
-    /// only.
-    pub(crate) node: Link<Node>,
-    /// The name by which the fast path may exit the scope, or [`NO_FAST_EXIT`]. With a name, the
-    /// frame has a node and a frame below. Owner only.
-    pub(crate) exit_name: AtomicU64,
-    /// The number of frames below this one. Like the fields below, it does not change when the
-    /// frame is reused.
-    depth: AtomicU32,
-    below: Link<Frame>,
-    /// Owner only.
-    pub(crate) above: Link<Frame>,
-}
-
-/// A value that equals no `u32` name.
-pub(crate) const NO_FAST_EXIT: u64 = u64::MAX;
-
-/// A copy of an entered scope.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct OpenFrame {
-    pub(crate) name: u32,
-    /// A `NodeKind` in the low byte, flags above.
-    pub(crate) kind_flags: u32,
-    pub(crate) shadow_node: u32,
-    pub(crate) python_node: u32,
-    /// The name of the state below which this frame's metrics are stored; 0 for none.
-    pub(crate) state: u32,
-    /// Sessions that saw the entry.
-    pub(crate) sessions: u64,
-    pub(crate) start_ticks: u64,
-    /// Time of the completed children.
-    pub(crate) child_nanos: u64,
-    pub(crate) id: u64,
-}
-
-impl Frame {
-    #[inline(always)]
-    pub(crate) fn copy(&self) -> OpenFrame {
-        let (name, kind_flags) = self.name_and_kind_flags();
-        OpenFrame {
-            name,
-            kind_flags,
-            shadow_node: self.shadow_node.load(Ordering::Relaxed),
-            python_node: self.python_node(),
-            state: self.state.load(Ordering::Relaxed),
-            sessions: self.sessions.load(Ordering::Relaxed),
-            start_ticks: self.start_ticks(),
-            child_nanos: self.child_nanos(),
-            id: self.id(),
-        }
-    }
-
-    #[inline(always)]
-    pub(crate) fn set(&self, frame: &OpenFrame) {
-        self.name_kind.store(name_kind(frame.name, frame.kind_flags), Ordering::Relaxed);
-        self.shadow_node.store(frame.shadow_node, Ordering::Relaxed);
-        self.python_node.store(frame.python_node, Ordering::Relaxed);
-        self.state.store(frame.state, Ordering::Relaxed);
-        self.sessions.store(frame.sessions, Ordering::Relaxed);
-        self.start_ticks.store(frame.start_ticks, Ordering::Relaxed);
-        self.child_nanos.store(frame.child_nanos, Ordering::Relaxed);
-        self.id.store(frame.id, Ordering::Relaxed);
-    }
-
-    /// Fills the frame for a scope with its own node that begins now. Used by the fast path.
-    #[inline(always)]
-    pub(crate) fn enter(&self, node: &Node, python_node: u32, state: u32, id: u64) {
-        self.name_kind.store(node.name_kind(), Ordering::Relaxed);
-        self.exit_name.store(node.name().into(), Ordering::Relaxed);
-        self.shadow_node.store(node.number(), Ordering::Relaxed);
-        self.python_node.store(python_node, Ordering::Relaxed);
-        self.state.store(state, Ordering::Relaxed);
-        self.sessions.store(node.sessions(), Ordering::Relaxed);
-        self.child_nanos.store(0, Ordering::Relaxed);
-        self.id.store(id, Ordering::Relaxed);
-        self.node.set(Some(node));
-        self.start_ticks.store(clock::counter(), Ordering::Relaxed);
-    }
-
-    /// Returns the number of frames below this one.
-    #[inline(always)]
-    pub(crate) fn depth(&self) -> u32 {
-        self.depth.load(Ordering::Relaxed)
-    }
-
-    /// Returns the node in the shadow tree, if it belongs to this very scope.
-    #[inline(always)]
-    #[expect(unsafe_code, reason = "nodes are reached through links")]
-    pub(crate) fn node(&self) -> Option<&Node> {
-        // SAFETY: nodes and frames of one tree live equally long.
-        unsafe { self.node.get() }
-    }
-
-    /// Returns the frame's node, if it is a child of the node of the frame below.
-    #[inline(always)]
-    pub(crate) fn child_node_of(&self, below: &Self) -> Option<&Node> {
-        let (node, outer) = (self.node()?, below.node()?);
-        (node.parent() == outer.number()).then_some(node)
-    }
-
-    /// Returns the frame below, `None` for the bottom frame.
-    #[inline(always)]
-    #[expect(unsafe_code, reason = "frames are reached through links")]
-    pub(crate) fn below(&self) -> Option<&Self> {
-        // SAFETY: `link_above` set a frame of the same tree; all its frames live equally long.
-        unsafe { self.below.get() }
-    }
-
-    /// Makes this the frame above another one.
-    #[inline(always)]
-    pub(crate) fn link_above(&self, below: &Self) {
-        self.depth.store(below.depth() + 1, Ordering::Relaxed);
-        self.below.set(Some(below));
-        below.above.set(Some(self));
-    }
-
-    #[inline(always)]
-    pub(crate) fn name_and_kind_flags(&self) -> (u32, u32) {
-        let name_kind = self.name_kind.load(Ordering::Relaxed);
-        (name_kind as u32, (name_kind >> 32) as u32)
-    }
-
-    #[inline(always)]
-    pub(crate) fn kind_flags(&self) -> u32 {
-        self.name_and_kind_flags().1
-    }
-
-    #[inline(always)]
-    pub(crate) fn python_node(&self) -> u32 {
-        self.python_node.load(Ordering::Relaxed)
-    }
-
-    #[inline(always)]
-    pub(crate) fn start_ticks(&self) -> u64 {
-        self.start_ticks.load(Ordering::Relaxed)
-    }
-
-    #[inline(always)]
-    pub(crate) fn child_nanos(&self) -> u64 {
-        self.child_nanos.load(Ordering::Relaxed)
-    }
-
-    #[inline(always)]
-    pub(crate) fn id(&self) -> u64 {
-        self.id.load(Ordering::Relaxed)
-    }
-
-    /// Returns the node in the shadow tree.
-    #[inline(always)]
-    pub(crate) fn shadow_node(&self) -> u32 {
-        self.shadow_node.load(Ordering::Relaxed)
-    }
-
-    /// Returns the sessions that saw the entry.
-    #[inline(always)]
-    pub(crate) fn sessions(&self) -> u64 {
-        self.sessions.load(Ordering::Relaxed)
-    }
-
-    /// Adds to the time of the completed children.
-    #[inline(always)]
-    pub(crate) fn add_child_nanos(&self, nanos: u64) {
-        self.child_nanos.store(self.child_nanos().wrapping_add(nanos), Ordering::Relaxed);
-    }
-
-    /// Sets and clears flags. Only the owner may call this, so no other thread writes at the same
-    /// time.
-    pub(crate) fn change_flags(&self, set: u32, clear: u32) {
-        let (name, kind_flags) = self.name_and_kind_flags();
-        self.name_kind.store(name_kind(name, (kind_flags | set) & !clear), Ordering::Relaxed);
-    }
-}
-
 impl TaskScope {
     /// Sets the scope. Only the owner may call this.
     #[inline(always)]
@@ -305,12 +121,12 @@ impl ThreadTree {
             nodes: Nodes::default(),
             frames: Arena::default(),
             task: TaskScope::default(),
-            bottom: Frame::default(),
+            bottom: ScopeFrame::default(),
             top: Link::default(),
             outer: Link::default(),
             expected: Link::default(),
             next_id: AtomicU64::new(0),
-            state: AtomicU32::new(0),
+            state_name_id: AtomicU32::new(0),
             local: AtomicPtr::new(std::ptr::null_mut()),
             columns: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())),
             log: Published::default(),
@@ -348,13 +164,13 @@ impl ThreadTree {
 
     /// Makes a frame the innermost one.
     #[inline(always)]
-    pub(crate) fn set_top(&self, frame: &Frame) {
+    pub(crate) fn set_top(&self, frame: &ScopeFrame) {
         self.set_top_expecting(frame, frame.node().map(|node| &node.expected_child));
     }
 
     /// Makes a frame the innermost one, with the link to the node that is expected next.
     #[inline(always)]
-    pub(crate) fn set_top_expecting(&self, frame: &Frame, expected: Option<&Link<Node>>) {
+    pub(crate) fn set_top_expecting(&self, frame: &ScopeFrame, expected: Option<&Link<Node>>) {
         self.outer.set(Some(frame.below().unwrap_or(frame)));
         self.top.set(Some(frame));
         self.expected.set(expected);
@@ -504,7 +320,7 @@ impl ThreadTree {
     }
 
     /// Iterates over the frames, innermost first, without the bottom frame.
-    fn frames_from_top(&self) -> impl Iterator<Item = &Frame> {
+    fn frames_from_top(&self) -> impl Iterator<Item = &ScopeFrame> {
         let frames = std::iter::successors(self.top_frame(), |frame| frame.below());
         frames.filter(|frame| frame.depth() > 0)
     }
@@ -512,7 +328,7 @@ impl ThreadTree {
     /// Returns the innermost frame, or the bottom frame. `None` before the owner has begun.
     #[inline]
     #[expect(unsafe_code, reason = "the frame is reached through a link")]
-    fn top_frame(&self) -> Option<&Frame> {
+    fn top_frame(&self) -> Option<&ScopeFrame> {
         // SAFETY: a frame of this tree, which `self` keeps alive.
         unsafe { self.top.get() }
     }
@@ -520,23 +336,23 @@ impl ThreadTree {
     /// Returns when the innermost scope was entered. Only for the owner.
     #[inline]
     pub(crate) fn top_start_ticks(&self) -> Option<u64> {
-        self.top_frame().map(Frame::start_ticks)
+        self.top_frame().map(ScopeFrame::start_ticks)
     }
 
     /// Returns the open scopes, outermost first. The copy may be torn if the thread never paused
     /// for long enough.
-    pub(crate) fn open_frames(&self) -> Vec<OpenFrame> {
+    pub(crate) fn open_scopes(&self) -> Vec<OpenScope> {
         let mut frames = Vec::new();
-        self.copy_open_frames(&mut frames);
+        self.copy_open_scopes(&mut frames);
         frames
     }
 
     /// Copies the open scopes, outermost first, into `frames`, whose contents are replaced.
-    pub(crate) fn copy_open_frames(&self, frames: &mut Vec<OpenFrame>) {
+    pub(crate) fn copy_open_scopes(&self, frames: &mut Vec<OpenScope>) {
         const ATTEMPTS: u32 = 20;
         let mut copy = || {
             frames.clear();
-            frames.extend(self.frames_from_top().map(Frame::copy));
+            frames.extend(self.frames_from_top().map(ScopeFrame::copy));
             frames.reverse();
         };
         for _ in 0..ATTEMPTS {

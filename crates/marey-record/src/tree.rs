@@ -16,7 +16,7 @@ pub(crate) const PYTHON_ROOT: u32 = 1;
 /// A context node. Written once by the owner, before `Nodes::len` counts it.
 #[derive(Debug, Default)]
 pub(crate) struct Node {
-    /// The name in the low half, the kind above.
+    /// The id of the name in the low half, the kind above.
     name_kind: AtomicU64,
     /// The sessions that saw the node entered. Part of the key, so that each session finds its own
     /// path.
@@ -46,14 +46,14 @@ impl Node {
         self.number.load(Ordering::Relaxed)
     }
 
-    /// The name in the low half, the kind above.
+    /// The id of the name in the low half, the kind above.
     #[inline(always)]
     pub(crate) fn name_kind(&self) -> u64 {
         self.name_kind.load(Ordering::Relaxed)
     }
 
     #[inline(always)]
-    pub(crate) fn name(&self) -> u32 {
+    pub(crate) fn name_id(&self) -> u32 {
         self.name_kind() as u32
     }
 
@@ -74,7 +74,7 @@ impl Node {
 
     #[inline(always)]
     fn matches_key(&self, key: &NodeKey) -> bool {
-        self.matches(name_kind(key.name, key.kind as u32), key.sessions)
+        self.matches(name_kind(key.name_id, key.kind as u32), key.sessions)
             && self.parent.load(Ordering::Relaxed) == key.parent
     }
 
@@ -99,17 +99,17 @@ impl Node {
     }
 }
 
-/// Packs a name and the bits above it into one word.
+/// Packs the id of a name and the bits above it into one word.
 #[inline(always)]
-pub(crate) fn name_kind(name: u32, kind_flags: u32) -> u64 {
-    u64::from(kind_flags) << 32 | u64::from(name)
+pub(crate) fn name_kind(name_id: u32, kind_flags: u32) -> u64 {
+    u64::from(kind_flags) << 32 | u64::from(name_id)
 }
 
 /// The key of a node: a tree has one node for each key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NodeKey {
     pub(crate) parent: u32,
-    pub(crate) name: u32,
+    pub(crate) name_id: u32,
     pub(crate) kind: NodeKind,
     pub(crate) sessions: u64,
 }
@@ -118,7 +118,7 @@ impl NodeKey {
     #[inline(always)]
     fn hash(&self) -> u64 {
         const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
-        let name_parent = u64::from(self.parent) << 32 | u64::from(self.name);
+        let name_parent = u64::from(self.parent) << 32 | u64::from(self.name_id);
         let word = name_parent ^ self.sessions.rotate_left(17) ^ (self.kind as u64) << 61;
         let mixed = word.wrapping_mul(ODD);
         mixed ^ (mixed >> 32)
@@ -138,7 +138,7 @@ impl Default for Nodes {
         for root in [SHADOW_ROOT, PYTHON_ROOT] {
             let key = NodeKey {
                 parent: root,
-                name: names::LOST,
+                name_id: names::LOST,
                 kind: NodeKind::Root,
                 sessions: u64::MAX,
             };
@@ -162,7 +162,7 @@ impl Nodes {
     fn push(&self, key: &NodeKey) -> Option<u32> {
         let id = self.len.load(Ordering::Relaxed);
         let node = self.arena.ensure(id)?;
-        node.name_kind.store(name_kind(key.name, key.kind as u32), Ordering::Relaxed);
+        node.name_kind.store(name_kind(key.name_id, key.kind as u32), Ordering::Relaxed);
         node.sessions.store(key.sessions, Ordering::Relaxed);
         node.parent.store(key.parent, Ordering::Relaxed);
         node.number.store(id, Ordering::Relaxed);
@@ -188,7 +188,7 @@ impl Index {
     #[inline(always)]
     pub(crate) fn child(&mut self, nodes: &Nodes, key: &NodeKey) -> Option<u32> {
         let parent = nodes.get(key.parent)?;
-        let name_kind = name_kind(key.name, key.kind as u32);
+        let name_kind = name_kind(key.name_id, key.kind as u32);
         if let Some(last) = parent.last_child().filter(|last| last.matches(name_kind, key.sessions))
         {
             return Some(last.number());
@@ -246,7 +246,7 @@ impl Index {
             let Some(node) = nodes.get(id) else { continue };
             let key = NodeKey {
                 parent: node.parent(),
-                name: node.name(),
+                name_id: node.name_id(),
                 kind: node.kind(),
                 sessions: node.sessions(),
             };
@@ -266,8 +266,8 @@ impl Index {
 mod tests {
     use super::*;
 
-    fn key(parent: u32, name: u32) -> NodeKey {
-        NodeKey { parent, name, kind: NodeKind::Scope, sessions: 1 }
+    fn key(parent: u32, name_id: u32) -> NodeKey {
+        NodeKey { parent, name_id, kind: NodeKind::Scope, sessions: 1 }
     }
 
     #[test]

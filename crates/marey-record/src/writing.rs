@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::lock::lock;
 use crate::merged::MergedTree;
 use crate::metadata;
-use crate::output::{Contents, Document, Format, Outputs, Playback, TraceRange};
+use crate::output::{Contents, Format, Outputs, Playback, TraceRange, TreeDocument};
 use crate::phase::ClosedPhase;
 use crate::session::Session;
 use crate::trace::{self, SpoolSnapshot};
@@ -154,7 +154,7 @@ impl WriteJob {
     /// Writes the files. An error does not prevent the other files from being written.
     pub(crate) fn write(&mut self) -> WriteOutcome {
         if self.is_last {
-            lock(&self.outputs).closed = true;
+            lock(&self.outputs).is_closed = true;
         } else if let Some(spool) = &mut self.spool {
             spool.write();
         }
@@ -179,10 +179,10 @@ impl WriteJob {
 
     fn write_phase(&mut self, phase: &PhaseFile) -> Result<Option<PathBuf>, Error> {
         let mut outputs = lock(&self.outputs);
-        if outputs.closed && !self.is_last {
+        if outputs.is_closed && !self.is_last {
             return Ok(None);
         }
-        let document = Document { tree: &phase.tree, meta: &self.meta };
+        let document = TreeDocument { tree: &phase.tree, meta: &self.meta };
         let mut temporary_playback = None;
         let playback = if phase.is_open { &mut temporary_playback } else { &mut self.playback };
         let mut contents = match (self.format, &self.spool) {

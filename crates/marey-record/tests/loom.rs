@@ -11,7 +11,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use loom::thread;
 use marey_record::arena::Arena;
-use marey_record::ring::{Pushed, Record, Ring};
+use marey_record::ring::{Pushed, Record, RingBuffer};
 use marey_record::seq::Seq;
 use marey_record::sync::heavy_fence;
 
@@ -52,7 +52,7 @@ fn a_reader_never_sees_a_part_of_an_event() {
         pair.set(2);
         reader.join().unwrap();
         assert_eq!(pair.seq.read(1, || pair.load()), Some((2, 2)));
-        assert_eq!(pair.seq.events(), 2);
+        assert_eq!(pair.seq.completed_events(), 2);
     });
 }
 
@@ -243,7 +243,7 @@ fn a_cancelled_event_does_not_hide_a_part_of_the_next() {
         pair.set(1);
         reader.join().unwrap();
         assert_eq!(pair.seq.read(1, || pair.load()), Some((1, 1)));
-        assert_eq!(pair.seq.events(), 1);
+        assert_eq!(pair.seq.completed_events(), 1);
     });
 }
 
@@ -276,7 +276,7 @@ fn accepted_records_are_drained_complete_and_in_order() {
     const RECORDS: u64 = 3;
     loom::model(|| {
         // The capacity is two: the owner meets a full ring, and space that is freed in between.
-        let ring = Arc::new(Ring::new(2));
+        let ring = Arc::new(RingBuffer::new(2));
         let drain = {
             let ring = Arc::clone(&ring);
             thread::spawn(move || drained_records(&ring))
@@ -293,7 +293,7 @@ fn accepted_records_are_drained_complete_and_in_order() {
     });
 }
 
-fn drained_records(ring: &Ring) -> Vec<Record> {
+fn drained_records(ring: &RingBuffer) -> Vec<Record> {
     let mut taken = Vec::new();
     ring.drain(|record| taken.push(record));
     taken
@@ -302,7 +302,7 @@ fn drained_records(ring: &Ring) -> Vec<Record> {
 #[test]
 fn records_pushed_together_are_drained_together() {
     loom::model(|| {
-        let ring = Arc::new(Ring::new(4));
+        let ring = Arc::new(RingBuffer::new(4));
         let drain = {
             let ring = Arc::clone(&ring);
             thread::spawn(move || drained_records(&ring))

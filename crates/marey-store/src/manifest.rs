@@ -260,7 +260,7 @@ impl Manifest {
     pub fn list(&mut self, part: &WrittenPart, process_id: Option<u32>) {
         let entry = PartEntry {
             file: part.name().to_owned(),
-            rows: part.rows(),
+            rows: part.row_count(),
             bytes: part.len_bytes(),
             process_id,
         };
@@ -290,7 +290,8 @@ struct VersionOnly {
 
 /// Returns the number in a part's name, if it is a name in this table.
 fn part_number(table: &str, file: &str) -> Option<u32> {
-    let is_name = !table.is_empty() && table.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+    let is_name =
+        !table.is_empty() && table.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
     let start = format!("tables/{table}/part-");
     let number = file.strip_prefix(&start)?.strip_suffix(".parquet")?.parse().ok()?;
     // The name is compared with the canonical one, because `+1` and `01` can be parsed too.

@@ -41,10 +41,16 @@ struct NewIds {
     strings: Vec<u32>,
     contexts: Vec<u32>,
     args: Vec<u32>,
-    /// For processes, the offset to add and the number of them.
-    processes: (u32, u32),
-    /// The same for threads.
-    threads: (u32, u32),
+    processes: OffsetIds,
+    threads: OffsetIds,
+}
+
+/// Ids of rows that are appended in order: each grows by the same offset.
+#[derive(Clone, Copy)]
+struct OffsetIds {
+    offset: u32,
+    /// The number of rows in the run.
+    count: u32,
 }
 
 impl Merger {
@@ -75,7 +81,7 @@ impl Merger {
         (next.processes, next.threads) =
             processes.zip(threads).ok_or_else(|| unknown_ids(run, "manifest.json"))?;
         for process in &old.processes {
-            let id = process.id + ids.processes.0; // no overflow: below `next.processes`
+            let id = process.id + ids.processes.offset; // no overflow: below `next.processes`
             new.processes.push(crate::ProcessEntry { id, ..process.clone() });
         }
         for (cause, count) in &old.losses {
@@ -91,7 +97,7 @@ impl Merger {
         check_ids(run, &STRINGS, &strings)?;
         let texts = strings.column(1).as_string::<i32>().iter();
         let strings: Vec<u32> =
-            texts.map(|text| self.names.text(text.unwrap_or_default())).collect();
+            texts.map(|text| self.names.text_id(text.unwrap_or_default())).collect();
         let contexts = self.merge_contexts(run, &strings)?;
         let Manifest { next: new, .. } = self.manifest;
         let old = run.manifest().next;
@@ -99,8 +105,8 @@ impl Merger {
             args: self.merge_args(run)?,
             strings,
             contexts,
-            processes: (new.processes, old.processes),
-            threads: (new.threads, old.threads),
+            processes: OffsetIds { offset: new.processes, count: old.processes },
+            threads: OffsetIds { offset: new.threads, count: old.threads },
         })
     }
 
@@ -114,12 +120,12 @@ impl Merger {
         let mut contexts = Vec::with_capacity(rows.num_rows());
         for row in 0..rows.num_rows() {
             let kind = NodeKind::ALL.into_iter().find(|kind| kind.as_str() == kinds.value(row));
-            let name = strings.get(name_ids.value(row) as usize);
+            let name_id = strings.get(name_ids.value(row) as usize);
             let parent = parents.is_valid(row).then(|| contexts.get(parents.value(row) as usize));
-            contexts.push(match (kind, name, parent) {
+            contexts.push(match (kind, name_id, parent) {
                 (Some(NodeKind::Root), Some(_), None) => names::ROOT,
-                (Some(kind), Some(&name), Some(Some(&parent))) => {
-                    self.names.context(parent, kind, name)
+                (Some(kind), Some(&name_id), Some(Some(&parent))) => {
+                    self.names.context_id(parent, kind, name_id)
                 }
                 _ => return Err(unknown_ids(run, "tables/contexts")),
             });
@@ -201,8 +207,8 @@ impl NewIds {
             Target::Strings => self.strings.get(id as usize).copied(),
             Target::Contexts => self.contexts.get(id as usize).copied(),
             Target::Args => self.args.get(id as usize).copied(),
-            Target::Processes => offset_id(self.processes, id),
-            Target::Threads => offset_id(self.threads, id),
+            Target::Processes => self.processes.new_id(id),
+            Target::Threads => self.threads.new_id(id),
         };
         let ids = old.iter().map(|id| match id {
             Some(id) => new_id(id).map(Some),
@@ -212,8 +218,11 @@ impl NewIds {
     }
 }
 
-fn offset_id((offset, count): (u32, u32), id: u32) -> Option<u32> {
-    if id < count { id.checked_add(offset) } else { None }
+impl OffsetIds {
+    /// Returns the new id of a row, `None` if the run has no such row.
+    fn new_id(self, id: u32) -> Option<u32> {
+        if id < self.count { id.checked_add(self.offset) } else { None }
+    }
 }
 
 /// Checks that the ids of a table are the positions of its rows, which lookups rely on.

@@ -27,17 +27,17 @@ pub(crate) struct Names {
     /// Text ids, by text.
     text_ids: HashTable<u32>,
     hasher: DefaultHashBuilder,
-    contexts: Vec<Context>,
+    contexts: Vec<ContextRow>,
     context_ids: HashMap<(u32, NodeKind, u32), u32>,
 }
 
 /// A node of the calling-context tree.
 #[derive(Clone, Copy, Debug)]
-struct Context {
+struct ContextRow {
     parent: Option<u32>,
     depth: u32,
     kind: NodeKind,
-    name: u32,
+    name_id: u32,
 }
 
 impl Names {
@@ -62,15 +62,15 @@ impl Names {
     }
 
     fn add_root(&mut self) {
-        let name = self.text(ROOT_NAME);
-        self.contexts.push(Context { parent: None, depth: 0, kind: NodeKind::Root, name });
+        let name_id = self.text_id(ROOT_NAME);
+        self.contexts.push(ContextRow { parent: None, depth: 0, kind: NodeKind::Root, name_id });
     }
 
     fn read_texts(&mut self, rows: &RecordBatch) -> Option<()> {
         let ids = rows.column(0).as_primitive::<UInt32Type>();
         let texts = rows.column(1).as_string::<i32>();
         for (&id, text) in ids.values().iter().zip(texts) {
-            (self.text(text?) == id).then_some(())?;
+            (self.text_id(text?) == id).then_some(())?;
         }
         Some(())
     }
@@ -79,25 +79,25 @@ impl Names {
         let ids = rows.column(0).as_primitive::<UInt32Type>();
         let parents = rows.column(1).as_primitive::<UInt32Type>();
         let kinds = rows.column(3).as_string::<i32>();
-        let names = rows.column(4).as_primitive::<UInt32Type>();
+        let name_ids = rows.column(4).as_primitive::<UInt32Type>();
         for (row, &id) in ids.values().iter().enumerate() {
             let kind = NodeKind::ALL.into_iter().find(|kind| kind.as_str() == kinds.value(row))?;
-            let name = names.value(row);
-            (id as usize == self.contexts.len() && (name as usize) < self.texts.len())
+            let name_id = name_ids.value(row);
+            (id as usize == self.contexts.len() && (name_id as usize) < self.texts.len())
                 .then_some(())?;
             if kind == NodeKind::Root {
-                self.contexts.push(Context { parent: None, depth: 0, kind, name });
+                self.contexts.push(ContextRow { parent: None, depth: 0, kind, name_id });
             } else {
                 let parent = parents.value(row);
                 (parent < id).then_some(())?;
-                self.context(parent, kind, name);
+                self.context_id(parent, kind, name_id);
             }
         }
         Some(())
     }
 
     /// Returns the id of a text.
-    pub(crate) fn text(&mut self, text: &str) -> u32 {
+    pub(crate) fn text_id(&mut self, text: &str) -> u32 {
         let Self { texts, text_ids, hasher, .. } = self;
         let hash = hasher.hash_one(text);
         if let Some(&id) = text_ids.find(hash, |&id| *texts[id as usize] == *text) {
@@ -115,12 +115,12 @@ impl Names {
     }
 
     /// Returns the id of a context below `parent`.
-    pub(crate) fn context(&mut self, parent: u32, kind: NodeKind, name: u32) -> u32 {
+    pub(crate) fn context_id(&mut self, parent: u32, kind: NodeKind, name_id: u32) -> u32 {
         let next = self.contexts.len() as u32;
-        let id = *self.context_ids.entry((parent, kind, name)).or_insert(next);
+        let id = *self.context_ids.entry((parent, kind, name_id)).or_insert(next);
         if id == next {
             let depth = self.contexts[parent as usize].depth + 1;
-            self.contexts.push(Context { parent: Some(parent), depth, kind, name });
+            self.contexts.push(ContextRow { parent: Some(parent), depth, kind, name_id });
         }
         id
     }
@@ -131,8 +131,8 @@ impl Names {
     }
 
     /// Returns the text id of a context's name.
-    pub(crate) fn name(&self, context: u32) -> u32 {
-        self.contexts[context as usize].name
+    pub(crate) fn name_id(&self, context: u32) -> u32 {
+        self.contexts[context as usize].name_id
     }
 
     /// Returns the number of texts, which is the next id.
@@ -172,7 +172,7 @@ impl Names {
             maybe_ids(new_contexts.clone().map(|context| context.parent)),
             ids(new_contexts.clone().map(|context| context.depth)),
             texts(new_contexts.clone().map(|context| context.kind.as_str())),
-            ids(new_contexts.map(|context| context.name)),
+            ids(new_contexts.map(|context| context.name_id)),
         ]
     }
 }

@@ -39,7 +39,7 @@ impl Part {
     }
 
     /// Returns its number of rows, according to the manifest.
-    pub fn rows(&self) -> u64 {
+    pub fn row_count(&self) -> u64 {
         self.rows
     }
 

@@ -103,8 +103,8 @@ fn catch_panic<T>(read: impl FnOnce() -> Result<T, PartError>) -> Result<T, Part
 fn create_builder(part: &Part) -> Result<ParquetRecordBatchReaderBuilder<Part>, PartError> {
     let builder = ParquetRecordBatchReaderBuilder::try_new(part.clone())?;
     let rows = builder.metadata().file_metadata().num_rows();
-    if u64::try_from(rows) != Ok(part.rows()) {
-        let reason = format!("it has {rows} rows instead of {}", part.rows());
+    if u64::try_from(rows) != Ok(part.row_count()) {
+        let reason = format!("it has {rows} rows instead of {}", part.row_count());
         return Err(PartError::Reason(reason));
     }
     Ok(builder)

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::StoreError;
-use crate::row::{Bytes, Damaged};
+use crate::row::{Bytes, Damaged, Row};
 
 /// A row that can be sorted and encoded.
 pub(crate) trait Sortable: Sized {
@@ -26,6 +26,23 @@ pub(crate) trait Sortable: Sized {
     fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged>;
 }
 
+/// Rows of a table are sorted by their start.
+impl<R: Row> Sortable for R {
+    type Key = i64;
+
+    fn key(&self) -> i64 {
+        self.start_nanos()
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        Row::encode(self, out);
+    }
+
+    fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
+        Row::decode(input)
+    }
+}
+
 /// Decodes a row.
 fn decode_row<R: Sortable>(bytes: &[u8]) -> io::Result<R> {
     Ok(R::decode(&mut Bytes(bytes))?)
@@ -34,8 +51,8 @@ fn decode_row<R: Sortable>(bytes: &[u8]) -> io::Result<R> {
 /// Memory of rows at which they are spilled as a chunk.
 const CHUNK_BYTES: usize = 16 << 20;
 
-/// Size of the read buffer of a chunk.
-const READ_BYTES: usize = 1 << 16;
+/// Size of the buffer through which a chunk is written or read.
+const BUFFER_BYTES: usize = 1 << 16;
 
 /// A temporary file for spilled rows, created on demand. Many sorters share one, because a process
 /// may have only few files open.
@@ -63,9 +80,9 @@ impl SpillFile {
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         let shared = match &mut *shared {
             Some(shared) => shared,
-            none => {
+            absent => {
                 let file = Arc::new(tempfile::tempfile_in(&self.folder)?);
-                none.insert(SharedFile { file, end: 0 })
+                absent.insert(SharedFile { file, end: 0 })
             }
         };
         let start = shared.end;
@@ -87,7 +104,7 @@ pub(crate) struct Sorter<R: Sortable> {
     chunk_bytes: usize,
     bytes: Vec<u8>,
     ranges: Vec<RowRange<R::Key>>,
-    rows: u64,
+    row_count: u64,
     spilled: Option<Spilled>,
 }
 
@@ -111,7 +128,7 @@ struct Spilled {
 struct Chunk {
     start: u64,
     end: u64,
-    rows: u64,
+    row_count: u64,
 }
 
 impl<R: Sortable> Sorter<R> {
@@ -122,16 +139,25 @@ impl<R: Sortable> Sorter<R> {
 
     fn with_chunk_bytes(chunk_bytes: usize, spill_file: &SpillFile) -> Self {
         let (bytes, ranges) = (Vec::new(), Vec::new());
-        Self { spill_file: spill_file.clone(), chunk_bytes, bytes, ranges, rows: 0, spilled: None }
+        Self {
+            spill_file: spill_file.clone(),
+            chunk_bytes,
+            bytes,
+            ranges,
+            row_count: 0,
+            spilled: None,
+        }
     }
 
-    pub(crate) const fn rows(&self) -> u64 {
-        self.rows
+    /// Returns the number of rows that were added.
+    pub(crate) const fn row_count(&self) -> u64 {
+        self.row_count
     }
 
+    /// Adds a row.
     #[inline]
     pub(crate) fn push(&mut self, row: &R) -> Result<(), StoreError> {
-        self.rows += 1;
+        self.row_count += 1;
         let start = self.bytes.len();
         row.encode(&mut self.bytes);
         if u32::try_from(self.bytes.len()).is_err() {
@@ -164,7 +190,7 @@ impl<R: Sortable> Sorter<R> {
         let len_bytes = (self.bytes.len() + rows.len() * LEN_BYTES) as u64;
         let (file, start) = self.spill_file.reserve(len_bytes)?;
         write_rows(rows.clone(), OffsetWriter { file: &file, offset: start })?;
-        let chunk = Chunk { start, end: start + len_bytes, rows: rows.len() as u64 };
+        let chunk = Chunk { start, end: start + len_bytes, row_count: rows.len() as u64 };
         let spilled = self.spilled.get_or_insert_with(|| Spilled { file, chunks: Vec::new() });
         spilled.chunks.push(chunk);
         self.bytes.clear();
@@ -173,7 +199,7 @@ impl<R: Sortable> Sorter<R> {
     }
 
     /// Passes all rows to `on_rows` in order, in batches. `on_rows` may move values out of them.
-    pub(crate) fn finish(
+    pub(crate) fn for_each_batch(
         self,
         batch_rows: usize,
         mut on_rows: impl FnMut(&mut [R]) -> Result<(), StoreError>,
@@ -225,7 +251,7 @@ const LEN_BYTES: usize = size_of::<u32>();
 
 /// Writes rows, each after its length.
 fn write_rows<'a>(rows: impl Iterator<Item = &'a [u8]>, out: OffsetWriter<'_>) -> io::Result<()> {
-    let mut out = BufWriter::with_capacity(READ_BYTES, out);
+    let mut out = BufWriter::with_capacity(BUFFER_BYTES, out);
     for row in rows {
         out.write_all(&(row.len() as u32).to_le_bytes())?;
         out.write_all(row)?;
@@ -254,13 +280,13 @@ impl Write for OffsetWriter<'_> {
 impl Spilled {
     fn merge<R: Sortable>(&self) -> io::Result<Merge<'_, R>> {
         let mut cursors = BinaryHeap::with_capacity(self.chunks.len());
-        for (chunk_number, &Chunk { start, end, rows }) in self.chunks.iter().enumerate() {
+        for (chunk_number, &Chunk { start, end, row_count }) in self.chunks.iter().enumerate() {
             let slice = RangeReader { file: &self.file, start, end };
             let input = ChunkReader {
-                input: BufReader::with_capacity(READ_BYTES, slice),
+                input: BufReader::with_capacity(BUFFER_BYTES, slice),
                 bytes: Vec::new(),
             };
-            cursors.extend(ChunkCursor::open(chunk_number, input, rows)?.map(Reverse));
+            cursors.extend(ChunkCursor::open(chunk_number, input, row_count)?.map(Reverse));
         }
         Ok(Merge { cursors })
     }
@@ -312,9 +338,9 @@ impl<'a, R: Sortable> ChunkCursor<'a, R> {
     fn open(
         chunk_number: usize,
         mut input: ChunkReader<'a>,
-        rows: u64,
+        row_count: u64,
     ) -> io::Result<Option<Self>> {
-        let Some(remaining_rows) = rows.checked_sub(1) else { return Ok(None) };
+        let Some(remaining_rows) = row_count.checked_sub(1) else { return Ok(None) };
         Ok(Some(Self { row: input.next_row()?, chunk_number, input, remaining_rows }))
     }
 
@@ -417,13 +443,13 @@ mod tests {
                 sorter.push(row).unwrap();
                 other.push(&TimedRow(-row.0, row.1)).unwrap();
             }
-            prop_assert_eq!(sorter.rows(), expected.len() as u64);
+            prop_assert_eq!(sorter.row_count(), expected.len() as u64);
             prop_assert_eq!(sorter.spilled.is_some(), expected.len() >= ROWS_PER_CHUNK);
             // The file has no name, so a crashed process leaves none.
             prop_assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
             expected.sort_by_key(|row| row.0);
             let mut sorted = Vec::new();
-            let finished = sorter.finish(batch_rows, |rows| {
+            let finished = sorter.for_each_batch(batch_rows, |rows| {
                 assert!((1..=batch_rows).contains(&rows.len()));
                 sorted.extend_from_slice(rows);
                 Ok(())

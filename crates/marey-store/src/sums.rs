@@ -18,7 +18,7 @@ const BATCH_ROWS: usize = 1 << 14;
 pub(crate) struct NodeInfo {
     pub(crate) thread: u32,
     pub(crate) context: u32,
-    pub(crate) name: u32,
+    pub(crate) name_id: u32,
     /// Start of its process's recording.
     pub(crate) start_nanos: i64,
 }
@@ -74,7 +74,7 @@ fn columns(
         ints(rows.map(|row| row.0)),
         ids(nodes.clone().map(|node| node.thread)),
         ids(nodes.clone().map(|node| node.context)),
-        ids(nodes.map(|node| node.name)),
+        ids(nodes.map(|node| node.name_id)),
         ints(sums.clone().map(|sums| sums.count)),
         ints(sums.clone().map(|sums| sums.total_nanos)),
         ints(sums.clone().map(|sums| sums.self_nanos)),

@@ -210,7 +210,7 @@ impl WrittenPart {
     }
 
     /// Returns its number of rows.
-    pub fn rows(&self) -> u64 {
+    pub fn row_count(&self) -> u64 {
         self.rows
     }
 

@@ -61,8 +61,8 @@ pub(crate) struct AttachArgs {
     data: Data,
 
     /// Paths consist of scopes, or of Python frames
-    #[arg(short, long, value_enum, default_value_t = Context::Shadow)]
-    context: Context,
+    #[arg(short, long, value_enum, default_value_t = ContextSource::Shadow)]
+    context: ContextSource,
 
     /// Record PyTorch's operators below modules
     #[arg(long)]
@@ -99,7 +99,7 @@ enum Data {
 
 /// Values of `--context`.
 #[derive(Clone, Copy, ValueEnum)]
-enum Context {
+enum ContextSource {
     Shadow,
     Python,
 }
@@ -118,8 +118,8 @@ pub(crate) fn attach(args: &AttachArgs, output: &mut Output) -> Result<(), Stop>
         Data::Tree => ("tree", "hatchet"),
     };
     let context = match args.context {
-        Context::Shadow => "shadow",
-        Context::Python => "python",
+        ContextSource::Shadow => "shadow",
+        ContextSource::Python => "python",
     };
     let path = args.output.as_deref().map(|path| profile_path(pid, path, suffix)).transpose()?;
     let boolean = |value| if value { "True" } else { "False" }.to_owned();
@@ -223,7 +223,7 @@ fn delay(pid: u32, progress: &Progress) -> String {
     if *progress == Progress::Running {
         return format!("process {pid} has begun, and has not answered");
     }
-    let target = Target::open(pid, Options { waits: true, ..Options::default() });
+    let target = Target::open(pid, Options { reads_waits: true, ..Options::default() });
     let snapshot = target.and_then(|mut target| target.snapshot());
     let main = snapshot.ok().and_then(|snapshot| {
         snapshot.threads.into_iter().find(|thread| thread.os_id == Some(pid.into()))

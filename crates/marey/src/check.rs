@@ -56,7 +56,7 @@ pub(crate) struct CheckArgs {
 
     /// Output format [default: from the suffix of -o, else txt]
     #[arg(short, long, value_name = "FORMAT")]
-    format: Option<Format>,
+    format: Option<CheckFormat>,
 
     /// Write the verdicts to FILE
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -78,7 +78,7 @@ pub(crate) struct CheckArgs {
 /// Output format of verdicts.
 // Variants have no doc comments, which keeps `--help` short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum CheckFormat {
     Txt,
     Md,
     Json,
@@ -91,8 +91,11 @@ pub(crate) fn check(args: &CheckArgs, output: &mut Output) -> Result<(), Stop> {
         return Ok(list_metrics(output.data())?);
     };
     let format = args.format();
-    let outputs =
-        [(&args.output, format), (&args.junit, Format::Junit), (&args.markdown, Format::Md)];
+    let outputs = [
+        (&args.output, format),
+        (&args.junit, CheckFormat::Junit),
+        (&args.markdown, CheckFormat::Md),
+    ];
     let files = outputs.into_iter().filter_map(|(path, format)| Some((path.as_ref()?, format)));
     let files: Result<Vec<_>, Failure> =
         files.map(|(path, format)| Ok((OutFile::create(path)?, format))).collect();
@@ -117,13 +120,13 @@ pub(crate) fn check(args: &CheckArgs, output: &mut Output) -> Result<(), Stop> {
 }
 
 impl CheckArgs {
-    fn format(&self) -> Format {
+    fn format(&self) -> CheckFormat {
         let suffix = || self.output.as_ref()?.extension()?.to_str();
         self.format.unwrap_or_else(|| match suffix() {
-            Some("md" | "markdown") => Format::Md,
-            Some("json") => Format::Json,
-            Some("xml") => Format::Junit,
-            _ => Format::Txt,
+            Some("md" | "markdown") => CheckFormat::Md,
+            Some("json") => CheckFormat::Json,
+            Some("xml") => CheckFormat::Junit,
+            _ => CheckFormat::Txt,
         })
     }
 }
@@ -135,16 +138,21 @@ struct JudgedRun<'a> {
 }
 
 impl JudgedRun<'_> {
-    fn write(&self, format: Format, layout: TextLayout, out: &mut impl Write) -> io::Result<()> {
+    fn write(
+        &self,
+        format: CheckFormat,
+        layout: TextLayout,
+        out: &mut impl Write,
+    ) -> io::Result<()> {
         let Self { comparison, verdicts } = *self;
         match format {
-            Format::Txt => self.write_text(layout, out),
-            Format::Md => out.write_all(markdown(comparison, verdicts, 0).as_bytes()),
-            Format::Junit => {
+            CheckFormat::Txt => self.write_text(layout, out),
+            CheckFormat::Md => out.write_all(markdown(comparison, verdicts, 0).as_bytes()),
+            CheckFormat::Junit => {
                 let document = junit(&comparison.before, &comparison.after, verdicts);
                 out.write_all(document.as_bytes())
             }
-            Format::Json => {
+            CheckFormat::Json => {
                 let json = json!({
                     "version": 1,
                     "before": comparison.before,

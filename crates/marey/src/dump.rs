@@ -82,7 +82,12 @@ pub(crate) fn dump(args: &DumpArgs, output: &mut Output) -> Result<(), Stop> {
     if args.ring {
         return live::flush(&FlushArgs::for_process(pid), output);
     }
-    let options = Options { locals: args.locals, waits: true, tasks: true, native: args.native };
+    let options = Options {
+        reads_locals: args.locals,
+        reads_waits: true,
+        reads_tasks: true,
+        reads_native_frames: args.native,
+    };
     let mut snapshots = Vec::new();
     match read(pid, options) {
         Ok(snapshot) => snapshots.push(select_thread(snapshot, args.thread)?),

@@ -57,7 +57,7 @@ pub(crate) fn import(args: &ImportArgs, output: &mut Output) -> Result<(), Stop>
     report_import(&imported, output)?;
     output.note(published.describe())?;
     if args.json {
-        let report = Report::new(&imported, &published);
+        let report = ImportReport::new(&imported, &published);
         serde_json::to_writer_pretty(output.data(), &report).map_err(io::Error::from)?;
         writeln!(output.data())?;
     }
@@ -93,7 +93,7 @@ pub(crate) fn default_path(file: &Path) -> PathBuf {
 
 /// The result of an import for `--json`.
 #[derive(Serialize)]
-struct Report<'a> {
+struct ImportReport<'a> {
     run: String,
     events: u64,
     bytes: u64,
@@ -118,7 +118,7 @@ struct WarningReport<'a> {
     cause: &'a str,
 }
 
-impl<'a> Report<'a> {
+impl<'a> ImportReport<'a> {
     fn new(imported: &'a Imported, published: &Published) -> Self {
         let Published { path, events, bytes } = published;
         let run = path.to_string_lossy().into_owned();

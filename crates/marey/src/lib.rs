@@ -19,7 +19,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
-pub use export::{Export, Moment, Span, WrittenFile, parse_format};
+pub use export::{Export, Moment, TimeRange, WrittenFile, parse_format};
 pub use foreign::warnings as import_warnings;
 pub use limits::limits;
 pub use output::Failure;

@@ -18,15 +18,15 @@ use crate::text::quote_path;
 pub(crate) struct NewRun {
     hidden_folder: TempDir,
     path: PathBuf,
-    replaces: bool,
+    replaces_existing: bool,
     unfinished: UnfinishedPath,
 }
 
 impl NewRun {
     /// Begins a run at a path. Fails if something exists there, except a run if `is_forced`.
     pub(crate) fn create(path: &Path, is_forced: bool) -> Result<Self, Failure> {
-        let replaces = path.symlink_metadata().is_ok();
-        if replaces {
+        let replaces_existing = path.symlink_metadata().is_ok();
+        if replaces_existing {
             check_replaceable(path, is_forced)?;
         }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -36,7 +36,7 @@ impl NewRun {
         let hidden_folder = tempfile::Builder::new().prefix(".marey-").tempdir_in(folder);
         let hidden_folder = hidden_folder.map_err(cannot_write)?;
         let unfinished = UnfinishedPath::new(hidden_folder.path()).map_err(cannot_write)?;
-        Ok(Self { hidden_folder, path: path.to_owned(), replaces, unfinished })
+        Ok(Self { hidden_folder, path: path.to_owned(), replaces_existing, unfinished })
     }
 
     /// Returns the folder to write to, which does not exist yet.
@@ -49,7 +49,7 @@ impl NewRun {
         let (path, new_path) = (&self.path, self.folder());
         let old_path = self.hidden_folder.path().join("replaced");
         let renamed = interrupt::without_signals(|| {
-            if self.replaces {
+            if self.replaces_existing {
                 return replace(path, &new_path, &old_path);
             }
             if path.symlink_metadata().is_ok() {
@@ -114,7 +114,10 @@ fn check_replaceable(path: &Path, is_forced: bool) -> Result<(), Failure> {
     match Run::open(path) {
         Ok(_) | Err(StoreError::Uncollected { .. }) => {}
         Err(_) => {
-            return refuse(format!("{name} is not a run"), "--force replaces only runs".into());
+            return refuse(
+                format!("{name} is not a run"),
+                "--force replaces_existing only runs".into(),
+            );
         }
     }
     if path.is_dir() && marey_store::is_recording(path).map_err(Failure::from)? {

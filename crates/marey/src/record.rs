@@ -166,13 +166,13 @@ struct Recording {
 impl Recording {
     fn begin(run: &NewRun, args: &RecordArgs) -> Self {
         let mut run = Assembler::new(&run.folder());
-        let process = run.process(NewProcess {
+        let process = run.add_process(NewProcess {
             pid: args.pid.into(),
             argv: marey_attach::command_line(args.pid),
             is_complete: true,
             ..NewProcess::default()
         });
-        let name_id = run.text("time (ns)");
+        let name_id = run.text_id("time (ns)");
         run.show_samples(Sampled { nanos_name_id: Some(name_id), ..Sampled::default() });
         Self { run, process, name_id, threads: HashMap::new() }
     }
@@ -184,10 +184,10 @@ impl Recording {
             let mut context_id = Assembler::ROOT;
             for frame in thread.frames.iter().rev() {
                 let name = format!("{}:{}@{}", frame.file, frame.line, frame.function);
-                let name_id = self.run.text(&name);
-                context_id = self.run.context(context_id, NodeKind::Frame, name_id);
+                let name_id = self.run.text_id(&name);
+                context_id = self.run.context_id(context_id, NodeKind::Frame, name_id);
             }
-            let thread_id = self.thread(thread);
+            let thread_id = self.thread_id(thread);
             let args = self.run.args(&mut NewArgs::default())?;
             self.run.add_sample(&Sample {
                 process_id: self.process,
@@ -202,11 +202,11 @@ impl Recording {
         Ok(())
     }
 
-    fn thread(&mut self, thread: &Thread) -> u32 {
+    fn thread_id(&mut self, thread: &Thread) -> u32 {
         let Self { run, process, threads, .. } = self;
         *threads.entry((thread.os_id, thread.ident)).or_insert_with(|| {
             let os_id = thread.os_id.map_or(-1, u64::cast_signed);
-            run.thread(*process, os_id, &thread.name)
+            run.add_thread(*process, os_id, &thread.name)
         })
     }
 
@@ -239,7 +239,7 @@ fn report(
     ))?;
     if args.json {
         let run = published.path.to_string_lossy();
-        let report = Report { run: &run, rate_hz: counts.rate_hz(), counts: *counts };
+        let report = RecordReport { run: &run, rate_hz: counts.rate_hz(), counts: *counts };
         serde_json::to_writer_pretty(output.data(), &report).map_err(io::Error::from)?;
         writeln!(output.data())?;
     }
@@ -248,7 +248,7 @@ fn report(
 
 /// The result for `--json`.
 #[derive(Serialize)]
-struct Report<'a> {
+struct RecordReport<'a> {
     run: &'a str,
     rate_hz: f64,
     #[serde(flatten)]

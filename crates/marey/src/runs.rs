@@ -190,7 +190,7 @@ pub(crate) fn import(files: &[PathBuf]) -> Result<(Run, Imported, TemporaryFolde
 
 /// Returns the number of rows of a table.
 pub(crate) fn row_count(run: &Run, table: &Table) -> u64 {
-    run.parts(table).iter().map(marey_store::Part::rows).sum()
+    run.parts(table).iter().map(marey_store::Part::row_count).sum()
 }
 
 /// Returns the number of events.

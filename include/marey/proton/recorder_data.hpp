@@ -53,14 +53,14 @@ public:
         return isTrace_ || format == OutputFormat::Hatchet || format == OutputFormat::HatchetMsgPack;
     }
 
-    /** Records the scope, unless the recorder has recorded it itself, and remembers its place. */
+    /** Records the scope, unless the recorder has recorded it itself, and remembers its node. */
     void enterScope(const Scope &scope) override {
         const marey_table_t *table = marey_live_table_();
         if (table == nullptr) {
             return;
         }
         Node node = isOwnSource() ? nodeAt(*table, contextsOf(scope)) : nodeHere(*table);
-        remember(scope.scopeId, Place{std::move(node), true});
+        remember(scope.scopeId, ScopeNode{std::move(node), true});
     }
 
     /** Exits the scope. Its number stays valid for metrics. */
@@ -68,10 +68,10 @@ public:
         Node node, forgotten;
         {
             const std::lock_guard<std::mutex> lock(detail::dataMutex());
-            const auto place = places_.find(scope.scopeId);
-            if (place != places_.end() && place->second.isOpen) {
-                node = place->second.node;
-                forgotten = close(scope.scopeId, place->second);
+            const auto found = nodes_.find(scope.scopeId);
+            if (found != nodes_.end() && found->second.isOpen) {
+                node = found->second.node;
+                forgotten = close(scope.scopeId, found->second);
             }
         }
         if (node != nullptr && isOwnSource()) {
@@ -86,14 +86,14 @@ public:
         }
         if (const std::optional<Node> parent = find(scopeId)) {
             const std::size_t op = Scope::getNewScopeId();
-            remember(op, Place{child(*table, *parent, opName, MAREY_KIND_OPERATOR), false});
+            remember(op, ScopeNode{child(*table, *parent, opName, MAREY_KIND_OPERATOR), false});
             return op;
         }
         Node node = isOwnSource() ? nodeAt(*table, contexts()) : nodeHere(*table);
         if (!opName.empty()) {
             node = child(*table, node, opName, MAREY_KIND_OPERATOR);
         }
-        remember(scopeId, Place{std::move(node), false});
+        remember(scopeId, ScopeNode{std::move(node), false});
         return scopeId;
     }
 
@@ -151,7 +151,7 @@ protected:
         options.name_len = path.size();
         options.context = isOwnSource() ? MAREY_SHADOW : *source->recorderContext();
         options.format = static_cast<std::uint32_t>(format);
-        options.only_addressed = isOwnSource();
+        options.is_addressed_only = isOwnSource();
         marey_error_t error;
         const std::int64_t session = table->start(&options, &error);
         if (detail::check(error) && session >= 0) {
@@ -178,15 +178,15 @@ protected:
     }
 
 private:
-    static constexpr std::size_t MAX_CLOSED_PLACES = 65536;
+    static constexpr std::size_t MAX_CLOSED_NODES = 65536;
     /* Number of the cause `metrics_unfetched`. */
     static constexpr std::uint8_t METRICS_UNFETCHED = 18;
 
     /* A node of this session's tree; null if the session does not have it. */
     using Node = std::shared_ptr<const marey_detached_t>;
 
-    /* The node of a scope or operator. */
-    struct Place {
+    /* The node of a scope or operator, kept for metrics after its exit. */
+    struct ScopeNode {
         Node node;
         bool isOpen;
     };
@@ -195,7 +195,7 @@ private:
     bool isTrace_;
     bool hasEnded_ = true;
     Node root_;
-    std::unordered_map<std::size_t, Place> places_;
+    std::unordered_map<std::size_t, ScopeNode> nodes_;
     std::deque<std::size_t> closed_;
 
     bool isOwnSource() const {
@@ -252,44 +252,44 @@ private:
 
     MAREY_PROTON_HIDDEN std::optional<Node> find(std::size_t scopeId) const {
         const std::lock_guard<std::mutex> lock(detail::dataMutex());
-        const auto place = places_.find(scopeId);
-        return place == places_.end() ? std::nullopt : std::optional<Node>(place->second.node);
+        const auto found = nodes_.find(scopeId);
+        return found == nodes_.end() ? std::nullopt : std::optional<Node>(found->second.node);
     }
 
-    MAREY_PROTON_HIDDEN void remember(std::size_t scopeId, Place place) {
+    MAREY_PROTON_HIDDEN void remember(std::size_t scopeId, ScopeNode scopeNode) {
         Node forgotten;  // released after the lock
         const std::lock_guard<std::mutex> lock(detail::dataMutex());
         if (!hasEnded_) {
-            Place &slot = places_[scopeId];
-            std::swap(slot, place);
+            ScopeNode &slot = nodes_[scopeId];
+            std::swap(slot, scopeNode);
             if (!slot.isOpen) {
                 forgotten = close(scopeId, slot);
             }
         }
     }
 
-    /* Marks a place as closed. Forgets the oldest of too many, and returns its node. */
-    Node close(std::size_t scopeId, Place &place) {
-        place.isOpen = false;
+    /* Marks a scope as closed. Forgets the oldest of too many, and returns its node. */
+    Node close(std::size_t scopeId, ScopeNode &scopeNode) {
+        scopeNode.isOpen = false;
         closed_.push_back(scopeId);
-        if (closed_.size() <= MAX_CLOSED_PLACES) {
+        if (closed_.size() <= MAX_CLOSED_NODES) {
             return Node();
         }
-        const auto oldest = places_.find(closed_.front());
+        const auto oldest = nodes_.find(closed_.front());
         closed_.pop_front();
-        if (oldest == places_.end() || oldest->second.isOpen) {
+        if (oldest == nodes_.end() || oldest->second.isOpen) {
             return Node();
         }
         Node node = std::move(oldest->second.node);
-        places_.erase(oldest);
+        nodes_.erase(oldest);
         return node;
     }
 
     MAREY_PROTON_HIDDEN void forgetAll() {
-        std::unordered_map<std::size_t, Place> forgotten;  // released after the lock
+        std::unordered_map<std::size_t, ScopeNode> forgotten;  // released after the lock
         const std::lock_guard<std::mutex> lock(detail::dataMutex());
         hasEnded_ = true;
-        places_.swap(forgotten);
+        nodes_.swap(forgotten);
         closed_.clear();
     }
 
@@ -330,7 +330,7 @@ private:
      * of this data. */
     MAREY_PROTON_HIDDEN bool isForgotten(std::size_t scopeId) const {
         const std::lock_guard<std::mutex> lock(detail::dataMutex());
-        return closed_.size() == MAX_CLOSED_PLACES && scopeId < closed_.front();
+        return closed_.size() == MAX_CLOSED_NODES && scopeId < closed_.front();
     }
 
     static std::int64_t toInteger(const MetricValueType &value) {

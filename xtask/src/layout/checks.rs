@@ -2,7 +2,7 @@
 
 use marey_gpu::cupti::abi::calls::{driver, runtime};
 use marey_gpu::cupti::abi::constants::Constant;
-use marey_gpu::cupti::abi::layout::{self, Layout};
+use marey_gpu::cupti::abi::layout::{self, RecordLayout};
 use marey_gpu::cupti::abi::{constants, result};
 use marey_gpu::cupti::driver::attribute;
 use marey_gpu::cupti::driver_error;
@@ -56,7 +56,7 @@ const DEVICE_ATTRIBUTES: [(&str, u32); 6] = [
 /// Adds the checks of the newest version of a record in the headers. A version unknown to the
 /// tables must still begin like the newest known one, by which it is read.
 fn record_checks(
-    layout: &Layout,
+    layout: &RecordLayout,
     headers: &Headers,
     checks: &mut Vec<Check>,
     unknown: &mut Vec<String>,

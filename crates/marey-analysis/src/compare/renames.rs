@@ -70,6 +70,7 @@ struct Surroundings<'a> {
 /// A path and a kind.
 type Key<'a> = (&'a [String], &'a str);
 
+/// Returns the operations that were probably renamed.
 pub(super) fn suggest(
     differences: &[Difference],
     before: &[Operation],
@@ -169,6 +170,7 @@ fn sibling_key(operation: &Operation) -> Key<'_> {
     (parent(operation), &operation.kind)
 }
 
+/// Two operations that are probably one, before and after its renaming.
 type Pair<'a> = (&'a Unmatched<'a>, &'a Unmatched<'a>, Reason);
 
 /// Returns pairs among siblings. It pairs equal names first, then equal functions, then all that
@@ -233,23 +235,23 @@ fn best_pairs<'a>(
 }
 
 /// Returns both names in an order that does not depend on the sides.
-fn ordered_names<'a>(a: &Unmatched<'a>, b: &Unmatched<'a>) -> (&'a str, &'a str) {
-    let (a, b) = (a.operation.name(), b.operation.name());
-    (a.min(b), a.max(b))
+fn ordered_names<'a>(before: &Unmatched<'a>, after: &Unmatched<'a>) -> (&'a str, &'a str) {
+    let (before, after) = (before.operation.name(), after.operation.name());
+    (before.min(after), before.max(after))
 }
 
 /// Returns the reason to pair two operations, if there is one, and the similarity of their names.
 fn rename_reason(before: &Unmatched, after: &Unmatched) -> Option<(Reason, f64)> {
-    let (a, b) = ordered_names(before, after);
-    let similarity = similarity(a, b);
-    if a == b {
+    let (first, second) = ordered_names(before, after);
+    let similarity = similarity(first, second);
+    if first == second {
         return Some((Reason::SameNameInside, similarity));
     }
     if is_within_ratio(before.operation.count, after.operation.count) {
         if before.function == after.function {
             return Some((Reason::SameFunction, similarity));
         }
-        if is_part(a, b) || is_part(b, a) {
+        if is_part(first, second) || is_part(second, first) {
             return Some((Reason::PartOfName, similarity));
         }
         if similarity >= MIN_SIMILARITY {
@@ -261,17 +263,17 @@ fn rename_reason(before: &Unmatched, after: &Unmatched) -> Option<(Reason, f64)>
 
 fn has_same_position(before: &Unmatched, after: &Unmatched) -> bool {
     let children = &before.surroundings.children;
-    let (a, b) = (before.operation, after.operation);
+    let (old, new) = (before.operation, after.operation);
     // Kernels have no position in a tree: they are sorted by their times.
-    a.kind != "kernel"
+    old.kind != "kernel"
         && before.surroundings.position == after.surroundings.position
-        && (a.count - b.count).abs() <= 1e-9 * a.count.abs()
+        && (old.count - new.count).abs() <= 1e-9 * old.count.abs()
         && *children == after.surroundings.children
-        && (!children.is_empty() || is_within_ratio(a.total_nanos, b.total_nanos))
+        && (!children.is_empty() || is_within_ratio(old.total_nanos, new.total_nanos))
 }
 
-fn is_within_ratio(a: f64, b: f64) -> bool {
-    a.max(b) <= MAX_COUNT_RATIO * a.min(b)
+fn is_within_ratio(before: f64, after: f64) -> bool {
+    before.max(after) <= MAX_COUNT_RATIO * before.min(after)
 }
 
 fn is_part(part: &str, whole: &str) -> bool {
@@ -279,13 +281,17 @@ fn is_part(part: &str, whole: &str) -> bool {
 }
 
 /// Returns the similarity of two names without a common namespace. It is symmetric.
-fn similarity(a: &str, b: &str) -> f64 {
-    let (a, b) = match (a.rsplit_once("::"), b.rsplit_once("::")) {
-        (Some((a_namespace, a)), Some((b_namespace, b))) if a_namespace == b_namespace => (a, b),
-        _ => (a, b),
+fn similarity(name: &str, other: &str) -> f64 {
+    let (name, other) = match (name.rsplit_once("::"), other.rsplit_once("::")) {
+        (Some((namespace, name)), Some((other_namespace, other)))
+            if namespace == other_namespace =>
+        {
+            (name, other)
+        }
+        _ => (name, other),
     };
-    let (a, b) = (a.to_lowercase(), b.to_lowercase());
-    strsim::jaro_winkler(&a, &b).min(strsim::jaro_winkler(&b, &a))
+    let (name, other) = (name.to_lowercase(), other.to_lowercase());
+    strsim::jaro_winkler(&name, &other).min(strsim::jaro_winkler(&other, &name))
 }
 
 #[cfg(test)]

@@ -18,11 +18,11 @@ pub(crate) const STEP_BYTES: i64 = 50_000_000;
 /// which launches the kernel `gemm` from 5 to 7 ms.
 pub(crate) fn with_steps(count: u32) -> Database {
     let mut run = Assembler::temporary(&temp_dir());
-    let process = run.process(NewProcess { pid: 1, rank: Some(3), ..NewProcess::default() });
-    let thread = run.thread(process, 1, "main");
+    let process = run.add_process(NewProcess { pid: 1, rank: Some(3), ..NewProcess::default() });
+    let thread = run.add_thread(process, 1, "main");
     let [step_name, operator, launch] =
-        ["ProfilerStep", "aten::mm", "cudaLaunchKernel"].map(|name| run.text(name));
-    let kernel = run.text("gemm");
+        ["ProfilerStep", "aten::mm", "cudaLaunchKernel"].map(|name| run.text_id(name));
+    let kernel = run.text_id("gemm");
     for number in 0..count {
         let start_nanos = START_NANOS + i64::from(number) * 10 * MS;
         let launch_id = u64::from(number) + 1;

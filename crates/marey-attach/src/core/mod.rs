@@ -16,7 +16,7 @@ use thiserror::Error;
 
 use self::image::{Image, Registers};
 use crate::memory::{Mapped, exported_address};
-use crate::object::{Address, Layout, MAX_READS, Objects, ReadMemory, ThreadState};
+use crate::object::{Address, MAX_READS, ObjectLayout, Objects, ReadMemory, ThreadState};
 use crate::target::{Snapshot, Thread};
 use crate::tasks::{self, ReadTasks};
 use crate::wait;
@@ -123,7 +123,7 @@ impl Core {
 /// The runtime of CPython (`_PyRuntime`) in the memory of a process.
 struct Runtime {
     address: Address,
-    layout: Layout,
+    layout: ObjectLayout,
 }
 
 impl Runtime {
@@ -156,7 +156,7 @@ impl Runtime {
             // CPython 3.10 does not export its version.
             None => 10,
         };
-        let layout = Layout::of_runtime(image, address, minor)?;
+        let layout = ObjectLayout::of_runtime(image, address, minor)?;
         Ok(Self { address, layout })
     }
 }

@@ -102,18 +102,18 @@ fn candidates(pid: u32) -> Vec<u32> {
     let own = Rank::of_process(pid);
     let siblings = || {
         let own = own.as_ref()?;
-        let below = process::children(process::parent(pid)?);
-        let same_job = |&pid: &u32| {
+        let siblings = process::children(process::parent(pid)?);
+        let is_of_same_job = |&pid: &u32| {
             !process::is_alive(pid) || Rank::of_process(pid).is_some_and(|rank| rank.is_of_job(own))
         };
-        Some(below.into_iter().filter(same_job).collect())
+        Some(siblings.into_iter().filter(is_of_same_job).collect())
     };
-    let below = || {
-        let mut tree = vec![pid];
-        tree.extend(process::children(pid));
-        tree
+    let with_descendants = || {
+        let mut pids = vec![pid];
+        pids.extend(process::children(pid));
+        pids
     };
-    siblings().unwrap_or_else(below)
+    siblings().unwrap_or_else(with_descendants)
 }
 
 /// Whether a process has its rank from a rank that has started it, such as the worker of a data

@@ -267,13 +267,15 @@ mod tests {
     /// A rank in `torch.cuda.synchronize`, a collective, or the program.
     fn at(number: u32, place: &str) -> Member {
         let step = frame("step", TRAIN, 7);
-        let in_torch = |function, file: &str| {
+        let frames_in_torch = |function, file: &str| {
             vec![frame(function, &format!("/v/site-packages/torch/{file}"), 1), step.clone()]
         };
         match place {
-            "gpu" => member(number, State::Runs, in_torch("synchronize", "cuda/__init__.py")),
+            "gpu" => {
+                member(number, State::Runs, frames_in_torch("synchronize", "cuda/__init__.py"))
+            }
             "collective" => {
-                let frames = in_torch("all_reduce", "distributed/distributed_c10d.py");
+                let frames = frames_in_torch("all_reduce", "distributed/distributed_c10d.py");
                 member(number, State::Waits, frames)
             }
             _ => member(number, State::Runs, vec![step]),
@@ -297,7 +299,7 @@ mod tests {
 
     impl FlightRecorders {
         fn last_collectives(self) -> Vec<LastCollective> {
-            let of_rank = |rank| {
+            let last_of_rank = |rank| {
                 let is_behind = matches!(self, Self::Behind(behind) | Self::BehindInPair(behind) if behind == rank);
                 let is_of_pair = matches!(self, Self::Pairs | Self::BehindInPair(_));
                 let (group, group_ranks) = match rank {
@@ -317,7 +319,7 @@ mod tests {
             let is_known = |rank: &u32| !matches!(self, Self::Unknown(unknown) if unknown == *rank);
             match self {
                 Self::Absent => Vec::new(),
-                _ => (0..4).filter(is_known).map(of_rank).collect(),
+                _ => (0..4).filter(is_known).map(last_of_rank).collect(),
             }
         }
     }

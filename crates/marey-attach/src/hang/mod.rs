@@ -107,14 +107,14 @@ pub struct RankProcess {
 }
 
 /// Looks at a job twice, `interval` apart, and judges why it does not go on. `pids` are ranks or
-/// processes that have started them. With `native`, ranks that are in no collective and do not move
+/// processes that have started them. With `reads_native_frames`, ranks that are in no collective and do not move
 /// are stopped for a moment, and their native frames are read. `collectives` returns the last
 /// collectives of those of the ranks that answer. It is called at both looks: a rank whose answer changes goes on, and its
 /// answer is left out.
 pub fn look(
     pids: &[u32],
     interval: Duration,
-    native: bool,
+    reads_native_frames: bool,
     collectives: impl Fn(Vec<RankProcess>) -> Vec<LastCollective>,
 ) -> Result<Hang, AttachError> {
     if let Some(&pid) = pids.iter().find(|&&pid| !process::is_alive(pid)) {
@@ -125,7 +125,8 @@ pub fn look(
     let looks: Vec<Look> = members.into_iter().map(Look::begin).collect();
     let first_collectives = collectives(ranks.clone());
     observe::pause(interval);
-    let members: Vec<Member> = looks.into_iter().map(|look| look.end(native)).collect();
+    let members: Vec<Member> =
+        looks.into_iter().map(|look| look.end(reads_native_frames)).collect();
     let ended = ended.into_iter().map(|pid| Ended { host: None, pid }).collect();
     ranks.retain(|asked| first_collectives.iter().any(|last| last.rank == asked.rank));
     let mut collectives = collectives(ranks);

@@ -74,7 +74,7 @@ impl Look {
     /// Looks at a process for the first time.
     pub(crate) fn begin(process: Process) -> Self {
         let pid = process.pid;
-        let options = Options { waits: true, ..Options::default() };
+        let options = Options { reads_waits: true, ..Options::default() };
         let read = Target::open(pid, options).and_then(|mut target| {
             let snapshot = target.snapshot()?;
             Ok((target, snapshot))
@@ -86,9 +86,9 @@ impl Look {
 
     /// Looks again.
     ///
-    /// With `native`, a process that has not moved and is in its program is stopped for a moment, and
+    /// With `reads_native_frames`, a process that has not moved and is in its program is stopped for a moment, and
     /// its native frames are read.
-    pub(crate) fn end(self, native: bool) -> Member {
+    pub(crate) fn end(self, reads_native_frames: bool) -> Member {
         let process = self.process;
         let (pid, rank) = (process.pid, process.rank.clone());
         let unreadable = |error: &AttachError| Member {
@@ -138,7 +138,7 @@ impl Look {
         let (before, after) = (frames_of(&first), frames_of(&second));
         let mut frames = common_frames(&before, &after);
         let mut place = Place::of_frames(&frames);
-        if native
+        if reads_native_frames
             && place == Place::Program
             && before == after
             && let Some(merged) = native_frames(pid, id)
@@ -202,7 +202,7 @@ pub(crate) fn pause(interval: Duration) {
 
 /// Returns the native and Python frames of a thread, `None` if native ones cannot be read.
 fn native_frames(pid: u32, id: u64) -> Option<Vec<Frame>> {
-    let options = Options { native: true, ..Options::default() };
+    let options = Options { reads_native_frames: true, ..Options::default() };
     let threads = Target::open(pid, options).ok()?.snapshot().ok()?.threads;
     let thread = threads.into_iter().find(|thread| thread.os_id == Some(id))?;
     thread.has_native_frames.then_some(thread.frames)

@@ -38,9 +38,9 @@ pub(super) fn of_hang(hang: &Hang) -> String {
 }
 
 fn dead(hang: &Hang) -> String {
-    let of_member = |member: &Member| Ended { host: member.host.clone(), pid: member.pid };
+    let ended_member = |member: &Member| Ended { host: member.host.clone(), pid: member.pid };
     let mut ended = hang.ended.clone();
-    ended.extend(hang.odd.iter().map(|&index| of_member(&hang.members[index])));
+    ended.extend(hang.odd.iter().map(|&index| ended_member(&hang.members[index])));
     let subject = match &hang.absent[..] {
         [] => subject_of(hang, &hang.odd),
         absent => sentence_case(&ranks(absent)),

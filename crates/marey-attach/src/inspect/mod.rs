@@ -26,7 +26,7 @@ pub use self::expression::{Expression, ExpressionError, Step};
 pub use self::scope::Scope;
 pub use self::value::{Content, Limits, Value};
 use crate::memory::Memory;
-use crate::object::{Layout, Objects};
+use crate::object::{ObjectLayout, Objects};
 use crate::{AttachError, Options, Target, process};
 
 /// Attempts to read a value that changes.
@@ -41,7 +41,7 @@ type Result<T> = std::result::Result<T, InspectError>;
 pub struct Inspector {
     target: Target,
     memory: Memory,
-    layout: Layout,
+    layout: ObjectLayout,
 }
 
 /// A value at one time.
@@ -64,7 +64,7 @@ pub struct Inspected {
 impl Inspector {
     /// Finds the interpreter of a process.
     pub fn open(pid: u32) -> Result<Self> {
-        let target = Target::open(pid, Options { locals: true, ..Options::default() })?;
+        let target = Target::open(pid, Options { reads_locals: true, ..Options::default() })?;
         let memory = Memory::open(pid).ok_or(AttachError::Forbidden(pid))?;
         let layout = target.layout(&memory)?;
         Ok(Self { target, memory, layout })

@@ -8,7 +8,7 @@ use super::InspectError;
 use super::expression::Expression;
 use super::value::Limits;
 use crate::object::words::{TYPE, Words};
-use crate::object::{Flag, Layout, Objects, ReadMemory};
+use crate::object::{Flag, ObjectLayout, Objects, ReadMemory};
 
 const MINORS: [u64; 5] = [10, 11, 12, 13, 14];
 const MAX_READS: usize = 3_000;
@@ -34,7 +34,7 @@ impl<F: Fn(u64) -> u64> ReadMemory for Arbitrary<F> {
 /// Reads all that can be read of objects. Returns the number of readings.
 fn read_all(word_at: impl Fn(u64) -> u64, minor: u64) -> usize {
     let memory = Arbitrary { word_at, reads: Cell::new(0) };
-    let objects = Objects::new(&memory, Layout::for_version(3, minor).unwrap(), MAX_READS);
+    let objects = Objects::new(&memory, ObjectLayout::for_version(3, minor).unwrap(), MAX_READS);
     for address in [0, 8, 4096, 1 << 40, u64::MAX - 7] {
         read_object(&objects, address);
     }
@@ -109,7 +109,7 @@ fn sound() -> Words {
 }
 
 fn objects(memory: &dyn ReadMemory) -> Objects<'_> {
-    Objects::new(memory, Layout::for_version(3, 12).unwrap(), MAX_READS)
+    Objects::new(memory, ObjectLayout::for_version(3, 12).unwrap(), MAX_READS)
 }
 
 #[test]
@@ -178,6 +178,6 @@ fn a_dictionary_that_moves_while_it_is_read_is_no_value() {
 #[test]
 fn an_object_that_takes_too_long_is_too_large() {
     let memory = sound();
-    let objects = Objects::new(&memory, Layout::for_version(3, 12).unwrap(), 5);
+    let objects = Objects::new(&memory, ObjectLayout::for_version(3, 12).unwrap(), 5);
     assert!(matches!(objects.value(A_DICTIONARY, LIMITS), Err(InspectError::TooLarge)));
 }

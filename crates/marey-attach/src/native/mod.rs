@@ -3,15 +3,15 @@
 //! The threads are stopped ([`crate::stop`]) only while their stacks are copied. The copies are
 //! unwound ([`unwind`]), named ([`symbols`]) and merged ([`merge`]) while the threads run again.
 
+mod code_files;
 mod merge;
-mod places;
 mod symbols;
 mod unwind;
 
 use std::path::Path;
 
+pub use self::code_files::CodeFiles;
 use self::merge::NativeFrame;
-pub use self::places::CodeFiles;
 use self::unwind::StackCopy;
 use crate::Thread;
 use crate::memory::{Memory, mapped_files, mapped_memory};
@@ -36,8 +36,8 @@ impl Copies {
     /// keeps its Python frames alone.
     pub(crate) fn merge_into(self, pid: u32, threads: &mut [Thread]) {
         let files = mapped_files(pid);
-        let (places, stacks): (Vec<usize>, Vec<StackCopy>) =
-            self.0.into_iter().enumerate().filter_map(|(at, copy)| Some((at, copy?))).unzip();
+        let (thread_indexes, stacks): (Vec<usize>, Vec<StackCopy>) =
+            self.0.into_iter().enumerate().filter_map(|(index, copy)| Some((index, copy?))).unzip();
         let unwound = unwind::unwind(&files, &stacks);
         let functions = symbols::functions(&files, &unwound.concat());
         let native_frame = |&address: &u64| {
@@ -45,9 +45,9 @@ impl Copies {
             let file = function.and_then(|function| files.get(function.file));
             NativeFrame { function, file: file.map_or(Path::new("?"), |file| &file.path), address }
         };
-        for (place, addresses) in places.into_iter().zip(unwound) {
+        for (thread_index, addresses) in thread_indexes.into_iter().zip(unwound) {
             let native: Vec<NativeFrame> = addresses.iter().map(native_frame).collect();
-            let Some(thread) = threads.get_mut(place) else { continue };
+            let Some(thread) = threads.get_mut(thread_index) else { continue };
             if let Some(frames) = merge::merge(&native, &thread.frames) {
                 thread.frames = frames;
                 thread.has_native_frames = true;

@@ -80,19 +80,19 @@ impl Objects<'_> {
             return Ok(*class);
         }
         let block: [u8; CLASS_BYTES] = self.bytes(address, 0)?;
-        let at = |offset| word_in(&block, offset);
+        let word_at = |offset| word_in(&block, offset);
         let class = Class {
             address,
-            name: at(NAME),
-            basic_bytes: at(BASIC_BYTES),
-            item_bytes: at(ITEM_BYTES),
-            flags: at(FLAGS),
-            dictionary: at(DICTIONARY),
-            has_set: at(DESCRIPTOR_SET) != 0,
-            dictionary_offset: at(DICTIONARY_OFFSET).cast_signed(),
-            bases: at(BASES),
+            name: word_at(NAME),
+            basic_bytes: word_at(BASIC_BYTES),
+            item_bytes: word_at(ITEM_BYTES),
+            flags: word_at(FLAGS),
+            dictionary: word_at(DICTIONARY),
+            has_set: word_at(DESCRIPTOR_SET) != 0,
+            dictionary_offset: word_at(DICTIONARY_OFFSET).cast_signed(),
+            bases: word_at(BASES),
         };
-        let metaclass_flags = self.word(at(CLASS as usize), FLAGS as u64)?;
+        let metaclass_flags = self.word(word_at(CLASS as usize), FLAGS as u64)?;
         if !class.is(Flag::Ready) || metaclass_flags & Flag::Class as u64 == 0 {
             return Err(ReadError::Changed);
         }

@@ -27,13 +27,13 @@ impl Objects<'_> {
                 offset => self.dictionary_at(self.word(object, offset)?),
             };
         }
-        let before = |bytes| {
+        let address_before = |bytes| {
             let address: Address = object;
             address.checked_sub(bytes).ok_or(ReadError::Changed)
         };
-        let dictionary = self.word(before(MANAGED_DICTIONARY_BYTES)?, 0)?;
+        let dictionary = self.word(address_before(MANAGED_DICTIONARY_BYTES)?, 0)?;
         let values = match self.layout.instance {
-            Instance::ValuesOrDictionary => self.word(before(MANAGED_VALUES_BYTES)?, 0)?,
+            Instance::ValuesOrDictionary => self.word(address_before(MANAGED_VALUES_BYTES)?, 0)?,
             Instance::Tagged if dictionary & 1 == 1 => dictionary.wrapping_add(1),
             Instance::Inline if dictionary == 0 && class.is(Flag::InlineValues) => {
                 let values = object.wrapping_add(class.basic_bytes);

@@ -9,7 +9,7 @@ use super::{Address, ReadMemory};
 /// Offsets of fields in the structures of one version of CPython. Each doc names the structure,
 /// then the field.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Layout {
+pub(crate) struct ObjectLayout {
     /// Minor version: 10 to 14.
     pub(crate) minor: u64,
     /// Runtime: the first interpreter. Since 3.13 the runtime itself states the offset.
@@ -117,7 +117,7 @@ pub(super) enum Instance {
     Inline,
 }
 
-const CPYTHON_3_10: Layout = Layout {
+const CPYTHON_3_10: ObjectLayout = ObjectLayout {
     minor: 10,
     interpreters: 32,
     next_interpreter: 0,
@@ -157,7 +157,7 @@ const CPYTHON_3_10: Layout = Layout {
     task_name: 168,
 };
 
-const CPYTHON_3_11: Layout = Layout {
+const CPYTHON_3_11: ObjectLayout = ObjectLayout {
     minor: 11,
     interpreters: 40,
     lock_holder: 368,
@@ -188,7 +188,7 @@ const CPYTHON_3_11: Layout = Layout {
     ..CPYTHON_3_10
 };
 
-const CPYTHON_3_12: Layout = Layout {
+const CPYTHON_3_12: ObjectLayout = ObjectLayout {
     minor: 12,
     lock_holder: 1048,
     is_locked: 1056,
@@ -213,7 +213,7 @@ const CPYTHON_3_12: Layout = Layout {
     ..CPYTHON_3_11
 };
 
-const CPYTHON_3_13: Layout = Layout {
+const CPYTHON_3_13: ObjectLayout = ObjectLayout {
     minor: 13,
     interpreters: 632,
     next_interpreter: 7264,
@@ -235,7 +235,7 @@ const CPYTHON_3_13: Layout = Layout {
     ..CPYTHON_3_12
 };
 
-const CPYTHON_3_14: Layout = Layout {
+const CPYTHON_3_14: ObjectLayout = ObjectLayout {
     minor: 14,
     interpreters: 808,
     next_interpreter: 7272,
@@ -253,7 +253,7 @@ const CPYTHON_3_14: Layout = Layout {
     ..CPYTHON_3_13
 };
 
-impl Layout {
+impl ObjectLayout {
     /// Returns the layout of a version of CPython, `None` for versions that are not supported.
     pub(crate) const fn for_version(major: u64, minor: u64) -> Option<&'static Self> {
         match (major, minor) {
@@ -312,10 +312,10 @@ impl OffsetTable {
     }
 
     /// Returns a layout with the offsets in runtime and interpreter that the table states.
-    fn apply(&self, layout: &Layout) -> Layout {
+    fn apply(&self, layout: &ObjectLayout) -> ObjectLayout {
         // The table of 3.14 has another field before the modules.
         let shift = usize::from(layout.minor >= 14);
-        Layout {
+        ObjectLayout {
             interpreters: self.0[5],
             next_interpreter: self.0[8],
             threads: self.0[9],

@@ -28,7 +28,7 @@ pub(crate) use self::class::{Class, Flag};
 use self::code::Code;
 pub(crate) use self::coroutine::Progress;
 pub(crate) use self::dictionary::Table;
-pub(crate) use self::layout::{Layout, OffsetTable};
+pub(crate) use self::layout::{ObjectLayout, OffsetTable};
 pub(crate) use self::scalars::Number;
 pub(crate) use self::thread::ThreadState;
 
@@ -68,7 +68,7 @@ pub(crate) type Result<T> = std::result::Result<T, ReadError>;
 /// Reads the objects of one process.
 pub(crate) struct Objects<'a> {
     memory: &'a dyn ReadMemory,
-    pub(crate) layout: &'a Layout,
+    pub(crate) layout: &'a ObjectLayout,
     reads_left: Cell<usize>,
     classes: RefCell<HashMap<Address, Class>>,
     codes: RefCell<HashMap<Address, Option<Rc<Code>>>>,
@@ -76,7 +76,11 @@ pub(crate) struct Objects<'a> {
 
 impl<'a> Objects<'a> {
     /// Returns the objects of a memory. After `max_reads` reads each further one fails.
-    pub(crate) fn new(memory: &'a dyn ReadMemory, layout: &'a Layout, max_reads: usize) -> Self {
+    pub(crate) fn new(
+        memory: &'a dyn ReadMemory,
+        layout: &'a ObjectLayout,
+        max_reads: usize,
+    ) -> Self {
         Self {
             memory,
             layout,

@@ -2,7 +2,7 @@
 
 use super::class::Flag;
 use super::words::{TYPE, Words};
-use super::{Address, Layout, Objects, ReadMemory};
+use super::{Address, ObjectLayout, Objects, ReadMemory};
 
 const MINORS: [u64; 5] = [10, 11, 12, 13, 14];
 const MAX_READS: usize = 2_000;
@@ -24,7 +24,7 @@ const FIRST: Address = 0xf000;
 const SECOND: Address = 0xf100;
 
 fn objects(memory: &dyn ReadMemory, minor: u64) -> Objects<'_> {
-    Objects::new(memory, Layout::for_version(3, minor).unwrap(), MAX_READS)
+    Objects::new(memory, ObjectLayout::for_version(3, minor).unwrap(), MAX_READS)
 }
 
 /// Returns a memory of classes and of three texts.
@@ -302,7 +302,7 @@ impl ReadMemory for Noise {
 fn noise_is_read_without_a_panic_and_comes_to_an_end() {
     const OBJECT: Address = 1 << 20;
     for minor in 10..=14 {
-        let layout = Layout::for_version(3, minor).unwrap();
+        let layout = ObjectLayout::for_version(3, minor).unwrap();
         for seed in 0..200 {
             let noise = Noise(seed);
             let objects = Objects::new(&noise, layout, 2_000);

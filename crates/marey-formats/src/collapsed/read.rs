@@ -23,7 +23,7 @@ const MAX_LINE_BYTES: u64 = 16 << 20;
 pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderError> {
     let name = Some(import.stem.clone());
     let process_id = import.add_process(NewProcess { pid: -1, name, ..NewProcess::default() });
-    let name_id = import.run.text(VALUE_NAME);
+    let name_id = import.run.text_id(VALUE_NAME);
     import.run.show_samples(Sampled { count_name_id: Some(name_id), ..Sampled::default() });
 
     let mut lines = BufReader::new(input);
@@ -94,8 +94,8 @@ fn add_stack(
     }
     let mut context_id = Assembler::ROOT;
     for frame in stack.split(';') {
-        let frame_id = import.run.text(frame);
-        context_id = import.run.context(context_id, NodeKind::Frame, frame_id);
+        let frame_id = import.run.text_id(frame);
+        context_id = import.run.context_id(context_id, NodeKind::Frame, frame_id);
     }
     Ok(import.run.add_sample(&Sample {
         process_id,

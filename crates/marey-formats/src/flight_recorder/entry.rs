@@ -84,7 +84,7 @@ impl Dump<'_> {
             (None, None) => CollectiveState::Scheduled,
         });
         let group = group.map_or("", |(name, _)| name);
-        let (name_id, group_id) = (run.text(name), run.text(group));
+        let (name_id, group_id) = (run.text_id(name), run.text_id(group));
         if let (Some(sequence), Some(end_nanos), false) = (sequence, completed_nanos, is_p2p) {
             self.import.collective_ends.push(CollectiveEnd {
                 group_id,
@@ -110,7 +110,7 @@ impl Dump<'_> {
             group_ranks_id: None,
             group_size: None,
             sequence,
-            dtype_id: dtype.map(|dtype| run.text(dtype)),
+            dtype_id: dtype.map(|dtype| run.text_id(dtype)),
             in_elements: inputs.elements,
             out_elements: outputs.elements,
             state,

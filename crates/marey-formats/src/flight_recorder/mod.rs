@@ -103,9 +103,9 @@ impl Dump<'_> {
                 && values.count_expansion(ranks.len()).is_ok()
             {
                 let run = &mut self.import.run;
-                let (name_id, ranks) = (run.text(name), GroupRanks::parse(ranks));
+                let (name_id, ranks) = (run.text_id(name), GroupRanks::parse(ranks));
                 let size = ranks.as_ref().map(|ranks| ranks.count);
-                let ranks_id = ranks.map(|ranks| run.text(&ranks.canonical));
+                let ranks_id = ranks.map(|ranks| run.text_id(&ranks.canonical));
                 run.set_process_group(name_id, ProcessGroup { size, ranks_id });
             }
         }

@@ -150,7 +150,7 @@ impl<T: Tokens> Reader<T> {
                     reader.read_count().map(|value| target.duration_nanos = value)
                 }),
                 ("complete", |reader, target| {
-                    reader.read_bool().map(|value| target.complete = value)
+                    reader.read_bool().map(|value| target.is_complete = value)
                 }),
             ],
         )?;

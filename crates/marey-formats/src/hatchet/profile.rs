@@ -472,7 +472,7 @@ fn read_meta(reader: &Reader) -> Meta {
             duration_nanos: (entry.end_unix_nanos.saturating_sub(entry.start_unix_nanos))
                 .try_into()
                 .unwrap_or(0),
-            complete: entry.is_complete,
+            is_complete: entry.is_complete,
         }),
     }
 }

@@ -103,7 +103,7 @@ fn new_process(profile: &Profile) -> NewProcess {
         host: process.host.clone(),
         argv: process.argv.clone(),
         name: None,
-        is_complete: process.complete,
+        is_complete: process.is_complete,
     }
 }
 
@@ -178,8 +178,8 @@ fn add_metrics(profile: &Profile, process: u32, import: &mut Import) -> Result<(
     let contexts = add_contexts(profile, import);
     select_shown_samples(profile, import);
     let name_ids: Vec<u32> =
-        profile.metrics.iter().map(|metric| import.run.text(&metric.key)).collect();
-    let sketch_name = import.run.text(SKETCH_NAME);
+        profile.metrics.iter().map(|metric| import.run.text_id(&metric.key)).collect();
+    let sketch_name = import.run.text_id(SKETCH_NAME);
     let mut next_indices = vec![0; profile.metrics.len()];
     let mut sketches = profile.sketches.iter().peekable();
     let mut args = NewArgs::default();
@@ -235,9 +235,9 @@ fn add_contexts(profile: &Profile, import: &mut Import) -> Vec<u32> {
     for Node { name, kind, parent } in &profile.nodes {
         let context = match parent {
             Some(parent) => {
-                let name = import.run.text(name);
+                let name = import.run.text_id(name);
                 let kind = kind.unwrap_or(NodeKind::Scope);
-                import.run.context(contexts[parent.index()], kind, name)
+                import.run.context_id(contexts[parent.index()], kind, name)
             }
             None => Assembler::ROOT,
         };
@@ -256,7 +256,7 @@ fn select_shown_samples(profile: &Profile, import: &mut Import) {
     let has_wall = profile.metric(wall::SELF).is_some();
     let keys = if has_wall { [wall::SELF, wall::COUNT] } else { KERNEL_KEYS };
     let [nanos_name_id, count_name_id] =
-        keys.map(|key| profile.metric(key).map(|_| import.run.text(key)));
+        keys.map(|key| profile.metric(key).map(|_| import.run.text_id(key)));
     import.run.show_samples(Sampled { count_name_id, nanos_name_id, counts_calls: has_wall });
 }
 

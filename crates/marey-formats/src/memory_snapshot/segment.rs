@@ -131,8 +131,8 @@ impl Snapshot<'_> {
 fn scope_context(values: &Values, scopes: &[Value], run: &mut Assembler) -> Option<u32> {
     let names = scopes.iter().map_while(|&name| values.name(name));
     names.fold(None, |parent, name| {
-        let name_id = run.text(name);
-        Some(run.context(parent.unwrap_or(Assembler::ROOT), NodeKind::Scope, name_id))
+        let name_id = run.text_id(name);
+        Some(run.context_id(parent.unwrap_or(Assembler::ROOT), NodeKind::Scope, name_id))
     })
 }
 

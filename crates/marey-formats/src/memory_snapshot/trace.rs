@@ -30,7 +30,7 @@ impl Snapshot<'_> {
         let address = fields.take_int(values, "addr").map(|address| address as u64);
         let stream = fields.take_int(values, "stream").map(|stream| stream as u64);
         let category = fields.take_name(values, "category");
-        let category_id = category.map(|category| self.import.run.text(category));
+        let category_id = category.map(|category| self.import.run.text_id(category));
         let micros = fields.take_int(values, "time_us");
 
         let run = &mut self.import.run;
@@ -75,7 +75,7 @@ impl Snapshot<'_> {
         let run = &mut self.import.run;
         self.args.clear();
         let args_result = fields.add_to_args(values, "", &mut self.args);
-        let name_id = run.text(name);
+        let name_id = run.text_id(name);
         let args = run.args(&mut self.args)?;
         run.add_instant(&Instant {
             time_nanos: micros.saturating_mul(1000),

@@ -84,7 +84,7 @@ impl Reader<'_, '_> {
         for value_type in &types {
             let kind = self.stacks.text(value_type.kind, 0, self.import)?;
             let unit = self.stacks.text(value_type.unit, 0, self.import)?;
-            let name_id = self.import.run.text(&name_with_unit(&kind, &unit));
+            let name_id = self.import.run.text_id(&name_with_unit(&kind, &unit));
             if !seen.insert(name_id) {
                 let cause = format!("two value types have the name `{kind}`");
                 self.import.lose(LossCause::Unsupported, 1, 0, cause);
@@ -209,7 +209,7 @@ impl Reader<'_, '_> {
                 *synthetic_os_id -= 1;
                 *synthetic_os_id
             });
-            run.thread(process, os_id, name.as_deref().unwrap_or_default())
+            run.add_thread(process, os_id, name.as_deref().unwrap_or_default())
         }))
     }
 }

@@ -103,7 +103,7 @@ impl<'a> Stacks<'a> {
         let Some(frames) = self.frame_names(location, import)? else { return Ok(None) };
         self.count_expansion(FRAME_BYTES.saturating_mul(frames.len() as u64), offset)?;
         let child = frames.iter().fold(context, |context, &name_id| {
-            import.run.context(context, NodeKind::Frame, name_id)
+            import.run.context_id(context, NodeKind::Frame, name_id)
         });
         self.children.insert((context, location), (child, frames.len()));
         Ok(Some((child, frames.len())))
@@ -124,12 +124,12 @@ impl<'a> Stacks<'a> {
         let mut names = Vec::new();
         for line in location.line.iter().rev().filter(|line| line.function_id != 0) {
             if let Some(name) = self.function_name(line.function_id, offset, import)? {
-                names.push(import.run.text(&name));
+                names.push(import.run.text_id(&name));
             }
         }
         if names.is_empty() {
             let name = self.address_name(&location, offset, import)?;
-            names.push(import.run.text(&name));
+            names.push(import.run.text_id(&name));
         }
         let names: Rc<[u32]> = names.into();
         self.frame_names.insert(id, Rc::clone(&names));

@@ -254,7 +254,7 @@ fn read_content(format: Format, input: &mut Input, import: &mut Import) -> Resul
         | (Err(ReaderError::Content(fault)), None) => fault,
         (Err(error), _) => return Err(error),
     };
-    if import.run.events() == 0 {
+    if import.run.event_count() == 0 {
         return Err(ReaderError::Content(fault));
     }
     import.lose(LossCause::Truncated, 1, fault.offset, fault.cause);

@@ -98,7 +98,7 @@ impl Import {
     /// Adds a process and returns its id.
     pub(crate) fn add_process(&mut self, process: NewProcess) -> u32 {
         self.process_count += 1;
-        self.run.process(process)
+        self.run.add_process(process)
     }
 
     /// Adds an entry of metadata, or counts it as lost if its value cannot be written as JSON.
@@ -138,7 +138,7 @@ impl Import {
     pub(crate) fn fail_if_all_lost(&self) -> Result<(), ReaderError> {
         let faults = self.losses.values().map(|(fault, _)| fault);
         match faults.min_by_key(|fault| fault.offset) {
-            Some(first) if self.run.events() == 0 => Err(ReaderError::Content(first.clone())),
+            Some(first) if self.run.event_count() == 0 => Err(ReaderError::Content(first.clone())),
             _ => Ok(()),
         }
     }

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::Unit;
-use super::read::{File, ListVisitor};
+use super::read::{FileReader, ListVisitor};
 use super::sampled::SampleAdder;
 use crate::shared::MAX_DEPTH;
 use crate::shared::import::ReaderError;
@@ -73,7 +73,7 @@ impl Evented {
         }
     }
 
-    fn add_event(&mut self, file: &mut File, event: &Event) -> Result<(), ReaderError> {
+    fn add_event(&mut self, file: &mut FileReader, event: &Event) -> Result<(), ReaderError> {
         let Some(name_id) = file.name_id(event.frame) else {
             file.lose(LossCause::Unreadable, 1, format_args!("there is no frame {}", event.frame));
             return Ok(());
@@ -93,7 +93,7 @@ impl Evented {
                     // The assembler derives the contexts of spans itself.
                     Unit::Time(_) => Assembler::ROOT,
                     _ if is_too_deep => parent,
-                    _ => file.import.run.context(parent, NodeKind::Frame, name_id),
+                    _ => file.import.run.context_id(parent, NodeKind::Frame, name_id),
                 };
                 let Self { opened_count: order, last_nanos: start_nanos, .. } = *self;
                 self.open_frames.push(OpenFrame {
@@ -113,7 +113,7 @@ impl Evented {
 
     /// Advances to the position of an event. If the last event is at a later position,
     /// that position is used. Returns `false` if the position cannot be read.
-    fn advance_to(&mut self, file: &mut File, position: &str) -> Result<bool, ReaderError> {
+    fn advance_to(&mut self, file: &mut FileReader, position: &str) -> Result<bool, ReaderError> {
         let is_earlier = if let Unit::Time(power) = self.unit {
             let Some(nanos) = file.nanos(position, power) else {
                 return Ok(lose_invalid_position(file, position));
@@ -140,7 +140,7 @@ impl Evented {
     }
 
     /// Closes a frame, and the frames inside it that the file has left open.
-    fn close_frame(&mut self, file: &mut File, frame: u32) -> Result<(), ReaderError> {
+    fn close_frame(&mut self, file: &mut FileReader, frame: u32) -> Result<(), ReaderError> {
         let is_open = self.open_counts.get(&frame).is_some_and(|&count| count > 0);
         if !is_open {
             let cause = format_args!("frame {frame} is closed but is not open");
@@ -161,7 +161,7 @@ impl Evented {
 
     fn end_frame(
         &mut self,
-        file: &mut File,
+        file: &mut FileReader,
         open: &OpenFrame,
         is_open: bool,
     ) -> Result<(), ReaderError> {
@@ -190,7 +190,7 @@ impl Evented {
     }
 
     /// Adds the interval since the last event as a sample.
-    fn add_interval(&mut self, file: &mut File, value: f64) -> Result<(), ReaderError> {
+    fn add_interval(&mut self, file: &mut FileReader, value: f64) -> Result<(), ReaderError> {
         let Self { thread, unit, .. } = *self;
         let context = self.open_context();
         let sample_adder =
@@ -204,7 +204,7 @@ impl Evented {
 }
 
 impl ListVisitor for Evented {
-    fn add(&mut self, file: &mut File, element: &RawValue) -> Result<(), ReaderError> {
+    fn add(&mut self, file: &mut FileReader, element: &RawValue) -> Result<(), ReaderError> {
         if let Ok(event) = serde_json::from_str(element.get()) {
             return self.add_event(file, &event);
         }
@@ -212,7 +212,7 @@ impl ListVisitor for Evented {
         Ok(())
     }
 
-    fn end(&mut self, file: &mut File) -> Result<(), ReaderError> {
+    fn end(&mut self, file: &mut FileReader) -> Result<(), ReaderError> {
         while let Some(open) = self.open_frames.pop() {
             self.end_frame(file, &open, true)?;
         }
@@ -220,7 +220,7 @@ impl ListVisitor for Evented {
     }
 }
 
-fn lose_invalid_position(file: &mut File, position: &str) -> bool {
+fn lose_invalid_position(file: &mut FileReader, position: &str) -> bool {
     let shown: String = position.chars().take(40).collect();
     file.lose(
         LossCause::Unreadable,

@@ -8,7 +8,7 @@ use marey_store::row::Metadata;
 use marey_store::{Reader, StoreError};
 
 use super::FRAMES_KEY;
-use super::frames::{self, Frame};
+use super::frames::{self, FrameObject};
 
 /// The frames by their names in a run, with the files and lines of imported frames.
 pub(super) struct FrameList<'r> {
@@ -37,15 +37,15 @@ impl<'r> FrameList<'r> {
         for row in reader.rows::<Metadata>()? {
             let row = row?;
             if &*row.key == FRAMES_KEY {
-                let frames: Vec<Frame> = serde_json::from_str(&row.value).unwrap_or_default();
+                let frames: Vec<FrameObject> = serde_json::from_str(&row.value).unwrap_or_default();
                 list.add_imported(row.process_id, frames);
             }
         }
         Ok(list)
     }
 
-    fn add_imported(&mut self, process: u32, frames: Vec<Frame>) {
-        let frames: Vec<Frame> = frames.into_iter().map(frames::normalise).collect();
+    fn add_imported(&mut self, process: u32, frames: Vec<FrameObject>) {
+        let frames: Vec<FrameObject> = frames.into_iter().map(frames::normalise).collect();
         for (label, frame) in frames::labels(&frames).into_iter().zip(&frames) {
             let next = self.frames.len() as u32;
             if *self.imported_indices.entry((process, label)).or_insert(next) == next {

@@ -6,15 +6,15 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 
 /// A frame as the file has it.
-pub(super) type Frame = Map<String, Value>;
+pub(super) type FrameObject = Map<String, Value>;
 
 /// Returns the name of a frame, empty if it has none.
-pub(super) fn name(frame: &Frame) -> &str {
+pub(super) fn name(frame: &FrameObject) -> &str {
     frame.get("name").and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Returns a valid frame, which has a name and no location fields of the wrong type.
-pub(super) fn normalise(mut frame: Frame) -> Frame {
+pub(super) fn normalise(mut frame: FrameObject) -> FrameObject {
     frame.retain(|key, value| match key.as_str() {
         "name" | "file" => value.is_string(),
         "line" | "col" => value.is_number(),
@@ -26,7 +26,7 @@ pub(super) fn normalise(mut frame: Frame) -> Frame {
 
 /// Returns a unique label for each distinct frame. It is the name, followed by file, line and
 /// column if several frames have the name.
-pub(super) fn labels(frames: &[Frame]) -> Vec<String> {
+pub(super) fn labels(frames: &[FrameObject]) -> Vec<String> {
     let mut first_by_name = HashMap::new();
     let mut ambiguous = HashSet::new();
     for frame in frames {
@@ -34,7 +34,7 @@ pub(super) fn labels(frames: &[Frame]) -> Vec<String> {
             ambiguous.insert(name(frame));
         }
     }
-    let mut used_labels: HashMap<String, &Frame> = HashMap::with_capacity(frames.len());
+    let mut used_labels: HashMap<String, &FrameObject> = HashMap::with_capacity(frames.len());
     let label = |(number, frame): (usize, _)| {
         let mut label = name(frame).to_owned();
         if ambiguous.contains(&*label) {
@@ -49,7 +49,7 @@ pub(super) fn labels(frames: &[Frame]) -> Vec<String> {
     frames.iter().enumerate().map(label).collect()
 }
 
-fn add_location(frame: &Frame, label: &mut String) {
+fn add_location(frame: &FrameObject, label: &mut String) {
     let mut separator = " (";
     for key in ["file", "line", "col"] {
         let part = match frame.get(key) {
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn ambiguous_names_get_a_location() {
-        let frames: Vec<Frame> = serde_json::from_str(
+        let frames: Vec<FrameObject> = serde_json::from_str(
             r#"[{"name": "main", "file": "a.py", "line": 1},
                 {"name": "run", "file": "a.py", "line": 7, "col": 2},
                 {"name": "run", "file": "a.py", "line": 9},
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn a_name_that_looks_like_a_numbered_label_stays_distinct() {
-        let frames: Vec<Frame> = serde_json::from_str(
+        let frames: Vec<FrameObject> = serde_json::from_str(
             r#"[{"name": "run #2"}, {"name": "run"}, {"name": "run", "x": 1}]"#,
         )
         .unwrap();

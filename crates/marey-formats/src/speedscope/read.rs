@@ -16,7 +16,7 @@ use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visit
 use serde_json::value::RawValue;
 
 use super::evented::Evented;
-use super::frames::{self, Frame};
+use super::frames::{self, FrameObject};
 use super::sampled::{Samples, Weights};
 use super::{ACTIVE_KEY, END_KEY, FRAMES_KEY, SCHEMA, START_KEY, Unit};
 use crate::shared::decimal;
@@ -28,7 +28,7 @@ pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderE
     skip_byte_order_mark(input)?;
     let process = import.add_process(NewProcess { pid: -1, ..NewProcess::default() });
     let offset = Cell::new(0);
-    let mut file = File {
+    let mut file = FileReader {
         import,
         process,
         offset: &offset,
@@ -51,7 +51,7 @@ fn skip_byte_order_mark(input: &mut Input) -> io::Result<()> {
 }
 
 /// A file that is being read.
-pub(super) struct File<'a> {
+pub(super) struct FileReader<'a> {
     pub(super) import: &'a mut Import,
     pub(super) process: u32,
     /// Number of bytes read.
@@ -65,7 +65,7 @@ pub(super) struct File<'a> {
     error: Option<ReaderError>,
 }
 
-impl File<'_> {
+impl FileReader<'_> {
     /// Returns the name id of a frame, if it exists.
     pub(super) fn name_id(&self, frame: u32) -> Option<u32> {
         self.name_ids.as_ref()?.get(frame as usize).copied()
@@ -83,7 +83,7 @@ impl File<'_> {
     /// Adds the thread of the next profile.
     fn add_thread(&mut self) -> u32 {
         self.profile_count += 1;
-        self.import.run.thread(self.process, -i64::from(self.profile_count), "")
+        self.import.run.add_thread(self.process, -i64::from(self.profile_count), "")
     }
 
     fn add_metadata(
@@ -141,9 +141,9 @@ impl File<'_> {
         let Some(Shared { frames }) = shared else {
             return Ok(());
         };
-        let mut valid_frames: Vec<Frame> = Vec::with_capacity(frames.len());
+        let mut valid_frames: Vec<FrameObject> = Vec::with_capacity(frames.len());
         for frame in frames {
-            let frame: Option<Frame> = self.parse_or_lose(frame, "a frame");
+            let frame: Option<FrameObject> = self.parse_or_lose(frame, "a frame");
             let normalised = frames::normalise(frame.clone().unwrap_or_default());
             if frame.is_some_and(|frame| frame != normalised) {
                 self.lose(
@@ -160,7 +160,7 @@ impl File<'_> {
         }
         let run = &mut self.import.run;
         self.name_ids =
-            Some(frames::labels(&valid_frames).iter().map(|label| run.text(label)).collect());
+            Some(frames::labels(&valid_frames).iter().map(|label| run.text_id(label)).collect());
         Ok(())
     }
 
@@ -187,7 +187,7 @@ impl File<'_> {
 }
 
 /// The outermost object.
-impl<'de> Visitor<'de> for &mut File<'_> {
+impl<'de> Visitor<'de> for &mut FileReader<'_> {
     type Value = ();
 
     fn expecting(&self, out: &mut fmt::Formatter) -> fmt::Result {
@@ -198,7 +198,9 @@ impl<'de> Visitor<'de> for &mut File<'_> {
         let mut buffered: Vec<Box<RawValue>> = Vec::new();
         while let Some(key) = map.next_key::<String>()? {
             match &*key {
-                "profiles" if self.name_ids.is_some() => map.next_value_seed(Profiles(self))?,
+                "profiles" if self.name_ids.is_some() => {
+                    map.next_value_seed(ProfileListReader(self))?;
+                }
                 "profiles" => buffered.push(map.next_value()?),
                 "shared" => {
                     let shared: Box<RawValue> = map.next_value()?;
@@ -213,16 +215,18 @@ impl<'de> Visitor<'de> for &mut File<'_> {
             }
         }
         for list in buffered {
-            Profiles(self).deserialize(&mut raw_deserializer(&list)).map_err(de::Error::custom)?;
+            ProfileListReader(self)
+                .deserialize(&mut raw_deserializer(&list))
+                .map_err(de::Error::custom)?;
         }
         Ok(())
     }
 }
 
 /// The list of profiles.
-struct Profiles<'f, 'a>(&'f mut File<'a>);
+struct ProfileListReader<'f, 'a>(&'f mut FileReader<'a>);
 
-impl<'de> DeserializeSeed<'de> for Profiles<'_, '_> {
+impl<'de> DeserializeSeed<'de> for ProfileListReader<'_, '_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
@@ -230,7 +234,7 @@ impl<'de> DeserializeSeed<'de> for Profiles<'_, '_> {
     }
 }
 
-impl<'de> Visitor<'de> for Profiles<'_, '_> {
+impl<'de> Visitor<'de> for ProfileListReader<'_, '_> {
     type Value = ();
 
     fn expecting(&self, out: &mut fmt::Formatter) -> fmt::Result {
@@ -238,14 +242,14 @@ impl<'de> Visitor<'de> for Profiles<'_, '_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        while list.next_element_seed(Profile::new(self.0))?.is_some() {}
+        while list.next_element_seed(ProfileReader::new(self.0))?.is_some() {}
         Ok(())
     }
 }
 
 /// A profile that is being read.
-struct Profile<'f, 'a> {
-    file: &'f mut File<'a>,
+struct ProfileReader<'f, 'a> {
+    file: &'f mut FileReader<'a>,
     thread: u32,
     unit: Option<Unit>,
     /// Start and end as the file has them.
@@ -254,8 +258,8 @@ struct Profile<'f, 'a> {
     samples: Samples,
 }
 
-impl<'f, 'a> Profile<'f, 'a> {
-    fn new(file: &'f mut File<'a>) -> Self {
+impl<'f, 'a> ProfileReader<'f, 'a> {
+    fn new(file: &'f mut FileReader<'a>) -> Self {
         Self { file, thread: 0, unit: None, start: None, end: None, samples: Samples::default() }
     }
 
@@ -315,7 +319,7 @@ impl<'f, 'a> Profile<'f, 'a> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Profile<'_, '_> {
+impl<'de> DeserializeSeed<'de> for ProfileReader<'_, '_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
@@ -323,7 +327,7 @@ impl<'de> DeserializeSeed<'de> for Profile<'_, '_> {
     }
 }
 
-impl<'de> Visitor<'de> for Profile<'_, '_> {
+impl<'de> Visitor<'de> for ProfileReader<'_, '_> {
     type Value = ();
 
     fn expecting(&self, out: &mut fmt::Formatter) -> fmt::Result {
@@ -376,15 +380,15 @@ fn raw_deserializer(text: &RawValue) -> serde_json::Deserializer<serde_json::de:
 
 /// Receives the elements of a list one by one.
 pub(super) trait ListVisitor {
-    fn add(&mut self, file: &mut File, element: &RawValue) -> Result<(), ReaderError>;
+    fn add(&mut self, file: &mut FileReader, element: &RawValue) -> Result<(), ReaderError>;
 
     /// Called at the end of the list, or when it cannot be read further.
-    fn end(&mut self, file: &mut File) -> Result<(), ReaderError>;
+    fn end(&mut self, file: &mut FileReader) -> Result<(), ReaderError>;
 }
 
 /// A list whose elements are processed while it is parsed.
 struct ListSeed<'f, 'a, E> {
-    file: &'f mut File<'a>,
+    file: &'f mut FileReader<'a>,
     elements: E,
 }
 

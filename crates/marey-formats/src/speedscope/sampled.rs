@@ -10,7 +10,7 @@ use marey_store::{Assembler, Sampled};
 use serde_json::value::RawValue;
 
 use super::Unit;
-use super::read::{File, ListVisitor};
+use super::read::{FileReader, ListVisitor};
 use crate::shared::MAX_DEPTH;
 use crate::shared::decimal;
 use crate::shared::import::ReaderError;
@@ -26,7 +26,7 @@ impl Samples {
     }
 
     /// Counts the samples without a weight.
-    pub(super) fn lose_unweighted(&mut self, file: &mut File) {
+    pub(super) fn lose_unweighted(&mut self, file: &mut FileReader) {
         let readable = mem::take(&mut self.0).into_iter().flatten().count() as u64;
         if readable > 0 {
             file.lose(LossCause::Unreadable, readable, "a sample has no weight");
@@ -35,7 +35,7 @@ impl Samples {
 }
 
 impl ListVisitor for &mut Samples {
-    fn add(&mut self, file: &mut File, element: &RawValue) -> Result<(), ReaderError> {
+    fn add(&mut self, file: &mut FileReader, element: &RawValue) -> Result<(), ReaderError> {
         let stack = serde_json::from_str::<Vec<u32>>(element.get()).ok();
         if stack.as_ref().is_some_and(|stack| stack.len() > MAX_DEPTH) {
             let cause = format_args!("the stack has more than {MAX_DEPTH} frames");
@@ -47,7 +47,7 @@ impl ListVisitor for &mut Samples {
             let mut frames = stack.into_iter();
             frames.try_fold(Assembler::ROOT, |context, frame| {
                 let name_id = file.name_id(frame)?;
-                Some(file.import.run.context(context, NodeKind::Frame, name_id))
+                Some(file.import.run.context_id(context, NodeKind::Frame, name_id))
             })
         });
         if context.is_none() {
@@ -57,7 +57,7 @@ impl ListVisitor for &mut Samples {
         Ok(())
     }
 
-    fn end(&mut self, _file: &mut File) -> Result<(), ReaderError> {
+    fn end(&mut self, _file: &mut FileReader) -> Result<(), ReaderError> {
         Ok(())
     }
 }
@@ -73,7 +73,7 @@ pub(super) struct Weights {
 
 impl Weights {
     pub(super) fn new(
-        file: &mut File,
+        file: &mut FileReader,
         thread: u32,
         unit: Unit,
         start: Option<&str>,
@@ -97,7 +97,7 @@ impl Weights {
 }
 
 impl ListVisitor for Weights {
-    fn add(&mut self, file: &mut File, element: &RawValue) -> Result<(), ReaderError> {
+    fn add(&mut self, file: &mut FileReader, element: &RawValue) -> Result<(), ReaderError> {
         let Some(context) = self.samples.next() else {
             file.lose(LossCause::Unreadable, 1, "a weight without a sample");
             return Ok(());
@@ -116,7 +116,7 @@ impl ListVisitor for Weights {
         }
     }
 
-    fn end(&mut self, file: &mut File) -> Result<(), ReaderError> {
+    fn end(&mut self, file: &mut FileReader) -> Result<(), ReaderError> {
         Samples(self.samples.by_ref().collect()).lose_unweighted(file);
         Ok(())
     }
@@ -130,8 +130,8 @@ pub(super) struct SampleAdder {
 }
 
 impl SampleAdder {
-    pub(super) fn new(file: &mut File, thread: u32, unit: Unit) -> Self {
-        let name_id = file.import.run.text(unit.value_name());
+    pub(super) fn new(file: &mut FileReader, thread: u32, unit: Unit) -> Self {
+        let name_id = file.import.run.text_id(unit.value_name());
         let shown = match unit {
             Unit::Time(_) => Sampled { nanos_name_id: Some(name_id), ..Sampled::default() },
             Unit::None => Sampled { count_name_id: Some(name_id), ..Sampled::default() },
@@ -142,7 +142,7 @@ impl SampleAdder {
 
     pub(super) fn add(
         &self,
-        file: &mut File,
+        file: &mut FileReader,
         context_id: u32,
         time_nanos: Option<i64>,
         value: MetricValue,

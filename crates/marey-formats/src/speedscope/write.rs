@@ -61,7 +61,7 @@ pub(crate) fn write(
     frames.write(out)?;
     write!(out, "}},\n\"profiles\":[")?;
     let mut profiles =
-        Profiles { reader, survey, out, profile_count: 0, first_of_threads: HashMap::new() };
+        ProfileWriter { reader, survey, out, profile_count: 0, first_of_threads: HashMap::new() };
     profiles.write_spans(left_out)?;
     profiles.write_streams(left_out)?;
     profiles.write_samples(left_out)?;
@@ -159,7 +159,7 @@ impl<'r> Survey<'r> {
 }
 
 /// The profiles of a file that is being written.
-struct Profiles<'r, 'o> {
+struct ProfileWriter<'r, 'o> {
     reader: &'r Reader<'r>,
     survey: Survey<'r>,
     out: &'o mut dyn Write,
@@ -168,7 +168,7 @@ struct Profiles<'r, 'o> {
     first_of_threads: HashMap<u32, u32>,
 }
 
-impl Profiles<'_, '_> {
+impl ProfileWriter<'_, '_> {
     fn write_spans(&mut self, left_out: &mut LeftOut) -> Result<(), ExportError> {
         let mut thread = None;
         let mut lanes = Lanes::default();

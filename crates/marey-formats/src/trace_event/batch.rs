@@ -12,13 +12,13 @@ pub(super) struct Batch {
     pub(super) bytes: Vec<u8>,
     /// File offset of the end of the bytes.
     pub(super) end_offset: u64,
-    pub(super) items: Vec<Item>,
+    pub(super) items: Vec<BatchItem>,
     pub(super) members: Members,
 }
 
 /// A part of a trace that the scanning thread has found.
 #[derive(Debug)]
-pub(super) enum Item {
+pub(super) enum BatchItem {
     /// An event that can be parsed.
     Event(FoundEvent),
     /// A key next to the list of events, and its value as JSON.
@@ -52,8 +52,10 @@ impl Batch {
         shapes: &mut Shapes,
     ) -> Result<usize, LexError> {
         // Constructed in place, because it is too large to be moved cheaply.
-        let item = Item::Event(FoundEvent { start, len: 0, ranges: EventRanges::default() });
-        let Item::Event(found) = self.items.push_mut(item) else { unreachable!("it is an event") };
+        let item = BatchItem::Event(FoundEvent { start, len: 0, ranges: EventRanges::default() });
+        let BatchItem::Event(found) = self.items.push_mut(item) else {
+            unreachable!("it is an event")
+        };
         let end = found.ranges.parse(bytes, &mut self.members, shapes);
         match end {
             Ok(len) => found.len = len,
@@ -65,8 +67,9 @@ impl Batch {
     /// Returns the bytes from the first event on as text, and their start. Validates them all at
     /// once, which is faster than event by event.
     pub(super) fn event_text(&self) -> (&str, usize) {
-        let event_start =
-            |item: &Item| if let Item::Event(found) = item { Some(found.start) } else { None };
+        let event_start = |item: &BatchItem| {
+            if let BatchItem::Event(found) = item { Some(found.start) } else { None }
+        };
         let start = self.items.iter().find_map(event_start).unwrap_or(self.bytes.len());
         let bytes = &self.bytes[start..];
         // The end of the batch may cut a character, which then lies after the last event.

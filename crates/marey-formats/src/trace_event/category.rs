@@ -81,7 +81,7 @@ impl Categories {
         if let Some((_, category, id)) = self.cached.iter().find(|(cached, ..)| **cached == *name) {
             return (*category, *id);
         }
-        let (category, id) = (Category::from_name(name), import.run.text(name));
+        let (category, id) = (Category::from_name(name), import.run.text_id(name));
         if self.cached.len() < MAX_CACHED {
             self.cached.push((name.into(), category, id));
         }

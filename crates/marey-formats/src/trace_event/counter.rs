@@ -72,7 +72,7 @@ fn add_value(
     (time_nanos, owner): (i64, ThreadIds),
     import: &mut Import,
 ) -> Result<(), ReaderError> {
-    let name_id = import.run.text(name);
+    let name_id = import.run.text_id(name);
     import.run.add_metric(&Metric {
         time_nanos,
         thread_id: owner.thread,

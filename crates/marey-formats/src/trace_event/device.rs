@@ -76,7 +76,7 @@ impl Devices {
             device: columns.device.unwrap_or_else(|| device_number(process)),
             stream: columns.stream.unwrap_or_else(|| stream_number(thread, event)),
             kind,
-            name_id: import.run.text(&name),
+            name_id: import.run.text_id(&name),
             context_id: columns
                 .call_stack
                 .map(|stack| enclosing_context(&name, &call_stack_names(stack), import)),
@@ -113,12 +113,12 @@ fn add_collective(
     let ranks = text_arg("Process Group Ranks").and_then(|ranks| GroupRanks::parse(&ranks));
     let sequence = number("Seq");
     let is_p2p = matches!(name.as_str(), "send" | "recv");
-    let name_id = import.run.text(&name);
-    let group_id = import.run.text(&group.unwrap_or_default());
-    let group_ranks_id = ranks.as_ref().map(|ranks| import.run.text(&ranks.canonical));
+    let name_id = import.run.text_id(&name);
+    let group_id = import.run.text_id(&group.unwrap_or_default());
+    let group_ranks_id = ranks.as_ref().map(|ranks| import.run.text_id(&ranks.canonical));
     let group_size = number("Group size").and_then(|size| size.try_into().ok());
     let group_size = group_size.or(ranks.map(|ranks| ranks.count));
-    let dtype_id = text_arg("dtype").map(|dtype| import.run.text(&dtype));
+    let dtype_id = text_arg("dtype").map(|dtype| import.run.text_id(&dtype));
     import.run.add_collective(&Collective {
         start_nanos: activity.start_nanos,
         duration_nanos: Some(activity.duration_nanos),
@@ -264,8 +264,8 @@ pub(super) fn call_stack_context(stack: &[String], kind: NodeKind, import: &mut 
     let mut context = Assembler::ROOT;
     for (index, name) in frames.iter().enumerate() {
         let kind = if index + 1 == frames.len() { kind } else { NodeKind::Scope };
-        let name_id = import.run.text(name);
-        context = import.run.context(context, kind, name_id);
+        let name_id = import.run.text_id(name);
+        context = import.run.context_id(context, kind, name_id);
     }
     context
 }

@@ -3,114 +3,11 @@
 //! It accepts words such as `nan`, and strings with raw control characters or unknown escapes, and
 //! flags them. Profilers write them, and [`super::text::repair_json`] turns them into JSON.
 
-use wide::u8x16;
-
+use super::bytes::{end_of_plain_text, end_of_space, is_json_word, plain_number};
 use crate::shared::json::parse_escape;
-
-/// The number of bytes that are compared at once.
-const BLOCK_BYTES: usize = 16;
 
 /// The maximum nesting of values.
 const MAX_DEPTH: u32 = 128;
-
-/// Why the lexer stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LexError {
-    /// The text ends before the end of the value.
-    Incomplete,
-    /// The text is not JSON.
-    Invalid {
-        /// Position of the error.
-        position: u32,
-        /// The error.
-        cause: Cause,
-    },
-}
-
-/// The cause of an error. It takes a single byte, so that all results fit into registers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cause {
-    ExpectedObject,
-    ExpectedList,
-    ExpectedString,
-    ExpectedValue,
-    ExpectedColon,
-    ExpectedMemberEnd,
-    ExpectedElementEnd,
-    TooDeep,
-}
-
-impl Cause {
-    /// Returns the cause as a sentence without its full stop.
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::ExpectedObject => "an object was expected",
-            Self::ExpectedList => "a list was expected",
-            Self::ExpectedString => "a text was expected",
-            Self::ExpectedValue => "a value was expected",
-            Self::ExpectedColon => "`:` was expected after a key",
-            Self::ExpectedMemberEnd => "`,` or `}` was expected after a member",
-            Self::ExpectedElementEnd => "`,` or `]` was expected after an element",
-            Self::TooDeep => "values are nested more than 128 deep",
-        }
-    }
-}
-
-/// A range of a text.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct TextRange {
-    start: u32,
-    end: u32,
-}
-
-impl TextRange {
-    /// The empty range, which denotes a missing value.
-    pub(super) const NONE: Self = Self { start: 0, end: 0 };
-
-    pub(super) fn is_none(self) -> bool {
-        self == Self::NONE
-    }
-
-    pub(super) fn slice(self, text: &str) -> &str {
-        &text[self.start as usize..self.end as usize]
-    }
-
-    #[inline]
-    pub(super) fn new(start: usize, end: usize) -> Self {
-        Self { start: start as u32, end: end as u32 }
-    }
-
-    pub(super) fn start(self) -> usize {
-        self.start as usize
-    }
-
-    pub(super) fn end(self) -> usize {
-        self.end as usize
-    }
-
-    /// Moves the range towards the start of the text. Returns `None` if it would begin before the
-    /// text.
-    pub(super) fn shift_back(self, bytes: usize) -> Option<Self> {
-        Some(Self::new(self.start().checked_sub(bytes)?, self.end() - bytes))
-    }
-
-    /// Moves the range towards the end of the text.
-    #[inline]
-    pub(super) fn shift_forward(self, bytes: usize) -> Self {
-        Self::new(self.start() + bytes, self.end() + bytes)
-    }
-
-    fn slice_bytes(self, bytes: &[u8]) -> &[u8] {
-        &bytes[self.start as usize..self.end as usize]
-    }
-}
-
-/// A member of an object: the key without quotes, and the value.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Member {
-    pub(super) key: TextRange,
-    pub(super) value: TextRange,
-}
 
 /// A lexer at a position of a text.
 #[derive(Debug)]
@@ -370,100 +267,107 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// Returns the length of the number at the start, if it is an unsigned integer or decimal fraction.
-#[inline]
-pub(super) fn plain_number(bytes: &[u8]) -> Option<usize> {
-    let integer = count_digits(bytes);
-    match bytes.first() {
-        Some(b'1'..=b'9') => {}
-        Some(b'0') if integer == 1 => {}
-        _ => return None,
-    }
-    if bytes.get(integer) != Some(&b'.') {
-        return Some(integer);
-    }
-    let fraction = count_digits(&bytes[integer + 1..]);
-    Some(if fraction > 0 { integer + 1 + fraction } else { integer })
-}
-
 fn is_word_byte(byte: u8) -> bool {
     byte > b' ' && !matches!(byte, b',' | b':' | b'"' | b'[' | b']' | b'{' | b'}')
 }
 
-/// Whether a word is a JSON value.
-pub(super) fn is_json_word(word: &[u8]) -> bool {
-    let digits = word.strip_prefix(b"-").unwrap_or(word);
-    match digits.first() {
-        Some(b'0'..=b'9') => {}
-        _ => return matches!(word, b"true" | b"false" | b"null"),
+/// A range of a text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct TextRange {
+    start: u32,
+    end: u32,
+}
+
+impl TextRange {
+    /// The empty range, which denotes a missing value.
+    pub(super) const NONE: Self = Self { start: 0, end: 0 };
+
+    pub(super) fn is_none(self) -> bool {
+        self == Self::NONE
     }
-    let integer = count_digits(digits);
-    let mut rest = &digits[integer..];
-    if integer > 1 && digits[0] == b'0' {
-        return false;
+
+    pub(super) fn slice(self, text: &str) -> &str {
+        &text[self.start as usize..self.end as usize]
     }
-    if let Some(fraction) = rest.strip_prefix(b".") {
-        let count = count_digits(fraction);
-        if count == 0 {
-            return false;
+
+    #[inline]
+    pub(super) fn new(start: usize, end: usize) -> Self {
+        Self { start: start as u32, end: end as u32 }
+    }
+
+    pub(super) fn start(self) -> usize {
+        self.start as usize
+    }
+
+    pub(super) fn end(self) -> usize {
+        self.end as usize
+    }
+
+    /// Moves the range towards the start of the text. Returns `None` if it would begin before the
+    /// text.
+    pub(super) fn shift_back(self, bytes: usize) -> Option<Self> {
+        Some(Self::new(self.start().checked_sub(bytes)?, self.end() - bytes))
+    }
+
+    /// Moves the range towards the end of the text.
+    #[inline]
+    pub(super) fn shift_forward(self, bytes: usize) -> Self {
+        Self::new(self.start() + bytes, self.end() + bytes)
+    }
+
+    fn slice_bytes(self, bytes: &[u8]) -> &[u8] {
+        &bytes[self.start as usize..self.end as usize]
+    }
+}
+
+/// A member of an object: the key without quotes, and the value.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Member {
+    pub(super) key: TextRange,
+    pub(super) value: TextRange,
+}
+
+/// Why the lexer stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LexError {
+    /// The text ends before the end of the value.
+    Incomplete,
+    /// The text is not JSON.
+    Invalid {
+        /// Position of the error.
+        position: u32,
+        /// The error.
+        cause: Cause,
+    },
+}
+
+/// The cause of an error. It takes a single byte, so that all results fit into registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    ExpectedObject,
+    ExpectedList,
+    ExpectedString,
+    ExpectedValue,
+    ExpectedColon,
+    ExpectedMemberEnd,
+    ExpectedElementEnd,
+    TooDeep,
+}
+
+impl Cause {
+    /// Returns the cause as a sentence without its full stop.
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::ExpectedObject => "an object was expected",
+            Self::ExpectedList => "a list was expected",
+            Self::ExpectedString => "a text was expected",
+            Self::ExpectedValue => "a value was expected",
+            Self::ExpectedColon => "`:` was expected after a key",
+            Self::ExpectedMemberEnd => "`,` or `}` was expected after a member",
+            Self::ExpectedElementEnd => "`,` or `]` was expected after an element",
+            Self::TooDeep => "values are nested more than 128 deep",
         }
-        rest = &fraction[count..];
     }
-    if let [b'e' | b'E', exponent @ ..] = rest {
-        let is_signed = matches!(exponent, [b'+' | b'-', ..]);
-        let digits = &exponent[usize::from(is_signed)..];
-        return !digits.is_empty() && count_digits(digits) == digits.len();
-    }
-    rest.is_empty()
-}
-
-/// Returns the number of leading digits.
-#[inline]
-fn count_digits(bytes: &[u8]) -> usize {
-    let is_no_digit = |block: u8x16| {
-        let clamped = block.max(u8x16::splat(b'0')).min(u8x16::splat(b'9'));
-        !clamped.simd_eq(block)
-    };
-    find_byte(bytes, 0, is_no_digit, |byte| !byte.is_ascii_digit())
-}
-
-/// Returns the position of the first byte that is not JSON white space, or the end.
-fn end_of_space(bytes: &[u8], position: usize) -> usize {
-    let is_no_space = |block: u8x16| {
-        let equals = |byte| block.simd_eq(u8x16::splat(byte));
-        !(equals(b' ') | equals(b'\n') | equals(b'\r') | equals(b'\t'))
-    };
-    find_byte(bytes, position, is_no_space, |byte| !matches!(byte, b' ' | b'\n' | b'\r' | b'\t'))
-}
-
-/// Returns the position of the first quote, backslash or control character, or the end.
-#[inline]
-pub(super) fn end_of_plain_text(bytes: &[u8], position: usize) -> usize {
-    let is_special = |block: u8x16| {
-        let is_control = block.min(u8x16::splat(0x1f)).simd_eq(block);
-        block.simd_eq(u8x16::splat(b'"')) | block.simd_eq(u8x16::splat(b'\\')) | is_control
-    };
-    find_byte(bytes, position, is_special, |byte| matches!(byte, b'"' | b'\\' | 0..0x20))
-}
-
-/// Returns the position of the first byte from `position` on that matches, or the end. The two
-/// conditions are the same: one tests all bytes of a block at once, the other one byte of the rest.
-#[inline(always)]
-fn find_byte(
-    bytes: &[u8],
-    mut position: usize,
-    matches_block: impl Fn(u8x16) -> u8x16,
-    matches_byte: impl Fn(u8) -> bool,
-) -> usize {
-    while let Some(block) = bytes.get(position..).and_then(|rest| rest.first_chunk()) {
-        let matches = matches_block(u8x16::new(*block)).to_bitmask();
-        if matches != 0 {
-            return position + matches.trailing_zeros() as usize;
-        }
-        position += BLOCK_BYTES;
-    }
-    let rest = bytes.get(position..).unwrap_or_default();
-    position + rest.iter().take_while(|byte| !matches_byte(**byte)).count()
 }
 
 #[cfg(test)]
@@ -530,19 +434,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn blocks_of_sixteen_bytes_give_the_same_result(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
-            let is_end = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
-            let expected = bytes.iter().position(is_end).unwrap_or(bytes.len());
-            prop_assert_eq!(end_of_plain_text(&bytes, 0), expected);
-            let digits: Vec<u8> = bytes.iter().map(|byte| b'0' + byte % 11).collect();
-            let expected = digits.iter().position(|byte| *byte > b'9').unwrap_or(bytes.len());
-            prop_assert_eq!(count_digits(&digits), expected);
-            let spaces: Vec<u8> = bytes.iter().map(|byte| if *byte < 0xf0 { b" \t\r\n"[usize::from(byte % 4)] } else { *byte }).collect();
-            let expected = spaces.iter().position(|byte| *byte >= 0xf0).unwrap_or(bytes.len());
-            prop_assert_eq!(end_of_space(&spaces, 0), expected);
-        }
-
         #[test]
         fn valid_json_is_lexed_as_one_value(text in r#"[-0-9.eE"\\,:\[\]{}a ]{0,12}"#) {
             // The white space after the text ends a number. A number of any size is a value.

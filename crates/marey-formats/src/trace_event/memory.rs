@@ -42,7 +42,7 @@ pub(super) fn add(
         reserved_bytes: None,
         peak_bytes: None,
         context_id: None,
-        category_id: event.category().map(|category| import.run.text(&category)),
+        category_id: event.category().map(|category| import.run.text_id(&category)),
         args: marey_store::row::Args::default(),
     };
     for (key, value) in event.args() {

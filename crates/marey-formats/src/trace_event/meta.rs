@@ -249,10 +249,10 @@ fn set_rank(rank: Option<u32>, threads: &Threads, import: &mut Import) {
 
 fn set_groups(groups: Vec<GroupInfo>, import: &mut Import) {
     for GroupInfo { pg_name, pg_size, ranks } in groups {
-        let name_id = import.run.text(&pg_name);
+        let name_id = import.run.text_id(&pg_name);
         let ranks = GroupRanks::new(ranks);
         let size = pg_size.or(ranks.as_ref().map(|ranks| ranks.count));
-        let ranks_id = ranks.map(|ranks| import.run.text(&ranks.canonical));
+        let ranks_id = ranks.map(|ranks| import.run.text_id(&ranks.canonical));
         import.run.set_process_group(name_id, ProcessGroup { size, ranks_id });
     }
 }

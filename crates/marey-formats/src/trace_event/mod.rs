@@ -10,8 +10,11 @@
 //! they follow from the activities.
 
 mod batch;
+mod begin_end;
 mod buffer;
+mod bytes;
 mod category;
+mod complete;
 mod counter;
 mod device;
 mod event;
@@ -34,7 +37,7 @@ use std::thread;
 
 use marey_model::loss::LossCause;
 
-use self::batch::{Batch, FoundEvent, Item};
+use self::batch::{Batch, BatchItem, FoundEvent};
 use self::event::{EventRanges, Members};
 use self::events::EventConverter;
 use self::scan::Scanner;
@@ -76,15 +79,15 @@ fn convert_batches(
         let (text, start) = batch.event_text();
         for item in &batch.items {
             match item {
-                Item::Event(found) => {
+                BatchItem::Event(found) => {
                     let position = found.start - start;
                     match text.get(position..position + found.len) {
                         Some(text) => converter.add(&batch.event(found, text), import)?,
                         None => add_invalid_utf8(&batch, found, converter, import)?,
                     }
                 }
-                Item::Member(key, value) => converter.metadata.add_entry(key, value),
-                Item::Malformed { offset, cause } => {
+                BatchItem::Member(key, value) => converter.metadata.add_entry(key, value),
+                BatchItem::Malformed { offset, cause } => {
                     import.lose(LossCause::Unreadable, 1, *offset, cause);
                 }
             }
@@ -141,7 +144,7 @@ mod tests {
         let mut import = Import::new(Assembler::temporary(folder.path()), "file");
         let end =
             read(&mut Input::new(std::io::Cursor::new(content.to_vec())).unwrap(), &mut import);
-        (end, import.run.events())
+        (end, import.run.event_count())
     }
 
     #[test]

@@ -19,9 +19,15 @@ pub(super) struct OpenEvent {
     pub(super) args: NewArgs,
 }
 
-/// The key of an asynchronous event: track, category, name, and the process if the track is local
-/// to it.
-pub(super) type AsyncTrack = (u32, Option<u32>, u32, Option<u32>);
+/// The track of asynchronous events, which begin and end on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct AsyncTrack {
+    pub(super) track_id: u32,
+    pub(super) category_id: Option<u32>,
+    pub(super) name_id: u32,
+    /// The process, if the track is local to it.
+    pub(super) process: Option<u32>,
+}
 
 /// All open events.
 #[derive(Debug, Default)]

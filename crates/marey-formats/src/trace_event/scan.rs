@@ -5,7 +5,7 @@ use std::io;
 use std::mem;
 use std::sync::mpsc::{Receiver, SyncSender};
 
-use super::batch::{Batch, Item};
+use super::batch::{Batch, BatchItem};
 use super::buffer::Buffer;
 use super::lexer::{Cause, LexError, Lexer};
 use super::shape::Shapes;
@@ -131,7 +131,7 @@ impl<'a> Scanner<'a> {
             Ok((if lexer.is_irregular { repair_json(&value) } else { value }, lexer.position()))
         })?;
         self.buffer.consume(len);
-        self.batch.items.push(Item::Member(unescape(&key).into_owned(), value));
+        self.batch.items.push(BatchItem::Member(unescape(&key).into_owned(), value));
         Ok(())
     }
 
@@ -186,7 +186,7 @@ impl<'a> Scanner<'a> {
             Err(ReaderError::Content(_)) => return Err(ReaderError::content(offset, cause)),
             Err(error) => return Err(error),
         }
-        self.batch.items.push(Item::Malformed { offset, cause });
+        self.batch.items.push(BatchItem::Malformed { offset, cause });
         Ok(())
     }
 

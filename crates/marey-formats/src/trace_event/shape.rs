@@ -3,8 +3,9 @@
 //! A program writes the same keys in the same order with the same white space, again and again. So
 //! the bytes between the values are compared with those of an earlier event, and not parsed.
 
+use super::bytes::{end_of_plain_text, plain_number};
 use super::event::{EventRanges, Members, Role};
-use super::lexer::{Lexer, Member, TextRange, end_of_plain_text, plain_number};
+use super::lexer::{Lexer, Member, TextRange};
 
 /// The maximum number of shapes. An event that matches none is compared with all, which costs time.
 const MAX_SHAPES: usize = 32;
@@ -41,18 +42,18 @@ struct Shape {
     number: u32,
     /// All constant bytes, concatenated.
     text: Vec<u8>,
-    slots: Vec<Slot>,
+    slots: Vec<ShapeSlot>,
     /// Index of the shape that followed the last event of this one.
     next: usize,
 }
 
 /// A value, with the constant bytes before it.
 #[derive(Debug)]
-struct Slot {
+struct ShapeSlot {
     /// End of the constant bytes in the text of the shape.
     end: usize,
     kind: ValueKind,
-    target: Target,
+    target: MemberTarget,
 }
 
 /// The kind of a value.
@@ -70,7 +71,7 @@ enum ValueKind {
 
 /// Where a value is stored. Keys are ranges of the constant bytes.
 #[derive(Clone, Copy, Debug)]
-enum Target {
+enum MemberTarget {
     Standard(Role),
     Arg(TextRange),
     Extra(TextRange),
@@ -133,9 +134,9 @@ impl Shape {
         ranges: &EventRanges,
         [args, extra]: [&[Member]; 2],
     ) -> Option<Self> {
-        let standard = ranges.standard().map(|(role, value)| (value, Target::Standard(role)));
-        let args = args.iter().map(|member| (member.value, Target::Arg(member.key)));
-        let extra = extra.iter().map(|member| (member.value, Target::Extra(member.key)));
+        let standard = ranges.standard().map(|(role, value)| (value, MemberTarget::Standard(role)));
+        let args = args.iter().map(|member| (member.value, MemberTarget::Arg(member.key)));
+        let extra = extra.iter().map(|member| (member.value, MemberTarget::Extra(member.key)));
         let mut values: Vec<_> = standard.chain(args).chain(extra).collect();
         values.sort_by_key(|(value, _)| value.start());
 
@@ -144,7 +145,7 @@ impl Shape {
         for (value, target) in values {
             let len = value.end() - value.start();
             let kind = match event.get(value.start())? {
-                _ if matches!(target, Target::Standard(Role::Phase | Role::Category)) => {
+                _ if matches!(target, MemberTarget::Standard(Role::Phase | Role::Category)) => {
                     ValueKind::Constant(len)
                 }
                 b'"' => ValueKind::Text,
@@ -152,9 +153,9 @@ impl Shape {
                 _ => ValueKind::Other,
             };
             let target = match target {
-                Target::Standard(role) => Target::Standard(role),
-                Target::Arg(key) => Target::Arg(key.shift_back(text_position)?),
-                Target::Extra(key) => Target::Extra(key.shift_back(text_position)?),
+                MemberTarget::Standard(role) => MemberTarget::Standard(role),
+                MemberTarget::Arg(key) => MemberTarget::Arg(key.shift_back(text_position)?),
+                MemberTarget::Extra(key) => MemberTarget::Extra(key.shift_back(text_position)?),
             };
             let (begin, end) = match kind {
                 ValueKind::Constant(_) => (value.end(), value.end()),
@@ -162,7 +163,7 @@ impl Shape {
                 ValueKind::Number | ValueKind::Other => (value.start(), value.end()),
             };
             shape.text.extend_from_slice(event.get(text_position..begin)?);
-            shape.slots.push(Slot { end: shape.text.len(), kind, target });
+            shape.slots.push(ShapeSlot { end: shape.text.len(), kind, target });
             text_position = end;
         }
         shape.text.extend_from_slice(event.get(text_position..)?);
@@ -191,7 +192,7 @@ impl Shape {
         members: &mut Members,
     ) -> Option<usize> {
         let (mut position, mut text_position) = (0, 0);
-        for Slot { end, kind, target } in &self.slots {
+        for ShapeSlot { end, kind, target } in &self.slots {
             let start = position;
             position = match_text(bytes, position, &self.text[text_position..*end])?;
             text_position = *end;
@@ -218,11 +219,11 @@ impl Shape {
                 }
             };
             match *target {
-                Target::Standard(role) => ranges.set(role, value),
-                Target::Arg(key) => {
+                MemberTarget::Standard(role) => ranges.set(role, value),
+                MemberTarget::Arg(key) => {
                     members.args.push(Member { key: key.shift_forward(start), value });
                 }
-                Target::Extra(key) => {
+                MemberTarget::Extra(key) => {
                     members.extra.push(Member { key: key.shift_forward(start), value });
                 }
             }

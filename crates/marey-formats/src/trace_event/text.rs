@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use marey_model::json::quote;
 
-use super::lexer::is_json_word;
+use super::bytes::is_json_word;
 use crate::shared::json::{EscapeError, UNICODE_ESCAPE_BYTES, end_of_string, parse_escape};
 
 /// Returns the content of a string without quotes. Invalid escapes are kept, and lone surrogates

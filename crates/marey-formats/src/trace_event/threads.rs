@@ -112,7 +112,7 @@ impl Threads {
         let process = self.process(ids.0, import);
         let os_id = self.os_ids.get(&ids).copied();
         let os_id = os_id.unwrap_or_else(|| to_os_id(ids.1));
-        let thread = import.run.thread(process, os_id, self.id_text(ids.1).unwrap_or_default());
+        let thread = import.run.add_thread(process, os_id, self.id_text(ids.1).unwrap_or_default());
         let owner = ThreadIds { process, thread };
         self.by_id.insert(ids, owner);
         owner

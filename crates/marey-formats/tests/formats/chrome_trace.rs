@@ -104,20 +104,20 @@ fn build_thread(
     values: &[(&[&str], i64, &str, MetricValue)],
 ) -> (TempDir, Run) {
     build_run(|run| {
-        let process = run.process(NewProcess { pid: 100, ..NewProcess::default() });
-        let thread_id = run.thread(process, 100, "");
+        let process = run.add_process(NewProcess { pid: 100, ..NewProcess::default() });
+        let thread_id = run.add_thread(process, 100, "");
         for (&(kind, name, start_nanos, end_nanos), order) in scopes.iter().zip(0..) {
-            let slice = slice(thread_id, run.text(name), start_nanos, end_nanos - start_nanos);
+            let slice = slice(thread_id, run.text_id(name), start_nanos, end_nanos - start_nanos);
             run.add_slice(&Slice { order, kind, ..slice }).unwrap();
         }
         for (path, time_nanos, name, value) in values {
             let mut context_id = Assembler::ROOT;
             for name in *path {
-                let name_id = run.text(name);
+                let name_id = run.text_id(name);
                 let kind = if *name == "state" { NodeKind::State } else { NodeKind::Scope };
-                context_id = run.context(context_id, kind, name_id);
+                context_id = run.context_id(context_id, kind, name_id);
             }
-            let row = metric(thread_id, context_id, run.text(name), *time_nanos, value.clone());
+            let row = metric(thread_id, context_id, run.text_id(name), *time_nanos, value.clone());
             run.add_metric(&Metric { sessions: 1, ..row }).unwrap();
         }
     })

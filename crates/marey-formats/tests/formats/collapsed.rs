@@ -49,12 +49,12 @@ fn stacks_are_exported_with_their_sums() {
 /// Returns a run of samples with these stacks and weights.
 fn build_samples(stacks: &[(Vec<&str>, MetricValue)]) -> (tempfile::TempDir, Run) {
     build_run(|run| {
-        let process_id = run.process(NewProcess::default());
-        let name_id = run.text("samples");
+        let process_id = run.add_process(NewProcess::default());
+        let name_id = run.text_id("samples");
         for (frames, value) in stacks {
             let context_id = frames.iter().fold(Assembler::ROOT, |context, frame| {
-                let name_id = run.text(frame);
-                run.context(context, NodeKind::Frame, name_id)
+                let name_id = run.text_id(frame);
+                run.context_id(context, NodeKind::Frame, name_id)
             });
             run.add_sample(&sample(process_id, context_id, name_id, value.clone())).unwrap();
         }

@@ -15,21 +15,21 @@ pub(crate) const SPECIAL_CHARACTERS: &str = "=cmd|'/c'!A1, \"q\"\r\n;é\u{0}";
 /// Returns a run with an operator in a step, the kernel that it launched, and an asynchronous span.
 pub(crate) fn run(name: &str) -> (tempfile::TempDir, Run) {
     build_run(|run| {
-        let process = run.process(NewProcess {
+        let process = run.add_process(NewProcess {
             pid: 7,
             rank: Some(3),
             host: "h".into(),
             ..NewProcess::default()
         });
-        let thread = run.thread(process, 70, "main, \"it\"");
+        let thread = run.add_thread(process, 70, "main, \"it\"");
         let mut args = NewArgs::default();
         args.int("n", 5);
         args.text("why", name);
         let args = run.args(&mut args).unwrap();
         let [name_id, kernel_id, track_id] =
-            [name, "kernel", "requests"].map(|text| run.text(text));
-        let category_id = Some(run.text("cpu_op"));
-        let step = slice(thread, run.text("step"), 100, 50);
+            [name, "kernel", "requests"].map(|text| run.text_id(text));
+        let category_id = Some(run.text_id("cpu_op"));
+        let step = slice(thread, run.text_id("step"), 100, 50);
         run.add_slice(&Slice { kind: NodeKind::Step, step: Some(9), ..step }).unwrap();
         run.add_slice(&Slice {
             order: 1,

@@ -138,8 +138,8 @@ fn siblings_with_equal_names_are_merged_and_counted() {
 fn traced() -> (tempfile::TempDir, Run) {
     build_run(|run| {
         let process =
-            run.process(NewProcess { pid: 7, is_complete: true, ..NewProcess::default() });
-        let thread = run.thread(process, 7, "main");
+            run.add_process(NewProcess { pid: 7, is_complete: true, ..NewProcess::default() });
+        let thread = run.add_thread(process, 7, "main");
         let slice = |name_id, start_nanos, duration_nanos, correlation_id, is_open| Slice {
             order: start_nanos as u64,
             kind: NodeKind::Operator,
@@ -148,7 +148,7 @@ fn traced() -> (tempfile::TempDir, Run) {
             ..slice(thread, name_id, start_nanos, duration_nanos)
         };
         let [step, launch, gemm, copy] =
-            ["step", "launch", "gemm", "copy"].map(|name| run.text(name));
+            ["step", "launch", "gemm", "copy"].map(|name| run.text_id(name));
         for (start, duration) in [(0, 100), (200, 300)] {
             run.add_slice(&slice(step, start, duration, None, false)).unwrap();
             run.add_slice(&slice(launch, start + 10, 40, Some(start as u64), false)).unwrap();

@@ -69,14 +69,14 @@ fn every_table_is_written() {
 fn values(name: &str, reals: &[f64], metadata: &str) -> (tempfile::TempDir, Run) {
     build_run(|run| {
         for pid in 0..2 {
-            let process_id = run.process(NewProcess {
+            let process_id = run.add_process(NewProcess {
                 pid,
                 name: Some(name.to_owned()),
                 ..NewProcess::default()
             });
-            let thread_id = run.thread(process_id, 1, name);
-            let name_id = run.text(name);
-            let context_id = run.context(Assembler::ROOT, NodeKind::Scope, name_id);
+            let thread_id = run.add_thread(process_id, 1, name);
+            let name_id = run.text_id(name);
+            let context_id = run.context_id(Assembler::ROOT, NodeKind::Scope, name_id);
             let values = reals.iter().map(|&real| MetricValue::Float(real)).chain([
                 MetricValue::Int(i64::MIN),
                 MetricValue::Text(name.into()),

@@ -79,7 +79,7 @@ fn build_process(
     add_rows: impl FnOnce(&mut Assembler, u32),
 ) -> (TempDir, Run) {
     build_run(|run| {
-        let process = run.process(process);
+        let process = run.add_process(process);
         add_rows(run, process);
     })
 }
@@ -91,7 +91,7 @@ fn slice(
     name: &str,
     times: (i64, i64),
 ) -> Slice {
-    let slice = build::slice(thread_id, run.text(name), START + times.0, times.1 - times.0);
+    let slice = build::slice(thread_id, run.text_id(name), START + times.0, times.1 - times.0);
     Slice { kind, ..slice }
 }
 
@@ -102,7 +102,7 @@ fn kernel(run: &mut Assembler, process_id: u32, start: i64, correlation: u64) ->
         block: Some([128, 1, 1]),
         registers: Some(32),
         shared_bytes: Some(0),
-        ..build::kernel(process_id, run.text("gemm"), START + start, 10)
+        ..build::kernel(process_id, run.text_id("gemm"), START + start, 10)
     }
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn recorded() -> (TempDir, Run) {
         ..NewProcess::default()
     };
     build_process(process, |run, process| {
-        let thread = run.thread(process, 4321, "MainThread");
+        let thread = run.add_thread(process, 4321, "MainThread");
         let mut add = |kind, name, times, correlation_id, is_open| {
             let slice = slice(run, thread, kind, name, times);
             run.add_slice(&Slice { correlation_id, is_open, ..slice }).unwrap();
@@ -134,13 +134,13 @@ pub(crate) fn recorded() -> (TempDir, Run) {
             let kernel = kernel(run, process, start, correlation);
             run.add_gpu_activity(&kernel).unwrap();
         }
-        let (step, loss) = (run.text("step"), run.text("loss"));
-        let step = run.context(Assembler::ROOT, NodeKind::Step, step);
-        let context_id = run.context(step, NodeKind::Scope, loss);
+        let (step, loss) = (run.text_id("step"), run.text_id("loss"));
+        let step = run.context_id(Assembler::ROOT, NodeKind::Step, step);
+        let context_id = run.context_id(step, NodeKind::Scope, loss);
         for (value, name) in
             [(MetricValue::Float(0.5), "loss"), (MetricValue::Text("nothing".into()), "note")]
         {
-            let row = metric(thread, context_id, run.text(name), START + 115, value);
+            let row = metric(thread, context_id, run.text_id(name), START + 115, value);
             run.add_metric(&Metric { sessions: 1, ..row }).unwrap();
         }
     })
@@ -186,7 +186,7 @@ fn the_rank_is_written_where_analysers_search_for_it() {
     ] {
         let process = NewProcess { pid: 99, rank: Some(3), ..NewProcess::default() };
         let (_folder, run) = build_process(process, |run, process| {
-            let thread = run.thread(process, 99, "");
+            let thread = run.add_thread(process, 99, "");
             let slice = slice(run, thread, NodeKind::Scope, "a", (0, 1));
             run.add_slice(&slice).unwrap();
             if let Some(value) = stored {
@@ -205,7 +205,7 @@ fn process_ids_never_equal_device_numbers() {
     for (pid, device, moved) in [(0, 0, 1_000_000), (7, 7, 1_000_007), (7, 0, 7)] {
         let process = NewProcess { pid, ..NewProcess::default() };
         let (_folder, run) = build_process(process, |run, process| {
-            let thread = run.thread(process, pid, "main");
+            let thread = run.add_thread(process, pid, "main");
             let slice = slice(run, thread, NodeKind::Operator, "a", (0, 1));
             run.add_slice(&slice).unwrap();
             let kernel = GpuActivity { device, ..kernel(run, process, 5, 1) };
@@ -229,8 +229,8 @@ pub(crate) fn ranks(ranks: &[u32]) -> (TempDir, Run) {
     build_run(|run| {
         for &rank in ranks {
             let process_id =
-                run.process(NewProcess { pid: 50, rank: Some(rank), ..NewProcess::default() });
-            let thread_id = run.thread(process_id, 50, "");
+                run.add_process(NewProcess { pid: 50, rank: Some(rank), ..NewProcess::default() });
+            let thread_id = run.add_thread(process_id, 50, "");
             let operator = slice(run, thread_id, NodeKind::Operator, "aten::mm", (0, 9));
             run.add_slice(&Slice { external_id: Some(4), ..operator }).unwrap();
             let call = slice(run, thread_id, NodeKind::Runtime, "cudaLaunchKernel", (1, 3));
@@ -238,7 +238,7 @@ pub(crate) fn ranks(ranks: &[u32]) -> (TempDir, Run) {
             run.add_slice(&call).unwrap();
             let kernel = kernel(run, process_id, 5, 1);
             run.add_gpu_activity(&GpuActivity { external_id: Some(4), ..kernel }).unwrap();
-            let name_id = run.text("fwdbwd");
+            let name_id = run.text_id("fwdbwd");
             for (time_nanos, point) in [(START, FlowPoint::Start), (START + 2, FlowPoint::End)] {
                 run.add_flow(&Flow {
                     time_nanos,
@@ -328,8 +328,8 @@ fn devices_of_other_ranks_are_left_out() {
     let (_folder, run) = build_run(|run| {
         let mut process = |pid, rank| {
             let process =
-                run.process(NewProcess { pid, rank: Some(rank), ..NewProcess::default() });
-            let thread = run.thread(process, pid, "");
+                run.add_process(NewProcess { pid, rank: Some(rank), ..NewProcess::default() });
+            let thread = run.add_thread(process, pid, "");
             let slice = slice(run, thread, NodeKind::Operator, "a", (0, 1));
             run.add_slice(&slice).unwrap();
             process
@@ -349,10 +349,10 @@ fn devices_of_other_ranks_are_left_out() {
 fn metadata_that_the_format_cannot_hold_is_counted() {
     let (_folder, run) =
         build_process(NewProcess { pid: 9, ..NewProcess::default() }, |run, process_id| {
-            let thread = run.thread(process_id, 9, "");
+            let thread = run.add_thread(process_id, 9, "");
             let slice = slice(run, thread, NodeKind::Scope, "a", (0, 1));
             run.add_slice(&slice).unwrap();
-            let other = run.process(NewProcess { pid: 10, ..NewProcess::default() });
+            let other = run.add_process(NewProcess { pid: 10, ..NewProcess::default() });
             for (process_id, thread_id, key, value) in [
                 (process_id, None, "a", "1"),
                 (process_id, None, "a", "2"),
@@ -393,9 +393,9 @@ fn events_have_each_argument_once() {
 fn memory_events_have_a_stream_and_no_call_stack() {
     let (_folder, run) =
         build_process(NewProcess { pid: 9, ..NewProcess::default() }, |run, process_id| {
-            let frame = run.text("f");
-            let context_id = Some(run.context(Assembler::ROOT, NodeKind::Frame, frame));
-            run.thread(process_id, 9, "");
+            let frame = run.text_id("f");
+            let context_id = Some(run.context_id(Assembler::ROOT, NodeKind::Frame, frame));
+            run.add_thread(process_id, 9, "");
             run.add_memory_event(&MemoryEvent {
                 time_nanos: START,
                 process_id,
@@ -448,7 +448,7 @@ fn a_run_without_events_is_refused() {
 fn times_of_the_longest_runs_do_not_overflow() {
     let (_folder, run) =
         build_process(NewProcess { pid: 20, ..NewProcess::default() }, |run, process| {
-            let thread = run.thread(process, 20, "");
+            let thread = run.add_thread(process, 20, "");
             for (start_nanos, duration_nanos) in [(i64::MIN, 3), (-5, 10), (i64::MAX - 9, 9)] {
                 let slice = slice(run, thread, NodeKind::Scope, "a", (0, 1));
                 run.add_slice(&Slice { start_nanos, duration_nanos, ..slice }).unwrap();

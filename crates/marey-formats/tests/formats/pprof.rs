@@ -93,10 +93,10 @@ fn without_numbers(line: &str) -> String {
 #[test]
 fn spans_become_self_times_with_kernels_below_their_launches() {
     let (_folder, run) = build_run(|run| {
-        let process = run.process(NewProcess { pid: 7, ..NewProcess::default() });
-        let thread = run.thread(process, 8, "main");
-        let frame = run.text("train.py:12@step");
-        let matmul = run.text("aten::matmul");
+        let process = run.add_process(NewProcess { pid: 7, ..NewProcess::default() });
+        let thread = run.add_thread(process, 8, "main");
+        let frame = run.text_id("train.py:12@step");
+        let matmul = run.text_id("aten::matmul");
         let slice = |start_nanos, duration_nanos, order, kind, name_id| Slice {
             order,
             kind,
@@ -105,9 +105,9 @@ fn spans_become_self_times_with_kernels_below_their_launches() {
         };
         run.add_slice(&slice(1000, 100, 0, NodeKind::Frame, frame)).unwrap();
         run.add_slice(&slice(1010, 30, 1, NodeKind::Operator, matmul)).unwrap();
-        let launch = run.text("cudaLaunchKernel");
+        let launch = run.text_id("cudaLaunchKernel");
         run.add_slice(&slice(1015, 5, 2, NodeKind::Runtime, launch)).unwrap();
-        let kernel = kernel(process, run.text("gemm"), 1020, 200);
+        let kernel = kernel(process, run.text_id("gemm"), 1020, 200);
         run.add_gpu_activity(&GpuActivity { correlation_id: Some(5), ..kernel }).unwrap();
     });
 
@@ -151,11 +151,11 @@ fn an_empty_run_is_refused() {
 #[test]
 fn excess_value_types_and_out_of_range_numbers_are_counted() {
     let (_folder, run) = build_run(|run| {
-        let process_id = run.process(NewProcess::default());
-        let frame = run.text("f");
-        let context_id = run.context(Assembler::ROOT, NodeKind::Frame, frame);
+        let process_id = run.add_process(NewProcess::default());
+        let frame = run.text_id("f");
+        let context_id = run.context_id(Assembler::ROOT, NodeKind::Frame, frame);
         let add = |run: &mut Assembler, number: usize, value: f64| {
-            let name_id = run.text(&format!("type {number}"));
+            let name_id = run.text_id(&format!("type {number}"));
             run.add_sample(&sample(process_id, context_id, name_id, MetricValue::Float(value)))
                 .unwrap();
         };
@@ -178,8 +178,8 @@ fn excess_value_types_and_out_of_range_numbers_are_counted() {
 #[test]
 fn lone_surrogates_are_replaced_and_invalid_arguments_counted() {
     let (_folder, run) = build_run(|run| {
-        let process_id = run.process(NewProcess::default());
-        let name_id = run.text("samples");
+        let process_id = run.add_process(NewProcess::default());
+        let name_id = run.text_id("samples");
         for json in [r#""a\ud800""#, &format!("{}{}", "[".repeat(500), "]".repeat(500))] {
             let mut args = NewArgs::default();
             args.int("n", 5);

@@ -436,9 +436,9 @@ proptest! {
         offset in prop_oneof![Just(0_i64), Just(1_700_000_000_000_000_000)],
     ) {
         let (_folder, run) = build_run(|run| {
-            let process = run.process(NewProcess { pid: 7, ..NewProcess::default() });
-            let threads: Vec<u32> = (0..3).map(|n| run.thread(process, n, "")).collect();
-            let name_id = run.text("span");
+            let process = run.add_process(NewProcess { pid: 7, ..NewProcess::default() });
+            let threads: Vec<u32> = (0..3).map(|n| run.add_thread(process, n, "")).collect();
+            let name_id = run.text_id("span");
             for (order, &(thread, start, duration_nanos)) in spans.iter().enumerate() {
                 let start_nanos = start + offset;
                 let slice = slice(threads[thread as usize], name_id, start_nanos, duration_nanos);
@@ -471,11 +471,11 @@ proptest! {
 #[test]
 fn threads_streams_and_values_are_profiles() {
     let (_folder, run) = build_run(|run| {
-        let (name_id, cpu) = (run.text("kernel"), run.text("cpu (ns)"));
+        let (name_id, cpu) = (run.text_id("kernel"), run.text_id("cpu (ns)"));
         for rank in 0..2 {
             let process =
-                run.process(NewProcess { pid: 7, rank: Some(rank), ..NewProcess::default() });
-            let thread = run.thread(process, 70, "");
+                run.add_process(NewProcess { pid: 7, rank: Some(rank), ..NewProcess::default() });
+            let thread = run.add_thread(process, 70, "");
             run.add_slice(&slice(thread, name_id, 10, 5)).unwrap();
             // Two overlapping activities on one stream, and too many on another.
             let starts = (0..10).map(|start| (2, 100 + start, 50));
@@ -483,7 +483,7 @@ fn threads_streams_and_values_are_profiles() {
                 let kernel = kernel(process, name_id, start, duration);
                 run.add_gpu_activity(&GpuActivity { stream, ..kernel }).unwrap();
             }
-            let context_id = run.context(Assembler::ROOT, NodeKind::Frame, name_id);
+            let context_id = run.context_id(Assembler::ROOT, NodeKind::Frame, name_id);
             for value in [
                 MetricValue::Int(3),
                 MetricValue::Float(0.5),
@@ -527,8 +527,8 @@ fn threads_streams_and_values_are_profiles() {
 fn interleaved_streams_are_complete_and_in_order() {
     let (streams, per_stream) = (100_u32, 20_i64);
     let (_folder, run) = build_run(|run| {
-        let name_id = run.text("kernel");
-        let process = run.process(NewProcess::default());
+        let name_id = run.text_id("kernel");
+        let process = run.add_process(NewProcess::default());
         for start in 0..per_stream {
             for stream in 0..streams {
                 let kernel = kernel(process, name_id, start, 1);
@@ -561,7 +561,7 @@ fn activities_without_a_stream_are_titled_by_their_device() {
 #[test]
 fn an_empty_run_is_refused() {
     let (_folder, run) = build_run(|run| {
-        run.process(NewProcess::default());
+        run.add_process(NewProcess::default());
     });
     match export(&reader(&run), Format::Speedscope, &mut Vec::new()) {
         Err(error @ ExportError::NoData { .. }) => assert_eq!(

@@ -27,9 +27,9 @@ const UNCOUNTED: [&Table; 9] =
 const NANOS: i64 = 500;
 
 fn add_step(run: &mut Assembler) {
-    let process = run.process(NewProcess::default());
-    let thread_id = run.thread(process, 1, "");
-    let name_id = run.text("step");
+    let process = run.add_process(NewProcess::default());
+    let thread_id = run.add_thread(process, 1, "");
+    let name_id = run.text_id("step");
     run.add_slice(&Slice {
         kind: NodeKind::Step,
         step: Some(0),
@@ -37,7 +37,7 @@ fn add_step(run: &mut Assembler) {
         ..slice(thread_id, name_id, NANOS, NANOS)
     })
     .unwrap();
-    let name_id = run.text("part");
+    let name_id = run.text_id("part");
     run.add_slice(&slice(thread_id, name_id, NANOS, NANOS / 5)).unwrap();
 }
 

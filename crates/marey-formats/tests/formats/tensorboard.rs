@@ -93,11 +93,11 @@ fn run(ranks: u32) -> (tempfile::TempDir, Run) {
     const MS: i64 = 1_000_000;
     build_run(|run| {
         let [step_id, forward, linear, loss] =
-            ["step", "forward", "linear", "loss"].map(|name| run.text(name));
+            ["step", "forward", "linear", "loss"].map(|name| run.text_id(name));
         for rank in 0..ranks {
             let process =
-                run.process(NewProcess { pid: 7, rank: Some(rank), ..NewProcess::default() });
-            let thread_id = run.thread(process, 70, "main");
+                run.add_process(NewProcess { pid: 7, rank: Some(rank), ..NewProcess::default() });
+            let thread_id = run.add_thread(process, 70, "main");
             let mut start = 1000 * MS;
             for number in 0..3 {
                 let duration = (number + 1) * 10 * MS;
@@ -162,9 +162,9 @@ fn ranks_have_separate_tags() {
 #[test]
 fn values_are_numbered_without_steps() {
     let (_folder, run) = build_run(|run| {
-        let process = run.process(NewProcess::default());
-        let thread_id = run.thread(process, 1, "");
-        let name_id = run.text("bytes");
+        let process = run.add_process(NewProcess::default());
+        let thread_id = run.add_thread(process, 1, "");
+        let name_id = run.text_id("bytes");
         for value in [3, 4, 4] {
             let row = metric(thread_id, Assembler::ROOT, name_id, value, MetricValue::Int(value));
             run.add_metric(&row).unwrap();
@@ -222,7 +222,7 @@ fn the_picture_is_the_flame_graph() {
 #[test]
 fn an_empty_run_is_refused() {
     let (_folder, run) = build_run(|run| {
-        run.process(NewProcess::default());
+        run.add_process(NewProcess::default());
     });
     let error = export(&reader(&run), Format::TensorBoard, &mut Vec::new()).unwrap_err();
     assert!(matches!(error, ExportError::NoData { format: Format::TensorBoard, .. }));
@@ -231,9 +231,9 @@ fn an_empty_run_is_refused() {
 #[test]
 fn only_the_busiest_devices_are_scalars() {
     let (_folder, run) = build_run(|run| {
-        let process = run.process(NewProcess::default());
-        let thread_id = run.thread(process, 1, "");
-        let name_id = run.text("step");
+        let process = run.add_process(NewProcess::default());
+        let thread_id = run.add_thread(process, 1, "");
+        let name_id = run.text_id("step");
         let step = slice(thread_id, name_id, 0, 1000);
         run.add_slice(&Slice { kind: NodeKind::Step, step: Some(0), ..step }).unwrap();
         for device in 0..20 {

@@ -125,14 +125,14 @@ fn meta() -> impl Strategy<Value = Meta> {
         any::<[u64; 2]>(),
         any::<bool>(),
     )
-        .prop_map(|(pid, rank, host, argv, [start, duration], complete)| Process {
+        .prop_map(|(pid, rank, host, argv, [start, duration], is_complete)| Process {
             pid,
             rank,
             host,
             argv,
             start_unix_nanos: start,
             duration_nanos: duration,
-            complete,
+            is_complete,
         });
     (of(0..=hatchet::FORMAT_VERSION), of(overhead), losses, of(process)).prop_map(
         |(version, overhead, losses, process)| Meta {

@@ -74,7 +74,7 @@ fn extras_of_marey_are_read() {
     let overhead = meta.overhead.unwrap();
     assert_eq!((overhead.events, overhead.scope_nanos), (40_302, 200.5));
     let process = meta.process.as_ref().unwrap();
-    assert_eq!((process.pid, process.rank, process.complete), (4242, Some(3), true));
+    assert_eq!((process.pid, process.rank, process.is_complete), (4242, Some(3), true));
     assert_eq!(process.argv, ["train.py", "--steps", "100"]);
 }
 

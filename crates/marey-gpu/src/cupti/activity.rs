@@ -8,7 +8,7 @@ use super::abi::record::{Field, Record};
 use super::callback;
 use super::clock::Clock;
 use marey_model::spool::{ActivityKind, Detail};
-use marey_record::device::{self, Activity, Batch};
+use marey_record::device::{self, Activity, ActivityBatch};
 use marey_record::{NumberHash, api};
 use std::collections::{HashMap, VecDeque};
 
@@ -66,7 +66,7 @@ impl ActivityReader {
         record: Record,
         kernel_name: Option<u32>,
         clock: &Clock,
-        batch: &mut Batch,
+        batch: &mut ActivityBatch,
     ) {
         match record.kind() {
             Some(kind::CONCURRENT_KERNEL | kind::KERNEL) => {
@@ -82,7 +82,13 @@ impl ActivityReader {
         }
     }
 
-    fn read_kernel(&mut self, record: Record, name: Option<u32>, clock: &Clock, batch: &mut Batch) {
+    fn read_kernel(
+        &mut self,
+        record: Record,
+        name: Option<u32>,
+        clock: &Clock,
+        batch: &mut ActivityBatch,
+    ) {
         const FIELDS: CommonFields = CommonFields {
             start: kernel::START,
             end: kernel::END,
@@ -135,7 +141,7 @@ impl ActivityReader {
         self.push_nonzero(Detail::DeviceLaunched, record.read_u8(kernel::IS_DEVICE_LAUNCHED));
     }
 
-    fn read_memcpy(&mut self, record: Record, clock: &Clock, batch: &mut Batch) {
+    fn read_memcpy(&mut self, record: Record, clock: &Clock, batch: &mut ActivityBatch) {
         const FIELDS: CommonFields = CommonFields {
             start: memcpy::START,
             end: memcpy::END,
@@ -161,7 +167,7 @@ impl ActivityReader {
         self.add(record, &FIELDS, ActivityKind::Memcpy, name, bytes, graph_node, clock, batch);
     }
 
-    fn read_memcpy_peer(&mut self, record: Record, clock: &Clock, batch: &mut Batch) {
+    fn read_memcpy_peer(&mut self, record: Record, clock: &Clock, batch: &mut ActivityBatch) {
         const FIELDS: CommonFields = CommonFields {
             start: memcpy_peer::START,
             end: memcpy_peer::END,
@@ -190,7 +196,7 @@ impl ActivityReader {
         self.add(record, &FIELDS, ActivityKind::Memcpy, name, bytes, graph_node, clock, batch);
     }
 
-    fn read_memset(&mut self, record: Record, clock: &Clock, batch: &mut Batch) {
+    fn read_memset(&mut self, record: Record, clock: &Clock, batch: &mut ActivityBatch) {
         const FIELDS: CommonFields = CommonFields {
             start: memset::START,
             end: memset::END,
@@ -214,7 +220,7 @@ impl ActivityReader {
         self.add(record, &FIELDS, ActivityKind::Memset, name, bytes, graph_node, clock, batch);
     }
 
-    fn read_synchronization(&mut self, record: Record, clock: &Clock, batch: &mut Batch) {
+    fn read_synchronization(&mut self, record: Record, clock: &Clock, batch: &mut ActivityBatch) {
         let subkind = record.read_u32(synchronization::TYPE).unwrap_or(0);
         let correlation = record.read_u32(synchronization::CORRELATION_ID).unwrap_or(0);
         if callback::take_internal_sync(correlation) {
@@ -242,7 +248,7 @@ impl ActivityReader {
         add_with_times(record, start, end, activity, &mut self.last_start_ticks, clock, batch);
     }
 
-    fn read_overhead(&mut self, record: Record, clock: &Clock, batch: &mut Batch) {
+    fn read_overhead(&mut self, record: Record, clock: &Clock, batch: &mut ActivityBatch) {
         let subkind = record.read_u32(overhead::OVERHEAD_KIND).unwrap_or(0);
         let object_type = record.read_u32(overhead::OBJECT_KIND);
         self.details.clear();
@@ -298,7 +304,7 @@ impl ActivityReader {
         bytes: u64,
         graph_node: u64,
         clock: &Clock,
-        batch: &mut Batch,
+        batch: &mut ActivityBatch,
     ) {
         let correlation = record.read_u32(common.correlation).unwrap_or(0);
         if !self.external_ids.is_empty() {
@@ -381,7 +387,7 @@ fn add_with_times(
     activity: Activity,
     last_start_ticks: &mut u64,
     clock: &Clock,
-    batch: &mut Batch,
+    batch: &mut ActivityBatch,
 ) {
     let (start, end) = (record.read_u64(start).unwrap_or(0), record.read_u64(end).unwrap_or(0));
     if start != 0 && end == 0 {

@@ -395,7 +395,7 @@ mod tests {
 
     #[test]
     fn only_a_thread_with_a_context_synchronizes() {
-        let with_context = |has_context: bool| {
+        let synchronize_with = |has_context: bool| {
             let context = if has_context { "(void *)8" } else { "0" };
             load_fake(&format!(
                 "{ONE_DEVICE} unsigned cuCtxGetCurrent(void **context) {{ *context = {context}; return 0; }}
@@ -404,6 +404,6 @@ mod tests {
             .unwrap()
             .synchronize()
         };
-        assert_eq!((with_context(false), with_context(true)), (Ok(()), Err(719)));
+        assert_eq!((synchronize_with(false), synchronize_with(true)), (Ok(()), Err(719)));
     }
 }

@@ -8,9 +8,9 @@ use marey_record::{device, environment};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interfaces {
     /// The driver API, such as `cuLaunchKernel`.
-    pub driver: bool,
+    pub has_driver: bool,
     /// The runtime API, such as `cudaLaunchKernel`.
-    pub runtime: bool,
+    pub has_runtime: bool,
 }
 
 impl Interfaces {
@@ -37,11 +37,11 @@ impl Interfaces {
         let words = text.split([',', ' ']).filter(|word| !word.is_empty());
         let unknown = words.filter(|word| match word.to_ascii_lowercase().as_str() {
             "driver" => {
-                interfaces.driver = true;
+                interfaces.has_driver = true;
                 false
             }
             "runtime" => {
-                interfaces.runtime = true;
+                interfaces.has_runtime = true;
                 false
             }
             _ => true,
@@ -52,13 +52,13 @@ impl Interfaces {
 
     /// Whether any interface is selected.
     pub const fn is_any(self) -> bool {
-        self.driver || self.runtime
+        self.has_driver || self.has_runtime
     }
 
     /// Returns the callback domains and activity kinds of the interfaces.
     pub(super) fn domains_and_kinds(self) -> impl Iterator<Item = (u32, u32)> {
-        let driver = self.driver.then_some((domain::DRIVER_API, kind::DRIVER));
-        driver.into_iter().chain(self.runtime.then_some((domain::RUNTIME_API, kind::RUNTIME)))
+        let driver = self.has_driver.then_some((domain::DRIVER_API, kind::DRIVER));
+        driver.into_iter().chain(self.has_runtime.then_some((domain::RUNTIME_API, kind::RUNTIME)))
     }
 }
 
@@ -68,10 +68,10 @@ mod tests {
 
     #[test]
     fn known_words_are_selected_and_unknown_ones_returned() {
-        let both = Interfaces { driver: true, runtime: true };
+        let both = Interfaces { has_driver: true, has_runtime: true };
         assert_eq!(Interfaces::parse("driver,runtime"), (both, vec![]));
         assert_eq!(Interfaces::parse(" Runtime, driver "), (both, vec![]));
-        let runtime = Interfaces { runtime: true, ..Interfaces::default() };
+        let runtime = Interfaces { has_runtime: true, ..Interfaces::default() };
         assert_eq!(Interfaces::parse("runtime,cublas"), (runtime, vec!["cublas"]));
         assert!(!Interfaces::parse("").0.is_any());
     }

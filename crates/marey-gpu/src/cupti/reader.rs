@@ -7,7 +7,7 @@ use super::buffers::{self, FullBuffer};
 use super::clock::Clock;
 use super::subscription::Subscription;
 use marey_model::loss::LossCause;
-use marey_record::device::{Batch, Decoder};
+use marey_record::device::{ActivityBatch, ActivityDecoder};
 use marey_record::{STOP, Worker, api};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -30,7 +30,7 @@ struct Reader {
     /// The subscription whose records are read; `None` between two sessions.
     subscription: Option<Subscription>,
     records: ActivityReader,
-    decoder: Decoder,
+    decoder: ActivityDecoder,
     clock: Clock,
     /// Whether external correlation records are enabled. Such a record may arrive after the records
     /// that it applies to.
@@ -44,7 +44,7 @@ fn reader() -> MutexGuard<'static, Option<Reader>> {
 /// Begins to read the records of a subscription.
 pub(super) fn begin(subscription: Subscription, clock: Clock) {
     let mut reader = reader();
-    let decoder = reader.take().map_or_else(Decoder::default, |previous| previous.decoder);
+    let decoder = reader.take().map_or_else(ActivityDecoder::default, |previous| previous.decoder);
     let records = ActivityReader::new(subscription.api_version());
     *reader = Some(Reader {
         subscription: Some(subscription),
@@ -124,7 +124,7 @@ impl ActivityReader {
         }
     }
 
-    fn read_buffer(&mut self, buffer: &FullBuffer, clock: &Clock, batch: &mut Batch) {
+    fn read_buffer(&mut self, buffer: &FullBuffer, clock: &Clock, batch: &mut ActivityBatch) {
         for (record, kernel_name) in records(buffer) {
             self.read(self.record(record), kernel_name, clock, batch);
         }

@@ -200,11 +200,11 @@ mod tests {
 
     /// Returns the search locations below a folder. Those elsewhere on the machine are left out.
     fn locations_below(root: &Path, hints: &Hints) -> Vec<(Source, String)> {
-        let below = |location: Location| {
+        let relative = |location: Location| {
             let path = location.path.strip_prefix(root).ok()?;
             Some((location.source, path.to_str().unwrap().to_owned()))
         };
-        locations(hints, 13).into_iter().filter_map(below).collect()
+        locations(hints, 13).into_iter().filter_map(relative).collect()
     }
 
     #[test]

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Whether to record all activities and the calls that launch them, not only kernels.
-    pub activities: bool,
+    pub keeps_activities: bool,
     /// Interfaces whose calls are recorded, if sessions record every event.
     pub calls: Interfaces,
 }
@@ -116,7 +116,7 @@ impl Session {
             .into_iter()
             .flat_map(|calls| calls.known_to(version))
             .collect();
-        if options.activities {
+        if options.keeps_activities {
             let copies_and_waits = [driver::COPIES, driver::SETS, driver::WAITS];
             calls.extend(copies_and_waits.into_iter().flat_map(|calls| calls.known_to(version)));
         }
@@ -129,7 +129,7 @@ impl Session {
             self.enable_callback(domain::RESOURCE, cbid)?;
         }
         self.enable_kind(kind::CONCURRENT_KERNEL)?;
-        if options.activities {
+        if options.keeps_activities {
             for kind in OPTIONAL_KINDS {
                 // Kernels are essential; other activity kinds are optional.
                 drop(self.enable_kind(kind));

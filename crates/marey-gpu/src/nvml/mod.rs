@@ -23,7 +23,7 @@ pub use self::error::Unavailable;
 pub use self::probe::{DeviceProperties, Probe, ProbedDevice, probe};
 
 use self::library::lock;
-use self::sampler::Sampler;
+use self::sampler::NvmlSampler;
 use marey_model::setting::Setting;
 use marey_record::{STOP, Worker, api, settings};
 use std::sync::Mutex;
@@ -36,13 +36,13 @@ const MIN_PERIOD: Duration = Duration::from_millis(10);
 
 static READER: Worker = Worker::new("marey-nvml", run_reader);
 /// The state, and the id of its process. The child of a fork has no thread.
-static STATE: Mutex<(u32, State)> = Mutex::new((0, State::Idle));
+static STATE: Mutex<(u32, NvmlState)> = Mutex::new((0, NvmlState::Idle));
 /// The sampler, kept while the thread is stopped for a fork.
-static PAUSED_SAMPLER: Mutex<Option<Sampler>> = Mutex::new(None);
+static PAUSED_SAMPLER: Mutex<Option<NvmlSampler>> = Mutex::new(None);
 
 /// The state of the readings.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum NvmlState {
     /// Not started.
     Idle,
     /// NVML is being initialised, which wakes the devices.
@@ -68,8 +68,8 @@ pub struct Started {
 pub fn start() -> Result<Started, Unavailable> {
     let period = period().ok_or(Unavailable::TurnedOff)?;
     library::load()?;
-    if state() == State::Idle {
-        set_state(State::Starting);
+    if state() == NvmlState::Idle {
+        set_state(NvmlState::Starting);
     }
     api::start_source(&READER);
     Ok(Started { period })
@@ -79,16 +79,16 @@ pub fn start() -> Result<Started, Unavailable> {
 pub fn stop() {
     READER.stop();
     lock(&PAUSED_SAMPLER).take();
-    set_state(State::Idle);
+    set_state(NvmlState::Idle);
 }
 
 /// Returns the state of the readings.
-pub fn state() -> State {
+pub fn state() -> NvmlState {
     let state = lock(&STATE);
-    if state.0 == std::process::id() { state.1.clone() } else { State::Idle }
+    if state.0 == std::process::id() { state.1.clone() } else { NvmlState::Idle }
 }
 
-fn set_state(state: State) {
+fn set_state(state: NvmlState) {
     *lock(&STATE) = (std::process::id(), state);
 }
 
@@ -103,19 +103,19 @@ fn period() -> Option<Duration> {
 /// Main function of the thread.
 fn run_reader() {
     let period = period().unwrap_or(IDLE_PERIOD);
-    let paused = lock(&PAUSED_SAMPLER).take().filter(Sampler::belongs_to_this_process);
-    let mut sampler = match paused.map_or_else(|| Sampler::open(period), Ok) {
+    let paused = lock(&PAUSED_SAMPLER).take().filter(NvmlSampler::belongs_to_this_process);
+    let mut sampler = match paused.map_or_else(|| NvmlSampler::open(period), Ok) {
         Ok(sampler) => sampler,
-        Err(reason) => return set_state(State::Ended(reason)),
+        Err(reason) => return set_state(NvmlState::Ended(reason)),
     };
     match read_until_stopped(&mut sampler) {
         Ok(()) => *lock(&PAUSED_SAMPLER) = Some(sampler),
-        Err(reason) => set_state(State::Ended(reason)),
+        Err(reason) => set_state(NvmlState::Ended(reason)),
     }
 }
 
 /// Reads until the thread is stopped or no device responds.
-fn read_until_stopped(sampler: &mut Sampler) -> Result<(), Unavailable> {
+fn read_until_stopped(sampler: &mut NvmlSampler) -> Result<(), Unavailable> {
     let mut next_reading = Instant::now();
     loop {
         let period = period();
@@ -126,7 +126,7 @@ fn read_until_stopped(sampler: &mut Sampler) -> Result<(), Unavailable> {
         if devices == 0 {
             return Err(Unavailable::DevicesLost);
         }
-        set_state(State::Reading { devices });
+        set_state(NvmlState::Reading { devices });
         // Do not make up for missed readings.
         next_reading = (next_reading + period.unwrap_or(IDLE_PERIOD)).max(Instant::now());
         while let remaining = next_reading.saturating_duration_since(Instant::now())

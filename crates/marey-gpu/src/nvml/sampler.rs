@@ -19,7 +19,7 @@ const SLOW_PERIOD: Duration = Duration::from_secs(1);
 
 /// Reads the counters of the devices that the process uses.
 #[derive(Debug)]
-pub(super) struct Sampler {
+pub(super) struct NvmlSampler {
     /// The id of the sampled process. The child of a fork has its own device handles.
     pid: u32,
     nvml: &'static Nvml,
@@ -48,7 +48,7 @@ struct SampledDevice {
     is_lost: bool,
 }
 
-impl Sampler {
+impl NvmlSampler {
     /// Finds the devices. `period` is the time between readings, from which the schedule of slow
     /// queries follows.
     pub(super) fn open(period: Duration) -> Result<Self, Unavailable> {

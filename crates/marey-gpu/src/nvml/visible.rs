@@ -44,7 +44,7 @@ fn driver_devices(nvml: &'static Nvml) -> Option<Vec<VisibleDevice>> {
     let used: Vec<_> =
         (0..driver.device_count).filter(|&number| driver.has_active_context(number)).collect();
     let numbers = if used.is_empty() { (0..driver.device_count).collect() } else { used };
-    let by_number = |number| {
+    let visible_device = |number| {
         let uuid = driver.uuid(number)?;
         let device = gpu_by_uuid(nvml, &format!("{GPU_PREFIX}{uuid}"));
         VisibleDevice::new(
@@ -52,7 +52,7 @@ fn driver_devices(nvml: &'static Nvml) -> Option<Vec<VisibleDevice>> {
             device.or_else(|| gpu_by_uuid(nvml, &format!("{MIG_PREFIX}{uuid}")))?,
         )
     };
-    Some(numbers.into_iter().filter_map(by_number).collect())
+    Some(numbers.into_iter().filter_map(visible_device).collect())
 }
 
 fn environment_devices(nvml: &'static Nvml) -> Vec<VisibleDevice> {

@@ -15,9 +15,9 @@ fn record(interfaces: Interfaces) -> Recorded {
     trace.finish()
 }
 
-const DRIVER: Interfaces = Interfaces { driver: true, runtime: false };
-const RUNTIME: Interfaces = Interfaces { driver: false, runtime: true };
-const BOTH: Interfaces = Interfaces { driver: true, runtime: true };
+const DRIVER: Interfaces = Interfaces { has_driver: true, has_runtime: false };
+const RUNTIME: Interfaces = Interfaces { has_driver: false, has_runtime: true };
+const BOTH: Interfaces = Interfaces { has_driver: true, has_runtime: true };
 
 /// A launch through the runtime, as by torch, and a capture, in which no call launches.
 const SCRIPT: &str = "

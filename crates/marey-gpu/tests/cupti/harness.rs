@@ -6,7 +6,7 @@ use marey_gpu::cupti::unavailable::Unavailable;
 use marey_gpu::level::{self, Level, Request};
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
-use marey_model::spool::{ActivityKind, Detail, Frame, NodeDef, Reader, Shape};
+use marey_model::spool::{ActivityKind, Detail, NodeDef, Reader, Shape, SpoolFrame};
 use marey_record::{Format, SessionId, SessionOptions, api};
 use std::collections::BTreeMap;
 use std::ffi::{CString, c_char, c_void};
@@ -168,13 +168,13 @@ impl Recorded {
         let mut launches = Vec::new();
         for frame in Reader::new(File::open(spool).unwrap()).unwrap() {
             match frame.unwrap() {
-                Frame::Strings { first, texts } => self.texts.extend((first..).zip(texts)),
-                Frame::Nodes { thread, first, nodes } => {
+                SpoolFrame::Strings { first, texts } => self.texts.extend((first..).zip(texts)),
+                SpoolFrame::Nodes { thread, first, nodes } => {
                     self.nodes.extend((first..).map(|node| (thread, node)).zip(nodes));
                 }
-                Frame::Shapes { first, shapes } => self.shapes.extend((first..).zip(shapes)),
-                Frame::Launches { launches: logged, .. } => launches = logged,
-                Frame::Spans { thread, spans, .. } => {
+                SpoolFrame::Shapes { first, shapes } => self.shapes.extend((first..).zip(shapes)),
+                SpoolFrame::Launches { launches: logged, .. } => launches = logged,
+                SpoolFrame::Spans { thread, spans, .. } => {
                     for (index, correlation) in launches.drain(..) {
                         let span = &spans[index as usize];
                         let times = (span.start_nanos, span.end_nanos);
@@ -183,7 +183,7 @@ impl Recorded {
                         self.calls.push(Call { path, correlation, times });
                     }
                 }
-                Frame::Activities { activities, .. } => {
+                SpoolFrame::Activities { activities, .. } => {
                     for activity in activities {
                         let shape = &self.shapes[&activity.shape];
                         let external_id = |(detail, value): &(Detail, u64)| {
@@ -206,7 +206,7 @@ impl Recorded {
                         }
                     }
                 }
-                Frame::Losses(losses) => self.losses = losses.into_iter().collect(),
+                SpoolFrame::Losses(losses) => self.losses = losses.into_iter().collect(),
                 _ => {}
             }
         }

@@ -6,8 +6,8 @@ use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_record::api;
 
-const LAUNCHES_ONLY: Interfaces = Interfaces { driver: false, runtime: false };
-const BOTH: Interfaces = Interfaces { driver: true, runtime: true };
+const LAUNCHES_ONLY: Interfaces = Interfaces { has_driver: false, has_runtime: false };
+const BOTH: Interfaces = Interfaces { has_driver: true, has_runtime: true };
 
 /// Plays the part `go` inside a scope `step`, and returns the recording.
 fn record(interfaces: Interfaces) -> Recorded {

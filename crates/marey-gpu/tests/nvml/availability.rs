@@ -2,7 +2,7 @@
 
 use crate::harness::{Trace, double_path, in_own_process, set_fields, set_gpm, wait_for};
 use crate::script::{DRIVER_NOT_LOADED, GPU_IS_LOST, fail, set};
-use marey_gpu::nvml::{self, ProbedDevice, State, Unavailable};
+use marey_gpu::nvml::{self, NvmlState, ProbedDevice, Unavailable};
 
 #[test]
 fn the_reason_for_missing_counters_has_a_hint() {
@@ -25,14 +25,14 @@ fn the_reason_for_missing_counters_has_a_hint() {
         let reason_of_end = || {
             let trace = Trace::start();
             nvml::start().unwrap();
-            wait_for(|state| matches!(state, State::Ended(_)));
-            let State::Ended(reason) = nvml::state() else { panic!() };
+            wait_for(|state| matches!(state, NvmlState::Ended(_)));
+            let NvmlState::Ended(reason) = nvml::state() else { panic!() };
             assert!(trace.finish().values.is_empty());
             reason
         };
         if variable("MAREY_NVML_PERIOD_MS") == "0" {
             assert_eq!(nvml::start(), Err(Unavailable::TurnedOff));
-            assert_eq!(nvml::state(), State::Idle);
+            assert_eq!(nvml::state(), NvmlState::Idle);
         } else if !library.ends_with("libmarey_replay_nvml.so") {
             let reason = nvml::start().unwrap_err();
             assert_eq!(nvml::probe(), Err(reason.clone()));

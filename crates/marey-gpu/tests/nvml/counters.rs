@@ -2,7 +2,7 @@
 
 use crate::harness::{FIELDS, GPM, THROTTLE, Trace, in_own_process, set_fields, set_gpm};
 use crate::script::{set, wait_for_queries};
-use marey_gpu::nvml::{self, State};
+use marey_gpu::nvml::{self, NvmlState};
 use marey_model::counter::DeviceCounter;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -28,9 +28,9 @@ fn every_counter_of_every_device_is_recorded() {
     wait_for_queries(1, "nvlink_tx", 2);
     set(1, "nvlink_rx", 1_000_001_000.0);
     wait_for_queries(1, "nvlink_tx", 5);
-    assert_eq!(nvml::state(), State::Reading { devices: 2 });
+    assert_eq!(nvml::state(), NvmlState::Reading { devices: 2 });
     let recorded = trace.finish();
-    assert_eq!(nvml::state(), State::Idle);
+    assert_eq!(nvml::state(), NvmlState::Idle);
 
     for device in 0..2 {
         for (field, _, counter, value) in FIELDS {

@@ -1,10 +1,10 @@
 //! Test processes, their recordings, and the values of the double's devices.
 
 use crate::script::set;
-use marey_gpu::nvml::{self, State};
+use marey_gpu::nvml::{self, NvmlState};
 use marey_model::counter::DeviceCounter;
 use marey_model::loss::LossCause;
-use marey_model::spool::{Counter, Frame, Reader};
+use marey_model::spool::{Counter, Reader, SpoolFrame};
 use marey_record::{Format, SessionId, SessionOptions, api};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -42,7 +42,7 @@ pub(crate) fn double_path() -> PathBuf {
 }
 
 /// Waits until the thread is in a state.
-pub(crate) fn wait_for(is_reached: impl Fn(&State) -> bool) {
+pub(crate) fn wait_for(is_reached: impl Fn(&NvmlState) -> bool) {
     const TIMEOUT: Duration = Duration::from_mins(1);
     let start = Instant::now();
     while !is_reached(&nvml::state()) {
@@ -92,15 +92,15 @@ impl Recorded {
         let mut texts = BTreeMap::new();
         for frame in Reader::new(File::open(spool).unwrap()).unwrap() {
             match frame.unwrap() {
-                Frame::Strings { first, texts: names } => texts.extend((first..).zip(names)),
-                Frame::Counters(counters) => {
+                SpoolFrame::Strings { first, texts: names } => texts.extend((first..).zip(names)),
+                SpoolFrame::Counters(counters) => {
                     for Counter { time_nanos, name, device, value } in counters {
                         let key = (device.unwrap(), texts[&name].clone());
                         self.values.entry(key).or_default().push(value);
                         self.times.push(time_nanos);
                     }
                 }
-                Frame::Losses(losses) => {
+                SpoolFrame::Losses(losses) => {
                     let loss = losses.iter().find(|loss| loss.0 == LossCause::CountersEnded);
                     self.counters_ended = loss.map_or(0, |loss| loss.1);
                 }

@@ -2,7 +2,7 @@
 
 use crate::harness::{Trace, in_own_process, set_fields, wait_for};
 use crate::script::{NO_PERMISSION, fail, query_count, set, wait_for_queries};
-use marey_gpu::nvml::{self, State};
+use marey_gpu::nvml::{self, NvmlState};
 use marey_model::counter::DeviceCounter;
 use std::path::Path;
 
@@ -13,7 +13,7 @@ fn devices_are_not_read_unless_a_trace_records() {
     }
     set_fields(0);
     nvml::start().unwrap();
-    wait_for(|state| *state == State::Reading { devices: 1 });
+    wait_for(|state| *state == NvmlState::Reading { devices: 1 });
     assert_eq!(query_count(0, "power"), 0);
     let trace = Trace::start();
     wait_for_queries(0, "power", 1);
@@ -56,7 +56,7 @@ fn the_parent_of_a_fork_continues_and_the_child_starts_on_request() {
     nvml::start().unwrap();
     wait_for_queries(0, "power", 2);
     let child = fork(|| {
-        let is_idle = nvml::state() == State::Idle;
+        let is_idle = nvml::state() == NvmlState::Idle;
         let threads = Path::new("/proc/self/task").read_dir().unwrap().count();
         let before = query_count(0, "power");
         nvml::start().unwrap();

@@ -4,7 +4,7 @@ use crate::harness::{GPM, Trace, in_own_process, set_fields, set_gpm, wait_for};
 use crate::script::{
     GPU_IS_LOST, NO_PERMISSION, UNKNOWN, fail, query_count, set, wait_for_queries,
 };
-use marey_gpu::nvml::{self, State, Unavailable};
+use marey_gpu::nvml::{self, NvmlState, Unavailable};
 use marey_model::counter::DeviceCounter;
 
 #[test]
@@ -68,12 +68,12 @@ fn a_lost_device_is_counted_once() {
     nvml::start().unwrap();
     wait_for_queries(1, "power", 2);
     fail(1, "lost", GPU_IS_LOST);
-    wait_for(|state| *state == State::Reading { devices: 1 });
+    wait_for(|state| *state == NvmlState::Reading { devices: 1 });
     let queries = query_count(1, "utilization");
     wait_for_queries(0, "power", query_count(0, "power") + 3);
     assert_eq!(query_count(1, "utilization"), queries);
     fail(0, "lost", GPU_IS_LOST);
-    wait_for(|state| *state == State::Ended(Unavailable::DevicesLost));
+    wait_for(|state| *state == NvmlState::Ended(Unavailable::DevicesLost));
     let recorded = trace.finish();
     assert!(
         recorded.values_of(0, DeviceCounter::Power).len()

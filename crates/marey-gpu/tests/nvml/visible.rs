@@ -2,7 +2,7 @@
 
 use crate::harness::{Trace, in_own_process, wait_for};
 use crate::script::{set, wait_for_queries};
-use marey_gpu::nvml::{self, State, Unavailable};
+use marey_gpu::nvml::{self, NvmlState, Unavailable};
 use marey_model::counter::DeviceCounter;
 use std::mem::ManuallyDrop;
 use std::os::unix::fs::symlink;
@@ -40,7 +40,7 @@ fn the_variable_selects_and_orders_the_devices() {
         let trace = Trace::start();
         nvml::start().unwrap();
         if physical.is_empty() {
-            wait_for(|state| matches!(state, State::Ended(Unavailable::Hidden { .. })));
+            wait_for(|state| matches!(state, NvmlState::Ended(Unavailable::Hidden { .. })));
         } else {
             wait_for_queries(*physical.last().unwrap(), "power", 2);
         }
@@ -83,13 +83,13 @@ fn the_driver_determines_visible_and_used_devices() {
     set_power();
     let trace = Trace::start();
     nvml::start().unwrap();
-    wait_for(|state| *state == State::Reading { devices: 4 });
+    wait_for(|state| *state == NvmlState::Reading { devices: 4 });
     call_driver(|library| {
         // SAFETY: the function takes and returns a number.
         let init = unsafe { library.get::<extern "C" fn(u32) -> u32>(b"cuInit") }.unwrap();
         init(0)
     });
-    wait_for(|state| *state == State::Reading { devices: 2 });
+    wait_for(|state| *state == NvmlState::Reading { devices: 2 });
     nvml::stop();
     call_driver(|library| {
         type Retain = extern "C" fn(*mut *mut u8, i32) -> u32;
@@ -99,7 +99,7 @@ fn the_driver_determines_visible_and_used_devices() {
         retain(&raw mut context, 0)
     });
     nvml::start().unwrap();
-    wait_for(|state| *state == State::Reading { devices: 1 });
+    wait_for(|state| *state == NvmlState::Reading { devices: 1 });
     let recorded = trace.finish();
     let power_of = |number| recorded.values_of(number, DeviceCounter::Power);
     // First with NVML's numbers, then with CUDA's.

@@ -252,7 +252,7 @@ impl<T: Tree, E: Encoder> Document<'_, T, E> {
             self.encoder.end_list()?;
         }
         self.encoder.key("complete")?;
-        self.encoder.boolean(process.complete)?;
+        self.encoder.boolean(process.is_complete)?;
         self.counts([("duration_nanos", Some(process.duration_nanos))])?;
         self.encoder.key("host")?;
         self.encoder.text(&process.host)?;

@@ -2,7 +2,7 @@
 
 use crate::json_member::member_value;
 
-use super::family::{Layout, Positions, Transposed};
+use super::family::{AxisOrder, Positions, Transposed};
 
 /// The sizes of the dimensions of a tensor.
 pub(super) type Shape = Vec<f64>;
@@ -125,7 +125,7 @@ impl<'a> Call<'a> {
 
     pub(super) fn attention_size(
         &self,
-        layout: Layout,
+        axis_order: AxisOrder,
         first: usize,
         lengths_position: usize,
     ) -> Option<AttentionSize> {
@@ -134,15 +134,15 @@ impl<'a> Call<'a> {
         let (query_rows, query_size) = split_last(query)?;
         let (key_rows, _) = split_last(key)?;
         let (_, value_size) = split_last(value)?;
-        let scores = match (layout, query_rows, key_rows) {
-            (Layout::HeadsFirst, [batch @ .., heads, length], [.., key_length]) => {
+        let scores = match (axis_order, query_rows, key_rows) {
+            (AxisOrder::HeadsFirst, [batch @ .., heads, length], [.., key_length]) => {
                 numel(batch) * heads * length * key_length
             }
-            (Layout::LengthFirst, [batch, length, heads], [_, key_length, _]) => {
+            (AxisOrder::LengthFirst, [batch, length, heads], [_, key_length, _]) => {
                 let sequences = self.sequences(lengths_position).unwrap_or(1.0);
                 batch * heads * length * key_length / sequences
             }
-            (Layout::LengthFirst, [length, heads], [key_length, _]) => {
+            (AxisOrder::LengthFirst, [length, heads], [key_length, _]) => {
                 heads * length * key_length / self.sequences(lengths_position)?
             }
             _ => return None,

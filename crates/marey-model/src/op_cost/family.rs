@@ -18,12 +18,12 @@ pub(super) enum Family {
     WeightGradient,
     /// The attention of the queries at `first`, and the keys and values after them.
     Attention {
-        layout: Layout,
+        axis_order: AxisOrder,
         first: usize,
         lengths_position: usize,
     },
     AttentionBackward {
-        layout: Layout,
+        axis_order: AxisOrder,
         first: usize,
         lengths_position: usize,
     },
@@ -48,6 +48,7 @@ pub(super) struct Positions {
     pub(super) transposed: Transposed,
 }
 
+/// Whether a convolution is transposed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Transposed {
     Never,
@@ -58,8 +59,9 @@ pub(super) enum Transposed {
     Flag(usize),
 }
 
+/// The order of the axes of the queries, keys and values of an attention.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Layout {
+pub(super) enum AxisOrder {
     /// `[batch, heads, length, size]`
     HeadsFirst,
     /// `[batch, length, heads, size]`, or `[total length, heads, size]` with the cumulative lengths
@@ -84,10 +86,11 @@ impl Family {
             let transposed = Transposed::Never;
             Some(Self::Convolution(Positions { stride, padding, dilation, transposed }))
         };
-        let attention =
-            |layout, lengths_position| Some(Self::Attention { layout, first: 0, lengths_position });
-        let backward = |layout, lengths_position| {
-            Some(Self::AttentionBackward { layout, first: 1, lengths_position })
+        let attention = |axis_order, lengths_position| {
+            Some(Self::Attention { axis_order, first: 0, lengths_position })
+        };
+        let backward = |axis_order, lengths_position| {
+            Some(Self::AttentionBackward { axis_order, first: 1, lengths_position })
         };
         match plain {
             "mm" | "bmm" | "mv" | "dot" | "vdot" | "matmul" | "_int_mm" | "_scaled_mm" => {
@@ -135,19 +138,19 @@ impl Family {
             | "_scaled_dot_product_cudnn_attention"
             | "_scaled_dot_product_fused_attention_overrideable"
             | "_scaled_dot_product_flash_attention_for_cpu" => {
-                attention(Layout::HeadsFirst, NO_LENGTHS)
+                attention(AxisOrder::HeadsFirst, NO_LENGTHS)
             }
-            "_flash_attention_forward" => attention(Layout::LengthFirst, 3),
-            "_efficient_attention_forward" => attention(Layout::LengthFirst, 4),
+            "_flash_attention_forward" => attention(AxisOrder::LengthFirst, 3),
+            "_efficient_attention_forward" => attention(AxisOrder::LengthFirst, 4),
             "_scaled_dot_product_flash_attention_backward"
             | "_scaled_dot_product_efficient_attention_backward"
             | "_scaled_dot_product_cudnn_attention_backward"
             | "_scaled_dot_product_fused_attention_overrideable_backward"
             | "_scaled_dot_product_flash_attention_for_cpu_backward" => {
-                backward(Layout::HeadsFirst, NO_LENGTHS)
+                backward(AxisOrder::HeadsFirst, NO_LENGTHS)
             }
             "_flash_attention_backward" | "_efficient_attention_backward" => {
-                backward(Layout::LengthFirst, 6)
+                backward(AxisOrder::LengthFirst, 6)
             }
             "copy" => Some(Self::Copy),
             "add" | "sub" | "rsub" | "mul" | "div" | "pow" | "maximum" | "minimum"

@@ -81,12 +81,12 @@ pub fn flops(operator: &str, args: &str) -> Option<f64> {
         }
         Family::InputGradient => 2.0 * window_products(call.shape(1)?, call.shape(2)?)?,
         Family::WeightGradient => 2.0 * window_products(call.shape(1)?, &call.numbers(0)?)?,
-        Family::Attention { layout, first, lengths_position } => {
-            let sizes = call.attention_size(layout, first, lengths_position)?;
+        Family::Attention { axis_order, first, lengths_position } => {
+            let sizes = call.attention_size(axis_order, first, lengths_position)?;
             2.0 * sizes.scores * (sizes.query_size + sizes.value_size)
         }
-        Family::AttentionBackward { layout, first, lengths_position } => {
-            let sizes = call.attention_size(layout, first, lengths_position)?;
+        Family::AttentionBackward { axis_order, first, lengths_position } => {
+            let sizes = call.attention_size(axis_order, first, lengths_position)?;
             2.0 * sizes.scores * (3.0 * sizes.query_size + 2.0 * sizes.value_size)
         }
         Family::Copy => 0.0,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::collective::Collective;
 use super::device::Activity;
 use super::error::Inconsistency;
-use super::frame::{Frame, NodeDef};
+use super::frame::{NodeDef, SpoolFrame};
 use super::variable::Variable;
 use crate::context::NodeKind;
 
@@ -22,76 +22,76 @@ pub(super) struct ConsistencyCheck {
 
 impl ConsistencyCheck {
     /// Checks a frame and records the ids that it defines. Returns the first violated invariant.
-    pub(super) fn check_frame(&mut self, frame: &Frame) -> Result<(), Inconsistency> {
+    pub(super) fn check_frame(&mut self, frame: &SpoolFrame) -> Result<(), Inconsistency> {
         if self.has_ended {
             return Err(Inconsistency::AfterEnd);
         }
         match frame {
-            Frame::Strings { first, texts } => {
+            SpoolFrame::Strings { first, texts } => {
                 self.texts.define(*first, texts.len()).ok_or(Inconsistency::DuplicateTexts(*first))
             }
-            Frame::Thread { thread, .. } => {
+            SpoolFrame::Thread { thread, .. } => {
                 self.threads.entry(*thread).or_default();
                 Ok(())
             }
-            Frame::Nodes { thread, first, nodes } => self.define_nodes(*thread, *first, nodes),
-            Frame::Spans { thread, spans, .. } => {
+            SpoolFrame::Nodes { thread, first, nodes } => self.define_nodes(*thread, *first, nodes),
+            SpoolFrame::Spans { thread, spans, .. } => {
                 self.check_nodes(*thread, spans.iter().map(|span| span.node))
             }
-            Frame::Values { thread, values, .. } => {
+            SpoolFrame::Values { thread, values, .. } => {
                 self.check_nodes(*thread, values.iter().map(|value| value.node))?;
                 values.iter().try_for_each(|value| self.check_text(value.metric))
             }
-            Frame::Launches { thread, .. } | Frame::Autograd { thread, .. } => {
+            SpoolFrame::Launches { thread, .. } | SpoolFrame::Autograd { thread, .. } => {
                 self.check_nodes(*thread, std::iter::empty())
             }
-            Frame::SpanArgs { first, texts } => self
+            SpoolFrame::SpanArgs { first, texts } => self
                 .span_args
                 .define(*first, texts.len())
                 .ok_or(Inconsistency::DuplicateSpanArgs(*first)),
-            Frame::ArgsOfSpans { thread, args } => {
+            SpoolFrame::ArgsOfSpans { thread, args } => {
                 self.check_nodes(*thread, std::iter::empty())?;
                 let undefined = args.iter().find(|&&(_, id)| !self.span_args.contains(id));
                 undefined.map_or(Ok(()), |&(_, id)| Err(Inconsistency::NoSuchSpanArgs(id)))
             }
-            Frame::Shapes { first, shapes } => {
+            SpoolFrame::Shapes { first, shapes } => {
                 self.shapes
                     .define(*first, shapes.len())
                     .ok_or(Inconsistency::DuplicateShapes(*first))?;
                 shapes.iter().try_for_each(|shape| self.check_text(shape.name))
             }
-            Frame::Activities { activities, .. } => {
+            SpoolFrame::Activities { activities, .. } => {
                 activities.iter().try_for_each(|activity| self.check_activity(activity))
             }
-            Frame::Counters(counters) => {
+            SpoolFrame::Counters(counters) => {
                 counters.iter().try_for_each(|counter| self.check_text(counter.name))
             }
-            Frame::Collectives(collectives) => collectives
+            SpoolFrame::Collectives(collectives) => collectives
                 .iter()
                 .flat_map(Collective::texts)
                 .try_for_each(|text| self.check_text(text)),
-            Frame::Variables(variables) => variables
+            SpoolFrame::Variables(variables) => variables
                 .iter()
                 .flat_map(Variable::texts)
                 .try_for_each(|text| self.check_text(text)),
-            Frame::Samples { thread, samples } => {
+            SpoolFrame::Samples { thread, samples } => {
                 self.check_nodes(*thread, samples.iter().map(|sample| sample.node))?;
                 samples.iter().try_for_each(|sample| self.check_text(sample.thread_name))
             }
-            Frame::Open { thread, spans } => {
+            SpoolFrame::Open { thread, spans } => {
                 self.check_nodes(*thread, spans.iter().map(|span| span.0))
             }
-            Frame::End => {
+            SpoolFrame::End => {
                 self.has_ended = true;
                 Ok(())
             }
-            Frame::Process(_)
-            | Frame::Clock { .. }
-            | Frame::Session { .. }
-            | Frame::Device(_)
-            | Frame::Note { .. }
-            | Frame::Losses(_)
-            | Frame::Overhead(_) => Ok(()),
+            SpoolFrame::Process(_)
+            | SpoolFrame::Clock { .. }
+            | SpoolFrame::Session { .. }
+            | SpoolFrame::Device(_)
+            | SpoolFrame::Note { .. }
+            | SpoolFrame::Losses(_)
+            | SpoolFrame::Overhead(_) => Ok(()),
         }
     }
 

@@ -4,7 +4,7 @@ use super::collective::read_collectives;
 use super::device::{read_activities, read_device, read_shapes};
 use super::encode::{kind, session_event, value_type};
 use super::error::Malformed;
-use super::frame::{AutogradCall, Counter, Frame, NodeDef, SessionEvent, Span, Value};
+use super::frame::{AutogradCall, Counter, NodeDef, SessionEvent, Span, SpoolFrame, Value};
 use super::sample::read_samples;
 use super::variable::read_variables;
 use super::varint::{Fields, unzigzag};
@@ -14,77 +14,83 @@ use crate::metric::MetricValue;
 use crate::profile::{Overhead, Process};
 
 /// Decodes a frame from its kind and payload.
-pub(super) fn decode(body: &[u8]) -> Result<Frame, Malformed> {
+pub(super) fn decode(body: &[u8]) -> Result<SpoolFrame, Malformed> {
     let mut fields = Fields(body);
     let frame = read_frame(&mut fields)?;
     if fields.0.is_empty() { Ok(frame) } else { Err(Malformed::TrailingBytes) }
 }
 
-fn read_frame(fields: &mut Fields<'_>) -> Result<Frame, Malformed> {
+fn read_frame(fields: &mut Fields<'_>) -> Result<SpoolFrame, Malformed> {
     Ok(match fields.read_byte()? {
-        kind::PROCESS => Frame::Process(read_process(fields)?),
-        kind::CLOCK => Frame::Clock {
+        kind::PROCESS => SpoolFrame::Process(read_process(fields)?),
+        kind::CLOCK => SpoolFrame::Clock {
             monotonic_nanos: fields.read_signed()?,
             unix_nanos: fields.read_signed()?,
         },
-        kind::STRINGS => Frame::Strings { first: fields.read_u32()?, texts: read_texts(fields)? },
-        kind::THREAD => Frame::Thread {
+        kind::STRINGS => {
+            SpoolFrame::Strings { first: fields.read_u32()?, texts: read_texts(fields)? }
+        }
+        kind::THREAD => SpoolFrame::Thread {
             thread: fields.read_u32()?,
             os_id: fields.read_varint()?,
             name: fields.read_text()?.to_owned(),
         },
         kind::NODES => {
             let (thread, first) = (fields.read_u32()?, fields.read_u32()?);
-            Frame::Nodes { thread, first, nodes: read_nodes(fields, first)? }
+            SpoolFrame::Nodes { thread, first, nodes: read_nodes(fields, first)? }
         }
-        kind::SPANS => Frame::Spans {
+        kind::SPANS => SpoolFrame::Spans {
             thread: fields.read_u32()?,
             sessions: fields.read_varint()?,
             spans: read_spans(fields)?,
         },
-        kind::VALUES => Frame::Values {
+        kind::VALUES => SpoolFrame::Values {
             thread: fields.read_u32()?,
             sessions: fields.read_varint()?,
             values: read_values(fields)?,
         },
-        kind::OPEN => Frame::Open { thread: fields.read_u32()?, spans: read_open_spans(fields)? },
-        kind::COUNTERS => Frame::Counters(read_counters(fields)?),
-        kind::SESSION => Frame::Session {
+        kind::OPEN => {
+            SpoolFrame::Open { thread: fields.read_u32()?, spans: read_open_spans(fields)? }
+        }
+        kind::COUNTERS => SpoolFrame::Counters(read_counters(fields)?),
+        kind::SESSION => SpoolFrame::Session {
             session: fields.read_u32()?,
             event: read_session_event(fields)?,
             name: fields.read_text()?.to_owned(),
             time_nanos: fields.read_signed()?,
         },
         kind::LAUNCHES => {
-            Frame::Launches { thread: fields.read_u32()?, launches: read_id_pairs(fields)? }
+            SpoolFrame::Launches { thread: fields.read_u32()?, launches: read_id_pairs(fields)? }
         }
         kind::AUTOGRAD => {
-            Frame::Autograd { thread: fields.read_u32()?, calls: read_autograd_calls(fields)? }
+            SpoolFrame::Autograd { thread: fields.read_u32()?, calls: read_autograd_calls(fields)? }
         }
         kind::SPAN_ARGS => {
-            Frame::SpanArgs { first: fields.read_u32()?, texts: read_texts(fields)? }
+            SpoolFrame::SpanArgs { first: fields.read_u32()?, texts: read_texts(fields)? }
         }
         kind::ARGS_OF_SPANS => {
-            Frame::ArgsOfSpans { thread: fields.read_u32()?, args: read_id_pairs(fields)? }
+            SpoolFrame::ArgsOfSpans { thread: fields.read_u32()?, args: read_id_pairs(fields)? }
         }
-        kind::DEVICE => Frame::Device(read_device(fields)?),
-        kind::SHAPES => Frame::Shapes { first: fields.read_u32()?, shapes: read_shapes(fields)? },
-        kind::ACTIVITIES => Frame::Activities {
+        kind::DEVICE => SpoolFrame::Device(read_device(fields)?),
+        kind::SHAPES => {
+            SpoolFrame::Shapes { first: fields.read_u32()?, shapes: read_shapes(fields)? }
+        }
+        kind::ACTIVITIES => SpoolFrame::Activities {
             sessions: fields.read_varint()?,
             activities: read_activities(fields)?,
         },
-        kind::VARIABLES => Frame::Variables(read_variables(fields)?),
+        kind::VARIABLES => SpoolFrame::Variables(read_variables(fields)?),
         kind::SAMPLES => {
-            Frame::Samples { thread: fields.read_u32()?, samples: read_samples(fields)? }
+            SpoolFrame::Samples { thread: fields.read_u32()?, samples: read_samples(fields)? }
         }
-        kind::COLLECTIVES => Frame::Collectives(read_collectives(fields)?),
-        kind::NOTE => Frame::Note {
+        kind::COLLECTIVES => SpoolFrame::Collectives(read_collectives(fields)?),
+        kind::NOTE => SpoolFrame::Note {
             key: fields.read_text()?.to_owned(),
             value: fields.read_text()?.to_owned(),
         },
-        kind::LOSSES => Frame::Losses(read_losses(fields)?),
-        kind::OVERHEAD => Frame::Overhead(read_overhead(fields)?),
-        kind::END => Frame::End,
+        kind::LOSSES => SpoolFrame::Losses(read_losses(fields)?),
+        kind::OVERHEAD => SpoolFrame::Overhead(read_overhead(fields)?),
+        kind::END => SpoolFrame::End,
         other => return Err(Malformed::UnknownKind(other)),
     })
 }
@@ -97,7 +103,7 @@ fn read_process(fields: &mut Fields<'_>) -> Result<Process, Malformed> {
         argv: read_texts(fields)?,
         start_unix_nanos: fields.read_varint()?,
         duration_nanos: fields.read_varint()?,
-        complete: read_flag(fields)?,
+        is_complete: read_flag(fields)?,
     })
 }
 

@@ -3,7 +3,7 @@
 use super::collective::put_collectives;
 use super::device::{put_activities, put_device, put_shapes};
 use super::error::FrameTooLong;
-use super::frame::{AutogradCall, Counter, Frame, NodeDef, SessionEvent, Span, Value};
+use super::frame::{AutogradCall, Counter, NodeDef, SessionEvent, Span, SpoolFrame, Value};
 use super::sample::put_samples;
 use super::variable::put_variables;
 use super::varint::{put_signed, put_text, put_varint, zigzag};
@@ -61,7 +61,7 @@ pub(super) mod session_event {
 /// Appends an encoded frame to `out`.
 ///
 /// A frame that is too long leaves `out` unchanged. The frame is not checked against earlier ones.
-pub fn encode(frame: &Frame, out: &mut Vec<u8>) -> Result<(), FrameTooLong> {
+pub fn encode(frame: &SpoolFrame, out: &mut Vec<u8>) -> Result<(), FrameTooLong> {
     let start = out.len();
     out.extend_from_slice(&[0; PREFIX_BYTES]);
     put_frame(out, frame);
@@ -77,103 +77,103 @@ pub fn encode(frame: &Frame, out: &mut Vec<u8>) -> Result<(), FrameTooLong> {
     Ok(())
 }
 
-fn put_frame(out: &mut Vec<u8>, frame: &Frame) {
+fn put_frame(out: &mut Vec<u8>, frame: &SpoolFrame) {
     match frame {
-        Frame::Process(process) => {
+        SpoolFrame::Process(process) => {
             out.push(kind::PROCESS);
             put_process(out, process);
         }
-        Frame::Clock { monotonic_nanos, unix_nanos } => {
+        SpoolFrame::Clock { monotonic_nanos, unix_nanos } => {
             out.push(kind::CLOCK);
             put_signed(out, *monotonic_nanos);
             put_signed(out, *unix_nanos);
         }
-        Frame::Strings { first, texts } => put_text_ids(out, kind::STRINGS, *first, texts),
-        Frame::SpanArgs { first, texts } => put_text_ids(out, kind::SPAN_ARGS, *first, texts),
-        Frame::Thread { thread, os_id, name } => {
+        SpoolFrame::Strings { first, texts } => put_text_ids(out, kind::STRINGS, *first, texts),
+        SpoolFrame::SpanArgs { first, texts } => put_text_ids(out, kind::SPAN_ARGS, *first, texts),
+        SpoolFrame::Thread { thread, os_id, name } => {
             put_kind_and_thread(out, kind::THREAD, *thread);
             put_varint(out, *os_id);
             put_text(out, name);
         }
-        Frame::Nodes { thread, first, nodes } => {
+        SpoolFrame::Nodes { thread, first, nodes } => {
             put_kind_and_thread(out, kind::NODES, *thread);
             put_nodes(out, *first, nodes);
         }
-        Frame::Spans { thread, sessions, spans } => {
+        SpoolFrame::Spans { thread, sessions, spans } => {
             put_kind_and_thread(out, kind::SPANS, *thread);
             put_varint(out, *sessions);
             put_spans(out, spans);
         }
-        Frame::Values { thread, sessions, values } => {
+        SpoolFrame::Values { thread, sessions, values } => {
             put_kind_and_thread(out, kind::VALUES, *thread);
             put_varint(out, *sessions);
             put_values(out, values);
         }
-        Frame::Open { thread, spans } => {
+        SpoolFrame::Open { thread, spans } => {
             put_kind_and_thread(out, kind::OPEN, *thread);
             put_open_spans(out, spans);
         }
-        Frame::Counters(counters) => {
+        SpoolFrame::Counters(counters) => {
             out.push(kind::COUNTERS);
             put_counters(out, counters);
         }
-        Frame::Session { session, event, name, time_nanos } => {
+        SpoolFrame::Session { session, event, name, time_nanos } => {
             out.push(kind::SESSION);
             put_varint(out, u64::from(*session));
             put_session_event(out, *event);
             put_text(out, name);
             put_signed(out, *time_nanos);
         }
-        Frame::Losses(losses) => {
+        SpoolFrame::Losses(losses) => {
             out.push(kind::LOSSES);
             put_losses(out, losses);
         }
-        Frame::Overhead(overhead) => {
+        SpoolFrame::Overhead(overhead) => {
             out.push(kind::OVERHEAD);
             put_overhead(out, overhead);
         }
-        Frame::Launches { thread, launches } => {
+        SpoolFrame::Launches { thread, launches } => {
             put_id_pairs(out, kind::LAUNCHES, *thread, launches);
         }
-        Frame::ArgsOfSpans { thread, args } => {
+        SpoolFrame::ArgsOfSpans { thread, args } => {
             put_id_pairs(out, kind::ARGS_OF_SPANS, *thread, args);
         }
-        Frame::Autograd { thread, calls } => {
+        SpoolFrame::Autograd { thread, calls } => {
             put_kind_and_thread(out, kind::AUTOGRAD, *thread);
             put_autograd(out, calls);
         }
-        Frame::Device(device) => {
+        SpoolFrame::Device(device) => {
             out.push(kind::DEVICE);
             put_device(out, device);
         }
-        Frame::Shapes { first, shapes } => {
+        SpoolFrame::Shapes { first, shapes } => {
             out.push(kind::SHAPES);
             put_varint(out, u64::from(*first));
             put_shapes(out, shapes);
         }
-        Frame::Activities { sessions, activities } => {
+        SpoolFrame::Activities { sessions, activities } => {
             out.push(kind::ACTIVITIES);
             put_varint(out, *sessions);
             put_activities(out, activities);
         }
-        Frame::Note { key, value } => {
+        SpoolFrame::Note { key, value } => {
             out.push(kind::NOTE);
             put_text(out, key);
             put_text(out, value);
         }
-        Frame::Collectives(collectives) => {
+        SpoolFrame::Collectives(collectives) => {
             out.push(kind::COLLECTIVES);
             put_collectives(out, collectives);
         }
-        Frame::Variables(variables) => {
+        SpoolFrame::Variables(variables) => {
             out.push(kind::VARIABLES);
             put_variables(out, variables);
         }
-        Frame::Samples { thread, samples } => {
+        SpoolFrame::Samples { thread, samples } => {
             put_kind_and_thread(out, kind::SAMPLES, *thread);
             put_samples(out, samples);
         }
-        Frame::End => out.push(kind::END),
+        SpoolFrame::End => out.push(kind::END),
     }
 }
 
@@ -193,7 +193,7 @@ fn put_process(out: &mut Vec<u8>, process: &Process) {
     put_texts(out, &process.argv);
     put_varint(out, process.start_unix_nanos);
     put_varint(out, process.duration_nanos);
-    out.push(u8::from(process.complete));
+    out.push(u8::from(process.is_complete));
 }
 
 fn put_texts(out: &mut Vec<u8>, texts: &[String]) {

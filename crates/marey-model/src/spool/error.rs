@@ -117,7 +117,7 @@ pub enum Inconsistency {
         /// The invalid parent.
         parent: u32,
     },
-    /// A frame after [`super::Frame::End`].
+    /// A frame after [`super::SpoolFrame::End`].
     #[error("it follows the end frame")]
     AfterEnd,
 }

@@ -12,8 +12,8 @@ use super::variable::Variable;
 
 /// A frame of a spool.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Frame {
-    /// The recording process. Its duration and completeness are still unknown: see [`Frame::End`].
+pub enum SpoolFrame {
+    /// The recording process. Its duration and completeness are still unknown: see [`SpoolFrame::End`].
     Process(Process),
     /// Simultaneous readings of two clocks. The first pair is taken at the start, the last at the
     /// end.

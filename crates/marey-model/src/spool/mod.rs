@@ -17,16 +17,16 @@
 //! it and reports the rest ([`Reader::torn`]).
 //!
 //! ```
-//! use marey_model::spool::{Frame, Reader, Writer};
+//! use marey_model::spool::{SpoolFrame, Reader, Writer};
 //!
 //! let mut file = Vec::new();
 //! let mut writer = Writer::new(&mut file)?;
-//! writer.write_frame(&Frame::Clock { monotonic_nanos: 5, unix_nanos: 1_700_000_000_000_000_000 })?;
-//! writer.write_frame(&Frame::End)?;
+//! writer.write_frame(&SpoolFrame::Clock { monotonic_nanos: 5, unix_nanos: 1_700_000_000_000_000_000 })?;
+//! writer.write_frame(&SpoolFrame::End)?;
 //!
 //! let torn = &file[..file.len() - 1];
 //! let mut reader = Reader::new(torn)?;
-//! assert!(matches!(reader.next(), Some(Ok(Frame::Clock { monotonic_nanos: 5, .. }))));
+//! assert!(matches!(reader.next(), Some(Ok(SpoolFrame::Clock { monotonic_nanos: 5, .. }))));
 //! assert!(reader.next().is_none());
 //! assert_eq!(reader.torn().map(|torn| torn.lost_bytes), Some(8));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -52,7 +52,7 @@ pub use collective::{Collective, CollectiveState};
 pub use device::{Activity, ActivityKind, Detail, Device, Shape};
 pub use encode::encode;
 pub use error::{FrameTooLong, Inconsistency, Malformed, SpoolError};
-pub use frame::{AutogradCall, Counter, Frame, NodeDef, SessionEvent, Span, Value};
+pub use frame::{AutogradCall, Counter, NodeDef, SessionEvent, Span, SpoolFrame, Value};
 pub use id_map::IdMap;
 pub use read::{Reader, TornTail};
 pub use ring::{RING_RECORDS, RING_SECONDS, join_ring};

@@ -5,13 +5,13 @@ use std::io::{self, BufReader, Read};
 use super::check::ConsistencyCheck;
 use super::decode::decode;
 use super::error::SpoolError;
-use super::{Frame, HEADER_BYTES, MAGIC, MAX_FRAME_BYTES, PREFIX_BYTES, VERSION, header};
+use super::{HEADER_BYTES, MAGIC, MAX_FRAME_BYTES, PREFIX_BYTES, SpoolFrame, VERSION, header};
 
 /// Iterates over the frames of a spool, which may come from any source and be truncated anywhere.
 ///
 /// A truncated frame, or one whose CRC does not match, ends the iteration, and [`torn`](Self::torn)
 /// reports it. A frame with a valid CRC and invalid content also ends the iteration, with an error.
-/// A file without [`Frame::End`] was not closed by its process. If the input ends between two
+/// A file without [`SpoolFrame::End`] was not closed by its process. If the input ends between two
 /// frames, the iteration can go on after the input has grown.
 #[derive(Debug)]
 pub struct Reader<R> {
@@ -83,7 +83,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// Reads the next frame. Returns `None` at the end of the readable part.
-    fn read_frame(&mut self) -> Result<Option<Frame>, SpoolError> {
+    fn read_frame(&mut self) -> Result<Option<SpoolFrame>, SpoolError> {
         self.fill_body(PREFIX_BYTES)?;
         if self.body.is_empty() {
             return Ok(None);
@@ -126,7 +126,7 @@ impl<R: Read> Reader<R> {
 }
 
 impl<R: Read> Iterator for Reader<R> {
-    type Item = Result<Frame, SpoolError>;
+    type Item = Result<SpoolFrame, SpoolError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.is_done {

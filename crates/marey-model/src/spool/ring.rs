@@ -10,7 +10,7 @@
 use std::io::{self, Read, Write};
 
 use super::ring_join::RingJoin;
-use super::{Frame, Reader, SpoolError};
+use super::{Reader, SpoolError, SpoolFrame};
 
 /// Key of the note with the number of records that a ring keeps, 0 for no limit.
 pub const RING_RECORDS: &str = "ring_records";
@@ -43,12 +43,12 @@ impl RingSurvey {
     }
 
     /// Adds the next frame of the segments.
-    fn add(&mut self, frame: &Frame) {
+    fn add(&mut self, frame: &SpoolFrame) {
         match frame {
-            Frame::Note { key, value } if key == RING_RECORDS => {
+            SpoolFrame::Note { key, value } if key == RING_RECORDS => {
                 self.max_records = value.parse().unwrap_or_default();
             }
-            Frame::Note { key, value } if key == RING_SECONDS => {
+            SpoolFrame::Note { key, value } if key == RING_SECONDS => {
                 self.max_secs = value.parse().unwrap_or_default();
             }
             frame => {
@@ -61,27 +61,29 @@ impl RingSurvey {
 }
 
 /// Returns the time of each record in a frame, `None` for records with another clock.
-pub(super) fn record_times(frame: &Frame) -> Vec<Option<i64>> {
+pub(super) fn record_times(frame: &SpoolFrame) -> Vec<Option<i64>> {
     match frame {
-        Frame::Spans { spans, .. } => spans.iter().map(|span| Some(span.end_nanos)).collect(),
-        Frame::Values { values, .. } => values.iter().map(|value| Some(value.time_nanos)).collect(),
-        Frame::Counters(counters) => {
+        SpoolFrame::Spans { spans, .. } => spans.iter().map(|span| Some(span.end_nanos)).collect(),
+        SpoolFrame::Values { values, .. } => {
+            values.iter().map(|value| Some(value.time_nanos)).collect()
+        }
+        SpoolFrame::Counters(counters) => {
             counters.iter().map(|counter| Some(counter.time_nanos)).collect()
         }
-        Frame::Activities { activities, .. } => activities
+        SpoolFrame::Activities { activities, .. } => activities
             .iter()
             .map(|activity| {
                 let duration_nanos = i64::try_from(activity.duration_nanos).unwrap_or(i64::MAX);
                 Some(activity.start_nanos.saturating_add(duration_nanos))
             })
             .collect(),
-        Frame::Samples { samples, .. } => {
+        SpoolFrame::Samples { samples, .. } => {
             samples.iter().map(|sample| Some(sample.time_nanos)).collect()
         }
-        Frame::Variables(variables) => {
+        SpoolFrame::Variables(variables) => {
             variables.iter().map(|variable| Some(variable.time_nanos)).collect()
         }
-        Frame::Collectives(collectives) => vec![None; collectives.len()],
+        SpoolFrame::Collectives(collectives) => vec![None; collectives.len()],
         _ => Vec::new(),
     }
 }
@@ -116,7 +118,7 @@ pub fn join_ring<'a, S, R: Read>(
 fn read_segments<'a, S, R: Read>(
     segments: &'a [S],
     open: impl Fn(&'a S) -> io::Result<R>,
-    mut on_frame: impl FnMut(Frame, bool) -> io::Result<()>,
+    mut on_frame: impl FnMut(SpoolFrame, bool) -> io::Result<()>,
 ) -> Result<Option<SpoolError>, SpoolError> {
     let mut broken = None;
     for segment in segments {
@@ -132,7 +134,7 @@ fn read_segments<'a, S, R: Read>(
 /// Passes on every frame of a segment and whether it is the first.
 fn read_segment(
     segment: impl Read,
-    on_frame: &mut impl FnMut(Frame, bool) -> io::Result<()>,
+    on_frame: &mut impl FnMut(SpoolFrame, bool) -> io::Result<()>,
 ) -> Result<(), SpoolError> {
     let mut is_first = true;
     for frame in Reader::new(segment)? {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use super::ring::{RingSurvey, record_times};
-use super::{AutogradCall, Frame, IdMap, NodeDef, SessionEvent, Writer};
+use super::{AutogradCall, IdMap, NodeDef, SessionEvent, SpoolFrame, Writer};
 use crate::context::NodeKind;
 use crate::loss::LossCause;
 
@@ -94,7 +94,7 @@ impl<W: Write> RingJoin<W> {
         self.about_spans.clear();
         self.has_ended = false;
         for thread in std::mem::take(&mut self.open_threads) {
-            self.out.write_frame(&Frame::Open { thread, spans: Vec::new() })?;
+            self.out.write_frame(&SpoolFrame::Open { thread, spans: Vec::new() })?;
         }
         Ok(())
     }
@@ -102,80 +102,80 @@ impl<W: Write> RingJoin<W> {
     /// Ends the spool. It is complete if the last segment was.
     pub(super) fn finish(mut self) -> io::Result<()> {
         self.write_losses()?;
-        if self.has_ended { self.out.write_frame(&Frame::End) } else { Ok(()) }
+        if self.has_ended { self.out.write_frame(&SpoolFrame::End) } else { Ok(()) }
     }
 
     /// Adds the next frame of a segment.
-    pub(super) fn add(&mut self, frame: Frame) -> io::Result<()> {
+    pub(super) fn add(&mut self, frame: SpoolFrame) -> io::Result<()> {
         match frame {
-            Frame::Process(_) if self.has_process => Ok(()),
-            Frame::Process(_) => {
+            SpoolFrame::Process(_) if self.has_process => Ok(()),
+            SpoolFrame::Process(_) => {
                 self.has_process = true;
                 self.out.write_frame(&frame)
             }
-            Frame::Strings { texts, first } => self.add_texts(first, texts),
-            Frame::Nodes { thread, first, nodes } => self.add_nodes(thread, first, &nodes),
-            Frame::Shapes { first, mut shapes } => {
+            SpoolFrame::Strings { texts, first } => self.add_texts(first, texts),
+            SpoolFrame::Nodes { thread, first, nodes } => self.add_nodes(thread, first, &nodes),
+            SpoolFrame::Shapes { first, mut shapes } => {
                 for shape in &mut shapes {
                     shape.name = self.segment.text(shape.name);
                 }
                 let next = self.ids.shape_count;
                 self.ids.shape_count += shapes.len() as u32;
                 self.segment.shapes.extend(first, next..self.ids.shape_count);
-                self.out.write_frame(&Frame::Shapes { first: next, shapes })
+                self.out.write_frame(&SpoolFrame::Shapes { first: next, shapes })
             }
-            Frame::SpanArgs { first, texts } => {
+            SpoolFrame::SpanArgs { first, texts } => {
                 let next = self.ids.args_count;
                 self.ids.args_count += texts.len() as u32;
                 self.segment.args.extend(first, next..self.ids.args_count);
-                self.out.write_frame(&Frame::SpanArgs { first: next, texts })
+                self.out.write_frame(&SpoolFrame::SpanArgs { first: next, texts })
             }
-            Frame::Launches { thread, launches } => {
+            SpoolFrame::Launches { thread, launches } => {
                 self.about_spans.entry(thread).or_default().launches = launches;
                 Ok(())
             }
-            Frame::Autograd { thread, calls } => {
+            SpoolFrame::Autograd { thread, calls } => {
                 self.about_spans.entry(thread).or_default().calls = calls;
                 Ok(())
             }
-            Frame::ArgsOfSpans { thread, args } => {
+            SpoolFrame::ArgsOfSpans { thread, args } => {
                 self.about_spans.entry(thread).or_default().args = args;
                 Ok(())
             }
-            Frame::Open { thread, mut spans } => {
+            SpoolFrame::Open { thread, mut spans } => {
                 for span in &mut spans {
                     span.0 = self.segment.node(thread, span.0);
                 }
                 self.open_threads.retain(|&known| known != thread);
                 self.open_threads.extend((!spans.is_empty()).then_some(thread));
-                self.out.write_frame(&Frame::Open { thread, spans })
+                self.out.write_frame(&SpoolFrame::Open { thread, spans })
             }
-            Frame::Session { session, event, time_nanos, .. } => {
+            SpoolFrame::Session { session, event, time_nanos, .. } => {
                 if self.is_news(session, event, time_nanos) {
                     self.out.write_frame(&frame)?;
                 }
                 Ok(())
             }
-            Frame::Losses(losses) => {
+            SpoolFrame::Losses(losses) => {
                 self.losses = losses;
                 self.write_losses()
             }
-            Frame::End => {
+            SpoolFrame::End => {
                 self.has_ended = true;
                 Ok(())
             }
-            Frame::Thread { .. }
-            | Frame::Clock { .. }
-            | Frame::Device(_)
-            | Frame::Note { .. }
-            | Frame::Overhead(_) => self.out.write_frame(&frame),
-            Frame::Spans { .. }
-            | Frame::Values { .. }
-            | Frame::Counters(_)
-            | Frame::Activities { .. }
-            | Frame::Samples { .. }
-            | Frame::Variables(_)
-            | Frame::Collectives(_) => self.add_records(frame),
+            SpoolFrame::Thread { .. }
+            | SpoolFrame::Clock { .. }
+            | SpoolFrame::Device(_)
+            | SpoolFrame::Note { .. }
+            | SpoolFrame::Overhead(_) => self.out.write_frame(&frame),
+            SpoolFrame::Spans { .. }
+            | SpoolFrame::Values { .. }
+            | SpoolFrame::Counters(_)
+            | SpoolFrame::Activities { .. }
+            | SpoolFrame::Samples { .. }
+            | SpoolFrame::Variables(_)
+            | SpoolFrame::Collectives(_) => self.add_records(frame),
         }
     }
 
@@ -196,7 +196,7 @@ impl<W: Write> RingJoin<W> {
         if new.is_empty() {
             return Ok(());
         }
-        self.out.write_frame(&Frame::Strings { first: next, texts: new })
+        self.out.write_frame(&SpoolFrame::Strings { first: next, texts: new })
     }
 
     fn add_nodes(&mut self, thread: u32, first: u32, nodes: &[NodeDef]) -> io::Result<()> {
@@ -218,11 +218,11 @@ impl<W: Write> RingJoin<W> {
         if new.is_empty() {
             return Ok(());
         }
-        self.out.write_frame(&Frame::Nodes { thread, first: next, nodes: new })
+        self.out.write_frame(&SpoolFrame::Nodes { thread, first: next, nodes: new })
     }
 
     /// Adds the records of a frame that are within the limits.
-    fn add_records(&mut self, mut frame: Frame) -> io::Result<()> {
+    fn add_records(&mut self, mut frame: SpoolFrame) -> io::Result<()> {
         let is_kept: Vec<bool> = record_times(&frame)
             .into_iter()
             .map(|time_nanos| {
@@ -232,7 +232,7 @@ impl<W: Write> RingJoin<W> {
             })
             .collect();
         self.left_out += is_kept.iter().filter(|kept| !**kept).count() as u64;
-        if let Frame::Spans { thread, .. } = frame {
+        if let SpoolFrame::Spans { thread, .. } = frame {
             self.write_about_spans(thread, &is_kept)?;
         }
         if !is_kept.contains(&true) {
@@ -242,26 +242,26 @@ impl<W: Write> RingJoin<W> {
         let mut keep = || is_kept.next().unwrap_or_default();
         let ids = &self.segment;
         match &mut frame {
-            Frame::Spans { thread, spans, .. } => {
+            SpoolFrame::Spans { thread, spans, .. } => {
                 spans.retain(|_| keep());
                 for span in spans {
                     span.node = ids.node(*thread, span.node);
                 }
             }
-            Frame::Values { thread, values, .. } => {
+            SpoolFrame::Values { thread, values, .. } => {
                 values.retain(|_| keep());
                 for value in values {
                     value.node = ids.node(*thread, value.node);
                     value.metric = ids.text(value.metric);
                 }
             }
-            Frame::Counters(counters) => {
+            SpoolFrame::Counters(counters) => {
                 counters.retain(|_| keep());
                 for counter in counters {
                     counter.name = ids.text(counter.name);
                 }
             }
-            Frame::Activities { activities, .. } => {
+            SpoolFrame::Activities { activities, .. } => {
                 activities.retain(|_| keep());
                 for activity in activities {
                     activity.shape = ids.shapes.get(activity.shape).copied().unwrap_or_default();
@@ -269,20 +269,20 @@ impl<W: Write> RingJoin<W> {
                     activity.launch = launch.map(|(thread, node)| (thread, ids.node(thread, node)));
                 }
             }
-            Frame::Samples { thread, samples } => {
+            SpoolFrame::Samples { thread, samples } => {
                 samples.retain(|_| keep());
                 for sample in samples {
                     sample.node = ids.node(*thread, sample.node);
                     sample.thread_name = ids.text(sample.thread_name);
                 }
             }
-            Frame::Variables(variables) => {
+            SpoolFrame::Variables(variables) => {
                 variables.retain(|_| keep());
                 for variable in variables {
                     variable.map_texts(|text| ids.text(text));
                 }
             }
-            Frame::Collectives(collectives) => {
+            SpoolFrame::Collectives(collectives) => {
                 collectives.retain(|_| keep());
                 for row in collectives {
                     *row = row.clone().with_texts(|text| ids.text(text));
@@ -318,13 +318,13 @@ impl<W: Write> RingJoin<W> {
             .filter_map(|(index, number)| Some((position(index)?, *args_ids.get(number)?)))
             .collect();
         if !launches.is_empty() {
-            self.out.write_frame(&Frame::Launches { thread, launches })?;
+            self.out.write_frame(&SpoolFrame::Launches { thread, launches })?;
         }
         if !calls.is_empty() {
-            self.out.write_frame(&Frame::Autograd { thread, calls })?;
+            self.out.write_frame(&SpoolFrame::Autograd { thread, calls })?;
         }
         if !args.is_empty() {
-            self.out.write_frame(&Frame::ArgsOfSpans { thread, args })?;
+            self.out.write_frame(&SpoolFrame::ArgsOfSpans { thread, args })?;
         }
         Ok(())
     }
@@ -360,7 +360,7 @@ impl<W: Write> RingJoin<W> {
                 None => losses.push((LossCause::Ring, self.left_out)),
             }
         }
-        self.out.write_frame(&Frame::Losses(losses))
+        self.out.write_frame(&SpoolFrame::Losses(losses))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{Frame, encode, header};
+use super::{SpoolFrame, encode, header};
 
 /// Writes frames to a file, each in one call of `write`.
 ///
@@ -24,7 +24,7 @@ impl<W: io::Write> Writer<W> {
 
     /// Appends a frame. A frame that is too long fails with `InvalidInput` and leaves the writer
     /// usable.
-    pub fn write_frame(&mut self, frame: &Frame) -> io::Result<()> {
+    pub fn write_frame(&mut self, frame: &SpoolFrame) -> io::Result<()> {
         if self.has_failed {
             return Err(io::Error::other("an earlier frame of the spool was not written"));
         }
@@ -64,9 +64,12 @@ mod tests {
     #[test]
     fn nothing_is_written_after_a_torn_frame() {
         let mut writer = Writer::new(LimitedWriter(15)).unwrap();
-        assert_eq!(writer.write_frame(&Frame::End).unwrap_err().kind(), io::ErrorKind::WriteZero);
+        assert_eq!(
+            writer.write_frame(&SpoolFrame::End).unwrap_err().kind(),
+            io::ErrorKind::WriteZero
+        );
         writer.out.0 = 100;
-        assert_eq!(writer.write_frame(&Frame::End).unwrap_err().kind(), io::ErrorKind::Other);
+        assert_eq!(writer.write_frame(&SpoolFrame::End).unwrap_err().kind(), io::ErrorKind::Other);
         assert_eq!(writer.get_ref().0, 100);
     }
 
@@ -74,7 +77,7 @@ mod tests {
     fn a_frame_that_is_too_long_is_rejected_and_writing_continues() {
         let mut out = vec![7];
         let text_bytes = MAX_FRAME_BYTES - 7; // kind 1, first 1, count 1, length 4
-        let strings = |len: usize| Frame::Strings { first: 0, texts: vec!["x".repeat(len)] };
+        let strings = |len: usize| SpoolFrame::Strings { first: 0, texts: vec!["x".repeat(len)] };
         assert!(encode(&strings(text_bytes + 1), &mut out).is_err());
         assert_eq!(out, [7]);
 

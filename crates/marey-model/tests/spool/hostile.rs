@@ -7,8 +7,8 @@ use std::path::Path;
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
 use marey_model::spool::{
-    Activity, ActivityKind, Counter, Frame, NodeDef, Reader, Sample, SampleCause, Shape, Span,
-    SpoolError, Value, Variable,
+    Activity, ActivityKind, Counter, NodeDef, Reader, Sample, SampleCause, Shape, Span, SpoolError,
+    SpoolFrame, Value, Variable,
 };
 use proptest::prelude::*;
 
@@ -89,8 +89,8 @@ fn node(parent: u32, kind: NodeKind, name: u32) -> NodeDef {
 }
 
 /// Returns a variable with these text ids of its file and its type.
-fn variables(file: u32, value_type: u32) -> Frame {
-    Frame::Variables(vec![Variable {
+fn variables(file: u32, value_type: u32) -> SpoolFrame {
+    SpoolFrame::Variables(vec![Variable {
         time_nanos: 0,
         os_id: 1,
         thread_name: 0,
@@ -106,41 +106,36 @@ fn variables(file: u32, value_type: u32) -> Frame {
 #[test]
 fn a_frame_that_contradicts_earlier_frames_is_an_error() {
     let (root, scope) = (node(0, NodeKind::Root, 0), NodeKind::Scope);
-    let nodes =
-        |thread, first, nodes: &[NodeDef]| Frame::Nodes { thread, first, nodes: nodes.to_vec() };
-    let texts = |first, count| Frame::Strings { first, texts: vec![String::new(); count] };
+    let nodes = |thread, first, nodes: &[NodeDef]| SpoolFrame::Nodes {
+        thread,
+        first,
+        nodes: nodes.to_vec(),
+    };
+    let texts = |first, count| SpoolFrame::Strings { first, texts: vec![String::new(); count] };
+    let shapes = |first, name| {
+        let details = Vec::new();
+        let shape = Shape { kind: ActivityKind::Kernel, name, device: 0, stream: 0, details };
+        SpoolFrame::Shapes { first, shapes: vec![shape] }
+    };
     let valid_frames = [
         texts(0, 2),
-        Frame::Thread { thread: 7, os_id: 1, name: String::new() },
+        SpoolFrame::Thread { thread: 7, os_id: 1, name: String::new() },
         nodes(7, 0, &[root, node(0, scope, 1)]),
-        Frame::Shapes {
-            first: 0,
-            shapes: vec![Shape {
-                kind: ActivityKind::Sync,
-                name: 0,
-                device: 0,
-                stream: 0,
-                details: Vec::new(),
-            }],
-        },
+        shapes(0, 0),
     ];
     let offset = encode_file(&valid_frames).len();
     let span = |node| Span { node, start_nanos: 0, end_nanos: 1 };
-    let spans = |thread, id| Frame::Spans { thread, sessions: 1, spans: vec![span(1), span(id)] };
+    let spans =
+        |thread, id| SpoolFrame::Spans { thread, sessions: 1, spans: vec![span(1), span(id)] };
     let values = |node, metric| {
         let value = Value { node, time_nanos: 0, metric, value: MetricValue::Int(1) };
-        Frame::Values { thread: 7, sessions: 1, values: vec![value] }
+        SpoolFrame::Values { thread: 7, sessions: 1, values: vec![value] }
     };
     let samples = |node, thread_name| {
         let cause = SampleCause::Interval;
         let sample =
             Sample { time_nanos: 0, duration_nanos: 1, os_id: 1, thread_name, node, cause };
-        Frame::Samples { thread: 7, samples: vec![sample] }
-    };
-    let shapes = |first, name| {
-        let details = Vec::new();
-        let shape = Shape { kind: ActivityKind::Kernel, name, device: 0, stream: 0, details };
-        Frame::Shapes { first, shapes: vec![shape] }
+        SpoolFrame::Samples { thread: 7, samples: vec![sample] }
     };
     let activity = |shape, launch| {
         let activity = Activity {
@@ -151,7 +146,7 @@ fn a_frame_that_contradicts_earlier_frames_is_an_error() {
             correlation: 0,
             launch: Some(launch),
         };
-        Frame::Activities { sessions: 1, activities: vec![activity] }
+        SpoolFrame::Activities { sessions: 1, activities: vec![activity] }
     };
     for (frame, reason) in [
         (shapes(3, 2), "text 2 is not defined"),
@@ -159,15 +154,15 @@ fn a_frame_that_contradicts_earlier_frames_is_an_error() {
         (activity(1, (7, 0)), "shape 1 is not defined"),
         (activity(0, (8, 0)), "thread 8 is not defined"),
         (activity(0, (7, 2)), "node 2 of thread 7 is not defined"),
-        (Frame::Launches { thread: 8, launches: vec![] }, "thread 8 is not defined"),
-        (Frame::Autograd { thread: 8, calls: vec![] }, "thread 8 is not defined"),
-        (Frame::ArgsOfSpans { thread: 8, args: vec![] }, "thread 8 is not defined"),
+        (SpoolFrame::Launches { thread: 8, launches: vec![] }, "thread 8 is not defined"),
+        (SpoolFrame::Autograd { thread: 8, calls: vec![] }, "thread 8 is not defined"),
+        (SpoolFrame::ArgsOfSpans { thread: 8, args: vec![] }, "thread 8 is not defined"),
         (
-            Frame::ArgsOfSpans { thread: 7, args: vec![(0, 1)] },
+            SpoolFrame::ArgsOfSpans { thread: 7, args: vec![(0, 1)] },
             "the span arguments 1 are not defined",
         ),
         (
-            Frame::SpanArgs { first: u32::MAX, texts: vec![String::new(); 2] },
+            SpoolFrame::SpanArgs { first: u32::MAX, texts: vec![String::new(); 2] },
             "the ids of span arguments from 4294967295 on are out of range or already defined",
         ),
         (texts(1, 1), "the text ids from 1 on are out of range or already defined"),
@@ -187,27 +182,32 @@ fn a_frame_that_contradicts_earlier_frames_is_an_error() {
         (values(2, 0), "node 2 of thread 7 is not defined"),
         (values(0, 2), "text 2 is not defined"),
         (
-            Frame::Counters(vec![Counter { time_nanos: 0, name: 2, device: None, value: 0.0 }]),
+            SpoolFrame::Counters(vec![Counter {
+                time_nanos: 0,
+                name: 2,
+                device: None,
+                value: 0.0,
+            }]),
             "text 2 is not defined",
         ),
         (samples(2, 0), "node 2 of thread 7 is not defined"),
         (samples(0, 2), "text 2 is not defined"),
         (variables(2, 0), "text 2 is not defined"),
         (variables(0, 2), "text 2 is not defined"),
-        (Frame::Open { thread: 7, spans: vec![(2, 0)] }, "node 2 of thread 7 is not defined"),
+        (SpoolFrame::Open { thread: 7, spans: vec![(2, 0)] }, "node 2 of thread 7 is not defined"),
     ] {
-        let file = encode_file(&[&valid_frames[..], &[frame, Frame::End]].concat());
+        let file = encode_file(&[&valid_frames[..], &[frame, SpoolFrame::End]].concat());
         let message = error(&file).to_string();
         assert_eq!(message, format!("the frame at byte {offset} is inconsistent: {reason}"));
     }
-    let message = error(&encode_file(&[Frame::End, Frame::End])).to_string();
+    let message = error(&encode_file(&[SpoolFrame::End, SpoolFrame::End])).to_string();
     assert_eq!(message, "the frame at byte 21 is inconsistent: it follows the end frame");
 }
 
 #[test]
 fn ids_may_be_sparse_and_come_in_any_order() {
-    let texts = |first| Frame::Strings { first, texts: vec!["x".to_owned()] };
-    let nodes = |first, name| Frame::Nodes {
+    let texts = |first| SpoolFrame::Strings { first, texts: vec!["x".to_owned()] };
+    let nodes = |first, name| SpoolFrame::Nodes {
         thread: 0,
         first,
         nodes: vec![node(first, NodeKind::Root, name)],
@@ -215,14 +215,14 @@ fn ids_may_be_sparse_and_come_in_any_order() {
     let frames = [
         texts(70),
         texts(3),
-        Frame::Thread { thread: 0, os_id: 1, name: String::new() },
+        SpoolFrame::Thread { thread: 0, os_id: 1, name: String::new() },
         nodes(9, 70),
         nodes(2, 3),
         // A new name of a thread does not drop its nodes.
-        Frame::Thread { thread: 0, os_id: 1, name: "x".to_owned() },
-        Frame::Open { thread: 0, spans: vec![(9, 0), (2, 0)] },
+        SpoolFrame::Thread { thread: 0, os_id: 1, name: "x".to_owned() },
+        SpoolFrame::Open { thread: 0, spans: vec![(9, 0), (2, 0)] },
     ];
-    let read: Vec<Frame> =
+    let read: Vec<SpoolFrame> =
         Reader::new(&*encode_file(&frames)).unwrap().map(Result::unwrap).collect();
     assert_eq!(read, frames);
 }
@@ -235,9 +235,9 @@ fn a_read_error_is_not_a_torn_tail() {
             Err(io::Error::other("device removed"))
         }
     }
-    let file = encode_file(&[Frame::End]);
+    let file = encode_file(&[SpoolFrame::End]);
     let mut reader = Reader::new(file.chain(Failing)).unwrap();
-    assert!(matches!(reader.next(), Some(Ok(Frame::End))));
+    assert!(matches!(reader.next(), Some(Ok(SpoolFrame::End))));
     let error = reader.next().unwrap().unwrap_err();
     assert_eq!(error.to_string(), "cannot read the spool: device removed");
     assert!(reader.next().is_none());

@@ -6,8 +6,8 @@ use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::spool::{
-    Activity, ActivityKind, AutogradCall, Counter, Frame, NodeDef, RING_RECORDS, RING_SECONDS,
-    Reader, SessionEvent, Shape, Span, Value, join_ring,
+    Activity, ActivityKind, AutogradCall, Counter, NodeDef, RING_RECORDS, RING_SECONDS, Reader,
+    SessionEvent, Shape, Span, SpoolFrame, Value, join_ring,
 };
 use proptest::prelude::*;
 
@@ -48,7 +48,7 @@ fn ring() -> impl Strategy<Value = Vec<(Record, bool, bool)>> {
 /// Writes a segment, which defines what it uses.
 #[derive(Default)]
 struct Segment {
-    frames: Vec<Frame>,
+    frames: Vec<SpoolFrame>,
     texts: Vec<String>,
     nodes: BTreeMap<u32, Vec<NodeDef>>,
     shapes: Vec<Shape>,
@@ -58,11 +58,11 @@ struct Segment {
 impl Segment {
     fn begin(is_first: bool, records: u64, secs: f64) -> Self {
         let mut segment = Self::default();
-        let note = |key: &str, value: String| Frame::Note { key: key.to_owned(), value };
-        segment.frames.push(Frame::Process(marey_model::profile::Process::default()));
+        let note = |key: &str, value: String| SpoolFrame::Note { key: key.to_owned(), value };
+        segment.frames.push(SpoolFrame::Process(marey_model::profile::Process::default()));
         segment.frames.push(note(RING_RECORDS, records.to_string()));
         segment.frames.push(note(RING_SECONDS, secs.to_string()));
-        let session = |event, time_nanos| Frame::Session {
+        let session = |event, time_nanos| SpoolFrame::Session {
             session: 0,
             event,
             name: "run".to_owned(),
@@ -71,7 +71,7 @@ impl Segment {
         segment.frames.push(session(SessionEvent::Started, 0));
         segment.frames.push(session(SessionEvent::Phase(2), if is_first { 1 } else { 5 }));
         for thread in 0..3 {
-            segment.frames.push(Frame::Thread { thread, os_id: 7, name: "thread".to_owned() });
+            segment.frames.push(SpoolFrame::Thread { thread, os_id: 7, name: "thread".to_owned() });
         }
         segment
     }
@@ -82,7 +82,7 @@ impl Segment {
         }
         let first = self.texts.len() as u32;
         self.texts.push(text.to_owned());
-        self.frames.push(Frame::Strings { first, texts: vec![text.to_owned()] });
+        self.frames.push(SpoolFrame::Strings { first, texts: vec![text.to_owned()] });
         first
     }
 
@@ -99,7 +99,7 @@ impl Segment {
             return number as u32;
         }
         nodes.push(node);
-        self.frames.push(Frame::Nodes { thread, first, nodes: vec![node] });
+        self.frames.push(SpoolFrame::Nodes { thread, first, nodes: vec![node] });
         first
     }
 
@@ -143,7 +143,7 @@ impl Segment {
                     }
                     if has_args {
                         let texts = vec![format!("{{\"number\":{number}}}")];
-                        self.frames.push(Frame::SpanArgs { first: self.args, texts });
+                        self.frames.push(SpoolFrame::SpanArgs { first: self.args, texts });
                         args.push((index, self.args));
                         self.args += 1;
                     }
@@ -174,7 +174,7 @@ impl Segment {
                     };
                     let first = self.shapes.len() as u32;
                     self.shapes.push(shape.clone());
-                    self.frames.push(Frame::Shapes { first, shapes: vec![shape] });
+                    self.frames.push(SpoolFrame::Shapes { first, shapes: vec![shape] });
                     activities.push(Activity {
                         shape: first,
                         start_nanos: i64::from(number) * 1_000_000_000,
@@ -188,13 +188,13 @@ impl Segment {
         }
         let thread = on_thread;
         let frames = [
-            (!launches.is_empty()).then_some(Frame::Launches { thread, launches }),
-            (!calls.is_empty()).then_some(Frame::Autograd { thread, calls }),
-            (!args.is_empty()).then_some(Frame::ArgsOfSpans { thread, args }),
-            (!spans.is_empty()).then_some(Frame::Spans { thread, sessions: 1, spans }),
-            (!values.is_empty()).then_some(Frame::Values { thread, sessions: 1, values }),
-            (!counters.is_empty()).then_some(Frame::Counters(counters)),
-            (!activities.is_empty()).then_some(Frame::Activities { sessions: 1, activities }),
+            (!launches.is_empty()).then_some(SpoolFrame::Launches { thread, launches }),
+            (!calls.is_empty()).then_some(SpoolFrame::Autograd { thread, calls }),
+            (!args.is_empty()).then_some(SpoolFrame::ArgsOfSpans { thread, args }),
+            (!spans.is_empty()).then_some(SpoolFrame::Spans { thread, sessions: 1, spans }),
+            (!values.is_empty()).then_some(SpoolFrame::Values { thread, sessions: 1, values }),
+            (!counters.is_empty()).then_some(SpoolFrame::Counters(counters)),
+            (!activities.is_empty()).then_some(SpoolFrame::Activities { sessions: 1, activities }),
         ];
         self.frames.extend(frames.into_iter().flatten());
     }
@@ -247,23 +247,25 @@ fn read(file: &[u8]) -> Joined {
             (name(texts, outer.name), name(texts, inner.name))
         };
         match frame.unwrap() {
-            Frame::Process(_) => joined.processes += 1,
-            Frame::Session { event, .. } => joined.session_events.push(event),
-            Frame::Losses(losses) => {
+            SpoolFrame::Process(_) => joined.processes += 1,
+            SpoolFrame::Session { event, .. } => joined.session_events.push(event),
+            SpoolFrame::Losses(losses) => {
                 joined.dropped = losses
                     .iter()
                     .filter(|(cause, _)| *cause == LossCause::Ring)
                     .map(|loss| loss.1)
                     .sum();
             }
-            Frame::Strings { texts: new, .. } => texts.extend(new),
-            Frame::Nodes { thread, nodes: new, .. } => nodes.entry(thread).or_default().extend(new),
-            Frame::Shapes { shapes: new, .. } => shapes.extend(new),
-            Frame::SpanArgs { texts: new, .. } => args_texts.extend(new),
-            Frame::Launches { launches: new, .. } => launches = new,
-            Frame::Autograd { calls: new, .. } => calls = new,
-            Frame::ArgsOfSpans { args: new, .. } => args = new,
-            Frame::Spans { thread, spans, .. } => {
+            SpoolFrame::Strings { texts: new, .. } => texts.extend(new),
+            SpoolFrame::Nodes { thread, nodes: new, .. } => {
+                nodes.entry(thread).or_default().extend(new);
+            }
+            SpoolFrame::Shapes { shapes: new, .. } => shapes.extend(new),
+            SpoolFrame::SpanArgs { texts: new, .. } => args_texts.extend(new),
+            SpoolFrame::Launches { launches: new, .. } => launches = new,
+            SpoolFrame::Autograd { calls: new, .. } => calls = new,
+            SpoolFrame::ArgsOfSpans { args: new, .. } => args = new,
+            SpoolFrame::Spans { thread, spans, .. } => {
                 let (launches, calls) = (std::mem::take(&mut launches), std::mem::take(&mut calls));
                 let args = std::mem::take(&mut args);
                 assert_eq!(launches.len(), calls.len());
@@ -287,7 +289,7 @@ fn read(file: &[u8]) -> Joined {
                     });
                 }
             }
-            Frame::Values { thread, values, .. } => {
+            SpoolFrame::Values { thread, values, .. } => {
                 for value in values {
                     assert_eq!(
                         leaf(&texts, &nodes, thread, value.node).0,
@@ -301,13 +303,13 @@ fn read(file: &[u8]) -> Joined {
                     });
                 }
             }
-            Frame::Counters(counters) => {
+            SpoolFrame::Counters(counters) => {
                 joined.records.extend(counters.iter().map(|counter| Record::Counter {
                     name: name(&texts, counter.name),
                     number: number(counter.time_nanos),
                 }));
             }
-            Frame::Activities { activities, .. } => {
+            SpoolFrame::Activities { activities, .. } => {
                 for activity in activities {
                     let (thread, node) = activity.launch.unwrap();
                     let shape: &Shape = &shapes[activity.shape as usize];

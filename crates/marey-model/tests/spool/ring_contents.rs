@@ -7,8 +7,8 @@ use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::profile::Process;
 use marey_model::spool::{
-    Collective, CollectiveState, Counter, Frame, NodeDef, RING_RECORDS, Reader, Sample,
-    SampleCause, SessionEvent, Variable, join_ring,
+    Collective, CollectiveState, Counter, NodeDef, RING_RECORDS, Reader, Sample, SampleCause,
+    SessionEvent, SpoolFrame, Variable, join_ring,
 };
 
 use super::round_trip::encode_file;
@@ -17,7 +17,7 @@ const NAMES: [&str; 10] = ["root", "a", "b", "main", "f.py", "f", "loss", "float
 
 /// Returns the frames that define a thread, the names in an order that begins with number `rotation`,
 /// and the path `root/a/b/a`.
-fn definitions(rotation: usize) -> Vec<Frame> {
+fn definitions(rotation: usize) -> Vec<SpoolFrame> {
     let mut names = NAMES.map(str::to_owned);
     names.rotate_left(rotation);
     let node = |parent, kind, name| NodeDef { parent, kind, name: text(rotation, name) };
@@ -28,11 +28,11 @@ fn definitions(rotation: usize) -> Vec<Frame> {
         node(2, NodeKind::Scope, "a"),
     ];
     vec![
-        Frame::Process(Process::default()),
-        Frame::Thread { thread: 0, os_id: 7, name: "main".to_owned() },
-        Frame::Strings { first: 0, texts: names.to_vec() },
+        SpoolFrame::Process(Process::default()),
+        SpoolFrame::Thread { thread: 0, os_id: 7, name: "main".to_owned() },
+        SpoolFrame::Strings { first: 0, texts: names.to_vec() },
         // The first segment has a part of the path alone.
-        Frame::Nodes {
+        SpoolFrame::Nodes {
             thread: 0,
             first: 0,
             nodes: nodes[..4 - 2 * usize::from(rotation == 0)].to_vec(),
@@ -45,7 +45,7 @@ fn text(rotation: usize, name: &str) -> u32 {
     ((position + NAMES.len() - rotation) % NAMES.len()) as u32
 }
 
-fn join(segments: &[Vec<Frame>]) -> Vec<Frame> {
+fn join(segments: &[Vec<SpoolFrame>]) -> Vec<SpoolFrame> {
     let files: Vec<_> = segments.iter().map(|frames| encode_file(frames)).collect();
     let mut out = Vec::new();
     assert!(join_ring(&files, |file| Ok(&file[..]), &mut out).unwrap().is_none());
@@ -53,16 +53,16 @@ fn join(segments: &[Vec<Frame>]) -> Vec<Frame> {
 }
 
 /// Returns samples, variables and collectives in words, with the names of their ids.
-fn describe(frames: &[Frame]) -> Vec<String> {
+fn describe(frames: &[SpoolFrame]) -> Vec<String> {
     let mut texts: Vec<&str> = Vec::new();
     let mut nodes: Vec<NodeDef> = Vec::new();
     let mut described = Vec::new();
     for frame in frames {
         let text = |id: u32| texts[id as usize];
         match frame {
-            Frame::Strings { texts: new, .. } => texts.extend(new.iter().map(String::as_str)),
-            Frame::Nodes { nodes: new, .. } => nodes.extend(new),
-            Frame::Samples { samples, .. } => described.extend(samples.iter().map(|sample| {
+            SpoolFrame::Strings { texts: new, .. } => texts.extend(new.iter().map(String::as_str)),
+            SpoolFrame::Nodes { nodes: new, .. } => nodes.extend(new),
+            SpoolFrame::Samples { samples, .. } => described.extend(samples.iter().map(|sample| {
                 let path = std::iter::successors(Some(sample.node), |&node| {
                     let parent = nodes[node as usize].parent;
                     (parent != node).then_some(parent)
@@ -70,10 +70,10 @@ fn describe(frames: &[Frame]) -> Vec<String> {
                 let path: Vec<_> = path.map(|node| text(nodes[node as usize].name)).collect();
                 format!("sample {} {}", text(sample.thread_name), path.join("<"))
             })),
-            Frame::Variables(variables) => described.extend(
+            SpoolFrame::Variables(variables) => described.extend(
                 variables.iter().map(|row| format!("variable {}", row.texts().map(text).join(" "))),
             ),
-            Frame::Collectives(rows) => described.extend(rows.iter().map(|row| {
+            SpoolFrame::Collectives(rows) => described.extend(rows.iter().map(|row| {
                 let [name, group] = [row.name, row.group].map(text);
                 format!(
                     "collective {name} {group} {:?} {:?}",
@@ -127,9 +127,9 @@ fn names_and_nodes_are_the_same_whatever_their_numbers_in_a_segment() {
         };
         let mut frames = definitions(rotation);
         frames.extend([
-            Frame::Samples { thread: 0, samples: vec![sample] },
-            Frame::Variables(vec![variable]),
-            Frame::Collectives(vec![collective]),
+            SpoolFrame::Samples { thread: 0, samples: vec![sample] },
+            SpoolFrame::Variables(vec![variable]),
+            SpoolFrame::Collectives(vec![collective]),
         ]);
         frames
     };
@@ -147,15 +147,15 @@ fn names_and_nodes_are_the_same_whatever_their_numbers_in_a_segment() {
 
 #[test]
 fn the_open_scopes_and_the_end_are_those_of_the_last_segment() {
-    let open = |spans: &[(u32, i64)]| Frame::Open { thread: 0, spans: spans.to_vec() };
-    let segment = |more: Vec<Frame>| [definitions(1), more].concat();
-    let state = |segments: &[Vec<Frame>]| {
+    let open = |spans: &[(u32, i64)]| SpoolFrame::Open { thread: 0, spans: spans.to_vec() };
+    let segment = |more: Vec<SpoolFrame>| [definitions(1), more].concat();
+    let state = |segments: &[Vec<SpoolFrame>]| {
         let mut open_by_thread = BTreeMap::new();
         let mut has_end = false;
         for frame in join(segments) {
             match frame {
-                Frame::Open { thread, spans } => drop(open_by_thread.insert(thread, spans)),
-                Frame::End => has_end = true,
+                SpoolFrame::Open { thread, spans } => drop(open_by_thread.insert(thread, spans)),
+                SpoolFrame::End => has_end = true,
                 _ => {}
             }
         }
@@ -164,7 +164,7 @@ fn the_open_scopes_and_the_end_are_those_of_the_last_segment() {
     let first = segment(vec![open(&[(1, 5)])]);
     assert_eq!(state(std::slice::from_ref(&first)), (vec![(1, 5)], false));
     assert_eq!(state(&[first.clone(), segment(vec![])]), (vec![], false));
-    let last = segment(vec![open(&[(1, 5), (2, 6)]), Frame::End]);
+    let last = segment(vec![open(&[(1, 5), (2, 6)]), SpoolFrame::End]);
     assert_eq!(state(&[first.clone(), last.clone()]), (vec![(1, 5), (2, 6)], true));
     // Of a segment that follows an end, only its own end counts.
     assert_eq!(state(&[last, first]), (vec![(1, 5)], false));
@@ -172,11 +172,11 @@ fn the_open_scopes_and_the_end_are_those_of_the_last_segment() {
 
 #[test]
 fn a_thread_without_open_scopes_is_not_closed_again() {
-    let open = |spans: &[(u32, i64)]| Frame::Open { thread: 0, spans: spans.to_vec() };
-    let segment = |more: Vec<Frame>| [definitions(1), more].concat();
-    let count = |segments: &[Vec<Frame>]| {
+    let open = |spans: &[(u32, i64)]| SpoolFrame::Open { thread: 0, spans: spans.to_vec() };
+    let segment = |more: Vec<SpoolFrame>| [definitions(1), more].concat();
+    let count = |segments: &[Vec<SpoolFrame>]| {
         let frames = join(segments);
-        frames.iter().filter(|frame| matches!(frame, Frame::Open { .. })).count()
+        frames.iter().filter(|frame| matches!(frame, SpoolFrame::Open { .. })).count()
     };
     let closed = segment(vec![open(&[(1, 5)]), open(&[])]);
     assert_eq!(count(&[closed, segment(vec![])]), 2);
@@ -190,13 +190,14 @@ fn records_beyond_the_limit_are_added_to_the_losses() {
         let counter =
             |time_nanos| Counter { time_nanos, name: text(0, "loss"), device: None, value: 1.0 };
         let mut segment = definitions(0);
-        segment.insert(1, Frame::Note { key: RING_RECORDS.to_owned(), value: limit.to_string() });
+        segment
+            .insert(1, SpoolFrame::Note { key: RING_RECORDS.to_owned(), value: limit.to_string() });
         segment.extend([
-            Frame::Counters((1..=5).map(counter).collect()),
-            Frame::Losses(losses.to_vec()),
+            SpoolFrame::Counters((1..=5).map(counter).collect()),
+            SpoolFrame::Losses(losses.to_vec()),
         ]);
         let last = join(&[segment]).into_iter().rev().find_map(|frame| match frame {
-            Frame::Losses(losses) => Some(losses),
+            SpoolFrame::Losses(losses) => Some(losses),
             _ => None,
         });
         last.unwrap()
@@ -212,8 +213,12 @@ fn the_state_of_a_session_that_a_segment_repeats_is_no_event() {
     use SessionEvent::{Activated, Deactivated, Finalized, Phase, Started};
     let segment = |events: &[(SessionEvent, i64)]| {
         let name = || "run".to_owned();
-        let frame =
-            |&(event, time_nanos)| Frame::Session { session: 0, event, name: name(), time_nanos };
+        let frame = |&(event, time_nanos)| SpoolFrame::Session {
+            session: 0,
+            event,
+            name: name(),
+            time_nanos,
+        };
         definitions(0).into_iter().chain(events.iter().map(frame)).collect::<Vec<_>>()
     };
     let frames = join(&[
@@ -222,7 +227,7 @@ fn the_state_of_a_session_that_a_segment_repeats_is_no_event() {
         segment(&[(Started, 0), (Phase(1), 5), (Activated, 5), (Finalized, 6), (Started, 7)]),
     ]);
     let events = frames.into_iter().filter_map(|frame| match frame {
-        Frame::Session { event, time_nanos, .. } => Some((event, time_nanos)),
+        SpoolFrame::Session { event, time_nanos, .. } => Some((event, time_nanos)),
         _ => None,
     });
     let expected = [

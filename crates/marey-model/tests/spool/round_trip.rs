@@ -1,6 +1,6 @@
 //! Invariants of reading any bytes, shared by the fuzzer and the tests.
 
-use marey_model::spool::{Frame, Reader, SpoolError, Writer};
+use marey_model::spool::{Reader, SpoolError, SpoolFrame, Writer};
 
 /// Bytes of a file before its first frame.
 const HEADER_BYTES: usize = 12;
@@ -31,13 +31,13 @@ fn check_file(file: &[u8]) {
         let lost_bytes = reader.torn().map_or(0, |torn| torn.lost_bytes);
         assert_eq!(reader.offset() + lost_bytes, file.len() as u64);
     }
-    let again: Vec<Frame> =
+    let again: Vec<SpoolFrame> =
         Reader::new(&*encode_file(&frames)).unwrap().map(Result::unwrap).collect();
     assert_eq!(format!("{again:?}"), format!("{frames:?}"));
 }
 
 /// Returns a file with these frames.
-pub(crate) fn encode_file(frames: &[Frame]) -> Vec<u8> {
+pub(crate) fn encode_file(frames: &[SpoolFrame]) -> Vec<u8> {
     let mut writer = Writer::new(Vec::new()).unwrap();
     for frame in frames {
         writer.write_frame(frame).unwrap();

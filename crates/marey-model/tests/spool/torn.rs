@@ -1,19 +1,19 @@
 //! Spools truncated by a kill or damaged on disk.
 
-use marey_model::spool::{Frame, Reader, TornTail};
+use marey_model::spool::{Reader, SpoolFrame, TornTail};
 
 use crate::round_trip::encode_file;
 use crate::training;
 
 /// Returns the frames of a file and its torn tail.
-fn read(file: &[u8]) -> (Vec<Frame>, Option<TornTail>) {
+fn read(file: &[u8]) -> (Vec<SpoolFrame>, Option<TornTail>) {
     let mut reader = Reader::new(file).unwrap();
     let frames = reader.by_ref().map(Result::unwrap).collect();
     (frames, reader.torn())
 }
 
 /// Returns the start of each frame in the file, and the end of the file.
-fn starts(frames: &[Frame]) -> Vec<usize> {
+fn starts(frames: &[SpoolFrame]) -> Vec<usize> {
     (0..=frames.len()).map(|count| encode_file(&frames[..count]).len()).collect()
 }
 
@@ -55,7 +55,7 @@ fn a_flipped_bit_drops_the_frame_and_all_later_ones() {
 
 #[test]
 fn a_flipped_bit_of_the_header_is_an_error() {
-    let file = encode_file(&[Frame::End]);
+    let file = encode_file(&[SpoolFrame::End]);
     for index in 0..12 {
         let mut damaged = file.clone();
         damaged[index] ^= 1;
@@ -73,10 +73,10 @@ fn a_flipped_bit_of_the_header_is_an_error() {
 
 #[test]
 fn noise_after_the_last_frame_is_a_torn_tail() {
-    let file = encode_file(&[Frame::End]);
+    let file = encode_file(&[SpoolFrame::End]);
     for noise in [vec![0; 4_096], vec![0xFF; 100_000], b"\x01\0\0\0".to_vec()] {
         let (frames, torn) = read(&[&*file, &noise].concat());
-        assert_eq!(frames, [Frame::End]);
+        assert_eq!(frames, [SpoolFrame::End]);
         let (offset, lost_bytes) = (file.len() as u64, noise.len() as u64);
         assert_eq!(torn, Some(TornTail { offset, lost_bytes }));
     }

@@ -4,7 +4,7 @@ use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::profile::{Overhead, Process};
-use marey_model::spool::{Counter, Frame, NodeDef, Reader, SessionEvent, Span, Value, encode};
+use marey_model::spool::{Counter, NodeDef, Reader, SessionEvent, Span, SpoolFrame, Value, encode};
 
 use crate::round_trip::encode_file;
 
@@ -19,9 +19,9 @@ const LOSS: u32 = 9;
 
 /// Returns frames as the recorder writes them: ids are defined before use, and every flush lists the
 /// open scopes.
-pub(crate) fn frames(steps: usize) -> Vec<Frame> {
+pub(crate) fn frames(steps: usize) -> Vec<SpoolFrame> {
     let mut frames = vec![
-        Frame::Process(Process {
+        SpoolFrame::Process(Process {
             pid: 4_321,
             rank: Some(3),
             host: "node-7".to_owned(),
@@ -29,15 +29,15 @@ pub(crate) fn frames(steps: usize) -> Vec<Frame> {
             start_unix_nanos: 1_700_000_000_000_000_000,
             ..Process::default()
         }),
-        Frame::Clock { monotonic_nanos: START_NANOS, unix_nanos: 1_700_000_000_000_000_000 },
-        Frame::Strings { first: 0, texts: NAMES.map(str::to_owned).to_vec() },
-        Frame::Session {
+        SpoolFrame::Clock { monotonic_nanos: START_NANOS, unix_nanos: 1_700_000_000_000_000_000 },
+        SpoolFrame::Strings { first: 0, texts: NAMES.map(str::to_owned).to_vec() },
+        SpoolFrame::Session {
             session: 0,
             event: SessionEvent::Started,
             name: "training".to_owned(),
             time_nanos: START_NANOS,
         },
-        Frame::Thread { thread: 0, os_id: 4_321, name: "MainThread".to_owned() },
+        SpoolFrame::Thread { thread: 0, os_id: 4_321, name: "MainThread".to_owned() },
     ];
     let mut thread = Thread::new();
     for _ in 0..steps {
@@ -48,15 +48,15 @@ pub(crate) fn frames(steps: usize) -> Vec<Frame> {
     }
     thread.flush(&mut frames);
     let (event, name) = (SessionEvent::Finalized, "training".to_owned());
-    frames.push(Frame::Session { session: 0, event, name, time_nanos: thread.nanos });
-    frames.push(Frame::Losses(vec![(LossCause::Nodes, 0), (LossCause::Unclosed, 1)]));
-    frames.push(Frame::Overhead(Overhead {
+    frames.push(SpoolFrame::Session { session: 0, event, name, time_nanos: thread.nanos });
+    frames.push(SpoolFrame::Losses(vec![(LossCause::Nodes, 0), (LossCause::Unclosed, 1)]));
+    frames.push(SpoolFrame::Overhead(Overhead {
         events: 80_000,
         scope_nanos: 118.25,
         recording_nanos: 4_730_000,
         flushing_nanos: 900_000,
     }));
-    frames.push(Frame::End);
+    frames.push(SpoolFrame::End);
     frames
 }
 
@@ -150,21 +150,21 @@ impl Thread {
         self.nanos += nanos / 2 + (self.random >> 33).cast_signed() % (nanos / 2);
     }
 
-    fn flush(&mut self, frames: &mut Vec<Frame>) {
+    fn flush(&mut self, frames: &mut Vec<SpoolFrame>) {
         let nodes = self.nodes[self.written_nodes..].to_vec();
         if !nodes.is_empty() {
-            frames.push(Frame::Nodes { thread: 0, first: self.written_nodes as u32, nodes });
+            frames.push(SpoolFrame::Nodes { thread: 0, first: self.written_nodes as u32, nodes });
         }
         self.written_nodes = self.nodes.len();
         let spans = std::mem::take(&mut self.spans);
-        frames.push(Frame::Spans { thread: 0, sessions: 1, spans });
+        frames.push(SpoolFrame::Spans { thread: 0, sessions: 1, spans });
         let values = std::mem::take(&mut self.values);
-        frames.push(Frame::Values { thread: 0, sessions: 1, values });
+        frames.push(SpoolFrame::Values { thread: 0, sessions: 1, values });
         let power = Counter { time_nanos: self.nanos, name: 9, device: Some(1), value: 312.5 };
-        frames.push(Frame::Counters(vec![power]));
-        frames.push(Frame::Open { thread: 0, spans: vec![(0, START_NANOS), (1, self.nanos)] });
+        frames.push(SpoolFrame::Counters(vec![power]));
+        frames.push(SpoolFrame::Open { thread: 0, spans: vec![(0, START_NANOS), (1, self.nanos)] });
         let unix_nanos = 1_700_000_000_000_000_000 + self.nanos - START_NANOS;
-        frames.push(Frame::Clock { monotonic_nanos: self.nanos, unix_nanos });
+        frames.push(SpoolFrame::Clock { monotonic_nanos: self.nanos, unix_nanos });
         self.flushed_nanos = self.nanos;
     }
 }
@@ -182,7 +182,7 @@ fn every_frame_survives_a_round_trip() {
 fn the_mean_size_of_a_scope_is_bounded() {
     let (mut file, mut count) = (Vec::new(), 0);
     for frame in frames(1_000) {
-        if let Frame::Spans { spans, .. } = &frame {
+        if let SpoolFrame::Spans { spans, .. } = &frame {
             count += spans.len();
             encode(&frame, &mut file).unwrap();
         }

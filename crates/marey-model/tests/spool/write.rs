@@ -8,7 +8,7 @@ use marey_model::metric::MetricValue;
 use marey_model::profile::{Overhead, Process};
 use marey_model::spool::{
     Activity, ActivityKind, AutogradCall, Collective, CollectiveState, Counter, Detail, Device,
-    Frame, NodeDef, Reader, Sample, SampleCause, SessionEvent, Shape, Span, Value, Variable,
+    NodeDef, Reader, Sample, SampleCause, SessionEvent, Shape, Span, SpoolFrame, Value, Variable,
     encode,
 };
 use proptest::collection::vec;
@@ -32,12 +32,15 @@ fn each_frame_has_the_bytes_of_version_1() {
     };
     let name = || "n".to_owned();
     for (frame, body) in [
-        (Frame::Process(process), &[1, 0xAC, 2, 1, 2, 1, b'h', 1, 1, b'a', 5, 0, 0][..]),
-        (Frame::Clock { monotonic_nanos: -1, unix_nanos: 64 }, &[2, 1, 0x80, 1]),
-        (Frame::Strings { first: 1, texts: vec![name(), String::new()] }, &[3, 1, 2, 1, b'n', 0]),
-        (Frame::Thread { thread: 1, os_id: 2, name: name() }, &[4, 1, 2, 1, b'n']),
+        (SpoolFrame::Process(process), &[1, 0xAC, 2, 1, 2, 1, b'h', 1, 1, b'a', 5, 0, 0][..]),
+        (SpoolFrame::Clock { monotonic_nanos: -1, unix_nanos: 64 }, &[2, 1, 0x80, 1]),
         (
-            Frame::Nodes {
+            SpoolFrame::Strings { first: 1, texts: vec![name(), String::new()] },
+            &[3, 1, 2, 1, b'n', 0],
+        ),
+        (SpoolFrame::Thread { thread: 1, os_id: 2, name: name() }, &[4, 1, 2, 1, b'n']),
+        (
+            SpoolFrame::Nodes {
                 thread: 1,
                 first: 0,
                 nodes: vec![
@@ -49,7 +52,7 @@ fn each_frame_has_the_bytes_of_version_1() {
         ),
         (
             // Two sibling scopes and their parent.
-            Frame::Spans {
+            SpoolFrame::Spans {
                 thread: 1,
                 sessions: 5,
                 spans: vec![scope(2, 10, 15), scope(3, 17, 20), scope(1, 9, 21)],
@@ -57,7 +60,7 @@ fn each_frame_has_the_bytes_of_version_1() {
             &[6, 1, 5, 3, 8, 10, 5, 4, 2, 3, 7, 1, 12],
         ),
         (
-            Frame::Values {
+            SpoolFrame::Values {
                 thread: 1,
                 sessions: 1,
                 values: vec![
@@ -73,9 +76,9 @@ fn each_frame_has_the_bytes_of_version_1() {
                 b't', 0, 0, 0, 3, 2, 2, 4, 0, 0, 0, 4, 1, 0, 0, 0, 0, 0, 0, 0, 0,
             ],
         ),
-        (Frame::Open { thread: 1, spans: vec![(1, 5), (4, 9)] }, &[8, 1, 2, 2, 5, 6, 4]),
+        (SpoolFrame::Open { thread: 1, spans: vec![(1, 5), (4, 9)] }, &[8, 1, 2, 2, 5, 6, 4]),
         (
-            Frame::Session {
+            SpoolFrame::Session {
                 session: 1,
                 event: SessionEvent::Phase(2),
                 name: name(),
@@ -83,10 +86,10 @@ fn each_frame_has_the_bytes_of_version_1() {
             },
             &[9, 1, 3, 2, 1, b'n', 6],
         ),
-        (Frame::Losses(vec![(LossCause::Unclosed, 300)]), &[10, 1, 3, 0xAC, 2]),
-        (Frame::End, &[11]),
+        (SpoolFrame::Losses(vec![(LossCause::Unclosed, 300)]), &[10, 1, 3, 0xAC, 2]),
+        (SpoolFrame::End, &[11]),
         (
-            Frame::Overhead(Overhead {
+            SpoolFrame::Overhead(Overhead {
                 events: 300,
                 scope_nanos: 1.0,
                 recording_nanos: 150,
@@ -95,7 +98,7 @@ fn each_frame_has_the_bytes_of_version_1() {
             &[12, 0xAC, 2, 0, 0, 0, 0, 0, 0, 0xF0, 0x3F, 0x96, 1, 7],
         ),
         (
-            Frame::Counters(vec![
+            SpoolFrame::Counters(vec![
                 Counter { time_nanos: 9, name: 3, device: Some(0), value: 0.0 },
                 Counter { time_nanos: 9, name: 4, device: None, value: 1.0 },
             ]),
@@ -106,7 +109,7 @@ fn each_frame_has_the_bytes_of_version_1() {
     }
     assert_eq!(encode_file(&[]), *b"MAREYSPL\x01\0\0\0");
     // CRC-32 (ISO-HDLC).
-    assert_eq!(encode_file(&[Frame::End])[12..], [1, 0, 0, 0, 0x05, 0x36, 0xD0, 0x45, 11]);
+    assert_eq!(encode_file(&[SpoolFrame::End])[12..], [1, 0, 0, 0, 0x05, 0x36, 0xD0, 0x45, 11]);
 }
 
 #[test]
@@ -120,7 +123,10 @@ fn frames_of_samples_have_the_bytes_of_version_1() {
         cause: SampleCause::SlowStep,
     };
     check_bytes(
-        &Frame::Samples { thread: 2, samples: vec![sample, Sample { time_nanos: 8, ..sample }] },
+        &SpoolFrame::Samples {
+            thread: 2,
+            samples: vec![sample, Sample { time_nanos: 8, ..sample }],
+        },
         &[23, 2, 2, 18, 0xAC, 2, 0x92, 0x21, 3, 4, 2, 1, 0xAC, 2, 0x92, 0x21, 3, 4, 2],
     );
 }
@@ -141,13 +147,13 @@ fn frames_of_variables_have_the_bytes_of_version_1() {
     let text = Variable { time_nanos: 8, value: MetricValue::Text("n".into()), ..variable.clone() };
     let fields = [0x92, 0x21, 1, 2, 3, 4, 5, 0xAC, 2];
     let body = [&[24, 2, 18][..], &fields, &[0, 1], &[1], &fields, &[2, 1, b'n']].concat();
-    check_bytes(&Frame::Variables(vec![variable, text]), &body);
+    check_bytes(&SpoolFrame::Variables(vec![variable, text]), &body);
 }
 
 #[test]
 fn frames_of_collectives_have_the_bytes_of_version_1() {
     check_bytes(
-        &Frame::Collectives(vec![
+        &SpoolFrame::Collectives(vec![
             Collective {
                 name: 3,
                 group: 4,
@@ -199,11 +205,11 @@ fn device_frames_have_the_bytes_of_version_1() {
     };
     for (frame, body) in [
         (
-            Frame::Launches { thread: 1, launches: vec![(0, 9), (3, 10)] },
+            SpoolFrame::Launches { thread: 1, launches: vec![(0, 9), (3, 10)] },
             &[13, 1, 2, 0, 18, 6, 2][..],
         ),
         (
-            Frame::Autograd {
+            SpoolFrame::Autograd {
                 thread: 1,
                 calls: vec![
                     AutogradCall { index: 0, sequence: 9, forward_os_id: 0 },
@@ -213,12 +219,15 @@ fn device_frames_have_the_bytes_of_version_1() {
             &[19, 1, 2, 0, 18, 0, 6, 1, 5][..],
         ),
         (
-            Frame::SpanArgs { first: 2, texts: vec!["{}".to_owned()] },
+            SpoolFrame::SpanArgs { first: 2, texts: vec!["{}".to_owned()] },
             &[20, 2, 1, 2, b'{', b'}'][..],
         ),
-        (Frame::ArgsOfSpans { thread: 1, args: vec![(0, 2), (3, 2)] }, &[21, 1, 2, 0, 4, 6, 0][..]),
         (
-            Frame::Device(Device {
+            SpoolFrame::ArgsOfSpans { thread: 1, args: vec![(0, 2), (3, 2)] },
+            &[21, 1, 2, 0, 4, 6, 0][..],
+        ),
+        (
+            SpoolFrame::Device(Device {
                 number: 1,
                 device_type: name(),
                 name: name(),
@@ -227,7 +236,7 @@ fn device_frames_have_the_bytes_of_version_1() {
             &[14, 1, 1, b'n', 1, b'n', 1, b'n'],
         ),
         (
-            Frame::Shapes {
+            SpoolFrame::Shapes {
                 first: 2,
                 shapes: vec![Shape {
                     kind: ActivityKind::Memcpy,
@@ -240,7 +249,7 @@ fn device_frames_have_the_bytes_of_version_1() {
             &[15, 2, 1, 1, 3, 1, 0, 1, 6, 0xAC, 2],
         ),
         (
-            Frame::Activities {
+            SpoolFrame::Activities {
                 sessions: 1,
                 activities: vec![
                     activity(10, 5, 0, 7, Some((0, 4))),
@@ -250,13 +259,13 @@ fn device_frames_have_the_bytes_of_version_1() {
             },
             &[17, 1, 3, 6, 4, 20, 5, 14, 8, 3, 0, 10, 6, 2, 0xAC, 2, 2, 1, 4, 0, 15, 1, 15],
         ),
-        (Frame::Note { key: name(), value: name() }, &[18, 1, b'n', 1, b'n']),
+        (SpoolFrame::Note { key: name(), value: name() }, &[18, 1, b'n', 1, b'n']),
     ] {
         check_bytes(&frame, body);
     }
 }
 
-fn check_bytes(frame: &Frame, body: &[u8]) {
+fn check_bytes(frame: &SpoolFrame, body: &[u8]) {
     let mut bytes = Vec::new();
     encode(frame, &mut bytes).unwrap();
     assert_eq!(bytes[..4], (body.len() as u32).to_le_bytes(), "{frame:?}");
@@ -320,9 +329,9 @@ fn events() -> impl Strategy<Value = SessionEvent> {
 prop_compose! {
     fn processes()(
         pid in numbers(), rank in of(numbers()), host in texts(), argv in vec(texts(), 0..4),
-        start_unix_nanos in numbers(), duration_nanos in numbers(), complete in any::<bool>(),
+        start_unix_nanos in numbers(), duration_nanos in numbers(), is_complete in any::<bool>(),
     ) -> Process {
-        Process { pid, rank, host, argv, start_unix_nanos, duration_nanos, complete }
+        Process { pid, rank, host, argv, start_unix_nanos, duration_nanos, is_complete }
     }
 }
 
@@ -347,17 +356,17 @@ impl DefinedIds {
         self.first..self.first + self.count
     }
 
-    fn frames(self, threads: u32) -> Vec<Frame> {
+    fn frames(self, threads: u32) -> Vec<SpoolFrame> {
         let Self { first, count } = self;
         let mut frames =
-            vec![Frame::Strings { first, texts: vec!["name".to_owned(); count as usize] }];
+            vec![SpoolFrame::Strings { first, texts: vec!["name".to_owned(); count as usize] }];
         for thread in 0..threads {
-            frames.push(Frame::Thread { thread, os_id: 1, name: String::new() });
+            frames.push(SpoolFrame::Thread { thread, os_id: 1, name: String::new() });
             let root = NodeDef { parent: first, kind: NodeKind::Root, name: first };
             let node =
                 |id| NodeDef { parent: first + (id - first) / 2, kind: NodeKind::Scope, name: id };
             let nodes = std::iter::once(root).chain((first + 1..first + count).map(node)).collect();
-            frames.push(Frame::Nodes { thread, first, nodes });
+            frames.push(SpoolFrame::Nodes { thread, first, nodes });
         }
         let shape = |name| Shape {
             kind: ActivityKind::Kernel,
@@ -366,7 +375,10 @@ impl DefinedIds {
             stream: name,
             details: Vec::new(),
         };
-        frames.push(Frame::Shapes { first, shapes: (first..first + count).map(shape).collect() });
+        frames.push(SpoolFrame::Shapes {
+            first,
+            shapes: (first..first + count).map(shape).collect(),
+        });
         frames
     }
 }
@@ -404,7 +416,7 @@ fn variables(defined: DefinedIds) -> impl Strategy<Value = Variable> {
     )
 }
 
-fn frame_after(defined: DefinedIds) -> impl Strategy<Value = Frame> {
+fn frame_after(defined: DefinedIds) -> impl Strategy<Value = SpoolFrame> {
     let thread = 0..THREADS;
     let span = (defined.ids(), times(), times()).prop_map(|(node, start_nanos, end_nanos)| Span {
         node,
@@ -418,21 +430,23 @@ fn frame_after(defined: DefinedIds) -> impl Strategy<Value = Frame> {
         .prop_map(|(time_nanos, name, device, value)| Counter { time_nanos, name, device, value });
     let loss = (select(LossCause::ALL.to_vec()), numbers());
     prop_oneof![
-        processes().prop_map(Frame::Process),
-        (times(), times())
-            .prop_map(|(monotonic_nanos, unix_nanos)| Frame::Clock { monotonic_nanos, unix_nanos }),
-        (any::<u32>(), numbers(), texts()).prop_map(|(thread, os_id, name)| Frame::Thread {
+        processes().prop_map(SpoolFrame::Process),
+        (times(), times()).prop_map(|(monotonic_nanos, unix_nanos)| SpoolFrame::Clock {
+            monotonic_nanos,
+            unix_nanos
+        }),
+        (any::<u32>(), numbers(), texts()).prop_map(|(thread, os_id, name)| SpoolFrame::Thread {
             thread,
             os_id,
             name
         }),
         (thread.clone(), numbers(), vec(span, 0..100))
-            .prop_map(|(thread, sessions, spans)| Frame::Spans { thread, sessions, spans }),
+            .prop_map(|(thread, sessions, spans)| SpoolFrame::Spans { thread, sessions, spans }),
         (thread.clone(), numbers(), vec(value, 0..20))
-            .prop_map(|(thread, sessions, values)| Frame::Values { thread, sessions, values }),
-        (thread, open).prop_map(|(thread, spans)| Frame::Open { thread, spans }),
+            .prop_map(|(thread, sessions, values)| SpoolFrame::Values { thread, sessions, values }),
+        (thread, open).prop_map(|(thread, spans)| SpoolFrame::Open { thread, spans }),
         (any::<u32>(), events(), texts(), times()).prop_map(
-            |(session, event, name, time_nanos)| Frame::Session {
+            |(session, event, name, time_nanos)| SpoolFrame::Session {
                 session,
                 event,
                 name,
@@ -440,17 +454,17 @@ fn frame_after(defined: DefinedIds) -> impl Strategy<Value = Frame> {
             }
         ),
         (0..THREADS, vec(any::<(u32, u32)>(), 0..20))
-            .prop_map(|(thread, launches)| Frame::Launches { thread, launches }),
+            .prop_map(|(thread, launches)| SpoolFrame::Launches { thread, launches }),
         (0..THREADS, vec(any::<(u32, u64, u64)>(), 0..20)).prop_map(|(thread, calls)| {
             let calls = calls.into_iter().map(|(index, sequence, forward_os_id)| AutogradCall {
                 index,
                 sequence,
                 forward_os_id,
             });
-            Frame::Autograd { thread, calls: calls.collect() }
+            SpoolFrame::Autograd { thread, calls: calls.collect() }
         }),
         (any::<u32>(), texts(), texts(), texts()).prop_map(
-            |(number, device_type, name, properties)| Frame::Device(Device {
+            |(number, device_type, name, properties)| SpoolFrame::Device(Device {
                 number,
                 device_type,
                 name,
@@ -458,15 +472,15 @@ fn frame_after(defined: DefinedIds) -> impl Strategy<Value = Frame> {
             })
         ),
         (numbers(), vec(activities(defined), 0..50))
-            .prop_map(|(sessions, activities)| Frame::Activities { sessions, activities }),
-        (texts(), texts()).prop_map(|(key, value)| Frame::Note { key, value }),
-        vec(counter, 0..20).prop_map(Frame::Counters),
-        vec(collectives(defined), 0..20).prop_map(Frame::Collectives),
-        vec(variables(defined), 0..20).prop_map(Frame::Variables),
+            .prop_map(|(sessions, activities)| SpoolFrame::Activities { sessions, activities }),
+        (texts(), texts()).prop_map(|(key, value)| SpoolFrame::Note { key, value }),
+        vec(counter, 0..20).prop_map(SpoolFrame::Counters),
+        vec(collectives(defined), 0..20).prop_map(SpoolFrame::Collectives),
+        vec(variables(defined), 0..20).prop_map(SpoolFrame::Variables),
         (0..THREADS, vec(samples(defined), 0..20))
-            .prop_map(|(thread, samples)| Frame::Samples { thread, samples }),
-        vec(loss, 0..10).prop_map(Frame::Losses),
-        overheads().prop_map(Frame::Overhead),
+            .prop_map(|(thread, samples)| SpoolFrame::Samples { thread, samples }),
+        vec(loss, 0..10).prop_map(SpoolFrame::Losses),
+        overheads().prop_map(SpoolFrame::Overhead),
     ]
 }
 
@@ -512,14 +526,14 @@ fn activities(defined: DefinedIds) -> impl Strategy<Value = Activity> {
 }
 
 /// Frames that define ids, followed by frames that use them.
-fn files() -> impl Strategy<Value = Vec<Frame>> {
+fn files() -> impl Strategy<Value = Vec<SpoolFrame>> {
     let first = prop_oneof![0..1_000_u32, u32::MAX - 70..u32::MAX - 60];
     (first, 1..60_u32).prop_flat_map(|(first, count)| {
         let defined = DefinedIds { first, count };
         vec(frame_after(defined), 0..20).prop_map(move |frames| {
             let mut file = defined.frames(THREADS);
             file.extend(frames);
-            file.push(Frame::End);
+            file.push(SpoolFrame::End);
             file
         })
     })
@@ -533,7 +547,7 @@ proptest! {
         let file = encode_file(&frames);
         let chunks = ChunkedReader { rest: &file, sizes: sizes.iter().cycle() };
         let mut reader = Reader::new(chunks).unwrap();
-        let again: Vec<Frame> = reader.by_ref().map(Result::unwrap).collect();
+        let again: Vec<SpoolFrame> = reader.by_ref().map(Result::unwrap).collect();
         prop_assert_eq!(again, frames);
         prop_assert_eq!(reader.torn(), None);
         prop_assert_eq!(reader.offset(), file.len() as u64);

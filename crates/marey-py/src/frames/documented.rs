@@ -1,6 +1,6 @@
 //! Walks Python frames through their documented attributes, which every version of Python has.
 //!
-//! This is the slow way, which needs the GIL. The fast way ([`Layout`](super::Layout)) is checked
+//! This is the slow way, which needs the GIL. The fast way ([`FrameLayout`](super::FrameLayout)) is checked
 //! against it, and samples of other threads use it.
 
 use super::Position;

@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 
 /// The offsets needed to walk from the thread state over the frames.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Layout {
+pub(crate) struct FrameLayout {
     /// Offset, in the thread state, of the pointer to the innermost frame, or of a pointer to the
     /// struct that contains it.
     innermost_offset: usize,
@@ -47,7 +47,7 @@ enum Instruction {
 
 const CODE_UNIT_BYTES: u32 = 2;
 
-impl Layout {
+impl FrameLayout {
     /// Every known layout, with the minor versions of CPython 3 that have it.
     pub(crate) const ALL: [(RangeInclusive<u8>, Self); 5] = [
         (
@@ -120,7 +120,7 @@ impl Layout {
         *LAYOUT.get_or_init(|| find().map(|(_, layout)| layout).filter(|_| version.major == 3))
     }
 
-    /// Returns the layout that [`Layout::for_version`] found.
+    /// Returns the layout that [`FrameLayout::for_version`] found.
     #[inline(always)]
     pub(super) fn detected() -> Option<Self> {
         LAYOUT.get().copied().flatten()
@@ -184,8 +184,8 @@ impl Layout {
     }
 }
 
-/// The layout of the running interpreter, set by [`Layout::for_version`].
-static LAYOUT: OnceLock<Option<Layout>> = OnceLock::new();
+/// The layout of the running interpreter, set by [`FrameLayout::for_version`].
+static LAYOUT: OnceLock<Option<FrameLayout>> = OnceLock::new();
 
 /// # Safety
 /// There is a readable pointer at `offset` bytes from `base`.

@@ -21,7 +21,7 @@ pub(crate) mod sampling;
 
 use crate::library::table;
 use crate::thread::{self, Thread};
-pub(crate) use layout::Layout;
+pub(crate) use layout::FrameLayout;
 use names::HIDDEN;
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi::{self, PyObject};
@@ -75,7 +75,7 @@ pub(crate) fn enable_frames(py: Python<'_>) -> PyResult<()> {
     if MODE.load(Ordering::Relaxed) != UNSET {
         return Ok(());
     }
-    let layout = Layout::for_version(&py.version_info());
+    let layout = FrameLayout::for_version(&py.version_info());
     let is_correct = layout.is_some_and(|layout| agrees_with_documentation(py, layout));
     if is_correct {
         thread::allow_access_without_gil(py)?;
@@ -113,7 +113,7 @@ pub(crate) fn stack_depth(py: Python<'_>) -> PyResult<u32> {
 }
 
 /// Whether the walk by layout finds the same frames as the documented one.
-fn agrees_with_documentation(py: Python<'_>, layout: Layout) -> bool {
+fn agrees_with_documentation(py: Python<'_>, layout: FrameLayout) -> bool {
     let (mut fast, mut documented) = (Vec::new(), Vec::new());
     let thread = Thread::attached(py);
     // SAFETY: the state is the thread's, and the layout is the one of this version; `is_code`
@@ -132,7 +132,7 @@ fn is_code(py: Python<'_>, candidate: *mut PyObject) -> bool {
 /// Replaces `positions` by the frames of the calling thread, innermost first, without the base.
 fn walk(thread: &Thread, positions: &mut Vec<Position>) {
     positions.clear();
-    match (MODE.load(Ordering::Relaxed), Layout::detected()) {
+    match (MODE.load(Ordering::Relaxed), FrameLayout::detected()) {
         // SAFETY: the state is valid as long as `thread`, and the layout was checked on this
         // interpreter.
         (FAST, Some(layout)) => unsafe {

@@ -10,7 +10,7 @@
 //! context. [`Variable::probe`] compares a direct read with the value that it has set before direct
 //! reads are trusted.
 
-use crate::frames::Layout;
+use crate::frames::FrameLayout;
 use pyo3::ffi::{self, PyObject, PyThreadState, PyTypeObject};
 use pyo3::prelude::*;
 use pyo3::types::PyCFunction;
@@ -111,8 +111,8 @@ const fn known_offset(minor: u8) -> Option<usize> {
 // Each version whose frames are known must also have a known offset of the context.
 const _: () = {
     let mut index = 0;
-    while index < Layout::ALL.len() {
-        let minors = &Layout::ALL[index].0;
+    while index < FrameLayout::ALL.len() {
+        let minors = &FrameLayout::ALL[index].0;
         let is_known =
             known_offset(*minors.start()).is_some() && known_offset(*minors.end()).is_some();
         assert!(is_known, "a version with a layout of frames has no offset of the context");

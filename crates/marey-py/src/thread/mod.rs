@@ -76,11 +76,11 @@ impl Thread {
         let mut exception = [null_mut(); 3];
         let [class, value, traceback] = &mut exception;
         // SAFETY: the GIL is held, and the three are writable.
-        let gc_was_enabled = unsafe {
+        let was_gc_enabled = unsafe {
             ffi::PyErr_Fetch(class, value, traceback);
             ffi::PyGC_Disable() != 0
         };
-        Attached { _thread: self, gil_state, exception, gc_was_enabled }
+        Attached { _thread: self, gil_state, exception, was_gc_enabled }
     }
 }
 
@@ -94,7 +94,7 @@ pub(crate) struct Attached<'thread> {
     /// Whether garbage collection was enabled. It is disabled while this lives, because finalizers
     /// of the program would run in the middle of a launch, where they may not launch or free
     /// anything.
-    gc_was_enabled: bool,
+    was_gc_enabled: bool,
 }
 
 impl Attached<'_> {
@@ -111,7 +111,7 @@ impl Drop for Attached<'_> {
         // SAFETY: the GIL is held; the exception was taken by `PyErr_Fetch`; `gil_state` comes from
         // the matching call on this thread.
         unsafe {
-            if self.gc_was_enabled {
+            if self.was_gc_enabled {
                 ffi::PyGC_Enable();
             }
             ffi::PyErr_Restore(class, value, traceback);

@@ -291,7 +291,9 @@ mod tests {
             }
         }
         // Every other metric is summed into parents.
-        for metric in metrics.iter_mut().step_by(2).filter(|m| !m.nodes.contains(&NodeId::ROOT)) {
+        for metric in
+            metrics.iter_mut().step_by(2).filter(|metric| !metric.nodes.contains(&NodeId::ROOT))
+        {
             metric.push(NodeId::ROOT, MetricValue::Int(0));
         }
         metrics.iter_mut().for_each(Metric::sort);

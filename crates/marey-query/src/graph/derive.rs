@@ -89,12 +89,15 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The amount and the scale of a rate such as `tflop16`.
+/// Returns the amount and the scale of a rate such as `tflop16`.
 fn parse_rate(name: &str) -> Option<(String, f64)> {
     let amount = |name: &str| match name {
         "byte" => Some("bytes".to_owned()),
         "flop" => Some("flops".to_owned()),
-        _ => WIDTHS_BITS.iter().find(|w| name == format!("flop{w}")).map(|w| format!("flops{w}")),
+        _ => WIDTHS_BITS
+            .iter()
+            .find(|width| name == format!("flop{width}"))
+            .map(|width| format!("flops{width}")),
     };
     RATE_PREFIXES
         .iter()
@@ -106,7 +109,7 @@ fn parse_time_unit_secs(unit: &str) -> Option<f64> {
     TIME_UNITS_SECS.iter().find(|(name, _)| *name == unit).map(|&(_, secs)| secs)
 }
 
-/// The names of all derived metrics that Proton's viewer documents.
+/// Returns the names of all derived metrics that Proton's viewer documents.
 pub(super) fn documented_names() -> impl Iterator<Item = String> {
     let times = ["time", "avg_time", "cpu_time", "avg_cpu_time"];
     let times = times
@@ -198,7 +201,7 @@ impl Graph {
         self.numbers(&self.find_required(metric)?.label)
     }
 
-    /// A time metric in seconds.
+    /// Returns a time metric in seconds.
     fn time_secs(&self, metric: &str) -> Result<Vec<f64>, MetricError> {
         let found = self.find_required(metric)?;
         let factor = unit_secs(&found.key)
@@ -300,7 +303,7 @@ impl Graph {
         Ok((0..self.nodes.len()).map(device).collect())
     }
 
-    /// The least time that each node's floating-point operations take at the peak rates, in
+    /// Returns the least time that each node's floating-point operations take at the peak rates, in
     /// seconds.
     fn min_compute_secs(
         &self,
@@ -324,7 +327,7 @@ impl Graph {
         Ok(min_secs)
     }
 
-    /// The least time that each node's memory traffic takes at the peak rate, in seconds.
+    /// Returns the least time that each node's memory traffic takes at the peak rate, in seconds.
     fn min_memory_secs(
         &self,
         node_devices: &[NodeDevice],

@@ -26,9 +26,9 @@ impl NameStyle {
             Self::FileFunctionLine => after_last(name, '/').to_owned(),
             Self::FunctionLine => after_last(name, ':').to_owned(),
             Self::FileFunction => {
-                let before_colon = |text| str::split(text, ':').next().unwrap_or_default();
-                let file = before_colon(after_last(name, '/'));
-                format!("{file}@{}", before_colon(after_last(name, '@')))
+                let text_before_colon = |text| str::split(text, ':').next().unwrap_or_default();
+                let file = text_before_colon(after_last(name, '/'));
+                format!("{file}@{}", text_before_colon(after_last(name, '@')))
             }
         }
     }

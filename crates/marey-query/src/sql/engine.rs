@@ -176,7 +176,7 @@ const SMALL_RUN_ROWS: u64 = 500_000;
 /// all threads.
 pub(super) fn is_small_run(run: &Run) -> bool {
     let parts = stored::ALL.iter().flat_map(|table| run.parts(table));
-    parts.map(Part::rows).sum::<u64>() < SMALL_RUN_ROWS
+    parts.map(Part::row_count).sum::<u64>() < SMALL_RUN_ROWS
 }
 
 fn session_config(run: &Run, limits: Limits) -> SessionConfig {

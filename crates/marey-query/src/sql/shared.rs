@@ -32,7 +32,7 @@ pub(super) fn waves(run: &Run, queries: &[&str]) -> Vec<Vec<&'static str>> {
 
 /// Returns the shareable views that at least two of the queries, or of the views behind them, use.
 fn shared_views(run: &Run, queries: &[&str]) -> Vec<&'static str> {
-    let step_count: u64 = run.parts(&stored::STEPS).iter().map(Part::rows).sum();
+    let step_count: u64 = run.parts(&stored::STEPS).iter().map(Part::row_count).sum();
     let mut texts = queries.to_vec();
     let is_used = |view: &&&Table| queries.iter().any(|query| mentions(query, view.name));
     texts.extend(INTERNAL.iter().filter(is_used).map(|view| definition(view.name)));

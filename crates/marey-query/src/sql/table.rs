@@ -34,7 +34,7 @@ pub(super) struct PartsTable {
 impl PartsTable {
     pub(super) fn new(run: Arc<Run>, table: &'static Table) -> Result<Self> {
         let schema = sql_schema(table);
-        let is_empty = run.parts(table).iter().all(|part| part.rows() == 0);
+        let is_empty = run.parts(table).iter().all(|part| part.row_count() == 0);
         let empty = is_empty.then(|| empty_plan(&schema)).transpose()?;
         Ok(Self { run, table, schema, empty })
     }
@@ -117,7 +117,7 @@ impl PartsTable {
     /// Returns the counts in the manifest, which are enough to answer `count(*)`.
     fn counts(&self) -> Statistics {
         let parts = self.run.parts(self.table);
-        let rows: u64 = parts.iter().map(marey_store::Part::rows).sum();
+        let rows: u64 = parts.iter().map(marey_store::Part::row_count).sum();
         let bytes: u64 = parts.iter().map(marey_store::Part::len_bytes).sum();
         Statistics {
             num_rows: Precision::Exact(rows as usize),

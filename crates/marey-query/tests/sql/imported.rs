@@ -15,8 +15,8 @@ use crate::run::TestRun;
 pub(crate) fn imported() -> TestRun {
     TestRun::assembled(Limits::default().memory_bytes, |run| {
         let process_id =
-            run.process(NewProcess { pid: 40, rank: Some(1), ..NewProcess::default() });
-        let thread_id = run.thread(process_id, 41, "main");
+            run.add_process(NewProcess { pid: 40, rank: Some(1), ..NewProcess::default() });
+        let thread_id = run.add_thread(process_id, 41, "main");
         add_spans(run, thread_id);
         add_gpu_activities(run, process_id);
         add_events(run, process_id, thread_id);
@@ -36,13 +36,13 @@ fn args(run: &mut Assembler, bytes: i64, why: &str) -> Args {
 
 /// A slice of a thread without any optional field.
 pub(crate) fn slice(run: &mut Assembler, thread_id: u32, start_nanos: i64, name: &str) -> Slice {
-    Slice::new(thread_id, NodeKind::Operator, run.text(name), start_nanos, 10)
+    Slice::new(thread_id, NodeKind::Operator, run.text_id(name), start_nanos, 10)
 }
 
 fn add_spans(run: &mut Assembler, thread_id: u32) {
     let operator = Slice {
         duration_nanos: 100,
-        category_id: Some(run.text("cpu_op")),
+        category_id: Some(run.text_id("cpu_op")),
         external_id: Some(5),
         args: args(run, 64, "a \"#1\""),
         ..slice(run, thread_id, 1000, "aten::mm")
@@ -64,7 +64,7 @@ fn add_gpu_activities(run: &mut Assembler, process_id: u32) {
         device: 0,
         stream: 7,
         kind: ActivityKind::Kernel,
-        name_id: run.text("gemm"),
+        name_id: run.text_id("gemm"),
         context_id: None,
         correlation_id: Some(7),
         graph_node_id: None,
@@ -73,7 +73,7 @@ fn add_gpu_activities(run: &mut Assembler, process_id: u32) {
         registers: Some(32),
         shared_bytes: Some(1024),
         bytes: None,
-        category_id: Some(run.text("kernel")),
+        category_id: Some(run.text_id("kernel")),
         external_id: Some(5),
         args: args(run, 0, "queued"),
     };
@@ -81,7 +81,7 @@ fn add_gpu_activities(run: &mut Assembler, process_id: u32) {
         start_nanos: 1090,
         stream: u32::MAX,
         kind: ActivityKind::Memcpy,
-        name_id: run.text("Memcpy HtoD"),
+        name_id: run.text_id("Memcpy HtoD"),
         correlation_id: None,
         grid: None,
         block: None,
@@ -101,10 +101,10 @@ fn add_events(run: &mut Assembler, process_id: u32, thread_id: u32) {
         start_nanos: 1005,
         duration_nanos: 500,
         process_id,
-        track_id: run.text("request 1"),
-        name_id: run.text("decode"),
+        track_id: run.text_id("request 1"),
+        name_id: run.text_id("decode"),
         is_open: true,
-        category_id: Some(run.text("serve")),
+        category_id: Some(run.text_id("serve")),
         args: args(run, 1, "r"),
     };
     run.add_async_span(&request).unwrap();
@@ -113,7 +113,7 @@ fn add_events(run: &mut Assembler, process_id: u32, thread_id: u32) {
         process_id,
         thread_id: Some(thread_id),
         scope: InstantScope::Thread,
-        name_id: run.text("mark"),
+        name_id: run.text_id("mark"),
         category_id: None,
         args: args(run, 2, "m"),
     };
@@ -132,8 +132,8 @@ fn add_events(run: &mut Assembler, process_id: u32, thread_id: u32) {
         flow_id: u64::MAX,
         point: FlowPoint::Start,
         is_enclosing: true,
-        name_id: run.text("fwdbwd"),
-        category_id: Some(run.text("fwdbwd")),
+        name_id: run.text_id("fwdbwd"),
+        category_id: Some(run.text_id("fwdbwd")),
         args: args(run, 3, "f"),
     };
     run.add_flow(&flow).unwrap();
@@ -144,12 +144,12 @@ fn add_events(run: &mut Assembler, process_id: u32, thread_id: u32) {
         process_id,
         device: Some(0),
         stream: Some(9),
-        name_id: run.text("allreduce"),
-        group_id: run.text("dp"),
-        group_ranks_id: Some(run.text("0-7")),
+        name_id: run.text_id("allreduce"),
+        group_id: run.text_id("dp"),
+        group_ranks_id: Some(run.text_id("0-7")),
         group_size: Some(8),
         sequence: Some(3),
-        dtype_id: Some(run.text("Float")),
+        dtype_id: Some(run.text_id("Float")),
         in_elements: Some(1024),
         out_elements: Some(1024),
         state: CollectiveState::Completed,
@@ -163,7 +163,7 @@ fn add_events(run: &mut Assembler, process_id: u32, thread_id: u32) {
         created_nanos: None,
         device: None,
         stream: None,
-        name_id: run.text("send"),
+        name_id: run.text_id("send"),
         group_ranks_id: None,
         group_size: None,
         sequence: None,
@@ -181,14 +181,14 @@ fn add_events(run: &mut Assembler, process_id: u32, thread_id: u32) {
 
 /// Two stacks.
 fn add_samples(run: &mut Assembler, process_id: u32, thread_id: u32) {
-    let [main, inner] = ["main.py", "f"].map(|name| run.text(name));
-    let outer = run.context(Assembler::ROOT, NodeKind::Frame, main);
-    let inner = run.context(outer, NodeKind::Frame, inner);
+    let [main, inner] = ["main.py", "f"].map(|name| run.text_id(name));
+    let outer = run.context_id(Assembler::ROOT, NodeKind::Frame, main);
+    let inner = run.context_id(outer, NodeKind::Frame, inner);
     let sample = Sample {
         process_id,
         thread_id: Some(thread_id),
         context_id: inner,
-        name_id: run.text("cpu (ns)"),
+        name_id: run.text_id("cpu (ns)"),
         time_nanos: Some(1100),
         value: MetricValue::Int(250),
         args: args(run, 5, "s"),
@@ -196,7 +196,7 @@ fn add_samples(run: &mut Assembler, process_id: u32, thread_id: u32) {
     let process_sample = Sample {
         thread_id: None,
         context_id: outer,
-        name_id: run.text("load"),
+        name_id: run.text_id("load"),
         time_nanos: None,
         value: MetricValue::Float(0.5),
         args: Args::default(),
@@ -221,7 +221,7 @@ fn add_memory(run: &mut Assembler, process_id: u32) {
         reserved_bytes: Some(2048),
         peak_bytes: Some(1500),
         context_id: None,
-        category_id: Some(run.text("cpu_instant_event")),
+        category_id: Some(run.text_id("cpu_instant_event")),
         args: args(run, 6, "a"),
     };
     run.add_memory_event(&allocation).unwrap();

@@ -131,12 +131,12 @@ fn a_window_over_more_rows_than_memory_is_rejected() {
 fn a_map_of_more_names_than_memory_is_rejected() {
     let grouped = |memory_bytes| {
         let run = TestRun::assembled(memory_bytes, |run| {
-            let process = run.process(NewProcess::default());
+            let process = run.add_process(NewProcess::default());
             for number in 0..100_000 {
-                run.thread(process, number, &number.to_string());
+                run.add_thread(process, number, &number.to_string());
             }
-            let thread = run.thread(process, -1, "last");
-            let name = run.text("step");
+            let thread = run.add_thread(process, -1, "last");
+            let name = run.text_id("step");
             run.add_slice(&Slice::new(thread, NodeKind::Scope, name, 0, 10)).unwrap();
         });
         rows(&run.database, "SELECT thread_name(thread_id), count(*) FROM raw.spans GROUP BY 1")

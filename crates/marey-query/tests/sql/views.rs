@@ -209,8 +209,8 @@ fn arguments_are_read_only_if_a_query_uses_them() {
 #[test]
 fn shared_arguments_count_as_memory_for_each_row() {
     let run = TestRun::assembled(16 << 20, |run| {
-        let process = run.process(NewProcess::default());
-        let thread = run.thread(process, 1, "main");
+        let process = run.add_process(NewProcess::default());
+        let thread = run.add_thread(process, 1, "main");
         let mut long = NewArgs::default();
         long.text("stack", &"f;".repeat(1 << 17));
         let args = run.args(&mut long).unwrap();
@@ -228,15 +228,15 @@ fn shared_arguments_count_as_memory_for_each_row() {
 #[test]
 fn totals_beyond_64_bits_are_the_greatest_ones() {
     let run = TestRun::assembled(16 << 20, |run| {
-        let process_id = run.process(NewProcess::default());
-        let [module, name, unit] = ["module", "f", "cpu"].map(|name| run.text(name));
-        let module = run.context(Assembler::ROOT, NodeKind::Frame, module);
+        let process_id = run.add_process(NewProcess::default());
+        let [module, name, unit] = ["module", "f", "cpu"].map(|name| run.text_id(name));
+        let module = run.context_id(Assembler::ROOT, NodeKind::Frame, module);
         run.show_samples(Sampled { nanos_name_id: Some(unit), ..Sampled::default() });
         for parent in [Assembler::ROOT, module] {
             let sample = Sample {
                 process_id,
                 thread_id: None,
-                context_id: run.context(parent, NodeKind::Frame, name),
+                context_id: run.context_id(parent, NodeKind::Frame, name),
                 name_id: unit,
                 time_nanos: None,
                 value: MetricValue::Int(i64::MAX),

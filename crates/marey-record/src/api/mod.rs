@@ -68,33 +68,33 @@ pub fn performance_totals() -> Vec<(u32, u64)> {
 
 /// Enters a scope on this thread. Returns its id, or 0 when nothing is recorded.
 #[inline(always)]
-pub fn enter(name: u32, kind: NodeKind) -> u64 {
-    local::enter(name, kind as u8)
+pub fn enter(name_id: u32, kind: NodeKind) -> u64 {
+    local::enter(name_id, kind as u8)
 }
 
 /// Enters a scope of the kind with this number. An unknown number means a plain scope.
 #[inline(always)]
-pub fn enter_kind(name: u32, kind: u8) -> u64 {
-    local::enter(name, kind)
+pub fn enter_kind(name_id: u32, kind: u8) -> u64 {
+    local::enter(name_id, kind)
 }
 
 /// Exits the innermost scope with that name, which is an operator, and records its part in a
 /// backward pass for trace sessions. Without a trace session ([`is_tracing`]), [`exit`] is faster.
-pub fn exit_autograd(name: u32, call: AutogradCall) {
+pub fn exit_autograd(name_id: u32, call: AutogradCall) {
     if CONTROL.is_live() {
         let now = clock::ticks();
-        local::event(|local| local.exit_autograd(name, now, call));
+        local::event(|local| local.exit_autograd(name_id, now, call));
     }
 }
 
-/// Records the arguments of the innermost scope for trace sessions, if that scope is called `name`.
+/// Records the arguments of the innermost scope for trace sessions, if that scope has this name.
 /// `args` is the id of a JSON object, from [`intern_text`]. Returns the
 /// operator, for [`add_to_operator`].
-pub fn record_inputs(name: u32, args: u32) -> Option<OperatorCall> {
+pub fn record_inputs(name_id: u32, args: u32) -> Option<OperatorCall> {
     if !CONTROL.is_live() {
         return None;
     }
-    local::event(|local| local.log_inputs(name, args))
+    local::event(|local| local.log_inputs(name_id, args))
 }
 
 /// Adds metrics, by the ids of their names, to the node of an operator of this thread.
@@ -131,38 +131,38 @@ pub fn count_lost_range() {
 
 /// Records an instant on this thread, with metrics of its own. The instant has its own node, which
 /// counts how often it occurred.
-pub fn record_instant(name: u32, values: &[(u32, MetricValue)]) -> Result<(), MetricError> {
+pub fn record_instant(name_id: u32, values: &[(u32, MetricValue)]) -> Result<(), MetricError> {
     if !CONTROL.is_live() {
         return Ok(());
     }
     let leaf = python_leaf();
-    local::event(|local| Some(local.record_instant(name, leaf, values))).unwrap_or(Ok(()))
+    local::event(|local| Some(local.record_instant(name_id, leaf, values))).unwrap_or(Ok(()))
 }
 
 /// Enters an operator, such as a kernel launch. Operators inside it are not recorded. Returns its
 /// id or 0.
-pub fn enter_operator(name: u32) -> u64 {
+pub fn enter_operator(name_id: u32) -> u64 {
     if !CONTROL.is_live() {
         return 0;
     }
     let leaf = python_leaf();
-    local::event(|local| local.enter_operator(name, leaf, None))
+    local::event(|local| local.enter_operator(name_id, leaf, None))
 }
 
 /// Enters an operator below a detached scope. The operator itself is on the thread's stack.
-pub fn enter_operator_in(scope: &Detached, name: u32) -> u64 {
+pub fn enter_operator_in(scope: &Detached, name_id: u32) -> u64 {
     if !CONTROL.is_live() {
         return 0;
     }
-    scope.enter_operator(name, python_leaf())
+    scope.enter_operator(name_id, python_leaf())
 }
 
 /// Exits the operator in progress. Returns its id or 0.
-pub fn exit_operator(name: u32) -> u64 {
+pub fn exit_operator(name_id: u32) -> u64 {
     if !CONTROL.is_live() {
         return 0;
     }
-    local::event(|local| local.exit_operator(name))
+    local::event(|local| local.exit_operator(name_id))
 }
 
 /// Records the start of a call that launches work on a device. `correlation` is the correlation id,
@@ -213,10 +213,10 @@ pub fn exit_operator_with_id(id: u64) -> u64 {
 }
 
 /// Enters a state on this thread, until [`exit_state`].
-pub fn enter_state(name: u32) {
+pub fn enter_state(name_id: u32) {
     if CONTROL.is_live() {
         let leaf = python_leaf();
-        local::event(|local| local.enter_state(name, leaf));
+        local::event(|local| local.enter_state(name_id, leaf));
     }
 }
 
@@ -249,30 +249,30 @@ pub fn add_metrics(values: &[(u32, MetricValue)]) -> Result<(), MetricError> {
 }
 
 /// Returns the id of the innermost scope's name, 0 if this thread has entered none.
-pub fn innermost_name() -> u32 {
-    if CONTROL.is_live() { local::event(|local| local.top_name()) } else { 0 }
+pub fn innermost_name_id() -> u32 {
+    if CONTROL.is_live() { local::event(|local| local.top_name_id()) } else { 0 }
 }
 
 /// Enters a scope outside of any stack, below `parent` or below the thread's innermost scope.
 pub fn enter_detached(
     parent: Option<Arc<Detached>>,
-    name: u32,
+    name_id: u32,
     kind: NodeKind,
 ) -> Option<Arc<Detached>> {
     if !CONTROL.is_live() {
         return None;
     }
-    Detached::enter(parent, name, kind, python_leaf())
+    Detached::enter(parent, name_id, kind, python_leaf())
 }
 
 /// Enters a detached scope of the task that this thread runs. PyTorch's autograd threads, which run
 /// backward for this thread, record below it too.
 pub fn enter_in_task(
     parent: Option<Arc<Detached>>,
-    name: u32,
+    name_id: u32,
     kind: NodeKind,
 ) -> Option<Arc<Detached>> {
-    let scope = enter_detached(parent, name, kind)?;
+    let scope = enter_detached(parent, name_id, kind)?;
     scope.set_as_task();
     Some(scope)
 }
@@ -286,17 +286,17 @@ pub fn detach_innermost() -> Option<Arc<Detached>> {
     Detached::from_innermost()
 }
 
-/// Writes the names of this thread's open scopes, or of its Python frames, outermost first. Returns
-/// their number, which may be larger than `names`.
-pub fn context_names(source: ContextSource, names: &mut [u32]) -> usize {
+/// Writes the ids of the names of this thread's open scopes, or of its Python frames, outermost
+/// first. Returns their number, which may be larger than `name_ids`.
+pub fn context_name_ids(source: ContextSource, name_ids: &mut [u32]) -> usize {
     if !CONTROL.is_live() {
         return 0;
     }
     let leaf = (source == ContextSource::Python).then(call_frame_provider);
-    local::event(|local| local.context_names(leaf, names))
+    local::event(|local| local.context_name_ids(leaf, name_ids))
 }
 
 /// Returns the id of the name of this thread's innermost state, 0 for none.
-pub fn state_name() -> u32 {
-    if CONTROL.is_live() { local::event(|local| local.state_name()) } else { 0 }
+pub fn state_name_id() -> u32 {
+    if CONTROL.is_live() { local::event(|local| local.state_name_id()) } else { 0 }
 }

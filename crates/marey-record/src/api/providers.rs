@@ -29,14 +29,14 @@ pub fn set_task_provider(provider: TaskProvider) {
 /// thread. The scope itself is on the thread's stack. For sources that call without the GIL, such
 /// as operators.
 #[inline(always)]
-pub fn enter_in_current_task(name: u32, kind: NodeKind) {
+pub fn enter_in_current_task(name_id: u32, kind: NodeKind) {
     let provider = TASK_PROVIDER.load(Ordering::Acquire);
     if provider.is_null() {
-        local::enter(name, kind as u8);
+        local::enter(name_id, kind as u8);
     } else if CONTROL.is_live() {
         let leaf = python_leaf();
         event_in_provided_task(provider, move |local, task| {
-            local.enter_in_task(name, kind, leaf, task);
+            local.enter_in_task(name_id, kind, leaf, task);
         });
     }
 }
@@ -110,7 +110,7 @@ pub fn frame_root() -> (u32, u64) {
 }
 
 /// Returns the node of a Python frame below another node.
-pub fn frame_child(parent: u32, name: u32) -> u32 {
+pub fn frame_child(parent: u32, name_id: u32) -> u32 {
     // A frame belongs to no session, because any session may have scopes below it.
-    local::event(|local| local.child(parent, name, NodeKind::Frame, u64::MAX))
+    local::event(|local| local.child(parent, name_id, NodeKind::Frame, u64::MAX))
 }

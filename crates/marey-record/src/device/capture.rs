@@ -41,7 +41,7 @@ pub(super) struct Sites {
 #[derive(Clone, Copy, Debug)]
 struct GraphNode {
     /// The number of its capture site.
-    site: u32,
+    site_number: u32,
     is_destroyed: bool,
 }
 
@@ -60,8 +60,8 @@ impl Sites {
     }
 
     /// Returns the number of the site at which a graph node was captured, 0 for none.
-    pub(super) fn number_of_graph_node(&self, graph_node: u64) -> u32 {
-        self.graph_nodes.get(&graph_node).map_or(0, |node| node.site)
+    pub(super) fn site_number(&self, graph_node: u64) -> u32 {
+        self.graph_nodes.get(&graph_node).map_or(0, |node| node.site_number)
     }
 
     fn intern(&mut self, site: Site) -> u32 {
@@ -72,13 +72,13 @@ impl Sites {
         })
     }
 
-    fn insert(&mut self, graph_node: u64, number: u32) {
+    fn insert(&mut self, graph_node: u64, site_number: u32) {
         let is_known = self.graph_nodes.contains_key(&graph_node);
         if !is_known && self.graph_nodes.len() >= MAX_GRAPH_NODES {
             self.remove_oldest();
         }
         if is_known || self.graph_nodes.len() < MAX_GRAPH_NODES {
-            self.graph_nodes.insert(graph_node, GraphNode { site: number, is_destroyed: false });
+            self.graph_nodes.insert(graph_node, GraphNode { site_number, is_destroyed: false });
         } else {
             losses::count(LossCause::GraphNodes);
         }
@@ -127,17 +127,17 @@ pub fn record_captured_node(graph_node: u64) {
     let Some(site) = local::event(Local::capture_site) else { return };
     let mut sites = sites();
     let sites = sites.get_or_insert_default();
-    let number = sites.intern(site);
-    sites.insert(graph_node, number);
+    let site_number = sites.intern(site);
+    sites.insert(graph_node, site_number);
 }
 
 /// Records that a graph node was copied, as on instantiation of a graph.
 pub fn record_cloned_node(original: u64, copy: u64) {
     let mut sites = sites();
     let sites = sites.get_or_insert_default();
-    let number = sites.number_of_graph_node(original);
-    if number != 0 {
-        sites.insert(copy, number);
+    let site_number = sites.site_number(original);
+    if site_number != 0 {
+        sites.insert(copy, site_number);
     }
 }
 

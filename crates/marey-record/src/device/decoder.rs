@@ -33,7 +33,7 @@ pub struct Activity<'a> {
     pub correlation: u32,
     /// The graph node that launched it, 0 for none.
     pub graph_node: u64,
-    /// Further properties, read only if [`Batch::keeps_activities`].
+    /// Further properties, read only if [`ActivityBatch::keeps_activities`].
     pub details: &'a [(Detail, u64)],
 }
 
@@ -41,7 +41,7 @@ pub struct Activity<'a> {
 #[derive(Debug)]
 pub(crate) struct JoinedActivity {
     pub(crate) kind: ActivityKind,
-    pub(crate) name: u32,
+    pub(crate) name_id: u32,
     pub(crate) device: u32,
     pub(crate) stream: u32,
     pub(crate) start_ticks: u64,
@@ -51,39 +51,39 @@ pub(crate) struct JoinedActivity {
     /// The number of the thread that launched it, and the launch.
     pub(crate) launched: Option<(u32, Launch)>,
     /// The number of the capture site, 0 for none.
-    pub(crate) site: u32,
+    pub(crate) site_number: u32,
     /// The range of its details in the list that all activities share.
     pub(crate) details: Range<usize>,
 }
 
 /// The receiver of activities, one per process.
 #[derive(Debug, Default)]
-pub struct Decoder {
+pub struct ActivityDecoder {
     joined: Vec<JoinedActivity>,
     details: Vec<(Detail, u64)>,
 }
 
 /// A batch of activities, added with the devices locked.
 #[derive(Debug)]
-pub struct Batch<'a> {
+pub struct ActivityBatch<'a> {
     devices: Locked<'static, Devices>,
-    decoder: &'a mut Decoder,
+    decoder: &'a mut ActivityDecoder,
     tracing: u64,
 }
 
 /// The maximum number of activities buffered for the spool.
 const MAX_BUFFERED: usize = 4096;
 
-impl Decoder {
+impl ActivityDecoder {
     /// Begins a batch. All launches logged before this will be found.
-    pub fn batch(&mut self) -> Batch<'_> {
+    pub fn batch(&mut self) -> ActivityBatch<'_> {
         let mut devices = sessions::devices();
         devices.take_launches();
-        Batch { devices, decoder: self, tracing: CONTROL.trace.load(Ordering::Relaxed) }
+        ActivityBatch { devices, decoder: self, tracing: CONTROL.trace.load(Ordering::Relaxed) }
     }
 }
 
-impl Batch<'_> {
+impl ActivityBatch<'_> {
     /// Whether single activities are kept, and not only sums.
     pub fn keeps_activities(&self) -> bool {
         self.tracing != 0
@@ -96,21 +96,21 @@ impl Batch<'_> {
             0 => None,
             correlation => self.devices.find_launch(correlation),
         };
-        let site = match activity.graph_node {
+        let site_number = match activity.graph_node {
             0 => 0,
-            node => capture::with_sites(|sites| sites.number_of_graph_node(node)),
+            node => capture::with_sites(|sites| sites.site_number(node)),
         };
         if activity.duration_nanos.is_none() {
             losses::count(LossCause::DeviceTime);
         }
         if activity.kind == ActivityKind::Kernel {
             match &launched {
-                Some(launched) => self.devices.add_kernel(launched, site, activity),
+                Some(launched) => self.devices.add_kernel(launched, site_number, activity),
                 None => losses::count(LossCause::UnmatchedActivity),
             }
         }
         if self.keeps_activities() {
-            self.buffer(activity, launched.map(|found| (found.thread, found.launch)), site);
+            self.buffer(activity, launched.map(|found| (found.thread, found.launch)), site_number);
         }
     }
 
@@ -123,13 +123,13 @@ impl Batch<'_> {
         }
     }
 
-    fn buffer(&mut self, activity: &Activity, launched: Option<(u32, Launch)>, site: u32) {
-        let Decoder { joined, details } = &mut *self.decoder;
+    fn buffer(&mut self, activity: &Activity, launched: Option<(u32, Launch)>, site_number: u32) {
+        let ActivityDecoder { joined, details } = &mut *self.decoder;
         let start = details.len();
         details.extend_from_slice(activity.details);
         joined.push(JoinedActivity {
             kind: activity.kind,
-            name: activity.name,
+            name_id: activity.name,
             device: activity.device,
             stream: activity.stream,
             start_ticks: activity.start_ticks,
@@ -137,7 +137,7 @@ impl Batch<'_> {
             bytes: activity.bytes,
             correlation: activity.correlation,
             launched,
-            site,
+            site_number,
             details: start..details.len(),
         });
         if joined.len() >= MAX_BUFFERED {
@@ -146,7 +146,7 @@ impl Batch<'_> {
     }
 
     fn flush(&mut self) {
-        let Decoder { joined, details } = &mut *self.decoder;
+        let ActivityDecoder { joined, details } = &mut *self.decoder;
         if !joined.is_empty() {
             trace::add_activities(&self.devices.threads, joined, details);
         }
@@ -155,7 +155,7 @@ impl Batch<'_> {
     }
 }
 
-impl Drop for Batch<'_> {
+impl Drop for ActivityBatch<'_> {
     fn drop(&mut self) {
         self.flush();
     }

@@ -1,7 +1,7 @@
 //! The log of a thread's launches: a ring buffer on their way to the decoder.
 
 use crate::losses;
-use crate::ring::{Pushed, RECORD_BYTES, Record, Ring};
+use crate::ring::{Pushed, RECORD_BYTES, Record, RingBuffer};
 use crate::settings;
 use marey_model::loss::LossCause;
 use marey_model::setting::Setting;
@@ -10,7 +10,7 @@ use super::source;
 
 /// The log of launches of a thread.
 #[derive(Debug)]
-pub(crate) struct Launches(Ring);
+pub(crate) struct Launches(RingBuffer);
 
 /// A launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub(super) const KIND_MASK: u64 = 3 << KIND_SHIFT;
 
 impl Launches {
     pub(crate) fn new() -> Self {
-        Self(Ring::new(settings::whole(Setting::LaunchBufferBytes) / RECORD_BYTES))
+        Self(RingBuffer::new(settings::whole(Setting::LaunchBufferBytes) / RECORD_BYTES))
     }
 
     /// Logs a launch. Only the owner may call this.

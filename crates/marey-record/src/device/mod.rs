@@ -1,7 +1,7 @@
 //! Device activities: launches logged by threads, and the activities that follow from them.
 //!
 //! A thread logs the correlation id of each launch beside its context node ([`launches`]). Later a
-//! device's library reports the activities with the same ids on another thread. The [`Decoder`]
+//! device's library reports the activities with the same ids on another thread. The [`ActivityDecoder`]
 //! joins the two ([`join`]), adds durations to the nodes of the sessions that saw the launch
 //! ([`sums`]), and passes single activities to the spool of trace sessions. So a launch costs its
 //! thread one record and no lock.
@@ -21,7 +21,7 @@ mod threads;
 pub use self::capture::{
     forget_destroyed_before, record_captured_node, record_cloned_node, record_destroyed_node,
 };
-pub use self::decoder::{Activity, Batch, Decoder};
+pub use self::decoder::{Activity, ActivityBatch, ActivityDecoder};
 pub use self::info::{DeviceInfo, announce, note};
 pub use self::launches::LaunchKind;
 pub use self::sessions::{begin_flush, is_waiting_before, stop_waiting_before};
@@ -40,7 +40,7 @@ pub(crate) use self::source::{
     begin_child as begin_child_source, begin_process_exit, flush,
     lock_for_fork as lock_source_for_fork, stop,
 };
-pub(crate) use self::threads::Threads;
+pub(crate) use self::threads::LaunchingThreads;
 
 use crate::clock;
 

@@ -3,8 +3,8 @@
 
 use super::decoder::Activity;
 use super::join::{LaunchTable, Launched};
-use super::sums::{SumKey, Sums};
-use super::threads::Threads;
+use super::sums::{KernelKey, Sums};
+use super::threads::LaunchingThreads;
 use super::{capture, info, source};
 use crate::control::{CONTROL, slots};
 use crate::lock::{Locked, lock};
@@ -28,7 +28,7 @@ static ENDED_THREADS: Mutex<Vec<Arc<ThreadTree>>> = Mutex::new(Vec::new());
 #[derive(Debug, Default)]
 pub(super) struct Devices {
     launches: LaunchTable,
-    pub(super) threads: Threads,
+    pub(super) threads: LaunchingThreads,
     /// By slot.
     sessions: Vec<Option<SessionDevices>>,
 }
@@ -181,14 +181,21 @@ impl Devices {
 
     /// Adds a kernel's duration to the sessions that saw its launch.
     #[inline]
-    pub(super) fn add_kernel(&mut self, launched: &Launched, site: u32, activity: &Activity) {
+    pub(super) fn add_kernel(
+        &mut self,
+        launched: &Launched,
+        site_number: u32,
+        activity: &Activity,
+    ) {
         let launch = &launched.launch;
-        let is_named = match site {
+        let is_named = match site_number {
             // A graph that was made before recording began may contain many kernels.
             0 => launch.is_named && activity.graph_node == 0,
-            site => capture::with_sites(|sites| sites.get(site).is_some_and(|site| site.is_named)),
+            number => {
+                capture::with_sites(|sites| sites.get(number).is_some_and(|site| site.is_named))
+            }
         };
-        let name = if is_named { 0 } else { activity.name };
+        let name_id = if is_named { 0 } else { activity.name };
         for slot in slots(launch.sessions) {
             let Some(session) = self.session_mut(slot) else { continue };
             let Some(phase) = session.phase_of_launch(launch.stamp) else { continue };
@@ -196,7 +203,13 @@ impl Devices {
                 ContextSource::Shadow => launch.shadow_node,
                 ContextSource::Python => launch.python_node,
             };
-            let key = SumKey { thread: launched.thread, node, site, name, device: activity.device };
+            let key = KernelKey {
+                thread_number: launched.thread,
+                node,
+                site_number,
+                name_id,
+                device: activity.device,
+            };
             session.sums_mut(phase).add(key, activity.duration_nanos);
         }
     }

@@ -1,7 +1,7 @@
 //! The sums of kernel durations for each context node that launched them.
 
 use super::capture;
-use super::threads::Threads;
+use super::threads::LaunchingThreads;
 use crate::column::{Column, NodeData};
 use crate::merged::{MergedTree, NodeMapping, ROOT, SessionView};
 use crate::names;
@@ -13,8 +13,8 @@ use std::hash::Hasher;
 /// The sums of one session and phase.
 #[derive(Debug, Default)]
 pub(super) struct Sums {
-    keys: Vec<SumKey>,
-    indices: HashMap<SumKey, u32, NumberHash>,
+    keys: Vec<KernelKey>,
+    indices: HashMap<KernelKey, u32, NumberHash>,
     /// The sums, by the index of the key in `keys`.
     column: Column,
     /// The number of kernels without a duration, by the index of the key.
@@ -24,24 +24,25 @@ pub(super) struct Sums {
     folded: MergedTree,
 }
 
-/// The key of a sum: one kernel, launched at one node, on one device.
+/// The kernels of one sum: those of one name, launched at one node, on one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct SumKey {
+pub(super) struct KernelKey {
     /// The number of the thread in the decoder.
-    pub(super) thread: u32,
+    pub(super) thread_number: u32,
     pub(super) node: u32,
     /// The number of the capture site, 0 for none.
-    pub(super) site: u32,
-    /// The name of the kernel, 0 if the node is named after it.
-    pub(super) name: u32,
+    pub(super) site_number: u32,
+    /// The id of the kernel's name, 0 if the node is named after it.
+    pub(super) name_id: u32,
     pub(super) device: u32,
 }
 
-impl std::hash::Hash for SumKey {
+impl std::hash::Hash for KernelKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(u64::from(self.thread) << 32 | u64::from(self.node));
+        state.write_u64(u64::from(self.thread_number) << 32 | u64::from(self.node));
         state.write_u64(
-            u64::from(self.name) << 32 | u64::from(self.device) ^ u64::from(self.site) << 8,
+            u64::from(self.name_id) << 32
+                | u64::from(self.device) ^ u64::from(self.site_number) << 8,
         );
     }
 }
@@ -49,7 +50,7 @@ impl std::hash::Hash for SumKey {
 impl Sums {
     /// Adds a kernel, with its duration if it is known.
     #[inline]
-    pub(super) fn add(&mut self, key: SumKey, nanos: Option<u64>) {
+    pub(super) fn add(&mut self, key: KernelKey, nanos: Option<u64>) {
         let is_last = self.keys.get(self.last_index as usize) == Some(&key);
         let index = if is_last { self.last_index } else { self.index_or_assign(key) };
         self.last_index = index;
@@ -66,7 +67,7 @@ impl Sums {
         NodeData { count: timed.count + untimed, ..timed }
     }
 
-    fn index_or_assign(&mut self, key: SumKey) -> u32 {
+    fn index_or_assign(&mut self, key: KernelKey) -> u32 {
         *self.indices.entry(key).or_insert_with(|| {
             self.keys.push(key);
             self.keys.len() as u32 - 1
@@ -78,23 +79,29 @@ impl Sums {
     }
 
     /// Adds all sums to a tree.
-    pub(super) fn add_to(&self, tree: &mut MergedTree, view: SessionView, threads: &Threads) {
+    pub(super) fn add_to(
+        &self,
+        tree: &mut MergedTree,
+        view: SessionView,
+        threads: &LaunchingThreads,
+    ) {
         tree.absorb_tree(&self.folded);
         let mut mappings: HashMap<u32, NodeMapping> = HashMap::new();
         for (key, index) in self.keys.iter().zip(0..) {
-            let Some(thread) = threads.tree(key.thread) else { continue };
-            let mapping =
-                mappings.entry(key.thread).or_insert_with(|| NodeMapping::new(thread, view, ROOT));
+            let Some(thread) = threads.tree(key.thread_number) else { continue };
+            let mapping = mappings
+                .entry(key.thread_number)
+                .or_insert_with(|| NodeMapping::new(thread, view, ROOT));
             let mut node = mapping.merged_node(tree, key.node);
-            if key.site != 0 {
-                node = capture_site_node(tree, node, key.site, view);
+            if key.site_number != 0 {
+                node = capture_site_node(tree, node, key.site_number, view);
             }
-            tree.add_kernel(node, key.name, key.device, &self.data(index));
+            tree.add_kernel(node, key.name_id, key.device, &self.data(index));
         }
     }
 
     /// Folds the rows into a tree, so that their threads can be freed.
-    pub(super) fn fold(&mut self, view: SessionView, threads: &Threads) {
+    pub(super) fn fold(&mut self, view: SessionView, threads: &LaunchingThreads) {
         if self.keys.is_empty() {
             return;
         }
@@ -105,9 +112,14 @@ impl Sums {
 }
 
 /// Returns the node of a capture site below the node of the graph launch.
-fn capture_site_node(tree: &mut MergedTree, launch: u32, site: u32, view: SessionView) -> u32 {
+fn capture_site_node(
+    tree: &mut MergedTree,
+    launch: u32,
+    site_number: u32,
+    view: SessionView,
+) -> u32 {
     let captured_at = tree.child(launch, names::intern(CAPTURED_AT), NodeKind::Scope);
-    let Some(site) = capture::capture_site(site) else {
+    let Some(site) = capture::capture_site(site_number) else {
         return captured_at;
     };
     let node = match view.context {
@@ -124,8 +136,8 @@ mod tests {
     #[test]
     fn repeated_launches_share_a_sum() {
         let mut sums = Sums::default();
-        let key = SumKey { thread: 0, node: 4, site: 0, name: 9, device: 0 };
-        let other = SumKey { device: 1, ..key };
+        let key = KernelKey { thread_number: 0, node: 4, site_number: 0, name_id: 9, device: 0 };
+        let other = KernelKey { device: 1, ..key };
         for nanos in 1..=10 {
             sums.add(key, Some(nanos));
             sums.add(other, Some(100 * nanos));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// The trees of these threads, by the numbers that the decoder assigns.
 #[derive(Debug, Default)]
-pub(crate) struct Threads {
+pub(crate) struct LaunchingThreads {
     trees: HashMap<u32, Arc<ThreadTree>>,
     numbers: HashMap<u64, u32>,
     next_number: u32,
@@ -20,7 +20,7 @@ pub(crate) struct Threads {
 /// launches are still waiting.
 const MAX_ENDED: usize = 512;
 
-impl Threads {
+impl LaunchingThreads {
     /// Returns the number of a thread, which is valid as long as its tree is kept.
     pub(super) fn number_or_assign(&mut self, tree: &Arc<ThreadTree>) -> u32 {
         let Self { trees, numbers, next_number, .. } = self;

@@ -43,7 +43,7 @@ impl Local {
         &mut self,
         cuda_api: CudaApi,
         correlation: u32,
-        name: u32,
+        name_id: u32,
         python_leaf: u32,
         task: Option<&Detached>,
     ) {
@@ -58,7 +58,7 @@ impl Local {
             let parent = self.innermost_nodes(task).with_python_leaf(python_leaf);
             self.state_child(parent, active, python)
         };
-        let nodes = self.child_nodes(parent, name, NodeKind::Runtime, tracing, tracing & python);
+        let nodes = self.child_nodes(parent, name_id, NodeKind::Runtime, tracing, tracing & python);
         let start_ticks = clock::ticks();
         self.open_calls.0[cuda_api as usize] =
             OpenCall { correlation, nodes, tracing, start_ticks };

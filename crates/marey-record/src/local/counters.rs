@@ -1,11 +1,11 @@
 //! Counts performance events in the scopes of a thread.
 
 use super::Local;
-use super::stack::open_frame_nodes;
+use super::stack::open_scope_nodes;
 use crate::control::CONTROL;
 use crate::losses;
 use crate::perf::{self, Counts, EventSet, MAX_EVENTS, ThreadCounters};
-use crate::thread::OpenFrame;
+use crate::scope_frame::OpenScope;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 
@@ -46,14 +46,14 @@ impl Local {
 
     /// Records the counts of the innermost scope, which is about to be removed.
     #[inline(always)]
-    pub(super) fn count_before_exit(&mut self, top: &OpenFrame) {
+    pub(super) fn count_before_exit(&mut self, top: &OpenScope) {
         if let Some(events) = perf::events() {
             self.end_counts(top, events);
         }
     }
 
     #[inline(never)]
-    fn end_counts(&mut self, top: &OpenFrame, events: &'static EventSet) {
+    fn end_counts(&mut self, top: &OpenScope, events: &'static EventSet) {
         let depth = self.depth() as usize;
         self.open_counts.add(depth, events);
         let Some(counts) = self.open_counts.scopes.get(depth - 1).copied() else { return };
@@ -64,10 +64,10 @@ impl Local {
             (metric, MetricValue::Int(counts[index].cast_signed()))
         });
         let values = values.get(..events.metrics.len()).unwrap_or_default();
-        let nodes = open_frame_nodes(top);
+        let nodes = open_scope_nodes(top);
         // A refused value is counted as a loss.
         let active = top.sessions & CONTROL.recording().0;
-        drop(self.add_metrics_at(nodes, top.state, active, None, values));
+        drop(self.add_metrics_at(nodes, top.state_name_id, active, None, values));
     }
 }
 

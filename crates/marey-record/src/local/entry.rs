@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 /// A completed scope or state.
-pub(crate) struct Entry {
+pub(crate) struct CompletedEntry {
     nodes: NodePair,
     /// The sessions that saw the scope begin.
     sessions: u64,
@@ -17,7 +17,7 @@ pub(crate) struct Entry {
     self_nanos: u64,
 }
 
-impl Entry {
+impl CompletedEntry {
     #[inline(always)]
     pub(crate) fn new(nodes: NodePair, sessions: u64, ticks: Range<u64>, child_nanos: u64) -> Self {
         let Range { start: start_ticks, end: end_ticks } = ticks;
@@ -31,13 +31,13 @@ impl Local {
     /// Adds an entry to the columns of the sessions that saw it begin and are still active, and to
     /// the log if one of these sessions traces.
     #[inline(always)]
-    pub(crate) fn record(&self, entry: &Entry) {
+    pub(crate) fn record(&self, entry: &CompletedEntry) {
         self.record_in(CONTROL.active.load(Ordering::Relaxed), entry);
     }
 
     /// Adds an entry to the columns and the log of each of the `sessions` that saw it begin.
     #[inline(always)]
-    pub(crate) fn record_in(&self, sessions: u64, entry: &Entry) {
+    pub(crate) fn record_in(&self, sessions: u64, entry: &CompletedEntry) {
         let python = CONTROL.python.load(Ordering::Relaxed);
         let sessions = entry.sessions & sessions;
         for slot in slots(sessions) {
@@ -55,14 +55,14 @@ impl Local {
     }
 
     #[inline(always)]
-    fn record_in_column(&self, slot: u32, node: u32, entry: &Entry) {
+    fn record_in_column(&self, slot: u32, node: u32, entry: &CompletedEntry) {
         if let Some(column) = self.tree.column(slot) {
             column.record(node, entry.nanos, entry.self_nanos);
         }
     }
 
     #[inline(always)]
-    fn log_span(&self, node: u32, entry: &Entry, sessions: u64) {
+    fn log_span(&self, node: u32, entry: &CompletedEntry, sessions: u64) {
         let Some(log) = self.tree.log_or_create() else { return };
         match self.autograd {
             None => log.push_span(node, entry.start_ticks, entry.end_ticks, sessions),

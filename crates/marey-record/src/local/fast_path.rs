@@ -1,6 +1,6 @@
 //! The fast path: enters and exits scopes while no session records Python frames.
 //!
-//! The slow path ([`super::stack`]) looks a scope's node up once and caches it. Each node has links
+//! The slow path ([`super::slow_path`]) looks a scope's node up once and caches it. Each node has links
 //! to the node that was entered next and, with a single session that does not trace, to its own
 //! statistics. The cache of a node is valid for one version of the masks
 //! ([`crate::control::Control::version`]). If an event finds another name or no link, it takes the
@@ -13,7 +13,8 @@ use super::Local;
 use crate::clock;
 use crate::control::{CONTROL, slots};
 use crate::perf;
-use crate::thread::{Frame, ThreadTree};
+use crate::scope_frame::ScopeFrame;
+use crate::thread::ThreadTree;
 use crate::tree::{Node, name_kind};
 use std::sync::atomic::Ordering;
 
@@ -21,8 +22,8 @@ impl ThreadTree {
     /// Enters a scope of a `NodeKind`. Returns its id, or `None` if the slow path is needed.
     #[inline(always)]
     #[expect(unsafe_code, reason = "nodes and frames are reached through links")]
-    pub(super) fn enter_fast(&self, name: u32, kind: u8) -> Option<u64> {
-        let name_kind = name_kind(name, kind.into());
+    pub(super) fn enter_fast(&self, name_id: u32, kind: u8) -> Option<u64> {
+        let name_kind = name_kind(name_id, kind.into());
         // SAFETY: nodes and frames live as long as the tree, and `init_bottom` has set the first
         // frame.
         let (outer, node) = unsafe { (self.top.get_non_null(), self.expected.get()?.get()?) };
@@ -35,18 +36,18 @@ impl ThreadTree {
         self.outer.set(Some(outer));
         self.top.set(Some(frame));
         self.expected.set(Some(&node.expected_child));
-        frame.enter(node, outer.python_node(), self.state.load(Ordering::Relaxed), id);
+        frame.enter(node, outer.python_node(), self.state_name_id.load(Ordering::Relaxed), id);
         Some(id)
     }
 
-    /// Exits the innermost scope if it is called `name`. Returns its id, or `None` if the slow path
+    /// Exits the innermost scope if it has this name. Returns its id, or `None` if the slow path
     /// is needed. `now` is a reading of the processor's counter.
     #[inline(always)]
     #[expect(unsafe_code, reason = "nodes, frames and statistics are reached through links")]
-    pub(super) fn exit_fast(&self, name: u32, now: u64) -> Option<u64> {
+    pub(super) fn exit_fast(&self, name_id: u32, now: u64) -> Option<u64> {
         // SAFETY: frames live as long as the tree, and `init_bottom` has set the first one.
         let (frame, outer) = unsafe { (self.top.get_non_null(), self.outer.get_non_null()) };
-        if frame.exit_name.load(Ordering::Relaxed) != u64::from(name) {
+        if frame.exit_name_id.load(Ordering::Relaxed) != u64::from(name_id) {
             return None;
         }
         // SAFETY: nodes live as long as the tree. A frame with an exit name has a node, which is a
@@ -100,7 +101,7 @@ impl Local {
     /// fast path cannot handle the node's sessions. `version` is the version of the masks, read
     /// before the event read the masks.
     #[inline(always)]
-    pub(super) fn cache_fast_path(&self, frame: &Frame, version: u64) {
+    pub(super) fn cache_fast_path(&self, frame: &ScopeFrame, version: u64) {
         let sessions = fast_sessions();
         let Some(node) = frame.node() else { return };
         if sessions == 0 || node.sessions() != sessions {

@@ -1,11 +1,12 @@
-//! The start and the end of a thread's stack: copies frames from the main thread or from before a
+//! The start and the end of a thread's stack: copies scopes from the main thread or from before a
 //! fork, and exits the scopes that are open when the thread ends.
 
 use super::{FORKED, INHERITED, Local, ROOTS, STEP, install, register_thread, steps, uninstall};
 use crate::clock;
 use crate::control::CONTROL;
 use crate::registry;
-use crate::thread::{OpenFrame, StackPosition, ThreadTree};
+use crate::scope_frame::OpenScope;
+use crate::thread::{StackPosition, ThreadTree};
 use crate::tree::{PYTHON_ROOT, SHADOW_ROOT};
 use marey_model::context::NodeKind;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ pub(super) struct FollowedThread {
     main: Arc<ThreadTree>,
     position: Option<StackPosition>,
     /// A buffer, kept between calls to reuse its allocation.
-    frames: Vec<OpenFrame>,
+    scopes: Vec<OpenScope>,
 }
 
 impl Local {
@@ -29,14 +30,14 @@ impl Local {
         let Some(main) = registry::main_tree(&self.tree) else { return };
         if is_autograd(&self.tree.name) {
             self.follows_main = true;
-            self.followed = Some(FollowedThread { main, position: None, frames: Vec::new() });
+            self.followed = Some(FollowedThread { main, position: None, scopes: Vec::new() });
             self.refresh_inherited();
         } else if main.is_of_main_thread() {
-            self.adopt_main_stack(&main.open_frames());
+            self.adopt_main_stack(&main.open_scopes());
         }
     }
 
-    /// Updates the inherited frames if the main thread has moved. While the main thread stays in
+    /// Updates the inherited scopes if the main thread has moved. While the main thread stays in
     /// one scope, as during backward, this is a few loads.
     #[inline]
     pub(super) fn follow_main(&mut self) {
@@ -53,11 +54,11 @@ impl Local {
     #[inline(never)]
     fn refresh_inherited(&mut self) {
         let Some(mut followed) = self.followed.take() else { return };
-        // Read the position before the frames. If the scopes change in between, the next call sees
+        // Read the position before the scopes. If they change in between, the next call sees
         // another position and copies again.
         followed.position = followed.main.stack_position();
-        followed.main.copy_open_frames(&mut followed.frames);
-        self.adopt_main_stack(&followed.frames);
+        followed.main.copy_open_scopes(&mut followed.scopes);
+        self.adopt_main_stack(&followed.scopes);
         if let Some(position) = followed.position {
             self.adopt_main_task(&followed.main, position.task_node);
         }
@@ -69,11 +70,11 @@ impl Local {
     }
 
     /// Replaces the stack of this thread by a copy of the main thread's.
-    fn adopt_main_stack(&mut self, frames: &[OpenFrame]) {
+    fn adopt_main_stack(&mut self, scopes: &[OpenScope]) {
         self.inherited = 0;
         self.open_operators = 0;
         self.tree.set_top(&self.tree.bottom);
-        self.push_copies(frames, INHERITED);
+        self.push_copies(scopes, INHERITED);
         self.inherited = self.depth();
     }
 
@@ -84,18 +85,18 @@ impl Local {
         if shadow_node == SHADOW_ROOT {
             return;
         }
-        let frame = OpenFrame {
-            name: node.name(),
+        let scope = OpenScope {
+            name_id: node.name_id(),
             kind_flags: node.kind() as u32 | INHERITED,
             shadow_node,
             python_node: PYTHON_ROOT,
-            state: 0,
+            state_name_id: 0,
             sessions: node.sessions() & CONTROL.live.load(Ordering::Relaxed),
             start_ticks: clock::ticks(),
             child_nanos: 0,
             id: 0,
         };
-        self.push(&frame);
+        self.push(&scope);
         self.inherited = self.depth();
     }
 
@@ -111,28 +112,28 @@ impl Local {
         }
         for node in path.drain(..).rev() {
             if let Some(node) = origin.nodes.get(node) {
-                current = self.child(current, node.name(), node.kind(), node.sessions());
+                current = self.child(current, node.name_id(), node.kind(), node.sessions());
             }
         }
         self.path = path;
         current
     }
 
-    /// Pushes copies of the frames of another thread or process, with an extra flag.
-    pub(super) fn push_copies(&mut self, frames: &[OpenFrame], flag: u32) {
+    /// Pushes copies of the open scopes of another thread or process, with an extra flag.
+    pub(super) fn push_copies(&mut self, scopes: &[OpenScope], flag: u32) {
         let python = CONTROL.python.load(Ordering::Relaxed);
         let mut nodes = ROOTS;
-        for frame in frames {
-            let kind = NodeKind::from_u8(frame.kind_flags as u8);
-            let sessions = frame.sessions & CONTROL.live.load(Ordering::Relaxed);
-            nodes = self.child_nodes(nodes, frame.name, kind, sessions & !python, 0);
-            let copy = OpenFrame {
+        for scope in scopes {
+            let kind = NodeKind::from_u8(scope.kind_flags as u8);
+            let sessions = scope.sessions & CONTROL.live.load(Ordering::Relaxed);
+            nodes = self.child_nodes(nodes, scope.name_id, kind, sessions & !python, 0);
+            let copy = OpenScope {
                 shadow_node: nodes.shadow,
                 python_node: PYTHON_ROOT,
                 kind_flags: kind as u32 | flag,
-                state: 0,
+                state_name_id: 0,
                 sessions,
-                ..*frame
+                ..*scope
             };
             self.push(&copy);
         }
@@ -159,16 +160,16 @@ impl Local {
 pub(crate) fn restart_after_fork() {
     steps::begin_child();
     let Some(old) = uninstall() else { return };
-    let frames = old.tree.open_frames();
+    let scopes = old.tree.open_scopes();
     register_thread();
     let Some(mut local) = uninstall() else { return };
-    local.push_copies(&frames, FORKED);
+    local.push_copies(&scopes, FORKED);
     install(local);
 }
 
-/// Whether a frame was entered by this thread and process, and by the program.
-pub(crate) fn is_entered_by_program(frame: &OpenFrame) -> bool {
-    frame.kind_flags & (INHERITED | STEP | FORKED) == 0
+/// Whether a scope was entered by this thread and process, and by the program.
+pub(crate) fn is_entered_by_program(scope: &OpenScope) -> bool {
+    scope.kind_flags & (INHERITED | STEP | FORKED) == 0
 }
 
 /// Whether a thread of this name is a worker of PyTorch's autograd engine. Such a thread runs many

@@ -1,7 +1,7 @@
 //! Records the inputs of operators: as arguments of their spans in a trace, and as costs on their
 //! nodes.
 
-use super::stack::open_frame_nodes;
+use super::stack::open_scope_nodes;
 use super::{Local, NodePair};
 use crate::control::{CONTROL, bit, slots};
 use crate::losses;
@@ -19,11 +19,11 @@ pub struct OperatorCall {
 }
 
 impl Local {
-    /// Logs the arguments of the innermost scope for trace sessions, if that scope is called
-    /// `name`. `args` is an interned text's id. Returns the scope.
-    pub(crate) fn log_inputs(&self, name: u32, args: u32) -> Option<OperatorCall> {
-        let top = self.entered_top().filter(|top| top.name == name)?;
-        let nodes = open_frame_nodes(&top);
+    /// Logs the arguments of the innermost scope for trace sessions, if that scope has
+    /// this name. `args` is an interned text's id. Returns the scope.
+    pub(crate) fn log_inputs(&self, name_id: u32, args: u32) -> Option<OperatorCall> {
+        let top = self.entered_top().filter(|top| top.name_id == name_id)?;
+        let nodes = open_scope_nodes(&top);
         let active = top.sessions & CONTROL.active.load(Ordering::Relaxed);
         let tracing = active & CONTROL.trace.load(Ordering::Relaxed);
         if tracing != 0
@@ -45,17 +45,17 @@ impl Local {
     pub(crate) fn add_to_operator(&self, call: OperatorCall, values: &[(u32, f64)]) {
         let sessions = call.sessions & CONTROL.active.load(Ordering::Relaxed);
         let python = CONTROL.python.load(Ordering::Relaxed);
-        for &(number, value) in values {
+        for &(metric_id, value) in values {
             for slot in slots(sessions) {
                 let is_shadow = python & bit(slot) == 0;
                 let node = if is_shadow { call.nodes.shadow } else { call.nodes.python };
                 let Some(column) = self.tree.column(slot) else { continue };
-                if column.add_float(node, number, value) {
+                if column.add_float(node, metric_id, value) {
                     continue;
                 }
-                let Some(name) = names::metric(number) else { continue };
+                let Some(name) = names::metric(metric_id) else { continue };
                 let value = MetricValue::Float(value);
-                if column.add_metric(node, number, &name, &value).is_err() {
+                if column.add_metric(node, metric_id, &name, &value).is_err() {
                     losses::count(LossCause::MetricRefused);
                 }
             }

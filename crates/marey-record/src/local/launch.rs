@@ -139,9 +139,9 @@ impl Local {
 
     /// Returns the children of these nodes for the innermost state, or the nodes without a state.
     pub(super) fn state_child(&mut self, nodes: NodePair, active: u64, python: u64) -> NodePair {
-        match self.state_name() {
+        match self.state_name_id() {
             0 => nodes,
-            state => self.child_nodes(nodes, state, NodeKind::State, active, python),
+            name_id => self.child_nodes(nodes, name_id, NodeKind::State, active, python),
         }
     }
 }

@@ -5,7 +5,7 @@
 //! masks once, updates its stack, and writes to the columns of the active sessions.
 //!
 //! This file contains the thread's recorder and the bracket. [`fast_path`] handles the common
-//! events, [`stack`] all others.
+//! events, [`slow_path`] all others. Both work on the frames of the [`stack`].
 
 mod call;
 mod counters;
@@ -14,6 +14,7 @@ mod fast_path;
 mod inherit;
 mod inputs;
 mod launch;
+mod slow_path;
 mod stack;
 mod steps;
 mod task;
@@ -21,7 +22,7 @@ mod tls;
 mod values;
 
 pub use self::call::CudaApi;
-pub(crate) use self::entry::Entry;
+pub(crate) use self::entry::CompletedEntry;
 pub(crate) use self::inherit::{is_entered_by_program, restart_after_fork};
 pub use self::inputs::OperatorCall;
 pub(crate) use self::steps::{completed as completed_steps, is_slow as is_step_slow};
@@ -80,7 +81,7 @@ pub(crate) struct Local {
     index: Index,
     /// The number of inherited frames, which are the outermost ones of the stack.
     inherited: u32,
-    states: Vec<State>,
+    states: Vec<OpenState>,
     /// The number of operators of launch hooks on the stack, inherited frames excluded.
     open_operators: u32,
     /// The depth of operators inside the one in progress, which are not recorded.
@@ -108,8 +109,8 @@ pub struct AutogradCall {
     pub forward_os_id: u64,
 }
 
-struct State {
-    name: u32,
+struct OpenState {
+    name_id: u32,
     nodes: NodePair,
     sessions: u64,
     start_ticks: u64,
@@ -209,31 +210,31 @@ fn fast_event(run: impl FnOnce(&ThreadTree) -> Option<u64>) -> Option<u64> {
 
 /// Enters a scope of a `NodeKind`. Returns its id, or 0 when nothing is recorded.
 #[inline(always)]
-pub(crate) fn enter(name: u32, kind: u8) -> u64 {
-    match fast_event(|tree| tree.enter_fast(name, kind)) {
+pub(crate) fn enter(name_id: u32, kind: u8) -> u64 {
+    match fast_event(|tree| tree.enter_fast(name_id, kind)) {
         Some(id) => id,
-        None => enter_slow(name, kind),
+        None => enter_slow(name_id, kind),
     }
 }
 
 #[inline(never)]
-fn enter_slow(name: u32, kind: u8) -> u64 {
+fn enter_slow(name_id: u32, kind: u8) -> u64 {
     if !CONTROL.is_live() {
         return 0;
     }
     let leaf = api::python_leaf();
-    event(|local| local.enter(name, NodeKind::from_u8(kind), leaf))
+    event(|local| local.enter(name_id, NodeKind::from_u8(kind), leaf))
 }
 
 /// Exits the innermost scope with that name (0: any name). Returns its id, or 0 when there is none.
 #[inline(always)]
-pub fn exit(name: u32) -> u64 {
-    exit_at(name, clock::counter())
+pub fn exit(name_id: u32) -> u64 {
+    exit_at(name_id, clock::counter())
 }
 
 /// Enters a scope of a `NodeKind`. Returns when it began, in ticks, also when nothing is recorded.
-pub fn enter_timed(name: u32, kind: u8) -> u64 {
-    let is_recorded = enter(name, kind) != 0;
+pub fn enter_timed(name_id: u32, kind: u8) -> u64 {
+    let is_recorded = enter(name_id, kind) != 0;
     let start =
         if is_recorded { thread_tree().and_then(ThreadTree::top_start_ticks) } else { None };
     start.unwrap_or_else(clock::ticks)
@@ -241,28 +242,28 @@ pub fn enter_timed(name: u32, kind: u8) -> u64 {
 
 /// Exits the innermost scope with that name. Returns when it ended, in ticks, also when there is
 /// none.
-pub fn exit_timed(name: u32) -> u64 {
+pub fn exit_timed(name_id: u32) -> u64 {
     let counter = clock::counter();
-    exit_at(name, counter);
+    exit_at(name_id, counter);
     clock::ticks_from_counter(counter)
 }
 
 /// Exits a scope as [`exit`] does. `counter` was just read.
 #[inline(always)]
-fn exit_at(name: u32, counter: u64) -> u64 {
-    match fast_event(|tree| tree.exit_fast(name, counter)) {
+fn exit_at(name_id: u32, counter: u64) -> u64 {
+    match fast_event(|tree| tree.exit_fast(name_id, counter)) {
         Some(id) => id,
-        None => exit_slow(name, counter),
+        None => exit_slow(name_id, counter),
     }
 }
 
 #[inline(never)]
-fn exit_slow(name: u32, counter: u64) -> u64 {
+fn exit_slow(name_id: u32, counter: u64) -> u64 {
     if !CONTROL.is_live() {
         return 0;
     }
     let now = clock::ticks_from_counter(counter);
-    event(|local| local.exit(name, now))
+    event(|local| local.exit(name_id, now))
 }
 
 /// Whether a tree belongs to the current epoch.

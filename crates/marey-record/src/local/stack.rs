@@ -1,189 +1,45 @@
-//! The slow path: enters and exits scopes in all the cases that [`super::fast_path`] refuses.
-//!
-//! Verbs: *exit* ends a scope on behalf of the program, *pop* removes the innermost frame and
-//! records it, *drop* removes a frame without recording it.
+//! The stack of a thread's open scopes: pushes, reads and pops its frames, and keeps in them what
+//! [`super::fast_path`] needs.
 
-use super::{
-    AutogradCall, CLOSING, Entry, FORKED, INHERITED, Local, NAMES_KERNELS, NodePair, STEP, task,
-};
-use crate::clock;
+use super::{CLOSING, CompletedEntry, FORKED, INHERITED, Local, NAMES_KERNELS, NodePair, STEP};
 use crate::control::{CONTROL, bit};
-use crate::detached::Detached;
-use crate::losses;
 use crate::names;
-use crate::thread::{Frame, NO_FAST_EXIT, OpenFrame, ThreadTree};
-use crate::tree::{Node, NodeKey, PYTHON_ROOT, SHADOW_ROOT, name_kind};
+use crate::scope_frame::{NO_FAST_EXIT, OpenScope, ScopeFrame};
+use crate::thread::ThreadTree;
+use crate::tree::{PYTHON_ROOT, SHADOW_ROOT, name_kind};
 use marey_model::context::NodeKind;
-use marey_model::loss::LossCause;
 use std::sync::atomic::Ordering;
 
 impl Local {
-    /// Enters a scope and returns its id. `python_leaf` is the node of the innermost Python frame
-    /// if a session asks for Python paths.
+    /// Pushes a scope.
     #[inline(always)]
-    pub(crate) fn enter(&mut self, name: u32, kind: NodeKind, python_leaf: u32) -> u64 {
-        let parent = self.parent_nodes();
-        self.enter_child_of(parent, name, kind, 0, python_leaf)
-    }
-
-    /// Returns the nodes below which the next scope is entered. If this thread follows the main
-    /// thread, first updates the inherited frames.
-    #[inline(always)]
-    pub(super) fn parent_nodes(&mut self) -> NodePair {
-        if self.depth() == self.inherited && self.follows_main {
-            self.follow_main();
-        }
-        self.top_nodes()
-    }
-
-    /// Enters a scope below `parent`, which need not be on the stack. Its frame gets `flags`.
-    #[inline(always)]
-    fn enter_child_of(
-        &mut self,
-        parent: NodePair,
-        name: u32,
-        kind: NodeKind,
-        flags: u32,
-        python_leaf: u32,
-    ) -> u64 {
-        let (active, python) = CONTROL.recording();
-        let mut parent = parent.with_python_leaf(python_leaf);
-        let mut state = self.state_name();
-        if flags & NAMES_KERNELS != 0 && state != 0 {
-            parent = self.child_nodes(parent, state, NodeKind::State, active, python);
-            state = 0;
-        }
-        let nodes = self.child_nodes(parent, name, kind, active, python);
-        let id = self.next_id();
-        self.count_before_entry();
-        self.push(&OpenFrame {
-            name,
-            kind_flags: kind as u32 | flags,
-            shadow_node: nodes.shadow,
-            python_node: nodes.python,
-            state,
-            sessions: active,
-            start_ticks: clock::ticks(),
-            child_nanos: 0,
-            id,
-        });
-        id
-    }
-
-    /// Enters a scope below `task`, the innermost scope of the task that the thread runs, or below
-    /// the thread's innermost scope.
-    pub(crate) fn enter_in_task(
-        &mut self,
-        name: u32,
-        kind: NodeKind,
-        python_leaf: u32,
-        task: Option<&Detached>,
-    ) {
-        let parent = self.innermost_nodes(task);
-        self.enter_child_of(parent, name, kind, 0, python_leaf);
-    }
-
-    /// Exits the innermost scope called `name` (0: any name). Returns its id, or 0 when there is
-    /// none.
-    #[inline(always)]
-    pub(crate) fn exit(&mut self, name: u32, now: u64) -> u64 {
-        let Some(top) = self.entered_top() else { return count_unmatched_exit() };
-        if top.kind_flags & (STEP | FORKED) == 0 && (name == 0 || top.name == name) {
-            return self.pop_frame(&top, now);
-        }
-        self.exit_below_top(name, now)
-    }
-
-    /// Exits the scope called `name`. If it is the innermost one, also logs its part in a backward
-    /// pass.
-    pub(crate) fn exit_autograd(&mut self, name: u32, now: u64, call: AutogradCall) {
-        let is_top = self.entered_top().is_some_and(|top| top.name == name);
-        self.autograd = is_top.then_some(call);
-        self.exit(name, now);
-        self.autograd = None;
-    }
-
-    /// Returns the nodes of the innermost scope, or the roots.
-    #[inline(always)]
-    pub(crate) fn top_nodes(&self) -> NodePair {
-        task::frame_nodes(self.top_frame())
-    }
-
-    /// Finds or makes a child of `parent` in each tree that the active sessions need.
-    #[inline(always)]
-    pub(crate) fn child_nodes(
-        &mut self,
-        parent: NodePair,
-        name: u32,
-        kind: NodeKind,
-        active: u64,
-        python: u64,
-    ) -> NodePair {
-        let shadow = active & !python;
-        let mut child = parent;
-        if shadow != 0 {
-            child.shadow = self.child(parent.shadow, name, kind, shadow);
-        }
-        if python != 0 {
-            child.python = self.child(parent.python, name, kind, python);
-        }
-        child
-    }
-
-    /// Finds or makes one node. Returns `<lost>` below the root when the tree is full.
-    #[inline(always)]
-    pub(crate) fn child(&mut self, parent: u32, name: u32, kind: NodeKind, sessions: u64) -> u32 {
-        let key = NodeKey { parent, name, kind, sessions };
-        match self.index.child(&self.tree.nodes, &key) {
-            Some(node) => node,
-            None => self.lost_node(parent),
-        }
-    }
-
-    #[cold]
-    fn lost_node(&mut self, parent: u32) -> u32 {
-        losses::count(LossCause::Nodes);
-        let root = if self.is_in_python_tree(parent) { PYTHON_ROOT } else { SHADOW_ROOT };
-        let key =
-            NodeKey { parent: root, name: names::LOST, kind: NodeKind::Scope, sessions: u64::MAX };
-        self.index.child_beyond_limit(&self.tree.nodes, &key).unwrap_or(root)
-    }
-
-    fn is_in_python_tree(&self, mut node: u32) -> bool {
-        while node > PYTHON_ROOT {
-            node = self.tree.nodes.get(node).map_or(SHADOW_ROOT, Node::parent);
-        }
-        node == PYTHON_ROOT
-    }
-
-    #[inline(always)]
-    pub(super) fn push(&mut self, frame: &OpenFrame) {
-        let Some(slot) = self.tree.frames.ensure(self.depth()) else { return };
-        slot.link_above(self.top_frame());
-        self.write_frame(slot, frame);
-        self.cache_expected(slot);
-        self.tree.set_top(slot);
-        self.open_operators += u32::from(is_launch_operator(frame.kind_flags));
+    pub(super) fn push(&mut self, scope: &OpenScope) {
+        let Some(frame) = self.tree.frames.ensure(self.depth()) else { return };
+        frame.link_above(self.top_frame());
+        self.write_frame(frame, scope);
+        self.cache_expected(frame);
+        self.tree.set_top(frame);
+        self.open_operators += u32::from(is_launch_operator(scope.kind_flags));
     }
 
     /// Writes the contents of a frame, and what the fast path caches in it.
     #[inline(always)]
-    fn write_frame(&self, slot: &Frame, frame: &OpenFrame) {
-        slot.set(frame);
-        let key = name_kind(frame.name, frame.kind_flags & 0xff);
-        let node = self.tree.nodes.get(frame.shadow_node);
-        slot.node.set(node.filter(|node| node.matches(key, frame.sessions)));
-        update_exit_name(slot);
+    fn write_frame(&self, frame: &ScopeFrame, scope: &OpenScope) {
+        frame.set(scope);
+        let key = name_kind(scope.name_id, scope.kind_flags & 0xff);
+        let node = self.tree.nodes.get(scope.shadow_node);
+        frame.node.set(node.filter(|node| node.matches(key, scope.sessions)));
+        update_exit_name(frame);
     }
 
     /// Caches the scope's node as the one to expect next here, if it is a child of the innermost
     /// scope's node.
     #[inline(always)]
     #[expect(unsafe_code, reason = "the link is reached through another link")]
-    fn cache_expected(&self, slot: &Frame) {
+    fn cache_expected(&self, frame: &ScopeFrame) {
         // SAFETY: a link inside a node of the tree, which `self` keeps alive.
         let expected = unsafe { self.tree.expected.get() };
-        if let (Some(expected), Some(node)) = (expected, slot.child_node_of(self.top_frame())) {
+        if let (Some(expected), Some(node)) = (expected, frame.child_node_of(self.top_frame())) {
             expected.set(Some(node));
         }
     }
@@ -191,7 +47,7 @@ impl Local {
     /// Returns the innermost frame, or the bottom frame.
     #[inline(always)]
     #[expect(unsafe_code, reason = "the frame is reached by a pointer")]
-    pub(super) fn top_frame(&self) -> &Frame {
+    pub(super) fn top_frame(&self) -> &ScopeFrame {
         // SAFETY: a frame of the tree, which `self` keeps alive; `init_bottom` has set the first.
         unsafe { self.tree.top.get_non_null() }
     }
@@ -204,37 +60,45 @@ impl Local {
 
     /// Returns a copy of the innermost frame.
     #[inline(always)]
-    pub(super) fn top(&self) -> Option<OpenFrame> {
+    pub(super) fn top(&self) -> Option<OpenScope> {
         let top = self.top_frame();
         (top.depth() > 0).then(|| top.copy())
     }
 
+    /// Returns a copy of the frame at this depth, 0 for the outermost one.
     #[inline(always)]
-    pub(super) fn frame(&self, index: u32) -> Option<OpenFrame> {
-        self.tree.frames.get(index).map(Frame::copy)
+    pub(super) fn open_scope(&self, index: u32) -> Option<OpenScope> {
+        self.tree.frames.get(index).map(ScopeFrame::copy)
     }
 
     /// Returns a copy of the innermost frame, unless it is inherited.
     #[inline(always)]
-    pub(super) fn entered_top(&self) -> Option<OpenFrame> {
+    pub(super) fn entered_top(&self) -> Option<OpenScope> {
         let top = self.top_frame();
         (top.depth() > self.inherited).then(|| top.copy())
     }
 
-    /// Pops the innermost frame and records it.
+    /// Returns the depth of the scope with this id, if it is open and was entered on this thread.
+    pub(super) fn entered_index(&self, id: u64) -> Option<u32> {
+        let mut entered = (self.inherited..self.depth()).rev();
+        entered.find(|&index| self.open_scope(index).is_some_and(|scope| scope.id == id))
+    }
+
+    /// Pops the innermost frame and records it. Returns the scope's id.
     #[inline(always)]
-    fn pop_frame(&mut self, top: &OpenFrame, now: u64) -> u64 {
+    pub(super) fn pop_frame(&mut self, top: &OpenScope, now_ticks: u64) -> u64 {
         self.count_before_exit(top);
         let version = CONTROL.version();
-        let entry = completed_entry(top, now);
+        let entry = completed_entry(top, now_ticks);
         self.record(&entry);
         self.cache_fast_path(self.top_frame(), version);
         self.drop_top(entry.nanos);
         top.id
     }
 
-    pub(super) fn pop(&mut self, now: u64) -> u64 {
-        self.entered_top().map_or(0, |top| self.pop_frame(&top, now))
+    /// Pops the innermost frame and records it, unless it is inherited. Returns the scope's id or 0.
+    pub(super) fn pop(&mut self, now_ticks: u64) -> u64 {
+        self.entered_top().map_or(0, |top| self.pop_frame(&top, now_ticks))
     }
 
     /// Drops the innermost frame, and adds `nanos` to the child time of the frame below.
@@ -255,80 +119,24 @@ impl Local {
         }
     }
 
-    /// Exits a scope that is not the innermost one, together with all scopes inside it. Those may
-    /// be a step that marey opened, scopes whose exit was forgotten, and scopes of another
-    /// greenlet.
-    #[cold]
-    #[inline(never)]
-    fn exit_below_top(&mut self, name: u32, now: u64) -> u64 {
-        let entered = self.inherited..self.depth();
-        let is_called = |frame: OpenFrame| name == 0 || frame.name == name;
-        let wanted = entered
-            .rev()
-            .find(|&index| !self.is_step(index) && self.frame(index).is_some_and(is_called));
-        let Some(wanted) = wanted else { return count_unmatched_exit() };
-        while self.depth() > wanted + 1 {
-            self.end_unclosed(now);
-        }
-        if self.has_flag(wanted, FORKED) { self.drop_forked() } else { self.pop(now) }
-    }
-
-    /// Exits the scope with this id if it is still open, and logs its part in a backward pass.
-    /// Scopes inside it stay open, except steps that marey opened. Returns whether the scope was
-    /// open.
-    #[inline(always)]
-    pub(crate) fn exit_only(&mut self, id: u64, now: u64, call: Option<AutogradCall>) -> bool {
-        self.autograd = call;
-        let was_open = match self.entered_top() {
-            Some(top) if top.id == id && top.kind_flags & FORKED == 0 => {
-                self.pop_frame(&top, now);
-                true
-            }
-            _ => self.exit_only_below_top(id, now),
-        };
-        self.autograd = None;
-        was_open
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn exit_only_below_top(&mut self, id: u64, now: u64) -> bool {
-        let mut entered = (self.inherited..self.depth()).rev();
-        let Some(index) =
-            entered.find(|&index| self.frame(index).is_some_and(|frame| frame.id == id))
-        else {
-            return false;
-        };
-        while self.depth() > index + 1 && self.is_step(self.depth() - 1) {
-            self.drop_step();
-        }
-        if self.depth() > index + 1 {
-            self.remove_below_top(index, now);
-        } else if self.has_flag(index, FORKED) {
-            self.drop_forked();
-        } else {
-            self.pop(now);
-        }
-        true
-    }
-
     /// Removes and records a frame that is not the innermost one. The frames above it keep their
     /// nodes.
-    fn remove_below_top(&mut self, index: u32, now: u64) {
-        let Some(frame) = self.frame(index) else { return };
-        if frame.kind_flags & FORKED == 0 {
-            let entry = completed_entry(&frame, now);
+    pub(super) fn remove_below_top(&mut self, index: u32, now_ticks: u64) {
+        let Some(scope) = self.open_scope(index) else { return };
+        if scope.kind_flags & FORKED == 0 {
+            let entry = completed_entry(&scope, now_ticks);
             self.record(&entry);
             if let Some(parent) = index.checked_sub(1).and_then(|index| self.tree.frames.get(index))
             {
                 parent.add_child_nanos(entry.nanos);
             }
         }
-        self.open_operators -= u32::from(is_launch_operator(frame.kind_flags));
+        self.open_operators -= u32::from(is_launch_operator(scope.kind_flags));
         for index in index + 1..self.depth() {
-            if let (Some(inner), Some(slot)) = (self.frame(index), self.tree.frames.get(index - 1))
+            if let (Some(inner), Some(frame)) =
+                (self.open_scope(index), self.tree.frames.get(index - 1))
             {
-                self.write_frame(slot, &inner);
+                self.write_frame(frame, &inner);
             }
         }
         if let Some(outer) = self.top_frame().below() {
@@ -336,22 +144,8 @@ impl Local {
         }
     }
 
-    /// Ends the innermost frame because a scope around it ends. Drops it if it is a step or was
-    /// forked; otherwise counts a missing exit and records it.
-    pub(super) fn end_unclosed(&mut self, now: u64) {
-        let index = self.depth() - 1;
-        if self.is_step(index) {
-            self.drop_step();
-        } else if self.has_flag(index, FORKED) {
-            self.drop_forked();
-        } else {
-            losses::count(LossCause::Unclosed);
-            self.pop(now);
-        }
-    }
-
     pub(super) fn has_flag(&self, index: u32, flag: u32) -> bool {
-        self.frame(index).is_some_and(|frame| frame.kind_flags & flag != 0)
+        self.open_scope(index).is_some_and(|scope| scope.kind_flags & flag != 0)
     }
 
     pub(super) fn change_flags(&self, index: u32, set: u32, clear: u32) {
@@ -366,54 +160,6 @@ impl Local {
                 update_exit_name(inner);
             }
         }
-    }
-
-    /// Drops a scope that the parent process entered. The parent records it.
-    pub(super) fn drop_forked(&mut self) -> u64 {
-        let id = self.entered_top().map_or(0, |frame| frame.id);
-        self.drop_top(0);
-        id
-    }
-
-    /// Enters an operator below `parent`, by default below the innermost scope. If an operator is
-    /// in progress, only counts the nesting.
-    pub(crate) fn enter_operator(
-        &mut self,
-        name: u32,
-        python_leaf: u32,
-        parent: Option<NodePair>,
-    ) -> u64 {
-        if self.open_operators > 0 {
-            self.nested_operators += 1;
-            return 0;
-        }
-        let parent = parent.unwrap_or_else(|| self.parent_nodes());
-        self.enter_child_of(parent, name, NodeKind::Operator, NAMES_KERNELS, python_leaf)
-    }
-
-    /// Exits the operator in progress.
-    pub(crate) fn exit_operator(&mut self, name: u32) -> u64 {
-        if self.nested_operators > 0 {
-            self.nested_operators -= 1;
-            return 0;
-        }
-        self.exit(name, clock::ticks())
-    }
-
-    /// Exits the scope with this id and the scopes inside it, if it is still open. Returns its id
-    /// or 0.
-    pub(crate) fn exit_with_id(&mut self, id: u64) -> u64 {
-        let now = clock::ticks();
-        let mut entered = (self.inherited..self.depth()).rev();
-        let Some(wanted) =
-            entered.find(|&index| self.frame(index).is_some_and(|frame| frame.id == id))
-        else {
-            return 0;
-        };
-        while self.depth() > wanted + 1 {
-            self.end_unclosed(now);
-        }
-        if self.has_flag(wanted, FORKED) { self.drop_forked() } else { self.pop(now) }
     }
 
     /// Returns the id of the innermost scope, 0 for none.
@@ -432,32 +178,38 @@ impl Local {
         }
     }
 
-    /// Returns the name of the innermost scope that the program entered on this thread, 0 for none.
-    pub(crate) fn top_name(&self) -> u32 {
+    /// Returns the id of the name of the innermost scope that the program entered on this thread, 0 for none.
+    pub(crate) fn top_name_id(&self) -> u32 {
         (self.inherited..self.depth())
             .rev()
             .find(|&index| !self.is_step(index))
-            .and_then(|index| self.frame(index))
-            .map_or(0, |frame| frame.name)
+            .and_then(|index| self.open_scope(index))
+            .map_or(0, |scope| scope.name_id)
     }
 
-    /// Writes the names of the open scopes, outermost first, or those of the path of `python_leaf`
-    /// if it is given. Returns their number, which may be larger than `names`.
-    pub(crate) fn context_names(&mut self, python_leaf: Option<u32>, names: &mut [u32]) -> usize {
+    /// Writes the ids of the names of the open scopes, outermost first, or those of the path of `python_leaf`
+    /// if it is given. Returns their number, which may be larger than `name_ids`.
+    pub(crate) fn context_name_ids(
+        &mut self,
+        python_leaf: Option<u32>,
+        name_ids: &mut [u32],
+    ) -> usize {
         let mut path = std::mem::take(&mut self.path);
         if let Some(mut node) = python_leaf {
             while node > PYTHON_ROOT
-                && let Some(frame) = self.tree.nodes.get(node)
+                && let Some(python_frame) = self.tree.nodes.get(node)
             {
-                path.push(frame.name());
-                node = frame.parent();
+                path.push(python_frame.name_id());
+                node = python_frame.parent();
             }
             path.reverse();
         } else {
-            path.extend((0..self.depth()).filter_map(|index| Some(self.frame(index)?.name)));
+            path.extend(
+                (0..self.depth()).filter_map(|index| Some(self.open_scope(index)?.name_id)),
+            );
         }
-        for (slot, name) in names.iter_mut().zip(&path) {
-            *slot = *name;
+        for (slot, name_id) in name_ids.iter_mut().zip(&path) {
+            *slot = *name_id;
         }
         let len = path.len();
         path.clear();
@@ -468,7 +220,7 @@ impl Local {
     /// Returns the number of scopes on the stack that a session sees.
     pub(crate) fn visible_depth(&self, slot: u32) -> u32 {
         let visible = (0..self.depth()).filter(|&index| {
-            self.frame(index).is_some_and(|frame| frame.sessions & bit(slot) != 0)
+            self.open_scope(index).is_some_and(|scope| scope.sessions & bit(slot) != 0)
         });
         visible.count() as u32
     }
@@ -476,41 +228,48 @@ impl Local {
 
 /// Updates the name by which the fast path may exit a frame.
 #[inline(always)]
-fn update_exit_name(frame: &Frame) {
-    let (name, kind_flags) = frame.name_and_kind_flags();
+fn update_exit_name(frame: &ScopeFrame) {
+    let (name_id, kind_flags) = frame.name_id_and_kind_flags();
     let is_fast = kind_flags & (INHERITED | STEP | FORKED | NAMES_KERNELS) == 0
         && frame.below().is_some_and(|below| {
             below.kind_flags() & CLOSING == 0 && frame.child_node_of(below).is_some()
         });
-    frame.exit_name.store(if is_fast { name.into() } else { NO_FAST_EXIT }, Ordering::Relaxed);
+    frame
+        .exit_name_id
+        .store(if is_fast { name_id.into() } else { NO_FAST_EXIT }, Ordering::Relaxed);
 }
 
 /// Initialises the bottom frame of a new thread, which is below all scopes.
 pub(super) fn init_bottom(tree: &ThreadTree) {
-    tree.bottom.set(&OpenFrame {
-        name: names::LOST,
+    tree.bottom.set(&OpenScope {
+        name_id: names::LOST,
         kind_flags: NodeKind::Root as u32 | INHERITED,
         shadow_node: SHADOW_ROOT,
         python_node: PYTHON_ROOT,
-        state: 0,
+        state_name_id: 0,
         sessions: u64::MAX,
         start_ticks: 0,
         child_nanos: 0,
         id: 0,
     });
-    tree.bottom.exit_name.store(NO_FAST_EXIT, Ordering::Relaxed);
+    tree.bottom.exit_name_id.store(NO_FAST_EXIT, Ordering::Relaxed);
     tree.bottom.node.set(tree.nodes.get(SHADOW_ROOT));
     tree.set_top(&tree.bottom);
 }
 
 #[inline(always)]
-pub(super) fn open_frame_nodes(frame: &OpenFrame) -> NodePair {
-    NodePair { shadow: frame.shadow_node, python: frame.python_node }
+pub(super) fn open_scope_nodes(scope: &OpenScope) -> NodePair {
+    NodePair { shadow: scope.shadow_node, python: scope.python_node }
 }
 
 #[inline(always)]
-fn completed_entry(frame: &OpenFrame, now: u64) -> Entry {
-    Entry::new(open_frame_nodes(frame), frame.sessions, frame.start_ticks..now, frame.child_nanos)
+fn completed_entry(scope: &OpenScope, now_ticks: u64) -> CompletedEntry {
+    CompletedEntry::new(
+        open_scope_nodes(scope),
+        scope.sessions,
+        scope.start_ticks..now_ticks,
+        scope.child_nanos,
+    )
 }
 
 /// Whether a launch hook entered this operator on this thread. Other operators are entered like any
@@ -518,10 +277,4 @@ fn completed_entry(frame: &OpenFrame, now: u64) -> Entry {
 #[inline(always)]
 fn is_launch_operator(kind_flags: u32) -> bool {
     kind_flags & NAMES_KERNELS != 0
-}
-
-#[cold]
-fn count_unmatched_exit() -> u64 {
-    losses::count(LossCause::UnmatchedExit);
-    0
 }

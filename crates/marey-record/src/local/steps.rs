@@ -57,7 +57,7 @@ impl Local {
 
     /// Drops a step that no optimizer closed. The scopes that ran inside it keep their times.
     pub(super) fn drop_step(&mut self) {
-        let child_nanos = self.entered_top().map_or(0, |frame| frame.child_nanos);
+        let child_nanos = self.entered_top().map_or(0, |scope| scope.child_nanos);
         self.change_flags(self.depth() - 1, 0, CLOSING);
         self.drop_top(child_nanos);
         START_TICKS.store(0, Ordering::Relaxed);

@@ -6,7 +6,7 @@
 
 use super::{Local, NodePair, ROOTS, STEP, stack};
 use crate::detached::Detached;
-use crate::thread::Frame;
+use crate::scope_frame::ScopeFrame;
 use crate::tree::SHADOW_ROOT;
 
 /// A cache of one entry: the nodes, in this thread's tree, of a scope that another thread entered.
@@ -40,7 +40,7 @@ impl Local {
             && top.kind_flags & STEP == 0
             && top.start_ticks > task.start_ticks()
         {
-            return stack::open_frame_nodes(&top);
+            return stack::open_scope_nodes(&top);
         }
         let nodes = task.nodes_in(self);
         self.set_task_node(nodes.shadow);
@@ -69,6 +69,6 @@ impl Local {
 
 /// Reads the nodes of a frame without copying its other fields.
 #[inline(always)]
-pub(super) fn frame_nodes(frame: &Frame) -> NodePair {
+pub(super) fn frame_nodes(frame: &ScopeFrame) -> NodePair {
     NodePair { shadow: frame.shadow_node(), python: frame.python_node() }
 }

@@ -1,7 +1,7 @@
 //! Records states and user metrics of the calling thread.
 
-use super::stack::open_frame_nodes;
-use super::{Entry, Local, NodePair, ROOTS, State};
+use super::stack::open_scope_nodes;
+use super::{CompletedEntry, Local, NodePair, OpenState, ROOTS};
 use crate::clock;
 use crate::control::{CONTROL, bit, slots};
 use crate::losses;
@@ -14,18 +14,32 @@ use std::sync::atomic::Ordering;
 /// A metric value to be logged.
 struct LoggedValue<'a> {
     ticks: u64,
-    metric: u32,
+    metric_id: u32,
     value: &'a MetricValue,
+}
+
+/// The innermost scope of a thread, to which values are added.
+pub(crate) struct InnermostScope {
+    pub(crate) nodes: NodePair,
+    /// The id of the name of the state below which its metrics are stored; 0 for none.
+    pub(crate) state_name_id: u32,
+    /// The sessions that see it.
+    pub(crate) sessions: u64,
 }
 
 impl Local {
     /// Enters a state, which applies to the scopes of this thread until [`Local::exit_state`].
-    pub(crate) fn enter_state(&mut self, name: u32, python_leaf: u32) {
+    pub(crate) fn enter_state(&mut self, name_id: u32, python_leaf: u32) {
         let (active, python) = CONTROL.recording();
         let parent = self.top_nodes().with_python_leaf(python_leaf);
-        let nodes = self.child_nodes(parent, name, NodeKind::State, active, python);
-        self.states.push(State { name, nodes, sessions: active, start_ticks: clock::ticks() });
-        self.tree.state.store(name, Ordering::Relaxed);
+        let nodes = self.child_nodes(parent, name_id, NodeKind::State, active, python);
+        self.states.push(OpenState {
+            name_id,
+            nodes,
+            sessions: active,
+            start_ticks: clock::ticks(),
+        });
+        self.tree.state_name_id.store(name_id, Ordering::Relaxed);
     }
 
     /// Exits the innermost state, so that the state around it applies again. Returns whether there
@@ -33,78 +47,86 @@ impl Local {
     pub(crate) fn exit_state(&mut self) -> bool {
         let now = clock::ticks();
         let Some(state) = self.states.pop() else { return false };
-        let outer = self.states.last().map_or(0, |outer| outer.name);
-        self.tree.state.store(outer, Ordering::Relaxed);
-        self.record(&Entry::new(state.nodes, state.sessions, state.start_ticks..now, 0));
+        let outer = self.states.last().map_or(0, |outer| outer.name_id);
+        self.tree.state_name_id.store(outer, Ordering::Relaxed);
+        self.record(&CompletedEntry::new(state.nodes, state.sessions, state.start_ticks..now, 0));
         true
     }
 
-    /// Returns the name of the innermost state, 0 for none.
-    pub(crate) fn state_name(&self) -> u32 {
-        self.tree.state.load(Ordering::Relaxed)
+    /// Returns the id of the name of the innermost state, 0 for none.
+    pub(crate) fn state_name_id(&self) -> u32 {
+        self.tree.state_name_id.load(Ordering::Relaxed)
     }
 
     /// Adds user metrics to the innermost scope.
     pub(crate) fn add_metrics(&mut self, values: &[(u32, MetricValue)]) -> Result<(), MetricError> {
-        let (nodes, state, sessions) = self.innermost();
+        let InnermostScope { nodes, state_name_id, sessions } = self.innermost();
         let active = CONTROL.active.load(Ordering::Relaxed) & sessions;
-        self.add_metrics_at(nodes, state, active, None, values)
+        self.add_metrics_at(nodes, state_name_id, active, None, values)
     }
 
-    /// Returns the nodes of the innermost scope, the state below which its metrics are stored (0
-    /// for none), and the sessions that see it.
-    pub(crate) fn innermost(&self) -> (NodePair, u32, u64) {
+    /// Returns the innermost scope, or the root.
+    pub(crate) fn innermost(&self) -> InnermostScope {
         match self.top() {
-            Some(top) => (open_frame_nodes(&top), top.state, top.sessions),
-            None => (ROOTS, self.state_name(), u64::MAX),
+            Some(top) => InnermostScope {
+                nodes: open_scope_nodes(&top),
+                state_name_id: top.state_name_id,
+                sessions: top.sessions,
+            },
+            None => InnermostScope {
+                nodes: ROOTS,
+                state_name_id: self.state_name_id(),
+                sessions: u64::MAX,
+            },
         }
     }
 
     /// Records an instant below the innermost scope, with metrics of its own.
     pub(crate) fn record_instant(
         &mut self,
-        name: u32,
+        name_id: u32,
         python_leaf: u32,
         values: &[(u32, MetricValue)],
     ) -> Result<(), MetricError> {
         let now = clock::ticks();
         let (active, python) = CONTROL.recording();
         let parent = self.top_nodes().with_python_leaf(python_leaf);
-        let nodes = self.child_nodes(parent, name, NodeKind::Mark, active, python);
+        let nodes = self.child_nodes(parent, name_id, NodeKind::Mark, active, python);
         let added = self.add_metrics_at(nodes, 0, active, Some(now), values);
-        self.record(&Entry::new(nodes, active, now..now, 0));
+        self.record(&CompletedEntry::new(nodes, active, now..now, 0));
         added
     }
 
-    /// Adds user metrics to nodes in the sessions that record, below `state` unless that is 0. In a
-    /// trace their time is `ticks`, by default now. Returns the first error.
+    /// Adds user metrics to nodes in the sessions that record, below the
+    /// state with this name unless that is 0. In a trace their time is `ticks`, by default now. Returns
+    /// the first error.
     pub(crate) fn add_metrics_at(
         &mut self,
         mut nodes: NodePair,
-        state: u32,
+        state_name_id: u32,
         active: u64,
         ticks: Option<u64>,
         values: &[(u32, MetricValue)],
     ) -> Result<(), MetricError> {
         let python = active & CONTROL.python.load(Ordering::Relaxed);
-        if state != 0 {
-            nodes = self.child_nodes(nodes, state, NodeKind::State, active, python);
+        if state_name_id != 0 {
+            nodes = self.child_nodes(nodes, state_name_id, NodeKind::State, active, python);
         }
         let mut result = Ok(());
-        for (number, value) in values {
-            let Some(name) = names::metric(*number) else { continue };
+        for (metric_id, value) in values {
+            let Some(name) = names::metric(*metric_id) else { continue };
             for slot in slots(active) {
                 let node = if python & bit(slot) == 0 { nodes.shadow } else { nodes.python };
                 let Some(column) = self.tree.column(slot) else { continue };
                 let added = column
-                    .add_metric(node, *number, &name, value)
+                    .add_metric(node, *metric_id, &name, value)
                     .inspect_err(|_| losses::count(LossCause::MetricRefused));
                 result = result.and(added);
             }
             let tracing = active & CONTROL.trace.load(Ordering::Relaxed);
             if tracing != 0 {
                 let ticks = ticks.unwrap_or_else(clock::ticks);
-                let logged = LoggedValue { ticks, metric: *number, value };
+                let logged = LoggedValue { ticks, metric_id: *metric_id, value };
                 self.log_value(nodes, &logged, tracing & !python, tracing & python);
             }
         }
@@ -121,12 +143,12 @@ impl Local {
         python_sessions: u64,
     ) {
         let Some(log) = self.tree.log_or_create() else { return };
-        let &LoggedValue { ticks, metric, value } = logged;
+        let &LoggedValue { ticks, metric_id, value } = logged;
         if shadow_sessions != 0 {
-            log.push_value(nodes.shadow, ticks, metric, value, shadow_sessions);
+            log.push_value(nodes.shadow, ticks, metric_id, value, shadow_sessions);
         }
         if python_sessions != 0 {
-            log.push_value(nodes.python, ticks, metric, value, python_sessions);
+            log.push_value(nodes.python, ticks, metric_id, value, python_sessions);
         }
     }
 }

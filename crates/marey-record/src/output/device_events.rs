@@ -4,7 +4,7 @@
 use crate::control::bit;
 use marey_model::context::NodeKind;
 use marey_model::run::{RING, SPOOL};
-use marey_model::spool::{Activity, ActivityKind, Detail, Frame, IdMap, Reader, Shape, Span};
+use marey_model::spool::{Activity, ActivityKind, Detail, IdMap, Reader, Shape, Span, SpoolFrame};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufReader};
@@ -60,14 +60,14 @@ pub(crate) fn read(
 
 /// The parts of a spool that its events refer to by number.
 #[derive(Default)]
-struct Known {
+struct Definitions {
     texts: IdMap<String>,
     shapes: IdMap<Shape>,
-    threads: BTreeMap<u32, Thread>,
+    threads: BTreeMap<u32, CallingThread>,
 }
 
 #[derive(Default)]
-struct Thread {
+struct CallingThread {
     os_id: u64,
     /// The names of API calls by node.
     calls: BTreeMap<u32, u32>,
@@ -77,31 +77,31 @@ struct Thread {
 
 fn read_spool(path: &Path, slot: u32, receive: &mut dyn FnMut(DeviceEvent<'_>)) -> io::Result<()> {
     let reader = Reader::new(BufReader::new(File::open(path)?)).map_err(io::Error::other)?;
-    let mut known = Known::default();
+    let mut definitions = Definitions::default();
     for frame in reader {
-        known.add(frame.map_err(io::Error::other)?, slot, receive);
+        definitions.add(frame.map_err(io::Error::other)?, slot, receive);
     }
     Ok(())
 }
 
-impl Known {
-    fn add(&mut self, frame: Frame, slot: u32, receive: &mut dyn FnMut(DeviceEvent<'_>)) {
+impl Definitions {
+    fn add(&mut self, frame: SpoolFrame, slot: u32, receive: &mut dyn FnMut(DeviceEvent<'_>)) {
         match frame {
-            Frame::Strings { first, texts } => self.texts.extend(first, texts),
-            Frame::Shapes { first, shapes } => self.shapes.extend(first, shapes),
-            Frame::Thread { thread, os_id, .. } => {
+            SpoolFrame::Strings { first, texts } => self.texts.extend(first, texts),
+            SpoolFrame::Shapes { first, shapes } => self.shapes.extend(first, shapes),
+            SpoolFrame::Thread { thread, os_id, .. } => {
                 self.threads.entry(thread).or_default().os_id = os_id;
             }
-            Frame::Nodes { thread, first, nodes } => {
+            SpoolFrame::Nodes { thread, first, nodes } => {
                 let calls = &mut self.threads.entry(thread).or_default().calls;
                 let nodes = (first..=u32::MAX).zip(nodes);
                 let own = nodes.filter(|(_, node)| node.kind == NodeKind::Runtime);
                 calls.extend(own.map(|(number, node)| (number, node.name)));
             }
-            Frame::Launches { thread, launches } => {
+            SpoolFrame::Launches { thread, launches } => {
                 self.threads.entry(thread).or_default().launches = launches;
             }
-            Frame::Spans { thread, sessions, spans } => {
+            SpoolFrame::Spans { thread, sessions, spans } => {
                 let thread = self.threads.entry(thread).or_default();
                 let launches = std::mem::take(&mut thread.launches);
                 if sessions & bit(slot) != 0 {
@@ -114,7 +114,7 @@ impl Known {
                     }
                 }
             }
-            Frame::Activities { sessions, activities } if sessions & bit(slot) != 0 => {
+            SpoolFrame::Activities { sessions, activities } if sessions & bit(slot) != 0 => {
                 activities.iter().filter_map(|activity| self.activity(activity)).for_each(receive);
             }
             _ => {}
@@ -144,7 +144,7 @@ impl Known {
     }
 }
 
-impl Thread {
+impl CallingThread {
     fn call<'t>(
         &self,
         span: &Span,

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Outputs {
     files: HashMap<PathBuf, OutputFile>,
     /// Whether the session is over. A late checkpoint must then write nothing.
-    pub(crate) closed: bool,
+    pub(crate) is_closed: bool,
 }
 
 /// A locked file that this session has written.

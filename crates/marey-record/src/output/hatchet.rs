@@ -1,7 +1,7 @@
 //! Presents a merged tree in Proton's schema, with the nodes, metrics and devices that its readers
 //! expect.
 
-use super::Document;
+use super::TreeDocument;
 use crate::device;
 use crate::merged::{MergedNode, ROOT, Wall};
 use crate::names;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// The keys and values of a node's metrics.
 type Metrics<'a> = Vec<(Cow<'a, str>, MetricValue)>;
 
-impl Tree for Document<'_> {
+impl Tree for TreeDocument<'_> {
     type Node = u32;
 
     fn nodes(&self) -> impl Iterator<Item = u32> {
@@ -44,7 +44,7 @@ impl Tree for Document<'_> {
     }
 
     fn name(&self, number: u32) -> impl Deref<Target = str> {
-        if number == ROOT { Arc::from(ROOT_NAME) } else { names::name(self.node(number).name) }
+        if number == ROOT { Arc::from(ROOT_NAME) } else { names::name(self.node(number).name_id) }
     }
 
     fn kind(&self, number: u32) -> Option<NodeKind> {
@@ -88,7 +88,7 @@ impl Tree for Document<'_> {
     }
 }
 
-impl Document<'_> {
+impl TreeDocument<'_> {
     fn node(&self, number: u32) -> &MergedNode {
         self.tree.node(number).unwrap_or_else(|| self.tree.root())
     }

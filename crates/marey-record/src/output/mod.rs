@@ -72,9 +72,9 @@ impl FromStr for Format {
 #[derive(Debug)]
 pub(crate) enum Contents<'a> {
     /// A tree in Proton's JSON.
-    Hatchet(Document<'a>),
+    Hatchet(TreeDocument<'a>),
     /// A tree in MessagePack.
-    HatchetMsgpack(Document<'a>),
+    HatchetMsgpack(TreeDocument<'a>),
     /// The events of a phase, read from the spool.
     ChromeTrace(TraceRange<'a>),
 }
@@ -113,7 +113,7 @@ impl Contents<'_> {
 
 /// A tree with its metadata, ready to be written.
 #[derive(Debug)]
-pub(crate) struct Document<'a> {
+pub(crate) struct TreeDocument<'a> {
     pub(crate) tree: &'a MergedTree,
     pub(crate) meta: &'a Meta,
 }

@@ -1,6 +1,6 @@
 //! Golden files of trees as a recorder writes them.
 
-use super::{Contents, Document, Format};
+use super::{Contents, Format, TreeDocument};
 use crate::column::NodeData;
 use crate::device::{self, DeviceInfo};
 use crate::merged::{MergedTree, ROOT, Wall};
@@ -72,7 +72,7 @@ fn meta(losses: &[(LossCause, u64)], notes: Vec<(String, String)>) -> Meta {
             host: "host \"a\"".to_owned(),
             start_unix_nanos: 1_700_000_000_000_000_000,
             duration_nanos: 200,
-            complete: losses.is_empty(),
+            is_complete: losses.is_empty(),
         }),
         overhead: Some(Overhead {
             events: 65_536,
@@ -93,7 +93,7 @@ fn written(format: Format) -> Vec<u8> {
         (tree(), meta(&[(LossCause::Names, 7), (LossCause::MetricRefused, 1)], notes.into())),
         (MergedTree::default(), meta(&[], Vec::new())),
     ] {
-        let document = Document { tree: &tree, meta: &meta };
+        let document = TreeDocument { tree: &tree, meta: &meta };
         let mut contents = match format {
             Format::HatchetMsgpack => Contents::HatchetMsgpack(document),
             _ => Contents::Hatchet(document),

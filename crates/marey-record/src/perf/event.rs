@@ -31,7 +31,7 @@ const KNOWN: [(&str, u32, u64); 18] = [
 
 /// An event of the processor or of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Event {
+pub(crate) struct PerfEvent {
     /// The name in profiles: as `perf list` has it, with underscores.
     pub(crate) name: String,
     pub(crate) kind: u32,
@@ -57,7 +57,7 @@ pub(crate) enum Source {
     Clock,
 }
 
-impl Event {
+impl PerfEvent {
     pub(crate) fn source(&self) -> Source {
         match self.kind {
             SOFTWARE if self.name == "task_clock" => Source::Clock,
@@ -100,7 +100,8 @@ mod tests {
 
     #[test]
     fn names_of_perf_are_parsed() {
-        let parsed = |text| Event::parse(text).map(|event| (event.name, event.kind, event.config));
+        let parsed =
+            |text| PerfEvent::parse(text).map(|event| (event.name, event.kind, event.config));
         assert_eq!(parsed("cache-misses"), Ok(("cache_misses".to_owned(), HARDWARE, 3)));
         assert_eq!(parsed(" page_faults "), Ok(("page_faults".to_owned(), SOFTWARE, 2)));
         assert_eq!(parsed("r01C2"), Ok(("r01C2".to_owned(), RAW, 0x1c2)));
@@ -109,7 +110,7 @@ mod tests {
     #[test]
     fn an_unknown_name_is_refused_with_the_known_ones() {
         for text in ["cycle", "", "r", "r+1", "r12345678901234567", "rxyz"] {
-            let message = Event::parse(text).unwrap_err().to_string();
+            let message = PerfEvent::parse(text).unwrap_err().to_string();
             assert!(
                 message.starts_with(&format!("unknown performance event `{text}`")),
                 "{message}"

@@ -3,8 +3,8 @@
 //! A group is pinned: the kernel counts all its events all the time or none, so that no count is an
 //! extrapolation. Only the thread that opened a group may read it.
 
-use super::event::Event;
-use super::page::Page;
+use super::event::PerfEvent;
+use super::page::CounterPage;
 use std::fs;
 use std::io;
 use std::mem::size_of;
@@ -33,7 +33,7 @@ pub(super) struct Counters {
 
 impl Counters {
     /// Opens the events, at most [`MAX_EVENTS`] and sorted by source, for the calling thread.
-    pub(super) fn open(events: &[Event]) -> Result<Self, Refusal> {
+    pub(super) fn open(events: &[PerfEvent]) -> Result<Self, Refusal> {
         let groups = events.chunk_by(|one, next| one.source() == next.source());
         let groups = groups.map(Group::open).collect::<Result<Vec<_>, _>>()?;
         let mut counters = Self { groups, last: Counts::default() };
@@ -77,7 +77,7 @@ struct Counter {
 }
 
 impl Group {
-    fn open(events: &[Event]) -> Result<Self, Refusal> {
+    fn open(events: &[PerfEvent]) -> Result<Self, Refusal> {
         let mut counters: Vec<Counter> = Vec::with_capacity(events.len());
         for event in events {
             let leader = counters.first().map_or(-1, |leader| leader.file.as_raw_fd());
@@ -154,7 +154,7 @@ const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
 
 /// Opens an event for the calling thread, in the group of `leader` unless that is -1.
 #[expect(unsafe_code, reason = "neither std nor libc has perf_event_open(2)")]
-fn open_event(event: &Event, leader: RawFd) -> io::Result<OwnedFd> {
+fn open_event(event: &PerfEvent, leader: RawFd) -> io::Result<OwnedFd> {
     let pinned = if leader < 0 { FLAG_PINNED } else { 0 };
     let user_only =
         if event.excludes_kernel() { FLAG_EXCLUDE_KERNEL | FLAG_EXCLUDE_HYPERVISOR } else { 0 };
@@ -214,9 +214,9 @@ fn reason(error: &io::Error, has_others: bool) -> String {
     }
 }
 
-/// A mapped [`Page`].
+/// A mapped [`CounterPage`].
 struct SharedPage {
-    page: NonNull<Page>,
+    page: NonNull<CounterPage>,
 }
 
 impl SharedPage {
@@ -229,7 +229,7 @@ impl SharedPage {
         // SAFETY: a new mapping at an address that the kernel chooses.
         let address = unsafe {
             let (anywhere, from_start) = (std::ptr::null_mut(), 0);
-            let (bytes, file) = (size_of::<Page>(), event.as_raw_fd());
+            let (bytes, file) = (size_of::<CounterPage>(), event.as_raw_fd());
             libc::mmap(anywhere, bytes, libc::PROT_READ, libc::MAP_SHARED, file, from_start)
         };
         if address == libc::MAP_FAILED {
@@ -250,11 +250,11 @@ impl Drop for SharedPage {
     #[expect(unsafe_code, reason = "unmaps what `map` has mapped")]
     fn drop(&mut self) {
         // SAFETY: the mapping is of this length, and nobody else refers to it.
-        unsafe { libc::munmap(self.page.as_ptr().cast(), size_of::<Page>()) };
+        unsafe { libc::munmap(self.page.as_ptr().cast(), size_of::<CounterPage>()) };
     }
 }
 
-/// Reads a counter of the processor. Only while a [`Page`] says that it may be read.
+/// Reads a counter of the processor. Only while a [`CounterPage`] says that it may be read.
 #[cfg(target_arch = "x86_64")]
 #[expect(unsafe_code, reason = "std has no rdpmc")]
 fn read_counter(number: u32) -> u64 {

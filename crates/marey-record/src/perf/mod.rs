@@ -15,7 +15,7 @@ pub use self::event::UnknownEvent;
 pub use self::group::Refusal;
 pub(crate) use self::group::{Counts, MAX_EVENTS};
 
-use self::event::Event;
+use self::event::PerfEvent;
 use self::group::Counters;
 use crate::control::CONTROL;
 use crate::lock::lock;
@@ -40,7 +40,7 @@ pub enum PerfError {
 
 /// The events that all threads count, and the numbers of their metrics.
 pub(crate) struct EventSet {
-    events: Vec<Event>,
+    events: Vec<PerfEvent>,
     pub(crate) metrics: Vec<u32>,
     /// The number of times that the set was made the current one. A thread whose counters are from
     /// an earlier time opens them again.
@@ -58,8 +58,8 @@ pub fn set_events(names: &[&str]) -> Result<(), PerfError> {
         return Err(PerfError::TooMany(names.len()));
     }
     let mut events: Vec<_> =
-        names.iter().map(|name| Event::parse(name)).collect::<Result<_, _>>()?;
-    events.sort_by_key(Event::source); // stable: as requested within a source
+        names.iter().map(|name| PerfEvent::parse(name)).collect::<Result<_, _>>()?;
+    events.sort_by_key(PerfEvent::source); // stable: as requested within a source
     drop(Counters::open(&events)?); // fails now rather than on each thread
     count_from_now_on(events);
     Ok(())
@@ -68,15 +68,15 @@ pub fn set_events(names: &[&str]) -> Result<(), PerfError> {
 /// Counts those of the events that can be counted, like [`set_events`]. Returns the metric id of
 /// each name, or the reason why it is not counted.
 pub fn set_possible_events(names: &[&str]) -> Vec<Result<u32, PerfError>> {
-    let mut counted: Vec<Event> = Vec::new();
+    let mut counted: Vec<PerfEvent> = Vec::new();
     let results = names.iter().map(|name| {
-        let event = Event::parse(name)?;
+        let event = PerfEvent::parse(name)?;
         if counted.len() == MAX_EVENTS {
             return Err(PerfError::TooMany(names.len()));
         }
         let mut events = counted.clone();
         events.push(event.clone());
-        events.sort_by_key(Event::source);
+        events.sort_by_key(PerfEvent::source);
         drop(Counters::open(&events)?);
         counted = events;
         Ok(names::intern_metric(&event.name).unwrap_or_default())
@@ -87,7 +87,7 @@ pub fn set_possible_events(names: &[&str]) -> Vec<Result<u32, PerfError>> {
 }
 
 /// Counts the events, which are sorted by source, in all scopes that are entered from now on.
-fn count_from_now_on(events: Vec<Event>) {
+fn count_from_now_on(events: Vec<PerfEvent>) {
     if events.is_empty() {
         CONTROL.perf_events.store(std::ptr::null_mut(), Ordering::Release);
     } else {
@@ -99,7 +99,7 @@ fn count_from_now_on(events: Vec<Event>) {
 }
 
 /// Returns the set of these events.
-fn kept_set(events: Vec<Event>) -> &'static EventSet {
+fn kept_set(events: Vec<PerfEvent>) -> &'static EventSet {
     let metrics = events.iter().filter_map(|event| names::intern_metric(&event.name)).collect();
     let mut sets = lock(&SETS);
     if let Some(set) = sets.iter().find(|set| set.events == events) {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
 /// The beginning of the page. The kernel writes it, with `lock` as a sequence number.
 #[repr(C)]
-pub(super) struct Page {
+pub(super) struct CounterPage {
     _version: u32,
     _compat_version: u32,
     lock: AtomicU32,
@@ -25,7 +25,7 @@ pub(super) struct Page {
 /// Bit of `capabilities`: user code may execute `rdpmc`.
 const CAN_READ_COUNTER: u64 = 1 << 2;
 
-impl Page {
+impl CounterPage {
     /// Returns the count of the event, `None` if it can only be read by a system call now.
     /// `read_counter` returns the processor's counter with a number; it is called only if the
     /// kernel allows it.
@@ -59,8 +59,8 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    fn page(index: u32, offset: u64, capabilities: u64, width: u16) -> Page {
-        Page {
+    fn page(index: u32, offset: u64, capabilities: u64, width: u16) -> CounterPage {
+        CounterPage {
             _version: 0,
             _compat_version: 0,
             lock: AtomicU32::new(0),
@@ -75,11 +75,11 @@ mod tests {
 
     #[test]
     fn fields_are_where_the_kernel_has_them() {
-        assert_eq!(std::mem::offset_of!(Page, lock), 8);
-        assert_eq!(std::mem::offset_of!(Page, index), 12);
-        assert_eq!(std::mem::offset_of!(Page, offset), 16);
-        assert_eq!(std::mem::offset_of!(Page, capabilities), 40);
-        assert_eq!(std::mem::offset_of!(Page, width), 48);
+        assert_eq!(std::mem::offset_of!(CounterPage, lock), 8);
+        assert_eq!(std::mem::offset_of!(CounterPage, index), 12);
+        assert_eq!(std::mem::offset_of!(CounterPage, offset), 16);
+        assert_eq!(std::mem::offset_of!(CounterPage, capabilities), 40);
+        assert_eq!(std::mem::offset_of!(CounterPage, width), 48);
     }
 
     #[test]

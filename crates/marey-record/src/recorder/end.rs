@@ -52,7 +52,7 @@ pub fn discard(id: SessionId) -> Result<(), Error> {
     let session = end_session(id, None)?;
     endpoint::stop_if_idle();
     sampling::wake();
-    lock(&session.outputs).closed = true;
+    lock(&session.outputs).is_closed = true;
     Ok(())
 }
 

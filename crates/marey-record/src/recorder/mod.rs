@@ -150,7 +150,7 @@ pub fn start(options: &SessionOptions) -> Result<SessionId, Error> {
     device::begin_session(&session);
     CONTROL.configure(slot, options.context == ContextSource::Python, session.is_trace());
     sessions.alive.insert(id, session);
-    CONTROL.begin(slot, options.only_addressed);
+    CONTROL.begin(slot, options.is_addressed_only);
     drop(sessions);
     if options.format.needs_trace() {
         trace::flush_spool();
@@ -196,7 +196,7 @@ fn activate_and_log(session: &Session) -> bool {
     if is_logged {
         trace::write_event(session, SessionEvent::Activated, clock::ticks());
     }
-    CONTROL.activate(session.slot, session.options.only_addressed);
+    CONTROL.activate(session.slot, session.options.is_addressed_only);
     is_logged
 }
 

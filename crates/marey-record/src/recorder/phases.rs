@@ -8,7 +8,7 @@ use crate::device::{self, FlushMode};
 use crate::error::Error;
 use crate::lock::lock;
 use crate::merged::MergedTree;
-use crate::output::{Contents, Document, Format};
+use crate::output::{Contents, Format, TreeDocument};
 use crate::phase::{ClosedPhase, PhaseTree};
 use crate::progress::WritingGuard;
 use crate::session::{Session, SessionId};
@@ -179,7 +179,7 @@ pub fn get_data(id: SessionId, phase: u32, format: Format) -> Result<Vec<u8>, Er
     let meta = metadata::for_session(session, false);
     drop(sessions);
     let mut bytes = Vec::new();
-    let document = Document { tree: &tree, meta: &meta };
+    let document = TreeDocument { tree: &tree, meta: &meta };
     let mut contents = match format {
         Format::Hatchet => Contents::Hatchet(document),
         Format::HatchetMsgpack => Contents::HatchetMsgpack(document),

@@ -10,7 +10,7 @@ mod proc_files;
 mod sampler;
 mod threads;
 
-use self::sampler::Sampler;
+use self::sampler::SystemSampler;
 use crate::lock::lock;
 use crate::settings;
 use crate::trace;
@@ -30,7 +30,7 @@ const CHECK_PERIOD: Duration = Duration::from_secs(1);
 const MIN_PERIOD: Duration = Duration::from_millis(50);
 
 /// The sampler while the thread is stopped for a fork. Rates then continue from its last reading.
-static PAUSED_SAMPLER: Mutex<Option<Sampler>> = Mutex::new(None);
+static PAUSED_SAMPLER: Mutex<Option<SystemSampler>> = Mutex::new(None);
 
 /// Starts the thread if it is not running, and makes it look at the sessions.
 pub(crate) fn ensure_running() {
@@ -45,7 +45,7 @@ pub(crate) fn lock_for_fork() -> impl Sized {
 
 fn run() {
     let paused = lock(&PAUSED_SAMPLER).take();
-    let mut sampler = paused.filter(Sampler::belongs_to_this_process);
+    let mut sampler = paused.filter(SystemSampler::belongs_to_this_process);
     loop {
         let timeout = read_if_due(&mut sampler);
         if WORKER.wait(timeout) & STOP != 0 {
@@ -59,7 +59,7 @@ fn run() {
 
 /// Reads the counters if they are due. Returns the time until the next check, `None` without a
 /// session. While nothing is recorded there is no sampler, so that no rate spans a pause.
-fn read_if_due(sampler: &mut Option<Sampler>) -> Option<Duration> {
+fn read_if_due(sampler: &mut Option<SystemSampler>) -> Option<Duration> {
     if !trace::has_sessions() {
         *sampler = None;
         return None;
@@ -69,7 +69,7 @@ fn read_if_due(sampler: &mut Option<Sampler>) -> Option<Duration> {
         return Some(CHECK_PERIOD);
     };
     match sampler {
-        None => *sampler = Some(Sampler::begin()),
+        None => *sampler = Some(SystemSampler::begin()),
         Some(sampler) => {
             let remaining = period.saturating_sub(sampler.since_reading());
             if !remaining.is_zero() {

@@ -14,7 +14,7 @@ const MAX_INTERFACES: usize = 16;
 
 /// The last reading, to which the next one is compared.
 #[derive(Debug)]
-pub(super) struct Sampler {
+pub(super) struct SystemSampler {
     /// The id of the sampled process. The child of a fork has counters of its own.
     pid: u32,
     ticks: u64,
@@ -28,13 +28,13 @@ pub(super) struct Sampler {
 }
 
 /// The samples of one reading.
-struct Batch<'a> {
+struct CounterBatch<'a> {
     samples: &'a mut Vec<CounterSample>,
     time_ticks: u64,
     elapsed_secs: f64,
 }
 
-impl Batch<'_> {
+impl CounterBatch<'_> {
     fn push(&mut self, counter: SystemCounter, value: f64) {
         self.push_named(names::intern(counter.name()), value);
     }
@@ -54,7 +54,7 @@ impl Batch<'_> {
     }
 }
 
-impl Sampler {
+impl SystemSampler {
     /// Reads for the first time.
     pub(super) fn begin() -> Self {
         Self {
@@ -87,7 +87,7 @@ impl Sampler {
         let mut samples = std::mem::take(&mut self.samples);
         samples.clear();
         let elapsed_secs = elapsed_nanos / 1e9;
-        let mut batch = Batch { samples: &mut samples, time_ticks, elapsed_secs };
+        let mut batch = CounterBatch { samples: &mut samples, time_ticks, elapsed_secs };
         self.read_usage(&mut batch);
         self.read_memory_and_io(&mut batch);
         self.read_interfaces(&mut batch);
@@ -98,7 +98,7 @@ impl Sampler {
         self.samples = samples;
     }
 
-    fn read_usage(&mut self, batch: &mut Batch<'_>) {
+    fn read_usage(&mut self, batch: &mut CounterBatch<'_>) {
         let now = proc_files::usage();
         let before = std::mem::replace(&mut self.usage, now);
         batch.push(SystemCounter::ProcessCpu, batch.rate(now.cpu_nanos, before.cpu_nanos) / 1e7);
@@ -116,7 +116,7 @@ impl Sampler {
         }
     }
 
-    fn read_memory_and_io(&mut self, batch: &mut Batch<'_>) {
+    fn read_memory_and_io(&mut self, batch: &mut CounterBatch<'_>) {
         if let Some((virtual_bytes, resident_bytes)) = proc_files::memory_bytes() {
             batch.push(SystemCounter::ProcessRss, resident_bytes as f64);
             batch.push(SystemCounter::ProcessVms, virtual_bytes as f64);
@@ -132,7 +132,7 @@ impl Sampler {
         }
     }
 
-    fn read_interfaces(&mut self, batch: &mut Batch<'_>) {
+    fn read_interfaces(&mut self, batch: &mut CounterBatch<'_>) {
         let now = proc_files::interfaces();
         let before = std::mem::take(&mut self.interfaces);
         for interface in &now {

@@ -2,15 +2,15 @@
 
 use super::frame_buffer::FrameBuffer;
 use super::nodes::SpoolNodes;
-use super::texts::Texts;
-use super::thread::Shared;
+use super::texts::SpoolTexts;
+use super::thread::SpoolOutput;
 use crate::control::CONTROL;
 use crate::device::{JoinedActivity, Site, capture_site};
 use crate::losses;
 use crate::number_hash::NumberHash;
 use marey_model::context::CAPTURED_AT;
 use marey_model::loss::LossCause;
-use marey_model::spool::{Activity, ActivityKind, Detail, Frame, Shape};
+use marey_model::spool::{Activity, ActivityKind, Detail, Shape, SpoolFrame};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::Ordering;
@@ -34,7 +34,7 @@ pub(super) struct ActivityWriter {
 struct KnownShape {
     kind: ActivityKind,
     /// The interned id of the name.
-    name: u32,
+    name_id: u32,
     device: u32,
     stream: u32,
     details: Box<[(Detail, u64)]>,
@@ -44,7 +44,7 @@ struct KnownShape {
 impl KnownShape {
     #[inline]
     fn matches(&self, joined: &JoinedActivity, details: &[(Detail, u64)]) -> bool {
-        self.name == joined.name
+        self.name_id == joined.name_id
             && self.stream == joined.stream
             && self.device == joined.device
             && self.kind == joined.kind
@@ -75,12 +75,12 @@ impl ActivityWriter {
         joined: &JoinedActivity,
         details: &[(Detail, u64)],
         locations: &[LaunchLocation],
-        shared: &mut Shared,
+        output: &mut SpoolOutput,
     ) {
-        let shape = self.shape_number(joined, details, &mut shared.texts);
+        let shape = self.shape_number(joined, details, &mut output.texts);
         let activity = Activity {
             shape,
-            start_nanos: shared.clock.nanos_at(joined.start_ticks),
+            start_nanos: output.clock.nanos_at(joined.start_ticks),
             duration_nanos: joined.duration_nanos,
             bytes: joined.bytes,
             correlation: joined.correlation,
@@ -88,7 +88,7 @@ impl ActivityWriter {
         };
         for &LaunchLocation { sessions, node } in locations {
             if sessions != self.batch_sessions || self.batch.len() >= MAX_FRAME_ACTIVITIES {
-                self.write_batch(&mut shared.texts, &mut shared.buffer);
+                self.write_batch(&mut output.texts, &mut output.buffer);
                 self.batch_sessions = sessions;
             }
             self.batch.push(Activity { launch: node, ..activity });
@@ -99,7 +99,7 @@ impl ActivityWriter {
         &mut self,
         joined: &JoinedActivity,
         details: &[(Detail, u64)],
-        texts: &mut Texts,
+        texts: &mut SpoolTexts,
     ) -> u32 {
         if let Some(known) = self.last_hash.and_then(|hash| self.shapes.get(&hash))
             && known.matches(joined, details)
@@ -120,24 +120,30 @@ impl ActivityWriter {
         hash: u64,
         joined: &JoinedActivity,
         details: &[(Detail, u64)],
-        texts: &mut Texts,
+        texts: &mut SpoolTexts,
     ) -> u32 {
         if self.shapes.len() >= MAX_SHAPES {
             self.shapes.clear();
         }
         let &JoinedActivity { kind, device, stream, .. } = joined;
-        let name = texts.scope_name(joined.name);
+        let name = texts.scope_name_id(joined.name_id);
         self.unwritten.push(Shape { kind, name, device, stream, details: details.to_vec() });
         let number = self.next_shape;
         self.next_shape += 1;
-        let known =
-            KnownShape { kind, name: joined.name, device, stream, details: details.into(), number };
+        let known = KnownShape {
+            kind,
+            name_id: joined.name_id,
+            device,
+            stream,
+            details: details.into(),
+            number,
+        };
         self.shapes.insert(hash, known);
         number
     }
 
     /// Writes the batch, preceded by its texts and shapes. Its nodes are written already.
-    pub(super) fn write_batch(&mut self, texts: &mut Texts, buffer: &mut FrameBuffer) {
+    pub(super) fn write_batch(&mut self, texts: &mut SpoolTexts, buffer: &mut FrameBuffer) {
         let count = self.batch.len() as u64;
         if count == 0 {
             return;
@@ -150,11 +156,14 @@ impl ActivityWriter {
         texts.take_unwritten().for_each(|texts| buffer.push(&texts));
         if !self.unwritten.is_empty() {
             let shapes = std::mem::take(&mut self.unwritten);
-            buffer.push(&Frame::Shapes { first: self.next_shape - shapes.len() as u32, shapes });
+            buffer
+                .push(&SpoolFrame::Shapes { first: self.next_shape - shapes.len() as u32, shapes });
         }
         let activities = std::mem::take(&mut self.batch);
-        buffer
-            .push_entries(&Frame::Activities { sessions: self.batch_sessions, activities }, count);
+        buffer.push_entries(
+            &SpoolFrame::Activities { sessions: self.batch_sessions, activities },
+            count,
+        );
     }
 }
 
@@ -166,7 +175,7 @@ pub(super) fn location_without_launch() -> LaunchLocation {
 
 fn shape_hash(joined: &JoinedActivity, details: &[(Detail, u64)]) -> u64 {
     let mut hasher = NumberHash::default().build_hasher();
-    hasher.write_u64(u64::from(joined.name) << 32 | u64::from(joined.stream));
+    hasher.write_u64(u64::from(joined.name_id) << 32 | u64::from(joined.stream));
     hasher.write_u64(u64::from(joined.device) << 8 | joined.kind as u64);
     for &(detail, value) in details {
         hasher.write_u64(value ^ (detail as u64) << 56);
@@ -178,12 +187,12 @@ fn shape_hash(joined: &JoinedActivity, details: &[(Detail, u64)]) -> u64 {
 pub(super) fn capture_site_node(
     nodes: &mut SpoolNodes,
     launch: u32,
-    site: u32,
+    site_number: u32,
     sessions: u64,
-    texts: &mut Texts,
+    texts: &mut SpoolTexts,
 ) -> u32 {
     let captured_at = nodes.scope_below(launch, crate::names::intern(CAPTURED_AT), texts);
-    let Some(Site { tree, shadow_node, python_node, .. }) = capture_site(site) else {
+    let Some(Site { tree, shadow_node, python_node, .. }) = capture_site(site_number) else {
         return captured_at;
     };
     let is_python = sessions & !CONTROL.python.load(Ordering::Relaxed) == 0;

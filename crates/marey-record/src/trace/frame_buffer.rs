@@ -5,7 +5,7 @@ use super::file::Appender;
 use crate::losses;
 use crate::os;
 use marey_model::loss::LossCause;
-use marey_model::spool::{Frame, Writer, encode};
+use marey_model::spool::{SpoolFrame, Writer, encode};
 use std::io;
 use std::ops::Range;
 use std::path::Path;
@@ -102,12 +102,12 @@ impl FrameBuffer {
     }
 
     /// Appends a frame.
-    pub(super) fn push(&mut self, frame: &Frame) {
+    pub(super) fn push(&mut self, frame: &SpoolFrame) {
         self.push_entries(frame, 0);
     }
 
     /// Appends a frame that contains `count` scopes, values or counters.
-    pub(super) fn push_entries(&mut self, frame: &Frame, count: u64) {
+    pub(super) fn push_entries(&mut self, frame: &SpoolFrame, count: u64) {
         let start = self.buffer.len();
         let is_allowed = !self.has_failed || is_self_contained(frame);
         if is_allowed && encode(frame, &mut self.buffer).is_ok() {
@@ -184,32 +184,32 @@ fn reserved_bytes(total_bytes: u64) -> u64 {
 
 /// Whether a frame uses no definition of another frame. Such a frame may be written even after a
 /// failure; it then reports the losses and the end of the recording.
-fn is_self_contained(frame: &Frame) -> bool {
+fn is_self_contained(frame: &SpoolFrame) -> bool {
     match frame {
-        Frame::Process(_)
-        | Frame::Clock { .. }
-        | Frame::Session { .. }
-        | Frame::Device(_)
-        | Frame::Note { .. }
-        | Frame::Losses(_)
-        | Frame::Overhead(_)
-        | Frame::End => true,
-        Frame::Strings { .. }
-        | Frame::Thread { .. }
-        | Frame::Nodes { .. }
-        | Frame::Launches { .. }
-        | Frame::Autograd { .. }
-        | Frame::SpanArgs { .. }
-        | Frame::ArgsOfSpans { .. }
-        | Frame::Shapes { .. }
-        | Frame::Activities { .. }
-        | Frame::Spans { .. }
-        | Frame::Values { .. }
-        | Frame::Counters(_)
-        | Frame::Collectives(_)
-        | Frame::Samples { .. }
-        | Frame::Variables(_)
-        | Frame::Open { .. } => false,
+        SpoolFrame::Process(_)
+        | SpoolFrame::Clock { .. }
+        | SpoolFrame::Session { .. }
+        | SpoolFrame::Device(_)
+        | SpoolFrame::Note { .. }
+        | SpoolFrame::Losses(_)
+        | SpoolFrame::Overhead(_)
+        | SpoolFrame::End => true,
+        SpoolFrame::Strings { .. }
+        | SpoolFrame::Thread { .. }
+        | SpoolFrame::Nodes { .. }
+        | SpoolFrame::Launches { .. }
+        | SpoolFrame::Autograd { .. }
+        | SpoolFrame::SpanArgs { .. }
+        | SpoolFrame::ArgsOfSpans { .. }
+        | SpoolFrame::Shapes { .. }
+        | SpoolFrame::Activities { .. }
+        | SpoolFrame::Spans { .. }
+        | SpoolFrame::Values { .. }
+        | SpoolFrame::Counters(_)
+        | SpoolFrame::Collectives(_)
+        | SpoolFrame::Samples { .. }
+        | SpoolFrame::Variables(_)
+        | SpoolFrame::Open { .. } => false,
     }
 }
 

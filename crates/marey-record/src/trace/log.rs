@@ -1,11 +1,11 @@
 //! The log of a thread: a ring buffer of spans, values and arguments on their way to the spool.
 //!
 //! The owner appends to it inside its events, without a lock. [`super`] drains it. An entry is one
-//! record of a [`Ring`]; the elements of vectors and texts follow in further records.
+//! record of a [`RingBuffer`]; the elements of vectors and texts follow in further records.
 
 use crate::local::AutogradCall;
 use crate::losses;
-use crate::ring::{Pushed, RECORD_BYTES, Record, Ring, WORDS_PER_RECORD};
+use crate::ring::{Pushed, RECORD_BYTES, Record, RingBuffer, WORDS_PER_RECORD};
 use crate::settings;
 use crate::tag::Tag;
 use crate::trace::{self, texts};
@@ -15,7 +15,7 @@ use marey_model::setting::Setting;
 
 /// The log of a thread.
 #[derive(Debug)]
-pub(crate) struct Log(Ring);
+pub(crate) struct Log(RingBuffer);
 
 impl Log {
     /// Creates a log of the size that the setting says.
@@ -25,7 +25,7 @@ impl Log {
 
     /// Creates a log with room for this many records.
     pub(crate) fn with_records(records: u64) -> Self {
-        Self(Ring::new(records))
+        Self(RingBuffer::new(records))
     }
 
     /// Logs a span: a scope that was exited.
@@ -107,7 +107,7 @@ impl Log {
     }
 
     /// Takes the logged entries, oldest first.
-    pub(super) fn drain(&self, decoder: &mut Decoder, mut receive: impl FnMut(Entry)) {
+    pub(super) fn drain(&self, decoder: &mut LogDecoder, mut receive: impl FnMut(LogEntry)) {
         self.0.drain(|record| {
             if let Some(entry) = decoder.decode(record) {
                 receive(entry);
@@ -173,7 +173,7 @@ fn unpack_tag(head: u64) -> Option<Tag> {
 
 /// An entry of a log.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Entry {
+pub(super) enum LogEntry {
     /// A scope, or a launch if the correlation id is not 0.
     Span {
         node: u32,
@@ -200,7 +200,7 @@ pub(super) enum Entry {
 
 /// The assembly of entries from records. It keeps an entry whose records are not complete yet.
 #[derive(Debug, Default)]
-pub(super) struct Decoder {
+pub(super) struct LogDecoder {
     /// A vector or text that still lacks elements.
     vector: Option<PartialVector>,
     /// The first record of an operator that takes part in a backward pass.
@@ -213,13 +213,13 @@ struct PartialVector {
     elements: Vec<u64>,
 }
 
-impl Decoder {
-    fn decode(&mut self, record: Record) -> Option<Entry> {
+impl LogDecoder {
+    fn decode(&mut self, record: Record) -> Option<LogEntry> {
         if let Some([head, start_ticks, end_ticks, sessions]) = self.autograd.take() {
             let [sequence, forward_os_id, ..] = record;
             let autograd = Some(AutogradCall { sequence, forward_os_id });
             let (node, correlation) = (head as u32, 0);
-            return Some(Entry::Span {
+            return Some(LogEntry::Span {
                 node,
                 start_ticks,
                 end_ticks,
@@ -233,7 +233,7 @@ impl Decoder {
         self.finish_vector(vector)
     }
 
-    fn decode_head(&mut self, record: Record) -> Option<Entry> {
+    fn decode_head(&mut self, record: Record) -> Option<LogEntry> {
         let [head, first, second, sessions] = record;
         let node = head as u32;
         if (head >> TAG_SHIFT) & 0xff == AUTOGRAD_TAG {
@@ -241,13 +241,13 @@ impl Decoder {
             return None;
         }
         if (head >> TAG_SHIFT) & 0xff == ARGS_TAG {
-            return Some(Entry::Args { node, start_ticks: first, text: second as u32 });
+            return Some(LogEntry::Args { node, start_ticks: first, text: second as u32 });
         }
         if (head >> TAG_SHIFT) & 0xff == LAUNCH_TAG {
             let end_ticks = first.wrapping_add(second & LAUNCH_TICKS_MASK);
             let correlation_high = second >> LAUNCH_TICKS_MASK.trailing_ones();
             let correlation = (head >> METRIC_SHIFT) as u32 | (correlation_high as u32) << 24;
-            return Some(Entry::Span {
+            return Some(LogEntry::Span {
                 node,
                 start_ticks: first,
                 end_ticks,
@@ -259,7 +259,7 @@ impl Decoder {
         let value = match unpack_tag(head) {
             None => {
                 let (start_ticks, end_ticks) = (first, second);
-                return Some(Entry::Span {
+                return Some(LogEntry::Span {
                     node,
                     start_ticks,
                     end_ticks,
@@ -274,7 +274,7 @@ impl Decoder {
                 return self.finish_vector(PartialVector { head: record, elements: Vec::new() });
             }
         };
-        Some(Entry::Value {
+        Some(LogEntry::Value {
             node,
             ticks: first,
             metric: (head >> METRIC_SHIFT) as u32,
@@ -284,7 +284,7 @@ impl Decoder {
     }
 
     /// Returns the entry of a vector or text once all of its elements have been read.
-    fn finish_vector(&mut self, mut vector: PartialVector) -> Option<Entry> {
+    fn finish_vector(&mut self, mut vector: PartialVector) -> Option<LogEntry> {
         let [head, ticks, len, sessions] = vector.head;
         let tag = unpack_tag(head)?;
         let words = tag.extra_words(len);
@@ -303,7 +303,7 @@ impl Decoder {
             Tag::Ints => MetricValue::Ints(elements.map(u64::cast_signed).collect()),
             _ => MetricValue::Floats(elements.map(f64::from_bits).collect()),
         };
-        Some(Entry::Value {
+        Some(LogEntry::Value {
             node: head as u32,
             ticks,
             metric: (head >> METRIC_SHIFT) as u32,
@@ -317,9 +317,9 @@ impl Decoder {
 mod tests {
     use super::*;
 
-    fn entries(log: &Log) -> Vec<Entry> {
+    fn entries(log: &Log) -> Vec<LogEntry> {
         let mut entries = Vec::new();
-        log.drain(&mut Decoder::default(), |entry| entries.push(entry));
+        log.drain(&mut LogDecoder::default(), |entry| entries.push(entry));
         entries
     }
 
@@ -338,7 +338,7 @@ mod tests {
             MetricValue::Floats(vec![0.25, -0.0, f64::INFINITY, 1e300]),
         ];
         log.push_span(7, 10, 20, 1 << 63);
-        let mut expected = vec![Entry::Span {
+        let mut expected = vec![LogEntry::Span {
             node: 7,
             start_ticks: 10,
             end_ticks: 20,
@@ -347,7 +347,7 @@ mod tests {
             autograd: None,
         }];
         log.push_launch(u32::MAX, 10, 20, 1, u32::MAX);
-        expected.push(Entry::Span {
+        expected.push(LogEntry::Span {
             node: u32::MAX,
             start_ticks: 10,
             end_ticks: 20,
@@ -357,7 +357,7 @@ mod tests {
         });
         let call = AutogradCall { sequence: u64::MAX, forward_os_id: 9 };
         log.push_autograd_span(u32::MAX, 10, 20, 1 << 63, call);
-        expected.push(Entry::Span {
+        expected.push(LogEntry::Span {
             node: u32::MAX,
             start_ticks: 10,
             end_ticks: 20,
@@ -366,10 +366,16 @@ mod tests {
             autograd: Some(call),
         });
         log.push_args(u32::MAX, 10, u32::MAX, 1 << 63);
-        expected.push(Entry::Args { node: u32::MAX, start_ticks: 10, text: u32::MAX });
+        expected.push(LogEntry::Args { node: u32::MAX, start_ticks: 10, text: u32::MAX });
         for (metric, value) in (0xff_fff0..).zip(values) {
             log.push_value(u32::MAX, 15, metric, &value, 3);
-            expected.push(Entry::Value { node: u32::MAX, ticks: 15, metric, value, sessions: 3 });
+            expected.push(LogEntry::Value {
+                node: u32::MAX,
+                ticks: 15,
+                metric,
+                value,
+                sessions: 3,
+            });
         }
         assert_eq!(entries(&log), expected);
         assert!(log.is_empty());
@@ -380,7 +386,7 @@ mod tests {
         let log = Log::with_records(4);
         log.push_value(1, 1, 1, &MetricValue::Ints(vec![1; 100]), 1);
         log.push_span(2, 2, 2, 1);
-        let expected = Entry::Span {
+        let expected = LogEntry::Span {
             node: 2,
             start_ticks: 2,
             end_ticks: 2,

@@ -5,11 +5,11 @@
 //! One node of the thread's tree therefore becomes one node of the spool for each different path
 //! that sessions see. Nearly always it is one.
 
-use super::texts::Texts;
+use super::texts::SpoolTexts;
 use crate::control::{bit, slots};
 use crate::tree::{Nodes, PYTHON_ROOT};
 use marey_model::context::{NodeKind, ROOT_NAME};
-use marey_model::spool::{Frame, NodeDef};
+use marey_model::spool::{NodeDef, SpoolFrame};
 use std::collections::HashMap;
 
 /// The nodes of one thread in the spool.
@@ -42,7 +42,7 @@ impl SpoolNodes {
         nodes: &Nodes,
         node: u32,
         sessions: u64,
-        texts: &mut Texts,
+        texts: &mut SpoolTexts,
     ) -> usize {
         if let Some(cached) = self.cache.get(node as usize)
             && cached.sessions == sessions
@@ -74,7 +74,13 @@ impl SpoolNodes {
     }
 
     /// Returns the spool's node for a path, without the scopes that the session did not see.
-    fn session_node(&mut self, session: u64, nodes: &Nodes, node: u32, texts: &mut Texts) -> u32 {
+    fn session_node(
+        &mut self,
+        session: u64,
+        nodes: &Nodes,
+        node: u32,
+        texts: &mut SpoolTexts,
+    ) -> u32 {
         if self.len == 0 {
             let name = texts.add(&ROOT_NAME.into());
             self.push(NodeDef { parent: ROOT, kind: NodeKind::Root, name });
@@ -90,7 +96,7 @@ impl SpoolNodes {
         nodes: &Nodes,
         node: u32,
         sessions: u64,
-        texts: &mut Texts,
+        texts: &mut SpoolTexts,
     ) -> u32 {
         let mut path = Vec::new();
         let mut current = node;
@@ -104,20 +110,20 @@ impl SpoolNodes {
         }
         path.into_iter()
             .rev()
-            .fold(base, |parent, node| self.child(parent, node.name(), node.kind(), texts))
+            .fold(base, |parent, node| self.child(parent, node.name_id(), node.kind(), texts))
     }
 
     /// Returns the spool's node of a scope with this name below a node.
-    pub(super) fn scope_below(&mut self, node: u32, name: u32, texts: &mut Texts) -> u32 {
-        self.child(node, name, NodeKind::Scope, texts)
+    pub(super) fn scope_below(&mut self, node: u32, name_id: u32, texts: &mut SpoolTexts) -> u32 {
+        self.child(node, name_id, NodeKind::Scope, texts)
     }
 
-    fn child(&mut self, parent: u32, name: u32, kind: NodeKind, texts: &mut Texts) -> u32 {
-        if let Some(&child) = self.index.get(&(parent, name, kind)) {
+    fn child(&mut self, parent: u32, name_id: u32, kind: NodeKind, texts: &mut SpoolTexts) -> u32 {
+        if let Some(&child) = self.index.get(&(parent, name_id, kind)) {
             return child;
         }
-        let child = self.push(NodeDef { parent, kind, name: texts.scope_name(name) });
-        self.index.insert((parent, name, kind), child);
+        let child = self.push(NodeDef { parent, kind, name: texts.scope_name_id(name_id) });
+        self.index.insert((parent, name_id, kind), child);
         child
     }
 
@@ -128,11 +134,11 @@ impl SpoolNodes {
     }
 
     /// Takes the nodes that are not written yet, if any.
-    pub(super) fn take_unwritten(&mut self, thread: u32) -> Option<Frame> {
+    pub(super) fn take_unwritten(&mut self, thread: u32) -> Option<SpoolFrame> {
         if self.unwritten.is_empty() {
             return None;
         }
         let nodes = std::mem::take(&mut self.unwritten);
-        Some(Frame::Nodes { thread, first: self.len - nodes.len() as u32, nodes })
+        Some(SpoolFrame::Nodes { thread, first: self.len - nodes.len() as u32, nodes })
     }
 }

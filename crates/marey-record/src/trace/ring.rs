@@ -6,10 +6,11 @@
 //! killed. Only the thread that drains the logs writes, so the program's threads are not slowed
 //! down.
 
+use super::drain::{drain, flush_spool};
 use super::file::SpoolFile;
 use super::frame_buffer::FrameBuffer;
 use super::spool::Spool;
-use super::{TRACER, Tracer, flush_spool};
+use super::tracer::{TRACER, Tracer};
 use crate::clock::{self, ClockReading};
 use crate::error::Error;
 use crate::lock::lock;
@@ -20,7 +21,7 @@ use crate::settings;
 use marey_model::loss::LossCause;
 use marey_model::run::{RING, SPOOL};
 use marey_model::setting::Setting;
-use marey_model::spool::{Frame, RING_RECORDS, RING_SECONDS};
+use marey_model::spool::{RING_RECORDS, RING_SECONDS, SpoolFrame};
 use std::collections::VecDeque;
 use std::fs;
 use std::io;
@@ -48,12 +49,12 @@ pub(super) struct Ring {
     /// Start of the current segment.
     start_ticks: u64,
     /// The segments that have ended, oldest first.
-    ended: VecDeque<Segment>,
+    ended: VecDeque<EndedSegment>,
 }
 
 /// A segment that has ended.
 #[derive(Debug)]
-struct Segment {
+struct EndedSegment {
     file: Arc<SpoolFile>,
     records: u64,
     bytes: u64,
@@ -108,7 +109,7 @@ impl Ring {
         if buffer.has_failed() && records == 0 {
             return vec![file];
         }
-        self.ended.push_back(Segment { file, records, bytes, end_ticks });
+        self.ended.push_back(EndedSegment { file, records, bytes, end_ticks });
         let mut unneeded = Vec::new();
         while self.is_oldest_unneeded()
             && let Some(oldest) = self.ended.pop_front()
@@ -151,10 +152,10 @@ pub(super) fn max_segment_bytes() -> u64 {
 }
 
 /// Returns the ring's limits as notes. Readers leave out the records beyond them.
-pub(super) fn limit_notes() -> [Frame; 2] {
+pub(super) fn limit_notes() -> [SpoolFrame; 2] {
     let secs = settings::value(Setting::RingSeconds);
     let records = if secs > 0.0 { 0 } else { settings::whole(Setting::RingRecords) };
-    let note = |key: &str, value: String| Frame::Note { key: key.to_owned(), value };
+    let note = |key: &str, value: String| SpoolFrame::Note { key: key.to_owned(), value };
     [note(RING_RECORDS, records.to_string()), note(RING_SECONDS, secs.to_string())]
 }
 
@@ -203,7 +204,7 @@ fn continue_in_next_segment(must_end: bool) -> Result<(), Error> {
 /// Fails if the current segment cannot be ended or written, because the run would lack the last
 /// records.
 pub(crate) fn save() -> Option<Result<PathBuf, Error>> {
-    super::drain();
+    drain();
     if let Err(error) = end_current_segment() {
         return Some(Err(error));
     }

@@ -4,24 +4,25 @@
 use super::activities::{LaunchLocation, capture_site_node};
 use super::clock::TraceClock;
 use super::frame_buffer::FrameBuffer;
-use super::log::{Decoder, Entry, Log};
+use super::log::{Log, LogDecoder, LogEntry};
 use super::nodes::SpoolNodes;
-use super::texts::Texts;
+use super::texts::SpoolTexts;
 use crate::api::StackSample;
 use crate::control::CONTROL;
 use crate::device::Launch;
+use crate::local;
 use crate::losses;
 use crate::thread::ThreadTree;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
-use marey_model::spool::{AutogradCall, Frame, Sample, SampleCause, Span, Value};
+use marey_model::spool::{AutogradCall, Sample, SampleCause, Span, SpoolFrame, Value};
 use std::sync::atomic::Ordering;
 
 /// The parts of a spool that the writers of all threads share.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct SpoolOutput {
     pub(super) clock: TraceClock,
-    pub(super) texts: Texts,
+    pub(super) texts: SpoolTexts,
     pub(super) buffer: FrameBuffer,
 }
 
@@ -29,10 +30,10 @@ pub(super) struct Shared {
 #[derive(Debug)]
 pub(super) struct ThreadWriter {
     number: u32,
-    definition: Frame,
-    decoder: Decoder,
+    definition: SpoolFrame,
+    decoder: LogDecoder,
     nodes: SpoolNodes,
-    batch: Batch,
+    batch: FrameBatch,
     /// The arguments of scopes that are still open, outermost first.
     open_args: Vec<OpenArgs>,
     /// The open scopes that were written last.
@@ -41,7 +42,7 @@ pub(super) struct ThreadWriter {
 
 /// The entries to be written in the next frames.
 #[derive(Debug, Default)]
-struct Batch {
+struct FrameBatch {
     spans: Vec<Span>,
     /// The launches among the spans: the index of the span and the correlation id.
     launches: Vec<(u32, u32)>,
@@ -71,7 +72,7 @@ struct OpenArgs {
 const MAX_OPEN_ARGS: usize = 256;
 
 /// An open scope: its node in the thread's tree, its start, and the sessions that see it.
-pub(super) struct OpenScope {
+pub(super) struct VisibleScope {
     pub(super) node: u32,
     pub(super) start_ticks: u64,
     pub(super) sessions: u64,
@@ -81,14 +82,14 @@ impl ThreadWriter {
     /// Writes the definition of a thread to the spool.
     pub(super) fn new(number: u32, tree: &ThreadTree, buffer: &mut FrameBuffer) -> Self {
         let (os_id, name) = (tree.os_id, tree.name.clone());
-        let definition = Frame::Thread { thread: number, os_id, name };
+        let definition = SpoolFrame::Thread { thread: number, os_id, name };
         buffer.push(&definition);
         Self {
             number,
             definition,
-            decoder: Decoder::default(),
+            decoder: LogDecoder::default(),
             nodes: SpoolNodes::default(),
-            batch: Batch::default(),
+            batch: FrameBatch::default(),
             open_args: Vec::new(),
             written_open: Vec::new(),
         }
@@ -102,59 +103,45 @@ impl ThreadWriter {
     }
 
     /// Drains the log and writes its entries.
-    pub(super) fn drain(&mut self, tree: &ThreadTree, log: &Log, shared: &mut Shared) {
+    pub(super) fn drain(&mut self, tree: &ThreadTree, log: &Log, output: &mut SpoolOutput) {
         let mut decoder = std::mem::take(&mut self.decoder);
-        log.drain(&mut decoder, |entry| self.add_entry(tree, entry, shared));
+        log.drain(&mut decoder, |entry| self.add_entry(tree, entry, output));
         self.decoder = decoder;
-        self.write_batch(shared);
+        self.write_batch(output);
     }
 
-    fn add_entry(&mut self, tree: &ThreadTree, entry: Entry, shared: &mut Shared) {
+    fn add_entry(&mut self, tree: &ThreadTree, entry: LogEntry, output: &mut SpoolOutput) {
         const BATCH_BYTES: usize = 1 << 16;
         match entry {
-            Entry::Span { node, start_ticks, end_ticks, sessions, correlation, autograd } => {
-                let start_nanos = shared.clock.nanos_at(start_ticks);
-                let end_nanos = shared.clock.nanos_at(end_ticks);
-                let args = self.take_args(node, start_ticks).map(|text| shared.texts.args(text));
-                for group in 0..self.nodes.map_node(&tree.nodes, node, sessions, &mut shared.texts)
+            LogEntry::Span { node, start_ticks, end_ticks, sessions, correlation, autograd } => {
+                let start_nanos = output.clock.nanos_at(start_ticks);
+                let end_nanos = output.clock.nanos_at(end_ticks);
+                let args = self.take_args(node, start_ticks).map(|text| output.texts.args_id(text));
+                for group in 0..self.nodes.map_node(&tree.nodes, node, sessions, &mut output.texts)
                 {
                     let Some((sessions, node)) = self.nodes.group(node, group) else { continue };
                     if sessions != self.batch.span_sessions {
-                        self.write_batch(shared);
+                        self.write_batch(output);
                         self.batch.span_sessions = sessions;
                     }
-                    let index = self.batch.spans.len() as u32;
-                    if correlation != 0 {
-                        self.batch.launches.push((index, correlation));
-                    }
-                    if let Some(call) = autograd {
-                        self.batch.autograd.push(AutogradCall {
-                            index,
-                            sequence: call.sequence,
-                            forward_os_id: call.forward_os_id,
-                        });
-                    }
-                    if let Some(args) = args {
-                        self.batch.args.push((index, args));
-                    }
-                    self.batch.spans.push(Span { node, start_nanos, end_nanos });
-                    self.batch.bytes += size_of::<Span>();
+                    let span = Span { node, start_nanos, end_nanos };
+                    self.batch.add_span(span, args, correlation, autograd);
                 }
             }
-            Entry::Args { node, start_ticks, text } => {
+            LogEntry::Args { node, start_ticks, text } => {
                 if self.open_args.len() == MAX_OPEN_ARGS {
                     self.open_args.clear();
                 }
                 self.open_args.push(OpenArgs { node, start_ticks, text });
             }
-            Entry::Value { node, ticks, metric, value, sessions } => {
-                let time_nanos = shared.clock.nanos_at(ticks);
-                let metric = shared.texts.metric_name(metric);
-                for group in 0..self.nodes.map_node(&tree.nodes, node, sessions, &mut shared.texts)
+            LogEntry::Value { node, ticks, metric, value, sessions } => {
+                let time_nanos = output.clock.nanos_at(ticks);
+                let metric = output.texts.metric_name_id(metric);
+                for group in 0..self.nodes.map_node(&tree.nodes, node, sessions, &mut output.texts)
                 {
                     let Some((sessions, node)) = self.nodes.group(node, group) else { continue };
                     if sessions != self.batch.value_sessions {
-                        self.write_batch(shared);
+                        self.write_batch(output);
                         self.batch.value_sessions = sessions;
                     }
                     self.batch.bytes += value_bytes(&value);
@@ -167,8 +154,8 @@ impl ThreadWriter {
                 }
             }
         }
-        if self.batch.bytes + shared.texts.unwritten_bytes() >= BATCH_BYTES {
-            self.write_batch(shared);
+        if self.batch.bytes + output.texts.unwritten_bytes() >= BATCH_BYTES {
+            self.write_batch(output);
         }
     }
 
@@ -184,55 +171,63 @@ impl ThreadWriter {
 
     /// Writes the frames of the batch after the definitions that they use. Values come before
     /// spans, so that a value precedes the scope in which it was added.
-    fn write_batch(&mut self, shared: &mut Shared) {
-        let Batch { spans, values, bytes, .. } = &mut self.batch;
-        let entries = (spans.len() + values.len()) as u64;
+    fn write_batch(&mut self, output: &mut SpoolOutput) {
+        let entries = (self.batch.spans.len() + self.batch.values.len()) as u64;
         if entries == 0 {
             return;
         }
-        *bytes = 0;
-        if !shared.buffer.has_room() {
+        self.batch.bytes = 0;
+        if !output.buffer.has_room() {
             losses::add(LossCause::Spool, entries);
-            spans.clear();
-            values.clear();
-            self.batch.launches.clear();
-            self.batch.autograd.clear();
-            self.batch.args.clear();
+            self.batch.clear();
             return;
         }
-        self.write_definitions(shared);
-        let Batch {
-            spans, launches, autograd, args, span_sessions, values, value_sessions, ..
-        } = &mut self.batch;
-        let thread = self.number;
-        if !values.is_empty() {
-            let count = values.len() as u64;
-            let values = std::mem::take(values);
-            let frame = Frame::Values { thread, sessions: *value_sessions, values };
-            shared.buffer.push_entries(&frame, count);
+        self.write_definitions(output);
+        self.write_values(output);
+        self.write_spans(output);
+    }
+
+    fn write_values(&mut self, output: &mut SpoolOutput) {
+        let FrameBatch { values, value_sessions, .. } = &mut self.batch;
+        if values.is_empty() {
+            return;
         }
-        if !spans.is_empty() {
-            let count = spans.len() as u64;
-            if !launches.is_empty() {
-                let launches = std::mem::take(launches);
-                shared.buffer.push(&Frame::Launches { thread, launches });
-            }
-            if !autograd.is_empty() {
-                let calls = std::mem::take(autograd);
-                shared.buffer.push(&Frame::Autograd { thread, calls });
-            }
-            if !args.is_empty() {
-                let args = std::mem::take(args);
-                shared.buffer.push(&Frame::ArgsOfSpans { thread, args });
-            }
-            let frame =
-                Frame::Spans { thread, sessions: *span_sessions, spans: std::mem::take(spans) };
-            shared.buffer.push_entries(&frame, count);
-            // Reuse the allocation of the list.
-            if let Frame::Spans { spans: written, .. } = frame {
-                *spans = written;
-                spans.clear();
-            }
+        let count = values.len() as u64;
+        let frame = SpoolFrame::Values {
+            thread: self.number,
+            sessions: *value_sessions,
+            values: std::mem::take(values),
+        };
+        output.buffer.push_entries(&frame, count);
+    }
+
+    /// Writes the spans of the batch after the frames that refer to them.
+    fn write_spans(&mut self, output: &mut SpoolOutput) {
+        let FrameBatch { spans, launches, autograd, args, span_sessions, .. } = &mut self.batch;
+        if spans.is_empty() {
+            return;
+        }
+        let thread = self.number;
+        let count = spans.len() as u64;
+        if !launches.is_empty() {
+            let launches = std::mem::take(launches);
+            output.buffer.push(&SpoolFrame::Launches { thread, launches });
+        }
+        if !autograd.is_empty() {
+            let calls = std::mem::take(autograd);
+            output.buffer.push(&SpoolFrame::Autograd { thread, calls });
+        }
+        if !args.is_empty() {
+            let args = std::mem::take(args);
+            output.buffer.push(&SpoolFrame::ArgsOfSpans { thread, args });
+        }
+        let frame =
+            SpoolFrame::Spans { thread, sessions: *span_sessions, spans: std::mem::take(spans) };
+        output.buffer.push_entries(&frame, count);
+        // Reuse the allocation of the list.
+        if let SpoolFrame::Spans { spans: written, .. } = frame {
+            *spans = written;
+            spans.clear();
         }
     }
 
@@ -242,8 +237,8 @@ impl ThreadWriter {
         &mut self,
         tree: &ThreadTree,
         launch: &Launch,
-        site: u32,
-        shared: &mut Shared,
+        site_number: u32,
+        output: &mut SpoolOutput,
         locations: &mut Vec<LaunchLocation>,
     ) {
         let Launch { sessions, shadow_node, python_node, .. } = *launch;
@@ -253,23 +248,23 @@ impl ThreadWriter {
             if sessions == 0 {
                 continue;
             }
-            for group in 0..self.nodes.map_node(&tree.nodes, node, sessions, &mut shared.texts) {
+            for group in 0..self.nodes.map_node(&tree.nodes, node, sessions, &mut output.texts) {
                 let Some((sessions, mut spool_node)) = self.nodes.group(node, group) else {
                     continue;
                 };
-                if site != 0 {
+                if site_number != 0 {
                     spool_node = capture_site_node(
                         &mut self.nodes,
                         spool_node,
-                        site,
+                        site_number,
                         sessions,
-                        &mut shared.texts,
+                        &mut output.texts,
                     );
                 }
                 locations.push(LaunchLocation { sessions, node: Some((self.number, spool_node)) });
             }
         }
-        self.write_definitions(shared);
+        self.write_definitions(output);
     }
 
     /// Writes the samples that this thread has taken of other threads' stacks.
@@ -279,58 +274,96 @@ impl ThreadWriter {
         samples: &[StackSample],
         cause: SampleCause,
         ticks: u64,
-        shared: &mut Shared,
+        output: &mut SpoolOutput,
     ) {
         let count = samples.len() as u64;
-        if !shared.buffer.has_room() {
+        if !output.buffer.has_room() {
             losses::add(LossCause::Spool, count);
             return;
         }
-        let time_nanos = shared.clock.nanos_at(ticks);
+        let time_nanos = output.clock.nanos_at(ticks);
         let sessions = CONTROL.trace.load(Ordering::Relaxed);
         let samples = samples.iter().filter_map(|sample| {
-            self.nodes.map_node(&tree.nodes, sample.node, sessions, &mut shared.texts);
+            self.nodes.map_node(&tree.nodes, sample.node, sessions, &mut output.texts);
             let (_, node) = self.nodes.group(sample.node, 0)?;
             Some(Sample {
                 time_nanos,
                 duration_nanos: sample.duration_nanos,
                 os_id: sample.os_id,
-                thread_name: shared.texts.scope_name(sample.thread_name),
+                thread_name: output.texts.scope_name_id(sample.thread_name),
                 node,
                 cause,
             })
         });
-        let frame = Frame::Samples { thread: self.number, samples: samples.collect() };
-        self.write_definitions(shared);
-        shared.buffer.push_entries(&frame, count);
+        let frame = SpoolFrame::Samples { thread: self.number, samples: samples.collect() };
+        self.write_definitions(output);
+        output.buffer.push_entries(&frame, count);
     }
 
-    fn write_definitions(&mut self, shared: &mut Shared) {
-        let texts = shared.texts.take_unwritten();
+    fn write_definitions(&mut self, output: &mut SpoolOutput) {
+        let texts = output.texts.take_unwritten();
         let nodes = self.nodes.take_unwritten(self.number);
-        texts.chain(nodes).for_each(|frame| shared.buffer.push(&frame));
+        texts.chain(nodes).for_each(|frame| output.buffer.push(&frame));
     }
 
     /// Writes the open scopes, unless they have not changed since the last call.
     pub(super) fn write_open(
         &mut self,
         tree: &ThreadTree,
-        scopes: &[OpenScope],
-        shared: &mut Shared,
+        scopes: &[VisibleScope],
+        output: &mut SpoolOutput,
     ) {
         let mut open = Vec::with_capacity(scopes.len());
         for scope in scopes {
-            self.nodes.map_node(&tree.nodes, scope.node, scope.sessions, &mut shared.texts);
+            self.nodes.map_node(&tree.nodes, scope.node, scope.sessions, &mut output.texts);
             if let Some((_, node)) = self.nodes.group(scope.node, 0) {
-                open.push((node, shared.clock.nanos_at(scope.start_ticks)));
+                open.push((node, output.clock.nanos_at(scope.start_ticks)));
             }
         }
-        if open == self.written_open || !shared.buffer.has_room() {
+        if open == self.written_open || !output.buffer.has_room() {
             return;
         }
-        self.write_definitions(shared);
-        shared.buffer.push(&Frame::Open { thread: self.number, spans: open.clone() });
+        self.write_definitions(output);
+        output.buffer.push(&SpoolFrame::Open { thread: self.number, spans: open.clone() });
         self.written_open = open;
+    }
+}
+
+impl FrameBatch {
+    /// Adds a span, with the id of its arguments, its correlation id unless that is 0, and its part
+    /// in a backward pass.
+    fn add_span(
+        &mut self,
+        span: Span,
+        args_id: Option<u32>,
+        correlation: u32,
+        autograd: Option<local::AutogradCall>,
+    ) {
+        let index = self.spans.len() as u32;
+        if correlation != 0 {
+            self.launches.push((index, correlation));
+        }
+        if let Some(call) = autograd {
+            self.autograd.push(AutogradCall {
+                index,
+                sequence: call.sequence,
+                forward_os_id: call.forward_os_id,
+            });
+        }
+        if let Some(args_id) = args_id {
+            self.args.push((index, args_id));
+        }
+        self.spans.push(span);
+        self.bytes += size_of::<Span>();
+    }
+
+    /// Drops what was not written.
+    fn clear(&mut self) {
+        self.spans.clear();
+        self.values.clear();
+        self.launches.clear();
+        self.autograd.clear();
+        self.args.clear();
     }
 }
 

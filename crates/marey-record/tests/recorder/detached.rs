@@ -135,7 +135,7 @@ fn an_operator_exits_by_its_id_if_it_is_open() {
 #[test]
 fn what_is_addressed_to_a_session_is_recorded_there_alone() {
     let fixture = Fixture::begin();
-    let addressee = SessionOptions { only_addressed: true, ..fixture.options("addressee") };
+    let addressee = SessionOptions { is_addressed_only: true, ..fixture.options("addressee") };
     let (addressee, other) = (api::start(&addressee).unwrap(), fixture.start("other"));
     let items = api::intern_metric("items").unwrap();
     let inner = scope("outer", || {
@@ -199,7 +199,7 @@ fn the_names_of_a_context_are_those_of_the_open_scopes() {
     let fixture = Fixture::begin();
     let names = |len| {
         let mut names = vec![0; len];
-        let count = api::context_names(ContextSource::Shadow, &mut names);
+        let count = api::context_name_ids(ContextSource::Shadow, &mut names);
         (count, names.iter().map(|&name| api::name(name).to_string()).collect::<Vec<_>>())
     };
     assert_eq!(names(0), (0, vec![]));
@@ -209,9 +209,9 @@ fn the_names_of_a_context_are_those_of_the_open_scopes() {
             api::enter_state(api::intern("state"));
             assert_eq!(names(2).1, ["outer", "inner"]);
             assert_eq!(names(1), (2, vec!["outer".to_owned()]));
-            assert_eq!(&*api::name(api::state_name()), "state");
+            assert_eq!(&*api::name(api::state_name_id()), "state");
             api::exit_state();
-            assert_eq!(api::state_name(), 0);
+            assert_eq!(api::state_name_id(), 0);
         });
     });
     assert_eq!(names(0).0, 0);

@@ -5,7 +5,7 @@ use crate::harness::{
 };
 use crate::spool::{Spool, spool_of};
 use marey_model::spool::{ActivityKind, Detail};
-use marey_record::device::{self, Activity, Decoder, LaunchKind};
+use marey_record::device::{self, Activity, ActivityDecoder, LaunchKind};
 use marey_record::{ContextSource, Format, NodeKind, SessionOptions, api};
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ pub(crate) fn kernel(correlation: u32, name: &str, nanos: u64) -> Activity<'stat
 
 /// Reports activities of the device.
 pub(crate) fn report(activities: &[Activity]) {
-    let mut decoder = Decoder::default();
+    let mut decoder = ActivityDecoder::default();
     let mut batch = decoder.batch();
     for activity in activities {
         batch.add(activity);
@@ -307,7 +307,7 @@ fn many_short_threads_lose_nothing() {
     const THREADS: u32 = 2000;
     let fixture = Fixture::begin();
     let session = fixture.start("threads");
-    let mut decoder = Decoder::default();
+    let mut decoder = ActivityDecoder::default();
     scope("a", || {
         for number in 1..=THREADS {
             on_thread("short", move || scope("a", || launch(number)));

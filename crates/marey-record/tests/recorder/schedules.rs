@@ -4,7 +4,7 @@
 use crate::harness::{Fixture, scope};
 use crate::spool::spool_of;
 use marey_model::metric::MetricValue;
-use marey_model::spool::{Frame, Reader, SessionEvent};
+use marey_model::spool::{Reader, SessionEvent, SpoolFrame};
 use marey_record::{Format, NodeKind, SessionId, SessionOptions, api};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -80,30 +80,32 @@ fn phases(spool: &Path, session: usize) -> BTreeMap<u32, Phase> {
         let has_session =
             |mask: u64| slots.get(session).is_some_and(|&slot: &u32| mask >> slot & 1 != 0);
         match frame.unwrap() {
-            Frame::Strings { first, texts: new } => texts.extend((first..).zip(new)),
-            Frame::Nodes { thread, first, nodes: new } => {
+            SpoolFrame::Strings { first, texts: new } => texts.extend((first..).zip(new)),
+            SpoolFrame::Nodes { thread, first, nodes: new } => {
                 nodes.extend((first..).map(|id| (thread, id)).zip(new));
             }
-            Frame::Session { session, event: SessionEvent::Started, .. } => slots.push(session),
-            Frame::Session { session: slot, event: SessionEvent::Phase(next), .. }
+            SpoolFrame::Session { session, event: SessionEvent::Started, .. } => {
+                slots.push(session);
+            }
+            SpoolFrame::Session { session: slot, event: SessionEvent::Phase(next), .. }
                 if has_session(1 << slot) =>
             {
                 assert_eq!(next, phase + 1);
                 phase = next;
             }
-            Frame::Spans { thread, sessions, spans } if has_session(sessions) => {
+            SpoolFrame::Spans { thread, sessions, spans } if has_session(sessions) => {
                 let name = |node: u32| texts[&nodes[&(thread, node)].name].clone();
                 let scopes = spans.iter().map(|span| (thread, name(span.node)));
                 phases.entry(phase).or_default().scopes.extend(scopes);
             }
-            Frame::Values { sessions, values, .. } if has_session(sessions) => {
+            SpoolFrame::Values { sessions, values, .. } if has_session(sessions) => {
                 let values = values.iter().map(|value| {
                     let MetricValue::Int(number) = value.value else { panic!("{value:?}") };
                     (texts[&value.metric].clone(), number)
                 });
                 phases.entry(phase).or_default().values.extend(values);
             }
-            Frame::Losses(losses) => panic!("{losses:?}"),
+            SpoolFrame::Losses(losses) => panic!("{losses:?}"),
             _ => {}
         }
     }

@@ -72,10 +72,10 @@ fn every_scope_has_a_unique_id() {
     fixture.start("ids");
     let (a, b) = (enter("a"), enter("b"));
     assert!(a != 0 && b != 0 && a != b);
-    assert_eq!(api::innermost_name(), api::intern("b"));
+    assert_eq!(api::innermost_name_id(), api::intern("b"));
     assert_eq!(api::exit(0), b);
     assert_eq!(exit("a"), a);
-    assert_eq!(api::innermost_name(), 0);
+    assert_eq!(api::innermost_name_id(), 0);
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn nothing_is_recorded_without_a_session() {
     assert_eq!(exit("nothing"), 0);
     api::enter_state(api::intern("nothing"));
     assert!(!api::exit_state());
-    assert_eq!(api::innermost_name(), 0);
+    assert_eq!(api::innermost_name_id(), 0);
 }
 
 #[test]

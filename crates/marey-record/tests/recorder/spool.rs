@@ -5,8 +5,8 @@ use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::profile::Overhead;
 use marey_model::spool::{
-    Activity, AutogradCall, Collective, Counter, Device, Frame, NodeDef, Reader, Sample,
-    SessionEvent, Shape, Span, TornTail, Variable,
+    Activity, AutogradCall, Collective, Counter, Device, NodeDef, Reader, Sample, SessionEvent,
+    Shape, Span, SpoolFrame, TornTail, Variable,
 };
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -72,61 +72,61 @@ impl Spool {
         spool
     }
 
-    fn add_frame(&mut self, frame: Frame) {
+    fn add_frame(&mut self, frame: SpoolFrame) {
         match frame {
-            Frame::Process(process) => assert_ne!(process.pid, 0),
-            Frame::Clock { monotonic_nanos, unix_nanos } => {
+            SpoolFrame::Process(process) => assert_ne!(process.pid, 0),
+            SpoolFrame::Clock { monotonic_nanos, unix_nanos } => {
                 self.clocks.push((monotonic_nanos, unix_nanos));
             }
-            Frame::Strings { first, texts } => self.texts.extend((first..).zip(texts)),
-            Frame::Thread { thread, os_id, name } => {
+            SpoolFrame::Strings { first, texts } => self.texts.extend((first..).zip(texts)),
+            SpoolFrame::Thread { thread, os_id, name } => {
                 let thread = self.threads.entry(thread).or_default();
                 (thread.os_id, thread.name) = (os_id, name);
             }
-            Frame::Nodes { thread, first, nodes } => {
+            SpoolFrame::Nodes { thread, first, nodes } => {
                 self.thread(thread).nodes.extend((first..).zip(nodes));
             }
-            Frame::Spans { thread, sessions, spans } => {
+            SpoolFrame::Spans { thread, sessions, spans } => {
                 let spans = spans.into_iter().map(|span| (span, sessions));
                 self.thread(thread).spans.extend(spans);
             }
-            Frame::Values { thread, values, .. } => {
+            SpoolFrame::Values { thread, values, .. } => {
                 for value in values {
                     let path = self.path(thread, value.node);
                     let metric = self.texts[&value.metric].clone();
                     self.thread(thread).values.push((path, metric, value.value));
                 }
             }
-            Frame::Open { thread, spans } => {
+            SpoolFrame::Open { thread, spans } => {
                 let open = spans.iter().map(|&(node, _)| self.path(thread, node)).collect();
                 self.thread(thread).open = open;
             }
-            Frame::Counters(counters) => {
+            SpoolFrame::Counters(counters) => {
                 let texts = &self.texts;
                 let named = |counter: Counter| (texts[&counter.name].clone(), counter);
                 self.counters.extend(counters.into_iter().map(named));
             }
-            Frame::Samples { thread, samples } => {
+            SpoolFrame::Samples { thread, samples } => {
                 for sample in samples {
                     let name = self.texts[&sample.thread_name].clone();
                     self.samples.push((name, self.path(thread, sample.node), sample));
                 }
             }
-            Frame::Variables(variables) => {
+            SpoolFrame::Variables(variables) => {
                 for variable in variables {
                     let texts = variable.texts().map(|text| self.texts[&text].clone());
                     self.variables.push((texts, variable));
                 }
             }
-            Frame::Session { session, event, .. } => self.events.push((session, event)),
-            Frame::Launches { thread, launches } => {
+            SpoolFrame::Session { session, event, .. } => self.events.push((session, event)),
+            SpoolFrame::Launches { thread, launches } => {
                 let thread = self.thread(thread);
                 let first = thread.spans.len();
                 let launches =
                     launches.into_iter().map(|(index, number)| (first + index as usize, number));
                 thread.launches.extend(launches);
             }
-            Frame::Autograd { thread, calls } => {
+            SpoolFrame::Autograd { thread, calls } => {
                 let thread = self.thread(thread);
                 let first = thread.spans.len() as u32;
                 let calls = calls
@@ -134,33 +134,33 @@ impl Spool {
                     .map(|call| AutogradCall { index: first + call.index, ..call });
                 thread.autograd.extend(calls);
             }
-            Frame::SpanArgs { first, texts } => self.span_args.extend((first..).zip(texts)),
-            Frame::ArgsOfSpans { thread, args } => {
+            SpoolFrame::SpanArgs { first, texts } => self.span_args.extend((first..).zip(texts)),
+            SpoolFrame::ArgsOfSpans { thread, args } => {
                 let thread = self.thread(thread);
                 let first = thread.spans.len() as u32;
                 thread.args.extend(args.into_iter().map(|(index, args)| (first + index, args)));
             }
-            Frame::Device(device) => self.devices.push(device),
-            Frame::Note { key, value } => {
+            SpoolFrame::Device(device) => self.devices.push(device),
+            SpoolFrame::Note { key, value } => {
                 self.notes.insert(key, value);
             }
-            Frame::Shapes { first, shapes } => self.shapes.extend((first..).zip(shapes)),
-            Frame::Activities { sessions, activities } => {
+            SpoolFrame::Shapes { first, shapes } => self.shapes.extend((first..).zip(shapes)),
+            SpoolFrame::Activities { sessions, activities } => {
                 for activity in activities {
                     let name = self.texts[&self.shapes[&activity.shape].name].clone();
                     let launch = activity.launch.map(|(thread, node)| self.path(thread, node));
                     self.activities.push((name, launch, activity, sessions));
                 }
             }
-            Frame::Collectives(collectives) => {
+            SpoolFrame::Collectives(collectives) => {
                 let text = |id: u32| self.texts[&id].clone();
                 self.collectives.extend(
                     collectives.into_iter().map(|row| (text(row.name), text(row.group), row)),
                 );
             }
-            Frame::Losses(losses) => self.losses = losses,
-            Frame::Overhead(overhead) => self.overhead.push(overhead),
-            Frame::End => self.has_end = true,
+            SpoolFrame::Losses(losses) => self.losses = losses,
+            SpoolFrame::Overhead(overhead) => self.overhead.push(overhead),
+            SpoolFrame::End => self.has_end = true,
         }
     }
 

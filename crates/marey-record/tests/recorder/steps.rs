@@ -81,7 +81,7 @@ fn an_exit_does_not_close_a_step() {
     let session = fixture.start("no-scope");
     api::step_begin();
     assert_eq!(api::exit(0), 0);
-    assert_eq!(api::innermost_name(), 0);
+    assert_eq!(api::innermost_name_id(), 0);
     api::step_end();
     let profile = profile_of(session);
     assert_eq!(profile.counts(), [("step", 1)]);

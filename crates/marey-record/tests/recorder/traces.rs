@@ -7,7 +7,7 @@ use crate::harness::{
 use crate::spool::{Spool, spool_of};
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
-use marey_model::spool::{Frame, Reader, SessionEvent};
+use marey_model::spool::{Reader, SessionEvent, SpoolFrame};
 use marey_record::api::AutogradCall;
 use marey_record::{ContextSource, Error, Format, NodeKind, SessionId, SessionOptions, api};
 use std::path::{Path, PathBuf};
@@ -430,7 +430,7 @@ fn clocks_are_written_at_the_start_periodically_and_at_the_end() {
         .unwrap()
         .map(|frame| std::mem::discriminant(&frame.unwrap()))
         .collect();
-    let clock = std::mem::discriminant(&Frame::Clock { monotonic_nanos: 0, unix_nanos: 0 });
+    let clock = std::mem::discriminant(&SpoolFrame::Clock { monotonic_nanos: 0, unix_nanos: 0 });
     assert_eq!(frames[1], clock, "after the process");
     assert_eq!(frames[frames.len() - 2], clock, "before the end");
     for pair in clocks().windows(2) {

@@ -4,56 +4,50 @@
 //! An importer adds events in any order. The [`Assembler`] sorts them, in temporary files if memory
 //! is short ([`crate::sort`]). It nests the slices of each thread ([`nest`]), finds the operator
 //! that launched each activity ([`launches`]) and computes sums. At the end it publishes the run
-//! atomically.
+//! atomically ([`finish`]).
 
 mod files;
+mod finish;
 mod launches;
 mod nest;
 mod node_sums;
 mod plain_rows;
 mod points;
 mod processes;
+mod sampled;
 mod span_queue;
 
 use std::collections::BTreeMap;
 use std::mem;
-use std::panic::resume_unwind;
 use std::path::Path;
-use std::sync::mpsc::{Receiver, sync_channel};
-use std::thread;
 
 use hashbrown::HashMap;
 use marey_model::args::NewArgs;
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
-use marey_model::metric::MetricValue;
-use marey_model::table::stored;
 use smallvec::SmallVec;
 
 pub use self::files::TemporaryFiles;
-use self::launches::{LaunchIds, Launches};
-use self::nest::Nested;
+pub use self::finish::Assembled;
 pub use self::nest::Slice;
-use self::plain_rows::PlainRows;
 pub use self::plain_rows::ProcessGroup;
-use self::points::Points;
 pub use self::processes::NewProcess;
-use self::processes::{NewThread, loss_columns, process_columns, shift_extents, thread_columns};
+pub use self::sampled::Sampled;
+
+use self::launches::LaunchIds;
+use self::plain_rows::PlainRows;
+use self::points::Points;
+use self::processes::NewThread;
+use self::sampled::SampledSum;
+use crate::StoreError;
 use crate::arg_texts::ArgTexts;
 use crate::names::{self, Names};
-use crate::parts::{self, Durability, Parts, RowPart};
+use crate::parts::{Durability, Parts};
 use crate::row::{
-    Args, AsyncSpan, Bytes, Collective, Damaged, Device, Flow, GpuActivity, Instant, MemoryBlock,
-    MemoryEvent, Metadata, Metric, Row, Sample, Span,
+    Args, AsyncSpan, Collective, Device, Flow, GpuActivity, Instant, MemoryBlock, MemoryEvent,
+    Metadata, Metric, Sample,
 };
-use crate::sort::{Sortable, Sorter};
-use crate::{Manifest, Run, StoreError};
-
-/// Number of spans in a batch for the writing thread, few enough to stay in a CPU cache.
-const BATCH_ROWS: usize = 1 << 9;
-
-/// Number of batches that may wait for the writing thread.
-const MAX_WAITING_BATCHES: usize = 3;
+use crate::sort::Sorter;
 
 /// Builds a run from the events of foreign files.
 #[derive(Debug)]
@@ -69,9 +63,8 @@ pub struct Assembler {
     losses: BTreeMap<(u32, LossCause), u64>,
     base_nanos: i64,
     sampled: Sampled,
-    /// The sums of the samples that the flame graph shows, by thread and context: count and
-    /// nanoseconds.
-    sampled_sums: HashMap<(u32, u32), (f64, f64)>,
+    /// The sums of the samples that the flame graph shows, by thread and context.
+    sampled_sums: HashMap<(u32, u32), SampledSum>,
     /// The threads that are made up for samples without a thread, by process.
     sampled_threads: HashMap<u32, u32>,
     /// The ids of calls and operators that activities refer to.
@@ -81,44 +74,6 @@ pub struct Assembler {
     memory_points: Points,
     gpu_activities: Sorter<GpuActivity>,
     plain_rows: PlainRows,
-}
-
-/// The samples that the flame graph shows. They are given by the names of their values, as text
-/// ids.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Sampled {
-    /// Name of the value that counts occurrences of a stack. Without one, each row with a time
-    /// counts as one.
-    pub count_name_id: Option<u32>,
-    /// Name of the value that holds a stack's time in nanoseconds.
-    pub nanos_name_id: Option<u32>,
-    /// Whether counts are calls of the innermost frame. Such counts do not count for its callers.
-    pub counts_calls: bool,
-}
-
-/// The result of an assembly.
-#[derive(Clone, Debug, Default)]
-pub struct Assembled {
-    /// Event rows in the run.
-    pub events: u64,
-    /// Losses by cause.
-    pub losses: BTreeMap<LossCause, u64>,
-}
-
-impl<R: Row> Sortable for R {
-    type Key = i64;
-
-    fn key(&self) -> i64 {
-        self.start_nanos()
-    }
-
-    fn encode(&self, out: &mut Vec<u8>) {
-        Row::encode(self, out);
-    }
-
-    fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
-        Row::decode(input)
-    }
 }
 
 impl Assembler {
@@ -166,23 +121,23 @@ impl Assembler {
     }
 
     /// Returns the id of a text.
-    pub fn text(&mut self, text: &str) -> u32 {
-        self.names.text(text)
+    pub fn text_id(&mut self, text: &str) -> u32 {
+        self.names.text_id(text)
     }
 
-    /// Returns the text of an id from [`Self::text`].
+    /// Returns the text of an id from [`Self::text_id`].
     ///
     /// # Panics
     ///
-    /// If the id is not from [`Self::text`].
+    /// If the id is not from [`Self::text_id`].
     pub fn text_of(&self, id: u32) -> &str {
         self.names.text_of(id)
     }
 
     /// Returns the id of a context below `parent`. [`Self::ROOT`] is the parent of the outermost
     /// contexts.
-    pub fn context(&mut self, parent: u32, kind: NodeKind, name_id: u32) -> u32 {
-        self.names.context(parent, kind, name_id)
+    pub fn context_id(&mut self, parent: u32, kind: NodeKind, name_id: u32) -> u32 {
+        self.names.context_id(parent, kind, name_id)
     }
 
     /// Stores the text of an event's arguments. Returns the arguments in the form that rows have.
@@ -196,7 +151,7 @@ impl Assembler {
     }
 
     /// Adds a process. Returns its id.
-    pub fn process(&mut self, process: NewProcess) -> u32 {
+    pub fn add_process(&mut self, process: NewProcess) -> u32 {
         self.processes.push(process);
         self.extents.push(None);
         self.processes.len() as u32 - 1
@@ -206,7 +161,7 @@ impl Assembler {
     ///
     /// # Panics
     ///
-    /// If the id is not from [`Self::process`].
+    /// If the id is not from [`Self::add_process`].
     pub fn process_mut(&mut self, process: u32) -> &mut NewProcess {
         &mut self.processes[process as usize]
     }
@@ -224,7 +179,7 @@ impl Assembler {
     }
 
     /// Adds a thread. Returns its id. `os_id` is negative for a thread whose system id is unknown.
-    pub fn thread(&mut self, process: u32, os_id: i64, name: &str) -> u32 {
+    pub fn add_thread(&mut self, process: u32, os_id: i64, name: &str) -> u32 {
         self.threads.push(NewThread { process, os_id, name: name.to_owned() });
         self.threads.len() as u32 - 1
     }
@@ -336,8 +291,8 @@ impl Assembler {
     }
 
     /// Returns the number of events that were added so far.
-    pub fn events(&self) -> u64 {
-        self.slices.rows() + self.gpu_activities.rows() + self.plain_rows.events()
+    pub fn event_count(&self) -> u64 {
+        self.slices.row_count() + self.gpu_activities.row_count() + self.plain_rows.event_count()
     }
 
     /// Spills all rows to temporary files until [`Self::finish`] reads them back. Names, contexts,
@@ -361,142 +316,6 @@ impl Assembler {
         self.extents[process as usize]
     }
 
-    /// Publishes the run. `shift_nanos`, the alignment with other ranks, is added to every
-    /// timestamp. The files are not fsynced, so the source must be kept.
-    ///
-    /// # Panics
-    ///
-    /// If the run is a temporary one ([`Self::temporary`]), which has no folder.
-    pub fn finish(mut self, shift_nanos: Option<i64>) -> Result<Assembled, StoreError> {
-        assert!(!self.parts.is_temporary(), "a temporary run is opened, not finished");
-        let (assembled, manifest) = self.write_tables(shift_nanos)?;
-        let written = self.parts.written.into_iter().map(|(part, _)| part).collect();
-        manifest.publish_with(&self.parts.run, written, false)?;
-        Ok(assembled)
-    }
-
-    /// Opens a temporary run. Messages call it `path`, the path of its source.
-    pub fn open(
-        mut self,
-        shift_nanos: Option<i64>,
-        path: &Path,
-    ) -> Result<(Run, Assembled), StoreError> {
-        let (assembled, manifest) = self.write_tables(shift_nanos)?;
-        let parts = self.parts.written.iter().map(|(part, _)| part);
-        Ok((Run::from_parts(path, manifest, parts)?, assembled))
-    }
-
-    /// Writes all tables. Returns the manifest that lists them.
-    fn write_tables(
-        &mut self,
-        shift_nanos: Option<i64>,
-    ) -> Result<(Assembled, Manifest), StoreError> {
-        let total_shift_nanos = self.base_nanos.saturating_add(shift_nanos.unwrap_or(0));
-        let events = self.events();
-        let next_args_id = self.args.next_id();
-        self.write_events(total_shift_nanos)?;
-        let parts = &mut self.parts;
-        let threads = thread_columns(&self.threads);
-        parts::write(&stored::THREADS, threads, None, parts)?;
-        let extents = shift_extents(&self.extents, total_shift_nanos);
-        let columns = process_columns(&self.processes, &extents, shift_nanos);
-        parts::write(&stored::PROCESSES, columns, None, parts)?;
-        parts::write(&stored::LOSSES, loss_columns(&self.losses), None, parts)?;
-
-        let mut assembled = Assembled { events, losses: BTreeMap::new() };
-        for (&(_, cause), &count) in &self.losses {
-            let sum: &mut u64 = assembled.losses.entry(cause).or_default();
-            *sum = sum.saturating_add(count);
-        }
-        let mut manifest = Manifest::new();
-        manifest.next.strings = self.names.text_count();
-        manifest.next.contexts = self.names.context_count();
-        manifest.next.threads = self.threads.len() as u32;
-        manifest.next.processes = self.processes.len() as u32;
-        manifest.next.args = next_args_id;
-        manifest.next.part = self.parts.next_number();
-        let processes = self.processes.iter().zip(&extents).zip(0..);
-        manifest.processes =
-            processes.map(|((process, &extent), id)| process.entry(id, extent)).collect();
-        manifest.losses =
-            assembled.losses.iter().map(|(cause, &n)| (cause.as_str().to_owned(), n)).collect();
-        for (part, process) in &self.parts.written {
-            manifest.list(part, *process);
-        }
-        Ok((assembled, manifest))
-    }
-
-    /// Nests the slices while a second thread writes their spans. Then both threads write the rest.
-    fn write_events(&mut self, shift_nanos: i64) -> Result<(), StoreError> {
-        let spill_file = self.files.spill_file.clone();
-        let plain_rows = mem::replace(&mut self.plain_rows, PlainRows::new(&spill_file));
-        let activities = mem::replace(&mut self.gpu_activities, Sorter::new(&spill_file));
-        let mut parts = self.parts.for_thread();
-        let thread_parts = &mut parts;
-        let unmatched = thread::scope(|scope| {
-            let (span_sender, batches) = sync_channel(MAX_WAITING_BATCHES);
-            let (launches_sender, launches) = sync_channel(1);
-            let writer_thread = scope.spawn(move || {
-                write_spans(batches, thread_parts)?;
-                // If no launches arrive, nesting has failed, and reports that itself.
-                let launches = launches.recv().unwrap_or_default();
-                write_gpu_activities(activities, &launches, shift_nanos, thread_parts)
-            });
-            let Nested { late_spans, steps, node_sums, launches, memory_points } =
-                self.nest(shift_nanos, span_sender)?;
-            drop(launches_sender.send(launches)); // the receiver hangs up only if it failed
-            write_sorted(late_spans, 0, &mut self.parts)?;
-            write_sorted(steps, 0, &mut self.parts)?;
-            self.write_texts()?;
-            self.write_sums(node_sums, shift_nanos)?;
-            plain_rows.write(shift_nanos, memory_points, &mut self.parts)?;
-            writer_thread.join().unwrap_or_else(|panic| resume_unwind(panic))
-        })?;
-        for (process, count) in unmatched {
-            self.lose(process, LossCause::UnmatchedActivity, count);
-        }
-        self.parts.written.extend(parts.written);
-        Ok(())
-    }
-
-    fn write_texts(&mut self) -> Result<(), StoreError> {
-        let Self { args, names, parts, .. } = self;
-        mem::take(args).finish(parts)?;
-        names.write_texts(0, parts)?;
-        parts::write(&stored::CONTEXTS, names.context_columns(0), None, parts)
-    }
-
-    /// Adds a sample to the sums of the flame graph if it has one of the values in `sampled`.
-    fn add_to_sampled_sums(&mut self, sample: &Sample) {
-        let Sampled { count_name_id, nanos_name_id, .. } = self.sampled;
-        let is_count = count_name_id == Some(sample.name_id);
-        let is_nanos = nanos_name_id == Some(sample.name_id);
-        let value = match sample.value {
-            MetricValue::Int(value) => value as f64,
-            MetricValue::Float(value) if value.is_finite() => value,
-            _ => return,
-        };
-        if !is_count && !is_nanos {
-            return;
-        }
-        let process = sample.process_id;
-        let threads = &mut self.threads;
-        let thread = sample.thread_id.unwrap_or_else(|| {
-            *self.sampled_threads.entry(process).or_insert_with(|| {
-                threads.push(NewThread { process, os_id: 0, name: String::new() });
-                threads.len() as u32 - 1
-            })
-        });
-        let sums = self.sampled_sums.entry((thread, sample.context_id)).or_default();
-        if is_count {
-            sums.0 += value;
-        }
-        if is_nanos {
-            sums.1 += value;
-            sums.0 += if count_name_id.is_none() { 1.0 } else { 0.0 };
-        }
-    }
-
     /// Extends the recorded time of a process, which may be longer than the time of its events.
     pub fn extend(&mut self, process: u32, start_nanos: i64, duration_nanos: i64) {
         let end_nanos = start_nanos.saturating_add(duration_nanos);
@@ -506,45 +325,4 @@ impl Assembler {
             None => (start_nanos, end_nanos),
         });
     }
-}
-
-/// Writes spans as they arrive.
-fn write_spans(batches: Receiver<Vec<Span>>, parts: &mut Parts) -> Result<(), StoreError> {
-    let mut part = RowPart::new(0);
-    for spans in batches {
-        spans.iter().try_for_each(|span| part.push(span, parts))?;
-    }
-    part.finish(parts)
-}
-
-/// Writes activities with the contexts that launched them. Returns, for each process, the number of
-/// activities that have a correlation id without a known launch.
-fn write_gpu_activities(
-    activities: Sorter<GpuActivity>,
-    launches: &Launches,
-    shift_nanos: i64,
-    parts: &mut Parts,
-) -> Result<BTreeMap<u32, u64>, StoreError> {
-    let mut part = RowPart::new(shift_nanos);
-    let mut unmatched = BTreeMap::new();
-    activities.for_each(|mut row| {
-        row.context_id = row.context_id.or_else(|| launches.context(&row));
-        if row.context_id.is_none() && row.correlation_id.is_some() {
-            *unmatched.entry(row.process_id).or_default() += 1;
-        }
-        part.push(&row, parts)
-    })?;
-    part.finish(parts)?;
-    Ok(unmatched)
-}
-
-/// Writes rows in sorted order.
-fn write_sorted<R: Row>(
-    rows: Sorter<R>,
-    shift_nanos: i64,
-    parts: &mut Parts,
-) -> Result<(), StoreError> {
-    let mut part = RowPart::new(shift_nanos);
-    rows.for_each(|row| part.push(&row, parts))?;
-    part.finish(parts)
 }

@@ -187,7 +187,7 @@ impl Nest<'_> {
             self.close_innermost(thread)?;
         }
         let parent = self.open[thread].last().map_or(names::ROOT, |open| open.context);
-        let context = self.names.context(parent, slice.kind, slice.name_id);
+        let context = self.names.context_id(parent, slice.kind, slice.name_id);
         let process = self.threads[thread].process;
         if let Some(correlation) = slice.correlation_id {
             self.launches.add_call(process, correlation, parent);
@@ -324,7 +324,7 @@ impl Assembler {
             spans: SpanQueue::new(span_sender, &spill_file),
             steps: Sorter::new(&spill_file),
             next_steps: HashMap::new(),
-            node_sums: NodeSums::new(slices.rows()),
+            node_sums: NodeSums::new(slices.row_count()),
             launches: Launches::new(mem::take(&mut self.launch_ids)),
             memory_points: mem::take(&mut self.memory_points).into_located(shift_nanos),
             too_deep: BTreeMap::new(),

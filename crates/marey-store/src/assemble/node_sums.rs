@@ -9,6 +9,7 @@ use marey_model::loss::LossCause;
 
 use super::Assembler;
 use super::processes::shift_extents;
+use super::sampled::SampledSum;
 use crate::StoreError;
 use crate::rollup::{NO_NODE, Rollup, SpanTimes, Totals};
 use crate::sums::{self, NodeInfo};
@@ -41,7 +42,7 @@ impl NodeSums {
 
     /// Returns the node of a context on a thread, and adds it if it is new. `name` is the name of
     /// the context.
-    pub(super) fn get_or_add_node(&mut self, thread: u32, context: u32, name: u32) -> u32 {
+    pub(super) fn get_or_add_node(&mut self, thread: u32, context: u32, name_id: u32) -> u32 {
         let next_node = self.nodes.len() as u32;
         let index = context as usize;
         if self.first_nodes.len() <= index {
@@ -56,7 +57,7 @@ impl NodeSums {
             _ => *self.on_other_threads.entry((thread, context)).or_insert(next_node),
         };
         if node == next_node {
-            self.nodes.push([thread, context, name]);
+            self.nodes.push([thread, context, name_id]);
             self.totals.push(Totals::default());
             self.rollup.add_node();
         }
@@ -86,9 +87,9 @@ impl Assembler {
         }
         let starts = shift_extents(&self.extents, shift_nanos);
         let node_info = |node: u32| {
-            let [thread, context, name] = nodes[node as usize];
+            let [thread, context, name_id] = nodes[node as usize];
             let (start_nanos, _) = starts[self.threads[thread as usize].process as usize];
-            NodeInfo { thread, context, name, start_nanos }
+            NodeInfo { thread, context, name_id, start_nanos }
         };
         sums::write(&totals, rollup, node_info, None, &mut self.parts)
     }
@@ -99,7 +100,7 @@ impl Assembler {
         // Contexts are taken in descending order of their ids. Parents have lower ids than their
         // children, so each sum is complete when it is taken.
         let mut pending = BTreeMap::new();
-        for ((thread, context), (count, nanos)) in mem::take(&mut self.sampled_sums) {
+        for ((thread, context), SampledSum { count, nanos }) in mem::take(&mut self.sampled_sums) {
             pending.insert((context, thread), [count, nanos, nanos]);
         }
         while let Some(((context, thread), [count, nanos, self_nanos])) = pending.pop_last() {
@@ -109,7 +110,7 @@ impl Assembler {
                 self.lose(process, LossCause::Unsupported, 1);
                 continue;
             }
-            let node = node_sums.get_or_add_node(thread, context, self.names.name(context));
+            let node = node_sums.get_or_add_node(thread, context, self.names.name_id(context));
             let sums = &mut node_sums.totals[node as usize].sums;
             sums.count = sums.count.saturating_add(count.round() as i64);
             sums.total_nanos = sums.total_nanos.saturating_add(nanos.round() as i64);

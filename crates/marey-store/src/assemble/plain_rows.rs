@@ -3,8 +3,8 @@
 
 use hashbrown::HashMap;
 
+use super::finish::write_sorted;
 use super::points::LocatedPoints;
-use super::write_sorted;
 use crate::StoreError;
 use crate::parts::{Parts, RowPart};
 use crate::row::{
@@ -56,15 +56,15 @@ impl PlainRows {
         }
     }
 
-    pub(super) fn events(&self) -> u64 {
-        self.async_spans.rows()
-            + self.instants.rows()
-            + self.flows.rows()
-            + self.metrics.rows()
-            + self.samples.rows()
-            + self.collectives.rows()
-            + self.memory_events.rows()
-            + self.memory_blocks.rows()
+    pub(super) fn event_count(&self) -> u64 {
+        self.async_spans.row_count()
+            + self.instants.row_count()
+            + self.flows.row_count()
+            + self.metrics.row_count()
+            + self.samples.row_count()
+            + self.collectives.row_count()
+            + self.memory_events.row_count()
+            + self.memory_blocks.row_count()
     }
 
     /// Spills all rows to temporary files.

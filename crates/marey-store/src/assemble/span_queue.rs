@@ -5,10 +5,12 @@ use std::collections::VecDeque;
 use std::mem;
 use std::sync::mpsc::SyncSender;
 
-use super::BATCH_ROWS;
 use crate::StoreError;
 use crate::row::Span;
 use crate::sort::{Sorter, SpillFile};
+
+/// Number of spans in a batch for the writing thread, few enough to stay in a CPU cache.
+const BATCH_ROWS: usize = 1 << 9;
 
 /// Maximum number of spans that are held back behind one that is still open.
 const MAX_PENDING: usize = 1024;

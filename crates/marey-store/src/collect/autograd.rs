@@ -7,7 +7,7 @@
 use marey_model::spool::AutogradCall;
 
 use super::rows::{decode_words, encode_words, pack_ids};
-use super::threads::Thread;
+use super::threads::CollectedThread;
 use crate::StoreError;
 use crate::row::{Args, Bytes, Damaged, Flow, FlowPoint};
 use crate::sort::{Sortable, Sorter, SpillFile};
@@ -66,8 +66,8 @@ impl Autograd {
         &mut self,
         call: AutogradCall,
         start_nanos: i64,
-        thread: &Thread,
-        forward_thread: &Thread,
+        thread: &CollectedThread,
+        forward_thread: &CollectedThread,
     ) -> Result<(), StoreError> {
         self.0.push(&Operator {
             forward_thread: forward_thread.position,
@@ -78,8 +78,8 @@ impl Autograd {
         })
     }
 
-    pub(super) const fn rows(&self) -> u64 {
-        self.0.rows()
+    pub(super) const fn row_count(&self) -> u64 {
+        self.0.row_count()
     }
 
     /// Passes the two points of each link to `on_point`. `threads` has the ids of threads by

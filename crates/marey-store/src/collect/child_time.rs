@@ -13,12 +13,12 @@ const MAX_GROUPS: usize = 32;
 /// Time of the direct children of a node's open spans.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ChildTime {
-    groups: Vec<Group>,
+    groups: Vec<ChildGroup>,
 }
 
 /// The time of children between which no span was lost.
 #[derive(Clone, Copy, Debug)]
-struct Group {
+struct ChildGroup {
     epoch: u64,
     /// The latest start of a child.
     last_start_nanos: i64,
@@ -37,7 +37,7 @@ impl ChildTime {
                     self.groups[0].add(oldest.last_start_nanos, oldest.nanos);
                 }
                 let last_start_nanos = start_nanos;
-                self.groups.push(Group { epoch, last_start_nanos, nanos: duration_nanos });
+                self.groups.push(ChildGroup { epoch, last_start_nanos, nanos: duration_nanos });
             }
         }
     }
@@ -57,7 +57,7 @@ impl ChildTime {
     }
 }
 
-impl Group {
+impl ChildGroup {
     fn add(&mut self, start_nanos: i64, duration_nanos: i64) {
         self.last_start_nanos = self.last_start_nanos.max(start_nanos);
         self.nanos = self.nanos.saturating_add(duration_nanos);

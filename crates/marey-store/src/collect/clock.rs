@@ -21,14 +21,14 @@ const RATE_BITS: u32 = 48;
 #[derive(Debug)]
 pub(super) struct Clock {
     /// The lines by `monotonic_nanos`. The first line extends to earlier times.
-    lines: Vec<Line>,
+    lines: Vec<ClockLine>,
     /// The gain of the wall clock on the recorder's clock from the first to the last pair.
     drift_nanos: i64,
 }
 
 /// The map from one pair to the next.
 #[derive(Clone, Copy, Debug)]
-struct Line {
+struct ClockLine {
     monotonic_nanos: i64,
     unix_nanos: i64,
     /// The gain of the wall clock per nanosecond, times 2^48.
@@ -52,7 +52,7 @@ impl Clock {
     }
 
     fn from_first_pair((monotonic_nanos, unix_nanos): (i64, i64)) -> Self {
-        Self { lines: vec![Line { monotonic_nanos, unix_nanos, rate: 0 }], drift_nanos: 0 }
+        Self { lines: vec![ClockLine { monotonic_nanos, unix_nanos, rate: 0 }], drift_nanos: 0 }
     }
 
     /// Adds the next pair.
@@ -70,7 +70,7 @@ impl Clock {
             clamp(i128::from(line.unix_nanos) + elapsed_nanos + gain_nanos)
         };
         let rate = line.rate;
-        self.lines.push(Line { monotonic_nanos, unix_nanos, rate });
+        self.lines.push(ClockLine { monotonic_nanos, unix_nanos, rate });
     }
 
     /// Returns the time in nanoseconds since 1970. `line` caches the line of the last timestamp,
@@ -96,7 +96,7 @@ impl Clock {
     }
 }
 
-impl Line {
+impl ClockLine {
     #[inline]
     fn unix_nanos_at(&self, monotonic_nanos: i64) -> i64 {
         let elapsed_nanos = i128::from(monotonic_nanos) - i128::from(self.monotonic_nanos);

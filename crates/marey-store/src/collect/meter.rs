@@ -26,12 +26,12 @@ pub(super) struct Meter<'a> {
     passed_bytes: u64,
     /// `passed_bytes` at the last report.
     reported_bytes: u64,
-    spool: Spool,
+    spool: MeteredSpool,
 }
 
 /// The spool that is being collected.
 #[derive(Clone, Copy, Debug, Default)]
-struct Spool {
+struct MeteredSpool {
     bytes: u64,
     /// The meter's `passed_bytes` when this spool began.
     before_bytes: u64,
@@ -44,12 +44,13 @@ struct Spool {
 impl<'a> Meter<'a> {
     pub(super) fn new(total_bytes: u64, report: &'a mut dyn FnMut(Progress)) -> Self {
         let progress = Progress { total_bytes, ..Progress::default() };
-        let spool = Spool::default();
+        let spool = MeteredSpool::default();
         Self { report, progress, passed_bytes: 0, reported_bytes: 0, spool }
     }
 
     pub(super) fn begin_spool(&mut self, bytes: u64) {
-        self.spool = Spool { bytes, before_bytes: self.passed_bytes, ..Spool::default() };
+        self.spool =
+            MeteredSpool { bytes, before_bytes: self.passed_bytes, ..MeteredSpool::default() };
     }
 
     /// Adds bytes read in either pass.
@@ -65,7 +66,7 @@ impl<'a> Meter<'a> {
     /// Adds events written.
     pub(super) fn add_written(&mut self, events: u64) {
         self.progress.events += events;
-        let Spool { bytes, before_bytes, .. } = self.spool;
+        let MeteredSpool { bytes, before_bytes, .. } = self.spool;
         self.spool.written_events += events;
         let share = self.spool.written_events as f64 / self.spool.events.max(1) as f64;
         let written_bytes = (bytes as f64 * share.min(1.0)) as u64;

@@ -40,8 +40,8 @@ use marey_model::spool::SpoolError;
 use marey_model::table::stored;
 
 use self::meter::Meter;
-use self::spool::{Input, SpoolFile, SpoolIds, SpoolResult};
-use self::uncollected::{Spool, Spools, list_spools};
+use self::spool::{SpoolFile, SpoolIds, SpoolInput, SpoolResult};
+use self::uncollected::{Spools, UncollectedSpool, list_spools};
 use crate::arg_texts::ArgTexts;
 use crate::environment::keeps_spools;
 use crate::names::Names;
@@ -221,11 +221,11 @@ impl Collector {
     /// Collects a spool. Its rows replace those of an earlier collection of the same spool.
     fn collect_spool(
         &mut self,
-        mut spool: Spool,
+        mut spool: UncollectedSpool,
         sources: &dyn Sources,
         meter: &mut Meter,
     ) -> Result<(), StoreError> {
-        let mut input = Input::open(&self.parts.run, &mut spool)?;
+        let mut input = SpoolInput::open(&self.parts.run, &mut spool)?;
         let next = &mut self.manifest.next;
         let process = spool.process_id.unwrap_or(next.processes);
         next.processes = next.processes.max(process + 1);
@@ -234,7 +234,7 @@ impl Collector {
         let Self { names, args, parts, .. } = self;
         let mut result =
             spool::collect((&spool, &mut input), sources, &mut ids, names, args, parts, meter)?;
-        let Spool { name, file: spool_file, .. } = spool;
+        let UncollectedSpool { name, file: spool_file, .. } = spool;
         self.manifest.next.threads = ids.next_thread;
 
         let is_whole = result.is_whole;

@@ -8,7 +8,7 @@ use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::memory::parse_reading_name;
 use marey_model::profile::{Overhead, Process};
-use marey_model::spool::{Device, Frame, IdMap, NodeDef};
+use marey_model::spool::{Device, IdMap, NodeDef, SpoolFrame};
 
 use super::sessions::Sessions;
 use super::threads::Threads;
@@ -27,11 +27,11 @@ pub(super) struct Outline {
     /// Threads, by their numbers in the spool.
     pub(super) threads: Threads,
     /// The nodes of all threads.
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<OutlineNode>,
     /// The run's ids of the spool's texts.
     pub(super) texts: IdMap<u32>,
     /// The memories whose readings are recorded, by the spool's id of the name of the metric.
-    pub(super) memories: HashMap<u32, Memory>,
+    pub(super) memories: HashMap<u32, MeasuredMemory>,
     pub(super) sessions: Sessions,
     pub(super) devices: BTreeMap<u32, Device>,
     /// Notes about the recording, as JSON.
@@ -50,104 +50,109 @@ pub(super) struct Outline {
 
 /// The memory of a device, or of the process on the host.
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(super) struct MeasuredMemory {
     pub(super) device_type: Arc<str>,
     pub(super) device: Option<u32>,
 }
 
 /// A node of a thread.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Node {
+pub(super) struct OutlineNode {
     /// The position of its thread.
     pub(super) thread: u32,
     /// The position of its parent, or [`NO_NODE`].
     pub(super) parent: u32,
     pub(super) context: u32,
-    pub(super) name: u32,
+    pub(super) name_id: u32,
     pub(super) kind: NodeKind,
 }
 
 impl Outline {
     /// Adds a frame.
-    pub(super) fn add(&mut self, frame: &Frame, names: &mut Names) {
+    pub(super) fn add(&mut self, frame: &SpoolFrame, names: &mut Names) {
         match frame {
-            Frame::Process(process) => self.process = Some(process.clone()),
-            Frame::Clock { monotonic_nanos, unix_nanos } => {
+            SpoolFrame::Process(process) => self.process = Some(process.clone()),
+            SpoolFrame::Clock { monotonic_nanos, unix_nanos } => {
                 self.clocks.push((*monotonic_nanos, *unix_nanos));
                 self.extend_to([*monotonic_nanos]);
             }
-            Frame::Strings { first, texts } => {
-                self.texts.extend(*first, texts.iter().map(|text| names.text(text)));
+            SpoolFrame::Strings { first, texts } => {
+                self.texts.extend(*first, texts.iter().map(|text| names.text_id(text)));
                 let texts = texts.iter().zip(*first..=u32::MAX);
-                self.memories
-                    .extend(texts.filter_map(|(text, id)| Some((id, Memory::from_name(text)?))));
+                self.memories.extend(
+                    texts.filter_map(|(text, id)| Some((id, MeasuredMemory::from_name(text)?))),
+                );
             }
-            Frame::Thread { thread, os_id, name } => self.threads.define(*thread, *os_id, name),
-            Frame::Nodes { thread, first, nodes } => self.add_nodes(*thread, *first, nodes, names),
-            Frame::Spans { spans, .. } => {
+            SpoolFrame::Thread { thread, os_id, name } => {
+                self.threads.define(*thread, *os_id, name);
+            }
+            SpoolFrame::Nodes { thread, first, nodes } => {
+                self.add_nodes(*thread, *first, nodes, names);
+            }
+            SpoolFrame::Spans { spans, .. } => {
                 self.events += spans.len() as u64;
                 let times = spans.iter().flat_map(|span| [span.start_nanos, span.end_nanos]);
                 self.extend_to(times);
             }
-            Frame::Values { values, .. } => {
+            SpoolFrame::Values { values, .. } => {
                 self.events += values.len() as u64;
                 self.extend_to(values.iter().map(|value| value.time_nanos));
             }
-            Frame::Counters(counters) => {
+            SpoolFrame::Counters(counters) => {
                 self.events += counters.len() as u64;
                 self.extend_to(counters.iter().map(|counter| counter.time_nanos));
             }
-            Frame::Open { spans, .. } => self.extend_to(spans.iter().map(|&(_, start)| start)),
-            Frame::Session { session, event, name, time_nanos } => {
+            SpoolFrame::Open { spans, .. } => self.extend_to(spans.iter().map(|&(_, start)| start)),
+            SpoolFrame::Session { session, event, name, time_nanos } => {
                 self.sessions.apply(*session, *event, name, *time_nanos);
                 self.extend_to([*time_nanos]);
             }
-            Frame::Activities { activities, .. } => {
+            SpoolFrame::Activities { activities, .. } => {
                 self.events += activities.len() as u64;
                 self.extend_to(activities.iter().map(|activity| activity.start_nanos));
             }
-            Frame::Samples { samples, .. } => {
+            SpoolFrame::Samples { samples, .. } => {
                 self.events += samples.len() as u64;
-                self.sample_name = Some(names.text(SAMPLE_NAME));
+                self.sample_name = Some(names.text_id(SAMPLE_NAME));
                 for sample in samples {
                     self.add_observed_thread(sample.os_id, sample.thread_name, names);
                     self.extend_to([sample.time_nanos]);
                 }
             }
-            Frame::Variables(variables) => {
+            SpoolFrame::Variables(variables) => {
                 self.events += variables.len() as u64;
                 for variable in variables {
                     self.add_observed_thread(variable.os_id, variable.thread_name, names);
                     self.extend_to([variable.time_nanos]);
                 }
             }
-            Frame::Collectives(collectives) => self.events += collectives.len() as u64,
-            Frame::Device(device) => {
+            SpoolFrame::Collectives(collectives) => self.events += collectives.len() as u64,
+            SpoolFrame::Device(device) => {
                 self.devices.insert(device.number, device.clone());
             }
-            Frame::Note { key, value } => {
+            SpoolFrame::Note { key, value } => {
                 self.notes.insert(key.clone(), value.clone());
             }
             // The second pass reads them.
-            Frame::Launches { .. }
-            | Frame::Autograd { .. }
-            | Frame::SpanArgs { .. }
-            | Frame::ArgsOfSpans { .. }
-            | Frame::Shapes { .. } => {}
-            Frame::Losses(losses) => self.losses.clone_from(losses),
-            Frame::Overhead(overhead) => self.overhead = Some(*overhead),
-            Frame::End => self.is_complete = true,
+            SpoolFrame::Launches { .. }
+            | SpoolFrame::Autograd { .. }
+            | SpoolFrame::SpanArgs { .. }
+            | SpoolFrame::ArgsOfSpans { .. }
+            | SpoolFrame::Shapes { .. } => {}
+            SpoolFrame::Losses(losses) => self.losses.clone_from(losses),
+            SpoolFrame::Overhead(overhead) => self.overhead = Some(*overhead),
+            SpoolFrame::End => self.is_complete = true,
         }
     }
 
     /// Adds the thread of a sample or a variable, unless it is known. Such a thread may record
     /// nothing itself, so it gets the name in that record.
-    fn add_observed_thread(&mut self, os_id: u64, thread_name: u32, names: &Names) {
+    fn add_observed_thread(&mut self, os_id: u64, thread_name_id: u32, names: &Names) {
         if self.threads.newest_number(os_id).is_none() {
-            let name = self.texts.get(thread_name).copied().unwrap_or_default();
+            let name_id = self.texts.get(thread_name_id).copied().unwrap_or_default();
             let number = self.threads.find_or_add(os_id);
             if let Some(thread) = self.threads.get_mut(number) {
-                names.text_of(name).clone_into(&mut thread.name);
+                names.text_of(name_id).clone_into(&mut thread.name);
             }
         }
     }
@@ -156,19 +161,19 @@ impl Outline {
         let Some(thread) = self.threads.get_mut(thread) else { return };
         for (node, number) in nodes.iter().zip(first..=u32::MAX) {
             // The spool reader has rejected frames with undefined texts or nodes.
-            let name = self.texts.get(node.name).copied().unwrap_or_default();
+            let name_id = self.texts.get(node.name).copied().unwrap_or_default();
             let is_root = node.kind == NodeKind::Root;
             let parent = if is_root { None } else { thread.nodes.get(node.parent).copied() };
             let context = match parent.and_then(|parent| self.nodes.get(parent as usize)) {
-                Some(parent) => names.context(parent.context, node.kind, name),
+                Some(parent) => names.context_id(parent.context, node.kind, name_id),
                 None => names::ROOT,
             };
             thread.nodes.extend(number, std::iter::once(self.nodes.len() as u32));
-            self.nodes.push(Node {
+            self.nodes.push(OutlineNode {
                 thread: thread.position,
                 parent: parent.unwrap_or(NO_NODE),
                 context,
-                name,
+                name_id,
                 kind: node.kind,
             });
         }
@@ -179,7 +184,7 @@ impl Outline {
     }
 }
 
-impl Memory {
+impl MeasuredMemory {
     /// Returns the memory whose readings are recorded under this name.
     fn from_name(name: &str) -> Option<Self> {
         let (device_type, device) = parse_reading_name(name)?;
@@ -209,11 +214,11 @@ mod tests {
         };
         let mut outline = Outline::default();
         for (frame, events, last_nanos) in [
-            (Frame::Spans { thread: 0, sessions: 1, spans: vec![span; 2] }, 2, 2),
-            (Frame::Values { thread: 0, sessions: 1, values: vec![value; 3] }, 5, 3),
-            (Frame::Counters(vec![counter; 4]), 9, 4),
-            (Frame::Activities { sessions: 1, activities: vec![activity; 5] }, 14, 5),
-            (Frame::Open { thread: 0, spans: vec![(0, 3)] }, 14, 5),
+            (SpoolFrame::Spans { thread: 0, sessions: 1, spans: vec![span; 2] }, 2, 2),
+            (SpoolFrame::Values { thread: 0, sessions: 1, values: vec![value; 3] }, 5, 3),
+            (SpoolFrame::Counters(vec![counter; 4]), 9, 4),
+            (SpoolFrame::Activities { sessions: 1, activities: vec![activity; 5] }, 14, 5),
+            (SpoolFrame::Open { thread: 0, spans: vec![(0, 3)] }, 14, 5),
         ] {
             outline.add(&frame, &mut Names::new());
             assert_eq!((outline.events, outline.last_nanos), (events, Some(last_nanos)));

@@ -10,7 +10,7 @@ use arrow::array::{ArrayRef, StringArray};
 
 use super::clock::Clock;
 use super::outline::Outline;
-use super::sessions::Session;
+use super::sessions::CollectedSession;
 use crate::columns::{flags, ids, ints, maybe_ids, maybe_ints, maybe_reals, texts};
 use crate::parts::{self, Parts};
 use crate::{ProcessEntry, StoreError};
@@ -144,7 +144,7 @@ fn phase_columns(outline: &Outline, clock: &Clock, process: u32) -> Vec<ArrayRef
         let ends = ends.chain([session.end_nanos]);
         session.phases.iter().zip(ends).map(move |(phase, end)| (session, *phase, end))
     });
-    let phases: Vec<(&Session, (u32, i64), Option<i64>)> = phases.collect();
+    let phases: Vec<(&CollectedSession, (u32, i64), Option<i64>)> = phases.collect();
     let phase_rows = phases.iter();
     let unix_nanos = |nanos| clock.unix_nanos(nanos, &mut 0);
     vec![

@@ -10,12 +10,12 @@ use marey_model::run::{RING, SPOOL};
 use marey_model::spool::{SpoolError, join_ring};
 
 use super::spool::SpoolFile;
-use super::uncollected::{Spool, regular_file};
+use super::uncollected::{UncollectedSpool, regular_file};
 use crate::StoreError;
 
 /// A ring as one spool.
 #[derive(Debug)]
-pub(super) struct Joined {
+pub(super) struct JoinedSegments {
     /// The joined segments, in a temporary file.
     pub(super) file: File,
     pub(super) len_bytes: u64,
@@ -80,7 +80,7 @@ fn existing_file(run: &Path, name: &str) -> Result<Option<SpoolFile>, StoreError
 
 /// Joins the segments of a ring into a temporary file. The process may write more segments
 /// meanwhile, so `spool` is set to the segment that is the last one by then.
-pub(super) fn join(run: &Path, spool: &mut Spool) -> Result<Joined, StoreError> {
+pub(super) fn join(run: &Path, spool: &mut UncollectedSpool) -> Result<JoinedSegments, StoreError> {
     let stem = spool_key(&spool.name).to_owned();
     let mut segments = open_segments(run, &stem)?;
     let Some(last) = segments.last() else {
@@ -91,7 +91,7 @@ pub(super) fn join(run: &Path, spool: &mut Spool) -> Result<Joined, StoreError> 
     let mut file = tempfile::tempfile_in(run.join(SPOOL)).map_err(failed)?;
     let broken = {
         let mut out = io::BufWriter::new(&mut file);
-        let broken = join_ring(&segments, Segment::read, &mut out);
+        let broken = join_ring(&segments, RingSegment::read, &mut out);
         out.flush().map_err(failed)?;
         match broken {
             Err(SpoolError::Io(source)) => return Err(failed(source)),
@@ -102,17 +102,17 @@ pub(super) fn join(run: &Path, spool: &mut Spool) -> Result<Joined, StoreError> 
     let len_bytes = file.metadata().map_err(failed)?.len();
     segments.pop();
     let older_segments = segments.into_iter().map(|segment| segment.file).collect();
-    Ok(Joined { file, len_bytes, older_segments, broken })
+    Ok(JoinedSegments { file, len_bytes, older_segments, broken })
 }
 
 /// An open segment.
-struct Segment {
+struct RingSegment {
     name: String,
     file: SpoolFile,
     descriptor: File,
 }
 
-impl Segment {
+impl RingSegment {
     /// Returns a reader of the bytes that the segment had when it was listed.
     fn read(&self) -> io::Result<impl Read + use<>> {
         let mut descriptor = self.descriptor.try_clone()?;
@@ -124,7 +124,7 @@ impl Segment {
 /// Opens the segments of a ring and returns them oldest first. They are opened from the last one
 /// backwards, because the process removes the oldest ones. If even the last one is gone, the ring
 /// is listed again.
-fn open_segments(run: &Path, stem: &str) -> Result<Vec<Segment>, StoreError> {
+fn open_segments(run: &Path, stem: &str) -> Result<Vec<RingSegment>, StoreError> {
     const ATTEMPTS: u32 = 100;
     for _ in 0..ATTEMPTS {
         let mut segments = Vec::new();
@@ -132,7 +132,7 @@ fn open_segments(run: &Path, stem: &str) -> Result<Vec<Segment>, StoreError> {
         for name in listed.into_values().rev() {
             let Some(file) = existing_file(run, &name)? else { break };
             match File::open(&file.path) {
-                Ok(descriptor) => segments.push(Segment { name, file, descriptor }),
+                Ok(descriptor) => segments.push(RingSegment { name, file, descriptor }),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => break,
                 Err(error) => return Err(StoreError::io("open", &file.path)(error)),
             }

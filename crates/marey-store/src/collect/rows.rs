@@ -29,7 +29,7 @@ pub(super) struct ValueRow {
     pub(super) node: u32,
     pub(super) stamp: u32,
     /// The run's id of the metric's name.
-    pub(super) name: u32,
+    pub(super) name_id: u32,
     pub(super) value: MetricValue,
 }
 
@@ -70,18 +70,18 @@ impl Sortable for ValueRow {
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
-        let ids = [pack_ids(self.node, self.stamp), u64::from(self.name)];
+        let ids = [pack_ids(self.node, self.stamp), u64::from(self.name_id)];
         encode_words([self.time_nanos.cast_unsigned(), ids[0], ids[1]], out);
         self.value.encode(out);
     }
 
     fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
-        let [time, ids, name] = decode_words(input)?;
+        let [time, ids, name_id] = decode_words(input)?;
         Ok(Self {
             time_nanos: time.cast_signed(),
             node: ids as u32,
             stamp: (ids >> 32) as u32,
-            name: name as u32,
+            name_id: name_id as u32,
             value: Field::decode(input)?,
         })
     }
@@ -128,7 +128,7 @@ mod tests {
         ];
         let mut bytes = Vec::new();
         span.encode(&mut bytes);
-        let row = |value| ValueRow { time_nanos: -7, node: 1, stamp: 2, name: 3, value };
+        let row = |value| ValueRow { time_nanos: -7, node: 1, stamp: 2, name_id: 3, value };
         assert_eq!((span.key(), row(MetricValue::Int(0)).key()), (i64::MIN, -7));
         for value in &values {
             row(value.clone()).encode(&mut bytes);

@@ -8,14 +8,14 @@ use marey_model::spool::SessionEvent;
 /// The sessions of a process as of the last frame.
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
-    sessions: Vec<Session>,
+    sessions: Vec<CollectedSession>,
     /// The position of each session that has not ended, by its number.
     active: HashMap<u32, usize>,
 }
 
 /// A session. Times are on the recorder's clock.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct CollectedSession {
     pub(super) number: u32,
     pub(super) name: String,
     pub(super) start_nanos: i64,
@@ -32,7 +32,7 @@ impl Sessions {
     pub(super) fn apply(&mut self, number: u32, event: SessionEvent, name: &str, time_nanos: i64) {
         if event == SessionEvent::Started {
             self.active.insert(number, self.sessions.len());
-            self.sessions.push(Session {
+            self.sessions.push(CollectedSession {
                 number,
                 name: name.to_owned(),
                 start_nanos: time_nanos,
@@ -60,7 +60,7 @@ impl Sessions {
     }
 
     /// Returns all sessions so far, in the order of their starts.
-    pub(super) fn all(&self) -> &[Session] {
+    pub(super) fn all(&self) -> &[CollectedSession] {
         &self.sessions
     }
 
@@ -79,7 +79,7 @@ impl Sessions {
     }
 }
 
-impl Session {
+impl CollectedSession {
     fn pause(&mut self, time_nanos: i64) {
         if let Some((_, end_nanos)) = self.recording.last_mut() {
             *end_nanos = time_nanos.min(*end_nanos);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use marey_model::loss::LossCause;
 use marey_model::profile::Process;
-use marey_model::spool::{Frame, Reader, SpoolError};
+use marey_model::spool::{Reader, SpoolError, SpoolFrame};
 
 use super::Sources;
 use super::clock::Clock;
@@ -16,7 +16,7 @@ use super::meter::Meter;
 use super::outline::Outline;
 use super::process;
 use super::ring;
-use super::uncollected::Spool;
+use super::uncollected::UncollectedSpool;
 use super::windows::Windows;
 use super::write::{self, References};
 use crate::arg_texts::ArgTexts;
@@ -39,7 +39,7 @@ pub(super) struct SpoolFile {
 
 /// The source of a spool's frames.
 #[derive(Debug)]
-pub(super) struct Input {
+pub(super) struct SpoolInput {
     /// The spool's file, or a temporary file with the joined segments of a ring. One descriptor
     /// serves both passes, because by the second pass the name may belong to another file.
     descriptor: File,
@@ -50,14 +50,14 @@ pub(super) struct Input {
     broken: Option<SpoolError>,
 }
 
-impl Input {
+impl SpoolInput {
     /// Opens a spool. A ring may have gone on since it was listed, so `spool` is set to its last
     /// segment.
-    pub(super) fn open(run: &Path, spool: &mut Spool) -> Result<Self, StoreError> {
+    pub(super) fn open(run: &Path, spool: &mut UncollectedSpool) -> Result<Self, StoreError> {
         if ring::is_segment(&spool.name) {
             let joined = ring::join(run, spool)?;
             let file = SpoolFile { len_bytes: joined.len_bytes, ..spool.file.clone() };
-            let ring::Joined { file: descriptor, older_segments, broken, .. } = joined;
+            let ring::JoinedSegments { file: descriptor, older_segments, broken, .. } = joined;
             return Ok(Self { descriptor, file, older_segments, broken });
         }
         let file = spool.file.clone();
@@ -94,7 +94,7 @@ pub(super) struct SpoolResult {
 
 /// Collects an opened spool and writes its parts.
 pub(super) fn collect(
-    (spool, input): (&Spool, &mut Input),
+    (spool, input): (&UncollectedSpool, &mut SpoolInput),
     sources: &dyn Sources,
     ids: &mut SpoolIds,
     names: &mut Names,
@@ -102,7 +102,7 @@ pub(super) fn collect(
     parts: &mut Parts,
     meter: &mut Meter,
 ) -> Result<SpoolResult, StoreError> {
-    let Input { descriptor: file, file: spool_file, .. } = &*input;
+    let SpoolInput { descriptor: file, file: spool_file, .. } = &*input;
     meter.begin_spool(spool_file.len_bytes);
     let mut outline = Outline::default();
     let read_end = spool_file.read_frames(file, meter, |frame| {
@@ -131,7 +131,11 @@ pub(super) fn collect(
         start_nanos: process.start_unix_nanos,
         threads: &ids.threads,
         nodes: &outline.nodes,
-        autograd_name: if rows.sorted.autograd.rows() == 0 { 0 } else { names.text(AUTOGRAD_FLOW) },
+        autograd_name_id: if rows.sorted.autograd.row_count() == 0 {
+            0
+        } else {
+            names.text_id(AUTOGRAD_FLOW)
+        },
     };
     write::write(rows, references, args, parts, meter)?;
     meter.end_spool();
@@ -175,7 +179,7 @@ impl SpoolFile {
         &self,
         file: &File,
         meter: &mut Meter,
-        mut on_frame: impl FnMut(Frame) -> Result<(), StoreError>,
+        mut on_frame: impl FnMut(SpoolFrame) -> Result<(), StoreError>,
     ) -> Result<ReadEnd, StoreError> {
         let end_with = |read_bytes, error| match error {
             SpoolError::Io(source) => Err(StoreError::io("read", &self.path)(source)),
@@ -209,7 +213,7 @@ impl SpoolFile {
     pub(super) fn process(&self) -> Option<Process> {
         let file = File::open(&self.path).ok()?;
         match self.frames(&file).ok()?.next()?.ok()? {
-            Frame::Process(process) => Some(process),
+            SpoolFrame::Process(process) => Some(process),
             _ => None,
         }
     }

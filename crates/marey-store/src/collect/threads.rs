@@ -11,7 +11,7 @@ const LAST_NUMBER: u32 = u32::MAX / 2;
 /// The threads of a spool.
 #[derive(Debug, Default)]
 pub(super) struct Threads {
-    by_number: BTreeMap<u32, Thread>,
+    by_number: BTreeMap<u32, CollectedThread>,
     /// The number of the newest thread with each id of the operating system, which reuses the ids
     /// of ended threads.
     newest: HashMap<u64, u32>,
@@ -19,7 +19,7 @@ pub(super) struct Threads {
 
 /// A thread of a spool.
 #[derive(Debug)]
-pub(super) struct Thread {
+pub(super) struct CollectedThread {
     /// Its position among the spool's threads, in the order of appearance.
     pub(super) position: u32,
     pub(super) os_id: u64,
@@ -33,16 +33,16 @@ impl Threads {
         self.by_number.len()
     }
 
-    pub(super) fn get(&self, number: u32) -> Option<&Thread> {
+    pub(super) fn get(&self, number: u32) -> Option<&CollectedThread> {
         self.by_number.get(&number)
     }
 
-    pub(super) fn get_mut(&mut self, number: u32) -> Option<&mut Thread> {
+    pub(super) fn get_mut(&mut self, number: u32) -> Option<&mut CollectedThread> {
         self.by_number.get_mut(&number)
     }
 
     /// Returns the threads in the order of their numbers.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Thread> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &CollectedThread> {
         self.by_number.values()
     }
 
@@ -52,7 +52,7 @@ impl Threads {
     }
 
     /// Returns the newest thread with an id of the operating system.
-    pub(super) fn newest(&self, os_id: u64) -> Option<&Thread> {
+    pub(super) fn newest(&self, os_id: u64) -> Option<&CollectedThread> {
         self.get(self.newest_number(os_id)?)
     }
 
@@ -65,7 +65,7 @@ impl Threads {
                 Some(thread) => thread.position,
                 None => self.by_number.len() as u32,
             };
-            self.by_number.insert(number, Thread::new(position));
+            self.by_number.insert(number, CollectedThread::new(position));
             self.newest.insert(os_id, number);
         }
         if let Some(thread) = self.by_number.get_mut(&number) {
@@ -83,13 +83,15 @@ impl Threads {
         let number = LAST_NUMBER + 1 + position;
         // A damaged spool may define this number. In that case nothing is added, so that no two
         // threads have the same position.
-        self.by_number.entry(number).or_insert(Thread { os_id, ..Thread::new(position) });
+        self.by_number
+            .entry(number)
+            .or_insert(CollectedThread { os_id, ..CollectedThread::new(position) });
         self.newest.insert(os_id, number);
         number
     }
 }
 
-impl Thread {
+impl CollectedThread {
     fn new(position: u32) -> Self {
         Self { position, os_id: 0, name: String::new(), nodes: IdMap::default() }
     }

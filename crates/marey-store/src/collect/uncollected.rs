@@ -18,7 +18,7 @@ use crate::{CollectedSpool, Manifest, ProcessEntry, StoreError, is_recording};
 #[derive(Debug, Default)]
 pub(super) struct Spools {
     /// Spools to collect, by name.
-    pub(super) uncollected: Vec<Spool>,
+    pub(super) uncollected: Vec<UncollectedSpool>,
     /// Spools that are collected completely. They were kept on purpose, or left by a collector that
     /// died.
     pub(super) collected: Vec<SpoolFile>,
@@ -26,7 +26,7 @@ pub(super) struct Spools {
 
 /// A spool to collect.
 #[derive(Debug)]
-pub(super) struct Spool {
+pub(super) struct UncollectedSpool {
     /// Its file name. For a ring, the file name of its last segment.
     pub(super) name: String,
     pub(super) file: SpoolFile,
@@ -86,7 +86,7 @@ pub(super) fn list_spools(run: &Path, manifest: &Manifest) -> Result<Spools, Sto
             earlier => {
                 let process_id = earlier.map(|earlier| earlier.process_id);
                 let collected_bytes = earlier.map_or(0, |earlier| earlier.bytes);
-                let mut spool = Spool {
+                let mut spool = UncollectedSpool {
                     name,
                     file: spool_file,
                     process_id,

@@ -10,7 +10,7 @@ use marey_model::table::stored;
 use super::autograd::Autograd;
 use super::events::SpoolRows;
 use super::meter::Meter;
-use super::outline::Node;
+use super::outline::OutlineNode;
 use super::rows::{SpanRow, ValueRow};
 use super::stamps::Stamp;
 use super::windows::SpanDetail;
@@ -42,9 +42,9 @@ pub(super) struct References<'a> {
     pub(super) start_nanos: i64,
     /// The ids of its threads, by position.
     pub(super) threads: &'a [u32],
-    pub(super) nodes: &'a [Node],
+    pub(super) nodes: &'a [OutlineNode],
     /// The name and category of links between forward and backward.
-    pub(super) autograd_name: u32,
+    pub(super) autograd_name_id: u32,
 }
 
 /// Writes all events of a spool.
@@ -60,8 +60,8 @@ pub(super) fn write(
     meter.begin_writing(sorted.count());
     let start_nanos = references.start_nanos;
     let node_info = |node| {
-        let Node { context, name, .. } = references.node(node);
-        NodeInfo { thread: references.thread(node), context, name, start_nanos }
+        let OutlineNode { context, name_id, .. } = references.node(node);
+        NodeInfo { thread: references.thread(node), context, name_id, start_nanos }
     };
     sums::write(&totals, rollup, node_info, references.owner, parts)?;
     drop(totals);
@@ -102,7 +102,7 @@ fn write_spans(
 ) -> Result<(), StoreError> {
     let (mut part, mut steps) = (LazyPart::new(&stored::SPANS), LazyPart::new(&stored::STEPS));
     let mut step_count = 0;
-    spans.finish(BATCH_ROWS, |rows| {
+    spans.for_each_batch(BATCH_ROWS, |rows| {
         part.write(span_columns(rows, stamps, details, references), parts)?;
         let is_step = |row: &&SpanRow| references.node(row.node).kind == NodeKind::Step;
         let new_steps: Vec<SpanRow> = rows.iter().filter(is_step).copied().collect();
@@ -170,7 +170,7 @@ fn span_columns(
         ints(rows.iter().map(|row| row.children_nanos)),
         ids(rows.iter().map(|row| references.thread(row.node))),
         ids(nodes.clone().map(|node| node.context)),
-        ids(nodes.map(|node| node.name)),
+        ids(nodes.map(|node| node.name_id)),
         bits(stamps.clone().map(|stamp| stamp.sessions)),
         ids(stamps.clone().map(|stamp| stamp.phase)),
         flags(stamps.map(|stamp| stamp.is_open)),
@@ -206,7 +206,7 @@ fn write_instants(
     meter: &mut Meter,
 ) -> Result<(), StoreError> {
     let mut part = LazyPart::new(&stored::INSTANTS);
-    marks.finish(BATCH_ROWS, |rows| {
+    marks.for_each_batch(BATCH_ROWS, |rows| {
         part.write(instant_columns(rows, references), parts)?;
         meter.add_written(rows.len() as u64);
         Ok(())
@@ -220,7 +220,7 @@ fn instant_columns(rows: &[SpanRow], references: References) -> Vec<ArrayRef> {
         ids(rows.iter().map(|_| references.process)),
         ids(rows.iter().map(|row| references.thread(row.node))),
         texts(rows.iter().map(|_| "thread")),
-        ids(rows.iter().map(|row| references.node(row.node).name)),
+        ids(rows.iter().map(|row| references.node(row.node).name_id)),
         nulls(rows.len(), &DataType::UInt32),
         nulls(rows.len(), &DataType::UInt32),
         nulls(rows.len(), &DataType::new_list(DataType::Int64, true)),
@@ -236,7 +236,7 @@ fn write_metrics(
     meter: &mut Meter,
 ) -> Result<(), StoreError> {
     let mut part = LazyPart::new(&stored::METRICS);
-    values.finish(BATCH_ROWS, |rows| {
+    values.for_each_batch(BATCH_ROWS, |rows| {
         part.write(metric_columns(rows, stamps, references), parts)?;
         meter.add_written(rows.len() as u64);
         Ok(())
@@ -254,7 +254,7 @@ fn metric_columns(rows: &[ValueRow], stamps: &[Stamp], references: References) -
         ints(rows.iter().map(|row| row.time_nanos)),
         ids(rows.iter().map(|row| references.thread(row.node))),
         ids(rows.iter().map(|row| references.node(row.node).context)),
-        ids(rows.iter().map(|row| row.name)),
+        ids(rows.iter().map(|row| row.name_id)),
         bits(stamps.clone().map(|stamp| stamp.sessions)),
         ids(stamps.map(|stamp| stamp.phase)),
     ];
@@ -290,12 +290,12 @@ fn write_flows(
     parts: &mut Parts,
     meter: &mut Meter,
 ) -> Result<(), StoreError> {
-    meter.add_written(autograd.rows());
+    meter.add_written(autograd.row_count());
     let mut points = Sorter::new(&SpillFile::new(&parts.run));
     let first_flow_id = u64::from(references.process) << FLOW_ID_BITS;
     autograd.for_each_point(
         references.threads,
-        references.autograd_name,
+        references.autograd_name_id,
         first_flow_id,
         |point| points.push(point),
     )?;
@@ -333,7 +333,7 @@ fn write_rows<R: Row>(
 ) -> Result<(), StoreError> {
     let mut part = LazyPart::new(R::TABLE);
     let mut columns = R::Columns::default();
-    rows.finish(BATCH_ROWS, |rows| {
+    rows.for_each_batch(BATCH_ROWS, |rows| {
         prepare(rows);
         for row in rows.iter() {
             row.append(&mut columns);
@@ -344,7 +344,7 @@ fn write_rows<R: Row>(
 }
 
 impl References<'_> {
-    fn node(&self, node: u32) -> Node {
+    fn node(&self, node: u32) -> OutlineNode {
         self.nodes[node as usize]
     }
 

@@ -57,14 +57,14 @@ impl DirectoryError {
 /// Returns the range of each member's content. The members do not overlap, and they fill the file
 /// up to its directory.
 pub(super) fn members(file: &File) -> Result<BTreeMap<String, Range<u64>>, DirectoryError> {
-    let extent = Extent::find(file)?;
+    let extent = DirectoryExtent::find(file)?;
     let mut bytes = vec![0; extent.len_bytes() as usize];
     file.read_exact_at(&mut bytes, extent.start)?;
     let mut fields = &bytes[..];
     let mut members = BTreeMap::new();
     let mut extents = Vec::new();
     for _ in 0..extent.members {
-        let entry = Entry::parse(&mut fields)?;
+        let entry = DirectoryEntry::parse(&mut fields)?;
         let content = entry.content(file, extent.start)?;
         extents.push(entry.header_start..content.end);
         if members.insert(entry.name.clone(), content).is_some() {
@@ -95,13 +95,13 @@ fn gap(at: u64) -> DirectoryError {
 }
 
 /// The range of the directory, and its number of members.
-struct Extent {
+struct DirectoryExtent {
     start: u64,
     end: u64,
     members: u64,
 }
 
-impl Extent {
+impl DirectoryExtent {
     fn find(file: &File) -> Result<Self, DirectoryError> {
         let end_start = file.metadata()?.len().checked_sub(END_BYTES);
         let end_start = end_start.ok_or_else(|| DirectoryError::broken("the file is truncated"))?;
@@ -154,13 +154,13 @@ impl Extent {
 }
 
 /// A directory entry.
-struct Entry {
+struct DirectoryEntry {
     name: String,
     header_start: u64,
     len_bytes: u64,
 }
 
-impl Entry {
+impl DirectoryEntry {
     fn parse(fields: &mut &[u8]) -> Result<Self, DirectoryError> {
         if fields.try_get_u32_le()? != ENTRY {
             return Err(DirectoryError::broken("the directory has fewer entries than it declares"));

@@ -258,8 +258,10 @@ impl Field for MetricValue {
         texts.append_option(if let Self::Text(text) = self { Some(text) } else { None });
         match self {
             Self::Int(_) | Self::Float(_) | Self::Text(_) => lists.append_null(),
-            Self::Ints(values) => lists.append_value(values.iter().map(|&n| Some(n as f64))),
-            Self::Floats(values) => lists.append_value(values.iter().map(|&n| Some(n))),
+            Self::Ints(values) => {
+                lists.append_value(values.iter().map(|&value| Some(value as f64)));
+            }
+            Self::Floats(values) => lists.append_value(values.iter().map(|&value| Some(value))),
         }
     }
 

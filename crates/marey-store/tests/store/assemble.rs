@@ -32,8 +32,9 @@ fn kernel(start_nanos: i64, name_id: u32) -> GpuActivity {
 /// Creates an assembler with a process and a thread, both with id 0.
 fn assembler(folder: &Path) -> Assembler {
     let mut run = Assembler::new(folder);
-    let process = run.process(NewProcess { pid: 12, is_complete: true, ..NewProcess::default() });
-    assert_eq!((process, run.thread(process, 34, "main")), (0, 0));
+    let process =
+        run.add_process(NewProcess { pid: 12, is_complete: true, ..NewProcess::default() });
+    assert_eq!((process, run.add_thread(process, 34, "main")), (0, 0));
     run
 }
 
@@ -75,9 +76,9 @@ fn allocation(time_nanos: i64, thread_id: Option<u32>, context_id: Option<u32>) 
 fn a_memory_event_has_the_node_of_the_innermost_slice_around_it() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = assembler(folder.path());
-    let other = run.thread(0, 35, "other");
-    let [a, b, own] = ["a", "b", "own"].map(|name| run.text(name));
-    let own = run.context(Assembler::ROOT, NodeKind::Frame, own);
+    let other = run.add_thread(0, 35, "other");
+    let [a, b, own] = ["a", "b", "own"].map(|name| run.text_id(name));
+    let own = run.context_id(Assembler::ROOT, NodeKind::Frame, own);
     // In any order; a slice contains its start, and not its end.
     for (time_nanos, thread_id, context_id) in [
         (35, Some(0), None),
@@ -124,8 +125,8 @@ fn a_memory_event_has_the_node_of_the_innermost_slice_around_it() {
 fn slices_nest_by_their_times() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = assembler(folder.path());
-    let other = run.thread(0, 35, "other");
-    let names = ["a", "b", "c", "d", "e", "f"].map(|name| run.text(name));
+    let other = run.add_thread(0, 35, "other");
+    let names = ["a", "b", "c", "d", "e", "f"].map(|name| run.text_id(name));
     // Out of order; slices with equal times are ordered by `order`.
     run.add_slice(&Slice { order: 2, ..slice(0, 10, 20, names[2]) }).unwrap();
     run.add_slice(&Slice { order: 1, ..slice(0, 10, 20, names[1]) }).unwrap();
@@ -136,7 +137,7 @@ fn slices_nest_by_their_times() {
     // A slice that begins where another ends is its sibling.
     run.add_slice(&slice(0, 100, 0, names[5])).unwrap();
     run.add_slice(&slice(other, 5, 5, names[5])).unwrap();
-    assert_eq!(run.events(), 7);
+    assert_eq!(run.event_count(), 7);
     assert_eq!(run.finish(None).unwrap().events, 7);
 
     let run = Run::open(folder.path()).unwrap();
@@ -176,8 +177,8 @@ fn slices_nest_by_their_times() {
 fn activities_have_the_context_of_their_launch() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = assembler(folder.path());
-    let [op, launch, gemm] = ["aten::mm", "cudaLaunchKernel", "gemm"].map(|name| run.text(name));
-    let expected_context = run.context(Assembler::ROOT, NodeKind::Frame, op);
+    let [op, launch, gemm] = ["aten::mm", "cudaLaunchKernel", "gemm"].map(|name| run.text_id(name));
+    let expected_context = run.context_id(Assembler::ROOT, NodeKind::Frame, op);
     run.add_slice(&Slice { external_id: Some(5), ..slice(0, 0, 100, op) }).unwrap();
     let call =
         Slice { correlation_id: Some(9), kind: NodeKind::Runtime, ..slice(0, 10, 5, launch) };
@@ -214,7 +215,7 @@ fn the_outermost_of_nested_calls_is_the_launch() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = assembler(folder.path());
     let [op, runtime, driver, gemm] =
-        ["aten::mm", "cudaLaunchKernel", "cuLaunchKernel", "gemm"].map(|name| run.text(name));
+        ["aten::mm", "cudaLaunchKernel", "cuLaunchKernel", "gemm"].map(|name| run.text_id(name));
     run.add_slice(&slice(0, 0, 100, op)).unwrap();
     let call = |start, duration, order, name| Slice {
         order,
@@ -238,7 +239,7 @@ fn the_outermost_of_nested_calls_is_the_launch() {
 fn arguments_are_deduplicated_and_restored() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = assembler(folder.path());
-    let name = run.text("op");
+    let name = run.text_id("op");
     let mut new_args = NewArgs::default();
     for number in 0..10 {
         new_args.clear();
@@ -267,7 +268,7 @@ fn arguments_are_deduplicated_and_restored() {
 fn timestamps_are_shifted_and_durations_are_not() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = assembler(folder.path());
-    let name = run.text("step");
+    let name = run.text_id("step");
     run.add_slice(&Slice { kind: NodeKind::Step, step: Some(7), ..slice(0, 100, 10, name) })
         .unwrap();
     run.add_slice(&Slice { kind: NodeKind::Step, ..slice(0, 110, 10, name) }).unwrap();
@@ -325,9 +326,9 @@ fn samples_count_for_all_their_callers() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = assembler(folder.path());
     let [main, work, cpu, count] =
-        ["main", "work", "cpu (ns)", "samples"].map(|name| run.text(name));
-    let outer = run.context(Assembler::ROOT, NodeKind::Frame, main);
-    let inner = run.context(outer, NodeKind::Frame, work);
+        ["main", "work", "cpu (ns)", "samples"].map(|name| run.text_id(name));
+    let outer = run.context_id(Assembler::ROOT, NodeKind::Frame, main);
+    let inner = run.context_id(outer, NodeKind::Frame, work);
     run.show_samples(Sampled {
         count_name_id: Some(count),
         nanos_name_id: Some(cpu),
@@ -366,9 +367,9 @@ fn samples_count_for_all_their_callers() {
 fn overflowing_sums_saturate_and_count_as_losses() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = assembler(folder.path());
-    let [inner, outer, time] = ["inner", "outer", "cpu"].map(|name| run.text(name));
-    let outer = run.context(Assembler::ROOT, NodeKind::Frame, outer);
-    let inner = run.context(outer, NodeKind::Frame, inner);
+    let [inner, outer, time] = ["inner", "outer", "cpu"].map(|name| run.text_id(name));
+    let outer = run.context_id(Assembler::ROOT, NodeKind::Frame, outer);
+    let inner = run.context_id(outer, NodeKind::Frame, inner);
     run.show_samples(Sampled { nanos_name_id: Some(time), ..Sampled::default() });
     for (context, nanos) in [(inner, i64::MIN), (inner, i64::MIN), (outer, i64::MAX)] {
         run.add_sample(&sample(context, time, nanos)).unwrap();
@@ -391,9 +392,9 @@ fn overflowing_sums_saturate_and_count_as_losses() {
 fn a_window_includes_overlapping_rows() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = assembler(folder.path());
-    let process = run.process(NewProcess { pid: 13, ..NewProcess::default() });
-    let thread = run.thread(process, 1, "");
-    let name = run.text("x");
+    let process = run.add_process(NewProcess { pid: 13, ..NewProcess::default() });
+    let thread = run.add_thread(process, 1, "");
+    let name = run.text_id("x");
     for start in [0, 10, 20, 30] {
         run.add_slice(&slice(0, start, 10, name)).unwrap();
         run.add_slice(&slice(thread, start, 0, name)).unwrap();
@@ -468,14 +469,14 @@ fn check_spans_of_trees(trees: &[Tree], seed: u64) {
     let mut run = assembler(folder.path());
     let mut expected = Vec::new();
     for (number, tree) in (0..).zip(trees) {
-        let thread = run.thread(0, number, "t");
+        let thread = run.add_thread(0, number, "t");
         let mut slices = Vec::new();
         flatten(tree, 1_000, "", &mut slices);
         let mut order: Vec<usize> = (0..slices.len()).collect();
         order.sort_by_key(|&order_index| (order_index as u64).wrapping_mul(seed | 1));
         for order_index in order {
             let (start, duration, _, path) = &slices[order_index];
-            let name = run.text(path.rsplit('/').next().unwrap());
+            let name = run.text_id(path.rsplit('/').next().unwrap());
             let row = Slice { order: order_index as u64, ..slice(thread, *start, *duration, name) };
             run.add_slice(&row).unwrap();
         }
@@ -510,8 +511,8 @@ fn large_trees_are_rebuilt_from_their_slices() {
 fn long_spans_do_not_hold_back_others() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = assembler(folder.path());
-    let name = run.text("x");
-    let (idle, busy) = (run.thread(0, 35, "idle"), run.thread(0, 36, "busy"));
+    let name = run.text_id("x");
+    let (idle, busy) = (run.add_thread(0, 35, "idle"), run.add_thread(0, 36, "busy"));
     run.add_slice(&slice(0, 0, 1_000_000, name)).unwrap();
     run.add_slice(&slice(idle, 0, 10, name)).unwrap(); // over, though nothing follows on its thread
     run.add_slice(&slice(busy, 5, 900_000, name)).unwrap();
@@ -536,7 +537,8 @@ fn long_spans_do_not_hold_back_others() {
         [1, 1, 5_000]
     );
     // The two spans that stay open are in a separate part.
-    let mut parts: Vec<_> = run.parts(&stored::SPANS).iter().map(marey_store::Part::rows).collect();
+    let mut parts: Vec<_> =
+        run.parts(&stored::SPANS).iter().map(marey_store::Part::row_count).collect();
     parts.sort_unstable();
     assert_eq!(parts, [2, 5_001]);
 }
@@ -545,9 +547,9 @@ fn long_spans_do_not_hold_back_others() {
 fn a_temporary_run_equals_a_published_one() {
     let folder = tempfile::tempdir().unwrap();
     let fill = |run: &mut Assembler| {
-        run.process(NewProcess { pid: 12, ..NewProcess::default() });
-        run.thread(0, 34, "main");
-        let name = run.text("x");
+        run.add_process(NewProcess { pid: 12, ..NewProcess::default() });
+        run.add_thread(0, 34, "main");
+        let name = run.text_id("x");
         // Enough that the part of their texts begins before the others and ends after them.
         for at in 0..5_000 {
             let mut args = NewArgs::default();
@@ -604,9 +606,9 @@ proptest! {
     ) {
         let folder = tempfile::tempdir().unwrap();
         let mut run = assembler(folder.path());
-        run.thread(0, 1, "");
-        run.thread(0, 2, "");
-        let name = run.text("x");
+        run.add_thread(0, 1, "");
+        run.add_thread(0, 2, "");
+        let name = run.text_id("x");
         for &(thread, start, duration) in &slices {
             run.add_slice(&slice(thread, start, duration, name)).unwrap();
         }
@@ -634,8 +636,8 @@ proptest! {
 fn a_process_without_events_has_the_extent_of_all_others() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = assembler(folder.path());
-    let idle = run.process(NewProcess { pid: 99, ..NewProcess::default() });
-    let name = run.text("x");
+    let idle = run.add_process(NewProcess { pid: 99, ..NewProcess::default() });
+    let name = run.text_id("x");
     run.add_slice(&slice(0, 500, 100, name)).unwrap();
     run.set_base_nanos(1_000);
     run.finish(Some(10)).unwrap();
@@ -649,7 +651,7 @@ fn a_process_without_events_has_the_extent_of_all_others() {
 fn slices_beyond_the_depth_limit_become_siblings() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = assembler(folder.path());
-    let name = run.text("x");
+    let name = run.text_id("x");
     let deep = 10_005;
     for depth in 0..deep {
         run.add_slice(&slice(0, depth, 2 * (deep - depth), name)).unwrap();
@@ -668,14 +670,14 @@ fn slices_beyond_the_depth_limit_become_siblings() {
 fn nodes_of_sampled_stacks_are_limited() {
     let folder = tempfile::tempdir().unwrap();
     let mut run = assembler(folder.path());
-    let (frame, count) = (run.text("frame"), run.text("samples"));
+    let (frame, count) = (run.text_id("frame"), run.text_id("samples"));
     run.show_samples(Sampled { count_name_id: Some(count), ..Sampled::default() });
     let mut stack = Assembler::ROOT;
     for _ in 0..2_000 {
-        stack = run.context(stack, NodeKind::Frame, frame);
+        stack = run.context_id(stack, NodeKind::Frame, frame);
     }
     for number in 0..600 {
-        let thread_id = Some(run.thread(0, number, ""));
+        let thread_id = Some(run.add_thread(0, number, ""));
         let value = MetricValue::Float(0.4);
         let args = Args::default();
         let sample = Sample {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use marey_model::spool::{Frame, SessionEvent};
+use marey_model::spool::{SessionEvent, SpoolFrame};
 use marey_model::table::stored;
 use marey_store::row::Span;
 use marey_store::{Merger, Reader, Run, Selection, collect};
@@ -65,11 +65,11 @@ fn merged_with_few_open_files() {
 }
 
 /// Returns the recording of a rank; later ranks began earlier.
-fn rank_frames(pid: u32) -> Vec<Frame> {
+fn rank_frames(pid: u32) -> Vec<SpoolFrame> {
     let start = i64::from(1_000 - pid);
     let mut frames = first_frames(pid.into());
     frames.push(spans(0, 1, &[(INNER, start + 1, start + 2), (OUTER, start, start + 3)]));
-    frames.extend([session(0, SessionEvent::Finalized, 2_000), Frame::End]);
+    frames.extend([session(0, SessionEvent::Finalized, 2_000), SpoolFrame::End]);
     frames
 }
 
@@ -78,7 +78,7 @@ fn assert_one_part_per_table(path: &Path, ranks: u64) {
     for (table, parts) in &run.manifest().tables {
         assert_eq!(parts.len(), 1, "{table}");
     }
-    assert_eq!(run.parts(&stored::PROCESSES)[0].rows(), ranks);
+    assert_eq!(run.parts(&stored::PROCESSES)[0].row_count(), ranks);
     let reader = Reader::new(&run, Selection::default()).unwrap();
     let starts: Vec<i64> =
         reader.rows::<Span>().unwrap().map(|span| span.unwrap().start_nanos).collect();

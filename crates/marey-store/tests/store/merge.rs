@@ -9,15 +9,16 @@ use marey_store::{Assembler, NewProcess, Reader, Run, Selection, Slice, StoreErr
 fn create_run(pid: i64, names: &[&str]) -> (tempfile::TempDir, Run) {
     let folder = tempfile::tempdir().unwrap();
     let mut run = Assembler::new(folder.path());
-    let process = run.process(NewProcess { pid, rank: Some(pid as u32), ..NewProcess::default() });
-    let thread_id = run.thread(process, pid * 10, "main");
+    let process =
+        run.add_process(NewProcess { pid, rank: Some(pid as u32), ..NewProcess::default() });
+    let thread_id = run.add_thread(process, pid * 10, "main");
     let mut new_args = marey_model::args::NewArgs::default();
     for (depth, name) in (0..).zip(names) {
         new_args.clear();
         new_args.int("depth", depth);
         new_args.text("name", name);
         let args = run.args(&mut new_args).unwrap();
-        let name_id = run.text(name);
+        let name_id = run.text_id(name);
         run.add_slice(&Slice {
             category_id: Some(name_id),
             args,

@@ -31,7 +31,7 @@ fn every_table_survives_writing_and_reading() {
         let names: Vec<_> = parts.iter().map(|part| part.name().to_owned()).collect();
         let expected = [0, 1].map(|number| format!("tables/{}/part-{number}.parquet", table.name));
         assert_eq!(names, expected);
-        assert!(parts.iter().all(|part| part.rows() == sample::ROWS as u64));
+        assert!(parts.iter().all(|part| part.row_count() == sample::ROWS as u64));
     }
 }
 
@@ -106,7 +106,7 @@ fn a_part_has_no_name_before_it_is_published() {
     writer.write(&rows).unwrap();
     assert!(part_file_names(folder.path()).iter().all(|name| name.starts_with('.')));
     let part = writer.finish().unwrap();
-    assert_eq!(part.rows(), 3);
+    assert_eq!(part.row_count(), 3);
     assert!(part_file_names(folder.path()).iter().all(|name| name.starts_with('.')));
     let len_bytes = part.len_bytes();
     sample::publish(folder.path(), vec![part]);

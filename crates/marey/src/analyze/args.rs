@@ -41,7 +41,7 @@ pub(crate) struct AnalyzeArgs {
 
     /// Output format [default: from the suffix of -o, else txt]
     #[arg(short, long, value_name = "FORMAT")]
-    format: Option<Format>,
+    format: Option<ReportFormat>,
 
     /// Write the report to FILE
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -75,7 +75,7 @@ pub(crate) struct AnalyzeArgs {
 /// Output format of a report.
 // Variants have no doc comments, which keeps `--help` short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Format {
+pub(super) enum ReportFormat {
     Txt,
     Md,
     Html,
@@ -84,13 +84,13 @@ pub(super) enum Format {
 
 impl AnalyzeArgs {
     /// Returns the output format.
-    pub(super) fn format(&self) -> Format {
+    pub(super) fn format(&self) -> ReportFormat {
         let suffix = || self.output.as_ref()?.extension()?.to_str();
         self.format.unwrap_or_else(|| match suffix() {
-            Some("md" | "markdown") => Format::Md,
-            Some("html" | "htm") => Format::Html,
-            Some("json") => Format::Json,
-            _ => Format::Txt,
+            Some("md" | "markdown") => ReportFormat::Md,
+            Some("html" | "htm") => ReportFormat::Html,
+            Some("json") => ReportFormat::Json,
+            _ => ReportFormat::Txt,
         })
     }
 
@@ -103,8 +103,8 @@ impl AnalyzeArgs {
     pub(super) fn options(&self) -> Result<Options, Failure> {
         let max_rows = match (self.top, self.format()) {
             (Some(rows), _) => rows.into(),
-            (None, Format::Txt | Format::Md) => ROWS_FOR_PEOPLE,
-            (None, Format::Html | Format::Json) => ROWS_FOR_PROGRAMS,
+            (None, ReportFormat::Txt | ReportFormat::Md) => ROWS_FOR_PEOPLE,
+            (None, ReportFormat::Html | ReportFormat::Json) => ROWS_FOR_PROGRAMS,
         };
         let mut seen = HashSet::new();
         let selected = self.section.iter().copied();
@@ -116,7 +116,7 @@ impl AnalyzeArgs {
             thresholds: parse_thresholds(&self.threshold)?,
             sections,
             has_sections_only: self.has_sections(),
-            has_charts: matches!(self.format(), Format::Html | Format::Json)
+            has_charts: matches!(self.format(), ReportFormat::Html | ReportFormat::Json)
                 && !self.has_sections(),
             max_rows,
         })

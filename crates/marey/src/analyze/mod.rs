@@ -19,7 +19,7 @@ use marey_analysis::{Questions, Report};
 use marey_query::sql::{Database, SqlError};
 
 pub(crate) use args::AnalyzeArgs;
-use args::Format;
+use args::ReportFormat;
 
 use crate::aligned::TextLayout;
 use crate::limits::limits;
@@ -65,9 +65,9 @@ pub(crate) fn analyze(args: &AnalyzeArgs, output: &mut Output) -> Result<(), Sto
 
 fn write_rules(args: &AnalyzeArgs, paint: Paint, out: &mut impl Write) -> Result<(), Stop> {
     match args.format() {
-        Format::Txt => Ok(rules::write(out, paint)?),
-        Format::Md => Ok(rules::write_markdown(out)?),
-        Format::Html | Format::Json => Err(Stop::Failed(Failure {
+        ReportFormat::Txt => Ok(rules::write(out, paint)?),
+        ReportFormat::Md => Ok(rules::write_markdown(out)?),
+        ReportFormat::Html | ReportFormat::Json => Err(Stop::Failed(Failure {
             message: "--rules supports the formats txt and md only".into(),
             hint: None,
         })),
@@ -81,10 +81,10 @@ fn write(
     out: &mut impl Write,
 ) -> io::Result<()> {
     match args.format() {
-        Format::Txt => text::write(report, args, layout, out),
-        Format::Md => markdown::write(report, args, out),
-        Format::Html => html::write(report, &title(report), out),
-        Format::Json => {
+        ReportFormat::Txt => text::write(report, args, layout, out),
+        ReportFormat::Md => markdown::write(report, args, out),
+        ReportFormat::Html => html::write(report, &title(report), out),
+        ReportFormat::Json => {
             serde_json::to_writer_pretty(&mut *out, report)?;
             writeln!(out)
         }

@@ -48,7 +48,7 @@ pub(crate) struct CompareArgs {
 
     /// Output format [default: from the suffix of -o, else txt]
     #[arg(short, long, value_name = "FORMAT")]
-    format: Option<Format>,
+    format: Option<ComparisonFormat>,
 
     /// Write the comparison to FILE
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -67,7 +67,7 @@ pub(crate) struct CompareArgs {
 /// Output format of a comparison.
 // Variants have no doc comments, which keeps `--help` short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum ComparisonFormat {
     Txt,
     Md,
     Json,
@@ -108,12 +108,12 @@ pub(crate) fn measure(path: &Path, output: &mut Output) -> Result<Measured, Stop
 }
 
 impl CompareArgs {
-    fn format(&self) -> Format {
+    fn format(&self) -> ComparisonFormat {
         let suffix = || self.output.as_ref()?.extension()?.to_str();
         self.format.unwrap_or_else(|| match suffix() {
-            Some("md" | "markdown") => Format::Md,
-            Some("json") => Format::Json,
-            _ => Format::Txt,
+            Some("md" | "markdown") => ComparisonFormat::Md,
+            Some("json") => ComparisonFormat::Json,
+            _ => ComparisonFormat::Txt,
         })
     }
 
@@ -125,10 +125,10 @@ impl CompareArgs {
     ) -> io::Result<()> {
         let max_rows = self.top.map_or(DEFAULT_ROWS, |rows| rows as usize);
         match self.format() {
-            Format::Txt => text::write(comparison, max_rows, layout, out),
-            Format::Md => out
+            ComparisonFormat::Txt => text::write(comparison, max_rows, layout, out),
+            ComparisonFormat::Md => out
                 .write_all(marey_analysis::render::markdown(comparison, &[], max_rows).as_bytes()),
-            Format::Json => {
+            ComparisonFormat::Json => {
                 let json = json!({
                     "version": 1,
                     "before": comparison.before,

@@ -7,7 +7,7 @@ use clap::{Args, ValueHint};
 use marey_formats::Format;
 use marey_model::quantity::Size;
 
-use super::selection::{Moment, Span, parse_ranks, parse_steps};
+use super::selection::{Moment, TimeRange, parse_ranks, parse_steps};
 use super::{Export, ExportFailure, describe_left_out, format};
 use crate::foreign::STDIN as STDOUT;
 use crate::output::{Failure, Output, Stop};
@@ -86,7 +86,7 @@ pub(crate) fn export(args: &ExportArgs, output: &mut Output) -> Result<(), Stop>
         format: args.format,
         out: &args.output,
         replaces_existing: args.force,
-        span: args.span(),
+        time_range: args.time_range(),
         ranks: args.ranks.as_deref().map(<[u32]>::to_vec),
     };
     if args.output == Path::new(STDOUT) {
@@ -119,10 +119,10 @@ fn write_to_stdout(export: &Export<'_>, output: &mut Output) -> Result<(), Stop>
 }
 
 impl ExportArgs {
-    fn span(&self) -> Span {
+    fn time_range(&self) -> TimeRange {
         match self.steps {
-            Some((first, last)) => Span::Steps { first, last },
-            None => Span::Times { from: self.from, to: self.to },
+            Some((first, last)) => TimeRange::Steps { first, last },
+            None => TimeRange::Times { from: self.from, to: self.to },
         }
     }
 }

@@ -19,7 +19,7 @@ use marey_store::{Reader, Run, Selection};
 
 pub(crate) use args::{ExportArgs, export};
 pub use format::parse as parse_format;
-pub use selection::{Moment, Span};
+pub use selection::{Moment, TimeRange};
 
 use crate::out_file::{OutFile, cannot_write};
 use crate::output::Failure;
@@ -39,7 +39,7 @@ pub struct Export<'a> {
     /// Whether existing files are replaced.
     pub replaces_existing: bool,
     /// The time range.
-    pub span: Span,
+    pub time_range: TimeRange,
     /// The ranks. `None` means all processes.
     pub ranks: Option<Vec<u32>>,
 }
@@ -91,7 +91,7 @@ impl Export<'_> {
     }
 
     fn selection(&self) -> Result<Selection, Failure> {
-        selection::select_rows(self.run, &self.span, self.ranks.as_deref())
+        selection::select_rows(self.run, &self.time_range, self.ranks.as_deref())
     }
 
     fn format(&self) -> Result<Format, Failure> {

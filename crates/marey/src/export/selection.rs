@@ -10,7 +10,7 @@ use crate::output::Failure;
 
 /// A time range of a run.
 #[derive(Clone, Copy, Debug)]
-pub enum Span {
+pub enum TimeRange {
     /// From one time to another. `None` is no limit.
     Times {
         /// Events that end before are excluded.
@@ -91,13 +91,15 @@ pub(super) fn parse_ranks(text: &str) -> Result<std::sync::Arc<[u32]>, String> {
 /// Returns the selection of an export.
 pub(super) fn select_rows(
     run: &Run,
-    span: &Span,
+    range: &TimeRange,
     ranks: Option<&[u32]>,
 ) -> Result<Selection, Failure> {
     let processes = ranks.map(|ranks| processes_of_ranks(run, ranks)).transpose()?;
-    let (from_nanos, until_nanos) = match *span {
-        Span::Times { from, to } => time_range(run, from, to)?,
-        Span::Steps { first, last } => time_range_of_steps(run, processes.as_ref(), first, last)?,
+    let (from_nanos, until_nanos) = match *range {
+        TimeRange::Times { from, to } => time_range(run, from, to)?,
+        TimeRange::Steps { first, last } => {
+            time_range_of_steps(run, processes.as_ref(), first, last)?
+        }
     };
     Ok(Selection { from_nanos, until_nanos, processes })
 }

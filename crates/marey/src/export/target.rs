@@ -83,7 +83,7 @@ fn default_name(export: &Export<'_>, format: Format, processes: &[&ProcessEntry]
 /// Replaces characters that are unsafe in file names.
 fn sanitize(host: &str) -> String {
     let is_safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    host.chars().map(|c| if is_safe(c) { c } else { '_' }).collect()
+    host.chars().map(|char| if is_safe(char) { char } else { '_' }).collect()
 }
 
 /// Returns the file name of a run without suffixes.

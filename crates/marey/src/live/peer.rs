@@ -220,11 +220,11 @@ fn all_folders() -> Vec<(PathBuf, u32)> {
         uids.dedup();
     }
     let runtime_dir = environment_of(Path::new("/proc/self"), RUNTIME_DIR);
-    let of_user = |uid: u32| {
+    let folders_of_user = |uid: u32| {
         let own_runtime_dir = runtime_dir.as_deref().filter(|_| uid == own);
         folders(uid, own_runtime_dir).into_iter().map(move |folder| (folder, uid))
     };
-    uids.into_iter().flat_map(of_user).collect()
+    uids.into_iter().flat_map(folders_of_user).collect()
 }
 
 fn uids_in(folder: &str, prefix: &str) -> Vec<u32> {

@@ -33,7 +33,7 @@ pub(crate) struct PsArgs {
 
 /// A process that records.
 #[derive(Serialize)]
-struct Process {
+struct RecordedProcess {
     pid: u32,
     rank: Option<u64>,
     /// Training steps that have ended.
@@ -56,7 +56,7 @@ pub(crate) fn ps(args: &PsArgs, output: &mut Output) -> Result<(), Stop> {
     let mut processes = Vec::new();
     for answer in ask_all(Peer::all()) {
         match answer {
-            Ok((peer, facts)) => processes.push(Process::new(&peer, &facts)),
+            Ok((peer, facts)) => processes.push(RecordedProcess::new(&peer, &facts)),
             Err(failure) => {
                 let hint = failure.hint.map_or_else(String::new, |hint| format!("; {hint}"));
                 output.warning(format_args!("{}{hint}", failure.message))?;
@@ -78,16 +78,16 @@ pub(crate) fn ps(args: &PsArgs, output: &mut Output) -> Result<(), Stop> {
 /// those that have ended.
 fn ask_all(peers: Vec<Peer>) -> Vec<Result<(Arc<Peer>, Facts), Failure>> {
     let late = || format!("no answer in {} s", at_once::TIMEOUT.as_secs());
-    let in_time = |(peer, answer): (Arc<Peer>, Option<_>)| match answer {
+    let result = |(peer, answer): (Arc<Peer>, Option<_>)| match answer {
         Some(None) => None,
         Some(Some(Ok(facts))) => Some(Ok((peer, facts))),
         Some(Some(Err(failure))) => Some(Err(failure)),
         None => Some(Err(peer.no_answer(&late()))),
     };
-    at_once::ask_all(peers, Peer::status).into_iter().filter_map(in_time).collect()
+    at_once::ask_all(peers, Peer::status).into_iter().filter_map(result).collect()
 }
 
-impl Process {
+impl RecordedProcess {
     fn new(peer: &Peer, facts: &Facts) -> Self {
         let number = |key: &str| facts.get(key).and_then(|text| text.parse().ok());
         let sessions = sessions(facts);
@@ -126,8 +126,8 @@ impl Process {
 
 const TITLES: [&str; 7] = ["PID", "RANK", "STEPS", "AGE", "EVENTS", "LOSSES", "RECORDS INTO"];
 
-fn print(processes: &[Process], output: &mut Output) -> io::Result<()> {
-    let cells: Vec<_> = processes.iter().map(Process::cells).collect();
+fn print(processes: &[RecordedProcess], output: &mut Output) -> io::Result<()> {
+    let cells: Vec<_> = processes.iter().map(RecordedProcess::cells).collect();
     // Numbers to the right, and the last column, paths, to the left.
     let mut aligns = [Align::Right; TITLES.len()];
     aligns[TITLES.len() - 1] = Align::Left;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueHint};
 use marey_query::sql::Limits;
 
-use super::format::Format;
+use super::format::RowFormat;
 use crate::limits::{limits, parse_size};
 use crate::output::Failure;
 use crate::text::quote_path;
@@ -43,7 +43,7 @@ pub(crate) struct QueryArgs {
 
     /// Output format [default: from the suffix of -o, else table]
     #[arg(short, long, value_name = "FORMAT")]
-    format: Option<Format>,
+    format: Option<RowFormat>,
 
     /// Write the rows to FILE
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -89,11 +89,13 @@ impl QueryArgs {
         })
     }
 
-    pub(super) fn format(&self, is_terminal: bool) -> Result<Format, Failure> {
+    pub(super) fn format(&self, is_terminal: bool) -> Result<RowFormat, Failure> {
         let format = match (self.format, &self.output) {
             (Some(format), _) => format,
-            (None, Some(file)) => Format::from_suffix(file).ok_or_else(|| unknown_suffix(file))?,
-            (None, None) => Format::Table,
+            (None, Some(file)) => {
+                RowFormat::from_suffix(file).ok_or_else(|| unknown_suffix(file))?
+            }
+            (None, None) => RowFormat::Table,
         };
         if format.is_binary() && self.output.is_none() && is_terminal {
             return Err(Failure {
@@ -104,7 +106,7 @@ impl QueryArgs {
         Ok(format)
     }
 
-    pub(super) fn max_rows(&self, format: Format) -> Option<u64> {
+    pub(super) fn max_rows(&self, format: RowFormat) -> Option<u64> {
         match self.max_rows {
             Some(ALL_ROWS) => None,
             Some(rows) => Some(rows),

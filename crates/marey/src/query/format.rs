@@ -7,7 +7,7 @@ use clap::ValueEnum;
 /// Output format of rows. Arrow is a stream on stdout and a file with `-o`.
 // Variants have no doc comments, which keeps `--help` short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Format {
+pub(super) enum RowFormat {
     Table,
     Csv,
     Json,
@@ -16,7 +16,7 @@ pub(super) enum Format {
     Parquet,
 }
 
-impl Format {
+impl RowFormat {
     /// Returns the format of a file's suffix.
     pub(super) fn from_suffix(file: &Path) -> Option<Self> {
         let suffix = file.extension()?.to_str()?.to_ascii_lowercase();

@@ -20,8 +20,8 @@ use marey_query::sql::{Database, SqlError};
 
 pub(crate) use args::QueryArgs;
 use args::QuerySource;
-use format::Format;
-use table::{Table, TextLayout};
+use format::RowFormat;
+use table::{StreamedTable, TableLayout};
 use write::{RowWriter, Sink};
 
 use crate::interrupt;
@@ -57,7 +57,7 @@ pub(crate) fn query(args: &QueryArgs, output: &mut Output) -> Result<(), Stop> {
                 }
                 Some(path) => {
                     let mut file = OutFile::create(path)?;
-                    let layout = TextLayout { paint: PLAIN, max_width: None };
+                    let layout = TableLayout { paint: PLAIN, max_width: None };
                     let sink = Sink { out: &mut file, layout, is_file: true };
                     let written = write_rows(&database, &query, sink)?;
                     file.finish()?;
@@ -76,7 +76,7 @@ pub fn as_table(
 ) -> io::Result<String> {
     let mut text = Vec::new();
     let mut table: Box<dyn RowWriter> =
-        Box::new(Table::new(&mut text, schema, TextLayout { paint: PLAIN, max_width }));
+        Box::new(StreamedTable::new(&mut text, schema, TableLayout { paint: PLAIN, max_width }));
     let written = batches.iter().try_for_each(|batch| table.write(batch));
     match written.and_then(|()| table.finish()) {
         Ok(()) => String::from_utf8(text).map_err(io::Error::other),
@@ -89,7 +89,7 @@ pub fn as_table(
 /// A query with its output options.
 struct Query<'a> {
     sql: &'a str,
-    format: Format,
+    format: RowFormat,
     max_rows: Option<u64>,
 }
 
@@ -107,7 +107,7 @@ fn query_to_stdout(
     max_width: Option<usize>,
     output: &mut Output,
 ) -> Result<Written, Stop> {
-    let layout = TextLayout { paint: output.paint, max_width };
+    let layout = TableLayout { paint: output.paint, max_width };
     let sink = Sink { out: output.data(), layout, is_file: false };
     let written = write_rows(database, query, sink)?;
     report(&written, output)?;

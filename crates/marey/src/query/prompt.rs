@@ -15,7 +15,7 @@ use rustyline::{CompletionType, Config, Editor};
 
 use super::args::QueryArgs;
 use super::completion::Completions;
-use super::format::Format;
+use super::format::RowFormat;
 use super::{Query, query_to_stdout};
 use crate::output::{Failure, Output, Stop, Style};
 use crate::schema;
@@ -46,7 +46,7 @@ pub(super) const COMMANDS: [Command; 4] = [
 pub(super) struct Prompt<'a> {
     database: &'a Database,
     args: &'a QueryArgs,
-    format: Format,
+    format: RowFormat,
     editor: Editor<Completions, FileHistory>,
     /// `None` without a home directory.
     history: Option<PathBuf>,
@@ -57,7 +57,7 @@ impl<'a> Prompt<'a> {
         args: &'a QueryArgs,
         database: &'a Database,
         names: &Names,
-        format: Format,
+        format: RowFormat,
     ) -> Result<Self, Failure> {
         let config = Config::builder()
             .completion_type(CompletionType::List)
@@ -164,8 +164,8 @@ impl<'a> Prompt<'a> {
     }
 }
 
-fn parse_text_format(name: &str) -> Result<Format, Failure> {
-    match Format::from_str(name, true) {
+fn parse_text_format(name: &str) -> Result<RowFormat, Failure> {
+    match RowFormat::from_str(name, true) {
         Ok(format) if !format.is_binary() => Ok(format),
         Ok(_) => Err(Failure {
             message: "a binary format cannot be written to a terminal".into(),

@@ -28,41 +28,41 @@ const NULL: &str = "null";
 
 /// Colours and width of the output.
 #[derive(Clone, Copy)]
-pub(super) struct TextLayout {
+pub(super) struct TableLayout {
     pub(super) paint: Paint,
     /// Width of the terminal in columns, `None` for no limit.
     pub(super) max_width: Option<usize>,
 }
 
 /// A table that is written as rows arrive.
-pub(super) struct Table<W> {
+pub(super) struct StreamedTable<W> {
     out: W,
-    layout: TextLayout,
-    columns: Vec<Column>,
+    layout: TableLayout,
+    columns: Vec<StreamedColumn>,
     /// Number of columns that fit.
     shown: usize,
     /// Rows that are buffered until the widths are known.
-    waiting: Vec<Vec<Cell>>,
+    waiting: Vec<Vec<StreamedCell>>,
     is_measured: bool,
 }
 
-struct Column {
+struct StreamedColumn {
     title: String,
     is_number: bool,
     width: usize,
 }
 
-struct Cell {
+struct StreamedCell {
     text: String,
     is_null: bool,
 }
 
-impl<W: Write> Table<W> {
-    pub(super) fn new(out: W, schema: &SchemaRef, layout: TextLayout) -> Self {
+impl<W: Write> StreamedTable<W> {
+    pub(super) fn new(out: W, schema: &SchemaRef, layout: TableLayout) -> Self {
         let column = |field: &FieldRef| {
             let title = printable(field.name()).into_owned();
             let width = width(&title);
-            Column { title, is_number: field.data_type().is_numeric(), width }
+            StreamedColumn { title, is_number: field.data_type().is_numeric(), width }
         };
         let columns: Vec<_> = schema.fields().iter().map(column).collect();
         Self { out, layout, shown: columns.len(), columns, waiting: Vec::new(), is_measured: false }
@@ -88,7 +88,7 @@ impl<W: Write> Table<W> {
         waiting.iter().try_for_each(|row| self.write_row(row))
     }
 
-    fn write_row(&mut self, row: &[Cell]) -> Result<(), Stop> {
+    fn write_row(&mut self, row: &[StreamedCell]) -> Result<(), Stop> {
         let cells = row.iter().map(|cell| (&*cell.text, cell.is_null.then_some(Style::Dim)));
         let line = self.line(cells);
         Ok(self.out.write_all(line.as_bytes())?)
@@ -120,7 +120,7 @@ impl<W: Write> Table<W> {
     }
 }
 
-impl<W: Write> RowWriter for Table<W> {
+impl<W: Write> RowWriter for StreamedTable<W> {
     fn write(&mut self, batch: &RecordBatch) -> Result<(), Stop> {
         for row in rows(batch)? {
             let row = row?;
@@ -143,15 +143,17 @@ impl<W: Write> RowWriter for Table<W> {
 }
 
 /// Returns the cells of a batch, row by row.
-fn rows(batch: &RecordBatch) -> Result<impl Iterator<Item = Result<Vec<Cell>, Stop>>, Stop> {
+fn rows(
+    batch: &RecordBatch,
+) -> Result<impl Iterator<Item = Result<Vec<StreamedCell>, Stop>>, Stop> {
     let columns = formatters(batch, NULL)?;
     Ok((0..batch.num_rows()).map(move |row| {
         let cells = columns.iter().zip(batch.columns());
-        cells.map(|(column, array)| Cell::new(column, array, row)).collect()
+        cells.map(|(column, array)| StreamedCell::new(column, array, row)).collect()
     }))
 }
 
-impl Cell {
+impl StreamedCell {
     fn new(column: &ArrayFormatter<'_>, array: &dyn Array, row: usize) -> Result<Self, Stop> {
         let text = column.value(row).try_to_string().map_err(arrow_error)?;
         let text = printable(&text).into_owned();
@@ -161,7 +163,7 @@ impl Cell {
 
 /// Shortens the widest text columns until all columns fit. If that does not suffice, drops columns
 /// on the right. Returns the number of columns that remain.
-fn fit(columns: &mut [Column], max_width: usize) -> usize {
+fn fit(columns: &mut [StreamedColumn], max_width: usize) -> usize {
     for column in columns.iter_mut().filter(|column| !column.is_number) {
         column.width = column.width.min(max_width);
     }
@@ -181,7 +183,7 @@ fn fit(columns: &mut [Column], max_width: usize) -> usize {
     }
 }
 
-fn width_of(columns: &[Column]) -> usize {
+fn width_of(columns: &[StreamedColumn]) -> usize {
     let gaps = columns.len().saturating_sub(1) * GAP.len();
     columns.iter().map(|column| column.width).sum::<usize>() + gaps
 }
@@ -205,9 +207,9 @@ mod tests {
 
     fn table(batches: &[RecordBatch], max_width: Option<usize>, is_on: bool) -> String {
         let mut out = Vec::new();
-        let layout = TextLayout { paint: Paint { is_on }, max_width };
+        let layout = TableLayout { paint: Paint { is_on }, max_width };
         let mut table: Box<dyn RowWriter> =
-            Box::new(Table::new(&mut out, &batches[0].schema(), layout));
+            Box::new(StreamedTable::new(&mut out, &batches[0].schema(), layout));
         for batch in batches {
             table.write(batch).map_err(drop).unwrap();
         }

@@ -16,8 +16,8 @@ use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 
-use super::format::Format;
-use super::table::{Table, TextLayout};
+use super::format::RowFormat;
+use super::table::{StreamedTable, TableLayout};
 use crate::output::{Failure, Stop};
 
 /// Writes the rows of a result, batch by batch.
@@ -31,7 +31,7 @@ pub(super) trait RowWriter {
 /// The destination of rows.
 pub(super) struct Sink<W> {
     pub(super) out: W,
-    pub(super) layout: TextLayout,
+    pub(super) layout: TableLayout,
     /// Whether `out` is a file, which allows random access, and not a stream.
     pub(super) is_file: bool,
 }
@@ -40,21 +40,21 @@ impl<'a, W: Write + Send + 'a> Sink<W> {
     /// Creates a writer of rows and writes the heading.
     pub(super) fn into_writer(
         self,
-        format: Format,
+        format: RowFormat,
         schema: &SchemaRef,
     ) -> Result<Box<dyn RowWriter + 'a>, Stop> {
         Ok(match format {
-            Format::Table => Box::new(Table::new(self.out, schema, self.layout)),
-            Format::Csv => Box::new(Csv::new(self.out, schema)?),
-            Format::Json => Box::new(Json::<_, JsonArray>::new(self.out, "\n")),
-            Format::Jsonl => Box::new(Json::<_, LineDelimited>::new(self.out, "")),
-            Format::Arrow if self.is_file => {
+            RowFormat::Table => Box::new(StreamedTable::new(self.out, schema, self.layout)),
+            RowFormat::Csv => Box::new(Csv::new(self.out, schema)?),
+            RowFormat::Json => Box::new(Json::<_, JsonArray>::new(self.out, "\n")),
+            RowFormat::Jsonl => Box::new(Json::<_, LineDelimited>::new(self.out, "")),
+            RowFormat::Arrow if self.is_file => {
                 Box::new(FileWriter::try_new(self.out, schema).map_err(arrow_error)?)
             }
-            Format::Arrow => {
+            RowFormat::Arrow => {
                 Box::new(StreamWriter::try_new(self.out, schema).map_err(arrow_error)?)
             }
-            Format::Parquet => {
+            RowFormat::Parquet => {
                 let zstd = Compression::ZSTD(ZstdLevel::default());
                 let properties = WriterProperties::builder().set_compression(zstd).build();
                 let writer = ArrowWriter::try_new(self.out, Arc::clone(schema), Some(properties));

@@ -20,11 +20,11 @@ use marey_model::quantity::{Grouped, Size};
 use serde::Serialize;
 
 use self::devices::{DeviceLoad, Devices};
-use self::profile::{Grouping, Order, Profile, Row};
-use self::sampler::Sampler;
+use self::profile::{Grouping, ProfileOrder, ProfileRow, SampledProfile};
+use self::sampler::BackgroundSampler;
 use self::screen::Screen;
 use crate::aligned::{Align, TextLayout, write_rows};
-use crate::export::{Export, Span};
+use crate::export::{Export, TimeRange};
 use crate::interrupt;
 use crate::output::{Failure, Output, Stop, Style};
 use crate::record::seconds;
@@ -59,7 +59,7 @@ pub(crate) struct TopArgs {
 
     /// Order of the rows
     #[arg(short, long, value_name = "ORDER", default_value = "own")]
-    sort: Order,
+    sort: ProfileOrder,
 
     /// Samples per second
     #[arg(short, long, value_name = "HZ", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -90,20 +90,20 @@ pub(crate) fn top(args: &TopArgs, output: &mut Output) -> Result<(), Stop> {
     let python = target.python_version();
     let stop = interrupt::stop_on_interrupt()?;
     let sampler = marey_attach::Sampler::new(&target, args.idle).map_err(Failure::from)?;
-    let sampler = Sampler::begin(sampler, args.rate)?;
+    let sampler = BackgroundSampler::begin(sampler, args.rate)?;
     if output.is_terminal && !args.once && !args.json {
         let flame_graph = PathBuf::from(format!("process-{}.svg", args.pid));
         let screen = Screen::new(&sampler, args, &python, &flame_graph);
         return screen.run(&stop);
     }
-    let mut meter = Meter::begin(args.pid);
+    let mut meter = LoadMeter::begin(args.pid);
     if stop.recv_timeout(duration) != Err(RecvTimeoutError::Timeout) {
         return Err(Stop::Interrupted);
     }
     let load = meter.load();
     let profile = sampler.profile();
     let rows = profile.rows(args.by, args.sort, "");
-    let report = Report::new(args.pid, &python, load, &profile, rows);
+    let report = TopReport::new(args.pid, &python, load, &profile, rows);
     if args.json {
         serde_json::to_writer_pretty(output.data(), &report).map_err(io::Error::from)?;
         writeln!(output.data())?;
@@ -153,14 +153,14 @@ impl Load {
 }
 
 /// Measures the resources that a process uses between two calls.
-struct Meter {
+struct LoadMeter {
     pid: u32,
     time: Instant,
     last: Usage,
     devices: Devices,
 }
 
-impl Meter {
+impl LoadMeter {
     fn begin(pid: u32) -> Self {
         let devices = Devices::open();
         let last = Usage::of_process(pid).unwrap_or_default();
@@ -194,7 +194,7 @@ impl Meter {
 
 /// The report that is printed once.
 #[derive(Serialize)]
-struct Report<'a> {
+struct TopReport<'a> {
     pid: u32,
     argv: Vec<String>,
     python: &'a str,
@@ -204,13 +204,19 @@ struct Report<'a> {
     failed: u64,
     skipped: u64,
     dropped: u64,
-    rows: Vec<Row>,
+    rows: Vec<ProfileRow>,
 }
 
-impl<'a> Report<'a> {
-    fn new(pid: u32, python: &'a str, load: Load, profile: &Profile, rows: Vec<Row>) -> Self {
+impl<'a> TopReport<'a> {
+    fn new(
+        pid: u32,
+        python: &'a str,
+        load: Load,
+        profile: &SampledProfile,
+        rows: Vec<ProfileRow>,
+    ) -> Self {
         let argv = marey_attach::command_line(pid);
-        let Profile { readings, failed, skipped, dropped, .. } = *profile;
+        let SampledProfile { readings, failed, skipped, dropped, .. } = *profile;
         Self { pid, argv, python, load, samples: readings, failed, skipped, dropped, rows }
     }
 
@@ -235,8 +241,8 @@ impl<'a> Report<'a> {
 }
 
 fn print(
-    report: &Report,
-    profile: &Profile,
+    report: &TopReport,
+    profile: &SampledProfile,
     args: &TopArgs,
     output: &mut Output,
 ) -> Result<(), Stop> {
@@ -261,14 +267,14 @@ fn print(
 }
 
 /// Returns the cells of a row.
-fn cells(row: &Row, profile: &Profile) -> Vec<String> {
+fn cells(row: &ProfileRow, profile: &SampledProfile) -> Vec<String> {
     let percent = |samples| format!("{:.1} %", 100.0 * profile.share(samples));
     let text = |text: &str| printable(text).into_owned();
     vec![percent(row.own), percent(row.total), text(&row.name), text(&row.place)]
 }
 
 /// Writes the samples as a flame graph. Replaces an earlier file.
-fn write_flame_graph(profile: &Profile, path: &Path) -> Result<(), Failure> {
+fn write_flame_graph(profile: &SampledProfile, path: &Path) -> Result<(), Failure> {
     let cannot_write = |error: io::Error| Failure {
         message: format!("the flame graph cannot be written: {error}"),
         hint: None,
@@ -283,7 +289,7 @@ fn write_flame_graph(profile: &Profile, path: &Path) -> Result<(), Failure> {
         format: None,
         out: path,
         replaces_existing: true,
-        span: Span::Times { from: None, to: None },
+        time_range: TimeRange::Times { from: None, to: None },
         ranks: None,
     };
     export.write().map(drop)

@@ -15,7 +15,7 @@ const MAX_STACKS: usize = 50_000;
 
 /// The samples of a process so far. Each reading of the process samples all its threads.
 #[derive(Debug, Default)]
-pub(super) struct Profile {
+pub(super) struct SampledProfile {
     /// Number of readings.
     pub(super) readings: u64,
     /// Number of readings that failed, because the process changed meanwhile.
@@ -58,7 +58,7 @@ pub(super) enum Grouping {
 
 /// The order of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Order {
+pub(super) enum ProfileOrder {
     /// Time in the function or line itself.
     Own,
     /// Time in the function or line and in what it calls.
@@ -69,7 +69,7 @@ pub(super) enum Order {
 
 /// A function, line or thread with its samples.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Row {
+pub(super) struct ProfileRow {
     /// Number of samples in which it was innermost.
     pub(super) own: u64,
     /// Number of samples in which it was on the stack.
@@ -92,11 +92,11 @@ impl Grouping {
     }
 }
 
-impl Order {
+impl ProfileOrder {
     pub(super) const ALL: [Self; 3] = [Self::Own, Self::Total, Self::Name];
 }
 
-impl Profile {
+impl SampledProfile {
     /// Adds a reading of the threads that are sampled.
     pub(super) fn add(&mut self, threads: Vec<Thread>) {
         self.readings += 1;
@@ -146,7 +146,12 @@ impl Profile {
     }
 
     /// Returns the rows whose name or place contains a text.
-    pub(super) fn rows(&self, grouping: Grouping, order: Order, search: &str) -> Vec<Row> {
+    pub(super) fn rows(
+        &self,
+        grouping: Grouping,
+        order: ProfileOrder,
+        search: &str,
+    ) -> Vec<ProfileRow> {
         let mut rows: BTreeMap<(String, String), (u64, u64)> = BTreeMap::new();
         for (Stack { thread, calls }, count) in &self.stacks {
             let keys = calls.iter().map(|call| call.key(grouping, thread));
@@ -159,19 +164,19 @@ impl Profile {
             }
         }
         let search = search.to_lowercase();
-        let is_found = |row: &Row| {
+        let is_found = |row: &ProfileRow| {
             row.name.to_lowercase().contains(&search) || row.place.to_lowercase().contains(&search)
         };
-        let mut rows: Vec<Row> = rows
+        let mut rows: Vec<ProfileRow> = rows
             .into_iter()
-            .map(|((name, place), (own, total))| Row { own, total, name, place })
+            .map(|((name, place), (own, total))| ProfileRow { own, total, name, place })
             .filter(is_found)
             .collect();
         // The rows are ordered by name already, and the sort is stable.
         match order {
-            Order::Own => rows.sort_by_key(|row| u64::MAX - row.own),
-            Order::Total => rows.sort_by_key(|row| u64::MAX - row.total),
-            Order::Name => {}
+            ProfileOrder::Own => rows.sort_by_key(|row| u64::MAX - row.own),
+            ProfileOrder::Total => rows.sort_by_key(|row| u64::MAX - row.total),
+            ProfileOrder::Name => {}
         }
         rows
     }
@@ -210,10 +215,10 @@ impl Call {
 mod tests {
     use super::*;
 
-    fn profile() -> Profile {
+    fn profile() -> SampledProfile {
         let call =
             |function: &str, line| Call { function: function.into(), file: "a.py".into(), line };
-        let mut profile = Profile { readings: 10, ..Profile::default() };
+        let mut profile = SampledProfile { readings: 10, ..SampledProfile::default() };
         for (calls, count) in [
             (vec![call("walk", 3), call("walk", 4), call("main", 9)], 6),
             (vec![call("main", 8)], 2),
@@ -224,7 +229,7 @@ mod tests {
         profile
     }
 
-    fn rows(grouping: Grouping, order: Order, search: &str) -> Vec<(String, u64, u64)> {
+    fn rows(grouping: Grouping, order: ProfileOrder, search: &str) -> Vec<(String, u64, u64)> {
         let rows = profile().rows(grouping, order, search).into_iter();
         rows.map(|row| (format!("{} {}", row.name, row.place), row.own, row.total)).collect()
     }
@@ -233,16 +238,19 @@ mod tests {
     fn a_recursive_function_counts_once() {
         let walk = ("walk a.py".to_owned(), 6, 6);
         let main = ("main a.py".to_owned(), 2, 8);
-        assert_eq!(rows(Grouping::Functions, Order::Own, ""), [walk.clone(), main.clone()]);
-        assert_eq!(rows(Grouping::Functions, Order::Total, ""), [main.clone(), walk.clone()]);
-        assert_eq!(rows(Grouping::Functions, Order::Name, ""), [main, walk]);
+        assert_eq!(rows(Grouping::Functions, ProfileOrder::Own, ""), [walk.clone(), main.clone()]);
+        assert_eq!(
+            rows(Grouping::Functions, ProfileOrder::Total, ""),
+            [main.clone(), walk.clone()]
+        );
+        assert_eq!(rows(Grouping::Functions, ProfileOrder::Name, ""), [main, walk]);
     }
 
     #[test]
     fn lines_threads_and_searches_have_their_rows() {
-        let lines = rows(Grouping::Lines, Order::Own, "WALK");
+        let lines = rows(Grouping::Lines, ProfileOrder::Own, "WALK");
         assert_eq!(lines, [("walk a.py:3".to_owned(), 6, 6), ("walk a.py:4".to_owned(), 0, 6)]);
-        let threads = rows(Grouping::Threads, Order::Own, "");
+        let threads = rows(Grouping::Threads, ProfileOrder::Own, "");
         assert_eq!(threads, [("MainThread ".to_owned(), 8, 8)]);
         assert!((profile().share(5) - 0.5).abs() < 1e-9);
         let first = "MainThread;a.py:8@main 2\n";
@@ -253,7 +261,7 @@ mod tests {
     fn rare_stacks_are_dropped_and_counted_when_there_are_too_many() {
         let mut profile = profile();
         for line in (0..).take(2 * MAX_STACKS) {
-            let text = |text: &str, profile: &mut Profile| profile.text(text.to_owned());
+            let text = |text: &str, profile: &mut SampledProfile| profile.text(text.to_owned());
             let (function, file) = (text("run", &mut profile), text("b.py", &mut profile));
             let calls = Box::new([Call { function, file, line }]);
             let stack = Stack { thread: text("worker", &mut profile), calls };
@@ -261,7 +269,7 @@ mod tests {
         }
         profile.add(Vec::new());
         assert_eq!(profile.stacks.len(), MAX_STACKS / 2);
-        let rows = profile.rows(Grouping::Functions, Order::Own, "");
+        let rows = profile.rows(Grouping::Functions, ProfileOrder::Own, "");
         // The stacks with the most samples are kept.
         assert_eq!(
             (&*rows[1].name, rows[1].own, &*rows[2].name, rows[2].own),

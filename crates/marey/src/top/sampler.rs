@@ -1,4 +1,4 @@
-//! Samples a process on a thread for `marey top`, into a shared [`Profile`].
+//! Samples a process on a thread for `marey top`, into a shared [`SampledProfile`].
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,10 +9,10 @@ use std::time::Instant;
 
 use marey_attach::Schedule;
 
-use super::profile::Profile;
+use super::profile::SampledProfile;
 
 /// Samples a process on a thread until it is dropped.
-pub(super) struct Sampler {
+pub(super) struct BackgroundSampler {
     shared: Arc<Shared>,
     /// Ends the thread when it is dropped.
     stop: Option<SyncSender<()>>,
@@ -20,11 +20,11 @@ pub(super) struct Sampler {
 }
 
 struct Shared {
-    profile: Mutex<Profile>,
+    profile: Mutex<SampledProfile>,
     is_paused: AtomicBool,
 }
 
-impl Sampler {
+impl BackgroundSampler {
     /// Starts the thread, which samples `rate_hz` times a second.
     pub(super) fn begin(mut sampler: marey_attach::Sampler, rate_hz: u32) -> io::Result<Self> {
         let shared =
@@ -55,7 +55,7 @@ impl Sampler {
     }
 
     /// Returns the samples so far. Sampling waits while the caller holds them.
-    pub(super) fn profile(&self) -> MutexGuard<'_, Profile> {
+    pub(super) fn profile(&self) -> MutexGuard<'_, SampledProfile> {
         self.shared.profile()
     }
 
@@ -70,12 +70,12 @@ impl Sampler {
 }
 
 impl Shared {
-    fn profile(&self) -> MutexGuard<'_, Profile> {
+    fn profile(&self) -> MutexGuard<'_, SampledProfile> {
         self.profile.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Sampler {
+impl Drop for BackgroundSampler {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {

@@ -17,9 +17,9 @@ use ratatui::termion::screen::{AlternateScreen, IntoAlternateScreen};
 use ratatui::text::Line;
 use ratatui::widgets::{Row, Table};
 
-use super::profile::{Grouping, Order, Profile};
-use super::sampler::Sampler;
-use super::{Load, Meter, Report, TopArgs, cells, write_flame_graph};
+use super::profile::{Grouping, ProfileOrder, SampledProfile};
+use super::sampler::BackgroundSampler;
+use super::{Load, LoadMeter, TopArgs, TopReport, cells, write_flame_graph};
 use crate::output::Stop;
 
 /// The time between two updates of the screen.
@@ -37,17 +37,17 @@ type RawScreen = Terminal<TermionBackend<AlternateScreen<RawTerminal<Stdout>>>>;
 
 /// The state of the display: rows, order, search and message.
 pub(super) struct Screen<'a> {
-    sampler: &'a Sampler,
+    sampler: &'a BackgroundSampler,
     pid: u32,
     python: &'a str,
     flame_graph: &'a Path,
     grouping: Grouping,
-    order: Order,
+    order: ProfileOrder,
     search: String,
     is_typing: bool,
     first_row: usize,
     message: String,
-    meter: Meter,
+    meter: LoadMeter,
     load: Load,
 }
 
@@ -60,7 +60,7 @@ enum Next {
 
 impl<'a> Screen<'a> {
     pub(super) fn new(
-        sampler: &'a Sampler,
+        sampler: &'a BackgroundSampler,
         args: &TopArgs,
         python: &'a str,
         flame_graph: &'a Path,
@@ -76,7 +76,7 @@ impl<'a> Screen<'a> {
             is_typing: false,
             first_row: 0,
             message: String::new(),
-            meter: Meter::begin(args.pid),
+            meter: LoadMeter::begin(args.pid),
             load: Load::default(),
         }
     }
@@ -109,7 +109,7 @@ impl<'a> Screen<'a> {
     fn draw(&self, terminal: &mut RawScreen) -> io::Result<()> {
         let profile = self.sampler.profile();
         let rows = profile.rows(self.grouping, self.order, &self.search);
-        let report = Report::new(self.pid, self.python, self.load.clone(), &profile, Vec::new());
+        let report = TopReport::new(self.pid, self.python, self.load.clone(), &profile, Vec::new());
         let [title, facts, machine] = report.heading();
         let table = self.table(&rows, &profile);
         drop(profile);
@@ -131,7 +131,7 @@ impl<'a> Screen<'a> {
         Ok(())
     }
 
-    fn table(&self, rows: &[super::Row], profile: &Profile) -> Table<'static> {
+    fn table(&self, rows: &[super::ProfileRow], profile: &SampledProfile) -> Table<'static> {
         let shown = rows.iter().skip(self.first_row.min(rows.len().saturating_sub(1)));
         let shown = shown.map(|row| Row::new(cells(row, profile)));
         let widths = [
@@ -148,9 +148,9 @@ impl<'a> Screen<'a> {
     /// Returns the line with the order, the search, the pause and the last message.
     fn state(&self) -> String {
         let order = match self.order {
-            Order::Own => "by own time",
-            Order::Total => "by total time",
-            Order::Name => "by name",
+            ProfileOrder::Own => "by own time",
+            ProfileOrder::Total => "by total time",
+            ProfileOrder::Name => "by name",
         };
         let mut parts = vec![order.to_owned()];
         if self.is_typing || !self.search.is_empty() {
@@ -174,9 +174,9 @@ impl<'a> Screen<'a> {
         match key {
             Key::Char('q') | Key::Esc | Key::Ctrl('c') => return Next::Leave,
             Key::Char(' ') => self.sampler.toggle_pause(),
-            Key::Char('s') => self.order = following(&Order::ALL, self.order),
+            Key::Char('s') => self.order = following(&ProfileOrder::ALL, self.order),
             Key::Char('/') => self.is_typing = true,
-            Key::Char('r') => *self.sampler.profile() = Profile::default(),
+            Key::Char('r') => *self.sampler.profile() = SampledProfile::default(),
             Key::Char('f') => self.write_flame_graph(),
             Key::Char('\t') => {
                 self.grouping = following(&Grouping::ALL, self.grouping);

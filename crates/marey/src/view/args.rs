@@ -84,7 +84,7 @@ pub(crate) struct ViewArgs {
     /// Text layout: a table, or lines like proton-viewer [default: lines in a pipe with --metrics,
     /// else table]
     #[arg(long, value_name = "LAYOUT", conflicts_with_all = ["json", "csv"])]
-    layout: Option<Layout>,
+    layout: Option<TextForm>,
 
     /// Print a JSON object for each file, with all metrics unless --metrics is given
     #[arg(long, conflicts_with = "csv")]
@@ -126,7 +126,7 @@ enum Sort {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Layout {
+enum TextForm {
     Table,
     Lines,
 }
@@ -150,12 +150,12 @@ impl ViewArgs {
         match self.layout {
             _ if self.json => Form::Json,
             _ if self.csv => Form::Csv,
-            Some(Layout::Lines) => Form::Lines,
+            Some(TextForm::Lines) => Form::Lines,
             // Columns of several files need headings.
             None if self.requested_metrics().is_some() && !is_terminal && self.files.len() < 2 => {
                 Form::Lines
             }
-            Some(Layout::Table) | None => Form::Table,
+            Some(TextForm::Table) | None => Form::Table,
         }
     }
 
@@ -180,7 +180,7 @@ impl ViewArgs {
         }
     }
 
-    pub(super) fn levels(&self, form: Form) -> usize {
+    pub(super) fn max_levels(&self, form: Form) -> usize {
         match self.depth {
             Some(levels) => usize::try_from(levels).unwrap_or(0),
             None if matches!(form, Form::Json | Form::Csv) => usize::MAX,

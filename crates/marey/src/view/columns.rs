@@ -11,15 +11,15 @@ use crate::output::Style;
 use crate::text::printable;
 
 /// A column of the table.
-pub(super) struct Column {
+pub(super) struct TableColumn {
     /// Name in the header.
     pub(super) title: String,
     cells: Cells,
-    form: Form,
+    form: ValueForm,
 }
 
 /// The format of a column's values.
-enum Form {
+enum ValueForm {
     Value(Unit),
     /// A signed number. An increase of a time is worse.
     Difference {
@@ -29,10 +29,10 @@ enum Form {
     Ratio,
 }
 
-impl Column {
+impl TableColumn {
     /// Creates a column of a metric's values.
     pub(super) fn from_metric(graph: &Graph, metric: &ChosenMetric) -> Self {
-        Self::new(graph, &metric.label, &metric.title, Form::Value(metric.unit))
+        Self::new(graph, &metric.label, &metric.title, ValueForm::Value(metric.unit))
     }
 
     /// Creates the columns of a metric in a graph of differences.
@@ -42,10 +42,15 @@ impl Column {
         let is_time = metric.is_time();
         let title = &metric.title;
         [
-            Self::new(graph, &labels.before, &format!("{title} before"), Form::Value(unit)),
-            Self::new(graph, &labels.after, "after", Form::Value(unit)),
-            Self::new(graph, &labels.difference, "difference", Form::Difference { unit, is_time }),
-            Self::new(graph, &labels.ratio, "ratio", Form::Ratio),
+            Self::new(graph, &labels.before, &format!("{title} before"), ValueForm::Value(unit)),
+            Self::new(graph, &labels.after, "after", ValueForm::Value(unit)),
+            Self::new(
+                graph,
+                &labels.difference,
+                "difference",
+                ValueForm::Difference { unit, is_time },
+            ),
+            Self::new(graph, &labels.ratio, "ratio", ValueForm::Ratio),
         ]
     }
 
@@ -56,11 +61,11 @@ impl Column {
         Self {
             title: "change".into(),
             cells: Cells::Values(cells.collect()),
-            form: Form::Value(Unit::Plain),
+            form: ValueForm::Value(Unit::Plain),
         }
     }
 
-    fn new(graph: &Graph, label: &str, title: &str, form: Form) -> Self {
+    fn new(graph: &Graph, label: &str, title: &str, form: ValueForm) -> Self {
         let empty = || Cells::Values(vec![None; graph.nodes().len()]);
         let cells = graph.column(label).unwrap_or_else(empty);
         Self { title: printable(title).into_owned(), cells, form }
@@ -70,20 +75,20 @@ impl Column {
     pub(super) fn push_cell(&self, out: &mut String, node: usize) {
         let value = number::from_cell(&self.cells, node);
         match self.form {
-            Form::Value(unit) => units::push_cell(out, &self.cells, node, unit),
+            ValueForm::Value(unit) => units::push_cell(out, &self.cells, node, unit),
             _ if value.is_nan() => {}
-            Form::Difference { unit, .. } => {
+            ValueForm::Difference { unit, .. } => {
                 out.push_str(if value > 0.0 { "+" } else { "" });
                 units::push_real(out, value, unit);
             }
-            Form::Ratio => number::push(out, format_args!("{value:.2}×")),
+            ValueForm::Ratio => number::push(out, format_args!("{value:.2}×")),
         }
     }
 
     /// Returns the style of a node's cell.
     pub(super) fn style(&self, node: usize) -> Option<Style> {
         match self.form {
-            Form::Difference { is_time: true, .. } => {
+            ValueForm::Difference { is_time: true, .. } => {
                 let value = number::from_cell(&self.cells, node);
                 if value > 0.0 {
                     Some(Style::Red)

@@ -8,7 +8,7 @@ use marey_query::graph::{DifferenceLabels, Filter, Graph, Operator};
 
 use super::args::{Form, ViewArgs};
 use super::choose::{ChosenMetric, Request, check_size, default_metrics, distinct_metrics};
-use super::columns::Column;
+use super::columns::TableColumn;
 use super::load::Loaded;
 use super::rows::Rows;
 use super::shared_threshold::SharedThreshold;
@@ -49,7 +49,7 @@ pub(super) fn view(args: &ViewArgs, before: &Path, output: &mut Output) -> Resul
             graph = limit.narrow(&graph, &[difference_labels.after, difference_labels.before])?;
         }
         graph.style_names(args.name_style());
-        let difference = Difference { after: &after, before: &before, graph, union_count };
+        let difference = FileDifference { after: &after, before: &before, graph, union_count };
         difference.write(args, form, output)?;
     }
     report::note_omitted_metrics(output, "", after.omitted_metrics)?;
@@ -148,7 +148,7 @@ fn labels(metrics: &[ChosenMetric]) -> Vec<String> {
 }
 
 /// Two files, and the graph of their differences.
-struct Difference<'a> {
+struct FileDifference<'a> {
     after: &'a Loaded<'a>,
     before: &'a Loaded<'a>,
     graph: Graph,
@@ -156,7 +156,7 @@ struct Difference<'a> {
     union_count: usize,
 }
 
-impl Difference<'_> {
+impl FileDifference<'_> {
     fn write(&self, args: &ViewArgs, form: Form, output: &mut Output) -> Result<(), Stop> {
         if form == Form::Table {
             return self.write_table(args, output);
@@ -164,12 +164,13 @@ impl Difference<'_> {
         let Self { after, before, graph, .. } = self;
         let sort_metric = self.sort_metric();
         let first = graph.column(&sort_metric.label);
-        let rows = Rows::new(graph, args.order(form), first.as_ref(), args.levels(form));
+        let rows = Rows::new(graph, args.order(form), first.as_ref(), args.max_levels(form));
         let (file, metrics, rows) = (after.file, &*after.metrics, &rows);
         if form == Form::Json {
             let hidden = self.filtered() + graph.nodes().len() - rows.len();
             let before = Some(before.file);
-            json::Document { file, before, graph, metrics, rows, hidden }.write(output.data())?;
+            json::JsonDocument { file, before, graph, metrics, rows, hidden }
+                .write(output.data())?;
         } else {
             csv::write(output.data(), &[csv::Part { file, graph, rows }], metrics, true)?;
         }
@@ -184,8 +185,9 @@ impl Difference<'_> {
             report::write_heading(output.data(), paint, Some(word), side.file, meta)?;
         }
         let compared =
-            after.metrics.iter().flat_map(|metric| Column::difference_columns(graph, metric));
-        let columns: Vec<Column> = compared.chain([Column::change_marks(graph)]).collect();
+            after.metrics.iter().flat_map(|metric| TableColumn::difference_columns(graph, metric));
+        let columns: Vec<TableColumn> =
+            compared.chain([TableColumn::change_marks(graph)]).collect();
         let sort_metric = self.sort_metric();
         let table = TableColumns { columns: &columns, first: Some(&sort_metric), total: None };
         let shown_count = show::write_table(args, output, graph, &table)?;

@@ -6,7 +6,7 @@ use marey_query::graph::{Filter, Graph, side_by_side};
 
 use super::args::{Form, ViewArgs};
 use super::choose::{ChosenMetric, check_size, distinct_metrics};
-use super::columns::Column;
+use super::columns::TableColumn;
 use super::load::Loaded;
 use super::rows::Rows;
 use super::shared_threshold::SharedThreshold;
@@ -71,7 +71,7 @@ fn write_json(args: &ViewArgs, output: &mut Output, loaded: &[Loaded<'_>]) -> io
         let Loaded { file, graph, .. } = shown;
         let metrics = &distinct_metrics(&shown.metrics);
         let hidden = shown.hidden + graph.nodes().len() - rows.len();
-        json::Document { file, before: None, graph, metrics, rows: &rows, hidden }
+        json::JsonDocument { file, before: None, graph, metrics, rows: &rows, hidden }
             .write(output.data())?;
     }
     Ok(())
@@ -93,7 +93,7 @@ fn write_csv(
 
 fn select_rows(args: &ViewArgs, form: Form, shown: &Loaded<'_>) -> Rows {
     let first = shown.metrics.first().and_then(|first| shown.graph.column(&first.label));
-    Rows::new(&shown.graph, args.order(form), first.as_ref(), args.levels(form))
+    Rows::new(&shown.graph, args.order(form), first.as_ref(), args.max_levels(form))
 }
 
 fn write_one(
@@ -180,8 +180,8 @@ fn write_table(
     metrics: &[ChosenMetric],
     first: &Loaded<'_>,
 ) -> io::Result<usize> {
-    let columns: Vec<Column> =
-        metrics.iter().map(|metric| Column::from_metric(graph, metric)).collect();
+    let columns: Vec<TableColumn> =
+        metrics.iter().map(|metric| TableColumn::from_metric(graph, metric)).collect();
     // A text metric has no shares.
     let total = first.metrics.first().and_then(|metric| {
         let values = first.graph.numbers(&metric.label).ok()?;

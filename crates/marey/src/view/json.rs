@@ -16,7 +16,7 @@ use super::columns::change_word;
 use super::rows::Rows;
 
 /// A JSON document.
-pub(super) struct Document<'a> {
+pub(super) struct JsonDocument<'a> {
     pub(super) file: &'a Path,
     /// The file that it is compared with.
     pub(super) before: Option<&'a Path>,
@@ -28,7 +28,7 @@ pub(super) struct Document<'a> {
 }
 
 #[derive(Serialize)]
-struct Fields<'a> {
+struct DocumentFields<'a> {
     file: Cow<'a, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     before: Option<Cow<'a, str>>,
@@ -38,7 +38,7 @@ struct Fields<'a> {
     losses: &'a [(String, u64)],
     devices: Vec<DeviceFields<'a>>,
     hidden_nodes: usize,
-    nodes: Nodes<'a>,
+    nodes: NodeList<'a>,
 }
 
 #[derive(Serialize)]
@@ -71,52 +71,52 @@ struct DeviceFields<'a> {
     num_sms: Option<u64>,
 }
 
-struct Nodes<'a> {
-    document: &'a Document<'a>,
-    columns: Columns<'a>,
+struct NodeList<'a> {
+    document: &'a JsonDocument<'a>,
+    columns: JsonColumns<'a>,
 }
 
 /// The labels of metrics, with their cells or with the cells of their changes.
-enum Columns<'a> {
+enum JsonColumns<'a> {
     Values { labels: Vec<&'a str>, cells: CellsByNode<'a> },
     Changes(Vec<(&'a str, [(&'static str, Cells); 4])>),
 }
 
 #[derive(Serialize)]
-struct Node<'a> {
+struct NodeFields<'a> {
     id: usize,
     parent: Option<usize>,
     depth: usize,
     name: &'a str,
     kind: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    change: Option<Change>,
-    metrics: Metrics<'a>,
+    change: Option<NodeChange>,
+    metrics: NodeMetrics<'a>,
 }
 
 /// The change of a node. `None` is a node that both files have, and is written as null.
 #[derive(Serialize)]
-struct Change(Option<&'static str>);
+struct NodeChange(Option<&'static str>);
 
-struct Metrics<'a> {
-    columns: &'a Columns<'a>,
+struct NodeMetrics<'a> {
+    columns: &'a JsonColumns<'a>,
     node: usize,
 }
 
-struct Row<'a> {
+struct ChangeRow<'a> {
     cells: &'a [(&'static str, Cells); 4],
     node: usize,
 }
 
-struct Value(MetricValue);
+struct JsonValue(MetricValue);
 
-struct Real(f64);
+struct JsonReal(f64);
 
-impl Document<'_> {
+impl JsonDocument<'_> {
     /// Writes one object on one line.
     pub(super) fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let Meta { process, overhead, losses, .. } = self.graph.meta();
-        let fields = Fields {
+        let fields = DocumentFields {
             file: self.file.to_string_lossy(),
             before: self.before.map(Path::to_string_lossy),
             process: process.as_ref().map(process_fields),
@@ -124,18 +124,18 @@ impl Document<'_> {
             losses,
             devices: self.graph.devices().iter().map(device_fields).collect(),
             hidden_nodes: self.hidden,
-            nodes: Nodes { document: self, columns: self.columns() },
+            nodes: NodeList { document: self, columns: self.columns() },
         };
         serde_json::to_writer(&mut *out, &fields)?;
         writeln!(out)
     }
 
-    fn columns(&self) -> Columns<'_> {
+    fn columns(&self) -> JsonColumns<'_> {
         let labels = self.metrics.iter().map(|metric| &*metric.label);
         if self.before.is_none() {
             let labels: Vec<&str> = labels.collect();
             let cells = self.graph.cells_by_node(&labels);
-            return Columns::Values { labels, cells };
+            return JsonColumns::Values { labels, cells };
         }
         let empty = || Cells::Values(vec![None; self.graph.nodes().len()]);
         let cells = |label: &str| self.graph.column(label).unwrap_or_else(empty);
@@ -148,7 +148,7 @@ impl Document<'_> {
                 ("ratio", cells(&labels_of_metric.ratio)),
             ]
         };
-        Columns::Changes(labels.map(|label| (label, changes(label))).collect())
+        JsonColumns::Changes(labels.map(|label| (label, changes(label))).collect())
     }
 }
 
@@ -160,7 +160,7 @@ fn process_fields(process: &Process) -> ProcessFields<'_> {
         argv: &process.argv,
         start_unix_nanos: process.start_unix_nanos,
         duration_nanos: process.duration_nanos,
-        complete: process.complete,
+        complete: process.is_complete,
     }
 }
 
@@ -189,59 +189,60 @@ fn as_map<S: Serializer>(pairs: &[(String, u64)], serializer: S) -> Result<S::Ok
     serializer.collect_map(pairs.iter().map(|(key, value)| (key, value)))
 }
 
-impl Serialize for Nodes<'_> {
+impl Serialize for NodeList<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Document { graph, before, rows, .. } = self.document;
+        let JsonDocument { graph, before, rows, .. } = self.document;
         serializer.collect_seq(rows.rows.iter().map(|row| {
             let node = &graph.nodes()[row.node];
-            Node {
+            NodeFields {
                 id: row.node,
                 parent: node.parent,
                 depth: node.depth,
                 name: &node.name,
                 kind: node.kind.map(NodeKind::as_str),
-                change: before.map(|_| Change(change_word(node.side))),
-                metrics: Metrics { columns: &self.columns, node: row.node },
+                change: before.map(|_| NodeChange(change_word(node.side))),
+                metrics: NodeMetrics { columns: &self.columns, node: row.node },
             }
         }))
     }
 }
 
-impl Serialize for Metrics<'_> {
+impl Serialize for NodeMetrics<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let node = self.node;
         match self.columns {
-            Columns::Values { labels, cells } => serializer.collect_map(
-                cells.node_cells(node).map(|(column, value)| (labels[column], Value(value))),
+            JsonColumns::Values { labels, cells } => serializer.collect_map(
+                cells.node_cells(node).map(|(column, value)| (labels[column], JsonValue(value))),
             ),
-            Columns::Changes(columns) => serializer
-                .collect_map(columns.iter().map(|(label, cells)| (label, Row { cells, node }))),
+            JsonColumns::Changes(columns) => serializer.collect_map(
+                columns.iter().map(|(label, cells)| (label, ChangeRow { cells, node })),
+            ),
         }
     }
 }
 
-impl Serialize for Row<'_> {
+impl Serialize for ChangeRow<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let value = |cells: &Cells| cells.get(self.node).map(Value);
+        let value = |cells: &Cells| cells.get(self.node).map(JsonValue);
         serializer.collect_map(self.cells.iter().map(|(word, cells)| (word, value(cells))))
     }
 }
 
-impl Serialize for Value {
+impl Serialize for JsonValue {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.0 {
             MetricValue::Int(value) => serializer.serialize_i64(*value),
-            MetricValue::Float(value) => Real(*value).serialize(serializer),
+            MetricValue::Float(value) => JsonReal(*value).serialize(serializer),
             MetricValue::Text(value) => serializer.serialize_str(value),
             MetricValue::Ints(values) => values.serialize(serializer),
             MetricValue::Floats(values) => {
-                serializer.collect_seq(values.iter().map(|value| Real(*value)))
+                serializer.collect_seq(values.iter().map(|value| JsonReal(*value)))
             }
         }
     }
 }
 
-impl Serialize for Real {
+impl Serialize for JsonReal {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.0 {
             f64::INFINITY => serializer.serialize_str("Infinity"),

@@ -18,7 +18,7 @@ pub use super::rows::{Order, Rows};
 
 /// Style of a line.
 #[derive(Clone, Copy, Debug)]
-pub struct Style {
+pub struct LineStyle {
     /// Decimal places.
     pub precision: usize,
     /// Whether long names are shortened in the middle.
@@ -42,7 +42,7 @@ pub fn write_tree(
     graph: &Graph,
     columns: &[Cells],
     rows: &Rows,
-    style: Style,
+    style: LineStyle,
 ) -> io::Result<()> {
     let mut tree_lines = TreeLines::default();
     let mut line = String::new();
@@ -152,9 +152,9 @@ mod tests {
     use super::*;
     use crate::view::fixture;
 
-    const STYLE: Style = Style { precision: 3, has_short_names: false, has_marks: false };
+    const STYLE: LineStyle = LineStyle { precision: 3, has_short_names: false, has_marks: false };
 
-    fn tree(graph: &Graph, labels: &[&str], style: Style) -> String {
+    fn tree(graph: &Graph, labels: &[&str], style: LineStyle) -> String {
         let columns: Vec<Cells> = labels.iter().map(|label| graph.column(label).unwrap()).collect();
         let rows = Rows::new(graph, Order::Name, None, 100);
         let mut text = Vec::new();
@@ -179,7 +179,7 @@ mod tests {
         let name: String = ('a'..='z').chain('é'..='ÿ').collect();
         let graph = fixture::named(&name);
         assert_eq!(tree(&graph, &[], STYLE), format!("ROOT\n└─ {name}\n"));
-        let style = Style { has_short_names: true, ..STYLE };
+        let style = LineStyle { has_short_names: true, ..STYLE };
         assert_eq!(tree(&graph, &[], style), "ROOT\n└─ abcdefghijklmnopqr...îïðñòóôõö÷øùúûüýþÿ\n");
         let graph = fixture::named(&name[..26]);
         assert_eq!(tree(&graph, &[], style), tree(&graph, &[], STYLE));

@@ -104,7 +104,7 @@ pub(super) fn warn_of_checkpoint(
     file_prefix: &str,
     meta: &Meta,
 ) -> io::Result<()> {
-    if meta.process.as_ref().is_none_or(|process| process.complete) {
+    if meta.process.as_ref().is_none_or(|process| process.is_complete) {
         return Ok(());
     }
     output.warning(format_args!(

@@ -20,12 +20,12 @@ pub enum Order {
 /// The nodes to show, each after its parent.
 #[derive(Debug)]
 pub struct Rows {
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<TreeRow>,
 }
 
 /// A node to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Row {
+pub(super) struct TreeRow {
     pub(super) node: usize,
     /// Whether the node is the last of its siblings.
     pub(super) is_last: bool,
@@ -35,19 +35,20 @@ impl Rows {
     /// Selects the top `levels` of the graph. [`Order::Value`] sorts by `sort_column`.
     pub fn new(graph: &Graph, order: Order, sort_column: Option<&Cells>, levels: usize) -> Self {
         let nodes = graph.nodes();
-        let value =
-            |row: &Row| sort_column.map_or(f64::NAN, |cells| number::from_cell(cells, row.node));
-        let compare = |a: &Row, b: &Row| match order {
+        let value = |row: &TreeRow| {
+            sort_column.map_or(f64::NAN, |cells| number::from_cell(cells, row.node))
+        };
+        let compare = |a: &TreeRow, b: &TreeRow| match order {
             Order::Name => a.node.cmp(&b.node),
             Order::FirstSeen => nodes[a.node].creation_rank.cmp(&nodes[b.node].creation_rank),
             Order::Value => compare_descending(value(a), value(b)).then(a.node.cmp(&b.node)),
         };
         let mut rows = Vec::new();
         // This is a stack, so siblings are pushed in reverse order.
-        let mut pending: Vec<Row> = Vec::new();
-        let push_children = |pending: &mut Vec<Row>, parent: Option<usize>| {
+        let mut pending: Vec<TreeRow> = Vec::new();
+        let push_children = |pending: &mut Vec<TreeRow>, parent: Option<usize>| {
             let start = pending.len();
-            pending.extend(graph.children(parent).map(|node| Row { node, is_last: false }));
+            pending.extend(graph.children(parent).map(|node| TreeRow { node, is_last: false }));
             pending[start..].sort_unstable_by(|a, b| compare(b, a));
             if let Some(last) = pending.get_mut(start) {
                 last.is_last = true;
@@ -77,8 +78,8 @@ impl Rows {
 }
 
 /// Compares two numbers for descending order. NaN comes last.
-pub(super) fn compare_descending(a: f64, b: f64) -> Ordering {
-    b.partial_cmp(&a).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+pub(super) fn compare_descending(number: f64, other: f64) -> Ordering {
+    other.partial_cmp(&number).unwrap_or_else(|| number.is_nan().cmp(&other.is_nan()))
 }
 
 /// The lines of the tree before a name, one text for each level.

@@ -6,12 +6,13 @@ use marey_query::graph::{Cells, Graph};
 
 use super::args::{Form, ViewArgs};
 use super::choose::ChosenMetric;
-use super::columns::Column;
+use super::columns::TableColumn;
 use super::lines::{self, Rows};
-use super::table::{Bar, Table};
+use super::table::{Bar, TreeTable};
 use crate::output::Output;
 
-const LINES: lines::Style = lines::Style { precision: 3, has_short_names: false, has_marks: false };
+const LINES: lines::LineStyle =
+    lines::LineStyle { precision: 3, has_short_names: false, has_marks: false };
 
 /// The warning of Proton's viewer on a negative sum of bytes.
 const NEGATIVE_BYTES: &str =
@@ -27,9 +28,9 @@ pub(super) fn write_lines(
 ) -> io::Result<usize> {
     let columns: Vec<Cells> = metrics.iter().map(|metric| metric_cells(graph, metric)).collect();
     let order = args.order(Form::Lines);
-    let rows = Rows::new(graph, order, columns.first(), args.levels(Form::Lines));
+    let rows = Rows::new(graph, order, columns.first(), args.max_levels(Form::Lines));
     let out = output.data();
-    lines::write_tree(out, graph, &columns, &rows, lines::Style { has_marks, ..LINES })?;
+    lines::write_tree(out, graph, &columns, &rows, lines::LineStyle { has_marks, ..LINES })?;
     writeln!(out)?;
     write_sorted(args, out, graph, metrics.first(), columns.first())?;
     if metrics.iter().any(|metric| overflows(graph, metric)) {
@@ -40,7 +41,7 @@ pub(super) fn write_lines(
 
 /// The columns of a table and its sort key.
 pub(super) struct TableColumns<'a> {
-    pub(super) columns: &'a [Column],
+    pub(super) columns: &'a [TableColumn],
     /// The metric for `--sort` and `--print-sorted`.
     pub(super) first: Option<&'a ChosenMetric>,
     /// The value of a full bar beside the first column. `None` for no bars.
@@ -56,14 +57,14 @@ pub(super) fn write_table(
 ) -> io::Result<usize> {
     let first = table.first.map(|metric| metric_cells(graph, metric));
     let order = args.order(Form::Table);
-    let rows = Rows::new(graph, order, first.as_ref(), args.levels(Form::Table));
+    let rows = Rows::new(graph, order, first.as_ref(), args.max_levels(Form::Table));
     let bar = match (&first, table.total) {
         (Some(cells), Some(total)) if output.is_terminal => Some(Bar { cells, total }),
         _ => None,
     };
     let paint = output.paint;
     let out = output.data();
-    Table { graph, columns: table.columns, rows: &rows, bar, paint }.write(out)?;
+    TreeTable { graph, columns: table.columns, rows: &rows, bar, paint }.write(out)?;
     if args.print_sorted {
         writeln!(out)?;
     }

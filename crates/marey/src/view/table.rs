@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use marey_query::graph::{Cells, Graph};
 
-use super::columns::Column;
+use super::columns::TableColumn;
 use super::number;
 use super::rows::{Rows, TreeLines};
 use crate::output::{Paint, Style};
@@ -14,15 +14,15 @@ use crate::text::{printable, width};
 const GAP: &str = "  ";
 
 /// A table to write.
-pub(super) struct Table<'a> {
+pub(super) struct TreeTable<'a> {
     pub(super) graph: &'a Graph,
-    pub(super) columns: &'a [Column],
+    pub(super) columns: &'a [TableColumn],
     pub(super) rows: &'a Rows,
     pub(super) bar: Option<Bar<'a>>,
     pub(super) paint: Paint,
 }
 
-impl Table<'_> {
+impl TreeTable<'_> {
     pub(super) fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let widths: Vec<usize> = self.columns.iter().map(|column| self.width(column)).collect();
         let mut line = String::new();
@@ -66,7 +66,7 @@ impl Table<'_> {
         Ok(())
     }
 
-    fn width(&self, column: &Column) -> usize {
+    fn width(&self, column: &TableColumn) -> usize {
         let mut cell = String::new();
         let mut widest = width(&column.title);
         for row in &self.rows.rows {
@@ -134,10 +134,10 @@ mod tests {
         let time = ChosenMetric::from_file("time (ns)".into());
         let cells = graph.column(&time.label).unwrap();
         let rows = Rows::new(&graph, Order::Name, None, 2);
-        let columns = [Column::from_metric(&graph, &time)];
+        let columns = [TableColumn::from_metric(&graph, &time)];
         let bar = Some(Bar { cells: &cells, total: 10.5 });
         let mut text = Vec::new();
-        Table { graph: &graph, columns: &columns, rows: &rows, bar, paint }
+        TreeTable { graph: &graph, columns: &columns, rows: &rows, bar, paint }
             .write(&mut text)
             .unwrap();
         String::from_utf8(text).unwrap()

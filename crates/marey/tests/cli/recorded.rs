@@ -7,7 +7,7 @@ use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::profile::{Overhead, Process};
-use marey_model::spool::{Frame, NodeDef, SessionEvent, Span, Value, Writer};
+use marey_model::spool::{NodeDef, SessionEvent, Span, SpoolFrame, Value, Writer};
 
 /// Start of the program since 1970, when the monotonic clock was 0.
 const START_UNIX_NANOS: i64 = 1_700_000_000_000_000_000;
@@ -39,7 +39,7 @@ pub(crate) fn write_torn(run: &Path) {
     fs::write(spool, bytes).unwrap();
 }
 
-fn write_frames(run: &Path, frames: &[Frame]) {
+fn write_frames(run: &Path, frames: &[SpoolFrame]) {
     fs::create_dir_all(run.join("spool")).unwrap();
     let mut writer = Writer::new(File::create(run.join("spool/4242-0.spool")).unwrap()).unwrap();
     for frame in frames {
@@ -47,13 +47,13 @@ fn write_frames(run: &Path, frames: &[Frame]) {
     }
 }
 
-fn frames() -> Vec<Frame> {
-    let clock = |monotonic_nanos| Frame::Clock {
+fn frames() -> Vec<SpoolFrame> {
+    let clock = |monotonic_nanos| SpoolFrame::Clock {
         monotonic_nanos,
         unix_nanos: START_UNIX_NANOS + monotonic_nanos,
     };
     let node = |parent, kind, name| NodeDef { parent, kind, name };
-    let session = |event, time_nanos| Frame::Session {
+    let session = |event, time_nanos| SpoolFrame::Session {
         session: 0,
         event,
         name: "/data/train".into(),
@@ -66,7 +66,7 @@ fn frames() -> Vec<Frame> {
         argv: ["train.py", "--epochs", "3"].map(Into::into).to_vec(),
         start_unix_nanos: START_UNIX_NANOS as u64,
         duration_nanos: 0,
-        complete: false,
+        is_complete: false,
     };
     let nodes = vec![
         node(0, NodeKind::Root, 0),
@@ -81,19 +81,19 @@ fn frames() -> Vec<Frame> {
         value: MetricValue::Int(4096 * number),
     };
     vec![
-        Frame::Process(process),
+        SpoolFrame::Process(process),
         clock(0),
         session(SessionEvent::Started, 0),
-        Frame::Strings { first: 0, texts: TEXTS.map(Into::into).to_vec() },
-        Frame::Thread { thread: 0, os_id: 4242, name: "MainThread".into() },
-        Frame::Nodes { thread: 0, first: 0, nodes },
-        Frame::Spans { thread: 0, sessions: SESSIONS, spans: spans() },
-        Frame::Values { thread: 0, sessions: SESSIONS, values: (1..=3).map(tokens).collect() },
+        SpoolFrame::Strings { first: 0, texts: TEXTS.map(Into::into).to_vec() },
+        SpoolFrame::Thread { thread: 0, os_id: 4242, name: "MainThread".into() },
+        SpoolFrame::Nodes { thread: 0, first: 0, nodes },
+        SpoolFrame::Spans { thread: 0, sessions: SESSIONS, spans: spans() },
+        SpoolFrame::Values { thread: 0, sessions: SESSIONS, values: (1..=3).map(tokens).collect() },
         clock(50_000_000),
-        Frame::Overhead(OVERHEAD),
-        Frame::Losses(vec![(LossCause::TraceBuffer, 7)]),
+        SpoolFrame::Overhead(OVERHEAD),
+        SpoolFrame::Losses(vec![(LossCause::TraceBuffer, 7)]),
         session(SessionEvent::Finalized, 50_000_000),
-        Frame::End,
+        SpoolFrame::End,
     ]
 }
 

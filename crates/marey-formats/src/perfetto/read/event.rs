@@ -33,6 +33,7 @@ pub(super) struct EventHeader {
 }
 
 impl EventConverter<'_> {
+    /// Adds a track event.
     pub(super) fn add_track_event(
         &mut self,
         sequence: &mut Sequence,
@@ -42,26 +43,12 @@ impl EventConverter<'_> {
         self.add_extra_counters(sequence, time_nanos, event)?;
         if event.r#type == Some(TYPE_COUNTER) {
             let uuid = track_uuid(sequence, event).unwrap_or(0);
-            return match (event.counter_value, event.double_counter_value) {
-                (Some(value), _) => self.add_counter_value(
-                    sequence,
-                    uuid,
-                    time_nanos,
-                    MetricValue::Int(value),
-                    event,
-                ),
-                (None, Some(value)) => self.add_counter_value(
-                    sequence,
-                    uuid,
-                    time_nanos,
-                    MetricValue::Float(value),
-                    event,
-                ),
-                (None, None) => {
-                    self.lose(LossCause::Unreadable, "a counter without a value");
-                    Ok(())
-                }
+            let float = event.double_counter_value.map(MetricValue::Float);
+            let Some(value) = event.counter_value.map(MetricValue::Int).or(float) else {
+                self.lose(LossCause::Unreadable, "a counter without a value");
+                return Ok(());
             };
+            return self.add_counter_value(sequence, uuid, time_nanos, value, event);
         }
         let header = self.read_header(sequence, time_nanos, event);
         match (event.r#type, &event.legacy_event) {
@@ -105,7 +92,7 @@ impl EventConverter<'_> {
 
     fn event_name_id(&mut self, sequence: &Sequence, event: &TrackEvent) -> u32 {
         if let Some(name) = &event.name {
-            return self.import.run.text(name);
+            return self.import.run.text_id(name);
         }
         let legacy_iid = event.legacy_event.as_ref().and_then(|legacy| legacy.name_iid);
         let iid = event.name_iid.or(legacy_iid).filter(|&iid| iid != 0);
@@ -113,7 +100,7 @@ impl EventConverter<'_> {
         if iid.is_some() && interned.is_none() {
             self.lose(LossCause::Unreadable, "an event whose name is not in the file");
         }
-        interned.unwrap_or_else(|| self.import.run.text(""))
+        interned.unwrap_or_else(|| self.import.run.text_id(""))
     }
 
     fn event_category_id(&mut self, sequence: &Sequence, event: &TrackEvent) -> Option<u32> {
@@ -123,7 +110,7 @@ impl EventConverter<'_> {
         let mut names = event.categories.iter().map(String::as_str).chain(interned);
         let first = names.next()?;
         let joined = names.fold(first.to_owned(), |joined, name| format!("{joined},{name}"));
-        Some(self.import.run.text(&joined))
+        Some(self.import.run.text_id(&joined))
     }
 
     pub(super) fn begin_slice(
@@ -147,60 +134,20 @@ impl EventConverter<'_> {
     ) -> Result<OpenSlice, StoreError> {
         let (extras, annotations) = Extras::split_from(event, sequence);
         self.slice_count += 1;
-        let EventHeader { time_nanos: start_nanos, ref owner, name_id, category_id, .. } = *header;
+        let owner = &header.owner;
         let span_thread =
             owner.thread.or(owner.enclosing_thread.filter(|_| extras.flag("is_of_thread")));
         let row = if let Some(kind) = extras.text("activity") {
-            PartialRow::Activity(Box::new(GpuActivity {
-                start_nanos,
-                duration_nanos: 0,
-                process_id: owner.process,
-                device: extras.id("device").unwrap_or(0),
-                stream: extras.id("stream").unwrap_or(GpuActivity::NO_STREAM),
-                kind: ActivityKind::of(kind),
-                name_id,
-                context_id: self.stack_context(sequence, event),
-                correlation_id: event.correlation_id,
-                graph_node_id: extras.uint("graph_node_id"),
-                grid: extras.dimensions("grid"),
-                block: extras.dimensions("block"),
-                registers: extras.id("registers"),
-                shared_bytes: extras.int("shared_bytes"),
-                bytes: extras.int("bytes"),
-                category_id,
-                external_id: extras.uint("external_id"),
-                args: Args::default(),
-            }))
-        } else if let Some(thread_id) = span_thread {
-            self.add_stack_sample(sequence, header, event)?;
-            let kind = extras.text("kind");
-            let kind = NodeKind::ALL.into_iter().find(|known| Some(known.as_str()) == kind);
-            PartialRow::Span(Slice {
-                thread_id,
-                start_nanos,
-                duration_nanos: 0,
-                order: self.slice_count,
-                kind: kind.filter(|kind| *kind != NodeKind::Root).unwrap_or(NodeKind::Scope),
-                name_id,
-                step: extras.id("step"),
-                is_open: extras.flag("is_open"),
-                category_id,
-                correlation_id: event.correlation_id,
-                external_id: extras.uint("external_id"),
-                args: Args::default(),
-            })
+            let context_id = self.stack_context(sequence, event);
+            PartialRow::Activity(Box::new(new_activity(header, event, &extras, kind, context_id)))
         } else {
             self.add_stack_sample(sequence, header, event)?;
-            PartialRow::AsyncSpan(AsyncSpan {
-                start_nanos,
-                duration_nanos: 0,
-                process_id: owner.process,
-                track_id: owner.name_id.unwrap_or_else(|| self.import.run.text("")),
-                name_id,
-                is_open: extras.flag("is_open"),
-                category_id,
-                args: Args::default(),
-            })
+            match span_thread {
+                Some(thread_id) => {
+                    PartialRow::Span(self.new_slice(header, event, &extras, thread_id))
+                }
+                None => PartialRow::AsyncSpan(self.new_async_span(header, &extras)),
+            }
         };
         let mut args = NewArgs::default();
         self.add_args(sequence, event, annotations, &mut args);
@@ -208,6 +155,45 @@ impl EventConverter<'_> {
             args.json("correlation_id", &correlation.to_string());
         }
         Ok(OpenSlice { row, args })
+    }
+
+    fn new_slice(
+        &self,
+        header: &EventHeader,
+        event: &TrackEvent,
+        extras: &Extras,
+        thread_id: u32,
+    ) -> Slice {
+        let kind = extras.text("kind");
+        let kind = NodeKind::ALL.into_iter().find(|known| Some(known.as_str()) == kind);
+        Slice {
+            thread_id,
+            start_nanos: header.time_nanos,
+            duration_nanos: 0,
+            order: self.slice_count,
+            kind: kind.filter(|kind| *kind != NodeKind::Root).unwrap_or(NodeKind::Scope),
+            name_id: header.name_id,
+            step: extras.id("step"),
+            is_open: extras.flag("is_open"),
+            category_id: header.category_id,
+            correlation_id: event.correlation_id,
+            external_id: extras.uint("external_id"),
+            args: Args::default(),
+        }
+    }
+
+    fn new_async_span(&mut self, header: &EventHeader, extras: &Extras) -> AsyncSpan {
+        let track_name_id = header.owner.name_id;
+        AsyncSpan {
+            start_nanos: header.time_nanos,
+            duration_nanos: 0,
+            process_id: header.owner.process,
+            track_id: track_name_id.unwrap_or_else(|| self.import.run.text_id("")),
+            name_id: header.name_id,
+            is_open: extras.flag("is_open"),
+            category_id: header.category_id,
+            args: Args::default(),
+        }
     }
 
     pub(super) fn end_slice(
@@ -427,7 +413,7 @@ impl EventConverter<'_> {
             Some(counter) => &counter.name,
             None => self.tracks.name(track_uuid).unwrap_or_default(),
         };
-        let name_id = self.import.run.text(name);
+        let name_id = self.import.run.text_id(name);
         let factor = counter.as_ref().map_or(1, |counter| counter.factor);
         let is_incremental = counter.is_some_and(|counter| counter.is_incremental);
         let value = match value {
@@ -461,6 +447,36 @@ impl EventConverter<'_> {
             phase: 0,
             value,
         })
+    }
+}
+
+/// Returns the activity that begins with an event.
+fn new_activity(
+    header: &EventHeader,
+    event: &TrackEvent,
+    extras: &Extras,
+    kind: &str,
+    context_id: Option<u32>,
+) -> GpuActivity {
+    GpuActivity {
+        start_nanos: header.time_nanos,
+        duration_nanos: 0,
+        process_id: header.owner.process,
+        device: extras.id("device").unwrap_or(0),
+        stream: extras.id("stream").unwrap_or(GpuActivity::NO_STREAM),
+        kind: ActivityKind::of(kind),
+        name_id: header.name_id,
+        context_id,
+        correlation_id: event.correlation_id,
+        graph_node_id: extras.uint("graph_node_id"),
+        grid: extras.dimensions("grid"),
+        block: extras.dimensions("block"),
+        registers: extras.id("registers"),
+        shared_bytes: extras.int("shared_bytes"),
+        bytes: extras.int("bytes"),
+        category_id: header.category_id,
+        external_id: extras.uint("external_id"),
+        args: Args::default(),
     }
 }
 

@@ -94,7 +94,7 @@ impl EventConverter<'_> {
         let separator = if scope.is_empty() { "" } else { ":" };
         let track = format!("{scope}{separator}{:#x}", event_id(legacy));
         let mut header = header;
-        header.owner.name_id = Some(self.import.run.text(&track));
+        header.owner.name_id = Some(self.import.run.text_id(&track));
         (header.owner.thread, header.owner.enclosing_thread) = (None, None);
         let open = self.open_slice(sequence, &header, event)?;
         self.open_slices.entry(stack).or_default().push(open);
@@ -127,7 +127,7 @@ impl EventConverter<'_> {
             let key = annotations::name(annotation, sequence);
             let is_only_series = key.is_empty() || key == "value";
             let name = if is_only_series { name.to_owned() } else { format!("{name} {key}") };
-            let name_id = self.import.run.text(&name);
+            let name_id = self.import.run.text_id(&name);
             self.import.run.add_metric(&Metric {
                 time_nanos: header.time_nanos,
                 thread_id,

@@ -30,8 +30,8 @@ impl EventConverter<'_> {
                     Some(file) => format!("{file}:{line}@{function}"),
                     None => function.to_owned(),
                 };
-                let name_id = self.import.run.text(&name);
-                context = self.import.run.context(context, NodeKind::Frame, name_id);
+                let name_id = self.import.run.text_id(&name);
+                context = self.import.run.context_id(context, NodeKind::Frame, name_id);
             }
             return Some(context);
         }
@@ -65,7 +65,7 @@ impl EventConverter<'_> {
             Some(weight) => ("callstack_weight", MetricValue::Float(weight)),
             None => ("callstacks", MetricValue::Int(1)),
         };
-        let name_id = self.import.run.text(name);
+        let name_id = self.import.run.text_id(name);
         self.import.run.add_sample(&Sample {
             process_id: header.owner.process,
             thread_id: header.owner.enclosing_thread,
@@ -161,7 +161,7 @@ impl EventConverter<'_> {
     ) -> Result<(), StoreError> {
         self.select_samples();
         let process_id = self.tracks.thread_owner(thread, self.import).process;
-        let name_id = self.import.run.text("samples");
+        let name_id = self.import.run.text_id("samples");
         let args = self.import.run.args(args)?;
         self.import.run.add_sample(&Sample {
             process_id,
@@ -179,8 +179,8 @@ impl EventConverter<'_> {
         if !self.has_selected_samples {
             self.has_selected_samples = true;
             let run = &mut self.import.run;
-            let count_name_id = Some(run.text("samples"));
-            let nanos_name_id = Some(run.text("cpu (ns)"));
+            let count_name_id = Some(run.text_id("samples"));
+            let nanos_name_id = Some(run.text_id("cpu (ns)"));
             run.show_samples(Sampled { count_name_id, nanos_name_id, counts_calls: false });
         }
     }

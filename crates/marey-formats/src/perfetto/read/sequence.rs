@@ -91,7 +91,7 @@ impl Interned {
     fn add(&mut self, data: InternedData, run: &mut Assembler) {
         for InternedName { iid, name } in data.event_names {
             let name = name.unwrap_or_default();
-            let name_id = run.text(&name);
+            let name_id = run.text_id(&name);
             self.names.insert(iid.unwrap_or(0), (name.into(), name_id));
         }
         add_names(&mut self.categories, data.event_categories);
@@ -111,7 +111,7 @@ impl Interned {
         for frame in data.frames {
             let kind = frame.kind.as_deref().unwrap_or(NodeKind::Frame.as_str());
             let kind = NodeKind::ALL.into_iter().find(|known| known.as_str() == kind);
-            let name = run.text(&self.frame_name(&frame));
+            let name = run.text_id(&self.frame_name(&frame));
             let frame_iid = frame.iid.unwrap_or(0);
             self.frames.insert(frame_iid, (kind.unwrap_or(NodeKind::Frame), name));
         }
@@ -126,8 +126,8 @@ impl Interned {
     fn stack_context(&self, frame_ids: &[u64], run: &mut Assembler) -> u32 {
         frame_ids.iter().fold(Assembler::ROOT, |context, iid| {
             let frame = self.frames.get(iid).copied();
-            let (kind, name) = frame.unwrap_or_else(|| (NodeKind::Frame, run.text("<unknown>")));
-            run.context(context, kind, name)
+            let (kind, name) = frame.unwrap_or_else(|| (NodeKind::Frame, run.text_id("<unknown>")));
+            run.context_id(context, kind, name)
         })
     }
 

@@ -85,7 +85,7 @@ impl Tracks {
         }
         let name = track.name.or(track.static_name).or(track.atrace_name);
         new_track.name = name.map_or(new_track.name, Into::into);
-        new_track.name_id = import.run.text(&new_track.name);
+        new_track.name_id = import.run.text_id(&new_track.name);
         new_track.parent = track.parent_uuid.or(new_track.parent);
         if let Some(counter) = track.counter {
             let suffix = match (counter.unit, counter.unit_name) {
@@ -148,7 +148,7 @@ impl Tracks {
         let known = self.threads.get(&(pid, tid)).copied();
         let id = known.unwrap_or_else(|| {
             let process = self.process_id(pid, import);
-            let id = import.run.thread(process, os_id.unwrap_or(tid), "");
+            let id = import.run.add_thread(process, os_id.unwrap_or(tid), "");
             self.threads.insert((pid, tid), id);
             self.processes_of_threads.insert(id, process);
             id
@@ -223,7 +223,7 @@ impl Tracks {
 
     /// Returns the thread with the counters of a process.
     pub(super) fn counter_thread(&mut self, process: u32, import: &mut Import) -> u32 {
-        let create = || import.run.thread(process, NO_THREAD, "");
+        let create = || import.run.add_thread(process, NO_THREAD, "");
         *self.counter_threads.entry(process).or_insert_with(create)
     }
 

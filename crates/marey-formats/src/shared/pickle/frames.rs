@@ -29,7 +29,7 @@ pub(crate) fn stack_context(
     let mut result = Ok(());
     for &frame in items.iter().rev() {
         match intern_frame_name(values, frame, run) {
-            Ok(name_id) => context = run.context(context, NodeKind::Frame, name_id),
+            Ok(name_id) => context = run.context_id(context, NodeKind::Frame, name_id),
             Err(reason) => {
                 result = Err(reason);
                 break;
@@ -60,7 +60,7 @@ fn intern_frame_name(
     let function =
         fields.take(values, "name", |value| values.text(value)).ok_or(ValueError::NotAFrame)?;
     values.count_expansion(file.len() + function.len())?;
-    let name_id = run.text(&format!("{file}:{line}@{function}"));
+    let name_id = run.text_id(&format!("{file}:{line}@{function}"));
     values.set_converted(frame, name_id);
     Ok(name_id)
 }

@@ -296,10 +296,11 @@ fn a_stack_is_converted_once() {
     let (inner, outer) = (frame(&mut values, "f"), frame(&mut values, "main"));
     let stack = values.add_list(vec![inner, outer]);
     let (id, result) = stack_context(&mut values, stack, &mut run);
-    let outer_name = run.text("a.py:7@main");
-    let outer_id = run.context(Assembler::ROOT, marey_model::context::NodeKind::Frame, outer_name);
-    let inner_name = run.text("a.py:7@f");
-    let inner_id = run.context(outer_id, marey_model::context::NodeKind::Frame, inner_name);
+    let outer_name = run.text_id("a.py:7@main");
+    let outer_id =
+        run.context_id(Assembler::ROOT, marey_model::context::NodeKind::Frame, outer_name);
+    let inner_name = run.text_id("a.py:7@f");
+    let inner_id = run.context_id(outer_id, marey_model::context::NodeKind::Frame, inner_name);
     assert_eq!((id, result), (Some(inner_id), Ok(())));
     assert_eq!(stack_context(&mut values, stack, &mut run), (Some(inner_id), Ok(())));
     assert!(values.items(stack).is_none());

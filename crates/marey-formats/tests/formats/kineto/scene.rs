@@ -88,8 +88,8 @@ fn name() -> impl Strategy<Value = String> {
 pub(crate) fn run(base_nanos: i64, random_rows: &[RandomRow]) -> (TempDir, Run) {
     build_run(|run| {
         let name = Some("python \"3\"".to_owned());
-        let process = run.process(NewProcess { pid: PID, name, ..NewProcess::default() });
-        let threads = THREADS.map(|(os_id, name)| run.thread(process, os_id, name));
+        let process = run.add_process(NewProcess { pid: PID, name, ..NewProcess::default() });
+        let threads = THREADS.map(|(os_id, name)| run.add_thread(process, os_id, name));
         for (random_row, order) in random_rows.iter().zip(1..) {
             let thread = threads[random_row.thread];
             add(random_row, base_nanos + random_row.start, (process, thread), order, run);
@@ -116,11 +116,11 @@ fn add(
     run: &mut Assembler,
 ) {
     let RandomRow { row_kind, duration, ref name, number, choice, value, .. } = *random_row;
-    let (name_id, args) = (run.text(name), args(random_row, run));
+    let (name_id, args) = (run.text_id(name), args(random_row, run));
     let (category, kind) = CATEGORIES[choice];
-    let category_id = Some(run.text(category));
-    let flow_category = run.text("fwdbwd");
-    let track_id = run.text(["1", "0x2", "a \"b\""][choice % 3]);
+    let category_id = Some(run.text_id(category));
+    let flow_category = run.text_id("fwdbwd");
+    let track_id = run.text_id(["1", "0x2", "a \"b\""][choice % 3]);
     match row_kind {
         0..=2 => run.add_slice(&Slice {
             order,
@@ -185,7 +185,7 @@ fn activity(
 ) -> GpuActivity {
     let RandomRow { duration: duration_nanos, number, choice, .. } = *random_row;
     let (category, kind) = ACTIVITIES[choice];
-    let activity_category = run.text(category);
+    let activity_category = run.text_id(category);
     let is_kernel = kind == ActivityKind::Kernel;
     GpuActivity {
         start_nanos,
@@ -217,7 +217,7 @@ fn memory_event(
     run: &mut Assembler,
 ) -> MemoryEvent {
     let RandomRow { number, choice, .. } = *random_row;
-    let memory_category = run.text("cpu_instant_event");
+    let memory_category = run.text_id("cpu_instant_event");
     MemoryEvent {
         time_nanos,
         process_id,

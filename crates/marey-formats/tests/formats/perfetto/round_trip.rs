@@ -47,11 +47,11 @@ fn an_empty_run_is_refused() {
 #[test]
 fn arguments_with_lone_surrogates_are_kept() {
     let (bytes, _) = export_run_of(|run| {
-        let process = run.process(NewProcess::default());
+        let process = run.add_process(NewProcess::default());
         let mut args = NewArgs::default();
         args.int("n", 5);
         args.json("half", r#"["a\ud800", {"\udc00": 1}]"#);
-        let (name_id, args) = (run.text("n"), run.args(&mut args).unwrap());
+        let (name_id, args) = (run.text_id("n"), run.args(&mut args).unwrap());
         run.add_instant(&Instant { args, ..instant(process, name_id, 1) }).unwrap();
     });
     let dumped = import_and_dump(&bytes);
@@ -61,8 +61,8 @@ fn arguments_with_lone_surrogates_are_kept() {
 #[test]
 fn rows_that_the_format_cannot_hold_are_counted() {
     let (_, left_out) = export_run_of(|run| {
-        let process = run.process(NewProcess::default());
-        let (thread, name) = (run.thread(process, 1, ""), run.text("n"));
+        let process = run.add_process(NewProcess::default());
+        let (thread, name) = (run.add_thread(process, 1, ""), run.text_id("n"));
         for value in [MetricValue::Text("x".into()), MetricValue::Ints(vec![1])] {
             run.add_metric(&metric(thread, Assembler::ROOT, name, 5, value)).unwrap();
         }
@@ -80,12 +80,12 @@ fn rows_that_the_format_cannot_hold_are_counted() {
 #[test]
 fn an_argument_named_like_the_extras_stays_an_argument() {
     let (bytes, _) = export_run_of(|run| {
-        let process = run.process(NewProcess { pid: 5, ..NewProcess::default() });
-        let thread = run.thread(process, 6, "t");
+        let process = run.add_process(NewProcess { pid: 5, ..NewProcess::default() });
+        let thread = run.add_thread(process, 6, "t");
         let mut args = NewArgs::default();
         args.json("marey", r#"{"kind":"frame","is_open":true}"#);
         let args = run.args(&mut args).unwrap();
-        let name_id = run.text("span");
+        let name_id = run.text_id("span");
         run.add_slice(&Slice { args, ..slice(thread, name_id, 1, 2) }).unwrap();
     });
     let dumped = import_and_dump(&bytes);
@@ -97,8 +97,8 @@ fn an_argument_named_like_the_extras_stays_an_argument() {
 fn overlapping_slices_are_on_two_tracks_of_one_name() {
     let track_count = |times: &[(i64, i64)]| {
         let (bytes, _) = export_run_of(|run| {
-            let process_id = run.process(NewProcess { pid: 5, ..NewProcess::default() });
-            let (track_id, name_id) = (run.text("the track"), run.text("request"));
+            let process_id = run.add_process(NewProcess { pid: 5, ..NewProcess::default() });
+            let (track_id, name_id) = (run.text_id("the track"), run.text_id("request"));
             for &times in times {
                 run.add_async_span(&async_span(process_id, track_id, name_id, times)).unwrap();
             }
@@ -201,7 +201,7 @@ fn random_row() -> impl Strategy<Value = RandomRow> {
 fn build_random_run(rows: &[RandomRow]) -> (TempDir, Run) {
     build_run(|run| {
         let processes = [0, 1].map(|rank| {
-            run.process(NewProcess {
+            run.add_process(NewProcess {
                 pid: 77,
                 rank: Some(rank),
                 host: "node;1".to_owned(),
@@ -211,8 +211,8 @@ fn build_random_run(rows: &[RandomRow]) -> (TempDir, Run) {
             })
         });
         let ids = [(0, 77), (0, 78), (1, 78), (1, -3), (0, 1 << 40)];
-        let threads =
-            ids.map(|(index, os_id)| (processes[index], run.thread(processes[index], os_id, "t")));
+        let threads = ids
+            .map(|(index, os_id)| (processes[index], run.add_thread(processes[index], os_id, "t")));
         for (order, row) in rows.iter().enumerate() {
             add(run, row, threads[row.thread], order as u64);
         }
@@ -222,8 +222,8 @@ fn build_random_run(rows: &[RandomRow]) -> (TempDir, Run) {
 #[expect(clippy::too_many_lines, reason = "one arm for each kind of row")]
 fn add(run: &mut Assembler, row: &RandomRow, (process_id, thread): (u32, u32), order: u64) {
     let RandomRow { start_nanos, duration_nanos, is_set, optional, numbers: [a, b, c], .. } = *row;
-    let name_id = run.text(&row.name);
-    let category_id = row.category.as_ref().map(|category| run.text(category));
+    let name_id = run.text_id(&row.name);
+    let category_id = row.category.as_ref().map(|category| run.text_id(category));
     let mut new = NewArgs::default();
     if !row.json.is_null() {
         new.json("arg", &row.json.to_string());
@@ -231,9 +231,9 @@ fn add(run: &mut Assembler, row: &RandomRow, (process_id, thread): (u32, u32), o
     }
     let args = run.args(&mut new).unwrap();
     let kind = NodeKind::ALL[1 + a as usize % 7];
-    let frame = run.text("f");
-    let outer = run.context(Assembler::ROOT, NodeKind::Frame, frame);
-    let context = run.context(outer, kind, name_id);
+    let frame = run.text_id("f");
+    let outer = run.context_id(Assembler::ROOT, NodeKind::Frame, frame);
+    let context = run.context_id(outer, kind, name_id);
     let number =
         if is_set { MetricValue::Int(c.cast_signed()) } else { MetricValue::Float(row.real) };
     let id = optional.map(|n| n as u32);

@@ -4,9 +4,9 @@
 use super::constants::kind;
 pub use super::record::Field;
 
-/// Layout of one kind of record.
+/// The layout of one kind of record.
 #[derive(Debug)]
-pub struct Layout {
+pub struct RecordLayout {
     /// Name of the layout.
     pub name: &'static str,
     /// Structures in the vendor's headers, oldest first.
@@ -35,7 +35,7 @@ pub struct Named {
     pub field: Field,
 }
 
-impl Layout {
+impl RecordLayout {
     /// Returns the structure that a library of this API version writes.
     pub fn written_by(&self, api_version: u32) -> &Struct {
         let newest = self.structs.iter().rev().find(|version| version.since <= api_version);
@@ -59,7 +59,7 @@ macro_rules! layouts {
         $(
             #[doc = $doc]
             pub mod $module {
-                use super::{Field, Layout, Named, Struct};
+                use super::{Field, RecordLayout, Named, Struct};
 
                 $(
                     #[doc = concat!("`", $c_field, "`.")]
@@ -68,7 +68,7 @@ macro_rules! layouts {
                 )+
 
                 /// The layout.
-                pub static LAYOUT: Layout = Layout {
+                pub static LAYOUT: RecordLayout = RecordLayout {
                     name: stringify!($module),
                     structs: &[$(Struct { c_name: $c_name, bytes: $bytes, since: 0 $(+ $since)? }),+],
                     fields: &[$(Named { c_name: $c_field, field: $field }),+],
@@ -77,7 +77,7 @@ macro_rules! layouts {
         )+
 
         /// Every layout.
-        pub static ALL: &[&Layout] = &[$(&$module::LAYOUT),+];
+        pub static ALL: &[&RecordLayout] = &[$(&$module::LAYOUT),+];
     };
 }
 
@@ -434,7 +434,7 @@ layouts! {
 }
 
 /// Returns the layout of an activity kind, if known.
-pub fn for_kind(kind: u32) -> Option<&'static Layout> {
+pub fn for_kind(kind: u32) -> Option<&'static RecordLayout> {
     Some(match kind {
         kind::KERNEL | kind::CONCURRENT_KERNEL => &kernel::LAYOUT,
         kind::MEMCPY => &memcpy::LAYOUT,

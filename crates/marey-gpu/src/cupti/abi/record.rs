@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_void};
 use std::ops::Range;
 
-use super::layout::{Layout, common};
+use super::layout::{RecordLayout, common};
 
 /// A field of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl<'a> Record<'a> {
     /// Limits the record to the size of this layout, so that reads cannot reach data after it.
     #[inline]
     #[must_use]
-    pub fn limited_to(self, layout: &Layout) -> Self {
+    pub fn limited_to(self, layout: &RecordLayout) -> Self {
         let end = layout.bytes(self.api_version).min(self.bytes.len());
         Self { bytes: &self.bytes[..end], ..self }
     }

@@ -80,13 +80,13 @@ impl ScalarUDFImpl for Cost {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let columns = ColumnarValue::values_to_arrays(&args.args)?;
         let names = columns[0].as_string_view();
-        let with_args = |cost: fn(&str, &str) -> Option<f64>| -> Float64Array {
+        let costs = |cost: fn(&str, &str) -> Option<f64>| -> Float64Array {
             let pairs = names.iter().zip(columns[1].as_string_view());
             pairs.map(|(name, args)| cost(name?, args?)).collect()
         };
         let numbers: Float64Array = match self.figure {
-            Figure::OpFlops => with_args(op_cost::flops),
-            Figure::OpBytes => with_args(op_cost::bytes),
+            Figure::OpFlops => costs(op_cost::flops),
+            Figure::OpBytes => costs(op_cost::bytes),
             Figure::DtypeBytes => {
                 names.iter().map(|name| op_cost::bytes_per_element(name?)).collect()
             }

@@ -1,7 +1,7 @@
 //! Writes device activities to a Chrome trace, with one lane for each stream of each device.
 
-use super::event::{Event, Events};
-use super::thread::Thread;
+use super::event::{EventContext, Events};
+use super::thread::ThreadPlayback;
 use crate::names;
 use marey_model::context::NodeKind;
 use marey_model::proton_trace::{FIRST_STREAM_TID, Metrics};
@@ -27,7 +27,7 @@ impl Activities {
     pub(super) fn write(
         &mut self,
         activity: &Activity,
-        threads: &BTreeMap<u32, Thread>,
+        threads: &BTreeMap<u32, ThreadPlayback>,
         texts: &IdMap<String>,
         events: &mut Events,
     ) -> io::Result<()> {
@@ -41,7 +41,7 @@ impl Activities {
         if !is_named || path.last() != Some(&name) {
             path.push(name);
         }
-        let event = Event { path: &path, metrics: &Metrics::default(), lane };
+        let event = EventContext { path: &path, metrics: &Metrics::default(), lane };
         events.activity(&event, category(shape.kind), activity)
     }
 }

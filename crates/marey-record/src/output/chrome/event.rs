@@ -23,7 +23,7 @@ pub(super) struct Events<'a> {
 }
 
 /// The name, metrics and lane of an event.
-pub(super) struct Event<'a> {
+pub(super) struct EventContext<'a> {
     /// The names from below the root to the node; empty for the root.
     pub(super) path: &'a [&'a str],
     pub(super) metrics: &'a Metrics<&'a str>,
@@ -107,7 +107,7 @@ impl<'a> Events<'a> {
     /// Writes a scope, which ends at the end of the trace if it `is_open`.
     pub(super) fn scope(
         &mut self,
-        event: &Event,
+        event: &EventContext,
         kind: NodeKind,
         span: &Span,
         is_open: bool,
@@ -144,7 +144,7 @@ impl<'a> Events<'a> {
     /// Writes a device activity, and the end of the flow from its launch.
     pub(super) fn activity(
         &mut self,
-        event: &Event,
+        event: &EventContext,
         category: &'static str,
         activity: &Activity,
     ) -> io::Result<()> {
@@ -187,7 +187,7 @@ impl<'a> Events<'a> {
     /// Writes an instant, or metrics that belong to no event of a scope.
     pub(super) fn instant(
         &mut self,
-        event: &Event,
+        event: &EventContext,
         category: &'static str,
         time_nanos: i64,
     ) -> io::Result<()> {
@@ -229,7 +229,7 @@ impl<'a> Events<'a> {
     }
 }
 
-fn write_name(event: &Event, object: &mut Object) {
+fn write_name(event: &EventContext, object: &mut Object) {
     let name = event.path.last().copied().unwrap_or(ROOT_NAME);
     if event.metrics.is_empty() {
         object.text("name", name);

@@ -23,11 +23,11 @@ use self::activities::Activities;
 use self::event::Events;
 use self::growing_file::GrowingFile;
 use self::session_state::SessionState;
-use self::thread::Thread;
+use self::thread::ThreadPlayback;
 use crate::control::bit;
 use marey_model::loss::LossCause;
 use marey_model::memory::parse_reading_name;
-use marey_model::spool::{Frame, IdMap, Reader, SpoolError, Value};
+use marey_model::spool::{IdMap, Reader, SpoolError, SpoolFrame, Value};
 use std::collections::BTreeMap;
 use std::io::{self, BufReader};
 use std::ops::Range;
@@ -49,7 +49,7 @@ pub(crate) struct Playback {
     spool: Reader<BufReader<GrowingFile>>,
     state: SessionState,
     texts: IdMap<String>,
-    threads: BTreeMap<u32, Thread>,
+    threads: BTreeMap<u32, ThreadPlayback>,
     activities: Activities,
     /// The launches among the next spans of each thread: index of the span and correlation id.
     launches: BTreeMap<u32, Vec<(u32, u32)>>,
@@ -89,7 +89,7 @@ impl Playback {
         {
             self.add(frame, None)?;
         }
-        self.threads.values_mut().for_each(Thread::begin_trace);
+        self.threads.values_mut().for_each(ThreadPlayback::begin_trace);
         self.activities.begin_trace();
         let mut events = Events::begin(&self.state, extent.threads, out)?;
         while self.spool.offset() < range.end
@@ -108,25 +108,25 @@ impl Playback {
         events.end(&self.state, losses, torn_bytes)
     }
 
-    fn next(&mut self) -> io::Result<Option<Frame>> {
+    fn next(&mut self) -> io::Result<Option<SpoolFrame>> {
         self.spool.next().transpose().map_err(into_io)
     }
 
     /// Adds a frame to the state, and writes its events if `events` is given.
-    fn add(&mut self, frame: Frame, mut events: Option<&mut Events>) -> io::Result<()> {
+    fn add(&mut self, frame: SpoolFrame, mut events: Option<&mut Events>) -> io::Result<()> {
         self.state.add(&frame);
         let is_ours = |sessions: u64| sessions & bit(self.session) != 0;
         let threads = &mut self.threads;
         match frame {
-            Frame::Strings { first, texts } => self.texts.extend(first, texts),
-            Frame::Thread { thread, os_id, name } => {
+            SpoolFrame::Strings { first, texts } => self.texts.extend(first, texts),
+            SpoolFrame::Thread { thread, os_id, name } => {
                 numbered(threads, thread).set_name(os_id, name, events)?;
             }
-            Frame::Nodes { thread, first, nodes } => {
+            SpoolFrame::Nodes { thread, first, nodes } => {
                 numbered(threads, thread).nodes.extend(first, nodes);
             }
-            Frame::Open { thread, spans } => numbered(threads, thread).open = spans,
-            Frame::Spans { thread, sessions, spans } => {
+            SpoolFrame::Open { thread, spans } => numbered(threads, thread).open = spans,
+            SpoolFrame::Spans { thread, sessions, spans } => {
                 let launches = self.launches.remove(&thread).unwrap_or_default();
                 let mut launches = launches.into_iter().peekable();
                 let thread = numbered(threads, thread);
@@ -141,17 +141,17 @@ impl Playback {
                     }
                 }
             }
-            Frame::Launches { thread, launches } => {
+            SpoolFrame::Launches { thread, launches } => {
                 self.launches.insert(thread, launches);
             }
-            Frame::Shapes { first, shapes } => self.activities.shapes.extend(first, shapes),
-            Frame::Activities { sessions, activities } => {
+            SpoolFrame::Shapes { first, shapes } => self.activities.shapes.extend(first, shapes),
+            SpoolFrame::Activities { sessions, activities } => {
                 let Some(events) = events.filter(|_| is_ours(sessions)) else { return Ok(()) };
                 for activity in &activities {
                     self.activities.write(activity, threads, &self.texts, events)?;
                 }
             }
-            Frame::Values { thread, sessions, values } => {
+            SpoolFrame::Values { thread, sessions, values } => {
                 let Some(events) = events.filter(|_| is_ours(sessions)) else { return Ok(()) };
                 let thread = numbered(threads, thread);
                 for value in values {
@@ -162,28 +162,28 @@ impl Playback {
             }
             // The session state has read these frames. Proton's traces have neither counters nor
             // links of autograd nor arguments of operators nor collectives.
-            Frame::Counters(_)
-            | Frame::Collectives(_)
-            | Frame::Samples { .. }
-            | Frame::Variables(_)
-            | Frame::Autograd { .. }
-            | Frame::SpanArgs { .. }
-            | Frame::ArgsOfSpans { .. }
-            | Frame::Process(_)
-            | Frame::Clock { .. }
-            | Frame::Device(_)
-            | Frame::Note { .. }
-            | Frame::Session { .. }
-            | Frame::Losses(_)
-            | Frame::Overhead(_)
-            | Frame::End => {}
+            SpoolFrame::Counters(_)
+            | SpoolFrame::Collectives(_)
+            | SpoolFrame::Samples { .. }
+            | SpoolFrame::Variables(_)
+            | SpoolFrame::Autograd { .. }
+            | SpoolFrame::SpanArgs { .. }
+            | SpoolFrame::ArgsOfSpans { .. }
+            | SpoolFrame::Process(_)
+            | SpoolFrame::Clock { .. }
+            | SpoolFrame::Device(_)
+            | SpoolFrame::Note { .. }
+            | SpoolFrame::Session { .. }
+            | SpoolFrame::Losses(_)
+            | SpoolFrame::Overhead(_)
+            | SpoolFrame::End => {}
         }
         Ok(())
     }
 }
 
-fn numbered(threads: &mut BTreeMap<u32, Thread>, number: u32) -> &mut Thread {
-    threads.entry(number).or_insert_with(|| Thread::new(number))
+fn numbered(threads: &mut BTreeMap<u32, ThreadPlayback>, number: u32) -> &mut ThreadPlayback {
+    threads.entry(number).or_insert_with(|| ThreadPlayback::new(number))
 }
 
 /// Whether a value is a reading of memory, which a trace of Proton cannot represent. The growth of

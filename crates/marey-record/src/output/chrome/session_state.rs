@@ -3,7 +3,7 @@
 
 use marey_model::loss::LossCause;
 use marey_model::profile::Process;
-use marey_model::spool::{Frame, SessionEvent};
+use marey_model::spool::{SessionEvent, SpoolFrame};
 use std::ops::Range;
 
 /// The state of the session and its process.
@@ -12,10 +12,10 @@ pub(super) struct SessionState {
     session: u32,
     pub(super) process: Process,
     losses: Vec<(LossCause, u64)>,
-    first_clock: Option<Clock>,
-    last_clock: Option<Clock>,
+    first_clock: Option<ClockPair>,
+    last_clock: Option<ClockPair>,
     /// The start of the session, and the last reading of the clocks before it.
-    started: Option<(i64, Option<Clock>)>,
+    started: Option<(i64, Option<ClockPair>)>,
     finalized_nanos: Option<i64>,
     /// The intervals in which the session was active, in order.
     recording: Vec<Range<i64>>,
@@ -23,7 +23,7 @@ pub(super) struct SessionState {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Clock {
+struct ClockPair {
     monotonic_nanos: i64,
     unix_nanos: i64,
 }
@@ -87,48 +87,50 @@ impl SessionState {
         losses
     }
 
-    pub(super) fn add(&mut self, frame: &Frame) {
+    pub(super) fn add(&mut self, frame: &SpoolFrame) {
         match frame {
-            Frame::Process(process) => self.process = process.clone(),
-            &Frame::Clock { monotonic_nanos, unix_nanos } => {
-                let clock = Clock { monotonic_nanos, unix_nanos };
+            SpoolFrame::Process(process) => self.process = process.clone(),
+            &SpoolFrame::Clock { monotonic_nanos, unix_nanos } => {
+                let clock = ClockPair { monotonic_nanos, unix_nanos };
                 self.first_clock.get_or_insert(clock);
                 self.last_clock = Some(clock);
                 self.extend_to([monotonic_nanos]);
             }
-            Frame::Spans { spans, .. } => self.extend_to(spans.iter().map(|span| span.end_nanos)),
-            Frame::Values { values, .. } => {
+            SpoolFrame::Spans { spans, .. } => {
+                self.extend_to(spans.iter().map(|span| span.end_nanos));
+            }
+            SpoolFrame::Values { values, .. } => {
                 self.extend_to(values.iter().map(|value| value.time_nanos));
             }
-            Frame::Counters(counters) => {
+            SpoolFrame::Counters(counters) => {
                 self.extend_to(counters.iter().map(|counter| counter.time_nanos));
             }
-            Frame::Open { spans, .. } => self.extend_to(spans.iter().map(|&(_, start)| start)),
-            &Frame::Session { session, event, time_nanos, .. } => {
+            SpoolFrame::Open { spans, .. } => self.extend_to(spans.iter().map(|&(_, start)| start)),
+            &SpoolFrame::Session { session, event, time_nanos, .. } => {
                 self.extend_to([time_nanos]);
                 if session == self.session {
                     self.apply(event, time_nanos);
                 }
             }
-            Frame::Activities { activities, .. } => {
+            SpoolFrame::Activities { activities, .. } => {
                 self.extend_to(activities.iter().map(|activity| activity.start_nanos));
             }
-            Frame::Losses(losses) => self.losses.clone_from(losses),
-            Frame::Thread { .. }
-            | Frame::Strings { .. }
-            | Frame::Nodes { .. }
-            | Frame::Launches { .. }
-            | Frame::Autograd { .. }
-            | Frame::SpanArgs { .. }
-            | Frame::ArgsOfSpans { .. }
-            | Frame::Shapes { .. }
-            | Frame::Collectives(_)
-            | Frame::Samples { .. }
-            | Frame::Variables(_)
-            | Frame::Device(_)
-            | Frame::Note { .. }
-            | Frame::Overhead(_)
-            | Frame::End => {}
+            SpoolFrame::Losses(losses) => self.losses.clone_from(losses),
+            SpoolFrame::Thread { .. }
+            | SpoolFrame::Strings { .. }
+            | SpoolFrame::Nodes { .. }
+            | SpoolFrame::Launches { .. }
+            | SpoolFrame::Autograd { .. }
+            | SpoolFrame::SpanArgs { .. }
+            | SpoolFrame::ArgsOfSpans { .. }
+            | SpoolFrame::Shapes { .. }
+            | SpoolFrame::Collectives(_)
+            | SpoolFrame::Samples { .. }
+            | SpoolFrame::Variables(_)
+            | SpoolFrame::Device(_)
+            | SpoolFrame::Note { .. }
+            | SpoolFrame::Overhead(_)
+            | SpoolFrame::End => {}
         }
     }
 

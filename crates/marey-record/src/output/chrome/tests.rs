@@ -8,7 +8,7 @@ use marey_model::memory::{growth_name, reading_name};
 use marey_model::metric::MetricValue;
 use marey_model::profile::Process;
 use marey_model::spool::{
-    Activity, ActivityKind, Frame, NodeDef, Reader, SessionEvent, Shape, Span, Value, Writer,
+    Activity, ActivityKind, NodeDef, Reader, SessionEvent, Shape, Span, SpoolFrame, Value, Writer,
 };
 use serde_json::{Value as Json, json};
 use std::fs::File;
@@ -57,27 +57,32 @@ impl Spool {
         let folder = TempDir::new().unwrap();
         let out = Writer::new(File::create(folder.path().join("spool")).unwrap()).unwrap();
         let mut spool = Self { folder, out };
-        spool.add(&Frame::Process(Process {
+        spool.add(&SpoolFrame::Process(Process {
             pid: 4321,
             rank: Some(3),
             host: "host \"a\"".to_owned(),
             ..Process::default()
         }));
-        spool.add(&Frame::Clock { monotonic_nanos: START - 700, unix_nanos: START_UNIX - 700 });
+        spool
+            .add(&SpoolFrame::Clock { monotonic_nanos: START - 700, unix_nanos: START_UNIX - 700 });
         let texts = TEXTS.map(str::to_owned).to_vec();
-        spool.add(&Frame::Strings { first: 0, texts });
+        spool.add(&SpoolFrame::Strings { first: 0, texts });
         spool.thread(0, "MainThread");
         spool.session(SessionEvent::Started, 0);
         spool
     }
 
-    fn add(&mut self, frame: &Frame) {
+    fn add(&mut self, frame: &SpoolFrame) {
         self.out.write_frame(frame).unwrap();
     }
 
     fn thread(&mut self, thread: u32, name: &str) {
         let node = |parent, kind, name| NodeDef { parent, kind, name };
-        self.add(&Frame::Thread { thread, os_id: 100 + u64::from(thread), name: name.to_owned() });
+        self.add(&SpoolFrame::Thread {
+            thread,
+            os_id: 100 + u64::from(thread),
+            name: name.to_owned(),
+        });
         let nodes = vec![
             node(0, NodeKind::Root, 1),
             node(1, NodeKind::Root, 1),
@@ -86,12 +91,12 @@ impl Spool {
             node(0, NodeKind::State, 4),
             node(INNER, NodeKind::State, 4),
         ];
-        self.add(&Frame::Nodes { thread, first: 0, nodes });
+        self.add(&SpoolFrame::Nodes { thread, first: 0, nodes });
     }
 
     fn session(&mut self, event: SessionEvent, time: i64) {
         let name = "run".to_owned();
-        self.add(&Frame::Session { session: 2, event, name, time_nanos: START + time });
+        self.add(&SpoolFrame::Session { session: 2, event, name, time_nanos: START + time });
     }
 
     fn spans_of(&mut self, thread: u32, sessions: u64, spans: &[(u32, i64, i64)]) {
@@ -100,7 +105,7 @@ impl Spool {
             start_nanos: START + start,
             end_nanos: START + end,
         };
-        self.add(&Frame::Spans { thread, sessions, spans: spans.iter().map(span).collect() });
+        self.add(&SpoolFrame::Spans { thread, sessions, spans: spans.iter().map(span).collect() });
     }
 
     fn spans(&mut self, spans: &[(u32, i64, i64)]) {
@@ -115,12 +120,12 @@ impl Spool {
             value: value.clone(),
         };
         let values = values.iter().map(value).collect();
-        self.add(&Frame::Values { thread: 0, sessions: 1 << 2, values });
+        self.add(&SpoolFrame::Values { thread: 0, sessions: 1 << 2, values });
     }
 
     fn open(&mut self, spans: &[(u32, i64)]) {
         let spans = spans.iter().map(|&(node, start)| (node, START + start)).collect();
-        self.add(&Frame::Open { thread: 0, spans });
+        self.add(&SpoolFrame::Open { thread: 0, spans });
     }
 
     fn path(&self) -> PathBuf {
@@ -145,7 +150,7 @@ impl Spool {
         let mut reader = Reader::new(File::open(self.path()).unwrap()).unwrap();
         let (mut parts, mut before): (Vec<Range<u64>>, _) = (Vec::new(), reader.offset());
         while let Some(Ok(frame)) = reader.next() {
-            if let Frame::Session { session: 2, event, .. } = frame {
+            if let SpoolFrame::Session { session: 2, event, .. } = frame {
                 match event {
                     SessionEvent::Started => parts.clear(),
                     SessionEvent::Phase(_) => parts.last_mut().unwrap().end = before,
@@ -208,7 +213,7 @@ fn readings_of_memory_are_left_out_and_growth_is_a_metric() {
     let mut spool = Spool::begin();
     let texts = vec![reading_name("host"), growth_name("host")];
     let (first, reading_id, growth_id) = (9, 9, 10);
-    spool.add(&Frame::Strings { first, texts });
+    spool.add(&SpoolFrame::Strings { first, texts });
     let reading = MetricValue::Ints(vec![7, -1, -1]);
     spool.values(&[(OUTER, 10, reading_id, reading), (OUTER, 10, growth_id, MetricValue::Int(5))]);
     spool.spans(&[(OUTER, 0, 20)]);
@@ -244,8 +249,8 @@ fn a_scope_is_a_complete_event_of_protons_shape() {
 #[test]
 fn the_header_has_the_time_the_process_and_the_lanes() {
     let mut spool = Spool::begin();
-    spool.add(&Frame::Losses(vec![(LossCause::Names, 1)]));
-    spool.add(&Frame::Losses(vec![(LossCause::Names, 7)]));
+    spool.add(&SpoolFrame::Losses(vec![(LossCause::Names, 1)]));
+    spool.add(&SpoolFrame::Losses(vec![(LossCause::Names, 7)]));
     spool.thread(5, "");
     spool.thread(6, "idle");
     spool.spans_of(5, 1 << 2, &[(OUTER, 1, 2)]);
@@ -283,7 +288,7 @@ fn the_main_thread_is_sorted_first() {
     let mut spool = Spool::begin();
     spool.spans(&[(OUTER, 1, 2)]);
     spool.thread(1, "main");
-    spool.add(&Frame::Thread { thread: 1, os_id: 4321, name: "main".to_owned() });
+    spool.add(&SpoolFrame::Thread { thread: 1, os_id: 4321, name: "main".to_owned() });
     spool.spans_of(1, 1 << 2, &[(INNER, 1, 3), (INNER, 2, 4)]);
     let trace = spool.trace();
     let order: Vec<_> = trace
@@ -391,7 +396,7 @@ fn open_scopes_end_at_the_last_clock_of_the_spool() {
     spool.spans(&[(INNER, 2, 5)]);
     spool.open(&[(OUTER, 1), (INNER, 9)]);
     spool.values(&[(INNER, 10, TOKENS, MetricValue::Int(1))]);
-    spool.add(&Frame::Clock { monotonic_nanos: START + 100, unix_nanos: START_UNIX + 100 });
+    spool.add(&SpoolFrame::Clock { monotonic_nanos: START + 100, unix_nanos: START_UNIX + 100 });
     let trace = spool.trace();
     let outer = TEXTS[2];
     assert_eq!(
@@ -425,7 +430,7 @@ fn scopes_after_the_end_of_the_session_are_left_out() {
     spool.session(SessionEvent::Finalized, 10);
     spool.spans_of(0, 1 << 1, &[(INNER, 2, 50)]);
     spool.open(&[(OUTER, 1), (STATE, 3)]);
-    spool.add(&Frame::Clock { monotonic_nanos: START + 100, unix_nanos: START_UNIX + 100 });
+    spool.add(&SpoolFrame::Clock { monotonic_nanos: START + 100, unix_nanos: START_UNIX + 100 });
     assert_eq!(spool.trace().scopes(), [(0, 2, 8, "inner"), (0, 1, 9, TEXTS[2])]);
 }
 
@@ -489,7 +494,7 @@ fn an_earlier_session_with_the_same_number_is_separate() {
     spool.spans(&[(OUTER, 1, 2)]);
     spool.session(SessionEvent::Phase(1), 3);
     spool.session(SessionEvent::Finalized, 4);
-    spool.add(&Frame::Clock { monotonic_nanos: START + 9, unix_nanos: START_UNIX + 10 });
+    spool.add(&SpoolFrame::Clock { monotonic_nanos: START + 9, unix_nanos: START_UNIX + 10 });
     spool.session(SessionEvent::Started, 10);
     spool.spans(&[(OUTER, 11, 12)]);
     for phase in [None, Some(0)] {
@@ -519,7 +524,7 @@ fn scopes_that_overlap_get_lanes_of_their_own() {
 fn a_thread_that_changes_its_name_names_its_lanes_again() {
     let mut spool = Spool::begin();
     spool.spans(&[(INNER, 1, 2)]);
-    spool.add(&Frame::Thread { thread: 0, os_id: 100, name: "loader".to_owned() });
+    spool.add(&SpoolFrame::Thread { thread: 0, os_id: 100, name: "loader".to_owned() });
     assert_eq!(spool.trace().lanes(), [(0, "MainThread"), (0, "loader")]);
 }
 
@@ -545,15 +550,15 @@ fn a_session_without_events_makes_a_valid_trace() {
 #[test]
 fn a_trace_has_the_same_bytes_as_the_golden_file() {
     let mut spool = Spool::begin();
-    spool.add(&Frame::Losses(vec![(LossCause::Names, 7), (LossCause::MetricRefused, 1)]));
+    spool.add(&SpoolFrame::Losses(vec![(LossCause::Names, 7), (LossCause::MetricRefused, 1)]));
     let texts = ["\u{8}\u{c}\r\t\u{1f}\u{7f}\u{2028} \\\"", "mark"].map(str::to_owned).to_vec();
-    spool.add(&Frame::Strings { first: 9, texts });
+    spool.add(&SpoolFrame::Strings { first: 9, texts });
     spool.thread(5, "");
     let nodes = vec![
         NodeDef { parent: 0, kind: NodeKind::Operator, name: 9 },
         NodeDef { parent: 0, kind: NodeKind::Mark, name: 10 },
     ];
-    spool.add(&Frame::Nodes { thread: 0, first: 6, nodes });
+    spool.add(&SpoolFrame::Nodes { thread: 0, first: 6, nodes });
     spool.values(&[
         (0, 7, TOKENS, MetricValue::Int(-1)),
         (INNER, 1_235, TOKENS, MetricValue::Int(3)),
@@ -562,7 +567,7 @@ fn a_trace_has_the_same_bytes_as_the_golden_file() {
         (INNER, 1_238, NOTE, MetricValue::Text("a \"b\" ×".into())),
         (7, 1_500, TOKENS, MetricValue::Int(5)),
     ]);
-    spool.add(&Frame::Launches { thread: 0, launches: vec![(0, 77), (2, 78)] });
+    spool.add(&SpoolFrame::Launches { thread: 0, launches: vec![(0, 77), (2, 78)] });
     spool.spans(&[(INNER, 1_234, 2_000), (OUTER, -1_001, 1_000_000_007), (6, 3_000, 2_999)]);
     spool.spans(&[(7, 1_500, 1_500), (STATE_OF_INNER, 10, 20)]);
     spool.spans_of(5, 1 << 2, &[(INNER, 1, 3), (INNER, 2, 4)]);
@@ -573,7 +578,7 @@ fn a_trace_has_the_same_bytes_as_the_golden_file() {
         shape(ActivityKind::Memcpy, 3, 1, 7),
         shape(ActivityKind::Sync, 3, 0, u32::MAX),
     ];
-    spool.add(&Frame::Shapes { first: 0, shapes });
+    spool.add(&SpoolFrame::Shapes { first: 0, shapes });
     let activity = |shape, bytes, correlation, launch| Activity {
         shape,
         start_nanos: START + 5_000,
@@ -587,7 +592,7 @@ fn a_trace_has_the_same_bytes_as_the_golden_file() {
         activity(1, 1 << 40, 77, Some((0, INNER))),
         activity(2, 0, 0, None),
     ];
-    spool.add(&Frame::Activities { sessions: 1 << 2, activities });
+    spool.add(&SpoolFrame::Activities { sessions: 1 << 2, activities });
     spool.open(&[(OUTER, 1)]);
     let golden = include_str!("../../../tests/data/trace.json");
     assert_eq!(spool.trace().text, golden);

@@ -1,7 +1,7 @@
 //! The state of one thread while a Chrome trace is written: its open scopes, its pending values and
 //! its lanes.
 
-use super::event::{Event, Events};
+use super::event::{EventContext, Events};
 use super::lanes::Lanes;
 use super::metrics::{PendingValues, add_up};
 use super::session_state::SessionState;
@@ -13,7 +13,7 @@ use std::io;
 
 /// A thread of the trace.
 #[derive(Debug)]
-pub(super) struct Thread {
+pub(super) struct ThreadPlayback {
     number: u32,
     os_id: u64,
     name: String,
@@ -26,7 +26,7 @@ pub(super) struct Thread {
     lane_ids: Vec<u64>,
 }
 
-impl Thread {
+impl ThreadPlayback {
     pub(super) fn new(number: u32) -> Self {
         Self {
             number,
@@ -81,7 +81,7 @@ impl Thread {
         let index = self.lanes.assign(span.start_nanos, span.end_nanos.max(span.start_nanos));
         let lane = self.lane(index, events)?;
         let metrics = add_up(self.pending.take(span), texts);
-        let event = Event { path: &self.path(span.node, texts), metrics: &metrics, lane };
+        let event = EventContext { path: &self.path(span.node, texts), metrics: &metrics, lane };
         events.scope(&event, self.kind(span.node), span, is_open)?;
         Ok(lane)
     }
@@ -94,7 +94,7 @@ impl Thread {
     ) -> io::Result<u64> {
         let lane = self.lane(0, events)?;
         let metrics = add_up(self.pending.take(mark), texts);
-        let event = Event { path: &self.path(mark.node, texts), metrics: &metrics, lane };
+        let event = EventContext { path: &self.path(mark.node, texts), metrics: &metrics, lane };
         events.instant(&event, NodeKind::Mark.as_str(), mark.start_nanos)?;
         Ok(lane)
     }
@@ -152,7 +152,7 @@ impl Thread {
         let lane = self.lane(0, events)?;
         let (node, time_nanos) = (value.node, value.time_nanos);
         let metrics = add_up(vec![value], texts);
-        let event = Event { path: &self.path(node, texts), metrics: &metrics, lane };
+        let event = EventContext { path: &self.path(node, texts), metrics: &metrics, lane };
         events.instant(&event, "metric", time_nanos)
     }
 

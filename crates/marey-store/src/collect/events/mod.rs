@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::iter::Peekable;
 
 use marey_model::context::NodeKind;
-use marey_model::spool::{AutogradCall, Frame, IdMap, SessionEvent, Span};
+use marey_model::spool::{AutogradCall, IdMap, SessionEvent, Span, SpoolFrame};
 
 use self::sorted::SortedRows;
 pub(super) use self::sorted::SpoolRows;
@@ -17,11 +17,11 @@ use super::activities::Shapes;
 use super::child_time::ChildTime;
 use super::clock::Clock;
 use super::native_stacks::NativeStacks;
-use super::outline::{Node, Outline};
+use super::outline::{Outline, OutlineNode};
 use super::rows::SpanRow;
 use super::sessions::{Sessions, session_bit};
 use super::stamps::{Stamp, Stamps};
-use super::windows::{AddedSpan, Change, SpanDetail, Windows};
+use super::windows::{AddedSpan, SpanChange, SpanDetail, Windows};
 use crate::StoreError;
 use crate::rollup::{NO_NODE, Rollup, SpanTimes, Totals};
 use crate::row::Args;
@@ -105,40 +105,44 @@ impl<'a> Events<'a> {
     }
 
     /// Adds a frame.
-    pub(super) fn add(&mut self, frame: Frame) -> Result<(), StoreError> {
+    pub(super) fn add(&mut self, frame: SpoolFrame) -> Result<(), StoreError> {
         match frame {
-            Frame::Spans { thread, sessions, spans } => self.add_spans(thread, sessions, &spans),
-            Frame::Values { thread, sessions, values } => self.add_values(thread, sessions, values),
-            Frame::Counters(counters) => self.add_counters(&counters),
-            Frame::Collectives(collectives) => self.add_collectives(&collectives),
-            Frame::Variables(variables) => self.add_variables(variables),
-            Frame::Samples { thread, samples } => self.add_samples(thread, &samples),
-            Frame::Launches { thread, launches } => {
+            SpoolFrame::Spans { thread, sessions, spans } => {
+                self.add_spans(thread, sessions, &spans)
+            }
+            SpoolFrame::Values { thread, sessions, values } => {
+                self.add_values(thread, sessions, values)
+            }
+            SpoolFrame::Counters(counters) => self.add_counters(&counters),
+            SpoolFrame::Collectives(collectives) => self.add_collectives(&collectives),
+            SpoolFrame::Variables(variables) => self.add_variables(variables),
+            SpoolFrame::Samples { thread, samples } => self.add_samples(thread, &samples),
+            SpoolFrame::Launches { thread, launches } => {
                 self.announced.entry(thread).or_default().launches = launches;
                 Ok(())
             }
-            Frame::Autograd { thread, calls } => {
+            SpoolFrame::Autograd { thread, calls } => {
                 self.announced.entry(thread).or_default().autograd_calls = calls;
                 Ok(())
             }
-            Frame::SpanArgs { first, texts } => {
+            SpoolFrame::SpanArgs { first, texts } => {
                 self.add_span_args(first, texts);
                 Ok(())
             }
-            Frame::ArgsOfSpans { thread, args } => {
+            SpoolFrame::ArgsOfSpans { thread, args } => {
                 self.announced.entry(thread).or_default().args = args;
                 Ok(())
             }
-            Frame::Shapes { first, shapes } => {
+            SpoolFrame::Shapes { first, shapes } => {
                 self.shapes.extend(first, &shapes, self.outline, self.process);
                 Ok(())
             }
-            Frame::Activities { activities, .. } => self.add_activities(&activities),
-            Frame::Open { thread, spans } => {
+            SpoolFrame::Activities { activities, .. } => self.add_activities(&activities),
+            SpoolFrame::Open { thread, spans } => {
                 self.open_scopes.insert(thread, spans);
                 Ok(())
             }
-            Frame::Session { session, event, name, time_nanos } => {
+            SpoolFrame::Session { session, event, name, time_nanos } => {
                 if event == SessionEvent::Finalized {
                     self.add_open(session_bit(session), time_nanos)?;
                 }
@@ -146,20 +150,20 @@ impl<'a> Events<'a> {
                 self.epoch += 1;
                 Ok(())
             }
-            Frame::Losses(_) => {
+            SpoolFrame::Losses(_) => {
                 self.epoch += 1;
                 Ok(())
             }
             // The first pass has read these.
-            Frame::Process(_)
-            | Frame::Clock { .. }
-            | Frame::Strings { .. }
-            | Frame::Thread { .. }
-            | Frame::Nodes { .. }
-            | Frame::Device(_)
-            | Frame::Note { .. }
-            | Frame::Overhead(_)
-            | Frame::End => Ok(()),
+            SpoolFrame::Process(_)
+            | SpoolFrame::Clock { .. }
+            | SpoolFrame::Strings { .. }
+            | SpoolFrame::Thread { .. }
+            | SpoolFrame::Nodes { .. }
+            | SpoolFrame::Device(_)
+            | SpoolFrame::Note { .. }
+            | SpoolFrame::Overhead(_)
+            | SpoolFrame::End => Ok(()),
         }
     }
 
@@ -214,9 +218,9 @@ impl<'a> Events<'a> {
                 self.add_profiler_span(&earlier, stamp)?;
             }
             let (node, detail) = match self.windows.change(node, span.start_nanos) {
-                Some(Change::Drop) => continue,
-                Some(Change::Replace { node, detail: 0 }) => (node, detail),
-                Some(Change::Replace { node, detail: of_profiler }) => (node, of_profiler),
+                Some(SpanChange::Drop) => continue,
+                Some(SpanChange::Replace { node, detail: 0 }) => (node, detail),
+                Some(SpanChange::Replace { node, detail: of_profiler }) => (node, of_profiler),
                 None => (node, detail),
             };
             let children_nanos = 0; // `add_span` fills it in
@@ -380,7 +384,7 @@ impl<'a> Events<'a> {
 }
 
 /// Returns the training step below each node, or [`NO_NODE`].
-fn steps_below(nodes: &[Node]) -> Vec<u32> {
+fn steps_below(nodes: &[OutlineNode]) -> Vec<u32> {
     let mut steps = vec![NO_NODE; nodes.len()];
     for (number, node) in (0..).zip(nodes).filter(|(_, node)| node.kind == NodeKind::Step) {
         if let Some(step) = steps.get_mut(node.parent as usize) {

@@ -9,7 +9,7 @@ use marey_model::spool::{self, Activity, Value};
 
 use super::Events;
 use crate::StoreError;
-use crate::collect::outline::{Memory, Node};
+use crate::collect::outline::{MeasuredMemory, OutlineNode};
 use crate::collect::rows::ValueRow;
 use crate::row::{self, GpuActivity, MemoryAction, MemoryEvent};
 
@@ -25,7 +25,7 @@ impl Events<'_> {
         };
         let stamp = self.stamp(sessions, false);
         for Value { node, time_nanos, metric, value } in values {
-            let (Some(&node), Some(&name)) = (nodes.get(node), self.outline.texts.get(metric))
+            let (Some(&node), Some(&name_id)) = (nodes.get(node), self.outline.texts.get(metric))
             else {
                 continue;
             };
@@ -44,7 +44,7 @@ impl Events<'_> {
                 ))?;
                 continue;
             }
-            self.rows.values.push(&ValueRow { time_nanos, node, stamp, name, value })?;
+            self.rows.values.push(&ValueRow { time_nanos, node, stamp, name_id, value })?;
         }
         Ok(())
     }
@@ -178,10 +178,10 @@ impl Events<'_> {
 
 /// Returns the row of a reading. Its thread is a position among the threads of the spool.
 fn reading_row(
-    memory: &Memory,
+    memory: &MeasuredMemory,
     totals: [i64; READING_LENGTH],
     time_nanos: i64,
-    node: Node,
+    node: OutlineNode,
     process_id: u32,
 ) -> MemoryEvent {
     let [allocated_bytes, peak_bytes, reserved_bytes] =

@@ -31,14 +31,18 @@ impl Alignment {
     pub(super) fn new(recorded: &[Anchor], traced: &[Anchor]) -> Self {
         let half = recorded.len().div_ceil(2);
         let (at_start, at_end) = recorded.split_at(half);
-        let extent_nanos =
-            at_start.last().zip(at_end.first()).map(|(first, last)| (first.1, last.0));
+        let extent_nanos = at_start
+            .last()
+            .zip(at_end.first())
+            .map(|(first, last)| (first.end_nanos, last.start_nanos));
         if recorded.len() != traced.len() {
             return Self { extent_nanos, ..Self::default() };
         }
         let best = |recorded: &[Anchor], traced: &[Anchor]| {
             let pairs = recorded.iter().zip(traced);
-            let best = pairs.min_by_key(|(recorded, traced)| length(recorded) - length(traced))?;
+            let best = pairs.min_by_key(|(recorded, traced)| {
+                duration_nanos(recorded) - duration_nanos(traced)
+            })?;
             Some(measure(*best.0, *best.1))
         };
         let first = best(at_start, &traced[..half]);
@@ -64,20 +68,28 @@ impl Alignment {
     }
 }
 
-fn length(anchor: &Anchor) -> i128 {
-    i128::from(anchor.1) - i128::from(anchor.0)
+fn duration_nanos(anchor: &Anchor) -> i128 {
+    i128::from(anchor.end_nanos) - i128::from(anchor.start_nanos)
 }
 
 fn measure(recorded: Anchor, traced: Anchor) -> Measurement {
-    let time_nanos = i64::midpoint(traced.0, traced.1);
-    let shift_nanos = i64::midpoint(recorded.0, recorded.1).saturating_sub(time_nanos);
+    let time_nanos = middle_nanos(traced);
+    let shift_nanos = middle_nanos(recorded).saturating_sub(time_nanos);
     Measurement { time_nanos, shift_nanos }
+}
+
+fn middle_nanos(anchor: Anchor) -> i64 {
+    i64::midpoint(anchor.start_nanos, anchor.end_nanos)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    const fn anchor(start_nanos: i64, end_nanos: i64) -> Anchor {
+        Anchor { start_nanos, end_nanos }
+    }
 
     proptest! {
         #[test]
@@ -96,12 +108,15 @@ mod tests {
                 .map(|(order, index)| {
                     order * 200_000 + if index < half { 0 } else { 10_000_000_000 }
                 })
-                .map(|start| (start, start + 500))
+                .map(|start| anchor(start, start + 500))
                 .collect();
             let recorded: Vec<Anchor> = traced
                 .iter()
                 .zip(&delays)
-                .map(|(traced, delay)| (there(traced.0) - delay.0, there(traced.1) + delay.1))
+                .map(|(traced, delay)| {
+                    let start_nanos = there(traced.start_nanos) - delay.0;
+                    anchor(start_nanos, there(traced.end_nanos) + delay.1)
+                })
                 .collect();
             let alignment = Alignment::new(&recorded, &traced);
             let worst = |delays: &[(i64, i64)]| {
@@ -114,19 +129,22 @@ mod tests {
 
     #[test]
     fn without_paired_anchors_times_stay() {
-        assert_eq!(Alignment::new(&[(1, 2)], &[]).convert(5), 5);
+        assert_eq!(Alignment::new(&[anchor(1, 2)], &[]).convert(5), 5);
         assert_eq!(Alignment::new(&[], &[]).convert(-5), -5);
-        assert_eq!(Alignment::new(&[(1, 2), (7, 9)], &[(0, 1)]).extent_nanos, Some((2, 7)));
+        let unpaired = Alignment::new(&[anchor(1, 2), anchor(7, 9)], &[anchor(0, 1)]);
+        assert_eq!(unpaired.extent_nanos, Some((2, 7)));
     }
 
     #[test]
     fn the_shift_is_interpolated_between_the_start_and_the_end() {
         const START: i64 = 1_700_000_000_000_000_000;
-        let anchor = |time: i64| (START + time, START + time);
-        let alignment = Alignment::new(&[anchor(100), anchor(1_300)], &[anchor(0), anchor(1_000)]);
+        let instant = |time: i64| anchor(START + time, START + time);
+        let alignment =
+            Alignment::new(&[instant(100), instant(1_300)], &[instant(0), instant(1_000)]);
         for (time, converted) in [(0, 100), (500, 700), (1_000, 1_300), (2_000, 2_500)] {
             assert_eq!(alignment.convert(START + time), START + converted);
         }
-        assert_eq!(Alignment::new(&[(0, 2), (10, 12)], &[(5, 5), (5, 5)]).convert(7), 3);
+        let simultaneous = [anchor(5, 5), anchor(5, 5)];
+        assert_eq!(Alignment::new(&[anchor(0, 2), anchor(10, 12)], &simultaneous).convert(7), 3);
     }
 }

@@ -4,15 +4,17 @@
 //! The program leaves the profiler's trace beside the spool (`<pid>-<number>.window.json`). It is
 //! imported as a run of its own ([`trace`]), and its clock is aligned with the recorder's
 //! ([`alignment`]). Spans that both have recorded are found ([`twins`]), and all others are placed
-//! among the recorder's spans ([`place`]). The result is a list of changes that the second pass
+//! among the recorder's spans ([`placement`]). The result is a list of changes that the second pass
 //! over the spool makes ([`Windows`]), so sums and nesting are computed as for any other span.
 //!
 //! Memory grows with the longest window, not with the recording.
 
 mod alignment;
-mod place;
+mod launch_contexts;
+mod placement;
 mod recorded;
 mod trace;
+mod trace_ids;
 mod twins;
 
 use std::cmp::Reverse;
@@ -22,9 +24,10 @@ use marey_model::loss::LossCause;
 use serde_json::json;
 
 use self::alignment::Alignment;
-use self::place::Placement;
+use self::placement::Placement;
 use self::recorded::{Recorded, RecordedSpan};
-use self::trace::{ArgTexts, Trace};
+use self::trace::ProfilerTrace;
+use self::trace_ids::ArgTemplates;
 use super::Sources;
 use super::clock::Clock;
 use super::outline::Outline;
@@ -41,7 +44,7 @@ const NOTE_KEY: &str = "torch_window";
 #[derive(Debug, Default)]
 pub(super) struct Windows {
     /// Changes of recorded spans, by node and start on the recorder's clock.
-    changes: HashMap<(u32, i64), Change>,
+    changes: HashMap<(u32, i64), SpanChange>,
     /// The spans that only the profiler has, by thread, in the order of their ends, children first.
     added: BTreeMap<u32, VecDeque<AddedSpan>>,
     /// The columns that only some spans have: those of windows, and operators with arguments.
@@ -59,7 +62,7 @@ pub(super) struct Windows {
 
 /// The change of a recorded span.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Change {
+pub(super) enum SpanChange {
     /// The span is dropped, because it only served to align clocks.
     Drop,
     /// The span gets this node and the detail of this number, or no detail if it is 0.
@@ -99,10 +102,10 @@ impl Windows {
         if files.is_empty() {
             return Ok(windows);
         }
-        let mut texts = ArgTexts::default();
+        let mut texts = ArgTemplates::default();
         let anchors = recorded::anchors(spool, outline, clock, names)?;
         for &anchor in &anchors.spans {
-            windows.changes.insert(anchor, Change::Drop);
+            windows.changes.insert(anchor, SpanChange::Drop);
         }
         for WindowFile { number, file } in files {
             // Without anchors, the trace belongs to another process that had the same id.
@@ -119,7 +122,7 @@ impl Windows {
             };
             let reader = Reader::new(&run, crate::Selection::default())?;
             let pid = outline.process.as_ref().map_or(0, |process| process.pid);
-            let mut trace = Trace::read(&reader, pid, names, &mut texts)?;
+            let mut trace = ProfilerTrace::read(&reader, pid, names, &mut texts)?;
             let alignment = Alignment::new(window_anchors, &trace.anchors);
             trace.shift(&alignment);
             let extent = alignment.extent_nanos.unwrap_or(trace.extent_nanos);
@@ -147,7 +150,7 @@ impl Windows {
 
     /// Returns the change of a recorded span. Most recordings have no window, so that case is fast.
     #[inline]
-    pub(super) fn change(&self, node: u32, start_nanos: i64) -> Option<Change> {
+    pub(super) fn change(&self, node: u32, start_nanos: i64) -> Option<SpanChange> {
         if self.changes.is_empty() {
             return None;
         }
@@ -176,11 +179,11 @@ impl Windows {
     fn add(
         &mut self,
         mut recorded: Recorded,
-        mut trace: Trace,
+        mut trace: ProfilerTrace,
         outline: &mut Outline,
         names: &mut Names,
-    ) -> Counts {
-        let mut counts = Counts::default();
+    ) -> WindowCounts {
+        let mut counts = WindowCounts::default();
         let mut placement = Placement::new(outline, names);
         let os_ids: Vec<u64> = trace.threads.keys().copied().collect();
         for os_id in os_ids {
@@ -226,7 +229,7 @@ impl Windows {
         spans: &[RecordedSpan],
         thread: &trace::ThreadTrace,
         twins: &[Option<usize>],
-        placed: &place::Placed,
+        placed: &placement::Placed,
     ) {
         let mut details = vec![0; spans.len()];
         for (traced, &twin) in thread.spans.iter().zip(twins) {
@@ -238,7 +241,7 @@ impl Windows {
         for ((span, &node), detail) in spans.iter().zip(&placed.recorded).zip(details) {
             if node != span.node || detail != 0 {
                 let key = (span.node, span.recorder_start_nanos);
-                self.changes.insert(key, Change::Replace { node, detail });
+                self.changes.insert(key, SpanChange::Replace { node, detail });
             }
         }
     }
@@ -249,7 +252,7 @@ impl Windows {
         thread: u32,
         thread_trace: &trace::ThreadTrace,
         twins: &[Option<usize>],
-        placed: &place::Placed,
+        placed: &placement::Placed,
     ) -> usize {
         let mut count = 0;
         for (index, traced) in thread_trace.spans.iter().enumerate() {
@@ -279,7 +282,7 @@ impl Windows {
 
 /// Numbers of spans in a window.
 #[derive(Clone, Copy, Debug, Default)]
-struct Counts {
+struct WindowCounts {
     /// Spans that both have recorded.
     twins: usize,
     /// Spans that only the profiler has recorded.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 
 use marey_model::context::{NodeKind, WINDOW_ANCHOR};
-use marey_model::spool::Frame;
+use marey_model::spool::SpoolFrame;
 
 use super::super::clock::Clock;
 use super::super::meter::Meter;
@@ -35,12 +35,16 @@ pub(super) struct RecordedSpan {
     pub(super) end_nanos: i64,
     pub(super) node: u32,
     /// The name of the operator without the overload.
-    pub(super) plain_name: u32,
+    pub(super) plain_name_id: u32,
     pub(super) recorder_start_nanos: i64,
 }
 
-/// The start and end of an anchor.
-pub(super) type Anchor = (i64, i64);
+/// An anchor, on the clock of the side that recorded it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Anchor {
+    pub(super) start_nanos: i64,
+    pub(super) end_nanos: i64,
+}
 
 /// Returns the anchors of all windows.
 pub(super) fn anchors(
@@ -50,7 +54,7 @@ pub(super) fn anchors(
     names: &Names,
 ) -> Result<Anchors, StoreError> {
     let numbers: Vec<Option<u64>> =
-        outline.nodes.iter().map(|node| anchor_number(names.text_of(node.name))).collect();
+        outline.nodes.iter().map(|node| anchor_number(names.text_of(node.name_id))).collect();
     let mut anchors = Anchors::default();
     for_each_span(spool, outline, |_, node, start_nanos, end_nanos| {
         let Some(number) = numbers[node as usize] else { return };
@@ -59,9 +63,10 @@ pub(super) fn anchors(
         // If operators are recorded, the recorder also has the profiler's part of the anchor,
         // inside its own.
         if parent == NO_NODE || numbers[parent as usize].is_none() {
-            let [start, end] =
+            let [start_nanos, end_nanos] =
                 [start_nanos, end_nanos].map(|nanos| clock.unix_nanos(nanos, &mut 0));
-            anchors.by_window.entry(number).or_default().push((start, end));
+            let anchor = Anchor { start_nanos, end_nanos };
+            anchors.by_window.entry(number).or_default().push(anchor);
         }
     })?;
     anchors.by_window.values_mut().for_each(|anchors| anchors.sort_unstable());
@@ -82,7 +87,7 @@ pub(super) fn overlapping(
     (from_nanos, until_nanos): (i64, i64),
 ) -> Result<Recorded, StoreError> {
     let mut recorded = Recorded::default();
-    let (mut line, mut plain_names) = (0, BTreeMap::new());
+    let (mut line, mut plain_name_ids) = (0, BTreeMap::new());
     for_each_span(spool, outline, |thread, node, recorder_start_nanos, end_nanos| {
         let end_nanos = clock.unix_nanos(end_nanos, &mut line);
         if end_nanos < from_nanos {
@@ -92,16 +97,17 @@ pub(super) fn overlapping(
         if start_nanos > until_nanos {
             return;
         }
-        let name = outline.nodes[node as usize].name;
-        if anchor_number(names.text_of(name)).is_some() {
+        let name_id = outline.nodes[node as usize].name_id;
+        if anchor_number(names.text_of(name_id)).is_some() {
             return;
         }
-        let plain_name = *plain_names.entry(name).or_insert_with(|| plain_name(name, names));
+        let plain_name_id =
+            *plain_name_ids.entry(name_id).or_insert_with(|| plain_name_id(name_id, names));
         recorded.entry(thread).or_default().push(RecordedSpan {
             start_nanos,
             end_nanos: end_nanos.max(start_nanos),
             node,
-            plain_name,
+            plain_name_id,
             recorder_start_nanos,
         });
     })?;
@@ -116,15 +122,15 @@ pub(super) fn overlapping(
 
 /// Returns the id of an operator's name without the overload, which some versions of PyTorch do not
 /// report. Other names stay.
-pub(super) fn plain_name(name: u32, names: &mut Names) -> u32 {
-    let text = names.text_of(name);
-    let Some(operator) = text.rfind("::").map(|index| index + 2) else { return name };
+pub(super) fn plain_name_id(name_id: u32, names: &mut Names) -> u32 {
+    let text = names.text_of(name_id);
+    let Some(operator) = text.rfind("::").map(|index| index + 2) else { return name_id };
     match text[operator..].find('.') {
         Some(dot) => {
             let plain = text[..operator + dot].to_owned();
-            names.text(&plain)
+            names.text_id(&plain)
         }
-        None => name,
+        None => name_id,
     }
 }
 
@@ -137,7 +143,7 @@ fn for_each_span(
 ) -> Result<(), StoreError> {
     let mut nobody = |_| ();
     spool.read_frames(file, &mut Meter::new(0, &mut nobody), |frame| {
-        let Frame::Spans { thread: number, spans, .. } = frame else { return Ok(()) };
+        let SpoolFrame::Spans { thread: number, spans, .. } = frame else { return Ok(()) };
         let Some(thread) = outline.threads.get(number) else { return Ok(()) };
         for span in spans {
             let Some(&node) = thread.nodes.get(span.node) else { continue };
@@ -164,8 +170,8 @@ mod tests {
             ("aten::mm", "aten::mm"),
             ("model.layer", "model.layer"),
         ] {
-            let id = names.text(name);
-            let id = plain_name(id, &mut names);
+            let id = names.text_id(name);
+            let id = plain_name_id(id, &mut names);
             assert_eq!(names.text_of(id), plain);
         }
     }

@@ -1,27 +1,22 @@
 //! Reads torch.profiler's events in a window from the run that its trace was imported as.
 //!
-//! Only rows of the recorded process are read. Ids of texts become those of the run that is being
-//! collected. Argument templates become positions in a list.
+//! Only rows of the recorded process are read, with the ids of the run that is being collected.
 
 use std::collections::{BTreeMap, HashMap};
 
 use marey_model::context::NodeKind;
 
-use super::super::outline::Node;
 use super::SpanDetail;
 use super::alignment::Alignment;
-use super::place::Placed;
-use super::recorded::{Anchor, anchor_number, plain_name};
+use super::launch_contexts::LaunchContexts;
+use super::recorded::{Anchor, anchor_number, plain_name_id};
+use super::trace_ids::{ArgTemplates, TraceIds};
 use crate::names::Names;
-use crate::row::{Args, Flow, GpuActivity, MemoryEvent, Metadata, Span};
+use crate::row::{Flow, GpuActivity, MemoryEvent, Span};
 use crate::{Reader, StoreError};
 
 /// Category of Python functions, which the recorder never has.
 const PYTHON: &str = "python_function";
-
-/// The key of the metadata with the FLOPs of operators by external correlation id. The profiler
-/// leaves them out of its traces.
-const FLOPS: &str = "marey_flops";
 
 /// The start of the names of files with marey's hooks in PyTorch, as the names of Python calls
 /// contain it.
@@ -30,10 +25,10 @@ const OWN_FILES: &str = "marey/_torch_";
 /// The file whose functions wrap functions of the program.
 const WRAPPERS: &str = "marey/_torch_patches.py";
 
-/// The profiler's events in a window. After [`Trace::shift`], all times are on the clock of the
+/// The profiler's events in a window. After [`ProfilerTrace::shift`], all times are on the clock of the
 /// tables.
 #[derive(Debug, Default)]
-pub(super) struct Trace {
+pub(super) struct ProfilerTrace {
     /// The events of each thread, by the operating system's id.
     pub(super) threads: BTreeMap<u64, ThreadTrace>,
     pub(super) activities: Vec<GpuActivity>,
@@ -43,7 +38,7 @@ pub(super) struct Trace {
     pub(super) anchors: Vec<Anchor>,
     /// The first start and the last end of its spans.
     pub(super) extent_nanos: (i64, i64),
-    pub(super) launches: Launches,
+    pub(super) launches: LaunchContexts,
 }
 
 /// The profiler's events on a thread.
@@ -82,9 +77,9 @@ impl Owner {
 pub(super) struct TracedSpan {
     pub(super) start_nanos: i64,
     pub(super) end_nanos: i64,
-    pub(super) name: u32,
+    pub(super) name_id: u32,
     /// The name without the overload.
-    pub(super) plain_name: u32,
+    pub(super) plain_name_id: u32,
     pub(super) kind: NodeKind,
     /// The owner, if the span is a Python call. The owner of any other span is the program.
     owner: Owner,
@@ -95,152 +90,66 @@ pub(super) struct TracedSpan {
     pub(super) detail: SpanDetail,
 }
 
-/// Templates of arguments, each stored once.
-#[derive(Debug, Default)]
-pub(super) struct ArgTexts {
-    texts: Vec<String>,
-    positions: HashMap<String, u32>,
-}
-
-impl ArgTexts {
-    fn position(&mut self, text: &str) -> u32 {
-        if let Some(&position) = self.positions.get(text) {
-            return position;
-        }
-        let position = self.texts.len() as u32;
-        self.texts.push(text.to_owned());
-        self.positions.insert(text.to_owned(), position);
-        position
-    }
-
-    pub(super) fn into_texts(self) -> Vec<String> {
-        self.texts
-    }
-}
-
-/// The mapping from ids in the trace's run to ids of texts and positions of arguments here.
-struct NewIds<'a, 'r> {
-    reader: &'a Reader<'r>,
-    names: &'a mut Names,
-    texts: &'a mut ArgTexts,
-    /// Ids of texts in the run that is being collected, by the id in the trace's run.
-    text_ids: HashMap<u32, u32>,
-    arg_positions: HashMap<u32, u32>,
-    /// FLOPs by external correlation id.
-    flops: HashMap<u64, i64>,
-}
-
-impl NewIds<'_, '_> {
-    fn text(&mut self, id: u32) -> u32 {
-        let Self { reader, names, text_ids, .. } = self;
-        *text_ids.entry(id).or_insert_with(|| names.text(reader.text(id)))
-    }
-
-    fn args(&mut self, args: Args) -> Args {
-        let Self { reader, texts, arg_positions, .. } = self;
-        let text_id = args.text_id.map(|id| {
-            *arg_positions.entry(id).or_insert_with(|| texts.position(reader.arg_template(id)))
-        });
-        Args { text_id, numbers: args.numbers }
-    }
-
-    /// Returns the arguments of an operator, with its FLOPs if they are known.
-    fn operator_args(&mut self, args: Args, external_id: Option<u64>) -> Args {
-        let flops = external_id.and_then(|id| self.flops.get(&id).copied());
-        let mut args = self.args(args);
-        if let (Some(flops), Some(position)) = (flops, args.text_id) {
-            let template = &self.texts.texts[position as usize];
-            let members = template.strip_suffix('}').unwrap_or(template);
-            let comma = if members == "{" { "" } else { "," };
-            let extended = format!("{members}{comma}\"flops\":#}}");
-            args.text_id = Some(self.texts.position(&extended));
-            args.numbers.push(flops);
-        }
-        args
-    }
-}
-
-/// Reads the FLOPs of operators by external correlation id.
-fn read_flops(reader: &Reader) -> Result<HashMap<u64, i64>, StoreError> {
-    let mut flops = HashMap::new();
-    for entry in reader.rows::<Metadata>()? {
-        let entry = entry?;
-        if &*entry.key == FLOPS {
-            let by_id: BTreeMap<String, i64> =
-                serde_json::from_str(&entry.value).unwrap_or_default();
-            flops.extend(
-                by_id.into_iter().filter_map(|(id, flops)| Some((id.parse().ok()?, flops))),
-            );
-        }
-    }
-    Ok(flops)
-}
-
-impl Trace {
+impl ProfilerTrace {
     /// Reads the rows of the process with this id of the operating system.
     pub(super) fn read(
         reader: &Reader,
         pid: u64,
         names: &mut Names,
-        texts: &mut ArgTexts,
+        texts: &mut ArgTemplates,
     ) -> Result<Self, StoreError> {
         let mut trace = Self { extent_nanos: (i64::MAX, i64::MIN), ..Self::default() };
-        let processes: Vec<u32> = reader
-            .processes()
-            .filter(|process| u64::try_from(process.pid) == Ok(pid))
-            .map(|process| process.id)
-            .collect();
-        let os_ids: HashMap<u32, u64> = reader
-            .threads()
-            .filter(|thread| processes.contains(&thread.process_id))
-            .filter_map(|thread| Some((thread.id, thread.os_id.try_into().ok()?)))
-            .collect();
-        let mut ids = NewIds {
-            reader,
-            names,
-            texts,
-            text_ids: HashMap::new(),
-            arg_positions: HashMap::new(),
-            flops: read_flops(reader)?,
-        };
+        let os_ids = os_ids(reader, pid);
+        let mut ids = TraceIds::new(reader, names, texts)?;
         reader.spans_by_thread()?.for_each(|span| {
             if let Some(&os_id) = os_ids.get(&span.thread_id) {
                 trace.add_span(os_id, span, &mut ids);
             }
             Ok::<_, StoreError>(())
         })?;
+        trace.anchors.sort_unstable();
+        trace.read_points(reader, &os_ids, &mut ids)?;
+        for activity in reader.rows::<GpuActivity>()? {
+            let activity = activity?;
+            let (name_id, args) = (ids.text_id(activity.name_id), ids.args(activity.args.clone()));
+            let category_id = activity.category_id.map(|id| ids.text_id(id));
+            trace.activities.push(GpuActivity { name_id, category_id, args, ..activity });
+        }
+        Ok(trace)
+    }
+
+    /// Reads the memory events and the points of flows.
+    fn read_points(
+        &mut self,
+        reader: &Reader,
+        os_ids: &HashMap<u32, u64>,
+        ids: &mut TraceIds,
+    ) -> Result<(), StoreError> {
         for event in reader.rows::<MemoryEvent>()? {
             let event = event?;
             let Some(&os_id) = event.thread_id.and_then(|thread| os_ids.get(&thread)) else {
                 continue;
             };
-            let category_id = event.category_id.map(|id| ids.text(id));
+            let category_id = event.category_id.map(|id| ids.text_id(id));
             let args = ids.args(event.args.clone());
-            let thread = trace.threads.entry(os_id).or_default();
+            let thread = self.threads.entry(os_id).or_default();
             thread.memory_events.push(MemoryEvent { category_id, args, ..event });
         }
         for flow in reader.rows::<Flow>()? {
             let flow = flow?;
             let Some(&os_id) = os_ids.get(&flow.thread_id) else { continue };
-            let (name_id, args) = (ids.text(flow.name_id), ids.args(flow.args.clone()));
-            let category_id = flow.category_id.map(|id| ids.text(id));
-            let thread = trace.threads.entry(os_id).or_default();
+            let (name_id, args) = (ids.text_id(flow.name_id), ids.args(flow.args.clone()));
+            let category_id = flow.category_id.map(|id| ids.text_id(id));
+            let thread = self.threads.entry(os_id).or_default();
             thread.flows.push(Flow { name_id, category_id, args, ..flow });
         }
-        for activity in reader.rows::<GpuActivity>()? {
-            let activity = activity?;
-            let (name_id, args) = (ids.text(activity.name_id), ids.args(activity.args.clone()));
-            let category_id = activity.category_id.map(|id| ids.text(id));
-            trace.activities.push(GpuActivity { name_id, category_id, args, ..activity });
-        }
-        trace.anchors.sort_unstable();
-        Ok(trace)
+        Ok(())
     }
 
-    fn add_span(&mut self, os_id: u64, span: &Span, ids: &mut NewIds) {
+    fn add_span(&mut self, os_id: u64, span: &Span, ids: &mut TraceIds) {
         let end_nanos = span.start_nanos.saturating_add(span.duration_nanos);
         if anchor_number(ids.reader.text(span.name_id)).is_some() {
-            self.anchors.push((span.start_nanos, end_nanos));
+            self.anchors.push(Anchor { start_nanos: span.start_nanos, end_nanos });
             return;
         }
         let (first, last) = self.extent_nanos;
@@ -255,17 +164,17 @@ impl Trace {
         };
         let text = ids.reader.text(span.name_id);
         let owner = if is_python { Owner::of_python_call(text) } else { Owner::Program };
-        let name = ids.text(span.name_id);
+        let name_id = ids.text_id(span.name_id);
         let detail = SpanDetail {
-            category: span.category_id.map(|id| ids.text(id)),
+            category: span.category_id.map(|id| ids.text_id(id)),
             external_id: span.external_id,
             args: ids.operator_args(span.args.clone(), span.external_id),
         };
         self.threads.entry(os_id).or_default().spans.push(TracedSpan {
             start_nanos: span.start_nanos,
             end_nanos,
-            name,
-            plain_name: plain_name(name, ids.names),
+            name_id,
+            plain_name_id: plain_name_id(name_id, ids.names),
             kind,
             owner,
             may_have_twin: !is_python,
@@ -316,43 +225,16 @@ impl Trace {
     }
 }
 
-/// The contexts of launches and operators, to which activities refer.
-#[derive(Debug, Default)]
-pub(super) struct Launches {
-    /// The context of the caller, by correlation id.
-    callers: HashMap<u64, u32>,
-    /// The context of the operator, by external correlation id.
-    operators: HashMap<u64, u32>,
-}
-
-impl Launches {
-    /// Adds the launches and operators of a thread.
-    pub(super) fn add(
-        &mut self,
-        thread: &ThreadTrace,
-        twins: &[Option<usize>],
-        placed: &Placed,
-        nodes: &[Node],
-    ) {
-        for (index, span) in thread.spans.iter().enumerate() {
-            let node = match twins[index] {
-                Some(twin) => placed.recorded[twin],
-                None => placed.traced[index].1,
-            };
-            let node = &nodes[node as usize];
-            if let Some(correlation) = span.correlation {
-                let caller = nodes.get(node.parent as usize).unwrap_or(node);
-                self.callers.insert(correlation, caller.context);
-            } else if let Some(external) = span.detail.external_id {
-                self.operators.insert(external, node.context);
-            }
-        }
-    }
-
-    /// Returns the context that launched an activity.
-    pub(super) fn context(&self, activity: &GpuActivity) -> Option<u32> {
-        let by_call = activity.correlation_id.and_then(|id| self.callers.get(&id));
-        let by_operator = || activity.external_id.and_then(|id| self.operators.get(&id));
-        by_call.or_else(by_operator).copied()
-    }
+/// Returns the operating system's ids of the threads of a process, by the id of the thread.
+fn os_ids(reader: &Reader, pid: u64) -> HashMap<u32, u64> {
+    let processes: Vec<u32> = reader
+        .processes()
+        .filter(|process| u64::try_from(process.pid) == Ok(pid))
+        .map(|process| process.id)
+        .collect();
+    reader
+        .threads()
+        .filter(|thread| processes.contains(&thread.process_id))
+        .filter_map(|thread| Some((thread.id, thread.os_id.try_into().ok()?)))
+        .collect()
 }

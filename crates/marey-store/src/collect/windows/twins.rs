@@ -26,55 +26,64 @@ const CLOSE_NANOS: i64 = 2_000;
 
 /// Returns, for each span of the profiler, the position of its twin among the recorded spans.
 pub(super) fn find(recorded: &[RecordedSpan], traced: &[TracedSpan]) -> Vec<Option<usize>> {
-    let mut by_name: HashMap<u32, (Vec<usize>, Vec<usize>)> = HashMap::new();
+    let mut by_name: HashMap<u32, Namesakes> = HashMap::new();
     for (index, span) in traced.iter().enumerate().filter(|(_, span)| span.may_have_twin) {
-        by_name.entry(span.plain_name).or_default().1.push(index);
+        by_name.entry(span.plain_name_id).or_default().traced.push(index);
     }
     for (index, span) in recorded.iter().enumerate() {
-        if let Some((recorded_of_name, _)) = by_name.get_mut(&span.plain_name) {
-            recorded_of_name.push(index);
+        if let Some(namesakes) = by_name.get_mut(&span.plain_name_id) {
+            namesakes.recorded.push(index);
         }
     }
     let mut twins = vec![None; traced.len()];
-    for (mut ours, mut theirs) in by_name.into_values() {
-        ours.sort_by_key(|&index| key(times(&recorded[index])));
-        theirs.sort_by_key(|&index| key(traced_times(&traced[index])));
-        let ours_times: Vec<_> = ours.iter().map(|&index| times(&recorded[index])).collect();
-        let theirs_times: Vec<_> =
-            theirs.iter().map(|&index| traced_times(&traced[index])).collect();
-        for (our, their) in pair(&ours_times, &theirs_times) {
+    for Namesakes { recorded: mut ours, traced: mut theirs } in by_name.into_values() {
+        ours.sort_by_key(|&index| sort_key(recorded_extent(&recorded[index])));
+        theirs.sort_by_key(|&index| sort_key(traced_extent(&traced[index])));
+        let our_extents: Vec<_> =
+            ours.iter().map(|&index| recorded_extent(&recorded[index])).collect();
+        let their_extents: Vec<_> =
+            theirs.iter().map(|&index| traced_extent(&traced[index])).collect();
+        for (our, their) in pair(&our_extents, &their_extents) {
             twins[theirs[their]] = Some(ours[our]);
         }
     }
     twins
 }
 
-type Times = (i64, i64);
+/// The positions of the spans of one name on both sides.
+#[derive(Default)]
+struct Namesakes {
+    recorded: Vec<usize>,
+    traced: Vec<usize>,
+}
 
-const fn times(span: &RecordedSpan) -> Times {
+/// The start and the end of a span.
+type Extent = (i64, i64);
+
+const fn recorded_extent(span: &RecordedSpan) -> Extent {
     (span.start_nanos, span.end_nanos)
 }
 
-const fn traced_times(span: &TracedSpan) -> Times {
+const fn traced_extent(span: &TracedSpan) -> Extent {
     (span.start_nanos, span.end_nanos)
 }
 
-const fn key((start, end): Times) -> (i64, Reverse<i64>) {
-    (start, Reverse(end))
+const fn sort_key((start_nanos, end_nanos): Extent) -> (i64, Reverse<i64>) {
+    (start_nanos, Reverse(end_nanos))
 }
 
 /// Pairs two lists, which are sorted by start with parents first. Both lists keep their order.
-fn pair(ours: &[Times], theirs: &[Times]) -> Vec<(usize, usize)> {
+fn pair(ours: &[Extent], theirs: &[Extent]) -> Vec<(usize, usize)> {
     let mut pairs = Vec::with_capacity(theirs.len().min(ours.len()));
     let (mut our, mut their) = (0, 0);
-    while let (Some(&a), Some(&b)) = (ours.get(our), theirs.get(their)) {
-        let distance = twin_distance(a, b);
-        let next_our = ours.get(our + 1).and_then(|&next| twin_distance(next, b));
-        let next_their = theirs.get(their + 1).and_then(|&next| twin_distance(a, next));
+    while let (Some(&our_extent), Some(&their_extent)) = (ours.get(our), theirs.get(their)) {
+        let distance = twin_distance(our_extent, their_extent);
+        let next_our = ours.get(our + 1).and_then(|&next| twin_distance(next, their_extent));
+        let next_their = theirs.get(their + 1).and_then(|&next| twin_distance(our_extent, next));
         let next_of_both = ours
             .get(our + 1)
             .zip(theirs.get(their + 1))
-            .and_then(|(&next_a, &next_b)| twin_distance(next_a, next_b));
+            .and_then(|(&next_ours, &next_theirs)| twin_distance(next_ours, next_theirs));
         let is_nearer = |next: Option<Distance>| {
             next.is_some_and(|next| {
                 let mut others = [distance, next_of_both].into_iter().flatten();
@@ -89,7 +98,7 @@ fn pair(ours: &[Times], theirs: &[Times]) -> Vec<(usize, usize)> {
             pairs.push((our, their));
             our += 1;
             their += 1;
-        } else if a.0 <= b.0 {
+        } else if our_extent.0 <= their_extent.0 {
             our += 1;
         } else {
             their += 1;
@@ -115,15 +124,17 @@ impl Distance {
 }
 
 /// Returns the distance between two spans of one name, or `None` if they cannot be the same call.
-fn twin_distance(a: Times, b: Times) -> Option<Distance> {
-    let [start, end] = [a.0.abs_diff(b.0), a.1.abs_diff(b.1)]
+fn twin_distance(ours: Extent, theirs: Extent) -> Option<Distance> {
+    let (our_start, our_end) = ours;
+    let (their_start, their_end) = theirs;
+    let [at_start, at_end] = [our_start.abs_diff(their_start), our_end.abs_diff(their_end)]
         .map(|nanos| i64::try_from(nanos).unwrap_or(i64::MAX));
-    let overlap_nanos = a.1.min(b.1).saturating_sub(a.0.max(b.0));
-    let nearer_end_nanos = start.min(end);
+    let overlap_nanos = our_end.min(their_end).saturating_sub(our_start.max(their_start));
+    let nearer_end_nanos = at_start.min(at_end);
     let is_close = nearer_end_nanos <= CLOSE_NANOS && overlap_nanos > -CLOSE_NANOS;
-    let overlaps = overlap_nanos > 0 && nearer_end_nanos <= TOLERANCE_NANOS;
-    let sum_nanos = start.saturating_add(end);
-    (is_close || overlaps).then_some(Distance { nearer_end_nanos, sum_nanos })
+    let do_overlap = overlap_nanos > 0 && nearer_end_nanos <= TOLERANCE_NANOS;
+    let sum_nanos = at_start.saturating_add(at_end);
+    (is_close || do_overlap).then_some(Distance { nearer_end_nanos, sum_nanos })
 }
 
 #[cfg(test)]
@@ -155,10 +166,10 @@ mod tests {
                 }
                 time += duration + late[1];
             }
-            let times = |spans: &[(usize, Times)]| -> Vec<Times> {
+            let extents = |spans: &[(usize, Extent)]| -> Vec<Extent> {
                 spans.iter().map(|span| span.1).collect()
             };
-            let pairs = pair(&times(&ours), &times(&theirs));
+            let pairs = pair(&extents(&ours), &extents(&theirs));
             let paired: Vec<usize> = pairs.iter().map(|&(our, _)| ours[our].0).collect();
             for (our, their) in pairs {
                 prop_assert_eq!(ours[our].0, theirs[their].0);
@@ -200,8 +211,8 @@ mod tests {
             mut ours in prop::collection::vec(any::<(i64, i64)>(), 0..20),
             mut theirs in prop::collection::vec(any::<(i64, i64)>(), 0..20),
         ) {
-            ours.sort_by_key(|&times| key(times));
-            theirs.sort_by_key(|&times| key(times));
+            ours.sort_by_key(|&extent| sort_key(extent));
+            theirs.sort_by_key(|&extent| sort_key(extent));
             let pairs = pair(&ours, &theirs);
             prop_assert!(pairs.is_sorted_by(|a, b| a.0 < b.0 && a.1 < b.1));
             for (our, their) in pairs {

@@ -7,7 +7,7 @@ use arrow::array::{AsArray, RecordBatch, UInt32Array};
 use arrow::compute::{cast, take_record_batch};
 use arrow::datatypes::{DataType, Int64Type};
 use marey_model::metric::MetricValue;
-use marey_model::spool::{Frame, SessionEvent};
+use marey_model::spool::{SessionEvent, SpoolFrame};
 use marey_model::table::{Table, stored};
 use marey_store::{Run, collect, needs_collecting, open};
 use proptest::prelude::*;
@@ -18,7 +18,7 @@ use super::spools::{
 };
 use super::tables::Tables;
 
-fn program(pid: u64) -> Vec<Frame> {
+fn program(pid: u64) -> Vec<SpoolFrame> {
     let mut frames = first_frames(pid);
     frames.extend([
         spans(0, 1, &[(INNER, 20, 30), (OUTER, 10, 40)]),
@@ -28,9 +28,9 @@ fn program(pid: u64) -> Vec<Frame> {
     frames.extend(thread(1));
     frames.extend([
         spans(1, 1, &[(STEP, 65, 70)]),
-        Frame::Open { thread: 0, spans: vec![(OUTER, 80)] },
+        SpoolFrame::Open { thread: 0, spans: vec![(OUTER, 80)] },
         session(0, SessionEvent::Finalized, 90),
-        Frame::End,
+        SpoolFrame::End,
     ]);
     frames
 }
@@ -126,7 +126,7 @@ fn a_reused_name_is_another_spool() {
     let recorded = Recorded::with_spools(&[&program(100)]);
     open_run(&recorded);
     let mut later = program(100);
-    if let Frame::Process(process) = &mut later[0] {
+    if let SpoolFrame::Process(process) = &mut later[0] {
         process.start_unix_nanos += 1;
     }
     recorded.write_spool(100, &later);

@@ -1,6 +1,6 @@
 //! Links from forward operators to the calls of autograd nodes.
 
-use marey_model::spool::{AutogradCall, Frame};
+use marey_model::spool::{AutogradCall, SpoolFrame};
 use marey_model::table::stored::FLOWS;
 use marey_store::row::{Flow, FlowPoint, Span};
 use marey_store::{Reader, Run, Selection};
@@ -12,9 +12,9 @@ const fn os_id(thread: u64) -> u64 {
     1000 + thread
 }
 
-fn autograd_frame(thread: u32, calls: &[(u32, u64, u64)]) -> Frame {
+fn autograd_frame(thread: u32, calls: &[(u32, u64, u64)]) -> SpoolFrame {
     let call = |&(index, sequence, forward_os_id)| AutogradCall { index, sequence, forward_os_id };
-    Frame::Autograd { thread, calls: calls.iter().map(call).collect() }
+    SpoolFrame::Autograd { thread, calls: calls.iter().map(call).collect() }
 }
 
 /// Collects a spool. Returns the links, as start on the recorder's clock and thread of both ends.
@@ -102,13 +102,13 @@ fn spans_have_the_arguments_that_their_frame_names() {
     let object = |number: u32| format!("{{\"Input Dims\":[[{number}]]}}");
     let mut frames = first_frames(100);
     frames.extend([
-        Frame::SpanArgs { first: 0, texts: vec![object(0), object(1)] },
-        Frame::ArgsOfSpans { thread: 0, args: vec![(0, 1), (2, 0)] },
+        SpoolFrame::SpanArgs { first: 0, texts: vec![object(0), object(1)] },
+        SpoolFrame::ArgsOfSpans { thread: 0, args: vec![(0, 1), (2, 0)] },
         spans(0, 1, &[(INNER, 12, 14), (OUTER, 10, 20), (STEP, 30, 40)]),
         // The frame is for the next spans only.
         spans(0, 1, &[(STEP, 50, 60)]),
-        Frame::SpanArgs { first: 2, texts: vec![object(2)] },
-        Frame::ArgsOfSpans { thread: 0, args: vec![(0, 2)] },
+        SpoolFrame::SpanArgs { first: 2, texts: vec![object(2)] },
+        SpoolFrame::ArgsOfSpans { thread: 0, args: vec![(0, 2)] },
         spans(0, 1, &[(STEP, 70, 80)]),
     ]);
     let run = Recorded::with_spools(&[&frames]);

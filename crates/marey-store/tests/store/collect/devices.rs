@@ -2,7 +2,7 @@
 
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::{Int64Type, UInt32Type, UInt64Type};
-use marey_model::spool::{Activity, ActivityKind, Detail, Device, Frame, Shape};
+use marey_model::spool::{Activity, ActivityKind, Detail, Device, Shape, SpoolFrame};
 use marey_model::table::stored::{ARGS, DEVICES, GPU_ACTIVITIES, METADATA, SPANS, STRINGS};
 use marey_store::Run;
 
@@ -13,7 +13,7 @@ use super::tables::{column, ids, ints, text};
 const KERNEL: u32 = 6;
 const COPY: u32 = 7;
 
-fn program() -> Vec<Frame> {
+fn program() -> Vec<SpoolFrame> {
     let mut frames = first_frames(100);
     let kernel = Shape {
         kind: ActivityKind::Kernel,
@@ -50,19 +50,19 @@ fn program() -> Vec<Frame> {
         launch,
     };
     frames.extend([
-        Frame::Device(Device {
+        SpoolFrame::Device(Device {
             number: 1,
             device_type: "CUDA".to_owned(),
             name: "H200".to_owned(),
             properties: r#"{"sm_count":132}"#.to_owned(),
         }),
-        Frame::Strings { first: KERNEL, texts: vec!["matmul".to_owned(), "HtoD".to_owned()] },
-        Frame::Shapes { first: 0, shapes: vec![kernel, copy] },
+        SpoolFrame::Strings { first: KERNEL, texts: vec!["matmul".to_owned(), "HtoD".to_owned()] },
+        SpoolFrame::Shapes { first: 0, shapes: vec![kernel, copy] },
         // The second of three scopes is the launch; no scope of the next frame is.
-        Frame::Launches { thread: 0, launches: vec![(1, 4_000_000_000)] },
+        SpoolFrame::Launches { thread: 0, launches: vec![(1, 4_000_000_000)] },
         spans(0, 1, &[(STEP, 10, 20), (OUTER, 30, 40), (STEP, 50, 60)]),
         spans(0, 1, &[(STEP, 70, 75), (STEP, 80, 85)]),
-        Frame::Activities {
+        SpoolFrame::Activities {
             sessions: 1,
             activities: vec![
                 activity(1, 90, 4096, 9, Some((0, STEP))),
@@ -70,14 +70,14 @@ fn program() -> Vec<Frame> {
                 activity(0, 95, 0, 0, None),
             ],
         },
-        Frame::Note { key: "gpu".to_owned(), value: "\"waiting\"".to_owned() },
-        Frame::Note { key: "gpu".to_owned(), value: "\"CUPTI\"".to_owned() },
-        Frame::End,
+        SpoolFrame::Note { key: "gpu".to_owned(), value: "\"waiting\"".to_owned() },
+        SpoolFrame::Note { key: "gpu".to_owned(), value: "\"CUPTI\"".to_owned() },
+        SpoolFrame::End,
     ]);
     frames
 }
 
-fn collect_run(frames: &[Frame]) -> Run {
+fn collect_run(frames: &[SpoolFrame]) -> Run {
     let recorded = Recorded::with_spools(&[frames]);
     marey_store::open(recorded.path(), &no_trace, &mut |_| ()).unwrap()
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use marey_model::spool::{Frame, Inconsistency, SpoolError};
+use marey_model::spool::{Inconsistency, SpoolError, SpoolFrame};
 use marey_model::table::stored::SPANS;
 use marey_store::{Progress, Run, StoreError, collect, needs_collecting, open};
 
@@ -17,7 +17,7 @@ fn spools_truncated_anywhere_are_collected() {
     frames.push(spans(0, 1, &[(INNER, 20, 30), (OUTER, 10, 40)]));
     let intact_frames = frames.len();
     frames.extend(thread(1));
-    frames.extend([spans(1, 1, &[(INNER, 50, 60)]), Frame::End]);
+    frames.extend([spans(1, 1, &[(INNER, 50, 60)]), SpoolFrame::End]);
     let ends: Vec<usize> = (0..=frames.len()).map(|count| encode(&frames[..count]).len()).collect();
     let spool_bytes = encode(&frames);
     for cut_bytes in ends[intact_frames]..=spool_bytes.len() {
@@ -43,7 +43,7 @@ fn frames_before_an_invalid_one_are_kept() {
     frames.push(spans(0, 1, &[(OUTER, 10, 40)]));
     let intact_bytes = encode(&frames).len();
     // A thread without a definition.
-    frames.extend([spans(7, 1, &[(OUTER, 50, 60)]), Frame::End]);
+    frames.extend([spans(7, 1, &[(OUTER, 50, 60)]), SpoolFrame::End]);
     let recorded = Recorded::with_spools(&[&frames]);
     let collected = collect(recorded.path(), &no_trace, &mut |_| ()).unwrap();
     let [broken] = collected.broken.as_slice() else { panic!("{collected:?}") };

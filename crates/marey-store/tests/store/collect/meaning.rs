@@ -9,7 +9,7 @@ use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::profile::Overhead;
 use marey_model::spool::{
-    Collective, CollectiveState, Counter, Frame, NodeDef, Sample, SampleCause, SessionEvent,
+    Collective, CollectiveState, Counter, NodeDef, Sample, SampleCause, SessionEvent, SpoolFrame,
     Variable,
 };
 use marey_model::table::stored::{
@@ -30,9 +30,9 @@ fn counters_have_devices_and_are_sorted_by_time() {
     let mut frames = first_frames(100);
     frames.extend([
         // Two sources, one of which lags.
-        Frame::Counters(vec![counter(20, 4, Some(0), 61.0), counter(20, 4, Some(1), 0.25)]),
-        Frame::Counters(vec![counter(10, 5, None, -7.5)]),
-        Frame::End,
+        SpoolFrame::Counters(vec![counter(20, 4, Some(0), 61.0), counter(20, 4, Some(1), 0.25)]),
+        SpoolFrame::Counters(vec![counter(10, 5, None, -7.5)]),
+        SpoolFrame::End,
     ]);
     let run = collect_run(&Recorded::with_spools(&[&frames, &first_frames(101)]));
     let row = |nanos, device, name: &str, value| CounterRow {
@@ -71,9 +71,9 @@ fn collectives_keep_the_times_of_the_wall_clock() {
     };
     let mut frames = first_frames(100);
     frames.extend([
-        Frame::Collectives(vec![collective(UNIX + 30, Some(UNIX + 35), Some(9))]),
-        Frame::Collectives(vec![collective(UNIX + 10, None, None)]),
-        Frame::End,
+        SpoolFrame::Collectives(vec![collective(UNIX + 30, Some(UNIX + 35), Some(9))]),
+        SpoolFrame::Collectives(vec![collective(UNIX + 10, None, None)]),
+        SpoolFrame::End,
     ]);
     let run = collect_run(&Recorded::with_spools(&[&frames]));
     let rows = run.read(&COLLECTIVES).unwrap();
@@ -105,14 +105,14 @@ fn samples_belong_to_their_threads_also_those_that_have_recorded_nothing() {
     };
     let mut frames = first_frames(100);
     frames.extend([
-        Frame::Samples { thread: 0, samples: vec![sample(20, LATE_OS_ID, OUTER)] },
+        SpoolFrame::Samples { thread: 0, samples: vec![sample(20, LATE_OS_ID, OUTER)] },
         // The sampled thread records something later, under a name of its own.
-        Frame::Thread { thread: 1, os_id: LATE_OS_ID, name: "late".to_owned() },
-        Frame::Samples {
+        SpoolFrame::Thread { thread: 1, os_id: LATE_OS_ID, name: "late".to_owned() },
+        SpoolFrame::Samples {
             thread: 0,
             samples: vec![sample(120, LATE_OS_ID, INNER), sample(120, UNKNOWN_OS_ID, OUTER)],
         },
-        Frame::End,
+        SpoolFrame::End,
     ]);
     let run = collect_run(&Recorded::with_spools(&[&frames]));
     let rows = run.read(&SAMPLES).unwrap();
@@ -152,11 +152,11 @@ fn values_of_variables_keep_their_types_and_belong_to_their_threads() {
     };
     let mut frames = first_frames(100);
     frames.extend([
-        Frame::Variables(vec![
+        SpoolFrame::Variables(vec![
             variable(20, MetricValue::Int(3)),
             variable(30, MetricValue::Text("x".into())),
         ]),
-        Frame::End,
+        SpoolFrame::End,
     ]);
     let run = collect_run(&Recorded::with_spools(&[&frames]));
     let rows = run.read(&VARIABLES).unwrap();
@@ -179,9 +179,9 @@ fn marks_are_instants_not_spans() {
     let mark = NodeDef { parent: OUTER, kind: NodeKind::Mark, name: 2 };
     let mut frames = first_frames(100);
     frames.extend([
-        Frame::Nodes { thread: 0, first: MARK, nodes: vec![mark] },
+        SpoolFrame::Nodes { thread: 0, first: MARK, nodes: vec![mark] },
         spans(0, 1, &[(MARK, 1_040, 1_040), (MARK, 1_020, 1_020), (OUTER, 1_000, 1_050)]),
-        Frame::End,
+        SpoolFrame::End,
     ]);
     let recorded = Recorded::with_spools(&[&frames]);
     let run = collect_run(&recorded);
@@ -207,13 +207,13 @@ fn process_tables_describe_the_process() {
         session(3, SessionEvent::Started, 25),
         session(0, SessionEvent::Finalized, 30),
         session(0, SessionEvent::Started, 40),
-        Frame::Thread { thread: 0, os_id: 1000, name: "renamed".to_owned() },
-        Frame::Losses(vec![(LossCause::Nodes, 4)]),
+        SpoolFrame::Thread { thread: 0, os_id: 1000, name: "renamed".to_owned() },
+        SpoolFrame::Losses(vec![(LossCause::Nodes, 4)]),
         overhead(100.0),
         overhead(118.5),
-        Frame::Losses(vec![(LossCause::Nodes, 5), (LossCause::Spool, 0)]),
-        Frame::Clock { monotonic_nanos: 2_000_000_000, unix_nanos: UNIX + 2_000_060_000 },
-        Frame::End,
+        SpoolFrame::Losses(vec![(LossCause::Nodes, 5), (LossCause::Spool, 0)]),
+        SpoolFrame::Clock { monotonic_nanos: 2_000_000_000, unix_nanos: UNIX + 2_000_060_000 },
+        SpoolFrame::End,
     ]);
     frames.splice(5..5, thread(9));
     let run = collect_run(&Recorded::with_spools(&[&frames]));
@@ -257,15 +257,15 @@ fn process_tables_describe_the_process() {
     assert_eq!(process.clocks, [[0, UNIX], [2_000_000_000, UNIX + 2_000_060_000]]);
 }
 
-fn overhead(scope_nanos: f64) -> Frame {
+fn overhead(scope_nanos: f64) -> SpoolFrame {
     let recording_nanos = (5.0 * scope_nanos) as u64;
-    Frame::Overhead(Overhead { events: 10, scope_nanos, recording_nanos, flushing_nanos: 7 })
+    SpoolFrame::Overhead(Overhead { events: 10, scope_nanos, recording_nanos, flushing_nanos: 7 })
 }
 
 #[test]
 fn an_unknown_overhead_is_null() {
     for last in [None, Some(overhead(f64::NAN))] {
-        let frames: Vec<Frame> = first_frames(100).into_iter().chain(last).collect();
+        let frames: Vec<SpoolFrame> = first_frames(100).into_iter().chain(last).collect();
         let recorded = Recorded::with_spools(&[&frames]);
         let run = collect_run(&recorded);
         assert_eq!(run.manifest().processes[0].overhead, None);

@@ -2,7 +2,7 @@
 
 use marey_model::memory::reading_name;
 use marey_model::metric::MetricValue;
-use marey_model::spool::{Frame, Value};
+use marey_model::spool::{SpoolFrame, Value};
 use marey_store::row::{MemoryAction, MemoryEvent, Metric};
 use marey_store::{Reader, Run, Selection};
 
@@ -20,9 +20,9 @@ fn collected(values: [Vec<Value>; 2]) -> (Recorded, Run) {
     let mut frames = first_frames(100);
     frames.extend(thread(1));
     let texts = ["cuda:1", "host"].map(reading_name).to_vec();
-    frames.push(Frame::Strings { first: DEVICE, texts });
+    frames.push(SpoolFrame::Strings { first: DEVICE, texts });
     for (thread, values) in (0..).zip(values) {
-        frames.push(Frame::Values { thread, sessions: 1, values });
+        frames.push(SpoolFrame::Values { thread, sessions: 1, values });
     }
     let run = Recorded::with_spools(&[&frames]);
     let opened = marey_store::open(run.path(), &no_trace, &mut |_| ()).unwrap();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
-use marey_model::spool::{Frame, NodeDef, SessionEvent, Span};
+use marey_model::spool::{NodeDef, SessionEvent, Span, SpoolFrame};
 
 use super::spools::UNIX;
 use super::tables::{CounterRow, NodePath, SpanRow, ValueRow};
@@ -48,7 +48,7 @@ struct Model<'a> {
     expected: Expected,
 }
 
-pub(crate) fn expected(frames: &[Frame]) -> Expected {
+pub(crate) fn expected(frames: &[SpoolFrame]) -> Expected {
     let mut model = Model::default();
     for frame in frames {
         model.add(frame);
@@ -62,32 +62,32 @@ pub(crate) fn expected(frames: &[Frame]) -> Expected {
 }
 
 impl<'a> Model<'a> {
-    fn add(&mut self, frame: &'a Frame) {
+    fn add(&mut self, frame: &'a SpoolFrame) {
         match frame {
-            Frame::Strings { first, texts } => {
+            SpoolFrame::Strings { first, texts } => {
                 self.texts.extend((*first..).zip(texts.iter().map(String::as_str)));
             }
-            Frame::Thread { thread, name, .. } => {
+            SpoolFrame::Thread { thread, name, .. } => {
                 self.threads.insert(*thread, name);
             }
-            Frame::Nodes { thread, first, nodes } => {
+            SpoolFrame::Nodes { thread, first, nodes } => {
                 let numbers = (*first..).map(|node| (*thread, node));
                 self.nodes.extend(numbers.zip(nodes.iter().copied()));
             }
-            Frame::Open { thread, spans } => {
+            SpoolFrame::Open { thread, spans } => {
                 self.open.insert(*thread, spans.clone());
             }
-            Frame::Session { session, event, time_nanos, .. } => {
+            SpoolFrame::Session { session, event, time_nanos, .. } => {
                 self.update_session(*session, *event, *time_nanos);
                 self.epoch += 1;
             }
-            Frame::Losses(_) => self.epoch += 1,
-            Frame::Spans { thread, sessions, spans } => {
+            SpoolFrame::Losses(_) => self.epoch += 1,
+            SpoolFrame::Spans { thread, sessions, spans } => {
                 for span in spans {
                     self.add_span(*thread, *sessions, span);
                 }
             }
-            Frame::Values { thread, sessions, values } => {
+            SpoolFrame::Values { thread, sessions, values } => {
                 for value in values {
                     let row = ValueRow {
                         time_nanos: UNIX + value.time_nanos,
@@ -100,7 +100,7 @@ impl<'a> Model<'a> {
                     self.expected.values.push(row);
                 }
             }
-            Frame::Counters(counters) => {
+            SpoolFrame::Counters(counters) => {
                 let rows = counters.iter().map(|counter| CounterRow {
                     time_nanos: UNIX + counter.time_nanos,
                     device: counter.device,
@@ -110,21 +110,21 @@ impl<'a> Model<'a> {
                 self.expected.counters.extend(rows);
             }
             // Covered by the tests of devices.
-            Frame::Launches { .. }
-            | Frame::Autograd { .. }
-            | Frame::SpanArgs { .. }
-            | Frame::ArgsOfSpans { .. }
-            | Frame::Collectives(_)
-            | Frame::Samples { .. }
-            | Frame::Variables(_)
-            | Frame::Device(_)
-            | Frame::Shapes { .. }
-            | Frame::Activities { .. }
-            | Frame::Note { .. }
-            | Frame::Process(_)
-            | Frame::Clock { .. }
-            | Frame::Overhead(_)
-            | Frame::End => {}
+            SpoolFrame::Launches { .. }
+            | SpoolFrame::Autograd { .. }
+            | SpoolFrame::SpanArgs { .. }
+            | SpoolFrame::ArgsOfSpans { .. }
+            | SpoolFrame::Collectives(_)
+            | SpoolFrame::Samples { .. }
+            | SpoolFrame::Variables(_)
+            | SpoolFrame::Device(_)
+            | SpoolFrame::Shapes { .. }
+            | SpoolFrame::Activities { .. }
+            | SpoolFrame::Note { .. }
+            | SpoolFrame::Process(_)
+            | SpoolFrame::Clock { .. }
+            | SpoolFrame::Overhead(_)
+            | SpoolFrame::End => {}
         }
     }
 
@@ -258,16 +258,18 @@ fn as_stored(value: &MetricValue) -> MetricValue {
 }
 
 /// Returns all timestamps of a frame.
-fn times(frame: &Frame) -> Vec<i64> {
+fn times(frame: &SpoolFrame) -> Vec<i64> {
     match frame {
-        Frame::Clock { monotonic_nanos, .. } => vec![*monotonic_nanos],
-        Frame::Spans { spans, .. } => {
+        SpoolFrame::Clock { monotonic_nanos, .. } => vec![*monotonic_nanos],
+        SpoolFrame::Spans { spans, .. } => {
             spans.iter().flat_map(|span| [span.start_nanos, span.end_nanos]).collect()
         }
-        Frame::Values { values, .. } => values.iter().map(|value| value.time_nanos).collect(),
-        Frame::Counters(counters) => counters.iter().map(|counter| counter.time_nanos).collect(),
-        Frame::Open { spans, .. } => spans.iter().map(|span| span.1).collect(),
-        Frame::Session { time_nanos, .. } => vec![*time_nanos],
+        SpoolFrame::Values { values, .. } => values.iter().map(|value| value.time_nanos).collect(),
+        SpoolFrame::Counters(counters) => {
+            counters.iter().map(|counter| counter.time_nanos).collect()
+        }
+        SpoolFrame::Open { spans, .. } => spans.iter().map(|span| span.1).collect(),
+        SpoolFrame::Session { time_nanos, .. } => vec![*time_nanos],
         _ => Vec::new(),
     }
 }

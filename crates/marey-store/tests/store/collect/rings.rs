@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use marey_model::spool::{Frame, RING_RECORDS, SessionEvent};
+use marey_model::spool::{RING_RECORDS, SessionEvent, SpoolFrame};
 use marey_model::table::stored;
 use marey_store::{Run, collect, needs_collecting, open};
 
@@ -16,17 +16,17 @@ fn segment_path(recorded: &Recorded, number: u64) -> PathBuf {
 }
 
 /// Returns the frames of a segment that keeps `max` records, with these children of an open scope.
-fn segment(max: u64, children: std::ops::Range<i64>) -> Vec<Frame> {
+fn segment(max: u64, children: std::ops::Range<i64>) -> Vec<SpoolFrame> {
     let mut frames = first_frames(100);
-    frames.push(Frame::Note { key: RING_RECORDS.to_owned(), value: max.to_string() });
+    frames.push(SpoolFrame::Note { key: RING_RECORDS.to_owned(), value: max.to_string() });
     let children: Vec<_> =
         children.map(|number| (INNER, 100 * number, 100 * number + 50)).collect();
     frames.push(spans(0, 1, &children));
-    frames.push(Frame::Open { thread: 0, spans: vec![(OUTER, 10)] });
+    frames.push(SpoolFrame::Open { thread: 0, spans: vec![(OUTER, 10)] });
     frames
 }
 
-fn write(recorded: &Recorded, number: u64, frames: &[Frame]) {
+fn write(recorded: &Recorded, number: u64, frames: &[SpoolFrame]) {
     fs::write(segment_path(recorded, number), encode(frames)).unwrap();
 }
 
@@ -62,7 +62,7 @@ fn the_segments_of_a_ring_are_one_process_with_the_last_records() {
     last.extend([
         spans(0, 1, &[(OUTER, 10, 900)]),
         session(0, SessionEvent::Finalized, 950),
-        Frame::End,
+        SpoolFrame::End,
     ]);
     write(&recorded, 11, &last);
     let run = open_run(&recorded);
@@ -126,7 +126,7 @@ fn the_segments_after_a_damaged_one_are_read() {
         write(&recorded, 0, &segment(100, 1..3));
         fs::write(segment_path(&recorded, 1), &damaged).unwrap();
         let mut last = segment(100, 5..7);
-        last.push(Frame::End);
+        last.push(SpoolFrame::End);
         write(&recorded, 2, &last);
         let collected = collect(recorded.path(), &no_trace, &mut |_| ()).unwrap();
         assert_eq!(collected.broken.len(), 1);

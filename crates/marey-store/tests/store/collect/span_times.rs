@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
-use marey_model::spool::{Frame, NodeDef, SessionEvent};
+use marey_model::spool::{NodeDef, SessionEvent, SpoolFrame};
 use marey_store::Run;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -24,7 +24,7 @@ fn spans_have_the_times_and_parents_of_the_program() {
         spans(0, 1, &[(STEP, 1_010, 1_020), (INNER, 1_032, 1_036)]),
         values(0, &[(STEP, 1_037, MetricValue::Float(0.5))]),
         spans(0, 1, &[(STEP, 1_030, 1_040), (OUTER, 1_000, 1_050), (4, 1_060, 1_061)]),
-        Frame::End,
+        SpoolFrame::End,
     ]);
     let recorded = Recorded::with_spools(&[&frames]);
     let run = collect_run(&recorded);
@@ -60,11 +60,11 @@ fn open_scopes_end_with_their_session_or_the_spool() {
     let mut frames = first_frames(100);
     frames.extend([
         session(1, SessionEvent::Started, 5),
-        Frame::Open { thread: 0, spans: vec![(OUTER, 2), (STEP, 10)] },
+        SpoolFrame::Open { thread: 0, spans: vec![(OUTER, 2), (STEP, 10)] },
         session(1, SessionEvent::Finalized, 30),
-        Frame::Open { thread: 0, spans: vec![(OUTER, 2), (INNER, 12)] },
+        SpoolFrame::Open { thread: 0, spans: vec![(OUTER, 2), (INNER, 12)] },
         spans(0, 1, &[(INNER, 12, 35)]),
-        Frame::Clock { monotonic_nanos: 100, unix_nanos: UNIX + 100 },
+        SpoolFrame::Clock { monotonic_nanos: 100, unix_nanos: UNIX + 100 },
     ]);
     let run = collect_run(&Recorded::with_spools(&[&frames]));
     let open: Vec<_> = Tables::new(&run, 100)
@@ -97,7 +97,7 @@ fn children_of_a_lost_scope_do_not_count_for_the_next_one() {
     for lost in [
         vec![session(0, SessionEvent::Deactivated, 40), session(0, SessionEvent::Activated, 50)],
         vec![session(0, SessionEvent::Finalized, 40), session(0, SessionEvent::Started, 50)],
-        vec![Frame::Losses(vec![(LossCause::Nodes, 1)])],
+        vec![SpoolFrame::Losses(vec![(LossCause::Nodes, 1)])],
     ] {
         let mut frames = first_frames(100);
         frames.push(spans(0, 1, &[(INNER, 10, 40)]));
@@ -113,7 +113,7 @@ fn what_ran_in_a_step_that_never_ends_is_not_time_of_the_scope_around_it_itself(
     const IN_STEP: u32 = NODES;
     let node = NodeDef { parent: STEP, kind: NodeKind::Module, name: 2 };
     let mut frames = first_frames(100);
-    frames.push(Frame::Nodes { thread: 0, first: IN_STEP, nodes: vec![node] });
+    frames.push(SpoolFrame::Nodes { thread: 0, first: IN_STEP, nodes: vec![node] });
     let first = [(IN_STEP, 15, 20), (STEP, 12, 30), (IN_STEP, 40, 55), (OUTER, 10, 90)];
     // The second step of the first scope was dropped, and does not count for the second scope.
     let second = [(INNER, 110, 120), (IN_STEP, 130, 137), (OUTER, 100, 140), (OUTER, 150, 160)];
@@ -140,7 +140,7 @@ fn a_scope_recorded_by_two_sessions_counts_once() {
     let mut frames = first_frames(100);
     frames.extend([
         session(1, SessionEvent::Started, 5),
-        Frame::Open { thread: 0, spans: vec![(OUTER, 10)] },
+        SpoolFrame::Open { thread: 0, spans: vec![(OUTER, 10)] },
         session(1, SessionEvent::Finalized, 30),
         spans(0, 1, &[(OUTER, 10, 50)]),
     ]);
@@ -179,11 +179,11 @@ proptest! {
             }
         }
         let mut frames = first_frames(100);
-        frames.push(Frame::Open { thread: 0, spans: stack.clone() });
+        frames.push(SpoolFrame::Open { thread: 0, spans: stack.clone() });
         frames.extend(ended_spans.chunks(7).map(|chunk| spans(0, 1, chunk)));
         // What was open in between may have been left since.
-        frames.push(Frame::Open { thread: 0, spans: stack });
-        frames.push(Frame::Clock { monotonic_nanos: now_nanos, unix_nanos: UNIX + now_nanos });
+        frames.push(SpoolFrame::Open { thread: 0, spans: stack });
+        frames.push(SpoolFrame::Clock { monotonic_nanos: now_nanos, unix_nanos: UNIX + now_nanos });
         let run = collect_run(&Recorded::with_spools(&[&frames]));
         let tables = Tables::new(&run, 100);
         for row in tables.spans() {
@@ -257,7 +257,7 @@ proptest! {
         cuts in vec(0_usize..40, 0..12),
     ) {
         let row = |&(node, start)| spans(0, 1, &[(node, start, start + 1_000)]);
-        let single_phase: Vec<Frame> = starts.iter().map(row).collect();
+        let single_phase: Vec<SpoolFrame> = starts.iter().map(row).collect();
         let mut cut = single_phase.clone();
         let mut cuts: Vec<_> = cuts.into_iter().map(|cut| cut.min(single_phase.len())).collect();
         cuts.sort_unstable();

@@ -7,7 +7,7 @@ use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::profile::Process;
-use marey_model::spool::{Counter, Frame, NodeDef, SessionEvent, Span, Value, Writer};
+use marey_model::spool::{Counter, NodeDef, SessionEvent, Span, SpoolFrame, Value, Writer};
 use marey_store::Run;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -33,7 +33,7 @@ impl Recorded {
     }
 
     /// Creates a run with a spool for each process; pids count from 100.
-    pub(crate) fn with_spools(processes: &[&[Frame]]) -> Self {
+    pub(crate) fn with_spools(processes: &[&[SpoolFrame]]) -> Self {
         let run = Self::new();
         for (pid, frames) in (100..).zip(processes) {
             run.write_spool(pid, frames);
@@ -49,7 +49,7 @@ impl Recorded {
         self.path().join(format!("spool/{pid}-0.spool"))
     }
 
-    pub(crate) fn write_spool(&self, pid: u32, frames: &[Frame]) {
+    pub(crate) fn write_spool(&self, pid: u32, frames: &[SpoolFrame]) {
         fs::write(self.spool_path(pid), encode(frames)).unwrap();
     }
 
@@ -72,7 +72,7 @@ pub(crate) fn no_trace(path: &Path) -> Result<Run, String> {
 }
 
 /// Encodes a spool.
-pub(crate) fn encode(frames: &[Frame]) -> Vec<u8> {
+pub(crate) fn encode(frames: &[SpoolFrame]) -> Vec<u8> {
     let mut writer = Writer::new(Vec::new()).unwrap();
     for frame in frames {
         writer.write_frame(frame).unwrap();
@@ -81,7 +81,7 @@ pub(crate) fn encode(frames: &[Frame]) -> Vec<u8> {
 }
 
 /// Returns the first frames of a spool: its process, a clock, texts, and a thread with some nodes.
-pub(crate) fn first_frames(pid: u64) -> Vec<Frame> {
+pub(crate) fn first_frames(pid: u64) -> Vec<SpoolFrame> {
     let process = Process {
         pid,
         rank: Some(pid - 100),
@@ -92,9 +92,9 @@ pub(crate) fn first_frames(pid: u64) -> Vec<Frame> {
     };
     let texts = TEXTS.map(str::to_owned).to_vec();
     let mut frames = vec![
-        Frame::Process(process),
-        Frame::Clock { monotonic_nanos: 0, unix_nanos: UNIX },
-        Frame::Strings { first: 0, texts },
+        SpoolFrame::Process(process),
+        SpoolFrame::Clock { monotonic_nanos: 0, unix_nanos: UNIX },
+        SpoolFrame::Strings { first: 0, texts },
     ];
     frames.extend(thread(0));
     frames.push(session(0, SessionEvent::Started, 0));
@@ -108,7 +108,7 @@ pub(crate) const NODES: u32 = 5;
 pub(crate) const LOSS: u32 = 4;
 
 /// Returns a thread with nodes: outer; inner and step below it; and another inner below the root.
-pub(crate) fn thread(thread: u32) -> [Frame; 2] {
+pub(crate) fn thread(thread: u32) -> [SpoolFrame; 2] {
     let node = |parent, kind, name| NodeDef { parent, kind, name };
     let nodes = vec![
         node(0, NodeKind::Root, 0),
@@ -119,34 +119,34 @@ pub(crate) fn thread(thread: u32) -> [Frame; 2] {
     ];
     let name = format!("thread {thread}");
     [
-        Frame::Thread { thread, os_id: 1000 + u64::from(thread), name },
-        Frame::Nodes { thread, first: 0, nodes },
+        SpoolFrame::Thread { thread, os_id: 1000 + u64::from(thread), name },
+        SpoolFrame::Nodes { thread, first: 0, nodes },
     ]
 }
 
-pub(crate) fn session(session: u32, event: SessionEvent, time_nanos: i64) -> Frame {
-    Frame::Session { session, event, name: format!("/runs/{session}"), time_nanos }
+pub(crate) fn session(session: u32, event: SessionEvent, time_nanos: i64) -> SpoolFrame {
+    SpoolFrame::Session { session, event, name: format!("/runs/{session}"), time_nanos }
 }
 
-pub(crate) fn spans(thread: u32, sessions: u64, spans: &[(u32, i64, i64)]) -> Frame {
+pub(crate) fn spans(thread: u32, sessions: u64, spans: &[(u32, i64, i64)]) -> SpoolFrame {
     let span = |&(node, start_nanos, end_nanos): &_| Span { node, start_nanos, end_nanos };
-    Frame::Spans { thread, sessions, spans: spans.iter().map(span).collect() }
+    SpoolFrame::Spans { thread, sessions, spans: spans.iter().map(span).collect() }
 }
 
-pub(crate) fn values(thread: u32, values: &[(u32, i64, MetricValue)]) -> Frame {
+pub(crate) fn values(thread: u32, values: &[(u32, i64, MetricValue)]) -> SpoolFrame {
     let value = |(node, time_nanos, value): &(u32, i64, MetricValue)| Value {
         node: *node,
         time_nanos: *time_nanos,
         metric: LOSS,
         value: value.clone(),
     };
-    Frame::Values { thread, sessions: 1, values: values.iter().map(value).collect() }
+    SpoolFrame::Values { thread, sessions: 1, values: values.iter().map(value).collect() }
 }
 
 const THREADS: u32 = 3;
 
 /// Generates spools with frames in any valid order, with or without an end frame.
-pub(crate) fn random_spool(pid: u64) -> impl Strategy<Value = Vec<Frame>> {
+pub(crate) fn random_spool(pid: u64) -> impl Strategy<Value = Vec<SpoolFrame>> {
     // Durations of microseconds, milliseconds, and too long for the finest rollup.
     let longest_nanos = select(vec![10_000_i64, 100_000_000, 1_000_000_000_000]);
     let frames = longest_nanos.prop_flat_map(|longest| vec(random_frame(longest), 0..30));
@@ -154,16 +154,16 @@ pub(crate) fn random_spool(pid: u64) -> impl Strategy<Value = Vec<Frame>> {
         let mut spool_frames = first_frames(pid);
         spool_frames.extend((1..THREADS).flat_map(thread));
         spool_frames.extend(sort_session_times(frames));
-        spool_frames.extend(is_ended.then_some(Frame::End));
+        spool_frames.extend(is_ended.then_some(SpoolFrame::End));
         spool_frames
     })
 }
 
 /// Sorts the times of session events by their order in the spool.
-fn sort_session_times(mut frames: Vec<Frame>) -> Vec<Frame> {
+fn sort_session_times(mut frames: Vec<SpoolFrame>) -> Vec<SpoolFrame> {
     let mut times: Vec<&mut i64> = Vec::new();
     for frame in &mut frames {
-        if let Frame::Session { time_nanos, .. } = frame {
+        if let SpoolFrame::Session { time_nanos, .. } = frame {
             times.push(time_nanos);
         }
     }
@@ -173,7 +173,7 @@ fn sort_session_times(mut frames: Vec<Frame>) -> Vec<Frame> {
     frames
 }
 
-fn random_frame(longest_nanos: i64) -> impl Strategy<Value = Frame> {
+fn random_frame(longest_nanos: i64) -> impl Strategy<Value = SpoolFrame> {
     let time = -longest_nanos..longest_nanos;
     let span =
         (0..NODES, time.clone(), 0..longest_nanos).prop_map(move |(node, start_nanos, length)| {
@@ -182,13 +182,13 @@ fn random_frame(longest_nanos: i64) -> impl Strategy<Value = Frame> {
             Span { node, start_nanos, end_nanos }
         });
     let spans = (0..THREADS, 1_u64..8, vec(span, 0..12))
-        .prop_map(|(thread, sessions, spans)| Frame::Spans { thread, sessions, spans });
+        .prop_map(|(thread, sessions, spans)| SpoolFrame::Spans { thread, sessions, spans });
     let value = (0..NODES, time.clone(), LOSS..=LOSS + 1, random_value())
         .prop_map(|(node, time_nanos, metric, value)| Value { node, time_nanos, metric, value });
     let values = (0..THREADS, 1_u64..8, vec(value, 0..8))
-        .prop_map(|(thread, sessions, values)| Frame::Values { thread, sessions, values });
+        .prop_map(|(thread, sessions, values)| SpoolFrame::Values { thread, sessions, values });
     let open = (0..THREADS, vec((0..NODES, time.clone()), 0..4))
-        .prop_map(|(thread, spans)| Frame::Open { thread, spans });
+        .prop_map(|(thread, spans)| SpoolFrame::Open { thread, spans });
     let event = prop_oneof![
         Just(SessionEvent::Started),
         Just(SessionEvent::Activated),
@@ -200,8 +200,9 @@ fn random_frame(longest_nanos: i64) -> impl Strategy<Value = Frame> {
         .prop_map(|(number, event, time_nanos)| session(number, event, time_nanos));
     let counter = (time, LOSS..=LOSS + 1, prop::option::of(0..3_u32), -1e6..1e6)
         .prop_map(|(time_nanos, name, device, value)| Counter { time_nanos, name, device, value });
-    let counters = vec(counter, 0..8).prop_map(Frame::Counters);
-    let losses = vec((select(LossCause::ALL.to_vec()), 0..9_u64), 0..2).prop_map(Frame::Losses);
+    let counters = vec(counter, 0..8).prop_map(SpoolFrame::Counters);
+    let losses =
+        vec((select(LossCause::ALL.to_vec()), 0..9_u64), 0..2).prop_map(SpoolFrame::Losses);
     prop_oneof![6 => spans, 2 => values, 1 => open, 2 => session, 1 => losses, 1 => counters]
 }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use marey_model::args::NewArgs;
 use marey_model::context::NodeKind;
-use marey_model::spool::{Frame, NodeDef, SessionEvent};
+use marey_model::spool::{NodeDef, SessionEvent, SpoolFrame};
 use marey_store::row::{
     ActivityKind, Args, GpuActivity, MemoryAction, MemoryEvent, Metadata, Span,
 };
@@ -35,7 +35,7 @@ const ADDED: u32 = 4;
 const WINDOW: [(u32, i64, i64); 2] = [(ANCHOR, 1_000, 2_000), (ANCHOR, 900_000, 901_000)];
 
 /// Returns the frames of a spool: a module that calls an operator twice, between two anchors.
-fn recorded_frames() -> Vec<Frame> {
+fn recorded_frames() -> Vec<SpoolFrame> {
     frames(
         &[],
         &[
@@ -50,7 +50,7 @@ fn recorded_frames() -> Vec<Frame> {
 
 /// Returns the frames of a spool with spans in the order of their ends, and with more nodes: parent
 /// and name.
-fn frames(more_nodes: &[(u32, &str)], recorded: &[(u32, i64, i64)]) -> Vec<Frame> {
+fn frames(more_nodes: &[(u32, &str)], recorded: &[(u32, i64, i64)]) -> Vec<SpoolFrame> {
     let mut texts =
         ["ROOT", "marey.anchor 1", "model", "aten::mm.default"].map(str::to_owned).to_vec();
     let node = |parent, kind, name| NodeDef { parent, kind, name };
@@ -65,14 +65,14 @@ fn frames(more_nodes: &[(u32, &str)], recorded: &[(u32, i64, i64)]) -> Vec<Frame
         texts.push(name.to_owned());
     }
     vec![
-        Frame::Process(Process { pid: PID.into(), ..Process::default() }),
-        Frame::Clock { monotonic_nanos: 0, unix_nanos: UNIX },
-        Frame::Strings { first: 0, texts },
-        Frame::Thread { thread: 0, os_id: OS_ID as u64, name: "main".to_owned() },
-        Frame::Nodes { thread: 0, first: 0, nodes },
+        SpoolFrame::Process(Process { pid: PID.into(), ..Process::default() }),
+        SpoolFrame::Clock { monotonic_nanos: 0, unix_nanos: UNIX },
+        SpoolFrame::Strings { first: 0, texts },
+        SpoolFrame::Thread { thread: 0, os_id: OS_ID as u64, name: "main".to_owned() },
+        SpoolFrame::Nodes { thread: 0, first: 0, nodes },
         session(0, SessionEvent::Started, 0),
         spans(0, 1, recorded),
-        Frame::End,
+        SpoolFrame::End,
     ]
 }
 
@@ -98,10 +98,10 @@ fn add_slice(run: &mut Assembler, thread_id: u32, order: u64, traced: Traced) {
         duration_nanos: end - start,
         order,
         kind,
-        name_id: run.text(name),
+        name_id: run.text_id(name),
         step: None,
         is_open: false,
-        category_id: Some(run.text(category)),
+        category_id: Some(run.text_id(category)),
         correlation_id: (kind == NodeKind::Runtime).then_some(77),
         external_id: (kind == NodeKind::Operator).then_some(5),
         args: run.args(&mut args).unwrap(),
@@ -138,7 +138,7 @@ fn kernel(run: &mut Assembler, process_id: u32) -> GpuActivity {
         ..GpuActivity::new(
             process_id,
             ActivityKind::Kernel,
-            run.text("gemm"),
+            run.text_id("gemm"),
             traced_time(300_000),
             10,
         )
@@ -148,8 +148,8 @@ fn kernel(run: &mut Assembler, process_id: u32) -> GpuActivity {
 /// Returns the run that the trace of the window is imported as.
 fn trace(slices: &[Traced], add_more: AddMore) -> Run {
     let mut run = Assembler::temporary(&marey_store::temp_dir());
-    let process = run.process(NewProcess { pid: i64::from(PID), ..NewProcess::default() });
-    let thread = run.thread(process, OS_ID, "");
+    let process = run.add_process(NewProcess { pid: i64::from(PID), ..NewProcess::default() });
+    let thread = run.add_thread(process, OS_ID, "");
     let anchors = [
         ("marey.anchor 1", NodeKind::Scope, 1_200, 1_800),
         ("marey.anchor 1", NodeKind::Scope, 900_200, 900_800),
@@ -171,7 +171,7 @@ fn collect(slices: &[Traced]) -> (Recorded, Run) {
 }
 
 /// Collects a spool with a window.
-fn collect_with(frames: &[Frame], slices: &[Traced], add_more: AddMore) -> (Recorded, Run) {
+fn collect_with(frames: &[SpoolFrame], slices: &[Traced], add_more: AddMore) -> (Recorded, Run) {
     let recorded = Recorded::new();
     recorded.write_spool(PID, frames);
     fs::write(recorded.path().join("spool/100-1.window.json"), "{}").unwrap();

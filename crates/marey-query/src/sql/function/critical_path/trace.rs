@@ -19,16 +19,16 @@ pub(super) struct Piece {
 
 /// The timeline of a thread.
 #[derive(Debug)]
-pub(super) struct Thread {
+pub(super) struct PathThread {
     pub(super) lane: u64,
     /// Ascending and without gaps, from the start of the first span to the end of the last.
     pub(super) pieces: Vec<Piece>,
     pub(super) is_backward: bool,
-    /// The launches by this thread, as the time and the index of the stream, in ascending order.
-    pub(super) launches: Vec<(i64, usize)>,
+    /// The launches by this thread, in ascending order.
+    pub(super) launches: Vec<StreamLaunch>,
 }
 
-impl Thread {
+impl PathThread {
     /// Returns the piece just before a moment: it begins before `time`, and ends at or after it.
     pub(super) fn piece_before(&self, time: i64) -> Piece {
         let count = self.pieces.partition_point(|piece| piece.start < time);
@@ -50,6 +50,13 @@ impl Thread {
     }
 }
 
+/// A launch into a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct StreamLaunch {
+    pub(super) time: i64,
+    pub(super) stream: usize,
+}
+
 /// An activity in its stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Activity {
@@ -66,13 +73,29 @@ pub(super) struct Activity {
 
 /// A stream of a device.
 #[derive(Debug)]
-pub(super) struct Stream {
+pub(super) struct PathStream {
     pub(super) lane: u64,
     /// In ascending order of start.
     pub(super) activities: Vec<Activity>,
-    /// The times at which the stream was made to wait, each with the awaited activity, in ascending
-    /// order.
-    pub(super) waits: Vec<(i64, ActivityId)>,
+    /// In ascending order.
+    pub(super) waits: Vec<StreamWait>,
+}
+
+/// The wait of a stream for an activity of another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct StreamWait {
+    /// When the stream was made to wait.
+    pub(super) time: i64,
+    pub(super) awaited: ActivityId,
+}
+
+/// The end of an activity, by its device or by its correlation id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ActivityEnd {
+    /// The device or the correlation id.
+    pub(super) key: u64,
+    pub(super) end: i64,
+    pub(super) id: ActivityId,
 }
 
 /// The identity of an activity: the index of its stream, and its index within the stream.
@@ -90,24 +113,23 @@ pub(super) enum Position {
 }
 
 /// The events of a group with the indexes that the walk needs.
-pub(super) struct Trace<'a> {
+pub(super) struct WindowTrace<'a> {
     pub(super) events: &'a [Event],
-    pub(super) threads: Vec<Thread>,
+    pub(super) threads: Vec<PathThread>,
     /// The main thread, for which the other threads work.
     pub(super) main_thread: Option<usize>,
-    pub(super) streams: Vec<Stream>,
+    pub(super) streams: Vec<PathStream>,
     /// Correlation ids, each with the first call that has it, in ascending order.
     pub(super) calls: Vec<(u64, usize)>,
     /// Correlation ids, each with a record of a host wait, in ascending order.
     pub(super) host_waits: Vec<(u64, usize)>,
-    /// The device, end and identity of each activity, in ascending order.
-    pub(super) ends_by_device: Vec<(u64, i64, ActivityId)>,
-    /// The correlation id, end and identity of each activity that has such an id, in ascending
-    /// order.
-    pub(super) launched_activities: Vec<(u64, i64, ActivityId)>,
+    /// The ends of all activities by device, in ascending order.
+    pub(super) ends_by_device: Vec<ActivityEnd>,
+    /// The ends of the activities that have a correlation id by that, in ascending order.
+    pub(super) ends_by_correlation: Vec<ActivityEnd>,
 }
 
-impl<'a> Trace<'a> {
+impl<'a> WindowTrace<'a> {
     pub(super) fn new(events: &'a [Event]) -> Self {
         let mut trace = Self {
             events,
@@ -117,7 +139,7 @@ impl<'a> Trace<'a> {
             calls: sort_by_correlation(events, Kind::is_call),
             host_waits: sort_by_correlation(events, |kind| kind == Kind::HostWait),
             ends_by_device: Vec::new(),
-            launched_activities: Vec::new(),
+            ends_by_correlation: Vec::new(),
         };
         trace.main_thread = trace.find_main_thread();
         trace.add_streams();
@@ -151,7 +173,8 @@ impl<'a> Trace<'a> {
             let event = &events[event];
             (event.lane, event.start, event.end, event.correlation)
         });
-        for stream_events in order.chunk_by(|&a, &b| events[a].lane == events[b].lane) {
+        for stream_events in order.chunk_by(|&event, &next| events[event].lane == events[next].lane)
+        {
             let stream = self.streams.len();
             let mut activities: Vec<Activity> = Vec::with_capacity(stream_events.len());
             for (number, &event) in stream_events.iter().enumerate() {
@@ -164,14 +187,16 @@ impl<'a> Trace<'a> {
                 };
                 activities.push(Activity { start, end, event, call, launch_time, latest });
                 let id = ActivityId { stream, number };
-                self.ends_by_device.push((device_of(events[event].lane), end, id));
+                let device = device_of(events[event].lane);
+                self.ends_by_device.push(ActivityEnd { key: device, end, id });
                 if correlation != 0 {
-                    self.launched_activities.push((correlation, end, id));
+                    self.ends_by_correlation.push(ActivityEnd { key: correlation, end, id });
                 }
                 if let Some(call) = call
                     && let Some(thread) = self.thread(events[call].lane)
                 {
-                    self.threads[thread].launches.push((events[call].start, stream));
+                    let launch = StreamLaunch { time: events[call].start, stream };
+                    self.threads[thread].launches.push(launch);
                 }
             }
             let mut launch_time = i64::MAX;
@@ -180,10 +205,10 @@ impl<'a> Trace<'a> {
                 activity.launch_time = launch_time;
             }
             let lane = stream_events.first().map_or(0, |&event| events[event].lane);
-            self.streams.push(Stream { lane, activities, waits: Vec::new() });
+            self.streams.push(PathStream { lane, activities, waits: Vec::new() });
         }
         self.ends_by_device.sort_unstable();
-        self.launched_activities.sort_unstable();
+        self.ends_by_correlation.sort_unstable();
         for thread in &mut self.threads {
             thread.launches.sort_unstable();
         }
@@ -201,7 +226,7 @@ impl<'a> Trace<'a> {
                 let recorded = self.call(wait.on_correlation);
                 let until = recorded.map_or(wait_time, |call| self.events[call].start);
                 if let Some(awaited) = self.last_launched(awaited_stream, until, i64::MAX) {
-                    self.streams[stream].waits.push((wait_time, awaited));
+                    self.streams[stream].waits.push(StreamWait { time: wait_time, awaited });
                 }
             }
         }
@@ -244,17 +269,21 @@ impl<'a> Trace<'a> {
     /// Returns the activity of a device, or of all devices, that ended last up to `time`.
     pub(super) fn last_ended(&self, device: Option<u64>, time: i64) -> Option<ActivityId> {
         let last_on_device = |device: u64| {
-            let count = self.ends_by_device.partition_point(|end| (end.0, end.1) <= (device, time));
+            let count =
+                self.ends_by_device.partition_point(|end| (end.key, end.end) <= (device, time));
             let last = count.checked_sub(1).map(|last| self.ends_by_device[last])?;
-            (last.0 == device).then_some((last.1, last.2))
+            (last.key == device).then_some(last)
         };
         let last = if let Some(device) = device {
             last_on_device(device)
         } else {
-            let devices = self.streams.chunk_by(|a, b| device_of(a.lane) == device_of(b.lane));
-            devices.filter_map(|streams| last_on_device(device_of(streams[0].lane))).max()
+            let devices = self
+                .streams
+                .chunk_by(|stream, next| device_of(stream.lane) == device_of(next.lane));
+            let ends = devices.filter_map(|streams| last_on_device(device_of(streams[0].lane)));
+            ends.max_by_key(|last| (last.end, last.id))
         };
-        last.map(|(_, id)| id)
+        last.map(|last| last.id)
     }
 
     /// Returns the activity for which a call that was running until `time` waited, if the call
@@ -287,8 +316,8 @@ impl<'a> Trace<'a> {
             Kind::SyncDevice => last_of(&|_| true),
             Kind::SyncStream => {
                 let launches = &self.threads[thread].launches;
-                let count = launches.partition_point(|launch| launch.0 < start);
-                let stream = launches[count.checked_sub(1)?].1;
+                let count = launches.partition_point(|launch| launch.time < start);
+                let stream = launches[count.checked_sub(1)?].stream;
                 self.last_launched(stream, start, time)
             }
             Kind::SyncEvent => self.last_ended(None, time),
@@ -302,12 +331,13 @@ impl<'a> Trace<'a> {
     pub(super) fn find_copy(&self, kind: Kind, correlation: u64, time: i64) -> Option<ActivityId> {
         let until = time.saturating_add(SKEW_NANOS);
         let count = self
-            .launched_activities
-            .partition_point(|entry| (entry.0, entry.1) <= (correlation, until));
-        let (found, _, id) = self.launched_activities[count.checked_sub(1)?];
+            .ends_by_correlation
+            .partition_point(|entry| (entry.key, entry.end) <= (correlation, until));
+        let ActivityEnd { key: found, id, .. } = self.ends_by_correlation[count.checked_sub(1)?];
         let activity = self.activity(id);
-        let waits = kind == Kind::Copy || self.events[activity.event].kind == Kind::Pageable;
-        (correlation != 0 && found == correlation && waits && activity.start < time).then_some(id)
+        let does_wait = kind == Kind::Copy || self.events[activity.event].kind == Kind::Pageable;
+        (correlation != 0 && found == correlation && does_wait && activity.start < time)
+            .then_some(id)
     }
 }
 
@@ -333,14 +363,14 @@ pub(super) fn sort_by_correlation(
 }
 
 /// Returns the threads in the order of their lanes, each divided into pieces by innermost span.
-pub(super) fn build_threads(events: &[Event]) -> Vec<Thread> {
+pub(super) fn build_threads(events: &[Event]) -> Vec<PathThread> {
     let mut order = indices_of_kind(events, Kind::is_host);
     order.retain(|&event| events[event].start < events[event].end);
     order.sort_by_key(|&event| {
         (events[event].lane, events[event].start, Reverse(events[event].end), event)
     });
-    let by_lane = order.chunk_by(|&a, &b| events[a].lane == events[b].lane);
-    let thread = |lane_events: &[usize]| Thread {
+    let by_lane = order.chunk_by(|&event, &next| events[event].lane == events[next].lane);
+    let thread = |lane_events: &[usize]| PathThread {
         lane: lane_events.first().map_or(0, |&event| events[event].lane),
         pieces: split_into_pieces(events, lane_events),
         is_backward: lane_events.iter().any(|&event| events[event].kind == Kind::Backward),

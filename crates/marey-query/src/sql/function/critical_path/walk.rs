@@ -9,7 +9,7 @@
 //! window.
 
 use super::event::{Bound, Event, Kind, SKEW_NANOS, Segment, device_of};
-use super::trace::{Activity, ActivityId, Position, Trace, indices_of_kind};
+use super::trace::{Activity, ActivityId, Position, WindowTrace, indices_of_kind};
 
 /// Longest time in nanoseconds that an activity takes to start once it is launched and its stream
 /// is free. A longer gap has another reason. The view `gpu_gaps` uses the same value.
@@ -27,7 +27,8 @@ pub(super) fn critical_path(events: &[Event], start: i64, end: i64) -> Vec<Segme
     if start >= end {
         return Vec::new();
     }
-    let mut walk = Walk { trace: Trace::new(events), start, end, time: end, segments: Vec::new() };
+    let mut walk =
+        Walk { trace: WindowTrace::new(events), start, end, time: end, segments: Vec::new() };
     walk.run();
     walk.into_path()
 }
@@ -61,16 +62,24 @@ pub(super) fn split_by_step(path: &[Segment], events: &[Event]) -> Vec<(Option<u
         let first = path.partition_point(|segment| segment.end <= start);
         let inner_segments = path[first..].iter().take_while(|segment| segment.start < end);
         parts.extend(inner_segments.map(|&segment| {
-            let part = (segment.start.max(start), segment.end.min(end));
-            (Some(step), Segment { start: part.0, end: part.1, ..segment })
+            let (start, end) = (segment.start.max(start), segment.end.min(end));
+            (Some(step), Segment { start, end, ..segment })
         }));
     }
     parts
 }
 
+/// The activity that another one had to wait for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Predecessor {
+    /// The time from which the other activity no longer had to wait.
+    end: i64,
+    id: ActivityId,
+}
+
 /// The state of the walk.
 struct Walk<'a> {
-    trace: Trace<'a>,
+    trace: WindowTrace<'a>,
     start: i64,
     end: i64,
     /// The current time. Everything later is in `segments`.
@@ -91,14 +100,14 @@ impl Walk<'_> {
         {
             iterations_left -= 1;
             position = match current {
-                Position::Thread(thread) => Some(self.on_thread(thread)),
-                Position::Device(activity) => self.on_device(activity),
+                Position::Thread(thread) => Some(self.continue_from_thread(thread)),
+                Position::Device(activity) => self.continue_from_activity(activity),
             };
         }
         self.add_segment(self.start, Bound::Unknown, None, None);
     }
 
-    /// The position at the end of the window.
+    /// Returns the position at the end of the window.
     fn last_position(&mut self) -> Option<Position> {
         let trace = &self.trace;
         let launched = (0..trace.streams.len())
@@ -134,7 +143,8 @@ impl Walk<'_> {
         }
     }
 
-    fn on_thread(&mut self, number: usize) -> Position {
+    /// Adds what a thread did last before the current time. Returns where the walk continues.
+    fn continue_from_thread(&mut self, number: usize) -> Position {
         let thread = &self.trace.threads[number];
         let lane = Some(thread.lane);
         let piece = thread.piece_before(self.time);
@@ -184,7 +194,8 @@ impl Walk<'_> {
         since == i64::MIN || piece.start > since || piece.end == self.time
     }
 
-    fn on_device(&mut self, id: ActivityId) -> Option<Position> {
+    /// Adds an activity, and why it did not begin earlier. Returns where the walk continues.
+    fn continue_from_activity(&mut self, id: ActivityId) -> Option<Position> {
         let Activity { start, event, call, .. } = *self.trace.activity(id);
         let (lane, kind) = (self.trace.events[event].lane, self.trace.events[event].kind);
         let bound = match kind {
@@ -196,9 +207,8 @@ impl Walk<'_> {
 
         let predecessor = self.find_predecessor(id);
         let call = call.map(|call| &self.trace.events[call]);
-        let launch = call.map(|call| (call.start.min(start), call.end.min(start), call.lane));
-        let launched = launch.map_or(i64::MIN, |launch| launch.1);
-        let ready = predecessor.map_or(launched, |before| launched.max(before.0));
+        let launched = call.map_or(i64::MIN, |call| call.end.min(start));
+        let ready = predecessor.map_or(launched, |before| launched.max(before.end));
         if start.saturating_sub(ready) > MAX_START_DELAY_NANOS
             && let Some(other) = self.find_delaying_activity(id, ready)
         {
@@ -206,16 +216,17 @@ impl Walk<'_> {
             self.add_segment(done, Bound::GpuKernelKernelOverhead, Some(lane), Some(event));
             return Some(Position::Device(other));
         }
-        if let Some((began, _, thread)) = launch
-            && predecessor.is_none_or(|before| before.0 < began)
-            && let Some(thread) = self.trace.thread(thread)
+        if let Some(call) = call
+            && let launch_start = call.start.min(start)
+            && predecessor.is_none_or(|before| before.end < launch_start)
+            && let Some(thread) = self.trace.thread(call.lane)
         {
-            self.add_segment(began, Bound::GpuKernelLaunchOverhead, Some(lane), Some(event));
+            self.add_segment(launch_start, Bound::GpuKernelLaunchOverhead, Some(lane), Some(event));
             return Some(Position::Thread(thread));
         }
-        if let Some((done, previous)) = predecessor {
-            self.add_segment(done, Bound::GpuKernelKernelOverhead, Some(lane), Some(event));
-            return Some(Position::Device(previous));
+        if let Some(Predecessor { end, id }) = predecessor {
+            self.add_segment(end, Bound::GpuKernelKernelOverhead, Some(lane), Some(event));
+            return Some(Position::Device(id));
         }
         self.trace.main_thread.map(Position::Thread)
     }
@@ -248,24 +259,25 @@ impl Walk<'_> {
     }
 
     /// Returns the predecessor of an activity that ended last, on its own stream or on a stream
-    /// that it waits for, and the time from which the activity no longer had to wait for it.
-    fn find_predecessor(&self, id: ActivityId) -> Option<(i64, ActivityId)> {
+    /// that it waits for.
+    fn find_predecessor(&self, id: ActivityId) -> Option<Predecessor> {
         let stream = &self.trace.streams[id.stream];
         let activity = self.trace.activity(id);
         let previous = id.number.checked_sub(1).map(|number| &stream.activities[number]);
         let on_stream =
             previous.map(|previous| ActivityId { stream: id.stream, number: previous.latest });
         let since = previous.map_or(i64::MIN, |previous| previous.launch_time);
-        let first = stream.waits.partition_point(|wait| wait.0 <= since);
-        let waits = stream.waits[first..].iter().take_while(|wait| wait.0 <= activity.launch_time);
-        let others = waits.map(|wait| wait.1).filter(|&other| {
+        let first = stream.waits.partition_point(|wait| wait.time <= since);
+        let waits =
+            stream.waits[first..].iter().take_while(|wait| wait.time <= activity.launch_time);
+        let others = waits.map(|wait| wait.awaited).filter(|&other| {
             let end = self.trace.activity(other).end;
             end.saturating_sub(activity.start) <= SKEW_NANOS
         });
         let all =
             on_stream.into_iter().chain(others).map(|before| (before, self.trace.activity(before)));
         let begun = all.filter(|(_, before)| before.start < activity.start);
-        begun.map(|(id, before)| (before.end.min(activity.start), id)).max()
+        begun.map(|(id, before)| Predecessor { end: before.end.min(activity.start), id }).max()
     }
 
     fn into_path(mut self) -> Vec<Segment> {

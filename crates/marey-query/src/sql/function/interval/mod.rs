@@ -18,7 +18,7 @@ use datafusion::logical_expr::{
 };
 
 use super::documented;
-use coverage::{Coverage, Span, intersection, total_length};
+use coverage::{Coverage, Interval, intersection, total_length};
 
 pub(super) fn aggregates() -> Vec<AggregateUDF> {
     [Measure::Union, Measure::Overlap, Measure::Intersection]
@@ -153,8 +153,8 @@ struct LengthAccumulator(Coverage);
 
 impl Accumulator for LengthAccumulator {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        for span in spans(values).flatten() {
-            self.0.add(span);
+        for interval in intervals(values).flatten() {
+            self.0.add(interval);
         }
         Ok(())
     }
@@ -162,25 +162,25 @@ impl Accumulator for LengthAccumulator {
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
         let once = states[0].as_list::<i32>();
         for row in 0..once.len() {
-            let twice = states.get(1).map(|twice| read_spans(twice.as_list(), row));
-            self.0.merge(Coverage::from_spans(read_spans(once, row), twice));
+            let twice = states.get(1).map(|twice| read_intervals(twice.as_list(), row));
+            self.0.merge(Coverage::from_intervals(read_intervals(once, row), twice));
         }
         Ok(())
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
         let has_twice = self.0.counts_twice();
-        let (once, twice) = self.0.merged_spans();
-        let mut state = vec![list_of_spans(once)];
+        let (once, twice) = self.0.merged_intervals();
+        let mut state = vec![list_of_intervals(once)];
         if has_twice {
-            state.push(list_of_spans(twice));
+            state.push(list_of_intervals(twice));
         }
         Ok(state)
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
         let has_twice = self.0.counts_twice();
-        let (once, twice) = self.0.merged_spans();
+        let (once, twice) = self.0.merged_intervals();
         Ok(total_length(if has_twice { twice } else { once }).into())
     }
 
@@ -198,27 +198,29 @@ struct IntersectionAccumulator {
 
 impl Accumulator for IntersectionAccumulator {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        for (row, span) in spans(values).enumerate() {
-            let Some(span) = span.filter(|_| values[2].is_valid(row)) else { continue };
+        for (row, interval) in intervals(values).enumerate() {
+            let Some(interval) = interval.filter(|_| values[2].is_valid(row)) else { continue };
             let set = ScalarValue::try_from_array(&values[2], row)?;
-            self.sets.entry(set).or_insert_with(|| Coverage::new(false)).add(span);
+            self.sets.entry(set).or_insert_with(|| Coverage::new(false)).add(interval);
         }
         Ok(())
     }
 
-    /// A state has three lists: the number of spans of each set, the sets, and the concatenated
-    /// spans of all sets.
+    /// A state has three lists: the number of intervals of each set, the sets, and the concatenated
+    /// intervals of all sets.
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        let [counts, sets, all_spans] = states else {
+        let [counts, sets, all_intervals] = states else {
             return plan_err!("a state must have three lists");
         };
         for row in 0..counts.len() {
             let counts = counts.as_list::<i32>().value(row);
             let sets = sets.as_list::<i32>().value(row);
-            let mut all_spans = read_spans(all_spans.as_list(), row).into_iter();
+            let mut all_intervals = read_intervals(all_intervals.as_list(), row).into_iter();
             for (number, &count) in counts.as_primitive::<Int64Type>().values().iter().enumerate() {
-                let coverage =
-                    Coverage::from_spans(all_spans.by_ref().take(count as usize).collect(), None);
+                let coverage = Coverage::from_intervals(
+                    all_intervals.by_ref().take(count as usize).collect(),
+                    None,
+                );
                 let set = ScalarValue::try_from_array(&sets, number)?;
                 self.sets.entry(set).or_insert_with(|| Coverage::new(false)).merge(coverage);
             }
@@ -227,24 +229,24 @@ impl Accumulator for IntersectionAccumulator {
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        let (mut counts, mut sets, mut all_spans) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut counts, mut sets, mut all_intervals) = (Vec::new(), Vec::new(), Vec::new());
         for (set, coverage) in &mut self.sets {
-            let (spans, _) = coverage.merged_spans();
-            counts.push(i64::try_from(spans.len()).unwrap_or(i64::MAX));
+            let (intervals, _) = coverage.merged_intervals();
+            counts.push(i64::try_from(intervals.len()).unwrap_or(i64::MAX));
             sets.push(set.clone());
-            all_spans.extend_from_slice(spans);
+            all_intervals.extend_from_slice(intervals);
         }
         Ok(vec![
             list_of_numbers(counts),
             ScalarValue::List(ScalarValue::new_list_nullable(&sets, &self.set_type)),
-            list_of_spans(&all_spans),
+            list_of_intervals(&all_intervals),
         ])
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        let mut sets = self.sets.values_mut().map(|coverage| coverage.merged_spans().0);
+        let mut sets = self.sets.values_mut().map(|coverage| coverage.merged_intervals().0);
         let first = sets.next().unwrap_or_default().to_vec();
-        let common = sets.fold(first, |common, spans| intersection(&common, spans));
+        let common = sets.fold(first, |common, intervals| intersection(&common, intervals));
         Ok(total_length(&common).into())
     }
 
@@ -258,14 +260,14 @@ impl Accumulator for IntersectionAccumulator {
 }
 
 /// Returns the interval of each row, or `None` if an end is null.
-fn spans(values: &[ArrayRef]) -> impl Iterator<Item = Option<Span>> {
+fn intervals(values: &[ArrayRef]) -> impl Iterator<Item = Option<Interval>> {
     let [starts, ends] = [0, 1].map(|column: usize| values[column].as_primitive::<Int64Type>());
     starts.iter().zip(ends).map(|(start, end)| start.zip(end))
 }
 
 /// A list of alternating starts and ends.
-fn list_of_spans(spans: &[Span]) -> ScalarValue {
-    list_of_numbers(spans.iter().flat_map(|&(start, end)| [start, end]).collect())
+fn list_of_intervals(intervals: &[Interval]) -> ScalarValue {
+    list_of_numbers(intervals.iter().flat_map(|&(start, end)| [start, end]).collect())
 }
 
 fn list_of_numbers(numbers: Vec<i64>) -> ScalarValue {
@@ -273,7 +275,7 @@ fn list_of_numbers(numbers: Vec<i64>) -> ScalarValue {
     SingleRowListArrayBuilder::new(numbers).with_nullable(true).build_list_scalar()
 }
 
-fn read_spans(lists: &ListArray, row: usize) -> Vec<Span> {
+fn read_intervals(lists: &ListArray, row: usize) -> Vec<Interval> {
     let numbers = lists.value(row);
     let (pairs, _) = numbers.as_primitive::<Int64Type>().values().as_chunks();
     pairs.iter().map(|&[start, end]| (start, end)).collect()
@@ -309,7 +311,7 @@ impl ScalarUDFImpl for CommonNanos {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let columns = ColumnarValue::values_to_arrays(&args.args)?;
-        let pairs = spans(&columns[..2]).zip(spans(&columns[2..]));
+        let pairs = intervals(&columns[..2]).zip(intervals(&columns[2..]));
         let common = pairs.map(|(first, second)| {
             let (first, second) = (first?, second?);
             let (start, end) = (first.0.max(second.0), first.1.min(second.1));

@@ -73,7 +73,7 @@ fn python_calls_of_marey_are_left_out() {
 #[test]
 fn arrows_to_backward_are_those_of_the_profiler_only_without_recorded_operators() {
     let add_flow = |run: &mut Assembler, _: u32, thread_id: u32| {
-        let name_id = run.text("fwdbwd");
+        let name_id = run.text_id("fwdbwd");
         for (point, time) in [(FlowPoint::Start, 110_000), (FlowPoint::End, 310_000)] {
             let flow = Flow {
                 time_nanos: traced_time(time),

@@ -1,7 +1,7 @@
 //! Where spans that only the profiler has stand among those of the recorder.
 
 use marey_model::context::NodeKind;
-use marey_model::spool::Frame;
+use marey_model::spool::SpoolFrame;
 use marey_store::row::{MemoryEvent, Span};
 use marey_store::{Reader, Selection};
 
@@ -11,7 +11,7 @@ use super::{
 };
 
 /// Returns the paths of all spans with their starts on the recorder's clock and exclusive times.
-fn placed(frames: &[Frame], slices: &[Traced]) -> Vec<(String, i64, i64)> {
+fn placed(frames: &[SpoolFrame], slices: &[Traced]) -> Vec<(String, i64, i64)> {
     let (_folder, run) = collect_with(frames, slices, &|_, _, _| ());
     span_rows(&run).into_iter().map(|(path, start, own, _)| (path, start, own)).collect()
 }
@@ -96,7 +96,7 @@ fn a_span_after_the_window_stays_where_it_is() {
 fn a_thread_that_recorded_nothing_is_added_with_its_spans() {
     const OTHER_OS_ID: i64 = 2000;
     let (_folder, run) = collect_with(&recorded_frames(), &[], &|run, process, _| {
-        let thread = run.thread(process, OTHER_OS_ID, "");
+        let thread = run.add_thread(process, OTHER_OS_ID, "");
         add_slice(run, thread, 0, ("load", NodeKind::Frame, 300_000, 400_000));
         add_slice(run, thread, 1, ("read", NodeKind::Frame, 310_000, 320_000));
         run.add_memory_event(&allocation(315_000, process, thread)).unwrap();

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 use marey_model::context::{NodeKind, ROOT_NAME};
 
-use super::super::outline::{Node, Outline};
+use super::super::outline::{Outline, OutlineNode};
 use super::recorded::RecordedSpan;
 use super::trace::ThreadTrace;
 use super::twins::TOLERANCE_NANOS;
@@ -41,7 +41,7 @@ pub(super) struct Placed {
 
 /// An item of the visit. The order of the variants decides if times are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Item {
+enum VisitedItem {
     Recorded(usize),
     Traced(usize),
     Point(usize),
@@ -49,7 +49,7 @@ enum Item {
 
 /// A span that may enclose others.
 #[derive(Clone, Copy, Debug)]
-struct OpenSpan {
+struct EnclosingSpan {
     end_nanos: i64,
     /// The node where it stands.
     node: u32,
@@ -67,7 +67,7 @@ impl<'a> Placement<'a> {
             if node.parent == NO_NODE {
                 roots.entry(node.thread).or_insert(number);
             } else {
-                children.entry((node.parent, node.kind, node.name)).or_insert(number);
+                children.entry((node.parent, node.kind, node.name_id)).or_insert(number);
             }
         }
         Self { outline, names, children, roots }
@@ -85,7 +85,7 @@ impl<'a> Placement<'a> {
     }
 
     /// Returns the nodes.
-    pub(super) fn nodes(&self) -> &[Node] {
+    pub(super) fn nodes(&self) -> &[OutlineNode] {
         &self.outline.nodes
     }
 
@@ -103,31 +103,36 @@ impl<'a> Placement<'a> {
             points: vec![names::ROOT; trace.memory_events.len()],
         };
         let base = self.base(thread, recorded);
-        let mut stack: Vec<OpenSpan> = Vec::new();
+        let mut stack: Vec<EnclosingSpan> = Vec::new();
         for (start_nanos, Reverse(end_nanos), item) in items(recorded, trace, twins) {
             while stack.last().is_some_and(|open| !encloses(open, start_nanos, end_nanos)) {
                 stack.pop();
             }
             let outer = stack.last().map_or(base, |open| open.node);
             match item {
-                Item::Point(index) => {
+                VisitedItem::Point(index) => {
                     placed.points[index] = self.outline.nodes[outer as usize].context;
                 }
-                Item::Traced(index) => {
+                VisitedItem::Traced(index) => {
                     let span = &trace.spans[index];
                     let end_nanos =
                         stack.last().map_or(end_nanos, |open| end_nanos.min(open.end_nanos));
-                    let node = self.child(outer, span.kind, span.name);
+                    let node = self.child(outer, span.kind, span.name_id);
                     placed.traced[index] = (end_nanos, node);
-                    stack.push(OpenSpan { end_nanos, node, recorded_node: None, traced: index });
+                    stack.push(EnclosingSpan {
+                        end_nanos,
+                        node,
+                        recorded_node: None,
+                        traced: index,
+                    });
                 }
-                Item::Recorded(index) => {
+                VisitedItem::Recorded(index) => {
                     let span = &recorded[index];
                     extend(&mut stack, end_nanos, &mut placed);
                     let node = self.replace(span.node, base, &stack);
                     placed.recorded[index] = node;
                     let recorded_node = Some(span.node);
-                    stack.push(OpenSpan { end_nanos, node, recorded_node, traced: 0 });
+                    stack.push(EnclosingSpan { end_nanos, node, recorded_node, traced: 0 });
                 }
             }
         }
@@ -146,30 +151,30 @@ impl<'a> Placement<'a> {
         let position = self.position(thread);
         let Self { outline, names, roots, .. } = self;
         *roots.entry(position).or_insert_with(|| {
-            let name = names.text(ROOT_NAME);
+            let name_id = names.text_id(ROOT_NAME);
             let (parent, context, kind) = (NO_NODE, names::ROOT, NodeKind::Root);
-            outline.nodes.push(Node { thread: position, parent, context, name, kind });
+            outline.nodes.push(OutlineNode { thread: position, parent, context, name_id, kind });
             outline.nodes.len() as u32 - 1
         })
     }
 
     /// Returns the node that a recorded span gets inside the open spans.
-    fn replace(&mut self, node: u32, base: u32, stack: &[OpenSpan]) -> u32 {
-        let Node { parent, kind, name, .. } = self.outline.nodes[node as usize];
+    fn replace(&mut self, node: u32, base: u32, stack: &[EnclosingSpan]) -> u32 {
+        let OutlineNode { parent, kind, name_id, .. } = self.outline.nodes[node as usize];
         let Some(innermost) = stack.last().filter(|_| parent != NO_NODE) else { return node };
         let outer_node = stack.iter().rev().find_map(|open| open.recorded_node).unwrap_or(base);
         if outer_node != parent || innermost.node == parent {
             return node;
         }
-        self.child(innermost.node, kind, name)
+        self.child(innermost.node, kind, name_id)
     }
 
-    fn child(&mut self, parent: u32, kind: NodeKind, name: u32) -> u32 {
+    fn child(&mut self, parent: u32, kind: NodeKind, name_id: u32) -> u32 {
         let Self { outline, names, children, .. } = self;
-        *children.entry((parent, kind, name)).or_insert_with(|| {
-            let Node { thread, context, .. } = outline.nodes[parent as usize];
-            let context = names.context(context, kind, name);
-            outline.nodes.push(Node { thread, parent, context, name, kind });
+        *children.entry((parent, kind, name_id)).or_insert_with(|| {
+            let OutlineNode { thread, context, .. } = outline.nodes[parent as usize];
+            let context = names.context_id(context, kind, name_id);
+            outline.nodes.push(OutlineNode { thread, parent, context, name_id, kind });
             outline.nodes.len() as u32 - 1
         })
     }
@@ -180,21 +185,16 @@ fn items(
     recorded: &[RecordedSpan],
     trace: &ThreadTrace,
     twins: &[Option<usize>],
-) -> Vec<(i64, Reverse<i64>, Item)> {
-    let recorded = recorded
-        .iter()
-        .enumerate()
-        .map(|(index, span)| (span.start_nanos, Reverse(span.end_nanos), Item::Recorded(index)));
-    let traced = trace
-        .spans
-        .iter()
-        .enumerate()
-        .filter(|&(index, _)| twins[index].is_none())
-        .map(|(index, span)| (span.start_nanos, Reverse(span.end_nanos), Item::Traced(index)));
-    let points =
-        trace.memory_events.iter().enumerate().map(|(index, event)| {
-            (event.time_nanos, Reverse(event.time_nanos), Item::Point(index))
-        });
+) -> Vec<(i64, Reverse<i64>, VisitedItem)> {
+    let recorded = recorded.iter().enumerate().map(|(index, span)| {
+        (span.start_nanos, Reverse(span.end_nanos), VisitedItem::Recorded(index))
+    });
+    let traced = trace.spans.iter().enumerate().filter(|&(index, _)| twins[index].is_none()).map(
+        |(index, span)| (span.start_nanos, Reverse(span.end_nanos), VisitedItem::Traced(index)),
+    );
+    let points = trace.memory_events.iter().enumerate().map(|(index, event)| {
+        (event.time_nanos, Reverse(event.time_nanos), VisitedItem::Point(index))
+    });
     let mut items: Vec<_> = recorded.chain(traced).chain(points).collect();
     items.sort_unstable();
     items
@@ -202,7 +202,7 @@ fn items(
 
 /// Whether an open span encloses a span with these times. The clocks agree only up to the
 /// tolerance, so the end of the inner span may exceed that of the outer one by as much.
-fn encloses(open: &OpenSpan, start_nanos: i64, end_nanos: i64) -> bool {
+fn encloses(open: &EnclosingSpan, start_nanos: i64, end_nanos: i64) -> bool {
     let overhang_nanos = end_nanos.saturating_sub(open.end_nanos);
     let inside_nanos = open.end_nanos.saturating_sub(start_nanos);
     overhang_nanos <= 0 || (overhang_nanos <= TOLERANCE_NANOS && inside_nanos > overhang_nanos)
@@ -210,7 +210,7 @@ fn encloses(open: &OpenSpan, start_nanos: i64, end_nanos: i64) -> bool {
 
 /// Extends the innermost spans of the profiler to the end of a recorded span inside them, because
 /// the recorder's times are the ones to keep.
-fn extend(stack: &mut [OpenSpan], end_nanos: i64, placed: &mut Placed) {
+fn extend(stack: &mut [EnclosingSpan], end_nanos: i64, placed: &mut Placed) {
     for open in stack.iter_mut().rev() {
         if open.recorded_node.is_some() || open.end_nanos >= end_nanos {
             break;

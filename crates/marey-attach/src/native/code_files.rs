@@ -1,4 +1,4 @@
-//! Functions at places of machine code that a process recorded, from the files that have it.
+//! Files of machine code, and the functions at addresses that a process recorded.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use object::{Endianness, Object, ReadCache};
 
 use super::symbols::demangle;
 
-/// Files of machine code, each opened at its first place.
+/// Files of machine code, each opened when it is first asked for.
 #[derive(Default)]
 pub struct CodeFiles(RefCell<HashMap<PathBuf, Option<CodeFile>>>);
 
@@ -59,8 +59,9 @@ impl CodeFile {
         if let Ok(mut frames) = self.loader.find_frames(address) {
             while let Ok(Some(frame)) = frames.next() {
                 let name = frame.function.and_then(|name| Some(demangle(&name.raw_name().ok()?)));
-                let place = frame.location.and_then(|place| Some((place.file?, place.line?)));
-                functions.push((name, place));
+                let line =
+                    frame.location.and_then(|location| Some((location.file?, location.line?)));
+                functions.push((name, line));
             }
         }
         // The outermost function is no inlined one. Its symbol has the namespace, which debug
@@ -69,7 +70,7 @@ impl CodeFile {
             Some((name, _)) => *name = symbol.or_else(|| name.take()),
             None => functions.push((symbol, None)),
         }
-        let function = |(name, place): (Option<String>, _)| match place {
+        let function = |(name, line): (Option<String>, _)| match line {
             Some((file, line)) => Some(format!("{file}({line}): {}", name?)),
             None => name,
         };
@@ -106,7 +107,7 @@ mod tests {
         let build_id = CodeFile::open(&path).unwrap().build_id;
         let functions = files.functions_at(&path, &build_id, marked() - start);
         let function = functions.last().unwrap();
-        let name = function.split_once("places.rs(").unwrap().1;
+        let name = function.split_once("code_files.rs(").unwrap().1;
         assert!(name.contains("): ") && name.contains("marked"), "{function}");
         assert!(files.functions_at(&path, "0123456789", marked() - start).is_empty());
     }
