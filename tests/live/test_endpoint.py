@@ -270,8 +270,12 @@ def test_a_setting_that_has_no_effect_yet_is_set_with_a_warning() -> None:
             assert f"warning: `{key}`: nothing is sampled, because the process" in done.stderr
         done = marey_command("config", pid, "probing.torch.profiling=on")
         assert done.stdout == "torch.operators = on\n"
-        assert "warning: `torch.operators`: operators are recorded from the end of" in done.stderr
-        done = marey_command("config", pid, "torch.operators=off", "sample.interval=0")
+        assert "warning: `torch.operators`: it begins at the end of" in done.stderr
+        done = marey_command("config", pid, "torch.memory=on")
+        assert "warning: `torch.memory`: it begins at the end of" in done.stderr
+        done = marey_command("config", pid, "torch.operators=off", "torch.shapes=all")
+        assert "warning: `torch.shapes`: no shapes are recorded while operators" in done.stderr
+        done = marey_command("config", pid, "torch.memory=off", "sample.interval=0")
         assert (done.exit_code, done.stderr) == (0, "")
 
 

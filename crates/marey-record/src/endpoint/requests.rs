@@ -86,10 +86,17 @@ fn without_effect(setting: Setting) -> Option<&'static str> {
                 "nothing is sampled, because the process records no trace (data=\"trace\" or \"ring\")",
             )
         }
-        Setting::TorchOperators if is_on && local::completed_steps() == 0 => Some(
-            "operators are recorded from the end of the first training step, which PyTorch's hooks see \
-             (marey.torch.enable()); none has ended yet",
-        ),
+        Setting::TorchShapes if is_on && !settings::is_on(Setting::TorchOperators) => {
+            Some("no shapes are recorded while operators are not (`torch.operators`)")
+        }
+        Setting::TorchMemory | Setting::TorchOperators | Setting::TorchShapes
+            if is_on && local::completed_steps() == 0 =>
+        {
+            Some(
+                "it begins at the end of the first training step, which PyTorch's hooks see \
+                 (marey.torch.enable()); none has ended yet",
+            )
+        }
         _ => None,
     }
 }
