@@ -142,7 +142,8 @@ typedef struct marey_stack_sample {
     uint64_t os_id;          /**< The operating system's id of the sampled thread. */
     uint32_t thread_name;    /**< Its name, from intern of the table. */
     uint32_t node;           /**< The innermost frame, from frame_child on the calling thread. */
-    uint64_t duration_nanos; /**< Time since the previous sample. */
+    uint64_t duration_nanos; /**< Time since the previous check whether a sample is due, for which
+                                  this one stands; 0 for a signal or a request. */
 } marey_stack_sample_t;
 
 /** The value of a watched variable. */
