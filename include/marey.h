@@ -293,7 +293,7 @@ typedef struct marey_table {
     double (*setting)(uint32_t setting);
     bool (*set_setting)(uint32_t setting, double value);
     void (*record_samples)(const marey_stack_sample_t *samples, size_t len, uint8_t cause);
-    void (*set_settings_listener)(void (*listener)(void));
+    void (*set_settings_listener)(bool (*listener)(void));
     uintptr_t *cpp_state;
     void (*scope_args)(uint32_t name, const char *json, size_t json_len);
     void (*scope_exit_autograd)(uint32_t name, uint64_t sequence, uint64_t forward_os_id);
