@@ -100,12 +100,10 @@ def test_an_exception_of_a_rank_fails_the_test_of_its_job(launcher: Launcher) ->
         pass  # fails before the job hangs
     with pytest.raises(RankError, match="ValueError: of the"), launcher.job("raises") as pids:
         wait_for_end(pids[ODD])
+    Path("dumps").rename("moved")
     with pytest.raises(RankError, match="FileNotFoundError"), launcher.job("saves"):
-        Path("dumps").rename("moved")
-        try:
-            launcher.dump_collectives()
-        finally:
-            Path("moved").rename("dumps")
+        launcher.dump_collectives()
+    Path("moved").rename("dumps")
 
 
 def test_a_slow_rank_is_named(launcher: Launcher) -> None:
