@@ -179,7 +179,7 @@ pub const ALL: [Declaration; 19] = [
     Declaration {
         setting: Setting::SampleInterval,
         key: "sample.interval",
-        aliases: &["probing.sample_rate"],
+        aliases: &["marey.sample_rate", "probing.sample_rate"],
         env: Some(env::SAMPLE_SECS),
         kind: Kind::Real,
         unit: "s",
@@ -256,7 +256,7 @@ pub const ALL: [Declaration; 19] = [
     Declaration {
         setting: Setting::TorchOperators,
         key: "torch.operators",
-        aliases: &["probing.torch.profiling"],
+        aliases: &["marey.torch.profiling", "probing.torch.profiling"],
         env: None,
         kind: Kind::Switch,
         unit: "",
