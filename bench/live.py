@@ -3,7 +3,8 @@
 The folder is a Python environment with probing, py-spy and memray; not that of marey, because
 Probing changes every interpreter of its environment. Peers and marey run in turn; a figure is the
 median. Valgrind, if it is installed, counts the instructions of calls, because no clock of a shared
-machine shows 0.5 %. `--only` makes one table, `--update` writes all to `docs/benchmarks.md`.
+machine shows 0.5 %. `--newer` names an interpreter in which watches are measured too. `--only`
+makes one table, `--update` writes all to `docs/benchmarks.md`.
 """
 
 from __future__ import annotations
@@ -23,14 +24,16 @@ from table import update_document
 TABLES: dict[str, Callable[[Peers], str]] = {
     "prepared": live_costs.prepared_table,
     "commands": live_commands.commands_table,
+    "stop": live_commands.stop_table,
     "sampling": live_commands.sampling_table,
     "inside": live_costs.inside_table,
+    "watch": live_costs.watch_table,
 }
 
 
 def main() -> int:
     options = parse_options()
-    peers = Peers(options.peers.absolute())
+    peers = Peers(options.peers.absolute(), options.newer)
     texts = []
     load_before = os.getloadavg()[1]
     for name, make_table in TABLES.items():
@@ -55,6 +58,12 @@ def parse_options() -> argparse.Namespace:
         required=True,
         metavar="FOLDER",
         help="Python environment with probing, py-spy and memray",
+    )
+    parser.add_argument(
+        "--newer",
+        type=Path,
+        metavar="PYTHON",
+        help="CPython 3.12 or later, for the figures of `marey watch` there",
     )
     parser.add_argument("--only", choices=TABLES, help="make only this table")
     parser.add_argument("--update", action="store_true", help="write docs/benchmarks.md")

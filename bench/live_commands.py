@@ -6,7 +6,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -24,10 +24,12 @@ from table import NO_VALUE, duration, markdown_table, verdict
 
 ROUNDS = 7
 QUERY_ROUNDS = 3
+STOP_ROUNDS = 15
 NANOS_PER_MILLI = 1e6
 MAX_DUMP_NANOS = 100 * NANOS_PER_MILLI
 MAX_ATTACH_NANOS = 300 * NANOS_PER_MILLI
 MAX_QUERY_NANOS = 1000 * NANOS_PER_MILLI
+MAX_STOP_NANOS = 1 * NANOS_PER_MILLI
 MAX_SAMPLED_PERCENT = 1.0
 MIN_RATE_HZ = 10_000
 MAX_RATE_HZ = 20_000
@@ -53,6 +55,21 @@ while not select.select([0], [], [], 0.001)[0]:
         pass
 """
 
+# Starts a session of the module in its argument, if there is one. Then waits, and runs a little
+# Python meanwhile.
+WAITING = """
+import os, select, sys
+for module in sys.argv[1:]:
+    __import__(module).start("waiting", data="trace")
+
+def wait():
+    while not select.select([0], [], [], 0.01)[0]:
+        pass
+
+print(os.getpid(), flush=True)
+wait()
+"""
+
 QUERY = "SELECT name, count(*), sum(duration_nanos) FROM spans GROUP BY name"
 
 
@@ -66,6 +83,7 @@ def commands_table(peers: Peers) -> str:
     for threads in (1, THREADS):
         lines += attach_rows(peers, threads)
     lines.append(query_row())
+    lines += probing_rows(peers)
     return markdown_table(lines)
 
 
@@ -117,6 +135,67 @@ def query_row() -> tuple[str, ...]:
             costs.append(command_cost([MAREY, "query", str(job.pid), QUERY]))
     size = "has recorded 100,000 scopes in 1 s"
     return command_row("`marey query`", size, "", [], costs, MAX_QUERY_NANOS)
+
+
+def probing_rows(peers: Peers) -> list[tuple[str, ...]]:
+    """Returns the rows of what Probing's command line has too, each on a process of its own."""
+    stacks = "SELECT func, lineno FROM python.backtrace"
+    tables = "SELECT table_name FROM information_schema.tables"
+    rows = []
+    with (
+        running(WAITING, "marey") as ours,
+        running(WAITING, interpreter=peers.python, variables={"PROBING": "1"}) as theirs,
+    ):
+        for title, words, own_words, bar_nanos in (
+            ("`marey dump`, beside `backtrace`", ["backtrace"], ["dump"], MAX_DUMP_NANOS),
+            ("`marey query`, the list of tables", ["query", tables], None, MAX_QUERY_NANOS),
+            ("`marey query`, the stacks", ["query", stacks], None, MAX_QUERY_NANOS),
+        ):
+            verb, *arguments = own_words or words
+            command: list[str | Path] = [peers.probing, "-t", str(theirs.pid), *words]
+            own_command: list[str | Path] = [MAREY, verb, str(ours.pid), *arguments]
+            costs = [(command_cost(command), command_cost(own_command)) for _ in range(ROUNDS)]
+            of_peer, of_us = ([*side] for side in zip(*costs, strict=True))
+            rows.append(
+                command_row(title, "1 thread, waiting", "Probing", of_peer, of_us, bar_nanos)
+            )
+    return rows
+
+
+def stop_table(_peers: Peers) -> str:
+    """Returns the table of how long `marey attach` stops a process, as it says itself."""
+    lines: list[tuple[str, ...]] = [
+        ("`marey attach` stops", "process", "median", "longest", "bar", "")
+    ]
+    for threads in (1, THREADS):
+        stops = [stop_nanos(output) for output in attach_often(threads)]
+        running_nanos, waiting_nanos = ([*side] for side in zip(*stops, strict=True))
+        size = f"{threads} threads, one runs" if threads > 1 else ONE_THREAD
+        bar = (f"≤ {duration(MAX_STOP_NANOS)}", verdict(median(running_nanos) <= MAX_STOP_NANOS))
+        lines.append(stop_row("threads that run", size, running_nanos, bar))
+        lines.append(stop_row("threads that wait", size, waiting_nanos, (NO_VALUE, "")))
+    return markdown_table(lines)
+
+
+def stop_row(title: str, process: str, nanos: list[float], bar: tuple[str, str]) -> tuple[str, ...]:
+    return (title, process, duration(median(nanos)), duration(max(nanos)), *bar)
+
+
+def attach_often(threads: int) -> Iterator[str]:
+    """Attaches and detaches in turn; yields what each `marey attach` has printed."""
+    with target(threads, is_busy=True) as program:
+        for number in range(STOP_ROUNDS):
+            output = program.folder / f"run{number}"
+            attach: list[str | Path] = [MAREY, "attach", str(program.pid), "-o", output]
+            yield command_cost(attach).output
+            command_cost([MAREY, "detach", str(program.pid)])
+
+
+def stop_nanos(output: str) -> tuple[float, float]:
+    """Returns the times for which threads that run and threads that wait were stopped."""
+    times = re.search(r"stopped for ([\d.]+) ms, its waiting threads for ([\d.]+) ms", output)
+    assert times is not None, output
+    return float(times[1]) * NANOS_PER_MILLI, float(times[2]) * NANOS_PER_MILLI
 
 
 def command_row(

@@ -9,11 +9,13 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import venv
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+import watch
 from live_process import Peers
 from process import run_worker
 from table import NO_VALUE, duration, markdown_table, verdict
@@ -99,6 +101,19 @@ print(json.dumps(system.reading_secs(int(sys.argv[1]) - 1, 5.0)))
 """
 
 
+# Prints the version of CPython, and the CPU times of each loop: without a watch, while one is on,
+# and after it.
+WATCHED = """
+import json, platform, sys
+sys.path.insert(0, sys.argv[1])
+import watch
+loops = [
+    (loop.name, loop.before_nanos, loop.during_nanos, loop.after_nanos) for loop in watch.measure()
+]
+print(json.dumps((platform.python_version(), loops)))
+"""
+
+
 @dataclass(frozen=True)
 class Setup:
     """A way to start a program."""
@@ -108,39 +123,65 @@ class Setup:
     variables: Mapping[str, str]
 
 
-def setups(peers: Peers) -> list[Setup]:
-    """Returns the ways to start a program, the one without anything first."""
-    ours = Path(sys.executable)
-    # The peers' interpreter finds the same PyTorch.
+MAREY_ON = "`MAREY=1`"
+
+
+def setups(peers: Peers, folder: Path) -> list[Setup]:
+    """Returns the ways to start a program, the one without anything first.
+
+    All find the same packages by `PYTHONPATH`, for which Python reads no `.pth` file. So the plain
+    interpreter, made in `folder` as the one with marey is, starts without anything of marey.
+    """
     packages = {"PYTHONPATH": sysconfig.get_path("purelib")}
+    plain, ours = new_interpreter(folder / "plain"), new_interpreter(folder / "marey")
+    start_up = Path(sysconfig.get_path("purelib"), "marey.pth")
+    shutil.copy(start_up, site_packages(folder / "marey"))
     return [
-        Setup("plain, or before `marey attach`", ours, {"MAREY": "0"}),
+        Setup("plain, or before `marey attach`", plain, packages),
+        Setup("marey installed", ours, {"MAREY": "0", **packages}),
         Setup("Probing installed", peers.python, {"PROBING": "0", **packages}),
         Setup("`PROBING=1`", peers.python, {"PROBING": "1", **packages}),
-        Setup("`MAREY=1`", ours, {"MAREY": "1"}),
-        Setup('`MAREY="-d trace"`', ours, {"MAREY": "-d trace"}),
+        Setup(MAREY_ON, ours, {"MAREY": "1", **packages}),
+        Setup('`MAREY="-d trace"`', ours, {"MAREY": "-d trace", **packages}),
     ]
+
+
+def new_interpreter(folder: Path) -> Path:
+    """Makes an environment of this Python without packages; returns its interpreter."""
+    venv.create(folder, symlinks=True)
+    assert not list(site_packages(folder).glob("*.pth"))
+    return folder / "bin" / "python"
+
+
+def site_packages(folder: Path) -> Path:
+    return Path(sysconfig.get_path("purelib", "venv", {"base": str(folder)}))
 
 
 def prepared_table(peers: Peers) -> str:
     """Returns the table of what a program pays, by the way in which it was started."""
-    ways = setups(peers)
-    lines = [("what", *(way.title for way in ways), "bar of `MAREY=1`", "")]
+    with tempfile.TemporaryDirectory(prefix="marey-bench-") as folder:
+        return table_of(setups(peers, Path(folder)))
+
+
+def table_of(ways: list[Setup]) -> str:
+    titles = [way.title for way in ways]
+    on = titles.index(MAREY_ON)
+    lines = [("what", *titles, f"bar of {MAREY_ON}", "")]
     for module, title in (("nothing", "Python alone"), ("torch", "with PyTorch")):
         rounds = [[measure(way, module) for way in ways] for _ in range(ROUNDS)]
         costs = [
             {name: median(round_[place][name] for round_ in rounds) for name in rounds[0][place]}
             for place in range(len(ways))
         ]
-        lines.append(memory_row(f"resident memory, {title}", [cost["Rss"] for cost in costs]))
+        lines.append(memory_row(f"resident memory, {title}", [cost["Rss"] for cost in costs], on))
         private = [cost["Private_Dirty"] for cost in costs]
-        lines.append(memory_row(f"of it written by this process, {title}", private, has_bar=False))
+        lines.append(memory_row(f"of it written by this process, {title}", private))
         if module == "nothing":
             lines.append(startup_row([cost["startup"] for cost in costs]))
             lines.append(call_row("CPU time of a call", [cost["call"] for cost in costs]))
             if shutil.which("valgrind"):
                 counts = [instructions(way) for way in ways]
-                lines.append(call_row("instructions of a call", counts, has_bar=True))
+                lines.append(call_row("instructions of a call", counts, barred=on))
     return markdown_table(lines)
 
 
@@ -176,11 +217,14 @@ def count_instructions(way: Setup, rounds: int) -> int:
     return int(found[1])
 
 
-def memory_row(title: str, sizes: list[float], *, has_bar: bool = True) -> tuple[str, ...]:
+def memory_row(title: str, sizes: list[float], barred: int | None = None) -> tuple[str, ...]:
+    """Returns a row of sizes, of which the one at `barred` has a bar."""
     base, *others = sizes
     cells = [f"{base / 1e6:.1f} MB", *(f"{(size - base) / 1e6:+.1f} MB" for size in others)]
-    bar = (f"≤ {MAX_MEMORY_BYTES / 1e6:g} MB", verdict(others[2] - base <= MAX_MEMORY_BYTES))
-    return (title, *cells, *(bar if has_bar else (NO_VALUE, "")))
+    if barred is None:
+        return (title, *cells, NO_VALUE, "")
+    is_within = sizes[barred] - base <= MAX_MEMORY_BYTES
+    return (title, *cells, f"≤ {MAX_MEMORY_BYTES / 1e6:g} MB", verdict(is_within))
 
 
 def startup_row(nanos: list[float]) -> tuple[str, ...]:
@@ -189,13 +233,15 @@ def startup_row(nanos: list[float]) -> tuple[str, ...]:
     return ("CPU time before the program", *cells, NO_VALUE, "")
 
 
-def call_row(title: str, values: list[float], *, has_bar: bool = False) -> tuple[str, ...]:
-    base, *others = values
-    percents = [100 * (value / base - 1) for value in others]
-    first = f"{base:,.0f}" if has_bar else duration(base)
-    bar = (f"≤ {MAX_CALL_PERCENT} %", verdict(percents[2] <= MAX_CALL_PERCENT))
-    cells = [first, *(f"{percent:+.2f} %" for percent in percents)]
-    return (title, *cells, *(bar if has_bar else (NO_VALUE, "")))
+def call_row(title: str, values: list[float], barred: int | None = None) -> tuple[str, ...]:
+    """Returns a row of times or, with a bar for the value at `barred`, of counts."""
+    base = values[0]
+    percents = [100 * (value / base - 1) for value in values]
+    cells = [f"{percent:+.2f} %" for percent in percents[1:]]
+    if barred is None:
+        return (title, duration(base), *cells, NO_VALUE, "")
+    is_within = percents[barred] <= MAX_CALL_PERCENT
+    return (title, f"{base:,.0f}", *cells, f"≤ {MAX_CALL_PERCENT} %", verdict(is_within))
 
 
 def inside_table(_peers: Peers) -> str:
@@ -212,4 +258,18 @@ def inside_table(_peers: Peers) -> str:
         percent = 100 * median(run_worker(SAMPLED, str(threads)) for _ in range(3))
         title = "`marey.sampling` each 100 ms"
         lines.append((title, str(threads), f"{percent:.3f} %", NO_VALUE, ""))
+    return markdown_table(lines)
+
+
+def watch_table(peers: Peers) -> str:
+    """Returns the table of what a watch of variables costs, where it is on and elsewhere."""
+    lines = [("CPU time, `marey watch`", "CPython", "while it is on", "after it", "bar", "")]
+    bench = str(Path(__file__).parent)
+    packages = {"PYTHONPATH": sysconfig.get_path("purelib")}
+    for interpreter in filter(None, (Path(sys.executable), peers.newer)):
+        version, loops = run_worker(WATCHED, bench, interpreter=interpreter, variables=packages)
+        for name, before, during, after in loops:
+            most = watch.MAX_RATIOS[name]
+            ratios = (f"{during / before:.3f}", f"{after / before:.3f}")
+            lines.append((name, version, *ratios, f"≤ {most}", verdict(during / before <= most)))
     return markdown_table(lines)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,10 +64,13 @@ while True:
 class Peers:
     """The Python environment that has the peers."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, newer: Path | None = None) -> None:
+        self.newer = newer
+        """An interpreter without peers, of CPython 3.12 or later."""
         self.python = folder / "bin" / "python"
         self.py_spy = folder / "bin" / "py-spy"
         self.memray = folder / "bin" / "memray"
+        self.probing = folder / "bin" / "probing"
 
     def versions(self) -> list[str]:
         """Returns names and versions."""
@@ -97,7 +100,10 @@ class Target:
 
 @contextmanager
 def running(
-    source: str, *arguments: str, interpreter: str | Path = sys.executable
+    source: str,
+    *arguments: str,
+    interpreter: str | Path = sys.executable,
+    variables: Mapping[str, str] | None = None,
 ) -> Iterator[Target]:
     """Runs a program that prints its id first, and ends when its stdin is closed."""
     with tempfile.TemporaryDirectory(prefix="marey-bench-") as folder:
@@ -106,6 +112,7 @@ def running(
             process = subprocess.Popen(
                 [interpreter, "-c", source, *arguments],
                 cwd=folder,
+                env={**os.environ, **(variables or {})},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,

@@ -142,7 +142,8 @@ typedef struct marey_stack_sample {
     uint64_t os_id;          /**< The operating system's id of the sampled thread. */
     uint32_t thread_name;    /**< Its name, from intern of the table. */
     uint32_t node;           /**< The innermost frame, from frame_child on the calling thread. */
-    uint64_t duration_nanos; /**< Time since the previous sample. */
+    uint64_t duration_nanos; /**< Time since the previous check whether a sample is due, for which
+                                  this one stands; 0 for a signal or a request. */
 } marey_stack_sample_t;
 
 /** The value of a watched variable. */
@@ -292,7 +293,7 @@ typedef struct marey_table {
     double (*setting)(uint32_t setting);
     bool (*set_setting)(uint32_t setting, double value);
     void (*record_samples)(const marey_stack_sample_t *samples, size_t len, uint8_t cause);
-    void (*set_settings_listener)(void (*listener)(void));
+    void (*set_settings_listener)(bool (*listener)(void));
     uintptr_t *cpp_state;
     void (*scope_args)(uint32_t name, const char *json, size_t json_len);
     void (*scope_exit_autograd)(uint32_t name, uint64_t sequence, uint64_t forward_os_id);

@@ -25,15 +25,20 @@ from marey import (
     _torch_scopes,
 )
 from marey._import_hook import ImportHook
-from marey._names import SETTING_TORCH_OPERATORS
+from marey._names import (
+    SETTING_TORCH_MEMORY,
+    SETTING_TORCH_OPERATORS,
+    SETTING_TORCH_SHAPES,
+)
 from marey._torch_patches import replace
 from marey._warning import warn
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer
 
-Shapes = Literal["sampled", "all", "off"]
-SHAPES: tuple[Shapes, ...] = ("sampled", "all", "off")
+Shapes = Literal["off", "sampled", "all"]
+SHAPES: tuple[Shapes, ...] = ("off", "sampled", "all")
+"""Operators whose shapes are recorded, each at its number in the setting `torch.shapes`."""
 
 
 def enable(
@@ -46,7 +51,7 @@ def enable(
     target_percent: float | None,
 ) -> None:
     """Installs the hooks, as `marey.torch.enable` describes."""
-    global _enabled, _records_operators, _records_modules, _records_memory, _shapes, _meter
+    global _enabled, _records_operators, _records_modules, _meter
     with _lock:
         if not _enabled:
             _records_modules = modules
@@ -54,10 +59,9 @@ def enable(
         if operators:
             _records_operators = True
             _native.set_setting(SETTING_TORCH_OPERATORS, True)
-            _shapes = shapes
+            _set_shapes(shapes)
         if memory and not _records_memory:
-            _records_memory = True
-            _reinstall()  # a reading precedes the other hooks
+            _set_memory(is_on=True)
         if _meter is None and (measure_overhead or target_percent is not None):
             _meter = _torch_overhead.Meter(_METER_HOOKS, target_percent)
             _session.settlers.append(_meter.publish)
@@ -74,7 +78,7 @@ def enable(
 
 def disable() -> None:
     """Removes all hooks, as `marey.torch.disable` describes."""
-    global _enabled, _records_memory, _meter, _detach_steps, _collectives
+    global _enabled, _meter, _detach_steps, _collectives
     meter, _meter = _meter, None
     if meter is not None:
         meter.stop()
@@ -83,7 +87,7 @@ def disable() -> None:
         _enabled = False
         _import_hook.remove()
         _remove()
-        _records_memory = False
+        _set_memory(is_on=False)
         if _detach_steps is not None:
             _detach_steps()
             _detach_steps = _collectives = None
@@ -136,25 +140,47 @@ def _read_memory() -> None:
         _torch_memory.read_step()
 
 
+def _enter_optimizer(optimizer: Optimizer, _args: object, _kwargs: object) -> None:
+    if _torch_scopes.is_compiling():
+        return
+    _read_memory()
+    _torch_scopes.enter_optimizer(optimizer, sys._getframe(1).f_code)
+
+
 def _end_step() -> None:
-    if (_native.setting(SETTING_TORCH_OPERATORS) != 0) != _records_operators:
-        _switch_operators()
+    if (*_wanted_operators(), _wants_memory()) != (_records_operators, _shapes, _records_memory):
+        _follow_settings()
     if _collectives is not None:
         _collectives.end_step()
 
 
-def _switch_operators() -> None:
-    """Begins or ends the recording of operators, as set by `marey config` for this process."""
-    global _records_operators
+def _wanted_operators() -> tuple[bool, Shapes]:
+    """Returns whether operators are to be recorded, and of which the shapes."""
+    shapes = SHAPES[int(_native.setting(SETTING_TORCH_SHAPES))]
+    return _native.setting(SETTING_TORCH_OPERATORS) != 0, shapes
+
+
+def _wants_memory() -> bool:
+    return _native.setting(SETTING_TORCH_MEMORY) != 0
+
+
+def _follow_settings() -> None:
+    """Records what the settings say, which `marey config` has changed for this process."""
+    global _records_operators, _shapes
     with _lock:
-        is_on = _native.setting(SETTING_TORCH_OPERATORS) != 0
-        if is_on == _records_operators:
-            return  # another thread has switched them
-        _records_operators = is_on
-        if is_on:
-            _record_operators(_torch)
-        else:
-            sys.modules["marey._torch_operators"].stop()
+        # Read again, because another thread may have followed them, or removed the hooks.
+        if not _enabled:
+            return
+        if _wants_memory() != _records_memory:
+            _switch_memory(is_on=_wants_memory())
+        operators = _wanted_operators()
+        if operators != (_records_operators, _shapes):
+            had_operators = _records_operators
+            _records_operators, _shapes = operators
+            if _records_operators:
+                _record_operators(_torch)
+            elif had_operators:
+                sys.modules["marey._torch_operators"].stop()
 
 
 # Installing and removing the hooks.
@@ -206,17 +232,40 @@ def _install() -> None:
             return
         optimizers = sys.modules["torch.optim.optimizer"]
         with contextlib.ExitStack() as undo:
-            if _records_memory:
-                undo.callback(
-                    _torch_memory.start(_torch, _torch_scopes.open_scopes, _torch_names.models)
-                )
-            handle = optimizers.register_optimizer_step_pre_hook(_torch_scopes.enter_optimizer)
+            undo.callback(_end_details)
+            _follow_details(_torch)
+            handle = optimizers.register_optimizer_step_pre_hook(_enter_optimizer)
             undo.callback(handle.remove)
             backward = _torch_patches.backward_scope(_torch, _are_installed, _read_memory)
             undo.callback(replace(_torch.autograd, "backward", backward))
-            if _records_modules or _records_memory:
-                undo.callback(_install_module_calls(_torch))
             _detach = undo.pop_all().close
+
+
+def _follow_details(torch: Any) -> None:
+    """Begins or ends readings of memory and the hooks of modules, as they are recorded now.
+
+    Removes and adds no hook of optimizers, whose hooks another thread may be calling just now.
+    """
+    global _end_memory, _end_module_calls
+    if _records_memory and _end_memory is None:
+        _end_memory = _torch_memory.start(torch, _torch_scopes.open_scopes, _torch_names.models)
+    elif _end_memory is not None and not _records_memory:
+        _end_memory()
+        _end_memory = None
+    if _records_modules or _records_memory:
+        _end_module_calls = _install_module_calls(torch)
+    elif _end_module_calls is not None:
+        _end_module_calls()
+        _end_module_calls = None
+
+
+def _end_details() -> None:
+    """Ends what `_follow_details` has begun."""
+    global _end_memory, _end_module_calls
+    for end in (_end_module_calls, _end_memory):
+        if end is not None:
+            end()
+    _end_memory = _end_module_calls = None
 
 
 def _install_module_calls(torch: Any) -> Callable[[], None]:
@@ -255,21 +304,33 @@ def _remove() -> None:
     _torch_scopes.leave_all()
 
 
-def _reinstall() -> None:
-    """Installs the hooks anew, if they are installed; scopes stay open."""
-    with _lock:
-        if _uninstall():
-            _install()
-
-
-def _uninstall() -> bool:
-    """Removes the hooks, with the lock held. Returns whether they were installed."""
+def _uninstall() -> None:
+    """Removes the hooks, with the lock held, if they are installed."""
     global _detach
-    if _detach is None:
-        return False
-    _detach()
-    _detach = None
-    return True
+    if _detach is not None:
+        _detach()
+        _detach = None
+
+
+def _switch_memory(*, is_on: bool) -> None:
+    """Begins or ends the readings of memory, with the lock held; scopes stay open."""
+    global _records_memory
+    _records_memory = is_on
+    if _are_installed():
+        _follow_details(_torch)
+
+
+def _set_memory(*, is_on: bool) -> None:
+    """Does the same for the program, and sets the setting to it."""
+    _native.set_setting(SETTING_TORCH_MEMORY, is_on)
+    _switch_memory(is_on=is_on)
+
+
+def _set_shapes(shapes: Shapes) -> None:
+    """Sets the operators whose shapes are recorded, from the next `_record_operators` on."""
+    global _shapes
+    _shapes = shapes
+    _native.set_setting(SETTING_TORCH_SHAPES, SHAPES.index(shapes))
 
 
 # Switching the hooks, for the measurement of the cost and the sampling of training.
@@ -303,18 +364,17 @@ def recorded_details() -> list[str]:
 
 def drop_detail() -> str | None:
     """Ends the recording of the most expensive detail; returns which, `None` without any."""
-    global _records_modules, _records_memory, _shapes
+    global _records_modules
     with _lock:
         if _records_operators and _shapes != "off":
-            _shapes = "off"
+            _set_shapes("off")
             _record_operators(_torch)
             return "shapes"
         if _records_operators:
             stop_operators()
             return "operators"
         if _records_memory:
-            _records_memory = False
-            _reinstall()
+            _set_memory(is_on=False)
             return "memory"
         if _records_modules:
             _records_modules = False
@@ -349,6 +409,8 @@ _torch: Any = None
 _collectives: _torch_collectives.Reader | None = None
 _module_calls: _torch_patches.ModuleCalls | None = None
 _import_hook = ImportHook(("torch",), _attach)
+_end_memory: Callable[[], None] | None = None
+_end_module_calls: Callable[[], None] | None = None
 _detach: Callable[[], None] | None = None
 _detach_steps: Callable[[], None] | None = None
 

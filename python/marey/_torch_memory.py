@@ -131,10 +131,10 @@ def start(
     open_scopes: Callable[[], tuple[str, ...]],
     models: Callable[[], Iterable[Any]],
 ) -> Callable[[], None]:
-    """Reads memory at each optimizer step; returns a function that ends it.
+    """Begins the readings of memory; returns a function that ends them.
 
-    To be called before the hooks that enter and leave scopes are installed. The caller reads it at
-    modules, with `at_module`, and with `read_step` at the end of an optimizer step and of backward.
+    The caller reads it at modules, with `at_module`, and with `read_step` before and after an
+    optimizer step and after backward.
 
     Args:
         torch: The imported PyTorch.
@@ -142,19 +142,24 @@ def start(
         models: Returns the models whose parameters have names.
     """
     global _readings
-    _torch_scopes.configure(torch)
-    _readings = _Readings(torch, open_scopes)
+    readings = _readings = _Readings(torch, open_scopes)
     _observe_out_of_memory(torch, models)
-    # `torch.optim` has no attribute for this submodule.
-    optimizers = importlib.import_module("torch.optim.optimizer")
-    handle = optimizers.register_optimizer_step_pre_hook(_at_optimizer)
 
     def stop() -> None:
         global _readings
-        _readings = None
-        handle.remove()
+        if _readings is readings:
+            _readings = None
 
     return stop
+
+
+def read_at_optimizers(torch: Any) -> Callable[[], None]:
+    """Calls `read_step` before each optimizer step; returns a function that ends it."""
+    _torch_scopes.configure(torch)
+    # `torch.optim` has no attribute for this submodule.
+    optimizers = importlib.import_module("torch.optim.optimizer")
+    end: Callable[[], None] = optimizers.register_optimizer_step_pre_hook(_at_optimizer).remove
+    return end
 
 
 def scopes() -> ScopeHistory:

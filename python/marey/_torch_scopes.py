@@ -135,10 +135,9 @@ def leave_module(module: Module) -> None:
     _leave(_thread.stack, id(module))
 
 
-def enter_optimizer(optimizer: Optimizer, _args: object, _kwargs: object) -> None:
-    if is_compiling():
-        return
-    _call_sites.add(_site(sys._getframe(1).f_code))
+def enter_optimizer(optimizer: Optimizer, caller: types.CodeType) -> None:
+    """Enters the scope of an optimizer; `caller` is PyTorch's function that calls its hooks."""
+    _call_sites.add(_site(caller))
     _enter_scope(id(optimizer), _optimizer_scope_name(type(optimizer).__name__))
 
 

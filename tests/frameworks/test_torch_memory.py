@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import threading
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ import marey
 import marey.torch
 import pytest
 from marey import _native, _torch_memory
+from programs import DEADLINE_SECS, marey_stdout
 from torch_devices import MIB, Device
 from torch_programs import PRELUDE, python
 
@@ -387,3 +391,44 @@ def test_a_project_may_record_memory_by_default() -> None:
     assert done.returncode == 0, done.stderr
     metrics = json.loads(Path("out.hatchet").read_text())
     assert "memory host (bytes)" in str(metrics)
+
+
+# Switching, while the program runs.
+
+
+def test_memory_is_switched_while_another_thread_calls_the_hooks_of_its_optimizer() -> None:
+    # `torch.optim` has no attribute for this submodule.
+    optimizers = importlib.import_module("torch.optim.optimizer")
+    main = threading.current_thread()
+    is_inside, may_go = threading.Event(), threading.Event()
+
+    def wait(*_: object) -> None:
+        if threading.current_thread() is not main:
+            is_inside.set()
+            assert may_go.wait(DEADLINE_SECS)
+
+    def step() -> None:
+        model = torch.nn.Linear(1, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        model(torch.ones(1)).backward()
+        optimizer.step()
+
+    session = marey.start("switched", data="trace")
+    handle = optimizers.register_optimizer_step_pre_hook(wait)
+    marey.torch.enable()
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            other = pool.submit(step)
+            assert is_inside.wait(DEADLINE_SECS)
+            for value in ("on", "off", "on"):
+                marey_stdout("config", os.getpid(), f"torch.memory={value}")
+                step()
+                assert _torch_memory.is_started() == (value == "on")
+            may_go.set()
+            other.result()
+    finally:
+        may_go.set()
+        marey.torch.disable()
+        handle.remove()
+    marey.finalize(session)
+    assert not _torch_memory.is_started()

@@ -179,7 +179,7 @@ def test_a_target_drops_the_detail_that_costs_too_much(
     assert "operator" not in {kind for (kind,) in names.rows()}
 
 
-def test_each_detail_is_dropped_in_turn() -> None:
+def test_each_detail_is_dropped_in_turn(train: Callable[[int], None]) -> None:
     session = marey.start("ladder")
     marey.torch.enable(operators=True, memory=True)
     modules = torch.nn.modules.module
@@ -187,6 +187,7 @@ def test_each_detail_is_dropped_in_turn() -> None:
     while details != ["steps"]:
         assert _torch_hooks.recorded_details() == details
         assert _torch_hooks.drop_detail() == details.pop(0)
+        train(1)  # at its end the settings are followed, which have to say the same
     assert _torch_hooks.recorded_details() == details
     assert not modules._global_forward_hooks
     assert _torch_hooks.drop_detail() is None

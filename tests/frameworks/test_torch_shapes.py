@@ -302,7 +302,7 @@ def test_shapes_can_be_changed_while_operators_are_recorded() -> None:
 
 
 def test_an_unknown_choice_of_shapes_is_refused() -> None:
-    with pytest.raises(ValueError, match="shapes must be one of sampled, all, off, not 'some'"):
+    with pytest.raises(ValueError, match="shapes must be one of off, sampled, all, not 'some'"):
         marey.torch.enable(operators=True, shapes="some")  # type: ignore[arg-type]
     assert not marey.torch.is_enabled()
 

@@ -271,8 +271,12 @@ def test_a_setting_that_has_no_effect_yet_is_set_with_a_warning() -> None:
             assert f"warning: `{key}`: nothing is sampled, because the process" in done.stderr
         done = marey_command("config", pid, "probing.torch.profiling=on")
         assert done.stdout == "torch.operators = on\n"
-        assert "warning: `torch.operators`: operators are recorded from the end of" in done.stderr
-        done = marey_command("config", pid, "torch.operators=off", "sample.interval=0")
+        assert "warning: `torch.operators`: it begins at the end of" in done.stderr
+        done = marey_command("config", pid, "torch.memory=on")
+        assert "warning: `torch.memory`: it begins at the end of" in done.stderr
+        done = marey_command("config", pid, "torch.operators=off", "torch.shapes=all")
+        assert "warning: `torch.shapes`: no shapes are recorded while operators" in done.stderr
+        done = marey_command("config", pid, "torch.memory=off", "sample.interval=0")
         assert (done.exit_code, done.stderr) == (0, "")
 
 
@@ -358,6 +362,71 @@ def test_a_request_to_python_is_withdrawn_when_its_client_has_gone() -> None:
         marey_stdout("sample", str(pid))
         program.write_line()
         assert program.end().exit_code == 0
+
+
+def test_python_whose_queue_of_pending_calls_is_full_is_asked_again() -> None:
+    source = """
+    import ctypes, os, select, sys
+    import marey
+
+    Call = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
+    add = ctypes.pythonapi.Py_AddPendingCall
+    add.argtypes = [Call, ctypes.c_void_p]
+
+    @Call
+    def do_nothing(_):
+        return 0
+
+    # While it runs, as a pending call itself, no other one begins.
+    @Call
+    def hold(_):
+        sys.stdin.readline()
+        free = 0
+        while add(do_nothing, None) == 0:
+            free += 1
+        print(free, flush=True)
+        sys.stdin.readline()
+        while not marey._native.needs_sampling():  # for a request
+            os.sched_yield()
+        return 0
+
+    marey.start("full", data="trace")
+    print(os.getpid(), flush=True)
+    for _ in range(2):
+        add(hold, None)
+        while not select.select([0], [], [], 0.01)[0]:
+            pass
+        sys.stdin.readline()
+    """
+    with recording(source) as (program, pid):
+        wait_for_read(pid)
+        program.write_line()
+        places = int(program.read_line())
+        assert places > 0
+        done = marey_command("config", pid, "sample.interval=0.01")
+        assert done.exit_code == 0
+        assert "warning: `sample.interval`: nothing is sampled yet, because its" in done.stderr
+        assert marey_command("config", pid, "sample.interval=0").stderr == ""
+        program.write_line()
+        assert marey_command("sample", pid).exit_code == 0
+        program.write_line()
+        wait_for_read(pid)
+        for _ in range(places):
+            marey_request(pid, "set sample.interval 0")
+        program.write_line()
+        assert int(program.read_line()) == places - 1  # one call for all of them
+        program.write_line()
+        assert marey_command("sample", pid).exit_code == 0
+        program.write_line()
+        assert program.end().exit_code == 0
+
+
+def marey_request(pid: int, request: str) -> str:
+    """Returns the answer of a process to a request of its socket."""
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(socket_path(pid)))
+        client.sendall(f"marey 1 {request}\n".encode())
+        return client.makefile().read()
 
 
 def wait_for_read(pid: int) -> None:

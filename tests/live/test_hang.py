@@ -6,16 +6,16 @@ import json
 import os
 import re
 import shlex
-import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import replay
-from hanging_jobs import ODD, PROGRAM, RANKS, Launcher
-from programs import Live, Outcome, marey_command, run_program
+from hanging_jobs import ODD, PROGRAM, RANKS, Launcher, RankError
+from programs import DEADLINE_SECS, Live, Outcome, marey_command, run_program
 
 pytest.importorskip("torch")
 
@@ -32,10 +32,14 @@ def launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
         Path("dumps").mkdir()
         Path("gpu_hangs").write_text(f"fail cuStreamSynchronize {NEVER_RETURNS}\n")
         with Live(PROGRAM, DOUBLE=str(replay.library() or "")) as program:
-            launcher = Launcher(program)
-            yield launcher
-            if launcher.ranks:  # of a test that failed
-                os.killpg(launcher.ranks[0], signal.SIGKILL)
+            yield Launcher(program)
+
+
+def wait_for_end(pid: int) -> None:
+    deadline = time.monotonic() + DEADLINE_SECS
+    while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+        assert time.monotonic() < deadline
+        os.sched_yield()
 
 
 def run_hang(*arguments: str) -> Outcome:
@@ -83,19 +87,28 @@ OTHERS = f"; the other 7 ranks wait in {place('all_reduce', 'of the step')}TIME.
 
 
 def test_a_dead_rank_is_named(launcher: Launcher) -> None:
-    pids = launcher.start("dies")
-    job = judge(launcher.pid, "dead_rank")
-    launcher.end()
+    with launcher.job("dies") as pids:
+        job = judge(launcher.pid, "dead_rank")
     assert (job["absent"], job["ended"]) == ([ODD], [{"host": None, "pid": pids[ODD]}])
     assert [member["pid"] for member in job["members"]] == pids[:ODD] + pids[ODD + 1 :]
     expected = f"Rank {ODD} has ended: process {pids[ODD]} is a zombie; the other 7 ranks wait in "
     assert job["sentence"].startswith(expected + "`init_process_group` (program.py:")
 
 
+def test_an_exception_of_a_rank_fails_the_test_of_its_job(launcher: Launcher) -> None:
+    with pytest.raises(RankError, match="ZeroDivisionError"), launcher.job("saves", hosts=0):
+        pass  # fails before the job hangs
+    with pytest.raises(RankError, match="ValueError: of the"), launcher.job("raises") as pids:
+        wait_for_end(pids[ODD])
+    Path("dumps").rename("moved")
+    with pytest.raises(RankError, match="FileNotFoundError"), launcher.job("saves"):
+        launcher.dump_collectives()
+    Path("moved").rename("dumps")
+
+
 def test_a_slow_rank_is_named(launcher: Launcher) -> None:
-    pids = launcher.start("computes")
-    job = judge(launcher.pid, "slow_rank")
-    launcher.end()
+    with launcher.job("computes") as pids:
+        job = judge(launcher.pid, "slow_rank")
     assert job["odd"] == [ODD]
     assert job["members"][ODD]["state"] == "runs"
     assert job["sentence"].startswith(f"Rank {ODD} (process {pids[ODD]}) ")
@@ -104,11 +117,10 @@ def test_a_slow_rank_is_named(launcher: Launcher) -> None:
 
 
 def test_ranks_in_collectives_that_do_not_match_are_named(launcher: Launcher) -> None:
-    pids = launcher.start("synchronizes")
-    judge(launcher.pid, "mismatched_collective")
-    launcher.dump_collectives()
-    job = judge(launcher.pid, "mismatched_collective", "--flight-recorder", "dumps")
-    launcher.end()
+    with launcher.job("synchronizes") as pids:
+        judge(launcher.pid, "mismatched_collective")
+        launcher.dump_collectives()
+        job = judge(launcher.pid, "mismatched_collective", "--flight-recorder", "dumps")
     assert job["odd"] == [ODD]
     first = f"Rank {ODD} (process {pids[ODD]}) waits in {place('barrier', 'the others reduce')}TIME"
     assert re.match(pattern(first, OTHERS), job["sentence"])
@@ -118,9 +130,8 @@ def test_ranks_in_collectives_that_do_not_match_are_named(launcher: Launcher) ->
 
 
 def test_ranks_that_record_are_asked_for_their_last_collective(launcher: Launcher) -> None:
-    pids = launcher.start("mixes_groups", records=True)
-    job = judge(launcher.pid, "mismatched_collective")
-    launcher.end()
+    with launcher.job("mixes_groups", records=True) as pids:
+        job = judge(launcher.pid, "mismatched_collective")
     assert job["odd"] == [ODD]
     where = place("all_reduce", "of the step")
     first = f"Rank {ODD} (process {pids[ODD]}) waits in {where}TIME"
@@ -133,9 +144,8 @@ def test_ranks_that_record_are_asked_for_their_last_collective(launcher: Launche
 
 
 def test_a_rank_that_waits_for_a_lock_is_named_with_its_threads(launcher: Launcher) -> None:
-    pids = launcher.start("saves")
-    job = judge(launcher.pid, "lock")
-    launcher.end()
+    with launcher.job("saves") as pids:
+        job = judge(launcher.pid, "lock")
     assert job["odd"] == [ODD]
     first = f"Rank {ODD} (process {pids[ODD]}) waits for a lock (futex) in "
     first += f"{place('saves', 'of the rank')}TIME"
@@ -145,9 +155,8 @@ def test_a_rank_that_waits_for_a_lock_is_named_with_its_threads(launcher: Launch
 
 
 def test_the_worker_that_a_data_loader_waits_for_is_named(launcher: Launcher) -> None:
-    pids = launcher.start("loads")
-    job = judge(launcher.pid, "data_loader")
-    launcher.end()
+    with launcher.job("loads") as pids:
+        job = judge(launcher.pid, "data_loader")
     assert (job["odd"], len(job["members"])) == ([ODD], RANKS)
     (worker,) = job["members"][ODD]["children"]
     expected = f"Rank {ODD} (process {pids[ODD]}) waits for its data loader in `loads` "
@@ -162,9 +171,8 @@ def test_a_rank_that_waits_for_the_gpu_is_named(launcher: Launcher) -> None:
         pytest.skip("there is no double of the driver")
     if sys.version_info >= (3, 14):
         pytest.skip("some builds run Python code in functions without symbols")
-    pids = launcher.start("awaits_the_gpu")
-    job = judge(launcher.pid, "gpu_wait", "--native")
-    launcher.end()
+    with launcher.job("awaits_the_gpu") as pids:
+        job = judge(launcher.pid, "gpu_wait", "--native")
     assert job["odd"] == [ODD]
     assert job["members"][ODD]["place"] == {"kind": "gpu", "name": "cuStreamSynchronize"}
     first = f"Rank {ODD} (process {pids[ODD]}) waits for the GPU (`cuStreamSynchronize`) in "
@@ -198,13 +206,12 @@ def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("ssh")
 def test_ranks_of_other_hosts_are_asked_by_ssh(launcher: Launcher) -> None:
-    pids = launcher.start("saves", hosts=2)
-    options = ("--hosts", "node1,node3")
-    job = judge(pids[-1], "lock", *options)
-    printed = run_hang(str(pids[-1]), *options)
-    of_hosts = run_hang("--job", "localhost:2", "--hosts", "node1", "--json")
-    of_host = run_hang("--job", "localhost:2", "--json")
-    launcher.end()
+    with launcher.job("saves", hosts=2) as pids:
+        options = ("--hosts", "node1,node3")
+        job = judge(pids[-1], "lock", *options)
+        printed = run_hang(str(pids[-1]), *options)
+        of_hosts = run_hang("--job", "localhost:2", "--hosts", "node1", "--json")
+        of_host = run_hang("--job", "localhost:2", "--json")
     assert [member["pid"] for member in job["members"]] == pids
     hosts = [member["host"] for member in job["members"]]
     assert hosts == ["node1"] * (RANKS // 2) + [None] * (RANKS // 2)
@@ -225,9 +232,8 @@ def test_ranks_of_other_hosts_are_asked_by_ssh(launcher: Launcher) -> None:
 
 @pytest.mark.usefixtures("ssh")
 def test_a_host_whose_ssh_hangs_is_named_and_the_others_are_judged(launcher: Launcher) -> None:
-    pids = launcher.start("saves", hosts=2)
-    job = judge(pids[0], "lock", "--hosts", "node2,node3", "--host-timeout", "0.5")
-    launcher.end()
+    with launcher.job("saves", hosts=2) as pids:
+        job = judge(pids[0], "lock", "--hosts", "node2,node3", "--host-timeout", "0.5")
     assert [member["pid"] for member in job["members"]] == pids[: RANKS // 2]
     problems = {host["name"]: host["problem"] for host in job["hosts"]}
     assert problems["node2"] == "no answer within 0.9 s"
@@ -238,9 +244,8 @@ def test_a_host_whose_ssh_hangs_is_named_and_the_others_are_judged(launcher: Lau
 
 @pytest.mark.usefixtures("ssh")
 def test_a_dead_rank_of_another_host_is_named_with_the_host(launcher: Launcher) -> None:
-    pids = launcher.start("dies", hosts=2)
-    job = until(lambda job: bool(job["ended"]), "--job", "localhost:2", "--hosts", "node1")
-    launcher.end()
+    with launcher.job("dies", hosts=2) as pids:
+        job = until(lambda job: bool(job["ended"]), "--job", "localhost:2", "--hosts", "node1")
     assert job["ended"] == [{"host": "node1", "pid": pids[ODD]}]
     expected = f"Rank {ODD} has ended: process {pids[ODD]} on node1 is a zombie; the other 3 ranks "
     assert job["sentence"].startswith(expected)
@@ -260,20 +265,18 @@ def test_a_host_or_job_that_is_not_there_is_an_error() -> None:
 
 
 def test_a_stopped_rank_is_named_and_one_rank_stands_for_its_job(launcher: Launcher) -> None:
-    pids = launcher.start("stops")
-    judge(launcher.pid, "stopped_rank")
-    job = judge(pids[0], "stopped_rank")
-    launcher.end()
+    with launcher.job("stops") as pids:
+        judge(launcher.pid, "stopped_rank")
+        job = judge(pids[0], "stopped_rank")
     assert (job["odd"], len(job["members"])) == ([ODD], RANKS)
     expected = f"Rank {ODD} (process {pids[ODD]}) is stopped by a debugger or a signal in `stops`"
     assert job["sentence"].startswith(expected)
 
 
 def test_the_text_has_the_sentence_and_the_stacks_of_groups(launcher: Launcher) -> None:
-    launcher.start("saves")
-    judge(launcher.pid, "lock")
-    done = run_hang(str(launcher.pid))
-    launcher.end()
+    with launcher.job("saves"):
+        judge(launcher.pid, "lock")
+        done = run_hang(str(launcher.pid))
     lines = done.stdout.splitlines()
     assert lines[0].startswith(f"Rank {ODD} (process ")
     assert lines[1:3] == ["", "7 ranks (0-2, 4-7): waits for a lock (futex)"]

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from programs import Live, marey_command, marey_stdout, run_well, write_program
@@ -23,6 +24,7 @@ for _ in range(3):
     optimizer.step()
 """
 STATISTICS = """
+-- Per-module statistics
 SELECT
     module,
     COUNT(*) as count,
@@ -30,6 +32,20 @@ SELECT
     MAX(allocated) as peak_memory
 FROM python.torch_trace
 GROUP BY module;
+"""
+
+
+TABLES = """
+-- List available tables
+SELECT table_name FROM information_schema.tables;
+"""
+TRACES = """
+-- Query torch traces
+SELECT * FROM python.torch_trace WHERE step > 100;
+"""
+BACKTRACES = """
+-- Query backtraces
+SELECT * FROM python.backtrace;
 """
 
 
@@ -74,6 +90,39 @@ def test_an_endpoint_is_queried_and_configured() -> None:
         expected = {"func": "<module>", "file": path, "lineno": line, "frame_type": "Python"}
         assert innermost.items() >= expected.items()
         assert innermost.get("ip") is None  # of native frames
+        live.write_line()
+        assert live.end().exit_code == 0
+
+
+def test_each_statement_runs_as_it_is_written() -> None:
+    program = "import os, marey\nmarey.enable_torch_profiling()\n"
+    program += TRAIN.replace("range(3)", "range(103)")
+    program += "import select\nprint(os.getpid(), flush=True)\n"
+    program += "while not select.select([0], [], [], 0.01)[0]: pass\n"
+    with Live(program) as live:
+        endpoint = live.read_line()
+
+        def rows(sql: str) -> list[dict[str, Any]]:
+            found: list[dict[str, Any]] = json.loads(
+                marey_stdout(endpoint, "query", sql, "-f", "json")
+            )
+            return found
+
+        assert {"torch_trace", "backtrace"} <= {row["table_name"] for row in rows(TABLES)}
+        traces = rows(TRACES)
+        assert {row["step"] for row in traces} == {101, 102}
+        assert {"forward", "step"} <= {row["stage"] for row in traces}
+        forward = next(row for row in traces if (row["module"], row["stage"]) == ("0", "forward"))
+        types = {"step": int, "seq": int, "module": str, "stage": str, "duration": float}
+        assert {name: type(forward[name]) for name in types} == types
+        for name in ("allocated", "max_allocated", "cached"):
+            assert forward[name] is None or isinstance(forward[name], float)  # of a GPU
+        assert forward["duration"] > 0
+        (innermost,) = (row for row in rows(BACKTRACES) if row["depth"] == 0)
+        assert (innermost["func"], innermost["frame_type"]) == ("<module>", "Python")
+        assert {row["module"]: row["count"] for row in rows(STATISTICS)}["Sequential"] == 103
+        for key in ("probing.sample_rate", "marey.sample_rate"):
+            assert marey_stdout(endpoint, "config", f"{key}=0.1") == "sample.interval = 0.1 s\n"
         live.write_line()
         assert live.end().exit_code == 0
 

@@ -132,6 +132,21 @@ def checkpoint_interval() -> None:
         until(are_close)
 
 
+def device_counter_interval() -> None:
+    env = replay.nvml_environment({"temperature": 71})
+    with recording("trace", MAREY_NVML_PERIOD_MS="1000", **env) as process:
+        process.set("device.counter_interval", 10)
+        readings = "FROM counters WHERE name = 'gpu_temperature (C)' ORDER BY time_nanos"
+
+        def are_close() -> bool:
+            rows = query(process.pid, f"SELECT time_nanos, value {readings}")
+            assert {row["value"] for row in rows} <= {71}
+            nanos: list[int] = [row["time_nanos"] for row in rows]
+            return sum(after - before < 5e8 for before, after in pairwise(nanos)) >= 5
+
+        until(are_close)
+
+
 def launch_buffer_bytes() -> None:
     env = replay.environment(Path("double"))
     with recording("tree", BACKEND="cupti", **env) as process:
@@ -218,6 +233,23 @@ def system_interval() -> None:
         until(lambda: process.number(read) > 0)
 
 
+def torch_memory() -> None:
+    pytest.importorskip("torch")
+    with recording("trace") as process:
+        process.do("step = steps()")
+        readings = "SELECT count(*) FROM memory_events"
+        process.do("for number in range(2): step(0)")
+        assert process.number(readings) == 0
+        process.set("torch.memory", "on")
+        process.do("for number in range(3): step(0)")
+        assert process.number(readings) > 0
+        process.set("torch.memory", "off")
+        process.do("step(0)")  # they end with it
+        found = process.number(readings)
+        process.do("for number in range(3): step(0)")
+        assert process.number(readings) == found
+
+
 def torch_operators() -> None:
     pytest.importorskip("torch")
     with recording("trace") as process:
@@ -226,6 +258,25 @@ def torch_operators() -> None:
         process.set("torch.operators", "on")
         process.do("for number in range(2): step(0)")
         assert process.number("SELECT count(*) FROM spans WHERE name LIKE 'aten::%'") > 0
+
+
+def torch_shapes() -> None:
+    pytest.importorskip("torch")
+    with recording("trace") as process:
+        process.do("step = steps()")
+        process.set("torch.shapes", "all")
+        process.set("torch.operators", "on")
+        process.do("for number in range(3): step(0)")
+        shapes = (
+            "SELECT count(*) FROM spans WHERE name = 'aten::addmm' "
+            "AND arg(args, 'Input Dims') IS NOT NULL"
+        )
+        assert process.number(shapes) == 2  # the first step ends before they begin
+        process.set("torch.shapes", "off")
+        process.do("for number in range(3): step(0)")
+        assert process.number(shapes) == 3  # they end with the step
+        named = "SELECT count(*) FROM spans WHERE name = 'aten::addmm'"
+        assert process.number(named) == 5
 
 
 def trace_buffer_bytes() -> None:
@@ -281,10 +332,9 @@ def samples(cause: str) -> str:
     return f"SELECT count(*) FROM samples WHERE arg(args, 'cause') = '{cause}'"
 
 
-# No program of these tests has readings of NVML.
-WITHOUT_CASE = {"device.counter_interval"}
 CASES: dict[str, Callable[[], None]] = {
     "checkpoint.interval": checkpoint_interval,
+    "device.counter_interval": device_counter_interval,
     "launch.buffer_bytes": launch_buffer_bytes,
     "ring.max_bytes": ring_max_bytes,
     "ring.records": ring_records,
@@ -295,7 +345,9 @@ CASES: dict[str, Callable[[], None]] = {
     "sample.slow_step": sample_slow_step,
     "spool.max_bytes": spool_max_bytes,
     "system.interval": system_interval,
+    "torch.memory": torch_memory,
     "torch.operators": torch_operators,
+    "torch.shapes": torch_shapes,
     "trace.buffer_bytes": trace_buffer_bytes,
     "tree.max_nodes": tree_max_nodes,
     "watch.rate": watch_rate,
@@ -311,4 +363,4 @@ def test_a_change_has_its_effect_while_the_process_records(key: str) -> None:
 def test_each_setting_has_a_case() -> None:
     with recording("tree") as process:
         settings = json.loads(marey_stdout("config", process.pid, "--json"))
-    assert set(settings) == CASES.keys() | WITHOUT_CASE
+    assert set(settings) == CASES.keys()

@@ -85,6 +85,34 @@ def test_flush_and_dump_save_the_ring_as_a_run_of_its_own() -> None:
         assert is_last(numbers(run), count + 500 * number), run
 
 
+def test_flush_names_what_each_session_has_written_beside_a_ring() -> None:
+    source = """
+        import marey, os
+        ring = marey.start("train", data="ring")
+        second = marey.start("second", data="ring")
+        tree = marey.start("tree")
+        with marey.scope("of all"):
+            pass
+        marey.deactivate(ring)
+        with marey.scope("of the second"):
+            pass
+        print(os.getpid(), flush=True)
+        input()
+        """
+    with Live(source, **RING) as program:
+        pid = program.read_line()
+        written = command("flush", pid)
+        assert set(re.findall(r"wrote `?([^`\n]*)", written)) == {
+            str(Path(name).resolve()) for name in ("train.1.marey", "tree.hatchet")
+        }
+        with marey.open("train.1.marey") as run:  # all rings of a process are one
+            names = run.sql("SELECT name FROM spans ORDER BY start_nanos").rows()
+        assert names == [("of all",), ("of the second",)]
+        assert "of the second" in Path("tree.hatchet").read_text()
+        program.write_line()
+        assert program.end().exit_code == 0
+
+
 def test_a_program_under_marey_run_records_a_ring() -> None:
     write_program(
         """

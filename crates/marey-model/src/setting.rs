@@ -30,8 +30,12 @@ pub enum Setting {
     SpoolBytes,
     /// Time between readings of the counters of the process.
     SystemInterval,
+    /// Whether memory is read at the scopes of PyTorch's hooks.
+    TorchMemory,
     /// Whether PyTorch's operators are recorded.
     TorchOperators,
+    /// The operators whose shapes are recorded.
+    TorchShapes,
     /// Size of the trace buffers of new threads.
     TraceBufferBytes,
     /// Maximum number of context nodes of new threads.
@@ -55,6 +59,8 @@ pub enum Kind {
     Signal,
     /// A name, or nothing. As a number: the number of the interned name, or 0.
     Name,
+    /// One of these words. As a number: its position among them.
+    Choice(&'static [&'static str]),
 }
 
 /// The declaration of a setting.
@@ -95,13 +101,15 @@ pub struct InvalidValue(pub String);
 
 /// The signals that a setting can have, with their numbers on Linux.
 const SIGNALS: [(&str, f64); 2] = [("SIGUSR1", 10.0), ("SIGUSR2", 12.0)];
+/// The operators of PyTorch whose shapes are recorded, by the numbers that the recorder has for them.
+const SHAPES: [&str; 3] = ["off", "sampled", "all"];
 /// The text that means no signal.
 const OFF: &str = "off";
 /// 2^53, the largest whole number up to which an `f64` represents every whole number exactly.
 const LARGEST_WHOLE: f64 = 9_007_199_254_740_992.0;
 
 /// All settings, in the order of their keys.
-pub const ALL: [Declaration; 17] = [
+pub const ALL: [Declaration; 19] = [
     Declaration {
         setting: Setting::CheckpointInterval,
         key: "checkpoint.interval",
@@ -122,7 +130,7 @@ pub const ALL: [Declaration; 17] = [
         unit: "ms",
         default: 100.0,
         range: (0.0, 3_600_000.0),
-        doc: "Time between readings of the device counters of traces, at least 10; 0 reads none. A change begins after the next reading.",
+        doc: "Time between readings of the device counters of traces, at least 10; 0 reads none. A change begins after the next reading; if it was 0 when the session began, with the next session.",
     },
     Declaration {
         setting: Setting::LaunchBufferBytes,
@@ -171,7 +179,7 @@ pub const ALL: [Declaration; 17] = [
     Declaration {
         setting: Setting::SampleInterval,
         key: "sample.interval",
-        aliases: &["probing.sample_rate"],
+        aliases: &["marey.sample_rate", "probing.sample_rate"],
         env: Some(env::SAMPLE_SECS),
         kind: Kind::Real,
         unit: "s",
@@ -235,15 +243,37 @@ pub const ALL: [Declaration; 17] = [
         doc: "Time between readings of the counters of the process in traces, at least 0.05; 0 reads none. A change begins within a second.",
     },
     Declaration {
+        setting: Setting::TorchMemory,
+        key: "torch.memory",
+        aliases: &[],
+        env: None,
+        kind: Kind::Switch,
+        unit: "",
+        default: 0.0,
+        range: (0.0, 1.0),
+        doc: "Whether memory of devices and of the process is read at the scopes of PyTorch's hooks, as by `marey run --memory`. A change begins with the next training step.",
+    },
+    Declaration {
         setting: Setting::TorchOperators,
         key: "torch.operators",
-        aliases: &["probing.torch.profiling"],
+        aliases: &["marey.torch.profiling", "probing.torch.profiling"],
         env: None,
         kind: Kind::Switch,
         unit: "",
         default: 0.0,
         range: (0.0, 1.0),
         doc: "Whether PyTorch's operators are recorded, as by `marey run --operators`. A change begins with the next training step.",
+    },
+    Declaration {
+        setting: Setting::TorchShapes,
+        key: "torch.shapes",
+        aliases: &[],
+        env: None,
+        kind: Kind::Choice(&SHAPES),
+        unit: "",
+        default: 1.0,
+        range: (0.0, 2.0),
+        doc: "The operators whose input shapes and types are recorded, as by `marey run --shapes`: `sampled` those of one training step in a hundred. Without effect while `torch.operators` is off. A change begins with the next training step.",
     },
     Declaration {
         setting: Setting::TraceBufferBytes,
@@ -316,6 +346,7 @@ impl Declaration {
             Kind::Name => return Ok(Value::Name(text)),
             Kind::Signal => parse_signal(text),
             Kind::Switch => parse_switch(text),
+            Kind::Choice(words) => parse_choice(words, text),
             Kind::Whole => text.parse::<u64>().ok().map(|whole| whole as f64),
             Kind::Real => text.parse::<f64>().ok().filter(|value| value.is_finite()),
         };
@@ -327,9 +358,14 @@ impl Declaration {
     /// Whether the setting can have a number as its value.
     pub fn accepts(&self, value: f64) -> bool {
         let (low, high) = self.range;
-        let is_known =
-            || value == 0.0 || SIGNALS.iter().any(|&(_, signal)| signal.total_cmp(&value).is_eq());
-        (low..=high).contains(&value) && (self.kind != Kind::Signal || is_known())
+        let is_of_kind = match self.kind {
+            Kind::Signal => {
+                value == 0.0 || SIGNALS.iter().any(|&(_, signal)| signal.total_cmp(&value).is_eq())
+            }
+            Kind::Choice(_) => value.fract() == 0.0,
+            Kind::Whole | Kind::Real | Kind::Switch | Kind::Name => true,
+        };
+        (low..=high).contains(&value) && is_of_kind
     }
 
     /// Returns a number as a text that [`Self::parse`] accepts; an empty one for the number of a
@@ -341,6 +377,9 @@ impl Declaration {
             Kind::Signal => {
                 let signal = SIGNALS.iter().find(|&&(_, signal)| signal.total_cmp(&value).is_eq());
                 signal.map_or(OFF, |&(name, _)| name).to_owned()
+            }
+            Kind::Choice(words) => {
+                words.get(value as usize).copied().unwrap_or_default().to_owned()
             }
             Kind::Name => String::new(),
             Kind::Whole | Kind::Real => format!("{value}"),
@@ -354,6 +393,10 @@ impl Declaration {
         match self.kind {
             Kind::Switch => "`on` or `off`".to_owned(),
             Kind::Signal => "`SIGUSR1`, `SIGUSR2` or `off`".to_owned(),
+            Kind::Choice(words) => words
+                .split_last()
+                .map(|(last, others)| format!("`{}` or `{last}`", others.join("`, `")))
+                .unwrap_or_default(),
             Kind::Name => "a name, or nothing".to_owned(),
             Kind::Whole => format!("a whole number from {low} to {high}{unit}{}", self.unit),
             Kind::Real => format!("a number from {low} to {high}{unit}{}", self.unit),
@@ -365,6 +408,11 @@ fn parse_signal(text: &str) -> Option<f64> {
     let signal = SIGNALS.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
     let off = text.eq_ignore_ascii_case(OFF).then_some(0.0);
     signal.map(|&(_, signal)| signal).or(off)
+}
+
+fn parse_choice(words: &[&str], text: &str) -> Option<f64> {
+    let position = words.iter().position(|word| word.eq_ignore_ascii_case(text));
+    position.map(|position| position as f64)
 }
 
 fn parse_switch(text: &str) -> Option<f64> {
@@ -415,6 +463,14 @@ mod tests {
         assert_eq!((signal.format(12.0), signal.format(0.0)), ("SIGUSR2".into(), "off".into()));
         assert!(signal.parse("SIGKILL").is_err() && signal.parse("12").is_err());
         assert!(!signal.accepts(9.0) && signal.accepts(10.0));
+        let shapes = Setting::TorchShapes.declaration();
+        assert_eq!(
+            (shapes.parse("All"), shapes.format(2.0)),
+            (Ok(Value::Number(2.0)), "all".into())
+        );
+        let message = shapes.parse("some").unwrap_err().0;
+        assert_eq!(message, "`torch.shapes` is `off`, `sampled` or `all`, not `some`");
+        assert!(shapes.parse("1").is_err() && !shapes.accepts(0.5) && !shapes.accepts(3.0));
         let scope = Setting::SampleScope.declaration();
         assert_eq!(scope.parse(" load data "), Ok(Value::Name("load data")));
     }

@@ -8,7 +8,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering};
 
 /// The word `eval_breaker` of the interpreter. Null where its place is unknown or it is not needed.
 static BREAKER: AtomicPtr<AtomicI32> = AtomicPtr::new(null_mut());
@@ -44,19 +44,45 @@ extern "C" fn do_nothing(_argument: *mut c_void) -> c_int {
     0
 }
 
-/// Adds a call for the main thread. Any thread may call this, with or without the GIL. The call is
-/// lost if the queue of pending calls is full.
-pub(crate) fn call_soon(call: Call) {
-    // SAFETY: may be called on any thread at any time.
-    if unsafe { ffi::Py_IsInitialized() } == 0 {
-        // A program that embeds Python may record after the end of the interpreter.
-        return;
+/// A function that the main thread is to call soon, and is not to call twice for two requests. So
+/// it takes one of the 32 places in the queue of pending calls at most, which are the program's too.
+pub(crate) struct PendingCall {
+    call: Call,
+    is_in_queue: AtomicBool,
+}
+
+impl PendingCall {
+    /// Returns a request for a function, which calls [`Self::begin`] first.
+    pub(crate) const fn new(call: Call) -> Self {
+        Self { call, is_in_queue: AtomicBool::new(false) }
     }
-    // SAFETY: may be called without the GIL while there is an interpreter, and the function lives
-    // as long as the library.
-    unsafe { ffi::Py_AddPendingCall(Some(call), null_mut()) };
-    // SAFETY: null, or a word of the interpreter, which exists as was checked above.
-    if let Some(breaker) = unsafe { BREAKER.load(Ordering::Acquire).as_ref() } {
-        breaker.store(1, Ordering::Relaxed);
+
+    /// Requests the call. Any thread may do so, with or without the GIL. Returns whether the call
+    /// is in the queue, which may be full.
+    pub(crate) fn request(&self) -> bool {
+        // SAFETY: may be called on any thread at any time.
+        if unsafe { ffi::Py_IsInitialized() } == 0 {
+            // A program that embeds Python may record after the end of the interpreter.
+            return false;
+        }
+        if !self.is_in_queue.swap(true, Ordering::AcqRel) {
+            // SAFETY: may be called without the GIL while there is an interpreter, and the function
+            // lives as long as the library.
+            let is_added = unsafe { ffi::Py_AddPendingCall(Some(self.call), null_mut()) } == 0;
+            if !is_added {
+                self.is_in_queue.store(false, Ordering::Release);
+                return false;
+            }
+        }
+        // SAFETY: null, or a word of the interpreter, which exists as was checked above.
+        if let Some(breaker) = unsafe { BREAKER.load(Ordering::Acquire).as_ref() } {
+            breaker.store(1, Ordering::Relaxed);
+        }
+        true
+    }
+
+    /// Begins the call: a request from now on is for another one.
+    pub(crate) fn begin(&self) {
+        self.is_in_queue.store(false, Ordering::Release);
     }
 }

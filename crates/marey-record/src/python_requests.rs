@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 /// The longest wait for an answer. Meanwhile the endpoint answers no other request.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// The longest attempt to let Python know of a changed setting.
+const NOTICE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The bit of [`ANSWERED`] that says that an answer is there.
 const ANSWER: u32 = 1;
 
@@ -60,18 +62,33 @@ static ANSWERED: Requests = Requests::new();
 pub(crate) fn ask(request: PythonRequest, has_client_gone: &dyn Fn() -> bool) -> Answer {
     *lock(&PROGRESS) = Progress::Pending(request);
     sampling::wake();
-    let answer = if settings::notify_listener() {
-        wait(has_client_gone)
-    } else {
-        Err("no Python records a trace in it".to_owned())
+    let answer = match settings::notify_listener() {
+        Some(has_noticed) => wait(has_noticed, has_client_gone),
+        None => Err("no Python records a trace in it".to_owned()),
     };
     *lock(&PROGRESS) = Progress::Idle;
     answer
 }
 
-fn wait(has_client_gone: &dyn Fn() -> bool) -> Answer {
+/// Lets Python know that a setting was changed. Returns whether it will read it, also if there is no
+/// Python that would. Only the endpoint's thread may call this. Gives up as [`ask`] does.
+pub(crate) fn notify(has_client_gone: &dyn Fn() -> bool) -> bool {
+    let deadline = Instant::now() + NOTICE_TIMEOUT;
+    while settings::notify_listener() == Some(false) {
+        let remaining = deadline.saturating_duration_since(Instant::now());
+        if remaining.is_zero() || endpoint::WORKER.is_stopping() || has_client_gone() {
+            return false;
+        }
+        ANSWERED.wait(Some(remaining.min(STOP_CHECK_PERIOD)));
+    }
+    true
+}
+
+fn wait(mut has_noticed: bool, has_client_gone: &dyn Fn() -> bool) -> Answer {
     let deadline = Instant::now() + ANSWER_TIMEOUT;
     loop {
+        // The queue in which Python finds the notice may have been full.
+        has_noticed = has_noticed || settings::notify_listener() == Some(true);
         let is_read = match &mut *lock(&PROGRESS) {
             Progress::Answered(answer) => return std::mem::replace(answer, Ok(String::new())),
             progress => !matches!(progress, Progress::Pending(_)),

@@ -153,6 +153,11 @@ pub fn is_needed() -> bool {
     trace::has_sessions() && (is_set || python_requests::is_sample_pending())
 }
 
+/// Whether a sampling thread is needed and none has been started.
+pub(crate) fn lacks_thread() -> bool {
+    lock(&STATE).thread == 0 && is_needed()
+}
+
 /// Returns the number of a new sampling thread. Returns 0 if none is needed or if one is running,
 /// which then reads the settings again.
 pub fn begin() -> u32 {

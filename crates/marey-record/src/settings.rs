@@ -59,8 +59,9 @@ pub fn set(setting: Setting, value: f64) -> Result<(), InvalidValue> {
 }
 
 /// The function that a thread of the recorder calls after a setting was changed from outside, and
-/// when there is a request that Python has to answer.
-pub type Listener = extern "C" fn();
+/// when there is a request that Python has to answer. Returns whether Python has taken notice; if
+/// not, it is called again.
+pub type Listener = extern "C" fn() -> bool;
 
 static LISTENER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -75,7 +76,6 @@ pub(crate) fn parse_and_set(key: &str, text: &str) -> Result<Setting, InvalidVal
         return Err(InvalidValue(format!("there is no setting `{key}`")));
     };
     set(declared.setting, number(declared.parse(text)?))?;
-    notify_listener();
     Ok(declared.setting)
 }
 
@@ -88,17 +88,16 @@ fn number(value: Value<'_>) -> f64 {
     }
 }
 
-/// Calls the listener. Returns whether there is one.
-pub(crate) fn notify_listener() -> bool {
+/// Calls the listener. Returns whether it has taken notice, `None` if there is none.
+pub(crate) fn notify_listener() -> Option<bool> {
     let listener = LISTENER.load(Ordering::Acquire);
     if listener.is_null() {
-        return false;
+        return None;
     }
     // SAFETY: not null, so `set_listener` has stored a function of this type.
     #[expect(unsafe_code, reason = "an atomic has no type for functions")]
     let listener = unsafe { std::mem::transmute::<*mut (), Listener>(listener) };
-    listener();
-    true
+    Some(listener())
 }
 
 /// Adds a note for each variable whose value its setting cannot have.

@@ -123,6 +123,7 @@ class Recording:
         torch = sys.modules.get("torch")
         if torch is not None:
             self._undo.callback(_torch_memory.start(torch, tuple, tuple))
+            self._undo.callback(_torch_memory.read_at_optimizers(torch))
 
     def pause(self) -> None:
         """Stops recording until `resume`: sessions, hooks and operators."""

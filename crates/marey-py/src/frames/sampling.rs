@@ -6,7 +6,7 @@
 
 use super::{FRAMES, MAX_DEPTH, ThreadFrames, documented, enable_frames, leave_out_base};
 use crate::library::table;
-use crate::main_thread;
+use crate::main_thread::{self, PendingCall};
 use crate::thread::Thread;
 use crate::watch;
 use marey_record::api::StackSample;
@@ -22,14 +22,17 @@ pub(crate) fn follow_settings(py: Python<'_>) {
     (table().set_settings_listener)(request_follow);
 }
 
-/// Schedules [`follow`] for the next line of Python that the main thread runs. The queue of pending
-/// calls may be full, but settings are also read before each sample.
-extern "C" fn request_follow() {
-    main_thread::call_soon(follow);
+static FOLLOW: PendingCall = PendingCall::new(follow);
+
+/// Schedules [`follow`] for the next line of Python that the main thread runs. Returns whether it
+/// will be called.
+extern "C" fn request_follow() -> bool {
+    FOLLOW.request()
 }
 
 /// Follows the changed settings and answers the requests, as a pending call on the main thread.
 extern "C" fn follow(_argument: *mut c_void) -> c_int {
+    FOLLOW.begin();
     // SAFETY: pending calls run with the GIL.
     let py = unsafe { Python::assume_attached() };
     main_thread::prepare(py);

@@ -38,7 +38,8 @@ pub struct StackSample {
     pub thread_name: u32,
     /// The innermost frame, from [`frame_child`](super::frame_child) on the calling thread.
     pub node: u32,
-    /// Time since the previous sample.
+    /// Time since the previous check whether a sample is due, for which this one stands; 0 for a
+    /// signal or a request.
     pub duration_nanos: u64,
 }
 

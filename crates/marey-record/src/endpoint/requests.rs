@@ -56,8 +56,10 @@ pub(super) fn answer(
         Request::Settings => Ok(settings_facts()),
         Request::Set { key, value } => {
             let setting = settings::parse_and_set(key, value).map_err(|invalid| invalid.0)?;
+            let has_noticed = python_requests::notify(has_client_gone);
             let mut facts = settings_facts();
-            if let Some(reason) = without_effect(setting) {
+            let unnoticed = || (!has_noticed && sampling::lacks_thread()).then_some(UNNOTICED);
+            if let Some(reason) = without_effect(setting).or_else(unnoticed) {
                 facts.add(SETTING_NOTE, reason);
             }
             Ok(facts)
@@ -71,6 +73,10 @@ pub(super) fn answer(
         }
     }
 }
+
+/// The reason why sampling has not begun although a setting says so.
+const UNNOTICED: &str = "nothing is sampled yet, because its main thread runs no Python and has as many \
+                         pending calls (Py_AddPendingCall) as it can have; set it again once it does";
 
 /// Returns the reason why a setting that is on has no effect now, if there is one.
 fn without_effect(setting: Setting) -> Option<&'static str> {
@@ -86,10 +92,17 @@ fn without_effect(setting: Setting) -> Option<&'static str> {
                 "nothing is sampled, because the process records no trace (data=\"trace\" or \"ring\")",
             )
         }
-        Setting::TorchOperators if is_on && local::completed_steps() == 0 => Some(
-            "operators are recorded from the end of the first training step, which PyTorch's hooks see \
-             (marey.torch.enable()); none has ended yet",
-        ),
+        Setting::TorchShapes if is_on && !settings::is_on(Setting::TorchOperators) => {
+            Some("no shapes are recorded while operators are not (`torch.operators`)")
+        }
+        Setting::TorchMemory | Setting::TorchOperators | Setting::TorchShapes
+            if is_on && local::completed_steps() == 0 =>
+        {
+            Some(
+                "it begins at the end of the first training step, which PyTorch's hooks see \
+                 (marey.torch.enable()); none has ended yet",
+            )
+        }
         _ => None,
     }
 }

@@ -43,6 +43,7 @@ pub(crate) struct ConfigArgs {
 struct Shown<'a> {
     value: &'a str,
     unit: &'a str,
+    values: String,
     range: [f64; 2],
     default: String,
     description: &'a str,
@@ -130,6 +131,7 @@ fn print_json(shown: &[&Declaration], facts: &Facts, output: &mut Output) -> Res
         let entry = Shown {
             value: value_of(declared, facts)?,
             unit: declared.unit,
+            values: declared.describe_values(),
             range: declared.range.into(),
             default: declared.format(declared.default),
             description: declared.doc,
