@@ -12,6 +12,7 @@
 mod batch;
 mod buffer;
 mod category;
+mod collectives;
 mod counter;
 mod device;
 mod event;
