@@ -4,7 +4,8 @@
 //! records it, *drop* removes a frame without recording it.
 
 use super::{
-    AutogradCall, CLOSING, Entry, FORKED, INHERITED, Local, NAMES_KERNELS, NodePair, STEP, task,
+    AutogradCall, CLOSING, Entry, FORKED, INHERITED, Local, MAX_OUTLIVING, NAMES_KERNELS, NodePair,
+    OUTLIVES, STEP, task,
 };
 use crate::clock;
 use crate::control::{CONTROL, bit};
@@ -15,6 +16,7 @@ use crate::thread::{Frame, NO_FAST_EXIT, OpenFrame, ThreadTree};
 use crate::tree::{Node, NodeKey, PYTHON_ROOT, SHADOW_ROOT, name_kind};
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Local {
@@ -81,6 +83,18 @@ impl Local {
     ) {
         let parent = self.innermost_nodes(task);
         self.enter_child_of(parent, name, kind, 0, python_leaf);
+    }
+
+    /// Does the same for a scope that may end after the scopes around it. Returns its id.
+    pub(crate) fn enter_outliving(
+        &mut self,
+        name: u32,
+        kind: NodeKind,
+        python_leaf: u32,
+        task: Option<&Detached>,
+    ) -> u64 {
+        let parent = self.innermost_nodes(task);
+        self.enter_child_of(parent, name, kind, OUTLIVES, python_leaf)
     }
 
     /// Exits the innermost scope called `name` (0: any name). Returns its id, or 0 when there is
@@ -297,7 +311,7 @@ impl Local {
         let Some(index) =
             entered.find(|&index| self.frame(index).is_some_and(|frame| frame.id == id))
         else {
-            return false;
+            return self.exit_outliving(id, now);
         };
         while self.depth() > index + 1 && self.is_step(self.depth() - 1) {
             self.drop_step();
@@ -337,16 +351,47 @@ impl Local {
     }
 
     /// Ends the innermost frame because a scope around it ends. Drops it if it is a step or was
-    /// forked; otherwise counts a missing exit and records it.
+    /// forked, and keeps it open outside of the stack if it may outlive that scope; otherwise counts
+    /// a missing exit and records it.
     pub(super) fn end_unclosed(&mut self, now: u64) {
         let index = self.depth() - 1;
         if self.is_step(index) {
             self.drop_step();
         } else if self.has_flag(index, FORKED) {
             self.drop_forked();
+        } else if self.has_flag(index, OUTLIVES) && self.outliving.len() < MAX_OUTLIVING {
+            self.outliving.extend(self.entered_top());
+            self.publish_outliving();
+            self.drop_top(0);
         } else {
             losses::count(LossCause::Unclosed);
             self.pop(now);
+        }
+    }
+
+    /// Exits the scope with this id if it is open outside of the stack. Returns whether it was.
+    fn exit_outliving(&mut self, id: u64, now: u64) -> bool {
+        let Some(index) = self.outliving.iter().rposition(|frame| frame.id == id) else {
+            return false;
+        };
+        let frame = self.outliving.swap_remove(index);
+        self.publish_outliving();
+        self.record(&completed_entry(&frame, now));
+        true
+    }
+
+    /// Publishes the sessions that may still record a scope outside of the stack, so that no other
+    /// session gets their bits.
+    fn publish_outliving(&self) {
+        let sessions = self.outliving.iter().fold(0, |bits, frame| bits | frame.sessions);
+        self.tree.outliving_sessions.store(sessions, Ordering::Relaxed);
+    }
+
+    /// Ends the scopes that are open outside of the stack, because their thread ends.
+    pub(super) fn end_outliving(&mut self, now: u64) {
+        for frame in std::mem::take(&mut self.outliving) {
+            losses::count(LossCause::Unclosed);
+            self.record(&completed_entry(&frame, now));
         }
     }
 
@@ -400,15 +445,24 @@ impl Local {
         self.exit(name, clock::ticks())
     }
 
+    /// Exits the scopes that other threads have ended, each alone and as of that time.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn exit_ended_remotely(&mut self) {
+        let tree = Arc::clone(&self.tree);
+        for (scope, ticks) in tree.remote_exits.take() {
+            self.exit_only(scope, ticks, None);
+        }
+    }
+
     /// Exits the scope with this id and the scopes inside it, if it is still open. Returns its id
     /// or 0.
-    pub(crate) fn exit_with_id(&mut self, id: u64) -> u64 {
-        let now = clock::ticks();
+    pub(crate) fn exit_with_id(&mut self, id: u64, now: u64) -> u64 {
         let mut entered = (self.inherited..self.depth()).rev();
         let Some(wanted) =
             entered.find(|&index| self.frame(index).is_some_and(|frame| frame.id == id))
         else {
-            return 0;
+            return if self.exit_outliving(id, now) { id } else { 0 };
         };
         while self.depth() > wanted + 1 {
             self.end_unclosed(now);
