@@ -4,7 +4,8 @@ A clock on a shared machine cannot detect a regression of 10 %. A count of instr
 it is the same in every run. Valgrind's callgrind counts N and 2 N items, so that start and end
 cancel out. For the Python scope only instructions inside marey's own libraries are counted, because
 those of the interpreter differ between versions. The double of libcupti makes the launches, and
-only their thread inside libmarey is counted, without the decoder.
+only their thread inside libmarey is counted, without the decoder. A double of libtorch calls
+PyTorch's callbacks, because Python and PyTorch under callgrind would take minutes.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from native import LIBRARY, PACKAGE, build, build_cpp
+from native import LIBRARY, PACKAGE, build, build_cpp, build_torch_callbacks
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 
@@ -56,6 +57,15 @@ CPP_PATHS = {
     "MAREY_SCOPE, no library": ("plain_scope", "none", Path("no.so")),
 }
 """Workload of `cpp_scopes.cpp`, session and library, by path. A loop alone takes three or four."""
+
+TORCH_PATHS = {
+    "torch operator": ["operator"],
+    "torch operator, trace": ["operator", "trace"],
+    "torch autograd node": ["autograd"],
+    "torch user scope": ["user"],
+}
+"""Kind of the function and format of the session, by path: both callbacks, and some 30 instructions
+of the double of libtorch that calls them and answers."""
 
 PYTHON_SETUPS = {
     "Python scope": 'import marey; marey.start("count")',
@@ -122,6 +132,15 @@ def measure(folder: Path) -> dict[str, float]:
 
         return instructions_per_item(run)
 
+    torch_program = build_torch_callbacks(folder)
+
+    def torch_function(kind: str, *session: str) -> float:
+        def run(count: int) -> int:
+            command = [str(torch_program), kind, str(count), *session]
+            return count_all(callgrind(folder, command, "", "measured"))
+
+        return instructions_per_item(run)
+
     def python_scope(setup: str) -> float:
         def run(count: int) -> int:
             import_path = f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r}); "
@@ -146,6 +165,7 @@ def measure(folder: Path) -> dict[str, float]:
 
     figures = {path: native_workload(*arguments) for path, arguments in NATIVE_PATHS.items()}
     figures |= {path: cpp_workload(*arguments) for path, arguments in CPP_PATHS.items()}
+    figures |= {path: torch_function(*arguments) for path, arguments in TORCH_PATHS.items()}
     figures |= {path: python_scope(setup) for path, setup in PYTHON_SETUPS.items()}
     return figures | {path: kernel_launch(data) for path, data in LAUNCH_DATA.items()}
 

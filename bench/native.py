@@ -1,4 +1,4 @@
-"""Builds `native.c` and `cpp_scopes.cpp` against the installed wheel."""
+"""Builds the programs in C and C++ of this folder against the installed wheel."""
 
 from __future__ import annotations
 
@@ -26,9 +26,20 @@ def build_cpp(folder: Path) -> Path:
     return compile_c(folder / "cpp_scopes", "c++", "-std=c++17", "cpp_scopes.cpp")
 
 
-def compile_c(program: Path, compiler: str, standard: str, source: str) -> Path:
+def build_torch_callbacks(folder: Path) -> Path:
+    """Compiles the functions that marey's callbacks observe, and the double of libtorch."""
+    double = folder / "libtorch_cpu.so"
+    compile_c(double, "cc", "-std=gnu11", "torch_double.c", "-shared", "-fPIC", SONAME)
+    links = (str(double), f"-Wl,-rpath,{folder}")
+    return compile_c(folder / "torch_callbacks", "cc", "-std=gnu11", "torch_callbacks.c", *links)
+
+
+SONAME = "-Wl,-soname,libtorch_cpu.so"
+
+
+def compile_c(program: Path, compiler: str, standard: str, source: str, *links: str) -> Path:
     flags = [standard, "-O2", "-Wall", "-Wextra", "-Werror", f"-I{PACKAGE / 'include'}"]
     path = Path(__file__).with_name(source)
-    command = [compiler, *flags, str(path), "-o", str(program), "-pthread", "-ldl"]
+    command = [compiler, *flags, str(path), *links, "-o", str(program), "-pthread", "-ldl"]
     subprocess.run(command, check=True)
     return program

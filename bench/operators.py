@@ -1,10 +1,12 @@
 """Measures the cost of recording PyTorch's operators: `python bench/operators.py`.
 
-Two processes are forked from one that has trained already: one records, the other one does not.
-They work in turn, a few training steps of `examples/train_gpt.py` and a loop of one operator each,
-so that a drift of the machine affects both; then the recording stops, and they go on in turn. A
-figure is the median of the ratios of neighbouring blocks, with the 95 % confidence interval of a
-median. All times are CPU times. `--update` writes the table to `docs/benchmarks.md`.
+Processes are forked from one that has trained already: one records with marey, one with
+torch.profiler and the same detail, and one does not record. They work in turn, a few training steps
+of `examples/train_gpt.py` and a loop of one operator each, so that a drift of the machine affects
+all; then the recording stops, and they go on in turn. A figure is the median over the rounds, with
+the 95 % confidence interval of a median; a ratio is that of what the two add in one round. With
+sampled shapes a round has as many steps as one is sampled of, and its figure is their mean. All
+times are CPU times. `--update` writes the table to `docs/benchmarks.md`.
 """
 
 from __future__ import annotations
@@ -15,41 +17,62 @@ import math
 import statistics
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from process import run_worker
 from table import duration, markdown_table, update_document, verdict
 
-ROUNDS = 60
 PROFILERS = {
     "control": "nothing: two equal processes",
     "callback": "PyTorch's callbacks alone, which do nothing",
     "modules": "marey, tree, modules alone",
     "tree-off": "marey, tree, names",
+    "tree-sampled": "marey, tree, sampled shapes",
     "tree-all": "marey, tree, all shapes",
     "trace-off": "marey, trace, names",
-    "torch": "torch.profiler, names",
-    "torch-shapes": "torch.profiler, all shapes",
+    "trace-sampled": "marey, trace, sampled shapes",
+    "trace-all": "marey, trace, all shapes",
 }
-PEERS = {"tree-off": "torch", "tree-all": "torch-shapes", "trace-off": "torch"}
-"""The peer with the same detail."""
+PEERS = {
+    "tree-off": "torch",
+    "tree-sampled": "torch-shapes",
+    "tree-all": "torch-shapes",
+    "trace-off": "torch",
+    "trace-sampled": "torch-shapes",
+    "trace-all": "torch-shapes",
+}
+"""torch.profiler with the same detail: with names, or with all shapes, as it samples none."""
 MAX_OPERATOR_RATIO = 0.25
-MAX_STEP_PERCENT = {"tree-off": 3.0, "tree-all": 8.0}
-MAX_SAMPLED_PERCENT = 0.3
-STEPS_PER_SAMPLE = 100
-"""With sampled shapes one step in so many is recorded as with all shapes, and no other step."""
+MAX_STEP_PERCENT = {"tree-off": 3.0, "tree-sampled": 3.3, "tree-all": 8.0}
+"""Of sampled shapes, that of names and the 0.3 % that they may add."""
 MAX_AFTER_PERCENT = 0.1
 
-# Prints, by phase (during, after), for each round the nanoseconds of an operator and of a step
-# with the profiler and without it.
+
+class Rounds(NamedTuple):
+    """How much a profiler works."""
+
+    rounds: int
+    steps: int
+    """Steps of a round."""
+    statistic: str
+    """The function of `statistics` that makes one figure of them."""
+
+
+FEW_STEPS = Rounds(60, 5, "median")
+SAMPLED_STEPS = Rounds(12, 100, "mean")
+"""With sampled shapes one step in a hundred is read, which a median would leave out."""
+
+# Prints, by phase (during, after), for each round the nanoseconds of an operator and of a step of
+# each of the profilers in the first argument, and last without any.
 WORKER = """
 import ctypes, json, os, statistics, sys, time
 sys.path.insert(0, {bench!r})
 import torch, marey, marey.torch
 import training
 
-kind, _, detail = sys.argv[1].partition("-")
-ROUNDS, STEPS, OPERATORS = {rounds}, 5, 5000
+names = sys.argv[1].split(",")
+ROUNDS, STEPS, OPERATORS = int(sys.argv[2]), int(sys.argv[3]), 5000
+statistic = getattr(statistics, sys.argv[4])
 torch.set_num_threads(1)
 element = torch.ones(1)
 
@@ -73,9 +96,12 @@ class Marey:
         marey.torch.disable()
 
 class Torch:
+    def __init__(self, record_shapes):
+        self.record_shapes = record_shapes
+
     def start(self):
         cpu = [torch.profiler.ProfilerActivity.CPU]
-        self.profiler = torch.profiler.profile(activities=cpu, record_shapes=detail == "shapes")
+        self.profiler = torch.profiler.profile(activities=cpu, record_shapes=self.record_shapes)
         self.profiler.start()
 
     def stop(self):
@@ -100,10 +126,13 @@ class Callback:
         remove.argtypes = [ctypes.c_uint64]
         remove(self.handle)
 
-def make_profiler():
+def make_profiler(name):
+    kind, _, detail = name.partition("-")
     if kind in ("tree", "trace"):
         return Marey(kind, operators=True, shapes=detail)
-    others = dict(control=Nothing, callback=Callback, torch=Torch, modules=lambda: Marey("tree"))
+    if kind == "torch":
+        return Torch(detail == "shapes")
+    others = dict(control=Nothing, callback=Callback, modules=lambda: Marey("tree"))
     return others[kind]()
 
 def block():
@@ -116,7 +145,7 @@ def block():
     start = time.process_time_ns()
     for _ in range(OPERATORS):
         element.add_(element)
-    return (time.process_time_ns() - start) / OPERATORS, statistics.median(steps)
+    return (time.process_time_ns() - start) / OPERATORS, statistic(steps)
 
 class Worker:
     def __init__(self, profiler):
@@ -138,17 +167,27 @@ class Worker:
 
 for _ in range(30):
     training.train()
-profiled = Worker(make_profiler())
-plain = Worker(Nothing())
+workers = [Worker(make_profiler(name)) for name in names]
+workers.append(Worker(Nothing()))
+# torch.profiler keeps each event in memory until it stops, so it begins anew in each round.
+is_renewed = [name.startswith("torch") for name in names] + [False]
 found = {{}}
 for phase, command in (("during", b"s"), ("after", b"e")):
-    profiled.ask(command), profiled.ask(b"b"), plain.ask(b"b")
+    for worker in workers[:-1]:
+        worker.ask(command)
+    for worker in workers:
+        worker.ask(b"b")
     found[phase] = []
     for number in range(ROUNDS):
-        # Each is the first one in every other round.
-        pair = [profiled, plain] if number % 2 else [plain, profiled]
-        answers = {{worker: worker.ask(b"b") for worker in pair}}
-        found[phase].append([answers[profiled], answers[plain]])
+        # Each is the first one in its turn.
+        first = number % len(workers)
+        answers = {{}}
+        for worker in workers[first:] + workers[:first]:
+            answers[worker] = worker.ask(b"b")
+        found[phase].append([answers[worker] for worker in workers])
+        for worker, renews in zip(workers, is_renewed):
+            if renews and phase == "during":
+                worker.ask(b"e"), worker.ask(b"s")
 print(json.dumps(found))
 os._exit(0)
 """
@@ -162,13 +201,24 @@ class Figure(NamedTuple):
     high: float
 
 
-class Cost(NamedTuple):
-    """The cost of a profiler."""
+class Added(NamedTuple):
+    """What a profiler adds while it records."""
 
     operator_nanos: Figure
-    """Time added to an operator, in nanoseconds."""
+    """To an operator, in nanoseconds."""
     step_percent: Figure
-    """Time added to a step, in percent of a step without the profiler."""
+    """To a step, in percent of a step without the profiler."""
+
+
+class Cost(NamedTuple):
+    """The cost of a profiler, and that of its peer in the same rounds."""
+
+    ours: Added
+    peer: Added | None
+    operator_ratio: Figure | None
+    """What it adds to an operator, divided by what the peer adds."""
+    step_ratio: Figure | None
+    """The same of a step."""
     after_percent: Figure
     """Time added to a step after the profiler has stopped, in percent."""
     plain_nanos: float
@@ -178,26 +228,62 @@ class Cost(NamedTuple):
 def main() -> int:
     parser = argparse.ArgumentParser(description="Measures recording of operators.")
     parser.add_argument("--update", action="store_true", help="write docs/benchmarks.md")
+    parser.add_argument("--only", metavar="NAME", choices=PROFILERS, help="measure one profiler")
+    parser.add_argument("--rounds", type=int, metavar="N", help="rounds of each, to try it out")
     options = parser.parse_args()
-    program = WORKER.format(bench=str(Path(__file__).parent), rounds=ROUNDS)
-    costs = {name: evaluate(run_worker(program, name)) for name in PROFILERS}
-    text = "\n\n".join([operators_table(costs), conclusion(costs)])
-    print(text)
+    if options.update and (options.only or options.rounds):
+        parser.error("--update needs all profilers and rounds")
+    names = [options.only] if options.only else list(PROFILERS)
+    costs = {name: measure(name, options.rounds) for name in names}
+    texts = [operators_table(costs), conclusion(costs)]
+    print("\n\n".join(texts))
     if options.update:
-        update_document("bench/operators.py", [text])
+        update_document("bench/operators.py", texts)
     return 0
 
 
-def evaluate(found: dict[str, Any]) -> Cost:
-    """Returns the cost from the pairs of blocks by phase."""
+def measure(name: str, rounds: int | None) -> Cost:
+    """Returns the cost of a profiler, in `rounds` rounds or in as many as it needs."""
+    amount = SAMPLED_STEPS if name.endswith("sampled") else FEW_STEPS
+    names = [name, PEERS[name]] if name in PEERS else [name]
+    program = WORKER.format(bench=str(Path(__file__).parent))
+    arguments = (str(rounds or amount.rounds), str(amount.steps), amount.statistic)
+    return evaluate(run_worker(program, ",".join(names), *arguments))
 
-    def percents(phase: str) -> list[float]:
-        return [100 * (ours[1] / plain[1] - 1) for ours, plain in found[phase]]
 
-    added = [ours[0] - plain[0] for ours, plain in found["during"]]
-    plain_nanos = statistics.median(plain[1] for _, plain in found["during"])
-    during, after = median(percents("during")), median(percents("after"))
-    return Cost(median(added), during, after, plain_nanos)
+def evaluate(found: dict[str, list[list[tuple[float, float]]]]) -> Cost:
+    """Returns the cost from the rounds by phase: operator and step of each, without any last."""
+    during = found["during"]
+    ours = added(during, 0)
+    has_peer = len(during[0]) > 2
+    after = median([100 * (round_[0][1] / round_[-1][1] - 1) for round_ in found["after"]])
+    return Cost(
+        ours,
+        added(during, 1) if has_peer else None,
+        ratio(during, 0) if has_peer else None,
+        ratio(during, 1) if has_peer else None,
+        after,
+        statistics.median(round_[-1][1] for round_ in during),
+    )
+
+
+def added(rounds: list[list[tuple[float, float]]], which: int) -> Added:
+    """Returns what one of the profilers adds."""
+    return Added(
+        median([round_[which][0] - round_[-1][0] for round_ in rounds]),
+        median([100 * (round_[which][1] / round_[-1][1] - 1) for round_ in rounds]),
+    )
+
+
+def ratio(rounds: list[list[tuple[float, float]]], quantity: int) -> Figure:
+    """Returns what the first profiler adds to a quantity, divided by what the second one adds."""
+    ratios = []
+    for ours, peer, plain in rounds:
+        peer_added = peer[quantity] - plain[quantity]
+        # A round in which the peer added nothing counts as one in which marey added more.
+        ours_added = ours[quantity] - plain[quantity]
+        ratios.append(ours_added / peer_added if peer_added > 0 else math.inf)
+    return median(ratios)
 
 
 def median(values: list[float]) -> Figure:
@@ -211,51 +297,55 @@ def median(values: list[float]) -> Figure:
 
 def operators_table(costs: dict[str, Cost]) -> str:
     """Returns the table: what each profiler adds to the operator and to the step."""
-    lines = [("profiler", "an operator", "of torch.profiler's", "", "a step", "", "after stop", "")]
+    of_operators = ("an operator", "torch.profiler", "ratio", "")
+    of_steps = ("a step", "torch.profiler", "ratio", "")
+    lines = [("profiler", *of_operators, *of_steps, "after stop", "")]
     for name, cost in costs.items():
-        added, ratio = cost.operator_nanos.median, None
-        if name in PEERS:
-            ratio = added / costs[PEERS[name]].operator_nanos.median
+        operator, step = cost.ours
         has_bar = name.startswith("tree")
         step_bar = MAX_STEP_PERCENT.get(name)
         lines.append(
             (
                 PROFILERS[name],
-                "" if name in ("control", "modules") else f"+{duration(added)}",
-                "" if ratio is None else f"{ratio:.3f}",
+                "" if name in ("control", "modules") else f"+{duration(operator.median)}",
+                "" if cost.peer is None else f"+{duration(cost.peer.operator_nanos.median)}",
+                "" if cost.operator_ratio is None else ratio_text(cost.operator_ratio),
                 ""
-                if ratio is None or not has_bar
-                else f"≤ {MAX_OPERATOR_RATIO} {verdict(ratio <= MAX_OPERATOR_RATIO)}",
-                percent_text(cost.step_percent),
-                "" if step_bar is None else percent_bar(cost.step_percent, step_bar),
+                if cost.operator_ratio is None or not has_bar
+                else bar_text(cost.operator_ratio, MAX_OPERATOR_RATIO, ""),
+                percent_text(step),
+                "" if cost.peer is None else percent_text(cost.peer.step_percent),
+                "" if cost.step_ratio is None else ratio_text(cost.step_ratio),
+                "" if step_bar is None else bar_text(step, step_bar, " %"),
                 percent_text(cost.after_percent),
-                percent_bar(cost.after_percent, MAX_AFTER_PERCENT) if has_bar else "",
+                bar_text(cost.after_percent, MAX_AFTER_PERCENT, " %") if has_bar else "",
             )
         )
     return markdown_table(lines)
 
 
 def conclusion(costs: dict[str, Cost]) -> str:
-    """Returns what sampled shapes add, and the step that the percentages refer to."""
-    all_shapes, names = costs["tree-all"].step_percent, costs["tree-off"].step_percent
-    sampled = (all_shapes.median - names.median) / STEPS_PER_SAMPLE
+    """Returns the step that the percentages refer to."""
     plain = statistics.median(cost.plain_nanos for cost in costs.values())
     return (
-        f"A step without a profiler takes {duration(plain)}. Sampled shapes add {sampled:.2f} % to "
-        f"names, a {STEPS_PER_SAMPLE}th of what all shapes add (≤ {MAX_SAMPLED_PERCENT} % "
-        f"{verdict(sampled <= MAX_SAMPLED_PERCENT)}). In parentheses: 95 % confidence intervals."
+        f"A step without a profiler takes {duration(plain)}. In parentheses: 95 % confidence "
+        "intervals."
     )
+
+
+def ratio_text(figure: Figure) -> str:
+    return f"{figure.median:.2f} ({figure.low:.2f} to {figure.high:.2f})"
 
 
 def percent_text(figure: Figure) -> str:
     return f"{figure.median:+.1f} % ({figure.low:+.1f} to {figure.high:+.1f})"
 
 
-def percent_bar(figure: Figure, limit: float) -> str:
+def bar_text(figure: Figure, limit: float, unit: str) -> str:
     """Returns the bar with its verdict; `open` if the interval allows both."""
     if figure.low <= limit < figure.high:
-        return f"≤ {limit} % open"
-    return f"≤ {limit} % {verdict(figure.median <= limit)}"
+        return f"≤ {limit}{unit} open"
+    return f"≤ {limit}{unit} {verdict(figure.median <= limit)}"
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
 Each profiler runs in a process of its own, several times in turn, with the same switches: first
 without it, then with it, then its end, which writes the trace, then after it. The program is the
-training step of `examples/train_gpt.py`. All times are CPU times. `--update` writes the table to
-`docs/benchmarks.md`.
+training step of `examples/train_gpt.py`. All times are CPU times, figures are medians over the
+rounds, and ratios are medians of what marey adds in a round divided by what torch.profiler adds in
+the same round. `--update` writes the table to `docs/benchmarks.md`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 import contextlib
 import statistics
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from process import run_worker
@@ -20,9 +22,11 @@ from table import duration, markdown_table, update_document
 PROCESSES = 5
 PROFILERS = {
     "window": "marey, window",
-    "operators": "marey, window and operators",
+    "off": "marey, window and operators, names",
+    "sampled": "marey, window and operators, sampled shapes",
     "torch": "torch.profiler",
 }
+PEER = "torch"
 
 # Prints the nanoseconds of a step before, with and after the profiler, and those of its end.
 WORKER = """
@@ -57,8 +61,11 @@ class Torch:
         self.profiler.export_chrome_trace("trace.json")
 
 which = sys.argv[1]
+if which == "window":
+    marey.torch.enable()
+elif which != "torch":
+    marey.torch.enable(operators=True, shapes=which)
 if which != "torch":
-    marey.torch.enable(operators=which == "operators")
     session = marey.start("window", data="trace")
 for _ in range(20):
     training.train()
@@ -79,39 +86,59 @@ Costs = dict[str, float]
 def main() -> int:
     parser = argparse.ArgumentParser(description="Measures windows of torch.profiler.")
     parser.add_argument("--update", action="store_true", help="write docs/benchmarks.md")
+    parser.add_argument("--rounds", type=int, default=PROCESSES, metavar="N", help="rounds of each")
     options = parser.parse_args()
     program = WORKER.format(bench=str(Path(__file__).parent))
-    rounds: list[dict[str, Costs]] = [
-        {name: run_worker(program, name) for name in PROFILERS} for _ in range(PROCESSES)
-    ]
-    costs = {
-        name: {
-            phase: statistics.median(round_[name][phase] for round_ in rounds)
-            for phase in rounds[0][name]
-        }
-        for name in PROFILERS
-    }
-    text = windows_table(costs)
+    names = list(PROFILERS)
+    rounds: list[dict[str, Costs]] = []
+    for number in range(options.rounds):
+        first = number % len(names)  # each is the first one in its turn
+        order = names[first:] + names[:first]
+        rounds.append({name: run_worker(program, name) for name in order})
+    text = windows_table(rounds)
     print(text)
     if options.update:
         update_document("bench/windows.py", [text])
     return 0
 
 
-def windows_table(costs: dict[str, Costs]) -> str:
+def windows_table(rounds: list[dict[str, Costs]]) -> str:
     """Returns the table: what each profiler adds to a step, at its end and afterwards."""
-    lines = [("profiler", "a step without", "a step in the window", "the end, by step", "after")]
-    for name, cost in costs.items():
+    headings = ("profiler", "a step without", "a step in the window", "ratio")
+    lines = [(*headings, "the end, by step", "ratio", "after")]
+    for name, label in PROFILERS.items():
+        is_peer = name == PEER
+        costs = [round_[name] for round_ in rounds]
         lines.append(
             (
-                PROFILERS[name],
-                duration(cost["before"]),
-                f"{percent(cost, 'during'):+.0f} %",
-                f"+{duration(cost['end'])}",
-                f"{percent(cost, 'after'):+.1f} %",
+                label,
+                duration(median(cost["before"] for cost in costs)),
+                f"{median(percent(cost, 'during') for cost in costs):+.0f} %",
+                "" if is_peer else f"{added_ratio(rounds, name):.2f}",
+                f"+{duration(median(cost['end'] for cost in costs))}",
+                "" if is_peer else f"{end_ratio(rounds, name):.2f}",
+                f"{median(percent(cost, 'after') for cost in costs):+.1f} %",
             )
         )
     return markdown_table(lines)
+
+
+def median(values: Iterable[float]) -> float:
+    return statistics.median(values)
+
+
+def added_ratio(rounds: list[dict[str, Costs]], name: str) -> float:
+    """Returns the ratio of what a window adds to a step to what torch.profiler adds."""
+
+    def added(cost: Costs) -> float:
+        return cost["during"] - cost["before"]
+
+    return median(added(round_[name]) / added(round_[PEER]) for round_ in rounds)
+
+
+def end_ratio(rounds: list[dict[str, Costs]], name: str) -> float:
+    """Returns the ratio of the ends of a window and of torch.profiler."""
+    return median(round_[name]["end"] / round_[PEER]["end"] for round_ in rounds)
 
 
 def percent(cost: Costs, phase: str) -> float:

@@ -34,13 +34,20 @@ LABEL_SECONDS = 2.0
 OBSERVER_SECONDS = 60.0
 """Time after a file of the observer within which it writes no other."""
 
+KEEP_HISTORY = "torch.cuda.memory._record_memory_history(context=None, max_entries=100_000)"
+"""The call with which PyTorch keeps the times of the latest allocations, and no stacks. marey does
+not make it: other tools take a history that is on for the program's, and refuse to begin one."""
+
 ScopeHistory = list[tuple[float, tuple[str, ...]]]
 """The open scopes, outermost first, each with the time until which they were the open ones, in
 microseconds since 1970."""
 
 
-def write(torch: Any, path: str, scopes: ScopeHistory, models: Iterable[Any]) -> None:
+def write(torch: Any, path: str, scopes: ScopeHistory, models: Iterable[Any]) -> bool:
     """Writes what CUDA's caching allocator has given out to a file.
+
+    Returns:
+        Whether PyTorch has kept a history of allocations, without which no block has a path.
 
     Raises:
         RuntimeError: This process has no memory of CUDA, or PyTorch gives no snapshot of it.
@@ -55,10 +62,12 @@ def write(torch: Any, path: str, scopes: ScopeHistory, models: Iterable[Any]) ->
     snapshot = torch.cuda.memory._snapshot()
     _add_paths(snapshot, scopes)
     _add_tensors(snapshot, _tensor_labels(torch, models))
+    has_history = any(snapshot["device_traces"])
     left_out = _shorten_traces(snapshot["device_traces"])
     if left_out:
         snapshot["left_out_trace_entries"] = left_out
     _write_json(path, snapshot)
+    return has_history
 
 
 def _write_json(path: str, snapshot: dict[str, Any]) -> None:
@@ -185,12 +194,14 @@ class Observer:
             if scopes and _native.is_active():
                 self._last = time.monotonic()
                 path = new_path("out-of-memory")
-                write(self._torch, path, scopes, self._models())
+                has_history = write(self._torch, path, scopes, self._models())
+                hint = f"; for the path of each block, call {KEEP_HISTORY} at the beginning"
                 _session.say(
                     f"CUDA device {device} is out of memory: {size} bytes were requested, and "
                     f"{device_free} of {device_total} are free. What is allocated is in {path}; "
                     f"see it with: marey query {shlex.quote(path)} "
                     "'SELECT path, sum(bytes) FROM memory_snapshots GROUP BY path'"
+                    f"{'' if has_history else hint}"
                 )
         except Exception as error:
             _session.say(f"what is allocated on CUDA could not be written: {error!r}")

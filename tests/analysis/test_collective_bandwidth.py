@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from analyses import Event, kernel, make_run, open_run, recorded_trace
+from analyses import Event, host_span, kernel, make_run, open_run, recorded_trace
 from analyses import rows as view
 
 
@@ -117,3 +117,12 @@ def test_recorded_collectives_match_known_bandwidths() -> None:
     # No sizes, and no devices.
     assert view(open_run(recorded_trace("critical-path-alexnet")), "collective_bandwidth") == []
     assert view(open_run(recorded_trace("cpu-only-gloo")), "collective_bandwidth") == []
+
+
+def test_the_duration_of_a_call_is_no_bandwidth(tmp_path: Path) -> None:
+    event = collective("allreduce", 0, 2, 1000, 1000)
+    call = host_span("record_param_comms", 0, 2, **event["args"])
+    run = make_run(tmp_path, [call])
+    (row,) = view(run, "collectives")
+    assert (row["state"], row["device"], row["duration_nanos"]) == ("scheduled", None, 2000)
+    assert view(run, "collective_bandwidth") == []

@@ -44,6 +44,22 @@ def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
         ("cpu", None, 2, 0, 0, 7),
     ]
     assert found[0]["max_reserved_bytes"] == 900
+    # From 100 at the entry of the first call to 250, and from 0 to 10 in the second; in Linear_0
+    # from 150.
+    assert [row["peak_change_bytes"] for row in found] == [150, 100, None]
+
+
+def test_the_peak_of_each_call_is_compared_with_its_own_entry(tmp_path: Path) -> None:
+    events = [
+        memory_event(5, 1000),
+        module("Net_0", 10, 10),
+        memory_event(15, 1300),
+        memory_event(30, 2000),
+        module("Net_0", 40, 10),
+        memory_event(45, 2100),
+    ]
+    [row] = rows(make_run(tmp_path, events), VIEW)
+    assert (row["peak_bytes"], row["peak_change_bytes"]) == (2100, 300)
 
 
 def test_modules_without_totals_have_no_rows(tmp_path: Path) -> None:

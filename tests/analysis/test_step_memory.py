@@ -39,6 +39,24 @@ def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
     ]
 
 
+def test_a_peak_changes_from_what_was_allocated_when_the_step_began(tmp_path: Path) -> None:
+    events = [
+        step(0, 100, 100),
+        memory_event(110, 30),
+        step(1, 200, 100),
+        memory_event(250, 75),
+        memory_event(260, 10),
+        step(2, 300, 100),  # nothing happens: the peak is what was allocated at its beginning
+        step(3, 400, 0),
+        step(4, 500, 100),
+        memory_event(510, 4),
+    ]
+    found = viewed(
+        make_run(tmp_path, events), VIEW, "SELECT peak_change_bytes FROM {} ORDER BY number"
+    )
+    assert [row["peak_change_bytes"] for row in found] == [None, 45, 0, 0, 0]
+
+
 def test_an_event_between_two_steps_belongs_to_the_second(tmp_path: Path) -> None:
     events = [step(0, 100, 100), memory_event(100, 10), step(1, 200, 100), memory_event(200, 20)]
     assert sums(tmp_path, *events) == [(0, 0, 10, 10, 20, None), (1, 0, 20, 20, 40, 10)]

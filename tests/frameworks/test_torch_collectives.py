@@ -116,6 +116,44 @@ def test_threads_of_gloo_have_a_span_for_each_collective(tmp_path: Path) -> None
     assert found == [(3, False)]  # not on the main thread
 
 
+MESSAGES = """
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+for _ in range(3):
+    if dist.get_rank() == 0:
+        message = dist.isend(torch.ones(2), 1)
+    else:
+        message = dist.irecv(torch.ones(2), 0)
+    torch.relu(torch.ones(2))
+    message.wait()
+dist.destroy_process_group()
+"""
+
+
+def test_a_message_of_gloo_lasts_until_it_is_waited_for(tmp_path: Path) -> None:
+    # The operator that starts it, `c10d::send`, ends before it.
+    script = tmp_path / "messages.py"
+    script.write_text(MESSAGES)
+    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", "2", str(script)]
+    options = ["--operators", "-d", "trace", "-o", "m.marey"]
+    done = python("-m", "marey", "run", *options, *launcher)
+    assert done.returncode == 0, done.stderr
+    found = rows(
+        Path("m.marey"),
+        "SELECT rank, path, count(*) FROM spans "
+        "WHERE name LIKE 'gloo:%' OR name = 'aten::relu' GROUP BY rank, path ORDER BY rank, path",
+    )
+    assert found == [
+        (0, "aten::relu", 3),
+        (0, "c10d::send/gloo:send", 3),
+        (1, "aten::relu", 3),
+        (1, "c10d::recv_/gloo:recv", 3),
+    ]
+    assert rows(Path("m.marey"), "SELECT * FROM losses") == []
+
+
 def test_sequence_numbers_are_the_same_on_all_ranks(job: Path) -> None:
     different = rows(
         job,

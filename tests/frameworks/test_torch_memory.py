@@ -130,17 +130,17 @@ def test_each_step_has_the_memory_of_each_device_in_use(device: Device) -> None:
         record(device, 3)
         .sql(
             "SELECT number, allocated_bytes, peak_bytes, reserved_bytes, change_bytes, "
-            "reserved_change_bytes FROM step_memory WHERE device_type = 'cuda' AND device = 0 "
-            "ORDER BY number"
+            "peak_change_bytes, reserved_change_bytes FROM step_memory "
+            "WHERE device_type = 'cuda' AND device = 0 ORDER BY number"
         )
         .rows()
     )
     # The device is found at the end of the first backward pass. The allocator's peak, which is
     # that of the first step, says nothing about the peaks of later ones.
     assert rows == [
-        (0, 1 * MIB, 6 * MIB, 20 * MIB, None, None),
-        (1, 1 * MIB, 6 * MIB, 20 * MIB, 0, 0),
-        (2, 1 * MIB, 6 * MIB, 20 * MIB, 0, 0),
+        (0, 1 * MIB, 6 * MIB, 20 * MIB, None, None, None),
+        (1, 1 * MIB, 6 * MIB, 20 * MIB, 0, 5 * MIB, 0),
+        (2, 1 * MIB, 6 * MIB, 20 * MIB, 0, 5 * MIB, 0),
     ]
 
 
@@ -173,15 +173,15 @@ def test_each_module_has_the_growth_of_its_calls(device: Device) -> None:
     rows = (
         record(device, 4)
         .sql(
-            "SELECT name, calls, growth_bytes, self_growth_bytes, peak_bytes, max_reserved_bytes "
-            "FROM module_memory WHERE device_type = 'cuda' ORDER BY depth"
+            "SELECT name, calls, growth_bytes, self_growth_bytes, peak_bytes, peak_change_bytes, "
+            "max_reserved_bytes FROM module_memory WHERE device_type = 'cuda' ORDER BY depth"
         )
         .rows()
     )
     # The first step passes before the device is found.
     assert rows == [
-        ("Keeps", 4, 3 * 5 * MIB, 3 * 3 * MIB, 6 * MIB, 20 * MIB),
-        ("part", 4, 3 * 2 * MIB, 3 * 2 * MIB, 6 * MIB, 20 * MIB),
+        ("Keeps", 4, 3 * 5 * MIB, 3 * 3 * MIB, 6 * MIB, 5 * MIB, 20 * MIB),
+        ("part", 4, 3 * 2 * MIB, 3 * 2 * MIB, 6 * MIB, 2 * MIB, 20 * MIB),
     ]
 
 

@@ -110,6 +110,56 @@ def test_operators_are_below_the_python_line_that_calls_them(data: str) -> None:
     assert all(path[-2].endswith(f":{line}@caller") for path in paths), paths
 
 
+@pytest.mark.usefixtures("operators")
+@pytest.mark.parametrize("data", ["tree", "trace"])
+def test_a_function_that_ends_on_another_thread_leaves_no_scope_open(data: str) -> None:
+    future: Any = torch.futures.Future()
+    is_entered, is_begun = threading.Event(), threading.Event()
+
+    def complete() -> None:
+        with torch.profiler.record_function("asynchronous"):
+            is_entered.set()
+            is_begun.wait()
+            future.set_result(torch.ones(1))
+            with torch.profiler.record_function("inside"):
+                pass
+
+    session = marey.start("futures", data=data)
+    thread = threading.Thread(target=complete)
+    thread.start()
+    is_entered.wait()
+    with marey.scope("outer"), torch.profiler.record_function("outliving") as function:
+        outlived = function._call_end_callbacks_on_future(future)
+    with torch.profiler.record_function("asynchronous") as function:
+        profiled = function._call_end_callbacks_on_future(future)
+    is_begun.set()
+    thread.join()
+    assert profiled.wait() == outlived.wait() == torch.ones(1)
+    with torch.profiler.record_function("later"):
+        pass
+    marey.finalize(session)
+    if data == "tree":
+        document = json.loads(Path("futures.hatchet").read_text())
+        tree = shape(document[0])
+        assert not any(document[0]["marey"]["losses"].values())
+    else:
+        run = marey.open("futures.marey")
+        assert run.sql("SELECT * FROM losses").rows() == []
+        spans = "SELECT path, count(*) FROM spans WHERE kind = 'scope' GROUP BY path"
+        tree = {}
+        for path, count in run.sql(f"{spans} ORDER BY path").rows():
+            *above, name = path.split("/")
+            place = tree
+            for outer in above:
+                place = place[outer][1]
+            place[name] = (count, {})
+    scopes = {name: node for name, node in tree.items() if "::" not in name}
+    assert set(scopes) == {"outer", "asynchronous", "later"}
+    assert {name: calls for name, (calls, _) in scopes["outer"][1].items()} == {"outliving": 1}
+    assert scopes["asynchronous"][0] == 2
+    assert scopes["asynchronous"][1]["inside"][0] == 1
+
+
 def paths_of(node: dict[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """Yields the names from the root to each node."""
     path = (*above, node["frame"]["name"])

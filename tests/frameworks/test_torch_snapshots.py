@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import time
 from collections.abc import Iterator
@@ -182,10 +183,26 @@ def test_out_of_memory_writes_what_is_allocated_once_a_minute(observer: Any) -> 
     [path] = Path.cwd().glob("out-of-memory-*.json")
     assert str(path) in line
     assert str(1 << 40) in line
+    assert "_record_memory_history" not in line
     assert marey.open(str(path)).sql("SELECT sum(bytes) FROM memory_snapshots").rows() == [(4096,)]
     marey.torch.disable()
     ran_out(0, 1, 2, 3)
     assert len(said) == 1
+
+
+@pytest.mark.usefixtures("cuda")
+def test_out_of_memory_without_a_history_says_how_to_have_paths(
+    observer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran_out, said = observer
+    monkeypatch.setattr(torch.cuda.memory, "_snapshot", lambda: snapshot() | {"device_traces": []})
+    session = marey.start("oom")
+    ran_out(0, 1, 2, 3)
+    marey.finalize(session)
+    [line] = said
+    assert line.endswith(f"call {_torch_snapshot.KEEP_HISTORY} at the beginning")
+    parameters = inspect.signature(torch.cuda.memory._record_memory_history).parameters
+    assert {"context", "max_entries"} <= set(parameters)
 
 
 @pytest.mark.usefixtures("cuda")

@@ -82,9 +82,9 @@ causes! {
     /// Counters of a device ended early, or this process may not read them.
     CountersEnded 16 "counters_ended"
         "Devices whose counters end early because the device was lost, and kinds of counters that the process may not read; each is counted once.",
-    /// More start/end ranges were open at once than their table holds.
+    /// More ranges were open at once than their table holds.
     Ranges 17 "ranges_table_full"
-        "NVTX start/end ranges that were not recorded because too many were open at once.",
+        "NVTX start/end ranges, and user scopes of PyTorch, that were not recorded because too many were open at once.",
     /// A metric value on a GPU was not fetched: too many were pending, or the GPU failed.
     MetricUnfetched 18 "metrics_unfetched"
         "Metric values on a GPU, and times of launches, that were not fetched because too many were pending or the GPU failed.",

@@ -13,7 +13,11 @@ WITH sizes AS (
         min(duration_nanos) AS min_nanos,
         max(duration_nanos) AS max_nanos
     FROM raw.collectives
-    WHERE duration_nanos IS NOT NULL AND coalesce(in_elements, out_elements) IS NOT NULL
+    -- The duration of one that is only scheduled is that of the call.
+    WHERE
+        duration_nanos IS NOT NULL
+        AND state <> 'scheduled'
+        AND coalesce(in_elements, out_elements) IS NOT NULL
     GROUP BY process_id, device, name_id, group_id, group_size, dtype_id, in_elements, out_elements
 ),
 messages AS (

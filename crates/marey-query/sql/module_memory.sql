@@ -7,6 +7,8 @@ changes AS (
         device_type,
         device,
         context_id,
+        row_number() OVER memory AS position,
+        lag(allocated_bytes) OVER memory AS before_bytes,
         allocated_bytes - lag(allocated_bytes) OVER memory AS growth_bytes,
         greatest(
             allocated_bytes,
@@ -68,6 +70,44 @@ modules AS (
     WHERE kind(a.context_id) = 'module'
     GROUP BY m.process_id, m.device_type, m.device, a.context_id
 ),
+-- Readings in a module without one outside of it in between are those of one call.
+in_calls AS (
+    SELECT
+        m.process_id AS process_id,
+        m.device_type AS device_type,
+        m.device AS device,
+        a.context_id AS context_id,
+        m.position AS position,
+        m.position - row_number() OVER (
+            PARTITION BY m.process_id, m.device_type, m.device, a.context_id
+            ORDER BY m.position
+        ) AS call,
+        m.before_bytes AS before_bytes,
+        m.peak_bytes AS peak_bytes
+    FROM changes AS m
+    JOIN ancestors AS a ON a.inner_id = m.context_id
+    WHERE kind(a.context_id) = 'module'
+),
+rises AS (
+    SELECT
+        process_id,
+        device_type,
+        device,
+        context_id,
+        max(peak_bytes - entry_bytes) AS peak_change_bytes
+    FROM (
+        SELECT
+            process_id,
+            device_type,
+            device,
+            context_id,
+            max(peak_bytes) AS peak_bytes,
+            first_value(before_bytes ORDER BY position) AS entry_bytes
+        FROM in_calls
+        GROUP BY process_id, device_type, device, context_id, call
+    ) AS c
+    GROUP BY process_id, device_type, device, context_id
+),
 calls AS (
     SELECT
         process_of(thread_id) AS process_id,
@@ -87,6 +127,7 @@ SELECT
     m.growth_bytes AS growth_bytes,
     m.self_growth_bytes AS self_growth_bytes,
     m.peak_bytes AS peak_bytes,
+    r.peak_change_bytes AS peak_change_bytes,
     m.reserved_growth_bytes AS reserved_growth_bytes,
     m.max_reserved_bytes AS max_reserved_bytes,
     pid(m.process_id) AS pid,
@@ -96,4 +137,9 @@ SELECT
     c.parent_id AS parent_id
 FROM modules AS m
 JOIN raw.contexts AS c ON c.id = m.context_id
+JOIN rises AS r ON
+    r.process_id = m.process_id
+    AND r.device_type = m.device_type
+    AND (r.device IS NOT DISTINCT FROM m.device)
+    AND r.context_id = m.context_id
 LEFT JOIN calls AS n ON n.process_id = m.process_id AND n.context_id = m.context_id

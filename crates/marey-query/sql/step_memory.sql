@@ -145,15 +145,15 @@ carried AS (
 ends AS (
     SELECT
         *,
-        lag(allocated_bytes) OVER (
-            PARTITION BY process_id, thread_id, device_type, device
-            ORDER BY part_end
-        ) AS before_bytes,
-        lag(reserved_bytes) OVER (
-            PARTITION BY process_id, thread_id, device_type, device
-            ORDER BY part_end
-        ) AS reserved_before_bytes
-    FROM carried
+        greatest(coalesce(peak_bytes, allocated_bytes), coalesce(before_bytes, allocated_bytes)) AS most_bytes
+    FROM (
+        SELECT
+            *,
+            lag(allocated_bytes) OVER memory AS before_bytes,
+            lag(reserved_bytes) OVER memory AS reserved_before_bytes
+        FROM carried
+        WINDOW memory AS (PARTITION BY process_id, thread_id, device_type, device ORDER BY part_end)
+    ) AS c
 )
 SELECT
     s.number AS number,
@@ -163,13 +163,10 @@ SELECT
     e.device_type AS device_type,
     e.device AS device,
     e.allocated_bytes AS allocated_bytes,
-    CASE
-        WHEN s.duration_nanos > 0
-        THEN greatest(coalesce(e.peak_bytes, e.allocated_bytes), coalesce(e.before_bytes, e.allocated_bytes))
-        ELSE e.allocated_bytes
-    END AS peak_bytes,
+    CASE WHEN s.duration_nanos > 0 THEN e.most_bytes ELSE e.allocated_bytes END AS peak_bytes,
     e.reserved_bytes AS reserved_bytes,
     CASE WHEN s.duration_nanos > 0 THEN e.allocated_bytes - e.before_bytes ELSE 0 END AS change_bytes,
+    CASE WHEN s.duration_nanos > 0 THEN e.most_bytes - e.before_bytes ELSE 0 END AS peak_change_bytes,
     CASE WHEN s.duration_nanos > 0 THEN e.reserved_bytes - e.reserved_before_bytes ELSE e.reserved_bytes - e.reserved_bytes END AS reserved_change_bytes,
     thread_name(s.thread_id) AS thread,
     pid(s.process_id) AS pid,

@@ -93,6 +93,8 @@ mod recorder;
 #[cfg(not(loom))]
 mod registry;
 #[cfg(not(loom))]
+mod remote_exits;
+#[cfg(not(loom))]
 mod reopening_file;
 #[cfg(not(loom))]
 mod requests;

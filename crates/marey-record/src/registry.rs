@@ -64,9 +64,16 @@ impl ThreadRegistry {
     }
 }
 
+/// Each thread has a range of scope ids.
+const IDS_PER_THREAD_LOG2: u32 = 40;
+
+/// Whether two ids are of scopes of one thread, and one epoch.
+pub(crate) fn are_ids_of_one_thread(id: u64, other: u64) -> bool {
+    id >> IDS_PER_THREAD_LOG2 == other >> IDS_PER_THREAD_LOG2
+}
+
 /// Registers the calling thread. Returns its tree and its first scope id.
 pub(crate) fn register() -> (Arc<ThreadTree>, u64) {
-    const IDS_PER_THREAD_LOG2: u32 = 40;
     let tree = Arc::new(ThreadTree::new());
     let mut threads = lock(&THREADS);
     threads.running.push(Arc::clone(&tree));
@@ -75,6 +82,14 @@ pub(crate) fn register() -> (Arc<ThreadTree>, u64) {
     drop(threads);
     lock(&MAIN_THREAD).get_or_insert_with(|| Arc::clone(&tree));
     (tree, (ordinal << IDS_PER_THREAD_LOG2) + 1)
+}
+
+/// Exits a scope of another thread: that thread does it at its next event, as of `ticks`.
+pub(crate) fn exit_remotely(scope: u64, ticks: u64) {
+    let threads = lock(&THREADS);
+    if let Some(owner) = threads.running.iter().find(|tree| tree.owns_id(scope)) {
+        owner.remote_exits.add(scope, ticks);
+    }
 }
 
 /// Moves a thread that has ended to the list of ended threads, for the sessions that are alive.
@@ -122,8 +137,11 @@ pub(crate) fn running_threads() -> Vec<Arc<ThreadTree>> {
 /// Returns the bits of all sessions, live or ended, that saw the entry of a scope that is open now.
 pub(crate) fn sessions_of_open_scopes() -> u64 {
     let threads = running_threads();
-    let scopes = threads.iter().flat_map(|thread| thread.open_scopes());
-    scopes.fold(0, |bits, scope| bits | scope.sessions)
+    threads.iter().fold(0, |bits, thread| {
+        let scopes = thread.open_scopes().into_iter();
+        let outliving = thread.outliving_sessions.load(Ordering::Relaxed);
+        scopes.fold(bits | outliving, |bits, scope| bits | scope.sessions)
+    })
 }
 
 /// Waits until every thread has left the event that it may be in, or is

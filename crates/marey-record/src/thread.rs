@@ -11,6 +11,8 @@ use crate::local::Local;
 use crate::losses;
 use crate::os;
 use crate::published::Published;
+use crate::registry;
+use crate::remote_exits::RemoteExits;
 use crate::scope_frame::{OpenScope, ScopeFrame};
 use crate::seq::Seq;
 use crate::trace::Log;
@@ -19,7 +21,7 @@ use marey_model::loss::LossCause;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// A thread's tree, open scopes and columns. The owner thread is the only writer, except that
-/// [`ThreadTree::replace_column`] takes a column.
+/// [`ThreadTree::replace_column`] takes a column, and of [`ThreadTree::remote_exits`].
 #[derive(Debug)]
 pub(crate) struct ThreadTree {
     /// A number unique among all trees of the process, including older trees of the same thread.
@@ -58,6 +60,10 @@ pub(crate) struct ThreadTree {
     log: Published<Log>,
     /// Created when the thread first launches work.
     launches: Published<Launches>,
+    /// Written by other threads.
+    pub(crate) remote_exits: RemoteExits,
+    /// The sessions that saw the entries of scopes which are open outside of the stack.
+    pub(crate) outliving_sessions: AtomicU64,
 }
 
 static NEXT_GENERATION: AtomicU64 = AtomicU64::new(1);
@@ -131,6 +137,8 @@ impl ThreadTree {
             columns: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())),
             log: Published::default(),
             launches: Published::default(),
+            remote_exits: RemoteExits::default(),
+            outliving_sessions: AtomicU64::new(0),
         }
     }
 
@@ -331,6 +339,17 @@ impl ThreadTree {
     fn top_frame(&self) -> Option<&ScopeFrame> {
         // SAFETY: a frame of this tree, which `self` keeps alive.
         unsafe { self.top.get() }
+    }
+
+    /// Returns the id of the innermost scope, 0 for none. Only for the owner.
+    #[inline(always)]
+    pub(crate) fn top_id(&self) -> u64 {
+        self.top_frame().map_or(0, ScopeFrame::id)
+    }
+
+    /// Whether this thread made the id of a scope.
+    pub(crate) fn owns_id(&self, id: u64) -> bool {
+        registry::are_ids_of_one_thread(id, self.next_id.load(Ordering::Relaxed))
     }
 
     /// Returns when the innermost scope was entered. Only for the owner.

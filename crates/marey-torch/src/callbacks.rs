@@ -1,15 +1,17 @@
 //! The functions that PyTorch calls at the start and end of an observed function.
 //!
 //! Each kind has functions of its own, so that the kind need not be read from PyTorch's private
-//! fields. The end finds the number of the name again rather than storing it: PyTorch calls `end`
-//! for exactly the functions whose `start` it called, on the same thread unless the function is
-//! asynchronous, and a scope that is not open is not exited.
+//! fields. The end of an operator or of an autograd node finds the number of the name again rather
+//! than storing it: PyTorch calls `end` for exactly the functions whose `start` it called, on the
+//! same thread, and a scope that is not open is not exited. Only user scopes may end on another
+//! thread than they started on, so they are found by their function ([`user_scopes`]).
 
 use crate::autograd;
 use crate::inputs;
 use crate::library::{End, Library, ObservedKind, RecordFunction, Registration, Start};
 use crate::names::{self, IGNORED};
 use crate::shapes;
+use crate::user_scopes;
 use marey_model::context::NodeKind;
 use marey_record::api::{self, AutogradCall};
 use std::ffi::{CStr, c_void};
@@ -45,6 +47,9 @@ pub(crate) fn registrations() -> [Registration; 3] {
 
 /// Work at the start and the end of a function.
 trait Observer {
+    /// Whether the end of a function counts without a session too.
+    const ENDS_WITHOUT_SESSION: bool = false;
+
     /// # Safety
     /// PyTorch is calling the start callback with this function.
     unsafe fn start(library: &Library, function: *const RecordFunction);
@@ -80,8 +85,8 @@ trait Kind {
     /// PyTorch is calling a callback with this function.
     #[inline(always)]
     unsafe fn name(library: &Library, function: *const RecordFunction) -> u32 {
-        // SAFETY: PyTorch returns a C string for a function that it is observing.
-        names::intern_temporary(unsafe { CStr::from_ptr((library.name)(function)) })
+        // SAFETY: guaranteed by the caller.
+        unsafe { temporary_name(library, function) }
     }
 
     /// Returns the part of a function in a backward pass, if it has one.
@@ -136,8 +141,38 @@ impl Kind for AutogradNode {
 
 struct UserScope;
 
-impl Kind for UserScope {
-    const NODE: NodeKind = NodeKind::Scope;
+impl Observer for UserScope {
+    const ENDS_WITHOUT_SESSION: bool = true;
+
+    unsafe fn start(library: &Library, function: *const RecordFunction) {
+        // SAFETY: guaranteed by the caller.
+        let name = unsafe { temporary_name(library, function) };
+        if name == IGNORED {
+            return;
+        }
+        match user_scopes::begin(function) {
+            Some(slot) => slot.set(api::enter_outliving(name, NodeKind::Scope)),
+            None => api::count_lost_range(),
+        }
+    }
+
+    unsafe fn end(library: &Library, function: *const RecordFunction) {
+        let scope = user_scopes::end(function);
+        if scope != 0 {
+            // SAFETY: guaranteed by the caller.
+            api::exit_anywhere(unsafe { temporary_name(library, function) }, scope);
+        }
+    }
+}
+
+/// Returns the number of a name whose text is temporary.
+///
+/// # Safety
+/// PyTorch is calling a callback with this function.
+#[inline(always)]
+unsafe fn temporary_name(library: &Library, function: *const RecordFunction) -> u32 {
+    // SAFETY: PyTorch returns a C string for a function that it is observing.
+    names::intern_temporary(unsafe { CStr::from_ptr((library.name)(function)) })
 }
 
 impl<K: Kind> Observer for K {
@@ -179,7 +214,7 @@ unsafe extern "C" fn end_shell<O: Observer>(
     function: *const RecordFunction,
     _context: *mut c_void,
 ) {
-    if api::is_live()
+    if (O::ENDS_WITHOUT_SESSION || api::is_live())
         && let Some(library) = LIBRARY.get()
     {
         // SAFETY: PyTorch is calling the end callback with this function.

@@ -24,3 +24,4 @@ mod library;
 mod names;
 pub mod operators;
 pub mod shapes;
+mod user_scopes;

@@ -116,7 +116,7 @@ fn check_replaceable(path: &Path, is_forced: bool) -> Result<(), Failure> {
         Err(_) => {
             return refuse(
                 format!("{name} is not a run"),
-                "--force replaces_existing only runs".into(),
+                "--force replaces only runs".into(),
             );
         }
     }

@@ -7,6 +7,7 @@ use marey_store::Slice;
 use marey_store::row::ActivityKind;
 
 use super::category::{Category, DEVICE_ARGS};
+use super::collectives::CallSpan;
 use super::counter;
 use super::device::{call_stack_context, call_stack_names, is_graph_thread};
 use super::event::Event;
@@ -46,6 +47,15 @@ impl EventConverter {
         }
         times.add_malformed_duration(event, &mut self.args);
         let parsed = self.slice_args.read(event, kind, &mut self.args, import)?;
+        let is_open = times.is_open || parsed.is_unfinished;
+        let call = CallSpan {
+            process_id: owner.process,
+            thread_id: owner.thread,
+            start_nanos: times.start_nanos,
+            duration_nanos: (!is_open).then_some(times.duration_nanos),
+            external_id: parsed.external_id,
+        };
+        self.devices.collectives.add_call(event, &name, call, import);
         let name_id = import.run.text_id(if step.is_some() { STEP_NAME } else { &name });
         import.run.add_slice(&Slice {
             thread_id: owner.thread,
@@ -55,7 +65,7 @@ impl EventConverter {
             kind,
             name_id,
             step,
-            is_open: times.is_open || parsed.is_unfinished,
+            is_open,
             category_id,
             correlation_id: parsed.correlation_id,
             // Files of 2021 repeat the correlation id if the operator is unknown.

@@ -1,18 +1,17 @@
-//! Converts the events of device activities to rows, with their collectives and contexts.
+//! Converts the events of device activities to rows, with their contexts.
 
 use marey_model::args::NewArgs;
 use marey_model::context::{NodeKind, ROOT_NAME};
 use marey_store::Assembler;
-use marey_store::row::{ActivityKind, Collective, CollectiveState, GpuActivity};
+use marey_store::row::{ActivityKind, GpuActivity};
 
+use super::collectives::{COLLECTIVE_ARG, Collectives};
 use super::event::Event;
 use super::lexer::Lexer;
-use super::number::{parse_integer, trim_quotes};
+use super::number::trim_quotes;
 use super::text::unescape;
 use super::threads::{FileId, Threads};
 use super::time::Times;
-use crate::shared::group_ranks::GroupRanks;
-use crate::shared::import::CollectiveEnd;
 use crate::shared::import::{Import, ReaderError};
 
 /// The first thread ids of Proton for the graphs of streams, and for streams.
@@ -25,6 +24,7 @@ const FIRST_KINETO_WAIT_TID: i64 = 1_000_000;
 /// The state of the conversion, kept to reuse its allocations.
 #[derive(Debug, Default)]
 pub(super) struct Devices {
+    pub(super) collectives: Collectives,
     args: NewArgs,
 }
 
@@ -93,69 +93,11 @@ impl Devices {
             args: import.run.args(&mut self.args)?,
         };
         if let Some(name) = columns.collective {
-            add_collective(event, name, &activity, import)?;
+            self.collectives.add_activity(event, name, &activity, external_id, import)?;
         }
         import.run.add_gpu_activity(&activity)?;
         Ok(())
     }
-}
-
-fn add_collective(
-    event: &Event,
-    name: &str,
-    activity: &GpuActivity,
-    import: &mut Import,
-) -> Result<(), ReaderError> {
-    let text_arg = |key| event.arg(key).map(|value| event.unquote(value).into_owned());
-    let number = |key| event.arg(key).and_then(parse_integer);
-    let name = event.unquote(name).into_owned();
-    let group = text_arg("Process Group Name").or_else(|| text_arg("Process Group ID"));
-    let ranks = text_arg("Process Group Ranks").and_then(|ranks| GroupRanks::parse(&ranks));
-    let sequence = number("Seq");
-    let is_p2p = matches!(name.as_str(), "send" | "recv");
-    let name_id = import.run.text_id(&name);
-    let group_id = import.run.text_id(&group.unwrap_or_default());
-    let group_ranks_id = ranks.as_ref().map(|ranks| import.run.text_id(&ranks.canonical));
-    let group_size = number("Group size").and_then(|size| size.try_into().ok());
-    let group_size = group_size.or(ranks.map(|ranks| ranks.count));
-    let dtype_id = text_arg("dtype").map(|dtype| import.run.text_id(&dtype));
-    import.run.add_collective(&Collective {
-        start_nanos: activity.start_nanos,
-        duration_nanos: Some(activity.duration_nanos),
-        created_nanos: None,
-        process_id: activity.process_id,
-        device: Some(activity.device),
-        stream: Some(activity.stream),
-        name_id,
-        group_id,
-        group_ranks_id,
-        group_size,
-        sequence,
-        dtype_id,
-        in_elements: number("In msg nelems"),
-        out_elements: number("Out msg nelems"),
-        state: CollectiveState::Completed,
-        is_p2p,
-        context_id: None,
-        // The row of the activity has the arguments.
-        args: marey_store::row::Args::default(),
-    })?;
-    // Collectives without a sequence number cannot be matched by counting, because files may begin
-    // in the middle of a job. The two ends of a point-to-point message count separately, so they do
-    // not align clocks.
-    if let (Some(sequence), false) = (sequence, is_p2p) {
-        let end_nanos = activity.start_nanos.saturating_add(activity.duration_nanos);
-        import.collective_ends.push(CollectiveEnd {
-            group_id,
-            group_ranks_id,
-            group_size,
-            sequence,
-            name_id,
-            end_nanos,
-            offset: event.offset,
-        });
-    }
-    Ok(())
 }
 
 impl<'a> Columns<'a> {
@@ -163,7 +105,7 @@ impl<'a> Columns<'a> {
     /// as an argument.
     fn try_set(&mut self, key: &str, value: &'a str) -> bool {
         match key {
-            "Collective name" => {
+            COLLECTIVE_ARG => {
                 self.collective.get_or_insert(value);
                 false // kept as an argument too
             }

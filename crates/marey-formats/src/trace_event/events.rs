@@ -92,6 +92,7 @@ impl EventConverter {
         import: &mut Import,
     ) -> Result<(), ReaderError> {
         self.add_unfinished(import)?;
+        self.devices.collectives.finish(import)?;
         self.metadata.apply(&mut self.threads, is_complete, import)
     }
 

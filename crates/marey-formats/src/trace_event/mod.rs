@@ -14,6 +14,7 @@ mod begin_end;
 mod buffer;
 mod bytes;
 mod category;
+mod collectives;
 mod complete;
 mod counter;
 mod device;

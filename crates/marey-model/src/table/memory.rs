@@ -29,6 +29,11 @@ tables! {
         ),
         column("peak_bytes", Int, "Maximum size allocated in any call."),
         nullable(
+            "peak_change_bytes",
+            Int,
+            "Largest rise in a call: its maximum minus the size allocated at its entry; null if unknown.",
+        ),
+        nullable(
             "reserved_growth_bytes",
             Int,
             "Change of the size that the allocator has reserved during the calls, summed; null if unknown.",

@@ -107,6 +107,11 @@ tables! {
             "`allocated_bytes` minus the size allocated at the start of the step; null if unknown.",
         ),
         nullable(
+            "peak_change_bytes",
+            Int,
+            "`peak_bytes` minus the size allocated at the start of the step; null if unknown.",
+        ),
+        nullable(
             "reserved_change_bytes",
             Int,
             "`reserved_bytes` minus the size reserved at the start of the step; null if unknown.",

@@ -307,7 +307,11 @@ tables! {
             Nanos,
             "Start time on this rank; the time of the call if the start is unknown.",
         ),
-        nullable("duration_nanos", Nanos, "Duration; null if it did not end."),
+        nullable(
+            "duration_nanos",
+            Nanos,
+            "Duration; of the call if it is scheduled; null if it did not end.",
+        ),
         nullable("created_nanos", Nanos, "Time of the call; null if unknown."),
         id_of(Processes, "process_id", "Process (`processes.id`)."),
         nullable("device", Id, "Device number in the process."),

@@ -292,8 +292,16 @@ tables! {
             Nanos,
             "Start time on this rank; the time of the call if the start is unknown.",
         ),
-        nullable("end_nanos", Nanos, "End time; null if it did not end."),
-        nullable("duration_nanos", Nanos, "Duration; null if it did not end."),
+        nullable(
+            "end_nanos",
+            Nanos,
+            "End time; of the call if it is scheduled; null if it did not end.",
+        ),
+        nullable(
+            "duration_nanos",
+            Nanos,
+            "Duration; of the call if it is scheduled; null if it did not end.",
+        ),
         nullable("created_nanos", Nanos, "Time of the call; null if unknown."),
         column("state", Text, "State: scheduled, started or completed."),
         column("is_p2p", Flag, "Whether it is a point-to-point message."),

@@ -7,8 +7,8 @@ mod sessions;
 mod sources;
 
 pub use self::providers::{
-    FrameProvider, TaskProvider, TaskReceiver, enter_in_current_task, frame_child, frame_root,
-    set_frame_provider, set_task_provider,
+    FrameProvider, TaskProvider, TaskReceiver, enter_in_current_task, enter_outliving, frame_child,
+    frame_root, set_frame_provider, set_task_provider,
 };
 pub use self::sessions::*;
 pub use self::sources::*;
@@ -117,6 +117,13 @@ pub fn exit_only_at(scope: u64, ticks: u64, call: Option<AutogradCall>) -> bool 
     CONTROL.is_live() && local::event(|local| local.exit_only(scope, ticks, call))
 }
 
+/// Exits the scope called `name` with this id, and the scopes inside it. It may have been entered on
+/// another thread: then that thread exits it alone, at its next event, as of now.
+#[inline(always)]
+pub fn exit_anywhere(name: u32, scope: u64) {
+    local::exit_anywhere(name, scope);
+}
+
 /// Counts an exit without a matching entry.
 pub fn count_unmatched_exit() {
     if CONTROL.is_live() {
@@ -124,7 +131,7 @@ pub fn count_unmatched_exit() {
     }
 }
 
-/// Counts a range that is lost because the table of open ranges is full.
+/// Counts a range that is lost because its table of open ranges is full.
 pub fn count_lost_range() {
     losses::count(LossCause::Ranges);
 }
@@ -209,7 +216,7 @@ pub fn exit_operator_with_id(id: u64) -> u64 {
     if !CONTROL.is_live() {
         return 0;
     }
-    local::event(|local| local.exit_with_id(id))
+    local::event(|local| local.exit_with_id(id, clock::ticks()))
 }
 
 /// Enters a state on this thread, until [`exit_state`].

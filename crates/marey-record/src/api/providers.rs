@@ -6,6 +6,7 @@ use crate::detached::Detached;
 use crate::local::{self, Local};
 use crate::tree::PYTHON_ROOT;
 use marey_model::context::NodeKind;
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -39,6 +40,17 @@ pub fn enter_in_current_task(name_id: u32, kind: NodeKind) {
             local.enter_in_task(name_id, kind, leaf, task);
         });
     }
+}
+
+/// Enters a scope as [`enter_in_current_task`] does. If a scope around it ends first, it stays open
+/// until [`exit_anywhere`](super::exit_anywhere). Returns its id, or 0 when nothing is recorded.
+pub fn enter_outliving(name: u32, kind: NodeKind) -> u64 {
+    let id = Cell::new(0);
+    if CONTROL.is_live() {
+        let leaf = python_leaf();
+        event_in_task(|local, task| id.set(local.enter_outliving(name, kind, leaf, task)));
+    }
+    id.get()
 }
 
 /// Runs an event with the innermost scope of the task that the calling thread runs, if it runs one.

@@ -151,6 +151,7 @@ impl Local {
         while self.depth() > self.inherited {
             self.end_unclosed(now);
         }
+        self.end_outliving(now);
         self.tree.seq.end();
     }
 }

@@ -36,6 +36,7 @@ use crate::losses;
 use crate::names;
 use crate::os;
 use crate::registry;
+use crate::scope_frame::OpenScope;
 use crate::settings;
 use crate::thread::ThreadTree;
 use crate::trace::{self, Log};
@@ -56,6 +57,12 @@ const CLOSING: u32 = 1 << 10;
 const FORKED: u32 = 1 << 11;
 /// Flag: a launch hook entered the frame, so kernels launched directly inside take its name.
 const NAMES_KERNELS: u32 = 1 << 12;
+/// Flag: the frame may end after the scopes around it, which then leave it open outside of the
+/// stack.
+const OUTLIVES: u32 = 1 << 13;
+
+/// The number of scopes that a thread keeps open outside of its stack.
+const MAX_OUTLIVING: usize = 1024;
 
 /// A node in each of a thread's two trees: paths made of scopes, and paths made of Python frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +100,8 @@ pub(crate) struct Local {
     followed: Option<inherit::FollowedThread>,
     copied_nodes: task::CopiedNodes,
     open_counts: counters::OpenCounts,
+    /// Scopes that are open although a scope around them has ended.
+    outliving: Vec<OpenScope>,
     /// The part in a backward pass of the operator that is being exited.
     autograd: Option<AutogradCall>,
     /// A buffer, kept between calls to reuse its allocation.
@@ -186,7 +195,11 @@ pub(crate) fn event<T: Default>(run: impl FnOnce(&mut Local) -> T) -> T {
     // SAFETY: the pointer is to the box of the tree's thread, which is this one, and no other
     // thread has it. `begin` succeeded, so this thread is in no other event and no other reference
     // exists.
-    let value = run(unsafe { &mut *tree.local.load(Ordering::Relaxed) });
+    let local = unsafe { &mut *tree.local.load(Ordering::Relaxed) };
+    if tree.remote_exits.are_waiting() {
+        local.exit_ended_remotely();
+    }
+    let value = run(local);
     tree.seq.end();
     value
 }
@@ -266,6 +279,39 @@ fn exit_slow(name_id: u32, counter: u64) -> u64 {
     event(|local| local.exit(name_id, now))
 }
 
+/// Exits the scope called `name` with this id, and the scopes inside it, on the thread that has
+/// entered it.
+#[inline(always)]
+pub(crate) fn exit_anywhere(name: u32, scope: u64) {
+    let counter = clock::counter();
+    let exit_top = |tree: &ThreadTree| {
+        if tree.top_id() == scope { tree.exit_fast(name, counter) } else { None }
+    };
+    if fast_event(exit_top).is_none() {
+        exit_anywhere_slow(scope, counter);
+    }
+}
+
+/// Exits the scopes of the calling thread that other threads have ended.
+pub(crate) fn exit_ended_remotely() {
+    if thread_tree().is_some_and(|tree| tree.remote_exits.are_waiting()) {
+        event(|_| ());
+    }
+}
+
+#[inline(never)]
+fn exit_anywhere_slow(scope: u64, counter: u64) {
+    if !CONTROL.is_live() || scope == 0 {
+        return;
+    }
+    let now = clock::ticks_from_counter(counter);
+    // If the scope is of this thread and not open, the scope around it has ended it.
+    let is_done = event(|local| local.exit_with_id(scope, now) != 0 || local.tree.owns_id(scope));
+    if !is_done {
+        registry::exit_remotely(scope, now);
+    }
+}
+
 /// Whether a tree belongs to the current epoch.
 #[inline(always)]
 fn is_current(tree: &&ThreadTree) -> bool {
@@ -324,6 +370,7 @@ impl Local {
             followed: None,
             copied_nodes: task::CopiedNodes::NONE,
             open_counts: counters::OpenCounts::default(),
+            outliving: Vec::new(),
             path: Vec::new(),
             autograd: None,
             tree,

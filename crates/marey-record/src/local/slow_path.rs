@@ -3,7 +3,10 @@
 //! Verbs: *exit* ends a scope on behalf of the program, *pop* removes the innermost frame and
 //! records it, *drop* removes a frame without recording it.
 
-use super::{AutogradCall, FORKED, Local, NAMES_KERNELS, NodePair, STEP, task};
+use super::stack::completed_entry;
+use super::{
+    AutogradCall, FORKED, Local, MAX_OUTLIVING, NAMES_KERNELS, NodePair, OUTLIVES, STEP, task,
+};
 use crate::clock;
 use crate::control::CONTROL;
 use crate::detached::Detached;
@@ -13,6 +16,8 @@ use crate::scope_frame::OpenScope;
 use crate::tree::{Node, NodeKey, PYTHON_ROOT, SHADOW_ROOT};
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 impl Local {
     /// Enters a scope and returns its id. `python_leaf` is the node of the innermost Python frame
@@ -34,6 +39,18 @@ impl Local {
     ) {
         let parent = self.innermost_nodes(task);
         self.enter_child_of(parent, name_id, kind, 0, python_leaf);
+    }
+
+    /// Does the same for a scope that may end after the scopes around it. Returns its id.
+    pub(crate) fn enter_outliving(
+        &mut self,
+        name_id: u32,
+        kind: NodeKind,
+        python_leaf: u32,
+        task: Option<&Detached>,
+    ) -> u64 {
+        let parent = self.innermost_nodes(task);
+        self.enter_child_of(parent, name_id, kind, OUTLIVES, python_leaf)
     }
 
     /// Enters an operator below `parent`, by default below the innermost scope. If an operator is
@@ -117,9 +134,22 @@ impl Local {
 
     /// Exits the scope with this id and the scopes inside it, if it is still open. Returns its id
     /// or 0.
-    pub(crate) fn exit_with_id(&mut self, id: u64) -> u64 {
-        let now_ticks = clock::ticks();
-        self.entered_index(id).map_or(0, |index| self.exit_with_inner(index, now_ticks))
+    pub(crate) fn exit_with_id(&mut self, id: u64, now_ticks: u64) -> u64 {
+        match self.entered_index(id) {
+            Some(index) => self.exit_with_inner(index, now_ticks),
+            None if self.exit_outliving(id, now_ticks) => id,
+            None => 0,
+        }
+    }
+
+    /// Exits the scopes that other threads have ended, each alone and as of that time.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn exit_ended_remotely(&mut self) {
+        let tree = Arc::clone(&self.tree);
+        for (scope, ticks) in tree.remote_exits.take() {
+            self.exit_only(scope, ticks, None);
+        }
     }
 
     /// Exits the scope with this id if it is still open, and logs its part in a backward pass.
@@ -168,7 +198,9 @@ impl Local {
     #[cold]
     #[inline(never)]
     fn exit_only_below_top(&mut self, id: u64, now_ticks: u64) -> bool {
-        let Some(index) = self.entered_index(id) else { return false };
+        let Some(index) = self.entered_index(id) else {
+            return self.exit_outliving(id, now_ticks);
+        };
         while self.depth() > index + 1 && self.is_step(self.depth() - 1) {
             self.drop_step();
         }
@@ -183,16 +215,47 @@ impl Local {
     }
 
     /// Ends the innermost frame because a scope around it ends. Drops it if it is a step or was
-    /// forked; otherwise counts a missing exit and records it.
+    /// forked, and keeps it open outside of the stack if it may outlive that scope; otherwise counts
+    /// a missing exit and records it.
     pub(super) fn end_unclosed(&mut self, now_ticks: u64) {
         let index = self.depth() - 1;
         if self.is_step(index) {
             self.drop_step();
         } else if self.has_flag(index, FORKED) {
             self.drop_forked();
+        } else if self.has_flag(index, OUTLIVES) && self.outliving.len() < MAX_OUTLIVING {
+            self.outliving.extend(self.entered_top());
+            self.publish_outliving();
+            self.drop_top(0);
         } else {
             losses::count(LossCause::Unclosed);
             self.pop(now_ticks);
+        }
+    }
+
+    /// Exits the scope with this id if it is open outside of the stack. Returns whether it was.
+    fn exit_outliving(&mut self, id: u64, now_ticks: u64) -> bool {
+        let Some(index) = self.outliving.iter().rposition(|scope| scope.id == id) else {
+            return false;
+        };
+        let scope = self.outliving.swap_remove(index);
+        self.publish_outliving();
+        self.record(&completed_entry(&scope, now_ticks));
+        true
+    }
+
+    /// Publishes the sessions that may still record a scope outside of the stack, so that no other
+    /// session gets their bits.
+    fn publish_outliving(&self) {
+        let sessions = self.outliving.iter().fold(0, |bits, scope| bits | scope.sessions);
+        self.tree.outliving_sessions.store(sessions, Ordering::Relaxed);
+    }
+
+    /// Ends the scopes that are open outside of the stack, because their thread ends.
+    pub(super) fn end_outliving(&mut self, now_ticks: u64) {
+        for scope in std::mem::take(&mut self.outliving) {
+            losses::count(LossCause::Unclosed);
+            self.record(&completed_entry(&scope, now_ticks));
         }
     }
 

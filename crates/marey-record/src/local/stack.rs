@@ -263,7 +263,7 @@ pub(super) fn open_scope_nodes(scope: &OpenScope) -> NodePair {
 }
 
 #[inline(always)]
-fn completed_entry(scope: &OpenScope, now_ticks: u64) -> CompletedEntry {
+pub(super) fn completed_entry(scope: &OpenScope, now_ticks: u64) -> CompletedEntry {
     CompletedEntry::new(
         open_scope_nodes(scope),
         scope.sessions,

@@ -11,7 +11,7 @@ use crate::progress::WritingGuard;
 use crate::session::{Session, SessionId};
 use crate::trace::EndedTrace;
 use crate::writing::{self, WriteJob};
-use crate::{checkpoint, clock, endpoint, metadata, registry, sampling, system, trace};
+use crate::{checkpoint, clock, endpoint, local, metadata, registry, sampling, system, trace};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
@@ -63,6 +63,7 @@ fn stop_recording(
     id: SessionId,
     format: Option<Format>,
 ) -> Result<(u32, bool, Arc<Mutex<()>>), Error> {
+    local::exit_ended_remotely();
     let mut sessions = lock(&SESSIONS);
     let session = sessions.get(id)?;
     if let Some(format) = format {

@@ -14,7 +14,7 @@ use crate::progress::WritingGuard;
 use crate::session::{Session, SessionId};
 use crate::thread::ThreadTree;
 use crate::writing::WriteJob;
-use crate::{clock, metadata, registry, trace};
+use crate::{clock, local, metadata, registry, trace};
 use marey_model::spool::SessionEvent;
 use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
@@ -163,6 +163,7 @@ pub fn clear_phases(id: SessionId, phases: RangeInclusive<u32>) -> Result<(), Er
 
 /// Returns a phase's profile as a document.
 pub fn get_data(id: SessionId, phase: u32, format: Format) -> Result<Vec<u8>, Error> {
+    local::exit_ended_remotely();
     device::flush(FlushMode::CompletedOnly);
     let mut sessions = lock(&SESSIONS);
     let running = fold_ended_threads(&mut sessions);

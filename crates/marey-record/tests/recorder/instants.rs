@@ -1,6 +1,7 @@
 //! Instants, and scopes that exit by their id.
 
 use crate::harness::{Fixture, enter, exit, on_thread, profile_of, scope};
+use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
 use marey_record::{Format, SessionOptions, api};
 
@@ -70,6 +71,121 @@ fn an_id_of_another_thread_or_an_older_session_exits_nothing() {
     assert!(!api::exit_only(a));
     exit("a");
     assert_eq!(profile_of(session).counts(), [("a", 1)]);
+}
+
+#[test]
+fn a_scope_that_another_thread_exits_ends_alone_at_the_next_event_of_its_own() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("elsewhere");
+    for _ in 0..2 {
+        let a = enter("a");
+        enter("b");
+        on_thread("other", move || {
+            enter("a");
+            api::exit_anywhere(api::intern("a"), a);
+            scope("c", || ());
+            exit("a");
+        });
+        // `a` has ended around `b`, which goes on.
+        scope("d", || ());
+        exit("b");
+        scope("e", || ());
+    }
+    let profile = profile_of(session);
+    let expected = [("a", 4), ("a/b", 2), ("a/b/d", 2), ("a/c", 2), ("e", 2)];
+    assert_eq!(profile.counts(), expected);
+    assert_eq!(profile.losses(), []);
+}
+
+#[test]
+fn an_exit_on_another_thread_has_the_time_of_the_call() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("elsewhere");
+    let nanos_between = |first, second| api::monotonic_nanos(second) - api::monotonic_nanos(first);
+    let before = api::now_ticks();
+    let a = enter("a");
+    on_thread("other", move || api::exit_anywhere(api::intern("a"), a));
+    let end = api::now_ticks();
+    while nanos_between(end, api::now_ticks()) <= nanos_between(before, end) + 1000 {}
+    // No event follows on this thread but the end of the session.
+    let profile = profile_of(session);
+    assert_eq!(profile.counts(), [("a", 1)]);
+    let nanos = profile.number("a", "wall_total (ns)");
+    assert!(nanos <= nanos_between(before, end) + 1, "{nanos} ns reach beyond the exit");
+}
+
+#[test]
+fn an_exit_of_a_scope_that_has_ended_exits_nothing() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("late");
+    enter("outer");
+    let a = enter("a");
+    exit("outer"); // cuts `a`
+    enter("a");
+    api::exit_anywhere(api::intern("a"), a);
+    on_thread("other", move || api::exit_anywhere(api::intern("a"), a));
+    scope("b", || ());
+    exit("a");
+    let profile = profile_of(session);
+    assert_eq!(profile.counts(), [("a", 1), ("a/b", 1), ("outer", 1), ("outer/a", 1)]);
+    assert_eq!(profile.losses(), [("unclosed_scopes", 1)]);
+}
+
+#[test]
+fn a_scope_that_may_outlive_the_one_around_it_lasts_until_its_own_exit() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("outliving");
+    let a = api::intern("a");
+    for is_elsewhere in [false, true] {
+        enter("outer");
+        let id = api::enter_outliving(a, NodeKind::Scope);
+        enter("inside");
+        exit("inside");
+        exit("outer");
+        scope("b", || ());
+        if is_elsewhere {
+            on_thread("other", move || api::exit_anywhere(a, id));
+        } else {
+            api::exit_anywhere(a, id);
+        }
+    }
+    scope("b", || ());
+    let profile = profile_of(session);
+    let expected = [("b", 3), ("outer", 2), ("outer/a", 2), ("outer/a/inside", 2)];
+    assert_eq!(profile.counts(), expected);
+    assert_eq!(profile.losses(), []);
+}
+
+#[test]
+fn a_scope_that_outlives_its_thread_is_unclosed() {
+    let fixture = Fixture::begin();
+    let session = fixture.start("outliving");
+    on_thread("other", || {
+        enter("outer");
+        api::enter_outliving(api::intern("a"), NodeKind::Scope);
+        exit("outer");
+    });
+    let profile = profile_of(session);
+    assert_eq!(profile.counts(), [("outer", 1), ("outer/a", 1)]);
+    assert_eq!(profile.losses(), [("unclosed_scopes", 1)]);
+}
+
+#[test]
+fn exits_beyond_those_that_may_wait_leave_the_scope_to_the_one_around_it() {
+    const MAX_WAITING: u64 = 16;
+    let fixture = Fixture::begin();
+    let session = fixture.start("many");
+    enter("outer");
+    let scopes: Vec<_> = (0..=MAX_WAITING).map(|_| enter("a")).collect();
+    on_thread("other", move || {
+        let a = api::intern("a");
+        for &scope in &scopes {
+            api::exit_anywhere(a, scope);
+        }
+    });
+    exit("outer");
+    let profile = profile_of(session);
+    assert_eq!(profile.losses(), [("unclosed_scopes", 1)]);
 }
 
 #[test]

@@ -21,7 +21,8 @@ use marey_model::table::stored::{
 use marey_model::trace_json::Document;
 
 use marey_store::row::{
-    AsyncSpan, Collective, Flow, GpuActivity, Instant, MemoryEvent, Metric, Row, Span,
+    AsyncSpan, Collective, CollectiveState, Flow, GpuActivity, Instant, MemoryEvent, Metric, Row,
+    Span,
 };
 use marey_store::{ProcessRow, Reader, StoreError};
 use serde_json::value::RawValue;
@@ -185,8 +186,11 @@ pub(crate) fn leave_out(reader: &Reader, left_out: &mut LeftOut) -> Result<(), S
     *left_out.entry("ranks").or_default() += other_ranks(reader);
     leave_out_tables_except(&WRITTEN_TABLES, reader, left_out)?;
     for row in reader.rows::<Collective>()? {
-        // A collective on a stream is written as arguments of its activity, and not lost.
-        *left_out.entry("collectives").or_default() += u64::from(row?.stream.is_none());
+        // A collective on a stream is written as arguments of its activity, and the duration of a
+        // call is that of its span, which has the arguments; neither is lost.
+        let row = row?;
+        let is_call = row.state == CollectiveState::Scheduled && row.duration_nanos.is_some();
+        *left_out.entry("collectives").or_default() += u64::from(row.stream.is_none() && !is_call);
     }
     Ok(())
 }

@@ -320,6 +320,81 @@ fn kernels_of_collectives_are_collectives() {
     );
 }
 
+/// Returns the call of a collective as torch.profiler writes it.
+fn call(external_id: u32, (ts, dur): (u32, u32), args: &str) -> String {
+    format!(
+        r#"{{"ph":"X","cat":"cpu_op","name":"record_param_comms","pid":1,"tid":1,"ts":{ts},"dur":{dur},"args":{{"External id":{external_id},"Record function id":5,"Ev Idx":2,{args}}}}}"#
+    )
+}
+
+/// Returns the kernel of a collective.
+fn collective_kernel(external_id: &str, ts: u32) -> String {
+    format!(
+        r#"{{"ph":"X","cat":"kernel","name":"ncclDevKernel","pid":0,"tid":9,"ts":{ts},"dur":10,"args":{{{external_id}"device":0,"stream":9,"Collective name":"allreduce","Process Group Name":"0"}}}}"#
+    )
+}
+
+const ALL_REDUCE: &str = r#""Collective name":"allreduce","dtype":"Float","In msg nelems":16,"Out msg nelems":16,"In split size":"[]","Out split size":"[]","Global rank start":0,"Global rank stride":1,"Group size":2,"Process Group Name":"0","Process Group Description":"default_pg","Process Group Ranks":"[0, 1]","Seq":7"#;
+
+#[test]
+fn calls_without_a_kernel_are_collectives() {
+    let run = import_events(
+        &[
+            call(10, (1, 2), ALL_REDUCE),
+            call(11, (20, 3), r#""Collective name":"send","Process Group Name":"0","dtype":"Int""#),
+            // No collectives, and a version that describes none.
+            call(12, (30, 1), r#""Collective name":"wait","Process Group Name":"0""#),
+            call(13, (40, 1), r#""Collective name":"init","Process Group Name":"0""#),
+            call(14, (50, 1), r#""Input Dims":[]"#),
+        ]
+        .join(","),
+    );
+    let expected = [
+        r#"collectives 1000+Some(2000) created=Some(1000) p1 device=None stream=None "allreduce" group="0" ranks=Some("0-1") size=Some(2) sequence=Some(7) dtype=Some("Float") in=Some(16) out=Some(16) Scheduled p2p=false at=None"#,
+        r#"collectives 20000+Some(3000) created=Some(20000) p1 device=None stream=None "send" group="0" ranks=None size=None sequence=None dtype=Some("Int") in=None out=None Scheduled p2p=true at=None"#,
+    ];
+    assert_eq!(lines(&run, &["collectives"]), expected);
+}
+
+#[test]
+fn a_collective_with_a_call_and_a_kernel_is_one_row() {
+    // The kernel comes before its call in the file, and belongs to the second of two.
+    let events = [
+        collective_kernel(r#""External id":11,"#, 60),
+        call(10, (1, 2), ALL_REDUCE),
+        call(11, (20, 2), ALL_REDUCE),
+    ];
+    let rows = lines(&import_events(&events.join(",")), &["collectives"]);
+    let starts: Vec<_> = rows.iter().filter_map(|row| row.split(' ').nth(1)).collect();
+    assert_eq!(starts, ["1000+Some(2000)", "60000+Some(10000)"]);
+    // A kernel that does not name its call may be that of any.
+    let events = [call(10, (1, 2), ALL_REDUCE), collective_kernel("", 60)];
+    let rows = lines(&import_events(&events.join(",")), &["collectives"]);
+    assert_eq!(rows.len(), 1, "{rows:?}");
+    assert!(rows[0].starts_with("collectives 60000+"), "{rows:?}");
+}
+
+#[test]
+fn a_collective_that_is_made_of_others_counts_once() {
+    let gather = call(10, (1, 20), r#""Collective name":"all_gather","Process Group Name":"0""#);
+    let part = |id, ts| {
+        call(id, (ts, 2), r#""Collective name":"_broadcast_oop","Process Group Name":"0""#)
+    };
+    let calls = [part(11, 5), part(12, 10), gather, part(13, 30)];
+    let names = |events: &[String]| {
+        let rows = lines(&import_events(&events.join(",")), &["collectives"]);
+        rows.iter().map(|row| row.split('"').nth(1).unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&calls), ["all_gather", "_broadcast_oop"]);
+    // The kernels are those of the parts.
+    let kernels = [
+        collective_kernel(r#""External id":11,"#, 40),
+        collective_kernel(r#""External id":12,"#, 50),
+    ];
+    let events = [calls.as_slice(), kernels.as_slice()].concat();
+    assert_eq!(names(&events), ["_broadcast_oop", "allreduce", "allreduce"]);
+}
+
 #[test]
 fn memory_events_are_read() {
     let run = import_events(
