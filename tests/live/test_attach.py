@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -166,6 +167,28 @@ def test_of_two_at_once_one_attaches_and_the_other_says_so(busy: Live) -> None:
     assert refusal.endswith(
         f"error: process {pid} was left as it is: it is recorded already, into {path}\n"
     )
+    end(busy)
+
+
+def test_a_process_that_another_marey_has_stopped_is_attached_to_after_that(busy: Live) -> None:
+    pid = int(busy.read_line())
+    source = f"""
+    import ctypes, sys
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.prctl(15, b"marey-tracer", 0, 0, 0) == 0  # PR_SET_NAME
+    assert libc.ptrace(0x4206, {pid}, 0, 0) == 0  # PTRACE_SEIZE
+    print(flush=True)
+    sys.stdin.readline()
+    """
+    with Live(source) as tracer:
+        tracer.read_line()
+        attaching = subprocess.Popen(command("attach", pid), stderr=subprocess.PIPE, text=True)
+        while not scripts(pid) and attaching.poll() is None:
+            os.sched_yield()
+        tracer.write_line()
+        said = attaching.communicate(timeout=DEADLINE_SECS)[1]
+    assert attaching.returncode == 0, said
+    detach(pid)
     end(busy)
 
 

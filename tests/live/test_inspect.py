@@ -320,6 +320,33 @@ def test_unknown_names_are_errors_with_the_nearest_ones(pid: int) -> None:
     assert lines[2][1].startswith("hint: did you mean `list`")
 
 
+def test_a_function_that_is_called_again_and_again_is_waited_for() -> None:
+    source = """
+    import os, select, time
+
+    def waits(seconds):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            pass
+
+    def is_rare(number):
+        waits(0.002)
+
+    print(os.getpid(), flush=True)
+    number = 0
+    while not select.select([0], [], [], 0)[0]:
+        is_rare(number)
+        waits(0.02)
+    """
+    with Live(source) as program:
+        pid = int(program.read_line())
+        options = ("--function", "is_rare")
+        # A look finds it one time in ten.
+        assert [read["value"] for read in values(pid, *["number"] * 10, options=options)] == [
+            0
+        ] * 10
+
+
 def test_what_would_run_code_is_refused(pid: int) -> None:
     refused = ["model.rate", "own['a']", "model[0]", "model.forward()", "1 + 1", "texts[0:1]"]
     lines = [error.splitlines()[0] for error in errors(pid, *refused)]

@@ -19,6 +19,9 @@ use nix::unistd::{Pid, gettid};
 
 use crate::process;
 
+/// Name of the thread that becomes the tracer, for a moment.
+pub const TRACER: &str = "marey-tracer";
+
 /// Pause between two checks whether a thread has stopped.
 const POLL_PAUSE: Duration = Duration::from_micros(10);
 
@@ -98,7 +101,7 @@ pub fn while_stopped<T: Send>(
         let running = if result.is_ok() { stop.release_running() } else { None };
         Ok((result, stop.start, stop.running_start, running))
     };
-    let builder = thread::Builder::new().name("marey-tracer".into());
+    let builder = thread::Builder::new().name(TRACER.into());
     let joined = thread::scope(|scope| {
         builder
             .spawn_scoped(scope, trace)

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use marey_attach::AttachError;
 use marey_attach::process::{self, status};
+use marey_attach::stop::TRACER;
 
 use crate::InjectError;
 
@@ -22,7 +23,11 @@ pub(crate) fn check(pid: u32) -> Result<(), InjectError> {
     if process::is_stopped(pid) {
         return Err(InjectError::Stopped(pid));
     }
-    check_tracer(pid)
+    match check_tracer(pid) {
+        // Another marey stops the process for a moment. It is tried until that is over.
+        Err(InjectError::Traced { name, .. }) if name == TRACER => Ok(()),
+        checked => checked,
+    }
 }
 
 /// Returns an error if a debugger traces the process.

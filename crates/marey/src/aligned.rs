@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use crate::output::{Paint, Style};
-use crate::text::{truncate, width};
+use crate::text::{truncate, truncate_name, width};
 
 /// The maximum width of a left-aligned column, except the last one.
 const MAX_WIDTH: usize = 60;
@@ -68,7 +68,7 @@ pub(crate) fn lines(
         .collect();
     let line = |row: &[String]| {
         let cells = row.iter().zip(aligns).zip(&widths).map(|((cell, align), &columns)| {
-            let cell = truncate(cell, columns);
+            let cell = truncate_name(cell, columns);
             let padding = " ".repeat(columns - width(&cell));
             match align {
                 Align::Left => format!("{cell}{padding}"),

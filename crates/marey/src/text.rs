@@ -12,15 +12,28 @@ pub(crate) fn truncate(text: &str, columns: usize) -> Cow<'_, str> {
     if width(text) <= columns {
         return text.into();
     }
-    let mut remaining = columns.saturating_sub(1);
+    let kept = fitting_bytes(text.chars(), columns.saturating_sub(1));
+    format!("{}…", &text[..kept]).into()
+}
+
+/// Shortens a name to at most this number of columns. Of a path, such as that of a Python frame
+/// (`/app/train.py:12@step`), the end remains, which tells it from others.
+pub(crate) fn truncate_name(name: &str, columns: usize) -> Cow<'_, str> {
+    if !name.starts_with('/') || width(name) <= columns {
+        return truncate(name, columns);
+    }
+    let kept = fitting_bytes(name.chars().rev(), columns.saturating_sub(1));
+    format!("…{}", &name[name.len() - kept..]).into()
+}
+
+/// Returns the bytes of the first letters that fit into this number of columns.
+fn fitting_bytes(letters: impl Iterator<Item = char>, mut columns: usize) -> usize {
     let fits = |letter: &char| {
-        let left = remaining.checked_sub(letter_width(*letter));
-        remaining = left.unwrap_or(remaining);
+        let left = columns.checked_sub(letter_width(*letter));
+        columns = left.unwrap_or(columns);
         left.is_some()
     };
-    let mut truncated: String = text.chars().take_while(fits).collect();
-    truncated.push('…');
-    truncated.into()
+    letters.take_while(fits).map(char::len_utf8).sum()
 }
 
 /// Returns the width of a text in columns of a terminal.
@@ -62,5 +75,16 @@ mod tests {
             }
         }
         assert_eq!(truncate("训练循环", 6), "训练…");
+    }
+
+    #[test]
+    fn the_end_of_a_path_remains() {
+        for columns in 2..20 {
+            let shortened = truncate_name("/app/训练.py:12@step", columns);
+            assert!(width(&shortened) <= columns, "{shortened} in {columns}");
+            assert!(shortened.ends_with('p'), "{shortened}");
+        }
+        assert_eq!(truncate_name("/app/train.py:12@step", 12), "….py:12@step");
+        assert_eq!(truncate_name("aten::addmm", 6), "aten:…");
     }
 }

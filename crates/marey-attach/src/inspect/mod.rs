@@ -19,6 +19,9 @@ mod tests;
 mod text;
 mod value;
 
+use std::thread;
+use std::time::{Duration, Instant};
+
 use serde::Serialize;
 
 pub use self::error::InspectError;
@@ -31,6 +34,14 @@ use crate::{AttachError, Options, Target, process};
 
 /// Attempts to read a value that changes.
 const MAX_ATTEMPTS: u32 = 50;
+
+/// Time for which a frame or its variable is looked for that is not there. A function that a program
+/// calls again and again is on its stack only now and then, and a stack that changes while it is read
+/// may lack the outer frames.
+const MAX_FRAME_WAIT: Duration = Duration::from_secs(1);
+
+/// Pause between two looks for a frame.
+const FRAME_PAUSE: Duration = Duration::from_millis(1);
 
 /// Readings of memory of one inspection, about as many seconds as millions.
 const MAX_READS: usize = 4_000_000;
@@ -70,7 +81,8 @@ impl Inspector {
         Ok(Self { target, memory, layout })
     }
 
-    /// Reads the value of an expression, again if it changed while it was read.
+    /// Reads the value of an expression, again if it changed while it was read. Waits a second for a
+    /// frame that is not there.
     pub fn read(
         &mut self,
         expression: &Expression,
@@ -80,12 +92,23 @@ impl Inspector {
     ) -> Result<Inspected> {
         let objects = Objects::new(&self.memory, &self.layout, MAX_READS);
         let pid = self.target.pid();
-        for _ in 0..MAX_ATTEMPTS {
+        let start = Instant::now();
+        let mut attempts = 0;
+        while attempts < MAX_ATTEMPTS {
+            attempts += 1;
             objects.forget_classes();
             let target = &mut self.target;
             match read_once(target, &objects, expression, scope, limits, with_attributes) {
                 Err(InspectError::Changed) if process::is_alive(pid) => {}
                 Err(InspectError::Changed) => return Err(AttachError::NoProcess(pid).into()),
+                Err(error)
+                    if scope.may_come(&error)
+                        && start.elapsed() < MAX_FRAME_WAIT
+                        && process::is_alive(pid) =>
+                {
+                    attempts -= 1;
+                    thread::park_timeout(FRAME_PAUSE);
+                }
                 Err(error) => return Err(error),
                 Ok((value, attributes)) => {
                     let python = self.target.python_version();

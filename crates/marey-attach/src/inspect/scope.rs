@@ -36,6 +36,17 @@ impl Scope {
         self.thread.is_some() || self.frame.is_some() || self.function.is_some()
     }
 
+    /// Whether what an error says to be missing may be there at the next look.
+    pub(super) const fn may_come(&self, error: &InspectError) -> bool {
+        match error {
+            InspectError::NoFunction { .. }
+            | InspectError::NoFrame { .. }
+            | InspectError::NoThread(_) => true,
+            InspectError::NoName { .. } => self.is_frame(),
+            _ => false,
+        }
+    }
+
     /// Finds the object of the first name.
     pub(super) fn root(
         &self,

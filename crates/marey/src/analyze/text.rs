@@ -10,7 +10,7 @@ use super::args::AnalyzeArgs;
 use super::cells::{has_numbers, headings, row_values};
 use crate::aligned::{Align, HEADING_RULE, TextLayout, write_rows};
 use crate::output::Style;
-use crate::text::{printable, truncate};
+use crate::text::{printable, truncate_name};
 
 /// The maximum number of operations in the list of the top ones.
 const TOP_OPERATIONS: usize = 5;
@@ -78,7 +78,11 @@ fn write_top_operations(
         let calls = if count == 1 { "call" } else { "calls" };
         let name = printable(row[name].text()).into_owned();
         let (position, count) = (position + 1, Grouped(count.into()));
-        writeln!(out, "  {position}. {}: {time} ({count} {calls})", truncate(&name, MAX_WIDTH))?;
+        writeln!(
+            out,
+            "  {position}. {}: {time} ({count} {calls})",
+            truncate_name(&name, MAX_WIDTH)
+        )?;
     }
     writeln!(out)
 }
@@ -140,7 +144,7 @@ pub(super) fn describe_impact(finding: &Finding) -> String {
 pub(super) fn describe_overlaps(finding: &Finding) -> Option<String> {
     let overlaps = finding.overlaps.iter().map(|other| {
         let (subject, nanos) = (printable(&other.subject), Nanos(other.nanos));
-        format!("{} of {} (up to {nanos})", other.rule, truncate(&subject, MAX_WIDTH))
+        format!("{} of {} (up to {nanos})", other.rule, truncate_name(&subject, MAX_WIDTH))
     });
     let overlaps = overlaps.collect::<Vec<_>>().join(", ");
     (!overlaps.is_empty()).then(|| format!("Overlaps in time with: {overlaps}"))
