@@ -8,8 +8,9 @@
 //!
 //! **Callers.** Only `marey-capi`, which is `libmarey.so`.
 //!
-//! **Constraints.** A callback takes no lock and does not allocate for a name that it has seen
-//! ([`names`]), and does not unwind. It runs on every thread that runs operators, with or without
+//! **Constraints.** A callback takes no lock, unless it ends a function that another thread has
+//! started ([`user_scopes`]), does not allocate for a name that it has seen ([`names`]), and does
+//! not unwind. It runs on every thread that runs operators, with or without
 //! the GIL, and until the process has ended. The layouts of two C++ types are assumed
 //! ([`library::Registration`], the result of a start callback). The caller only registers the
 //! callbacks in versions of PyTorch where they have been tested.
