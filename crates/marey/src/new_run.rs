@@ -114,10 +114,7 @@ fn check_replaceable(path: &Path, is_forced: bool) -> Result<(), Failure> {
     match Run::open(path) {
         Ok(_) | Err(StoreError::Uncollected { .. }) => {}
         Err(_) => {
-            return refuse(
-                format!("{name} is not a run"),
-                "--force replaces only runs".into(),
-            );
+            return refuse(format!("{name} is not a run"), "--force replaces only runs".into());
         }
     }
     if path.is_dir() && marey_store::is_recording(path).map_err(Failure::from)? {
