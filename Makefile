@@ -115,7 +115,6 @@ bench: install ## Measure the peers and marey in turn
 	$(PY) bench/windows.py
 	$(PY) bench/memory.py
 	$(PY) bench/time_windows.py
-	$(PY) bench/cpp_scopes.py
 	$(PY) bench/metrics.py
 	$(if $(PEERS),$(PY) bench/live.py --peers $(PEERS),@echo "set PEERS to an environment with probing, py-spy and memray for bench/live.py")
 

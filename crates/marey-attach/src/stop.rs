@@ -113,7 +113,8 @@ pub fn while_stopped<T: Send>(
         await_release(*tracer);
     }
     let (result, start, running_start, running) = joined??;
-    let elapsed = |start: Option<Instant>| start.map_or(Duration::ZERO, |start| start.elapsed());
+    let now = Instant::now();
+    let elapsed = |start: Option<Instant>| start.map_or(Duration::ZERO, |start| now - start);
     stopped.any += elapsed(start);
     stopped.running += running.unwrap_or_else(|| elapsed(running_start));
     result
@@ -187,7 +188,9 @@ impl Stop {
             }
             self.interrupt(sleeping)?;
             if !running.is_empty() {
-                self.running_start.get_or_insert_with(Instant::now);
+                let now = Instant::now();
+                self.start.get_or_insert(now);
+                self.running_start.get_or_insert(now);
                 let stops = self.interrupt(running)?;
                 self.running.extend(stops);
             }

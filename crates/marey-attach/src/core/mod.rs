@@ -175,7 +175,7 @@ fn is_replaced(image: &Image, file: &Mapped) -> bool {
 /// Returns the version of an interpreter, such as `3.11.7`. `None` if the memory is not that of an
 /// interpreter.
 fn version(objects: &Objects<'_>, interpreter: Address) -> Option<String> {
-    let text = objects.string(objects.get(objects.namespace(interpreter, "sys")?, "version")?)?;
+    let text = objects.text_of(objects.get(objects.namespace(interpreter, "sys")?, "version")?)?;
     let version = text.split(' ').next()?;
     version.starts_with(&format!("3.{}.", objects.layout.minor)).then(|| version.to_owned())
 }
@@ -184,7 +184,7 @@ fn version(objects: &Objects<'_>, interpreter: Address) -> Option<String> {
 fn arguments(objects: &Objects<'_>, interpreter: Address) -> Option<Vec<String>> {
     const MAX_ARGUMENTS: u64 = 1_000;
     let list = objects.get(objects.namespace(interpreter, "sys")?, "orig_argv")?;
-    objects.list(list, MAX_ARGUMENTS)?.into_iter().map(|text| objects.string(text)).collect()
+    objects.list(list, MAX_ARGUMENTS)?.into_iter().map(|text| objects.text_of(text)).collect()
 }
 
 /// Returns the threads of an interpreter with their frames.

@@ -4,7 +4,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use super::{InspectError, Result, text};
-use crate::object::{Class, Flag, Number, Objects};
+use crate::object::{Class, Flag, Objects, PyInteger};
 
 /// Characters of a text, and bytes of an object of bytes, that are read.
 const MAX_CHARACTERS: u64 = 1000;
@@ -187,7 +187,7 @@ impl Objects<'_> {
             return Ok(Content::Bool(number.as_i64() != Some(0)));
         }
         Ok(match (number.decimal(), number) {
-            (None, Number::Large { bits }) => Content::Large { bits },
+            (None, PyInteger::Large { bits }) => Content::Large { bits },
             (digits, _) => Content::Integer(digits.unwrap_or_default()),
         })
     }

@@ -62,8 +62,8 @@ impl Objects<'_> {
         let lines = lines.and_then(|lines| self.byte_string(lines, MAX_LINE_TABLE_BYTES).ok());
         let lines = lines.filter(|lines| lines.length <= MAX_LINE_TABLE_BYTES);
         Ok(Some(Code {
-            function: self.string(name).ok_or(ReadError::Changed)?,
-            file: self.string(file).ok_or(ReadError::Changed)?,
+            function: self.text_of(name).ok_or(ReadError::Changed)?,
+            file: self.text_of(file).ok_or(ReadError::Changed)?,
             first_line,
             lines: lines.map(|lines| lines.content).unwrap_or_default(),
         }))

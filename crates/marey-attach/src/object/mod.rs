@@ -29,7 +29,7 @@ use self::code::Code;
 pub(crate) use self::coroutine::Progress;
 pub(crate) use self::dictionary::Table;
 pub(crate) use self::layout::{ObjectLayout, OffsetTable};
-pub(crate) use self::scalars::Number;
+pub(crate) use self::scalars::PyInteger;
 pub(crate) use self::thread::ThreadState;
 
 /// The limit of reads for the stacks and tasks of a process, which take some seconds. A torn list

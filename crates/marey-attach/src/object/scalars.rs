@@ -10,18 +10,19 @@ const MAX_DIGITS: u64 = 40;
 const MAX_STRING_CHARACTERS: u64 = 4096;
 const DIGIT_BITS: u32 = 30;
 /// Offset of the digits in an integer.
-const DIGITS: u64 = 24;
+const DIGITS_OFFSET: u64 = 24;
 /// Offset of the value in a `float`, and of the real part in a `complex`.
-const NUMBER: u64 = 16;
+const FLOAT_OFFSET: u64 = 16;
 /// Offset of the first byte in a `bytes` object.
-const BYTES: u64 = 32;
+const BYTES_OFFSET: u64 = 32;
 /// Offset of the word in a text that says how its characters are stored.
-const TEXT_STATE: usize = 32;
-type TextHead = [u8; TEXT_STATE + 8];
+const TEXT_STATE_OFFSET: usize = 32;
+/// The fields of a text in front of its characters.
+type TextHead = [u8; TEXT_STATE_OFFSET + 8];
 
 /// An integer of any size.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Number {
+pub(crate) enum PyInteger {
     /// Sign, and digits of 30 bits, the lowest first.
     Digits { is_negative: bool, digits: Vec<u32> },
     /// An integer with too many digits to be read.
@@ -36,7 +37,7 @@ pub(crate) struct Excerpt<T> {
     pub(crate) length: u64,
 }
 
-impl Number {
+impl PyInteger {
     /// Returns the value, if it fits into 64 bits.
     pub(crate) fn as_i64(&self) -> Option<i64> {
         let Self::Digits { is_negative, digits } = self else { return None };
@@ -47,7 +48,7 @@ impl Number {
         i64::try_from(if *is_negative { -value } else { value }).ok()
     }
 
-    /// Returns the number in decimal digits, `None` for a [`Number::Large`].
+    /// Returns the number in decimal digits, `None` for a [`PyInteger::Large`].
     pub(crate) fn decimal(&self) -> Option<String> {
         /// The largest power of ten that a digit can hold.
         const GROUP: u64 = 1_000_000_000;
@@ -72,50 +73,50 @@ impl Number {
 
 impl Objects<'_> {
     /// Returns the value of an integer.
-    pub(crate) fn integer(&self, object: Address) -> Result<Number> {
+    pub(crate) fn integer(&self, object: Address) -> Result<PyInteger> {
         let word = self.word(object, LENGTH)?;
         let (count, is_negative) = match self.layout.integer {
             Integer::SignedSize => (word.cast_signed().unsigned_abs(), word.cast_signed() < 0),
             Integer::Tag => (word >> 3, word & 3 == 2),
         };
         if count > MAX_DIGITS {
-            return Ok(Number::Large { bits: count.saturating_mul(DIGIT_BITS.into()) });
+            return Ok(PyInteger::Large { bits: count.saturating_mul(DIGIT_BITS.into()) });
         }
-        let block = self.block(object, DIGITS, 4 * count)?;
+        let block = self.block(object, DIGITS_OFFSET, 4 * count)?;
         let digits = block.as_chunks().0.iter().map(|bytes| u32::from_ne_bytes(*bytes));
         let digits: Vec<u32> = digits.collect();
         if digits.iter().any(|digit| digit >> DIGIT_BITS != 0) {
             return Err(ReadError::Changed);
         }
-        Ok(Number::Digits { is_negative, digits })
+        Ok(PyInteger::Digits { is_negative, digits })
     }
 
     /// Returns an integer that is not negative and has at most 63 bits, `None` for any other
     /// object.
-    pub(crate) fn number(&self, object: Address) -> Option<u64> {
+    pub(crate) fn unsigned_integer(&self, object: Address) -> Option<u64> {
         self.class_of(object).ok().filter(|class| class.is(Flag::Integer))?;
         u64::try_from(self.integer(object).ok()?.as_i64()?).ok()
     }
 
     /// Returns the value of a `float`.
     pub(crate) fn float(&self, object: Address) -> Result<f64> {
-        self.word(object, NUMBER).map(f64::from_bits)
+        self.word(object, FLOAT_OFFSET).map(f64::from_bits)
     }
 
     /// Returns the real and the imaginary part of a `complex`.
     pub(crate) fn complex(&self, object: Address) -> Result<(f64, f64)> {
-        let parts: [u8; 16] = self.bytes(object, NUMBER)?;
+        let parts: [u8; 16] = self.bytes(object, FLOAT_OFFSET)?;
         Ok((f64::from_bits(word_in(&parts, 0)), f64::from_bits(word_in(&parts, 8))))
     }
 
     /// Returns the first `max` bytes of a `bytes` object.
     pub(crate) fn byte_string(&self, object: Address, max: u64) -> Result<Excerpt<Vec<u8>>> {
         let length = self.length(object)?;
-        Ok(Excerpt { content: self.block(object, BYTES, length.min(max))?, length })
+        Ok(Excerpt { content: self.block(object, BYTES_OFFSET, length.min(max))?, length })
     }
 
     /// Returns a text, cut at [`MAX_STRING_CHARACTERS`]. `None` for an object that is no text.
-    pub(crate) fn string(&self, object: Address) -> Option<String> {
+    pub(crate) fn text_of(&self, object: Address) -> Option<String> {
         self.class_of(object).ok().filter(|class| class.is(Flag::Text))?;
         Some(self.text(object, MAX_STRING_CHARACTERS).ok()?.content)
     }
@@ -139,7 +140,7 @@ impl Objects<'_> {
         if length > i64::MAX.cast_unsigned() {
             return Err(ReadError::Changed);
         }
-        let state = word_in(head, TEXT_STATE);
+        let state = word_in(head, TEXT_STATE_OFFSET);
         let (width, is_compact, is_ascii) =
             ((state >> 2) & 7, state >> 5 & 1 == 1, state >> 6 & 1 == 1);
         let (data, offset) = match (is_compact, is_ascii) {

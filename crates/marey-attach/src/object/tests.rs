@@ -73,7 +73,7 @@ fn a_text_of_any_form_is_read() {
                 let mut words = classes(minor);
                 put_text(&mut words, OBJECT, minor, text, width, is_compact);
                 let objects = objects(&words, minor);
-                assert_eq!(objects.string(OBJECT).as_deref(), Some(text), "3.{minor}");
+                assert_eq!(objects.text_of(OBJECT).as_deref(), Some(text), "3.{minor}");
                 let excerpt = objects.text(OBJECT, 2).unwrap();
                 assert_eq!(excerpt.content, text.chars().take(2).collect::<String>());
                 assert_eq!(excerpt.length, text.chars().count() as u64);
@@ -87,7 +87,7 @@ fn half_a_surrogate_pair_is_replaced() {
     let mut words = classes(12);
     put_text(&mut words, OBJECT, 12, "αβ", 2, true);
     words.put(OBJECT + 56, &[0xd800 | u64::from(u32::from('β')) << 16]);
-    assert_eq!(objects(&words, 12).string(OBJECT).as_deref(), Some("\u{fffd}β"));
+    assert_eq!(objects(&words, 12).text_of(OBJECT).as_deref(), Some("\u{fffd}β"));
 }
 
 #[test]
@@ -100,10 +100,10 @@ fn an_integer_of_any_sign_and_size_is_read() {
             let number = objects.integer(OBJECT).unwrap();
             assert_eq!(number.as_i64(), Some(value), "3.{minor}");
             assert_eq!(number.decimal(), Some(value.to_string()), "3.{minor}");
-            assert_eq!(objects.number(OBJECT), u64::try_from(value).ok(), "3.{minor}");
-            assert_eq!(objects.string(OBJECT), None);
+            assert_eq!(objects.unsigned_integer(OBJECT), u64::try_from(value).ok(), "3.{minor}");
+            assert_eq!(objects.text_of(OBJECT), None);
         }
-        assert_eq!(objects(&classes(minor), minor).number(NAMES[0]), None);
+        assert_eq!(objects(&classes(minor), minor).unsigned_integer(NAMES[0]), None);
     }
 }
 
@@ -306,8 +306,8 @@ fn noise_is_read_without_a_panic_and_comes_to_an_end() {
         for seed in 0..200 {
             let noise = Noise(seed);
             let objects = Objects::new(&noise, layout, 2_000);
-            objects.string(OBJECT);
-            objects.number(OBJECT);
+            objects.text_of(OBJECT);
+            objects.unsigned_integer(OBJECT);
             objects.set(OBJECT, 10);
             objects.list(OBJECT, 10);
             objects.get(OBJECT, "data");

@@ -114,7 +114,7 @@ impl Objects<'_> {
         });
         let names = threads.unwrap_or_default().into_iter().filter_map(|(ident, thread)| {
             let name = self.instance_attribute(thread, "_name")?;
-            Some((self.number(ident)?, self.string(name)?))
+            Some((self.unsigned_integer(ident)?, self.text_of(name)?))
         });
         names.collect()
     }

@@ -106,7 +106,7 @@ impl TaskReader<'_> {
         let event_loop = self.field(task, waits::LOOP, "_loop").ok_or(Torn)?;
         let ident = match objects.instance_attribute(event_loop, "_thread_id") {
             Some(ident) if self.is_none(ident) => return Ok(None),
-            Some(ident) => Some(objects.number(ident).ok_or(Torn)?),
+            Some(ident) => Some(objects.unsigned_integer(ident).ok_or(Torn)?),
             // A loop without this attribute, such as that of uvloop, does not tell its thread. It
             // is taken to run.
             None => None,
@@ -144,9 +144,9 @@ impl TaskReader<'_> {
         let name = self.field(task, self.objects.layout.task_name, "_name")?;
         // Since CPython 3.12 the name of an unnamed task is only its number until it is asked for.
         self.objects
-            .string(name)
+            .text_of(name)
             .filter(|_| self.objects.type_name(name).as_deref() == Some("str"))
-            .or_else(|| Some(format!("Task-{}", self.objects.number(name)?)))
+            .or_else(|| Some(format!("Task-{}", self.objects.unsigned_integer(name)?)))
     }
 
     /// Returns a field of a task or future: the word at `offset` in one of `_asyncio`, and the

@@ -70,7 +70,7 @@ impl TaskReader<'_> {
         }
         // An object whose class is written in Python has an own `_state` only once it changes.
         match objects.instance_attribute(future, "_state") {
-            Some(state) => Some(objects.string(state)? != "PENDING"),
+            Some(state) => Some(objects.text_of(state)? != "PENDING"),
             None => Some(false),
         }
     }

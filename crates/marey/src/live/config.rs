@@ -40,7 +40,7 @@ pub(crate) struct ConfigArgs {
 
 /// A setting in the output of `--json`.
 #[derive(Serialize)]
-struct Shown<'a> {
+struct SettingEntry<'a> {
     value: &'a str,
     unit: &'a str,
     values: String,
@@ -128,7 +128,7 @@ fn print_setting(declared: &Declaration, value: &str, output: &mut Output) -> io
 fn print_json(shown: &[&Declaration], facts: &Facts, output: &mut Output) -> Result<(), Stop> {
     let mut settings = BTreeMap::new();
     for declared in shown {
-        let entry = Shown {
+        let entry = SettingEntry {
             value: value_of(declared, facts)?,
             unit: declared.unit,
             values: declared.describe_values(),
