@@ -40,6 +40,8 @@ MAX_OPEN_FILES = 500
 CSV_MAX_SECONDS = 6.0
 """The longest time for the run of :data:`CSV_SIZE` million spans."""
 CSV_SIZE = 8
+CSV_MAX_SIZE = 100
+"""The largest run that is exported, in million spans: its file has 10 GB."""
 CSV_MAX_RATIO = 1.3
 """The highest ratio of the cost a span in runs of other sizes to the cost in this run."""
 RANKS_MAX_SECONDS = 60.0
@@ -129,7 +131,8 @@ def rows(store: RunStore, sizes: tuple[int, ...], measured: Measured) -> Iterato
 def csv_rows(store: RunStore, sizes: tuple[int, ...], measured: Measured) -> Iterator[Row]:
     """Yields first the export whose bar is in seconds: the bars of the others come of its cost."""
     what = "`marey export -f csv`"
-    for size in sorted(sizes, key=lambda size: size != CSV_SIZE):
+    exported_sizes = (size for size in sizes if size <= CSV_MAX_SIZE)
+    for size in sorted(exported_sizes, key=lambda size: size != CSV_SIZE):
         compared = measured.get((what, f"{CSV_SIZE} M spans"))
         bar = CSV_MAX_SECONDS if size == CSV_SIZE else None
         if bar is None and compared is not None:

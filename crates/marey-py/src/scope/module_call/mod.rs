@@ -59,7 +59,10 @@ struct ModuleCall {
 /// Makes the replacement of the `__call__` of a class, which calls that one and nothing else until
 /// [`set_module_call`].
 #[pyfunction]
-fn wrap_module_call(class: &Bound<'_, PyAny>, original: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+fn wrap_module_call(
+    module_class: &Bound<'_, PyAny>,
+    original: &Bound<'_, PyAny>,
+) -> PyResult<Py<PyAny>> {
     let py = original.py();
     let function_type = py.import("types")?.getattr("FunctionType")?;
     // SAFETY: the type allocates objects of this size, with all fields zero.
@@ -69,7 +72,7 @@ fn wrap_module_call(class: &Bound<'_, PyAny>, original: &Bound<'_, PyAny>) -> Py
         if call.is_null() {
             return Err(PyErr::fetch(py));
         }
-        (*call).class = class.clone().into_ptr();
+        (*call).class = module_class.clone().into_ptr();
         (*call).original = original.clone().into_ptr();
         (*call).is_function = original.get_type().is(&function_type);
         Ok(Bound::from_owned_ptr(py, call.cast()).unbind())
