@@ -11,7 +11,7 @@ from typing import Any
 import marey
 import marey.torch
 import pytest
-from torch_programs import python
+from torch_programs import python, trace_ranks
 
 torch = pytest.importorskip("torch")
 
@@ -237,11 +237,8 @@ def test_fsdp_is_recorded_with_its_collectives(tmp_path: Path) -> None:
     exec(MODEL + TRAINING, plain)  # both ranks have the same batches, so sharding changes nothing
     script = tmp_path / "fsdp.py"
     script.write_text(FSDP)
-    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", "2", str(script)]
-    arguments = ["--operators", "-d", "trace", "-o", "fsdp.marey"]
-    done = python("-m", "marey", "run", *arguments, *launcher)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == 2 * [f"loss {plain['loss'].item():.3f}"]
+    printed = trace_ranks(script, Path("fsdp.marey"), 2, "--operators")
+    assert printed == 2 * [f"loss {plain['loss'].item():.3f}"]
     run = marey.open("fsdp.marey")
     steps = run.sql("SELECT rank, count(*) FROM steps GROUP BY rank ORDER BY rank").rows()
     assert steps == [(0, BATCHES), (1, BATCHES)]

@@ -10,7 +10,7 @@ import marey
 import pytest
 from marey import _torch_collectives
 from marey._torch_collectives import Reader
-from torch_programs import python
+from torch_programs import python, trace_ranks
 
 pytest.importorskip("torch")
 
@@ -52,11 +52,8 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Returns the run of a job of four processes that torchrun starts."""
     folder = tmp_path_factory.mktemp("job")
     (folder / "job.py").write_text(JOB)
-    launcher = ["torch.distributed.run", "--nproc-per-node", str(RANKS), str(folder / "job.py")]
     path = folder / "job.marey"
-    done = python("-m", "marey", "run", "-d", "trace", "-o", str(path), "-m", *launcher)
-    assert done.returncode == 0, done.stderr
-    printed = sorted(done.stdout.splitlines())
+    printed = sorted(trace_ranks(folder / "job.py", path, RANKS))
     assert printed == [f"rank {rank} of {RANKS}" for rank in range(RANKS)]
     return path
 
@@ -136,10 +133,7 @@ def test_a_message_of_gloo_lasts_until_it_is_waited_for(tmp_path: Path) -> None:
     # The operator that starts it, `c10d::send`, ends before it.
     script = tmp_path / "messages.py"
     script.write_text(MESSAGES)
-    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", "2", str(script)]
-    options = ["--operators", "-d", "trace", "-o", "m.marey"]
-    done = python("-m", "marey", "run", *options, *launcher)
-    assert done.returncode == 0, done.stderr
+    trace_ranks(script, Path("m.marey"), 2, "--operators")
     found = rows(
         Path("m.marey"),
         "SELECT rank, path, count(*) FROM spans "

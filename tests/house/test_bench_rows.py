@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from paths import ROOT
 
 
-def test_the_table_has_each_row_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def import_from_bench(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
+    """Imports a module of `bench`, whose imports are of that folder too."""
     monkeypatch.syspath_prepend(ROOT / "bench")
-    monkeypatch.delitem(sys.modules, "rows", raising=False)
-    rows = __import__("rows").ROWS
+    for name in ("rows", "table"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    return importlib.import_module
+
+
+def test_the_table_has_each_row_in_order(import_from_bench: Callable[[str], Any]) -> None:
+    rows = import_from_bench("rows").ROWS
     assert len({row.name for row in rows}) == len(rows)
     page = (ROOT / "docs/benchmarks.md").read_text()
     written = page.partition("written by `bench/run.py --update`")[2]
@@ -21,11 +31,9 @@ def test_the_table_has_each_row_in_order(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_profiler_of_operators_is_compared_with_its_peer_in_the_same_rounds(
-    monkeypatch: pytest.MonkeyPatch,
+    import_from_bench: Callable[[str], Any],
 ) -> None:
-    monkeypatch.syspath_prepend(ROOT / "bench")
-    monkeypatch.delitem(sys.modules, "table", raising=False)
-    operators = __import__("operators")
+    operators = import_from_bench("operators")
     # The machine is slower in each round: what is added doubles, and its ratio stays.
     during = [
         [[slow * 150, slow * 1100], [slow * 300, slow * 1400], [slow * 100, slow * 1000]]
@@ -49,11 +57,9 @@ def test_a_profiler_of_operators_is_compared_with_its_peer_in_the_same_rounds(
 
 
 def test_a_window_is_compared_with_torch_profiler_in_the_same_round(
-    monkeypatch: pytest.MonkeyPatch,
+    import_from_bench: Callable[[str], Any],
 ) -> None:
-    monkeypatch.syspath_prepend(ROOT / "bench")
-    monkeypatch.delitem(sys.modules, "table", raising=False)
-    windows = __import__("windows")
+    windows = import_from_bench("windows")
     rounds = []
     for slow in (1.0, 2.0, 4.0):
         ours = {"before": 100 * slow, "during": 150 * slow, "end": 30 * slow, "after": 101 * slow}
@@ -65,10 +71,9 @@ def test_a_window_is_compared_with_torch_profiler_in_the_same_round(
 
 
 def test_an_export_of_another_size_costs_about_as_much_a_span(
-    monkeypatch: pytest.MonkeyPatch,
+    import_from_bench: Callable[[str], Any],
 ) -> None:
-    monkeypatch.syspath_prepend(ROOT / "bench")
-    scale = __import__("scale")
+    scale = import_from_bench("scale")
     measured: dict[tuple[str, str], object] = {}
     bars, verdicts = [], []
     seconds = {"8 M spans": 4.0, "1 M spans": 0.6, "100 M spans": 70.0}

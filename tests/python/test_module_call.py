@@ -78,7 +78,7 @@ def test_the_method_is_copied_reduced_and_changed_as_the_function_is() -> None:
     replace_call()
     call: Any = vars(Model)["__call__"]
     assert copy.copy(call) is copy.deepcopy({"call": call})["call"] is call
-    # What a pickle has of it: a call of `getattr`.
+    # A pickle has this call of `getattr`.
     function, arguments = call.__reduce_ex__(4)
     assert function(*arguments) is call
     assert call.mark == "set before"

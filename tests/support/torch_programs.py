@@ -160,6 +160,14 @@ def python(*args: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def trace_ranks(script: Path, run: Path, ranks: int, *options: str) -> list[str]:
+    """Records a trace of this many ranks of a script; returns the lines that they print."""
+    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(ranks), str(script)]
+    done = python("-m", "marey", "run", *options, "-d", "trace", "-o", str(run), *launcher)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
 def run_plain(source: str) -> str:
     """Runs a source without a profiler, which must succeed; returns its output."""
     done = python("-c", textwrap.dedent(source))
