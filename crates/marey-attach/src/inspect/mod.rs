@@ -95,18 +95,16 @@ impl Inspector {
         let start = Instant::now();
         let mut attempts = 0;
         while attempts < MAX_ATTEMPTS {
-            attempts += 1;
             objects.forget_classes();
             let target = &mut self.target;
             match read_once(target, &objects, expression, scope, limits, with_attributes) {
-                Err(InspectError::Changed) if process::is_alive(pid) => {}
+                Err(InspectError::Changed) if process::is_alive(pid) => attempts += 1,
                 Err(InspectError::Changed) => return Err(AttachError::NoProcess(pid).into()),
                 Err(error)
                     if scope.may_come(&error)
                         && start.elapsed() < MAX_FRAME_WAIT
                         && process::is_alive(pid) =>
                 {
-                    attempts -= 1;
                     thread::park_timeout(FRAME_PAUSE);
                 }
                 Err(error) => return Err(error),
