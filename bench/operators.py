@@ -4,7 +4,7 @@ Processes are forked from one that has trained already: one records with marey, 
 torch.profiler and the same detail, and one does not record. They work in turn, a few training steps
 of `examples/train_gpt.py` and a loop of one operator each, so that a drift of the machine affects
 all; then the recording stops, and they go on in turn. A figure is the median over the rounds, with
-the 95 % confidence interval of a median; a ratio is that of what the two add in one round. With
+the 95 % confidence interval of a median; a ratio divides what the two add in a round. With
 sampled shapes a round has as many steps as one is sampled of, and its figure is their mean. All
 times are CPU times. `--update` writes the table to `docs/benchmarks.md`.
 """
@@ -44,7 +44,7 @@ PEERS = {
 """torch.profiler with the same detail: with names, or with all shapes, as it samples none."""
 MAX_OPERATOR_RATIO = 0.25
 MAX_STEP_PERCENT = {"tree-off": 3.0, "tree-sampled": 3.3, "tree-all": 8.0}
-"""Of sampled shapes, that of names and the 0.3 % that they may add."""
+"""Bars of a step in percent; sampled shapes may add 0.3 % to names."""
 MAX_AFTER_PERCENT = 0.1
 
 
@@ -202,7 +202,7 @@ class Figure(NamedTuple):
 
 
 class Added(NamedTuple):
-    """What a profiler adds while it records."""
+    """Time that a profiler adds while it records."""
 
     operator_nanos: Figure
     """To an operator, in nanoseconds."""
@@ -216,9 +216,9 @@ class Cost(NamedTuple):
     ours: Added
     peer: Added | None
     operator_ratio: Figure | None
-    """What it adds to an operator, divided by what the peer adds."""
+    """Time added to an operator, divided by the time that the peer adds."""
     step_ratio: Figure | None
-    """The same of a step."""
+    """Time added to a step, divided by the time that the peer adds."""
     after_percent: Figure
     """Time added to a step after the profiler has stopped, in percent."""
     plain_nanos: float

@@ -13,7 +13,7 @@ WITH sizes AS (
         min(duration_nanos) AS min_nanos,
         max(duration_nanos) AS max_nanos
     FROM raw.collectives
-    -- The duration of one that is only scheduled is that of the call.
+    -- A collective that is only scheduled has the duration of its call.
     WHERE
         duration_nanos IS NOT NULL
         AND state <> 'scheduled'

@@ -139,7 +139,7 @@ unsafe extern "C" fn get_attribute(this: *mut PyObject, name: *mut PyObject) -> 
     }
 }
 
-/// `setattr(ModuleCall, name, value)`, or `delattr` without a value: that of the original.
+/// `setattr(ModuleCall, name, value)`, or `delattr` without a value: changes the original.
 unsafe extern "C" fn set_attribute(
     this: *mut PyObject,
     name: *mut PyObject,

@@ -110,9 +110,9 @@ fn pair(ours: &[Extent], theirs: &[Extent]) -> Vec<(usize, usize)> {
 /// The distance between two spans.
 #[derive(Clone, Copy)]
 struct Distance {
-    /// That of the two ends that agree better.
+    /// Distance of the two ends that agree better.
     nearer_end_nanos: i64,
-    /// That of both ends.
+    /// Sum of the distances at the start and at the end.
     sum_nanos: i64,
 }
 
