@@ -105,6 +105,9 @@ def _finish_at_exit() -> None:
         finish(None, "")
     except OSError as error:
         say(str(error))
+    # The exit handler of the library would wait for these threads. Daemon threads would then ask
+    # for the GIL, for which CPython 3.10 reads what the interpreter has freed by then, and crash.
+    _native.end_idle_threads()
 
 
 def _after_fork_in_child() -> None:

@@ -95,6 +95,30 @@ def test_daemon_threads_in_scopes_at_exit() -> None:
         assert find(root, "daemon")["metrics"]["wall_open"] == 3
 
 
+def test_no_thread_of_the_library_outlives_the_exit_handlers_of_python() -> None:
+    # CPython 3.10 crashes in daemon threads if the process waits after the interpreter has ended.
+    output = run_well("""
+        import atexit, glob, os
+
+        def names():
+            return [name for path in glob.glob("/proc/self/task/*/comm")
+                    if (name := open(path).read().strip()).startswith("marey")]
+
+        @atexit.register
+        def print_last():  # registered before marey's, so called after it
+            for _ in range(10_000):  # the kernel forgets a thread a moment after it was joined
+                if not names():
+                    break
+                os.sched_yield()
+            print(names())
+
+        import marey
+        marey.start("x")
+        print(len(names()) > 0)
+        """)
+    assert output == "True\n[]\n"
+
+
 TERMINATED = """
     import marey, os, signal, sys
     {prelude}
