@@ -229,6 +229,8 @@ def test_a_thread_that_has_the_id_of_an_ended_one_is_another_thread() -> None:
     with marey.open("run.marey") as run:
         rows = run.sql(sql).rows()
     assert len({number for _, number, _ in rows}) > 2
-    assert {thread for thread, _, _ in rows} == {"even", "odd"}
-    for thread, _, path in rows:
+    # A thread that ends before its name is read has the name that the system gave it.
+    named = [(thread, path) for thread, _, path in rows if thread != "python"]
+    assert {thread for thread, _ in named} == {"even", "odd"}
+    for thread, path in named:
         assert f"{thread}.py" in path
