@@ -50,6 +50,9 @@ KNOWN_INPUTS: dict[tuple[int, int] | None, InputFields] = {
 _TENSOR_WORDS = 26
 """The words of a `c10::TensorImpl` that are searched."""
 
+_MAX_VALUES = 64
+"""More inputs than any observed operator has: a larger number was no number of inputs."""
+
 _TENSOR_TAG = 1
 _INT_TAG = 5
 
@@ -98,7 +101,7 @@ def _search(torch: Any) -> InputFields | None:
         elif len(inputs) == 1:
             (at,) = inputs
             values.setdefault(name, _values(words[at], words[at + 1]))
-            if name == "aten::conv2d":
+            if name == "aten::conv2d" and len(values[name]) > 3:
                 stride = _words(values[name][3][0], 4)
                 values["stride"] = _values(stride[2], (stride[3] - stride[2]) // 16)
 
@@ -137,6 +140,8 @@ def _words(address: int, count: int) -> list[int]:
 
 def _values(address: int, count: int) -> list[tuple[int, int]]:
     """Returns payload and tag of each `c10::IValue` from an address on."""
+    if not 0 <= count <= _MAX_VALUES:
+        return []
     words = _words(address, 2 * count)
     return [(payload, tag & 0xFFFFFFFF) for payload, tag in zip(words[::2], words[1::2])]
 

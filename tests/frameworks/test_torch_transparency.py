@@ -18,6 +18,8 @@ from torch_programs import (
 
 torch = pytest.importorskip("torch")
 
+MINOR = tuple(int(number) for number in torch.__version__.split(".")[:2])
+
 
 def test_models_are_not_modified(tmp_path: Path) -> None:
     outcome = profile(
@@ -156,13 +158,18 @@ def test_compile_has_no_graph_break_and_no_warning(tmp_path: Path) -> None:
         assert torch.equal(plain(x), expected)
         """,
     )
-    assert outcome.scopes["step"][1]["OptimizedModule"] == (2, {})
+    calls, inside = outcome.scopes["step"][1]["OptimizedModule"]
+    assert calls == 2
+    # Before 2.5, compiled code calls the modules of PyTorch as modules.
+    assert (inside == {}) == (MINOR >= (2, 5))
 
 
 @pytest.mark.parametrize("imported", ["before", "after"])
 def test_hooks_of_submodules_are_compiled_once_by_either_order(
     tmp_path: Path, imported: str
 ) -> None:
+    # Before 2.5, the compiler knows no `__call__` of a module that is not a Python function.
+    call = "__call__" if MINOR >= (2, 5) else "forward"
     outcome = profile(
         tmp_path,
         f"""
@@ -185,7 +192,7 @@ def test_hooks_of_submodules_are_compiled_once_by_either_order(
                 return super().__call__(x)
 
             def forward(self, x):
-                return self.inner(x) + self.inner.head.__call__(x)
+                return self.inner(x) + self.inner.head.{call}(x)
 
         model = Calling()
         expected = model(x)
@@ -202,8 +209,9 @@ def test_hooks_of_submodules_are_compiled_once_by_either_order(
         print(counters["stats"]["unique_graphs"], dict(counters["graph_break"]))
         """,
     )
-    # Without hooks, the class that calls what it overrides is compiled once more.
-    assert outcome.stdout == "2\n3 {}\n"
+    # Without hooks, the class that calls what it overrides is compiled once more from 2.6 on.
+    graphs = 3 if MINOR >= (2, 6) else 2
+    assert outcome.stdout == f"2\n{graphs} {{}}\n"
 
 
 def test_compile_with_breaks_keeps_scopes_in_order(tmp_path: Path) -> None:
@@ -273,6 +281,7 @@ def test_a_model_that_native_code_calls_has_its_scope(tmp_path: Path) -> None:
     assert outcome.scopes["step"][1] == {"Net": (1, net_scopes(1))}
 
 
+@pytest.mark.skipif(MINOR < (2, 8), reason="PyTorch does not warn of global hooks")
 def test_other_global_hooks_still_make_compile_warn(tmp_path: Path) -> None:
     outcome = profile(
         tmp_path,
