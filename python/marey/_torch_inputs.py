@@ -129,13 +129,13 @@ def _common_positions(tensors: list[tuple[Any, Any]]) -> set[int]:
 
 
 def _words(address: int, count: int) -> list[int]:
-    """Returns the words from an address on, none where there is no memory: most guesses are wrong."""
+    """Returns the words from an address on, none unless all are there; guesses may be wrong."""
     with open("/proc/self/mem", "rb", buffering=0) as memory:
         try:
             content = os.pread(memory.fileno(), 8 * count, address)
         except (OSError, OverflowError):
             return []
-    return list(struct.unpack(f"={len(content) // 8}Q", content[: len(content) // 8 * 8]))
+    return list(struct.unpack(f"={count}Q", content)) if len(content) == 8 * count else []
 
 
 def _values(address: int, count: int) -> list[tuple[int, int]]:
@@ -143,7 +143,9 @@ def _values(address: int, count: int) -> list[tuple[int, int]]:
     if not 0 <= count <= _MAX_VALUES:
         return []
     words = _words(address, 2 * count)
-    return [(payload, tag & 0xFFFFFFFF) for payload, tag in zip(words[::2], words[1::2])]
+    return [
+        (payload, tag & 0xFFFFFFFF) for payload, tag in zip(words[::2], words[1::2], strict=True)
+    ]
 
 
 def _costs(torch: Any, fields: InputFields) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import shutil
 import subprocess
@@ -9,11 +10,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from marey import _torch_inputs
 from torch_programs import python, run_plain, shape
 
 pytest.importorskip("torch")
 
 pytestmark = pytest.mark.usefixtures("own_directory")
+
+
+@pytest.mark.parametrize("address", [0, 8, 1 << 46, 1 << 63, (1 << 64) - 8])
+def test_a_guess_at_memory_that_is_not_there_finds_nothing(address: int) -> None:
+    assert _torch_inputs._words(address, 4) == []
+    assert _torch_inputs._values(address, 2) == []
+
+
+@pytest.mark.parametrize("count", [-1, 1 << 32])
+def test_a_guess_of_an_impossible_number_of_inputs_finds_nothing(count: int) -> None:
+    known = ctypes.create_string_buffer(64)
+    assert len(_torch_inputs._values(ctypes.addressof(known), 4)) == 4
+    assert _torch_inputs._values(ctypes.addressof(known), count) == []
 
 
 def test_a_process_without_torch_has_no_operators() -> None:
