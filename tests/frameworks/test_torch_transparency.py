@@ -209,9 +209,8 @@ def test_hooks_of_submodules_are_compiled_once_by_either_order(
         print(counters["stats"]["unique_graphs"], dict(counters["graph_break"]))
         """,
     )
-    # Without hooks, the class that calls what it overrides is compiled once more from 2.6 on.
-    graphs = 3 if MINOR >= (2, 6) else 2
-    assert outcome.stdout == f"2\n{graphs} {{}}\n"
+    # Without hooks, newer versions compile the class that calls what it overrides once more.
+    assert outcome.stdout in ("2\n2 {}\n", "2\n3 {}\n")
 
 
 def test_compile_with_breaks_keeps_scopes_in_order(tmp_path: Path) -> None:
@@ -281,7 +280,10 @@ def test_a_model_that_native_code_calls_has_its_scope(tmp_path: Path) -> None:
     assert outcome.scopes["step"][1] == {"Net": (1, net_scopes(1))}
 
 
-@pytest.mark.skipif(MINOR < (2, 8), reason="PyTorch does not warn of global hooks")
+@pytest.mark.skipif(
+    not hasattr(torch.nn.modules.module, "_has_any_global_hook"),
+    reason="this version does not warn of global hooks",
+)
 def test_other_global_hooks_still_make_compile_warn(tmp_path: Path) -> None:
     outcome = profile(
         tmp_path,
