@@ -52,22 +52,24 @@ pub(crate) fn run_interruptibly<T: Send>(
 ) -> PyResult<T> {
     py.detach(|| {
         thread::scope(|scope| {
-            let (running, finished) = mpsc::sync_channel::<()>(1);
+            let (work_ended, work_ended_receiver) = mpsc::sync_channel::<()>(1);
             let work = move || {
                 // The sender is dropped when `work` ends, even by a panic. That ends the wait
                 // below.
-                let _running = running;
+                let _work_ended = work_ended;
                 work()
             };
             let worker = thread::Builder::new().name("marey-answer".to_owned());
             let worker = worker.spawn_scoped(scope, work)?;
-            while finished.recv_timeout(SIGNAL_CHECK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+            while work_ended_receiver.recv_timeout(SIGNAL_CHECK_INTERVAL)
+                == Err(RecvTimeoutError::Timeout)
+            {
                 #[expect(
                     clippy::redundant_closure_for_method_calls,
                     reason = "a method path has one lifetime, but any is needed"
                 )]
-                let signals = Python::attach(|py| py.check_signals());
-                if let Err(raised) = signals {
+                let signal_check = Python::attach(|py| py.check_signals());
+                if let Err(raised) = signal_check {
                     cancel();
                     return Err(raised);
                 }
@@ -139,9 +141,9 @@ impl Answer {
     fn text(&self, max_rows: usize, room: Option<usize>) -> PyResult<String> {
         let mut rows_left = max_rows;
         let first_batches = self.batches.iter().map(|batch| {
-            let rows = batch.num_rows().min(rows_left);
-            rows_left -= rows;
-            batch.slice(0, rows)
+            let row_count = batch.num_rows().min(rows_left);
+            rows_left -= row_count;
+            batch.slice(0, row_count)
         });
         Ok(marey::as_table(&self.schema, &first_batches.collect::<Vec<_>>(), room)?)
     }

@@ -100,22 +100,22 @@ fn to_plain_field(field: &FieldRef) -> FieldRef {
     Arc::new(Field::clone(field).with_data_type(plain))
 }
 
-/// Returns `ours` with the requested types.
-fn convert_schema(ours: &Schema, requested: &Schema) -> PyResult<Schema> {
-    let (requested, ours) = (requested.fields(), ours.fields());
-    if requested.len() != ours.len() {
+/// Returns `own_schema` with the requested types.
+fn convert_schema(own_schema: &Schema, requested: &Schema) -> PyResult<Schema> {
+    let (requested, own_schema) = (requested.fields(), own_schema.fields());
+    if requested.len() != own_schema.len() {
         let message = format!(
             "the requested schema must have {} columns, not {}",
-            ours.len(),
+            own_schema.len(),
             requested.len()
         );
         return Err(PyValueError::new_err(message));
     }
-    let fields = ours.iter().zip(requested).map(|(ours, wanted)| {
-        if compute::can_cast_types(ours.data_type(), wanted.data_type()) {
-            return Ok(Field::clone(ours).with_data_type(wanted.data_type().clone()));
+    let fields = own_schema.iter().zip(requested).map(|(own_schema, wanted)| {
+        if compute::can_cast_types(own_schema.data_type(), wanted.data_type()) {
+            return Ok(Field::clone(own_schema).with_data_type(wanted.data_type().clone()));
         }
-        let (name, from, to) = (ours.name(), ours.data_type(), wanted.data_type());
+        let (name, from, to) = (own_schema.name(), own_schema.data_type(), wanted.data_type());
         Err(PyValueError::new_err(format!("column `{name}` of type {from} cannot become {to}")))
     });
     Ok(Schema::new(fields.collect::<PyResult<Vec<_>>>()?))

@@ -13,12 +13,12 @@ const NUM_SMS: &str = "num_sms";
 pub(crate) fn to_python<'py>(py: Python<'py>, devices: &[Device]) -> PyResult<Bound<'py, PyDict>> {
     let families = PyDict::new(py);
     for device in devices {
-        let family = if let Some(known) = families.get_item(&device.family)? {
-            known.cast_into()?
+        let family_dict = if let Some(family_dict) = families.get_item(&device.family)? {
+            family_dict.cast_into()?
         } else {
-            let family = PyDict::new(py);
-            families.set_item(&device.family, &family)?;
-            family
+            let family_dict = PyDict::new(py);
+            families.set_item(&device.family, &family_dict)?;
+            family_dict
         };
         let fields = PyDict::new(py);
         if let Some(arch) = &device.arch {
@@ -34,7 +34,7 @@ pub(crate) fn to_python<'py>(py: Python<'py>, devices: &[Device]) -> PyResult<Bo
                 fields.set_item(key, value)?;
             }
         }
-        family.set_item(&device.id, fields)?;
+        family_dict.set_item(&device.id, fields)?;
     }
     Ok(families)
 }

@@ -30,16 +30,16 @@ pub(crate) fn write(profile: &Profile, format: Format, path: &Path) -> io::Resul
         return hatchet::write(profile, format, &mut File::options().write(true).open(path)?);
     }
     let temporary = temporary_name(path);
-    let written = File::create(&temporary)
+    let write_result = File::create(&temporary)
         .and_then(|mut file| hatchet::write(profile, format, &mut file))
         .and_then(|()| fs::rename(&temporary, path));
-    written.inspect_err(|_| drop(fs::remove_file(&temporary)))
+    write_result.inspect_err(|_| drop(fs::remove_file(&temporary)))
 }
 
 /// Returns a name next to `path` that no other write uses, in this process or another.
 fn temporary_name(path: &Path) -> PathBuf {
-    static WRITES: AtomicU64 = AtomicU64::new(0);
+    static WRITE_COUNT: AtomicU64 = AtomicU64::new(0);
     let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}-{}.tmp", process::id(), WRITES.fetch_add(1, Ordering::Relaxed)));
+    name.push(format!(".{}-{}.tmp", process::id(), WRITE_COUNT.fetch_add(1, Ordering::Relaxed)));
     name.into()
 }

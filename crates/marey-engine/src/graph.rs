@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use marey::lines;
 use marey_formats::hatchet;
 use marey_model::context::NodeKind;
-use marey_query::graph::{self, Cells, Filter, NameStyle, Operator, Side, Threshold};
+use marey_query::graph::{self, Cells, ColumnOperator, Filter, NameStyle, Side, Threshold};
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
@@ -26,7 +26,7 @@ use crate::{cells, devices, file};
 #[pyclass(module = "marey._engine", frozen)]
 pub(crate) struct Graph {
     /// The graph. It is copied on write while another thread holds a snapshot.
-    current: Mutex<Arc<graph::Graph>>,
+    graph: Mutex<Arc<graph::Graph>>,
 }
 
 impl From<graph::Graph> for Graph {
@@ -37,14 +37,14 @@ impl From<graph::Graph> for Graph {
 
 impl From<Arc<graph::Graph>> for Graph {
     fn from(graph: Arc<graph::Graph>) -> Self {
-        Self { current: Mutex::new(graph) }
+        Self { graph: Mutex::new(graph) }
     }
 }
 
 impl Graph {
     /// Returns a snapshot of the graph.
     fn snapshot(&self, py: Python<'_>) -> Arc<graph::Graph> {
-        Arc::clone(&self.current.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.graph.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner))
     }
 
     fn modify<T: Send>(
@@ -53,8 +53,8 @@ impl Graph {
         change: impl FnOnce(&mut graph::Graph) -> T + Send,
     ) -> T {
         py.detach(|| {
-            let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-            change(Arc::make_mut(&mut current))
+            let mut graph = self.graph.lock().unwrap_or_else(PoisonError::into_inner);
+            change(Arc::make_mut(&mut graph))
         })
     }
 }
@@ -113,7 +113,7 @@ impl Graph {
 
     /// The name of each node in the profile.
     fn frames<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        PyList::new(py, self.snapshot(py).nodes().iter().map(|node| &*node.frame))
+        PyList::new(py, self.snapshot(py).nodes().iter().map(|node| &*node.profile_name))
     }
 
     /// The kind of each node, where the profile has it.
@@ -124,13 +124,17 @@ impl Graph {
     /// The numbers of the nodes of a kind.
     fn nodes_of_kind(&self, py: Python<'_>, kind: &str) -> Vec<usize> {
         let graph = self.snapshot(py);
-        py.detach(|| positions(&graph, |node| node.kind.is_some_and(|own| own.as_str() == kind)))
+        py.detach(|| {
+            indexes_of_nodes(&graph, |node| {
+                node.kind.is_some_and(|node_kind| node_kind.as_str() == kind)
+            })
+        })
     }
 
     /// The numbers of the nodes with a display name.
     fn nodes_with_name(&self, py: Python<'_>, name: &str) -> Vec<usize> {
         let graph = self.snapshot(py);
-        py.detach(|| positions(&graph, |node| &*node.name == name))
+        py.detach(|| indexes_of_nodes(&graph, |node| &*node.name == name))
     }
 
     /// The number of each node's parent.
@@ -145,7 +149,7 @@ impl Graph {
 
     /// The end (exclusive) of each node's subtree.
     fn ends(&self, py: Python<'_>) -> Vec<usize> {
-        self.snapshot(py).nodes().iter().map(|node| node.end).collect()
+        self.snapshot(py).nodes().iter().map(|node| node.subtree_end).collect()
     }
 
     /// Returns which of two combined graphs has each node: `both`, `left` or `right`.
@@ -291,10 +295,10 @@ impl Graph {
         labels: Option<Vec<String>>,
     ) -> PyResult<Self> {
         let operator = match operator {
-            "+" => Operator::Add,
-            "-" => Operator::Subtract,
-            "*" => Operator::Multiply,
-            "/" => Operator::Divide,
+            "+" => ColumnOperator::Add,
+            "-" => ColumnOperator::Subtract,
+            "*" => ColumnOperator::Multiply,
+            "/" => ColumnOperator::Divide,
             _ => return Err(PyValueError::new_err(format!("unknown operator {operator:?}"))),
         };
         let (left, right) = (self.snapshot(py), other.snapshot(py));
@@ -354,8 +358,8 @@ impl Graph {
     fn write(&self, py: Python<'_>, path: PathBuf, format: &str) -> PyResult<()> {
         let format = file::parse_format(format)?;
         let graph = self.snapshot(py);
-        let written = py.detach(|| file::write(&graph.to_profile(), format, &path));
-        written.map_err(|error| os_error(error, &path))
+        let write_result = py.detach(|| file::write(&graph.to_profile(), format, &path));
+        write_result.map_err(|error| os_error(error, &path))
     }
 
     /// The content that `write` would write.
@@ -372,9 +376,9 @@ fn new_filter(include: Option<String>, exclude: Option<String>, threshold: Optio
     Filter { include, exclude, threshold: threshold.map(Threshold::Value) }
 }
 
-fn positions(graph: &graph::Graph, is_wanted: impl Fn(&graph::Node) -> bool) -> Vec<usize> {
+fn indexes_of_nodes(graph: &graph::Graph, is_wanted: impl Fn(&graph::Node) -> bool) -> Vec<usize> {
     let nodes = graph.nodes().iter().enumerate();
-    nodes.filter(|(_, node)| is_wanted(node)).map(|(position, _)| position).collect()
+    nodes.filter(|(_, node)| is_wanted(node)).map(|(index, _)| index).collect()
 }
 
 fn to_strings(texts: impl IntoIterator<Item = Arc<str>>) -> Vec<String> {

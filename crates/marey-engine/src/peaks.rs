@@ -29,7 +29,9 @@ pub(crate) fn max_bps(
 /// Family, name and sources of every architecture in the tables.
 #[pyfunction]
 pub(crate) fn architectures() -> Vec<(&'static str, &'static str, &'static str)> {
-    peaks::architectures().map(|known| (known.family, known.name, known.doc)).collect()
+    peaks::architectures()
+        .map(|architecture| (architecture.family, architecture.name, architecture.doc))
+        .collect()
 }
 
 fn with_note(peak: Result<f64, NoPeak>) -> (f64, Option<String>) {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use marey::{Export, Moment, TimeRange, WrittenFile, parse_format};
 use marey_analysis::{Questions, Thresholds, findings, section, table};
 use marey_formats::{Imported, TemporaryRun};
-use marey_query::sql::{Database, Limits, TableName};
+use marey_query::sql::{Database, Limits, TableInfo};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
@@ -23,8 +23,8 @@ use crate::info::Info;
 /// Whether the run has spools that were not collected into its tables.
 #[pyfunction]
 pub(crate) fn needs_collecting(py: Python<'_>, path: PathBuf) -> PyResult<bool> {
-    let needs = py.detach(|| marey_store::needs_collecting(&path));
-    needs.map_err(unreadable_run)
+    let needs_collecting = py.detach(|| marey_store::needs_collecting(&path));
+    needs_collecting.map_err(unreadable_run)
 }
 
 /// Import files of other formats as a new run at `out`. Returns warnings about losses.
@@ -124,7 +124,7 @@ impl Run {
     /// Names of the tables and views in the default schema.
     #[staticmethod]
     fn tables() -> Vec<&'static str> {
-        TableName::all().filter(|table| table.schema == "main").map(|table| table.name).collect()
+        TableInfo::all().filter(|table| table.schema == "main").map(|table| table.name).collect()
     }
 
     /// Number of bytes of spools that could not be collected because the folder is read-only.

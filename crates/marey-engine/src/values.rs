@@ -12,7 +12,7 @@ use pyo3::types::{PyDict, PyList};
 /// Returns the values of a column: numbers, booleans, strings, bytes, lists, dicts for structs, and
 /// `None`. A value of any other type, such as a date, is formatted as a string.
 pub(crate) fn to_python<'py>(py: Python<'py>, column: &dyn Array) -> PyResult<Bound<'py, PyList>> {
-    let column = compute::cast(column, &widest(column.data_type())).map_err(unreadable)?;
+    let column = compute::cast(column, &widest_type(column.data_type())).map_err(value_error)?;
     match column.data_type() {
         DataType::Int64 => PyList::new(py, column.as_primitive::<Int64Type>()),
         DataType::UInt64 => PyList::new(py, column.as_primitive::<UInt64Type>()),
@@ -32,11 +32,11 @@ pub(crate) fn to_python<'py>(py: Python<'py>, column: &dyn Array) -> PyResult<Bo
 
 /// Returns the widest type of the same kind, because `to_python` handles only one type of each
 /// kind.
-fn widest(kind: &DataType) -> DataType {
-    match kind {
-        _ if kind.is_signed_integer() => DataType::Int64,
-        _ if kind.is_unsigned_integer() => DataType::UInt64,
-        _ if kind.is_floating() => DataType::Float64,
+fn widest_type(data_type: &DataType) -> DataType {
+    match data_type {
+        _ if data_type.is_signed_integer() => DataType::Int64,
+        _ if data_type.is_unsigned_integer() => DataType::UInt64,
+        _ if data_type.is_floating() => DataType::Float64,
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Null => DataType::Utf8View,
         DataType::Binary | DataType::LargeBinary | DataType::FixedSizeBinary(_) => {
             DataType::BinaryView
@@ -44,7 +44,7 @@ fn widest(kind: &DataType) -> DataType {
         DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
             DataType::List(item.clone())
         }
-        DataType::Dictionary(_, values) => widest(values),
+        DataType::Dictionary(_, values) => widest_type(values),
         other => other.clone(),
     }
 }
@@ -67,15 +67,15 @@ fn dicts_to_python<'py>(py: Python<'py>, column: &StructArray) -> PyResult<Bound
 
 fn texts_to_python<'py>(py: Python<'py>, column: &dyn Array) -> PyResult<Bound<'py, PyList>> {
     let options = FormatOptions::default();
-    let formatter = ArrayFormatter::try_new(column, &options).map_err(unreadable)?;
+    let formatter = ArrayFormatter::try_new(column, &options).map_err(value_error)?;
     let rows = (0..column.len()).map(|row| {
         let text = (!column.is_null(row)).then(|| formatter.value(row).try_to_string());
-        text.transpose().map_err(unreadable)
+        text.transpose().map_err(value_error)
     });
     PyList::new(py, rows.collect::<PyResult<Vec<_>>>()?)
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "the signature that `map_err` needs")]
-fn unreadable(error: ArrowError) -> PyErr {
+fn value_error(error: ArrowError) -> PyErr {
     PyValueError::new_err(error.to_string())
 }

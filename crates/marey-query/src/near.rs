@@ -7,13 +7,13 @@ const MAX_SUGGESTIONS: usize = 3;
 /// Returns at most three names that are similar to an unknown one, the most similar first.
 pub fn nearest(unknown: &str, names: &[String]) -> Vec<String> {
     let unknown = unknown.to_lowercase();
-    let mut similar: Vec<(f64, &String)> = names
+    let mut similar_names: Vec<(f64, &String)> = names
         .iter()
         .map(|name| (strsim::jaro_winkler(&unknown, &name.to_lowercase()), name))
         .filter(|(similarity, name)| *similarity >= MIN_SIMILARITY && **name != unknown)
         .collect();
-    similar.sort_by(|(a, _), (b, _)| b.total_cmp(a));
-    similar.into_iter().take(MAX_SUGGESTIONS).map(|(_, name)| name.clone()).collect()
+    similar_names.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    similar_names.into_iter().take(MAX_SUGGESTIONS).map(|(_, name)| name.clone()).collect()
 }
 
 #[cfg(test)]

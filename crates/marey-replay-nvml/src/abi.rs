@@ -84,9 +84,9 @@ extern "C" fn nvmlDeviceGetCount_v2(out: *mut u32) -> u32 {
 #[unsafe(no_mangle)]
 extern "C" fn nvmlDeviceGetHandleByIndex_v2(index: u32, out: *mut Device) -> u32 {
     let device = std::ptr::without_provenance_mut(index as usize + 1);
-    let found = script::device_count()
+    let handle = script::device_count()
         .and_then(|count| if index < count { Ok(device) } else { Err(INVALID_ARGUMENT) });
-    write_result(out, found)
+    write_result(out, handle)
 }
 
 #[unsafe(no_mangle)]
@@ -109,20 +109,20 @@ extern "C" fn nvmlDeviceGetHandleByUUID(name: *const c_char, out: *mut Device) -
     let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
     let (kind, wanted_uuid) = name.split_once('-').unwrap_or_default();
     let instance_bit = if kind == "MIG" { MIG_BIT } else { 0 };
-    let found = script::device_count().and_then(|count| {
+    let handle = script::device_count().and_then(|count| {
         let index = (0..count).find(|&index| uuid(index) == wanted_uuid).ok_or(NOT_FOUND)?;
         Ok(std::ptr::without_provenance_mut((index as usize + 1) | instance_bit))
     });
-    write_result(out, found)
+    write_result(out, handle)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlDeviceGetDeviceHandleFromMigDeviceHandle(
-    instance: Device,
+    mig_instance: Device,
     out: *mut Device,
 ) -> u32 {
-    let gpu = std::ptr::without_provenance_mut(instance.addr() & !MIG_BIT);
-    write_result(out, if gpu == instance { Err(INVALID_ARGUMENT) } else { Ok(gpu) })
+    let gpu = std::ptr::without_provenance_mut(mig_instance.addr() & !MIG_BIT);
+    write_result(out, if gpu == mig_instance { Err(INVALID_ARGUMENT) } else { Ok(gpu) })
 }
 
 // Device queries.
@@ -143,7 +143,7 @@ extern "C" fn nvmlDeviceGetUtilizationRates(device: Device, out: *mut Utilizatio
 }
 
 #[repr(C)]
-struct Memory {
+struct MemoryInfo {
     version: u32,
     total: u64,
     reserved: u64,
@@ -152,8 +152,8 @@ struct Memory {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetMemoryInfo_v2(device: Device, out: *mut Memory) -> u32 {
-    let expected_version = size_of::<Memory>() as u32 | 2 << 24;
+extern "C" fn nvmlDeviceGetMemoryInfo_v2(device: Device, out: *mut MemoryInfo) -> u32 {
+    let expected_version = size_of::<MemoryInfo>() as u32 | 2 << 24;
     // SAFETY: the caller has set the version field.
     let version = unsafe { (*out).version };
     if version != expected_version {
@@ -162,7 +162,7 @@ extern "C" fn nvmlDeviceGetMemoryInfo_v2(device: Device, out: *mut Memory) -> u3
     let memory = || {
         let (total, used) = (query_u64(device, "memory_total")?, query_u64(device, "memory_used")?);
         let free = query_u64(device, "memory_free")?;
-        Ok(Memory { version, total, reserved: total.saturating_sub(used + free), free, used })
+        Ok(MemoryInfo { version, total, reserved: total.saturating_sub(used + free), free, used })
     };
     write_result(out, memory())
 }
@@ -229,7 +229,7 @@ extern "C" fn nvmlDeviceGetPcieThroughput(device: Device, direction: u32, out: *
 }
 
 #[repr(C)]
-struct FieldValue {
+struct FieldValueQuery {
     field: u32,
     scope: u32,
     time_micros: i64,
@@ -240,7 +240,11 @@ struct FieldValue {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetFieldValues(device: Device, count: i32, values: *mut FieldValue) -> u32 {
+extern "C" fn nvmlDeviceGetFieldValues(
+    device: Device,
+    count: i32,
+    values: *mut FieldValueQuery,
+) -> u32 {
     /// Ids of the fields for the throughput of `NVLink`.
     const NVLINK_SENT: u32 = 138;
     const NVLINK_RECEIVED: u32 = 139;
@@ -332,10 +336,12 @@ extern "C" fn nvmlGpmMetricsGet(request: *mut GpmRequest) -> u32 {
         let metrics = std::slice::from_raw_parts_mut(metrics, (*request).count as usize);
         ((*request).version, &*(*request).first, &*(*request).second, metrics)
     };
-    let (Some((device, earlier)), Some((other, later))) = (first.origin, second.origin) else {
+    let (Some((device, earlier_number)), Some((other_device, later_number))) =
+        (first.origin, second.origin)
+    else {
         return INVALID_ARGUMENT;
     };
-    if version != 1 || device != other || later <= earlier {
+    if version != 1 || device != other_device || later_number <= earlier_number {
         return INVALID_ARGUMENT;
     }
     for metric in metrics {

@@ -23,19 +23,19 @@ pub const VERSION_MISMATCH: u32 = 25;
 #[derive(Debug, Default)]
 struct Field {
     value: Option<f64>,
-    code: u32,
-    queries: u64,
+    error_code: u32,
+    query_count: u64,
 }
 
 /// All fields, with their values and query counts.
 #[derive(Debug, Default)]
 struct Script {
-    initializations: u64,
+    initialization_count: u64,
     fields: HashMap<(u32, String), Field>,
 }
 
 static SCRIPT: LazyLock<Mutex<Script>> = LazyLock::new(Mutex::default);
-static QUERIED: Condvar = Condvar::new();
+static FIELD_QUERIED: Condvar = Condvar::new();
 
 fn script() -> MutexGuard<'static, Script> {
     SCRIPT.lock().unwrap_or_else(PoisonError::into_inner)
@@ -51,7 +51,7 @@ fn env_number(name: &str) -> Option<u32> {
 pub(crate) fn initialize() -> u32 {
     let code = env_number("REPLAY_NVML_INIT").unwrap_or(SUCCESS);
     if code == SUCCESS {
-        script().initializations += 1;
+        script().initialization_count += 1;
     }
     code
 }
@@ -59,16 +59,16 @@ pub(crate) fn initialize() -> u32 {
 /// Shuts NVML down once. Returns the code.
 pub(crate) fn shutdown() -> u32 {
     let mut script = script();
-    if script.initializations == 0 {
+    if script.initialization_count == 0 {
         return UNINITIALIZED;
     }
-    script.initializations -= 1;
+    script.initialization_count -= 1;
     SUCCESS
 }
 
 /// Returns the number of devices.
 pub(crate) fn device_count() -> Result<u32, u32> {
-    if script().initializations == 0 {
+    if script().initialization_count == 0 {
         return Err(UNINITIALIZED);
     }
     Ok(env_number("REPLAY_NVML_DEVICES").unwrap_or(0))
@@ -81,16 +81,16 @@ pub(crate) fn query(device: u32, name: &str) -> Result<f64, u32> {
     }
     let mut script = script();
     let lost_code =
-        script.fields.get(&(device, "lost".to_owned())).map_or(SUCCESS, |lost| lost.code);
+        script.fields.get(&(device, "lost".to_owned())).map_or(SUCCESS, |lost| lost.error_code);
     let field = script.fields.entry((device, name.to_owned())).or_default();
-    field.queries += 1;
-    let result = match (lost_code, field.code, field.value) {
+    field.query_count += 1;
+    let result = match (lost_code, field.error_code, field.value) {
         (SUCCESS, SUCCESS, Some(value)) => Ok(value),
         (SUCCESS, SUCCESS, None) => Err(NOT_SUPPORTED),
         (SUCCESS, code, _) | (code, ..) => Err(code),
     };
     drop(script);
-    QUERIED.notify_all();
+    FIELD_QUERIED.notify_all();
     result
 }
 
@@ -117,19 +117,19 @@ fn field_name(text: *const c_char) -> String {
 extern "C" fn replay_nvml_set(device: u32, field: *const c_char, value: f64) {
     let mut script = script();
     let field = script.fields.entry((device, field_name(field))).or_default();
-    (field.value, field.code) = (Some(value), SUCCESS);
+    (field.value, field.error_code) = (Some(value), SUCCESS);
 }
 
 /// Makes queries of a field fail with a code; the field `lost` makes all queries fail.
 #[unsafe(no_mangle)]
 extern "C" fn replay_nvml_fail(device: u32, field: *const c_char, code: u32) {
-    script().fields.entry((device, field_name(field))).or_default().code = code;
+    script().fields.entry((device, field_name(field))).or_default().error_code = code;
 }
 
 /// Returns the number of queries of a field.
 #[unsafe(no_mangle)]
 extern "C" fn replay_nvml_calls(device: u32, field: *const c_char) -> u64 {
-    script().fields.get(&(device, field_name(field))).map_or(0, |field| field.queries)
+    script().fields.get(&(device, field_name(field))).map_or(0, |field| field.query_count)
 }
 
 /// Waits until a field was queried `calls` times. Returns false after a minute.
@@ -137,8 +137,8 @@ extern "C" fn replay_nvml_calls(device: u32, field: *const c_char) -> u64 {
 extern "C" fn replay_nvml_wait(device: u32, field: *const c_char, calls: u64) -> bool {
     const TIMEOUT: Duration = Duration::from_mins(1);
     let key = (device, field_name(field));
-    let is_short =
-        |script: &mut Script| script.fields.get(&key).is_none_or(|field| field.queries < calls);
-    let waited = QUERIED.wait_timeout_while(script(), TIMEOUT, is_short);
+    let is_below_calls =
+        |script: &mut Script| script.fields.get(&key).is_none_or(|field| field.query_count < calls);
+    let waited = FIELD_QUERIED.wait_timeout_while(script(), TIMEOUT, is_below_calls);
     !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
 }

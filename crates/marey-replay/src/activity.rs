@@ -5,20 +5,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Number of clients: the process, for functions without a subscriber argument, and each subscriber
 /// in shared mode.
-pub(crate) const CLIENTS: usize = 1 + MAX_SUBSCRIBERS;
+pub(crate) const CLIENT_COUNT: usize = 1 + MAX_SUBSCRIBERS;
 
 /// Client index of the process.
-pub(crate) const PROCESS: usize = 0;
+pub(crate) const PROCESS_CLIENT: usize = 0;
 
 /// Returns the client index of a subscriber.
 pub(crate) const fn client_of_subscriber(subscriber: usize) -> usize {
     1 + subscriber
 }
 
-static ENABLED: [AtomicU64; CLIENTS] = [const { AtomicU64::new(0) }; CLIENTS];
+static ENABLED_KINDS: [AtomicU64; CLIENT_COUNT] = [const { AtomicU64::new(0) }; CLIENT_COUNT];
 
 /// Union of the kinds of all clients.
-static ANY: AtomicU64 = AtomicU64::new(0);
+static ENABLED_FOR_ANY_CLIENT: AtomicU64 = AtomicU64::new(0);
 
 /// A set of clients, one bit each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +34,8 @@ impl Clients {
         Self(self.0 & 1 << client)
     }
 
-    pub(crate) fn numbers(self) -> impl Iterator<Item = usize> {
-        (0..CLIENTS).filter(move |client| self.0 & 1 << client != 0)
+    pub(crate) fn indexes(self) -> impl Iterator<Item = usize> {
+        (0..CLIENT_COUNT).filter(move |client| self.0 & 1 << client != 0)
     }
 }
 
@@ -46,50 +46,50 @@ pub(crate) fn enable(client: usize, kind: u32, is_enabled: bool) -> bool {
     }
     let bit = 1 << kind;
     if is_enabled {
-        ENABLED[client].fetch_or(bit, Ordering::Release);
+        ENABLED_KINDS[client].fetch_or(bit, Ordering::Release);
     } else {
-        ENABLED[client].fetch_and(!bit, Ordering::Release);
+        ENABLED_KINDS[client].fetch_and(!bit, Ordering::Release);
     }
-    update_any();
+    update_enabled_for_any_client();
     true
 }
 
 /// Disables all kinds of a client.
 pub(crate) fn disable(client: usize) {
-    ENABLED[client].store(0, Ordering::Release);
-    update_any();
+    ENABLED_KINDS[client].store(0, Ordering::Release);
+    update_enabled_for_any_client();
 }
 
 /// Disables all kinds of all clients.
 pub(crate) fn disable_all() {
-    (0..CLIENTS).for_each(disable);
+    (0..CLIENT_COUNT).for_each(disable);
 }
 
-fn update_any() {
-    let any = ENABLED.iter().fold(0, |any, kinds| any | kinds.load(Ordering::Acquire));
-    ANY.store(any, Ordering::Release);
+fn update_enabled_for_any_client() {
+    let any = ENABLED_KINDS.iter().fold(0, |any, kinds| any | kinds.load(Ordering::Acquire));
+    ENABLED_FOR_ANY_CLIENT.store(any, Ordering::Release);
 }
 
 /// Whether a client has enabled any kind.
 pub(crate) fn is_recording(client: usize) -> bool {
-    ENABLED[client].load(Ordering::Acquire) != 0
+    ENABLED_KINDS[client].load(Ordering::Acquire) != 0
 }
 
 #[inline]
 pub(crate) fn is_enabled(kind: u32) -> bool {
-    ANY.load(Ordering::Acquire) & (1 << kind) != 0
+    ENABLED_FOR_ANY_CLIENT.load(Ordering::Acquire) & (1 << kind) != 0
 }
 
 #[inline]
 pub(crate) fn is_any_enabled(kinds: &[u32]) -> bool {
     let wanted = kinds.iter().fold(0, |bits, kind| bits | (1 << kind));
-    ANY.load(Ordering::Acquire) & wanted != 0
+    ENABLED_FOR_ANY_CLIENT.load(Ordering::Acquire) & wanted != 0
 }
 
 /// Returns the clients that have enabled a kind.
 #[inline]
 pub(crate) fn enabled_clients(kind: u32) -> Clients {
-    let clients = ENABLED.iter().enumerate();
+    let clients = ENABLED_KINDS.iter().enumerate();
     Clients(clients.fold(0, |enabled_clients, (client, kinds)| {
         enabled_clients | ((kinds.load(Ordering::Acquire) >> kind & 1) as u8) << client
     }))

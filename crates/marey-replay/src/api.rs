@@ -11,15 +11,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 /// A CUDA function: callback id and name in the driver API, and of the equivalent runtime function,
 /// if any.
-pub(crate) struct Api {
+pub(crate) struct ApiFunction {
     pub driver: (u32, &'static CStr),
     pub runtime: Option<(u32, &'static CStr)>,
 }
 
 macro_rules! apis {
     ($($constant:ident = $cbid:literal $name:literal $(, $runtime_cbid:literal $runtime:literal)?;)*) => {$(
-        pub(crate) static $constant: Api =
-            Api { driver: ($cbid, $name), runtime: apis!(@ $($runtime_cbid $runtime)?) };
+        pub(crate) static $constant: ApiFunction =
+            ApiFunction { driver: ($cbid, $name), runtime: apis!(@ $($runtime_cbid $runtime)?) };
     )*};
     (@) => { None };
     (@ $cbid:literal $name:literal) => { Some(($cbid, $name)) };
@@ -58,34 +58,34 @@ apis! {
 }
 
 /// Correlation id of the first call.
-static FIRST_CORRELATION: AtomicU32 = AtomicU32::new(1);
-static IS_RUNTIME_CALLED: AtomicBool = AtomicBool::new(false);
+static FIRST_CORRELATION_ID: AtomicU32 = AtomicU32::new(1);
+static CALLS_GO_THROUGH_RUNTIME: AtomicBool = AtomicBool::new(false);
 static HAS_SEPARATE_RUNTIME_IDS: AtomicBool = AtomicBool::new(false);
 
-pub(crate) fn configure(is_runtime_called: bool, has_separate_runtime_ids: bool) {
-    IS_RUNTIME_CALLED.store(is_runtime_called, Relaxed);
+pub(crate) fn configure(calls_go_through_runtime: bool, has_separate_runtime_ids: bool) {
+    CALLS_GO_THROUGH_RUNTIME.store(calls_go_through_runtime, Relaxed);
     HAS_SEPARATE_RUNTIME_IDS.store(has_separate_runtime_ids, Relaxed);
-    set_next_correlation(1);
+    set_next_correlation_id(1);
 }
 
 /// Sets the correlation id of the next call.
-pub(crate) fn set_next_correlation(correlation: u32) {
-    FIRST_CORRELATION.store(correlation.wrapping_sub(clock::call_count() as u32), Relaxed);
+pub(crate) fn set_next_correlation_id(correlation_id: u32) {
+    FIRST_CORRELATION_ID.store(correlation_id.wrapping_sub(clock::call_count() as u32), Relaxed);
 }
 
 /// Returns the correlation id of the next call.
-pub(crate) fn next_correlation() -> u32 {
-    correlation_of(clock::call_count())
+pub(crate) fn next_correlation_id() -> u32 {
+    correlation_id_of_call(clock::call_count())
 }
 
 #[inline]
-fn correlation_of(call: u64) -> u32 {
-    FIRST_CORRELATION.load(Relaxed).wrapping_add(call as u32)
+fn correlation_id_of_call(call: u64) -> u32 {
+    FIRST_CORRELATION_ID.load(Relaxed).wrapping_add(call as u32)
 }
 
 /// Whether scripted calls go through the runtime.
-pub(crate) fn is_runtime_called() -> bool {
-    IS_RUNTIME_CALLED.load(Relaxed)
+pub(crate) fn calls_go_through_runtime() -> bool {
+    CALLS_GO_THROUGH_RUNTIME.load(Relaxed)
 }
 
 /// Arguments of a call for callbacks.
@@ -97,9 +97,9 @@ pub(crate) struct CallArguments {
     pub parameters: *const c_void,
     pub context: Handle<Context>,
     /// Whether the call goes through the runtime, which calls the driver.
-    pub is_by_runtime: bool,
+    pub goes_through_runtime: bool,
     /// Correlation id, instead of the next one.
-    pub correlation: Option<u32>,
+    pub correlation_id: Option<u32>,
 }
 
 impl CallArguments {
@@ -109,8 +109,8 @@ impl CallArguments {
             symbol: 0,
             parameters: std::ptr::null(),
             context,
-            is_by_runtime: false,
-            correlation: None,
+            goes_through_runtime: false,
+            correlation_id: None,
         }
     }
 }
@@ -118,91 +118,109 @@ impl CallArguments {
 /// Makes a call: `body` executes it with its correlation id and returns the result code.
 #[inline]
 pub(crate) fn call(
-    api: &'static Api,
+    api: &'static ApiFunction,
     arguments: CallArguments,
     body: impl FnOnce(u32) -> i32,
 ) -> i32 {
-    let runtime = api.runtime.filter(|_| arguments.is_by_runtime);
-    let separate_correlation = runtime
+    let runtime = api.runtime.filter(|_| arguments.goes_through_runtime);
+    let separate_correlation_id = runtime
         .filter(|_| HAS_SEPARATE_RUNTIME_IDS.load(Relaxed))
-        .map(|_| correlation_of(clock::begin_call()));
-    let number = clock::begin_call();
-    let correlation = arguments.correlation.map_or_else(
-        || correlation_of(number),
+        .map(|_| correlation_id_of_call(clock::begin_call()));
+    let call_number = clock::begin_call();
+    let correlation_id = arguments.correlation_id.map_or_else(
+        || correlation_id_of_call(call_number),
         |scripted| {
             // The next call keeps the id that this one would have had.
-            FIRST_CORRELATION.fetch_sub(1, Relaxed);
+            FIRST_CORRELATION_ID.fetch_sub(1, Relaxed);
             scripted
         },
     );
-    let runtime_correlation = separate_correlation.unwrap_or(correlation);
+    let runtime_correlation_id = separate_correlation_id.unwrap_or(correlation_id);
     // A word of correlation data per subscriber, for each of the two calls.
     let (runtime_data, driver_data) = (
         [const { Cell::new(0_u64) }; MAX_SUBSCRIBERS],
         [const { Cell::new(0_u64) }; MAX_SUBSCRIBERS],
     );
-    let code = Cell::new(0);
+    let result_code = Cell::new(0);
     let notify_all = |site: u32,
                       domain: u32,
                       (cbid, function): (u32, &'static CStr),
                       data: &[Cell<u64>; MAX_SUBSCRIBERS],
-                      correlation: u32| {
+                      correlation_id: u32| {
         notify_each(domain, cbid, |subscriber, notify| {
             name::during_callback(arguments.symbol, |symbol| {
                 notify(&CallData {
                     site,
                     function: function.as_ptr(),
                     parameters: arguments.parameters,
-                    code: code.as_ptr(),
+                    result_code: result_code.as_ptr(),
                     symbol,
                     context: arguments.context,
                     context_id: arguments.context.get().map_or(0, |context| context.id),
                     data: data[subscriber].as_ptr(),
-                    correlation,
+                    correlation_id,
                 });
             });
         });
     };
     if let Some(runtime) = runtime {
-        notify_all(0, domain::RUNTIME, runtime, &runtime_data, runtime_correlation);
+        notify_all(0, domain::RUNTIME, runtime, &runtime_data, runtime_correlation_id);
     }
-    notify_all(0, domain::DRIVER, api.driver, &driver_data, correlation);
-    code.set(body(correlation));
-    notify_all(1, domain::DRIVER, api.driver, &driver_data, correlation);
+    notify_all(0, domain::DRIVER, api.driver, &driver_data, correlation_id);
+    result_code.set(body(correlation_id));
+    notify_all(1, domain::DRIVER, api.driver, &driver_data, correlation_id);
     if let Some(runtime) = runtime {
-        notify_all(1, domain::RUNTIME, runtime, &runtime_data, runtime_correlation);
+        notify_all(1, domain::RUNTIME, runtime, &runtime_data, runtime_correlation_id);
     }
     if activity::is_any_enabled(&[kind::DRIVER, kind::RUNTIME]) {
-        let start = clock::start_of(number);
-        if separate_correlation.is_none() || activity::is_enabled(kind::DRIVER) {
-            write_external_records(correlation);
+        let start_nanos = clock::call_start_nanos(call_number);
+        if separate_correlation_id.is_none() || activity::is_enabled(kind::DRIVER) {
+            write_external_records(correlation_id);
         }
-        write_api_record(kind::DRIVER, Some(api.driver), start, correlation, code.get());
-        if separate_correlation.is_some() && activity::is_enabled(kind::RUNTIME) {
-            write_external_records(runtime_correlation);
+        write_api_record(
+            kind::DRIVER,
+            Some(api.driver),
+            start_nanos,
+            correlation_id,
+            result_code.get(),
+        );
+        if separate_correlation_id.is_some() && activity::is_enabled(kind::RUNTIME) {
+            write_external_records(runtime_correlation_id);
         }
-        write_api_record(kind::RUNTIME, runtime, start, runtime_correlation, code.get());
+        write_api_record(
+            kind::RUNTIME,
+            runtime,
+            start_nanos,
+            runtime_correlation_id,
+            result_code.get(),
+        );
     }
-    code.get()
+    result_code.get()
 }
 
-fn write_api_record(kind: u32, api: Option<(u32, &CStr)>, start: u64, correlation: u32, code: i32) {
+fn write_api_record(
+    kind: u32,
+    api: Option<(u32, &CStr)>,
+    start_nanos: u64,
+    correlation_id: u32,
+    result_code: i32,
+) {
     let Some((cbid, _)) = api.filter(|_| activity::is_enabled(kind)) else { return };
     let record = ApiRecord {
         kind,
         cbid,
-        start,
-        end: clock::now(),
-        process: std::process::id(),
-        thread: thread::id(),
-        correlation,
-        code: code.cast_unsigned(),
+        start_nanos,
+        end_nanos: clock::now_nanos(),
+        process_id: std::process::id(),
+        thread_id: thread::id(),
+        correlation_id,
+        result_code: result_code.cast_unsigned(),
     };
     output::send(output::output(), record);
 }
 
 /// Writes the external correlation records of a call, one per kind, before its API record.
-fn write_external_records(correlation: u32) {
+fn write_external_records(correlation_id: u32) {
     let clients = activity::enabled_clients(kind::EXTERNAL_CORRELATION);
     if clients.is_empty() {
         return;
@@ -211,8 +229,8 @@ fn write_external_records(correlation: u32) {
         let record = ExternalRecord {
             kind: kind::EXTERNAL_CORRELATION,
             external_kind: external.kind,
-            external: external.id,
-            correlation,
+            external_id: external.id,
+            correlation_id,
             reserved: 0,
         };
         output::send_to(output::output(), clients.restricted_to(external.client), record);

@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "the memory and the functions are the profiler's")]
 
-use crate::activity::CLIENTS;
+use crate::activity::CLIENT_COUNT;
 use crate::ffi::Address;
 use crate::record::{self, Version};
 use crate::thread::counts;
@@ -13,14 +13,14 @@ use std::sync::Mutex;
 
 /// Callback for a requested buffer: its address, its size, and the maximum number of records (0: as
 /// many as fit).
-pub(crate) type Request = extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
+pub(crate) type RequestCallback = extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
 /// Callback for a completed buffer: context, stream, buffer, its size, and the size of the records.
-pub(crate) type Complete = extern "C" fn(Address, u32, *mut u8, usize, usize);
-/// Like [`Request`], in shared mode, with an information structure.
-pub(crate) type ScopedRequest =
+pub(crate) type CompleteCallback = extern "C" fn(Address, u32, *mut u8, usize, usize);
+/// Like [`RequestCallback`], in shared mode, with an information structure.
+pub(crate) type ScopedRequestCallback =
     extern "C" fn(*mut *mut u8, *mut usize, *mut usize, &mut RequestInfo);
-/// Like [`Complete`], in shared mode.
-pub(crate) type ScopedComplete = extern "C" fn(*mut u8, usize, usize, &mut CompleteInfo);
+/// Like [`CompleteCallback`], in shared mode.
+pub(crate) type ScopedCompleteCallback = extern "C" fn(*mut u8, usize, usize, &mut CompleteInfo);
 
 /// `CUpti_BufferCallbackRequestInfo`.
 #[repr(C)]
@@ -39,40 +39,41 @@ pub(crate) struct CompleteInfo {
 
 /// The two callbacks of a client.
 #[derive(Clone, Copy)]
-pub(crate) enum Functions {
-    Process(Request, Complete),
-    Scoped(ScopedRequest, ScopedComplete),
+pub(crate) enum BufferCallbacks {
+    Process(RequestCallback, CompleteCallback),
+    Scoped(ScopedRequestCallback, ScopedCompleteCallback),
 }
 
-static FUNCTIONS: Mutex<[Option<Functions>; CLIENTS]> = Mutex::new([None; CLIENTS]);
+static BUFFER_CALLBACKS: Mutex<[Option<BufferCallbacks>; CLIENT_COUNT]> =
+    Mutex::new([None; CLIENT_COUNT]);
 
 /// Sets the callbacks of a client; `None` when it leaves.
-pub(crate) fn register(client: usize, functions: Option<Functions>) {
-    lock(&FUNCTIONS)[client] = functions;
+pub(crate) fn register(client: usize, callbacks: Option<BufferCallbacks>) {
+    lock(&BUFFER_CALLBACKS)[client] = callbacks;
 }
 
 /// Removes all callbacks.
 pub(crate) fn unregister_all() {
-    *lock(&FUNCTIONS) = [None; CLIENTS];
+    *lock(&BUFFER_CALLBACKS) = [None; CLIENT_COUNT];
 }
 
 pub(crate) fn is_registered(client: usize) -> bool {
-    lock(&FUNCTIONS)[client].is_some()
+    lock(&BUFFER_CALLBACKS)[client].is_some()
 }
 
 pub(crate) fn is_any_registered() -> bool {
-    lock(&FUNCTIONS).iter().any(Option::is_some)
+    lock(&BUFFER_CALLBACKS).iter().any(Option::is_some)
 }
 
 /// A buffer of a profiler.
 pub(crate) struct Buffer {
     client: usize,
-    start: *mut u8,
+    address: *mut u8,
     size: usize,
-    used: usize,
-    capacity: usize,
+    used_bytes: usize,
+    records_left: usize,
     /// Number of records in progress.
-    unfinished: usize,
+    unfinished_records: usize,
 }
 
 // SAFETY: the profiler gives the memory away until it is completed, and any thread may use it.
@@ -81,25 +82,25 @@ unsafe impl Send for Buffer {}
 impl Buffer {
     /// Requests a buffer for at least one record of this size; a smaller buffer is completed empty.
     pub(crate) fn request(client: usize, min_bytes: usize) -> Option<Self> {
-        let functions = lock(&FUNCTIONS)[client]?;
-        let (mut start, mut size, mut max_records) = (std::ptr::null_mut(), 0, 0);
-        let outputs = (&raw mut start, &raw mut size, &raw mut max_records);
-        match functions {
-            Functions::Process(request, _) => request(outputs.0, outputs.1, outputs.2),
-            Functions::Scoped(request, _) => {
+        let callbacks = lock(&BUFFER_CALLBACKS)[client]?;
+        let (mut address, mut size, mut max_records) = (std::ptr::null_mut(), 0, 0);
+        let outputs = (&raw mut address, &raw mut size, &raw mut max_records);
+        match callbacks {
+            BufferCallbacks::Process(request, _) => request(outputs.0, outputs.1, outputs.2),
+            BufferCallbacks::Scoped(request, _) => {
                 let mut info = RequestInfo { size: size_of::<RequestInfo>() };
                 request(outputs.0, outputs.1, outputs.2, &mut info);
             }
         }
         counts().buffers_requested.add(1);
-        let capacity = if max_records == 0 { usize::MAX } else { max_records };
-        let buffer = (!start.is_null()).then_some(Self {
+        let records_left = if max_records == 0 { usize::MAX } else { max_records };
+        let buffer = (!address.is_null()).then_some(Self {
             client,
-            start,
+            address,
             size,
-            used: 0,
-            capacity,
-            unfinished: 0,
+            used_bytes: 0,
+            records_left,
+            unfinished_records: 0,
         })?;
         if attribute::promises_zeroed() && !buffer.is_zeroed() {
             counts().buffers_dirty.add(1);
@@ -113,30 +114,30 @@ impl Buffer {
 
     /// Appends a record. Returns false if it does not fit.
     pub(crate) fn append(&mut self, record: &[u8]) -> bool {
-        if self.capacity == 0 || self.size - self.used < record.len() {
+        if self.records_left == 0 || self.size - self.used_bytes < record.len() {
             return false;
         }
         // SAFETY: the profiler guarantees that `size` bytes are writable, and enough of them are
         // left.
         unsafe {
-            let target = self.start.add(self.used);
+            let target = self.address.add(self.used_bytes);
             target.copy_from_nonoverlapping(record.as_ptr(), record.len());
         }
-        self.used += record.len();
-        self.capacity -= 1;
+        self.used_bytes += record.len();
+        self.records_left -= 1;
         if name::are_temporary() {
-            record::names_in(record).for_each(name::written);
+            record::names_in(record).for_each(name::note_written);
         }
         true
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.used == 0
+        self.used_bytes == 0
     }
 
     /// Whether all activities in the buffer have ended.
     const fn is_complete(&self) -> bool {
-        self.unfinished == 0
+        self.unfinished_records == 0
     }
 
     /// Whether the buffer begins with zeros, where an earlier use would have left records. Checking
@@ -144,45 +145,51 @@ impl Buffer {
     fn is_zeroed(&self) -> bool {
         const CHECKED_BYTES: usize = 1024;
         // SAFETY: the profiler guarantees that `size` bytes are accessible, by us alone.
-        let bytes = unsafe { std::slice::from_raw_parts(self.start, self.size.min(CHECKED_BYTES)) };
+        let bytes =
+            unsafe { std::slice::from_raw_parts(self.address, self.size.min(CHECKED_BYTES)) };
         bytes.iter().all(|&byte| byte == 0)
     }
 
     /// Ends the activities in progress now, or just after their start.
-    fn finish(&mut self, now: u64, version: Version) {
+    fn finish(&mut self, now_nanos: u64, version: Version) {
         if self.is_complete() {
             return;
         }
         // SAFETY: `append` has written this many bytes, and only we access the buffer.
-        let mut rest = unsafe { std::slice::from_raw_parts_mut(self.start, self.used) };
-        while let Some(size) = version.size_of(record::kind_of(rest)) {
-            let Some((one, next)) = rest.split_at_mut_checked(size) else { break };
-            record::finish_kernel(one, now);
-            rest = next;
+        let mut remaining =
+            unsafe { std::slice::from_raw_parts_mut(self.address, self.used_bytes) };
+        while let Some(size) = version.size_of(record::kind_of(remaining)) {
+            let Some((record, remaining_after)) = remaining.split_at_mut_checked(size) else {
+                break;
+            };
+            record::finish_kernel(record, now_nanos);
+            remaining = remaining_after;
         }
-        self.unfinished = 0;
+        self.unfinished_records = 0;
     }
 
     /// Completes the buffer, without holding a lock: the profiler calls the library from its
     /// callback.
     pub(crate) fn complete(self) {
-        let Some(functions) = lock(&FUNCTIONS)[self.client] else { return };
+        let Some(callbacks) = lock(&BUFFER_CALLBACKS)[self.client] else { return };
         counts().buffers_completed.add(1);
         let names = self.names();
-        let (start, size, used) = (self.start, self.size, self.used);
-        match functions {
-            Functions::Process(_, complete) => complete(std::ptr::null_mut(), 0, start, size, used),
-            Functions::Scoped(_, complete) => {
+        let (address, size, used) = (self.address, self.size, self.used_bytes);
+        match callbacks {
+            BufferCallbacks::Process(_, complete) => {
+                complete(std::ptr::null_mut(), 0, address, size, used);
+            }
+            BufferCallbacks::Scoped(_, complete) => {
                 let mut info = CompleteInfo {
                     size: size_of::<CompleteInfo>(),
                     thread: thread::id().into(),
                     layouts: std::ptr::null(),
                     layout_count: 0,
                 };
-                complete(start, size, used, &mut info);
+                complete(address, size, used, &mut info);
             }
         }
-        names.into_iter().for_each(name::delivered);
+        names.into_iter().for_each(name::note_delivered);
     }
 
     /// Returns the addresses of the names in the records, if names are temporary.
@@ -193,7 +200,7 @@ impl Buffer {
         }
         let version = settings::version();
         // SAFETY: `append` has written this many bytes, and only we access the buffer.
-        let mut bytes = unsafe { std::slice::from_raw_parts(self.start, self.used) };
+        let mut bytes = unsafe { std::slice::from_raw_parts(self.address, self.used_bytes) };
         while let Some((record, rest)) = output::split_record(bytes, version) {
             names.extend(record::names_in(record));
             bytes = rest;
@@ -204,7 +211,7 @@ impl Buffer {
 
 /// The buffers that a flush completes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Flush {
+pub(crate) enum FlushMode {
     /// Buffers with records, if all their activities have ended.
     Records,
     /// All buffers. Activities in progress are not reported again.
@@ -255,7 +262,7 @@ impl Buffers {
     pub(crate) fn put(&mut self, lane: u32, record: &[u8], state: RecordState) -> PutResult {
         let Some(buffer) = self.current.get_mut(&lane) else { return self.use_spare(lane) };
         if buffer.append(record) {
-            buffer.unfinished += usize::from(state == RecordState::Unfinished);
+            buffer.unfinished_records += usize::from(state == RecordState::Unfinished);
             return PutResult::Written;
         }
         match self.current.remove(&lane) {
@@ -282,14 +289,14 @@ impl Buffers {
     }
 
     /// Ends all activities in progress.
-    pub(crate) fn finish(&mut self, now: u64, version: Version) {
+    pub(crate) fn finish(&mut self, now_nanos: u64, version: Version) {
         let buffers = self.current.values_mut().chain(&mut self.withheld);
-        buffers.for_each(|buffer| buffer.finish(now, version));
+        buffers.for_each(|buffer| buffer.finish(now_nanos, version));
     }
 
     /// Removes the buffers that a flush completes.
-    pub(crate) fn remove_ready(&mut self, flush: Flush) -> Vec<Buffer> {
-        if flush == Flush::Forced {
+    pub(crate) fn remove_ready(&mut self, flush: FlushMode) -> Vec<Buffer> {
+        if flush == FlushMode::Forced {
             let Self { current, spare, withheld } = std::mem::take(self);
             return spare.into_iter().chain(withheld).chain(current.into_values()).collect();
         }

@@ -4,7 +4,7 @@
 
 use crate::context::Context;
 use crate::ffi::{Address, Handle};
-use crate::graph::{Executable, Graph, Node};
+use crate::graph::{ExecutableGraph, Graph, Node};
 use crate::lock;
 use crate::thread::counts;
 use std::ffi::{c_char, c_void};
@@ -18,7 +18,7 @@ pub(crate) mod domain {
     pub(crate) const RESOURCE: u32 = 3;
     pub(crate) const SYNCHRONIZE: u32 = 4;
 }
-const DOMAINS: usize = 8;
+const DOMAIN_COUNT: usize = 8;
 
 /// Resource callback ids: `CUpti_CallbackIdResource`.
 pub(crate) mod resource {
@@ -39,10 +39,10 @@ pub(crate) mod resource {
 }
 
 /// Words of 64 callback ids, enough for the largest domain.
-const WORDS: usize = 20;
+const WORDS_PER_DOMAIN: usize = 20;
 
 /// Subscriber callback: user data, domain, callback id, data.
-pub(crate) type Callback = extern "C" fn(Address, u32, u32, *const c_void);
+pub(crate) type SubscriberCallback = extern "C" fn(Address, u32, u32, *const c_void);
 
 /// Maximum number of subscribers.
 pub(crate) const MAX_SUBSCRIBERS: usize = 4;
@@ -51,7 +51,7 @@ pub(crate) const MAX_SUBSCRIBERS: usize = 4;
 pub(crate) struct Subscriber {
     callback: AtomicUsize,
     user_data: AtomicPtr<c_void>,
-    enabled: [[AtomicU64; WORDS]; DOMAINS],
+    enabled_callbacks: [[AtomicU64; WORDS_PER_DOMAIN]; DOMAIN_COUNT],
     is_shared: AtomicBool,
     /// Name for other tools.
     name: Mutex<String>,
@@ -67,32 +67,32 @@ static SUBSCRIBE_LOCK: Mutex<()> = Mutex::new(());
 
 /// Adds a subscriber, or returns the name of an existing one if either does not allow others.
 pub(crate) fn subscribe(
-    callback: Callback,
+    callback: SubscriberCallback,
     user_data: Address,
     name: &str,
     is_shared: bool,
 ) -> Result<&'static Subscriber, String> {
     let _guard = lock(&SUBSCRIBE_LOCK);
-    let first = SUBSCRIBERS.iter().find(|subscriber| subscriber.is_subscribed());
+    let first_subscriber = SUBSCRIBERS.iter().find(|subscriber| subscriber.is_subscribed());
     let allows = |other: &Subscriber| is_shared && other.is_shared();
-    if let Some(other) = first.filter(|other| !allows(other)) {
+    if let Some(other) = first_subscriber.filter(|other| !allows(other)) {
         return Err(lock(&other.name).clone());
     }
-    let free = SUBSCRIBERS.iter().position(|subscriber| !subscriber.is_subscribed());
-    let Some(free) = free else { return Err(String::new()) };
-    let subscriber = &SUBSCRIBERS[free];
+    let free_index = SUBSCRIBERS.iter().position(|subscriber| !subscriber.is_subscribed());
+    let Some(free_index) = free_index else { return Err(String::new()) };
+    let subscriber = &SUBSCRIBERS[free_index];
     name.clone_into(&mut lock(&subscriber.name));
     subscriber.user_data.store(user_data, Ordering::Release);
     subscriber.is_shared.store(is_shared, Ordering::Release);
     subscriber.callback.store(callback as *const () as usize, Ordering::Release);
-    USED_END.fetch_max(free + 1, Ordering::AcqRel);
+    USED_END.fetch_max(free_index + 1, Ordering::AcqRel);
     Ok(subscriber)
 }
 
 /// Returns the name of the first subscriber.
 pub(crate) fn first_name() -> Option<String> {
-    let first = SUBSCRIBERS.iter().find(|subscriber| subscriber.is_subscribed());
-    first.map(|first| lock(&first.name).clone())
+    let first_subscriber = SUBSCRIBERS.iter().find(|subscriber| subscriber.is_subscribed());
+    first_subscriber.map(|first_subscriber| lock(&first_subscriber.name).clone())
 }
 
 /// Whether any subscriber is in shared mode.
@@ -120,9 +120,9 @@ pub(crate) fn notify<T>(domain: u32, cbid: u32, data: &T) {
 /// Calls the subscribers that have enabled a callback, with data that depends on the subscriber.
 #[inline]
 pub(crate) fn notify_each<T>(domain: u32, cbid: u32, each: impl Fn(usize, &dyn Fn(&T))) {
-    for (number, subscriber) in subscribers().enumerate() {
+    for (index, subscriber) in subscribers().enumerate() {
         if subscriber.is_enabled(domain, cbid) {
-            each(number, &|data| subscriber.call(domain, cbid, data));
+            each(index, &|data| subscriber.call(domain, cbid, data));
         }
     }
 }
@@ -132,14 +132,15 @@ impl Subscriber {
         Self {
             callback: AtomicUsize::new(0),
             user_data: AtomicPtr::new(std::ptr::null_mut()),
-            enabled: [const { [const { AtomicU64::new(0) }; WORDS] }; DOMAINS],
+            enabled_callbacks: [const { [const { AtomicU64::new(0) }; WORDS_PER_DOMAIN] };
+                DOMAIN_COUNT],
             is_shared: AtomicBool::new(false),
             name: Mutex::new(String::new()),
         }
     }
 
     /// Returns the index of the subscriber, below [`MAX_SUBSCRIBERS`].
-    pub(crate) fn number(&'static self) -> usize {
+    pub(crate) fn index(&'static self) -> usize {
         let this = std::ptr::from_ref(self);
         SUBSCRIBERS.iter().position(|subscriber| std::ptr::eq(this, subscriber)).unwrap_or_default()
     }
@@ -162,8 +163,10 @@ impl Subscriber {
 
     /// Enables or disables a callback. Returns whether it exists.
     pub(crate) fn enable(&self, domain: u32, cbid: u32, is_enabled: bool) -> bool {
-        let word =
-            self.enabled.get(domain as usize).and_then(|words| words.get(cbid as usize / 64));
+        let word = self
+            .enabled_callbacks
+            .get(domain as usize)
+            .and_then(|words| words.get(cbid as usize / 64));
         let Some(word) = word else { return false };
         let bit = 1 << (cbid % 64);
         if is_enabled {
@@ -176,7 +179,7 @@ impl Subscriber {
 
     /// Like [`Self::enable`], for a whole domain.
     pub(crate) fn enable_domain(&self, domain: u32, is_enabled: bool) -> bool {
-        let Some(words) = self.enabled.get(domain as usize) else { return false };
+        let Some(words) = self.enabled_callbacks.get(domain as usize) else { return false };
         for word in words {
             word.store(if is_enabled { u64::MAX } else { 0 }, Ordering::Release);
         }
@@ -185,27 +188,29 @@ impl Subscriber {
 
     /// Like [`Self::enable_domain`], for all domains.
     pub(crate) fn enable_all(&self, is_enabled: bool) {
-        for domain in 1..DOMAINS as u32 {
+        for domain in 1..DOMAIN_COUNT as u32 {
             self.enable_domain(domain, is_enabled);
         }
     }
 
     #[inline]
     pub(crate) fn is_enabled(&self, domain: u32, cbid: u32) -> bool {
-        let word =
-            self.enabled.get(domain as usize).and_then(|words| words.get(cbid as usize / 64));
+        let word = self
+            .enabled_callbacks
+            .get(domain as usize)
+            .and_then(|words| words.get(cbid as usize / 64));
         word.is_some_and(|word| word.load(Ordering::Acquire) & (1 << (cbid % 64)) != 0)
     }
 
     #[inline]
     fn call<T>(&self, domain: u32, cbid: u32, data: &T) {
-        let callback = self.callback.load(Ordering::Acquire);
-        if callback == 0 {
+        let address = self.callback.load(Ordering::Acquire);
+        if address == 0 {
             return;
         }
-        counts().callbacks.add(1);
+        counts().callback_count.add(1);
         // SAFETY: only `subscribe` stores this address, of a function of this type.
-        let callback = unsafe { std::mem::transmute::<usize, Callback>(callback) };
+        let callback = unsafe { std::mem::transmute::<usize, SubscriberCallback>(address) };
         let user_data = self.user_data.load(Ordering::Acquire);
         callback(user_data, domain, cbid, std::ptr::from_ref(data).cast());
     }
@@ -218,25 +223,25 @@ pub(crate) struct CallData {
     pub site: u32,
     pub function: *const c_char,
     pub parameters: *const c_void,
-    pub code: *const i32,
+    pub result_code: *const i32,
     /// Name of the kernel, for launches.
     pub symbol: usize,
     pub context: Handle<Context>,
     pub context_id: u32,
     /// Word for the subscriber, the same at entry and exit.
     pub data: *mut u64,
-    pub correlation: u32,
+    pub correlation_id: u32,
 }
 
 const _: () = {
     assert!(std::mem::offset_of!(CallData, function) == 8);
     assert!(std::mem::offset_of!(CallData, parameters) == 16);
-    assert!(std::mem::offset_of!(CallData, code) == 24);
+    assert!(std::mem::offset_of!(CallData, result_code) == 24);
     assert!(std::mem::offset_of!(CallData, symbol) == 32);
     assert!(std::mem::offset_of!(CallData, context) == 40);
     assert!(std::mem::offset_of!(CallData, context_id) == 48);
     assert!(std::mem::offset_of!(CallData, data) == 56);
-    assert!(std::mem::offset_of!(CallData, correlation) == 64);
+    assert!(std::mem::offset_of!(CallData, correlation_id) == 64);
     assert!(size_of::<CallData>() == 72);
 };
 
@@ -258,7 +263,7 @@ pub(crate) struct GraphData {
     pub original_node: Handle<Node>,
     pub node_kind: u32,
     pub dependency: Handle<Node>,
-    pub executable: Handle<Executable>,
+    pub executable: Handle<ExecutableGraph>,
 }
 
 const _: () = {

@@ -13,7 +13,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// `CUpti_ActivityComputeApiKind` of CUDA.
-const CUDA: u16 = 1;
+const CUDA_API_KIND: u16 = 1;
 /// Stream id of a context's default stream.
 pub(crate) const DEFAULT_STREAM: u32 = 7;
 
@@ -23,17 +23,17 @@ pub(crate) const MAX_DEVICES: usize = 16;
 /// The primary context of a device.
 pub(crate) struct Context {
     pub id: u32,
-    pub device: u32,
+    pub device_id: u32,
     references: AtomicU32,
 }
 
 static CONTEXTS: [Context; MAX_DEVICES] = {
     let mut contexts =
-        [const { Context { id: 1, device: 0, references: AtomicU32::new(0) } }; MAX_DEVICES];
+        [const { Context { id: 1, device_id: 0, references: AtomicU32::new(0) } }; MAX_DEVICES];
     let mut device = 0;
     while device < MAX_DEVICES {
         contexts[device].id = device as u32 + 1;
-        contexts[device].device = device as u32;
+        contexts[device].device_id = device as u32;
         device += 1;
     }
     contexts
@@ -43,9 +43,9 @@ static DEVICES: Mutex<Vec<Device>> = Mutex::new(Vec::new());
 
 thread_local! {
     /// Whether a context was made current on this thread, by the program or by us.
-    static HAS_CURRENT: Cell<bool> = const { Cell::new(false) };
+    static HAS_CURRENT_CONTEXT: Cell<bool> = const { Cell::new(false) };
     /// Never dropped: profilers call us from exit handlers, after a thread's destructors have run.
-    static CURRENT: ManuallyDrop<RefCell<Vec<Handle<Context>>>> =
+    static CONTEXT_STACK: ManuallyDrop<RefCell<Vec<Handle<Context>>>> =
         const { ManuallyDrop::new(RefCell::new(Vec::new())) };
 }
 
@@ -65,13 +65,13 @@ pub(crate) fn device(index: u32) -> Option<Device> {
 
 /// Returns the context of a device; for an invalid number, the context of device 0.
 #[inline]
-pub(crate) fn for_device(device: u32) -> Handle<Context> {
-    Handle::to(CONTEXTS.get(device as usize).unwrap_or(&CONTEXTS[0]))
+pub(crate) fn for_device(device_id: u32) -> Handle<Context> {
+    Handle::to(CONTEXTS.get(device_id as usize).unwrap_or(&CONTEXTS[0]))
 }
 
 /// Returns the calling thread's context, or NULL.
 pub(crate) fn current() -> Handle<Context> {
-    CURRENT.with(|stack| stack.borrow().last().copied().unwrap_or(Handle::NULL))
+    CONTEXT_STACK.with(|stack| stack.borrow().last().copied().unwrap_or(Handle::NULL))
 }
 
 /// Returns the calling thread's context, or else the context of device 0.
@@ -81,11 +81,11 @@ pub(crate) fn current_or_first() -> &'static Context {
 
 /// Makes a device's context current if none is, as the runtime does before it calls the driver.
 #[inline]
-pub(crate) fn ensure_current(device: u32) {
-    if !HAS_CURRENT.replace(true) {
+pub(crate) fn ensure_current(device_id: u32) {
+    if !HAS_CURRENT_CONTEXT.replace(true) {
         start::start();
         if current().get().is_none() {
-            set_current(for_device(device));
+            set_current(for_device(device_id));
         }
     }
 }
@@ -96,11 +96,11 @@ pub(crate) fn set_current(context: Handle<Context>) {
 }
 
 pub(crate) fn push_current(context: Handle<Context>) {
-    CURRENT.with(|stack| stack.borrow_mut().push(context));
+    CONTEXT_STACK.with(|stack| stack.borrow_mut().push(context));
 }
 
 pub(crate) fn pop_current() -> Handle<Context> {
-    CURRENT.with(|stack| stack.borrow_mut().pop()).unwrap_or(Handle::NULL)
+    CONTEXT_STACK.with(|stack| stack.borrow_mut().pop()).unwrap_or(Handle::NULL)
 }
 
 impl Context {
@@ -124,19 +124,19 @@ impl Context {
     pub(crate) fn announce(&'static self) {
         notify_resource(resource::CONTEXT_CREATED, Handle::to(self), 0);
         if activity::is_enabled(kind::DEVICE)
-            && let Some(device) = device(self.device)
+            && let Some(device) = device(self.device_id)
         {
-            output::send(output::output(), device.record(self.device));
+            output::send(output::output(), device.record(self.device_id));
         }
         if activity::is_enabled(kind::CONTEXT) {
             let record = ContextRecord {
                 kind: kind::CONTEXT,
-                context: self.id,
-                device: self.device,
-                api: CUDA,
-                null_stream: DEFAULT_STREAM as u16,
+                context_id: self.id,
+                device_id: self.device_id,
+                api: CUDA_API_KIND,
+                null_stream_id: DEFAULT_STREAM as u16,
                 parent: u32::MAX,
-                process: std::process::id().into(),
+                process_id: std::process::id().into(),
                 ..ContextRecord::default()
             };
             output::send(output::output(), record);

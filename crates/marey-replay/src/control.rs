@@ -3,31 +3,31 @@
 #![expect(unsafe_code, reason = "the C interface of the tests")]
 
 use crate::api::{self, CallArguments};
-use crate::buffers::Flush;
+use crate::buffers::FlushMode;
 use crate::ffi::{INVALID, Out, Text};
 use crate::name::Name;
-use crate::operation::{GraphIds, Kernel, Operation, Target, Work};
+use crate::operation::{GraphIds, Kernel, Operation, TargetIds, Work};
 use crate::script::Script;
 use crate::{clock, context, export, lock, output, play, settings, thread};
 use std::ffi::{CString, c_char};
 use std::sync::{LazyLock, Mutex};
 
-static ERROR: LazyLock<Mutex<CString>> = LazyLock::new(Mutex::default);
+static SCRIPT_ERROR: LazyLock<Mutex<CString>> = LazyLock::new(Mutex::default);
 
 /// Counters since the script was loaded.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 struct Stats {
     /// Calls of subscribers.
-    callbacks: u64,
+    callback_count: u64,
     /// Records written to buffers.
-    written: u64,
+    records_written: u64,
     /// Records lost for lack of room or by the script.
-    dropped: u64,
+    records_dropped: u64,
     buffers_requested: u64,
     buffers_completed: u64,
     /// Correlation id of the next call.
-    next_correlation: u64,
+    next_correlation_id: u64,
     /// Time of libcupti's clock.
     now_nanos: u64,
     /// Buffers that the profiler promised to zero and did not.
@@ -45,7 +45,7 @@ extern "C" fn replay_load(text: *const u8, size: usize) -> i32 {
             0
         }
         Err(error) => {
-            *lock(&ERROR) = CString::new(error.to_string()).unwrap_or_default();
+            *lock(&SCRIPT_ERROR) = CString::new(error.to_string()).unwrap_or_default();
             i32::try_from(error.line).unwrap_or(i32::MAX)
         }
     }
@@ -54,7 +54,7 @@ extern "C" fn replay_load(text: *const u8, size: usize) -> i32 {
 /// Returns the error of the last invalid script; valid until the next one.
 #[unsafe(no_mangle)]
 extern "C" fn replay_error() -> *const c_char {
-    lock(&ERROR).as_ptr()
+    lock(&SCRIPT_ERROR).as_ptr()
 }
 
 /// Plays the whole script on this thread, and on the threads that it creates.
@@ -81,11 +81,15 @@ extern "C" fn replay_launch(kernel: Text, stream: u32, nanos: u64) -> i32 {
     context::ensure_current(0);
     let arguments = CallArguments {
         symbol: kernel.address(),
-        is_by_runtime: api::is_runtime_called(),
+        goes_through_runtime: api::calls_go_through_runtime(),
         ..CallArguments::context(context::for_device(0))
     };
-    api::call(&api::LAUNCH_KERNEL, arguments, |correlation| {
-        operation.run(Target { device: 0, context: 1, stream }, GraphIds::default(), correlation);
+    api::call(&api::LAUNCH_KERNEL, arguments, |correlation_id| {
+        operation.run(
+            TargetIds { device: 0, context: 1, stream },
+            GraphIds::default(),
+            correlation_id,
+        );
         0
     })
 }
@@ -100,7 +104,7 @@ extern "C" fn replay_launch_many(kernel: Text, stream: u32, nanos: u64, times: u
 /// Flushes, like `cuptiActivityFlushAll`.
 #[unsafe(no_mangle)]
 extern "C" fn replay_flush(is_forced: i32) -> i32 {
-    output::flush(if is_forced == 0 { Flush::Records } else { Flush::Forced });
+    output::flush(if is_forced == 0 { FlushMode::Records } else { FlushMode::Forced });
     0
 }
 
@@ -114,13 +118,13 @@ extern "C" fn replay_name(name: Text) -> *const c_char {
 #[unsafe(no_mangle)]
 extern "C" fn replay_stats(stats: Out<Stats>) -> i32 {
     stats.set(Stats {
-        callbacks: thread::sum(|counts| &counts.callbacks),
-        written: output::written(),
-        dropped: output::dropped_total(),
+        callback_count: thread::sum(|counts| &counts.callback_count),
+        records_written: output::written(),
+        records_dropped: output::dropped_total(),
         buffers_requested: thread::sum(|counts| &counts.buffers_requested),
         buffers_completed: thread::sum(|counts| &counts.buffers_completed),
-        next_correlation: api::next_correlation().into(),
-        now_nanos: clock::now(),
+        next_correlation_id: api::next_correlation_id().into(),
+        now_nanos: clock::now_nanos(),
         buffers_dirty: thread::sum(|counts| &counts.buffers_dirty),
     })
 }

@@ -35,10 +35,10 @@ impl Default for Device {
     }
 }
 
-const SHARED_PER_BLOCK: u32 = 49_152;
-const SHARED_PER_MULTIPROCESSOR: u32 = 233_472;
-const SHARED_PER_BLOCK_WITH_CONSENT: u32 = 232_448;
-const REGISTERS: u32 = 65_536;
+const SHARED_BYTES_PER_BLOCK: u32 = 49_152;
+const SHARED_BYTES_PER_MULTIPROCESSOR: u32 = 233_472;
+const SHARED_BYTES_PER_BLOCK_OPTIN: u32 = 232_448;
+const REGISTERS_PER_MULTIPROCESSOR: u32 = 65_536;
 
 impl Device {
     pub(crate) const fn major(&self) -> u32 {
@@ -56,10 +56,10 @@ impl Device {
             4 => 64,
             5 => i32::MAX.cast_unsigned(),
             6 | 7 => 65_535,
-            8 => SHARED_PER_BLOCK,
+            8 => SHARED_BYTES_PER_BLOCK,
             9 => 65_536,
             10 | 106 => 32,
-            12 | 82 => REGISTERS,
+            12 | 82 => REGISTERS_PER_MULTIPROCESSOR,
             13 => self.clock_khz,
             16 => self.multiprocessors,
             15 | 19 | 31 | 41 | 83 | 89 | 95 => 1,
@@ -71,8 +71,8 @@ impl Device {
             40 => 3,
             75 => self.major(),
             76 => self.minor(),
-            81 => SHARED_PER_MULTIPROCESSOR,
-            97 => SHARED_PER_BLOCK_WITH_CONSENT,
+            81 => SHARED_BYTES_PER_MULTIPROCESSOR,
+            97 => SHARED_BYTES_PER_BLOCK_OPTIN,
             _ => 0,
         };
         value.cast_signed()
@@ -87,24 +87,25 @@ impl Device {
 
     pub(crate) fn record(&self, index: u32) -> DeviceRecord {
         // Two transfers per clock; kHz times bits gives kilobytes per second.
-        let bandwidth = 2 * u64::from(self.memory_clock_khz) * u64::from(self.bus_width_bits) / 8;
+        let kilobytes_per_sec =
+            2 * u64::from(self.memory_clock_khz) * u64::from(self.bus_width_bits) / 8;
         DeviceRecord {
             kind: kind::DEVICE,
-            memory_bandwidth: bandwidth,
-            memory: self.memory_bytes,
-            constant_memory: 65_536,
-            l2_cache: self.l2_bytes,
+            memory_kilobytes_per_sec: kilobytes_per_sec,
+            memory_bytes: self.memory_bytes,
+            constant_bytes: 65_536,
+            l2_bytes: self.l2_bytes,
             threads_per_warp: 32,
-            clock: self.clock_khz,
+            clock_khz: self.clock_khz,
             copy_engines: 3,
             multiprocessors: self.multiprocessors,
             ipc: 4,
             warps_per_multiprocessor: 64,
             blocks_per_multiprocessor: 32,
-            shared_per_multiprocessor: SHARED_PER_MULTIPROCESSOR,
-            registers_per_multiprocessor: REGISTERS,
-            registers_per_block: REGISTERS,
-            shared_per_block: SHARED_PER_BLOCK,
+            shared_bytes_per_multiprocessor: SHARED_BYTES_PER_MULTIPROCESSOR,
+            registers_per_multiprocessor: REGISTERS_PER_MULTIPROCESSOR,
+            registers_per_block: REGISTERS_PER_MULTIPROCESSOR,
+            shared_bytes_per_block: SHARED_BYTES_PER_BLOCK,
             threads_per_block: 1_024,
             block: [1_024, 1_024, 64],
             grid: [i32::MAX.cast_unsigned(), 65_535, 65_535],

@@ -7,13 +7,13 @@ use std::sync::{Mutex, RwLock};
 /// An exported function.
 pub(crate) struct Export {
     name: &'static str,
-    calls: AtomicU64,
+    call_count: AtomicU64,
     is_listed: AtomicBool,
 }
 
 static EXPORTS: Mutex<Vec<&'static Export>> = Mutex::new(Vec::new());
 static FAILURES: RwLock<Vec<Failure>> = RwLock::new(Vec::new());
-static IS_ANY_TO_FAIL: AtomicBool = AtomicBool::new(false);
+static HAS_FAILURES: AtomicBool = AtomicBool::new(false);
 
 /// Special code: the call does not return.
 pub(crate) const NEVER_RETURNS: i32 = i32::MIN;
@@ -25,22 +25,22 @@ pub(crate) struct Failure {
     pub function: String,
     pub code: i32,
     /// Number of the failing call, from 1; every call if absent.
-    pub call: Option<u64>,
+    pub call_number: Option<u64>,
 }
 
 impl Failure {
-    fn matches(&self, function: &str, call: u64) -> bool {
+    fn matches(&self, function: &str, call_number: u64) -> bool {
         let matches_name = match self.function.strip_suffix('*') {
             Some(start) => function.starts_with(start),
             None => self.function == function,
         };
-        matches_name && self.call.is_none_or(|failing| failing == call)
+        matches_name && self.call_number.is_none_or(|failing| failing == call_number)
     }
 }
 
 impl Export {
     pub(crate) const fn new(name: &'static str) -> Self {
-        Self { name, calls: AtomicU64::new(0), is_listed: AtomicBool::new(false) }
+        Self { name, call_count: AtomicU64::new(0), is_listed: AtomicBool::new(false) }
     }
 
     /// Counts a call. Returns its scripted failure code, if any.
@@ -49,20 +49,23 @@ impl Export {
             settings::ensure_loaded();
             self.register();
         }
-        let call = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        if !IS_ANY_TO_FAIL.load(Ordering::Acquire) {
+        let call_number = self.call_count.fetch_add(1, Ordering::Relaxed) + 1;
+        if !HAS_FAILURES.load(Ordering::Acquire) {
             return None;
         }
-        let code = self.failure_code(call);
+        let code = self.failure_code(call_number);
         while code == Some(NEVER_RETURNS) {
             std::thread::park();
         }
         code
     }
 
-    fn failure_code(&self, call: u64) -> Option<i32> {
+    fn failure_code(&self, call_number: u64) -> Option<i32> {
         let failures = FAILURES.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-        failures.iter().find(|failure| failure.matches(self.name, call)).map(|failure| failure.code)
+        failures
+            .iter()
+            .find(|failure| failure.matches(self.name, call_number))
+            .map(|failure| failure.code)
     }
 
     fn register(&'static self) {
@@ -75,10 +78,10 @@ impl Export {
 
 /// Replaces the failures and resets the counts.
 pub(crate) fn reset(failures: Vec<Failure>) {
-    IS_ANY_TO_FAIL.store(!failures.is_empty(), Ordering::Release);
+    HAS_FAILURES.store(!failures.is_empty(), Ordering::Release);
     *FAILURES.write().unwrap_or_else(std::sync::PoisonError::into_inner) = failures;
     for export in lock(&EXPORTS).iter() {
-        export.calls.store(0, Ordering::Relaxed);
+        export.call_count.store(0, Ordering::Relaxed);
     }
 }
 
@@ -88,5 +91,5 @@ pub(crate) fn call_count(function: &str) -> u64 {
     exports
         .iter()
         .find(|export| export.name == function)
-        .map_or(0, |export| export.calls.load(Ordering::Relaxed))
+        .map_or(0, |export| export.call_count.load(Ordering::Relaxed))
 }

@@ -5,7 +5,7 @@ use crate::api::{self, CallArguments};
 use crate::callback::{GraphData, notify_described, resource};
 use crate::context::Context;
 use crate::ffi::Handle;
-use crate::operation::{GraphIds, Operation, Target, Work};
+use crate::operation::{GraphIds, Operation, TargetIds, Work};
 use crate::output::{self, output};
 use crate::record::{GraphRecord, kind};
 use crate::{activity, lock};
@@ -33,7 +33,7 @@ impl Node {
         match self.operation.work {
             Work::Kernel(_) => 0,
             Work::Copy(_) => 1,
-            Work::Set(_) => 2,
+            Work::Fill(_) => 2,
         }
     }
 }
@@ -45,9 +45,9 @@ pub(crate) struct Graph {
 }
 
 /// An executable graph: an instantiated copy of a graph.
-pub(crate) struct Executable {
+pub(crate) struct ExecutableGraph {
     pub id: u32,
-    source: u32,
+    source_graph_id: u32,
     /// The copied graph.
     graph: Handle<Graph>,
     /// Pairs of nodes: copy and original.
@@ -82,7 +82,10 @@ pub(crate) fn add_node(graph: Handle<Graph>, operation: Operation, context: Hand
 }
 
 /// Instantiates a graph, through a copy.
-pub(crate) fn instantiate(original: Handle<Graph>, arguments: CallArguments) -> Handle<Executable> {
+pub(crate) fn instantiate(
+    original: Handle<Graph>,
+    arguments: CallArguments,
+) -> Handle<ExecutableGraph> {
     let Some(source) = original.get() else { return Handle::NULL };
     let mut instantiated = Handle::NULL;
     api::call(&api::INSTANTIATE_GRAPH, arguments, |_| {
@@ -96,8 +99,12 @@ pub(crate) fn instantiate(original: Handle<Graph>, arguments: CallArguments) -> 
             .collect();
         lock(&copy.nodes).extend(nodes.iter().map(|(node, _)| *node));
         let graph = Handle::new(copy);
-        let executable =
-            Handle::new(Executable { id, source: source.id, graph, nodes: nodes.clone() });
+        let executable = Handle::new(ExecutableGraph {
+            id,
+            source_graph_id: source.id,
+            graph,
+            nodes: nodes.clone(),
+        });
         let data = || GraphData { graph, original, executable, ..GraphData::default() };
         notify_described(resource::GRAPH_CLONED, arguments.context, &data());
         notify_described(resource::EXECUTABLE_CREATE_STARTING, arguments.context, &data());
@@ -117,7 +124,7 @@ pub(crate) fn instantiate(original: Handle<Graph>, arguments: CallArguments) -> 
 /// Parameters of `cuGraphLaunch`.
 #[repr(C)]
 struct LaunchParameters {
-    executable: Handle<Executable>,
+    executable: Handle<ExecutableGraph>,
     stream: usize,
 }
 
@@ -131,9 +138,9 @@ pub(crate) enum RecordIds {
 /// Launches a graph: one call, with a record per node, or one for the whole graph if that kind is
 /// enabled.
 pub(crate) fn launch(
-    executable: Handle<Executable>,
+    executable: Handle<ExecutableGraph>,
     ids: RecordIds,
-    target: Target,
+    target: TargetIds,
     stream: usize,
     arguments: CallArguments,
 ) -> i32 {
@@ -141,8 +148,8 @@ pub(crate) fn launch(
     let parameters = LaunchParameters { executable, stream };
     let arguments =
         CallArguments { parameters: std::ptr::from_ref(&parameters).cast(), ..arguments };
-    api::call(&api::LAUNCH_GRAPH, arguments, |correlation| {
-        launched.run(ids, target, correlation);
+    api::call(&api::LAUNCH_GRAPH, arguments, |correlation_id| {
+        launched.run(ids, target, correlation_id);
         0
     })
 }
@@ -159,7 +166,7 @@ pub(crate) fn destroy(graph: Handle<Graph>, context: Handle<Context>) {
     }
 }
 
-impl Executable {
+impl ExecutableGraph {
     /// Notifies subscribers that the executable graph and its copy are about to be destroyed.
     pub(crate) fn destroy(&'static self, context: Handle<Context>) {
         let data =
@@ -168,40 +175,45 @@ impl Executable {
         destroy(self.graph, context);
     }
 
-    fn run(&self, record_ids: RecordIds, target: Target, correlation: u32) {
-        let is_one_record = activity::is_enabled(kind::GRAPH_TRACE);
+    fn run(&self, record_ids: RecordIds, target: TargetIds, correlation_id: u32) {
+        let has_one_record = activity::is_enabled(kind::GRAPH_TRACE);
         let mut span: Option<(u64, u64)> = None;
         for (node, original) in &self.nodes {
             let (Some(node), Some(original)) = (node.get(), original.get()) else { continue };
-            let (start, end) = if is_one_record {
+            let (start_nanos, end_nanos) = if has_one_record {
                 let operation = &node.operation;
-                output().occupy(target.device, target.stream, operation.gap_nanos, operation.nanos)
+                output().occupy(
+                    target.device,
+                    target.stream,
+                    operation.gap_nanos,
+                    operation.duration_nanos,
+                )
             } else {
                 let ids = match record_ids {
                     RecordIds::Omitted => GraphIds::default(),
                     RecordIds::Written => GraphIds {
                         graph: self.id,
                         node: node.id,
-                        source_graph: self.source,
+                        source_graph: self.source_graph_id,
                         source_node: original.id,
                     },
                 };
-                node.operation.run(target, ids, correlation)
+                node.operation.run(target, ids, correlation_id)
             };
-            span = Some((span.map_or(start, |(first, _)| first), end));
+            span = Some((span.map_or(start_nanos, |(first, _)| first), end_nanos));
         }
-        let Some((start, end)) = span.filter(|_| is_one_record) else { return };
+        let Some((start_nanos, end_nanos)) = span.filter(|_| has_one_record) else { return };
         let record = GraphRecord {
             kind: kind::GRAPH_TRACE,
-            correlation,
-            start,
-            end,
-            device: target.device,
-            graph: self.id,
-            context: target.context,
-            stream: target.stream,
-            end_device: target.device,
-            end_context: target.context,
+            correlation_id,
+            start_nanos,
+            end_nanos,
+            device_id: target.device,
+            graph_id: self.id,
+            context_id: target.context,
+            stream_id: target.stream,
+            end_device_id: target.device,
+            end_context_id: target.context,
             ..GraphRecord::default()
         };
         output::send(output(), record);

@@ -21,8 +21,8 @@ impl Name {
         let end = text.find('\0').unwrap_or(text.len());
         let text = CString::new(&text[..end]).unwrap_or_default();
         let mut names = lock(&NAMES);
-        if let Some(known) = names.get(text.as_c_str()) {
-            return Self(known.as_ptr() as usize);
+        if let Some(existing) = names.get(text.as_c_str()) {
+            return Self(existing.as_ptr() as usize);
         }
         let text: &'static CStr = Box::leak(text.into_boxed_c_str());
         names.insert(text);
@@ -43,7 +43,8 @@ impl Name {
 static ARE_TEMPORARY: AtomicBool = AtomicBool::new(false);
 
 /// The number of buffers that contain each temporary name.
-static TEMPORARY: LazyLock<Mutex<HashMap<usize, usize>>> = LazyLock::new(Mutex::default);
+static BUFFER_COUNTS_BY_NAME: LazyLock<Mutex<HashMap<usize, usize>>> =
+    LazyLock::new(Mutex::default);
 
 /// Written over the characters of a temporary name at its end.
 const POISON: u8 = b'?';
@@ -57,13 +58,14 @@ pub(crate) fn are_temporary() -> bool {
     ARE_TEMPORARY.load(Relaxed)
 }
 
-/// Returns the address that a record contains for a name: the address of a copy if names are temporary.
+/// Returns the address that a record contains for a name: the address of a copy if names are
+/// temporary.
 pub(crate) fn for_record(address: usize) -> usize {
     if !are_temporary() || address == 0 {
         return address;
     }
     let copy = copy(address);
-    lock(&TEMPORARY).insert(copy, 0);
+    lock(&BUFFER_COUNTS_BY_NAME).insert(copy, 0);
     copy
 }
 
@@ -79,19 +81,19 @@ pub(crate) fn during_callback(address: usize, run: impl FnOnce(usize)) {
 }
 
 /// Counts a name in a record that was written to a buffer.
-pub(crate) fn written(address: usize) {
-    if let Some(buffers) = lock(&TEMPORARY).get_mut(&address) {
-        *buffers += 1;
+pub(crate) fn note_written(address: usize) {
+    if let Some(buffer_count) = lock(&BUFFER_COUNTS_BY_NAME).get_mut(&address) {
+        *buffer_count += 1;
     }
 }
 
 /// Ends a name in a record whose buffer was completed, unless another buffer contains the name.
-pub(crate) fn delivered(address: usize) {
-    let mut temporary = lock(&TEMPORARY);
-    let Some(buffers) = temporary.get_mut(&address) else { return };
-    *buffers -= 1;
-    if *buffers == 0 {
-        temporary.remove(&address);
+pub(crate) fn note_delivered(address: usize) {
+    let mut buffer_counts = lock(&BUFFER_COUNTS_BY_NAME);
+    let Some(buffer_count) = buffer_counts.get_mut(&address) else { return };
+    *buffer_count -= 1;
+    if *buffer_count == 0 {
+        buffer_counts.remove(&address);
         poison(address);
     }
 }

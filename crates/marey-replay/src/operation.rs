@@ -3,7 +3,7 @@
 
 use crate::name::{self, Name};
 use crate::output::{self, output};
-use crate::record::{CopyRecord, KernelRecord, PeerRecord, SetRecord, kind};
+use crate::record::{CopyRecord, FillRecord, KernelRecord, PeerRecord, kind};
 use crate::{activity, context};
 
 /// A kernel with its launch parameters.
@@ -14,9 +14,9 @@ pub(crate) struct Kernel {
     pub block: [i32; 3],
     pub cluster: [u32; 3],
     pub registers: u16,
-    pub static_shared: i32,
-    pub dynamic_shared: i32,
-    pub local: u32,
+    pub static_shared_bytes: i32,
+    pub dynamic_shared_bytes: i32,
+    pub local_bytes: u32,
 }
 
 impl Kernel {
@@ -27,9 +27,9 @@ impl Kernel {
             block: [128, 1, 1],
             cluster: [0; 3],
             registers: 32,
-            static_shared: 0,
-            dynamic_shared: 0,
-            local: 0,
+            static_shared_bytes: 0,
+            dynamic_shared_bytes: 0,
+            local_bytes: 0,
         }
     }
 }
@@ -43,7 +43,7 @@ pub(crate) struct Copy {
     pub is_async: bool,
     pub bytes: u64,
     /// Destination device, if it differs.
-    pub peer: Option<u32>,
+    pub peer_device_id: Option<u32>,
 }
 
 pub(crate) const PINNED: u8 = 2;
@@ -51,21 +51,21 @@ pub(crate) const DEVICE: u8 = 3;
 
 impl Copy {
     pub(crate) const fn to_device(bytes: u64, is_async: bool) -> Self {
-        Self { kind: 1, source: PINNED, target: DEVICE, is_async, bytes, peer: None }
+        Self { kind: 1, source: PINNED, target: DEVICE, is_async, bytes, peer_device_id: None }
     }
 
     pub(crate) const fn to_host(bytes: u64, is_async: bool) -> Self {
-        Self { kind: 2, source: DEVICE, target: PINNED, is_async, bytes, peer: None }
+        Self { kind: 2, source: DEVICE, target: PINNED, is_async, bytes, peer_device_id: None }
     }
 
     pub(crate) const fn on_device(bytes: u64, is_async: bool) -> Self {
-        Self { kind: 8, source: DEVICE, target: DEVICE, is_async, bytes, peer: None }
+        Self { kind: 8, source: DEVICE, target: DEVICE, is_async, bytes, peer_device_id: None }
     }
 }
 
 /// A fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Set {
+pub(crate) struct Fill {
     pub value: u32,
     pub bytes: u64,
 }
@@ -75,7 +75,7 @@ pub(crate) struct Set {
 pub(crate) enum Work {
     Kernel(Kernel),
     Copy(Copy),
-    Set(Set),
+    Fill(Fill),
 }
 
 /// Parameters of a call that copies or fills memory, for callbacks.
@@ -84,7 +84,7 @@ pub(crate) type MemoryParameters = [u64; 3];
 impl Work {
     /// Whether the size is not zero.
     const fn has_effect(&self) -> bool {
-        !matches!(self, Self::Copy(Copy { bytes: 0, .. }) | Self::Set(Set { bytes: 0, .. }))
+        !matches!(self, Self::Copy(Copy { bytes: 0, .. }) | Self::Fill(Fill { bytes: 0, .. }))
     }
 
     /// Returns the parameters of the call, for memory at these addresses.
@@ -92,33 +92,33 @@ impl Work {
         match self {
             Self::Kernel(_) => [to, from, 0],
             Self::Copy(copy) => [to, from, copy.bytes],
-            Self::Set(set) => [to, from, set.bytes],
+            Self::Fill(fill) => [to, from, fill.bytes],
         }
     }
 }
 
-/// Device, context and stream of an operation.
+/// Ids of the device, context and stream of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Target {
+pub(crate) struct TargetIds {
     pub device: u32,
     pub context: u32,
     pub stream: u32,
 }
 
-/// Graph and node of an operation, for its record.
+/// Ids of the graph and node of an operation, for its record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct GraphIds {
-    /// Id of the executable graph.
+    /// The executable graph.
     pub graph: u32,
     pub node: u64,
-    /// Ids of the original graph and node.
+    /// The original graph and node.
     pub source_graph: u32,
     pub source_node: u64,
 }
 
 /// Outcome of an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum Outcome {
     #[default]
     Recorded,
     /// The operation occupies its stream, but leaves no record.
@@ -135,58 +135,72 @@ pub(crate) enum Fate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Operation {
     pub work: Work,
-    pub nanos: u64,
+    pub duration_nanos: u64,
     /// Idle time of the stream before the operation.
     pub gap_nanos: u64,
-    pub fate: Fate,
+    pub outcome: Outcome,
 }
 
 impl Operation {
-    pub(crate) const fn new(work: Work, nanos: u64) -> Self {
-        Self { work, nanos, gap_nanos: 0, fate: Fate::Recorded }
+    pub(crate) const fn new(work: Work, duration_nanos: u64) -> Self {
+        Self { work, duration_nanos, gap_nanos: 0, outcome: Outcome::Recorded }
     }
 
     /// Runs the operation. Returns its start and end.
     #[inline]
-    pub(crate) fn run(&self, target: Target, graph: GraphIds, correlation: u32) -> (u64, u64) {
+    pub(crate) fn run(
+        &self,
+        target: TargetIds,
+        graph_ids: GraphIds,
+        correlation_id: u32,
+    ) -> (u64, u64) {
         let mut output = output();
-        let nanos = if self.work.has_effect() { self.nanos } else { 0 };
-        let span = output.occupy(target.device, target.stream, self.gap_nanos, nanos);
+        let duration_nanos = if self.work.has_effect() { self.duration_nanos } else { 0 };
+        let span = output.occupy(target.device, target.stream, self.gap_nanos, duration_nanos);
         if !self.work.has_effect() {
             return span;
         }
-        let recorded_span = match self.fate {
-            Fate::Unrecorded => return span,
-            Fate::Untimed => (0, 0),
-            Fate::Backwards => (span.1, span.0),
-            Fate::Recorded | Fate::Unfinished => span,
+        let recorded_span = match self.outcome {
+            Outcome::Unrecorded => return span,
+            Outcome::Untimed => (0, 0),
+            Outcome::Backwards => (span.1, span.0),
+            Outcome::Recorded | Outcome::Unfinished => span,
         };
         match &self.work {
             Work::Kernel(kernel) => {
                 let Some(kind) = enabled_kernel_kind() else { return span };
-                let record = kernel.record(kind, target, graph, correlation, recorded_span);
-                if self.fate == Fate::Unfinished {
+                let record = kernel.record(kind, target, graph_ids, correlation_id, recorded_span);
+                if self.outcome == Outcome::Unfinished {
                     output::begin_kernel(output, record);
                 } else {
                     output::send(output, record);
                 }
             }
-            Work::Copy(copy) => match copy.peer {
-                Some(peer) if activity::is_enabled(kind::PEER_COPY) => {
+            Work::Copy(copy) => match copy.peer_device_id {
+                Some(peer_device_id) if activity::is_enabled(kind::PEER_COPY) => {
                     output::send(
                         output,
-                        copy.peer_record(peer, target, graph, correlation, recorded_span),
+                        copy.peer_record(
+                            peer_device_id,
+                            target,
+                            graph_ids,
+                            correlation_id,
+                            recorded_span,
+                        ),
                     );
                 }
                 None if activity::is_enabled(kind::COPY) => {
-                    output::send(output, copy.record(target, graph, correlation, recorded_span));
+                    output::send(
+                        output,
+                        copy.record(target, graph_ids, correlation_id, recorded_span),
+                    );
                 }
                 _ => {}
             },
-            Work::Set(set) if activity::is_enabled(kind::SET) => {
-                output::send(output, set.record(target, graph, correlation, recorded_span));
+            Work::Fill(fill) if activity::is_enabled(kind::FILL) => {
+                output::send(output, fill.record(target, graph_ids, correlation_id, recorded_span));
             }
-            Work::Set(_) => {}
+            Work::Fill(_) => {}
         }
         span
     }
@@ -204,34 +218,37 @@ impl Kernel {
     fn record(
         &self,
         kind: u32,
-        target: Target,
-        graph: GraphIds,
-        correlation: u32,
-        (start, end): (u64, u64),
+        target: TargetIds,
+        graph_ids: GraphIds,
+        correlation_id: u32,
+        (start_nanos, end_nanos): (u64, u64),
     ) -> KernelRecord {
         KernelRecord {
             kind,
             registers: self.registers,
-            start,
-            end,
-            completed: end,
-            device: target.device,
-            context: target.context,
-            stream: target.stream,
+            start_nanos,
+            end_nanos,
+            completed_nanos: end_nanos,
+            device_id: target.device,
+            context_id: target.context,
+            stream_id: target.stream,
             grid: self.grid,
             block: self.block,
-            static_shared: self.static_shared,
-            dynamic_shared: self.dynamic_shared,
-            local_per_thread: self.local,
-            correlation,
-            grid_id: correlation.into(),
+            static_shared_bytes: self.static_shared_bytes,
+            dynamic_shared_bytes: self.dynamic_shared_bytes,
+            local_bytes_per_thread: self.local_bytes,
+            correlation_id,
+            grid_id: correlation_id.into(),
             name: name::for_record(self.name.address()),
-            shared_executed: self.static_shared.saturating_add(self.dynamic_shared).cast_unsigned(),
-            graph_node: graph.node,
-            graph: graph.graph,
+            shared_bytes_executed: self
+                .static_shared_bytes
+                .saturating_add(self.dynamic_shared_bytes)
+                .cast_unsigned(),
+            graph_node_id: graph_ids.node,
+            graph_id: graph_ids.graph,
             cluster: self.cluster,
-            source_graph: graph.source_graph,
-            source_node: graph.source_node,
+            source_graph_id: graph_ids.source_graph,
+            source_node_id: graph_ids.source_node,
             ..KernelRecord::default()
         }
     }
@@ -240,10 +257,10 @@ impl Kernel {
 impl Copy {
     fn record(
         &self,
-        target: Target,
-        graph: GraphIds,
-        correlation: u32,
-        (start, end): (u64, u64),
+        target: TargetIds,
+        graph_ids: GraphIds,
+        correlation_id: u32,
+        (start_nanos, end_nanos): (u64, u64),
     ) -> CopyRecord {
         CopyRecord {
             kind: kind::COPY,
@@ -252,28 +269,28 @@ impl Copy {
             target: self.target,
             flags: self.is_async.into(),
             bytes: self.bytes,
-            start,
-            end,
-            device: target.device,
-            context: target.context,
-            stream: target.stream,
-            correlation,
-            graph_node: graph.node,
-            graph: graph.graph,
+            start_nanos,
+            end_nanos,
+            device_id: target.device,
+            context_id: target.context,
+            stream_id: target.stream,
+            correlation_id,
+            graph_node_id: graph_ids.node,
+            graph_id: graph_ids.graph,
             copies: 1,
-            source_graph: graph.source_graph,
-            source_node: graph.source_node,
+            source_graph_id: graph_ids.source_graph,
+            source_node_id: graph_ids.source_node,
             ..CopyRecord::default()
         }
     }
 
     fn peer_record(
         &self,
-        peer: u32,
-        target: Target,
-        graph: GraphIds,
-        correlation: u32,
-        (start, end): (u64, u64),
+        peer_device_id: u32,
+        target: TargetIds,
+        graph_ids: GraphIds,
+        correlation_id: u32,
+        (start_nanos, end_nanos): (u64, u64),
     ) -> PeerRecord {
         /// `CUPTI_ACTIVITY_MEMCPY_KIND_PTOP`.
         const FROM_PEER_TO_PEER: u8 = 10;
@@ -284,47 +301,49 @@ impl Copy {
             target: self.target,
             flags: self.is_async.into(),
             bytes: self.bytes,
-            start,
-            end,
-            device: target.device,
-            context: target.context,
-            stream: target.stream,
-            source_device: target.device,
-            source_context: target.context,
-            target_device: peer,
-            target_context: context::for_device(peer).get().map_or(0, |context| context.id),
-            correlation,
-            graph_node: graph.node,
-            graph: graph.graph,
+            start_nanos,
+            end_nanos,
+            device_id: target.device,
+            context_id: target.context,
+            stream_id: target.stream,
+            source_device_id: target.device,
+            source_context_id: target.context,
+            target_device_id: peer_device_id,
+            target_context_id: context::for_device(peer_device_id)
+                .get()
+                .map_or(0, |context| context.id),
+            correlation_id,
+            graph_node_id: graph_ids.node,
+            graph_id: graph_ids.graph,
             ..PeerRecord::default()
         }
     }
 }
 
-impl Set {
+impl Fill {
     fn record(
         &self,
-        target: Target,
-        graph: GraphIds,
-        correlation: u32,
-        (start, end): (u64, u64),
-    ) -> SetRecord {
-        SetRecord {
-            kind: kind::SET,
+        target: TargetIds,
+        graph_ids: GraphIds,
+        correlation_id: u32,
+        (start_nanos, end_nanos): (u64, u64),
+    ) -> FillRecord {
+        FillRecord {
+            kind: kind::FILL,
             value: self.value,
             bytes: self.bytes,
-            start,
-            end,
-            device: target.device,
-            context: target.context,
-            stream: target.stream,
-            correlation,
+            start_nanos,
+            end_nanos,
+            device_id: target.device,
+            context_id: target.context,
+            stream_id: target.stream,
+            correlation_id,
             memory_kind: DEVICE.into(),
-            graph_node: graph.node,
-            graph: graph.graph,
-            source_graph: graph.source_graph,
-            source_node: graph.source_node,
-            ..SetRecord::default()
+            graph_node_id: graph_ids.node,
+            graph_id: graph_ids.graph,
+            source_graph_id: graph_ids.source_graph,
+            source_node_id: graph_ids.source_node,
+            ..FillRecord::default()
         }
     }
 }

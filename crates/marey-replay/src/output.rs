@@ -1,19 +1,19 @@
 //! The path of records to the profilers' buffers: losses, delays and reordering.
 
-use crate::activity::{self, CLIENTS, Clients};
-use crate::buffers::{self, Buffer, Buffers, Flush, PutResult, RecordState};
+use crate::activity::{self, CLIENT_COUNT, Clients};
+use crate::buffers::{self, Buffer, Buffers, FlushMode, PutResult, RecordState};
 use crate::record::{KernelRecord, Record, Version};
 use crate::{clock, lock, settings, worker};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 
 /// Streams whose ids are congruent modulo this number share a lane and run one after the other.
-const LANES: usize = 4096;
-const LANES_PER_DEVICE: usize = 256;
+const STREAM_SLOTS: usize = 4096;
+const STREAM_SLOTS_PER_DEVICE: usize = 256;
 
 /// Order of records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Order {
+pub(crate) enum RecordOrder {
     #[default]
     AsTheyCome,
     /// Groups of this size are reversed.
@@ -24,7 +24,7 @@ pub(crate) enum Order {
     Held,
 }
 
-impl Order {
+impl RecordOrder {
     const fn window(self) -> Option<usize> {
         match self {
             Self::AsTheyCome => None,
@@ -40,27 +40,27 @@ type HeldRecord = (Clients, u32, Vec<u8>);
 /// The state of records and streams.
 pub(crate) struct Output {
     /// Time at which each stream becomes free.
-    lanes: [u64; LANES],
+    stream_free_nanos: [u64; STREAM_SLOTS],
     records_to_drop: u64,
     written_records: u64,
-    order: Order,
-    held: Vec<HeldRecord>,
-    buffers: [Buffers; CLIENTS],
+    order: RecordOrder,
+    held_records: Vec<HeldRecord>,
+    buffers: [Buffers; CLIENT_COUNT],
     pub(crate) staging: worker::Staging,
 }
 
 static OUTPUT: Mutex<Output> = Mutex::new(Output {
-    lanes: [0; LANES],
+    stream_free_nanos: [0; STREAM_SLOTS],
     records_to_drop: 0,
     written_records: 0,
-    order: Order::AsTheyCome,
-    held: Vec::new(),
-    buffers: [const { Buffers::new() }; CLIENTS],
+    order: RecordOrder::AsTheyCome,
+    held_records: Vec::new(),
+    buffers: [const { Buffers::new() }; CLIENT_COUNT],
     staging: worker::Staging::new(),
 });
 
 /// Lost records, per client since its last query, and in total.
-static DROPPED: [AtomicU64; CLIENTS] = [const { AtomicU64::new(0) }; CLIENTS];
+static DROPPED: [AtomicU64; CLIENT_COUNT] = [const { AtomicU64::new(0) }; CLIENT_COUNT];
 static DROPPED_TOTAL: AtomicU64 = AtomicU64::new(0);
 
 pub(crate) fn output() -> MutexGuard<'static, Output> {
@@ -70,11 +70,11 @@ pub(crate) fn output() -> MutexGuard<'static, Output> {
 /// Resets the state, except for buffers.
 pub(crate) fn reset() {
     let mut output = output();
-    output.lanes.fill(0);
+    output.stream_free_nanos.fill(0);
     output.written_records = 0;
     output.records_to_drop = 0;
-    output.order = Order::AsTheyCome;
-    output.held.clear();
+    output.order = RecordOrder::AsTheyCome;
+    output.held_records.clear();
     output.finish();
     drop(output);
     for dropped in &DROPPED {
@@ -87,7 +87,7 @@ pub(crate) fn reset() {
 pub(crate) fn forget_buffers() {
     let mut output = output();
     output.buffers.iter_mut().for_each(Buffers::forget);
-    output.held.clear();
+    output.held_records.clear();
 }
 
 /// Returns the number of records written to buffers.
@@ -115,37 +115,42 @@ impl Output {
     #[inline]
     pub(crate) fn occupy(
         &mut self,
-        device: u32,
-        stream: u32,
+        device_id: u32,
+        stream_id: u32,
         gap_nanos: u64,
-        nanos: u64,
+        duration_nanos: u64,
     ) -> (u64, u64) {
-        let lane = self.lane(device, stream);
-        let start = clock::now().max(*lane) + gap_nanos;
-        *lane = start + nanos;
-        (start, start + nanos)
+        let free_nanos = self.free_nanos_of_stream(device_id, stream_id);
+        let start_nanos = clock::now_nanos().max(*free_nanos) + gap_nanos;
+        *free_nanos = start_nanos + duration_nanos;
+        (start_nanos, start_nanos + duration_nanos)
     }
 
     /// Returns the time at which a stream becomes free.
-    pub(crate) fn free_at(&mut self, device: u32, stream: u32) -> u64 {
-        *self.lane(device, stream)
+    pub(crate) fn stream_free_at_nanos(&mut self, device_id: u32, stream_id: u32) -> u64 {
+        *self.free_nanos_of_stream(device_id, stream_id)
     }
 
     /// Returns the time at which all streams of a device become free.
-    pub(crate) fn device_free_at(&self, device: u32) -> u64 {
-        let first = device as usize * LANES_PER_DEVICE % LANES;
-        self.lanes[first..first + LANES_PER_DEVICE].iter().copied().max().unwrap_or_default()
+    pub(crate) fn device_free_at_nanos(&self, device_id: u32) -> u64 {
+        let first = device_id as usize * STREAM_SLOTS_PER_DEVICE % STREAM_SLOTS;
+        self.stream_free_nanos[first..first + STREAM_SLOTS_PER_DEVICE]
+            .iter()
+            .copied()
+            .max()
+            .unwrap_or_default()
     }
 
     /// Makes a stream wait.
-    pub(crate) fn wait_until(&mut self, device: u32, stream: u32, until_nanos: u64) {
-        let lane = self.lane(device, stream);
-        *lane = until_nanos.max(*lane);
+    pub(crate) fn wait_until(&mut self, device_id: u32, stream_id: u32, until_nanos: u64) {
+        let free_nanos = self.free_nanos_of_stream(device_id, stream_id);
+        *free_nanos = until_nanos.max(*free_nanos);
     }
 
-    fn lane(&mut self, device: u32, stream: u32) -> &mut u64 {
-        let lane = stream as usize % LANES_PER_DEVICE;
-        &mut self.lanes[(device as usize * LANES_PER_DEVICE + lane) % LANES]
+    fn free_nanos_of_stream(&mut self, device_id: u32, stream_id: u32) -> &mut u64 {
+        let slot = stream_id as usize % STREAM_SLOTS_PER_DEVICE;
+        &mut self.stream_free_nanos
+            [(device_id as usize * STREAM_SLOTS_PER_DEVICE + slot) % STREAM_SLOTS]
     }
 
     /// Writes a record to the client's current buffer.
@@ -158,8 +163,8 @@ impl Output {
 
     /// Ends all unfinished kernels.
     fn finish(&mut self) {
-        let (now, version) = (clock::now(), settings::version());
-        self.buffers.iter_mut().for_each(|buffers| buffers.finish(now, version));
+        let (now_nanos, version) = (clock::now_nanos(), settings::version());
+        self.buffers.iter_mut().for_each(|buffers| buffers.finish(now_nanos, version));
     }
 }
 
@@ -169,10 +174,10 @@ pub(crate) fn drop_next(records: u64) {
 }
 
 /// Sets the order of later records, after writing the held ones.
-pub(crate) fn set_order(order: Order) {
-    let held = take_held(&mut output());
+pub(crate) fn set_order(order: RecordOrder) {
+    let held_records = take_held_records(&mut output());
     output().order = order;
-    write_all(&held);
+    write_all(&held_records);
 }
 
 /// Sends a record to all clients that have enabled its kind. Takes the guard, because profilers may
@@ -189,13 +194,13 @@ pub(crate) fn send_to<R: Record>(mut output: MutexGuard<'_, Output>, clients: Cl
     let bytes = record.bytes(settings::version());
     if output.records_to_drop > 0 {
         output.records_to_drop -= 1;
-        clients.numbers().for_each(drop_record);
+        clients.indexes().for_each(drop_record);
     } else if let Some(window) = output.order.window() {
-        output.held.push((clients, buffers::lane(), bytes.to_vec()));
-        if output.held.len() >= window {
-            let held = take_held(&mut output);
+        output.held_records.push((clients, buffers::lane(), bytes.to_vec()));
+        if output.held_records.len() >= window {
+            let held_records = take_held_records(&mut output);
             drop(output);
-            write_all(&held);
+            write_all(&held_records);
         }
     } else {
         deliver(output, clients, buffers::lane(), bytes);
@@ -204,7 +209,7 @@ pub(crate) fn send_to<R: Record>(mut output: MutexGuard<'_, Output>, clients: Cl
 
 /// Begins a kernel that does not end: its record is written to the buffers now.
 pub(crate) fn begin_kernel(output: MutexGuard<'_, Output>, kernel: KernelRecord) {
-    let kernel = KernelRecord { end: 0, completed: 0, ..kernel };
+    let kernel = KernelRecord { end_nanos: 0, completed_nanos: 0, ..kernel };
     let (clients, bytes) =
         (activity::enabled_clients(kernel.kind), kernel.bytes(settings::version()));
     write_record(output, clients, buffers::lane(), bytes, RecordState::Unfinished);
@@ -235,7 +240,7 @@ fn write_record(
     state: RecordState,
 ) {
     let mut guard = Some(output);
-    for client in clients.numbers() {
+    for client in clients.indexes() {
         let result = match guard.take() {
             Some(mut output) => output.put(client, lane, bytes, state),
             None => self::output().put(client, lane, bytes, state),
@@ -246,14 +251,14 @@ fn write_record(
     }
 }
 
-fn take_held(output: &mut Output) -> Vec<HeldRecord> {
-    let mut held = std::mem::take(&mut output.held);
+fn take_held_records(output: &mut Output) -> Vec<HeldRecord> {
+    let mut held_records = std::mem::take(&mut output.held_records);
     match output.order {
-        Order::Reversed { .. } => held.reverse(),
-        Order::Shuffled { seed, .. } => shuffle(&mut held, seed),
-        Order::AsTheyCome | Order::Held => {}
+        RecordOrder::Reversed { .. } => held_records.reverse(),
+        RecordOrder::Shuffled { seed, .. } => shuffle(&mut held_records, seed),
+        RecordOrder::AsTheyCome | RecordOrder::Held => {}
     }
-    held
+    held_records
 }
 
 fn write_all(records: &[HeldRecord]) {
@@ -285,9 +290,9 @@ fn write_or_drop(
 }
 
 /// Flushes, including held records.
-pub(crate) fn flush(flush: Flush) {
-    let held = take_held(&mut output());
-    write_all(&held);
+pub(crate) fn flush(flush: FlushMode) {
+    let held_records = take_held_records(&mut output());
+    write_all(&held_records);
     if settings::is_delivered_by_worker() {
         worker::flush(flush);
     } else {
@@ -296,14 +301,14 @@ pub(crate) fn flush(flush: Flush) {
 }
 
 /// Completes buffers.
-pub(crate) fn complete_buffers(flush: Flush) {
-    for client in 0..CLIENTS {
+pub(crate) fn complete_buffers(flush: FlushMode) {
+    for client in 0..CLIENT_COUNT {
         complete_buffers_of(client, flush);
     }
 }
 
 /// Completes a client's buffers.
-pub(crate) fn complete_buffers_of(client: usize, flush: Flush) {
+pub(crate) fn complete_buffers_of(client: usize, flush: FlushMode) {
     let buffers = output().buffers[client].remove_ready(flush);
     buffers.into_iter().for_each(Buffer::complete);
 }
@@ -320,12 +325,12 @@ pub(crate) fn split_record(bytes: &[u8], version: Version) -> Option<(&[u8], &[u
 
 /// Fisher-Yates shuffle with a reproducible generator (xorshift64*).
 fn shuffle<T>(items: &mut [T], seed: u64) {
-    let mut state = seed | 1;
+    let mut random_state = seed | 1;
     for last in (1..items.len()).rev() {
-        state ^= state >> 12;
-        state ^= state << 25;
-        state ^= state >> 27;
-        let random = state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33;
+        random_state ^= random_state >> 12;
+        random_state ^= random_state << 25;
+        random_state ^= random_state >> 27;
+        let random = random_state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33;
         items.swap(last, random as usize % (last + 1));
     }
 }

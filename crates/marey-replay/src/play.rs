@@ -1,13 +1,13 @@
 //! Execution of scripts.
 
-use crate::activity::PROCESS;
-use crate::api::{self, Api, CallArguments};
-use crate::buffers::Flush;
+use crate::activity::PROCESS_CLIENT;
+use crate::api::{self, ApiFunction, CallArguments};
+use crate::buffers::FlushMode;
 use crate::context::{self, Context};
 use crate::ffi::Handle;
-use crate::graph::{self, Executable, Graph, RecordIds};
+use crate::graph::{self, ExecutableGraph, Graph, RecordIds};
 use crate::name::{self, Name};
-use crate::operation::{Copy, GraphIds, Operation, Target, Work};
+use crate::operation::{Copy, GraphIds, Operation, TargetIds, Work};
 use crate::output::{self, output};
 use crate::record::{MarkerRecord, NameRecord, OverheadRecord, kind};
 use crate::script::{CallMode, Statement};
@@ -20,7 +20,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 #[derive(Default)]
 struct Graphs {
     captured: HashMap<String, Handle<Graph>>,
-    executable: HashMap<String, Handle<Executable>>,
+    executable: HashMap<String, Handle<ExecutableGraph>>,
 }
 
 static GRAPHS: LazyLock<Mutex<Graphs>> = LazyLock::new(Mutex::default);
@@ -61,13 +61,13 @@ fn play_statement(statement: &Statement) {
         Statement::Mark { name, domain, id, flags } => {
             record_mark(name, domain.as_deref(), *id, *flags);
         }
-        Statement::CreateContext { device } => {
+        Statement::CreateContext { device_id: device } => {
             if let Some(context) = context::for_device(*device).get() {
                 context.announce();
             }
         }
         Statement::PushExternalId(external) => thread::push_external_id(*external),
-        Statement::PopExternalId { kind } => drop(thread::pop_external_id(PROCESS, *kind)),
+        Statement::PopExternalId { kind } => drop(thread::pop_external_id(PROCESS_CLIENT, *kind)),
         Statement::Capture { graph, operations, target } => capture(graph, operations, *target),
         Statement::Instantiate { graph, target } => {
             instantiate(graph, *target);
@@ -76,10 +76,10 @@ fn play_statement(statement: &Statement) {
         Statement::DestroyGraph { graph, target } => destroy_graph(graph, *target),
         Statement::DropNext { records } => output::drop_next(*records),
         Statement::Order(order) => output::set_order(*order),
-        Statement::Correlation { next } => api::set_next_correlation(*next),
+        Statement::Correlation { next } => api::set_next_correlation_id(*next),
         Statement::Finish => output::finish(),
         Statement::Flush { is_forced } => {
-            output::flush(if *is_forced { Flush::Forced } else { Flush::Records });
+            output::flush(if *is_forced { FlushMode::Forced } else { FlushMode::Records });
         }
         Statement::Tool { subscribes: true } => tool::subscribe(),
         Statement::Tool { subscribes: false } => tool::leave(),
@@ -89,7 +89,7 @@ fn play_statement(statement: &Statement) {
     }
 }
 
-fn capture(name: &str, operations: &[Operation], target: Target) {
+fn capture(name: &str, operations: &[Operation], target: TargetIds) {
     let arguments = call_arguments(target, None);
     let mut graph = Handle::NULL;
     api::call(&api::BEGIN_CAPTURE, arguments, |_| {
@@ -108,7 +108,7 @@ fn capture(name: &str, operations: &[Operation], target: Target) {
     graphs.executable.remove(name);
 }
 
-fn instantiate(name: &str, target: Target) -> Option<Handle<Executable>> {
+fn instantiate(name: &str, target: TargetIds) -> Option<Handle<ExecutableGraph>> {
     let graph = *lock(&GRAPHS).captured.get(name)?;
     let executable = graph::instantiate(graph, call_arguments(target, None));
     lock(&GRAPHS).executable.insert(name.to_owned(), executable);
@@ -116,7 +116,7 @@ fn instantiate(name: &str, target: Target) -> Option<Handle<Executable>> {
 }
 
 /// Launches a graph, after instantiating it if necessary.
-fn launch_graph(name: &str, ids: RecordIds, target: Target) {
+fn launch_graph(name: &str, ids: RecordIds, target: TargetIds) {
     let existing = lock(&GRAPHS).executable.get(name).copied();
     if let Some(executable) = existing.or_else(|| instantiate(name, target)) {
         graph::launch(executable, ids, target, 0, call_arguments(target, None));
@@ -124,7 +124,7 @@ fn launch_graph(name: &str, ids: RecordIds, target: Target) {
 }
 
 /// Destroys the executable graph; a later launch instantiates it again.
-fn destroy_graph(name: &str, target: Target) {
+fn destroy_graph(name: &str, target: TargetIds) {
     let removed = lock(&GRAPHS).executable.remove(name);
     if let Some(executable) = removed.and_then(Handle::get) {
         executable.destroy(context_of(target));
@@ -144,15 +144,15 @@ pub(crate) fn find_part<'a>(statements: &'a [Statement], name: &str) -> Option<&
     })
 }
 
-fn context_of(target: Target) -> Handle<Context> {
+fn context_of(target: TargetIds) -> Handle<Context> {
     context::for_device(target.device)
 }
 
-fn call_arguments(target: Target, correlation: Option<u32>) -> CallArguments {
+fn call_arguments(target: TargetIds, correlation_id: Option<u32>) -> CallArguments {
     context::ensure_current(target.device);
     CallArguments {
-        is_by_runtime: api::is_runtime_called(),
-        correlation,
+        goes_through_runtime: api::calls_go_through_runtime(),
+        correlation_id,
         ..CallArguments::context(context_of(target))
     }
 }
@@ -164,7 +164,7 @@ fn call_for_work(work: &Work, arguments: CallArguments, body: impl FnOnce(u32) -
 
 /// Makes a call of this function for an operation.
 fn call_function(
-    api: &'static Api,
+    api: &'static ApiFunction,
     work: &Work,
     arguments: CallArguments,
     body: impl FnOnce(u32) -> i32,
@@ -172,19 +172,21 @@ fn call_function(
     let memory = work.parameters(0, 0);
     let (symbol, parameters) = match work {
         Work::Kernel(kernel) => (kernel.name.address(), arguments.parameters),
-        Work::Copy(_) | Work::Set(_) => (0, memory.as_ptr().cast()),
+        Work::Copy(_) | Work::Fill(_) => (0, memory.as_ptr().cast()),
     };
     api::call(api, CallArguments { symbol, parameters, ..arguments }, body);
 }
 
 /// Returns the function that a program calls for an operation.
-fn function_for(work: &Work) -> &'static Api {
+fn function_for(work: &Work) -> &'static ApiFunction {
     match work {
         Work::Kernel(_) => &api::LAUNCH_KERNEL,
-        Work::Set(_) if api::is_runtime_called() => &api::SET_BYTES_ASYNC,
-        Work::Set(_) => &api::SET_WORDS_ASYNC,
-        Work::Copy(Copy { is_async: true, .. }) if api::is_runtime_called() => &api::COPY_ASYNC,
-        Work::Copy(_) if api::is_runtime_called() => &api::COPY,
+        Work::Fill(_) if api::calls_go_through_runtime() => &api::SET_BYTES_ASYNC,
+        Work::Fill(_) => &api::SET_WORDS_ASYNC,
+        Work::Copy(Copy { is_async: true, .. }) if api::calls_go_through_runtime() => {
+            &api::COPY_ASYNC
+        }
+        Work::Copy(_) if api::calls_go_through_runtime() => &api::COPY,
         Work::Copy(copy) => match (copy.kind, copy.is_async) {
             (1, true) => &api::COPY_TO_DEVICE_ASYNC,
             (1, false) => &api::COPY_TO_DEVICE,
@@ -196,51 +198,51 @@ fn function_for(work: &Work) -> &'static Api {
     }
 }
 
-fn run_operation(operation: &Operation, target: Target, call_mode: CallMode) {
-    let correlation = match call_mode {
-        CallMode::NoCall { correlation } => {
-            operation.run(target, GraphIds::default(), correlation);
+fn run_operation(operation: &Operation, target: TargetIds, call_mode: CallMode) {
+    let correlation_id = match call_mode {
+        CallMode::NoCall { correlation_id } => {
+            operation.run(target, GraphIds::default(), correlation_id);
             return;
         }
-        CallMode::CallWithId { correlation } => Some(correlation),
+        CallMode::CallWithId { correlation_id } => Some(correlation_id),
         CallMode::Call => None,
     };
-    call_for_work(&operation.work, call_arguments(target, correlation), |correlation| {
-        operation.run(target, GraphIds::default(), correlation);
+    call_for_work(&operation.work, call_arguments(target, correlation_id), |correlation_id| {
+        operation.run(target, GraphIds::default(), correlation_id);
         0
     });
 }
 
 /// Makes one call for several operations, such as a kernel on several devices or a copy in parts.
-fn run_together(operations: &[(Operation, Target)]) {
+fn run_together(operations: &[(Operation, TargetIds)]) {
     let Some((first, target)) = operations.first() else { return };
     let api = match first.work {
         Work::Kernel(_) => &api::LAUNCH_COOPERATIVE_ON_DEVICES,
         _ => function_for(&first.work),
     };
-    call_function(api, &first.work, call_arguments(*target, None), |correlation| {
+    call_function(api, &first.work, call_arguments(*target, None), |correlation_id| {
         for (operation, target) in operations {
-            operation.run(*target, GraphIds::default(), correlation);
+            operation.run(*target, GraphIds::default(), correlation_id);
         }
         0
     });
 }
 
-fn wait(wait: Wait, target: Target) {
+fn wait(wait: Wait, target: TargetIds) {
     wait.run(target, 0, call_arguments(target, None));
 }
 
-fn record_overhead(kind_of_overhead: u32, nanos: u64) {
-    let start = clock::advance(nanos);
+fn record_overhead(overhead_kind: u32, nanos: u64) {
+    let start_nanos = clock::advance(nanos);
     if activity::is_enabled(kind::OVERHEAD) {
         let record = OverheadRecord {
             kind: kind::OVERHEAD,
-            kind_of_overhead,
+            overhead_kind,
             object_kind: 2,
             object: [std::process::id(), thread::id(), 0],
-            start,
-            end: start + nanos,
-            correlation: api::next_correlation().saturating_sub(1),
+            start_nanos,
+            end_nanos: start_nanos + nanos,
+            correlation_id: api::next_correlation_id().saturating_sub(1),
             ..OverheadRecord::default()
         };
         output::send(output(), record);
@@ -260,7 +262,7 @@ fn record_mark(name: &str, domain: Option<&str>, id: u32, flags: u32) {
         let record = MarkerRecord {
             kind: kind::MARKER,
             flags,
-            timestamp: clock::now(),
+            timestamp: clock::now_nanos(),
             id,
             object_kind: 2,
             object: [std::process::id(), thread::id(), 0],

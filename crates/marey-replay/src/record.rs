@@ -6,7 +6,7 @@
 /// Activity kinds: `CUpti_ActivityKind`.
 pub(crate) mod kind {
     pub(crate) const COPY: u32 = 1;
-    pub(crate) const SET: u32 = 2;
+    pub(crate) const FILL: u32 = 2;
     pub(crate) const KERNEL: u32 = 3;
     pub(crate) const DRIVER: u32 = 4;
     pub(crate) const RUNTIME: u32 = 5;
@@ -28,7 +28,7 @@ pub(crate) struct Version(pub u32);
 
 impl Version {
     /// Supported versions: those of CUDA 12.8, 12.9, 13.0 and 13.5.
-    pub(crate) const KNOWN: [u32; 4] = [26, 28, 130_001, 130_500];
+    pub(crate) const SUPPORTED: [u32; 4] = [26, 28, 130_001, 130_500];
 
     /// Returns the size of a record of this kind; `None` for unsupported kinds.
     #[inline]
@@ -41,8 +41,8 @@ impl Version {
             kind::KERNEL | kind::CONCURRENT_KERNEL => 208,
             kind::COPY if is_13_5 => 112,
             kind::COPY | kind::PEER_COPY => 96,
-            kind::SET if is_13_5 => 104,
-            kind::SET => 88,
+            kind::FILL if is_13_5 => 104,
+            kind::FILL => 88,
             kind::DRIVER | kind::RUNTIME => 40,
             kind::DEVICE if is_13_5 => 192,
             kind::DEVICE => 184,
@@ -79,19 +79,20 @@ pub(crate) fn kind_of(bytes: &[u8]) -> u32 {
 }
 
 /// Ends an unfinished kernel now, or just after its start.
-pub(crate) fn finish_kernel(record: &mut [u8], now: u64) {
-    const START: usize = std::mem::offset_of!(KernelRecord, start);
-    const END: usize = std::mem::offset_of!(KernelRecord, end);
-    const COMPLETED: usize = std::mem::offset_of!(KernelRecord, completed);
+pub(crate) fn finish_kernel(record: &mut [u8], now_nanos: u64) {
+    const START_OFFSET: usize = std::mem::offset_of!(KernelRecord, start_nanos);
+    const END_OFFSET: usize = std::mem::offset_of!(KernelRecord, end_nanos);
+    const COMPLETED_OFFSET: usize = std::mem::offset_of!(KernelRecord, completed_nanos);
     if !matches!(kind_of(record), kind::KERNEL | kind::CONCURRENT_KERNEL) {
         return;
     }
-    let read = |at: usize| record[at..].first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
-    let (start, end) = (read(START), read(END));
-    if start != 0 && end == 0 {
-        let end = now.max(start + 1).to_ne_bytes();
-        record[END..END + end.len()].copy_from_slice(&end);
-        record[COMPLETED..COMPLETED + end.len()].copy_from_slice(&end);
+    let read =
+        |offset: usize| record[offset..].first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
+    let (start_nanos, end) = (read(START_OFFSET), read(END_OFFSET));
+    if start_nanos != 0 && end == 0 {
+        let end = now_nanos.max(start_nanos + 1).to_ne_bytes();
+        record[END_OFFSET..END_OFFSET + end.len()].copy_from_slice(&end);
+        record[COMPLETED_OFFSET..COMPLETED_OFFSET + end.len()].copy_from_slice(&end);
     }
 }
 
@@ -148,19 +149,19 @@ records! {
         registers: u16 = 6,
         partitioned_requested: u32 = 8,
         partitioned_executed: u32 = 12,
-        start: u64 = 16,
-        end: u64 = 24,
-        completed: u64 = 32,
-        device: u32 = 40,
-        context: u32 = 44,
-        stream: u32 = 48,
+        start_nanos: u64 = 16,
+        end_nanos: u64 = 24,
+        completed_nanos: u64 = 32,
+        device_id: u32 = 40,
+        context_id: u32 = 44,
+        stream_id: u32 = 48,
         grid: [i32; 3] = 52,
         block: [i32; 3] = 64,
-        static_shared: i32 = 76,
-        dynamic_shared: i32 = 80,
-        local_per_thread: u32 = 84,
-        local_total: u32 = 88,
-        correlation: u32 = 92,
+        static_shared_bytes: i32 = 76,
+        dynamic_shared_bytes: i32 = 80,
+        local_bytes_per_thread: u32 = 84,
+        local_bytes: u32 = 88,
+        correlation_id: u32 = 92,
         grid_id: i64 = 96,
         name: usize = 104,
         reserved: usize = 112,
@@ -170,10 +171,10 @@ records! {
         is_carveout_requested: u8 = 137,
         carveout: u8 = 138,
         padding: u8 = 139,
-        shared_executed: u32 = 140,
-        graph_node: u64 = 144,
+        shared_bytes_executed: u32 = 140,
+        graph_node_id: u64 = 144,
         shared_limit: u32 = 152,
-        graph: u32 = 156,
+        graph_id: u32 = 156,
         access_policy: usize = 160,
         channel: u32 = 168,
         channel_type: u32 = 172,
@@ -188,9 +189,9 @@ records! {
         padding4: u32 = 220,
         execution_model: u32 = 224,
         padding5: u32 = 228,
-        source_graph: u32 = 232,
+        source_graph_id: u32 = 232,
         padding6: u32 = 236,
-        source_node: u64 = 240,
+        source_node_id: u64 = 240,
     }
 
     /// A copy.
@@ -201,25 +202,25 @@ records! {
         target: u8 = 6,
         flags: u8 = 7,
         bytes: u64 = 8,
-        start: u64 = 16,
-        end: u64 = 24,
-        device: u32 = 32,
-        context: u32 = 36,
-        stream: u32 = 40,
-        correlation: u32 = 44,
-        runtime_correlation: u32 = 48,
+        start_nanos: u64 = 16,
+        end_nanos: u64 = 24,
+        device_id: u32 = 32,
+        context_id: u32 = 36,
+        stream_id: u32 = 40,
+        correlation_id: u32 = 44,
+        runtime_correlation_id: u32 = 48,
         padding: u32 = 52,
         reserved: usize = 56,
-        graph_node: u64 = 64,
-        graph: u32 = 72,
+        graph_node_id: u64 = 64,
+        graph_id: u32 = 72,
         channel: u32 = 76,
         channel_type: u32 = 80,
         is_device_launched: u8 = 84,
         padding2: [u8; 3] = 85,
         copies: u64 = 88,
-        source_graph: u32 = 96,
+        source_graph_id: u32 = 96,
         padding3: u32 = 100,
-        source_node: u64 = 104,
+        source_node_id: u64 = 104,
     }
 
     /// A copy between devices.
@@ -230,74 +231,74 @@ records! {
         target: u8 = 6,
         flags: u8 = 7,
         bytes: u64 = 8,
-        start: u64 = 16,
-        end: u64 = 24,
-        device: u32 = 32,
-        context: u32 = 36,
-        stream: u32 = 40,
-        source_device: u32 = 44,
-        source_context: u32 = 48,
-        target_device: u32 = 52,
-        target_context: u32 = 56,
-        correlation: u32 = 60,
+        start_nanos: u64 = 16,
+        end_nanos: u64 = 24,
+        device_id: u32 = 32,
+        context_id: u32 = 36,
+        stream_id: u32 = 40,
+        source_device_id: u32 = 44,
+        source_context_id: u32 = 48,
+        target_device_id: u32 = 52,
+        target_context_id: u32 = 56,
+        correlation_id: u32 = 60,
         reserved: usize = 64,
-        graph_node: u64 = 72,
-        graph: u32 = 80,
+        graph_node_id: u64 = 72,
+        graph_id: u32 = 80,
         channel: u32 = 84,
         channel_type: u32 = 88,
         padding: u32 = 92,
     }
 
     /// A fill.
-    struct SetRecord(104) {
+    struct FillRecord(104) {
         kind: u32 = 0,
         value: u32 = 4,
         bytes: u64 = 8,
-        start: u64 = 16,
-        end: u64 = 24,
-        device: u32 = 32,
-        context: u32 = 36,
-        stream: u32 = 40,
-        correlation: u32 = 44,
+        start_nanos: u64 = 16,
+        end_nanos: u64 = 24,
+        device_id: u32 = 32,
+        context_id: u32 = 36,
+        stream_id: u32 = 40,
+        correlation_id: u32 = 44,
         flags: u16 = 48,
         memory_kind: u16 = 50,
         padding: u32 = 52,
         reserved: usize = 56,
-        graph_node: u64 = 64,
-        graph: u32 = 72,
+        graph_node_id: u64 = 64,
+        graph_id: u32 = 72,
         channel: u32 = 76,
         channel_type: u32 = 80,
         is_device_launched: u8 = 84,
         padding2: [u8; 3] = 85,
-        source_graph: u32 = 88,
+        source_graph_id: u32 = 88,
         padding3: u32 = 92,
-        source_node: u64 = 96,
+        source_node_id: u64 = 96,
     }
 
     /// A synchronisation of the host or a stream.
     struct SynchronizationRecord(56) {
         kind: u32 = 0,
-        kind_of_wait: u32 = 4,
-        start: u64 = 8,
-        end: u64 = 16,
-        correlation: u32 = 24,
-        context: u32 = 28,
-        stream: u32 = 32,
-        event: u32 = 36,
+        wait_kind: u32 = 4,
+        start_nanos: u64 = 8,
+        end_nanos: u64 = 16,
+        correlation_id: u32 = 24,
+        context_id: u32 = 28,
+        stream_id: u32 = 32,
+        event_id: u32 = 36,
         event_sync: u64 = 40,
-        code: u32 = 48,
+        result_code: u32 = 48,
         padding: u32 = 52,
     }
 
     /// Overhead of the driver or libcupti.
     struct OverheadRecord(56) {
         kind: u32 = 0,
-        kind_of_overhead: u32 = 4,
+        overhead_kind: u32 = 4,
         object_kind: u32 = 8,
         object: [u32; 3] = 12,
-        start: u64 = 24,
-        end: u64 = 32,
-        correlation: u32 = 40,
+        start_nanos: u64 = 24,
+        end_nanos: u64 = 32,
+        correlation_id: u32 = 40,
         reserved: u32 = 44,
         data: usize = 48,
     }
@@ -306,20 +307,20 @@ records! {
     struct ApiRecord(40) {
         kind: u32 = 0,
         cbid: u32 = 4,
-        start: u64 = 8,
-        end: u64 = 16,
-        process: u32 = 24,
-        thread: u32 = 28,
-        correlation: u32 = 32,
-        code: u32 = 36,
+        start_nanos: u64 = 8,
+        end_nanos: u64 = 16,
+        process_id: u32 = 24,
+        thread_id: u32 = 28,
+        correlation_id: u32 = 32,
+        result_code: u32 = 36,
     }
 
     /// An external correlation id of a call.
     struct ExternalRecord(24) {
         kind: u32 = 0,
         external_kind: u32 = 4,
-        external: u64 = 8,
-        correlation: u32 = 16,
+        external_id: u64 = 8,
+        correlation_id: u32 = 16,
         reserved: u32 = 20,
     }
 
@@ -339,37 +340,37 @@ records! {
     /// Execution of a whole graph.
     struct GraphRecord(56) {
         kind: u32 = 0,
-        correlation: u32 = 4,
-        start: u64 = 8,
-        end: u64 = 16,
-        device: u32 = 24,
-        graph: u32 = 28,
-        context: u32 = 32,
-        stream: u32 = 36,
+        correlation_id: u32 = 4,
+        start_nanos: u64 = 8,
+        end_nanos: u64 = 16,
+        device_id: u32 = 24,
+        graph_id: u32 = 28,
+        context_id: u32 = 32,
+        stream_id: u32 = 36,
         reserved: usize = 40,
-        end_device: u32 = 48,
-        end_context: u32 = 52,
+        end_device_id: u32 = 48,
+        end_context_id: u32 = 52,
     }
 
     /// A device.
     struct DeviceRecord(192) {
         kind: u32 = 0,
         flags: u32 = 4,
-        memory_bandwidth: u64 = 8,
-        memory: u64 = 16,
-        constant_memory: u32 = 24,
-        l2_cache: u32 = 28,
+        memory_kilobytes_per_sec: u64 = 8,
+        memory_bytes: u64 = 16,
+        constant_bytes: u32 = 24,
+        l2_bytes: u32 = 28,
         threads_per_warp: u32 = 32,
-        clock: u32 = 36,
+        clock_khz: u32 = 36,
         copy_engines: u32 = 40,
         multiprocessors: u32 = 44,
         ipc: u32 = 48,
         warps_per_multiprocessor: u32 = 52,
         blocks_per_multiprocessor: u32 = 56,
-        shared_per_multiprocessor: u32 = 60,
+        shared_bytes_per_multiprocessor: u32 = 60,
         registers_per_multiprocessor: u32 = 64,
         registers_per_block: u32 = 68,
-        shared_per_block: u32 = 72,
+        shared_bytes_per_block: u32 = 72,
         threads_per_block: u32 = 76,
         block: [u32; 3] = 80,
         grid: [u32; 3] = 92,
@@ -394,17 +395,17 @@ records! {
     /// A context.
     struct ContextRecord(40) {
         kind: u32 = 0,
-        context: u32 = 4,
-        device: u32 = 8,
+        context_id: u32 = 4,
+        device_id: u32 = 8,
         api: u16 = 12,
-        null_stream: u16 = 14,
+        null_stream_id: u16 = 14,
         parent: u32 = 16,
         is_green: u8 = 20,
         padding: u8 = 21,
         multiprocessors: u16 = 22,
         cig_mode: u32 = 24,
         padding2: u32 = 28,
-        process: u64 = 32,
+        process_id: u64 = 32,
     }
 
     /// The name of a device, context, stream or thread.

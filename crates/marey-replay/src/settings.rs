@@ -27,7 +27,7 @@ pub(crate) struct Settings {
     /// Host time of a call.
     pub call_nanos: u64,
     /// Whether scripted calls go through the runtime, like torch's.
-    pub is_runtime_called: bool,
+    pub calls_go_through_runtime: bool,
     /// Whether a runtime call and the driver call in it have different correlation ids.
     pub has_separate_runtime_ids: bool,
     /// Whether names in records and callbacks end with their delivery.
@@ -46,7 +46,7 @@ impl Default for Settings {
             kernels: Vec::new(),
             failures: Vec::new(),
             call_nanos: 1_000,
-            is_runtime_called: false,
+            calls_go_through_runtime: false,
             has_separate_runtime_ids: false,
             are_names_temporary: false,
         }
@@ -57,7 +57,7 @@ static SCRIPT: Mutex<Option<Arc<Script>>> = Mutex::new(None);
 static VERSION: AtomicU32 = AtomicU32::new(130_001);
 static IS_DELIVERED_BY_WORKER: AtomicBool = AtomicBool::new(false);
 static IS_BUFFER_PER_THREAD: AtomicBool = AtomicBool::new(false);
-static ONCE: Once = Once::new();
+static LOAD_ONCE: Once = Once::new();
 
 #[inline]
 pub(crate) fn version() -> Version {
@@ -83,7 +83,7 @@ pub(crate) fn script() -> Arc<Script> {
 /// Loads the script in the environment, unless one was loaded before.
 #[expect(clippy::disallowed_methods, reason = "the double is made for tests")]
 pub(crate) fn ensure_loaded() {
-    ONCE.call_once(|| {
+    LOAD_ONCE.call_once(|| {
         let script = std::env::var_os("MAREY_REPLAY").map_or_else(
             || Ok(Script::default()),
             |path| {
@@ -94,7 +94,7 @@ pub(crate) fn ensure_loaded() {
         );
         apply(script.unwrap_or_else(|error| {
             eprintln!("marey-replay: {error}; every call fails");
-            let fail = Failure { function: "*".to_owned(), code: 999, call: None };
+            let fail = Failure { function: "*".to_owned(), code: 999, call_number: None };
             let settings = Settings { failures: vec![fail], ..Settings::default() };
             Script { settings, ..Script::default() }
         }));
@@ -103,7 +103,7 @@ pub(crate) fn ensure_loaded() {
 
 /// Loads a script and resets the machine. Subscribers stay.
 pub(crate) fn load(script: Script) {
-    ONCE.call_once(|| {});
+    LOAD_ONCE.call_once(|| {});
     worker::stop();
     apply(script);
 }
@@ -114,7 +114,7 @@ fn apply(script: Script) {
     IS_DELIVERED_BY_WORKER.store(settings.is_delivered_by_worker, Ordering::Relaxed);
     IS_BUFFER_PER_THREAD.store(settings.is_buffer_per_thread, Ordering::Relaxed);
     clock::configure(settings.clock, settings.call_nanos);
-    api::configure(settings.is_runtime_called, settings.has_separate_runtime_ids);
+    api::configure(settings.calls_go_through_runtime, settings.has_separate_runtime_ids);
     name::set_temporary(settings.are_names_temporary);
     context::set_devices(&settings.devices);
     graph::reset();

@@ -4,7 +4,7 @@ use crate::context::{self, Context, DEFAULT_STREAM, MAX_DEVICES};
 use crate::ffi::Handle;
 use crate::graph::{self, Graph};
 use crate::lock;
-use crate::operation::{GraphIds, Operation, Target};
+use crate::operation::{GraphIds, Operation, TargetIds};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -13,17 +13,18 @@ const FIRST_STREAM: u32 = 13;
 
 pub(crate) struct Stream {
     pub id: u32,
-    device: u32,
-    captured: Mutex<Option<Handle<Graph>>>,
+    device_id: u32,
+    captured_graph: Mutex<Option<Handle<Graph>>>,
 }
 
 static NEXT_STREAM: AtomicU32 = AtomicU32::new(FIRST_STREAM);
 static DEFAULT_STREAMS: [Stream; MAX_DEVICES] = {
-    let mut streams = [const { Stream { id: DEFAULT_STREAM, device: 0, captured: Mutex::new(None) } };
-        MAX_DEVICES];
+    let mut streams =
+        [const { Stream { id: DEFAULT_STREAM, device_id: 0, captured_graph: Mutex::new(None) } };
+            MAX_DEVICES];
     let mut device = 0;
     while device < MAX_DEVICES {
-        streams[device].device = device as u32;
+        streams[device].device_id = device as u32;
         device += 1;
     }
     streams
@@ -40,14 +41,14 @@ impl StreamHandle {
 
     pub(crate) fn new(context: &Context) -> Self {
         let id = NEXT_STREAM.fetch_add(1, Ordering::Relaxed);
-        let captured = Mutex::new(None);
-        Self(Handle::new(Stream { id, device: context.device, captured }))
+        let captured_graph = Mutex::new(None);
+        Self(Handle::new(Stream { id, device_id: context.device_id, captured_graph }))
     }
 
     pub(crate) fn get(self) -> &'static Stream {
         let named = if self.address() > 2 { self.0.get() } else { None };
         named.unwrap_or_else(|| {
-            let device = context::current_or_first().device as usize;
+            let device = context::current_or_first().device_id as usize;
             DEFAULT_STREAMS.get(device).unwrap_or(&DEFAULT_STREAMS[0])
         })
     }
@@ -58,38 +59,38 @@ impl StreamHandle {
 }
 
 impl Stream {
-    pub(crate) fn target(&self) -> Target {
-        Target { device: self.device, context: self.device + 1, stream: self.id }
+    pub(crate) fn target(&self) -> TargetIds {
+        TargetIds { device: self.device_id, context: self.device_id + 1, stream: self.id }
     }
 
     pub(crate) fn context(&self) -> Handle<Context> {
-        context::for_device(self.device)
+        context::for_device(self.device_id)
     }
 
     /// Begins a capture. Returns false if the stream is in capture.
     pub(crate) fn begin_capture(&self) -> bool {
-        let mut captured = lock(&self.captured);
-        if captured.is_some() {
+        let mut captured_graph = lock(&self.captured_graph);
+        if captured_graph.is_some() {
             return false;
         }
-        *captured = Some(Graph::begin(self.context()));
+        *captured_graph = Some(Graph::begin(self.context()));
         true
     }
 
     pub(crate) fn end_capture(&self) -> Option<Handle<Graph>> {
-        lock(&self.captured).take()
+        lock(&self.captured_graph).take()
     }
 
     pub(crate) fn captured_graph(&self) -> Option<Handle<Graph>> {
-        *lock(&self.captured)
+        *lock(&self.captured_graph)
     }
 
     /// Runs an operation on the stream, or adds it to the graph in capture.
-    pub(crate) fn submit(&self, operation: &Operation, correlation: u32) {
+    pub(crate) fn submit(&self, operation: &Operation, correlation_id: u32) {
         if let Some(graph) = self.captured_graph() {
             graph::add_node(graph, *operation, self.context());
         } else {
-            operation.run(self.target(), GraphIds::default(), correlation);
+            operation.run(self.target(), GraphIds::default(), correlation_id);
         }
     }
 }

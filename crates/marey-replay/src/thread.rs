@@ -12,15 +12,15 @@ pub(crate) struct Count(AtomicU64);
 
 impl Count {
     #[inline]
-    pub(crate) fn add(&self, more: u64) {
-        self.0.store(self.0.load(Relaxed) + more, Relaxed);
+    pub(crate) fn add(&self, increment: u64) {
+        self.0.store(self.0.load(Relaxed) + increment, Relaxed);
     }
 }
 
 /// Counters of a thread.
 #[derive(Default)]
 pub(crate) struct Counts {
-    pub callbacks: Count,
+    pub callback_count: Count,
     pub buffers_requested: Count,
     pub buffers_completed: Count,
     /// Buffers that the profiler promised to zero and did not.
@@ -59,8 +59,8 @@ pub(crate) fn sum(count: fn(&Counts) -> &Count) -> u64 {
 /// Resets all counters.
 pub(crate) fn reset() {
     for counts in lock(&ALL_COUNTS).iter() {
-        let Counts { callbacks, buffers_requested, buffers_completed, buffers_dirty } = counts;
-        for count in [callbacks, buffers_requested, buffers_completed, buffers_dirty] {
+        let Counts { callback_count, buffers_requested, buffers_completed, buffers_dirty } = counts;
+        for count in [callback_count, buffers_requested, buffers_completed, buffers_dirty] {
             count.0.store(0, Relaxed);
         }
     }
@@ -96,22 +96,22 @@ pub(crate) fn pop_external_id(client: usize, kind: u32) -> Option<u64> {
     EXTERNAL_IDS.with(|ids| {
         let mut ids = ids.borrow_mut();
         let is_match = |external: &ExternalId| (external.client, external.kind) == (client, kind);
-        let last = ids.iter().rposition(is_match)?;
-        Some(ids.remove(last).id)
+        let last_index = ids.iter().rposition(is_match)?;
+        Some(ids.remove(last_index).id)
     })
 }
 
 /// Returns each client's last id of each kind.
 pub(crate) fn external_ids() -> Vec<ExternalId> {
     EXTERNAL_IDS.with(|ids| {
-        let mut last: Vec<ExternalId> = Vec::new();
+        let mut last_ids: Vec<ExternalId> = Vec::new();
         for external in ids.borrow().iter().rev() {
             let is_same =
-                |known: &ExternalId| (known.client, known.kind) == (external.client, external.kind);
-            if !last.iter().any(is_same) {
-                last.push(*external);
+                |other: &ExternalId| (other.client, other.kind) == (external.client, external.kind);
+            if !last_ids.iter().any(is_same) {
+                last_ids.push(*external);
             }
         }
-        last
+        last_ids
     })
 }

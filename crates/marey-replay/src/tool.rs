@@ -8,13 +8,13 @@ use std::sync::Mutex;
 
 static TOOL: Mutex<Option<&'static Subscriber>> = Mutex::new(None);
 
-extern "C" fn ignore(_: Address, _: u32, _: u32, _: *const c_void) {}
+extern "C" fn ignore_callback(_: Address, _: u32, _: u32, _: *const c_void) {}
 
 /// Subscribes exclusively, if there is no subscriber.
 pub(crate) fn subscribe() {
     let mut tool = lock(&TOOL);
     if tool.is_none() {
-        *tool = callback::subscribe(ignore, std::ptr::null_mut(), "CUPTI", false).ok();
+        *tool = callback::subscribe(ignore_callback, std::ptr::null_mut(), "CUPTI", false).ok();
     }
 }
 

@@ -1,8 +1,8 @@
 //! Synchronisation of the host and of streams.
 
-use crate::api::{self, Api, CallArguments};
+use crate::api::{self, ApiFunction, CallArguments};
 use crate::callback::{SynchronizeData, domain, notify};
-use crate::operation::Target;
+use crate::operation::TargetIds;
 use crate::output::{self, output};
 use crate::record::{SynchronizationRecord, kind};
 use crate::{activity, clock};
@@ -19,7 +19,7 @@ pub(crate) enum Wait {
 const NO_STREAM: u32 = u32::MAX;
 
 impl Wait {
-    const fn api(self) -> &'static Api {
+    const fn api(self) -> &'static ApiFunction {
         match self {
             Self::Event { .. } => &api::SYNCHRONIZE_EVENT,
             Self::StreamForEvent { .. } => &api::WAIT_FOR_EVENT,
@@ -38,10 +38,10 @@ impl Wait {
     }
 
     /// Synchronises: advances the clock until the device has finished.
-    pub(crate) fn run(self, target: Target, stream: usize, arguments: CallArguments) -> i32 {
-        api::call(self.api(), arguments, |correlation| {
-            let start = clock::now();
-            let (kind_of_wait, event) = match self {
+    pub(crate) fn run(self, target: TargetIds, stream: usize, arguments: CallArguments) -> i32 {
+        api::call(self.api(), arguments, |correlation_id| {
+            let start_nanos = clock::now_nanos();
+            let (wait_kind, event_id) = match self {
                 Self::Event { id, until_nanos } => {
                     clock::advance_to(until_nanos);
                     (1, id)
@@ -51,11 +51,11 @@ impl Wait {
                     (2, id)
                 }
                 Self::Stream => {
-                    clock::advance_to(output().free_at(target.device, target.stream));
+                    clock::advance_to(output().stream_free_at_nanos(target.device, target.stream));
                     (3, 0)
                 }
                 Self::Context => {
-                    clock::advance_to(output().device_free_at(target.device));
+                    clock::advance_to(output().device_free_at_nanos(target.device));
                     (4, 0)
                 }
             };
@@ -66,13 +66,13 @@ impl Wait {
             if activity::is_enabled(kind::SYNCHRONIZATION) {
                 let record = SynchronizationRecord {
                     kind: kind::SYNCHRONIZATION,
-                    kind_of_wait,
-                    start,
-                    end: clock::now(),
-                    correlation,
-                    context: target.context,
-                    stream: if self == Self::Context { NO_STREAM } else { target.stream },
-                    event,
+                    wait_kind,
+                    start_nanos,
+                    end_nanos: clock::now_nanos(),
+                    correlation_id,
+                    context_id: target.context,
+                    stream_id: if self == Self::Context { NO_STREAM } else { target.stream },
+                    event_id,
                     ..SynchronizationRecord::default()
                 };
                 output::send(output(), record);

@@ -4,7 +4,7 @@
 #![expect(unsafe_code, reason = "pthread_atfork and atexit")]
 
 use crate::activity::Clients;
-use crate::buffers::Flush;
+use crate::buffers::FlushMode;
 use crate::output::{self, Output, output};
 use crate::{lock, settings};
 use std::cell::Cell;
@@ -22,7 +22,7 @@ const WAIT_BYTES: usize = 4 << 20;
 pub(crate) struct Staging {
     /// Records, each after a byte for its clients and four bytes for its lane.
     records: Vec<u8>,
-    flush: Option<Flush>,
+    flush: Option<FlushMode>,
     /// Number of requested flushes, and of completed ones.
     requested_flushes: u64,
     completed_flushes: u64,
@@ -41,10 +41,10 @@ impl Staging {
     }
 }
 
-static THREAD: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
-static WORK: Condvar = Condvar::new();
-static DONE: Condvar = Condvar::new();
-static PERIOD_MILLIS: AtomicU64 = AtomicU64::new(0);
+static WORKER_THREAD: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
+static WORK_ARRIVED: Condvar = Condvar::new();
+static WORK_DONE: Condvar = Condvar::new();
+static FLUSH_PERIOD_MILLIS: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     static IS_WORKER: Cell<bool> = const { Cell::new(false) };
@@ -52,8 +52,8 @@ thread_local! {
 
 /// Sets the period of flushes; 0 disables them.
 pub(crate) fn set_flush_period(millis: u32) {
-    PERIOD_MILLIS.store(millis.into(), Relaxed);
-    WORK.notify_all();
+    FLUSH_PERIOD_MILLIS.store(millis.into(), Relaxed);
+    WORK_ARRIVED.notify_all();
 }
 
 /// Stages a record for the worker, and waits if it cannot keep up.
@@ -64,31 +64,31 @@ pub(crate) fn stage(
     record: &[u8],
 ) {
     while output.staging.records.len() > WAIT_BYTES && !IS_WORKER.get() {
-        output = DONE.wait(output).unwrap_or_else(PoisonError::into_inner);
+        output = WORK_DONE.wait(output).unwrap_or_else(PoisonError::into_inner);
     }
     output.staging.records.push(clients.0);
     output.staging.records.extend_from_slice(&lane.to_ne_bytes());
     output.staging.records.extend_from_slice(record);
     if output.staging.records.len() > WAKE_BYTES {
-        WORK.notify_one();
+        WORK_ARRIVED.notify_one();
     }
 }
 
 /// Flushes, and waits for the completion except on the worker itself.
-pub(crate) fn flush(flush: Flush) {
+pub(crate) fn flush(flush: FlushMode) {
     let mut output = output();
     let staging = &mut output.staging;
-    if staging.flush != Some(Flush::Forced) {
+    if staging.flush != Some(FlushMode::Forced) {
         staging.flush = Some(flush);
     }
     staging.requested_flushes += 1;
-    let ticket = staging.requested_flushes;
-    WORK.notify_one();
+    let flush_number = staging.requested_flushes;
+    WORK_ARRIVED.notify_one();
     while !IS_WORKER.get()
-        && output.staging.completed_flushes < ticket
+        && output.staging.completed_flushes < flush_number
         && !output.staging.is_stopping
     {
-        output = DONE.wait(output).unwrap_or_else(PoisonError::into_inner);
+        output = WORK_DONE.wait(output).unwrap_or_else(PoisonError::into_inner);
     }
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn ensure_running() {
             libc::atexit(stop_at_exit);
         }
     });
-    let mut thread = lock(&THREAD);
+    let mut thread = lock(&WORKER_THREAD);
     if thread.is_none() {
         output().staging.is_stopping = false;
         let builder = std::thread::Builder::new().name("replay-worker".to_owned());
@@ -113,9 +113,9 @@ pub(crate) fn ensure_running() {
 
 /// Stops the worker after the staged records. Returns whether it was running.
 pub(crate) fn stop() -> bool {
-    let Some(thread) = lock(&THREAD).take() else { return false };
+    let Some(thread) = lock(&WORKER_THREAD).take() else { return false };
     output().staging.is_stopping = true;
-    WORK.notify_all();
+    WORK_ARRIVED.notify_all();
     // Joining fails only if the worker panicked.
     drop(thread.join());
     true
@@ -130,16 +130,17 @@ extern "C" fn stop_at_exit() {
 
 thread_local! {
     /// Held while the process forks, so that the child finds the output in a consistent state.
-    static AT_FORK: Cell<Option<MutexGuard<'static, Output>>> = const { Cell::new(None) };
+    static OUTPUT_DURING_FORK: Cell<Option<MutexGuard<'static, Output>>> =
+        const { Cell::new(None) };
 }
 
 extern "C" fn before_fork() {
     stop();
-    AT_FORK.set(Some(output()));
+    OUTPUT_DURING_FORK.set(Some(output()));
 }
 
 extern "C" fn after_fork() {
-    drop(AT_FORK.take());
+    drop(OUTPUT_DURING_FORK.take());
     if settings::is_delivered_by_worker() {
         ensure_running();
     }
@@ -159,7 +160,7 @@ fn run() {
         records.clear();
         output = self::output::output();
         output.staging.completed_flushes = requested_flushes;
-        DONE.notify_all();
+        WORK_DONE.notify_all();
         if is_last {
             return;
         }
@@ -174,21 +175,21 @@ fn wait(mut output: MutexGuard<'static, Output>) -> MutexGuard<'static, Output> 
     if output.staging.is_stopping {
         return output;
     }
-    let period = PERIOD_MILLIS.load(Relaxed);
-    if period == 0 {
-        return WORK.wait(output).unwrap_or_else(PoisonError::into_inner);
+    let period_millis = FLUSH_PERIOD_MILLIS.load(Relaxed);
+    if period_millis == 0 {
+        return WORK_ARRIVED.wait(output).unwrap_or_else(PoisonError::into_inner);
     }
-    let (guard, waited) = WORK
-        .wait_timeout(output, Duration::from_millis(period))
+    let (guard, waited) = WORK_ARRIVED
+        .wait_timeout(output, Duration::from_millis(period_millis))
         .unwrap_or_else(PoisonError::into_inner);
     output = guard;
     if waited.timed_out() && output.staging.flush.is_none() {
-        output.staging.flush = Some(Flush::Records);
+        output.staging.flush = Some(FlushMode::Records);
     }
     output
 }
 
-fn deliver(mut records: &[u8], flush: Option<Flush>) {
+fn deliver(mut records: &[u8], flush: Option<FlushMode>) {
     let version = settings::version();
     while let Some((clients, bytes)) = records.split_first()
         && let Some((lane, bytes)) = bytes.split_first_chunk()

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use marey_model::proton_trace::{FIRST_STREAM_TID, LAUNCH_FLOW};
 use marey_store::row::GpuActivity;
 
-use super::lanes::{Lanes, free_tid};
+use super::lanes::{ThreadLanes, free_tid};
 use super::scopes::write_call_stack;
 use crate::shared::export::ExportError;
 use crate::shared::trace_json::activity::{
@@ -18,8 +18,8 @@ const STREAMS_SORT_INDEX: i64 = 1_000_000_000;
 
 /// A stream of the trace.
 #[derive(Debug, Default)]
-struct Stream {
-    lanes: Lanes,
+struct StreamLanes {
+    lanes: ThreadLanes,
     /// Thread ids of its lanes.
     lane_tids: Vec<i64>,
 }
@@ -30,7 +30,7 @@ pub(super) fn write(
     writer: &mut TraceWriter,
 ) -> Result<(), ExportError> {
     let (reader, tracks) = (writer.reader, writer.tracks);
-    let mut streams: HashMap<(u32, u32, u32), Stream> = HashMap::new();
+    let mut streams: HashMap<(u32, u32, u32), StreamLanes> = HashMap::new();
     let mut free_tid = free_tid(FIRST_STREAM_TID.into(), reader);
     let mut args = String::new();
     for row in reader.rows::<GpuActivity>()? {

@@ -113,7 +113,7 @@ fn sort_lane(
 ) -> Result<(), ExportError> {
     // The main thread, whose id equals the process id, sorts first.
     let is_main =
-        writer.reader.process(thread.process_id).is_some_and(|lane| lane.pid == thread.os_id);
+        writer.reader.process(thread.process_id).is_some_and(|process| process.pid == thread.os_id);
     let sort_index = lane_sort_index(thread.id, is_main, lane);
     writer.describe("thread_sort_index", track, |args| args.value("sort_index", sort_index))?;
     Ok(())

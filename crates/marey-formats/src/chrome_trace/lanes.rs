@@ -7,74 +7,76 @@ use std::collections::binary_heap::PeekMut;
 
 use marey_store::Reader;
 
-/// Returns the first thread id from `wanted` on that is not the first lane of a thread.
-pub(super) fn free_tid(wanted: i64, reader: &Reader) -> i64 {
-    let last = reader.threads().map(|thread| i64::from(thread.id)).max();
-    wanted.max(last.map_or(0, |last| last + 1))
+/// Returns the first thread id from `min_tid` on that is not the first lane of a thread.
+pub(super) fn free_tid(min_tid: i64, reader: &Reader) -> i64 {
+    let last_thread_id = reader.threads().map(|thread| i64::from(thread.id)).max();
+    min_tid.max(last_thread_id.map_or(0, |last_thread_id| last_thread_id + 1))
 }
 
 /// The lanes of a thread or stream. Events arrive in order of their starts.
 #[derive(Debug, Default)]
-pub(super) struct Lanes {
-    all: Vec<Lane>,
+pub(super) struct ThreadLanes {
+    lanes: Vec<Lane>,
     /// For each lane, the latest end that an event can have which starts now and still nests.
-    room: MaxTree,
+    max_end_nanos: MaxTree,
     /// Ends of open events with their lanes, earliest first.
-    ends: BinaryHeap<Reverse<(i64, usize)>>,
+    open_ends: BinaryHeap<Reverse<(i64, usize)>>,
     now_nanos: Option<i64>,
     /// Lanes with an event that starts now.
-    started: Vec<usize>,
+    lanes_with_start: Vec<usize>,
 }
 
 /// The ends of the open events of a lane.
 #[derive(Debug, Default)]
 struct Lane {
     /// Ends of open events, each of which nests in the previous one.
-    open: Vec<i64>,
+    open_end_nanos: Vec<i64>,
     /// Ends of events that start now. They nest in any order, because inner ones may arrive first.
-    starting: Vec<i64>,
+    starting_end_nanos: Vec<i64>,
 }
 
-impl Lanes {
+impl ThreadLanes {
     /// Returns the index of the first lane in which the event nests.
     pub(super) fn assign(&mut self, start_nanos: i64, end_nanos: i64) -> usize {
         if Some(start_nanos) > self.now_nanos {
             self.advance(start_nanos);
         }
-        let lane = self.room.first(end_nanos).unwrap_or(self.all.len());
-        if lane == self.all.len() {
-            self.all.push(Lane::default());
-            self.room.set(lane, i64::MAX);
+        let lane = self.max_end_nanos.first_at_least(end_nanos).unwrap_or(self.lanes.len());
+        if lane == self.lanes.len() {
+            self.lanes.push(Lane::default());
+            self.max_end_nanos.set(lane, i64::MAX);
         }
-        let open_lane = &mut self.all[lane];
-        if open_lane.starting.is_empty() {
-            self.started.push(lane);
+        let assigned_lane = &mut self.lanes[lane];
+        if assigned_lane.starting_end_nanos.is_empty() {
+            self.lanes_with_start.push(lane);
         }
-        open_lane.starting.push(end_nanos);
+        assigned_lane.starting_end_nanos.push(end_nanos);
         lane
     }
 
     /// Moves to the next start: opens the events that have started, and closes those that have
     /// ended.
-    fn advance(&mut self, nanos: i64) {
-        self.now_nanos = Some(nanos);
-        for lane in self.started.drain(..) {
-            let Lane { open, starting } = &mut self.all[lane];
-            starting.sort_unstable_by_key(|&end_nanos| Reverse(end_nanos));
-            self.ends.extend(starting.iter().map(|&end_nanos| Reverse((end_nanos, lane))));
-            open.append(starting);
-            self.room.set(lane, open.last().copied().unwrap_or(i64::MAX));
+    fn advance(&mut self, now_nanos: i64) {
+        self.now_nanos = Some(now_nanos);
+        for lane in self.lanes_with_start.drain(..) {
+            let Lane { open_end_nanos, starting_end_nanos } = &mut self.lanes[lane];
+            starting_end_nanos.sort_unstable_by_key(|&end_nanos| Reverse(end_nanos));
+            self.open_ends
+                .extend(starting_end_nanos.iter().map(|&end_nanos| Reverse((end_nanos, lane))));
+            open_end_nanos.append(starting_end_nanos);
+            self.max_end_nanos.set(lane, open_end_nanos.last().copied().unwrap_or(i64::MAX));
         }
-        while let Some(next) = self.ends.peek_mut().filter(|next| next.0.0 <= nanos) {
+        while let Some(next) = self.open_ends.peek_mut().filter(|next| next.0.0 <= now_nanos) {
             let Reverse((_, lane)) = PeekMut::pop(next);
-            let open = &mut self.all[lane].open;
-            open.pop();
-            self.room.set(lane, open.last().copied().unwrap_or(i64::MAX));
+            let open_end_nanos = &mut self.lanes[lane].open_end_nanos;
+            open_end_nanos.pop();
+            self.max_end_nanos.set(lane, open_end_nanos.last().copied().unwrap_or(i64::MAX));
         }
     }
 }
 
-/// A segment tree of maxima, which finds the first lane with enough room in logarithmic time.
+/// A segment tree of maxima, which finds the first lane with a high enough maximum in logarithmic
+/// time.
 #[derive(Debug, Default)]
 struct MaxTree {
     /// Node `n` has the children `2 * n` and `2 * n + 1`. The lanes are the second half.
@@ -82,23 +84,23 @@ struct MaxTree {
 }
 
 impl MaxTree {
-    /// Returns the first lane whose room is at least `wanted`.
-    fn first(&self, wanted: i64) -> Option<usize> {
+    /// Returns the first lane whose maximum is at least `min_end_nanos`.
+    fn first_at_least(&self, min_end_nanos: i64) -> Option<usize> {
         let mut node = 1;
-        self.maxima.get(node).filter(|maxima| **maxima >= wanted)?;
+        self.maxima.get(node).filter(|maxima| **maxima >= min_end_nanos)?;
         while node < self.maxima.len() / 2 {
             node *= 2;
-            node += usize::from(self.maxima[node] < wanted);
+            node += usize::from(self.maxima[node] < min_end_nanos);
         }
         Some(node - self.maxima.len() / 2)
     }
 
-    fn set(&mut self, lane: usize, room: i64) {
+    fn set(&mut self, lane: usize, max_end_nanos: i64) {
         while lane >= self.maxima.len() / 2 {
             self.double();
         }
         let mut node = self.maxima.len() / 2 + lane;
-        self.maxima[node] = room;
+        self.maxima[node] = max_end_nanos;
         while node > 1 {
             node /= 2;
             self.maxima[node] = self.maxima[2 * node].max(self.maxima[2 * node + 1]);
@@ -139,7 +141,7 @@ mod tests {
                 event.1 += event.0;
             }
             events.sort_by_key(|event| event.0);
-            let mut lanes = Lanes::default();
+            let mut lanes = ThreadLanes::default();
             let mut placed: Vec<Vec<(i64, i64)>> = Vec::new();
             for (start, end) in events {
                 let lane = lanes.assign(start, end);
@@ -154,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_stack_needs_one_lane_in_any_order_of_equal_starts() {
-        let mut lanes = Lanes::default();
+        let mut lanes = ThreadLanes::default();
         for (start, end) in [(0, 5), (0, 9), (0, 100), (5, 9), (9, 9), (10, 20), (10, 30)] {
             assert_eq!(lanes.assign(start, end), 0, "{start}..{end}");
         }
@@ -164,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_hundred_thousand_lanes_are_assigned_quickly() {
-        let mut lanes = Lanes::default();
+        let mut lanes = ThreadLanes::default();
         for start in 0..100_000 {
             assert_eq!(lanes.assign(start, start + 100_000), start.cast_unsigned() as usize);
         }

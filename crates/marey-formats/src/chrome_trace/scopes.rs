@@ -31,47 +31,49 @@ pub(super) fn write(
     writer: &mut TraceWriter,
 ) -> Result<(), ExportError> {
     let reader = writer.reader;
-    let mut scopes = Scopes {
+    let mut scopes = ScopeWriter {
         steps: Steps::read(reader)?,
-        paths: paths(reader),
+        first_context_by_path: first_contexts_by_path(reader),
         threads: BTreeMap::new(),
         free_tid: free_tid(FIRST_ADDED_TID, reader),
-        written: 0,
+        written_count: 0,
         args: String::new(),
         launch_flows,
         writer,
     };
     let mut values = reader.rows::<Metric>()?.filter(|row| !row.as_ref().is_ok_and(is_counter));
-    let mut value = values.next().transpose()?;
+    let mut next_value = values.next().transpose()?;
     for span in reader.rows::<Span>()? {
         let span = span?;
-        while let Some(before) = value.take_if(|value| value.time_nanos < span.start_nanos) {
-            scopes.add(&before)?;
-            value = values.next().transpose()?;
+        while let Some(earlier_value) =
+            next_value.take_if(|next_value| next_value.time_nanos < span.start_nanos)
+        {
+            scopes.add(&earlier_value)?;
+            next_value = values.next().transpose()?;
         }
         scopes.begin(span)?;
     }
-    while let Some(rest) = value {
-        scopes.add(&rest)?;
-        value = values.next().transpose()?;
+    while let Some(remaining_value) = next_value {
+        scopes.add(&remaining_value)?;
+        next_value = values.next().transpose()?;
     }
     scopes.end()
 }
 
-struct Scopes<'t, 'r, 'o> {
+struct ScopeWriter<'t, 'r, 'o> {
     writer: &'t mut TraceWriter<'r, 'o>,
     launch_flows: &'t mut LaunchFlows,
     steps: Steps,
     /// For each context, the first one with the same names on its path. It is compared in place of
     /// the context, because the context of a value may lack the kinds that the span's has.
-    paths: Vec<u32>,
+    first_context_by_path: Vec<u32>,
     threads: BTreeMap<u32, Thread>,
     free_tid: i64,
-    written: u64,
+    written_count: u64,
     args: String,
 }
 
-impl Scopes<'_, '_, '_> {
+impl ScopeWriter<'_, '_, '_> {
     fn begin(&mut self, span: Span) -> Result<(), ExportError> {
         self.end_before(span.thread_id, span.start_nanos)?;
         let depth = self.writer.reader.context(span.context_id).depth;
@@ -93,46 +95,46 @@ impl Scopes<'_, '_, '_> {
     }
 
     fn end(mut self) -> Result<(), ExportError> {
-        for (id, mut thread) in std::mem::take(&mut self.threads) {
-            while let Some(open) = thread.end() {
-                self.write(id, &mut thread.lane_tids, &open)?;
+        for (thread_id, mut thread) in std::mem::take(&mut self.threads) {
+            while let Some(open_span) = thread.end() {
+                self.write(thread_id, &mut thread.lane_tids, &open_span)?;
             }
         }
         Ok(())
     }
 
-    fn end_before(&mut self, id: u32, nanos: i64) -> Result<(), ExportError> {
-        let Some(mut thread) = self.threads.remove(&id) else { return Ok(()) };
-        while let Some(open) = thread.end_before(nanos) {
-            self.write(id, &mut thread.lane_tids, &open)?;
+    fn end_before(&mut self, thread_id: u32, nanos: i64) -> Result<(), ExportError> {
+        let Some(mut thread) = self.threads.remove(&thread_id) else { return Ok(()) };
+        while let Some(open_span) = thread.end_before(nanos) {
+            self.write(thread_id, &mut thread.lane_tids, &open_span)?;
         }
-        self.threads.insert(id, thread);
+        self.threads.insert(thread_id, thread);
         Ok(())
     }
 
     /// Returns the scope that values of a context belong to. This is the context itself, or for a
     /// state the enclosing scope.
-    fn scope_of(&self, context: u32) -> u32 {
+    fn scope_of(&self, context_id: u32) -> u32 {
         let reader = self.writer.reader;
-        let row = reader.context(context);
+        let row = reader.context(context_id);
         let parent = row.parent.filter(|&parent| reader.context(parent).kind != NodeKind::Root);
-        if row.kind == NodeKind::State { parent.unwrap_or(context) } else { context }
+        if row.kind == NodeKind::State { parent.unwrap_or(context_id) } else { context_id }
     }
 
-    fn path(&self, context: u32) -> u32 {
-        self.paths.get(context as usize).copied().unwrap_or(context)
+    fn path(&self, context_id: u32) -> u32 {
+        self.first_context_by_path.get(context_id as usize).copied().unwrap_or(context_id)
     }
 
     fn write(
         &mut self,
-        thread: u32,
-        lanes: &mut Vec<i64>,
-        open: &OpenSpan,
+        thread_id: u32,
+        lane_tids: &mut Vec<i64>,
+        open_span: &OpenSpan,
     ) -> Result<(), ExportError> {
-        let OpenSpan { span, metrics, .. } = open;
+        let OpenSpan { span, metrics, .. } = open_span;
         let reader = self.writer.reader;
-        let track = self.lane(thread, open.lane, lanes)?;
-        self.written += 1;
+        let track = self.lane(thread_id, open_span.lane, lane_tids)?;
+        self.written_count += 1;
         self.args.clear();
         reader.args(&span.args, &mut self.args);
         let kind = reader.context(span.context_id).kind;
@@ -156,7 +158,7 @@ impl Scopes<'_, '_, '_> {
             time_nanos: span.start_nanos,
             duration_nanos: Some(span.duration_nanos),
         };
-        let (scope_id, args, tracks) = (self.written, &self.args, self.writer.tracks);
+        let (scope_id, args, tracks) = (self.written_count, &self.args, self.writer.tracks);
         self.writer.add(&event, |event| {
             if foreign_category.is_some() && !has_args(span) {
                 return;
@@ -214,41 +216,41 @@ impl Scopes<'_, '_, '_> {
     /// Returns the track of a thread's lane. A lane is named before its first event.
     fn lane(
         &mut self,
-        thread: u32,
+        thread_id: u32,
         lane: usize,
-        lanes: &mut Vec<i64>,
+        lane_tids: &mut Vec<i64>,
     ) -> Result<Track, ExportError> {
-        let first = self.writer.tracks.thread(thread);
-        while lanes.len() < lane {
-            lanes.push(self.free_tid);
-            let track = Track { tid: Some(self.free_tid), ..first };
-            add_lane(self.writer, thread, track, lanes.len() as u64)?;
+        let main_track = self.writer.tracks.thread(thread_id);
+        while lane_tids.len() < lane {
+            lane_tids.push(self.free_tid);
+            let track = Track { tid: Some(self.free_tid), ..main_track };
+            add_lane(self.writer, thread_id, track, lane_tids.len() as u64)?;
             self.free_tid += 1;
         }
-        let more = lane.checked_sub(1).and_then(|lane| lanes.get(lane));
-        Ok(more.map_or(first, |&tid| Track { tid: Some(tid), ..first }))
+        let additional_tid = lane.checked_sub(1).and_then(|lane| lane_tids.get(lane));
+        Ok(additional_tid.map_or(main_track, |&tid| Track { tid: Some(tid), ..main_track }))
     }
 }
 
 /// Adds the names from the root to a context, followed by `leaf`.
 pub(super) fn write_call_stack(
     reader: &Reader,
-    context: u32,
+    context_id: u32,
     leaf: Option<&str>,
     args: &mut Object,
 ) {
-    let path = reader.path(context);
+    let path = reader.path(context_id);
     let names = path.iter().map(|&id| reader.text(reader.context(id).name_id));
     proton_trace::write_call_stack(names.chain(leaf), args);
 }
 
 /// Returns for each context the first one with the same names up to the root.
-fn paths(reader: &Reader) -> Vec<u32> {
-    let mut first = HashMap::new();
+fn first_contexts_by_path(reader: &Reader) -> Vec<u32> {
+    let mut first_by_path = HashMap::new();
     let mut paths: Vec<u32> = Vec::with_capacity(reader.contexts().len());
     for (context, id) in reader.contexts().iter().zip(0..) {
         let parent_path = context.parent.and_then(|parent| paths.get(parent as usize).copied());
-        paths.push(*first.entry((parent_path, context.name_id)).or_insert(id));
+        paths.push(*first_by_path.entry((parent_path, context.name_id)).or_insert(id));
     }
     paths
 }

@@ -7,17 +7,17 @@ use marey_model::metric::MetricValue;
 use marey_model::proton_trace::Metrics;
 use marey_store::row::Span;
 
-use super::lanes::Lanes;
+use super::lanes::ThreadLanes;
 
 /// A thread of the trace.
 #[derive(Debug, Default)]
 pub(super) struct Thread {
     /// Open spans in the order in which they are written.
-    open: BTreeMap<Order, OpenSpan>,
+    open_spans: BTreeMap<FileOrder, OpenSpan>,
     /// Positions of the open spans of each scope.
-    by_scope: HashMap<u32, BTreeSet<Order>>,
-    begun: u64,
-    lanes: Lanes,
+    orders_by_scope: HashMap<u32, BTreeSet<FileOrder>>,
+    begun_count: u64,
+    lanes: ThreadLanes,
     /// Thread ids of the additional lanes.
     pub(super) lane_tids: Vec<i64>,
 }
@@ -26,12 +26,12 @@ pub(super) struct Thread {
 /// comes first, because it is the inner one. Of spans with the same start and end, the outer one
 /// comes first, because readers nest such spans in the order of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Order {
+struct FileOrder {
     end_nanos: i64,
     start_nanos: Reverse<i64>,
     depth: u32,
     /// Number of spans that the thread began before this one.
-    number: u64,
+    begin_number: u64,
 }
 
 /// A span that may still receive values.
@@ -50,10 +50,10 @@ impl Thread {
         let end_nanos = span.start_nanos.saturating_add(span.duration_nanos);
         let lane = self.lanes.assign(span.start_nanos, end_nanos);
         let start_nanos = Reverse(span.start_nanos);
-        let order = Order { end_nanos, start_nanos, depth, number: self.begun };
-        self.begun += 1;
-        self.by_scope.entry(scope).or_default().insert(order);
-        self.open.insert(order, OpenSpan { span, metrics: Metrics::default(), lane, scope });
+        let order = FileOrder { end_nanos, start_nanos, depth, begin_number: self.begun_count };
+        self.begun_count += 1;
+        self.orders_by_scope.entry(scope).or_default().insert(order);
+        self.open_spans.insert(order, OpenSpan { span, metrics: Metrics::default(), lane, scope });
     }
 
     /// Adds a value to the open span of a scope. If there are several, takes the first one to end.
@@ -64,10 +64,10 @@ impl Thread {
         name: &str,
         value: MetricValue,
     ) -> Option<MetricValue> {
-        let first = self.by_scope.get(&scope).and_then(BTreeSet::first);
-        match first.and_then(|order| self.open.get_mut(order)) {
-            Some(open) => {
-                open.metrics.add(name, value);
+        let first_order = self.orders_by_scope.get(&scope).and_then(BTreeSet::first);
+        match first_order.and_then(|order| self.open_spans.get_mut(order)) {
+            Some(open_span) => {
+                open_span.metrics.add(name, value);
                 None
             }
             None => Some(value),
@@ -77,22 +77,22 @@ impl Thread {
     /// Removes and returns the first span in the order of the file that ended before a time. A span
     /// may receive values up to its end inclusive.
     pub(super) fn end_before(&mut self, nanos: i64) -> Option<OpenSpan> {
-        self.open.first_key_value().filter(|(order, _)| order.end_nanos < nanos)?;
+        self.open_spans.first_key_value().filter(|(order, _)| order.end_nanos < nanos)?;
         self.end()
     }
 
     /// Removes and returns the first span in the order of the file.
     pub(super) fn end(&mut self) -> Option<OpenSpan> {
-        let (order, open) = self.open.pop_first()?;
-        self.forget(open.scope, &order);
-        Some(open)
+        let (order, open_span) = self.open_spans.pop_first()?;
+        self.forget(open_span.scope, &order);
+        Some(open_span)
     }
 
-    fn forget(&mut self, scope: u32, order: &Order) {
-        if let Some(orders) = self.by_scope.get_mut(&scope) {
+    fn forget(&mut self, scope: u32, order: &FileOrder) {
+        if let Some(orders) = self.orders_by_scope.get_mut(&scope) {
             orders.remove(order);
             if orders.is_empty() {
-                self.by_scope.remove(&scope);
+                self.orders_by_scope.remove(&scope);
             }
         }
     }

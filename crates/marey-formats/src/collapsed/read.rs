@@ -62,8 +62,8 @@ struct SampleOrigin {
 
 fn parse_line(line: &[u8]) -> Result<(&str, MetricValue), &'static str> {
     let line = str::from_utf8(line).map_err(|_not_utf8| "the line is not UTF-8")?;
-    let parts = line.rsplit_once([' ', '\t']);
-    let value = parts.and_then(|(stack, value)| Some((stack, parse_number(value)?)));
+    let stack_and_value = line.rsplit_once([' ', '\t']);
+    let value = stack_and_value.and_then(|(stack, value)| Some((stack, parse_number(value)?)));
     value.ok_or("the line does not end with a number")
 }
 

@@ -73,7 +73,7 @@ pub(crate) fn write(
         csv,
         record: ByteRecord::new(),
         field: String::new(),
-        paths: Paths::default(),
+        paths: PathCache::default(),
     };
     for row in rows {
         writer.write_row(&row?)?;
@@ -219,7 +219,7 @@ struct RecordWriter<'r, 'o> {
     record: ByteRecord,
     /// The field that is being written.
     field: String,
-    paths: Paths,
+    paths: PathCache,
 }
 
 impl RecordWriter<'_, '_> {
@@ -310,22 +310,22 @@ impl RecordWriter<'_, '_> {
 
 /// A cache of the paths of contexts. It pays because a run has many spans and few contexts.
 #[derive(Default)]
-struct Paths {
+struct PathCache {
     /// Paths by context, `None` if not cached.
     paths: Vec<Option<Box<str>>>,
     cached_bytes: usize,
 }
 
-impl Paths {
+impl PathCache {
     /// Returns the names from the outermost context to this one, each followed by `;`.
-    fn path(&mut self, context: u32, reader: &Reader) -> &str {
+    fn path(&mut self, context_id: u32, reader: &Reader) -> &str {
         if self.paths.is_empty() || self.cached_bytes > MAX_CACHED_PATH_BYTES {
             (self.paths, self.cached_bytes) = (vec![None; reader.contexts().len()], 0);
         }
-        let Some(path) = self.paths.get_mut(context as usize) else { return "" };
+        let Some(path) = self.paths.get_mut(context_id as usize) else { return "" };
         path.get_or_insert_with(|| {
             let mut joined = String::new();
-            for id in reader.path(context) {
+            for id in reader.path(context_id) {
                 joined.push_str(reader.text(reader.context(id).name_id));
                 joined.push(';');
             }

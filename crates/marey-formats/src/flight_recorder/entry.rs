@@ -101,7 +101,7 @@ impl Dump<'_> {
             start_nanos,
             duration_nanos: duration_nanos.map(|nanos| nanos.max(0)),
             created_nanos: Some(created_nanos),
-            process_id: self.process,
+            process_id: self.process_id,
             device: None,
             stream: None,
             name_id,

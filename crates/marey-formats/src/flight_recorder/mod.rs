@@ -22,22 +22,22 @@ use crate::shared::input::Input;
 use crate::shared::pickle::{Document, Fields, Pickle, RowList, Value, Values, read_document};
 use crate::shared::rank_in_name::{rank_after_word, rank_at_end};
 
-const LISTS: &[RowList] = &[RowList { key: ENTRIES, depth: 1 }];
+const ROW_LISTS: &[RowList] = &[RowList { key: ENTRIES, depth: 1 }];
 const GROUPS_KEY: &str = "pg_config";
 
 /// Reads a dump.
 pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderError> {
     let rank = rank_after_word(&import.stem).or_else(|| rank_at_end(&import.stem));
-    let process = import.add_process(NewProcess { pid: -1, rank, ..NewProcess::default() });
+    let process_id = import.add_process(NewProcess { pid: -1, rank, ..NewProcess::default() });
     let is_pickle = input.head()?.first() == Some(&0x80);
-    let mut dump = Dump { import, process, args: NewArgs::default() };
+    let mut dump = Dump { import, process_id, args: NewArgs::default() };
     if is_pickle { dump.read_pickle(input) } else { read_document(input, &mut dump) }
 }
 
 /// A dump that is being read.
 struct Dump<'a> {
     import: &'a mut Import,
-    process: u32,
+    process_id: u32,
     args: NewArgs,
 }
 
@@ -63,7 +63,7 @@ impl Document for Dump<'_> {
 
 impl Dump<'_> {
     fn read_pickle(&mut self, input: &mut Input) -> Result<(), ReaderError> {
-        let mut pickle = Pickle::new(input, LISTS);
+        let mut pickle = Pickle::new(input, ROW_LISTS);
         let result = loop {
             match pickle.next_row() {
                 Ok(Some(row)) => self.add_entry(&mut pickle.values, row.value, row.offset)?,
@@ -91,7 +91,7 @@ impl Dump<'_> {
         if key == GROUPS_KEY {
             self.set_process_groups(value, values);
         }
-        Ok(self.import.add_metadata(self.process, key, values.json(value), offset)?)
+        Ok(self.import.add_metadata(self.process_id, key, values.json(value), offset)?)
     }
 
     /// Sets the ranks of each group, which the dump stores as the text of a list.

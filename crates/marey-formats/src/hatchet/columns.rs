@@ -8,9 +8,9 @@ use marey_model::profile::{Metric, NodeId};
 
 /// Interned texts. They save memory, because names repeat many times in a file.
 #[derive(Default)]
-pub(super) struct Names(HashSet<Arc<str>>);
+pub(super) struct InternedNames(HashSet<Arc<str>>);
 
-impl Names {
+impl InternedNames {
     pub(super) fn intern(&mut self, name: &str) -> Arc<str> {
         if let Some(interned) = self.0.get(name) {
             return interned.clone();
@@ -23,27 +23,27 @@ impl Names {
 
 /// All metrics read so far.
 #[derive(Default)]
-pub(super) struct Columns {
-    by_key: HashMap<Arc<str>, usize>,
-    columns: Vec<Column>,
+pub(super) struct MetricColumns {
+    index_by_key: HashMap<Arc<str>, usize>,
+    columns: Vec<MetricColumn>,
 }
 
-struct Column {
+struct MetricColumn {
     metric: Metric,
     /// The first node with the metric, and the position of the metric in the map of the node.
     first_occurrence: (NodeId, usize),
 }
 
-impl Columns {
+impl MetricColumns {
     /// Returns the index of a metric.
     pub(super) fn index(&mut self, key: &str) -> usize {
-        if let Some(&index) = self.by_key.get(key) {
+        if let Some(&index) = self.index_by_key.get(key) {
             return index;
         }
         let key: Arc<str> = key.into();
         let index = self.columns.len();
-        self.by_key.insert(key.clone(), index);
-        self.columns.push(Column {
+        self.index_by_key.insert(key.clone(), index);
+        self.columns.push(MetricColumn {
             metric: Metric::new(key),
             first_occurrence: (NodeId(u32::MAX), usize::MAX),
         });
@@ -68,7 +68,7 @@ impl Columns {
         self.columns.sort_by_key(|column| column.first_occurrence);
         self.columns
             .into_iter()
-            .map(|Column { mut metric, .. }| {
+            .map(|MetricColumn { mut metric, .. }| {
                 metric.sort();
                 metric.values.normalise();
                 metric

@@ -37,7 +37,7 @@ pub enum ParseError {
         /// The position.
         position: Position,
         /// The cause.
-        cause: Cause,
+        cause: SyntaxCause,
     },
     /// The bytes can be parsed, but the profile breaks an invariant.
     #[error(transparent)]
@@ -48,7 +48,7 @@ pub enum ParseError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
     /// Byte offset.
-    pub byte: u64,
+    pub byte_offset: u64,
     /// Line and column, both from 1 and the column in bytes, if the format has lines.
     pub line_and_column: Option<(u64, u64)>,
 }
@@ -57,16 +57,16 @@ impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line_and_column {
             Some((line, column)) => {
-                write!(f, "line {line}, column {column} (byte {})", self.byte)
+                write!(f, "line {line}, column {column} (byte {})", self.byte_offset)
             }
-            None => write!(f, "byte {}", self.byte),
+            None => write!(f, "byte {}", self.byte_offset),
         }
     }
 }
 
 /// The cause of a syntax error.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Cause {
+pub enum SyntaxCause {
     /// The file has no content.
     #[error("the file is empty")]
     Empty,
@@ -167,13 +167,13 @@ fn shorten_text(text: &str) -> String {
 
 /// An error with its position, inside the readers.
 #[derive(Debug)]
-pub(super) struct Fault {
+pub(super) struct SyntaxFault {
     pub(super) position: Position,
-    pub(super) cause: Cause,
+    pub(super) cause: SyntaxCause,
 }
 
-impl From<Fault> for ParseError {
-    fn from(Fault { position, cause }: Fault) -> Self {
+impl From<SyntaxFault> for ParseError {
+    fn from(SyntaxFault { position, cause }: SyntaxFault) -> Self {
         Self::Syntax { position, cause }
     }
 }

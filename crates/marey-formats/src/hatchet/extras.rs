@@ -5,7 +5,7 @@ use marey_model::context::NodeKind;
 use marey_model::hatchet::VERSION;
 use marey_model::profile::{Device, NodeId, Overhead, Process, Sketch};
 
-use super::error::Cause;
+use super::error::SyntaxCause;
 use super::reader::{Reader, Result};
 use super::token::{Token, Tokens};
 
@@ -87,7 +87,7 @@ impl<T: Tokens> Reader<T> {
     fn read_version(&mut self) -> Result<()> {
         let found = self.read_count()?;
         if found > VERSION {
-            return Err(self.tokens.fault(Cause::NewerVersion { found, known: VERSION }));
+            return Err(self.tokens.fault(SyntaxCause::NewerVersion { found, known: VERSION }));
         }
         self.meta.version = Some(found);
         Ok(())

@@ -25,14 +25,14 @@ use std::path::Path;
 pub use marey_model::hatchet::{Format, VERSION as FORMAT_VERSION};
 use marey_model::profile::Profile;
 
-pub use error::{Cause, ParseError, Position, ReadError};
+pub use error::{ParseError, Position, ReadError, SyntaxCause};
 pub use profile::profile_from_run;
 pub(crate) use run::{export, import};
 pub use write::write;
 
 pub use crate::shared::MAX_DEPTH;
 
-use error::Fault;
+use error::SyntaxFault;
 use json::JsonTokens;
 use msgpack::MsgpackTokens;
 use source::{ByteInput, FileInput, Source, WINDOW_BYTES, open_decompressed};
@@ -51,7 +51,7 @@ pub fn read_with_progress(
 ) -> Result<Profile, ReadError> {
     let unreadable = |source| ReadError::Io { path: path.to_owned(), source };
     let file = File::open(path).and_then(open_decompressed).map_err(unreadable)?;
-    let mut input = FileInput { file, bytes: 0, progress, error: None };
+    let mut input = FileInput { file, read_bytes: 0, progress, error: None };
     let result = read_checked(&mut input, WINDOW_BYTES);
     match input.error {
         Some(error) => Err(unreadable(error)),
@@ -70,7 +70,7 @@ fn read_checked(input: &mut dyn ByteInput, buffer_bytes: usize) -> Result<Profil
     Ok(profile)
 }
 
-fn read_any_format(mut source: Source<'_>) -> Result<Profile, Fault> {
+fn read_any_format(mut source: Source<'_>) -> Result<Profile, SyntaxFault> {
     if source.peek(0).is_some_and(msgpack::can_begin_profile) {
         reader::read_profile(MsgpackTokens::new(source))
     } else {

@@ -1,6 +1,6 @@
 //! Splits `MessagePack` into tokens.
 
-use super::error::{Cause, Fault, Position};
+use super::error::{Position, SyntaxCause, SyntaxFault};
 use super::source::Source;
 use super::token::{Token, Tokens};
 
@@ -12,7 +12,7 @@ pub(super) const fn can_begin_profile(byte: u8) -> bool {
 pub(super) struct MsgpackTokens<'a> {
     source: Source<'a>,
     /// Byte offset of the last token.
-    start: u64,
+    token_offset: u64,
     containers: Vec<OpenContainer>,
 }
 
@@ -23,8 +23,8 @@ struct OpenContainer {
 }
 
 impl Tokens for MsgpackTokens<'_> {
-    fn next(&mut self) -> Result<Token<'_>, Fault> {
-        self.start = self.source.offset();
+    fn next(&mut self) -> Result<Token<'_>, SyntaxFault> {
+        self.token_offset = self.source.offset();
         let Some(container) = self.containers.last_mut() else { return self.read_value() };
         if container.items_left == 0 {
             let token = if container.is_map { Token::MapEnd } else { Token::ListEnd };
@@ -37,13 +37,13 @@ impl Tokens for MsgpackTokens<'_> {
     }
 
     fn position(&self) -> Position {
-        byte_position(self.start)
+        byte_position(self.token_offset)
     }
 
-    fn finish(&mut self) -> Result<(), Fault> {
-        self.start = self.source.offset();
+    fn finish(&mut self) -> Result<(), SyntaxFault> {
+        self.token_offset = self.source.offset();
         match self.source.peek(0) {
-            Some(_) => Err(self.fault(Cause::TrailingBytes)),
+            Some(_) => Err(self.fault(SyntaxCause::TrailingBytes)),
             None => Ok(()),
         }
     }
@@ -51,21 +51,24 @@ impl Tokens for MsgpackTokens<'_> {
 
 impl<'a> MsgpackTokens<'a> {
     pub(super) const fn new(source: Source<'a>) -> Self {
-        Self { source, start: 0, containers: Vec::new() }
+        Self { source, token_offset: 0, containers: Vec::new() }
     }
 
-    fn read_key(&mut self) -> Result<Token<'_>, Fault> {
+    fn read_key(&mut self) -> Result<Token<'_>, SyntaxFault> {
         let position = self.position();
         match self.read_value()? {
             Token::Text(key) => Ok(Token::Key(key)),
             other => {
                 let (expected, found) = ("a text as key", other.describe());
-                Err(Fault { position, cause: Cause::UnexpectedValue { expected, found } })
+                Err(SyntaxFault {
+                    position,
+                    cause: SyntaxCause::UnexpectedValue { expected, found },
+                })
             }
         }
     }
 
-    fn read_value(&mut self) -> Result<Token<'_>, Fault> {
+    fn read_value(&mut self) -> Result<Token<'_>, SyntaxFault> {
         let [tag] = self.read_array()?;
         Ok(match tag {
             0x00..=0x7f => Token::Int(tag.into()),
@@ -108,7 +111,7 @@ impl<'a> MsgpackTokens<'a> {
             // A reserved byte, binary data or an extension.
             0xc1 | 0xc4..=0xc9 | 0xd4..=0xd8 => {
                 let expected = "a value that JSON has too";
-                return Err(self.fault(Cause::UnexpectedByte { expected, found: tag }));
+                return Err(self.fault(SyntaxCause::UnexpectedByte { expected, found: tag }));
             }
         })
     }
@@ -119,18 +122,18 @@ impl<'a> MsgpackTokens<'a> {
         if is_map { Token::MapStart } else { Token::ListStart }
     }
 
-    fn read_text(&mut self, length: usize) -> Result<&str, Fault> {
+    fn read_text(&mut self, length: usize) -> Result<&str, SyntaxFault> {
         if !self.source.ensure_buffered(length) {
             return Err(self.unexpected_end());
         }
         let start = self.source.offset();
-        std::str::from_utf8(self.source.take(length)).map_err(|error| Fault {
+        std::str::from_utf8(self.source.take(length)).map_err(|error| SyntaxFault {
             position: byte_position(start + error.valid_up_to() as u64),
-            cause: Cause::NotUtf8,
+            cause: SyntaxCause::NotUtf8,
         })
     }
 
-    fn read_array<const N: usize>(&mut self) -> Result<[u8; N], Fault> {
+    fn read_array<const N: usize>(&mut self) -> Result<[u8; N], SyntaxFault> {
         self.source.ensure_buffered(N);
         match self.source.buffered().first_chunk() {
             Some(&bytes) => {
@@ -141,11 +144,14 @@ impl<'a> MsgpackTokens<'a> {
         }
     }
 
-    fn unexpected_end(&self) -> Fault {
-        Fault { position: byte_position(self.source.end_offset()), cause: Cause::UnexpectedEnd }
+    fn unexpected_end(&self) -> SyntaxFault {
+        SyntaxFault {
+            position: byte_position(self.source.end_offset()),
+            cause: SyntaxCause::UnexpectedEnd,
+        }
     }
 }
 
-const fn byte_position(byte: u64) -> Position {
-    Position { byte, line_and_column: None }
+const fn byte_position(byte_offset: u64) -> Position {
+    Position { byte_offset, line_and_column: None }
 }

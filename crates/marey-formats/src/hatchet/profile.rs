@@ -74,7 +74,7 @@ struct ProfileBuilder {
     nodes: Vec<OrderedNode>,
     context_nodes: HashMap<u32, u32>,
     /// Nodes of device activities, by launching node and name.
-    activities: HashMap<(u32, u32), u32>,
+    activity_nodes: HashMap<(u32, u32), u32>,
     keys: Vec<Arc<str>>,
     key_ids: HashMap<Arc<str>, u32>,
     /// The order of the first occurrence and the sum, by node and key.
@@ -87,7 +87,7 @@ struct ProfileBuilder {
 /// A node and its order among siblings: contexts by id, then activities.
 struct OrderedNode {
     node: Node,
-    order: (bool, u32),
+    sibling_order: (bool, u32),
 }
 
 /// Sums of the spans of a context.
@@ -103,34 +103,34 @@ struct WallTimes {
 
 impl ProfileBuilder {
     /// Returns the node of a context.
-    fn context_node(&mut self, context: u32, reader: &Reader) -> u32 {
-        let mut missing = Vec::new();
-        let mut ancestor = context;
+    fn context_node(&mut self, context_id: u32, reader: &Reader) -> u32 {
+        let mut missing_contexts = Vec::new();
+        let mut ancestor = context_id;
         let mut parent = loop {
-            if let Some(&index) = self.context_nodes.get(&ancestor) {
-                break Some(index);
+            if let Some(&node_index) = self.context_nodes.get(&ancestor) {
+                break Some(node_index);
             }
-            missing.push(ancestor);
+            missing_contexts.push(ancestor);
             // The id of a parent is less than that of its child, so the loop ends.
             match reader.context(ancestor).parent.filter(|&parent| parent < ancestor) {
                 Some(parent) => ancestor = parent,
                 None => break self.context_nodes.get(&Assembler::ROOT).copied(),
             }
         };
-        for context in missing.into_iter().rev() {
-            let row = reader.context(context);
+        for context_id in missing_contexts.into_iter().rev() {
+            let row = reader.context(context_id);
             let name =
-                if context == Assembler::ROOT { ROOT_NAME } else { reader.text(row.name_id) };
+                if context_id == Assembler::ROOT { ROOT_NAME } else { reader.text(row.name_id) };
             let node = Node { name: name.into(), kind: Some(row.kind), parent: parent.map(NodeId) };
-            let index = self.add_node(node, (false, context));
-            self.context_nodes.insert(context, index);
-            parent = Some(index);
+            let node_index = self.add_node(node, (false, context_id));
+            self.context_nodes.insert(context_id, node_index);
+            parent = Some(node_index);
         }
-        self.context_nodes[&context]
+        self.context_nodes[&context_id]
     }
 
     fn add_node(&mut self, node: Node, order: (bool, u32)) -> u32 {
-        self.nodes.push(OrderedNode { node, order });
+        self.nodes.push(OrderedNode { node, sibling_order: order });
         self.nodes.len() as u32 - 1
     }
 
@@ -144,13 +144,13 @@ impl ProfileBuilder {
         id
     }
 
-    fn add_value(&mut self, index: u32, key: &str, value: MetricValue) {
+    fn add_value(&mut self, node_index: u32, key: &str, value: MetricValue) {
         let order = self.cells.len();
         let key_id = self.key_id(key);
-        match self.cells.get_mut(&(index, key_id)) {
+        match self.cells.get_mut(&(node_index, key_id)) {
             Some((_, sum)) => add_to_sum(key, sum, &value),
             None => {
-                self.cells.insert((index, key_id), (order, value));
+                self.cells.insert((node_index, key_id), (order, value));
             }
         }
     }
@@ -158,17 +158,17 @@ impl ProfileBuilder {
     fn add_spans(&mut self, reader: &Reader) -> Result<(), StoreError> {
         for span in reader.rows::<Span>()? {
             let span = span?;
-            let index = self.context_node(span.context_id, reader);
-            self.wall_times.entry(index).or_default().add(&span);
+            let node_index = self.context_node(span.context_id, reader);
+            self.wall_times.entry(node_index).or_default().add(&span);
         }
-        for (index, wall) in std::mem::take(&mut self.wall_times) {
-            self.add_wall_times(index, &wall);
+        for (node_index, wall) in std::mem::take(&mut self.wall_times) {
+            self.add_wall_times(node_index, &wall);
         }
         Ok(())
     }
 
-    fn add_wall_times(&mut self, index: u32, wall: &WallTimes) {
-        let mut add = |key, value| self.add_value(index, key, MetricValue::Int(value));
+    fn add_wall_times(&mut self, node_index: u32, wall: &WallTimes) {
+        let mut add = |key, value| self.add_value(node_index, key, MetricValue::Int(value));
         add(wall::COUNT, wall.count);
         add(wall::TOTAL, wall.total_nanos);
         add(wall::SELF, wall.self_nanos);
@@ -184,11 +184,14 @@ impl ProfileBuilder {
             add(key, i64::try_from(nanos).unwrap_or(i64::MAX).clamp(min, max));
         }
         let buckets = wall.sketch.buckets().iter();
-        self.add_sketch(index, buckets.map(|&(bucket, count)| (bucket.into(), count)).collect());
+        self.add_sketch(
+            node_index,
+            buckets.map(|&(bucket, count)| (bucket.into(), count)).collect(),
+        );
     }
 
-    fn add_sketch(&mut self, index: u32, buckets: Vec<(i64, u64)>) {
-        let (count, all_buckets) = self.sketches.entry(index).or_default();
+    fn add_sketch(&mut self, node_index: u32, buckets: Vec<(i64, u64)>) {
+        let (count, all_buckets) = self.sketches.entry(node_index).or_default();
         *count += 1;
         all_buckets.extend(buckets);
     }
@@ -197,8 +200,8 @@ impl ProfileBuilder {
         for value in reader.rows::<Metric>()? {
             let value = value?;
             if is_from_program(&value) {
-                let index = self.context_node(value.context_id, reader);
-                self.add_value(index, reader.text(value.name_id), value.value);
+                let node_index = self.context_node(value.context_id, reader);
+                self.add_value(node_index, reader.text(value.name_id), value.value);
             }
         }
         Ok(())
@@ -208,16 +211,16 @@ impl ProfileBuilder {
         let mut json = String::new();
         for sample in reader.rows::<Sample>()? {
             let Sample { context_id, name_id, value, args, .. } = sample?;
-            let index = self.context_node(context_id, reader);
+            let node_index = self.context_node(context_id, reader);
             let name = reader.text(name_id);
             if let Some(buckets) =
                 list_arg(reader, &args, BUCKETS_ARG, &mut json).filter(|_| name == SKETCH_NAME)
             {
-                self.add_sketch(index, buckets);
+                self.add_sketch(node_index, buckets);
             } else if let Some(integers) = list_arg(reader, &args, INTEGERS_ARG, &mut json) {
-                self.add_value(index, name, MetricValue::Ints(integers));
+                self.add_value(node_index, name, MetricValue::Ints(integers));
             } else {
-                self.add_value(index, name, value);
+                self.add_value(node_index, name, value);
             }
         }
         Ok(())
@@ -232,35 +235,35 @@ impl ProfileBuilder {
                 continue; // waits and annotations would count the time of kernels again
             }
             let parent = self.context_node(activity.context_id.unwrap_or(Assembler::ROOT), reader);
-            let index = self.activity_node(parent, activity.name_id, reader);
-            self.add_value(index, "time (ns)", MetricValue::Int(activity.duration_nanos));
-            self.add_value(index, "count", MetricValue::Int(1));
+            let node_index = self.activity_node(parent, activity.name_id, reader);
+            self.add_value(node_index, "time (ns)", MetricValue::Int(activity.duration_nanos));
+            self.add_value(node_index, "count", MetricValue::Int(1));
             let family = families.get(&(activity.process_id, activity.device));
             let family = family.map_or("CUDA", |family| &**family);
             self.add_value(
-                index,
+                node_index,
                 "device_id",
                 MetricValue::Text(activity.device.to_string().into()),
             );
-            self.add_value(index, "device_type", MetricValue::Text(family.into()));
+            self.add_value(node_index, "device_type", MetricValue::Text(family.into()));
         }
         Ok(())
     }
 
     fn activity_node(&mut self, parent: u32, name_id: u32, reader: &Reader) -> u32 {
-        if let Some(&index) = self.activities.get(&(parent, name_id)) {
-            return index;
+        if let Some(&node_index) = self.activity_nodes.get(&(parent, name_id)) {
+            return node_index;
         }
         let (name, kind) = (reader.text(name_id).into(), Some(NodeKind::Operator));
         let node = Node { name, kind, parent: Some(NodeId(parent)) };
-        let index = self.add_node(node, (true, name_id));
-        self.activities.insert((parent, name_id), index);
-        index
+        let node_index = self.add_node(node, (true, name_id));
+        self.activity_nodes.insert((parent, name_id), node_index);
+        node_index
     }
 
     /// Merges sketches. Quantiles do not add up, so they are computed from the merged sketches.
     fn merge_sketches(&mut self) {
-        for (index, (count, buckets)) in std::mem::take(&mut self.sketches) {
+        for (node_index, (count, buckets)) in std::mem::take(&mut self.sketches) {
             let mut sketch = buckets;
             if count > 1 {
                 let mut merged = BTreeMap::<i64, u64>::new();
@@ -269,18 +272,18 @@ impl ProfileBuilder {
                     *sum = sum.saturating_add(entries);
                 }
                 sketch = merged.into_iter().collect();
-                self.update_quantiles(index, &sketch);
+                self.update_quantiles(node_index, &sketch);
             }
-            self.sketches.insert(index, (count, sketch));
+            self.sketches.insert(node_index, (count, sketch));
         }
     }
 
-    fn update_quantiles(&mut self, index: u32, sketch: &[(i64, u64)]) {
+    fn update_quantiles(&mut self, node_index: u32, sketch: &[(i64, u64)]) {
         let buckets = sketch.iter().map(|&(bucket, count)| Some((bucket.try_into().ok()?, count)));
         let Some(buckets) = buckets.collect::<Option<Vec<(u32, u64)>>>() else { return };
         for (key, quantile) in QUANTILES {
             let key = self.key_id(key);
-            if let Some((_, value)) = self.cells.get_mut(&(index, key))
+            if let Some((_, value)) = self.cells.get_mut(&(node_index, key))
                 && let Some(nanos) = quantile_nanos(&buckets, quantile)
             {
                 *value = MetricValue::Int(nanos.try_into().unwrap_or(i64::MAX));
@@ -292,31 +295,35 @@ impl ProfileBuilder {
     fn finish(self) -> Profile {
         let order = pre_order(&self.nodes);
         let mut positions = vec![0; order.len()];
-        (0..).zip(&order).for_each(|(position, &index)| positions[index as usize] = position);
-        let node = |&index: &u32| {
-            let Node { name, kind, parent } = self.nodes[index as usize].node.clone();
+        (0..)
+            .zip(&order)
+            .for_each(|(position, &node_index)| positions[node_index as usize] = position);
+        let node = |&node_index: &u32| {
+            let Node { name, kind, parent } = self.nodes[node_index as usize].node.clone();
             let parent = parent.map(|parent| NodeId(positions[parent.index()]));
             Node { name, kind, parent }
         };
         let nodes = order.iter().map(node).collect();
 
         let mut cells: Vec<_> = self.cells.into_iter().collect();
-        cells.sort_unstable_by_key(|((index, _), (order, _))| (positions[*index as usize], *order));
+        cells.sort_unstable_by_key(|((node_index, _), (order, _))| {
+            (positions[*node_index as usize], *order)
+        });
         let mut metrics: Vec<NodeMetric> = Vec::new();
         let mut columns = vec![None; self.keys.len()];
-        for ((index, key), (_, value)) in cells {
+        for ((node_index, key), (_, value)) in cells {
             let column = *columns[key as usize].get_or_insert_with(|| {
                 metrics.push(NodeMetric::new(Arc::clone(&self.keys[key as usize])));
                 metrics.len() - 1
             });
-            metrics[column].push(NodeId(positions[index as usize]), value);
+            metrics[column].push(NodeId(positions[node_index as usize]), value);
         }
         for metric in &mut metrics {
             metric.values.normalise();
         }
 
-        let sketch = |(index, (_, sketch)): (u32, (u32, Vec<_>))| -> (NodeId, Sketch) {
-            (NodeId(positions[index as usize]), sketch.into())
+        let sketch = |(node_index, (_, sketch)): (u32, (u32, Vec<_>))| -> (NodeId, Sketch) {
+            (NodeId(positions[node_index as usize]), sketch.into())
         };
         let mut sketches: Vec<_> = self.sketches.into_iter().map(sketch).collect();
         sketches.sort_unstable_by_key(|(node, _)| *node);
@@ -379,17 +386,18 @@ fn list_arg<T: for<'d> Deserialize<'d>>(
 fn pre_order(nodes: &[OrderedNode]) -> Vec<u32> {
     let mut children: Vec<Vec<u32>> = vec![Vec::new(); nodes.len()];
     let mut pending = Vec::new();
-    for (index, OrderedNode { node, .. }) in (0..).zip(nodes) {
+    for (node_index, OrderedNode { node, .. }) in (0..).zip(nodes) {
         match node.parent {
-            Some(parent) => children[parent.index()].push(index),
-            None => pending.push(index),
+            Some(parent) => children[parent.index()].push(node_index),
+            None => pending.push(node_index),
         }
     }
     let mut order = Vec::with_capacity(nodes.len());
-    while let Some(index) = pending.pop() {
-        order.push(index);
-        let mut siblings = std::mem::take(&mut children[index as usize]);
-        siblings.sort_by_key(|&index| std::cmp::Reverse(nodes[index as usize].order));
+    while let Some(node_index) = pending.pop() {
+        order.push(node_index);
+        let mut siblings = std::mem::take(&mut children[node_index as usize]);
+        siblings
+            .sort_by_key(|&node_index| std::cmp::Reverse(nodes[node_index as usize].sibling_order));
         pending.extend(siblings);
     }
     order

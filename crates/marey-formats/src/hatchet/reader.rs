@@ -5,12 +5,12 @@ use std::sync::Arc;
 use marey_model::metric::MetricValue;
 use marey_model::profile::{Device, Meta, Node, NodeId, Profile, Sketch};
 
-use super::columns::{Columns, Names};
-use super::error::{Cause, Fault};
+use super::columns::{InternedNames, MetricColumns};
+use super::error::{SyntaxCause, SyntaxFault};
 use super::token::{Token, Tokens};
 use crate::shared::MAX_DEPTH;
 
-pub(super) type Result<T> = std::result::Result<T, Fault>;
+pub(super) type Result<T> = std::result::Result<T, SyntaxFault>;
 
 pub(super) fn read_profile(tokens: impl Tokens) -> Result<Profile> {
     let mut reader = Reader {
@@ -19,8 +19,8 @@ pub(super) fn read_profile(tokens: impl Tokens) -> Result<Profile> {
         sketches: Vec::new(),
         meta: Meta::default(),
         placeholder_name: "".into(),
-        names: Names::default(),
-        columns: Columns::default(),
+        names: InternedNames::default(),
+        columns: MetricColumns::default(),
     };
     reader.read_list_start()?;
     reader.read_tree()?;
@@ -44,8 +44,8 @@ pub(super) struct Reader<T> {
     pub(super) meta: Meta,
     /// The placeholder name of a node until its name is read.
     placeholder_name: Arc<str>,
-    names: Names,
-    columns: Columns,
+    names: InternedNames,
+    columns: MetricColumns,
 }
 
 /// A level of the document that is open. The levels form an explicit stack.
@@ -59,7 +59,7 @@ pub(super) struct OpenNode {
     pub(super) id: NodeId,
     is_named: bool,
     /// The set of the keys that were read, as bits by index in [`NodeKey::ALL`].
-    seen: u8,
+    seen_keys: u8,
 }
 
 /// The keys of a node.
@@ -94,9 +94,9 @@ impl<T: Tokens> Reader<T> {
         let found = Token::MapStart.describe();
         let mut fault = self
             .tokens
-            .fault(Cause::UnexpectedValue { expected: "the list [ROOT, DEVICES]", found });
+            .fault(SyntaxCause::UnexpectedValue { expected: "the list [ROOT, DEVICES]", found });
         if self.has_trace_events() {
-            fault.cause = Cause::Trace;
+            fault.cause = SyntaxCause::Trace;
         }
         Err(fault)
     }
@@ -137,7 +137,9 @@ impl<T: Tokens> Reader<T> {
                         // A node and its list of children are two elements of `levels`, but
                         // one level of the tree.
                         if levels.len() / 2 >= MAX_DEPTH {
-                            return Err(self.tokens.fault(Cause::TooDeep { limit: MAX_DEPTH }));
+                            return Err(self
+                                .tokens
+                                .fault(SyntaxCause::TooDeep { limit: MAX_DEPTH }));
                         }
                         levels.push(Level::Node(self.add_node(Some(parent))?));
                     } else {
@@ -170,10 +172,10 @@ impl<T: Tokens> Reader<T> {
     pub(super) fn add_node(&mut self, parent: Option<NodeId>) -> Result<OpenNode> {
         let index = self.nodes.len() as u32;
         if index == u32::MAX {
-            return Err(self.tokens.fault(Cause::TooManyNodes));
+            return Err(self.tokens.fault(SyntaxCause::TooManyNodes));
         }
         self.nodes.push(Node { name: self.placeholder_name.clone(), kind: None, parent });
-        Ok(OpenNode { id: NodeId(index), is_named: false, seen: 0 })
+        Ok(OpenNode { id: NodeId(index), is_named: false, seen_keys: 0 })
     }
 
     /// Reads up to the value of the next known key. Returns `None` at the end of the node.
@@ -184,10 +186,10 @@ impl<T: Tokens> Reader<T> {
                 continue;
             };
             let (name, key) = NodeKey::ALL[index];
-            if node.seen & (1 << index) != 0 {
+            if node.seen_keys & (1 << index) != 0 {
                 return Err(self.duplicate_key_fault(name));
             }
-            node.seen |= 1 << index;
+            node.seen_keys |= 1 << index;
             return Ok(Some(key));
         }
         self.check_name(node)?;
@@ -195,7 +197,7 @@ impl<T: Tokens> Reader<T> {
     }
 
     pub(super) fn check_name(&self, node: &OpenNode) -> Result<()> {
-        if node.is_named { Ok(()) } else { Err(self.tokens.fault(Cause::Nameless)) }
+        if node.is_named { Ok(()) } else { Err(self.tokens.fault(SyntaxCause::Nameless)) }
     }
 
     /// Starts the next child. Returns `false` at the end of the list.

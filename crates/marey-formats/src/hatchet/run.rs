@@ -45,24 +45,26 @@ const WRITTEN_TABLES: [&Table; 5] = [&SPANS, &METRICS, &GPU_ACTIVITIES, &SAMPLES
 /// Imports a profile into a run.
 pub(crate) fn import(input: &mut Input, import: &mut Import) -> Result<(), ReaderError> {
     let profile = read_profile(input)?;
-    let process = import.add_process(new_process(&profile));
+    let process_id = import.add_process(new_process(&profile));
     if let Some(recorded) = &profile.meta.process {
         let start_nanos = recorded.start_unix_nanos.try_into().unwrap_or(i64::MAX);
         let duration_nanos = recorded.duration_nanos.try_into().unwrap_or(i64::MAX);
-        import.run.extend(process, start_nanos, duration_nanos);
+        import.run.extend(process_id, start_nanos, duration_nanos);
     }
     for (cause, count) in &profile.meta.losses {
-        if let Some(known) = LossCause::ALL.into_iter().find(|known| known.as_str() == cause) {
-            import.run.lose(process, known, *count);
+        if let Some(loss_cause) =
+            LossCause::ALL.into_iter().find(|loss_cause| loss_cause.as_str() == cause)
+        {
+            import.run.lose(process_id, loss_cause, *count);
         }
     }
     for (key, note) in &profile.meta.notes {
         let (key, value) = (key.as_str().into(), quoted(note).into());
-        import.run.add_metadata(&Metadata { process_id: process, thread_id: None, key, value })?;
+        import.run.add_metadata(&Metadata { process_id, thread_id: None, key, value })?;
     }
-    add_header(&profile, process, import)?;
-    add_devices(&profile.devices, process, import)?;
-    add_metrics(&profile, process, import)
+    add_header(&profile, process_id, import)?;
+    add_devices(&profile.devices, process_id, import)?;
+    add_metrics(&profile, process_id, import)
 }
 
 fn read_profile(input: &mut Input) -> Result<Profile, ReaderError> {
@@ -72,7 +74,7 @@ fn read_profile(input: &mut Input) -> Result<Profile, ReaderError> {
         (Some(error), _) => Err(error.into()),
         (None, Ok(profile)) => Ok(profile),
         (None, Err(ParseError::Syntax { position, cause })) => {
-            Err(ReaderError::content(position.byte, cause))
+            Err(ReaderError::content(position.byte_offset, cause))
         }
         (None, Err(ParseError::Invalid(violation))) => Err(ReaderError::content(0, violation)),
     }
@@ -85,8 +87,8 @@ struct ForeignFile<'a> {
 }
 
 impl source::ByteInput for ForeignFile<'_> {
-    fn fill(&mut self, space: &mut [u8]) -> usize {
-        self.input.read(space).unwrap_or_else(|error| {
+    fn fill(&mut self, buffer: &mut [u8]) -> usize {
+        self.input.read(buffer).unwrap_or_else(|error| {
             self.error = Some(error);
             0
         })
@@ -108,7 +110,7 @@ fn new_process(profile: &Profile) -> NewProcess {
 }
 
 /// Adds the header of a file: the devices and, in marey's own files, the extras of the root.
-fn add_header(profile: &Profile, process: u32, import: &mut Import) -> Result<(), ReaderError> {
+fn add_header(profile: &Profile, process_id: u32, import: &mut Import) -> Result<(), ReaderError> {
     let mut header = Profile {
         nodes: profile.nodes[..1].to_vec(),
         devices: profile.devices.clone(),
@@ -125,7 +127,7 @@ fn add_header(profile: &Profile, process: u32, import: &mut Import) -> Result<()
     let file = String::from_utf8_lossy(&file);
     let value: String = file.lines().map(str::trim_start).collect();
     let (key, value) = (HEADER_KEY.into(), value.into());
-    Ok(import.run.add_metadata(&Metadata { process_id: process, thread_id: None, key, value })?)
+    Ok(import.run.add_metadata(&Metadata { process_id, thread_id: None, key, value })?)
 }
 
 /// Returns the headers of the selected imported profiles of a run.
@@ -140,12 +142,16 @@ pub(super) fn read_headers(reader: &Reader) -> Result<Vec<Profile>, StoreError> 
     Ok(headers)
 }
 
-fn add_devices(devices: &[Device], process: u32, import: &mut Import) -> Result<(), ReaderError> {
+fn add_devices(
+    devices: &[Device],
+    process_id: u32,
+    import: &mut Import,
+) -> Result<(), ReaderError> {
     for device in devices {
         // A device whose id is no number is kept only in the header.
         let Ok(number) = device.id.parse() else { continue };
         let row = DeviceRow {
-            process_id: process,
+            process_id,
             device: number,
             device_type: device.family.as_str().into(),
             name: "".into(),
@@ -174,7 +180,7 @@ fn properties_json(device: &Device) -> String {
 }
 
 /// Adds the metrics as samples, node by node, which keeps the order of the file.
-fn add_metrics(profile: &Profile, process: u32, import: &mut Import) -> Result<(), ReaderError> {
+fn add_metrics(profile: &Profile, process_id: u32, import: &mut Import) -> Result<(), ReaderError> {
     let contexts = add_contexts(profile, import);
     select_shown_samples(profile, import);
     let name_ids: Vec<u32> =
@@ -188,7 +194,6 @@ fn add_metrics(profile: &Profile, process: u32, import: &mut Import) -> Result<(
         let mut add_sample = |name_id, value, args: &mut NewArgs| -> Result<(), ReaderError> {
             let args = import.run.args(args)?;
             let (thread_id, time_nanos) = (None, None);
-            let process_id = process;
             Ok(import.run.add_sample(&Sample {
                 process_id,
                 thread_id,
@@ -199,20 +204,21 @@ fn add_metrics(profile: &Profile, process: u32, import: &mut Import) -> Result<(
                 args,
             })?)
         };
-        for ((metric, next), &name) in profile.metrics.iter().zip(&mut next_indices).zip(&name_ids)
+        for ((metric, next_index), &name) in
+            profile.metrics.iter().zip(&mut next_indices).zip(&name_ids)
         {
-            if metric.nodes.get(*next) != Some(&node) {
+            if metric.nodes.get(*next_index) != Some(&node) {
                 continue;
             }
-            let value = metric.values.get(*next);
-            *next += 1;
+            let value = metric.values.get(*next_index);
+            *next_index += 1;
             args.clear();
             if let MetricValue::Ints(values) = &value {
                 args.json(INTEGERS_ARG, &to_json(values));
             }
             add_sample(name, value, &mut args)?;
         }
-        while let Some((_, sketch)) = sketches.next_if(|(sketched, _)| *sketched == node) {
+        while let Some((_, sketch)) = sketches.next_if(|(sketch_node, _)| *sketch_node == node) {
             args.clear();
             args.json(BUCKETS_ARG, &to_json(sketch));
             let entries = sketch.iter().fold(0, |sum: u64, (_, count)| sum.saturating_add(*count));

@@ -12,14 +12,14 @@ pub(super) const WINDOW_BYTES: usize = 256 * 1024;
 
 /// A source of bytes.
 pub(super) trait ByteInput {
-    /// Fills the start of `space` and returns the number of bytes, 0 at the end.
-    fn fill(&mut self, space: &mut [u8]) -> usize;
+    /// Fills the start of `buffer` and returns the number of bytes, 0 at the end.
+    fn fill(&mut self, buffer: &mut [u8]) -> usize;
 }
 
 impl ByteInput for &[u8] {
-    fn fill(&mut self, space: &mut [u8]) -> usize {
-        let (copied, remaining) = self.split_at(self.len().min(space.len()));
-        space[..copied.len()].copy_from_slice(copied);
+    fn fill(&mut self, buffer: &mut [u8]) -> usize {
+        let (copied, remaining) = self.split_at(self.len().min(buffer.len()));
+        buffer[..copied.len()].copy_from_slice(copied);
         *self = remaining;
         copied.len()
     }
@@ -29,7 +29,7 @@ impl ByteInput for &[u8] {
 pub(super) struct FileInput<'a> {
     pub(super) file: Box<dyn Read>,
     /// The number of uncompressed bytes that were read.
-    pub(super) bytes: u64,
+    pub(super) read_bytes: u64,
     /// Receives the number of bytes read.
     pub(super) progress: &'a mut dyn FnMut(u64),
     pub(super) error: Option<io::Error>,
@@ -45,12 +45,12 @@ pub(super) fn open_decompressed(mut file: File) -> io::Result<Box<dyn Read>> {
 }
 
 impl ByteInput for FileInput<'_> {
-    fn fill(&mut self, space: &mut [u8]) -> usize {
+    fn fill(&mut self, buffer: &mut [u8]) -> usize {
         loop {
-            match self.file.read(space) {
+            match self.file.read(buffer) {
                 Ok(count) => {
-                    self.bytes += count as u64;
-                    (self.progress)(self.bytes);
+                    self.read_bytes += count as u64;
+                    (self.progress)(self.read_bytes);
                     return count;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -68,50 +68,56 @@ pub(super) struct Source<'a> {
     input: &'a mut dyn ByteInput,
     buffer: Vec<u8>,
     /// Index of the first byte in the buffer that was not consumed yet.
-    start: usize,
+    unread_start: usize,
     /// Index of the end of the filled part of the buffer.
-    end: usize,
+    filled_end: usize,
     /// Byte offset of the buffer in the file.
     buffer_offset: u64,
 }
 
 impl<'a> Source<'a> {
     pub(super) fn new(input: &'a mut dyn ByteInput, buffer_bytes: usize) -> Self {
-        Self { input, buffer: vec![0; buffer_bytes], start: 0, end: 0, buffer_offset: 0 }
+        Self {
+            input,
+            buffer: vec![0; buffer_bytes],
+            unread_start: 0,
+            filled_end: 0,
+            buffer_offset: 0,
+        }
     }
 
     /// Returns the offset of the first byte that was not consumed yet.
     pub(super) fn offset(&self) -> u64 {
-        self.buffer_offset + self.start as u64
+        self.buffer_offset + self.unread_start as u64
     }
 
     /// Returns the offset of the end of the buffered bytes.
     pub(super) fn end_offset(&self) -> u64 {
-        self.buffer_offset + self.end as u64
+        self.buffer_offset + self.filled_end as u64
     }
 
     /// Returns the buffered bytes that were not consumed yet.
     pub(super) fn buffered(&self) -> &[u8] {
-        &self.buffer[self.start..self.end]
+        &self.buffer[self.unread_start..self.filled_end]
     }
 
     pub(super) fn consume(&mut self, count: usize) {
-        self.start += count;
+        self.unread_start += count;
     }
 
     /// Reads more into [`buffered`](Self::buffered). Returns `false` at the end of the file.
     ///
     /// The buffer grows only when it is full of unconsumed bytes, and only by bytes that were read.
     pub(super) fn read_more(&mut self) -> bool {
-        self.buffer.copy_within(self.start..self.end, 0);
-        self.buffer_offset += self.start as u64;
-        self.end -= self.start;
-        self.start = 0;
-        if self.end == self.buffer.len() {
+        self.buffer.copy_within(self.unread_start..self.filled_end, 0);
+        self.buffer_offset += self.unread_start as u64;
+        self.filled_end -= self.unread_start;
+        self.unread_start = 0;
+        if self.filled_end == self.buffer.len() {
             self.buffer.resize(self.buffer.len() * 2, 0);
         }
-        let count = self.input.fill(&mut self.buffer[self.end..]);
-        self.end += count;
+        let count = self.input.fill(&mut self.buffer[self.filled_end..]);
+        self.filled_end += count;
         count > 0
     }
 
@@ -125,31 +131,31 @@ impl<'a> Source<'a> {
         true
     }
 
-    /// Returns the byte `ahead` bytes after the first buffered one. Reads on if necessary.
-    pub(super) fn peek(&mut self, ahead: usize) -> Option<u8> {
-        self.ensure_buffered(ahead + 1);
-        self.buffered().get(ahead).copied()
+    /// Returns the byte `distance` bytes after the first buffered one. Reads on if necessary.
+    pub(super) fn peek(&mut self, distance: usize) -> Option<u8> {
+        self.ensure_buffered(distance + 1);
+        self.buffered().get(distance).copied()
     }
 
     /// Returns the index of the first byte from `from` on that does not match, or of the end.
     pub(super) fn find_end(&mut self, from: usize, matches: impl Fn(u8) -> bool) -> usize {
-        let mut start = from;
+        let mut search_start = from;
         loop {
-            match self.buffered()[start..].iter().position(|&byte| !matches(byte)) {
-                Some(length) => return start + length,
-                None => start = self.buffered().len(),
+            match self.buffered()[search_start..].iter().position(|&byte| !matches(byte)) {
+                Some(length) => return search_start + length,
+                None => search_start = self.buffered().len(),
             }
             if !self.read_more() {
-                return start;
+                return search_start;
             }
         }
     }
 
     /// Consumes and returns buffered bytes.
     pub(super) fn take(&mut self, count: usize) -> &[u8] {
-        let start = self.start;
-        self.start += count;
-        &self.buffer[start..self.start]
+        let start = self.unread_start;
+        self.unread_start += count;
+        &self.buffer[start..self.unread_start]
     }
 }
 

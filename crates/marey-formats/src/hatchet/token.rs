@@ -1,6 +1,6 @@
 //! The tokens of both formats, and the trait of the tokenizers.
 
-use super::error::{Cause, Fault, Position};
+use super::error::{Position, SyntaxCause, SyntaxFault};
 
 /// A token of a file. Lists and maps have start and end tokens, so a reader needs no recursion.
 ///
@@ -51,30 +51,30 @@ pub(super) trait Tokens {
     /// Returns the next token. A key is always followed by its value, and every start by its end.
     ///
     /// Must not be called after the outermost value is complete.
-    fn next(&mut self) -> Result<Token<'_>, Fault>;
+    fn next(&mut self) -> Result<Token<'_>, SyntaxFault>;
 
     /// Returns the start of the last token.
     fn position(&self) -> Position;
 
     /// Checks that nothing follows the outermost value.
-    fn finish(&mut self) -> Result<(), Fault>;
+    fn finish(&mut self) -> Result<(), SyntaxFault>;
 
     /// Returns the result of `pick` for the next token, or an error if it is `None`.
     fn expect<V>(
         &mut self,
         expected: &'static str,
         pick: impl FnOnce(Token<'_>) -> Option<V>,
-    ) -> Result<V, Fault> {
+    ) -> Result<V, SyntaxFault> {
         let token = self.next()?;
         if let Some(value) = pick(token) {
             return Ok(value);
         }
         let found = token.describe();
-        Err(self.fault(Cause::UnexpectedValue { expected, found }))
+        Err(self.fault(SyntaxCause::UnexpectedValue { expected, found }))
     }
 
     /// Returns an error at the last token.
-    fn fault(&self, cause: Cause) -> Fault {
-        Fault { position: self.position(), cause }
+    fn fault(&self, cause: SyntaxCause) -> SyntaxFault {
+        SyntaxFault { position: self.position(), cause }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use super::error::{Cause, Fault};
+use super::error::{SyntaxCause, SyntaxFault};
 use super::reader::{Reader, Result};
 use super::token::{Token, Tokens};
 use crate::shared::MAX_DEPTH;
@@ -29,17 +29,17 @@ impl<T: Tokens> Reader<T> {
         value: &mut V,
         fields: &[Field<T, V>],
     ) -> Result<()> {
-        let mut seen = 0_u32;
+        let mut seen_fields = 0_u32;
         while let Token::Key(key) = self.tokens.next()? {
             let Some(index) = fields.iter().position(|(name, _)| *name == key) else {
                 self.skip()?;
                 continue;
             };
             let (name, read) = fields[index];
-            if seen & (1 << index) != 0 {
+            if seen_fields & (1 << index) != 0 {
                 return Err(self.duplicate_key_fault(name));
             }
-            seen |= 1 << index;
+            seen_fields |= 1 << index;
             read(self, value)?;
         }
         Ok(())
@@ -60,10 +60,10 @@ impl<T: Tokens> Reader<T> {
         &mut self,
         mut read_entry: impl FnMut(&mut Self, &str) -> Result<()>,
     ) -> Result<()> {
-        let mut seen = HashSet::new();
+        let mut seen_keys = HashSet::new();
         while let Token::Key(key) = self.tokens.next()? {
             let key: Rc<str> = key.into();
-            if !seen.insert(Rc::clone(&key)) {
+            if !seen_keys.insert(Rc::clone(&key)) {
                 return Err(self.duplicate_key_fault(&key));
             }
             read_entry(self, &key)?;
@@ -72,8 +72,8 @@ impl<T: Tokens> Reader<T> {
     }
 
     /// Returns the error for a key that its map already has.
-    pub(super) fn duplicate_key_fault(&self, key: &str) -> Fault {
-        self.tokens.fault(Cause::Duplicate { key: key.into() })
+    pub(super) fn duplicate_key_fault(&self, key: &str) -> SyntaxFault {
+        self.tokens.fault(SyntaxCause::Duplicate { key: key.into() })
     }
 
     pub(super) fn start_map(&mut self, expected: &'static str) -> Result<()> {
@@ -155,7 +155,7 @@ impl<T: Tokens> Reader<T> {
         loop {
             match self.tokens.next()? {
                 Token::ListStart | Token::MapStart if depth == MAX_DEPTH => {
-                    return Err(self.tokens.fault(Cause::TooDeep { limit: MAX_DEPTH }));
+                    return Err(self.tokens.fault(SyntaxCause::TooDeep { limit: MAX_DEPTH }));
                 }
                 Token::ListStart | Token::MapStart => depth += 1,
                 Token::ListEnd | Token::MapEnd => depth -= 1,

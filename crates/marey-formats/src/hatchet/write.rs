@@ -37,7 +37,7 @@ struct ProfileTree<'a> {
     /// Number of children of each node.
     child_counts: Vec<u32>,
     /// Start of the cells of each node, and the end of the last one.
-    starts: Vec<usize>,
+    cell_starts: Vec<usize>,
     cells: Vec<Cell>,
 }
 
@@ -45,9 +45,9 @@ struct ProfileTree<'a> {
 #[derive(Clone, Copy, Default)]
 struct Cell {
     /// Index of the metric.
-    metric: u32,
+    metric_index: u32,
     /// Index of the value in the metric.
-    index: u32,
+    value_index: u32,
 }
 
 impl<'a> ProfileTree<'a> {
@@ -56,8 +56,8 @@ impl<'a> ProfileTree<'a> {
         for parent in profile.nodes.iter().filter_map(|node| node.parent) {
             child_counts[parent.index()] += 1;
         }
-        let (starts, cells) = cells_by_node(profile);
-        Self { profile, child_counts, starts, cells }
+        let (cell_starts, cells) = cells_by_node(profile);
+        Self { profile, child_counts, cell_starts, cells }
     }
 }
 
@@ -88,10 +88,10 @@ impl Tree for ProfileTree<'_> {
         &self,
         id: NodeId,
     ) -> impl ExactSizeIterator<Item = (impl Deref<Target = str>, MetricValue)> {
-        let cells = &self.cells[self.starts[id.index()]..self.starts[id.index() + 1]];
+        let cells = &self.cells[self.cell_starts[id.index()]..self.cell_starts[id.index() + 1]];
         cells.iter().map(|cell| {
-            let metric = &self.profile.metrics[cell.metric as usize];
-            (&*metric.key, metric.values.get(cell.index as usize))
+            let metric = &self.profile.metrics[cell.metric_index as usize];
+            (&*metric.key, metric.values.get(cell.value_index as usize))
         })
     }
 
@@ -112,20 +112,21 @@ impl Tree for ProfileTree<'_> {
 
 /// Groups the values by node, each in the order of the metrics.
 fn cells_by_node(profile: &Profile) -> (Vec<usize>, Vec<Cell>) {
-    let mut starts = vec![0; profile.nodes.len() + 1];
+    let mut cell_starts = vec![0; profile.nodes.len() + 1];
     for node in profile.metrics.iter().flat_map(|metric| &metric.nodes) {
-        starts[node.index() + 1] += 1;
+        cell_starts[node.index() + 1] += 1;
     }
-    for index in 1..starts.len() {
-        starts[index] += starts[index - 1];
+    for index in 1..cell_starts.len() {
+        cell_starts[index] += cell_starts[index - 1];
     }
-    let mut next = starts.clone();
-    let mut cells = vec![Cell::default(); starts[profile.nodes.len()]];
-    for (metric, column) in profile.metrics.iter().enumerate() {
+    let mut next_cells = cell_starts.clone();
+    let mut cells = vec![Cell::default(); cell_starts[profile.nodes.len()]];
+    for (metric_index, column) in profile.metrics.iter().enumerate() {
         for (index, node) in column.nodes.iter().enumerate() {
-            cells[next[node.index()]] = Cell { metric: metric as u32, index: index as u32 };
-            next[node.index()] += 1;
+            cells[next_cells[node.index()]] =
+                Cell { metric_index: metric_index as u32, value_index: index as u32 };
+            next_cells[node.index()] += 1;
         }
     }
-    (starts, cells)
+    (cell_starts, cells)
 }

@@ -18,10 +18,10 @@ pub(super) fn describe_streams(
     writer: &mut TraceWriter,
 ) -> Result<(), ExportError> {
     let mut last_device = None;
-    for &(process, device, stream) in &survey.streams {
+    for &(process_id, device, stream) in &survey.streams {
         let track = track(device, stream);
-        if last_device.replace((process, device)) != Some((process, device)) {
-            let name = writer.reader.process(process).and_then(process_name).unwrap_or_default();
+        if last_device.replace((process_id, device)) != Some((process_id, device)) {
+            let name = writer.reader.process(process_id).and_then(process_name).unwrap_or_default();
             writer.describe("process_name", track, |args| args.text("name", &name))?;
             let labels = format!("GPU {device}");
             writer.describe("process_labels", track, |args| args.text("labels", &labels))?;
@@ -42,7 +42,7 @@ pub(super) fn describe_streams(
 /// state which process has launched an activity, so readers would take those of other processes for
 /// those of this one.
 pub(super) fn write(
-    gpu_process: Option<u32>,
+    gpu_process_id: Option<u32>,
     launch_flows: &LaunchFlows,
     writer: &mut TraceWriter,
     left_out: &mut LeftOut,
@@ -51,7 +51,7 @@ pub(super) fn write(
     let mut args = String::new();
     for row in reader.rows::<GpuActivity>()? {
         let row = row?;
-        if Some(row.process_id) != gpu_process {
+        if Some(row.process_id) != gpu_process_id {
             *left_out.entry("device activities of other processes").or_default() += 1;
             continue;
         }

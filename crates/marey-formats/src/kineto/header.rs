@@ -11,17 +11,17 @@ use crate::shared::trace_json::{RunMetadata, TraceWriter, device_properties, oth
 /// Writes the members before the events.
 pub(super) fn write(
     metadata: &RunMetadata,
-    gpu_process: Option<u32>,
+    gpu_process_id: Option<u32>,
     writer: &mut TraceWriter,
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
     let reader = writer.reader;
     let (base_nanos, document) = (writer.base_nanos, &mut writer.document);
     document.member("schemaVersion", metadata.get("schemaVersion").unwrap_or("1"));
-    if let Some(info) = distributed_info(metadata, gpu_process, reader) {
+    if let Some(info) = distributed_info(metadata, gpu_process_id, reader) {
         document.member("distributedInfo", &*info);
     }
-    document.member("deviceProperties", device_properties(reader, gpu_process, left_out)?);
+    document.member("deviceProperties", device_properties(reader, gpu_process_id, left_out)?);
     if metadata.get("host_name").is_none()
         && let Some(process) =
             metadata.main_process(reader).filter(|process| !process.host.is_empty())

@@ -38,9 +38,9 @@ pub(crate) fn write(
     trace_json::check_events(reader, Format::Kineto)?;
     let mut survey = Survey::collect(reader)?;
     let metadata = RunMetadata::read(reader, left_out)?;
-    let gpu_process =
+    let gpu_process_id =
         metadata.main_process(reader).and_then(|main| survey.gpu_process(main, reader));
-    let gpu_streams = survey.streams.iter().filter(|stream| Some(stream.0) == gpu_process);
+    let gpu_streams = survey.streams.iter().filter(|stream| Some(stream.0) == gpu_process_id);
     let devices = gpu_streams.map(|&(_, device, _)| device.into()).collect();
     let tracks = Tracks::new(reader, &survey, &devices, |thread| thread.os_id);
     let mut writer = TraceWriter {
@@ -49,13 +49,13 @@ pub(crate) fn write(
         document: Document::new(out),
         base_nanos: base_nanos(trace_json::time_range_nanos(reader)),
     };
-    header::write(&metadata, gpu_process, &mut writer, left_out)?;
-    survey.retain_process(gpu_process);
+    header::write(&metadata, gpu_process_id, &mut writer, left_out)?;
+    survey.retain_process(gpu_process_id);
     writer.document.begin_events();
     header::describe_processes(&metadata, &mut writer)?;
     activities::describe_streams(&survey, &mut writer)?;
     spans::write(&mut survey.launch_flows, &mut writer)?;
-    activities::write(gpu_process, &survey.launch_flows, &mut writer, left_out)?;
+    activities::write(gpu_process_id, &survey.launch_flows, &mut writer, left_out)?;
     rows::write_flows(&mut writer)?;
     rows::write_instants(&mut writer)?;
     rows::write_memory_events(&mut writer, left_out)?;

@@ -22,20 +22,20 @@ pub(super) fn write(
     let spans = writer.reader.spans_by_thread()?;
     let steps = Steps::read(writer.reader)?;
     let mut spans_writer =
-        Spans { writer, launch_flows, steps, next_index: 0, args: String::new() };
+        SpanWriter { writer, launch_flows, steps, next_event_index: 0, args: String::new() };
     spans.for_each(|span| spans_writer.write(span))
 }
 
-struct Spans<'t, 'r, 'o> {
+struct SpanWriter<'t, 'r, 'o> {
     writer: &'t mut TraceWriter<'r, 'o>,
     launch_flows: &'t mut LaunchFlows,
     steps: Steps,
     /// Number of spans without a number of `PyTorch`'s profiler that were written so far.
-    next_index: u64,
+    next_event_index: u64,
     args: String,
 }
 
-impl<'r> Spans<'_, 'r, '_> {
+impl<'r> SpanWriter<'_, 'r, '_> {
     fn write(&mut self, span: &Span) -> Result<(), ExportError> {
         let reader = self.writer.reader;
         self.args.clear();
@@ -45,9 +45,9 @@ impl<'r> Spans<'_, 'r, '_> {
         let foreign_category =
             foreign_category.filter(|category| !PROTON_CATEGORIES.contains(category));
         let name = self.name(span, kind, foreign_category.is_none());
-        let index =
-            (foreign_category.is_none() && kind != NodeKind::Runtime).then_some(self.next_index);
-        self.next_index += u64::from(index.is_some());
+        let event_index = (foreign_category.is_none() && kind != NodeKind::Runtime)
+            .then_some(self.next_event_index);
+        self.next_event_index += u64::from(event_index.is_some());
         let tracks = self.writer.tracks;
         let track = tracks.thread(span.thread_id);
         let event = Event {
@@ -59,13 +59,13 @@ impl<'r> Spans<'_, 'r, '_> {
             duration_nanos: Some(span.duration_nanos),
         };
         self.writer.add(&event, |event| {
-            if index.is_none() && !has_args(span) {
+            if event_index.is_none() && !has_args(span) {
                 return;
             }
             write_args(event, &self.args, |args| {
                 write_span_ids(span, reader, tracks, args);
-                if let Some(index) = index {
-                    args.value("Ev Idx", index);
+                if let Some(event_index) = event_index {
+                    args.value("Ev Idx", event_index);
                 }
                 if span.is_open {
                     args.text("finished", "false");

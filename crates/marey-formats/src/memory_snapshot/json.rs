@@ -1,7 +1,7 @@
 //! Reads snapshots in JSON, as `marey.torch.memory_snapshot` writes them. One list at a time is in
 //! memory.
 
-use super::{LISTS, Snapshot};
+use super::{ROW_LISTS, Snapshot};
 use crate::shared::import::ReaderError;
 use crate::shared::pickle::{Document, Row, RowList, Value, Values};
 
@@ -16,8 +16,13 @@ impl Document for Snapshot<'_> {
         values: &mut Values,
         offset: u64,
     ) -> Result<(), ReaderError> {
-        let Some(&RowList { key, depth }) = LISTS.iter().find(|list| list.key == key) else {
-            return Ok(self.import.add_metadata(self.process, key, values.json(value), offset)?);
+        let Some(&RowList { key, depth }) = ROW_LISTS.iter().find(|list| list.key == key) else {
+            return Ok(self.import.add_metadata(
+                self.process_id,
+                key,
+                values.json(value),
+                offset,
+            )?);
         };
         let lists = if depth == 1 { vec![value] } else { items(values, value) };
         for (list, list_index) in lists.into_iter().zip(0..) {

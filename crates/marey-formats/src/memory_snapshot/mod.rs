@@ -34,7 +34,7 @@ const HOST_SEGMENTS: &str = "host_segments";
 const ANNOTATIONS: &str = "external_annotations";
 
 /// The lists that are read element by element.
-const LISTS: &[RowList] = &[
+const ROW_LISTS: &[RowList] = &[
     RowList { key: "", depth: 1 },
     RowList { key: SEGMENTS, depth: 1 },
     RowList { key: DEVICE_TRACES, depth: 2 },
@@ -45,7 +45,7 @@ const LISTS: &[RowList] = &[
 
 /// Reads a snapshot.
 pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderError> {
-    let process = import.add_process(NewProcess {
+    let process_id = import.add_process(NewProcess {
         pid: -1,
         rank: rank_after_word(&import.stem),
         ..NewProcess::default()
@@ -53,7 +53,7 @@ pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderE
     let is_pickle = input.head()?.first() == Some(&0x80);
     let mut snapshot = Snapshot {
         import,
-        process,
+        process_id,
         args: NewArgs::default(),
         blocks: Vec::new(),
         interned: HashSet::new(),
@@ -71,7 +71,7 @@ pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderE
 /// A snapshot that is being read.
 struct Snapshot<'a> {
     import: &'a mut Import,
-    process: u32,
+    process_id: u32,
     args: NewArgs,
     /// The blocks so far, whose time is not known yet.
     blocks: Vec<MemoryBlock>,
@@ -87,7 +87,7 @@ struct Snapshot<'a> {
 
 impl Snapshot<'_> {
     fn read_pickle(&mut self, input: &mut Input) -> Result<(), ReaderError> {
-        let mut pickle = Pickle::new(input, LISTS);
+        let mut pickle = Pickle::new(input, ROW_LISTS);
         let result = loop {
             match pickle.next_row() {
                 Ok(Some(row)) => self.add_row(&mut pickle.values, row)?,
@@ -98,9 +98,9 @@ impl Snapshot<'_> {
         let offset = pickle.offset();
         for (key, value) in pickle.outer_fields() {
             let key = pickle.values.name(key);
-            if let Some(key) = key.filter(|key| LISTS.iter().all(|list| list.key != *key)) {
+            if let Some(key) = key.filter(|key| ROW_LISTS.iter().all(|list| list.key != *key)) {
                 let value = pickle.values.json(value);
-                self.import.add_metadata(self.process, key, value, offset)?;
+                self.import.add_metadata(self.process_id, key, value, offset)?;
             }
         }
         result

@@ -51,14 +51,14 @@ impl Snapshot<'_> {
         values.count_expansion(size_of_val(blocks))?;
         // The stack is dropped, because the `segment_alloc` in the trace has it too.
         fields.take(values, "frames", Some);
-        let kind = fields.take_name(values, "segment_type").unwrap_or_default();
+        let segment_type = fields.take_name(values, "segment_type").unwrap_or_default();
         let device = fields.take(values, "device", |value| u32::try_from(value.as_int()?).ok());
         let segment = Segment {
             device: device.unwrap_or(0),
             stream: fields.take_int(values, "stream").map(|stream| stream as u64),
             address: fields.take_int(values, "address").ok_or(ValueError::MissingField)? as u64,
             bytes: fields.take_int(values, "total_size").ok_or(ValueError::MissingField)?,
-            kind: intern(&mut self.interned, kind),
+            kind: intern(&mut self.interned, segment_type),
             other_fields: fields,
         };
         Ok((segment, blocks.to_vec()))
@@ -100,16 +100,17 @@ impl Snapshot<'_> {
         }
         let run = &mut self.import.run;
         let scopes = fields.take(values, "path", |path| values.items(path));
-        let scopes = scopes.and_then(|scopes| scope_context(values, scopes, run));
-        let (stack, stack_result) = stack_context(values, frames.unwrap_or(Value::None), run);
-        let context_id = scopes.or(stack);
+        let scope_context_id = scopes.and_then(|scopes| scope_context(values, scopes, run));
+        let (stack_context_id, stack_result) =
+            stack_context(values, frames.unwrap_or(Value::None), run);
+        let context_id = scope_context_id.or(stack_context_id);
         self.args.clear();
         result = result.and(stack_result).and(fields.add_to_args(values, "", &mut self.args));
         result = result.and(segment.other_fields.add_to_args(values, "segment_", &mut self.args));
         let args = run.args(&mut self.args)?;
         self.blocks.push(MemoryBlock {
             time_nanos: 0,
-            process_id: self.process,
+            process_id: self.process_id,
             device: segment.device,
             stream: segment.stream,
             segment_address: segment.address,
@@ -138,10 +139,10 @@ fn scope_context(values: &Values, scopes: &[Value], run: &mut Assembler) -> Opti
 
 /// Interns a word that many rows share.
 fn intern(interned: &mut HashSet<Arc<str>>, word: &str) -> Arc<str> {
-    if let Some(known) = interned.get(word) {
-        return Arc::clone(known);
+    if let Some(existing) = interned.get(word) {
+        return Arc::clone(existing);
     }
-    let new: Arc<str> = word.into();
-    interned.insert(Arc::clone(&new));
-    new
+    let new_word: Arc<str> = word.into();
+    interned.insert(Arc::clone(&new_word));
+    new_word
 }

@@ -31,7 +31,7 @@ impl Snapshot<'_> {
         let stream = fields.take_int(values, "stream").map(|stream| stream as u64);
         let category = fields.take_name(values, "category");
         let category_id = category.map(|category| self.import.run.text_id(category));
-        let micros = fields.take_int(values, "time_us");
+        let time_micros = fields.take_int(values, "time_us");
 
         let run = &mut self.import.run;
         self.args.clear();
@@ -39,9 +39,9 @@ impl Snapshot<'_> {
             self.args.text("action", action_name);
         }
         let args_result = fields.add_to_args(values, "", &mut self.args);
-        let time_nanos =
-            micros.map_or(self.events_without_time, |micros| micros.saturating_mul(1000));
-        self.events_without_time += i64::from(micros.is_none());
+        let time_nanos = time_micros
+            .map_or(self.events_without_time, |time_micros| time_micros.saturating_mul(1000));
+        self.events_without_time += i64::from(time_micros.is_none());
         self.last_nanos = self.last_nanos.max(time_nanos);
         if action == MemoryAction::Snapshot {
             self.captured_nanos = self.captured_nanos.max(Some(time_nanos));
@@ -49,7 +49,7 @@ impl Snapshot<'_> {
         let args = run.args(&mut self.args)?;
         run.add_memory_event(&MemoryEvent {
             time_nanos,
-            process_id: self.process,
+            process_id: self.process_id,
             thread_id: None,
             action,
             device_type: Arc::clone(if device.is_some() { &CUDA } else { &CPU }),
@@ -71,15 +71,15 @@ impl Snapshot<'_> {
     pub(super) fn add_annotation(&mut self, values: &Values, row: Row) -> Result<(), ElementError> {
         let mut fields = Fields::from_dict(values, row.value)?;
         let name = fields.take_name(values, "name").ok_or(ValueError::MissingField)?;
-        let micros = fields.take_int(values, "time_us").ok_or(ValueError::MissingField)?;
+        let time_micros = fields.take_int(values, "time_us").ok_or(ValueError::MissingField)?;
         let run = &mut self.import.run;
         self.args.clear();
         let args_result = fields.add_to_args(values, "", &mut self.args);
         let name_id = run.text_id(name);
         let args = run.args(&mut self.args)?;
         run.add_instant(&Instant {
-            time_nanos: micros.saturating_mul(1000),
-            process_id: self.process,
+            time_nanos: time_micros.saturating_mul(1000),
+            process_id: self.process_id,
             thread_id: None,
             scope: InstantScope::Process,
             name_id,

@@ -35,8 +35,8 @@ const NO_THREAD: i64 = -1;
 
 /// Returns the id of the flow from a launch to its activities, from the correlation id and the
 /// process id in the file. Flow ids are global in a trace, so all 64 bits are mixed.
-fn launch_flow_id(pid: i32, correlation: u64) -> u64 {
-    mix_bits(mix_bits(u64::from(pid.cast_unsigned())) ^ correlation)
+fn launch_flow_id(pid: i32, correlation_id: u64) -> u64 {
+    mix_bits(mix_bits(u64::from(pid.cast_unsigned())) ^ correlation_id)
 }
 
 /// Mixes the bits of a number by the output function of `SplitMix64` (Steele, Lea and Flood, 2014),

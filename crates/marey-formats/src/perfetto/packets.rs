@@ -37,30 +37,30 @@ impl<R: Read> Packets<R> {
     /// Replaces the content of `packet` by the next packet. Returns `false` at the end.
     pub(super) fn next(&mut self, packet: &mut Vec<u8>) -> Result<bool, PacketError> {
         loop {
-            let start = self.offset;
-            let Some(key) = self.read_varint(start)? else { return Ok(false) };
+            let packet_offset = self.offset;
+            let Some(key) = self.read_varint(packet_offset)? else { return Ok(false) };
             let length = match wire_type(key) {
-                VARINT => self.read_varint(start)?.map(|_| 0),
+                VARINT => self.read_varint(packet_offset)?.map(|_| 0),
                 FIXED64 => Some(8),
-                LENGTH_DELIMITED => self.read_varint(start)?,
+                LENGTH_DELIMITED => self.read_varint(packet_offset)?,
                 FIXED32 => Some(4),
                 unknown => {
                     return Err(content_error(
-                        start,
+                        packet_offset,
                         format!("wire type {unknown} where a packet begins"),
                     ));
                 }
             };
-            let length = length.ok_or_else(|| truncated(start))?;
+            let length = length.ok_or_else(|| truncated(packet_offset))?;
             if length > MAX_PACKET_BYTES {
-                return Err(content_error(start, format!("a packet of {length} bytes")));
+                return Err(content_error(packet_offset, format!("a packet of {length} bytes")));
             }
             packet.clear();
             let result = (&mut self.source).take(length).read_to_end(packet);
             self.offset += packet.len() as u64;
-            result.map_err(|error| io_error(start, error))?;
+            result.map_err(|error| io_error(packet_offset, error))?;
             if (packet.len() as u64) < length {
-                return Err(truncated(start));
+                return Err(truncated(packet_offset));
             }
             if key == u64::from(TRACE_PACKET) << 3 | LENGTH_DELIMITED {
                 return Ok(true);
@@ -69,7 +69,7 @@ impl<R: Read> Packets<R> {
     }
 
     /// Reads a varint. Returns `None` if the source ends before its first byte.
-    fn read_varint(&mut self, start: u64) -> Result<Option<u64>, PacketError> {
+    fn read_varint(&mut self, packet_offset: u64) -> Result<Option<u64>, PacketError> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
             let mut byte = [0];
@@ -78,14 +78,14 @@ impl<R: Read> Packets<R> {
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && shift == 0 => {
                     return Ok(None);
                 }
-                Err(error) => return Err(io_error(start, error)),
+                Err(error) => return Err(io_error(packet_offset, error)),
             }
             value |= u64::from(byte[0] & 0x7f) << shift;
             if byte[0] < 0x80 {
                 return Ok(Some(value));
             }
         }
-        Err(content_error(start, "a number of more than 64 bits".to_owned()))
+        Err(content_error(packet_offset, "a number of more than 64 bits".to_owned()))
     }
 }
 

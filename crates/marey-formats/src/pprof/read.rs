@@ -75,17 +75,17 @@ impl Reader<'_, '_> {
     /// Returns the name ids of the values of each sample, `None` for a duplicate name.
     fn value_names(&mut self) -> Result<Vec<Option<u32>>, ReaderError> {
         let types = std::mem::take(&mut self.stacks.tables.file.sample_type);
-        let default = self.stacks.tables.file.default_sample_type;
-        let default = self.stacks.text(default, 0, self.import)?;
+        let default_type = self.stacks.tables.file.default_sample_type;
+        let default_type = self.stacks.text(default_type, 0, self.import)?;
         let mut sampled = Sampled::default();
         let mut is_default_selected = false;
         let mut name_ids = Vec::new();
-        let mut seen = HashSet::new();
+        let mut seen_name_ids = HashSet::new();
         for value_type in &types {
             let kind = self.stacks.text(value_type.kind, 0, self.import)?;
             let unit = self.stacks.text(value_type.unit, 0, self.import)?;
             let name_id = self.import.run.text_id(&name_with_unit(&kind, &unit));
-            if !seen.insert(name_id) {
+            if !seen_name_ids.insert(name_id) {
                 let cause = format!("two value types have the name `{kind}`");
                 self.import.lose(LossCause::Unsupported, 1, 0, cause);
                 name_ids.push(None);
@@ -95,7 +95,7 @@ impl Reader<'_, '_> {
             // pprof shows the last type if the file names no default.
             if is_nanosecond_unit(&unit) && !is_default_selected {
                 sampled.nanos_name_id = Some(name_id);
-                is_default_selected = kind == default;
+                is_default_selected = kind == default_type;
             }
             if unit == "count" && sampled.count_name_id.is_none() {
                 sampled.count_name_id = Some(name_id);
@@ -126,9 +126,9 @@ impl Reader<'_, '_> {
             let numbers: Vec<String> = numbers.collect();
             args.json(LOCATIONS_ARG, &format!("[{}]", numbers.join(",")));
         }
-        let thread = self.add_labels(&sample.label, offset, &mut args)?;
+        let thread_labels = self.add_labels(&sample.label, offset, &mut args)?;
         let args = self.import.run.args(&mut args)?;
-        let thread_id = self.thread_id(thread);
+        let thread_id = self.thread_id(thread_labels);
         for (name_id, value) in name_ids.iter().zip(sample.value) {
             let Some(name_id) = *name_id else { continue };
             self.import.run.add_sample(&row::Sample {
@@ -152,24 +152,25 @@ impl Reader<'_, '_> {
         offset: u64,
         args: &mut NewArgs,
     ) -> Result<ThreadLabels, ReaderError> {
-        let (mut thread, mut fallback_thread) = (ThreadLabels::default(), ThreadLabels::default());
-        let mut by_key: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let (mut thread_labels, mut fallback_labels) =
+            (ThreadLabels::default(), ThreadLabels::default());
+        let mut values_by_key: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for label in labels {
             let key = self.stacks.text(label.key, offset, self.import)?;
             let text = self.stacks.text(label.text, offset, self.import)?;
             let number = (label.text == 0 && label.num_unit == 0).then_some(label.num);
             let os_id = number.or_else(|| text.parse().ok()).filter(|id| *id >= 0);
             match &*key {
-                "thread" if label.text != 0 && thread.name.is_none() => {
-                    thread.name = Some(text.into_owned());
+                "thread" if label.text != 0 && thread_labels.name.is_none() => {
+                    thread_labels.name = Some(text.into_owned());
                     continue;
                 }
-                "tid" if number.is_some() && os_id.is_some() && thread.os_id.is_none() => {
-                    thread.os_id = os_id;
+                "tid" if number.is_some() && os_id.is_some() && thread_labels.os_id.is_none() => {
+                    thread_labels.os_id = os_id;
                     continue;
                 }
-                "thread name" | "thread_name" => fallback_thread.name = Some(text.to_string()),
-                "thread id" | "thread_id" | "tid" => fallback_thread.os_id = os_id,
+                "thread name" | "thread_name" => fallback_labels.name = Some(text.to_string()),
+                "thread id" | "thread_id" | "tid" => fallback_labels.os_id = os_id,
                 LOCATIONS_ARG => {
                     let cause = format!("a label has the reserved name `{LOCATIONS_ARG}`");
                     self.import.lose(LossCause::Unsupported, 1, offset, cause);
@@ -185,32 +186,34 @@ impl Reader<'_, '_> {
             } else {
                 label.num.to_string()
             };
-            by_key.entry(key.into_owned()).or_default().push(value);
+            values_by_key.entry(key.into_owned()).or_default().push(value);
         }
-        for (key, values) in &by_key {
+        for (key, values) in &values_by_key {
             match values.as_slice() {
                 [value] => args.json(key, value),
                 values => args.json(key, &format!("[{}]", values.join(","))),
             }
         }
-        thread.os_id = thread.os_id.or(fallback_thread.os_id);
-        thread.name = thread.name.or(fallback_thread.name);
-        Ok(thread)
+        thread_labels.os_id = thread_labels.os_id.or(fallback_labels.os_id);
+        thread_labels.name = thread_labels.name.or(fallback_labels.name);
+        Ok(thread_labels)
     }
 
-    fn thread_id(&mut self, thread: ThreadLabels) -> Option<u32> {
-        if thread == ThreadLabels::default() {
+    fn thread_id(&mut self, thread_labels: ThreadLabels) -> Option<u32> {
+        if thread_labels == ThreadLabels::default() {
             return None;
         }
         let (run, process, synthetic_os_id) =
             (&mut self.import.run, self.process_id, &mut self.synthetic_os_id);
-        Some(*self.threads.entry(thread).or_insert_with_key(|ThreadLabels { os_id, name }| {
-            let os_id = os_id.unwrap_or_else(|| {
-                *synthetic_os_id -= 1;
-                *synthetic_os_id
-            });
-            run.add_thread(process, os_id, name.as_deref().unwrap_or_default())
-        }))
+        Some(*self.threads.entry(thread_labels).or_insert_with_key(
+            |ThreadLabels { os_id, name }| {
+                let os_id = os_id.unwrap_or_else(|| {
+                    *synthetic_os_id -= 1;
+                    *synthetic_os_id
+                });
+                run.add_thread(process, os_id, name.as_deref().unwrap_or_default())
+            },
+        ))
     }
 }
 

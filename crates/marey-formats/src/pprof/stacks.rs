@@ -43,27 +43,28 @@ impl<'a> Stacks<'a> {
     /// is missing or the stack is too deep.
     pub(super) fn stack_context(
         &mut self,
-        locations: &[u64],
+        location_ids: &[u64],
         offset: u64,
         import: &mut Import,
     ) -> Result<Option<u32>, ReaderError> {
-        let (mut context, mut depth) = (Assembler::ROOT, 0);
-        for &location in locations.iter().rev() {
-            let Some((child, frames)) = self.child_context(context, location, offset, import)?
+        let (mut context_id, mut depth) = (Assembler::ROOT, 0);
+        for &location_id in location_ids.iter().rev() {
+            let Some((child, frame_count)) =
+                self.child_context(context_id, location_id, offset, import)?
             else {
-                let cause = format!("location {location} is missing");
+                let cause = format!("location {location_id} is missing");
                 import.lose(LossCause::Unreadable, 1, offset, cause);
                 return Ok(None);
             };
-            context = child;
-            depth += frames;
+            context_id = child;
+            depth += frame_count;
             if depth > MAX_DEPTH {
                 let cause = format!("the stack has more than {MAX_DEPTH} frames");
                 import.lose(LossCause::Unsupported, 1, offset, cause);
                 return Ok(None);
             }
         }
-        Ok(Some(context))
+        Ok(Some(context_id))
     }
 
     /// Returns the text at an index, empty if there is none.
@@ -92,20 +93,20 @@ impl<'a> Stacks<'a> {
     /// Returns the context of a location below another context, and the number of its frames.
     fn child_context(
         &mut self,
-        context: u32,
-        location: u64,
+        context_id: u32,
+        location_id: u64,
         offset: u64,
         import: &mut Import,
     ) -> Result<Option<(u32, usize)>, ReaderError> {
-        if let Some(&child) = self.children.get(&(context, location)) {
+        if let Some(&child) = self.children.get(&(context_id, location_id)) {
             return Ok(Some(child));
         }
-        let Some(frames) = self.frame_names(location, import)? else { return Ok(None) };
+        let Some(frames) = self.frame_names(location_id, import)? else { return Ok(None) };
         self.count_expansion(FRAME_BYTES.saturating_mul(frames.len() as u64), offset)?;
-        let child = frames.iter().fold(context, |context, &name_id| {
-            import.run.context_id(context, NodeKind::Frame, name_id)
+        let child = frames.iter().fold(context_id, |context_id, &name_id| {
+            import.run.context_id(context_id, NodeKind::Frame, name_id)
         });
-        self.children.insert((context, location), (child, frames.len()));
+        self.children.insert((context_id, location_id), (child, frames.len()));
         Ok(Some((child, frames.len())))
     }
 

@@ -17,13 +17,13 @@ pub(super) struct Symbols {
     /// The next part of the profile.
     pub(super) profile: Profile,
     pub(super) file: Option<metadata::File>,
-    texts: HashMap<Box<str>, i64>,
+    text_indexes: HashMap<Box<str>, i64>,
     text_count: i64,
     /// New ids by process and imported id, because profiles of several processes may use the same
     /// ids.
-    mappings: HashMap<(u32, u64), u64>,
-    locations: HashMap<(u32, u64), u64>,
-    functions: HashMap<(u32, u64), u64>,
+    mapping_ids: HashMap<(u32, u64), u64>,
+    location_ids: HashMap<(u32, u64), u64>,
+    function_ids: HashMap<(u32, u64), u64>,
     /// Number of functions.
     function_count: u64,
     location_count: u64,
@@ -42,14 +42,14 @@ impl Symbols {
 
     /// Returns the index of a text.
     pub(super) fn text_index(&mut self, text: &str) -> i64 {
-        if let Some(&position) = self.texts.get(text) {
-            return position;
+        if let Some(&index) = self.text_indexes.get(text) {
+            return index;
         }
-        let position = self.text_count;
+        let index = self.text_count;
         self.text_count += 1;
-        self.texts.insert(text.into(), position);
+        self.text_indexes.insert(text.into(), index);
         self.profile.string_table.push(text.to_owned());
-        position
+        index
     }
 
     pub(super) fn value_type(&mut self, kind: &str, unit: &str) -> ValueType {
@@ -77,8 +77,8 @@ impl Symbols {
     }
 
     /// Returns the new id of an imported location.
-    pub(super) fn imported_location(&self, process: u32, location: u64) -> Option<u64> {
-        self.locations.get(&(process, location)).copied()
+    pub(super) fn imported_location(&self, process_id: u32, location_id: u64) -> Option<u64> {
+        self.location_ids.get(&(process_id, location_id)).copied()
     }
 
     /// Returns the location of a frame.
@@ -114,8 +114,8 @@ impl Symbols {
     }
 
     fn add_mapping(&mut self, id: (u32, u64), mapping: &metadata::Mapping) {
-        let new_id = self.mappings.len() as u64 + 1;
-        self.mappings.insert(id, new_id);
+        let new_id = self.mapping_ids.len() as u64 + 1;
+        self.mapping_ids.insert(id, new_id);
         let mapping = Mapping {
             id: new_id,
             memory_start: mapping.memory_start,
@@ -140,25 +140,25 @@ impl Symbols {
             start_line: function.start_line,
         };
         let new_id = self.add_function(function);
-        self.functions.insert(id, new_id);
+        self.function_ids.insert(id, new_id);
     }
 
     fn add_imported_location(&mut self, (process, id): (u32, u64), location: &metadata::Location) {
         let new_id = |ids: &HashMap<_, u64>, id| ids.get(&(process, id)).copied().unwrap_or(0);
         let lines = location.lines.iter().map(|line| Line {
-            function_id: new_id(&self.functions, line.function),
+            function_id: new_id(&self.function_ids, line.function),
             number: line.number,
             column: line.column,
         });
         let location = Location {
             id: 0,
-            mapping_id: new_id(&self.mappings, location.mapping),
+            mapping_id: new_id(&self.mapping_ids, location.mapping),
             address: location.address,
             line: lines.collect(),
             is_folded: location.is_folded,
         };
         let new_id = self.add_location(location);
-        self.locations.insert((process, id), new_id);
+        self.location_ids.insert((process, id), new_id);
     }
 
     fn add_function(&mut self, function: Function) -> u64 {

@@ -21,7 +21,7 @@ use crate::shared::export::{ExportError, LeftOut, leave_out_tables_except};
 use crate::shared::format::Format;
 use crate::shared::json::replace_lone_surrogates;
 use crate::shared::weights::{
-    Stack, StackKey, Sum, Times, numeric_sample_names, split_unit, times_by_stack,
+    Stack, StackKey, StackTimes, Sum, numeric_sample_names, split_unit, times_by_stack,
 };
 
 /// The maximum number of sums in memory.
@@ -35,16 +35,16 @@ const MAX_VALUE_TYPES: usize = 64;
 
 /// A type of values of a run with spans.
 #[derive(Clone, Copy)]
-struct Column {
+struct ValueColumn {
     kind: &'static str,
     unit: &'static str,
-    value: fn(&Times) -> i64,
+    value: fn(&StackTimes) -> i64,
 }
 
-const COLUMNS: [Column; 3] = [
-    Column { kind: "spans", unit: "count", value: |times| times.count },
-    Column { kind: "time", unit: "nanoseconds", value: |times| times.self_nanos },
-    Column { kind: "gpu_time", unit: "nanoseconds", value: |times| times.device_nanos },
+const VALUE_COLUMNS: [ValueColumn; 3] = [
+    ValueColumn { kind: "spans", unit: "count", value: |times| times.count },
+    ValueColumn { kind: "time", unit: "nanoseconds", value: |times| times.self_nanos },
+    ValueColumn { kind: "gpu_time", unit: "nanoseconds", value: |times| times.device_nanos },
 ];
 
 /// Writes a profile, gzip-compressed as pprof requires.
@@ -127,7 +127,7 @@ impl Writer<'_, '_, '_> {
     /// Writes the times of spans and devices, as far as the run has them.
     fn write_spans(&mut self) -> Result<(), ExportError> {
         let times = times_by_stack(self.reader)?;
-        let mut columns = COLUMNS.to_vec();
+        let mut columns = VALUE_COLUMNS.to_vec();
         columns.retain(|column| times.values().any(|times| (column.value)(times) != 0));
         if columns.is_empty() {
             let missing = "no samples, no spans and no device activities";
@@ -148,12 +148,12 @@ impl Writer<'_, '_, '_> {
     /// Sets the value types and the metadata of the file.
     fn set_header(&mut self, types: &[(&str, &str)], default_type: &str) {
         let default_file = || {
-            let start = self.reader.processes().map(|process| process.start_nanos).min();
-            let end = self.reader.processes().map(|process| process.end_nanos).max();
-            let (start, end) = (start.unwrap_or(0), end.unwrap_or(0));
+            let start_nanos = self.reader.processes().map(|process| process.start_nanos).min();
+            let end_nanos = self.reader.processes().map(|process| process.end_nanos).max();
+            let (start_nanos, end_nanos) = (start_nanos.unwrap_or(0), end_nanos.unwrap_or(0));
             metadata::File {
-                time_nanos: start,
-                duration_nanos: end.saturating_sub(start),
+                time_nanos: start_nanos,
+                duration_nanos: end_nanos.saturating_sub(start_nanos),
                 default_sample_type: default_type.to_owned(),
                 ..metadata::File::default()
             }

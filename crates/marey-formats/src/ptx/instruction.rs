@@ -8,7 +8,7 @@ pub(super) struct Instruction {
     pub(super) operation: Operation,
     pub(super) name: &'static str,
     pub(super) space: Option<Space>,
-    pub(super) source: Option<Space>,
+    pub(super) source_space: Option<Space>,
     pub(super) width: Width,
 }
 
@@ -35,7 +35,7 @@ enum WidthRule {
     Unknown,
 }
 
-struct Rule {
+struct InstructionRule {
     name: &'static str,
     operation: Operation,
     space: SpaceRule,
@@ -47,8 +47,8 @@ const fn rule(
     operation: Operation,
     space: SpaceRule,
     width: WidthRule,
-) -> Rule {
-    Rule { name, operation, space, width }
+) -> InstructionRule {
+    InstructionRule { name, operation, space, width }
 }
 
 const TENSOR: SpaceRule = SpaceRule::Fixed(Some(Space::Tensor), None);
@@ -57,7 +57,7 @@ const SURFACE: SpaceRule = SpaceRule::Fixed(Some(Space::Surface), None);
 
 /// The instructions that are counted. If several match, the one with the longest name applies.
 #[rustfmt::skip]
-const RULES: &[Rule] = {
+const RULES: &[InstructionRule] = {
     use Operation::{Atomic, Copy, Load, Mma, Prefetch, Reduce, Store};
     use SpaceRule::{SourceAndTarget, Fixed, Modifier};
     use WidthRule::{Operand, Tile, Unknown, Vector};
@@ -114,8 +114,8 @@ impl Instruction {
             RULES.iter().filter(|rule| rule.matches(opcode)).max_by_key(|rule| rule.name.len())?;
         let modifiers = opcode[rule.name.len()..].split('.');
         let mut modifier_spaces = modifiers.clone().filter_map(SpaceModifier::parse);
-        let (space, source) = match (rule.space, modifier_spaces.next()) {
-            (SpaceRule::Fixed(space, source), _) => (space, source),
+        let (space, source_space) = match (rule.space, modifier_spaces.next()) {
+            (SpaceRule::Fixed(space, source_space), _) => (space, source_space),
             (_, Some(SpaceModifier::Parameter)) | (SpaceRule::SourceAndTarget, None) => {
                 return None;
             }
@@ -134,11 +134,11 @@ impl Instruction {
             WidthRule::Tile => tile_width(modifiers),
             WidthRule::Unknown => Width::Unknown,
         };
-        Some(Self { operation: rule.operation, name: rule.name, space, source, width })
+        Some(Self { operation: rule.operation, name: rule.name, space, source_space, width })
     }
 }
 
-impl Rule {
+impl InstructionRule {
     fn matches(&self, opcode: &str) -> bool {
         opcode.strip_prefix(self.name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     }
@@ -251,8 +251,9 @@ mod tests {
     fn summary(statement: &str) -> String {
         let Some(instruction) = Instruction::parse(statement) else { return "-".to_owned() };
         let space = instruction.space.map_or("-", Space::as_str);
-        let source =
-            instruction.source.map_or(String::new(), |source| format!("<{}", source.as_str()));
+        let source = instruction
+            .source_space
+            .map_or(String::new(), |source| format!("<{}", source.as_str()));
         format!(
             "{} {} {space}{source} {}",
             instruction.name,

@@ -14,13 +14,13 @@ const INLINED_AT: &str = "@[";
 
 /// A file, by its number in the text or by its name in a comment.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum File {
+enum FileRef {
     Number(u32),
     Named(u32),
 }
 
 /// A line and a column of a file.
-type Position = (File, u32, u32);
+type Position = (FileRef, u32, u32);
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Frame {
@@ -39,7 +39,7 @@ pub(super) struct FrameId(u32);
 #[derive(Default)]
 pub(super) struct Locations {
     frames: Vec<Frame>,
-    ids: HashMap<Frame, FrameId>,
+    ids_by_frame: HashMap<Frame, FrameId>,
     /// The last frame at each position. It is needed because `inlined_at` names a call only by its
     /// position.
     latest_frames: HashMap<Position, FrameId>,
@@ -116,16 +116,16 @@ impl Locations {
             self.name_ids.insert(name, id);
             id
         });
-        Some((File::Named(id), line, column))
+        Some((FileRef::Named(id), line, column))
     }
 
     fn add_frame(&mut self, position: Position, caller: Option<FrameId>) -> FrameId {
         let depth = caller.map_or(0, |caller| self.frames[caller.0 as usize].depth + 1);
         let caller = caller.filter(|_| depth <= MAX_CALLS);
         let frame = Frame { position, caller, depth: depth.min(MAX_CALLS) };
-        let next = FrameId(self.frames.len() as u32);
-        let id = *self.ids.entry(frame).or_insert(next);
-        if id == next {
+        let next_id = FrameId(self.frames.len() as u32);
+        let id = *self.ids_by_frame.entry(frame).or_insert(next_id);
+        if id == next_id {
             self.frames.push(frame);
         }
         self.latest_frames.insert(position, id);
@@ -135,22 +135,22 @@ impl Locations {
     /// Returns a location and its enclosing calls, innermost first.
     pub(super) fn resolve(&self, id: FrameId) -> Arc<[SourceLocation]> {
         let mut locations = Vec::new();
-        let mut next = Some(id);
-        while let Some(FrameId(index)) = next {
+        let mut next_id = Some(id);
+        while let Some(FrameId(index)) = next_id {
             let Frame { position: (file, line, column), caller, .. } = self.frames[index as usize];
             locations.push(SourceLocation { file: self.path(file), line, column });
-            next = caller;
+            next_id = caller;
         }
         locations.into()
     }
 
-    fn path(&self, file: File) -> Arc<str> {
+    fn path(&self, file: FileRef) -> Arc<str> {
         match file {
-            File::Number(number) => self
+            FileRef::Number(number) => self
                 .files
                 .get(&number)
                 .map_or_else(|| format!("<file {number}>").into(), Arc::clone),
-            File::Named(id) => {
+            FileRef::Named(id) => {
                 let name = &self.file_names[id as usize];
                 Arc::clone(self.paths_by_name.get(&**name).and_then(Option::as_ref).unwrap_or(name))
             }
@@ -161,7 +161,7 @@ impl Locations {
 /// Parses `FILE LINE COLUMN`.
 fn parse_numbered(text: &str) -> Option<Position> {
     let mut numbers = text.split_ascii_whitespace().map(|number| number.parse().ok());
-    let file = File::Number(numbers.next()??);
+    let file = FileRef::Number(numbers.next()??);
     Some((file, numbers.next()??, numbers.next()??))
 }
 

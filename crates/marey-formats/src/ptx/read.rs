@@ -6,7 +6,7 @@ use std::mem;
 
 use super::instruction::Instruction;
 use super::locations::{FrameId, Locations};
-use super::statements::{Part, Statements};
+use super::statements::{Statements, TextPart};
 use super::{Access, Function, Module, PtxError};
 
 /// LLVM's comments around the text of an `asm`.
@@ -42,22 +42,22 @@ struct FunctionCounts {
     is_kernel: bool,
     /// Accesses with their counts, in the order of first instructions.
     counts: Vec<(AccessKey, u64)>,
-    indices: HashMap<AccessKey, usize>,
+    count_indexes: HashMap<AccessKey, usize>,
 }
 
 /// An instruction and its location. Instructions with equal keys are counted together.
 type AccessKey = (Instruction, Option<FrameId>);
 
 impl Reader {
-    fn handle_part(&mut self, part: &Part<'_>) -> Result<(), PtxError> {
+    fn handle_part(&mut self, part: &TextPart<'_>) -> Result<(), PtxError> {
         match part {
-            Part::Line { text, comment } => self.handle_line(text, comment)?,
-            Part::Comment(text) => match text.trim() {
+            TextPart::Line { text, comment } => self.handle_line(text, comment)?,
+            TextPart::Comment(text) => match text.trim() {
                 ASM_BEGIN_COMMENT => self.is_in_asm = true,
                 ASM_END_COMMENT => self.is_in_asm = false,
                 _ => {}
             },
-            Part::Statement(text) => {
+            TextPart::Statement(text) => {
                 if self.is_in_function
                     && let Some(instruction) = Instruction::parse(text)
                     && let Some(function) = self.functions.last_mut()
@@ -65,7 +65,7 @@ impl Reader {
                     function.count_access((instruction, self.location));
                 }
             }
-            Part::Open(before) => {
+            TextPart::Open(before) => {
                 if self.depth == 0
                     && let Some(function) = FunctionCounts::parse_head(before)
                 {
@@ -76,7 +76,7 @@ impl Reader {
                 }
                 self.depth += 1;
             }
-            Part::Close => {
+            TextPart::Close => {
                 self.depth = self.depth.saturating_sub(1);
                 self.is_in_function &= self.depth > 0;
             }
@@ -85,12 +85,12 @@ impl Reader {
     }
 
     fn handle_line(&mut self, text: &str, comment: &str) -> Result<(), PtxError> {
-        let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-        match word {
+        let (directive, operands) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+        match directive {
             ".amdgcn_target" => return Err(PtxError::Amd),
             ".version" => self.has_version = true,
             ".target" => {
-                let name = rest.split(',').next().map_or("", str::trim);
+                let name = operands.split(',').next().map_or("", str::trim);
                 self.target = Some(name.to_owned());
             }
             ".file" => self.locations.add_file(text),
@@ -118,23 +118,25 @@ impl Reader {
 impl FunctionCounts {
     /// Parses the head of a function: `.visible .entry NAME(…)`, `.func (…) NAME (…)`.
     fn parse_head(head: &str) -> Option<Self> {
-        let (is_kernel, after) = match head.split_once(".entry") {
-            Some((_, after)) => (true, after),
+        let (is_kernel, after_keyword) = match head.split_once(".entry") {
+            Some((_, after_keyword)) => (true, after_keyword),
             None => (false, head.split_once(".func")?.1),
         };
-        let after = after.trim_start();
+        let after_keyword = after_keyword.trim_start();
         // Return values precede the name.
-        let after = after
-            .strip_prefix('(')
-            .map_or(after, |returned| returned.split_once(')').unwrap_or_default().1.trim_start());
-        let end = after.find(|c: char| c == '(' || c.is_whitespace()).unwrap_or(after.len());
-        let name = after[..end].to_owned();
-        Some(Self { name, is_kernel, counts: Vec::new(), indices: HashMap::new() })
+        let after_keyword = after_keyword.strip_prefix('(').map_or(after_keyword, |returned| {
+            returned.split_once(')').unwrap_or_default().1.trim_start()
+        });
+        let end = after_keyword
+            .find(|c: char| c == '(' || c.is_whitespace())
+            .unwrap_or(after_keyword.len());
+        let name = after_keyword[..end].to_owned();
+        Some(Self { name, is_kernel, counts: Vec::new(), count_indexes: HashMap::new() })
     }
 
     fn count_access(&mut self, key: AccessKey) {
         let next_index = self.counts.len();
-        let index = *self.indices.entry(key).or_insert_with_key(|key| {
+        let index = *self.count_indexes.entry(key).or_insert_with_key(|key| {
             self.counts.push((key.clone(), 0));
             next_index
         });
@@ -142,15 +144,15 @@ impl FunctionCounts {
     }
 
     fn resolve(self, locations: &Locations) -> Function {
-        let mut resolved = HashMap::new();
+        let mut locations_by_frame = HashMap::new();
         let accesses = self.counts.into_iter().map(|((instruction, location), count)| Access {
             operation: instruction.operation,
             instruction: instruction.name,
             space: instruction.space,
-            source: instruction.source,
+            source: instruction.source_space,
             width: instruction.width,
             locations: location.map_or_else(Default::default, |id| {
-                resolved.entry(id).or_insert_with(|| locations.resolve(id)).clone()
+                locations_by_frame.entry(id).or_insert_with(|| locations.resolve(id)).clone()
             }),
             count,
         });

@@ -19,7 +19,7 @@ const LINE_DIRECTIVES: [&[u8]; 6] =
 
 /// A part of the text.
 #[derive(Debug)]
-pub(super) enum Part<'a> {
+pub(super) enum TextPart<'a> {
     /// A one-line directive, and the comment after it.
     Line { text: Cow<'a, str>, comment: Cow<'a, str> },
     /// The comment of a line without such a directive.
@@ -34,7 +34,7 @@ pub(super) enum Part<'a> {
 
 /// The state of the tokenizer.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum LexerState {
     Code,
     /// After a `/`, which may begin a comment.
     Slash,
@@ -49,7 +49,7 @@ enum State {
 
 /// Splits a text into parts, byte by byte.
 pub(super) struct Statements {
-    state: State,
+    state: LexerState,
     statement: Vec<u8>,
     /// Start of the current line in the statement.
     line_start: usize,
@@ -63,7 +63,7 @@ pub(super) struct Statements {
 impl Statements {
     pub(super) const fn new() -> Self {
         Self {
-            state: State::Code,
+            state: LexerState::Code,
             statement: Vec::new(),
             line_start: 0,
             open_braces: 0,
@@ -77,7 +77,7 @@ impl Statements {
     pub(super) fn read<E: From<io::Error>>(
         &mut self,
         mut source: impl BufRead,
-        mut handle: impl FnMut(Part<'_>) -> Result<(), E>,
+        mut handle: impl FnMut(TextPart<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         loop {
             let bytes = match source.fill_buf() {
@@ -98,41 +98,43 @@ impl Statements {
     fn push_byte<E>(
         &mut self,
         byte: u8,
-        handle: &mut impl FnMut(Part<'_>) -> Result<(), E>,
+        handle: &mut impl FnMut(TextPart<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         if byte == b'\n' {
             return self.end_line(handle);
         }
         match (self.state, byte) {
-            (State::Slash, b'/') => self.state = State::LineComment,
-            (State::Slash, b'*') => self.state = State::BlockComment,
-            (State::Slash, _) => {
-                self.state = State::Code;
+            (LexerState::Slash, b'/') => self.state = LexerState::LineComment,
+            (LexerState::Slash, b'*') => self.state = LexerState::BlockComment,
+            (LexerState::Slash, _) => {
+                self.state = LexerState::Code;
                 self.append(b'/');
                 return self.push_code(byte, handle);
             }
-            (State::Code, b'/') => self.state = State::Slash,
-            (State::Code, _) => return self.push_code(byte, handle),
-            (State::String, _) => {
+            (LexerState::Code, b'/') => self.state = LexerState::Slash,
+            (LexerState::Code, _) => return self.push_code(byte, handle),
+            (LexerState::String, _) => {
                 self.state = match byte {
-                    b'"' => State::Code,
-                    b'\\' => State::StringEscape,
-                    _ => State::String,
+                    b'"' => LexerState::Code,
+                    b'\\' => LexerState::StringEscape,
+                    _ => LexerState::String,
                 };
                 self.append(byte);
             }
-            (State::StringEscape, _) => {
-                self.state = State::String;
+            (LexerState::StringEscape, _) => {
+                self.state = LexerState::String;
                 self.append(byte);
             }
-            (State::LineComment, _) => {
+            (LexerState::LineComment, _) => {
                 if self.comment.len() < MAX_COMMENT_BYTES {
                     self.comment.push(byte);
                 }
             }
-            (State::BlockComment | State::Star, b'*') => self.state = State::Star,
-            (State::Star, b'/') => self.state = State::Code,
-            (State::BlockComment | State::Star, _) => self.state = State::BlockComment,
+            (LexerState::BlockComment | LexerState::Star, b'*') => self.state = LexerState::Star,
+            (LexerState::Star, b'/') => self.state = LexerState::Code,
+            (LexerState::BlockComment | LexerState::Star, _) => {
+                self.state = LexerState::BlockComment;
+            }
         }
         Ok(())
     }
@@ -140,29 +142,29 @@ impl Statements {
     fn push_code<E>(
         &mut self,
         byte: u8,
-        handle: &mut impl FnMut(Part<'_>) -> Result<(), E>,
+        handle: &mut impl FnMut(TextPart<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         match byte {
             b';' => {
-                handle(Part::Statement(text(&self.statement)))?;
+                handle(TextPart::Statement(text(&self.statement)))?;
                 self.clear_statement();
             }
             b'{' if self.open_braces == 0 && self.is_before_block() => {
-                handle(Part::Open(text(&self.statement)))?;
+                handle(TextPart::Open(text(&self.statement)))?;
                 self.clear_statement();
             }
             b'}' if self.open_braces == 0 => {
                 if !self.statement.is_empty() {
-                    handle(Part::Statement(text(&self.statement)))?;
+                    handle(TextPart::Statement(text(&self.statement)))?;
                 }
-                handle(Part::Close)?;
+                handle(TextPart::Close)?;
                 self.clear_statement();
             }
             _ => {
                 match byte {
                     b'{' => self.open_braces += 1,
                     b'}' => self.open_braces -= 1,
-                    b'"' => self.state = State::String,
+                    b'"' => self.state = LexerState::String,
                     _ => {}
                 }
                 self.append(byte);
@@ -180,23 +182,26 @@ impl Statements {
                 && (contains(b".entry") || contains(b".func") || contains(b".section"))
     }
 
-    fn end_line<E>(&mut self, handle: &mut impl FnMut(Part<'_>) -> Result<(), E>) -> Result<(), E> {
-        if self.state == State::Slash {
+    fn end_line<E>(
+        &mut self,
+        handle: &mut impl FnMut(TextPart<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if self.state == LexerState::Slash {
             self.append(b'/');
         }
         // Strings end with the line. Only block comments continue.
-        if !matches!(self.state, State::BlockComment | State::Star) {
-            self.state = State::Code;
+        if !matches!(self.state, LexerState::BlockComment | LexerState::Star) {
+            self.state = LexerState::Code;
         }
         self.line_count += 1;
         let line = self.statement[self.line_start..].trim_ascii();
         let word = line.split(u8::is_ascii_whitespace).next().unwrap_or_default();
         if LINE_DIRECTIVES.contains(&word) {
-            handle(Part::Line { text: text(line), comment: text(&self.comment) })?;
+            handle(TextPart::Line { text: text(line), comment: text(&self.comment) })?;
             self.statement.truncate(self.line_start);
         } else {
             if !self.comment.is_empty() {
-                handle(Part::Comment(text(&self.comment)))?;
+                handle(TextPart::Comment(text(&self.comment)))?;
             }
             if line.ends_with(b":") {
                 self.statement.truncate(self.line_start); // a label
@@ -234,11 +239,11 @@ mod tests {
         let mut parts = Vec::new();
         let result: io::Result<()> = Statements::new().read(content.as_bytes(), |part| {
             parts.push(match part {
-                Part::Line { text, comment } => format!("line {text} // {comment}"),
-                Part::Comment(text) => format!("// {text}"),
-                Part::Statement(text) => text.into_owned(),
-                Part::Open(text) => format!("{text} {{"),
-                Part::Close => "}".to_owned(),
+                TextPart::Line { text, comment } => format!("line {text} // {comment}"),
+                TextPart::Comment(text) => format!("// {text}"),
+                TextPart::Statement(text) => text.into_owned(),
+                TextPart::Open(text) => format!("{text} {{"),
+                TextPart::Close => "}".to_owned(),
             });
             Ok(())
         });

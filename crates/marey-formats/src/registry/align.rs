@@ -19,7 +19,7 @@ use crate::shared::import::{CollectiveEnd, Fault, ImportWarning};
 
 /// The ends of the collectives of one rank.
 #[derive(Debug, Default)]
-pub(crate) struct EndsByCollective<'a>(HashMap<Collective<'a>, End>);
+pub(crate) struct EndsByCollective<'a>(HashMap<Collective<'a>, EndOnRank>);
 
 /// A collective, identified in the same way on all of its ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,8 +32,8 @@ struct Collective<'a> {
 
 /// The end of a collective on one rank.
 #[derive(Clone, Copy, Debug)]
-struct End {
-    nanos: i64,
+struct EndOnRank {
+    end_nanos: i64,
     group_size: Option<u32>,
     offset: u64,
 }
@@ -51,7 +51,7 @@ impl<'a> EndsByCollective<'a> {
                 name: run.text_of(end.name_id),
             };
             let group_size = end.group_size.or(group.size);
-            (collective, End { nanos: end.end_nanos, group_size, offset: end.offset })
+            (collective, EndOnRank { end_nanos: end.end_nanos, group_size, offset: end.offset })
         });
         Self(pairs.collect())
     }
@@ -92,36 +92,38 @@ pub(crate) fn remove_ambiguous(ranks: &mut [EndsByCollective]) -> Vec<Option<Imp
 /// the first rank that it shares collectives with, directly or through other ranks. The offset of
 /// that first rank is 0. A rank without collectives has `None`.
 pub(crate) fn clock_shifts(ranks: &[EndsByCollective]) -> Vec<Option<i64>> {
-    let mut shifts = vec![None; ranks.len()];
-    for first in 0..ranks.len() {
+    let mut shifts_nanos = vec![None; ranks.len()];
+    for first_rank in 0..ranks.len() {
         // Ranks that share no collective with earlier ranks form a group with a clock of its own.
-        if shifts[first].is_some() || ranks[first].0.is_empty() {
+        if shifts_nanos[first_rank].is_some() || ranks[first_rank].0.is_empty() {
             continue;
         }
-        let mut reached = VecDeque::from([first]);
-        shifts[first] = Some(0);
-        while let Some(reference) = reached.pop_front() {
+        let mut reached = VecDeque::from([first_rank]);
+        shifts_nanos[first_rank] = Some(0);
+        while let Some(reference_rank) = reached.pop_front() {
             for rank in 0..ranks.len() {
-                if shifts[rank].is_none()
-                    && let Some(offset) = median_offset(&ranks[reference], &ranks[rank])
+                if shifts_nanos[rank].is_none()
+                    && let Some(offset_nanos) =
+                        median_offset_nanos(&ranks[reference_rank], &ranks[rank])
                 {
-                    shifts[rank] = shifts[reference].map(|shift: i64| shift.saturating_add(offset));
+                    shifts_nanos[rank] = shifts_nanos[reference_rank]
+                        .map(|shift: i64| shift.saturating_add(offset_nanos));
                     reached.push_back(rank);
                 }
             }
         }
     }
-    shifts
+    shifts_nanos
 }
 
 /// Returns the median of the differences by which shared collectives end later on `reference`.
-fn median_offset(reference: &EndsByCollective, other: &EndsByCollective) -> Option<i64> {
-    let offsets = other.0.iter().filter_map(|(collective, end)| {
-        Some(reference.0.get(collective)?.nanos.saturating_sub(end.nanos))
+fn median_offset_nanos(reference: &EndsByCollective, other: &EndsByCollective) -> Option<i64> {
+    let offsets_nanos = other.0.iter().filter_map(|(collective, end)| {
+        Some(reference.0.get(collective)?.end_nanos.saturating_sub(end.end_nanos))
     });
-    let mut offsets: Vec<i64> = offsets.collect();
-    offsets.sort_unstable();
-    offsets.get(offsets.len() / 2).copied()
+    let mut offsets_nanos: Vec<i64> = offsets_nanos.collect();
+    offsets_nanos.sort_unstable();
+    offsets_nanos.get(offsets_nanos.len() / 2).copied()
 }
 
 #[cfg(test)]
@@ -135,7 +137,7 @@ mod tests {
     fn ends(ends: &[Ended]) -> EndsByCollective<'static> {
         let pairs = ends.iter().map(|&(group, sequence, nanos)| {
             let collective = Collective { group, group_ranks: None, sequence, name: "allreduce" };
-            (collective, End { nanos, group_size: None, offset: 0 })
+            (collective, EndOnRank { end_nanos: nanos, group_size: None, offset: 0 })
         });
         EndsByCollective(pairs.collect())
     }

@@ -172,32 +172,34 @@ fn import_into_folder(
     }
     // All runs share temporary files, because there may be more runs than a process may have open
     // files.
-    let shared = TemporaryFiles::new(folder);
-    let mut pending = map_in_parallel(files.len(), |index| {
-        let mut pending = read(&files[index], Assembler::temporary_in(&shared), read_bytes)?;
-        pending.import.run.spill()?;
-        Ok(pending)
+    let shared_files = TemporaryFiles::new(folder);
+    let mut unaligned = map_in_parallel(files.len(), |index| {
+        let mut unaligned =
+            read(&files[index], Assembler::temporary_in(&shared_files), read_bytes)?;
+        unaligned.import.run.spill()?;
+        Ok(unaligned)
     })?;
-    let shifts = align_clocks(&mut pending);
-    let pending: Vec<_> = pending.into_iter().map(|pending| Mutex::new(Some(pending))).collect();
-    let parts = map_in_parallel(files.len(), |index| {
-        let file = pending[index].lock().unwrap_or_else(PoisonError::into_inner).take();
-        Ok(file.expect("each number comes once").open(shifts[index])?)
+    let shifts_nanos = align_clocks(&mut unaligned);
+    let unaligned: Vec<_> =
+        unaligned.into_iter().map(|unaligned| Mutex::new(Some(unaligned))).collect();
+    let imported_files = map_in_parallel(files.len(), |index| {
+        let file = unaligned[index].lock().unwrap_or_else(PoisonError::into_inner).take();
+        Ok(file.expect("each number comes once").open(shifts_nanos[index])?)
     })?;
-    let (runs, parts): (Vec<Run>, Vec<Imported>) =
-        parts.into_iter().map(|TemporaryRun { run, imported }| (run, imported)).unzip();
+    let (runs, imported_files): (Vec<Run>, Vec<Imported>) =
+        imported_files.into_iter().map(|TemporaryRun { run, imported }| (run, imported)).unzip();
     marey_store::merge(&runs, folder)?;
     Ok(Imported {
-        events: parts.iter().map(|part| part.events).sum(),
-        files: parts.into_iter().flat_map(|part| part.files).collect(),
+        events: imported_files.iter().map(|part| part.events).sum(),
+        files: imported_files.into_iter().flat_map(|part| part.files).collect(),
     })
 }
 
 /// Returns the nanoseconds to add to the timestamps of each file, so that collectives end together.
 /// Counts collectives that cannot be told apart as lost.
-fn align_clocks(pending: &mut [UnalignedFile]) -> Vec<Option<i64>> {
+fn align_clocks(unaligned: &mut [UnalignedFile]) -> Vec<Option<i64>> {
     let mut ranks = BTreeSet::new();
-    let mut ends: Vec<EndsByCollective> = pending
+    let mut ends: Vec<EndsByCollective> = unaligned
         .iter()
         .map(|UnalignedFile { import, .. }| match import.run.rank() {
             // A second recording of the same rank shares no collective with the first.
@@ -206,13 +208,13 @@ fn align_clocks(pending: &mut [UnalignedFile]) -> Vec<Option<i64>> {
         })
         .collect();
     let ambiguous = align::remove_ambiguous(&mut ends);
-    let shifts = align::clock_shifts(&ends);
-    for (pending, warning) in pending.iter_mut().zip(ambiguous) {
+    let shifts_nanos = align::clock_shifts(&ends);
+    for (unaligned, warning) in unaligned.iter_mut().zip(ambiguous) {
         if let Some(ImportWarning { loss, count, first }) = warning {
-            pending.import.lose(loss, count, first.offset, first.cause);
+            unaligned.import.lose(loss, count, first.offset, first.cause);
         }
     }
-    shifts
+    shifts_nanos
 }
 
 /// Reads a file up to its end or its first fatal error.
@@ -289,17 +291,17 @@ fn map_in_parallel<T: Send>(
     count: usize,
     map: impl Fn(usize) -> Result<T, ImportError> + Sync,
 ) -> Result<Vec<T>, ImportError> {
-    let next = AtomicUsize::new(0);
+    let next_index = AtomicUsize::new(0);
     let results: Mutex<BTreeMap<usize, Result<T, ImportError>>> = Mutex::default();
     let worker = || {
         loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
+            let index = next_index.fetch_add(1, Ordering::Relaxed);
             if index >= count {
                 break;
             }
             let result = map(index);
             if result.is_err() {
-                next.store(count, Ordering::Relaxed);
+                next_index.store(count, Ordering::Relaxed);
             }
             results.lock().unwrap_or_else(PoisonError::into_inner).insert(index, result);
         }

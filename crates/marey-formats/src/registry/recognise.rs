@@ -47,9 +47,9 @@ pub(crate) fn recognise(head: &[u8]) -> Option<Format> {
 }
 
 fn is_binary(head: &[u8]) -> bool {
-    let start = &head[..head.len().min(TEXT_BYTES)];
+    let first_bytes = &head[..head.len().min(TEXT_BYTES)];
     let is_control = |byte: &u8| matches!(byte, 0..=8 | 0x0e..=0x1f);
-    start.iter().any(is_control) || matches!(start, [0x80 | 0x92, ..])
+    first_bytes.iter().any(is_control) || matches!(first_bytes, [0x80 | 0x92, ..])
 }
 
 fn json_object_format(text: &[u8]) -> Format {
@@ -91,8 +91,8 @@ fn pickle_format(head: &[u8]) -> Format {
 /// Returns whether a message is a pprof profile or a Perfetto trace, from the bytes after its first
 /// key. A pprof profile begins with a `ValueType` of two small numbers. No packet of Perfetto has
 /// such a first field.
-fn protobuf_format(rest: &[u8]) -> Format {
-    match rest {
+fn protobuf_format(after_key: &[u8]) -> Format {
+    match after_key {
         [len, 0x08 | 0x10, ..] if *len <= 24 => Format::Pprof,
         // An empty `ValueType`.
         [0, ..] => Format::Pprof,

@@ -13,24 +13,24 @@ pub(crate) fn parse_scaled(number: &str, power: i32) -> Option<i64> {
     }
     let exponent: i64 = exponent.parse().ok()?;
     let digits = || integer.bytes().chain(fraction.bytes());
-    let zeros = digits().take_while(|&digit| digit == b'0').count();
-    if zeros == integer.len() + fraction.len() {
+    let zero_count = digits().take_while(|&digit| digit == b'0').count();
+    if zero_count == integer.len() + fraction.len() {
         return Some(0);
     }
     // The position of the decimal point among the digits after the leading zeros.
-    let point = exponent
+    let point_position = exponent
         .checked_add(power.into())?
         .checked_add_unsigned(integer.len() as u64)?
-        .checked_sub_unsigned(zeros as u64)?;
-    if point > 19 {
+        .checked_sub_unsigned(zero_count as u64)?;
+    if point_position > 19 {
         return None;
     }
-    if point < 0 {
+    if point_position < 0 {
         return Some(0);
     }
-    let mut significant = digits().skip(zeros).chain(std::iter::repeat(b'0'));
+    let mut significant = digits().skip(zero_count).chain(std::iter::repeat(b'0'));
     let mut value = 0_i128;
-    for digit in significant.by_ref().take(point as usize) {
+    for digit in significant.by_ref().take(point_position as usize) {
         value = value * 10 + i128::from(digit - b'0');
     }
     if significant.next().is_some_and(|digit| digit >= b'5') {

@@ -52,14 +52,14 @@ pub(crate) fn leave_out_tables_except(
 ) -> Result<(), StoreError> {
     for table in stored::ALL {
         if !written.iter().chain(&UNCOUNTED_TABLES).any(|other| other.name == table.name) {
-            *left_out.entry(label(table)).or_default() += reader.count(table)?;
+            *left_out.entry(name_of_rows(table)).or_default() += reader.count(table)?;
         }
     }
     Ok(())
 }
 
 /// Returns the name of a table's rows in a [`LeftOut`].
-fn label(table: &Table) -> &'static str {
+fn name_of_rows(table: &Table) -> &'static str {
     match table.name {
         "async_spans" => "asynchronous spans",
         "counters" => "counter values",

@@ -97,13 +97,13 @@ impl Input {
         Ok(Some((chunk, mem::take(&mut self.position))))
     }
 
-    /// Consumes at most `max` of the next bytes. The result is empty only at the end.
-    pub(crate) fn consume(&mut self, max: usize) -> io::Result<&[u8]> {
+    /// Consumes at most `max_bytes` of the next bytes. The result is empty only at the end.
+    pub(crate) fn consume(&mut self, max_bytes: usize) -> io::Result<&[u8]> {
         if self.position == self.chunk.len() {
             self.advance()?;
         }
         let start = self.position;
-        self.position += max.min(self.chunk.len() - start);
+        self.position += max_bytes.min(self.chunk.len() - start);
         Ok(&self.chunk[start..self.position])
     }
 
@@ -200,16 +200,16 @@ fn send_chunks(
 
 /// Fills a chunk as far as the source reaches. Returns the length, and the error of a failed read.
 fn fill_chunk(source: &mut impl Read, chunk: &mut [u8]) -> (usize, io::Result<()>) {
-    let mut filled = 0;
-    while filled < chunk.len() {
-        match source.read(&mut chunk[filled..]) {
+    let mut filled_bytes = 0;
+    while filled_bytes < chunk.len() {
+        match source.read(&mut chunk[filled_bytes..]) {
             Ok(0) => break,
-            Ok(read) => filled += read,
+            Ok(read) => filled_bytes += read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return (filled, Err(error)),
+            Err(error) => return (filled_bytes, Err(error)),
         }
     }
-    (filled, Ok(()))
+    (filled_bytes, Ok(()))
 }
 
 /// Whether an error means that the compressed data are damaged, and not that a read failed.

@@ -26,14 +26,14 @@ pub(crate) struct Weights {
     pub(crate) unit: String,
     /// The exclusive weight of each stack.
     pub(crate) by_stack: BTreeMap<Stack, Sum>,
-    source: Source,
+    source: WeightSource,
     /// Number of samples that measure something else than the weight.
-    pub(crate) other_values: u64,
+    pub(crate) other_value_count: u64,
 }
 
 /// The table that the weights come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
+enum WeightSource {
     Samples,
     Spans,
     Activities,
@@ -47,11 +47,11 @@ impl Weights {
         left_out: &mut LeftOut,
     ) -> Result<(), StoreError> {
         let written: &[&Table] = match self.source {
-            Source::Samples => &[&SAMPLES],
-            Source::Spans => &[&SAMPLES, &SPANS],
-            Source::Activities => &[&SAMPLES, &SPANS, &GPU_ACTIVITIES],
+            WeightSource::Samples => &[&SAMPLES],
+            WeightSource::Spans => &[&SAMPLES, &SPANS],
+            WeightSource::Activities => &[&SAMPLES, &SPANS, &GPU_ACTIVITIES],
         };
-        *left_out.entry("values of other kinds").or_default() += self.other_values;
+        *left_out.entry("values of other kinds").or_default() += self.other_value_count;
         leave_out_tables_except(written, reader, left_out)
     }
 }
@@ -75,7 +75,7 @@ pub(crate) struct StackKey {
 
 /// The times of a stack.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Times {
+pub(crate) struct StackTimes {
     /// Number of spans that began.
     pub(crate) count: i64,
     /// Time of spans without the spans directly inside them.
@@ -132,10 +132,10 @@ pub(crate) fn stack_weights(reader: &Reader, format: Format) -> Result<Weights, 
     }
     let times = times_by_stack(reader)?;
     let has_spans = times.values().any(|times| times.count > 0);
-    let (source, name, nanos): (_, _, fn(&Times) -> i64) = if has_spans {
-        (Source::Spans, "time", |times| times.self_nanos)
+    let (source, name, nanos): (_, _, fn(&StackTimes) -> i64) = if has_spans {
+        (WeightSource::Spans, "time", |times| times.self_nanos)
     } else {
-        (Source::Activities, "gpu_time", |times| times.device_nanos)
+        (WeightSource::Activities, "gpu_time", |times| times.device_nanos)
     };
     let mut by_stack = BTreeMap::new();
     for (stack_key, times) in times.iter().filter(|(_, times)| nanos(times) != 0) {
@@ -146,21 +146,21 @@ pub(crate) fn stack_weights(reader: &Reader, format: Format) -> Result<Weights, 
         let missing = "no samples, no time in spans and none of devices";
         return Err(ExportError::NoData { format, missing });
     }
-    let other_values = reader.count(&SAMPLES)?;
+    let other_value_count = reader.count(&SAMPLES)?;
     let (name, unit) = (name.to_owned(), "nanoseconds".to_owned());
-    Ok(Weights { name, unit, by_stack, source, other_values })
+    Ok(Weights { name, unit, by_stack, source, other_value_count })
 }
 
 /// Returns the names of the values by stack that are numbers, in order of their first row.
 pub(crate) fn numeric_sample_names(reader: &Reader) -> Result<Vec<u32>, StoreError> {
-    let (mut names, mut seen) = (Vec::new(), HashSet::new());
+    let (mut name_ids, mut seen_name_ids) = (Vec::new(), HashSet::new());
     for sample in reader.rows::<Sample>()? {
         let sample = sample?;
-        if Sum::from_metric(&sample.value).is_some() && seen.insert(sample.name_id) {
-            names.push(sample.name_id);
+        if Sum::from_metric(&sample.value).is_some() && seen_name_ids.insert(sample.name_id) {
+            name_ids.push(sample.name_id);
         }
     }
-    Ok(names)
+    Ok(name_ids)
 }
 
 /// Splits a name such as `cpu (ns)` into name and unit. The unit is empty if there is none.
@@ -175,7 +175,9 @@ pub(crate) fn is_nanosecond_unit(unit: &str) -> bool {
 }
 
 /// Returns the times of each stack, from spans and device activities.
-pub(crate) fn times_by_stack(reader: &Reader) -> Result<BTreeMap<StackKey, Times>, StoreError> {
+pub(crate) fn times_by_stack(
+    reader: &Reader,
+) -> Result<BTreeMap<StackKey, StackTimes>, StoreError> {
     let selection = reader.selection();
     let is_unbounded = (selection.from_nanos, selection.until_nanos) == (i64::MIN, i64::MAX);
     let mut times =
@@ -213,7 +215,7 @@ fn select_sample_name(reader: &Reader) -> Result<Option<u32>, StoreError> {
 /// Returns the weights from the samples of one name.
 fn weights_from_samples(reader: &Reader, name_id: u32) -> Result<Weights, ExportError> {
     let mut by_stack = BTreeMap::new();
-    let mut other_values = 0;
+    let mut other_value_count = 0;
     for sample in reader.rows::<Sample>()? {
         let sample = sample?;
         match Sum::from_metric(&sample.value).filter(|_| sample.name_id == name_id) {
@@ -221,16 +223,16 @@ fn weights_from_samples(reader: &Reader, name_id: u32) -> Result<Weights, Export
                 let stack = Stack { context_id: sample.context_id, kernel_id: None };
                 by_stack.entry(stack).or_insert(Sum::Int(0)).add(value);
             }
-            None => other_values += 1,
+            None => other_value_count += 1,
         }
     }
     let (name, unit) = split_unit(reader.text(name_id));
     let (name, unit) = (name.to_owned(), unit.to_owned());
-    Ok(Weights { name, unit, by_stack, source: Source::Samples, other_values })
+    Ok(Weights { name, unit, by_stack, source: WeightSource::Samples, other_value_count })
 }
 
 /// Returns the times of the entire recording from the rollup, as in the view `flame`.
-fn times_from_rollup(reader: &Reader) -> Result<BTreeMap<StackKey, Times>, StoreError> {
+fn times_from_rollup(reader: &Reader) -> Result<BTreeMap<StackKey, StackTimes>, StoreError> {
     let batch = reader.run().read(&ROLLUPS)?;
     let columns = |name| {
         let index = ROLLUPS.position(name).expect("declared");
@@ -239,7 +241,7 @@ fn times_from_rollup(reader: &Reader) -> Result<BTreeMap<StackKey, Times>, Store
     let (buckets, threads) = (columns("bucket_nanos"), columns("thread_id"));
     let (contexts, counts) = (columns("context_id"), columns("count"));
     let self_times = columns("self_nanos");
-    let mut times: BTreeMap<StackKey, Times> = BTreeMap::new();
+    let mut times: BTreeMap<StackKey, StackTimes> = BTreeMap::new();
     for row in (0..batch.num_rows()).filter(|&row| i64::read(buckets, row) == 0) {
         if let Some(stack_key) =
             stack_key(reader, u32::read(threads, row), u32::read(contexts, row))
@@ -253,7 +255,7 @@ fn times_from_rollup(reader: &Reader) -> Result<BTreeMap<StackKey, Times>, Store
 }
 
 /// Returns the times in a selection, which has only parts of some spans.
-fn times_from_spans(reader: &Reader) -> Result<BTreeMap<StackKey, Times>, StoreError> {
+fn times_from_spans(reader: &Reader) -> Result<BTreeMap<StackKey, StackTimes>, StoreError> {
     let mut totals: HashMap<(u32, u32), (i64, i64)> = HashMap::new();
     for span in reader.rows::<Span>()? {
         let span = span?;
@@ -264,30 +266,30 @@ fn times_from_spans(reader: &Reader) -> Result<BTreeMap<StackKey, Times>, StoreE
     }
     // `Span::self_nanos` also counts time outside of the selection, so the self time is computed
     // here. The contexts of a span's direct children are children of its context.
-    let mut children: HashMap<(u32, u32), i64> = HashMap::new();
+    let mut child_nanos: HashMap<(u32, u32), i64> = HashMap::new();
     for (&(thread, context), &(_, nanos)) in &totals {
         if let Some(parent) = reader.context(context).parent {
-            let sum = children.entry((thread, parent)).or_default();
+            let sum = child_nanos.entry((thread, parent)).or_default();
             *sum = sum.saturating_add(nanos);
         }
     }
     let times = totals.into_iter().filter_map(|((thread, context), (count, nanos))| {
-        let children_nanos = children.get(&(thread, context)).copied().unwrap_or(0);
-        let self_nanos = nanos.saturating_sub(children_nanos).max(0);
-        let times = Times { count, self_nanos, device_nanos: 0 };
+        let nanos_in_children = child_nanos.get(&(thread, context)).copied().unwrap_or(0);
+        let self_nanos = nanos.saturating_sub(nanos_in_children).max(0);
+        let times = StackTimes { count, self_nanos, device_nanos: 0 };
         Some((stack_key(reader, thread, context)?, times))
     });
     Ok(times.collect())
 }
 
 /// Returns the key of a thread's context, unless the selection excludes its process.
-fn stack_key(reader: &Reader, thread: u32, context: u32) -> Option<StackKey> {
+fn stack_key(reader: &Reader, thread: u32, context_id: u32) -> Option<StackKey> {
     let process_id = reader.thread(thread)?.process_id;
     let processes = &reader.selection().processes;
     if processes.as_ref().is_some_and(|processes| !processes.contains(&process_id)) {
         return None;
     }
-    let stack = Stack { context_id: context, kernel_id: None };
+    let stack = Stack { context_id, kernel_id: None };
     Some(StackKey { process_id, thread_id: Some(thread), stack })
 }
 

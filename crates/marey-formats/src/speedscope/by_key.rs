@@ -25,7 +25,7 @@ pub(super) struct RowsByKey<K, R> {
 #[derive(Default)]
 struct KeyedRows {
     /// Ranges of spilled rows in the file.
-    blocks: Vec<Range<u64>>,
+    spilled_ranges: Vec<Range<u64>>,
     /// The latest rows, which were not spilled yet.
     bytes: Vec<u8>,
 }
@@ -47,13 +47,13 @@ impl<K: Ord, R: Row> RowsByKey<K, R> {
 
     fn spill(&mut self) -> io::Result<()> {
         let mut file = BufWriter::new(&mut self.file);
-        for KeyedRows { blocks, bytes } in self.rows.values_mut() {
+        for KeyedRows { spilled_ranges, bytes } in self.rows.values_mut() {
             let bytes = std::mem::take(bytes);
             if !bytes.is_empty() {
                 file.write_all(&bytes)?;
                 let start = self.file_bytes;
                 self.file_bytes += bytes.len() as u64;
-                blocks.push(start..self.file_bytes);
+                spilled_ranges.push(start..self.file_bytes);
             }
         }
         self.memory_bytes = 0;
@@ -66,7 +66,7 @@ impl<K: Ord, R: Row> RowsByKey<K, R> {
         mut each: impl FnMut(K, &mut dyn Iterator<Item = io::Result<R>>) -> Result<(), E>,
     ) -> Result<(), E> {
         let Self { mut file, rows, .. } = self;
-        for (key, KeyedRows { blocks, bytes }) in rows {
+        for (key, KeyedRows { spilled_ranges: blocks, bytes }) in rows {
             let spilled = blocks.into_iter().map(|block| read_block(&mut file, &block));
             let mut blocks = spilled.chain([Ok(bytes)]);
             let (mut block, mut position) = (Vec::new(), 0);

@@ -19,7 +19,7 @@ use crate::shared::import::ReaderError;
 /// The events of a profile that is imported. In a unit of time they become spans. In another unit,
 /// the intervals between them become samples.
 pub(super) struct Evented {
-    thread: u32,
+    thread_id: u32,
     unit: Unit,
     open_frames: Vec<OpenFrame>,
     /// Number of times that each frame is open.
@@ -37,7 +37,7 @@ pub(super) struct Evented {
 struct OpenFrame {
     frame: u32,
     name_id: u32,
-    context: u32,
+    context_id: u32,
     start_nanos: i64,
     order: u64,
 }
@@ -60,9 +60,9 @@ enum EventKind {
 }
 
 impl Evented {
-    pub(super) fn new(thread: u32, unit: Unit, start: Option<&str>) -> Self {
+    pub(super) fn new(thread_id: u32, unit: Unit, start: Option<&str>) -> Self {
         Self {
-            thread,
+            thread_id,
             unit,
             open_frames: Vec::new(),
             open_counts: HashMap::new(),
@@ -83,23 +83,23 @@ impl Evented {
         }
         match event.kind {
             EventKind::Open => {
-                let parent = self.open_context();
+                let parent_context_id = self.open_context();
                 let is_too_deep = self.open_frames.len() >= MAX_DEPTH;
                 if is_too_deep {
                     let cause = format_args!("a frame is inside {MAX_DEPTH} other frames");
                     file.lose(LossCause::Unsupported, 1, cause);
                 }
-                let context = match self.unit {
+                let context_id = match self.unit {
                     // The assembler derives the contexts of spans itself.
                     Unit::Time(_) => Assembler::ROOT,
-                    _ if is_too_deep => parent,
-                    _ => file.import.run.context_id(parent, NodeKind::Frame, name_id),
+                    _ if is_too_deep => parent_context_id,
+                    _ => file.import.run.context_id(parent_context_id, NodeKind::Frame, name_id),
                 };
                 let Self { opened_count: order, last_nanos: start_nanos, .. } = *self;
                 self.open_frames.push(OpenFrame {
                     frame: event.frame,
                     name_id,
-                    context,
+                    context_id,
                     start_nanos,
                     order,
                 });
@@ -125,12 +125,12 @@ impl Evented {
             let Ok(value) = position.parse::<f64>() else {
                 return Ok(lose_invalid_position(file, position));
             };
-            let last = self.last_position.unwrap_or(value);
-            self.last_position = Some(last.max(value));
-            if value > last {
-                self.add_interval(file, value - last)?;
+            let last_position = self.last_position.unwrap_or(value);
+            self.last_position = Some(last_position.max(value));
+            if value > last_position {
+                self.add_interval(file, value - last_position)?;
             }
-            value < last
+            value < last_position
         };
         if is_earlier {
             let cause = "an event is earlier than the event before it, and is moved to that time";
@@ -140,20 +140,20 @@ impl Evented {
     }
 
     /// Closes a frame, and the frames inside it that the file has left open.
-    fn close_frame(&mut self, file: &mut FileReader, frame: u32) -> Result<(), ReaderError> {
-        let is_open = self.open_counts.get(&frame).is_some_and(|&count| count > 0);
+    fn close_frame(&mut self, file: &mut FileReader, frame_index: u32) -> Result<(), ReaderError> {
+        let is_open = self.open_counts.get(&frame_index).is_some_and(|&count| count > 0);
         if !is_open {
-            let cause = format_args!("frame {frame} is closed but is not open");
+            let cause = format_args!("frame {frame_index} is closed but is not open");
             file.lose(LossCause::UnmatchedExit, 1, cause);
             return Ok(());
         }
-        while let Some(open) = self.open_frames.pop() {
-            let is_closed_frame = open.frame == frame;
-            self.end_frame(file, &open, false)?;
+        while let Some(open_frame) = self.open_frames.pop() {
+            let is_closed_frame = open_frame.frame == frame_index;
+            self.end_frame(file, &open_frame, false)?;
             if is_closed_frame {
                 return Ok(());
             }
-            let cause = format_args!("frame {frame} is closed before a frame inside it");
+            let cause = format_args!("frame {frame_index} is closed before a frame inside it");
             file.lose(LossCause::Unclosed, 1, cause);
         }
         Ok(())
@@ -162,19 +162,19 @@ impl Evented {
     fn end_frame(
         &mut self,
         file: &mut FileReader,
-        open: &OpenFrame,
+        open_frame: &OpenFrame,
         is_open: bool,
     ) -> Result<(), ReaderError> {
-        if let Some(count) = self.open_counts.get_mut(&open.frame) {
+        if let Some(count) = self.open_counts.get_mut(&open_frame.frame) {
             *count -= 1;
         }
         // The enclosing frames are still open.
         if !matches!(self.unit, Unit::Time(_)) || self.open_frames.len() >= MAX_DEPTH {
             return Ok(());
         }
-        let OpenFrame { name_id, start_nanos, order, .. } = *open;
+        let OpenFrame { name_id, start_nanos, order, .. } = *open_frame;
         Ok(file.import.run.add_slice(&Slice {
-            thread_id: self.thread,
+            thread_id: self.thread_id,
             start_nanos,
             duration_nanos: self.last_nanos.saturating_sub(start_nanos),
             order,
@@ -191,15 +191,15 @@ impl Evented {
 
     /// Adds the interval since the last event as a sample.
     fn add_interval(&mut self, file: &mut FileReader, value: f64) -> Result<(), ReaderError> {
-        let Self { thread, unit, .. } = *self;
-        let context = self.open_context();
+        let Self { thread_id, unit, .. } = *self;
+        let context_id = self.open_context();
         let sample_adder =
-            self.sample_adder.get_or_insert_with(|| SampleAdder::new(file, thread, unit));
-        sample_adder.add(file, context, None, MetricValue::Float(value))
+            self.sample_adder.get_or_insert_with(|| SampleAdder::new(file, thread_id, unit));
+        sample_adder.add(file, context_id, None, MetricValue::Float(value))
     }
 
     fn open_context(&self) -> u32 {
-        self.open_frames.last().map_or(Assembler::ROOT, |open| open.context)
+        self.open_frames.last().map_or(Assembler::ROOT, |open| open.context_id)
     }
 }
 

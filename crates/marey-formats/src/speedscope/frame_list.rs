@@ -16,23 +16,23 @@ pub(super) struct FrameList<'r> {
     /// The frames as JSON.
     frames: Vec<String>,
     /// Imported frames, by process and label.
-    imported_indices: HashMap<(u32, String), u32>,
+    imported_index_by_label: HashMap<(u32, String), u32>,
     /// Indices by process and name.
-    indices: HashMap<(u32, u32), u32>,
+    index_by_name: HashMap<(u32, u32), u32>,
     /// Frames that have only a name.
-    name_only_indices: HashMap<u32, u32>,
+    name_only_index: HashMap<u32, u32>,
 }
 
 impl<'r> FrameList<'r> {
     /// Collects the frames in the metadata of a run.
     pub(super) fn new(reader: &'r Reader<'r>) -> Result<Self, StoreError> {
-        let (indices, name_only_indices) = (HashMap::new(), HashMap::new());
+        let (index_by_name, name_only_index) = (HashMap::new(), HashMap::new());
         let mut list = Self {
             reader,
             frames: Vec::new(),
-            imported_indices: HashMap::new(),
-            indices,
-            name_only_indices,
+            imported_index_by_label: HashMap::new(),
+            index_by_name,
+            name_only_index,
         };
         for row in reader.rows::<Metadata>()? {
             let row = row?;
@@ -44,25 +44,27 @@ impl<'r> FrameList<'r> {
         Ok(list)
     }
 
-    fn add_imported(&mut self, process: u32, frames: Vec<FrameObject>) {
+    fn add_imported(&mut self, process_id: u32, frames: Vec<FrameObject>) {
         let frames: Vec<FrameObject> = frames.into_iter().map(frames::normalise).collect();
         for (label, frame) in frames::labels(&frames).into_iter().zip(&frames) {
-            let next = self.frames.len() as u32;
-            if *self.imported_indices.entry((process, label)).or_insert(next) == next {
+            let next_index = self.frames.len() as u32;
+            if *self.imported_index_by_label.entry((process_id, label)).or_insert(next_index)
+                == next_index
+            {
                 self.frames.push(serde_json::to_string(frame).expect("it was JSON before"));
             }
         }
     }
 
     /// Returns the index of the frame with a name in a process. Adds the frame if it is new.
-    pub(super) fn frame_index(&mut self, process: u32, name_id: u32) -> u32 {
-        let Self { reader, frames, imported_indices, indices, name_only_indices } = self;
-        *indices.entry((process, name_id)).or_insert_with(|| {
+    pub(super) fn frame_index(&mut self, process_id: u32, name_id: u32) -> u32 {
+        let Self { reader, frames, imported_index_by_label, index_by_name, name_only_index } = self;
+        *index_by_name.entry((process_id, name_id)).or_insert_with(|| {
             let name = reader.text(name_id);
-            if let Some(&index) = imported_indices.get(&(process, name.to_owned())) {
+            if let Some(&index) = imported_index_by_label.get(&(process_id, name.to_owned())) {
                 return index;
             }
-            *name_only_indices.entry(name_id).or_insert_with(|| {
+            *name_only_index.entry(name_id).or_insert_with(|| {
                 let mut json = String::from(r#"{"name":"#);
                 quote(name, &mut json);
                 json.push('}');

@@ -26,11 +26,11 @@ use crate::shared::input::{Input, OffsetReader};
 /// Reads a file into a run: one process, with a thread for each profile.
 pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderError> {
     skip_byte_order_mark(input)?;
-    let process = import.add_process(NewProcess { pid: -1, ..NewProcess::default() });
+    let process_id = import.add_process(NewProcess { pid: -1, ..NewProcess::default() });
     let offset = Cell::new(0);
     let mut file = FileReader {
         import,
-        process,
+        process_id,
         offset: &offset,
         name_ids: None,
         base_nanos: 0,
@@ -53,7 +53,7 @@ fn skip_byte_order_mark(input: &mut Input) -> io::Result<()> {
 /// A file that is being read.
 pub(super) struct FileReader<'a> {
     pub(super) import: &'a mut Import,
-    pub(super) process: u32,
+    pub(super) process_id: u32,
     /// Number of bytes read.
     offset: &'a Cell<u64>,
     /// Name ids of the frames, once `shared` was read.
@@ -83,7 +83,7 @@ impl FileReader<'_> {
     /// Adds the thread of the next profile.
     fn add_thread(&mut self) -> u32 {
         self.profile_count += 1;
-        self.import.run.add_thread(self.process, -i64::from(self.profile_count), "")
+        self.import.run.add_thread(self.process_id, -i64::from(self.profile_count), "")
     }
 
     fn add_metadata(
@@ -92,7 +92,7 @@ impl FileReader<'_> {
         key: &str,
         value: &str,
     ) -> Result<(), ReaderError> {
-        let Self { process: process_id, .. } = *self;
+        let Self { process_id, .. } = *self;
         let row = Metadata { process_id, thread_id, key: key.into(), value: value.into() };
         Ok(self.import.run.add_metadata(&row)?)
     }
@@ -119,7 +119,7 @@ impl FileReader<'_> {
             "$schema" if value.get().trim_matches('"') == SCHEMA => {}
             "name" => {
                 let name = self.parse_or_lose(value, "the name of the file");
-                self.import.run.process_mut(self.process).name = name;
+                self.import.run.process_mut(self.process_id).name = name;
             }
             "marey" if self.profile_count == 0 => {
                 let base: Option<Base> = self.parse_or_lose(value, "`marey`");
@@ -250,7 +250,7 @@ impl<'de> Visitor<'de> for ProfileListReader<'_, '_> {
 /// A profile that is being read.
 struct ProfileReader<'f, 'a> {
     file: &'f mut FileReader<'a>,
-    thread: u32,
+    thread_id: u32,
     unit: Option<Unit>,
     /// Start and end as the file has them.
     start: Option<String>,
@@ -260,7 +260,7 @@ struct ProfileReader<'f, 'a> {
 
 impl<'f, 'a> ProfileReader<'f, 'a> {
     fn new(file: &'f mut FileReader<'a>) -> Self {
-        Self { file, thread: 0, unit: None, start: None, end: None, samples: Samples::default() }
+        Self { file, thread_id: 0, unit: None, start: None, end: None, samples: Samples::default() }
     }
 
     fn read_field(&mut self, key: &str, value: &RawValue) -> Result<(), ReaderError> {
@@ -268,18 +268,18 @@ impl<'f, 'a> ProfileReader<'f, 'a> {
             "type" if matches!(value.get(), r#""evented""# | r#""sampled""#) => {}
             "name" => {
                 let name: Option<String> = self.file.parse_or_lose(value, "the name of a profile");
-                self.file.import.run.rename_thread(self.thread, &name.unwrap_or_default());
+                self.file.import.run.rename_thread(self.thread_id, &name.unwrap_or_default());
             }
             "unit" => {
                 self.unit = Unit::from_name(value.get().trim_matches('"'));
                 if self.unit.is_none() {
                     self.unit = Some(Unit::None);
-                    self.file.add_metadata(Some(self.thread), key, value.get())?;
+                    self.file.add_metadata(Some(self.thread_id), key, value.get())?;
                 }
             }
             START_KEY => self.start = Some(value.get().to_owned()),
             END_KEY => self.end = Some(value.get().to_owned()),
-            _ => self.file.add_metadata(Some(self.thread), key, value.get())?,
+            _ => self.file.add_metadata(Some(self.thread_id), key, value.get())?,
         }
         Ok(())
     }
@@ -289,14 +289,14 @@ impl<'f, 'a> ProfileReader<'f, 'a> {
     }
 
     fn events_seed(&mut self) -> ListSeed<'_, 'a, Evented> {
-        let evented = Evented::new(self.thread, self.unit(), self.start.as_deref());
+        let evented = Evented::new(self.thread_id, self.unit(), self.start.as_deref());
         ListSeed { file: self.file, elements: evented }
     }
 
     fn weights_seed(&mut self) -> ListSeed<'_, 'a, Weights> {
         let unit = self.unit();
         let samples = &mut self.samples;
-        let weights = Weights::new(self.file, self.thread, unit, self.start.as_deref(), samples);
+        let weights = Weights::new(self.file, self.thread_id, unit, self.start.as_deref(), samples);
         ListSeed { file: self.file, elements: weights }
     }
 
@@ -309,7 +309,7 @@ impl<'f, 'a> ProfileReader<'f, 'a> {
                 _ => number.parse::<f64>().is_ok().then(|| number.clone()),
             };
             if let Some(value) = value {
-                self.file.add_metadata(Some(self.thread), key, &value)?;
+                self.file.add_metadata(Some(self.thread_id), key, &value)?;
             } else {
                 let cause = format_args!("`{key}` of a profile is not a valid number of its unit");
                 self.file.lose(LossCause::Unreadable, 1, cause);
@@ -335,7 +335,7 @@ impl<'de> Visitor<'de> for ProfileReader<'_, '_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
-        self.thread = self.file.add_thread();
+        self.thread_id = self.file.add_thread();
         let mut events: Vec<Box<RawValue>> = Vec::new();
         let mut weights: Vec<Box<RawValue>> = Vec::new();
         while let Some(key) = map.next_key::<String>()? {

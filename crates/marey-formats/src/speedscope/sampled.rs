@@ -74,7 +74,7 @@ pub(super) struct Weights {
 impl Weights {
     pub(super) fn new(
         file: &mut FileReader,
-        thread: u32,
+        thread_id: u32,
         unit: Unit,
         start: Option<&str>,
         samples: &mut Samples,
@@ -84,7 +84,7 @@ impl Weights {
             _ => None,
         };
         let samples = mem::take(&mut samples.0).into_iter();
-        Self { samples, sample_adder: SampleAdder::new(file, thread, unit), unit, next_nanos }
+        Self { samples, sample_adder: SampleAdder::new(file, thread_id, unit), unit, next_nanos }
     }
 
     fn parse_weight(&self, weight: &str) -> Option<MetricValue> {
@@ -124,20 +124,20 @@ impl ListVisitor for Weights {
 
 /// Adds weights as values of samples.
 pub(super) struct SampleAdder {
-    thread: u32,
+    thread_id: u32,
     name_id: u32,
     shown: Sampled,
 }
 
 impl SampleAdder {
-    pub(super) fn new(file: &mut FileReader, thread: u32, unit: Unit) -> Self {
+    pub(super) fn new(file: &mut FileReader, thread_id: u32, unit: Unit) -> Self {
         let name_id = file.import.run.text_id(unit.value_name());
         let shown = match unit {
             Unit::Time(_) => Sampled { nanos_name_id: Some(name_id), ..Sampled::default() },
             Unit::None => Sampled { count_name_id: Some(name_id), ..Sampled::default() },
             Unit::Bytes => Sampled::default(),
         };
-        Self { thread, name_id, shown }
+        Self { thread_id, name_id, shown }
     }
 
     pub(super) fn add(
@@ -156,8 +156,8 @@ impl SampleAdder {
         let run = &mut file.import.run;
         run.show_samples(self.shown);
         Ok(run.add_sample(&Sample {
-            process_id: file.process,
-            thread_id: Some(self.thread),
+            process_id: file.process_id,
+            thread_id: Some(self.thread_id),
             context_id,
             name_id: self.name_id,
             time_nanos,

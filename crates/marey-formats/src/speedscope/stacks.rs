@@ -47,7 +47,7 @@ impl Stacks {
     }
 
     /// Returns `start` plus all weights, as JSON.
-    pub(super) fn end(&self, start: i64) -> String {
+    pub(super) fn end_value(&self, start: i64) -> String {
         let int_sum = start.saturating_add(self.int_sum);
         if self.float_sum == 0.0 {
             return int_sum.to_string();

@@ -60,8 +60,13 @@ pub(crate) fn write(
     write!(out, ",\n\"shared\":{{\"frames\":")?;
     frames.write(out)?;
     write!(out, "}},\n\"profiles\":[")?;
-    let mut profiles =
-        ProfileWriter { reader, survey, out, profile_count: 0, first_of_threads: HashMap::new() };
+    let mut profiles = ProfileWriter {
+        reader,
+        survey,
+        out,
+        profile_count: 0,
+        first_profile_by_thread: HashMap::new(),
+    };
     profiles.write_spans(left_out)?;
     profiles.write_streams(left_out)?;
     profiles.write_samples(left_out)?;
@@ -152,8 +157,8 @@ impl<'r> Survey<'r> {
     }
 
     /// Returns start and end of an imported profile of times.
-    fn thread_extent_nanos(&self, thread: u32) -> [Option<i64>; 2] {
-        let [start, end] = self.extents_by_thread.get(&thread).cloned().unwrap_or_default();
+    fn thread_extent_nanos(&self, thread_id: u32) -> [Option<i64>; 2] {
+        let [start, end] = self.extents_by_thread.get(&thread_id).cloned().unwrap_or_default();
         [start, end].map(|nanos| nanos?.parse().ok())
     }
 }
@@ -165,7 +170,7 @@ struct ProfileWriter<'r, 'o> {
     out: &'o mut dyn Write,
     profile_count: u32,
     /// The first profile of each thread.
-    first_of_threads: HashMap<u32, u32>,
+    first_profile_by_thread: HashMap<u32, u32>,
 }
 
 impl ProfileWriter<'_, '_> {
@@ -191,19 +196,19 @@ impl ProfileWriter<'_, '_> {
     /// Writes the spans of a thread.
     fn write_thread(&mut self, thread: Option<u32>, lanes: Lanes) -> Result<(), ExportError> {
         let Some(thread) = thread else { return Ok(()) };
-        self.first_of_threads.entry(thread).or_insert(self.profile_count);
+        self.first_profile_by_thread.entry(thread).or_insert(self.profile_count);
         let extent = self.survey.thread_extent_nanos(thread);
         self.write_lanes(&thread_title(self.reader, thread), lanes, extent)
     }
 
     fn write_streams(&mut self, left_out: &mut LeftOut) -> Result<(), ExportError> {
         let reader = self.reader;
-        let mut by_stream = RowsByKey::new();
+        let mut activities_by_stream = RowsByKey::new();
         for activity in reader.rows::<GpuActivity>()? {
             let activity = activity?;
-            by_stream.push(stream_key(&activity), &activity)?;
+            activities_by_stream.push(stream_key(&activity), &activity)?;
         }
-        by_stream.for_each(|(process, device, stream): StreamKey, activities| {
+        activities_by_stream.for_each(|(process, device, stream): StreamKey, activities| {
             let mut lanes = Lanes::default();
             for activity in activities {
                 let GpuActivity { start_nanos, duration_nanos, name_id, .. } = activity?;
@@ -225,8 +230,12 @@ impl ProfileWriter<'_, '_> {
         (start_nanos, duration_nanos): (i64, i64),
         left_out: &mut LeftOut,
     ) -> Result<(), ExportError> {
-        let start = start_nanos.saturating_sub(self.survey.base_nanos);
-        if !lanes.add(frame, start, start.saturating_add(duration_nanos.max(0)))? {
+        let relative_nanos = start_nanos.saturating_sub(self.survey.base_nanos);
+        if !lanes.add(
+            frame,
+            relative_nanos,
+            relative_nanos.saturating_add(duration_nanos.max(0)),
+        )? {
             *left_out.entry("overlapping spans").or_default() += 1;
         }
         Ok(())
@@ -238,22 +247,24 @@ impl ProfileWriter<'_, '_> {
         lanes: Lanes,
         extent_nanos: [Option<i64>; 2],
     ) -> Result<(), ExportError> {
-        let base = self.survey.base_nanos;
-        let [start, end] = extent_nanos.map(|nanos| Some(nanos?.saturating_sub(base)));
+        let base_nanos = self.survey.base_nanos;
+        let [start_nanos, end_nanos] =
+            extent_nanos.map(|nanos| Some(nanos?.saturating_sub(base_nanos)));
         for (number, lane) in lanes.finish()?.into_iter().enumerate() {
             let Lane { events, first_nanos, last_nanos, .. } = lane;
             let name = match number {
                 0 => title.to_owned(),
                 _ => format!("{title} (overlap {number})"),
             };
-            let start = start.map_or(first_nanos, |start| start.min(first_nanos));
-            let end = end.map_or(last_nanos, |end| end.max(last_nanos));
+            let start_nanos =
+                start_nanos.map_or(first_nanos, |start_nanos| start_nanos.min(first_nanos));
+            let end_nanos = end_nanos.map_or(last_nanos, |end_nanos| end_nanos.max(last_nanos));
             self.begin_profile(
                 "evented",
                 &name,
                 Unit::Time(0),
-                &start.to_string(),
-                &end.to_string(),
+                &start_nanos.to_string(),
+                &end_nanos.to_string(),
             )?;
             write!(self.out, "\"events\":")?;
             events.write(self.out)?;
@@ -264,12 +275,12 @@ impl ProfileWriter<'_, '_> {
 
     fn write_samples(&mut self, left_out: &mut LeftOut) -> Result<(), ExportError> {
         let reader = self.reader;
-        let mut by_value = RowsByKey::new();
+        let mut samples_by_value = RowsByKey::new();
         for sample in reader.rows::<Sample>()? {
             let sample = sample?;
-            by_value.push(value_key(&sample), &sample)?;
+            samples_by_value.push(value_key(&sample), &sample)?;
         }
-        by_value.for_each(|value: ValueKey, samples| {
+        samples_by_value.for_each(|value: ValueKey, samples| {
             let mut stacks = Stacks::default();
             for sample in samples {
                 let sample: Sample = sample?;
@@ -287,37 +298,39 @@ impl ProfileWriter<'_, '_> {
 
     fn write_stacks(
         &mut self,
-        (process, thread, name_id): ValueKey,
+        (process_id, thread, name_id): ValueKey,
         stacks: Stacks,
     ) -> io::Result<()> {
         let value_name = self.reader.text(name_id);
         let unit = Unit::from_value_name(value_name);
         let mut title = match thread {
             Some(thread) => thread_title(self.reader, thread),
-            None => process_title(self.reader, process),
+            None => process_title(self.reader, process_id),
         };
         if value_name != unit.value_name() {
             title = format!("{title}, {value_name}");
         }
         let [start, end] = match (unit, thread) {
             (Unit::Time(0), Some(thread)) => {
-                let base = self.survey.base_nanos;
+                let base_nanos = self.survey.base_nanos;
                 let extent = self.survey.thread_extent_nanos(thread);
-                extent.map(|nanos| Some(nanos?.saturating_sub(base).to_string()))
+                extent.map(|nanos| Some(nanos?.saturating_sub(base_nanos).to_string()))
             }
             (_, Some(thread)) => {
                 self.survey.extents_by_thread.get(&thread).cloned().unwrap_or_default()
             }
             (_, None) => [None, None],
         };
-        let first = match (unit, stacks.first_nanos) {
-            (Unit::Time(0), Some(first)) => first.saturating_sub(self.survey.base_nanos),
+        let first_nanos = match (unit, stacks.first_nanos) {
+            (Unit::Time(0), Some(first_nanos)) => {
+                first_nanos.saturating_sub(self.survey.base_nanos)
+            }
             _ => 0,
         };
-        let start = start.unwrap_or_else(|| first.to_string());
-        let end = end.unwrap_or_else(|| stacks.end(first));
+        let start = start.unwrap_or_else(|| first_nanos.to_string());
+        let end = end.unwrap_or_else(|| stacks.end_value(first_nanos));
         if let Some(thread) = thread {
-            self.first_of_threads.entry(thread).or_insert(self.profile_count);
+            self.first_profile_by_thread.entry(thread).or_insert(self.profile_count);
         }
         self.begin_profile("sampled", &title, unit, &start, &end)?;
         write!(self.out, "\"samples\":")?;
@@ -330,11 +343,11 @@ impl ProfileWriter<'_, '_> {
     /// Writes imported profiles without content.
     fn write_empty(&mut self) -> Result<(), ExportError> {
         let mut threads: Vec<u32> = self.survey.extents_by_thread.keys().copied().collect();
-        threads.retain(|thread| !self.first_of_threads.contains_key(thread));
+        threads.retain(|thread| !self.first_profile_by_thread.contains_key(thread));
         threads.sort_unstable();
         for thread in threads {
             let extent = self.survey.extents_by_thread.get(&thread).cloned().unwrap_or_default();
-            self.first_of_threads.insert(thread, self.profile_count);
+            self.first_profile_by_thread.insert(thread, self.profile_count);
             let [start, end] = extent.map(|number| number.unwrap_or_else(|| "0".to_owned()));
             let title = thread_title(self.reader, thread);
             self.begin_profile("evented", &title, Unit::None, &start, &end)?;
@@ -367,14 +380,14 @@ impl ProfileWriter<'_, '_> {
         let mut processes = self.reader.processes();
         let (_, None) = (processes.next()?, processes.next()) else { return None };
         let thread = self.reader.threads().nth(index)?;
-        self.first_of_threads.get(&thread.id).copied()
+        self.first_profile_by_thread.get(&thread.id).copied()
     }
 }
 
 /// Returns the base of times, which is 0 if times are small enough without one.
 fn base_nanos(reader: &Reader) -> i64 {
     let ends = reader.processes().map(|process| process.end_nanos);
-    if ends.max().is_none_or(|end| end <= MAX_SAFE_INTEGER) {
+    if ends.max().is_none_or(|end_nanos| end_nanos <= MAX_SAFE_INTEGER) {
         return 0;
     }
     reader.processes().map(|process| process.start_nanos).min().unwrap_or(0)
@@ -403,11 +416,11 @@ fn thread_title(reader: &Reader, thread: u32) -> String {
 }
 
 /// Adds the process to a title if there are several processes.
-fn with_process_title(reader: &Reader, process: u32, title: String) -> String {
+fn with_process_title(reader: &Reader, process_id: u32, title: String) -> String {
     if reader.processes().nth(1).is_none() {
         return title;
     }
-    format!("{}, {title}", process_title(reader, process))
+    format!("{}, {title}", process_title(reader, process_id))
 }
 
 fn process_title(reader: &Reader, process: u32) -> String {

@@ -4,7 +4,7 @@ use std::io::{BufWriter, Write};
 
 use marey_store::Reader;
 
-use super::tree::{Palette, Tree};
+use super::tree::{FlameTree, Palette};
 use crate::shared::export::{ExportError, LeftOut};
 use crate::shared::weights::{Weights, is_nanosecond_unit};
 
@@ -27,7 +27,7 @@ struct PlacedFrame {
 }
 
 pub(super) fn draw(
-    tree: &Tree,
+    tree: &FlameTree,
     weights: &Weights,
     reader: &Reader,
     out: &mut dyn Write,
@@ -50,7 +50,7 @@ pub(super) fn draw(
         <rect class=\"back\" width=\"100%\" height=\"100%\"/>\n\
         <text class=\"head\" x=\"3\" y=\"18\">{name}: {}</text>\n",
         include_str!("style.css"),
-        escape(&format_value(tree.nodes[0].total, &weights.unit)),
+        escape(&format_value(tree.nodes[0].inclusive_weight, &weights.unit)),
     )?;
     for frame in &frames {
         draw_frame(frame, tree, weights, reader, &mut out)?;
@@ -61,7 +61,7 @@ pub(super) fn draw(
 }
 
 /// Returns the visible frames, parents before children, from left to right.
-fn lay_out(tree: &Tree) -> Vec<PlacedFrame> {
+fn lay_out(tree: &FlameTree) -> Vec<PlacedFrame> {
     let mut frames = Vec::new();
     let mut pending = vec![PlacedFrame { node: 0, x: 0.0, depth: 0 }];
     while let Some(frame) = pending.pop() {
@@ -80,29 +80,29 @@ fn lay_out(tree: &Tree) -> Vec<PlacedFrame> {
     frames
 }
 
-fn width(tree: &Tree, node: usize) -> f64 {
+fn width(tree: &FlameTree, node: usize) -> f64 {
     WIDTH * share(tree, node)
 }
 
-fn share(tree: &Tree, node: usize) -> f64 {
-    tree.nodes[node].total / tree.nodes[0].total
+fn share(tree: &FlameTree, node: usize) -> f64 {
+    tree.nodes[node].inclusive_weight / tree.nodes[0].inclusive_weight
 }
 
 fn draw_frame(
     frame: &PlacedFrame,
-    tree: &Tree,
+    tree: &FlameTree,
     weights: &Weights,
     reader: &Reader,
     out: &mut impl Write,
 ) -> Result<(), ExportError> {
     let &PlacedFrame { node, x, depth } = frame;
-    let (total, palette) = (tree.nodes[node].total, tree.nodes[node].palette);
+    let (inclusive_weight, palette) = (tree.nodes[node].inclusive_weight, tree.nodes[node].palette);
     let name = match palette {
         Palette::Root => "all",
         _ => reader.text(tree.nodes[node].name_id),
     };
     let (width, y) = (width(tree, node), HEADER_HEIGHT + depth * FRAME_HEIGHT);
-    let value = format_value(total, &weights.unit);
+    let value = format_value(inclusive_weight, &weights.unit);
     let percent = 100.0 * share(tree, node);
     writeln!(
         out,

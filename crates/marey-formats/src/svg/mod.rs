@@ -22,8 +22,8 @@ pub(crate) fn write(
 ) -> Result<(), ExportError> {
     let weights = stack_weights(reader, Format::Svg)?;
     weights.leave_out(reader, left_out)?;
-    let tree = tree::Tree::build(&weights, reader, left_out);
-    if tree.nodes[0].total <= 0.0 {
+    let tree = tree::FlameTree::build(&weights, reader, left_out);
+    if tree.nodes[0].inclusive_weight <= 0.0 {
         let missing = "no weight above zero";
         return Err(ExportError::NoData { format: Format::Svg, missing });
     }

@@ -9,16 +9,16 @@ use crate::shared::export::LeftOut;
 use crate::shared::weights::{Stack, Weights};
 
 /// The frames, parents before children. The first is the root.
-pub(super) struct Tree {
-    pub(super) nodes: Vec<Node>,
+pub(super) struct FlameTree {
+    pub(super) nodes: Vec<FlameNode>,
 }
 
 /// A frame.
-pub(super) struct Node {
+pub(super) struct FlameNode {
     pub(super) name_id: u32,
     pub(super) palette: Palette,
     /// Inclusive weight.
-    pub(super) total: f64,
+    pub(super) inclusive_weight: f64,
     /// Indices of the direct children.
     pub(super) children: Vec<usize>,
 }
@@ -38,25 +38,30 @@ pub(super) enum Palette {
     Kernel,
 }
 
-impl Tree {
+impl FlameTree {
     /// Builds the tree. Values below zero or NaN have no width and are left out.
     pub(super) fn build(weights: &Weights, reader: &Reader, left_out: &mut LeftOut) -> Self {
-        let root = Node { name_id: 0, palette: Palette::Root, total: 0.0, children: Vec::new() };
+        let root = FlameNode {
+            name_id: 0,
+            palette: Palette::Root,
+            inclusive_weight: 0.0,
+            children: Vec::new(),
+        };
         let mut tree = Self { nodes: vec![root] };
         let mut parents = vec![0];
-        let mut by_context = HashMap::new();
+        let mut node_by_context = HashMap::new();
         for (&stack, sum) in &weights.by_stack {
             let weight = sum.as_f64();
             if !(0.0..f64::INFINITY).contains(&weight) {
                 *left_out.entry("values below zero or without a number").or_default() += 1;
                 continue;
             }
-            let node = tree.node_of_stack(stack, reader, &mut by_context, &mut parents);
-            tree.nodes[node].total += weight;
+            let node = tree.node_of_stack(stack, reader, &mut node_by_context, &mut parents);
+            tree.nodes[node].inclusive_weight += weight;
         }
         for node in (1..tree.nodes.len()).rev() {
-            let total = tree.nodes[node].total;
-            tree.nodes[parents[node]].total += total;
+            let inclusive_weight = tree.nodes[node].inclusive_weight;
+            tree.nodes[parents[node]].inclusive_weight += inclusive_weight;
         }
         tree.sort_siblings(reader);
         tree
@@ -67,13 +72,13 @@ impl Tree {
         &mut self,
         stack: Stack,
         reader: &Reader,
-        by_context: &mut HashMap<u32, usize>,
+        node_by_context: &mut HashMap<u32, usize>,
         parents: &mut Vec<usize>,
     ) -> usize {
-        let mut missing = Vec::new();
+        let mut missing_contexts = Vec::new();
         let mut context_id = stack.context_id;
         let mut node = loop {
-            if let Some(&node) = by_context.get(&context_id) {
+            if let Some(&node) = node_by_context.get(&context_id) {
                 break node;
             }
             // The id of a parent is less than that of its child, so the loop ends.
@@ -82,13 +87,13 @@ impl Tree {
             else {
                 break 0;
             };
-            missing.push(context_id);
+            missing_contexts.push(context_id);
             context_id = parent;
         };
-        for id in missing.into_iter().rev() {
+        for id in missing_contexts.into_iter().rev() {
             let context = reader.context(id);
             node = self.add_node(node, context.name_id, Palette::for_kind(context.kind), parents);
-            by_context.insert(id, node);
+            node_by_context.insert(id, node);
         }
         match stack.kernel_id {
             Some(name_id) => self.add_node(node, name_id, Palette::Kernel, parents),
@@ -104,7 +109,12 @@ impl Tree {
         parents: &mut Vec<usize>,
     ) -> usize {
         let node = self.nodes.len();
-        self.nodes.push(Node { name_id, palette, total: 0.0, children: Vec::new() });
+        self.nodes.push(FlameNode {
+            name_id,
+            palette,
+            inclusive_weight: 0.0,
+            children: Vec::new(),
+        });
         self.nodes[parent].children.push(node);
         parents.push(parent);
         node

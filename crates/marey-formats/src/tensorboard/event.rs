@@ -18,7 +18,7 @@ const RGB_CHANNELS: i32 = 3;
 struct Event {
     /// In seconds since 1970.
     #[prost(double, tag = "1")]
-    wall_time: f64,
+    wall_time_secs: f64,
     #[prost(int64, tag = "2")]
     step: i64,
     #[prost(oneof = "Payload", tags = "3, 5")]
@@ -71,19 +71,19 @@ struct Image {
 pub(super) struct Events<'o> {
     out: &'o mut dyn Write,
     message: Vec<u8>,
-    count: u64,
+    event_count: u64,
 }
 
 impl<'o> Events<'o> {
     pub(super) fn begin(out: &'o mut dyn Write, start_nanos: i64) -> io::Result<Self> {
-        let mut events = Self { out, message: Vec::new(), count: 0 };
+        let mut events = Self { out, message: Vec::new(), event_count: 0 };
         events.write(start_nanos, 0, Payload::FileVersion(VERSION.to_owned()))?;
         Ok(events)
     }
 
     /// Whether the file has no event besides the version.
     pub(super) const fn is_empty(&self) -> bool {
-        self.count == 1
+        self.event_count == 1
     }
 
     pub(super) fn write_scalar(
@@ -119,10 +119,10 @@ impl<'o> Events<'o> {
     }
 
     fn write(&mut self, time_nanos: i64, step: i64, payload: Payload) -> io::Result<()> {
-        let event = Event { wall_time: time_nanos as f64 / 1e9, step, payload: Some(payload) };
+        let event = Event { wall_time_secs: time_nanos as f64 / 1e9, step, payload: Some(payload) };
         self.message.clear();
         event.encode(&mut self.message).map_err(io::Error::other)?;
-        self.count += 1;
+        self.event_count += 1;
         record::write(&self.message, self.out)
     }
 }

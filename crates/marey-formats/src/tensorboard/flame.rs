@@ -41,15 +41,17 @@ pub(super) fn draw(
         Err(ExportError::NoData { .. }) => return Ok(None),
         weights => weights?,
     };
-    *left_out.entry("values of other kinds").or_default() += weights.other_values;
+    *left_out.entry("values of other kinds").or_default() += weights.other_value_count;
     let mut totals: BTreeMap<u32, f64> = BTreeMap::new();
     for (stack, weight) in &weights.by_stack {
         *totals.entry(stack.context_id).or_default() += weight.as_f64().max(0.0);
     }
     // A context has a larger id than its ancestors, so `pop_last` yields innermost contexts first.
     let mut pending = totals.clone();
-    while let Some((context, total)) = pending.pop_last() {
-        if let Some(parent) = reader.context(context).parent.filter(|&parent| parent < context) {
+    while let Some((context_id, total)) = pending.pop_last() {
+        if let Some(parent) =
+            reader.context(context_id).parent.filter(|&parent| parent < context_id)
+        {
             *pending.entry(parent).or_default() += total;
             *totals.entry(parent).or_default() += total;
         }
@@ -58,21 +60,21 @@ pub(super) fn draw(
     if !(root_total > 0.0 && root_total.is_finite()) {
         return Ok(None);
     }
-    let depths = totals.keys().map(|&context| reader.context(context).depth as usize);
+    let depths = totals.keys().map(|&context_id| reader.context(context_id).depth as usize);
     let rows = depths.max().unwrap_or(0).clamp(1, MAX_DEPTH);
     let mut canvas = Canvas::new(rows * ROW_HEIGHT);
     // The horizontal position of the next child of each context, in pixels.
     let mut next_x: BTreeMap<u32, f64> = BTreeMap::from([(0, 0.0)]);
-    for (&context, total) in &totals {
-        let row = reader.context(context);
+    for (&context_id, total) in &totals {
+        let row = reader.context(context_id);
         let free_x = next_x.entry(row.parent.unwrap_or(0)).or_default();
-        let start = *free_x;
+        let start_x = *free_x;
         *free_x += total / root_total * WIDTH as f64;
-        let end = *free_x;
-        next_x.insert(context, start);
+        let end_x = *free_x;
+        next_x.insert(context_id, start_x);
         let depth = (row.depth as usize).saturating_sub(1);
         // One white pixel separates neighbours that are wide enough.
-        let x = [start.round() as usize, (end.round() as usize).saturating_sub(1)];
+        let x = [start_x.round() as usize, (end_x.round() as usize).saturating_sub(1)];
         let y = [depth * ROW_HEIGHT, (depth + 1) * ROW_HEIGHT - 1];
         canvas.fill(x, y, colour(reader.text(row.name_id)));
     }

@@ -32,24 +32,25 @@ impl Steps {
     }
 
     /// Returns the steps of a process.
-    pub(super) fn process_steps(&self, process: u32) -> &[Step] {
-        self.0.get(&process).map_or(&[], Vec::as_slice)
+    pub(super) fn process_steps(&self, process_id: u32) -> &[Step] {
+        self.0.get(&process_id).map_or(&[], Vec::as_slice)
     }
 
     /// Returns the index of the last step that began at or before a time.
-    pub(super) fn last_begun_index(&self, process: u32, nanos: i64) -> Option<usize> {
-        let index = self.process_steps(process).partition_point(|step| step.start_nanos <= nanos);
+    pub(super) fn last_begun_index(&self, process_id: u32, nanos: i64) -> Option<usize> {
+        let index =
+            self.process_steps(process_id).partition_point(|step| step.start_nanos <= nanos);
         index.checked_sub(1)
     }
 
     /// Returns the index of the step that contains a time.
     fn index_containing(&self, process: u32, nanos: i64) -> Option<usize> {
         let index = self.last_begun_index(process, nanos)?;
-        (nanos < end_nanos(&self.process_steps(process)[index])).then_some(index)
+        (nanos < step_end_nanos(&self.process_steps(process)[index])).then_some(index)
     }
 }
 
-fn end_nanos(step: &Step) -> i64 {
+fn step_end_nanos(step: &Step) -> i64 {
     step.start_nanos.saturating_add(step.duration_nanos)
 }
 
@@ -60,8 +61,8 @@ pub(super) fn write(
     events: &mut Events,
     left_out: &mut LeftOut,
 ) -> Result<(), ExportError> {
-    let names = longest_names(reader)?;
-    let scope_times = read_scope_times(reader, steps, &names)?;
+    let name_ids = longest_names(reader)?;
+    let scope_times = read_scope_times(reader, steps, &name_ids)?;
     let busy_times = read_busy_times(reader, steps, &busiest_devices(reader, left_out)?)?;
     for process in reader.processes() {
         for (number, step) in steps.process_steps(process.id).iter().enumerate() {
@@ -74,7 +75,7 @@ pub(super) fn write(
                 let share = nanos[number] as f64 / step.duration_nanos.max(1) as f64;
                 scalar(&format!("gpu{device}/busy_percent"), 100.0 * share)?;
             }
-            for (&name, nanos) in names
+            for (&name, nanos) in name_ids
                 .iter()
                 .zip(scope_times.get(&process.id).map_or(&[][..], |times| &times[number]))
             {
@@ -95,19 +96,19 @@ fn longest_names(reader: &Reader) -> Result<Vec<u32>, StoreError> {
             *total = total.saturating_add(span.duration_nanos);
         }
     }
-    let mut names: Vec<u32> = totals.keys().copied().collect();
-    names.sort_by_key(|name| (Reverse(totals[name]), reader.text(*name)));
-    names.truncate(MAX_NAMES);
-    Ok(names)
+    let mut name_ids: Vec<u32> = totals.keys().copied().collect();
+    name_ids.sort_by_key(|name| (Reverse(totals[name]), reader.text(*name)));
+    name_ids.truncate(MAX_NAMES);
+    Ok(name_ids)
 }
 
 /// Returns the time of spans with these names by process and by the step in which they began.
 fn read_scope_times(
     reader: &Reader,
     steps: &Steps,
-    names: &[u32],
+    name_ids: &[u32],
 ) -> Result<HashMap<u32, Vec<[i64; MAX_NAMES]>>, StoreError> {
-    let positions: HashMap<u32, usize> = names.iter().copied().zip(0..).collect();
+    let positions: HashMap<u32, usize> = name_ids.iter().copied().zip(0..).collect();
     let ancestor_names = collect_ancestor_names(reader, &positions);
     let mut times: HashMap<u32, Vec<[i64; MAX_NAMES]>> = HashMap::new();
     for span in reader.rows::<Span>()? {
@@ -190,7 +191,7 @@ fn read_busy_times(
 ) -> Result<BTreeMap<(u32, u32), Vec<i64>>, StoreError> {
     let mut busy_times: BTreeMap<(u32, u32), Vec<i64>> = BTreeMap::new();
     // The end of the busy time that was counted so far, by device.
-    let mut counted_until: HashMap<(u32, u32), i64> = HashMap::new();
+    let mut counted_until_nanos: HashMap<(u32, u32), i64> = HashMap::new();
     for activity in reader.rows::<GpuActivity>()? {
         let activity = activity?;
         if !is_work(&activity) || !devices.contains(&(activity.process_id, activity.device)) {
@@ -198,21 +199,22 @@ fn read_busy_times(
         }
         let GpuActivity { process_id: process, device, start_nanos, duration_nanos, .. } = activity;
         let process_steps = steps.process_steps(process);
-        let counted_until = counted_until.entry((process, device)).or_insert(i64::MIN);
-        let (mut start, end) =
-            (start_nanos.max(*counted_until), start_nanos.saturating_add(duration_nanos));
-        *counted_until = end.max(*counted_until);
+        let counted_until_nanos = counted_until_nanos.entry((process, device)).or_insert(i64::MIN);
+        let (mut start_nanos, end_nanos) =
+            (start_nanos.max(*counted_until_nanos), start_nanos.saturating_add(duration_nanos));
+        *counted_until_nanos = end_nanos.max(*counted_until_nanos);
         let nanos =
             busy_times.entry((process, device)).or_insert_with(|| vec![0; process_steps.len()]);
-        let first = steps.last_begun_index(process, start).unwrap_or(0);
-        for (step, nanos) in process_steps.iter().zip(nanos).skip(first) {
-            if step.start_nanos >= end || start >= end {
+        let first_step = steps.last_begun_index(process, start_nanos).unwrap_or(0);
+        for (step, nanos) in process_steps.iter().zip(nanos).skip(first_step) {
+            if step.start_nanos >= end_nanos || start_nanos >= end_nanos {
                 break;
             }
-            let from = start.max(step.start_nanos);
-            let inside = end.min(end_nanos(step)).saturating_sub(from).max(0);
-            *nanos = nanos.saturating_add(inside);
-            start = from.saturating_add(inside);
+            let overlap_start_nanos = start_nanos.max(step.start_nanos);
+            let overlap_nanos =
+                end_nanos.min(step_end_nanos(step)).saturating_sub(overlap_start_nanos).max(0);
+            *nanos = nanos.saturating_add(overlap_nanos);
+            start_nanos = overlap_start_nanos.saturating_add(overlap_nanos);
         }
     }
     Ok(busy_times)

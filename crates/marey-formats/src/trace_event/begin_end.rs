@@ -18,16 +18,17 @@ impl EventConverter {
     /// Begins a slice of a thread.
     pub(super) fn begin_slice(&mut self, event: &Event, times: Times, import: &mut Import) {
         let owner = self.threads.event_thread(event, import);
-        let open = self.begin_event(event, times, owner.process, import);
-        self.open_events.begin(owner.thread, open);
+        let open_event = self.begin_event(event, times, owner.process_id, import);
+        self.open_events.begin(owner.thread_id, open_event);
     }
 
     /// Begins an asynchronous span.
     pub(super) fn begin_async(&mut self, event: &Event, times: Times, import: &mut Import) {
-        let process = self.threads.event_process(event, import);
-        if let Some(track) = async_track(event, process, import) {
-            let open = self.begin_event(event, times, process, import);
-            self.open_events.begin_async(track, OpenEvent { track_id: track.track_id, ..open });
+        let process_id = self.threads.event_process(event, import);
+        if let Some(track) = async_track(event, process_id, import) {
+            let open_event = self.begin_event(event, times, process_id, import);
+            self.open_events
+                .begin_async(track, OpenEvent { track_id: track.track_id, ..open_event });
         }
     }
 
@@ -36,12 +37,12 @@ impl EventConverter {
         &mut self,
         event: &Event,
         times: Times,
-        process: u32,
+        process_id: u32,
         import: &mut Import,
     ) -> OpenEvent {
         event.args().for_each(|(key, value)| event.add_arg(&key, value, &mut self.args));
         OpenEvent {
-            process,
+            process_id,
             start_nanos: times.start_nanos,
             order: self.event_count,
             name_id: import.run.text_id(&event.name()),
@@ -58,14 +59,14 @@ impl EventConverter {
         import: &mut Import,
     ) -> Result<(), ReaderError> {
         let owner = self.threads.event_thread(event, import);
-        let Some(mut open) = self.open_events.end(owner.thread) else {
+        let Some(mut open_event) = self.open_events.end(owner.thread_id) else {
             let cause = "an end without a beginning";
             import.lose(LossCause::UnmatchedExit, 1, event.offset, cause);
             return Ok(());
         };
-        merge_end_args(event, &mut open.args);
-        let duration_nanos = times.start_nanos.saturating_sub(open.start_nanos).max(0);
-        add_slice(open, owner.thread, duration_nanos, false, import)
+        merge_end_args(event, &mut open_event.args);
+        let duration_nanos = times.start_nanos.saturating_sub(open_event.start_nanos).max(0);
+        add_slice(open_event, owner.thread_id, duration_nanos, false, import)
     }
 
     pub(super) fn end_async(
@@ -74,34 +75,34 @@ impl EventConverter {
         times: Times,
         import: &mut Import,
     ) -> Result<(), ReaderError> {
-        let process = self.threads.event_process(event, import);
-        let Some(track) = async_track(event, process, import) else { return Ok(()) };
-        let Some(mut open) = self.open_events.end_async(track) else {
+        let process_id = self.threads.event_process(event, import);
+        let Some(track) = async_track(event, process_id, import) else { return Ok(()) };
+        let Some(mut open_event) = self.open_events.end_async(track) else {
             let cause = "an asynchronous end without a beginning";
             import.lose(LossCause::UnmatchedExit, 1, event.offset, cause);
             return Ok(());
         };
-        merge_end_args(event, &mut open.args);
-        let duration_nanos = times.start_nanos.saturating_sub(open.start_nanos).max(0);
-        add_async_span(open, duration_nanos, false, import)
+        merge_end_args(event, &mut open_event.args);
+        let duration_nanos = times.start_nanos.saturating_sub(open_event.start_nanos).max(0);
+        add_async_span(open_event, duration_nanos, false, import)
     }
 
     /// Adds the events that have not ended. They last until the end of their process, so that no
     /// event in them begins later.
     pub(super) fn add_unfinished(&mut self, import: &mut Import) -> Result<(), ReaderError> {
-        for open in self.open_events.iter() {
-            import.run.extend(open.process, open.start_nanos, 0);
+        for open_event in self.open_events.iter() {
+            import.run.extend(open_event.process_id, open_event.start_nanos, 0);
         }
         let (slices, async_spans) = std::mem::take(&mut self.open_events).into_unfinished();
-        for (thread, open) in slices {
-            let end_nanos = process_end_nanos(open.process, import);
-            let duration_nanos = end_nanos.saturating_sub(open.start_nanos).max(0);
-            add_slice(open, thread, duration_nanos, true, import)?;
+        for (thread, open_event) in slices {
+            let end_nanos = process_end_nanos(open_event.process_id, import);
+            let duration_nanos = end_nanos.saturating_sub(open_event.start_nanos).max(0);
+            add_slice(open_event, thread, duration_nanos, true, import)?;
         }
-        for open in async_spans {
-            let end_nanos = process_end_nanos(open.process, import);
-            let duration_nanos = end_nanos.saturating_sub(open.start_nanos).max(0);
-            add_async_span(open, duration_nanos, true, import)?;
+        for open_event in async_spans {
+            let end_nanos = process_end_nanos(open_event.process_id, import);
+            let duration_nanos = end_nanos.saturating_sub(open_event.start_nanos).max(0);
+            add_async_span(open_event, duration_nanos, true, import)?;
         }
         Ok(())
     }
@@ -109,16 +110,16 @@ impl EventConverter {
 
 /// Adds a slice that has ended, or one that stays open.
 fn add_slice(
-    open: OpenEvent,
-    thread: u32,
+    open_event: OpenEvent,
+    thread_id: u32,
     duration_nanos: i64,
     is_open: bool,
     import: &mut Import,
 ) -> Result<(), ReaderError> {
-    let OpenEvent { start_nanos, order, name_id, category_id, mut args, .. } = open;
+    let OpenEvent { start_nanos, order, name_id, category_id, mut args, .. } = open_event;
     let args = import.run.args(&mut args)?;
     import.run.add_slice(&Slice {
-        thread_id: thread,
+        thread_id,
         start_nanos,
         duration_nanos,
         order,
@@ -136,17 +137,18 @@ fn add_slice(
 
 /// Adds an asynchronous span that has ended, or one that stays open.
 fn add_async_span(
-    open: OpenEvent,
+    open_event: OpenEvent,
     duration_nanos: i64,
     is_open: bool,
     import: &mut Import,
 ) -> Result<(), ReaderError> {
-    let OpenEvent { process, start_nanos, track_id, name_id, category_id, mut args, .. } = open;
+    let OpenEvent { process_id, start_nanos, track_id, name_id, category_id, mut args, .. } =
+        open_event;
     let args = import.run.args(&mut args)?;
     import.run.add_async_span(&AsyncSpan {
         start_nanos,
         duration_nanos,
-        process_id: process,
+        process_id,
         track_id,
         name_id,
         is_open,
@@ -157,7 +159,7 @@ fn add_async_span(
 }
 
 /// Returns the track of an asynchronous event. An `id2` may be local to the process.
-fn async_track(event: &Event, process: u32, import: &mut Import) -> Option<AsyncTrack> {
+fn async_track(event: &Event, process_id: u32, import: &mut Import) -> Option<AsyncTrack> {
     let (mut id, mut local_process) = (event.id().unwrap_or_default(), None);
     if let Some(id2) = event.id2() {
         let Some((value, is_local)) = parse_id2(id2) else {
@@ -165,7 +167,7 @@ fn async_track(event: &Event, process: u32, import: &mut Import) -> Option<Async
             import.lose(LossCause::Unreadable, 1, event.offset, cause);
             return None;
         };
-        local_process = is_local.then_some(process);
+        local_process = is_local.then_some(process_id);
         id = event.unquote(value);
     }
     if let Some(scope) = event.scope() {
@@ -219,6 +221,6 @@ fn merge_end_args(event: &Event, args: &mut NewArgs) {
 }
 
 /// Returns the latest time of a process.
-fn process_end_nanos(process: u32, import: &Import) -> i64 {
-    import.run.extent_nanos(process).map_or(i64::MIN, |(_, last)| last)
+fn process_end_nanos(process_id: u32, import: &Import) -> i64 {
+    import.run.extent_nanos(process_id).map_or(i64::MIN, |(_, last)| last)
 }

@@ -69,22 +69,25 @@ impl<'a> Buffer<'a> {
                 chunk[start - unread_len..start].copy_from_slice(self.unread());
                 (chunk, start - unread_len)
             }
-            next => (self.read_doubled(next)?, 0),
+            next_chunk => (self.read_doubled(next_chunk)?, 0),
         };
         self.position = position;
         Ok(mem::replace(&mut self.bytes, bytes))
     }
 
     /// Returns the unread bytes, followed by at least as many new ones if the file has them.
-    fn read_doubled(&mut self, mut next: Option<(Vec<u8>, usize)>) -> Result<Vec<u8>, ReaderError> {
+    fn read_doubled(
+        &mut self,
+        mut next_chunk: Option<(Vec<u8>, usize)>,
+    ) -> Result<Vec<u8>, ReaderError> {
         let mut bytes = self.unread().to_vec();
         let min_len = 2 * bytes.len();
-        self.is_at_end = next.is_none();
-        while let Some((chunk, start)) = next {
+        self.is_at_end = next_chunk.is_none();
+        while let Some((chunk, start)) = next_chunk {
             self.end_offset += (chunk.len() - start) as u64;
             bytes.extend_from_slice(&chunk[start..]);
             self.input.recycle(chunk);
-            next = if bytes.len() < min_len { self.input.next_chunk()? } else { None };
+            next_chunk = if bytes.len() < min_len { self.input.next_chunk()? } else { None };
         }
         Ok(bytes)
     }

@@ -26,18 +26,18 @@ pub(super) fn end_of_space(bytes: &[u8], position: usize) -> usize {
 
 /// Returns the length of the number at the start, if it is an unsigned integer or decimal fraction.
 #[inline]
-pub(super) fn plain_number(bytes: &[u8]) -> Option<usize> {
-    let integer = count_digits(bytes);
+pub(super) fn plain_number_len(bytes: &[u8]) -> Option<usize> {
+    let integer_len = count_digits(bytes);
     match bytes.first() {
         Some(b'1'..=b'9') => {}
-        Some(b'0') if integer == 1 => {}
+        Some(b'0') if integer_len == 1 => {}
         _ => return None,
     }
-    if bytes.get(integer) != Some(&b'.') {
-        return Some(integer);
+    if bytes.get(integer_len) != Some(&b'.') {
+        return Some(integer_len);
     }
-    let fraction = count_digits(&bytes[integer + 1..]);
-    Some(if fraction > 0 { integer + 1 + fraction } else { integer })
+    let fraction = count_digits(&bytes[integer_len + 1..]);
+    Some(if fraction > 0 { integer_len + 1 + fraction } else { integer_len })
 }
 
 /// Whether a word is a JSON value.
@@ -47,9 +47,9 @@ pub(super) fn is_json_word(word: &[u8]) -> bool {
         Some(b'0'..=b'9') => {}
         _ => return matches!(word, b"true" | b"false" | b"null"),
     }
-    let integer = count_digits(digits);
-    let mut rest = &digits[integer..];
-    if integer > 1 && digits[0] == b'0' {
+    let integer_len = count_digits(digits);
+    let mut rest = &digits[integer_len..];
+    if integer_len > 1 && digits[0] == b'0' {
         return false;
     }
     if let Some(fraction) = rest.strip_prefix(b".") {

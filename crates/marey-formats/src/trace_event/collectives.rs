@@ -29,7 +29,7 @@ const OTHER_CALLS: [&str; 2] = ["init", "wait"];
 #[derive(Debug, Default)]
 pub(super) struct Collectives {
     /// The external ids of collectives that have an activity.
-    with_activity: HashSet<u64>,
+    ids_with_activity: HashSet<u64>,
     /// Whether an activity lacks the external id, so that its call cannot be found.
     has_activity_without_id: bool,
     calls: Vec<Call>,
@@ -65,7 +65,7 @@ impl Collectives {
         external_id: Option<u64>,
         import: &mut Import,
     ) -> Result<(), ReaderError> {
-        self.with_activity.extend(external_id);
+        self.ids_with_activity.extend(external_id);
         self.has_activity_without_id |= external_id.is_none();
         let row = Collective {
             start_nanos: activity.start_nanos,
@@ -74,7 +74,7 @@ impl Collectives {
             device: Some(activity.device),
             stream: Some(activity.stream),
             state: CollectiveState::Completed,
-            ..described(event, &event.unquote(name), import)
+            ..collective_from_args(event, &event.unquote(name), import)
         };
         import.run.add_collective(&row)?;
         // Collectives without a sequence number cannot be matched by counting, because files may
@@ -122,14 +122,14 @@ impl Collectives {
                 process_id: span.process_id,
                 // The call may return before the collective starts.
                 state: CollectiveState::Scheduled,
-                ..described(event, &name, import)
+                ..collective_from_args(event, &name, import)
             },
         });
     }
 
     /// Adds the calls without an activity.
     pub(super) fn finish(self, import: &mut Import) -> Result<(), ReaderError> {
-        let Self { with_activity, has_activity_without_id, mut calls } = self;
+        let Self { ids_with_activity, has_activity_without_id, mut calls } = self;
         if has_activity_without_id {
             return Ok(());
         }
@@ -139,17 +139,17 @@ impl Collectives {
         let are_nested = |outer: &Call, call: &Call| {
             call.thread_id == outer.thread_id && call.row.start_nanos < outer.end_nanos
         };
-        let mut rest = calls.as_slice();
-        while let Some(outer) = rest.first() {
-            let inner = rest.iter().skip(1).take_while(|call| are_nested(outer, call));
-            let (nested, next) = rest.split_at(1 + inner.count());
+        let mut remaining_calls = calls.as_slice();
+        while let Some(outer) = remaining_calls.first() {
+            let inner = remaining_calls.iter().skip(1).take_while(|call| are_nested(outer, call));
+            let (nested, calls_after) = remaining_calls.split_at(1 + inner.count());
             let has_activity = |call: &Call| {
-                call.external_id.is_some_and(|external_id| with_activity.contains(&external_id))
+                call.external_id.is_some_and(|external_id| ids_with_activity.contains(&external_id))
             };
             if !nested.iter().any(has_activity) {
                 import.run.add_collective(&outer.row)?;
             }
-            rest = next;
+            remaining_calls = calls_after;
         }
         Ok(())
     }
@@ -157,7 +157,7 @@ impl Collectives {
 
 /// Returns the part of a row that the arguments of the event describe. The event's own row has the
 /// arguments.
-fn described(event: &Event, name: &str, import: &mut Import) -> Collective {
+fn collective_from_args(event: &Event, name: &str, import: &mut Import) -> Collective {
     let text_arg = |key| event.arg(key).map(|value| event.unquote(value).into_owned());
     let number = |key| event.arg(key).and_then(parse_integer);
     let group = text_arg("Process Group Name").or_else(|| text_arg("Process Group ID"));

@@ -43,14 +43,14 @@ impl EventConverter {
         let (kind, step) = kind_and_step(category, &name);
         let owner = self.threads.event_thread(event, import);
         if matches!(kind, NodeKind::Operator | NodeKind::Runtime) {
-            self.threads.set_device_process(owner.process);
+            self.threads.set_device_process(owner.process_id);
         }
         times.add_malformed_duration(event, &mut self.args);
         let parsed = self.slice_args.read(event, kind, &mut self.args, import)?;
         let is_open = times.is_open || parsed.is_unfinished;
         let call = CallSpan {
-            process_id: owner.process,
-            thread_id: owner.thread,
+            process_id: owner.process_id,
+            thread_id: owner.thread_id,
             start_nanos: times.start_nanos,
             duration_nanos: (!is_open).then_some(times.duration_nanos),
             external_id: parsed.external_id,
@@ -58,7 +58,7 @@ impl EventConverter {
         self.devices.collectives.add_call(event, &name, call, import);
         let name_id = import.run.text_id(if step.is_some() { STEP_NAME } else { &name });
         import.run.add_slice(&Slice {
-            thread_id: owner.thread,
+            thread_id: owner.thread_id,
             start_nanos: times.start_nanos,
             duration_nanos: times.duration_nanos,
             order: self.event_count,
@@ -102,7 +102,7 @@ impl EventConverter {
             counter::add_metrics(metrics, context_id, (times.start_nanos, owner), import)?;
         }
         let slice = Slice {
-            thread_id: owner.thread,
+            thread_id: owner.thread_id,
             start_nanos: times.start_nanos,
             duration_nanos: times.duration_nanos,
             order: stack.len() as u64, // inner scopes are written first

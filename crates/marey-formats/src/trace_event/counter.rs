@@ -75,7 +75,7 @@ fn add_value(
     let name_id = import.run.text_id(name);
     import.run.add_metric(&Metric {
         time_nanos,
-        thread_id: owner.thread,
+        thread_id: owner.thread_id,
         context_id,
         name_id,
         sessions: 0,

@@ -30,7 +30,7 @@ pub(super) struct Devices {
 
 /// The arguments of an event that have columns.
 #[derive(Default)]
-struct Columns<'a> {
+struct ActivityColumns<'a> {
     device: Option<u32>,
     stream: Option<u32>,
     correlation_id: Option<u64>,
@@ -58,7 +58,7 @@ impl Devices {
         self.args.clear();
         event.add_extra_members(&mut self.args);
         times.add_malformed_duration(event, &mut self.args);
-        let mut columns = Columns::default();
+        let mut columns = ActivityColumns::default();
         for (key, value) in event.args() {
             if !columns.try_set(&key, value) {
                 event.add_arg(&key, value, &mut self.args);
@@ -100,7 +100,7 @@ impl Devices {
     }
 }
 
-impl<'a> Columns<'a> {
+impl<'a> ActivityColumns<'a> {
     /// Stores an argument that has a column and a valid value. Returns `false` if it must be kept
     /// as an argument.
     fn try_set(&mut self, key: &str, value: &'a str) -> bool {

@@ -137,8 +137,8 @@ impl EventConverter {
         };
         let row = Instant {
             time_nanos: times.start_nanos,
-            process_id: owner.process,
-            thread_id: Some(owner.thread),
+            process_id: owner.process_id,
+            thread_id: Some(owner.thread_id),
             scope,
             name_id: import.run.text_id(&event.name()),
             category_id: event.category().map(|category| import.run.text_id(&category)),
@@ -164,7 +164,7 @@ impl EventConverter {
         event.args().for_each(|(key, value)| event.add_arg(&key, value, &mut self.args));
         let row = Flow {
             time_nanos: times.start_nanos,
-            thread_id: owner.thread,
+            thread_id: owner.thread_id,
             flow_id: flow_id(&id),
             point: match phase {
                 b's' => FlowPoint::Start,

@@ -3,7 +3,7 @@
 //! It accepts words such as `nan`, and strings with raw control characters or unknown escapes, and
 //! flags them. Profilers write them, and [`super::text::repair_json`] turns them into JSON.
 
-use super::bytes::{end_of_plain_text, end_of_space, is_json_word, plain_number};
+use super::bytes::{end_of_plain_text, end_of_space, is_json_word, plain_number_len};
 use crate::shared::json::parse_escape;
 
 /// The maximum nesting of values.
@@ -68,7 +68,7 @@ impl<'a> Lexer<'a> {
 
     /// Consumes an expected byte.
     #[inline(always)]
-    pub(super) fn expect(&mut self, byte: u8, cause: Cause) -> Result<(), LexError> {
+    pub(super) fn expect(&mut self, byte: u8, cause: LexCause) -> Result<(), LexError> {
         if self.bytes.get(self.position) == Some(&byte) || self.peek()? == byte {
             self.position += 1;
             Ok(())
@@ -95,7 +95,7 @@ impl<'a> Lexer<'a> {
         &mut self,
         mut member: impl FnMut(&mut Self) -> Result<(), LexError>,
     ) -> Result<(), LexError> {
-        self.expect(b'{', Cause::ExpectedObject)?;
+        self.expect(b'{', LexCause::ExpectedObject)?;
         if self.peek()? == b'}' {
             self.position += 1;
             return Ok(());
@@ -108,7 +108,7 @@ impl<'a> Lexer<'a> {
                     self.position += 1;
                     return Ok(());
                 }
-                _ => return Err(self.invalid(Cause::ExpectedMemberEnd)),
+                _ => return Err(self.invalid(LexCause::ExpectedMemberEnd)),
             }
         }
     }
@@ -117,7 +117,7 @@ impl<'a> Lexer<'a> {
     #[inline]
     pub(super) fn read_key(&mut self) -> Result<TextRange, LexError> {
         let key = self.read_string()?;
-        self.expect(b':', Cause::ExpectedColon)?;
+        self.expect(b':', LexCause::ExpectedColon)?;
         Ok(key)
     }
 
@@ -137,7 +137,7 @@ impl<'a> Lexer<'a> {
             return Ok(None);
         };
         self.position = start + len + 1;
-        self.expect(b':', Cause::ExpectedColon)?;
+        self.expect(b':', LexCause::ExpectedColon)?;
         Ok(Some((key, self.range(start, start + len))))
     }
 
@@ -146,7 +146,7 @@ impl<'a> Lexer<'a> {
         &mut self,
         mut element: impl FnMut(&mut Self) -> Result<(), LexError>,
     ) -> Result<(), LexError> {
-        self.expect(b'[', Cause::ExpectedList)?;
+        self.expect(b'[', LexCause::ExpectedList)?;
         if self.peek()? == b']' {
             self.position += 1;
             return Ok(());
@@ -159,7 +159,7 @@ impl<'a> Lexer<'a> {
                     self.position += 1;
                     return Ok(());
                 }
-                _ => return Err(self.invalid(Cause::ExpectedElementEnd)),
+                _ => return Err(self.invalid(LexCause::ExpectedElementEnd)),
             }
         }
     }
@@ -186,7 +186,7 @@ impl<'a> Lexer<'a> {
 
     fn read_nested(&mut self, first: u8, depth: u32) -> Result<(), LexError> {
         if depth == MAX_DEPTH {
-            return Err(self.invalid(Cause::TooDeep));
+            return Err(self.invalid(LexCause::TooDeep));
         }
         if first == b'{' {
             self.read_object(|lexer, _| lexer.read_value_at_depth(depth + 1).map(drop))
@@ -198,7 +198,7 @@ impl<'a> Lexer<'a> {
     /// Consumes a string and returns its range without the quotes.
     #[inline]
     pub(super) fn read_string(&mut self) -> Result<TextRange, LexError> {
-        self.expect(b'"', Cause::ExpectedString)?;
+        self.expect(b'"', LexCause::ExpectedString)?;
         let start = self.position;
         self.position = end_of_plain_text(self.bytes, start);
         if self.bytes.get(self.position) != Some(&b'"') {
@@ -235,7 +235,7 @@ impl<'a> Lexer<'a> {
     #[inline]
     fn read_word(&mut self) -> Result<(), LexError> {
         let rest = &self.bytes[self.position..];
-        if let Some(end) = plain_number(rest)
+        if let Some(end) = plain_number_len(rest)
             && let Some(b',' | b'}' | b']' | b'\n') = rest.get(end)
         {
             self.position += end;
@@ -249,7 +249,7 @@ impl<'a> Lexer<'a> {
         let rest = &self.bytes[self.position..];
         let end = rest.iter().position(|byte| !is_word_byte(*byte)).ok_or(LexError::Incomplete)?;
         if end == 0 {
-            return Err(self.invalid(Cause::ExpectedValue));
+            return Err(self.invalid(LexCause::ExpectedValue));
         }
         self.is_irregular |= !is_json_word(&rest[..end]);
         self.position += end;
@@ -257,7 +257,7 @@ impl<'a> Lexer<'a> {
     }
 
     #[cold]
-    fn invalid(&self, cause: Cause) -> LexError {
+    fn invalid(&self, cause: LexCause) -> LexError {
         LexError::Invalid { position: self.position as u32, cause }
     }
 
@@ -337,13 +337,13 @@ pub(super) enum LexError {
         /// Position of the error.
         position: u32,
         /// The error.
-        cause: Cause,
+        cause: LexCause,
     },
 }
 
 /// The cause of an error. It takes a single byte, so that all results fit into registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cause {
+pub(super) enum LexCause {
     ExpectedObject,
     ExpectedList,
     ExpectedString,
@@ -354,7 +354,7 @@ pub(super) enum Cause {
     TooDeep,
 }
 
-impl Cause {
+impl LexCause {
     /// Returns the cause as a sentence without its full stop.
     pub(super) const fn as_str(self) -> &'static str {
         match self {
@@ -412,12 +412,12 @@ mod tests {
     #[test]
     fn invalid_values_are_reported() {
         let invalid = [
-            ("}", 0, Cause::ExpectedValue),
-            ("[1,]", 3, Cause::ExpectedValue),
-            ("[1 2]", 3, Cause::ExpectedElementEnd),
-            (r#"{"a" 1}"#, 5, Cause::ExpectedColon),
-            (r#"{"a":1 "b"}"#, 7, Cause::ExpectedMemberEnd),
-            ("{a:1}", 1, Cause::ExpectedString),
+            ("}", 0, LexCause::ExpectedValue),
+            ("[1,]", 3, LexCause::ExpectedValue),
+            ("[1 2]", 3, LexCause::ExpectedElementEnd),
+            (r#"{"a" 1}"#, 5, LexCause::ExpectedColon),
+            (r#"{"a":1 "b"}"#, 7, LexCause::ExpectedMemberEnd),
+            ("{a:1}", 1, LexCause::ExpectedString),
         ];
         for (text, position, cause) in invalid {
             let Err(LexError::Invalid { position: found, cause: found_cause }) = lex(text) else {
@@ -429,7 +429,7 @@ mod tests {
             assert_eq!(lex(cut), Err(LexError::Incomplete), "{cut}");
         }
         let deep = "[".repeat(129);
-        let cause = Cause::TooDeep;
+        let cause = LexCause::TooDeep;
         assert_eq!(lex(&deep), Err(LexError::Invalid { position: 128, cause }));
     }
 

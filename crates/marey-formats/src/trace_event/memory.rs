@@ -30,8 +30,8 @@ pub(super) fn add(
 ) -> Result<(), ReaderError> {
     let mut row = MemoryEvent {
         time_nanos,
-        process_id: owner.process,
-        thread_id: Some(owner.thread),
+        process_id: owner.process_id,
+        thread_id: Some(owner.thread_id),
         action,
         device_type: "".into(),
         device: None,
@@ -69,6 +69,6 @@ pub(super) fn add(
 
 /// Returns `PyTorch`'s name of a device type.
 fn device_type(number: i64) -> String {
-    let known = usize::try_from(number).ok().and_then(|number| DEVICE_TYPES.get(number));
-    known.map_or_else(|| number.to_string(), |word| (*word).to_owned())
+    let known_name = usize::try_from(number).ok().and_then(|number| DEVICE_TYPES.get(number));
+    known_name.map_or_else(|| number.to_string(), |word| (*word).to_owned())
 }

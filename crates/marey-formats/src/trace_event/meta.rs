@@ -174,7 +174,7 @@ fn apply_label(
         return Ok(());
     }
     let process_id = threads.process(ids.0, import);
-    let thread_id = is_thread_label.then(|| threads.thread(ids, import).thread);
+    let thread_id = is_thread_label.then(|| threads.thread(ids, import).thread_id);
     // Processes and threads with a text as id keep that text as their name.
     let may_rename = |id| matches!(id, FileId::Number(_));
     match (key.as_str(), name, thread_id) {
@@ -224,10 +224,10 @@ fn apply_entry(
             let RecorderInfo { losses, process } = serde_json::from_str(&value).unwrap_or_default();
             set_rank(process.rank, threads, import);
             set_host(&process.host, threads, import);
-            let host = threads.device_process(import);
+            let device_process_id = threads.device_process(import);
             for cause in LossCause::ALL {
                 if let Some(&count) = losses.get(cause.as_str()) {
-                    import.run.lose(host, cause, count);
+                    import.run.lose(device_process_id, cause, count);
                 }
             }
         }

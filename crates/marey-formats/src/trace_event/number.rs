@@ -15,8 +15,8 @@ fn plain_micros_to_nanos(json: &str) -> Option<i64> {
     const MAX_DIGITS: usize = 16;
     let bytes = json.as_bytes();
     // The point, if there is one, is among the last four bytes.
-    let last = &bytes[bytes.len().saturating_sub(4)..];
-    let fraction_len = last.iter().rev().position(|byte| *byte == b'.');
+    let last_bytes = &bytes[bytes.len().saturating_sub(4)..];
+    let fraction_len = last_bytes.iter().rev().position(|byte| *byte == b'.');
     let (integer, fraction) = match fraction_len {
         Some(len) => (&bytes[..bytes.len() - len - 1], &bytes[bytes.len() - len..]),
         None => (bytes, &[][..]),
@@ -24,12 +24,12 @@ fn plain_micros_to_nanos(json: &str) -> Option<i64> {
     if integer.is_empty() || integer.len() > MAX_DIGITS {
         return None;
     }
-    let mut value = parse_digits(integer)?;
+    let mut nanos = parse_digits(integer)?;
     for index in 0..3 {
         let digit = fraction.get(index).map_or(Some(0), |byte| parse_digit(*byte))?;
-        value = value.checked_mul(10)?.checked_add(digit)?;
+        nanos = nanos.checked_mul(10)?.checked_add(digit)?;
     }
-    value.try_into().ok()
+    nanos.try_into().ok()
 }
 
 fn parse_digit(byte: u8) -> Option<u64> {

@@ -8,7 +8,7 @@ use marey_model::args::NewArgs;
 /// An event that has begun.
 #[derive(Debug)]
 pub(super) struct OpenEvent {
-    pub(super) process: u32,
+    pub(super) process_id: u32,
     pub(super) start_nanos: i64,
     /// Its index among all events.
     pub(super) order: u64,
@@ -37,13 +37,13 @@ pub(super) struct OpenEvents {
 }
 
 impl OpenEvents {
-    pub(super) fn begin(&mut self, thread: u32, open: OpenEvent) {
-        self.by_thread.entry(thread).or_default().push(open);
+    pub(super) fn begin(&mut self, thread_id: u32, open: OpenEvent) {
+        self.by_thread.entry(thread_id).or_default().push(open);
     }
 
     /// Ends the innermost event of a thread.
-    pub(super) fn end(&mut self, thread: u32) -> Option<OpenEvent> {
-        self.by_thread.get_mut(&thread)?.pop()
+    pub(super) fn end(&mut self, thread_id: u32) -> Option<OpenEvent> {
+        self.by_thread.get_mut(&thread_id)?.pop()
     }
 
     pub(super) fn begin_async(&mut self, track: AsyncTrack, open: OpenEvent) {

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, SyncSender};
 
 use super::batch::{Batch, BatchItem};
 use super::buffer::Buffer;
-use super::lexer::{Cause, LexError, Lexer};
+use super::lexer::{LexCause, LexError, Lexer};
 use super::shape::Shapes;
 use super::text::{repair_json, unescape};
 use crate::shared::import::ReaderError;
@@ -40,8 +40,8 @@ impl<'a> Scanner<'a> {
     /// Scans the whole file.
     pub(super) fn run(mut self) -> Result<(), ReaderError> {
         let result = self.scan_document();
-        let (bytes, end) = self.buffer.take_bytes();
-        self.send_batch(bytes, end)?;
+        let (bytes, end_offset) = self.buffer.take_bytes();
+        self.send_batch(bytes, end_offset)?;
         result
     }
 
@@ -115,7 +115,7 @@ impl<'a> Scanner<'a> {
             let mut lexer = Lexer::new(bytes);
             let key = lexer.read_string()?;
             let key = String::from_utf8_lossy(lexer.bytes_of(key)).into_owned();
-            lexer.expect(b':', Cause::ExpectedColon)?;
+            lexer.expect(b':', LexCause::ExpectedColon)?;
             Ok((key, lexer.position()))
         })?;
         self.buffer.consume(len);
@@ -225,16 +225,16 @@ impl<'a> Scanner<'a> {
 
     /// Reads more in the middle of a value. Sends the events before it.
     fn read_more(&mut self) -> Result<(), ReaderError> {
-        let end = self.buffer.end_offset();
+        let end_offset = self.buffer.end_offset();
         if self.buffer.is_at_end() {
-            return Err(ReaderError::content(end, "the file ends early"));
+            return Err(ReaderError::content(end_offset, "the file ends early"));
         }
         let bytes = self.buffer.read_more()?;
-        self.send_batch(bytes, end)
+        self.send_batch(bytes, end_offset)
     }
 
-    /// Sends the events that were found in `bytes`, which end at the file offset `end`.
-    fn send_batch(&mut self, bytes: Vec<u8>, end: u64) -> Result<(), ReaderError> {
+    /// Sends the events that were found in `bytes`, which end at the file offset `end_offset`.
+    fn send_batch(&mut self, bytes: Vec<u8>, end_offset: u64) -> Result<(), ReaderError> {
         if self.batch.items.is_empty() {
             self.buffer.recycle(bytes);
             return Ok(());
@@ -242,7 +242,7 @@ impl<'a> Scanner<'a> {
         let mut empty = self.recycled.try_recv().unwrap_or_default();
         self.buffer.recycle(empty.clear());
         let mut batch = mem::replace(&mut self.batch, empty);
-        (batch.bytes, batch.end_offset) = (bytes, end);
+        (batch.bytes, batch.end_offset) = (bytes, end_offset);
         match self.batches.send(batch) {
             Ok(()) => Ok(()),
             // The receiver has failed. It returns its own error, which takes the place of this one.
@@ -253,14 +253,14 @@ impl<'a> Scanner<'a> {
 
 /// Returns the start of the next event after an error. Quotes may be unbalanced there, so the
 /// search is for the bytes between two events.
-fn find_next_event(bytes: &[u8], from: usize) -> Result<usize, LexError> {
-    for brace in memchr::memchr_iter(b'}', &bytes[from..]) {
-        let mut lexer = Lexer::new(&bytes[from + brace + 1..]);
+fn find_next_event(bytes: &[u8], search_start: usize) -> Result<usize, LexError> {
+    for brace in memchr::memchr_iter(b'}', &bytes[search_start..]) {
+        let mut lexer = Lexer::new(&bytes[search_start + brace + 1..]);
         if lexer.peek()? != b',' {
             continue;
         }
-        lexer.expect(b',', Cause::ExpectedMemberEnd)?;
-        let start = from + brace + 1 + lexer.position();
+        lexer.expect(b',', LexCause::ExpectedMemberEnd)?;
+        let start = search_start + brace + 1 + lexer.position();
         if lexer.peek()? == b'{' && starts_event(&bytes[start..])? {
             return Ok(start);
         }
@@ -271,7 +271,7 @@ fn find_next_event(bytes: &[u8], from: usize) -> Result<usize, LexError> {
 /// Whether an object begins with a key of events.
 fn starts_event(bytes: &[u8]) -> Result<bool, LexError> {
     let mut lexer = Lexer::new(bytes);
-    lexer.expect(b'{', Cause::ExpectedObject)?;
+    lexer.expect(b'{', LexCause::ExpectedObject)?;
     if lexer.peek()? != b'"' {
         return Ok(false);
     }

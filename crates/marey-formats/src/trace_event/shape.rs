@@ -3,7 +3,7 @@
 //! A program writes the same keys in the same order with the same white space, again and again. So
 //! the bytes between the values are compared with those of an earlier event, and not parsed.
 
-use super::bytes::{end_of_plain_text, plain_number};
+use super::bytes::{end_of_plain_text, plain_number_len};
 use super::event::{EventRanges, Members, Role};
 use super::lexer::{Lexer, Member, TextRange};
 
@@ -21,7 +21,7 @@ const FIRST_PAUSE: u64 = 1024;
 /// The shapes of the events so far.
 #[derive(Debug, Default)]
 pub(super) struct Shapes {
-    known: Vec<Shape>,
+    retained: Vec<Shape>,
     /// The shape of the last event that matched.
     last_index: usize,
     /// Number of shapes that were learned, including forgotten ones. It is the number of the next
@@ -44,7 +44,7 @@ struct Shape {
     text: Vec<u8>,
     slots: Vec<ShapeSlot>,
     /// Index of the shape that followed the last event of this one.
-    next: usize,
+    next_index: usize,
 }
 
 /// A value, with the constant bytes before it.
@@ -90,17 +90,17 @@ impl Shapes {
             self.paused_events -= 1;
             return None;
         }
-        let likely_index = self.known.get(self.last_index)?.next;
-        let others = (0..self.known.len()).filter(|shape| *shape != likely_index);
-        let before = members.counts();
-        for index in std::iter::once(likely_index).chain(others) {
-            if let Some(len) = self.known[index].match_event(bytes, ranges, members) {
-                self.known[self.last_index].next = index;
+        let likely_index = self.retained.get(self.last_index)?.next_index;
+        let other_indexes = (0..self.retained.len()).filter(|shape| *shape != likely_index);
+        let counts_before = members.counts();
+        for index in std::iter::once(likely_index).chain(other_indexes) {
+            if let Some(len) = self.retained[index].match_event(bytes, ranges, members) {
+                self.retained[self.last_index].next_index = index;
                 self.last_index = index;
                 self.misses = self.misses.saturating_sub(1);
-                return Some((len, self.known[index].number));
+                return Some((len, self.retained[index].number));
             }
-            members.truncate(before);
+            members.truncate(counts_before);
             *ranges = EventRanges::default();
         }
         self.misses += 1;
@@ -116,12 +116,12 @@ impl Shapes {
     /// Remembers the shape of an event. The event has no escapes and irregularities, and `members`
     /// are its arguments and extra members.
     pub(super) fn learn(&mut self, event: &[u8], ranges: &EventRanges, members: [&[Member]; 2]) {
-        if self.paused_events > 0 || self.known.len() == MAX_SHAPES {
+        if self.paused_events > 0 || self.retained.len() == MAX_SHAPES {
             return;
         }
         let Some(shape) = Shape::from_event(event, ranges, members) else { return };
-        if !self.known.iter_mut().any(|other| other.widen(&shape)) {
-            self.known.push(Shape { number: self.learned_count, ..shape });
+        if !self.retained.iter_mut().any(|other| other.widen(&shape)) {
+            self.retained.push(Shape { number: self.learned_count, ..shape });
             self.learned_count += 1;
         }
     }
@@ -140,7 +140,7 @@ impl Shape {
         let mut values: Vec<_> = standard.chain(args).chain(extra).collect();
         values.sort_by_key(|(value, _)| value.start());
 
-        let mut shape = Self { number: 0, text: Vec::new(), slots: Vec::new(), next: 0 };
+        let mut shape = Self { number: 0, text: Vec::new(), slots: Vec::new(), next_index: 0 };
         let mut text_position = 0;
         for (value, target) in values {
             let len = value.end() - value.start();
@@ -149,7 +149,7 @@ impl Shape {
                     ValueKind::Constant(len)
                 }
                 b'"' => ValueKind::Text,
-                _ if plain_number(&event[value.start()..]) == Some(len) => ValueKind::Number,
+                _ if plain_number_len(&event[value.start()..]) == Some(len) => ValueKind::Number,
                 _ => ValueKind::Other,
             };
             let target = match target {
@@ -205,7 +205,7 @@ impl Shape {
                 }
                 ValueKind::Number => {
                     let begin = position;
-                    position += plain_number(&bytes[position..])?;
+                    position += plain_number_len(&bytes[position..])?;
                     TextRange::new(begin, position)
                 }
                 ValueKind::Other => {
@@ -332,7 +332,7 @@ mod tests {
             let known = shapes.match_event(event.as_bytes(), &mut ranges, &mut members);
             assert_eq!(known, (number > 0).then_some((event.len() - 1, 0)));
             let end = ranges.parse(event.as_bytes(), &mut members, &mut shapes);
-            assert_eq!((end, shapes.known.len()), (Ok(event.len() - 1), 1));
+            assert_eq!((end, shapes.retained.len()), (Ok(event.len() - 1), 1));
         }
     }
 
@@ -342,7 +342,7 @@ mod tests {
         for value in ["1", "1.5", "-2", "1e5", "null", "[1]", "{}", "1", "1e5"] {
             let event = format!(r#"{{"ph":"X","ts":{value},"args":{{"n":{value}}}}}"#);
             assert_eq!(parse_event(event.as_bytes(), &mut shapes).0, Ok(event.len()));
-            assert_eq!(shapes.known.len(), 1, "{value}");
+            assert_eq!(shapes.retained.len(), 1, "{value}");
         }
         assert_eq!(shapes.misses, 0);
     }
@@ -354,7 +354,7 @@ mod tests {
         let mut compared = 0;
         for number in 0..100_000 {
             let (end, _) = parse_event(event(&number.to_string()).as_bytes(), &mut shapes);
-            assert!(end.is_ok() && shapes.known.len() <= MAX_SHAPES);
+            assert!(end.is_ok() && shapes.retained.len() <= MAX_SHAPES);
             compared += usize::from(shapes.paused_events == 0);
         }
         assert!(compared < 2000, "{compared}");

@@ -13,7 +13,7 @@ use crate::shared::import::{Import, ReaderError};
 /// The way in which the arguments of slices are read, by shape.
 #[derive(Debug, Default)]
 pub(super) struct SliceArgs {
-    shapes: Vec<ReadMethod>,
+    methods_by_shape: Vec<ReadMethod>,
 }
 
 /// The way in which the arguments of a shape are read.
@@ -31,14 +31,14 @@ enum ReadMethod {
 /// Arguments that are integers.
 #[derive(Debug)]
 struct IntegerArgs {
-    columns: Box<[Column]>,
+    columns: Box<[ArgColumn]>,
     /// The text of the arguments without a column, if there are any.
     text_id: Option<u32>,
 }
 
 /// The column of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Column {
+enum ArgColumn {
     Correlation,
     External,
     /// Whether the slice has ended, which is a Boolean and not a number.
@@ -46,7 +46,7 @@ enum Column {
     None,
 }
 
-impl Column {
+impl ArgColumn {
     fn from_key(key: &str, kind: NodeKind) -> Self {
         match key {
             "finished" => Self::Finished,
@@ -79,19 +79,19 @@ impl SliceArgs {
             return read_by_keys(event, kind, args, import);
         };
         let index = shape as usize;
-        if self.shapes.len() <= index {
-            self.shapes.resize_with(index + 1, ReadMethod::default);
+        if self.methods_by_shape.len() <= index {
+            self.methods_by_shape.resize_with(index + 1, ReadMethod::default);
         }
-        let method = &mut self.shapes[index];
-        if let ReadMethod::IntegerArgs(numbers) = method
-            && let Some(parsed) = numbers.read(event)
+        let method = &mut self.methods_by_shape[index];
+        if let ReadMethod::IntegerArgs(integer_args) = method
+            && let Some(parsed) = integer_args.read(event)
         {
             return Ok(parsed);
         }
         let parsed = read_by_keys(event, kind, args, import)?;
         if let ReadMethod::Unknown = method {
-            let numbers = IntegerArgs::from_parsed(event, kind, &parsed);
-            *method = numbers.map_or(ReadMethod::ByKeys, ReadMethod::IntegerArgs);
+            let integer_args = IntegerArgs::from_parsed(event, kind, &parsed);
+            *method = integer_args.map_or(ReadMethod::ByKeys, ReadMethod::IntegerArgs);
         }
         Ok(parsed)
     }
@@ -100,13 +100,13 @@ impl SliceArgs {
 impl IntegerArgs {
     /// Returns the fast path for arguments like those of an event, if it applies.
     fn from_parsed(event: &Event, kind: NodeKind, parsed: &ParsedArgs) -> Option<Self> {
-        let columns: Box<[Column]> =
-            event.args().map(|(key, _)| Column::from_key(&key, kind)).collect();
+        let columns: Box<[ArgColumn]> =
+            event.args().map(|(key, _)| ArgColumn::from_key(&key, kind)).collect();
         let count = |column| columns.iter().filter(|other| **other == column).count();
-        let is_complete = count(Column::Finished) == 0
-            && count(Column::Correlation) == usize::from(parsed.correlation_id.is_some())
-            && count(Column::External) == usize::from(parsed.external_id.is_some())
-            && count(Column::None) == parsed.args.numbers.len();
+        let is_complete = count(ArgColumn::Finished) == 0
+            && count(ArgColumn::Correlation) == usize::from(parsed.correlation_id.is_some())
+            && count(ArgColumn::External) == usize::from(parsed.external_id.is_some())
+            && count(ArgColumn::None) == parsed.args.numbers.len();
         is_complete.then_some(Self { columns, text_id: parsed.args.text_id })
     }
 
@@ -116,9 +116,9 @@ impl IntegerArgs {
         parsed.args.text_id = self.text_id;
         for (column, value) in self.columns.iter().zip(event.arg_values()) {
             match column {
-                Column::Correlation => parsed.correlation_id = Some(value.parse().ok()?),
-                Column::External => parsed.external_id = Some(value.parse().ok()?),
-                Column::Finished | Column::None => {
+                ArgColumn::Correlation => parsed.correlation_id = Some(value.parse().ok()?),
+                ArgColumn::External => parsed.external_id = Some(value.parse().ok()?),
+                ArgColumn::Finished | ArgColumn::None => {
                     parsed.args.numbers.push(canonical_integer(value)?);
                 }
             }
@@ -135,14 +135,14 @@ fn read_by_keys(
 ) -> Result<ParsedArgs, ReaderError> {
     let mut parsed = ParsedArgs::default();
     for (key, value) in event.args() {
-        let column = match Column::from_key(&key, kind) {
-            Column::Correlation => &mut parsed.correlation_id,
-            Column::External => &mut parsed.external_id,
-            Column::Finished if value == "\"false\"" => {
+        let column = match ArgColumn::from_key(&key, kind) {
+            ArgColumn::Correlation => &mut parsed.correlation_id,
+            ArgColumn::External => &mut parsed.external_id,
+            ArgColumn::Finished if value == "\"false\"" => {
                 parsed.is_unfinished = true;
                 continue;
             }
-            Column::Finished | Column::None => {
+            ArgColumn::Finished | ArgColumn::None => {
                 event.add_arg(&key, value, args);
                 continue;
             }
@@ -185,7 +185,7 @@ mod tests {
             parsed.push([by_shape, by_keys]);
         }
         let are_numbers = |method: &&ReadMethod| matches!(method, ReadMethod::IntegerArgs(_));
-        (parsed, slice_args.shapes.iter().filter(are_numbers).count())
+        (parsed, slice_args.methods_by_shape.iter().filter(are_numbers).count())
     }
 
     fn event(correlation: &str, external: &str, index: &str) -> String {

@@ -12,12 +12,12 @@ use crate::shared::json::{EscapeError, UNICODE_ESCAPE_BYTES, end_of_string, pars
 pub(super) fn unescape(raw: &str) -> Cow<'_, str> {
     let Some(first) = raw.find('\\') else { return Cow::Borrowed(raw) };
     let mut text = raw[..first].to_owned();
-    let mut rest = &raw[first..];
-    while let Some(position) = rest.find('\\') {
-        text.push_str(&rest[..position]);
-        rest = push_escape(&rest[position..], &mut text);
+    let mut remaining = &raw[first..];
+    while let Some(position) = remaining.find('\\') {
+        text.push_str(&remaining[..position]);
+        remaining = push_escape(&remaining[position..], &mut text);
     }
-    text.push_str(rest);
+    text.push_str(remaining);
     Cow::Owned(text)
 }
 
@@ -35,14 +35,14 @@ fn push_escape<'a>(escape: &'a str, text: &mut String) -> &'a str {
 /// Repairs a value. Words that JSON does not have become strings, and missing escapes are added.
 pub(super) fn repair_json(value: &str) -> String {
     let mut json = String::with_capacity(value.len() + 2);
-    let mut rest = value;
-    while let Some(first) = rest.bytes().next() {
+    let mut remaining = value;
+    while let Some(first) = remaining.bytes().next() {
         let len = match first {
-            b'"' => string_bytes(rest),
+            b'"' => string_bytes(remaining),
             b',' | b':' | b'[' | b']' | b'{' | b'}' | 0..=b' ' => 1,
-            _ => rest.find(is_end_of_word).unwrap_or(rest.len()),
+            _ => remaining.find(is_end_of_word).unwrap_or(remaining.len()),
         };
-        let token = &rest[..len];
+        let token = &remaining[..len];
         match first {
             b'"' => repair_text(token, &mut json),
             b',' | b':' | b'[' | b']' | b'{' | b'}' => json.push_str(token),
@@ -50,7 +50,7 @@ pub(super) fn repair_json(value: &str) -> String {
             _ if is_json_word(token.as_bytes()) => json.push_str(token),
             _ => quote(token, &mut json),
         }
-        rest = &rest[len..];
+        remaining = &remaining[len..];
     }
     json
 }
@@ -68,14 +68,14 @@ fn string_bytes(text: &str) -> usize {
 fn repair_text(text: &str, json: &mut String) {
     let raw = &text[1..text.len().max(2) - 1];
     json.push('"');
-    let mut rest = raw;
-    while let Some(character) = rest.chars().next() {
+    let mut remaining = raw;
+    while let Some(character) = remaining.chars().next() {
         let mut len = character.len_utf8();
         match character {
-            '\\' => match parse_escape(rest.as_bytes()) {
+            '\\' => match parse_escape(remaining.as_bytes()) {
                 Ok((_, escape_len)) => {
                     len = escape_len;
-                    json.push_str(&rest[..len]);
+                    json.push_str(&remaining[..len]);
                 }
                 Err(EscapeError::LoneSurrogate) => {
                     len = UNICODE_ESCAPE_BYTES;
@@ -85,12 +85,12 @@ fn repair_text(text: &str, json: &mut String) {
             },
             '\0'..' ' => {
                 let mut quoted = String::new();
-                quote(&rest[..len], &mut quoted);
+                quote(&remaining[..len], &mut quoted);
                 json.push_str(quoted.trim_matches('"'));
             }
             _ => json.push(character),
         }
-        rest = &rest[len..];
+        remaining = &remaining[len..];
     }
     json.push('"');
 }

@@ -19,8 +19,8 @@ pub(super) enum FileId {
 /// A thread of the run and its process.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ThreadIds {
-    pub(super) process: u32,
-    pub(super) thread: u32,
+    pub(super) process_id: u32,
+    pub(super) thread_id: u32,
 }
 
 /// The processes and threads that were found so far.
@@ -29,7 +29,7 @@ pub(super) struct Threads {
     texts: Vec<Box<str>>,
     text_ids: BTreeMap<Box<str>, u32>,
     processes: BTreeMap<FileId, u32>,
-    by_id: BTreeMap<(FileId, FileId), ThreadIds>,
+    ids_by_file_ids: BTreeMap<(FileId, FileId), ThreadIds>,
     last_thread: Option<((FileId, FileId), ThreadIds)>,
     /// Process and thread of the last event, as JSON.
     last_json: (String, String),
@@ -58,8 +58,8 @@ impl Threads {
             return FileId::Number(number);
         }
         let text = unescape(trim_quotes(json));
-        if let Some(&known) = self.text_ids.get(&*text) {
-            return FileId::Text(known);
+        if let Some(&existing_id) = self.text_ids.get(&*text) {
+            return FileId::Text(existing_id);
         }
         let id = self.texts.len() as u32;
         self.texts.push(text.as_ref().into());
@@ -69,12 +69,12 @@ impl Threads {
 
     /// Returns the thread with these ids. Adds it if it is new.
     pub(super) fn thread(&mut self, ids: (FileId, FileId), import: &mut Import) -> ThreadIds {
-        if let Some((known, owner)) = self.last_thread
-            && known == ids
+        if let Some((last_ids, owner)) = self.last_thread
+            && last_ids == ids
         {
             return owner;
         }
-        let owner = self.by_id.get(&ids).copied();
+        let owner = self.ids_by_file_ids.get(&ids).copied();
         let owner = owner.unwrap_or_else(|| self.add_thread(ids, import));
         self.last_thread = Some((ids, owner));
         owner
@@ -109,18 +109,19 @@ impl Threads {
     }
 
     fn add_thread(&mut self, ids: (FileId, FileId), import: &mut Import) -> ThreadIds {
-        let process = self.process(ids.0, import);
+        let process_id = self.process(ids.0, import);
         let os_id = self.os_ids.get(&ids).copied();
         let os_id = os_id.unwrap_or_else(|| to_os_id(ids.1));
-        let thread = import.run.add_thread(process, os_id, self.id_text(ids.1).unwrap_or_default());
-        let owner = ThreadIds { process, thread };
-        self.by_id.insert(ids, owner);
+        let thread_id =
+            import.run.add_thread(process_id, os_id, self.id_text(ids.1).unwrap_or_default());
+        let owner = ThreadIds { process_id, thread_id };
+        self.ids_by_file_ids.insert(ids, owner);
         owner
     }
 
     /// Returns the thread if it is known.
     pub(super) fn known_thread(&self, ids: (FileId, FileId)) -> Option<ThreadIds> {
-        self.by_id.get(&ids).copied()
+        self.ids_by_file_ids.get(&ids).copied()
     }
 
     /// Returns the process if it is known.
@@ -130,11 +131,11 @@ impl Threads {
 
     /// Returns the process with this id. Adds it if it is new.
     pub(super) fn process(&mut self, id: FileId, import: &mut Import) -> u32 {
-        if let Some(known) = self.known_process(id) {
-            return known;
+        if let Some(known_id) = self.known_process(id) {
+            return known_id;
         }
         let pid = to_os_id(id);
-        let process = if self.has_placeholder && is_os_id(id) {
+        let process_id = if self.has_placeholder && is_os_id(id) {
             self.has_placeholder = false;
             let device_process = self.device_process(import);
             import.run.process_mut(device_process).pid = pid;
@@ -144,10 +145,10 @@ impl Threads {
             import.add_process(NewProcess { pid, name, ..NewProcess::default() })
         };
         if self.device_process.is_none() && is_os_id(id) {
-            self.device_process = Some(process);
+            self.device_process = Some(process_id);
         }
-        self.processes.insert(id, process);
-        process
+        self.processes.insert(id, process_id);
+        process_id
     }
 
     /// Records that a process has operators or calls of a device runtime.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use marey_formats::hatchet::{self, Cause, MAX_DEPTH, ParseError};
+use marey_formats::hatchet::{self, MAX_DEPTH, ParseError, SyntaxCause};
 use proptest::prelude::*;
 
 use crate::round_trip;
@@ -262,9 +262,9 @@ fn files(path: &str) -> Vec<PathBuf> {
 }
 
 /// Returns cause and byte offset of the error in `bytes`.
-fn fault(bytes: &[u8]) -> (Cause, u64) {
+fn fault(bytes: &[u8]) -> (SyntaxCause, u64) {
     match hatchet::parse(bytes) {
-        Err(ParseError::Syntax { position, cause }) => (cause, position.byte),
+        Err(ParseError::Syntax { position, cause }) => (cause, position.byte_offset),
         other => panic!("expected a syntax error, got {other:?}"),
     }
 }
@@ -321,7 +321,8 @@ fn deep_trees_hit_the_limit_before_the_stack() {
         [(json_chain as fn(usize) -> Vec<u8>, 38), (msgpack_chain as fn(usize) -> Vec<u8>, 25)]
     {
         assert_eq!(hatchet::parse(&chain(MAX_DEPTH)).unwrap().nodes.len(), MAX_DEPTH);
-        let too_deep = (Cause::TooDeep { limit: MAX_DEPTH }, 1 + level_bytes * MAX_DEPTH as u64);
+        let too_deep =
+            (SyntaxCause::TooDeep { limit: MAX_DEPTH }, 1 + level_bytes * MAX_DEPTH as u64);
         assert_eq!(fault(&chain(MAX_DEPTH + 1)), too_deep);
         assert_eq!(fault(&chain(100_000)), too_deep);
     }
@@ -329,10 +330,10 @@ fn deep_trees_hit_the_limit_before_the_stack() {
 
 #[test]
 fn the_depth_of_skipped_values_is_bounded() {
-    let cause = Cause::TooDeep { limit: MAX_DEPTH };
+    let cause = SyntaxCause::TooDeep { limit: MAX_DEPTH };
     let json = |levels| [br#"[{"later": "#, "[".repeat(levels).as_bytes()].concat();
     assert_eq!(fault(&json(100_000)), (cause.clone(), 11 + MAX_DEPTH as u64));
-    assert_eq!(fault(&json(MAX_DEPTH)).0, Cause::UnexpectedEnd);
+    assert_eq!(fault(&json(MAX_DEPTH)).0, SyntaxCause::UnexpectedEnd);
     let msgpack = [b"\x92\x81\xa5later".as_slice(), &b"\x91".repeat(100_000)].concat();
     assert_eq!(fault(&msgpack), (cause, 8 + MAX_DEPTH as u64));
 }
@@ -355,8 +356,8 @@ fn every_truncation_is_an_error() {
         for end in 0..length {
             let (cause, byte) = fault(&file[..end]);
             let is_blank = file[..end].trim_ascii().is_empty();
-            let expected = if is_blank { Cause::Empty } else { Cause::UnexpectedEnd };
-            let is_cut_number = cause == Cause::BadNumber;
+            let expected = if is_blank { SyntaxCause::Empty } else { SyntaxCause::UnexpectedEnd };
+            let is_cut_number = cause == SyntaxCause::BadNumber;
             assert!(cause == expected || is_cut_number, "{name} cut at {end}: {cause}");
             assert!(byte == end as u64 || is_cut_number, "{name} cut at {end}: byte {byte}");
         }

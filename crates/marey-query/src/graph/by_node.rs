@@ -25,7 +25,7 @@ const DENSE_NODES_PER_VALUE: usize = 16;
 pub struct CellsByNode<'a> {
     columns: Vec<Cow<'a, Metric>>,
     /// Offsets into `cells` for each node, and the total number at the end.
-    starts: Vec<usize>,
+    offsets: Vec<usize>,
     cells: Vec<CellIndex>,
 }
 
@@ -33,17 +33,17 @@ pub struct CellsByNode<'a> {
 #[derive(Clone, Copy, Default)]
 struct CellIndex {
     /// Index of the column.
-    column: u32,
+    column_index: u32,
     /// Index among the values of the column.
-    rank: u32,
+    value_index: u32,
 }
 
 impl CellsByNode<'_> {
     /// The values of a node, each with the index of its column among the requested labels.
     pub fn node_cells(&self, node: usize) -> impl Iterator<Item = (usize, MetricValue)> {
-        self.cells[self.starts[node]..self.starts[node + 1]].iter().map(|cell| {
-            let column = cell.column as usize;
-            (column, self.columns[column].values.get(cell.rank as usize))
+        self.cells[self.offsets[node]..self.offsets[node + 1]].iter().map(|cell| {
+            let column = cell.column_index as usize;
+            (column, self.columns[column].values.get(cell.value_index as usize))
         })
     }
 }
@@ -54,7 +54,7 @@ impl Graph {
     pub fn cells_by_node<'a>(&'a self, labels: &[&str]) -> CellsByNode<'a> {
         let metrics_by_key: HashMap<&str, &OwnMetric> =
             self.metrics.iter().map(|entry| (&*entry.metric.key, entry)).collect();
-        let terms = LazyCell::new(|| Terms::from_graph(self));
+        let terms = LazyCell::new(|| SumTerms::from_graph(self));
         let columns = labels.iter().map(|label| {
             if let Some(column) = self.columns.iter().find(|column| &*column.label == *label) {
                 return Cow::Owned(pack_cells(column.label.clone(), &column.cells));
@@ -88,29 +88,32 @@ impl Graph {
     }
 
     /// The sums of a metric over subtrees, for the nodes that have one.
-    fn sum_metric(&self, entry: &OwnMetric, terms: &Terms) -> Metric {
+    fn sum_metric(&self, entry: &OwnMetric, terms: &SumTerms) -> Metric {
         let Metric { key, nodes, values } = &entry.metric;
         if nodes.len() * DENSE_NODES_PER_VALUE >= self.nodes.len() {
             return pack_cells(key.clone(), &self.sum_cells(entry));
         }
-        let pairs = || nodes.iter().map(|node| node.index());
-        let whole: Vec<f64> = match values {
+        let node_indexes = || nodes.iter().map(|node| node.index());
+        let ints_as_floats: Vec<f64> = match values {
             Values::Ints(ints) => ints.iter().map(|&int| int as f64).collect(),
             Values::Floats(_) | Values::Texts(_) | Values::Mixed(_) => Vec::new(),
         };
         match values {
-            Values::Ints(_) if have_exact_sums(&whole) => {
-                let (nodes, sums) = self.sum_numbers(zip(pairs(), whole), terms);
+            Values::Ints(_) if have_exact_sums(&ints_as_floats) => {
+                let (nodes, sums) = self.sum_numbers(zip(node_indexes(), ints_as_floats), terms);
                 let sums = sums.into_iter().map(|sum| sum as i64);
                 Metric { key: key.clone(), nodes, values: Values::Ints(sums.collect()) }
             }
             Values::Floats(floats) => {
-                let (nodes, sums) = self.sum_numbers(zip(pairs(), floats.iter().copied()), terms);
+                let (nodes, sums) =
+                    self.sum_numbers(zip(node_indexes(), floats.iter().copied()), terms);
                 Metric { key: key.clone(), nodes, values: Values::Floats(sums) }
             }
-            other => {
-                let values = pairs().enumerate().map(|(rank, node)| (node, other.get(rank)));
-                self.sum_values(key, values)
+            values => {
+                let values_by_node = node_indexes()
+                    .enumerate()
+                    .map(|(value_index, node)| (node, values.get(value_index)));
+                self.sum_values(key, values_by_node)
             }
         }
     }
@@ -120,7 +123,7 @@ impl Graph {
     fn sum_numbers(
         &self,
         values: impl Iterator<Item = (usize, f64)>,
-        terms: &Terms,
+        terms: &SumTerms,
     ) -> (Vec<NodeId>, Vec<f64>) {
         let mut pending: BTreeMap<usize, Vec<(usize, f64)>> = BTreeMap::new();
         for (node, value) in values.filter(|(_, value)| !value.is_nan()) {
@@ -179,20 +182,20 @@ fn pack_cells(key: Arc<str>, cells: &Cells) -> Metric {
 
 /// The order in which the terms of each node's sum are added. The first term is the node's own
 /// value. The sums of its children follow in the order in which the program created them.
-struct Terms {
+struct SumTerms {
     /// The position of each node in the sum of its parent.
     positions: Vec<usize>,
     /// The number of terms in the sum of each node.
     counts: Vec<usize>,
 }
 
-impl Terms {
+impl SumTerms {
     fn from_graph(graph: &Graph) -> Self {
-        let mut first_seen: Vec<usize> = (0..graph.nodes.len()).collect();
-        first_seen.sort_unstable_by_key(|&node| graph.nodes[node].creation_rank);
+        let mut nodes_by_creation: Vec<usize> = (0..graph.nodes.len()).collect();
+        nodes_by_creation.sort_unstable_by_key(|&node| graph.nodes[node].creation_rank);
         let mut terms =
             Self { positions: vec![0; graph.nodes.len()], counts: vec![1; graph.nodes.len()] };
-        for node in first_seen {
+        for node in nodes_by_creation {
             if let Some(parent) = graph.nodes[node].parent {
                 terms.positions[node] = terms.counts[parent];
                 terms.counts[parent] += 1;
@@ -203,52 +206,54 @@ impl Terms {
 }
 
 /// Returns the result of [`sum`] for `count` terms of which all are 0 except `terms`. Each term
-/// comes with its position, and positions begin at `start`.
-fn sum_sparse(terms: &[(usize, f64)], start: usize, count: usize) -> f64 {
+/// comes with its position, and positions begin at `first_position`.
+fn sum_sparse(terms: &[(usize, f64)], first_position: usize, count: usize) -> f64 {
     if terms.is_empty() {
         return 0.0;
     }
     if count <= BLOCK {
         let mut block = [0.0; BLOCK];
         for (position, term) in terms {
-            block[position - start] = *term;
+            block[position - first_position] = *term;
         }
         return sum(&mut block[..count]);
     }
     let half = count / 2;
     let half = half - half % LANES;
-    let middle = start + half;
-    let split = terms.partition_point(|&(position, _)| position < middle);
-    let (left, right) = terms.split_at(split);
-    sum_sparse(left, start, half) + sum_sparse(right, middle, count - half)
+    let middle = first_position + half;
+    let left_count = terms.partition_point(|&(position, _)| position < middle);
+    let (left, right) = terms.split_at(left_count);
+    sum_sparse(left, first_position, half) + sum_sparse(right, middle, count - half)
 }
 
 fn index_by_node(columns: Vec<Cow<'_, Metric>>, node_count: usize) -> CellsByNode<'_> {
-    let mut starts = vec![0; node_count + 1];
-    for (node, _) in columns.iter().flat_map(|column| values_with_ranks(column)) {
-        starts[node + 1] += 1;
+    let mut offsets = vec![0; node_count + 1];
+    for (node, _) in columns.iter().flat_map(|column| nodes_with_value_index(column)) {
+        offsets[node + 1] += 1;
     }
     for node in 0..node_count {
-        starts[node + 1] += starts[node];
+        offsets[node + 1] += offsets[node];
     }
-    let mut next = starts.clone();
-    let mut cells = vec![CellIndex::default(); starts[node_count]];
-    for (column, metric) in columns.iter().enumerate() {
-        for (node, rank) in values_with_ranks(metric) {
-            cells[next[node]] = CellIndex { column: column as u32, rank: rank as u32 };
-            next[node] += 1;
+    let mut next_offset = offsets.clone();
+    let mut cells = vec![CellIndex::default(); offsets[node_count]];
+    for (column_index, metric) in columns.iter().enumerate() {
+        for (node, value_index) in nodes_with_value_index(metric) {
+            cells[next_offset[node]] =
+                CellIndex { column_index: column_index as u32, value_index: value_index as u32 };
+            next_offset[node] += 1;
         }
     }
-    CellsByNode { columns, starts, cells }
+    CellsByNode { columns, offsets, cells }
 }
 
 /// Iterates over the nodes with a value, each with the rank of its value. NaN among real numbers is
 /// a missing value.
-fn values_with_ranks(metric: &Metric) -> impl Iterator<Item = (usize, usize)> {
+fn nodes_with_value_index(metric: &Metric) -> impl Iterator<Item = (usize, usize)> {
     let has_value =
-        |rank: usize| !matches!(&metric.values, Values::Floats(floats) if floats[rank].is_nan());
-    let pairs = metric.nodes.iter().enumerate().map(|(rank, node)| (node.index(), rank));
-    pairs.filter(move |&(_, rank)| has_value(rank))
+        |index: usize| !matches!(&metric.values, Values::Floats(floats) if floats[index].is_nan());
+    let indexes =
+        metric.nodes.iter().enumerate().map(|(value_index, node)| (node.index(), value_index));
+    indexes.filter(move |&(_, value_index)| has_value(value_index))
 }
 
 fn is_numeric(entry: &OwnMetric) -> bool {

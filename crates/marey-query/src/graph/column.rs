@@ -84,8 +84,10 @@ impl Graph {
         let sums = self.metrics.iter().filter(|entry| entry.is_inclusive).map(inclusive_label);
         let columns = self.columns.iter().map(|column| column.label.clone());
         let mut labels: Vec<Arc<str>> = Vec::new();
-        let mut seen = std::collections::HashSet::new();
-        labels.extend(keys.chain(sums).chain(columns).filter(|label| seen.insert(label.clone())));
+        let mut seen_labels = std::collections::HashSet::new();
+        labels.extend(
+            keys.chain(sums).chain(columns).filter(|label| seen_labels.insert(label.clone())),
+        );
         labels
     }
 
@@ -185,22 +187,24 @@ impl Graph {
     /// The own values of a metric.
     pub(super) fn own_cells(&self, entry: &OwnMetric) -> Cells {
         let Metric { nodes, values, .. } = &entry.metric;
-        let indexes = || nodes.iter().map(|node| node.index());
+        let node_indexes = || nodes.iter().map(|node| node.index());
         let mut numbers = vec![f64::NAN; self.nodes.len()];
         match values {
             Values::Ints(values)
                 if values.iter().all(|value| value.unsigned_abs() <= MAX_EXACT_INTEGER) =>
             {
-                indexes().zip(values).for_each(|(node, &value)| numbers[node] = value as f64);
+                node_indexes().zip(values).for_each(|(node, &value)| numbers[node] = value as f64);
                 Cells::Numbers { values: numbers, are_whole: true }
             }
             Values::Floats(values) => {
-                indexes().zip(values).for_each(|(node, &value)| numbers[node] = value);
+                node_indexes().zip(values).for_each(|(node, &value)| numbers[node] = value);
                 Cells::from_floats(numbers)
             }
             _ => {
                 let mut cells = vec![None; self.nodes.len()];
-                indexes().enumerate().for_each(|(rank, node)| cells[node] = Some(values.get(rank)));
+                node_indexes()
+                    .enumerate()
+                    .for_each(|(value_index, node)| cells[node] = Some(values.get(value_index)));
                 Cells::Values(cells)
             }
         }
@@ -232,14 +236,14 @@ fn roll_up(nodes: &[Node], mut sums: Vec<f64>) -> Vec<f64> {
     let mut children = Vec::new();
     let mut terms = Vec::new();
     for node in (0..nodes.len()).rev() {
-        if nodes[node].end == node + 1 {
+        if nodes[node].subtree_end == node + 1 {
             continue;
         }
         children.clear();
         let mut child = node + 1;
-        while child < nodes[node].end {
+        while child < nodes[node].subtree_end {
             children.push(child);
-            child = nodes[child].end;
+            child = nodes[child].subtree_end;
         }
         // The order of the terms determines how the sum is rounded. hatchet adds children in the
         // order in which they are in the file.
@@ -262,8 +266,8 @@ pub(super) fn have_exact_sums(values: &[f64]) -> bool {
 /// Like [`roll_up`], for whole numbers that an `f64` represents exactly, although it may not
 /// represent their sums.
 fn roll_up_integers(nodes: &[Node], values: &[f64]) -> Vec<Option<i64>> {
-    let own = values.iter().map(|value| (!value.is_nan()).then_some(*value as i64));
-    let mut sums: Vec<Option<i64>> = own.collect();
+    let own_values = values.iter().map(|value| (!value.is_nan()).then_some(*value as i64));
+    let mut sums: Vec<Option<i64>> = own_values.collect();
     for node in (0..nodes.len()).rev() {
         if let (Some(parent), Some(sum)) = (nodes[node].parent, sums[node]) {
             sums[parent] = Some(sums[parent].unwrap_or(0).saturating_add(sum));
@@ -312,19 +316,22 @@ pub(super) fn renumber_nodes(
     metric: &Metric,
     new_number: impl Fn(usize) -> Option<usize>,
 ) -> Metric {
-    let mut moves: Vec<(NodeId, usize)> = metric
+    let mut renumbered: Vec<(NodeId, usize)> = metric
         .nodes
         .iter()
         .enumerate()
-        .filter_map(|(rank, node)| Some((NodeId(new_number(node.index())? as u32), rank)))
+        .filter_map(|(value_index, node)| {
+            Some((NodeId(new_number(node.index())? as u32), value_index))
+        })
         .collect();
-    moves.sort_by_key(|&(node, _)| node);
-    moves.dedup_by_key(|(node, _)| *node);
-    let ranks: Vec<usize> = moves.iter().map(|&(_, rank)| rank).collect();
+    renumbered.sort_by_key(|&(node, _)| node);
+    renumbered.dedup_by_key(|(node, _)| *node);
+    let value_indexes: Vec<usize> =
+        renumbered.iter().map(|&(_, value_index)| value_index).collect();
     Metric {
         key: metric.key.clone(),
-        nodes: moves.iter().map(|&(node, _)| node).collect(),
-        values: metric.values.pick(&ranks),
+        nodes: renumbered.iter().map(|&(node, _)| node).collect(),
+        values: metric.values.pick(&value_indexes),
     }
 }
 

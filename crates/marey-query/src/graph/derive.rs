@@ -37,9 +37,9 @@ pub struct Derived {
 
 /// The device that executed a node's work.
 #[derive(Clone, Copy, PartialEq)]
-enum NodeDevice {
+enum WorkDevice {
     /// No device.
-    Nothing,
+    NoDevice,
     /// A device that the profile does not describe.
     Unlisted,
     /// The device at this index.
@@ -47,7 +47,7 @@ enum NodeDevice {
 }
 
 /// A metric as a user requests it.
-enum Request<'a> {
+enum MetricRequest<'a> {
     /// Utilization: the share of the devices' peak rates.
     Util,
     /// Amount per second of kernel time, in units of `scale`.
@@ -58,7 +58,7 @@ enum Request<'a> {
     Plain { metric: &'a str, unit: Option<&'a str> },
 }
 
-impl<'a> Request<'a> {
+impl<'a> MetricRequest<'a> {
     fn parse(request: &'a str) -> Self {
         let lowercase = request.to_lowercase();
         if lowercase == UTIL {
@@ -75,9 +75,9 @@ impl<'a> Request<'a> {
         {
             return Self::Rate { amount, scale };
         }
-        let averaged = name.strip_prefix("avg_");
-        let is_average = averaged.is_some();
-        let metric = match averaged.unwrap_or(name) {
+        let name_after_avg = name.strip_prefix("avg_");
+        let is_average = name_after_avg.is_some();
+        let metric = match name_after_avg.unwrap_or(name) {
             "time" => "time",
             "cpu_time" => "cpu_time",
             _ => return plain,
@@ -134,7 +134,7 @@ impl Graph {
             let label = match self.find_exact(request) {
                 // The file has a metric with this very name, and nothing can be derived from the
                 // name.
-                Some(found) if !self.can_derive(request) => found.label,
+                Some(found_metric) if !self.can_derive(request) => found_metric.label,
                 _ => self
                     .derive_metric(request, &mut derived.notes)
                     .map_err(|error| add_needed_by(request, error))?,
@@ -145,14 +145,14 @@ impl Graph {
     }
 
     pub(super) fn can_derive(&self, metric: &str) -> bool {
-        let has = |name: &str| self.find(name).is_some();
-        match Request::parse(metric) {
-            Request::Util => has(DEVICE_ID) && has("time"),
-            Request::Rate { amount, .. } => has(&amount) && has("time"),
-            Request::Time { metric, is_average, .. } => {
-                has(metric) && (!is_average || has("count"))
+        let has_metric = |name: &str| self.find(name).is_some();
+        match MetricRequest::parse(metric) {
+            MetricRequest::Util => has_metric(DEVICE_ID) && has_metric("time"),
+            MetricRequest::Rate { amount, .. } => has_metric(&amount) && has_metric("time"),
+            MetricRequest::Time { metric, is_average, .. } => {
+                has_metric(metric) && (!is_average || has_metric("count"))
             }
-            Request::Plain { metric, .. } => has(metric),
+            MetricRequest::Plain { metric, .. } => has_metric(metric),
         }
     }
 
@@ -161,16 +161,16 @@ impl Graph {
         request: &str,
         notes: &mut Vec<String>,
     ) -> Result<String, MetricError> {
-        let (label, values) = match Request::parse(request) {
-            Request::Util => (UTIL.to_owned(), self.util(notes)?),
-            Request::Rate { amount, scale } => {
+        let (label, values) = match MetricRequest::parse(request) {
+            MetricRequest::Util => (UTIL.to_owned(), self.util(notes)?),
+            MetricRequest::Rate { amount, scale } => {
                 let amounts = self.required_numbers(&amount)?;
                 let time_secs = self.time_secs("time")?;
                 let rates =
                     amounts.iter().zip(time_secs).map(|(amount, secs)| amount / secs / scale);
                 (format!("{}{INCLUSIVE}", request.to_lowercase()), rates.collect())
             }
-            Request::Time { metric, unit_secs, is_average } => {
+            MetricRequest::Time { metric, unit_secs, is_average } => {
                 let mut time_secs = self.time_secs(metric)?;
                 if is_average {
                     let counts = self.required_numbers("count")?;
@@ -179,14 +179,17 @@ impl Graph {
                 let values = time_secs.iter().map(|secs| secs / unit_secs).collect();
                 (format!("{}{INCLUSIVE}", request.to_lowercase()), values)
             }
-            Request::Plain { metric, unit } => {
+            MetricRequest::Plain { metric, unit } => {
                 // The slash may be part of a metric's name, which takes precedence.
-                if let Some(found) = self.find(request) {
-                    return Ok(found.label);
+                if let Some(found_metric) = self.find(request) {
+                    return Ok(found_metric.label);
                 }
-                let found = self.find_required(metric)?;
-                let suffix = if found.is_inclusive { INCLUSIVE } else { "" };
-                (format!("{request}{suffix}"), self.convert_unit(&found, unit.unwrap_or_default())?)
+                let found_metric = self.find_required(metric)?;
+                let suffix = if found_metric.is_inclusive { INCLUSIVE } else { "" };
+                (
+                    format!("{request}{suffix}"),
+                    self.convert_unit(&found_metric, unit.unwrap_or_default())?,
+                )
             }
         };
         self.set_extra_column(label.as_str().into(), Cells::from_floats(values));
@@ -203,34 +206,40 @@ impl Graph {
 
     /// Returns a time metric in seconds.
     fn time_secs(&self, metric: &str) -> Result<Vec<f64>, MetricError> {
-        let found = self.find_required(metric)?;
-        let factor = unit_secs(&found.key)
-            .ok_or_else(|| MetricError::Unit { metric: found.key.clone(), unit: "none".into() })?;
-        Ok(self.numbers(&found.label)?.iter().map(|time| time * factor).collect())
+        let found_metric = self.find_required(metric)?;
+        let factor = unit_secs(&found_metric.key).ok_or_else(|| MetricError::Unit {
+            metric: found_metric.key.clone(),
+            unit: "none".into(),
+        })?;
+        Ok(self.numbers(&found_metric.label)?.iter().map(|time| time * factor).collect())
     }
 
     /// Returns a metric in per cent of its total, or a time in another unit.
-    fn convert_unit(&self, found: &FoundMetric, unit: &str) -> Result<Vec<f64>, MetricError> {
-        let values = self.numbers(&found.label)?;
+    fn convert_unit(
+        &self,
+        found_metric: &FoundMetric,
+        unit: &str,
+    ) -> Result<Vec<f64>, MetricError> {
+        let values = self.numbers(&found_metric.label)?;
         if unit == "%" {
-            let total = if found.is_short_name {
-                self.total(&found.label, &values)
+            let total = if found_metric.is_short_name {
+                self.total(&found_metric.label, &values)
             } else {
-                proton_total(found, &values)
+                proton_total(found_metric, &values)
             };
             return Ok(values.iter().map(|value| value / total * 100.0).collect());
         }
-        match (unit_secs(&found.key), parse_time_unit_secs(&unit.to_lowercase())) {
+        match (unit_secs(&found_metric.key), parse_time_unit_secs(&unit.to_lowercase())) {
             (Some(from), Some(to)) => Ok(values.iter().map(|value| value * from / to).collect()),
-            _ => Err(MetricError::Unit { metric: found.key.clone(), unit: unit.into() }),
+            _ => Err(MetricError::Unit { metric: found_metric.key.clone(), unit: unit.into() }),
         }
     }
 }
 
 /// Returns the total as Proton's viewer defines it: the sum of the first root, or the sum over all
 /// nodes if the metric is not summed into parents.
-fn proton_total(found: &FoundMetric, values: &[f64]) -> f64 {
-    if found.is_inclusive {
+fn proton_total(found_metric: &FoundMetric, values: &[f64]) -> f64 {
+    if found_metric.is_inclusive {
         return values.first().copied().unwrap_or(f64::NAN);
     }
     sum(&mut values.to_vec())
@@ -266,8 +275,8 @@ impl Graph {
         let node_devices = self.devices_of_nodes()?;
         let compute_secs = self.min_compute_secs(&node_devices, notes)?;
         let memory_secs = self.min_memory_secs(&node_devices, notes)?;
-        let share = |node: usize| {
-            if node_devices[node] == NodeDevice::Nothing {
+        let utilization = |node: usize| {
+            if node_devices[node] == WorkDevice::NoDevice {
                 return f64::NAN;
             }
             let (compute, memory) = (compute_secs[node], memory_secs[node]);
@@ -275,30 +284,30 @@ impl Graph {
             let min_secs = if memory > compute || memory.is_nan() { memory } else { compute };
             min_secs / time_secs[node]
         };
-        if node_devices.contains(&NodeDevice::Unlisted) {
+        if node_devices.contains(&WorkDevice::Unlisted) {
             notes.push("util of devices that the profile does not describe is shown as 0".into());
         }
-        Ok((0..self.nodes.len()).map(share).collect())
+        Ok((0..self.nodes.len()).map(utilization).collect())
     }
 
-    fn devices_of_nodes(&self) -> Result<Vec<NodeDevice>, MetricError> {
+    fn devices_of_nodes(&self) -> Result<Vec<WorkDevice>, MetricError> {
         let ids = self.column(DEVICE_ID).ok_or_else(|| self.unknown_metric(DEVICE_ID))?;
         let families = self.column(DEVICE_TYPE);
-        let mut by_id: HashMap<&str, Vec<usize>> = HashMap::new();
+        let mut positions_by_id: HashMap<&str, Vec<usize>> = HashMap::new();
         for (position, device) in self.devices.iter().enumerate() {
-            by_id.entry(&device.id).or_default().push(position);
+            positions_by_id.entry(&device.id).or_default().push(position);
         }
         let device = |node: usize| {
-            let Some(id) = ids.get(node) else { return NodeDevice::Nothing };
+            let Some(id) = ids.get(node) else { return WorkDevice::NoDevice };
             let id = as_text(&id);
             let family = families.as_ref().and_then(|families| families.get(node));
             let family = family.map(|family| as_text(&family));
-            let candidates = by_id.get(&*id).map_or(&[][..], Vec::as_slice);
+            let candidates = positions_by_id.get(&*id).map_or(&[][..], Vec::as_slice);
             // Proton writes the family of some metrics as a number, which matches no device.
             let has_family =
                 |index: &&usize| Some(&self.devices[**index].family) == family.as_ref();
-            let found = candidates.iter().find(has_family).or(candidates.first());
-            found.map_or(NodeDevice::Unlisted, |&position| NodeDevice::Listed(position))
+            let best_match = candidates.iter().find(has_family).or(candidates.first());
+            best_match.map_or(WorkDevice::Unlisted, |&position| WorkDevice::Listed(position))
         };
         Ok((0..self.nodes.len()).map(device).collect())
     }
@@ -307,12 +316,12 @@ impl Graph {
     /// seconds.
     fn min_compute_secs(
         &self,
-        node_devices: &[NodeDevice],
+        node_devices: &[WorkDevice],
         notes: &mut Vec<String>,
     ) -> Result<Vec<f64>, MetricError> {
         let mut min_secs = vec![0.0; self.nodes.len()];
         for width in WIDTHS_BITS {
-            self.add_secs(
+            self.add_min_secs(
                 &mut min_secs,
                 &format!("flops{width}"),
                 node_devices,
@@ -330,11 +339,11 @@ impl Graph {
     /// Returns the least time that each node's memory traffic takes at the peak rate, in seconds.
     fn min_memory_secs(
         &self,
-        node_devices: &[NodeDevice],
+        node_devices: &[WorkDevice],
         notes: &mut Vec<String>,
     ) -> Result<Vec<f64>, MetricError> {
         let mut min_secs = vec![0.0; self.nodes.len()];
-        self.add_secs(&mut min_secs, "bytes", node_devices, notes, |device| {
+        self.add_min_secs(&mut min_secs, "bytes", node_devices, notes, |device| {
             let bus_bits = device.bus_width_bits.unwrap_or_default() as f64;
             let clock_khz = device.memory_clock_rate_khz.unwrap_or_default() as f64;
             peaks::max_bps(&device.family, arch(device), bus_bits, clock_khz)
@@ -344,18 +353,18 @@ impl Graph {
 
     /// Adds the time that each node's own amount of a metric takes at its device's peak rate. Nodes
     /// without an amount take no time, even if the peak is unknown.
-    fn add_secs(
+    fn add_min_secs(
         &self,
         min_secs: &mut [f64],
         metric: &str,
-        node_devices: &[NodeDevice],
+        node_devices: &[WorkDevice],
         notes: &mut Vec<String>,
         peak: impl Fn(&Device) -> Result<f64, peaks::NoPeak>,
     ) -> Result<(), MetricError> {
         let Some(amounts) = self.numbers_if_present(metric)? else { return Ok(()) };
         let rates = self.peaks(notes, peak);
         for (node, secs) in min_secs.iter_mut().enumerate() {
-            if let NodeDevice::Listed(device) = node_devices[node]
+            if let WorkDevice::Listed(device) = node_devices[node]
                 && !amounts[node].is_nan()
                 && amounts[node] != 0.0
             {
@@ -371,8 +380,8 @@ impl Graph {
         notes: &mut Vec<String>,
         peak: impl Fn(&Device) -> Result<f64, peaks::NoPeak>,
     ) -> Vec<f64> {
-        let rate = |device: &Device| match peak(device) {
-            Ok(rate) => rate,
+        let peak_rate = |device: &Device| match peak(device) {
+            Ok(peak_rate) => peak_rate,
             Err(no_peak) => {
                 let note = format!("util of device {} is unknown: {no_peak}", device.id);
                 if !notes.contains(&note) {
@@ -381,7 +390,7 @@ impl Graph {
                 f64::NAN
             }
         };
-        self.devices.iter().map(rate).collect()
+        self.devices.iter().map(peak_rate).collect()
     }
 }
 

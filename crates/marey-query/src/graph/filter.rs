@@ -78,19 +78,19 @@ impl Graph {
     /// are not summed again between the conditions.
     pub fn passing_nodes(&self, filter: &Filter, metric: &str) -> Result<Vec<bool>, FilterError> {
         let mut is_kept = vec![true; self.nodes.len()];
-        let mut narrow = |passes: Vec<bool>| {
+        let mut keep_only = |passes: Vec<bool>| {
             is_kept.iter_mut().zip(passes).for_each(|(is_kept, passes)| *is_kept &= passes);
         };
         if let Some(pattern) = &filter.include {
-            narrow(self.select_included(pattern)?);
+            keep_only(self.select_included(pattern)?);
         }
         if let Some(pattern) = &filter.exclude {
-            narrow(self.select_not_excluded(pattern)?);
+            keep_only(self.select_not_excluded(pattern)?);
         }
         if let Some(threshold) = filter.threshold {
-            narrow(self.select_reaching(metric, threshold)?);
+            keep_only(self.select_reaching(metric, threshold)?);
         }
-        require_any(is_kept, || "no node meets every condition".into())
+        require_any_kept(is_kept, || "no node meets every condition".into())
     }
 
     fn select_included(&self, pattern: &str) -> Result<Vec<bool>, FilterError> {
@@ -103,7 +103,7 @@ impl Graph {
         let is_ancestor = self.with_ancestors(is_match);
         let pairs = is_descendant.iter().zip(is_ancestor);
         let is_kept = pairs.map(|(descendant, ancestor)| *descendant || ancestor).collect();
-        require_any(is_kept, || format!("no name matches `{pattern}`"))
+        require_any_kept(is_kept, || format!("no name matches `{pattern}`"))
     }
 
     fn select_not_excluded(&self, pattern: &str) -> Result<Vec<bool>, FilterError> {
@@ -113,7 +113,7 @@ impl Graph {
             is_excluded[node] |= parent.is_some_and(|parent| is_excluded[parent]);
         }
         let is_kept = is_excluded.iter().map(|is_excluded| !is_excluded).collect();
-        require_any(is_kept, || format!("`{pattern}` matches every root"))
+        require_any_kept(is_kept, || format!("`{pattern}` matches every root"))
     }
 
     fn select_reaching(
@@ -127,7 +127,7 @@ impl Graph {
             Threshold::Percent(percent) => self.total(metric, &values) * percent / 100.0,
         };
         let is_kept = self.with_ancestors(values.iter().map(|value| *value >= limit).collect());
-        require_any(is_kept, || format!("no {metric} reaches {limit}"))
+        require_any_kept(is_kept, || format!("no {metric} reaches {limit}"))
     }
 
     /// Returns the total that the bars and percentage thresholds of a column refer to. For a metric
@@ -167,8 +167,8 @@ impl Graph {
         // of the match is checked instead.
         let regex = Regex::new(&to_rust_pattern(pattern)).map_err(pattern_error)?;
         let is_match = |node: &Node| {
-            let found = regex.find(&node.name).map_err(pattern_error)?;
-            Ok(found.is_some_and(|found| found.start() == 0))
+            let first_match = regex.find(&node.name).map_err(pattern_error)?;
+            Ok(first_match.is_some_and(|first_match| first_match.start() == 0))
         };
         self.nodes.iter().map(is_match).collect()
     }
@@ -219,7 +219,7 @@ fn to_rust_pattern(pattern: &str) -> String {
     rust_pattern
 }
 
-pub(super) fn require_any(
+pub(super) fn require_any_kept(
     is_kept: Vec<bool>,
     condition: impl FnOnce() -> String,
 ) -> Result<Vec<bool>, FilterError> {

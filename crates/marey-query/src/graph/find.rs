@@ -96,13 +96,14 @@ impl Graph {
     /// [`MetricError::Unknown`] if there is no such column.
     pub fn label_of(&self, name: &str) -> Result<String, MetricError> {
         let labels = self.labels();
-        let has = |label: &str| labels.iter().any(|known| **known == *label);
-        let derived = || Some(format!("{name}{INCLUSIVE}")).filter(|label| has(label));
-        if has(name) {
+        let has_label = |label: &str| labels.iter().any(|other_label| **other_label == *label);
+        let derived_label = || Some(format!("{name}{INCLUSIVE}")).filter(|label| has_label(label));
+        if has_label(name) {
             return Ok(name.to_owned());
         }
-        let found = self.find(name).map(|found| found.label).filter(|label| has(label));
-        found.or_else(derived).ok_or_else(|| self.unknown_metric(name))
+        let found_label =
+            self.find(name).map(|metric| metric.label).filter(|label| has_label(label));
+        found_label.or_else(derived_label).ok_or_else(|| self.unknown_metric(name))
     }
 
     pub(super) fn find_exact(&self, name: &str) -> Option<FoundMetric> {
@@ -114,22 +115,24 @@ impl Graph {
     }
 
     fn find_by_short_name(&self, name: &str) -> Option<FoundMetric> {
-        let short_name = SHORT_NAMES.iter().find(|known| known.name == name.to_lowercase())?;
-        let found = short_name.keys.iter().find_map(|meaning| self.find_exact(meaning))?;
-        if short_name.is_exclusive && found.is_inclusive {
-            let label = found.key.clone();
-            return Some(FoundMetric { label, is_inclusive: false, is_short_name: true, ..found });
+        let short_name =
+            SHORT_NAMES.iter().find(|short_name| short_name.name == name.to_lowercase())?;
+        let metric = short_name.keys.iter().find_map(|key| self.find_exact(key))?;
+        if short_name.is_exclusive && metric.is_inclusive {
+            let label = metric.key.clone();
+            return Some(FoundMetric { label, is_inclusive: false, is_short_name: true, ..metric });
         }
-        Some(FoundMetric { is_short_name: true, ..found })
+        Some(FoundMetric { is_short_name: true, ..metric })
     }
 
     fn find_ignoring_underscores(&self, name: &str) -> Option<FoundMetric> {
-        let target = without_underscores(name);
+        let wanted_name = without_underscores(name);
         let documented = DOCUMENTED_NAMES
             .iter()
-            .find(|(documented, _)| without_underscores(documented) == target);
-        let target = documented.map_or(target, |(_, in_files)| without_underscores(in_files));
-        self.find_key(|key| without_underscores(without_unit(key)) == target)
+            .find(|(documented, _)| without_underscores(documented) == wanted_name);
+        let wanted_name =
+            documented.map_or(wanted_name, |(_, name_in_files)| without_underscores(name_in_files));
+        self.find_key(|key| without_underscores(without_unit(key)) == wanted_name)
     }
 
     fn find_key(&self, is_named: impl Fn(&str) -> bool) -> Option<FoundMetric> {
@@ -168,10 +171,10 @@ impl Graph {
         let short_names =
             SHORT_NAMES.iter().filter(|short_name| self.find(short_name.name).is_some());
         let derived = derive::documented_names().filter(|name| self.can_derive(name));
-        let mut seen = std::collections::HashSet::new();
+        let mut seen_names = std::collections::HashSet::new();
         keys.chain(short_names.map(|short_name| short_name.name.to_owned()))
             .chain(derived)
-            .filter(|name| seen.insert(name.clone()))
+            .filter(|name| seen_names.insert(name.clone()))
             .collect()
     }
 }

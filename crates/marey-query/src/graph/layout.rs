@@ -7,27 +7,27 @@ impl Graph {
     /// of each node.
     pub(super) fn arrange(&mut self, nodes: Vec<Node>) -> Vec<usize> {
         let order = viewer_order(&nodes);
-        let mut new_from_old = vec![0; nodes.len()];
-        for (new, &old) in order.iter().enumerate() {
-            new_from_old[old] = new;
+        let mut new_indexes = vec![0; nodes.len()];
+        for (new_index, &old_index) in order.iter().enumerate() {
+            new_indexes[old_index] = new_index;
         }
         let mut nodes: Vec<Option<Node>> = nodes.into_iter().map(Some).collect();
         self.nodes = Vec::with_capacity(order.len());
-        for old in order {
-            let Some(mut node) = nodes[old].take() else { continue };
-            node.parent = node.parent.map(|parent| new_from_old[parent]);
+        for old_index in order {
+            let Some(mut node) = nodes[old_index].take() else { continue };
+            node.parent = node.parent.map(|parent| new_indexes[parent]);
             node.depth = node.parent.map_or(0, |parent| self.nodes[parent].depth + 1);
-            node.end = self.nodes.len() + 1;
+            node.subtree_end = self.nodes.len() + 1;
             self.nodes.push(node);
         }
         for node in (0..self.nodes.len()).rev() {
-            let end = self.nodes[node].end;
+            let end = self.nodes[node].subtree_end;
             if let Some(parent) = self.nodes[node].parent {
-                let parent_end = &mut self.nodes[parent].end;
+                let parent_end = &mut self.nodes[parent].subtree_end;
                 *parent_end = end.max(*parent_end);
             }
         }
-        new_from_old
+        new_indexes
     }
 }
 
@@ -37,23 +37,23 @@ fn viewer_order(nodes: &[Node]) -> Vec<usize> {
     // Counting sort by parent. Group 0 has the roots, and group `n + 1` has the children of node
     // `n`.
     let group = |node: &Node| node.parent.map_or(0, |parent| parent + 1);
-    let mut starts = vec![0; nodes.len() + 2];
+    let mut group_starts = vec![0; nodes.len() + 2];
     for node in nodes {
-        starts[group(node) + 1] += 1;
+        group_starts[group(node) + 1] += 1;
     }
-    for group in 1..starts.len() {
-        starts[group] += starts[group - 1];
+    for group in 1..group_starts.len() {
+        group_starts[group] += group_starts[group - 1];
     }
-    let mut next = starts.clone();
+    let mut next_slots = group_starts.clone();
     let mut siblings = vec![0; nodes.len()];
     for (index, node) in nodes.iter().enumerate() {
-        let slot = &mut next[group(node)];
+        let slot = &mut next_slots[group(node)];
         siblings[*slot] = index;
         *slot += 1;
     }
     // Siblings in descending order, because the walk pops from the end.
-    let children_range = |group: usize| starts[group]..starts[group + 1];
-    let sort_key = |node: usize| (&*nodes[node].frame, nodes[node].creation_rank);
+    let children_range = |group: usize| group_starts[group]..group_starts[group + 1];
+    let sort_key = |node: usize| (&*nodes[node].profile_name, nodes[node].creation_rank);
     for group in 0..=nodes.len() {
         siblings[children_range(group)].sort_unstable_by(|&a, &b| sort_key(b).cmp(&sort_key(a)));
     }

@@ -1,7 +1,7 @@
 //! Thresholds over several columns, as comparisons of profiles need them: a node is kept if it
 //! reaches the limit in at least one column.
 
-use super::filter::require_any;
+use super::filter::require_any_kept;
 use super::{FilterError, Graph, Threshold};
 
 impl Threshold {
@@ -33,7 +33,7 @@ impl Graph {
             }
         }
         let is_kept = self.with_ancestors(is_kept);
-        let is_kept = require_any(is_kept, || format!("no {name} reaches {limit}"))?;
+        let is_kept = require_any_kept(is_kept, || format!("no {name} reaches {limit}"))?;
         Ok(self.squash(&is_kept))
     }
 }

@@ -29,7 +29,7 @@ pub use derive::{Derived, unit_secs};
 pub use filter::{Filter, FilterError, Threshold};
 pub use find::{MetricError, short_name, without_unit};
 pub use names::NameStyle;
-pub use union::{DifferenceLabels, Operator, side_by_side};
+pub use union::{ColumnOperator, DifferenceLabels, side_by_side};
 
 /// A tree (after some filters, several trees) with a table of columns over its nodes.
 #[derive(Clone, Debug)]
@@ -45,7 +45,7 @@ pub struct Graph {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
     /// The name in the profile, by which nodes are matched.
-    pub frame: Arc<str>,
+    pub profile_name: Arc<str>,
     /// The display name.
     pub name: Arc<str>,
     /// The kind, where the profile has it.
@@ -55,7 +55,7 @@ pub struct Node {
     /// Number of ancestors.
     pub depth: usize,
     /// Index after the last node of the subtree.
-    pub end: usize,
+    pub subtree_end: usize,
     /// Rank in the order in which the program created the nodes.
     pub creation_rank: usize,
     /// The graph that has the node, if two graphs were combined.
@@ -90,18 +90,20 @@ impl Graph {
     /// neither metrics nor remaining children. The root is always kept.
     pub fn new(profile: Profile) -> Self {
         let is_kept = shown_nodes(&profile);
-        let mut new_from_old = vec![usize::MAX; profile.nodes.len()];
+        let mut new_indexes = vec![usize::MAX; profile.nodes.len()];
         let mut nodes = Vec::new();
-        for (old, node) in profile.nodes.into_iter().enumerate().filter(|&(old, _)| is_kept[old]) {
-            new_from_old[old] = nodes.len();
+        for (old_index, node) in
+            profile.nodes.into_iter().enumerate().filter(|&(old_index, _)| is_kept[old_index])
+        {
+            new_indexes[old_index] = nodes.len();
             nodes.push(Node {
-                frame: node.name.clone(),
+                profile_name: node.name.clone(),
                 name: node.name,
                 kind: node.kind,
-                parent: node.parent.map(|NodeId(parent)| new_from_old[parent as usize]),
+                parent: node.parent.map(|NodeId(parent)| new_indexes[parent as usize]),
                 depth: 0,
-                end: 0,
-                creation_rank: old,
+                subtree_end: 0,
+                creation_rank: old_index,
                 side: Side::Both,
             });
         }
@@ -122,8 +124,8 @@ impl Graph {
             devices: profile.devices,
             meta: profile.meta,
         };
-        let arranged_from_new = graph.arrange(nodes);
-        let new_number = |old: usize| arranged_from_new.get(new_from_old[old]).copied();
+        let arranged_indexes = graph.arrange(nodes);
+        let new_number = |old_index: usize| arranged_indexes.get(new_indexes[old_index]).copied();
         let metrics = metrics.into_iter().map(|(first_node, metric)| OwnMetric {
             metric: column::renumber_nodes(&metric, new_number),
             is_inclusive: first_node == NodeId::ROOT,
@@ -155,11 +157,11 @@ impl Graph {
     /// The children of `node`, or the roots, by name.
     pub fn children(&self, node: Option<usize>) -> impl Iterator<Item = usize> {
         let (mut next, end) =
-            node.map_or((0, self.nodes.len()), |node| (node + 1, self.nodes[node].end));
+            node.map_or((0, self.nodes.len()), |node| (node + 1, self.nodes[node].subtree_end));
         std::iter::from_fn(move || {
             let child = next;
             (child < end).then(|| {
-                next = self.nodes[child].end;
+                next = self.nodes[child].subtree_end;
                 child
             })
         })

@@ -83,16 +83,16 @@ impl Graph {
 /// Returns the metric with new node numbers. If it is summed into parents, it gets a value on the
 /// root, which marks it as such.
 fn renumber_metric(entry: &OwnMetric, new_numbers: &[usize]) -> Metric {
-    let moved = column::renumber_nodes(&entry.metric, |node| Some(new_numbers[node]));
-    if !entry.is_inclusive || moved.nodes.first() == Some(&NodeId::ROOT) {
-        return moved;
+    let renumbered = column::renumber_nodes(&entry.metric, |node| Some(new_numbers[node]));
+    if !entry.is_inclusive || renumbered.nodes.first() == Some(&NodeId::ROOT) {
+        return renumbered;
     }
-    let mut marked = Metric::new(moved.key.clone());
-    marked.push(NodeId::ROOT, MetricValue::Int(0));
-    for (rank, &node) in moved.nodes.iter().enumerate() {
-        marked.push(node, moved.values.get(rank));
+    let mut marked_metric = Metric::new(renumbered.key.clone());
+    marked_metric.push(NodeId::ROOT, MetricValue::Int(0));
+    for (value_index, &node) in renumbered.nodes.iter().enumerate() {
+        marked_metric.push(node, renumbered.values.get(value_index));
     }
-    marked
+    marked_metric
 }
 
 #[cfg(test)]

@@ -21,16 +21,19 @@ impl Graph {
     pub fn squash(&self, is_kept: &[bool]) -> Self {
         assert_eq!(is_kept.len(), self.nodes.len(), "one flag per node");
         let mut nodes: Vec<Node> = Vec::new();
-        let mut new_by_name = HashMap::new();
-        // For each node, the index of its nearest kept ancestor in `nodes`, or its own if it is kept.
-        let mut kept_index: Vec<Option<usize>> = Vec::with_capacity(self.nodes.len());
+        let mut new_index_by_name = HashMap::new();
+        // For each node, the index of its nearest kept ancestor in `nodes`, or its own if it is
+        // kept.
+        let mut kept_indexes: Vec<Option<usize>> = Vec::with_capacity(self.nodes.len());
         for (index, node) in self.nodes.iter().enumerate() {
-            let parent = node.parent.and_then(|parent| kept_index[parent]);
-            kept_index.push(if is_kept[index] {
-                Some(*new_by_name.entry((parent, node.frame.clone())).or_insert_with(|| {
-                    nodes.push(Node { parent, ..node.clone() });
-                    nodes.len() - 1
-                }))
+            let parent = node.parent.and_then(|parent| kept_indexes[parent]);
+            kept_indexes.push(if is_kept[index] {
+                Some(*new_index_by_name.entry((parent, node.profile_name.clone())).or_insert_with(
+                    || {
+                        nodes.push(Node { parent, ..node.clone() });
+                        nodes.len() - 1
+                    },
+                ))
             } else {
                 parent
             });
@@ -42,13 +45,16 @@ impl Graph {
             devices: self.devices.clone(),
             meta: self.meta.clone(),
         };
-        let has_merged = nodes.len() < is_kept.iter().filter(|is_kept| **is_kept).count();
-        let arranged_index = graph.arrange(nodes);
+        let has_merged_nodes = nodes.len() < is_kept.iter().filter(|is_kept| **is_kept).count();
+        let arranged_indexes = graph.arrange(nodes);
         let new_index = |node: usize| {
-            is_kept[node].then_some(kept_index[node]).flatten().map(|index| arranged_index[index])
+            is_kept[node]
+                .then_some(kept_indexes[node])
+                .flatten()
+                .map(|index| arranged_indexes[index])
         };
         let reindex_metric = |metric: &Metric| {
-            if has_merged {
+            if has_merged_nodes {
                 merge_metric(metric, new_index)
             } else {
                 column::renumber_nodes(metric, new_index)
@@ -67,17 +73,19 @@ impl Graph {
     }
 }
 
-/// Returns the metric by new node indexes. The values of merged nodes are added. Of texts, the first
-/// is kept.
+/// Returns the metric by new node indexes. The values of merged nodes are added. Of texts, the
+/// first is kept.
 fn merge_metric(metric: &Metric, new_index: impl Fn(usize) -> Option<usize>) -> Metric {
     let mut values: Vec<(usize, MetricValue)> = metric
         .nodes
         .iter()
         .enumerate()
-        .filter_map(|(rank, node)| Some((new_index(node.index())?, metric.values.get(rank))))
+        .filter_map(|(value_index, node)| {
+            Some((new_index(node.index())?, metric.values.get(value_index)))
+        })
         .collect();
     values.sort_by_key(|(node, _)| *node);
-    let mut merged = Metric::new(metric.key.clone());
+    let mut merged_metric = Metric::new(metric.key.clone());
     let mut values = values.into_iter().peekable();
     while let Some((node, mut value)) = values.next() {
         while let Some((_, next)) = values.next_if(|(next, _)| *next == node) {
@@ -89,9 +97,9 @@ fn merge_metric(metric: &Metric, new_index: impl Fn(usize) -> Option<usize>) -> 
                 },
             };
         }
-        merged.push(marey_model::profile::NodeId(node as u32), value);
+        merged_metric.push(marey_model::profile::NodeId(node as u32), value);
     }
-    merged
+    merged_metric
 }
 
 /// Returns the column by new node indexes. The numbers of merged nodes are added, where NaN is no
@@ -103,24 +111,24 @@ fn reindex_column(
 ) -> Column {
     let cells = match &column.cells {
         Cells::Numbers { values, are_whole } => {
-            let mut merged = vec![f64::NAN; node_count];
+            let mut merged_values = vec![f64::NAN; node_count];
             for (node, &value) in values.iter().enumerate() {
-                if let Some(new) = new_index(node) {
-                    merged[new] = sum(&mut [merged[new], value]);
+                if let Some(new_node) = new_index(node) {
+                    merged_values[new_node] = sum(&mut [merged_values[new_node], value]);
                 }
             }
-            Cells::Numbers { values: merged, are_whole: *are_whole }
+            Cells::Numbers { values: merged_values, are_whole: *are_whole }
         }
         Cells::Values(values) => {
-            let mut merged = vec![None; node_count];
+            let mut merged_values = vec![None; node_count];
             for (node, value) in values.iter().enumerate() {
-                if let Some(new) = new_index(node)
-                    && merged[new].is_none()
+                if let Some(new_node) = new_index(node)
+                    && merged_values[new_node].is_none()
                 {
-                    merged[new].clone_from(value);
+                    merged_values[new_node].clone_from(value);
                 }
             }
-            Cells::Values(merged)
+            Cells::Values(merged_values)
         }
     };
     Column { label: Arc::clone(&column.label), cells }

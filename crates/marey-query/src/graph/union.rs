@@ -11,7 +11,7 @@ use super::{Graph, Node, OwnMetric, Side};
 
 /// An operator on two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operator {
+pub enum ColumnOperator {
     /// Left plus right.
     Add,
     /// Left minus right.
@@ -22,7 +22,7 @@ pub enum Operator {
     Divide,
 }
 
-impl Operator {
+impl ColumnOperator {
     fn apply(self, left: f64, right: f64) -> f64 {
         match self {
             Self::Add => left + right,
@@ -68,22 +68,22 @@ impl Graph {
         labels: &[L],
     ) -> Option<(String, Side)> {
         let graph_labels = [self.labels(), right.labels()];
-        let [left_has, right_has] = graph_labels
+        let [left_labels, right_labels] = graph_labels
             .each_ref()
             .map(|labels| labels.iter().map(|label| &**label).collect::<HashSet<_>>());
-        let is_added = |graph: &Self, label: &str| {
+        let is_extra_column = |graph: &Self, label: &str| {
             !graph.metrics.iter().any(|entry| &*entry.metric.key == label)
                 && !graph.is_sum(label)
                 && graph.numbers(label).is_ok()
         };
         labels.iter().map(AsRef::as_ref).find_map(|label| {
-            let lacks = match (left_has.contains(label), right_has.contains(label)) {
+            let lacking_side = match (left_labels.contains(label), right_labels.contains(label)) {
                 (false, false) => Side::Both,
-                (true, false) if is_added(self, label) => Side::Right,
-                (false, true) if is_added(right, label) => Side::Left,
+                (true, false) if is_extra_column(self, label) => Side::Right,
+                (false, true) if is_extra_column(right, label) => Side::Left,
                 _ => return None,
             };
-            Some((label.to_owned(), lacks))
+            Some((label.to_owned(), lacking_side))
         })
     }
 
@@ -95,7 +95,12 @@ impl Graph {
     /// value is kept. Nodes that only the right graph has are included without numbers. If a column
     /// is not numeric, the left one is kept.
     #[must_use]
-    pub fn combine(&self, right: &Self, operator: Operator, labels: Option<&[String]>) -> Self {
+    pub fn combine(
+        &self,
+        right: &Self,
+        operator: ColumnOperator,
+        labels: Option<&[String]>,
+    ) -> Self {
         let mut union = Union::new(&[self, right]);
         let all_labels = || distinct_labels(&[self, right]);
         for label in labels.map_or_else(all_labels, <[String]>::to_vec) {
@@ -118,7 +123,7 @@ impl Graph {
     fn combine_column(
         &self,
         right: &Self,
-        operator: Operator,
+        operator: ColumnOperator,
         label: &str,
         union: &Union,
     ) -> Cells {
@@ -177,8 +182,8 @@ fn subtract_or_zero(after: f64, before: f64) -> f64 {
 /// Returns the nodes of all graphs, with each column of `labels` once per graph, under the label
 /// `name: label`.
 pub fn side_by_side(graphs: &[(&str, &Graph)], labels: &[String]) -> Graph {
-    let unnamed: Vec<&Graph> = graphs.iter().map(|(_, graph)| *graph).collect();
-    let mut union = Union::new(&unnamed);
+    let unnamed_graphs: Vec<&Graph> = graphs.iter().map(|(_, graph)| *graph).collect();
+    let mut union = Union::new(&unnamed_graphs);
     for label in labels {
         for (graph_index, (name, graph)) in graphs.iter().enumerate() {
             let cells = match graph.column(label) {
@@ -196,9 +201,9 @@ pub fn side_by_side(graphs: &[(&str, &Graph)], labels: &[String]) -> Graph {
 
 fn distinct_labels(graphs: &[&Graph]) -> Vec<String> {
     let mut labels: Vec<String> = Vec::new();
-    let mut seen = HashSet::new();
+    let mut seen_labels = HashSet::new();
     for label in graphs.iter().flat_map(|graph| graph.labels()) {
-        if seen.insert(label.clone()) {
+        if seen_labels.insert(label.clone()) {
             labels.push(label.to_string());
         }
     }
@@ -210,7 +215,7 @@ fn distinct_labels(graphs: &[&Graph]) -> Vec<String> {
 struct SameNameNodes {
     indexes: Vec<usize>,
     /// The number of these nodes that are already matched with nodes of the current graph.
-    matched: usize,
+    matched_count: usize,
     /// The index of the graph that is being merged.
     graph_index: usize,
 }
@@ -221,17 +226,17 @@ impl SameNameNodes {
     fn next_unmatched(&mut self, graph_index: usize) -> Option<usize> {
         if self.graph_index != graph_index {
             self.graph_index = graph_index;
-            self.matched = 0;
+            self.matched_count = 0;
         }
-        let index = self.indexes.get(self.matched).copied()?;
-        self.matched += 1;
+        let index = self.indexes.get(self.matched_count).copied()?;
+        self.matched_count += 1;
         Some(index)
     }
 
     /// Adds a node of the current graph, and marks it as matched.
     fn add(&mut self, index: usize) -> usize {
         self.indexes.push(index);
-        self.matched += 1;
+        self.matched_count += 1;
         index
     }
 }
@@ -254,7 +259,7 @@ impl Union {
                 let node = &graph.nodes[old_index];
                 let parent = node.parent.map(|parent| new_index[parent]);
                 let same_name_nodes =
-                    nodes_by_name.entry((parent, node.frame.clone())).or_default();
+                    nodes_by_name.entry((parent, node.profile_name.clone())).or_default();
                 new_index[old_index] = if let Some(index) =
                     same_name_nodes.next_unmatched(graph_index)
                 {
@@ -275,9 +280,9 @@ impl Union {
             devices: graphs.first().map_or_else(Vec::new, |graph| graph.devices.clone()),
             meta: graphs.first().map_or_else(Default::default, |graph| graph.meta.clone()),
         };
-        let arranged_from_new = graph.arrange(nodes);
+        let arranged_indexes = graph.arrange(nodes);
         for index in indexes.iter_mut().flatten() {
-            *index = arranged_from_new[*index];
+            *index = arranged_indexes[*index];
         }
         Self { graph, indexes }
     }

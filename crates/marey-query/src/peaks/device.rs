@@ -9,21 +9,21 @@
 pub struct DevicePeaks {
     /// 10^12 floating-point operations per second for operands of 8, 16, 32 (TF32 if supported) and
     /// 64 bits. 0 if the device has no units for the width.
-    tera_flops: [f64; 4],
+    tera_flops_per_sec: [f64; 4],
     /// 10^9 bytes per second to and from the device's memory.
-    giga_bytes: f64,
+    giga_bytes_per_sec: f64,
 }
 
 impl DevicePeaks {
     /// Floating-point operations per second for operands of `bits` bits.
     pub fn flops(self, bits: u32) -> Option<f64> {
         let index = super::WIDTHS_BITS.iter().position(|width| *width == bits)?;
-        Some(1e12 * self.tera_flops[index]).filter(|flops| *flops > 0.0)
+        Some(1e12 * self.tera_flops_per_sec[index]).filter(|flops| *flops > 0.0)
     }
 
     /// Bytes per second.
     pub fn bytes_per_second(self) -> f64 {
-        1e9 * self.giga_bytes
+        1e9 * self.giga_bytes_per_sec
     }
 }
 
@@ -37,8 +37,11 @@ pub fn device_peaks(name: &str) -> Option<DevicePeaks> {
     let is_word = |word: &&str| words.contains(word);
     DEVICES
         .iter()
-        .find(|(required, _, _)| required.split(' ').all(|word| is_word(&word)))
-        .map(|&(_, tera_flops, giga_bytes)| DevicePeaks { tera_flops, giga_bytes })
+        .find(|(required_words, _, _)| required_words.split(' ').all(|word| is_word(&word)))
+        .map(|&(_, tera_flops_per_sec, giga_bytes_per_sec)| DevicePeaks {
+            tera_flops_per_sec,
+            giga_bytes_per_sec,
+        })
 }
 
 /// For each device the words that its name must contain, the rates in 10^12 operations per second
@@ -99,7 +102,7 @@ mod tests {
 
     #[test]
     fn driver_names_are_found() {
-        for (name, tera_at_16_bits, giga_bytes) in [
+        for (name, tera_at_16_bits, giga_bytes_per_sec) in [
             ("NVIDIA A100-PG509-200", 312.0, 1_555.0),
             ("NVIDIA A100-SXM4-80GB", 312.0, 2_039.0),
             ("NVIDIA A100 80GB PCIe", 312.0, 1_935.0),
@@ -115,7 +118,7 @@ mod tests {
         ] {
             let peaks = device_peaks(name).unwrap();
             let found = (peaks.flops(16), peaks.bytes_per_second());
-            assert_eq!(found, (Some(1e12 * tera_at_16_bits), 1e9 * giga_bytes), "{name}");
+            assert_eq!(found, (Some(1e12 * tera_at_16_bits), 1e9 * giga_bytes_per_sec), "{name}");
         }
         for unknown in ["", "NVIDIA", "NVIDIA A1000", "Radeon RX 580", "L400"] {
             assert_eq!(device_peaks(unknown), None, "{unknown}");
@@ -130,11 +133,11 @@ mod tests {
 
     #[test]
     fn no_entry_hides_a_later_one() {
-        for (index, (words, tera_flops, giga_bytes)) in DEVICES.iter().enumerate() {
+        for (index, (words, tera_flops_per_sec, giga_bytes_per_sec)) in DEVICES.iter().enumerate() {
             let found = device_peaks(words).unwrap();
             assert_eq!(
-                (found.tera_flops, found.giga_bytes),
-                (*tera_flops, *giga_bytes),
+                (found.tera_flops_per_sec, found.giga_bytes_per_sec),
+                (*tera_flops_per_sec, *giga_bytes_per_sec),
                 "{index}: {words}"
             );
         }

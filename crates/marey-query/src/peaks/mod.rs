@@ -22,9 +22,9 @@ pub struct Architecture {
     /// `"90"` for CUDA's `sm_90`, `"gfx942"` for HIP.
     pub name: &'static str,
     /// The rule for floating-point operations.
-    pub flops: Flops,
+    pub flops: FlopsRule,
     /// The rule for memory traffic.
-    pub memory: Memory,
+    pub memory: BandwidthRule,
     /// The unit of the hardware that each width refers to, and the published figures behind the
     /// numbers.
     pub doc: &'static str,
@@ -32,7 +32,7 @@ pub struct Architecture {
 
 /// The rule by which floating-point operations per second follow from a device's size and clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Flops {
+pub enum FlopsRule {
     /// Operations per multiprocessor and clock, for each of [`WIDTHS_BITS`].
     PerClock([f64; 4]),
     /// Operations per multiprocessor and clock at 8 bits, halved with each doubling of the width.
@@ -41,7 +41,7 @@ pub enum Flops {
     /// The rate of a reference device, scaled by the number of multiprocessors and the clock.
     LikeDevice {
         /// 10^12 operations per second at 8 bits, halved with each doubling of the width.
-        tera: f64,
+        tera_flops: f64,
         /// Multiprocessors of the reference device.
         num_sms: f64,
         /// Clock of the reference device.
@@ -54,7 +54,7 @@ pub enum Flops {
 
 /// The rule by which bytes per second follow from a device's memory bus and clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Memory {
+pub enum BandwidthRule {
     /// Transfers of the whole bus width per cycle of the reported clock.
     TransfersPerClock(f64),
     /// System memory. LPDDR5 reports an eighth of its data rate as the clock, DDR5 reports half.
@@ -108,17 +108,17 @@ pub enum NoPeak {
 ///
 /// `family` is `"CUDA"` or `"HIP"`. `arch` is an architecture, for example `"90"`, `"sm_90a"` or
 /// `"gfx942:sramecc+:xnack-"`. Case does not matter. `num_sms` is the number of multiprocessors as
-/// the driver counts them: compute units on AMD Instinct, pairs of compute units on Radeon. `clock`
-/// is the clock of a multiprocessor in kHz or GHz.
+/// the driver counts them: compute units on AMD Instinct, pairs of compute units on Radeon.
+/// `clock_khz_or_ghz` is the clock of a multiprocessor in kHz or GHz.
 pub fn max_flops(
     family: &str,
     arch: &str,
     width_bits: u32,
     num_sms: f64,
-    clock: f64,
+    clock_khz_or_ghz: f64,
 ) -> Result<f64, NoPeak> {
     let architecture = find_architecture(parse_family(family)?, arch)?;
-    let width = WIDTHS_BITS
+    let width_index = WIDTHS_BITS
         .iter()
         .position(|&known| known == width_bits)
         .ok_or(NoPeak::UnknownWidth { width_bits })?;
@@ -126,41 +126,47 @@ pub fn max_flops(
     let num_sms = || require_positive("the number of multiprocessors", num_sms);
     // The factors are multiplied in Triton's order. Any other order rounds differently.
     Ok(match architecture.flops {
-        Flops::PerClock(flops) => flops[width] * num_sms()? * clock_khz(clock)? * 1e3,
-        Flops::PerClockInMegahertz(flops) => {
-            num_sms()? * flops * (clock_khz(clock)? / 1e3) * 1e6 / bytes_wide
+        FlopsRule::PerClock(flops) => {
+            flops[width_index] * num_sms()? * clock_khz(clock_khz_or_ghz)? * 1e3
         }
-        Flops::LikeDevice { tera, num_sms: reference_sms, clock_khz: reference_khz } => {
-            num_sms()? / reference_sms * clock_khz(clock)? / reference_khz * tera * 1e12
+        FlopsRule::PerClockInMegahertz(flops) => {
+            num_sms()? * flops * (clock_khz(clock_khz_or_ghz)? / 1e3) * 1e6 / bytes_wide
+        }
+        FlopsRule::LikeDevice { tera_flops, num_sms: reference_sms, clock_khz: reference_khz } => {
+            num_sms()? / reference_sms * clock_khz(clock_khz_or_ghz)? / reference_khz
+                * tera_flops
+                * 1e12
                 / bytes_wide
         }
-        Flops::PerDevice(flops) => flops / bytes_wide,
+        FlopsRule::PerDevice(flops) => flops / bytes_wide,
     })
 }
 
 /// Returns the peak memory bandwidth of a device in bytes per second.
 ///
-/// `bus_width_bits` and `memory_clock` (in kHz or GHz) are the values that the device's driver
-/// reports. Both are ignored if `memory` of the [`Architecture`] is a constant. All CUDA devices
-/// report them in the same way, so one rule serves them all and `arch` is ignored.
+/// `bus_width_bits` and `memory_clock_khz_or_ghz` (in kHz or GHz) are the values that the device's
+/// driver reports. Both are ignored if `memory` of the [`Architecture`] is a constant. All CUDA
+/// devices report them in the same way, so one rule serves them all and `arch` is ignored.
 pub fn max_bps(
     family: &str,
     arch: &str,
     bus_width_bits: f64,
-    memory_clock: f64,
+    memory_clock_khz_or_ghz: f64,
 ) -> Result<f64, NoPeak> {
     let memory = match parse_family(family)? {
         "CUDA" => table::CUDA_MEMORY,
         family => find_architecture(family, arch)?.memory,
     };
     let transfers_per_clock = match memory {
-        Memory::PerDevice(bytes_per_sec) => return Ok(bytes_per_sec),
-        Memory::TransfersPerClock(transfers) => transfers,
-        Memory::System if clock_khz(memory_clock)? < table::SLOWEST_DDR5_KHZ => 8.0,
-        Memory::System => 2.0,
+        BandwidthRule::PerDevice(bytes_per_sec) => return Ok(bytes_per_sec),
+        BandwidthRule::TransfersPerClock(transfers) => transfers,
+        BandwidthRule::System if clock_khz(memory_clock_khz_or_ghz)? < table::SLOWEST_DDR5_KHZ => {
+            8.0
+        }
+        BandwidthRule::System => 2.0,
     };
     let bus_width_bits = require_positive("the width of the memory bus", bus_width_bits)?;
-    Ok(transfers_per_clock * bus_width_bits * clock_khz(memory_clock)? * 1e3 / 8.0)
+    Ok(transfers_per_clock * bus_width_bits * clock_khz(memory_clock_khz_or_ghz)? * 1e3 / 8.0)
 }
 
 /// All architectures in the tables, CUDA first, the oldest of each family first.
@@ -180,16 +186,21 @@ fn find_architecture(family: &'static str, arch: &str) -> Result<&'static Archit
         "CUDA" => cuda_name(arch),
         _ => hip_name(arch),
     };
-    let family_architectures = || architectures().filter(|known| known.family == family);
+    let family_architectures =
+        || architectures().filter(|architecture| architecture.family == family);
     // Proton's files cut HIP names to six characters, which are still enough to find the figures.
-    let is_truncated = |known: &&Architecture| name.len() == 6 && known.name.starts_with(&name);
+    let is_truncated =
+        |architecture: &&Architecture| name.len() == 6 && architecture.name.starts_with(&name);
     family_architectures()
-        .find(|known| known.name == name)
+        .find(|architecture| architecture.name == name)
         .or_else(|| family_architectures().find(is_truncated))
         .ok_or_else(|| NoPeak::UnknownArchitecture {
             family,
             arch: arch.to_owned(),
-            known: family_architectures().map(|known| known.name).collect::<Vec<_>>().join(", "),
+            known: family_architectures()
+                .map(|architecture| architecture.name)
+                .collect::<Vec<_>>()
+                .join(", "),
         })
 }
 
@@ -210,13 +221,13 @@ fn hip_name(arch: &str) -> String {
 
 /// Returns the clock in kHz. A clock in GHz is rounded to the hertz, so that 2.3 is exactly
 /// 2,300,000.
-fn clock_khz(clock: f64) -> Result<f64, NoPeak> {
-    if (1e5..1e8).contains(&clock) {
-        Ok(clock)
-    } else if clock > 0.0 && clock < 100.0 {
-        Ok((clock * 1e9).round() / 1e3)
+fn clock_khz(clock_khz_or_ghz: f64) -> Result<f64, NoPeak> {
+    if (1e5..1e8).contains(&clock_khz_or_ghz) {
+        Ok(clock_khz_or_ghz)
+    } else if clock_khz_or_ghz > 0.0 && clock_khz_or_ghz < 100.0 {
+        Ok((clock_khz_or_ghz * 1e9).round() / 1e3)
     } else {
-        Err(NoPeak::BadClock { value: clock })
+        Err(NoPeak::BadClock { value: clock_khz_or_ghz })
     }
 }
 

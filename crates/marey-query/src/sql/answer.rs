@@ -26,12 +26,12 @@ pub struct Answer {
     schema: SchemaRef,
     engine: Arc<Engine>,
     canceller: Canceller,
-    state: State,
+    state: AnswerState,
     rows_left: Option<u64>,
     was_cut: bool,
 }
 
-enum State {
+enum AnswerState {
     Planned(Arc<dyn ExecutionPlan>),
     Running(mpsc::Receiver<Result<RecordBatch, SqlError>>),
     Finished,
@@ -71,15 +71,15 @@ impl Answer {
     pub(super) fn new(
         engine: Arc<Engine>,
         plan: Arc<dyn ExecutionPlan>,
-        nullable: &[bool],
+        is_nullable: &[bool],
         canceller: Canceller,
         max_rows: Option<u64>,
     ) -> Self {
         Self {
-            schema: with_distinct_names(&with_nulls(&plan.schema(), nullable)),
+            schema: with_distinct_names(&with_nullable_fields(&plan.schema(), is_nullable)),
             engine,
             canceller,
-            state: State::Planned(plan),
+            state: AnswerState::Planned(plan),
             rows_left: max_rows,
             was_cut: false,
         }
@@ -106,10 +106,10 @@ impl Answer {
     }
 
     fn receive(&mut self) -> Option<Result<RecordBatch, SqlError>> {
-        if let State::Planned(plan) = &self.state {
-            self.state = State::Running(self.start(Arc::clone(plan)));
+        if let AnswerState::Planned(plan) = &self.state {
+            self.state = AnswerState::Running(self.start(Arc::clone(plan)));
         }
-        let State::Running(receiver) = &mut self.state else { return None };
+        let AnswerState::Running(receiver) = &mut self.state else { return None };
         let cancelled = self.canceller.cancelled();
         self.engine.block_on(async {
             tokio::select! {
@@ -162,7 +162,7 @@ async fn send_all(
 ) -> Result<(), DataFusionError> {
     let mut batches = execute_stream(plan, context)?;
     while let Some(batch) = batches.next().await {
-        if sender.send(Ok(compact(&batch?, &schema))).await.is_err() {
+        if sender.send(Ok(compact_batch(&batch?, &schema))).await.is_err() {
             break;
         }
     }
@@ -177,7 +177,7 @@ impl Iterator for Answer {
             let batch = match self.receive() {
                 Some(Ok(batch)) => batch,
                 end => {
-                    self.state = State::Finished;
+                    self.state = AnswerState::Finished;
                     return end;
                 }
             };
@@ -192,7 +192,7 @@ impl Iterator for Answer {
             }
             let first_rows = batch.slice(0, *rows_left as usize);
             self.was_cut = true;
-            self.state = State::Finished;
+            self.state = AnswerState::Finished;
             self.canceller.cancel();
             return (first_rows.num_rows() > 0).then_some(Ok(first_rows));
         }
@@ -231,10 +231,10 @@ impl RecordBatchReader for AnswerReader {
 }
 
 /// Returns the schema with more columns marked as nullable.
-fn with_nulls(schema: &SchemaRef, nullable: &[bool]) -> SchemaRef {
-    let fields = schema.fields().iter().zip(nullable);
-    let fields = fields.map(|(field, &nullable)| {
-        Field::clone(field).with_nullable(nullable || field.is_nullable())
+fn with_nullable_fields(schema: &SchemaRef, is_nullable: &[bool]) -> SchemaRef {
+    let fields = schema.fields().iter().zip(is_nullable);
+    let fields = fields.map(|(field, &is_nullable)| {
+        Field::clone(field).with_nullable(is_nullable || field.is_nullable())
     });
     Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone()))
 }
@@ -247,14 +247,14 @@ fn with_distinct_names(schema: &SchemaRef) -> SchemaRef {
     if used_names.len() == schema.fields().len() {
         return Arc::clone(schema);
     }
-    let mut seen = HashSet::new();
+    let mut seen_names = HashSet::new();
     let mut unique_name = |name: &String| {
-        if seen.insert(name.clone()) {
+        if seen_names.insert(name.clone()) {
             return name.clone();
         }
-        let mut numbered = (1_u32..).map(|number| format!("{name}_{number}"));
-        let free = numbered.find(|name| used_names.insert(name.clone()));
-        free.unwrap_or_else(|| name.clone())
+        let mut numbered_names = (1_u32..).map(|number| format!("{name}_{number}"));
+        let free_name = numbered_names.find(|name| used_names.insert(name.clone()));
+        free_name.unwrap_or_else(|| name.clone())
     };
     let rename = |field: &FieldRef| Field::clone(field).with_name(unique_name(field.name()));
     Arc::new(Schema::new(schema.fields().iter().map(rename).collect::<Vec<_>>()))
@@ -263,7 +263,7 @@ fn with_distinct_names(schema: &SchemaRef) -> SchemaRef {
 /// Returns the batch with a string column copied if its views reference much larger buffers.
 /// `name()` returns views into the run's whole string table. Without the copy, every batch would
 /// take that table along into a file or another process.
-fn compact(batch: &RecordBatch, schema: &SchemaRef) -> RecordBatch {
+fn compact_batch(batch: &RecordBatch, schema: &SchemaRef) -> RecordBatch {
     let columns = batch.columns().iter().map(compact_column).collect();
     RecordBatch::try_new(Arc::clone(schema), columns).expect("the same columns")
 }

@@ -45,16 +45,16 @@ pub(super) fn check_depth(tokens: &[Token]) -> Result<(), SqlError> {
 
 /// Returns the greatest nesting depth of parentheses that follow a keyword.
 fn keyword_depth(tokens: &[Token]) -> usize {
-    let (mut open, mut depth, mut max_depth) = (Vec::new(), 0, 0);
+    let (mut opened_after_keyword, mut depth, mut max_depth) = (Vec::new(), 0, 0);
     let mut is_after_keyword = false;
     for token in tokens {
         match token {
             Token::LParen => {
-                open.push(is_after_keyword);
+                opened_after_keyword.push(is_after_keyword);
                 depth += usize::from(is_after_keyword);
                 max_depth = max_depth.max(depth);
             }
-            Token::RParen => depth -= usize::from(open.pop().unwrap_or_default()),
+            Token::RParen => depth -= usize::from(opened_after_keyword.pop().unwrap_or_default()),
             _ => {}
         }
         if !matches!(token, Token::Whitespace(_)) {

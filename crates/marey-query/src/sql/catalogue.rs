@@ -16,22 +16,22 @@ use super::table::PartsTable;
 use super::{information, views};
 
 pub(super) const CATALOGUE: &str = "marey";
-pub(super) const MAIN: &str = "main";
-pub(super) const RAW: &str = "raw";
-pub(super) const PYTHON: &str = "python";
-pub(super) const INTERNAL: &str = "internal";
-pub(super) const INFORMATION: &str = "information_schema";
+pub(super) const MAIN_SCHEMA: &str = "main";
+pub(super) const RAW_SCHEMA: &str = "raw";
+pub(super) const PYTHON_SCHEMA: &str = "python";
+pub(super) const INTERNAL_SCHEMA: &str = "internal";
+pub(super) const INFORMATION_SCHEMA: &str = "information_schema";
 
 /// Returns all tables and views with their schema, except for the schema `internal`. `main` has all
 /// views, and the stored tables whose name no view has.
 pub(super) fn declared_tables() -> impl Iterator<Item = (&'static str, &'static Table)> {
-    let views = view::ALL.iter().map(|&table| (MAIN, table));
-    let not_viewed =
-        stored::ALL.iter().filter(|table| !is_view(table.name)).map(|&table| (MAIN, table));
-    let python = view::PYTHON.iter().map(|&table| (PYTHON, table));
-    let raw = stored::ALL.iter().map(|&table| (RAW, table));
-    let information = information::ALL.iter().map(|&table| (INFORMATION, table));
-    views.chain(not_viewed).chain(python).chain(raw).chain(information)
+    let views = view::ALL.iter().map(|&table| (MAIN_SCHEMA, table));
+    let tables_without_view =
+        stored::ALL.iter().filter(|table| !is_view(table.name)).map(|&table| (MAIN_SCHEMA, table));
+    let python_views = view::PYTHON.iter().map(|&table| (PYTHON_SCHEMA, table));
+    let raw_tables = stored::ALL.iter().map(|&table| (RAW_SCHEMA, table));
+    let information_tables = information::ALL.iter().map(|&table| (INFORMATION_SCHEMA, table));
+    views.chain(tables_without_view).chain(python_views).chain(raw_tables).chain(information_tables)
 }
 
 fn is_view(name: &str) -> bool {
@@ -48,30 +48,32 @@ pub(super) fn create_catalogue(
     session: &SessionAccess,
 ) -> Result<MemoryCatalogProvider> {
     let catalogue = MemoryCatalogProvider::new();
-    for name in [MAIN, PYTHON, RAW, INTERNAL, INFORMATION] {
-        let (run, session, created) = (Arc::clone(run), Arc::clone(session), Mutex::default());
-        catalogue.register_schema(name, Arc::new(Schema { name, run, session, created }))?;
+    for name in [MAIN_SCHEMA, PYTHON_SCHEMA, RAW_SCHEMA, INTERNAL_SCHEMA, INFORMATION_SCHEMA] {
+        let (run, session, created_tables) =
+            (Arc::clone(run), Arc::clone(session), Mutex::default());
+        catalogue
+            .register_schema(name, Arc::new(RunSchema { name, run, session, created_tables }))?;
     }
     Ok(catalogue)
 }
 
 /// A schema, with the tables that were created so far.
-struct Schema {
+struct RunSchema {
     name: &'static str,
     run: Arc<Run>,
     session: SessionAccess,
-    created: Mutex<HashMap<&'static str, Arc<dyn TableProvider>>>,
+    created_tables: Mutex<HashMap<&'static str, Arc<dyn TableProvider>>>,
 }
 
-impl Schema {
+impl RunSchema {
     fn tables(&self) -> impl Iterator<Item = &'static Table> {
-        let internal = views::INTERNAL.iter().map(|&view| (INTERNAL, view));
+        let internal = views::INTERNAL_VIEWS.iter().map(|&view| (INTERNAL_SCHEMA, view));
         let tables = declared_tables().chain(internal);
         tables.filter(|(schema, _)| *schema == self.name).map(|(_, table)| table)
     }
 
-    fn created(&self) -> MutexGuard<'_, HashMap<&'static str, Arc<dyn TableProvider>>> {
-        self.created.lock().unwrap_or_else(PoisonError::into_inner)
+    fn created_tables(&self) -> MutexGuard<'_, HashMap<&'static str, Arc<dyn TableProvider>>> {
+        self.created_tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn create_table(&self, table: &'static Table) -> Result<Arc<dyn TableProvider>> {
@@ -81,27 +83,27 @@ impl Schema {
             (self.session)().ok_or_else(session_dropped)
         };
         match self.name {
-            INFORMATION => information::table(&state()?, table),
-            MAIN if is_view(table.name) => views::plan(&state()?, &self.run, table).await,
-            PYTHON | INTERNAL => views::plan(&state()?, &self.run, table).await,
+            INFORMATION_SCHEMA => information::table(&state()?, table),
+            MAIN_SCHEMA if is_view(table.name) => views::plan(&state()?, &self.run, table).await,
+            PYTHON_SCHEMA | INTERNAL_SCHEMA => views::plan(&state()?, &self.run, table).await,
             _ => Ok(Arc::new(PartsTable::new(Arc::clone(&self.run), table)?)),
         }
     }
 }
 
 #[async_trait]
-impl SchemaProvider for Schema {
+impl SchemaProvider for RunSchema {
     fn table_names(&self) -> Vec<String> {
         self.tables().map(|table| table.name.to_owned()).collect()
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         let Some(table) = self.tables().find(|table| table.name == name) else { return Ok(None) };
-        if let Some(created) = self.created().get(name) {
+        if let Some(created) = self.created_tables().get(name) {
             return Ok(Some(Arc::clone(created)));
         }
         let created = self.create_table(table).await?;
-        Ok(Some(Arc::clone(self.created().entry(table.name).or_insert(created))))
+        Ok(Some(Arc::clone(self.created_tables().entry(table.name).or_insert(created))))
     }
 
     /// Replaces a view by a table.
@@ -113,7 +115,7 @@ impl SchemaProvider for Schema {
         let Some(declaration) = self.tables().find(|table| table.name == name) else {
             return exec_err!("`{name}` is not declared");
         };
-        Ok(self.created().insert(declaration.name, table))
+        Ok(self.created_tables().insert(declaration.name, table))
     }
 
     fn table_exist(&self, name: &str) -> bool {
@@ -121,7 +123,7 @@ impl SchemaProvider for Schema {
     }
 }
 
-impl fmt::Debug for Schema {
+impl fmt::Debug for RunSchema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Schema").field("name", &self.name).finish_non_exhaustive()
     }

@@ -20,11 +20,11 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
 use super::answer::Answer;
-use super::catalogue::{self, CATALOGUE, MAIN};
+use super::catalogue::{self, CATALOGUE, MAIN_SCHEMA};
 use super::distinct_buffers::DistinctBuffers;
 use super::lookup::Lookups;
 use super::memory::QueryMemory;
-use super::names::Names;
+use super::names::SqlNames;
 use super::spill::SpillFiles;
 use super::store::RunStore;
 use super::table::empty_plan;
@@ -37,7 +37,7 @@ pub(super) const STACK_BYTES: usize = 64 << 20;
 pub(super) struct Engine {
     pub(super) session: SessionContext,
     pub(super) limits: Limits,
-    pub(super) names: Arc<Names>,
+    pub(super) names: Arc<SqlNames>,
     /// The views whose rows are kept in memory, each with the reservation of that memory.
     kept_views: Mutex<HashMap<&'static str, MemoryReservation>>,
     /// `Some` until the engine is dropped.
@@ -58,7 +58,7 @@ impl Engine {
             .map_err(|error| SqlError::Internal { message: format!("no threads: {error}") })?;
         let session = create_session(run, limits).map_err(translate_error)?;
         let state = session.state();
-        let names = Arc::new(Names::new(function_names(&state)));
+        let names = Arc::new(SqlNames::new(function_names(&state)));
         Ok(Self { session, limits, names, kept_views: Mutex::default(), runtime: Some(runtime) })
     }
 
@@ -181,7 +181,7 @@ pub(super) fn is_small_run(run: &Run) -> bool {
 
 fn session_config(run: &Run, limits: Limits) -> SessionConfig {
     let mut config = SessionConfig::new()
-        .with_default_catalog_and_schema(CATALOGUE, MAIN)
+        .with_default_catalog_and_schema(CATALOGUE, MAIN_SCHEMA)
         .with_create_default_catalog_and_schema(false)
         .with_information_schema(false) // marey has its own, with descriptions
         .with_target_partitions(if is_small_run(run) { 1 } else { limits.threads });

@@ -56,7 +56,7 @@ pub enum SqlError {
         /// Similar names, the most similar first.
         nearest: Vec<String>,
         /// All tables.
-        known: Vec<String>,
+        available: Vec<String>,
     },
     /// There is no such column.
     #[error("there is no column `{name}`")]
@@ -66,7 +66,7 @@ pub enum SqlError {
         /// Similar names, the most similar first.
         nearest: Vec<String>,
         /// All columns that are in scope.
-        known: Vec<String>,
+        available: Vec<String>,
     },
     /// There is no such function.
     #[error("there is no function `{name}`")]
@@ -123,11 +123,11 @@ impl SqlError {
                 Some("use SELECT, WITH, VALUES, EXPLAIN, SHOW or DESCRIBE".into())
             }
             Self::ManyStatements { .. } => Some("run one statement at a time".into()),
-            Self::UnknownTable { nearest, known, .. } => {
-                Some(suggestion("the tables are", nearest, known))
+            Self::UnknownTable { nearest, available, .. } => {
+                Some(suggestion("the tables are", nearest, available))
             }
-            Self::UnknownColumn { nearest, known, .. } => {
-                Some(suggestion("the columns are", nearest, known))
+            Self::UnknownColumn { nearest, available, .. } => {
+                Some(suggestion("the columns are", nearest, available))
             }
             Self::UnknownFunction { nearest, .. } if nearest.is_empty() => {
                 Some("SELECT name, description FROM information_schema.functions lists them".into())
@@ -146,17 +146,17 @@ impl SqlError {
     pub(super) fn panicked(panic: &(dyn Any + Send)) -> Self {
         let text = panic.downcast_ref::<&str>().copied();
         let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-        Self::Internal { message: one_line(text.unwrap_or("it panicked")) }
+        Self::Internal { message: to_one_line(text.unwrap_or("it panicked")) }
     }
 
     /// Returns the error for a table that does not exist, with the most similar names.
-    pub fn unknown_table(name: String, known: Vec<String>) -> Self {
-        Self::UnknownTable { nearest: near::nearest(&name, &known), name, known }
+    pub fn unknown_table(name: String, available: Vec<String>) -> Self {
+        Self::UnknownTable { nearest: near::nearest(&name, &available), name, available }
     }
 
     /// Returns the error for a function that does not exist, with the most similar names.
-    fn unknown_function(name: String, known: &[String]) -> Self {
-        Self::UnknownFunction { nearest: near::nearest(&name, known), name }
+    fn unknown_function(name: String, available: &[String]) -> Self {
+        Self::UnknownFunction { nearest: near::nearest(&name, available), name }
     }
 
     /// Translates an error of the engine.
@@ -177,7 +177,7 @@ struct ErrorTranslator<'a> {
 
 impl ErrorTranslator<'_> {
     fn translate(&self, error: &DataFusionError) -> SqlError {
-        let message = || one_line(&error.strip_backtrace());
+        let message = || to_one_line(&error.strip_backtrace());
         match error {
             DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => {
                 self.translate(inner)
@@ -187,29 +187,29 @@ impl ErrorTranslator<'_> {
                 Some(first) => self.translate(first),
                 None => SqlError::Internal { message: message() },
             },
-            DataFusionError::SQL(parser, _) => syntax(&parser.to_string()),
-            DataFusionError::SchemaError(schema, _) => Self::schema(schema),
+            DataFusionError::SQL(parser, _) => syntax_error(&parser.to_string()),
+            DataFusionError::SchemaError(schema, _) => Self::translate_schema_error(schema),
             DataFusionError::ResourcesExhausted(_) => {
                 SqlError::Memory { limit_bytes: self.limit_bytes }
             }
-            DataFusionError::Plan(text) => self.plan(text),
+            DataFusionError::Plan(text) => self.translate_plan_error(text),
             DataFusionError::NotImplemented(text) | DataFusionError::Configuration(text) => {
-                SqlError::Plan { message: one_line(text) }
+                SqlError::Plan { message: to_one_line(text) }
             }
-            DataFusionError::Execution(text) => SqlError::Execution { message: one_line(text) },
-            DataFusionError::ArrowError(arrow, _) => self.arrow(arrow),
+            DataFusionError::Execution(text) => SqlError::Execution { message: to_one_line(text) },
+            DataFusionError::ArrowError(arrow, _) => self.translate_arrow_error(arrow),
             DataFusionError::External(inner) => match inner.downcast_ref::<Arc<StoreError>>() {
                 Some(store) => SqlError::Store(Arc::clone(store)),
-                None => SqlError::Execution { message: one_line(&inner.to_string()) },
+                None => SqlError::Execution { message: to_one_line(&inner.to_string()) },
             },
             DataFusionError::ParquetError(inner) => {
-                SqlError::Unreadable { message: one_line(&inner.to_string()) }
+                SqlError::Unreadable { message: to_one_line(&inner.to_string()) }
             }
             DataFusionError::ObjectStore(inner) => {
-                SqlError::Unreadable { message: one_line(&inner.to_string()) }
+                SqlError::Unreadable { message: to_one_line(&inner.to_string()) }
             }
             DataFusionError::IoError(inner) => {
-                SqlError::Unreadable { message: one_line(&inner.to_string()) }
+                SqlError::Unreadable { message: to_one_line(&inner.to_string()) }
             }
             DataFusionError::Internal(_)
             | DataFusionError::ExecutionJoin(_)
@@ -218,11 +218,11 @@ impl ErrorTranslator<'_> {
         }
     }
 
-    fn arrow(&self, error: &ArrowError) -> SqlError {
+    fn translate_arrow_error(&self, error: &ArrowError) -> SqlError {
         match error {
             ArrowError::ExternalError(inner) => match inner.downcast_ref::<DataFusionError>() {
                 Some(inner) => self.translate(inner),
-                None => SqlError::Execution { message: one_line(&inner.to_string()) },
+                None => SqlError::Execution { message: to_one_line(&inner.to_string()) },
             },
             ArrowError::DivideByZero => {
                 SqlError::Execution { message: "a number was divided by zero".into() }
@@ -231,33 +231,33 @@ impl ErrorTranslator<'_> {
             | ArrowError::ComputeError(text)
             | ArrowError::CastError(text)
             | ArrowError::InvalidArgumentError(text)
-            | ArrowError::ParseError(text) => SqlError::Execution { message: one_line(text) },
-            ArrowError::ParquetError(text) => SqlError::Unreadable { message: one_line(text) },
-            other => SqlError::Execution { message: one_line(&other.to_string()) },
+            | ArrowError::ParseError(text) => SqlError::Execution { message: to_one_line(text) },
+            ArrowError::ParquetError(text) => SqlError::Unreadable { message: to_one_line(text) },
+            other => SqlError::Execution { message: to_one_line(&other.to_string()) },
         }
     }
 
-    fn plan(&self, text: &str) -> SqlError {
+    fn translate_plan_error(&self, text: &str) -> SqlError {
         let name = text
             .strip_prefix("Invalid function '")
             .and_then(|after_prefix| after_prefix.split('\'').next());
         match name {
             Some(name) => SqlError::unknown_function(name.to_owned(), self.functions),
-            None => SqlError::Plan { message: strip_engine_text(&one_line(text)).to_owned() },
+            None => SqlError::Plan { message: strip_engine_text(&to_one_line(text)).to_owned() },
         }
     }
 
-    fn schema(error: &SchemaError) -> SqlError {
+    fn translate_schema_error(error: &SchemaError) -> SqlError {
         match error {
             SchemaError::FieldNotFound { field, valid_fields } => {
-                let mut known: Vec<String> = Vec::new();
+                let mut available: Vec<String> = Vec::new();
                 for column in valid_fields {
-                    if !known.contains(&column.name) {
-                        known.push(column.name.clone());
+                    if !available.contains(&column.name) {
+                        available.push(column.name.clone());
                     }
                 }
-                let nearest = near::nearest(&field.name, &known);
-                SqlError::UnknownColumn { name: field.flat_name(), nearest, known }
+                let nearest = near::nearest(&field.name, &available);
+                SqlError::UnknownColumn { name: field.flat_name(), nearest, available }
             }
             SchemaError::AmbiguousReference { field } => {
                 let message = format!(
@@ -275,7 +275,7 @@ impl ErrorTranslator<'_> {
 }
 
 /// Returns the error for a parser's message. The position moves from the text to fields.
-pub(super) fn syntax(text: &str) -> SqlError {
+pub(super) fn syntax_error(text: &str) -> SqlError {
     let text = text.trim_start_matches("sql parser error: ");
     let position = text.rfind(" at Line: ").and_then(|start| {
         let (line, column) = text[start + " at Line: ".len()..].split_once(", Column: ")?;
@@ -283,11 +283,11 @@ pub(super) fn syntax(text: &str) -> SqlError {
     });
     match position {
         Some((start, line, column)) => SqlError::Syntax {
-            message: one_line(&text[..start]),
+            message: to_one_line(&text[..start]),
             line: Some(line),
             column: Some(column),
         },
-        None => SqlError::Syntax { message: one_line(text), line: None, column: None },
+        None => SqlError::Syntax { message: to_one_line(text), line: None, column: None },
     }
 }
 
@@ -315,11 +315,11 @@ fn format_bytes(bytes: usize) -> String {
 }
 
 /// Longest message, in characters. The engine's messages may contain a whole expression.
-const MAX_CHARS: usize = 1_000;
+const MAX_MESSAGE_CHARS: usize = 1_000;
 
 /// The text on one line, without the engine's prefixes and its request for a bug report.
-fn one_line(text: &str) -> String {
-    const PREFIXES: [&str; 7] = [
+fn to_one_line(text: &str) -> String {
+    const ENGINE_PREFIXES: [&str; 7] = [
         "Internal error: ",
         "Error during planning: ",
         "Execution error: ",
@@ -329,21 +329,23 @@ fn one_line(text: &str) -> String {
         "This feature is not implemented: ",
     ];
     let mut text = text.split("\nThis issue was likely caused").next().unwrap_or_default().trim();
-    while let Some(after_prefix) = PREFIXES.iter().find_map(|prefix| text.strip_prefix(prefix)) {
+    while let Some(after_prefix) =
+        ENGINE_PREFIXES.iter().find_map(|prefix| text.strip_prefix(prefix))
+    {
         text = after_prefix;
     }
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let message =
         words.split(" You might need to add explicit type casts").next().unwrap_or(&words);
-    match message.char_indices().nth(MAX_CHARS) {
+    match message.char_indices().nth(MAX_MESSAGE_CHARS) {
         Some((end, _)) => format!("{}…", &message[..end]),
         None => message.trim_end_matches('.').to_owned(),
     }
 }
 
-fn suggestion(list_heading: &str, nearest: &[String], known: &[String]) -> String {
+fn suggestion(list_heading: &str, nearest: &[String], available: &[String]) -> String {
     match nearest {
-        [] => format!("{list_heading} {}", known.join(", ")),
+        [] => format!("{list_heading} {}", available.join(", ")),
         [only] => format!("did you mean `{only}`?"),
         several => format!("did you mean one of {}?", several.join(", ")),
     }

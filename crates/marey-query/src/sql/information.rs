@@ -12,7 +12,7 @@ use datafusion::logical_expr::Documentation;
 use marey_model::table::ColumnKind::{Flag, Id, Text};
 use marey_model::table::{Table, column, nullable, view};
 
-use super::catalogue::{INTERNAL, MAIN, PYTHON, declared_tables};
+use super::catalogue::{INTERNAL_SCHEMA, MAIN_SCHEMA, PYTHON_SCHEMA, declared_tables};
 use super::table::sql_schema;
 use super::views;
 
@@ -86,7 +86,7 @@ pub(super) fn table(state: &SessionState, table: &Table) -> Result<Arc<dyn Table
 
 fn table_rows() -> Vec<ArrayRef> {
     let is_view = |schema: &str, table: &Table| {
-        declared_views().any(|(other, view)| (other, view.name) == (schema, table.name))
+        declared_views().any(|(view_schema, view)| (view_schema, view.name) == (schema, table.name))
     };
     vec![
         text_array(declared_tables().map(|(schema, _)| schema)),
@@ -123,7 +123,7 @@ fn column_rows() -> Vec<ArrayRef> {
 }
 
 fn view_rows() -> Vec<ArrayRef> {
-    let internal = views::INTERNAL.iter().map(|&view| (INTERNAL, view));
+    let internal = views::INTERNAL_VIEWS.iter().map(|&view| (INTERNAL_SCHEMA, view));
     let views = declared_views().chain(internal);
     vec![
         text_array(views.clone().map(|(schema, _)| schema)),
@@ -134,8 +134,8 @@ fn view_rows() -> Vec<ArrayRef> {
 
 /// All views with their schema, except for the schema `internal`.
 fn declared_views() -> impl Iterator<Item = (&'static str, &'static Table)> + Clone {
-    let python = view::PYTHON.iter().map(|&view| (PYTHON, view));
-    view::ALL.iter().map(|&view| (MAIN, view)).chain(python)
+    let python = view::PYTHON.iter().map(|&view| (PYTHON_SCHEMA, view));
+    view::ALL.iter().map(|&view| (MAIN_SCHEMA, view)).chain(python)
 }
 
 /// All functions with their aliases, in alphabetical order.
@@ -155,15 +155,15 @@ fn function_rows(state: &SessionState) -> Vec<ArrayRef> {
     );
     functions_by_name
         .extend(state.table_functions().keys().map(|name| ((name.as_str(), "table"), None)));
-    let text = |get: fn(&Documentation) -> &str| {
+    let documented_text = |get: fn(&Documentation) -> &str| {
         text_array(functions_by_name.values().map(move |doc| doc.map_or("", get)))
     };
     vec![
         text_array(functions_by_name.keys().map(|(name, _)| *name)),
         text_array(functions_by_name.keys().map(|(_, kind)| *kind)),
-        text(|doc| doc.doc_section.label),
-        text(|doc| &doc.syntax_example),
-        text(|doc| &doc.description),
+        documented_text(|doc| doc.doc_section.label),
+        documented_text(|doc| &doc.syntax_example),
+        documented_text(|doc| &doc.description),
         Arc::new(
             functions_by_name
                 .values()

@@ -52,15 +52,15 @@ impl Lookup {
 pub(super) struct Lookups {
     run: Arc<Run>,
     pool: Arc<dyn MemoryPool>,
-    columns: [Lazy<Column>; Lookup::ALL.len()],
-    first_ids: [Lazy<Column>; Lookup::ALL.len()],
-    arg_texts: Lazy<Column>,
-    paths: Lazy<Paths>,
+    columns: [LazyValue<Column>; Lookup::ALL.len()],
+    first_ids: [LazyValue<Column>; Lookup::ALL.len()],
+    arg_texts: LazyValue<Column>,
+    paths: LazyValue<Paths>,
 }
 
 /// A value that is created on first use, by one thread while other threads wait: creating it
 /// several times at once would multiply the memory.
-struct Lazy<T> {
+struct LazyValue<T> {
     initialized: OnceLock<Reserved<T>>,
     init_lock: Mutex<()>,
 }
@@ -74,13 +74,13 @@ struct Reserved<T> {
 /// The value of each id.
 type Column = ArrayRef;
 
-impl<T> Default for Lazy<T> {
+impl<T> Default for LazyValue<T> {
     fn default() -> Self {
         Self { initialized: OnceLock::new(), init_lock: Mutex::new(()) }
     }
 }
 
-impl<T> Lazy<T> {
+impl<T> LazyValue<T> {
     /// The value, created on first use; `reservation` accounts for its memory.
     fn get(
         &self,
@@ -106,8 +106,8 @@ impl Lookups {
             pool,
             columns: Default::default(),
             first_ids: Default::default(),
-            arg_texts: Lazy::default(),
-            paths: Lazy::default(),
+            arg_texts: LazyValue::default(),
+            paths: LazyValue::default(),
         }
     }
 
@@ -199,12 +199,12 @@ impl Lookups {
         for batch in self.run.batches(table) {
             let batch =
                 batch.map_err(|error| DataFusionError::External(Box::new(Arc::new(error))))?;
-            let declared = |column| batch.column_by_name(column).expect("declared");
-            let values_of_batch = match declared(column).data_type() {
-                DataType::Utf8 => cast(declared(column), &DataType::Utf8View)?,
-                _ => Arc::clone(declared(column)),
+            let declared_column = |column| batch.column_by_name(column).expect("declared");
+            let values_of_batch = match declared_column(column).data_type() {
+                DataType::Utf8 => cast(declared_column(column), &DataType::Utf8View)?,
+                _ => Arc::clone(declared_column(column)),
             };
-            let ids_of_batch = declared("id").as_primitive::<UInt32Type>().values();
+            let ids_of_batch = declared_column("id").as_primitive::<UInt32Type>().values();
             let copied_bytes =
                 size_of_val(&**ids_of_batch) + values_of_batch.len() * MAX_VALUE_BYTES;
             reservation.try_grow(values_of_batch.get_array_memory_size() + copied_bytes)?;
@@ -236,14 +236,15 @@ fn sort_by_id(
     ids: &[u32],
     reservation: &MemoryReservation,
 ) -> Result<ArrayRef> {
-    let len = ids.iter().max().map_or(0, |&max| max as usize + 1);
-    if len > MAX_UNUSED_IDS + 4 * ids.len() {
+    let id_count = ids.iter().max().map_or(0, |&max| max as usize + 1);
+    if id_count > MAX_UNUSED_IDS + 4 * ids.len() {
         let message =
-            format!("the ids of `{}` go up to {len}, with {} rows", table.name, ids.len());
+            format!("the ids of `{}` go up to {id_count}, with {} rows", table.name, ids.len());
         return Err(DataFusionError::Execution(message));
     }
-    reservation.try_grow(len * (size_of::<Option<u32>>() + size_of::<u32>() + MAX_VALUE_BYTES))?;
-    let mut rows = vec![None; len];
+    reservation
+        .try_grow(id_count * (size_of::<Option<u32>>() + size_of::<u32>() + MAX_VALUE_BYTES))?;
+    let mut rows = vec![None; id_count];
     for (row, &id) in (0..).zip(ids) {
         rows[id as usize] = Some(row);
     }
@@ -262,9 +263,9 @@ fn first_ids_with_same_text(
     let mut first_ids = Vec::with_capacity(texts.len());
     for (id, text) in (0..).zip(texts) {
         if ids_by_text.len() == ids_by_text.capacity() {
-            let more = ids_by_text.len().max(1);
-            reservation.try_grow(more * BYTES_PER_TEXT)?;
-            ids_by_text.reserve(more);
+            let additional = ids_by_text.len().max(1);
+            reservation.try_grow(additional * BYTES_PER_TEXT)?;
+            ids_by_text.reserve(additional);
         }
         first_ids.push(text.map(|text| *ids_by_text.entry(text).or_insert(id)));
     }
@@ -286,14 +287,14 @@ fn take_by_id(values: &ArrayRef, ids: &ArrayRef) -> Result<ArrayRef> {
 }
 
 /// The ids as row numbers; null for unknown ids.
-pub(super) fn ids_or_null(ids: &ArrayRef, len: usize) -> Result<UInt32Array> {
+pub(super) fn ids_or_null(ids: &ArrayRef, id_count: usize) -> Result<UInt32Array> {
     let null_on_overflow = CastOptions { safe: true, ..CastOptions::default() };
     let ids = cast_with_options(ids, &DataType::UInt32, &null_on_overflow)?;
     let ids = ids.as_primitive::<UInt32Type>();
-    if ids.values().iter().all(|&id| (id as usize) < len) {
+    if ids.values().iter().all(|&id| (id as usize) < id_count) {
         return Ok(ids.clone());
     }
-    Ok(ids.iter().map(|id| id.filter(|&id| (id as usize) < len)).collect())
+    Ok(ids.iter().map(|id| id.filter(|&id| (id as usize) < id_count)).collect())
 }
 
 /// Number of ids that may be unused in a small table.
@@ -367,7 +368,7 @@ mod tests {
     fn a_value_that_all_threads_need_is_created_once() {
         const THREADS: usize = 8;
         let (lazy, create_count, barrier) =
-            (Lazy::default(), AtomicUsize::new(0), Barrier::new(THREADS));
+            (LazyValue::default(), AtomicUsize::new(0), Barrier::new(THREADS));
         let lookups = lookups([].into_iter());
         thread::scope(|scope| {
             for _ in 0..THREADS {

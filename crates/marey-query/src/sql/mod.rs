@@ -36,7 +36,7 @@ use marey_store::Run;
 pub use answer::{Answer, AnswerReader, Canceller};
 pub use distinct_buffers::DistinctBuffers;
 pub use error::SqlError;
-pub use names::{Names, TableName};
+pub use names::{SqlNames, TableInfo};
 pub use shared::mentions;
 pub use statement::reads;
 
@@ -78,7 +78,7 @@ impl Database {
     }
 
     /// The names that a query may use.
-    pub fn names(&self) -> Result<Arc<Names>, SqlError> {
+    pub fn names(&self) -> Result<Arc<SqlNames>, SqlError> {
         Ok(Arc::clone(&self.engine()?.names))
     }
 
@@ -94,12 +94,12 @@ impl Database {
         // The plan is made on a thread of the engine, which has a large stack. A panic ends only
         // this query.
         let planned = engine.spawn(std::panic::AssertUnwindSafe(planning).catch_unwind());
-        let (plan, nullable) = match engine.block_on(planned) {
+        let (plan, is_nullable) = match engine.block_on(planned) {
             Ok(Ok(planned)) => planned?,
             Ok(Err(panic)) => return Err(SqlError::panicked(&*panic)),
-            Err(join) => return Err(SqlError::Internal { message: join.to_string() }),
+            Err(join_error) => return Err(SqlError::Internal { message: join_error.to_string() }),
         };
-        Ok(Answer::new(engine, plan, &nullable, canceller, max_rows))
+        Ok(Answer::new(engine, plan, &is_nullable, canceller, max_rows))
     }
 
     /// Returns the number of concurrent queries that is fastest. For a small run it is one per
@@ -109,14 +109,14 @@ impl Database {
     }
 
     /// Returns the views that several of these queries use and whose rows are worth keeping, in
-    /// waves. A view uses only views of earlier waves.
+    /// stages. A view uses only views of earlier stages.
     pub fn shared_views(&self, queries: &[&str]) -> Result<Vec<Vec<&'static str>>, SqlError> {
         let engine = self.engine()?;
-        let mut waves = shared::waves(&self.run, queries);
-        for wave in &mut waves {
-            wave.retain(|view| !engine.has_kept_view(view));
+        let mut stages = shared::view_stages(&self.run, queries);
+        for stage in &mut stages {
+            stage.retain(|view| !engine.has_kept_view(view));
         }
-        Ok(waves)
+        Ok(stages)
     }
 
     /// Keeps the rows of a view, given as the answer to a query for all of them. Later queries read
@@ -155,10 +155,10 @@ async fn plan(
             .and_then(LogicalPlanBuilder::build)
             .map_err(&translate_error)?;
     }
-    let nullable = plan.schema().fields().iter().map(|field| field.is_nullable()).collect();
+    let is_nullable = plan.schema().fields().iter().map(|field| field.is_nullable()).collect();
     let plan = state.create_physical_plan(&plan).await.map_err(&translate_error)?;
     let plan = window::limit_memory(plan).map_err(&translate_error)?;
-    Ok((stop::make_cancellable(plan, &canceller).map_err(&translate_error)?, nullable))
+    Ok((stop::make_cancellable(plan, &canceller).map_err(&translate_error)?, is_nullable))
 }
 
 fn is_explain(plan: &LogicalPlan) -> bool {

@@ -4,9 +4,9 @@ use datafusion::sql::sqlparser::keywords::ALL_KEYWORDS;
 
 /// The names that queries can use.
 #[derive(Clone, Debug)]
-pub struct Names {
+pub struct SqlNames {
     /// Tables and views, those of the schema `main` first.
-    pub tables: Vec<TableName>,
+    pub tables: Vec<TableInfo>,
     /// Functions, in alphabetical order.
     pub functions: Vec<String>,
     /// SQL keywords, in capital letters and alphabetical order.
@@ -15,7 +15,7 @@ pub struct Names {
 
 /// A table or view with its columns.
 #[derive(Clone, Debug)]
-pub struct TableName {
+pub struct TableInfo {
     /// The schema. `main` is the default.
     pub schema: &'static str,
     /// The name.
@@ -24,13 +24,13 @@ pub struct TableName {
     pub columns: Vec<&'static str>,
 }
 
-impl Names {
+impl SqlNames {
     pub(super) fn new(functions: Vec<String>) -> Self {
-        Self { tables: TableName::all().collect(), functions, keywords: ALL_KEYWORDS }
+        Self { tables: TableInfo::all().collect(), functions, keywords: ALL_KEYWORDS }
     }
 }
 
-impl TableName {
+impl TableInfo {
     /// All tables and views, those of the schema `main` first.
     pub fn all() -> impl Iterator<Item = Self> {
         super::catalogue::declared_tables().map(|(schema, table)| Self {

@@ -20,28 +20,28 @@ pub(super) struct Paths {
     names: ArrayRef,
     name_ids: UInt32Array,
     /// Null for the root, and for ids without a context.
-    parents: UInt32Array,
+    parent_ids: UInt32Array,
 }
 
 impl Paths {
     /// Creates the paths of contexts. Fails unless each context comes after its parent and has a
     /// name.
-    pub(super) fn new(names: ArrayRef, name_ids: &ArrayRef, parents: &ArrayRef) -> Result<Self> {
-        let [name_ids, parents] =
-            [name_ids, parents].map(|ids| ids.as_primitive::<UInt32Type>().clone());
-        for (context, parent) in (0_u32..).zip(&parents) {
+    pub(super) fn new(names: ArrayRef, name_ids: &ArrayRef, parent_ids: &ArrayRef) -> Result<Self> {
+        let [name_ids, parent_ids] =
+            [name_ids, parent_ids].map(|ids| ids.as_primitive::<UInt32Type>().clone());
+        for (context, parent) in (0_u32..).zip(&parent_ids) {
             let Some(parent) = parent else { continue };
             let name = name_ids.value(context as usize) as usize;
             if parent >= context || name >= names.len() {
                 return exec_err!("context {context} has no parent or no name before it");
             }
         }
-        Ok(Self { names, name_ids, parents })
+        Ok(Self { names, name_ids, parent_ids })
     }
 
     /// The number of ids, which start at 0.
     pub(super) fn count(&self) -> usize {
-        self.parents.len()
+        self.parent_ids.len()
     }
 
     /// Returns the paths of ids. A null id gives null.
@@ -78,8 +78,8 @@ impl Paths {
     fn self_and_ancestors(&self, context: usize) -> impl Iterator<Item = usize> {
         let mut next = Some(context);
         std::iter::from_fn(move || {
-            let context = next.filter(|&context| self.parents.is_valid(context))?;
-            next = Some(self.parents.value(context) as usize);
+            let context = next.filter(|&context| self.parent_ids.is_valid(context))?;
+            next = Some(self.parent_ids.value(context) as usize);
             Some(context)
         })
     }
@@ -99,30 +99,30 @@ impl Paths {
         // A trie whose edges are the parts of paths between `/`, so that equal paths lead to the
         // same node.
         let mut edges: HashMap<(u32, &str), u32> = HashMap::new();
-        let mut nodes: Vec<u32> = Vec::with_capacity(self.count());
-        let mut firsts: HashMap<u32, u32> = HashMap::new();
+        let mut node_by_context: Vec<u32> = Vec::with_capacity(self.count());
+        let mut first_context_by_node: HashMap<u32, u32> = HashMap::new();
         let mut first_contexts = Vec::with_capacity(self.count());
         for context in 0..self.count() {
-            let mut node = ROOT;
-            if self.parents.is_valid(context) {
-                node = nodes[self.parents.value(context) as usize];
-                for piece in self.name(context).split('/') {
-                    let next = edges.len() as u32 + 1;
-                    node = *edges.entry((node, piece)).or_insert(next);
+            let mut node = TRIE_ROOT;
+            if self.parent_ids.is_valid(context) {
+                node = node_by_context[self.parent_ids.value(context) as usize];
+                for name_part in self.name(context).split('/') {
+                    let next_node = edges.len() as u32 + 1;
+                    node = *edges.entry((node, name_part)).or_insert(next_node);
                 }
             }
-            nodes.push(node);
+            node_by_context.push(node);
             // A context with an empty name below the root has the same path as the root.
-            let is_empty_path = edges.get(&(ROOT, "")) == Some(&node);
-            let key = if is_empty_path { ROOT } else { node };
-            first_contexts.push(*firsts.entry(key).or_insert(context as u32));
+            let is_empty_path = edges.get(&(TRIE_ROOT, "")) == Some(&node);
+            let key = if is_empty_path { TRIE_ROOT } else { node };
+            first_contexts.push(*first_context_by_node.entry(key).or_insert(context as u32));
         }
         Ok(first_contexts)
     }
 }
 
 /// The root of the trie.
-const ROOT: u32 = 0;
+const TRIE_ROOT: u32 = 0;
 
 #[cfg(test)]
 mod tests {
@@ -139,16 +139,16 @@ mod tests {
     /// Contexts, each with a name and a parent before it.
     fn paths(contexts: &[(usize, usize)]) -> Paths {
         let names: ArrayRef = Arc::new(StringViewArray::from_iter_values(NAMES));
-        let parents = contexts
+        let parent_ids = contexts
             .iter()
             .enumerate()
             .map(|(index, (parent, _))| Some((parent % (index + 1)) as u32));
-        let parents: ArrayRef =
-            Arc::new([None].into_iter().chain(parents).collect::<UInt32Array>());
+        let parent_ids: ArrayRef =
+            Arc::new([None].into_iter().chain(parent_ids).collect::<UInt32Array>());
         let name_ids = contexts.iter().map(|(_, name)| (name % NAMES.len()) as u32);
         let name_ids: ArrayRef =
             Arc::new([0].into_iter().chain(name_ids).map(Some).collect::<UInt32Array>());
-        Paths::new(names, &name_ids, &parents).unwrap()
+        Paths::new(names, &name_ids, &parent_ids).unwrap()
     }
 
     fn texts(paths: &Paths) -> Vec<String> {

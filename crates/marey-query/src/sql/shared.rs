@@ -4,45 +4,45 @@
 use marey_model::table::{Table, stored};
 use marey_store::{Part, Run};
 
-use super::views::{INTERNAL, definition};
+use super::views::{INTERNAL_VIEWS, definition};
 
 /// The shareable views, each after the views that it uses itself.
-const SHAREABLE: [&str; 6] =
+const SHAREABLE_VIEWS: [&str; 6] =
     ["step_summary", "rank_arrivals", "gpu_time", "gpu_time_by_step", "step_times", "device_idle"];
 
 /// The views among these that have rows for each step.
-const BY_STEP: [&str; 2] = ["gpu_time_by_step", "step_times"];
+const PER_STEP_VIEWS: [&str; 2] = ["gpu_time_by_step", "step_times"];
 
-/// Most steps of a run for which the rows of [`BY_STEP`] are kept.
+/// Most steps of a run for which the rows of [`PER_STEP_VIEWS`] are kept.
 const MAX_STEPS: u64 = 100_000;
 
-/// Returns the views to share, in waves. A view uses only views of earlier waves, so the views of
-/// one wave can be computed at the same time.
-pub(super) fn waves(run: &Run, queries: &[&str]) -> Vec<Vec<&'static str>> {
-    let mut waves: Vec<Vec<&'static str>> = Vec::new();
+/// Returns the views to share, in stages. A view uses only views of earlier stages, so the views of
+/// one stage can be computed at the same time.
+pub(super) fn view_stages(run: &Run, queries: &[&str]) -> Vec<Vec<&'static str>> {
+    let mut stages: Vec<Vec<&'static str>> = Vec::new();
     for view in shared_views(run, queries) {
-        let text = definition(view);
-        let is_used = |wave: &Vec<&str>| wave.iter().any(|earlier| mentions(text, earlier));
-        let wave = waves.iter().rposition(is_used).map_or(0, |last| last + 1);
-        waves.resize_with(waves.len().max(wave + 1), Vec::new);
-        waves[wave].push(view);
+        let view_sql = definition(view);
+        let is_used = |stage: &Vec<&str>| stage.iter().any(|earlier| mentions(view_sql, earlier));
+        let stage = stages.iter().rposition(is_used).map_or(0, |last| last + 1);
+        stages.resize_with(stages.len().max(stage + 1), Vec::new);
+        stages[stage].push(view);
     }
-    waves
+    stages
 }
 
 /// Returns the shareable views that at least two of the queries, or of the views behind them, use.
 fn shared_views(run: &Run, queries: &[&str]) -> Vec<&'static str> {
     let step_count: u64 = run.parts(&stored::STEPS).iter().map(Part::row_count).sum();
-    let mut texts = queries.to_vec();
+    let mut sql_texts = queries.to_vec();
     let is_used = |view: &&&Table| queries.iter().any(|query| mentions(query, view.name));
-    texts.extend(INTERNAL.iter().filter(is_used).map(|view| definition(view.name)));
+    sql_texts.extend(INTERNAL_VIEWS.iter().filter(is_used).map(|view| definition(view.name)));
     let mut views = Vec::new();
-    for view in SHAREABLE.into_iter().rev() {
-        let users = texts.iter().filter(|text| mentions(text, view)).count();
-        if users > 0 {
-            texts.push(definition(view));
+    for view in SHAREABLE_VIEWS.into_iter().rev() {
+        let use_count = sql_texts.iter().filter(|view_sql| mentions(view_sql, view)).count();
+        if use_count > 0 {
+            sql_texts.push(definition(view));
         }
-        if users > 1 && (step_count <= MAX_STEPS || !BY_STEP.contains(&view)) {
+        if use_count > 1 && (step_count <= MAX_STEPS || !PER_STEP_VIEWS.contains(&view)) {
             views.push(view);
         }
     }
@@ -61,9 +61,9 @@ mod tests {
 
     #[test]
     fn a_view_is_listed_after_those_that_it_names() {
-        for (index, view) in SHAREABLE.iter().enumerate() {
+        for (index, view) in SHAREABLE_VIEWS.iter().enumerate() {
             let later_view =
-                SHAREABLE[index..].iter().find(|later| mentions(definition(view), later));
+                SHAREABLE_VIEWS[index..].iter().find(|later| mentions(definition(view), later));
             assert_eq!(later_view, None, "{view} names a later view");
         }
     }

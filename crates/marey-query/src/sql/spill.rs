@@ -52,13 +52,13 @@ impl SpillFile for UnnamedSpillFile {
     }
 
     fn open_writer(&self) -> Result<Box<dyn SpillWriter>> {
-        Ok(Box::new(Writer(Arc::clone(&self.0))))
+        Ok(Box::new(UnnamedSpillWriter(Arc::clone(&self.0))))
     }
 }
 
-struct Writer(Arc<File>);
+struct UnnamedSpillWriter(Arc<File>);
 
-impl Write for Writer {
+impl Write for UnnamedSpillWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         (&*self.0).write(bytes)
     }
@@ -68,7 +68,7 @@ impl Write for Writer {
     }
 }
 
-impl SpillWriter for Writer {
+impl SpillWriter for UnnamedSpillWriter {
     fn finish(&mut self) -> Result<()> {
         Ok(())
     }

@@ -12,23 +12,23 @@ use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
-use super::catalogue::{CATALOGUE, MAIN};
+use super::catalogue::{CATALOGUE, MAIN_SCHEMA};
 use super::engine::STACK_BYTES;
-use super::error::syntax;
+use super::error::syntax_error;
 use super::{SqlError, bounds};
 
 /// A statement that only reads.
-pub(super) struct Query {
+pub(super) struct ReadQuery {
     statement: Statement,
     /// The table of a DESCRIBE. The statement itself reads the schema and does not reference the
     /// table.
-    described: Option<TableReference>,
+    described_table: Option<TableReference>,
 }
 
 /// Parses a text that must have exactly one statement.
-pub(super) fn parse(sql: &str) -> Result<Query, SqlError> {
+pub(super) fn parse(sql: &str) -> Result<ReadQuery, SqlError> {
     let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize();
-    let tokens = tokens.map_err(|error| syntax(&error.to_string()))?;
+    let tokens = tokens.map_err(|error| syntax_error(&error.to_string()))?;
     bounds::check_depth(&tokens)?;
     let parsed = DFParserBuilder::new(sql)
         .with_dialect(&GenericDialect {})
@@ -42,7 +42,8 @@ pub(super) fn parse(sql: &str) -> Result<Query, SqlError> {
     }
 }
 
-/// Whether a query reads a table or view with a name, in any schema. A text that is no query reads none.
+/// Whether a query reads a table or view with a name, in any schema. A text that is no query reads
+/// none.
 pub fn reads(sql: &str, name: &str) -> bool {
     let reads = || {
         let references = parse(sql).map(|query| resolve_table_references(&query.statement, true));
@@ -50,13 +51,14 @@ pub fn reads(sql: &str, name: &str) -> bool {
     };
     // A panic of the parser is a text that is no query, as it is where the query runs.
     thread::scope(|scope| {
-        let parsing = thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, reads);
-        parsing.is_ok_and(|parsing| parsing.join().unwrap_or(false))
+        let parser_thread =
+            thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, reads);
+        parser_thread.is_ok_and(|parser_thread| parser_thread.join().unwrap_or(false))
     })
 }
 
 /// Rejects statements that modify something, and turns SHOW and DESCRIBE into queries.
-fn check_read_only(statement: Statement) -> Result<Query, SqlError> {
+fn check_read_only(statement: Statement) -> Result<ReadQuery, SqlError> {
     match &statement {
         Statement::Explain(explain) => {
             check_read_only(Statement::clone(&explain.statement))?;
@@ -69,7 +71,7 @@ fn check_read_only(statement: Statement) -> Result<Query, SqlError> {
                 let scope = show_options.show_in.as_ref();
                 return match scope.and_then(|scope| scope.parent_name.as_ref()) {
                     Some(table) => describe(table),
-                    None => Err(syntax("SHOW COLUMNS needs FROM and a table")),
+                    None => Err(syntax_error("SHOW COLUMNS needs FROM and a table")),
                 };
             }
             ast::Statement::ExplainTable { table_name, .. } => return describe(table_name),
@@ -77,7 +79,7 @@ fn check_read_only(statement: Statement) -> Result<Query, SqlError> {
         },
         _ => return Err(read_only_error(&statement)),
     }
-    Ok(Query { statement, described: None })
+    Ok(ReadQuery { statement, described_table: None })
 }
 
 const SHOW_TABLES: &str = "SELECT table_schema, table_name, table_type, description \
@@ -85,16 +87,16 @@ const SHOW_TABLES: &str = "SELECT table_schema, table_name, table_type, descript
 
 const SHOW_FUNCTIONS: &str = "SELECT * FROM information_schema.functions";
 
-fn describe(table: &ast::ObjectName) -> Result<Query, SqlError> {
+fn describe(table: &ast::ObjectName) -> Result<ReadQuery, SqlError> {
     let table = TableReference::parse_str(&table.to_string());
     let escape = |text: &str| text.replace('\'', "''");
     let columns = parse(&format!(
         "SELECT column_name, data_type, is_nullable, description FROM information_schema.columns \
          WHERE table_schema = '{}' AND table_name = '{}' ORDER BY ordinal_position",
-        escape(table.schema().unwrap_or(MAIN)),
+        escape(table.schema().unwrap_or(MAIN_SCHEMA)),
         escape(table.table())
     ))?;
-    Ok(Query { described: Some(table), ..columns })
+    Ok(ReadQuery { described_table: Some(table), ..columns })
 }
 
 fn read_only_error(statement: &Statement) -> SqlError {
@@ -106,12 +108,12 @@ fn read_only_error(statement: &Statement) -> SqlError {
 /// Plans a query. Its tables are resolved first, so that an error can suggest similar names.
 pub(super) async fn plan(
     state: &SessionState,
-    query: Query,
+    query: ReadQuery,
     translate_error: impl Fn(DataFusionError) -> SqlError,
 ) -> Result<LogicalPlan, SqlError> {
-    let Query { statement, described } = query;
+    let ReadQuery { statement, described_table } = query;
     bounds::check_size(&statement)?;
-    if let Some(table) = described {
+    if let Some(table) = described_table {
         check_table_exists(state, &table)?;
     }
     for table in state.resolve_table_references(&statement).map_err(&translate_error)? {
@@ -131,7 +133,7 @@ pub(super) async fn plan(
 }
 
 fn check_table_exists(state: &SessionState, table: &TableReference) -> Result<(), SqlError> {
-    let schema_name = table.schema().unwrap_or(MAIN);
+    let schema_name = table.schema().unwrap_or(MAIN_SCHEMA);
     let exists = table.catalog().is_none_or(|name| name == CATALOGUE)
         && state
             .schema_for_ref(table.clone())
@@ -147,16 +149,16 @@ fn check_table_exists(state: &SessionState, table: &TableReference) -> Result<()
             .flat_map(|schema| schema.table_names())
             .collect()
     };
-    let mut known = names(schema_name);
-    if known.is_empty() {
-        known = names(MAIN);
-    } else if schema_name != MAIN {
-        for name in &mut known {
+    let mut available = names(schema_name);
+    if available.is_empty() {
+        available = names(MAIN_SCHEMA);
+    } else if schema_name != MAIN_SCHEMA {
+        for name in &mut available {
             *name = format!("{schema_name}.{name}");
         }
     }
-    known.sort();
-    Err(SqlError::unknown_table(table.to_string(), known))
+    available.sort();
+    Err(SqlError::unknown_table(table.to_string(), available))
 }
 
 #[cfg(test)]

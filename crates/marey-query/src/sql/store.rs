@@ -34,9 +34,9 @@ pub(super) struct RunStore {
 impl RunStore {
     pub(super) fn new(run: Arc<Run>) -> Self {
         let mut parts = HashMap::new();
-        for (table, declared) in stored::ALL.iter().enumerate() {
-            for (number, part) in run.parts(declared).iter().enumerate() {
-                parts.insert(Path::from(part.name()), (table, number));
+        for (table_index, stored_table) in stored::ALL.iter().enumerate() {
+            for (part_index, part) in run.parts(stored_table).iter().enumerate() {
+                parts.insert(Path::from(part.name()), (table_index, part_index));
             }
         }
         Self { run, parts }
@@ -59,7 +59,9 @@ impl RunStore {
 
     fn part(&self, location: &Path) -> object_store::Result<&Part> {
         match self.parts.get(location) {
-            Some(&(table, number)) => Ok(&self.run.parts(stored::ALL[table])[number]),
+            Some(&(table_index, part_index)) => {
+                Ok(&self.run.parts(stored::ALL[table_index])[part_index])
+            }
             None => Err(Error::NotFound {
                 path: location.to_string(),
                 source: "only the parts of the run can be read".into(),
@@ -87,8 +89,8 @@ impl ObjectStore for RunStore {
                 .map_err(|error| Error::Generic { store: "run", source: Box::new(error) })?,
             None => 0..meta.size,
         };
-        let read = if options.head { 0..0 } else { range.clone() };
-        let bytes = self.read(location, read)?;
+        let read_range = if options.head { 0..0 } else { range.clone() };
+        let bytes = self.read(location, read_range)?;
         let payload = GetResultPayload::Stream(stream::once(async { Ok(bytes) }).boxed());
         Ok(GetResult { payload, meta, range, attributes: Attributes::new() })
     }

@@ -28,15 +28,15 @@ pub(super) struct PartsTable {
     table: &'static Table,
     schema: SchemaRef,
     /// The plan of the table, if it has no rows.
-    empty: Option<LogicalPlan>,
+    empty_plan: Option<LogicalPlan>,
 }
 
 impl PartsTable {
     pub(super) fn new(run: Arc<Run>, table: &'static Table) -> Result<Self> {
         let schema = sql_schema(table);
         let is_empty = run.parts(table).iter().all(|part| part.row_count() == 0);
-        let empty = is_empty.then(|| empty_plan(&schema)).transpose()?;
-        Ok(Self { run, table, schema, empty })
+        let empty_plan = is_empty.then(|| empty_plan(&schema)).transpose()?;
+        Ok(Self { run, table, schema, empty_plan })
     }
 }
 
@@ -49,8 +49,8 @@ pub(super) fn empty_plan(schema: &SchemaRef) -> Result<LogicalPlan> {
 /// Returns the declared schema with strings as string views, which lookups of names can gather
 /// without copying.
 pub(super) fn sql_schema(table: &Table) -> SchemaRef {
-    let declared = marey_store::arrow_schema(table);
-    let fields = declared.fields().iter().map(|field| match field.data_type() {
+    let stored_schema = marey_store::arrow_schema(table);
+    let fields = stored_schema.fields().iter().map(|field| match field.data_type() {
         DataType::Utf8 => Arc::new(Field::clone(field).with_data_type(DataType::Utf8View)),
         _ => Arc::clone(field),
     });
@@ -68,7 +68,7 @@ impl TableProvider for PartsTable {
     }
 
     fn get_logical_plan(&self) -> Option<Cow<'_, LogicalPlan>> {
-        self.empty.as_ref().map(Cow::Borrowed)
+        self.empty_plan.as_ref().map(Cow::Borrowed)
     }
 
     /// Filters exclude row groups and pages. The rows that remain are filtered above the scan.

@@ -20,9 +20,9 @@ macro_rules! definitions {
             "`definitions!` must name each view that `view::ALL` or `view::PYTHON` lists, once"
         );
 
-        /// Views behind several views and rules. They are no part of the interface: they may change, and
-        /// their columns are those of their SQL.
-        pub(super) const INTERNAL: &[&Table] = &[$(
+        /// Views behind several views and rules. They are no part of the interface: they may
+        /// change, and their columns are those of their SQL.
+        pub(super) const INTERNAL_VIEWS: &[&Table] = &[$(
             &Table { name: $internal, doc: "", columns: &[], sorted_by: None },
         )+];
 

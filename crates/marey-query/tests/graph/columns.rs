@@ -95,7 +95,7 @@ fn columns_can_be_set_and_names_shown_in_another_style() {
     graph.set_column("extra", Cells::Numbers { values: vec![1.0, f64::NAN], are_whole: false });
     graph.style_names(NameStyle::FileFunction);
     assert_eq!(show(&graph, &["n (inc)", "extra"]), "ROOT@ROOT 5 1.0\n  f.py@g 5 -\n");
-    assert_eq!(&*graph.nodes()[1].frame, "/a/f.py:3@g");
+    assert_eq!(&*graph.nodes()[1].profile_name, "/a/f.py:3@g");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Two graphs as one: differences, ratios, columns side by side.
 
 use marey_model::metric::MetricValue;
-use marey_query::graph::{Cells, DifferenceLabels, Operator, Side, side_by_side};
+use marey_query::graph::{Cells, ColumnOperator, DifferenceLabels, Side, side_by_side};
 
 use crate::{STEP, graph, keys, show};
 
@@ -16,7 +16,7 @@ ROOT time(ns)=0 count=0
 #[test]
 fn combining_marks_sides_by_hatchets_rules() {
     let labels = ["time(ns) (inc)".to_owned()];
-    let difference = graph(LATER).combine(&graph(STEP), Operator::Subtract, Some(&labels));
+    let difference = graph(LATER).combine(&graph(STEP), ColumnOperator::Subtract, Some(&labels));
     assert_eq!(
         show(&difference, &["time(ns) (inc)"]),
         "ROOT -73.0
@@ -29,7 +29,7 @@ fn combining_marks_sides_by_hatchets_rules() {
       matmul -10.0
 "
     );
-    let all = graph(LATER).combine(&graph(STEP), Operator::Divide, None);
+    let all = graph(LATER).combine(&graph(STEP), ColumnOperator::Divide, None);
     assert_eq!(all.numbers("time(ns)").unwrap()[4].to_bits(), 2.0_f64.to_bits());
     assert!(all.column("note").unwrap().get(4).is_some());
 }
@@ -67,10 +67,10 @@ fn side_by_side_graphs_have_a_column_per_graph() {
 fn a_combination_with_another_graph_applies_the_operator_to_each_node() {
     let (later, step) = (graph(LATER), graph(STEP));
     for (operator, expected) in [
-        (Operator::Add, 50.0),
-        (Operator::Subtract, -10.0),
-        (Operator::Multiply, 600.0),
-        (Operator::Divide, 20.0 / 30.0),
+        (ColumnOperator::Add, 50.0),
+        (ColumnOperator::Subtract, -10.0),
+        (ColumnOperator::Multiply, 600.0),
+        (ColumnOperator::Divide, 20.0 / 30.0),
     ] {
         let combined = later.combine(&step, operator, Some(&["time(ns)".into()]));
         let node = combined.nodes().iter().rposition(|node| &*node.name == "matmul").unwrap();
@@ -84,11 +84,11 @@ fn metrics_of_either_graph_stay_metrics_in_a_combination_of_all_columns() {
     let mut left = graph("ROOT a=0\n  k a=1 own=2\n");
     left.set_column("set", Cells::Numbers { values: vec![f64::NAN, 7.0], are_whole: false });
     let right = graph("ROOT b=0\n  k b=3\n");
-    let all = left.combine(&right, Operator::Add, None);
+    let all = left.combine(&right, ColumnOperator::Add, None);
     assert_eq!(keys(&all.inclusive()), ["a", "b"]);
     assert_eq!(keys(&all.exclusive()), ["own"]);
     assert_eq!(all.numbers("set").unwrap()[1].to_bits(), 7.0_f64.to_bits());
-    let one = left.combine(&right, Operator::Add, Some(&["a".into()]));
+    let one = left.combine(&right, ColumnOperator::Add, Some(&["a".into()]));
     assert!(one.inclusive().is_empty() && one.exclusive().is_empty());
     assert_eq!(one.numbers("a").unwrap()[1].to_bits(), 1.0_f64.to_bits());
 }

@@ -2,7 +2,9 @@
 
 use marey_model::metric::MetricValue;
 use marey_model::profile::{Metric, Node, NodeId, Profile};
-use marey_query::graph::{Cells, Filter, FilterError, Graph, MetricError, Operator, Threshold};
+use marey_query::graph::{
+    Cells, ColumnOperator, Filter, FilterError, Graph, MetricError, Threshold,
+};
 
 const SUMS: &str = "time (ns) (inc)";
 
@@ -50,7 +52,7 @@ fn removing_a_metric_keeps_its_sums_and_the_other_way_around() {
 
 #[test]
 fn a_filter_recomputes_the_sums_of_a_combined_metric() {
-    let sum = graph(1, 2).combine(&graph(10, 20), Operator::Add, None);
+    let sum = graph(1, 2).combine(&graph(10, 20), ColumnOperator::Add, None);
     assert_eq!(sum.numbers(SUMS).unwrap(), [33.0, 11.0, 22.0]);
     let only_a = Filter { include: Some("a".into()), ..Filter::default() };
     assert_eq!(sum.filter(&only_a, "").unwrap().numbers(SUMS).unwrap(), [11.0, 11.0]);

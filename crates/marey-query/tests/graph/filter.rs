@@ -1,6 +1,6 @@
 //! Filters, and nodes that are left out.
 
-use marey_query::graph::{Filter, FilterError, Operator, Threshold};
+use marey_query::graph::{ColumnOperator, Filter, FilterError, Threshold};
 
 use crate::{STEP, graph, show};
 
@@ -97,7 +97,7 @@ ROOT n=0
 ";
     let twins = graph(text);
     assert_eq!(show(&twins, &["n (inc)"]), "ROOT 7\n  x 1\n  x 6\n    y 4\n");
-    let with_itself = twins.combine(&twins, Operator::Subtract, None);
+    let with_itself = twins.combine(&twins, ColumnOperator::Subtract, None);
     assert_eq!(with_itself.numbers("n (inc)").unwrap(), [0.0; 4]);
     let filter = Filter { include: Some("x".into()), ..Filter::default() };
     assert_eq!(show(&twins.filter(&filter, "").unwrap(), &["n (inc)"]), "ROOT 7\n  x 7\n    y 4\n");

@@ -2,7 +2,7 @@
 
 use marey_model::metric::MetricValue;
 use marey_model::profile::{Metric, Node, NodeId, Profile};
-use marey_query::graph::{Graph, Operator, Side};
+use marey_query::graph::{ColumnOperator, Graph, Side};
 use proptest::prelude::*;
 
 fn trees() -> impl Strategy<Value = Profile> {
@@ -37,13 +37,12 @@ fn trees() -> impl Strategy<Value = Profile> {
 
 fn assert_is_preorder(graph: &Graph) {
     for (index, node) in graph.nodes().iter().enumerate() {
-        assert!(
-            node.parent
-                .is_none_or(|parent| parent < index && graph.nodes()[parent].end >= node.end)
-        );
-        assert!(node.end > index && node.end <= graph.nodes().len());
+        assert!(node.parent.is_none_or(
+            |parent| parent < index && graph.nodes()[parent].subtree_end >= node.subtree_end
+        ));
+        assert!(node.subtree_end > index && node.subtree_end <= graph.nodes().len());
         let names: Vec<&str> =
-            graph.children(Some(index)).map(|child| &*graph.nodes()[child].frame).collect();
+            graph.children(Some(index)).map(|child| &*graph.nodes()[child].profile_name).collect();
         assert!(names.is_sorted());
         assert!(
             graph.children(Some(index)).all(|child| graph.nodes()[child].parent == Some(index))
@@ -82,12 +81,12 @@ proptest! {
     #[test]
     fn a_union_has_the_nodes_of_both_and_a_graph_minus_itself_is_zero(a in trees(), b in trees()) {
         let (a, b) = (Graph::new(a), Graph::new(b));
-        let combined = a.combine(&b, Operator::Add, None);
+        let combined = a.combine(&b, ColumnOperator::Add, None);
         assert_is_preorder(&combined);
         let only = |side| combined.nodes().iter().filter(|node| node.side == side).count();
         prop_assert_eq!(a.nodes().len(), only(Side::Both) + only(Side::Left));
         prop_assert_eq!(b.nodes().len(), only(Side::Both) + only(Side::Right));
-        let zero = a.combine(&a, Operator::Subtract, None);
+        let zero = a.combine(&a, ColumnOperator::Subtract, None);
         prop_assert!(zero.nodes().iter().all(|node| node.side == Side::Both));
         prop_assert!(zero.numbers("n (inc)").unwrap().iter().all(|value| value.is_nan() || *value == 0.0));
     }

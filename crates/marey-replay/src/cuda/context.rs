@@ -6,30 +6,30 @@ use super::{code, start};
 use crate::api::CallArguments;
 use crate::context::{self, Context};
 use crate::ffi::{Handle, Out, exports};
-use crate::operation::Target;
+use crate::operation::TargetIds;
 use crate::wait::Wait;
 
-fn primary(device: i32) -> Option<&'static Context> {
+fn primary_context(device: i32) -> Option<&'static Context> {
     let device = u32::try_from(device).ok()?;
     context::device(device).and_then(|_| context::for_device(device).get())
 }
 
 exports! {
     fn cuDevicePrimaryCtxRetain(context: Out<Handle<Context>>, device: i32) {
-        let Some(primary) = primary(device) else { return code::INVALID_DEVICE };
-        primary.retain();
-        context.set(Handle::to(primary))
+        let Some(primary_context) = primary_context(device) else { return code::INVALID_DEVICE };
+        primary_context.retain();
+        context.set(Handle::to(primary_context))
     }
 
     fn cuDevicePrimaryCtxRelease_v2(device: i32) {
-        let Some(primary) = primary(device) else { return code::INVALID_DEVICE };
-        primary.release();
+        let Some(primary_context) = primary_context(device) else { return code::INVALID_DEVICE };
+        primary_context.release();
         0
     }
 
     fn cuDevicePrimaryCtxGetState(device: i32, flags: Out<u32>, is_active: Out<i32>) {
-        let Some(primary) = primary(device) else { return code::INVALID_DEVICE };
-        flags.set(0).max(is_active.set(primary.is_active().into()))
+        let Some(primary_context) = primary_context(device) else { return code::INVALID_DEVICE };
+        flags.set(0).max(is_active.set(primary_context.is_active().into()))
     }
 
     /// Profilers use this function to find out whether the driver is initialised.
@@ -57,7 +57,7 @@ exports! {
 
     fn cuCtxGetDevice(device: Out<i32>) {
         match context::current().get() {
-            Some(context) => device.set(context.device.cast_signed()),
+            Some(context) => device.set(context.device_id.cast_signed()),
             None => code::INVALID_CONTEXT,
         }
     }
@@ -78,7 +78,7 @@ exports! {
 
     fn cuCtxSynchronize() {
         let context = context::current_or_first();
-        let target = Target { device: context.device, context: context.id, stream: 0 };
+        let target = TargetIds { device: context.device_id, context: context.id, stream: 0 };
         Wait::Context.run(target, 0, CallArguments::context(Handle::to(context)))
     }
 }

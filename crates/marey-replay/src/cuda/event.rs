@@ -18,7 +18,7 @@ struct Event {
 }
 
 impl Event {
-    fn id_and_time(&self) -> (u32, u64) {
+    fn id_and_time_nanos(&self) -> (u32, u64) {
         (self.id, self.time_nanos.load(Ordering::Acquire))
     }
 }
@@ -36,8 +36,8 @@ exports! {
     fn cuEventRecord(event: Handle<Event>, stream: StreamHandle) {
         let (Some(event), stream) = (event.get(), stream.get()) else { return INVALID };
         api::call(&api::RECORD_EVENT, CallArguments::context(stream.context()), |_| {
-            let (_, now) = output().occupy(stream.target().device, stream.id, 0, 0);
-            event.time_nanos.store(now, Ordering::Release);
+            let (_, now_nanos) = output().occupy(stream.target().device, stream.id, 0, 0);
+            event.time_nanos.store(now_nanos, Ordering::Release);
             0
         })
     }
@@ -49,7 +49,7 @@ exports! {
     fn cuEventSynchronize(event: Handle<Event>) {
         let Some(event) = event.get() else { return INVALID };
         let stream = StreamHandle::DEFAULT.get();
-        let (id, until_nanos) = event.id_and_time();
+        let (id, until_nanos) = event.id_and_time_nanos();
         let context = Handle::to(context::current_or_first());
         Wait::Event { id, until_nanos }.run(stream.target(), 0, CallArguments::context(context))
     }
@@ -58,22 +58,22 @@ exports! {
         let Some(event) = event.get() else { return INVALID };
         let address = stream.address();
         let stream = stream.get();
-        let (id, until_nanos) = event.id_and_time();
+        let (id, until_nanos) = event.id_and_time_nanos();
         let arguments = CallArguments::context(stream.context());
         Wait::StreamForEvent { id, until_nanos }.run(stream.target(), address, arguments)
     }
 
     fn cuEventElapsedTime(millis: Out<f32>, start: Handle<Event>, end: Handle<Event>) {
-        elapsed(&millis, start, end)
+        elapsed_time(&millis, start, end)
     }
 
     fn cuEventElapsedTime_v2(millis: Out<f32>, start: Handle<Event>, end: Handle<Event>) {
-        elapsed(&millis, start, end)
+        elapsed_time(&millis, start, end)
     }
 }
 
-fn elapsed(millis: &Out<f32>, start: Handle<Event>, end: Handle<Event>) -> i32 {
+fn elapsed_time(millis: &Out<f32>, start: Handle<Event>, end: Handle<Event>) -> i32 {
     let (Some(start), Some(end)) = (start.get(), end.get()) else { return INVALID };
-    let nanos = end.id_and_time().1.saturating_sub(start.id_and_time().1);
+    let nanos = end.id_and_time_nanos().1.saturating_sub(start.id_and_time_nanos().1);
     millis.set(nanos as f32 / 1e6)
 }

@@ -6,7 +6,7 @@
 use crate::api::{self, CallArguments};
 use crate::context;
 use crate::ffi::{Address, Handle, INVALID, Out, exports};
-use crate::graph::{self, Executable, Graph, Node, RecordIds};
+use crate::graph::{self, ExecutableGraph, Graph, Node, RecordIds};
 use crate::lock;
 use crate::stream::StreamHandle;
 
@@ -20,7 +20,7 @@ fn begin_capture(stream: StreamHandle) -> i32 {
     })
 }
 
-fn instantiate(executable: &Out<Handle<Executable>>, graph: Handle<Graph>) -> i32 {
+fn instantiate(executable: &Out<Handle<ExecutableGraph>>, graph: Handle<Graph>) -> i32 {
     if graph.get().is_none() {
         return INVALID;
     }
@@ -61,7 +61,7 @@ exports! {
     }
 
     fn cuGraphInstantiateWithFlags(
-        executable: Out<Handle<Executable>>,
+        executable: Out<Handle<ExecutableGraph>>,
         graph: Handle<Graph>,
         _flags: u64,
     ) {
@@ -69,7 +69,7 @@ exports! {
     }
 
     fn cuGraphInstantiate_v2(
-        executable: Out<Handle<Executable>>,
+        executable: Out<Handle<ExecutableGraph>>,
         graph: Handle<Graph>,
         _error_node: Address,
         _log: Address,
@@ -79,14 +79,14 @@ exports! {
     }
 
     fn cuGraphInstantiateWithParams(
-        executable: Out<Handle<Executable>>,
+        executable: Out<Handle<ExecutableGraph>>,
         graph: Handle<Graph>,
         _parameters: Address,
     ) {
         instantiate(&executable, graph)
     }
 
-    fn cuGraphLaunch(executable: Handle<Executable>, stream: StreamHandle) {
+    fn cuGraphLaunch(executable: Handle<ExecutableGraph>, stream: StreamHandle) {
         let address = stream.address();
         let stream = stream.get();
         let arguments = CallArguments::context(stream.context());
@@ -106,7 +106,7 @@ exports! {
         0
     }
 
-    fn cuGraphExecDestroy(executable: Handle<Executable>) {
+    fn cuGraphExecDestroy(executable: Handle<ExecutableGraph>) {
         let Some(executable) = executable.get() else { return INVALID };
         executable.destroy(Handle::to(context::current_or_first()));
         0

@@ -3,18 +3,18 @@
 #![expect(unsafe_code, reason = "functions of the C interface")]
 
 use super::module::Function;
-use crate::api::{self, Api, CallArguments};
+use crate::api::{self, ApiFunction, CallArguments};
 use crate::ffi::{Address, Handle, INVALID, In, Out, exports};
 use crate::operation::{Kernel, Operation, Work};
 use crate::stream::StreamHandle;
 
 /// Parameters of `cuLaunchKernel`, for callbacks.
 #[repr(C)]
-struct Parameters {
+struct LaunchKernelParameters {
     function: Handle<Function>,
     grid: [u32; 3],
     block: [u32; 3],
-    shared: u32,
+    shared_bytes: u32,
     stream: StreamHandle,
     arguments: Address,
     extra: Address,
@@ -22,50 +22,52 @@ struct Parameters {
 
 /// `CUlaunchConfig`.
 #[repr(C)]
-struct Config {
+struct LaunchConfig {
     grid: [u32; 3],
     block: [u32; 3],
-    shared: u32,
+    shared_bytes: u32,
     stream: StreamHandle,
-    attributes: *const Attribute,
-    count: u32,
+    attributes: *const LaunchAttribute,
+    attribute_count: u32,
 }
 
 /// `CUlaunchAttribute`.
 #[repr(C)]
-struct Attribute {
+struct LaunchAttribute {
     id: u32,
     padding: u32,
     value: [u32; 16],
 }
 
 /// `CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION`.
-const CLUSTER: u32 = 4;
+const CLUSTER_DIMENSION: u32 = 4;
 
-impl Config {
+impl LaunchConfig {
     fn cluster(&self) -> [u32; 3] {
         if self.attributes.is_null() {
             return [0; 3];
         }
         // SAFETY: the caller passes an array of this length.
         let attributes =
-            unsafe { std::slice::from_raw_parts(self.attributes, self.count as usize) };
-        let cluster = attributes.iter().find(|attribute| attribute.id == CLUSTER);
-        cluster.map_or([0; 3], |found| [found.value[0], found.value[1], found.value[2]])
+            unsafe { std::slice::from_raw_parts(self.attributes, self.attribute_count as usize) };
+        let cluster = attributes.iter().find(|attribute| attribute.id == CLUSTER_DIMENSION);
+        cluster.map_or([0; 3], |attribute| {
+            [attribute.value[0], attribute.value[1], attribute.value[2]]
+        })
     }
 }
 
 /// Parameters of `cuLaunchKernelEx`, for callbacks.
 #[repr(C)]
-struct ExParameters {
-    config: *const Config,
+struct LaunchExParameters {
+    config: *const LaunchConfig,
     function: Handle<Function>,
     arguments: Address,
     extra: Address,
 }
 
 fn launch<P>(
-    api: &'static Api,
+    api: &'static ApiFunction,
     function: Handle<Function>,
     kernel: Kernel,
     stream: StreamHandle,
@@ -78,8 +80,9 @@ fn launch<P>(
         parameters: std::ptr::from_ref(parameters).cast(),
         ..CallArguments::context(stream.context())
     };
-    api::call(api, arguments, |correlation| {
-        stream.submit(&Operation::new(Work::Kernel(kernel), function.nanos), correlation);
+    api::call(api, arguments, |correlation_id| {
+        stream
+            .submit(&Operation::new(Work::Kernel(kernel), function.duration_nanos), correlation_id);
         0
     })
 }
@@ -90,20 +93,20 @@ fn kernel_with_shape(
     grid: [u32; 3],
     block: [u32; 3],
     cluster: [u32; 3],
-    shared: u32,
+    shared_bytes: u32,
 ) -> Option<Kernel> {
     Some(Kernel {
         grid: grid.map(u32::cast_signed),
         block: block.map(u32::cast_signed),
         cluster,
-        dynamic_shared: shared.cast_signed(),
+        dynamic_shared_bytes: shared_bytes.cast_signed(),
         ..function.get()?.kernel
     })
 }
 
-fn launch_plain(api: &'static Api, parameters: &Parameters) -> i32 {
-    let Parameters { function, grid, block, shared, stream, .. } = *parameters;
-    let Some(kernel) = kernel_with_shape(function, grid, block, [0; 3], shared) else {
+fn launch_plain(api: &'static ApiFunction, parameters: &LaunchKernelParameters) -> i32 {
+    let LaunchKernelParameters { function, grid, block, shared_bytes, stream, .. } = *parameters;
+    let Some(kernel) = kernel_with_shape(function, grid, block, [0; 3], shared_bytes) else {
         return INVALID;
     };
     launch(api, function, kernel, stream, parameters)
@@ -118,14 +121,22 @@ exports! {
         block_x: u32,
         block_y: u32,
         block_z: u32,
-        shared: u32,
+        shared_bytes: u32,
         stream: StreamHandle,
         arguments: Address,
         extra: Address,
     ) {
         let grid = [grid_x, grid_y, grid_z];
         let block = [block_x, block_y, block_z];
-        let parameters = Parameters { function, grid, block, shared, stream, arguments, extra };
+        let parameters = LaunchKernelParameters {
+            function,
+            grid,
+            block,
+            shared_bytes,
+            stream,
+            arguments,
+            extra,
+        };
         launch_plain(&api::LAUNCH_KERNEL, &parameters)
     }
 
@@ -137,34 +148,48 @@ exports! {
         block_x: u32,
         block_y: u32,
         block_z: u32,
-        shared: u32,
+        shared_bytes: u32,
         stream: StreamHandle,
         arguments: Address,
     ) {
         let grid = [grid_x, grid_y, grid_z];
         let block = [block_x, block_y, block_z];
         let extra = std::ptr::null_mut();
-        let parameters = Parameters { function, grid, block, shared, stream, arguments, extra };
+        let parameters = LaunchKernelParameters {
+            function,
+            grid,
+            block,
+            shared_bytes,
+            stream,
+            arguments,
+            extra,
+        };
         launch_plain(&api::LAUNCH_COOPERATIVE, &parameters)
     }
 
     fn cuLaunchKernelEx(
-        config: In<Config>,
+        config: In<LaunchConfig>,
         function: Handle<Function>,
         arguments: Address,
         extra: Address,
     ) {
         let Some(config) = config.get() else { return INVALID };
-        let kernel = kernel_with_shape(function, config.grid, config.block, config.cluster(), config.shared);
+        let kernel = kernel_with_shape(
+            function,
+            config.grid,
+            config.block,
+            config.cluster(),
+            config.shared_bytes,
+        );
         let Some(kernel) = kernel else { return INVALID };
-        let parameters = ExParameters { config, function, arguments, extra };
+        let parameters = LaunchExParameters { config, function, arguments, extra };
         launch(&api::LAUNCH_KERNEL_EX, function, kernel, config.stream, &parameters)
     }
 
     fn cuOccupancyMaxActiveClusters(
         clusters: Out<i32>,
         _function: Handle<Function>,
-        _config: In<Config>,
+        _config: In<LaunchConfig>,
     ) {
         clusters.set(132)
     }

@@ -3,10 +3,10 @@
 #![expect(unsafe_code, reason = "functions of the C interface, on memory of their callers")]
 
 use super::code;
-use crate::api::{self, Api, CallArguments};
+use crate::api::{self, ApiFunction, CallArguments};
 use crate::context;
 use crate::ffi::{Address, Handle, INVALID, Out, exports};
-use crate::operation::{Copy, MemoryParameters, Operation, Set, Work};
+use crate::operation::{Copy, Fill, MemoryParameters, Operation, Work};
 use crate::stream::{Stream, StreamHandle};
 
 /// Bytes per nanosecond of copies without a duration in the script.
@@ -20,8 +20,8 @@ fn nanos_for(bytes: usize) -> u64 {
 fn allocate(address: &Out<Address>, bytes: usize) -> i32 {
     let mut memory = std::ptr::null_mut();
     // SAFETY: the alignment is a power of two, and `memory` is writable.
-    let failed = unsafe { libc::posix_memalign(&raw mut memory, ALIGNMENT, bytes.max(1)) };
-    if failed != 0 { code::OUT_OF_MEMORY } else { address.set(memory) }
+    let error_code = unsafe { libc::posix_memalign(&raw mut memory, ALIGNMENT, bytes.max(1)) };
+    if error_code != 0 { code::OUT_OF_MEMORY } else { address.set(memory) }
 }
 
 fn free(address: Address) -> i32 {
@@ -38,7 +38,7 @@ fn call_arguments(stream: &Stream, parameters: &MemoryParameters) -> CallArgumen
 }
 
 fn copy(
-    api: &'static Api,
+    api: &'static ApiFunction,
     to: Address,
     from: Address,
     bytes: usize,
@@ -48,16 +48,16 @@ fn copy(
     let stream = stream.get();
     let work = Work::Copy(kind);
     let parameters = work.parameters(to as u64, from as u64);
-    api::call(api, call_arguments(stream, &parameters), |correlation| {
+    api::call(api, call_arguments(stream, &parameters), |correlation_id| {
         // SAFETY: the caller guarantees the size of both buffers; device memory is host memory.
         unsafe { std::ptr::copy(from.cast::<u8>(), to.cast::<u8>(), bytes) };
-        stream.submit(&Operation::new(work, nanos_for(bytes)), correlation);
+        stream.submit(&Operation::new(work, nanos_for(bytes)), correlation_id);
         0
     })
 }
 
 fn set<T: std::marker::Copy>(
-    api: &'static Api,
+    api: &'static ApiFunction,
     to: Address,
     value: T,
     count: usize,
@@ -66,12 +66,12 @@ fn set<T: std::marker::Copy>(
 ) -> i32 {
     let stream = stream.get();
     let bytes = count * size_of::<T>();
-    let work = Work::Set(Set { value: recorded_value, bytes: bytes as u64 });
+    let work = Work::Fill(Fill { value: recorded_value, bytes: bytes as u64 });
     let parameters = work.parameters(to as u64, recorded_value.into());
-    api::call(api, call_arguments(stream, &parameters), |correlation| {
+    api::call(api, call_arguments(stream, &parameters), |correlation_id| {
         // SAFETY: the caller guarantees the size of the buffer; device memory is host memory.
         unsafe { std::slice::from_raw_parts_mut(to.cast::<T>(), count) }.fill(value);
-        stream.submit(&Operation::new(work, nanos_for(bytes)), correlation);
+        stream.submit(&Operation::new(work, nanos_for(bytes)), correlation_id);
         0
     })
 }
@@ -104,7 +104,7 @@ exports! {
     }
 
     fn cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>) {
-        let device = context::device(context::current_or_first().device);
+        let device = context::device(context::current_or_first().device_id);
         let bytes = device.map_or(0, |device| device.memory_bytes as usize);
         free.set(bytes).max(total.set(bytes))
     }
@@ -198,7 +198,7 @@ fn pointer_attribute(value: Address, attribute: u32, address: Address) -> i32 {
             3 | 4 | 11 => value.cast::<Address>().write(address),
             2 => value.cast::<u32>().write(2),
             8 => value.cast::<u32>().write(0),
-            9 => value.cast::<u32>().write(device.device),
+            9 => value.cast::<u32>().write(device.device_id),
             13 => value.cast::<u32>().write(1),
             _ => return INVALID,
         }

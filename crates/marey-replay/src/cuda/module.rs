@@ -8,7 +8,7 @@ use crate::context;
 use crate::ffi::{Address, Handle, INVALID, Out, Text, exports};
 use crate::name::Name;
 use crate::operation::Kernel;
-use crate::script::DEFAULT_NANOS;
+use crate::script::DEFAULT_DURATION_NANOS;
 use crate::settings;
 use std::ffi::c_char;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,7 +23,7 @@ pub(super) struct Module {
 /// A kernel of a module, with the properties in the script, or defaults.
 pub(super) struct Function {
     pub kernel: Kernel,
-    pub nanos: u64,
+    pub duration_nanos: u64,
     module: Handle<Module>,
 }
 
@@ -31,11 +31,11 @@ impl Function {
     fn with_name(name: &str, module: Handle<Module>) -> Self {
         let script = settings::script();
         let scripted = script.settings.kernels.iter().find(|(kernel, _, _)| kernel == name);
-        let (kernel, nanos) = scripted.map_or_else(
-            || (Kernel::with_name(Name::copied(name)), DEFAULT_NANOS),
-            |(_, kernel, nanos)| (*kernel, *nanos),
+        let (kernel, duration_nanos) = scripted.map_or_else(
+            || (Kernel::with_name(Name::copied(name)), DEFAULT_DURATION_NANOS),
+            |(_, kernel, duration_nanos)| (*kernel, *duration_nanos),
         );
-        Self { kernel, nanos, module }
+        Self { kernel, duration_nanos, module }
     }
 }
 
@@ -81,8 +81,8 @@ exports! {
         let Some(Function { kernel, .. }) = function.get() else { return INVALID };
         value.set(match attribute {
             0 => 1_024,
-            1 => kernel.static_shared,
-            3 => kernel.local.cast_signed(),
+            1 => kernel.static_shared_bytes,
+            3 => kernel.local_bytes.cast_signed(),
             4 => kernel.registers.into(),
             5 | 6 => 90,
             8 => 49_152,

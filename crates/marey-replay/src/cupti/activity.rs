@@ -3,8 +3,11 @@
 #![expect(unsafe_code, reason = "functions of the C interface")]
 
 use super::code;
-use crate::activity::{PROCESS, client_of_subscriber};
-use crate::buffers::{self, Complete, Flush, Functions, Request, ScopedComplete, ScopedRequest};
+use crate::activity::{PROCESS_CLIENT, client_of_subscriber};
+use crate::buffers::{
+    self, BufferCallbacks, CompleteCallback, FlushMode, RequestCallback, ScopedCompleteCallback,
+    ScopedRequestCallback,
+};
 use crate::callback::{self, Subscriber};
 use crate::context::Context;
 use crate::ffi::{Address, Handle, INVALID, Out, exports};
@@ -25,11 +28,11 @@ fn for_subscriber(subscriber: Handle<Subscriber>, run: impl FnOnce(usize) -> i32
     if !subscriber.is_shared() || is_process_recorded() {
         return code::NOT_COMPATIBLE;
     }
-    run(client_of_subscriber(subscriber.number()))
+    run(client_of_subscriber(subscriber.index()))
 }
 
 fn is_process_recorded() -> bool {
-    buffers::is_registered(PROCESS) && activity::is_recording(PROCESS)
+    buffers::is_registered(PROCESS_CLIENT) && activity::is_recording(PROCESS_CLIENT)
 }
 
 fn enable(client: usize, kind: u32, is_enabled: bool) -> i32 {
@@ -41,28 +44,30 @@ fn push_external(client: usize, kind: u32, id: u64) -> i32 {
     0
 }
 
-fn pop_external(client: usize, kind: u32, last: &Out<u64>) -> i32 {
+fn pop_external(client: usize, kind: u32, popped_id: &Out<u64>) -> i32 {
     let Some(id) = thread::pop_external_id(client, kind) else { return code::QUEUE_EMPTY };
-    last.set_if_not_null(id);
+    popped_id.set_if_not_null(id);
     0
 }
 
 /// Advances in a buffer by the sizes of records in this version.
-fn next_record(buffer: *const u8, valid: usize, record: &Out<*const u8>) -> i32 {
-    let Some(last) = record.get() else { return INVALID };
+fn next_record(buffer: *const u8, valid_bytes: usize, record: &Out<*const u8>) -> i32 {
+    let Some(previous_record) = record.get() else { return INVALID };
     if buffer.is_null() {
         return INVALID;
     }
-    // SAFETY: the caller passes one of its buffers, with `valid` bytes of records.
-    let bytes = unsafe { std::slice::from_raw_parts(buffer, valid) };
+    // SAFETY: the caller passes one of its buffers, with `valid_bytes` bytes of records.
+    let bytes = unsafe { std::slice::from_raw_parts(buffer, valid_bytes) };
     let version = settings::version();
     let mut offset = 0;
-    if !last.is_null() {
-        let Some(last_offset) = (last as usize).checked_sub(buffer as usize) else {
+    if !previous_record.is_null() {
+        let Some(last_offset) = (previous_record as usize).checked_sub(buffer as usize) else {
             return INVALID;
         };
-        let Some(last) = bytes.get(last_offset..) else { return INVALID };
-        let Some(size) = version.size_of(kind_of(last)) else { return code::INVALID_KIND };
+        let Some(previous_record) = bytes.get(last_offset..) else { return INVALID };
+        let Some(size) = version.size_of(kind_of(previous_record)) else {
+            return code::INVALID_KIND;
+        };
         offset = last_offset + size;
     }
     let Some(next) = bytes.get(offset..).filter(|rest| !rest.is_empty()) else {
@@ -75,28 +80,31 @@ fn next_record(buffer: *const u8, valid: usize, record: &Out<*const u8>) -> i32 
 }
 
 exports! {
-    fn cuptiActivityRegisterCallbacks(request: Option<Request>, complete: Option<Complete>) {
+    fn cuptiActivityRegisterCallbacks(
+        request: Option<RequestCallback>,
+        complete: Option<CompleteCallback>,
+    ) {
         let (Some(request), Some(complete)) = (request, complete) else { return INVALID };
         for_process(|| {
-            buffers::register(PROCESS, Some(Functions::Process(request, complete)));
+            buffers::register(PROCESS_CLIENT, Some(BufferCallbacks::Process(request, complete)));
             0
         })
     }
 
     fn cuptiActivityRegisterCallbacks_v2(
         subscriber: Handle<Subscriber>,
-        request: Option<ScopedRequest>,
-        complete: Option<ScopedComplete>,
+        request: Option<ScopedRequestCallback>,
+        complete: Option<ScopedCompleteCallback>,
     ) {
         let (Some(request), Some(complete)) = (request, complete) else { return INVALID };
         for_subscriber(subscriber, |client| {
-            buffers::register(client, Some(Functions::Scoped(request, complete)));
+            buffers::register(client, Some(BufferCallbacks::Scoped(request, complete)));
             0
         })
     }
 
     fn cuptiActivityEnable(kind: u32) {
-        for_process(|| enable(PROCESS, kind, true))
+        for_process(|| enable(PROCESS_CLIENT, kind, true))
     }
 
     fn cuptiActivityEnable_v2(subscriber: Handle<Subscriber>, kind: u32, _configuration: Address) {
@@ -104,7 +112,7 @@ exports! {
     }
 
     fn cuptiActivityDisable(kind: u32) {
-        for_process(|| enable(PROCESS, kind, false))
+        for_process(|| enable(PROCESS_CLIENT, kind, false))
     }
 
     fn cuptiActivityDisable_v2(subscriber: Handle<Subscriber>, kind: u32, _configuration: Address) {
@@ -112,11 +120,11 @@ exports! {
     }
 
     fn cuptiActivityEnableContext(_context: Handle<Context>, kind: u32) {
-        for_process(|| enable(PROCESS, kind, true))
+        for_process(|| enable(PROCESS_CLIENT, kind, true))
     }
 
     fn cuptiActivityDisableContext(_context: Handle<Context>, kind: u32) {
-        for_process(|| enable(PROCESS, kind, false))
+        for_process(|| enable(PROCESS_CLIENT, kind, false))
     }
 
     /// Flushes all clients: there is no flush of a single one.
@@ -124,7 +132,7 @@ exports! {
         if !buffers::is_any_registered() {
             return code::INVALID_OPERATION;
         }
-        output::flush(if flag & 1 == 0 { Flush::Records } else { Flush::Forced });
+        output::flush(if flag & 1 == 0 { FlushMode::Records } else { FlushMode::Forced });
         0
     }
 
@@ -134,17 +142,17 @@ exports! {
         0
     }
 
-    fn cuptiActivityGetNextRecord(buffer: *const u8, valid: usize, record: Out<*const u8>) {
-        for_process(|| next_record(buffer, valid, &record))
+    fn cuptiActivityGetNextRecord(buffer: *const u8, valid_bytes: usize, record: Out<*const u8>) {
+        for_process(|| next_record(buffer, valid_bytes, &record))
     }
 
     fn cuptiActivityGetNextRecord_v2(
         subscriber: Handle<Subscriber>,
         buffer: *const u8,
-        valid: usize,
+        valid_bytes: usize,
         record: Out<*const u8>,
     ) {
-        for_subscriber(subscriber, |_| next_record(buffer, valid, &record))
+        for_subscriber(subscriber, |_| next_record(buffer, valid_bytes, &record))
     }
 
     fn cuptiActivityGetStructSize(kind: u32, _version: u32, size: Out<usize>) {
@@ -159,7 +167,7 @@ exports! {
         _stream: u32,
         dropped: Out<usize>,
     ) {
-        for_process(|| dropped.set(output::take_dropped(PROCESS) as usize))
+        for_process(|| dropped.set(output::take_dropped(PROCESS_CLIENT) as usize))
     }
 
     fn cuptiActivityGetNumDroppedRecords_v2(
@@ -191,7 +199,7 @@ exports! {
     }
 
     fn cuptiActivityPushExternalCorrelationId(kind: u32, id: u64) {
-        for_process(|| push_external(PROCESS, kind, id))
+        for_process(|| push_external(PROCESS_CLIENT, kind, id))
     }
 
     fn cuptiActivityPushExternalCorrelationId_v2(
@@ -203,7 +211,7 @@ exports! {
     }
 
     fn cuptiActivityPopExternalCorrelationId(kind: u32, last: Out<u64>) {
-        for_process(|| pop_external(PROCESS, kind, &last))
+        for_process(|| pop_external(PROCESS_CLIENT, kind, &last))
     }
 
     fn cuptiActivityPopExternalCorrelationId_v2(
@@ -215,11 +223,11 @@ exports! {
     }
 
     fn cuptiGetTimestamp(timestamp: Out<u64>) {
-        for_process(|| timestamp.set(clock::now()))
+        for_process(|| timestamp.set(clock::now_nanos()))
     }
 
     fn cuptiGetTimestamp_v2(subscriber: Handle<Subscriber>, timestamp: Out<u64>) {
-        for_subscriber(subscriber, |_| timestamp.set(clock::now()))
+        for_subscriber(subscriber, |_| timestamp.set(clock::now_nanos()))
     }
 
     /// Not supported: only hardware newer than the simulated one has it.

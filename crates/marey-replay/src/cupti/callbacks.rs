@@ -4,19 +4,19 @@
 
 use super::code;
 use crate::activity::client_of_subscriber;
-use crate::buffers::Flush;
-use crate::callback::{self, Callback, Subscriber};
+use crate::buffers::FlushMode;
+use crate::callback::{self, Subscriber, SubscriberCallback};
 use crate::ffi::{Address, Handle, INVALID, In, Out, Text, exports};
 use crate::{activity, buffers, output, settings};
 use std::ffi::c_char;
 
 /// Parameters of `cuptiSubscribe_v2`: `CUpti_SubscriberParams`.
 #[repr(C)]
-pub(crate) struct Parameters {
+pub(crate) struct SubscriberParameters {
     size: usize,
     name: Text,
-    holder: Out<c_char>,
-    holder_size: usize,
+    existing_name: Out<c_char>,
+    existing_name_size: usize,
     allows_others: u8,
 }
 
@@ -37,14 +37,15 @@ fn with_subscriber(
 /// Adds a subscriber, shared or exclusive.
 fn subscribe_shared(
     subscriber: &Out<Handle<Subscriber>>,
-    callback: Callback,
+    callback: SubscriberCallback,
     user_data: Address,
-    parameters: Option<&Parameters>,
+    parameters: Option<&SubscriberParameters>,
 ) -> i32 {
     if settings::version().0 < SHARED_MODE_SINCE.0 {
         return code::NOT_SUPPORTED;
     }
-    let parameters = parameters.filter(|parameters| parameters.size >= size_of::<Parameters>());
+    let parameters =
+        parameters.filter(|parameters| parameters.size >= size_of::<SubscriberParameters>());
     let allows_others = parameters.is_some_and(|parameters| parameters.allows_others != 0);
     if allows_others && settings::script().settings.driver_version < SHARED_MODE_SINCE.1 {
         return code::NOT_SUPPORTED;
@@ -58,29 +59,29 @@ fn subscribe_shared(
         write_existing_name(parameters, &first);
     }
     match result {
-        Ok(new) => subscriber.set(Handle::to(new)),
+        Ok(new_subscriber) => subscriber.set(Handle::to(new_subscriber)),
         Err(_) => code::MULTIPLE_SUBSCRIBERS,
     }
 }
 
 /// Writes the NUL-terminated name of the existing subscriber.
-fn write_existing_name(parameters: &Parameters, name: &str) {
-    let Some(capacity) = parameters.holder_size.checked_sub(1) else { return };
+fn write_existing_name(parameters: &SubscriberParameters, name: &str) {
+    let Some(capacity) = parameters.existing_name_size.checked_sub(1) else { return };
     let bytes = name.bytes().take(capacity).chain([0]);
     for (index, byte) in bytes.enumerate() {
-        parameters.holder.set_at(index, byte.cast_signed());
+        parameters.existing_name.set_at(index, byte.cast_signed());
     }
 }
 
 exports! {
     fn cuptiSubscribe(
         subscriber: Out<Handle<Subscriber>>,
-        callback: Option<Callback>,
+        callback: Option<SubscriberCallback>,
         user_data: Address,
     ) {
         let Some(callback) = callback else { return INVALID };
         match callback::subscribe(callback, user_data, "CUPTI", false) {
-            Ok(new) => subscriber.set(Handle::to(new)),
+            Ok(new_subscriber) => subscriber.set(Handle::to(new_subscriber)),
             Err(_) => code::MULTIPLE_SUBSCRIBERS,
         }
     }
@@ -88,9 +89,9 @@ exports! {
     /// The symbol exists in every library of CUDA 13; only later ones support several subscribers.
     fn cuptiSubscribe_v2(
         subscriber: Out<Handle<Subscriber>>,
-        callback: Option<Callback>,
+        callback: Option<SubscriberCallback>,
         user_data: Address,
-        parameters: In<Parameters>,
+        parameters: In<SubscriberParameters>,
     ) {
         let Some(callback) = callback else { return INVALID };
         subscribe_shared(&subscriber, callback, user_data, parameters.get())
@@ -99,9 +100,9 @@ exports! {
     /// Ends the subscription; in shared mode its records too. Process-wide records continue.
     fn cuptiUnsubscribe(subscriber: Handle<Subscriber>) {
         with_subscriber(subscriber, |subscriber| {
-            let client = client_of_subscriber(subscriber.number());
+            let client = client_of_subscriber(subscriber.index());
             activity::disable(client);
-            output::complete_buffers_of(client, Flush::Forced);
+            output::complete_buffers_of(client, FlushMode::Forced);
             buffers::register(client, None);
             subscriber.leave()
         })

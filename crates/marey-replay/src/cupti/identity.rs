@@ -4,7 +4,7 @@
 
 use crate::context::Context;
 use crate::ffi::{Handle, INVALID, Out, exports};
-use crate::graph::{Executable, Graph, Node};
+use crate::graph::{ExecutableGraph, Graph, Node};
 use crate::stream::StreamHandle;
 use crate::{context, settings};
 use std::ffi::c_char;
@@ -41,7 +41,7 @@ exports! {
     }
 
     fn cuptiGetDeviceId(context: Handle<Context>, id: Out<u32>) {
-        id.set(context.get().unwrap_or_else(|| context::current_or_first()).device)
+        id.set(context.get().unwrap_or_else(|| context::current_or_first()).device_id)
     }
 
     fn cuptiGetStreamId(_context: Handle<Context>, stream: StreamHandle, id: Out<u32>) {
@@ -61,7 +61,7 @@ exports! {
         graph.get().map_or(INVALID, |graph| id.set(graph.id))
     }
 
-    fn cuptiGetGraphExecId(executable: Handle<Executable>, id: Out<u32>) {
+    fn cuptiGetGraphExecId(executable: Handle<ExecutableGraph>, id: Out<u32>) {
         executable.get().map_or(INVALID, |executable| id.set(executable.id))
     }
 

@@ -16,7 +16,7 @@ pub(crate) struct ScriptError {
 pub(crate) struct Line {
     number: usize,
     words: Vec<String>,
-    next: usize,
+    next_word_index: usize,
 }
 
 impl Line {
@@ -25,7 +25,7 @@ impl Line {
         let mut words = Vec::new();
         let mut remaining = text.trim_start();
         while !remaining.is_empty() && !remaining.starts_with('#') {
-            let (word, after) = if let Some(quoted) = remaining.strip_prefix('"') {
+            let (word, after_word) = if let Some(quoted) = remaining.strip_prefix('"') {
                 quoted.split_once('"').ok_or_else(|| ScriptError {
                     line: number,
                     problem: "a quotation mark is not closed".to_owned(),
@@ -34,9 +34,9 @@ impl Line {
                 remaining.split_at(remaining.find(char::is_whitespace).unwrap_or(remaining.len()))
             };
             words.push(word.to_owned());
-            remaining = after.trim_start();
+            remaining = after_word.trim_start();
         }
-        Ok((!words.is_empty()).then_some(Self { number, words, next: 0 }))
+        Ok((!words.is_empty()).then_some(Self { number, words, next_word_index: 0 }))
     }
 
     pub(crate) fn error(&self, problem: impl Into<String>) -> ScriptError {
@@ -45,15 +45,15 @@ impl Line {
 
     /// Returns the next word, if any.
     pub(crate) fn next_word(&mut self) -> Option<String> {
-        let word = self.words.get(self.next).cloned();
-        self.next += 1;
+        let word = self.words.get(self.next_word_index).cloned();
+        self.next_word_index += 1;
         word
     }
 
     /// Skips the next word if it is this one. Returns whether it was.
     pub(crate) fn skip_word(&mut self, word: &str) -> bool {
-        let is_next = self.words.get(self.next).is_some_and(|next| next == word);
-        self.next += usize::from(is_next);
+        let is_next = self.words.get(self.next_word_index).is_some_and(|next| next == word);
+        self.next_word_index += usize::from(is_next);
         is_next
     }
 
@@ -74,10 +74,10 @@ impl Line {
     pub(crate) fn extent<T: FromStr + Copy>(
         &mut self,
         what: &str,
-        one: T,
+        default_length: T,
     ) -> Result<[T; 3], ScriptError> {
         let word = self.required_word(what)?;
-        let mut extent = [one; 3];
+        let mut extent = [default_length; 3];
         let sides: Vec<_> = word.split(',').collect();
         if sides.len() > 3 {
             return Err(self.error(format!("{what} has more than three dimensions")));

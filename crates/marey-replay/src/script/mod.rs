@@ -4,11 +4,11 @@ mod line;
 mod parse;
 
 use crate::graph::RecordIds;
-use crate::operation::{Operation, Target};
-use crate::output::Order;
+use crate::operation::{Operation, TargetIds};
+use crate::output::RecordOrder;
 use crate::settings::Settings;
 use crate::thread::ExternalId;
-pub(crate) use parse::DEFAULT_NANOS;
+pub(crate) use parse::DEFAULT_DURATION_NANOS;
 use std::sync::Arc;
 
 /// A script.
@@ -24,9 +24,9 @@ pub(crate) enum CallMode {
     /// By a call with the next correlation id.
     Call,
     /// By a call with this correlation id.
-    CallWithId { correlation: u32 },
+    CallWithId { correlation_id: u32 },
     /// Without a call: the record has a correlation id that no call had.
-    NoCall { correlation: u32 },
+    NoCall { correlation_id: u32 },
 }
 
 /// A statement.
@@ -34,18 +34,18 @@ pub(crate) enum CallMode {
 pub(crate) enum Statement {
     Run {
         operation: Operation,
-        target: Target,
+        target: TargetIds,
         call_mode: CallMode,
     },
     /// Operations of one call, each with its own record.
     RunTogether {
-        operations: Vec<(Operation, Target)>,
+        operations: Vec<(Operation, TargetIds)>,
     },
     SynchronizeStream {
-        target: Target,
+        target: TargetIds,
     },
     SynchronizeDevice {
-        target: Target,
+        target: TargetIds,
     },
     Overhead {
         kind: u32,
@@ -63,7 +63,7 @@ pub(crate) enum Statement {
         flags: u32,
     },
     CreateContext {
-        device: u32,
+        device_id: u32,
     },
     PushExternalId(ExternalId),
     PopExternalId {
@@ -72,25 +72,25 @@ pub(crate) enum Statement {
     Capture {
         graph: String,
         operations: Vec<Operation>,
-        target: Target,
+        target: TargetIds,
     },
     Instantiate {
         graph: String,
-        target: Target,
+        target: TargetIds,
     },
     LaunchGraph {
         graph: String,
         ids: RecordIds,
-        target: Target,
+        target: TargetIds,
     },
     DestroyGraph {
         graph: String,
-        target: Target,
+        target: TargetIds,
     },
     DropNext {
         records: u64,
     },
-    Order(Order),
+    Order(RecordOrder),
     Correlation {
         next: u32,
     },

@@ -2,15 +2,15 @@
 
 use super::line::{Line, ScriptError};
 use super::{CallMode, Script, Statement};
-use crate::activity::PROCESS;
+use crate::activity::PROCESS_CLIENT;
 use crate::clock::Clock;
 use crate::context::{DEFAULT_STREAM, MAX_DEVICES};
 use crate::device::Device;
 use crate::export::Failure;
 use crate::graph::RecordIds;
 use crate::name::Name;
-use crate::operation::{Copy, Fate, Kernel, Operation, Set, Target, Work};
-use crate::output::Order;
+use crate::operation::{Copy, Fill, Kernel, Operation, Outcome, TargetIds, Work};
+use crate::output::RecordOrder;
 use crate::record::Version;
 use crate::settings::Settings;
 use crate::thread::ExternalId;
@@ -18,7 +18,7 @@ use crate::thread::ExternalId;
 type Result<T> = std::result::Result<T, ScriptError>;
 
 /// Default duration of operations.
-pub(crate) const DEFAULT_NANOS: u64 = 1_000;
+pub(crate) const DEFAULT_DURATION_NANOS: u64 = 1_000;
 
 impl Script {
     pub(crate) fn parse(text: &str) -> Result<Self> {
@@ -45,13 +45,13 @@ struct Parser {
 impl Parser {
     /// Parses a setting. Returns false, with the line unchanged, if it is not one.
     fn parse_setting(&mut self, line: &mut Line, settings: &mut Settings) -> Result<bool> {
-        let start = line.clone();
+        let unchanged_line = line.clone();
         match line.required_word("a word")?.as_str() {
             "version" => {
                 settings.version = line.number("the version")?;
-                if !Version::KNOWN.contains(&settings.version) {
+                if !Version::SUPPORTED.contains(&settings.version) {
                     return Err(
-                        line.error(format!("the version must be one of {:?}", Version::KNOWN))
+                        line.error(format!("the version must be one of {:?}", Version::SUPPORTED))
                     );
                 }
             }
@@ -87,18 +87,18 @@ impl Parser {
                 let (operation, _, _) =
                     parse_operation(line, Work::Kernel(Kernel::with_name(Name::copied(&name))))?;
                 if let Work::Kernel(kernel) = operation.work {
-                    settings.kernels.push((name, kernel, operation.nanos));
+                    settings.kernels.push((name, kernel, operation.duration_nanos));
                 }
             }
             "fail" => {
                 let function = line.required_word("the function")?;
                 let code = line.number("the code")?;
-                let call = match line.next_word().as_deref() {
+                let call_number = match line.next_word().as_deref() {
                     Some("at") => Some(line.number("the call")?),
                     None => None,
                     Some(word) => return Err(line.error(format!("{word:?} is not \"at\""))),
                 };
-                settings.failures.push(Failure { function, code, call });
+                settings.failures.push(Failure { function, code, call_number });
             }
             "call" => settings.call_nanos = line.number("the time of a call")?,
             "ids" => {
@@ -110,11 +110,11 @@ impl Parser {
                     parse_keyword(line, "the names", &[("permanent", false), ("temporary", true)])?;
             }
             "api" => {
-                settings.is_runtime_called =
+                settings.calls_go_through_runtime =
                     parse_keyword(line, "the interface", &[("driver", false), ("runtime", true)])?;
             }
             _ => {
-                *line = start;
+                *line = unchanged_line;
                 return Ok(false);
             }
         }
@@ -149,9 +149,9 @@ impl Parser {
             },
             "name" => parse_name(&mut line)?,
             "mark" => parse_mark(&mut line)?,
-            "context" => Statement::CreateContext { device: line.number("the device")? },
+            "context" => Statement::CreateContext { device_id: line.number("the device")? },
             "push" => Statement::PushExternalId(ExternalId {
-                client: PROCESS,
+                client: PROCESS_CLIENT,
                 kind: line.number("the kind of id")?,
                 id: line.number("the id")?,
             }),
@@ -245,12 +245,12 @@ impl Parser {
 fn parse_keyword<T: std::marker::Copy>(
     line: &mut Line,
     what: &str,
-    known: &[(&str, T)],
+    keywords: &[(&str, T)],
 ) -> Result<T> {
     let word = line.required_word(what)?;
-    let found = known.iter().find(|(name, _)| *name == word);
-    found.map(|(_, value)| *value).ok_or_else(|| {
-        let names: Vec<_> = known.iter().map(|(name, _)| *name).collect();
+    let keyword = keywords.iter().find(|(name, _)| *name == word);
+    keyword.map(|(_, value)| *value).ok_or_else(|| {
+        let names: Vec<_> = keywords.iter().map(|(name, _)| *name).collect();
         line.error(format!("{what} is {word:?}, but must be one of {names:?}"))
     })
 }
@@ -314,14 +314,14 @@ fn parse_work(verb: &str, line: &mut Line) -> Result<Work> {
                 _ => Copy::on_device(bytes, true),
             })
         }
-        _ => Work::Set(Set { bytes: line.number("the bytes")?, value: 0 }),
+        _ => Work::Fill(Fill { bytes: line.number("the bytes")?, value: 0 }),
     })
 }
 
 /// Parses the options of an operation, up to the end of the line.
-fn parse_operation(line: &mut Line, work: Work) -> Result<(Operation, Target, CallMode)> {
-    let mut operation = Operation::new(work, DEFAULT_NANOS);
-    let mut target = Target { device: 0, context: 0, stream: DEFAULT_STREAM };
+fn parse_operation(line: &mut Line, work: Work) -> Result<(Operation, TargetIds, CallMode)> {
+    let mut operation = Operation::new(work, DEFAULT_DURATION_NANOS);
+    let mut target = TargetIds { device: 0, context: 0, stream: DEFAULT_STREAM };
     let mut call_mode = CallMode::Call;
     while let Some(option) = line.next_word() {
         if parse_target_option(&option, line, &mut target)?
@@ -330,17 +330,17 @@ fn parse_operation(line: &mut Line, work: Work) -> Result<(Operation, Target, Ca
             continue;
         }
         match option.as_str() {
-            "duration" => operation.nanos = line.number(&option)?,
+            "duration" => operation.duration_nanos = line.number(&option)?,
             "gap" => operation.gap_nanos = line.number(&option)?,
             "correlation" => {
-                call_mode = CallMode::CallWithId { correlation: line.number(&option)? }
+                call_mode = CallMode::CallWithId { correlation_id: line.number(&option)? }
             }
-            "uncalled" => call_mode = CallMode::NoCall { correlation: line.number(&option)? },
-            "unrecorded" => operation.fate = Fate::Unrecorded,
-            "untimed" => operation.fate = Fate::Untimed,
-            "backwards" => operation.fate = Fate::Backwards,
+            "uncalled" => call_mode = CallMode::NoCall { correlation_id: line.number(&option)? },
+            "unrecorded" => operation.outcome = Outcome::Unrecorded,
+            "untimed" => operation.outcome = Outcome::Untimed,
+            "backwards" => operation.outcome = Outcome::Backwards,
             "unfinished" if matches!(work, Work::Kernel(_)) => {
-                operation.fate = Fate::Unfinished;
+                operation.outcome = Outcome::Unfinished;
             }
             _ => return Err(line.error(format!("unknown option {option:?}"))),
         }
@@ -354,14 +354,16 @@ fn parse_work_option(option: &str, line: &mut Line, work: &mut Work) -> Result<b
         (Work::Kernel(kernel), "block") => kernel.block = line.extent(option, 1)?,
         (Work::Kernel(kernel), "cluster") => kernel.cluster = line.extent(option, 1)?,
         (Work::Kernel(kernel), "registers") => kernel.registers = line.number(option)?,
-        (Work::Kernel(kernel), "shared") => kernel.dynamic_shared = line.number(option)?,
-        (Work::Kernel(kernel), "static-shared") => kernel.static_shared = line.number(option)?,
-        (Work::Kernel(kernel), "local") => kernel.local = line.number(option)?,
+        (Work::Kernel(kernel), "shared") => kernel.dynamic_shared_bytes = line.number(option)?,
+        (Work::Kernel(kernel), "static-shared") => {
+            kernel.static_shared_bytes = line.number(option)?;
+        }
+        (Work::Kernel(kernel), "local") => kernel.local_bytes = line.number(option)?,
         (Work::Copy(copy), "blocking") => copy.is_async = false,
-        (Work::Copy(copy), "peer") => copy.peer = Some(line.number(option)?),
+        (Work::Copy(copy), "peer") => copy.peer_device_id = Some(line.number(option)?),
         (Work::Copy(copy), "from") => copy.source = parse_memory(line)?,
         (Work::Copy(copy), "to") => copy.target = parse_memory(line)?,
-        (Work::Set(set), "value") => set.value = line.number(option)?,
+        (Work::Fill(set), "value") => set.value = line.number(option)?,
         _ => return Ok(false),
     }
     Ok(true)
@@ -373,7 +375,7 @@ fn parse_memory(line: &mut Line) -> Result<u8> {
     parse_keyword(line, "the memory", &kinds)
 }
 
-fn parse_target_option(option: &str, line: &mut Line, target: &mut Target) -> Result<bool> {
+fn parse_target_option(option: &str, line: &mut Line, target: &mut TargetIds) -> Result<bool> {
     match option {
         "stream" => target.stream = line.number(option)?,
         "device" => target.device = line.number(option)?,
@@ -383,8 +385,8 @@ fn parse_target_option(option: &str, line: &mut Line, target: &mut Target) -> Re
     Ok(true)
 }
 
-fn parse_target(line: &mut Line) -> Result<Target> {
-    let mut target = Target { device: 0, context: 0, stream: DEFAULT_STREAM };
+fn parse_target(line: &mut Line) -> Result<TargetIds> {
+    let mut target = TargetIds { device: 0, context: 0, stream: DEFAULT_STREAM };
     while let Some(option) = line.next_word() {
         if !parse_target_option(&option, line, &mut target)? {
             return Err(line.error(format!("unknown option {option:?}")));
@@ -394,8 +396,8 @@ fn parse_target(line: &mut Line) -> Result<Target> {
 }
 
 /// Returns the target with the device's context, unless the script selects a context.
-const fn with_context(target: Target) -> Target {
-    Target {
+const fn with_context(target: TargetIds) -> TargetIds {
+    TargetIds {
         context: if target.context == 0 { target.device + 1 } else { target.context },
         ..target
     }
@@ -440,12 +442,12 @@ fn parse_mark(line: &mut Line) -> Result<Statement> {
     Ok(Statement::Mark { name, domain, id, flags })
 }
 
-fn parse_order(line: &mut Line) -> Result<Order> {
+fn parse_order(line: &mut Line) -> Result<RecordOrder> {
     Ok(match line.required_word("the order")?.as_str() {
-        "as-they-come" => Order::AsTheyCome,
-        "held" => Order::Held,
-        "reversed" => Order::Reversed { window: line.number("the number of records")? },
-        "shuffled" => Order::Shuffled {
+        "as-they-come" => RecordOrder::AsTheyCome,
+        "held" => RecordOrder::Held,
+        "reversed" => RecordOrder::Reversed { window: line.number("the number of records")? },
+        "shuffled" => RecordOrder::Shuffled {
             window: line.number("the number of records")?,
             seed: line.number("the seed")?,
         },

@@ -1,7 +1,7 @@
 //! Completes words in the prompt of `marey query`, and tells whether its input is a whole
 //! statement.
 
-use marey_query::sql::{Names, TableName};
+use marey_query::sql::{SqlNames, TableInfo};
 use rustyline::completion::Completer;
 use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
@@ -59,13 +59,13 @@ const KEYWORDS: [&str; 41] = [
 
 /// The words that can complete the input.
 pub(super) struct Completions {
-    tables: Vec<TableName>,
+    tables: Vec<TableInfo>,
     /// Names of tables, columns and functions, and keywords, sorted.
     words: Vec<String>,
 }
 
 impl Completions {
-    pub(super) fn new(names: &Names) -> Self {
+    pub(super) fn new(names: &SqlNames) -> Self {
         let tables = names.tables.clone();
         let columns = tables.iter().flat_map(|table| table.columns.iter().chain([&table.name]));
         let mut words: Vec<_> = columns.chain(&KEYWORDS).map(ToString::to_string).collect();
@@ -149,8 +149,8 @@ mod tests {
     #[test]
     fn completion_depends_on_the_position() {
         let table =
-            |schema, name, column| TableName { schema, name, columns: vec![column, "path"] };
-        let words = Completions::new(&Names {
+            |schema, name, column| TableInfo { schema, name, columns: vec![column, "path"] };
+        let words = Completions::new(&SqlNames {
             tables: vec![
                 table("main", "spans", "name"),
                 table("main", "steps", "number"),

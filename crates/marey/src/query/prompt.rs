@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use clap::ValueEnum;
 use marey_model::quantity::{Grouped, Nanos};
-use marey_query::sql::{Database, Names};
+use marey_query::sql::{Database, SqlNames};
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{CompletionType, Config, Editor};
@@ -56,7 +56,7 @@ impl<'a> Prompt<'a> {
     pub(super) fn new(
         args: &'a QueryArgs,
         database: &'a Database,
-        names: &Names,
+        names: &SqlNames,
         format: RowFormat,
     ) -> Result<Self, Failure> {
         let config = Config::builder()

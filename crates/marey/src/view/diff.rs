@@ -4,7 +4,7 @@
 use std::io;
 use std::path::Path;
 
-use marey_query::graph::{DifferenceLabels, Filter, Graph, Operator};
+use marey_query::graph::{ColumnOperator, DifferenceLabels, Filter, Graph};
 
 use super::args::{Form, ViewArgs};
 use super::choose::{ChosenMetric, Request, check_size, default_metrics, distinct_metrics};
@@ -127,7 +127,7 @@ fn write_lines(
     before: &Loaded<'_>,
 ) -> io::Result<()> {
     let labels = labels(&after.metrics);
-    let mut graph = after.graph.combine(&before.graph, Operator::Subtract, Some(&labels));
+    let mut graph = after.graph.combine(&before.graph, ColumnOperator::Subtract, Some(&labels));
     graph.style_names(args.name_style());
     let shown_count = show::write_lines(args, output, &graph, &after.metrics, true)?;
     let filtered = after.hidden + before.hidden;

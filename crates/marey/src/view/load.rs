@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use marey_formats::hatchet::{self, Cause, ParseError, ReadError};
+use marey_formats::hatchet::{self, ParseError, ReadError, SyntaxCause};
 use marey_formats::{Format, recognise_file};
 use marey_model::profile::Profile;
 use marey_model::quantity::Grouped;
@@ -102,10 +102,10 @@ fn read_hint(error: &ReadError) -> Option<String> {
         return None;
     };
     match cause {
-        Cause::NewerVersion { .. } => Some("upgrade marey".to_owned()),
-        Cause::NotAProfile
-        | Cause::Trace
-        | Cause::UnexpectedValue { expected: EXPECTED_FIRST_VALUE, .. } => {
+        SyntaxCause::NewerVersion { .. } => Some("upgrade marey".to_owned()),
+        SyntaxCause::NotAProfile
+        | SyntaxCause::Trace
+        | SyntaxCause::UnexpectedValue { expected: EXPECTED_FIRST_VALUE, .. } => {
             Some(foreign::describe_readable())
         }
         _ => None,

@@ -4,17 +4,17 @@
 mod number;
 mod text;
 
-use super::error::{Cause, Fault, Position};
+use super::error::{Position, SyntaxCause, SyntaxFault};
 use super::source::Source;
 use super::token::{Token, Tokens};
 
 pub(super) struct JsonTokens<'a> {
     source: Source<'a>,
     /// Byte offset of the last token.
-    start: u64,
+    token_offset: u64,
     line: Line,
     containers: Vec<Container>,
-    expect: Expect,
+    expected_token: ExpectedToken,
     /// The last text with escapes, unescaped.
     unescaped: String,
 }
@@ -25,12 +25,15 @@ struct Line {
     /// Counted from 1.
     number: u64,
     /// Byte offset of its first byte.
-    start: u64,
+    start_offset: u64,
 }
 
 impl Line {
-    const fn position(self, byte: u64) -> Position {
-        Position { byte, line_and_column: Some((self.number, byte - self.start + 1)) }
+    const fn position(self, byte_offset: u64) -> Position {
+        Position {
+            byte_offset,
+            line_and_column: Some((self.number, byte_offset - self.start_offset + 1)),
+        }
     }
 }
 
@@ -42,7 +45,7 @@ enum Container {
 
 /// The tokens that the grammar allows next.
 #[derive(Clone, Copy)]
-enum Expect {
+enum ExpectedToken {
     Value,
     ItemOrEnd,
     Key,
@@ -51,7 +54,7 @@ enum Expect {
     CommaOrEnd,
 }
 
-impl Expect {
+impl ExpectedToken {
     const fn describe(self) -> &'static str {
         match self {
             Self::Value => "a value",
@@ -65,44 +68,50 @@ impl Expect {
 }
 
 impl Tokens for JsonTokens<'_> {
-    fn next(&mut self) -> Result<Token<'_>, Fault> {
+    fn next(&mut self) -> Result<Token<'_>, SyntaxFault> {
         let byte = self.skip_separator()?;
         let container = self.containers.last().copied();
-        match (self.expect, byte) {
-            (Expect::Key | Expect::KeyOrEnd, b'"') => {
-                self.expect = Expect::Colon;
+        match (self.expected_token, byte) {
+            (ExpectedToken::Key | ExpectedToken::KeyOrEnd, b'"') => {
+                self.expected_token = ExpectedToken::Colon;
                 self.read_text().map(Token::Key)
             }
-            (Expect::Value | Expect::ItemOrEnd, b'"') => {
-                self.expect = Expect::CommaOrEnd;
+            (ExpectedToken::Value | ExpectedToken::ItemOrEnd, b'"') => {
+                self.expected_token = ExpectedToken::CommaOrEnd;
                 self.read_text().map(Token::Text)
             }
-            (Expect::CommaOrEnd | Expect::KeyOrEnd, b'}') if container == Some(Container::Map) => {
+            (ExpectedToken::CommaOrEnd | ExpectedToken::KeyOrEnd, b'}')
+                if container == Some(Container::Map) =>
+            {
                 Ok(self.close_container(Token::MapEnd))
             }
-            (Expect::CommaOrEnd | Expect::ItemOrEnd, b']')
+            (ExpectedToken::CommaOrEnd | ExpectedToken::ItemOrEnd, b']')
                 if container == Some(Container::List) =>
             {
                 Ok(self.close_container(Token::ListEnd))
             }
-            (Expect::Value | Expect::ItemOrEnd, b'{') => Ok(self.open_container(Container::Map)),
-            (Expect::Value | Expect::ItemOrEnd, b'[') => Ok(self.open_container(Container::List)),
-            (Expect::Value | Expect::ItemOrEnd, _) => {
-                let expected = self.expect.describe();
-                self.expect = Expect::CommaOrEnd;
+            (ExpectedToken::Value | ExpectedToken::ItemOrEnd, b'{') => {
+                Ok(self.open_container(Container::Map))
+            }
+            (ExpectedToken::Value | ExpectedToken::ItemOrEnd, b'[') => {
+                Ok(self.open_container(Container::List))
+            }
+            (ExpectedToken::Value | ExpectedToken::ItemOrEnd, _) => {
+                let expected = self.expected_token.describe();
+                self.expected_token = ExpectedToken::CommaOrEnd;
                 self.read_scalar(byte, expected)
             }
-            (expect, _) => Err(self.unexpected_byte(expect.describe(), byte)),
+            (expected_token, _) => Err(self.unexpected_byte(expected_token.describe(), byte)),
         }
     }
 
     fn position(&self) -> Position {
-        self.line.position(self.start)
+        self.line.position(self.token_offset)
     }
 
-    fn finish(&mut self) -> Result<(), Fault> {
+    fn finish(&mut self) -> Result<(), SyntaxFault> {
         match self.skip_blanks() {
-            Some(_) => Err(self.fault(Cause::TrailingBytes)),
+            Some(_) => Err(self.fault(SyntaxCause::TrailingBytes)),
             None => Ok(()),
         }
     }
@@ -110,32 +119,35 @@ impl Tokens for JsonTokens<'_> {
 
 impl<'a> JsonTokens<'a> {
     /// Starts at the first byte that is not blank. Fails if it cannot begin a profile or a trace.
-    pub(super) fn new(source: Source<'a>) -> Result<Self, Fault> {
+    pub(super) fn new(source: Source<'a>) -> Result<Self, SyntaxFault> {
         let mut tokens = Self {
             source,
-            start: 0,
-            line: Line { number: 1, start: 0 },
+            token_offset: 0,
+            line: Line { number: 1, start_offset: 0 },
             containers: Vec::new(),
-            expect: Expect::Value,
+            expected_token: ExpectedToken::Value,
             unescaped: String::new(),
         };
         let cause = match tokens.skip_blanks() {
             Some(b'[' | b'{') => return Ok(tokens),
-            Some(_) => Cause::NotAProfile,
-            None => Cause::Empty,
+            Some(_) => SyntaxCause::NotAProfile,
+            None => SyntaxCause::Empty,
         };
-        Err(Fault { position: Position { byte: tokens.start, line_and_column: None }, cause })
+        Err(SyntaxFault {
+            position: Position { byte_offset: tokens.token_offset, line_and_column: None },
+            cause,
+        })
     }
 
     /// Skips blanks and an expected colon or comma. Returns the first byte of the next token.
-    fn skip_separator(&mut self) -> Result<u8, Fault> {
+    fn skip_separator(&mut self) -> Result<u8, SyntaxFault> {
         loop {
-            let byte = self.skip_blanks().ok_or_else(|| self.fault(Cause::UnexpectedEnd))?;
-            self.expect = match (self.expect, byte) {
-                (Expect::Colon, b':') => Expect::Value,
-                (Expect::CommaOrEnd, b',') => match self.containers.last() {
-                    Some(Container::Map) => Expect::Key,
-                    _ => Expect::Value,
+            let byte = self.skip_blanks().ok_or_else(|| self.fault(SyntaxCause::UnexpectedEnd))?;
+            self.expected_token = match (self.expected_token, byte) {
+                (ExpectedToken::Colon, b':') => ExpectedToken::Value,
+                (ExpectedToken::CommaOrEnd, b',') => match self.containers.last() {
+                    Some(Container::Map) => ExpectedToken::Key,
+                    _ => ExpectedToken::Value,
                 },
                 _ => return Ok(byte),
             };
@@ -160,19 +172,21 @@ impl<'a> JsonTokens<'a> {
                     }
                     b'\n' => {
                         position += 1;
-                        self.line =
-                            Line { number: self.line.number + 1, start: offset + position as u64 };
+                        self.line = Line {
+                            number: self.line.number + 1,
+                            start_offset: offset + position as u64,
+                        };
                     }
                     b'\r' | b'\t' => position += 1,
                     _ => {
                         self.source.consume(position);
-                        self.start = offset + position as u64;
+                        self.token_offset = offset + position as u64;
                         return Some(byte);
                     }
                 }
             }
             self.source.consume(position);
-            self.start = offset + position as u64;
+            self.token_offset = offset + position as u64;
             if !self.source.read_more() {
                 return None;
             }
@@ -182,22 +196,26 @@ impl<'a> JsonTokens<'a> {
     fn open_container(&mut self, container: Container) -> Token<'static> {
         self.source.consume(1);
         self.containers.push(container);
-        let (token, expect) = match container {
-            Container::List => (Token::ListStart, Expect::ItemOrEnd),
-            Container::Map => (Token::MapStart, Expect::KeyOrEnd),
+        let (token, expected_token) = match container {
+            Container::List => (Token::ListStart, ExpectedToken::ItemOrEnd),
+            Container::Map => (Token::MapStart, ExpectedToken::KeyOrEnd),
         };
-        self.expect = expect;
+        self.expected_token = expected_token;
         token
     }
 
     fn close_container(&mut self, token: Token<'static>) -> Token<'static> {
         self.source.consume(1);
         self.containers.pop();
-        self.expect = Expect::CommaOrEnd;
+        self.expected_token = ExpectedToken::CommaOrEnd;
         token
     }
 
-    fn read_scalar(&mut self, byte: u8, expected: &'static str) -> Result<Token<'static>, Fault> {
+    fn read_scalar(
+        &mut self,
+        byte: u8,
+        expected: &'static str,
+    ) -> Result<Token<'static>, SyntaxFault> {
         match byte {
             b'-' if self.source.peek(1) == Some(b'I') => {
                 self.read_literal("`-Infinity`", Token::Float(f64::NEG_INFINITY))
@@ -216,14 +234,14 @@ impl<'a> JsonTokens<'a> {
         &mut self,
         quoted: &'static str,
         token: Token<'static>,
-    ) -> Result<Token<'static>, Fault> {
+    ) -> Result<Token<'static>, SyntaxFault> {
         let literal = quoted.trim_matches('`');
-        for (ahead, expected) in literal.bytes().enumerate() {
-            match self.source.peek(ahead) {
+        for (index, expected) in literal.bytes().enumerate() {
+            match self.source.peek(index) {
                 Some(found) if found == expected => {}
                 Some(found) => {
-                    let cause = Cause::UnexpectedByte { expected: quoted, found };
-                    return Err(self.fault_at(self.start + ahead as u64, cause));
+                    let cause = SyntaxCause::UnexpectedByte { expected: quoted, found };
+                    return Err(self.fault_at(self.token_offset + index as u64, cause));
                 }
                 None => return Err(self.unexpected_end()),
             }
@@ -232,30 +250,30 @@ impl<'a> JsonTokens<'a> {
         Ok(token)
     }
 
-    fn read_number(&mut self) -> Result<Token<'static>, Fault> {
+    fn read_number(&mut self) -> Result<Token<'static>, SyntaxFault> {
         let is_part = |byte: u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
         let length = self.source.find_end(1, is_part);
         number::parse(self.source.take(length)).map_err(|cause| self.fault(cause))
     }
 
-    fn read_text(&mut self) -> Result<&str, Fault> {
+    fn read_text(&mut self) -> Result<&str, SyntaxFault> {
         self.source.consume(1);
         let (length, has_escape) = self.text_length()?;
-        let (line, start) = (self.line, self.start + 1);
+        let (line, start) = (self.line, self.token_offset + 1);
         let raw = &self.source.take(length + 1)[..length];
         let (position, cause) = match std::str::from_utf8(raw) {
-            Err(error) => (error.valid_up_to(), Cause::NotUtf8),
+            Err(error) => (error.valid_up_to(), SyntaxCause::NotUtf8),
             Ok(text) if !has_escape => return Ok(text),
             Ok(text) => match text::unescape(text, &mut self.unescaped) {
                 Ok(()) => return Ok(&self.unescaped),
                 Err(fault) => fault,
             },
         };
-        Err(Fault { position: line.position(start + position as u64), cause })
+        Err(SyntaxFault { position: line.position(start + position as u64), cause })
     }
 
     /// Returns the bytes before the closing quote, and whether they contain an escape.
-    fn text_length(&mut self) -> Result<(usize, bool), Fault> {
+    fn text_length(&mut self) -> Result<(usize, bool), SyntaxFault> {
         let mut has_escape = false;
         let mut length = 0;
         loop {
@@ -270,22 +288,22 @@ impl<'a> JsonTokens<'a> {
                 Some(b'\\') | None => return Err(self.unexpected_end()),
                 Some(found) => {
                     let offset = self.source.offset() + length as u64;
-                    return Err(self.fault_at(offset, Cause::ControlCharacter { found }));
+                    return Err(self.fault_at(offset, SyntaxCause::ControlCharacter { found }));
                 }
             }
         }
     }
 
-    fn unexpected_byte(&self, expected: &'static str, found: u8) -> Fault {
-        self.fault(Cause::UnexpectedByte { expected, found })
+    fn unexpected_byte(&self, expected: &'static str, found: u8) -> SyntaxFault {
+        self.fault(SyntaxCause::UnexpectedByte { expected, found })
     }
 
-    fn unexpected_end(&self) -> Fault {
-        self.fault_at(self.source.end_offset(), Cause::UnexpectedEnd)
+    fn unexpected_end(&self) -> SyntaxFault {
+        self.fault_at(self.source.end_offset(), SyntaxCause::UnexpectedEnd)
     }
 
     /// Returns an error on the current line.
-    fn fault_at(&self, offset: u64, cause: Cause) -> Fault {
-        Fault { position: self.line.position(offset), cause }
+    fn fault_at(&self, offset: u64, cause: SyntaxCause) -> SyntaxFault {
+        SyntaxFault { position: self.line.position(offset), cause }
     }
 }

@@ -1,16 +1,16 @@
 //! Parses the numbers of JSON.
 
-use super::super::error::Cause;
+use super::super::error::SyntaxCause;
 use super::super::token::Token;
 
 /// Parses a number. Integers are exact, and other numbers become the nearest float.
-pub(super) fn parse(text: &[u8]) -> Result<Token<'static>, Cause> {
+pub(super) fn parse(text: &[u8]) -> Result<Token<'static>, SyntaxCause> {
     let (is_negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),
         digits => (false, digits),
     };
     if matches!(digits, [] | [b'0', b'0'..=b'9', ..]) {
-        return Err(Cause::BadNumber);
+        return Err(SyntaxCause::BadNumber);
     }
     if !digits.iter().all(u8::is_ascii_digit) {
         return parse_real(text, digits);
@@ -18,27 +18,27 @@ pub(super) fn parse(text: &[u8]) -> Result<Token<'static>, Cause> {
     let magnitude = digits
         .iter()
         .try_fold(0_u64, |sum, digit| sum.checked_mul(10)?.checked_add((digit - b'0').into()))
-        .ok_or(Cause::NumberOutOfRange)?;
+        .ok_or(SyntaxCause::NumberOutOfRange)?;
     if !is_negative {
         return Ok(Token::int(magnitude));
     }
-    0_i64.checked_sub_unsigned(magnitude).map(Token::Int).ok_or(Cause::NumberOutOfRange)
+    0_i64.checked_sub_unsigned(magnitude).map(Token::Int).ok_or(SyntaxCause::NumberOutOfRange)
 }
 
-fn parse_real(text: &[u8], unsigned: &[u8]) -> Result<Token<'static>, Cause> {
-    if !is_real(unsigned) {
-        return Err(Cause::BadNumber);
+fn parse_real(text: &[u8], digits_and_rest: &[u8]) -> Result<Token<'static>, SyntaxCause> {
+    if !is_real(digits_and_rest) {
+        return Err(SyntaxCause::BadNumber);
     }
     let number = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
     match number {
         Some(value) if f64::is_finite(value) => Ok(Token::Float(value)),
-        Some(_) => Err(Cause::NumberOutOfRange),
-        None => Err(Cause::BadNumber),
+        Some(_) => Err(SyntaxCause::NumberOutOfRange),
+        None => Err(SyntaxCause::BadNumber),
     }
 }
 
 /// Whether the text is a JSON number. The parser of the standard library accepts more.
-fn is_real(unsigned: &[u8]) -> bool {
+fn is_real(digits_and_rest: &[u8]) -> bool {
     let skip_fraction = |rest: &mut &[u8]| match *rest {
         [b'.', digits @ ..] => {
             *rest = digits;
@@ -53,7 +53,7 @@ fn is_real(unsigned: &[u8]) -> bool {
         }
         _ => true,
     };
-    let mut rest = unsigned;
+    let mut rest = digits_and_rest;
     skip_digits(&mut rest)
         && skip_fraction(&mut rest)
         && skip_exponent(&mut rest)

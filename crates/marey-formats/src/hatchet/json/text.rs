@@ -1,25 +1,26 @@
 //! Unescapes the strings of JSON. Unlike the reader of traces, it refuses invalid escapes.
 
-use super::super::error::Cause;
+use super::super::error::SyntaxCause;
 use crate::shared::json::{EscapeError, parse_escape};
 
 /// Writes the unescaped text to `unescaped`. An error has its byte index and its cause.
-pub(super) fn unescape(escaped: &str, unescaped: &mut String) -> Result<(), (usize, Cause)> {
+pub(super) fn unescape(escaped: &str, unescaped: &mut String) -> Result<(), (usize, SyntaxCause)> {
     unescaped.clear();
-    let mut rest = escaped;
-    while let Some(index) = rest.find('\\') {
-        unescaped.push_str(&rest[..index]);
-        let (character, length) = parse_escape(&rest.as_bytes()[index..]).map_err(|error| {
-            let cause = match error {
-                EscapeError::Invalid => Cause::BadEscape,
-                EscapeError::LoneSurrogate => Cause::LoneSurrogate,
-            };
-            (escaped.len() - rest.len() + index, cause)
-        })?;
+    let mut remaining = escaped;
+    while let Some(index) = remaining.find('\\') {
+        unescaped.push_str(&remaining[..index]);
+        let (character, length) =
+            parse_escape(&remaining.as_bytes()[index..]).map_err(|error| {
+                let cause = match error {
+                    EscapeError::Invalid => SyntaxCause::BadEscape,
+                    EscapeError::LoneSurrogate => SyntaxCause::LoneSurrogate,
+                };
+                (escaped.len() - remaining.len() + index, cause)
+            })?;
         unescaped.push(character);
-        rest = &rest[index + length..];
+        remaining = &remaining[index + length..];
     }
-    unescaped.push_str(rest);
+    unescaped.push_str(remaining);
     Ok(())
 }
 
@@ -36,14 +37,14 @@ mod tests {
         assert_eq!(result(r#"\"\\\/\b\f\n\r\tx"#).unwrap(), "\"\\/\u{8}\u{c}\n\r\tx");
         assert_eq!(result(r"é\u00e9\u0000\uD83D\uDE00!").unwrap(), "éé\0😀!");
         for (text, index, cause) in [
-            (r"ab\q", 2, Cause::BadEscape),
-            (r"\u12", 0, Cause::BadEscape),
-            (r"\u+123", 0, Cause::BadEscape),
-            (r"x\ud800", 1, Cause::LoneSurrogate),
-            (r"\ud800\n", 0, Cause::LoneSurrogate),
-            (r"\ud800\u0041", 0, Cause::LoneSurrogate),
-            (r"\udc00\ud800", 0, Cause::LoneSurrogate),
-            (r"\ud800\uzzzz", 0, Cause::LoneSurrogate),
+            (r"ab\q", 2, SyntaxCause::BadEscape),
+            (r"\u12", 0, SyntaxCause::BadEscape),
+            (r"\u+123", 0, SyntaxCause::BadEscape),
+            (r"x\ud800", 1, SyntaxCause::LoneSurrogate),
+            (r"\ud800\n", 0, SyntaxCause::LoneSurrogate),
+            (r"\ud800\u0041", 0, SyntaxCause::LoneSurrogate),
+            (r"\udc00\ud800", 0, SyntaxCause::LoneSurrogate),
+            (r"\ud800\uzzzz", 0, SyntaxCause::LoneSurrogate),
         ] {
             assert_eq!(result(text), Err((index, cause)), "{text}");
         }

@@ -24,9 +24,9 @@ impl<'e> Extras<'e> {
     ) -> (Self, &'e [DebugAnnotation]) {
         let annotations = event.debug_annotations.as_slice();
         match annotations.split_first() {
-            Some((first, others)) if name(first, sequence) == EXTRAS_NAME && is_dict(first) => {
+            Some((first, arguments)) if name(first, sequence) == EXTRAS_NAME && is_dict(first) => {
                 let entries = first.dict_entries.iter();
-                (Self(entries.map(|entry| (name(entry, sequence), entry)).collect()), others)
+                (Self(entries.map(|entry| (name(entry, sequence), entry)).collect()), arguments)
             }
             _ => (Self::default(), annotations),
         }
@@ -37,7 +37,7 @@ impl<'e> Extras<'e> {
     }
 
     /// Returns a number below 2³².
-    pub(super) fn id(&self, name: &str) -> Option<u32> {
+    pub(super) fn uint32(&self, name: &str) -> Option<u32> {
         self.uint(name)?.try_into().ok()
     }
 
@@ -65,7 +65,7 @@ impl<'e> Extras<'e> {
     }
 
     fn get(&self, name: &str) -> Option<&'e DebugAnnotation> {
-        self.0.iter().find(|(known, _)| *known == name).map(|(_, annotation)| *annotation)
+        self.0.iter().find(|(entry_name, _)| *entry_name == name).map(|(_, annotation)| *annotation)
     }
 }
 
@@ -96,7 +96,8 @@ pub(super) fn add_to_args(
 
 /// Returns the name of an annotation.
 pub(super) fn name<'e>(annotation: &'e DebugAnnotation, sequence: &'e Sequence) -> &'e str {
-    let interned = || sequence.interned().keys.get(&annotation.name_iid?).map(|name| &**name);
+    let interned =
+        || sequence.interned().annotation_names.get(&annotation.name_iid?).map(|name| &**name);
     annotation.name.as_deref().or_else(interned).unwrap_or_default()
 }
 
@@ -107,7 +108,7 @@ fn is_dict(annotation: &DebugAnnotation) -> bool {
 
 /// Appends a value as JSON. The decoder bounds the recursion.
 fn write_value(annotation: &DebugAnnotation, sequence: &Sequence, json: &mut String) {
-    let interned = |iid| sequence.interned().strings.get(&iid).map_or("", |text| text);
+    let interned = |iid| sequence.interned().annotation_strings.get(&iid).map_or("", |text| text);
     match annotation {
         DebugAnnotation { bool_value: Some(value), .. } => write_display(value, json),
         DebugAnnotation { uint_value: Some(value), .. } => write_display(value, json),

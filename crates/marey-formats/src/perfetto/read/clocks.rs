@@ -10,7 +10,7 @@ use crate::perfetto::message::{CLOCK_BOOTTIME, CLOCK_MONOTONIC, CLOCK_REALTIME, 
 const SEQUENCE_CLOCKS: RangeInclusive<u32> = 64..=127;
 
 /// The key of a clock: its sequence, if it is local to one, and its id.
-type Key = (Option<u32>, u32);
+type ClockKey = (Option<u32>, u32);
 
 /// The clocks of a trace.
 ///
@@ -19,7 +19,7 @@ type Key = (Option<u32>, u32);
 /// from 0.
 #[derive(Debug, Default)]
 pub(super) struct Clocks {
-    clocks: HashMap<Key, Clock>,
+    clocks: HashMap<ClockKey, Clock>,
     /// Whether a timestamp was converted. From then on offsets must not change.
     has_converted: bool,
 }
@@ -35,20 +35,25 @@ struct Clock {
 
 impl Clocks {
     /// Adds a snapshot of a sequence.
-    pub(super) fn add_snapshot(&mut self, sequence: u32, snapshot: &ClockSnapshot) {
+    pub(super) fn add_snapshot(&mut self, sequence_id: u32, snapshot: &ClockSnapshot) {
         let readings = snapshot.clocks.iter().map(|clock| {
-            let id = clock.id.unwrap_or(0);
+            let clock_id = clock.id.unwrap_or(0);
             let unit_nanos = clock.unit_multiplier_nanos.filter(|&unit| unit > 0).unwrap_or(1);
             let timestamp = clock.timestamp.unwrap_or(0);
             let last_timestamp = (clock.is_incremental == Some(true)).then_some(timestamp);
             let nanos = i128::from(timestamp).saturating_mul(unit_nanos.into());
-            (clock_key(sequence, id), nanos, Clock { offset_nanos: 0, unit_nanos, last_timestamp })
+            (
+                clock_key(sequence_id, clock_id),
+                nanos,
+                Clock { offset_nanos: 0, unit_nanos, last_timestamp },
+            )
         });
-        let readings: Vec<(Key, i128, Clock)> = readings.collect();
+        let readings: Vec<(ClockKey, i128, Clock)> = readings.collect();
         let reading_nanos =
-            |id| readings.iter().find(|(key, ..)| key.1 == id).map(|reading| reading.1);
-        let on_known_clocks = [CLOCK_BOOTTIME, CLOCK_MONOTONIC]
-            .map(|id| Some(reading_nanos(id)?.saturating_add(self.offset_nanos((None, id))?)));
+            |clock_id| readings.iter().find(|(key, ..)| key.1 == clock_id).map(|reading| reading.1);
+        let on_known_clocks = [CLOCK_BOOTTIME, CLOCK_MONOTONIC].map(|clock_id| {
+            Some(reading_nanos(clock_id)?.saturating_add(self.offset_nanos((None, clock_id))?))
+        });
         let now_nanos = reading_nanos(CLOCK_REALTIME)
             .filter(|_| !self.has_converted)
             .or_else(|| on_known_clocks.into_iter().flatten().next())
@@ -68,12 +73,12 @@ impl Clocks {
     }
 
     /// Converts a timestamp to nanoseconds since 1970. Returns `None` if the clock is unknown.
-    pub(super) fn nanos(&mut self, sequence: u32, id: u32, timestamp: u64) -> Option<i64> {
-        let key = clock_key(sequence, id);
+    pub(super) fn nanos(&mut self, sequence_id: u32, clock_id: u32, timestamp: u64) -> Option<i64> {
+        let key = clock_key(sequence_id, clock_id);
         if !self.clocks.contains_key(&key) && key.0.is_none() {
             // An unknown global clock is taken for the boot clock, of which a machine has one and
             // which most programs use.
-            let offset_nanos = if id == CLOCK_REALTIME {
+            let offset_nanos = if clock_id == CLOCK_REALTIME {
                 0
             } else {
                 self.offset_nanos((None, CLOCK_BOOTTIME)).unwrap_or(0)
@@ -82,23 +87,24 @@ impl Clocks {
         }
         self.has_converted = true;
         let clock = self.clocks.get_mut(&key)?;
-        let mut absolute = timestamp;
-        if let Some(last) = &mut clock.last_timestamp {
-            *last = last.wrapping_add(timestamp); // negative steps are large numbers
-            absolute = *last;
+        let mut absolute_timestamp = timestamp;
+        if let Some(last_timestamp) = &mut clock.last_timestamp {
+            // Negative steps are large numbers.
+            *last_timestamp = last_timestamp.wrapping_add(timestamp);
+            absolute_timestamp = *last_timestamp;
         }
-        let nanos = i128::from(absolute).saturating_mul(clock.unit_nanos.into());
+        let nanos = i128::from(absolute_timestamp).saturating_mul(clock.unit_nanos.into());
         let nanos = nanos.saturating_add(clock.offset_nanos);
         Some(nanos.clamp(i64::MIN.into(), i64::MAX.into()) as i64)
     }
 
-    fn offset_nanos(&self, key: Key) -> Option<i128> {
+    fn offset_nanos(&self, key: ClockKey) -> Option<i128> {
         self.clocks.get(&key).map(|clock| clock.offset_nanos)
     }
 }
 
-fn clock_key(sequence: u32, id: u32) -> Key {
-    (SEQUENCE_CLOCKS.contains(&id).then_some(sequence), id)
+fn clock_key(sequence_id: u32, clock_id: u32) -> ClockKey {
+    (SEQUENCE_CLOCKS.contains(&clock_id).then_some(sequence_id), clock_id)
 }
 
 #[cfg(test)]
@@ -107,8 +113,8 @@ mod tests {
     use crate::perfetto::message;
 
     fn snapshot(clocks: &[(u32, u64, bool, Option<u64>)]) -> ClockSnapshot {
-        let clock = |&(id, timestamp, is_incremental, unit)| message::Clock {
-            id: Some(id),
+        let clock = |&(clock_id, timestamp, is_incremental, unit)| message::Clock {
+            id: Some(clock_id),
             timestamp: Some(timestamp),
             is_incremental: Some(is_incremental),
             unit_multiplier_nanos: unit,

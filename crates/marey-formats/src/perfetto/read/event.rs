@@ -27,7 +27,7 @@ use crate::perfetto::message::{
 pub(super) struct EventHeader {
     pub(super) time_nanos: i64,
     pub(super) owner: TrackOwner,
-    pub(super) stack: StackKey,
+    pub(super) stack_key: StackKey,
     pub(super) name_id: u32,
     pub(super) category_id: Option<u32>,
 }
@@ -73,21 +73,22 @@ impl EventConverter<'_> {
         time_nanos: i64,
         event: &TrackEvent,
     ) -> EventHeader {
-        let overriding_thread = event.legacy_event.as_ref().and_then(|legacy| {
-            let ids = (legacy.pid_override.filter(|&pid| pid > 0)?, legacy.tid_override?);
-            self.tracks.thread(ids.0, ids.1.into(), self.import)
+        let overriding_thread_id = event.legacy_event.as_ref().and_then(|legacy| {
+            let pid_and_tid = (legacy.pid_override.filter(|&pid| pid > 0)?, legacy.tid_override?);
+            self.tracks.thread(pid_and_tid.0, pid_and_tid.1.into(), self.import)
         });
         let uuid = track_uuid(sequence, event);
-        let thread =
-            overriding_thread.or_else(|| if uuid.is_none() { sequence.thread } else { None });
-        let owner = match thread {
-            Some(thread) => self.tracks.thread_owner(thread, self.import),
+        let thread_id =
+            overriding_thread_id.or_else(|| if uuid.is_none() { sequence.thread_id } else { None });
+        let owner = match thread_id {
+            Some(thread_id) => self.tracks.thread_owner(thread_id, self.import),
             None => self.tracks.owner(uuid.unwrap_or(0), self.import),
         };
-        let stack = owner.thread.map_or(StackKey::Track(uuid.unwrap_or(0)), StackKey::Thread);
+        let stack_key =
+            owner.thread_id.map_or(StackKey::Track(uuid.unwrap_or(0)), StackKey::Thread);
         let name_id = self.event_name_id(sequence, event);
         let category_id = self.event_category_id(sequence, event);
-        EventHeader { time_nanos, owner, stack, name_id, category_id }
+        EventHeader { time_nanos, owner, stack_key, name_id, category_id }
     }
 
     fn event_name_id(&mut self, sequence: &Sequence, event: &TrackEvent) -> u32 {
@@ -120,8 +121,8 @@ impl EventConverter<'_> {
         event: &TrackEvent,
     ) -> Result<(), StoreError> {
         self.add_flows(header, event)?;
-        let open = self.open_slice(sequence, header, event)?;
-        self.open_slices.entry(header.stack.clone()).or_default().push(open);
+        let open_slice = self.open_slice(sequence, header, event)?;
+        self.open_slices.entry(header.stack_key.clone()).or_default().push(open_slice);
         Ok(())
     }
 
@@ -135,14 +136,14 @@ impl EventConverter<'_> {
         let (extras, annotations) = Extras::split_from(event, sequence);
         self.slice_count += 1;
         let owner = &header.owner;
-        let span_thread =
-            owner.thread.or(owner.enclosing_thread.filter(|_| extras.flag("is_of_thread")));
+        let span_thread_id =
+            owner.thread_id.or(owner.enclosing_thread_id.filter(|_| extras.flag("is_of_thread")));
         let row = if let Some(kind) = extras.text("activity") {
             let context_id = self.stack_context(sequence, event);
             PartialRow::Activity(Box::new(new_activity(header, event, &extras, kind, context_id)))
         } else {
             self.add_stack_sample(sequence, header, event)?;
-            match span_thread {
+            match span_thread_id {
                 Some(thread_id) => {
                     PartialRow::Span(self.new_slice(header, event, &extras, thread_id))
                 }
@@ -173,7 +174,7 @@ impl EventConverter<'_> {
             order: self.slice_count,
             kind: kind.filter(|kind| *kind != NodeKind::Root).unwrap_or(NodeKind::Scope),
             name_id: header.name_id,
-            step: extras.id("step"),
+            step: extras.uint32("step"),
             is_open: extras.flag("is_open"),
             category_id: header.category_id,
             correlation_id: event.correlation_id,
@@ -187,7 +188,7 @@ impl EventConverter<'_> {
         AsyncSpan {
             start_nanos: header.time_nanos,
             duration_nanos: 0,
-            process_id: header.owner.process,
+            process_id: header.owner.process_id,
             track_id: track_name_id.unwrap_or_else(|| self.import.run.text_id("")),
             name_id: header.name_id,
             is_open: extras.flag("is_open"),
@@ -202,14 +203,14 @@ impl EventConverter<'_> {
         header: &EventHeader,
         event: &TrackEvent,
     ) -> Result<(), StoreError> {
-        let stack = self.open_slices.get_mut(&header.stack);
-        let Some(mut open) = stack.and_then(Vec::pop) else {
+        let stack = self.open_slices.get_mut(&header.stack_key);
+        let Some(mut open_slice) = stack.and_then(Vec::pop) else {
             self.lose(LossCause::UnmatchedExit, "the end of a slice that did not begin");
             return Ok(());
         };
         self.add_flows(header, event)?;
-        self.add_args(sequence, event, &event.debug_annotations, &mut open.args);
-        self.finish_slice(open, header.time_nanos)
+        self.add_args(sequence, event, &event.debug_annotations, &mut open_slice.args);
+        self.finish_slice(open_slice, header.time_nanos)
     }
 
     /// Adds an instant. `scope` is the scope in the event, if it has one.
@@ -232,7 +233,7 @@ impl EventConverter<'_> {
         if let Some(action) = extras.text("memory") {
             return self.add_memory_event(sequence, header, event, &extras, action, &mut args);
         }
-        if let (Some(point), Some(thread_id)) = (extras.text("flow"), header.owner.thread) {
+        if let (Some(point), Some(thread_id)) = (extras.text("flow"), header.owner.thread_id) {
             let args = self.import.run.args(&mut args)?;
             return self.import.run.add_flow(&Flow {
                 time_nanos: header.time_nanos,
@@ -247,21 +248,21 @@ impl EventConverter<'_> {
         }
         self.add_flows(header, event)?;
         self.add_stack_sample(sequence, header, event)?;
-        if let StackKey::Track(uuid) = header.stack
+        if let StackKey::Track(uuid) = header.stack_key
             && let Some(name) = self.tracks.name(uuid)
         {
             args.text("track", name);
         }
         let default_scope = match &header.owner {
-            TrackOwner { enclosing_thread: Some(_), .. } => InstantScope::Thread,
+            TrackOwner { enclosing_thread_id: Some(_), .. } => InstantScope::Thread,
             TrackOwner { is_global: true, .. } => InstantScope::Global,
             TrackOwner { .. } => InstantScope::Process,
         };
         let args = self.import.run.args(&mut args)?;
         self.import.run.add_instant(&Instant {
             time_nanos: header.time_nanos,
-            process_id: header.owner.process,
-            thread_id: header.owner.enclosing_thread,
+            process_id: header.owner.process_id,
+            thread_id: header.owner.enclosing_thread_id,
             scope: extras.text("scope").map(InstantScope::of).or(scope).unwrap_or(default_scope),
             name_id: header.name_id,
             category_id: header.category_id,
@@ -283,11 +284,11 @@ impl EventConverter<'_> {
         let args = self.import.run.args(args)?;
         self.import.run.add_memory_event(&MemoryEvent {
             time_nanos: header.time_nanos,
-            process_id: header.owner.process,
-            thread_id: thread.and_then(|owner| owner.thread),
+            process_id: header.owner.process_id,
+            thread_id: thread.and_then(|owner| owner.thread_id),
             action: MemoryAction::of(action),
             device_type: Arc::from(extras.text("device_type").unwrap_or_default()),
-            device: extras.id("device"),
+            device: extras.uint32("device"),
             stream: extras.uint("stream"),
             address: extras.uint("address"),
             bytes: extras.int("bytes").unwrap_or(0),
@@ -303,12 +304,13 @@ impl EventConverter<'_> {
     /// Adds the flow points of an event, except those of the flow from a launch to its activities,
     /// which the correlation id implies.
     fn add_flows(&mut self, header: &EventHeader, event: &TrackEvent) -> Result<(), StoreError> {
-        let pid = self.tracks.pid(header.owner.process);
-        let launch = event.correlation_id.zip(pid).map(|(id, pid)| launch_flow_id(pid, id));
+        let pid = self.tracks.pid(header.owner.process_id);
+        let implied_flow_id =
+            event.correlation_id.zip(pid).map(|(id, pid)| launch_flow_id(pid, id));
         let continuing = event.flow_ids.iter().chain(&event.flow_ids_old);
         let ending = event.terminating_flow_ids.iter().chain(&event.terminating_flow_ids_old);
         let flow_ids = continuing.map(|&id| (id, false)).chain(ending.map(|&id| (id, true)));
-        for (flow_id, is_last) in flow_ids.filter(|&(id, _)| Some(id) != launch) {
+        for (flow_id, is_last) in flow_ids.filter(|&(id, _)| Some(id) != implied_flow_id) {
             let point = if is_last {
                 self.open_flows.remove(&flow_id);
                 FlowPoint::End
@@ -330,7 +332,7 @@ impl EventConverter<'_> {
         point: FlowPoint,
         is_enclosing: bool,
     ) -> Result<(), StoreError> {
-        let Some(thread_id) = header.owner.enclosing_thread else {
+        let Some(thread_id) = header.owner.enclosing_thread_id else {
             self.lose(LossCause::Unsupported, "a flow at a slice without a thread");
             return Ok(());
         };
@@ -414,26 +416,26 @@ impl EventConverter<'_> {
             None => self.tracks.name(track_uuid).unwrap_or_default(),
         };
         let name_id = self.import.run.text_id(name);
-        let factor = counter.as_ref().map_or(1, |counter| counter.factor);
+        let unit_multiplier = counter.as_ref().map_or(1, |counter| counter.unit_multiplier);
         let is_incremental = counter.is_some_and(|counter| counter.is_incremental);
         let value = match value {
             MetricValue::Int(value) if is_incremental => {
                 let sum = sequence.int_counters.entry(track_uuid).or_default();
                 *sum = sum.saturating_add(value);
-                MetricValue::Int(sum.saturating_mul(factor))
+                MetricValue::Int(sum.saturating_mul(unit_multiplier))
             }
             MetricValue::Float(value) if is_incremental => {
                 let sum = sequence.float_counters.entry(track_uuid).or_default();
                 *sum += value;
-                MetricValue::Float(*sum * factor as f64)
+                MetricValue::Float(*sum * unit_multiplier as f64)
             }
-            MetricValue::Int(value) => MetricValue::Int(value.saturating_mul(factor)),
-            MetricValue::Float(value) => MetricValue::Float(value * factor as f64),
+            MetricValue::Int(value) => MetricValue::Int(value.saturating_mul(unit_multiplier)),
+            MetricValue::Float(value) => MetricValue::Float(value * unit_multiplier as f64),
             other => other,
         };
         let counters =
-            |events: &mut Self| events.tracks.counter_thread(owner.process, events.import);
-        let thread_id = owner.enclosing_thread.unwrap_or_else(|| counters(self));
+            |events: &mut Self| events.tracks.counter_thread(owner.process_id, events.import);
+        let thread_id = owner.enclosing_thread_id.unwrap_or_else(|| counters(self));
         let context_id = match event.r#type {
             Some(TYPE_COUNTER) => self.stack_context(sequence, event),
             _ => None,
@@ -461,9 +463,9 @@ fn new_activity(
     GpuActivity {
         start_nanos: header.time_nanos,
         duration_nanos: 0,
-        process_id: header.owner.process,
-        device: extras.id("device").unwrap_or(0),
-        stream: extras.id("stream").unwrap_or(GpuActivity::NO_STREAM),
+        process_id: header.owner.process_id,
+        device: extras.uint32("device").unwrap_or(0),
+        stream: extras.uint32("stream").unwrap_or(GpuActivity::NO_STREAM),
         kind: ActivityKind::of(kind),
         name_id: header.name_id,
         context_id,
@@ -471,7 +473,7 @@ fn new_activity(
         graph_node_id: extras.uint("graph_node_id"),
         grid: extras.dimensions("grid"),
         block: extras.dimensions("block"),
-        registers: extras.id("registers"),
+        registers: extras.uint32("registers"),
         shared_bytes: extras.int("shared_bytes"),
         bytes: extras.int("bytes"),
         category_id: header.category_id,

@@ -29,11 +29,11 @@ impl EventConverter<'_> {
             b'X' => {
                 let duration_nanos = legacy.duration_us.unwrap_or(0).saturating_mul(1000);
                 let end_nanos = header.time_nanos.saturating_add(duration_nanos);
-                let mut open = self.open_slice(sequence, &header, event)?;
+                let mut open_slice = self.open_slice(sequence, &header, event)?;
                 if let Some(duration_us) = legacy.thread_duration_us {
-                    open.args.int("thread_duration_us", duration_us);
+                    open_slice.args.int("thread_duration_us", duration_us);
                 }
-                self.finish_slice(open, end_nanos)
+                self.finish_slice(open_slice, end_nanos)
             }
             b'i' | b'I' | b'R' => {
                 let scope = match legacy.instant_event_scope {
@@ -49,8 +49,8 @@ impl EventConverter<'_> {
             }
             b'b' | b'S' => self.begin_async_slice(sequence, header, event, legacy),
             b'e' | b'F' => {
-                let stack = async_stack_key(&header, legacy);
-                self.end_slice(sequence, &EventHeader { stack, ..header }, event)
+                let stack_key = async_stack_key(&header, legacy);
+                self.end_slice(sequence, &EventHeader { stack_key, ..header }, event)
             }
             b's' => self.add_flow(&header, event_id(legacy), FlowPoint::Start, true),
             b't' => self.add_flow(&header, event_id(legacy), FlowPoint::Step, true),
@@ -89,15 +89,15 @@ impl EventConverter<'_> {
         event: &TrackEvent,
         legacy: &LegacyEvent,
     ) -> Result<(), StoreError> {
-        let stack = async_stack_key(&header, legacy);
+        let stack_key = async_stack_key(&header, legacy);
         let scope = legacy.id_scope.as_deref().unwrap_or_default();
         let separator = if scope.is_empty() { "" } else { ":" };
         let track = format!("{scope}{separator}{:#x}", event_id(legacy));
         let mut header = header;
         header.owner.name_id = Some(self.import.run.text_id(&track));
-        (header.owner.thread, header.owner.enclosing_thread) = (None, None);
-        let open = self.open_slice(sequence, &header, event)?;
-        self.open_slices.entry(stack).or_default().push(open);
+        (header.owner.thread_id, header.owner.enclosing_thread_id) = (None, None);
+        let open_slice = self.open_slice(sequence, &header, event)?;
+        self.open_slices.entry(stack_key).or_default().push(open_slice);
         Ok(())
     }
 
@@ -108,7 +108,7 @@ impl EventConverter<'_> {
         header: &EventHeader,
         event: &TrackEvent,
     ) -> Result<(), StoreError> {
-        let thread_id = self.tracks.counter_thread(header.owner.process, self.import);
+        let thread_id = self.tracks.counter_thread(header.owner.process_id, self.import);
         let iid = event.name_iid.or(event.legacy_event.as_ref().and_then(|legacy| legacy.name_iid));
         let interned = || sequence.interned().names.get(&iid?).map(|name| &*name.0);
         let name = event.name.as_deref().or_else(interned).unwrap_or_default();
@@ -149,7 +149,7 @@ fn event_id(legacy: &LegacyEvent) -> u64 {
 
 /// Returns the stack of an asynchronous slice. A local id belongs to a process.
 fn async_stack_key(header: &EventHeader, legacy: &LegacyEvent) -> StackKey {
-    let process = legacy.local_id.map(|_| header.owner.process);
+    let process = legacy.local_id.map(|_| header.owner.process_id);
     let scope = legacy.id_scope.clone().unwrap_or_default();
     StackKey::Async(process, header.category_id, scope, event_id(legacy))
 }

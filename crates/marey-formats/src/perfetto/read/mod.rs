@@ -184,7 +184,7 @@ impl Reader<'_> {
             events.tracks.add_process(process, events.import);
         }
         if let Some(thread) = &packet.thread_descriptor {
-            sequence.thread = events.tracks.add_thread(thread, None, events.import);
+            sequence.thread_id = events.tracks.add_thread(thread, None, events.import);
             sequence.reference_us = thread.reference_timestamp_us.unwrap_or(0);
         }
         if let Some(track) = packet.track_descriptor {
@@ -194,15 +194,15 @@ impl Reader<'_> {
                 events.import.lose(LossCause::Unsupported, early_events, events.offset, cause);
             }
         }
-        let clock =
+        let clock_id =
             packet.timestamp_clock_id.or_else(|| sequence.defaults.as_ref()?.timestamp_clock_id);
-        let clock = clock.unwrap_or(CLOCK_BOOTTIME);
+        let clock_id = clock_id.unwrap_or(CLOCK_BOOTTIME);
         let time_nanos = match packet.timestamp {
-            Some(timestamp) => clocks.nanos(sequence_id, clock, timestamp),
+            Some(timestamp) => clocks.nanos(sequence_id, clock_id, timestamp),
             None => None,
         };
         if time_nanos.is_none() && packet.timestamp.is_some() {
-            let cause = format!("the time of a packet is on the unknown clock {clock}");
+            let cause = format!("the time of a packet is on the unknown clock {clock_id}");
             let has_event = packet.track_event.is_some() || packet.perf_sample.is_some();
             if has_event {
                 events.lose(LossCause::Unreadable, cause);

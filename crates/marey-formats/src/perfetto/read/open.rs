@@ -47,10 +47,10 @@ impl EventConverter<'_> {
     /// Ends a slice. Leaves it out if it ends before it begins.
     pub(super) fn finish_slice(
         &mut self,
-        open: OpenSlice,
+        open_slice: OpenSlice,
         end_nanos: i64,
     ) -> Result<(), StoreError> {
-        let Some(duration_nanos) = end_nanos.checked_sub(open.row.start_nanos()) else {
+        let Some(duration_nanos) = end_nanos.checked_sub(open_slice.row.start_nanos()) else {
             self.lose(LossCause::Unreadable, "a slice of more than 292 years");
             return Ok(());
         };
@@ -58,7 +58,7 @@ impl EventConverter<'_> {
             self.lose(LossCause::Unreadable, "a slice that ends before it begins");
             return Ok(());
         }
-        let OpenSlice { row, mut args } = open;
+        let OpenSlice { row, mut args } = open_slice;
         let run = &mut self.import.run;
         let args = run.args(&mut args)?;
         match row {
@@ -76,27 +76,27 @@ impl EventConverter<'_> {
     pub(super) fn finish_all_slices(&mut self) -> Result<(), StoreError> {
         let open_slices = std::mem::take(&mut self.open_slices);
         // A process lasts at least until the start of its last open slice.
-        for open in open_slices.values().flatten() {
-            if let Some(process) = self.process_of_slice(open) {
-                self.import.run.extend(process, open.row.start_nanos(), 0);
+        for open_slice in open_slices.values().flatten() {
+            if let Some(process_id) = self.process_of_slice(open_slice) {
+                self.import.run.extend(process_id, open_slice.row.start_nanos(), 0);
             }
         }
-        for mut open in open_slices.into_values().flatten() {
-            let process = self.process_of_slice(&open);
-            match &mut open.row {
+        for mut open_slice in open_slices.into_values().flatten() {
+            let process_id = self.process_of_slice(&open_slice);
+            match &mut open_slice.row {
                 PartialRow::Span(row) => row.is_open = true,
                 PartialRow::AsyncSpan(row) => row.is_open = true,
                 PartialRow::Activity(_) => {}
             }
-            let extent = process.and_then(|process| self.import.run.extent_nanos(process));
-            let last_nanos = extent.map_or(open.row.start_nanos(), |(_, last)| last);
-            self.finish_slice(open, last_nanos)?;
+            let extent = process_id.and_then(|process_id| self.import.run.extent_nanos(process_id));
+            let last_nanos = extent.map_or(open_slice.row.start_nanos(), |(_, last)| last);
+            self.finish_slice(open_slice, last_nanos)?;
         }
         Ok(())
     }
 
-    fn process_of_slice(&self, open: &OpenSlice) -> Option<u32> {
-        match &open.row {
+    fn process_of_slice(&self, open_slice: &OpenSlice) -> Option<u32> {
+        match &open_slice.row {
             PartialRow::Span(row) => self.tracks.process_of_thread(row.thread_id),
             PartialRow::AsyncSpan(row) => Some(row.process_id),
             PartialRow::Activity(row) => Some(row.process_id),

@@ -22,7 +22,7 @@ impl EventConverter<'_> {
                 self.lose_deep_stack();
                 return None;
             }
-            let mut context = Assembler::ROOT;
+            let mut context_id = Assembler::ROOT;
             for frame in &stack.frames {
                 let function = frame.function_name.as_deref().unwrap_or_default();
                 let line = frame.line_number.unwrap_or(0);
@@ -31,9 +31,9 @@ impl EventConverter<'_> {
                     None => function.to_owned(),
                 };
                 let name_id = self.import.run.text_id(&name);
-                context = self.import.run.context_id(context, NodeKind::Frame, name_id);
+                context_id = self.import.run.context_id(context_id, NodeKind::Frame, name_id);
             }
-            return Some(context);
+            return Some(context_id);
         }
         self.interned_stack_context(sequence, event.callstack_iid?)
     }
@@ -67,8 +67,8 @@ impl EventConverter<'_> {
         };
         let name_id = self.import.run.text_id(name);
         self.import.run.add_sample(&Sample {
-            process_id: header.owner.process,
-            thread_id: header.owner.enclosing_thread,
+            process_id: header.owner.process_id,
+            thread_id: header.owner.enclosing_thread_id,
             context_id,
             name_id,
             time_nanos: Some(header.time_nanos),
@@ -91,8 +91,8 @@ impl EventConverter<'_> {
         let context_id = self.stack_context(sequence, event).unwrap_or(Assembler::ROOT);
         let args = self.import.run.args(args)?;
         self.import.run.add_sample(&Sample {
-            process_id: header.owner.process,
-            thread_id: header.owner.enclosing_thread,
+            process_id: header.owner.process_id,
+            thread_id: header.owner.enclosing_thread_id,
             context_id,
             name_id: header.name_id,
             time_nanos: (!extras.flag("has_no_time")).then_some(header.time_nanos),
@@ -112,10 +112,10 @@ impl EventConverter<'_> {
             return Ok(());
         };
         let ids = sample.pid.zip(sample.tid);
-        let thread = ids.and_then(|(pid, tid)| {
+        let thread_id = ids.and_then(|(pid, tid)| {
             self.tracks.thread(pid.try_into().ok()?, tid.into(), self.import)
         });
-        let Some(thread) = thread else {
+        let Some(thread_id) = thread_id else {
             self.lose(LossCause::Unsupported, "a sample without a thread");
             return Ok(());
         };
@@ -123,8 +123,8 @@ impl EventConverter<'_> {
         if let Some(count) = sample.timebase_count {
             args.json("timebase_count", &count.to_string());
         }
-        let Some(context) = self.interned_stack_context(sequence, iid) else { return Ok(()) };
-        self.add_sample(thread, context, time_nanos, &mut args)
+        let Some(context_id) = self.interned_stack_context(sequence, iid) else { return Ok(()) };
+        self.add_sample(thread_id, context_id, time_nanos, &mut args)
     }
 
     /// Adds the samples of the thread that writes the sequence. Timestamps are relative to the
@@ -135,7 +135,7 @@ impl EventConverter<'_> {
         start_nanos: Option<i64>,
         profile: &StreamingProfilePacket,
     ) -> Result<(), StoreError> {
-        let Some(thread) = sequence.thread else {
+        let Some(thread_id) = sequence.thread_id else {
             self.lose(LossCause::Unsupported, "samples without a thread");
             return Ok(());
         };
@@ -144,8 +144,8 @@ impl EventConverter<'_> {
         for (&iid, delta_us) in profile.callstack_iids.iter().zip(deltas) {
             let delta_nanos = delta_us.saturating_mul(1000);
             time_nanos = time_nanos.map(|nanos| nanos.saturating_add(delta_nanos));
-            if let Some(context) = self.interned_stack_context(sequence, iid) {
-                self.add_sample(thread, context, time_nanos, &mut NewArgs::default())?;
+            if let Some(context_id) = self.interned_stack_context(sequence, iid) {
+                self.add_sample(thread_id, context_id, time_nanos, &mut NewArgs::default())?;
             }
         }
         Ok(())
@@ -154,18 +154,18 @@ impl EventConverter<'_> {
     /// Adds one sample of a stack.
     fn add_sample(
         &mut self,
-        thread: u32,
+        thread_id: u32,
         context_id: u32,
         time_nanos: Option<i64>,
         args: &mut NewArgs,
     ) -> Result<(), StoreError> {
         self.select_samples();
-        let process_id = self.tracks.thread_owner(thread, self.import).process;
+        let process_id = self.tracks.thread_owner(thread_id, self.import).process_id;
         let name_id = self.import.run.text_id("samples");
         let args = self.import.run.args(args)?;
         self.import.run.add_sample(&Sample {
             process_id,
-            thread_id: Some(thread),
+            thread_id: Some(thread_id),
             context_id,
             name_id,
             time_nanos,

@@ -19,7 +19,7 @@ pub(super) struct Sequence {
     pub(super) has_state: bool,
     pub(super) defaults: Option<Box<TracePacketDefaults>>,
     /// The thread that writes the sequence, if its packets name one.
-    pub(super) thread: Option<u32>,
+    pub(super) thread_id: Option<u32>,
     /// The base of relative timestamps, in microseconds.
     pub(super) reference_us: i64,
     /// The last values of incremental counters, by track.
@@ -34,8 +34,8 @@ pub(super) struct Interned {
     /// Names of events, with their text ids in the run.
     pub(super) names: BTreeMap<u64, (Box<str>, u32)>,
     pub(super) categories: BTreeMap<u64, Box<str>>,
-    pub(super) keys: BTreeMap<u64, Box<str>>,
-    pub(super) strings: BTreeMap<u64, Box<str>>,
+    pub(super) annotation_names: BTreeMap<u64, Box<str>>,
+    pub(super) annotation_strings: BTreeMap<u64, Box<str>>,
     pub(super) locations: BTreeMap<u64, SourceLocation>,
     /// Contexts of call stacks, `None` if the stack is too deep.
     pub(super) stacks: BTreeMap<u64, Option<u32>>,
@@ -49,8 +49,8 @@ pub(super) struct Interned {
 static NO_INTERNED_DATA: Interned = Interned {
     names: BTreeMap::new(),
     categories: BTreeMap::new(),
-    keys: BTreeMap::new(),
-    strings: BTreeMap::new(),
+    annotation_names: BTreeMap::new(),
+    annotation_strings: BTreeMap::new(),
     locations: BTreeMap::new(),
     stacks: BTreeMap::new(),
     functions: BTreeMap::new(),
@@ -95,17 +95,18 @@ impl Interned {
             self.names.insert(iid.unwrap_or(0), (name.into(), name_id));
         }
         add_names(&mut self.categories, data.event_categories);
-        add_names(&mut self.keys, data.debug_annotation_names);
-        add_texts(&mut self.strings, data.debug_annotation_string_values);
+        add_names(&mut self.annotation_names, data.debug_annotation_names);
+        add_texts(&mut self.annotation_strings, data.debug_annotation_string_values);
         add_texts(&mut self.functions, data.function_names);
         add_texts(&mut self.mapping_paths, data.mapping_paths);
         add_texts(&mut self.source_paths, data.source_paths);
         let locations = data.source_locations.into_iter();
         self.locations.extend(locations.map(|location| (location.iid.unwrap_or(0), location)));
         for mapping in data.mappings {
-            let parts = mapping.path_string_ids.iter();
-            let parts = parts.filter_map(|iid| self.mapping_paths.get(iid).map(|part| &**part));
-            let path = parts.collect::<Vec<_>>().join("/");
+            let path_parts = mapping.path_string_ids.iter();
+            let path_parts =
+                path_parts.filter_map(|iid| self.mapping_paths.get(iid).map(|part| &**part));
+            let path = path_parts.collect::<Vec<_>>().join("/");
             self.mappings.insert(mapping.iid.unwrap_or(0), path.into());
         }
         for frame in data.frames {
@@ -154,13 +155,15 @@ impl Interned {
     }
 }
 
-fn add_names(names: &mut BTreeMap<u64, Box<str>>, new: Vec<InternedName>) {
-    let new = new.into_iter();
-    names.extend(new.map(|name| (name.iid.unwrap_or(0), name.name.unwrap_or_default().into())));
+fn add_names(names: &mut BTreeMap<u64, Box<str>>, new_entries: Vec<InternedName>) {
+    let new_entries = new_entries.into_iter();
+    names.extend(
+        new_entries.map(|name| (name.iid.unwrap_or(0), name.name.unwrap_or_default().into())),
+    );
 }
 
-fn add_texts(texts: &mut BTreeMap<u64, Box<str>>, new: Vec<InternedString>) {
-    texts.extend(new.into_iter().map(|text| {
+fn add_texts(texts: &mut BTreeMap<u64, Box<str>>, new_entries: Vec<InternedString>) {
+    texts.extend(new_entries.into_iter().map(|text| {
         let bytes = text.text.unwrap_or_default();
         (text.iid.unwrap_or(0), String::from_utf8_lossy(&bytes).into())
     }));

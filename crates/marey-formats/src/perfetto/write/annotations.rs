@@ -123,7 +123,7 @@ impl InternedKeys {
         Ok(match json.as_bytes().first() {
             Some(b'{' | b'[') if depth >= MAX_DEPTH => json_text(json),
             Some(b'{') => {
-                let entries = serde_json::from_str::<Entries>(json)?.0.into_iter();
+                let entries = serde_json::from_str::<ObjectMembers>(json)?.0.into_iter();
                 let entries = entries.map(|(key, value)| {
                     let value = self.annotate(value.get(), depth + 1)?;
                     Ok(self.set_name(&key, value))
@@ -151,29 +151,32 @@ impl InternedKeys {
 }
 
 /// The members of an object in their order, duplicates included.
-struct Entries<'j>(Vec<(String, &'j RawValue)>);
+struct ObjectMembers<'j>(Vec<(String, &'j RawValue)>);
 
-impl<'de> Deserialize<'de> for Entries<'de> {
+impl<'de> Deserialize<'de> for ObjectMembers<'de> {
     fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
-        struct EntriesVisitor;
+        struct ObjectVisitor;
 
-        impl<'de> Visitor<'de> for EntriesVisitor {
-            type Value = Entries<'de>;
+        impl<'de> Visitor<'de> for ObjectVisitor {
+            type Value = ObjectMembers<'de>;
 
             fn expecting(&self, out: &mut fmt::Formatter) -> fmt::Result {
                 out.write_str("an object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries<'de>, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(
+                self,
+                mut map: A,
+            ) -> Result<ObjectMembers<'de>, A::Error> {
                 let mut entries = Vec::new();
                 while let Some(entry) = map.next_entry()? {
                     entries.push(entry);
                 }
-                Ok(Entries(entries))
+                Ok(ObjectMembers(entries))
             }
         }
 
-        json.deserialize_map(EntriesVisitor)
+        json.deserialize_map(ObjectVisitor)
     }
 }
 

@@ -137,8 +137,8 @@ fn launches_by_correlation(reader: &Reader) -> Result<HashMap<(u32, u64), Launch
     let mut launches: HashMap<_, Launch> = HashMap::new();
     for row in reader.rows::<GpuActivity>()? {
         let row = row?;
-        if let Some(correlation) = row.correlation_id {
-            launches.entry((row.process_id, correlation)).or_default().unwritten_activities += 1;
+        if let Some(correlation_id) = row.correlation_id {
+            launches.entry((row.process_id, correlation_id)).or_default().unwritten_activities += 1;
         }
     }
     Ok(launches)

@@ -19,11 +19,11 @@ impl Writer<'_> {
     pub(super) fn write_span(&mut self, span: &Span) -> Result<(), ExportError> {
         let Self { reader, packets, tracks, launches, steps } = self;
         let kind = reader.context(span.context_id).kind;
-        let process = reader.thread(span.thread_id).map_or(0, |thread| thread.process_id);
-        let flow = span.correlation_id.and_then(|correlation| {
-            let launch = launches.get_mut(&(process, correlation))?;
+        let process_id = reader.thread(span.thread_id).map_or(0, |thread| thread.process_id);
+        let flow_id = span.correlation_id.and_then(|correlation_id| {
+            let launch = launches.get_mut(&(process_id, correlation_id))?;
             let is_first = !std::mem::replace(&mut launch.has_flow_start, true);
-            is_first.then(|| launch_flow_id(tracks.pid(process), correlation))
+            is_first.then(|| launch_flow_id(tracks.pid(process_id), correlation_id))
         });
         let mut extras = Extras::default();
         if kind != NodeKind::Scope {
@@ -32,16 +32,16 @@ impl Writer<'_> {
         let step = steps.get(&(span.thread_id, span.start_nanos, span.context_id));
         extras.uint("step", step.filter(|_| kind == NodeKind::Step).map(|&step| step.into()));
         extras.uint("external_id", span.external_id).flag("is_open", span.is_open);
-        let times = (span.start_nanos, span.duration_nanos);
+        let start_and_duration_nanos = (span.start_nanos, span.duration_nanos);
         tracks.write_slice(
             &TrackKey::Thread(span.thread_id),
-            times,
+            start_and_duration_nanos,
             packets,
             |packets, is_main| {
                 extras.flag("is_of_thread", !is_main);
                 TrackEvent {
                     correlation_id: span.correlation_id,
-                    flow_ids: flow.into_iter().collect(),
+                    flow_ids: flow_id.into_iter().collect(),
                     debug_annotations: packets.annotations(extras, &span.args),
                     ..named_event(packets, span.name_id, span.category_id)
                 }
@@ -65,19 +65,19 @@ impl Writer<'_> {
             .int("bytes", row.bytes)
             .uint("external_id", row.external_id);
         let (mut flow_ids, mut terminating_flow_ids) = (Vec::new(), Vec::new());
-        if let Some(correlation) = row.correlation_id
-            && let Some(launch) = launches.get_mut(&(row.process_id, correlation))
+        if let Some(correlation_id) = row.correlation_id
+            && let Some(launch) = launches.get_mut(&(row.process_id, correlation_id))
         {
             launch.unwritten_activities = launch.unwritten_activities.saturating_sub(1);
             if launch.has_flow_start {
-                let flow = launch_flow_id(tracks.pid(row.process_id), correlation);
+                let flow_id = launch_flow_id(tracks.pid(row.process_id), correlation_id);
                 let is_last = launch.unwritten_activities == 0;
-                if is_last { &mut terminating_flow_ids } else { &mut flow_ids }.push(flow);
+                if is_last { &mut terminating_flow_ids } else { &mut flow_ids }.push(flow_id);
             }
         }
         let key = TrackKey::Stream(row.process_id, row.device, row.stream);
-        let times = (row.start_nanos, row.duration_nanos);
-        tracks.write_slice(&key, times, packets, |packets, _| TrackEvent {
+        let start_and_duration_nanos = (row.start_nanos, row.duration_nanos);
+        tracks.write_slice(&key, start_and_duration_nanos, packets, |packets, _| TrackEvent {
             correlation_id: row.correlation_id,
             flow_ids,
             terminating_flow_ids,
@@ -93,8 +93,8 @@ impl Writer<'_> {
         let mut extras = Extras::default();
         extras.flag("is_open", row.is_open);
         let key = TrackKey::Async(row.process_id, row.track_id);
-        let times = (row.start_nanos, row.duration_nanos);
-        tracks.write_slice(&key, times, packets, |packets, _| TrackEvent {
+        let start_and_duration_nanos = (row.start_nanos, row.duration_nanos);
+        tracks.write_slice(&key, start_and_duration_nanos, packets, |packets, _| TrackEvent {
             debug_annotations: packets.annotations(extras, &row.args),
             ..named_event(packets, row.name_id, row.category_id)
         })?;
@@ -123,10 +123,10 @@ impl Writer<'_> {
         let process = thread.and_then(|thread| self.reader.process(thread.process_id));
         let rank = process.and_then(|process| process.rank).unwrap_or(-1);
         let category = row.category_id.map_or(0, |category| u64::from(category) + 1);
-        let flow = mix_bits(mix_bits(rank.cast_unsigned() ^ (category << 32)) ^ row.flow_id);
+        let flow_id = mix_bits(mix_bits(rank.cast_unsigned() ^ (category << 32)) ^ row.flow_id);
         let (flow_ids, terminating_flow_ids) = match row.point {
-            FlowPoint::Start | FlowPoint::Step => (vec![flow], Vec::new()),
-            FlowPoint::End => (Vec::new(), vec![flow]),
+            FlowPoint::Start | FlowPoint::Step => (vec![flow_id], Vec::new()),
+            FlowPoint::End => (Vec::new(), vec![flow_id]),
         };
         let mut extras = Extras::default();
         extras.text("flow", row.point.as_str()).uint("flow_id", row.flow_id);

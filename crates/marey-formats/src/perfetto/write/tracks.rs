@@ -63,9 +63,9 @@ struct FileThreadIds {
 #[derive(Debug, Default)]
 struct Lanes {
     /// Ends of the open slices on the main track, outermost first.
-    open: Vec<i64>,
+    open_end_nanos: Vec<i64>,
     /// The additional tracks, each with the time from which it is free.
-    additional: BinaryHeap<Reverse<(i64, u64)>>,
+    additional_tracks: BinaryHeap<Reverse<(i64, u64)>>,
 }
 
 impl Tracks {
@@ -119,13 +119,16 @@ impl Tracks {
         let main_uuid = self.uuid(key, packets)?;
         let end_nanos = start_nanos.saturating_add(duration_nanos);
         let lanes = self.lanes.entry(key.clone()).or_default();
-        while let Some(&end) = lanes.open.last().filter(|&&end| end <= start_nanos) {
-            packets.write_event(end, slice_end_event(main_uuid))?;
-            lanes.open.pop();
+        while let Some(&open_end_nanos) =
+            lanes.open_end_nanos.last().filter(|&&open_end_nanos| open_end_nanos <= start_nanos)
+        {
+            packets.write_event(open_end_nanos, slice_end_event(main_uuid))?;
+            lanes.open_end_nanos.pop();
         }
-        let is_main = lanes.open.last().is_none_or(|&end| end >= end_nanos);
+        let is_main =
+            lanes.open_end_nanos.last().is_none_or(|&open_end_nanos| open_end_nanos >= end_nanos);
         let track_uuid = if is_main {
-            lanes.open.push(end_nanos);
+            lanes.open_end_nanos.push(end_nanos);
             main_uuid
         } else {
             self.free_additional_track(key, start_nanos, end_nanos, packets)?
@@ -141,8 +144,8 @@ impl Tracks {
     pub(super) fn end_all(&mut self, packets: &mut Packets) -> io::Result<()> {
         for (key, lanes) in std::mem::take(&mut self.lanes) {
             let main_uuid = self.uuid(&key, packets)?;
-            for end in lanes.open.into_iter().rev() {
-                packets.write_event(end, slice_end_event(main_uuid))?;
+            for end_nanos in lanes.open_end_nanos.into_iter().rev() {
+                packets.write_event(end_nanos, slice_end_event(main_uuid))?;
             }
         }
         Ok(())
@@ -156,16 +159,16 @@ impl Tracks {
         end_nanos: i64,
         packets: &mut Packets,
     ) -> io::Result<u64> {
-        let additional = &mut self.lanes.entry(key.clone()).or_default().additional;
-        let uuid = match additional.peek() {
+        let additional_tracks = &mut self.lanes.entry(key.clone()).or_default().additional_tracks;
+        let uuid = match additional_tracks.peek() {
             Some(&Reverse((free_nanos, uuid))) if free_nanos <= start_nanos => {
-                additional.pop();
+                additional_tracks.pop();
                 uuid
             }
             _ => self.declare(key, packets)?,
         };
         let lanes = self.lanes.entry(key.clone()).or_default();
-        lanes.additional.push(Reverse((end_nanos, uuid)));
+        lanes.additional_tracks.push(Reverse((end_nanos, uuid)));
         Ok(uuid)
     }
 
@@ -280,9 +283,9 @@ fn may_be_synthetic(thread: &ThreadRow) -> bool {
 }
 
 fn thread_or_default<'r>(id: u32, reader: &'r Reader) -> &'r ThreadRow {
-    static NONE: ThreadRow =
+    static NO_THREAD_ROW: ThreadRow =
         ThreadRow { id: 0, process_id: 0, os_id: NO_THREAD, name: String::new() };
-    reader.thread(id).unwrap_or(&NONE)
+    reader.thread(id).unwrap_or(&NO_THREAD_ROW)
 }
 
 fn named_track(name: &str) -> TrackDescriptor {

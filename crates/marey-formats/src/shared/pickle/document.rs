@@ -37,7 +37,7 @@ pub(crate) fn read_document<D: Document>(
 ) -> Result<(), ReaderError> {
     let mut error = None;
     let offset = Cell::new(0);
-    let object = Object { document, error: &mut error, offset: &offset };
+    let object = OutermostObject { document, error: &mut error, offset: &offset };
     let reader = OffsetReader { input: &mut *input, offset: &offset };
     let mut json = serde_json::Deserializer::from_reader(reader);
     let result = object.deserialize(&mut json).and_then(|()| json.end());
@@ -50,7 +50,7 @@ pub(crate) fn read_document<D: Document>(
 }
 
 /// The outermost object.
-struct Object<'a, D> {
+struct OutermostObject<'a, D> {
     document: &'a mut D,
     /// The error that ended the reading. It is stored here, because an error of JSON cannot carry
     /// it.
@@ -58,7 +58,7 @@ struct Object<'a, D> {
     offset: &'a Cell<u64>,
 }
 
-impl<D: Document> Object<'_, D> {
+impl<D: Document> OutermostObject<'_, D> {
     fn add<E: Error>(&mut self, key: &str, value: Value, mut values: Values) -> Result<(), E> {
         self.document.add(key, value, &mut values, self.offset.get()).map_err(|error| {
             *self.error = Some(error);
@@ -67,7 +67,7 @@ impl<D: Document> Object<'_, D> {
     }
 }
 
-impl<'de, D: Document> DeserializeSeed<'de> for Object<'_, D> {
+impl<'de, D: Document> DeserializeSeed<'de> for OutermostObject<'_, D> {
     type Value = ();
 
     fn deserialize<J: Deserializer<'de>>(self, json: J) -> Result<(), J::Error> {
@@ -75,7 +75,7 @@ impl<'de, D: Document> DeserializeSeed<'de> for Object<'_, D> {
     }
 }
 
-impl<'de, D: Document> Visitor<'de> for Object<'_, D> {
+impl<'de, D: Document> Visitor<'de> for OutermostObject<'_, D> {
     type Value = ();
 
     fn expecting(&self, out: &mut fmt::Formatter) -> fmt::Result {
@@ -99,7 +99,7 @@ impl<'de, D: Document> Visitor<'de> for Object<'_, D> {
 /// A long list of the document.
 struct LongList<'a, 'o, D> {
     key: &'a str,
-    object: &'a mut Object<'o, D>,
+    object: &'a mut OutermostObject<'o, D>,
 }
 
 impl<'de, D: Document> DeserializeSeed<'de> for LongList<'_, '_, D> {

@@ -10,7 +10,7 @@ const MAX_PROTOCOL: u8 = 5;
 impl Pickle<'_> {
     /// Executes the next opcode.
     pub(super) fn execute_next(&mut self) -> Result<(), ReaderError> {
-        let start = self.offset();
+        let opcode_offset = self.offset();
         let [opcode] = self.bytes.read_array()?;
         if let Some(value) = self.read_scalar(opcode)? {
             self.stack.push(value);
@@ -42,14 +42,14 @@ impl Pickle<'_> {
                 let [protocol] = self.bytes.read_array()?;
                 if protocol > MAX_PROTOCOL {
                     let cause = format!("pickle protocol {protocol} is unknown");
-                    return Err(ReaderError::content(start, cause));
+                    return Err(ReaderError::content(opcode_offset, cause));
                 }
             }
             // The length of a frame is skipped, because it does not affect the content.
             opcode::FRAME => {
                 self.bytes.read_array::<8>()?;
             }
-            _ => return Err(ReaderError::content(start, self.refusal_cause(opcode)?)),
+            _ => return Err(ReaderError::content(opcode_offset, self.refusal_cause(opcode)?)),
         }
         Ok(())
     }

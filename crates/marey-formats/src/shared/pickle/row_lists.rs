@@ -27,7 +27,7 @@ pub(crate) struct Row {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OpenList {
     value: Value,
-    rows: RowList,
+    row_list: RowList,
     /// Its index in the enclosing list.
     index: u32,
     /// Number of lists inside it so far.
@@ -38,12 +38,13 @@ impl Pickle<'_> {
     /// Opens `value`, an empty list that is pushed next, if it is a row list or a list inside one.
     pub(super) fn open_list(&mut self, value: Value) {
         if let Some(&rows) = self.row_lists.iter().find(|rows| self.next_value_has_key(rows.key)) {
-            self.open_lists = vec![OpenList { value, rows, index: 0, inner_count: 0 }];
+            self.open_lists = vec![OpenList { value, row_list: rows, index: 0, inner_count: 0 }];
             return;
         }
         for level in (0..self.open_lists.len()).rev() {
             let outer = &mut self.open_lists[level];
-            if level + 1 < outer.rows.depth && is_element_of(outer.value, &self.stack, &self.marks)
+            if level + 1 < outer.row_list.depth
+                && is_element_of(outer.value, &self.stack, &self.marks)
             {
                 let inner = OpenList { value, index: outer.inner_count, inner_count: 0, ..*outer };
                 outer.inner_count = outer.inner_count.saturating_add(1);
@@ -69,7 +70,7 @@ impl Pickle<'_> {
 
     /// Returns the open list whose elements are rows.
     fn open_row_list(&self) -> Option<OpenList> {
-        self.open_lists.last().copied().filter(|list| self.open_lists.len() == list.rows.depth)
+        self.open_lists.last().copied().filter(|list| self.open_lists.len() == list.row_list.depth)
     }
 
     pub(super) fn append(&mut self, items: &[Value]) -> Result<(), ReaderError> {
@@ -98,7 +99,7 @@ impl Pickle<'_> {
         {
             self.push_row(list, target);
             self.yielded_object = Some(id);
-            self.first_unowned_object = self.values.next_object();
+            self.first_unowned_object = self.values.next_object_id();
             self.stack.pop();
             self.stack.push(Value::Yielded);
         }
@@ -107,7 +108,7 @@ impl Pickle<'_> {
 
     fn push_row(&mut self, list: OpenList, value: Value) {
         let offset = self.offset();
-        self.rows.push_back(Row { key: list.rows.key, list_index: list.index, value, offset });
+        self.rows.push_back(Row { key: list.row_list.key, list_index: list.index, value, offset });
     }
 }
 

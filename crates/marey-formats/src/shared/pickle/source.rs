@@ -57,10 +57,10 @@ impl<'a> ByteReader<'a> {
         Ok(String::from_utf8_lossy(&line).into_owned())
     }
 
-    /// Reads at least one and at most `max` bytes.
-    fn read_part(&mut self, max: usize) -> Result<&[u8], ReaderError> {
+    /// Reads at least one and at most `max_bytes` bytes.
+    fn read_part(&mut self, max_bytes: usize) -> Result<&[u8], ReaderError> {
         let offset = self.input.offset();
-        let part = self.input.consume(max)?;
+        let part = self.input.consume(max_bytes)?;
         if part.is_empty() {
             Err(ReaderError::content(offset, "the pickle ends early"))
         } else {

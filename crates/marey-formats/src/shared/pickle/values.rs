@@ -61,7 +61,7 @@ pub(crate) enum ValueError {
 pub(crate) struct Values {
     texts: Vec<Box<str>>,
     objects: HashMap<u64, Object>,
-    next_object: u64,
+    next_object_id: u64,
     tuples: HashMap<Rc<[Value]>, u64>,
     /// Number of values in objects.
     element_count: usize,
@@ -72,8 +72,8 @@ pub(crate) struct Values {
 impl Values {
     /// Returns the memory in use, in units of a value (16 bytes).
     pub(super) fn size(&self) -> usize {
-        const PER_OBJECT: usize = 4;
-        self.texts.len() + self.element_count + PER_OBJECT * self.objects.len()
+        const VALUES_PER_OBJECT: usize = 4;
+        self.texts.len() + self.element_count + VALUES_PER_OBJECT * self.objects.len()
     }
 
     #[cfg(test)]
@@ -82,8 +82,8 @@ impl Values {
     }
 
     /// Returns the index of the next object.
-    pub(super) fn next_object(&self) -> u64 {
-        self.next_object
+    pub(super) fn next_object_id(&self) -> u64 {
+        self.next_object_id
     }
 
     /// Sets the total number of bytes that [`Self::count_expansion`] allows.
@@ -114,14 +114,14 @@ impl Values {
             return Value::Object(id);
         }
         self.element_count += 2 * items.len();
-        self.tuples.insert(Rc::clone(&items), self.next_object);
+        self.tuples.insert(Rc::clone(&items), self.next_object_id);
         self.add(Object::Tuple(items))
     }
 
     fn add(&mut self, object: Object) -> Value {
-        self.next_object += 1;
-        self.objects.insert(self.next_object - 1, object);
-        Value::Object(self.next_object - 1)
+        self.next_object_id += 1;
+        self.objects.insert(self.next_object_id - 1, object);
+        Value::Object(self.next_object_id - 1)
     }
 
     /// Extends a list or set. Returns `false` if the value is neither.
@@ -140,9 +140,9 @@ impl Values {
         true
     }
 
-    /// Frees the lists and dicts from index `first` on.
-    pub(super) fn free_from(&mut self, first: u64) {
-        for id in first..self.next_object {
+    /// Frees the lists and dicts from index `first_id` on.
+    pub(super) fn free_from(&mut self, first_id: u64) {
+        for id in first_id..self.next_object_id {
             if let Some(Object::List(items) | Object::Dict(items)) = self.objects.get(&id) {
                 self.element_count -= items.len();
                 self.objects.remove(&id);

@@ -25,7 +25,7 @@ impl Survey {
         for row in reader.rows::<GpuActivity>()? {
             let row = row?;
             survey.streams.insert((row.process_id, row.device, row.stream));
-            let key = row.correlation_id.map(|correlation| (row.process_id, correlation));
+            let key = row.correlation_id.map(|correlation_id| (row.process_id, correlation_id));
             survey.launch_flows.without_start.extend(key);
         }
         Ok(survey)
@@ -33,7 +33,7 @@ impl Survey {
 
     /// Whether correlation ids come from several profilers and may collide, because there are
     /// several ranks or several processes that use devices.
-    pub(super) fn may_collide(&self, reader: &Reader) -> bool {
+    pub(super) fn ids_may_collide(&self, reader: &Reader) -> bool {
         let gpu_process = |stream: Option<&(u32, u32, u32)>| stream.map(|stream| stream.0);
         gpu_process(self.streams.first()) != gpu_process(self.streams.last())
             || other_ranks(reader) > 0
@@ -51,9 +51,9 @@ impl Survey {
     }
 
     /// Drops the activities of all processes but one.
-    pub(crate) fn retain_process(&mut self, gpu_process: Option<u32>) {
-        self.streams.retain(|&(process, ..)| Some(process) == gpu_process);
-        self.launch_flows.without_start.retain(|&(process, _)| Some(process) == gpu_process);
+    pub(crate) fn retain_process(&mut self, gpu_process_id: Option<u32>) {
+        self.streams.retain(|&(process, ..)| Some(process) == gpu_process_id);
+        self.launch_flows.without_start.retain(|&(process, _)| Some(process) == gpu_process_id);
     }
 }
 
@@ -67,19 +67,19 @@ pub(crate) struct LaunchFlows {
 impl LaunchFlows {
     /// Starts a flow at a call. Returns whether it has: the call must have launched an activity and
     /// be the first with this correlation id.
-    pub(crate) fn try_start(&mut self, process: u32, correlation: u64) -> bool {
-        let key = (process, correlation);
+    pub(crate) fn try_start(&mut self, process_id: u32, correlation_id: u64) -> bool {
+        let key = (process_id, correlation_id);
         self.without_start.remove(&key) && self.started.insert(key)
     }
 
     /// Whether the flow that ends at an activity has started.
-    pub(crate) fn is_started(&self, process: u32, correlation: u64) -> bool {
-        self.started.contains(&(process, correlation))
+    pub(crate) fn is_started(&self, process_id: u32, correlation_id: u64) -> bool {
+        self.started.contains(&(process_id, correlation_id))
     }
 
     /// Ends a flow at its first activity. Returns `false` if none has started or it has ended.
-    pub(crate) fn try_end(&mut self, process: u32, correlation: u64) -> bool {
-        self.started.remove(&(process, correlation))
+    pub(crate) fn try_end(&mut self, process_id: u32, correlation_id: u64) -> bool {
+        self.started.remove(&(process_id, correlation_id))
     }
 }
 
@@ -109,11 +109,11 @@ impl TraceWriter<'_, '_> {
     pub(crate) fn end_launch_flow(
         &mut self,
         row: &GpuActivity,
-        correlation: u64,
+        correlation_id: u64,
         track: Track,
         name: &str,
     ) -> io::Result<()> {
-        let id = self.tracks.launch_flow_id(row.process_id, correlation);
+        let id = self.tracks.launch_flow_id(row.process_id, correlation_id);
         self.add(&launch_flow_event("f", name, track, row.start_nanos), |event| {
             event.value("id", id);
             event.text("bp", "e");

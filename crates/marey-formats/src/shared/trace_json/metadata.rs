@@ -89,8 +89,8 @@ impl RunMetadata {
     }
 
     /// Whether a label contains the sort index of a process or thread.
-    pub(crate) fn has_sort_index(&self, process: u32, thread: Option<u32>) -> bool {
-        self.with_sort_index.contains(&(process, thread))
+    pub(crate) fn has_sort_index(&self, process_id: u32, thread_id: Option<u32>) -> bool {
+        self.with_sort_index.contains(&(process_id, thread_id))
     }
 
     /// Writes the labels of processes and threads.
@@ -109,16 +109,16 @@ fn is_object(row: &Metadata) -> bool {
 }
 
 /// Returns the devices as a JSON list, each number once. If several devices have the
-/// same number, the device of the process `gpu_process` has precedence.
+/// same number, the device of the process `gpu_process_id` has precedence.
 pub(crate) fn device_properties(
     reader: &Reader,
-    gpu_process: Option<u32>,
+    gpu_process_id: Option<u32>,
     left_out: &mut LeftOut,
 ) -> Result<Vec<u8>, StoreError> {
     let mut list = b"[".to_vec();
     let mut numbers = HashSet::new();
     let mut rows = reader.rows::<Device>()?.collect::<Result<Vec<_>, _>>()?;
-    rows.sort_by_key(|row| gpu_process.is_some() && Some(row.process_id) != gpu_process);
+    rows.sort_by_key(|row| gpu_process_id.is_some() && Some(row.process_id) != gpu_process_id);
     for row in rows {
         if !numbers.insert(row.device) {
             *left_out.entry("devices").or_default() += 1;

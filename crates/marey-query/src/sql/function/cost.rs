@@ -18,18 +18,18 @@ use crate::peaks::device_peaks;
 
 pub(super) fn functions() -> impl Iterator<Item = ScalarUDF> {
     let figures = [
-        Figure::OpFlops,
-        Figure::OpBytes,
-        Figure::DtypeBytes,
-        Figure::PeakFlops,
-        Figure::PeakBytes,
+        RooflineFigure::OpFlops,
+        RooflineFigure::OpBytes,
+        RooflineFigure::DtypeBytes,
+        RooflineFigure::PeakFlops,
+        RooflineFigure::PeakBytes,
     ];
-    figures.into_iter().map(|figure| Cost { figure, signature: figure.signature() }.into())
+    figures.into_iter().map(|figure| CostFunction { figure, signature: figure.signature() }.into())
 }
 
 /// The figure that a function returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Figure {
+enum RooflineFigure {
     OpFlops,
     OpBytes,
     DtypeBytes,
@@ -37,7 +37,7 @@ enum Figure {
     PeakBytes,
 }
 
-impl Figure {
+impl RooflineFigure {
     fn signature(self) -> Signature {
         let types = match self {
             Self::OpFlops | Self::OpBytes => vec![DataType::Utf8View; 2],
@@ -49,19 +49,19 @@ impl Figure {
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Cost {
-    figure: Figure,
+struct CostFunction {
+    figure: RooflineFigure,
     signature: Signature,
 }
 
-impl ScalarUDFImpl for Cost {
+impl ScalarUDFImpl for CostFunction {
     fn name(&self) -> &'static str {
         match self.figure {
-            Figure::OpFlops => "op_flops",
-            Figure::OpBytes => "op_bytes",
-            Figure::DtypeBytes => "dtype_bytes",
-            Figure::PeakFlops => "peak_flops",
-            Figure::PeakBytes => "peak_bytes_per_second",
+            RooflineFigure::OpFlops => "op_flops",
+            RooflineFigure::OpBytes => "op_bytes",
+            RooflineFigure::DtypeBytes => "dtype_bytes",
+            RooflineFigure::PeakFlops => "peak_flops",
+            RooflineFigure::PeakBytes => "peak_bytes_per_second",
         }
     }
 
@@ -85,18 +85,18 @@ impl ScalarUDFImpl for Cost {
             pairs.map(|(name, args)| cost(name?, args?)).collect()
         };
         let numbers: Float64Array = match self.figure {
-            Figure::OpFlops => costs(op_cost::flops),
-            Figure::OpBytes => costs(op_cost::bytes),
-            Figure::DtypeBytes => {
+            RooflineFigure::OpFlops => costs(op_cost::flops),
+            RooflineFigure::OpBytes => costs(op_cost::bytes),
+            RooflineFigure::DtypeBytes => {
                 names.iter().map(|name| op_cost::bytes_per_element(name?)).collect()
             }
-            Figure::PeakFlops => {
+            RooflineFigure::PeakFlops => {
                 let pairs = names.iter().zip(columns[1].as_primitive::<Int64Type>());
                 let flops =
                     |name: &str, bits: i64| device_peaks(name)?.flops(u32::try_from(bits).ok()?);
                 pairs.map(|(name, bits)| flops(name?, bits?)).collect()
             }
-            Figure::PeakBytes => {
+            RooflineFigure::PeakBytes => {
                 names.iter().map(|name| Some(device_peaks(name?)?.bytes_per_second())).collect()
             }
         };
@@ -105,34 +105,34 @@ impl ScalarUDFImpl for Cost {
 
     fn documentation(&self) -> Option<&Documentation> {
         Some(match self.figure {
-            Figure::OpFlops => documented!(
+            RooflineFigure::OpFlops => documented!(
                 "Floating-point operations of a call of a PyTorch operator, from the shapes among \
                  its arguments; a fused multiply-add counts as two. Null if the operator or its \
                  shapes are unknown.",
                 "op_flops(name, args)",
                 "SELECT name, sum(op_flops(name, args)) AS flops FROM spans GROUP BY name"
             ),
-            Figure::OpBytes => documented!(
+            RooflineFigure::OpBytes => documented!(
                 "Bytes that a call of a PyTorch operator moves to and from memory at least, from \
                  the shapes among its arguments: each input read once, each output written once. \
                  Null if the operator, its shapes or its types are unknown.",
                 "op_bytes(name, args)",
                 "SELECT name, sum(op_bytes(name, args)) AS bytes FROM spans GROUP BY name"
             ),
-            Figure::DtypeBytes => documented!(
+            RooflineFigure::DtypeBytes => documented!(
                 "Bytes of an element, by the name of its type in C++, PyTorch or NCCL, such as \
                  `c10::Half`, `torch.float16` or `Half`. Null for unknown types.",
                 "dtype_bytes(name)",
                 "SELECT DISTINCT dtype, dtype_bytes(dtype) FROM collectives"
             ),
-            Figure::PeakFlops => documented!(
+            RooflineFigure::PeakFlops => documented!(
                 "Peak of a device in floating-point operations per second for dense matrices, by \
                  its name and the width of the operands in bits (8, 16, 32 or 64); TF32 for 32 \
                  bits where supported. Null for unknown devices.",
                 "peak_flops(device_name, bits)",
                 "SELECT name, peak_flops(name, 16) FROM devices"
             ),
-            Figure::PeakBytes => documented!(
+            RooflineFigure::PeakBytes => documented!(
                 "Peak memory bandwidth of a device in bytes per second, by its name. Null for \
                  unknown devices.",
                 "peak_bytes_per_second(device_name)",

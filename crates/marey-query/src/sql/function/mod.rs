@@ -20,7 +20,7 @@ use datafusion::logical_expr::DocSection;
 use super::lookup::Lookups;
 
 /// The section of marey's functions in `information_schema.functions`.
-const MAREY: DocSection = DocSection { include: true, label: "marey", description: None };
+const MAREY_SECTION: DocSection = DocSection { include: true, label: "marey", description: None };
 
 /// Returns a function's documentation from a description, the syntax, and an example query.
 macro_rules! documented {
@@ -28,7 +28,7 @@ macro_rules! documented {
         static DOCUMENTATION: std::sync::LazyLock<datafusion::logical_expr::Documentation> =
             std::sync::LazyLock::new(|| {
                 datafusion::logical_expr::Documentation::builder(
-                    $crate::sql::function::MAREY,
+                    $crate::sql::function::MAREY_SECTION,
                     $description,
                     $syntax,
                 )
@@ -42,7 +42,7 @@ use documented;
 
 /// Functions of `DataFusion` that allocate an arbitrary amount of memory for one short call,
 /// without accounting for it in a memory pool.
-const REMOVED: [&str; 18] = [
+const REMOVED_FUNCTIONS: [&str; 18] = [
     "array_append",
     "array_concat",
     "array_prepend",
@@ -63,9 +63,9 @@ const REMOVED: [&str; 18] = [
     "translate",
 ];
 
-/// Registers marey's functions with a session, and removes those in [`REMOVED`].
+/// Registers marey's functions with a session, and removes those in [`REMOVED_FUNCTIONS`].
 pub(super) fn register(session: &SessionContext, lookups: &Arc<Lookups>) {
-    for name in REMOVED {
+    for name in REMOVED_FUNCTIONS {
         session.deregister_udf(name);
     }
     let scalars = [args::function(lookups), interval::common_nanos(), sketch::sketch_quantile()];

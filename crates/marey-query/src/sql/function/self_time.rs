@@ -1,5 +1,5 @@
-//! The SQL window function `self_nanos(start, end) OVER (PARTITION BY lane)`: the exclusive time of
-//! nested intervals.
+//! The SQL window function `self_nanos(start_nanos, end_nanos) OVER (PARTITION BY lane)`: the
+//! exclusive time of nested intervals.
 
 use std::sync::Arc;
 
@@ -72,9 +72,9 @@ impl PartitionEvaluator for SelfNanosEvaluator {
 /// An interval in which the next one may be nested.
 struct OpenInterval {
     row: usize,
-    end: i64,
+    end_nanos: i64,
     /// The time up to which nested intervals are already subtracted.
-    subtracted_up_to: i64,
+    subtracted_until_nanos: i64,
 }
 
 /// Returns the exclusive time of each interval. The parent of an interval is the enclosing interval
@@ -84,26 +84,27 @@ fn self_nanos(starts: &Int64Array, ends: &Int64Array) -> Int64Array {
     let mut nanos: Vec<Option<i64>> = starts
         .iter()
         .zip(ends)
-        .map(|(start, end)| Some(end?.saturating_sub(start?).max(0)))
+        .map(|(start_nanos, end_nanos)| Some(end_nanos?.saturating_sub(start_nanos?).max(0)))
         .collect();
     let mut rows: Vec<usize> =
         (0..nanos.len()).filter(|&row| nanos[row].is_some_and(|nanos| nanos > 0)).collect();
     rows.sort_by_key(|&row| (starts.value(row), std::cmp::Reverse(ends.value(row))));
 
-    let mut open: Vec<OpenInterval> = Vec::new();
+    let mut open_intervals: Vec<OpenInterval> = Vec::new();
     for row in rows {
-        let (start, end) = (starts.value(row), ends.value(row));
+        let (start_nanos, end_nanos) = (starts.value(row), ends.value(row));
         // An interval that ends earlier can enclose neither this one nor a later one, unless the
         // later one is nested in this one as well.
-        while open.pop_if(|outer| outer.end < end).is_some() {}
-        if let Some(outer) = open.last_mut() {
-            let nested = end.saturating_sub(start.max(outer.subtracted_up_to)).max(0);
-            outer.subtracted_up_to = outer.subtracted_up_to.max(end);
+        while open_intervals.pop_if(|outer| outer.end_nanos < end_nanos).is_some() {}
+        if let Some(outer) = open_intervals.last_mut() {
+            let nested_nanos =
+                end_nanos.saturating_sub(start_nanos.max(outer.subtracted_until_nanos)).max(0);
+            outer.subtracted_until_nanos = outer.subtracted_until_nanos.max(end_nanos);
             if let Some(nanos) = &mut nanos[outer.row] {
-                *nanos = nanos.saturating_sub(nested);
+                *nanos = nanos.saturating_sub(nested_nanos);
             }
         }
-        open.push(OpenInterval { row, end, subtracted_up_to: start });
+        open_intervals.push(OpenInterval { row, end_nanos, subtracted_until_nanos: start_nanos });
     }
     nanos.into()
 }

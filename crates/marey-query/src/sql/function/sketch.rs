@@ -17,7 +17,7 @@ use marey_model::sketch::Sketch;
 use super::documented;
 
 pub(super) fn aggregates() -> Vec<AggregateUDF> {
-    [Output::Quantile, Output::Sketch, Output::MergedSketch]
+    [SketchOutput::Quantile, SketchOutput::Sketch, SketchOutput::MergedSketch]
         .map(|output| {
             let signature = Signature::user_defined(Volatility::Immutable);
             AggregateUDF::new_from_impl(SketchAggregate { output, signature })
@@ -26,7 +26,7 @@ pub(super) fn aggregates() -> Vec<AggregateUDF> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Output {
+enum SketchOutput {
     /// A quantile of values.
     Quantile,
     /// The sketch of values.
@@ -38,16 +38,16 @@ enum Output {
 /// An aggregate function based on a sketch.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct SketchAggregate {
-    output: Output,
+    output: SketchOutput,
     signature: Signature,
 }
 
 impl AggregateUDFImpl for SketchAggregate {
     fn name(&self) -> &str {
         match self.output {
-            Output::Quantile => "quantile",
-            Output::Sketch => "sketch",
-            Output::MergedSketch => "merge_sketches",
+            SketchOutput::Quantile => "quantile",
+            SketchOutput::Sketch => "sketch",
+            SketchOutput::MergedSketch => "merge_sketches",
         }
     }
 
@@ -56,7 +56,7 @@ impl AggregateUDFImpl for SketchAggregate {
     }
 
     fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
-        let count = if self.output == Output::Quantile { 2 } else { 1 };
+        let count = if self.output == SketchOutput::Quantile { 2 } else { 1 };
         if arguments.len() != count {
             return plan_err!(
                 "{}() takes {count} arguments: {}",
@@ -65,10 +65,10 @@ impl AggregateUDFImpl for SketchAggregate {
             );
         }
         let mut types = match (self.output, &arguments[0]) {
-            (Output::MergedSketch, value) if value.is_binary() || value.is_null() => {
+            (SketchOutput::MergedSketch, value) if value.is_binary() || value.is_null() => {
                 vec![DataType::Binary]
             }
-            (Output::MergedSketch, other) => {
+            (SketchOutput::MergedSketch, other) => {
                 return plan_err!("{}() takes sketches, not {other}", self.name());
             }
             (_, value) if value.is_integer() || value.is_null() => vec![DataType::Int64],
@@ -76,7 +76,7 @@ impl AggregateUDFImpl for SketchAggregate {
                 return plan_err!("{}() takes whole numbers, not {other}: CAST them", self.name());
             }
         };
-        if self.output == Output::Quantile {
+        if self.output == SketchOutput::Quantile {
             types.push(DataType::Float64);
         }
         Ok(types)
@@ -84,8 +84,8 @@ impl AggregateUDFImpl for SketchAggregate {
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(match self.output {
-            Output::Quantile => DataType::Int64,
-            Output::Sketch | Output::MergedSketch => DataType::Binary,
+            SketchOutput::Quantile => DataType::Int64,
+            SketchOutput::Sketch | SketchOutput::MergedSketch => DataType::Binary,
         })
     }
 
@@ -95,7 +95,7 @@ impl AggregateUDFImpl for SketchAggregate {
         }
         let output = self.output;
         let quantile =
-            if output == Output::Quantile { Some(quantile_argument(&args)?) } else { None };
+            if output == SketchOutput::Quantile { Some(quantile_argument(&args)?) } else { None };
         let (sketch, encoded) = (Sketch::default(), Vec::new());
         Ok(Box::new(SketchAccumulator { output, quantile, sketch, encoded }))
     }
@@ -112,18 +112,18 @@ impl AggregateUDFImpl for SketchAggregate {
 impl SketchAggregate {
     fn usage(&self) -> &'static Documentation {
         match self.output {
-            Output::Quantile => documented!(
+            SketchOutput::Quantile => documented!(
                 "The `q`-quantile (0 to 1) of non-negative whole numbers, accurate to 1 part in 64.",
                 "quantile(value, q)",
                 "SELECT name, quantile(duration_nanos, 0.99) FROM spans GROUP BY name"
             ),
-            Output::Sketch => documented!(
+            SketchOutput::Sketch => documented!(
                 "A mergeable sketch of non-negative whole numbers, as bytes: their counts in \
                  buckets of 1 part in 32.",
                 "sketch(value)",
                 "SELECT name, sketch(duration_nanos) FROM spans GROUP BY name"
             ),
-            Output::MergedSketch => documented!(
+            SketchOutput::MergedSketch => documented!(
                 "One sketch of the numbers of several sketches.",
                 "merge_sketches(sketch)",
                 "SELECT name(name_id), merge_sketches(sketch) FROM rollups \
@@ -149,7 +149,7 @@ fn quantile_argument(args: &AccumulatorArgs) -> Result<f64> {
 
 #[derive(Debug)]
 struct SketchAccumulator {
-    output: Output,
+    output: SketchOutput,
     /// The requested quantile, or `None` if the result is the sketch.
     quantile: Option<f64>,
     sketch: Sketch,
@@ -159,7 +159,7 @@ struct SketchAccumulator {
 
 impl Accumulator for SketchAccumulator {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        if self.output == Output::MergedSketch {
+        if self.output == SketchOutput::MergedSketch {
             return self.merge_batch(values);
         }
         self.decode_first()?;

@@ -21,48 +21,48 @@ use datafusion::logical_expr::{
 };
 
 pub(super) fn aggregate() -> AggregateUDF {
-    AggregateUDF::new_from_impl(Sum { wrapping: sum_udaf() })
+    AggregateUDF::new_from_impl(SaturatingSum { wrapping_sum: sum_udaf() })
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Sum {
+struct SaturatingSum {
     /// The `sum` of `DataFusion`, which also computes other types and sums of distinct values.
-    wrapping: Arc<AggregateUDF>,
+    wrapping_sum: Arc<AggregateUDF>,
 }
 
 /// The result types whose sums saturate.
 #[derive(Clone, Copy)]
-enum Whole {
+enum IntegerType {
     Signed,
     Unsigned,
 }
 
-fn whole_type(args: &AccumulatorArgs<'_>) -> Option<Whole> {
+fn integer_type(args: &AccumulatorArgs<'_>) -> Option<IntegerType> {
     match args.return_field.data_type() {
-        DataType::Int64 if !args.is_distinct => Some(Whole::Signed),
-        DataType::UInt64 if !args.is_distinct => Some(Whole::Unsigned),
+        DataType::Int64 if !args.is_distinct => Some(IntegerType::Signed),
+        DataType::UInt64 if !args.is_distinct => Some(IntegerType::Unsigned),
         _ => None,
     }
 }
 
-impl AggregateUDFImpl for Sum {
+impl AggregateUDFImpl for SaturatingSum {
     fn name(&self) -> &str {
-        self.wrapping.name()
+        self.wrapping_sum.name()
     }
 
     fn signature(&self) -> &Signature {
-        self.wrapping.signature()
+        self.wrapping_sum.signature()
     }
 
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
-        self.wrapping.return_type(arg_types)
+        self.wrapping_sum.return_type(arg_types)
     }
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        Ok(match whole_type(&args) {
-            Some(Whole::Signed) => Box::new(WholeSum::<Int64Type>::new()),
-            Some(Whole::Unsigned) => Box::new(WholeSum::<UInt64Type>::new()),
-            None => self.wrapping.accumulator(args)?,
+        Ok(match integer_type(&args) {
+            Some(IntegerType::Signed) => Box::new(IntegerSum::<Int64Type>::new()),
+            Some(IntegerType::Unsigned) => Box::new(IntegerSum::<UInt64Type>::new()),
+            None => self.wrapping_sum.accumulator(args)?,
         })
     }
 
@@ -70,31 +70,31 @@ impl AggregateUDFImpl for Sum {
         &self,
         args: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn Accumulator>> {
-        match whole_type(&args) {
+        match integer_type(&args) {
             Some(_) => self.accumulator(args),
-            None => self.wrapping.create_sliding_accumulator(args),
+            None => self.wrapping_sum.create_sliding_accumulator(args),
         }
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
-        self.wrapping.groups_accumulator_supported(args)
+        self.wrapping_sum.groups_accumulator_supported(args)
     }
 
     fn create_groups_accumulator(
         &self,
         args: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn GroupsAccumulator>> {
-        let whole_type = whole_type(&args);
-        let wrapping = self.wrapping.create_groups_accumulator(args)?;
-        Ok(match whole_type {
-            Some(Whole::Signed) => Box::new(GroupSums::<Int64Type>::new(wrapping)),
-            Some(Whole::Unsigned) => Box::new(GroupSums::<UInt64Type>::new(wrapping)),
-            None => wrapping,
+        let integer_type = integer_type(&args);
+        let wrapping_sum = self.wrapping_sum.create_groups_accumulator(args)?;
+        Ok(match integer_type {
+            Some(IntegerType::Signed) => Box::new(GroupSums::<Int64Type>::new(wrapping_sum)),
+            Some(IntegerType::Unsigned) => Box::new(GroupSums::<UInt64Type>::new(wrapping_sum)),
+            None => wrapping_sum,
         })
     }
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
-        self.wrapping.state_fields(args)
+        self.wrapping_sum.state_fields(args)
     }
 
     fn reverse_expr(&self) -> ReversedUDAF {
@@ -106,23 +106,23 @@ impl AggregateUDFImpl for Sum {
     }
 
     fn set_monotonicity(&self, data_type: &DataType) -> SetMonotonicity {
-        self.wrapping.inner().set_monotonicity(data_type)
+        self.wrapping_sum.inner().set_monotonicity(data_type)
     }
 
     fn documentation(&self) -> Option<&Documentation> {
-        self.wrapping.documentation()
+        self.wrapping_sum.documentation()
     }
 }
 
 /// The total of one group, or of the rows of a window. It is exact until it is read.
 #[derive(Debug)]
-struct WholeSum<T> {
+struct IntegerSum<T> {
     total: i128,
     count: usize,
     value_type: PhantomData<fn() -> T>,
 }
 
-impl<T> WholeSum<T>
+impl<T> IntegerSum<T>
 where
     T: ArrowPrimitiveType<Native: Into<i128>>,
 {
@@ -143,7 +143,7 @@ where
     }
 }
 
-impl<T> Accumulator for WholeSum<T>
+impl<T> Accumulator for IntegerSum<T>
 where
     T: ArrowPrimitiveType<Native: ArrowNativeTypeOp + Into<i128> + TryFrom<i128>> + Debug,
 {
@@ -172,7 +172,7 @@ where
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        let total = (self.count > 0).then(|| nearest::<T::Native>(self.total));
+        let total = (self.count > 0).then(|| saturate::<T::Native>(self.total));
         ScalarValue::new_primitive::<T>(total, &T::DATA_TYPE)
     }
 
@@ -182,7 +182,7 @@ where
 }
 
 /// Returns the total, or the nearest limit of the type if the total exceeds it.
-fn nearest<N: ArrowNativeTypeOp + TryFrom<i128>>(total: i128) -> N {
+fn saturate<N: ArrowNativeTypeOp + TryFrom<i128>>(total: i128) -> N {
     let limit = if total < 0 { N::MIN_TOTAL_ORDER } else { N::MAX_TOTAL_ORDER };
     N::try_from(total).unwrap_or(limit)
 }
@@ -191,11 +191,11 @@ fn nearest<N: ArrowNativeTypeOp + TryFrom<i128>>(total: i128) -> N {
 /// overflow of any of them, and exact sums from then on. The partial totals of two partitions are
 /// limited to the type before they are added.
 struct GroupSums<T> {
-    wrapping: Box<dyn GroupsAccumulator>,
+    wrapping_sum: Box<dyn GroupsAccumulator>,
     /// An upper bound of every total. It exceeds `isize::MAX` once any value is negative.
     max_total: usize,
-    /// The exact total of each group with values, once `wrapping` no longer has the totals.
-    exact: Option<Vec<Option<i128>>>,
+    /// The exact total of each group with values, once `wrapping_sum` no longer has the totals.
+    exact_totals: Option<Vec<Option<i128>>>,
     value_type: PhantomData<fn() -> T>,
 }
 
@@ -203,12 +203,12 @@ impl<T> GroupSums<T>
 where
     T: ArrowPrimitiveType<Native: ArrowNativeTypeOp + Into<i128> + TryFrom<i128>>,
 {
-    const fn new(wrapping: Box<dyn GroupsAccumulator>) -> Self {
-        Self { wrapping, max_total: 0, exact: None, value_type: PhantomData }
+    const fn new(wrapping_sum: Box<dyn GroupsAccumulator>) -> Self {
+        Self { wrapping_sum, max_total: 0, exact_totals: None, value_type: PhantomData }
     }
 
     /// Adds these values to the bound. Returns whether no total can leave its type.
-    fn stays_within(&mut self, values: &PrimitiveArray<T>) -> bool {
+    fn cannot_overflow(&mut self, values: &PrimitiveArray<T>) -> bool {
         // The bitwise OR of all values is at least the largest of them, and exceeds `isize::MAX` if
         // one is negative.
         let bits = values.values().iter().fold(0, |bits, value| bits | value.as_usize());
@@ -216,14 +216,14 @@ where
         isize::try_from(self.max_total).is_ok()
     }
 
-    /// Returns the exact totals. The first call takes those of `wrapping`.
-    fn exact(&mut self) -> Result<&mut Vec<Option<i128>>> {
-        if self.exact.is_none() {
-            let totals = self.wrapping.evaluate(EmitTo::All)?;
+    /// Returns the exact totals. The first call takes those of `wrapping_sum`.
+    fn exact_totals(&mut self) -> Result<&mut Vec<Option<i128>>> {
+        if self.exact_totals.is_none() {
+            let totals = self.wrapping_sum.evaluate(EmitTo::All)?;
             let totals = totals.as_primitive::<T>().iter();
-            self.exact = Some(totals.map(|total| total.map(Into::into)).collect());
+            self.exact_totals = Some(totals.map(|total| total.map(Into::into)).collect());
         }
-        Ok(self.exact.get_or_insert_default())
+        Ok(self.exact_totals.get_or_insert_default())
     }
 }
 
@@ -239,10 +239,15 @@ where
         total_num_groups: usize,
     ) -> Result<()> {
         let numbers = values[0].as_primitive::<T>();
-        if self.exact.is_none() && self.stays_within(numbers) {
-            return self.wrapping.update_batch(values, group_indices, opt_filter, total_num_groups);
+        if self.exact_totals.is_none() && self.cannot_overflow(numbers) {
+            return self.wrapping_sum.update_batch(
+                values,
+                group_indices,
+                opt_filter,
+                total_num_groups,
+            );
         }
-        let totals = self.exact()?;
+        let totals = self.exact_totals()?;
         totals.resize(total_num_groups, None);
         for (row, (value, &group)) in numbers.iter().zip(group_indices).enumerate() {
             let is_counted =
@@ -264,11 +269,11 @@ where
     }
 
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
-        let Some(totals) = &mut self.exact else {
-            return self.wrapping.evaluate(emit_to);
+        let Some(totals) = &mut self.exact_totals else {
+            return self.wrapping_sum.evaluate(emit_to);
         };
         let totals = emit_to.take_needed(totals).into_iter();
-        let totals = totals.map(|total| total.map(nearest::<T::Native>));
+        let totals = totals.map(|total| total.map(saturate::<T::Native>));
         Ok(Arc::new(totals.collect::<PrimitiveArray<T>>()))
     }
 
@@ -282,11 +287,11 @@ where
         opt_filter: Option<&BooleanArray>,
     ) -> Result<Vec<ArrayRef>> {
         // A state of a single value needs no addition, so it cannot overflow.
-        self.wrapping.convert_to_state(values, opt_filter)
+        self.wrapping_sum.convert_to_state(values, opt_filter)
     }
 
     fn size(&self) -> usize {
-        let exact = self.exact.as_ref().map_or(0, Vec::capacity);
-        self.wrapping.size() + exact * size_of::<Option<i128>>()
+        let exact_totals = self.exact_totals.as_ref().map_or(0, Vec::capacity);
+        self.wrapping_sum.size() + exact_totals * size_of::<Option<i128>>()
     }
 }

@@ -74,9 +74,9 @@ fn rewrite_to_ids(condition: &Expr, schema: &DFSchema) -> Option<Expr> {
     if *field.data_type() != DataType::UInt32 {
         return None;
     }
-    let answers = evaluate(condition, id, count).ok()?;
-    let (ids, null_row) = (answers.slice(0, count), count);
-    if answers.is_valid(null_row) && answers.value(null_row) {
+    let is_true_for_id = evaluate(condition, id, count).ok()?;
+    let (ids, null_row) = (is_true_for_id.slice(0, count), count);
+    if is_true_for_id.is_valid(null_row) && is_true_for_id.value(null_row) {
         return None; // the condition is true for a null id, but IN never is
     }
     Some(ids_condition(id, &ids))
@@ -89,16 +89,16 @@ fn looked_up_id(condition: &Expr) -> Option<(&Column, usize)> {
     }
     let mut id = None;
     let mut count = 0;
-    let mut is_only = true;
+    let mut depends_on_one_id = true;
     condition
         .apply(|expr| {
             if let Some((function, Expr::Column(column))) = lookup_call(expr) {
-                is_only &= id.is_none_or(|id| id == column);
+                depends_on_one_id &= id.is_none_or(|id| id == column);
                 id = Some(column);
                 count = count.max(function.count()?);
                 return Ok(TreeNodeRecursion::Jump);
             }
-            is_only &= !matches!(
+            depends_on_one_id &= !matches!(
                 expr,
                 Expr::Column(_)
                     | Expr::OuterReferenceColumn(..)
@@ -108,10 +108,14 @@ fn looked_up_id(condition: &Expr) -> Option<(&Column, usize)> {
                     | Expr::InSubquery(_)
                     | Expr::SetComparison(_)
             );
-            Ok(if is_only { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+            Ok(if depends_on_one_id {
+                TreeNodeRecursion::Continue
+            } else {
+                TreeNodeRecursion::Stop
+            })
         })
         .ok()?;
-    id.filter(|_| is_only).map(|id| (id, count))
+    id.filter(|_| depends_on_one_id).map(|id| (id, count))
 }
 
 /// Returns the value of the condition for every id, with that for a null id at the end.
@@ -127,20 +131,23 @@ fn evaluate(condition: &Expr, id: &Column, count: usize) -> Result<BooleanArray>
     )?;
     // The ids are evaluated in batches, because the values of a batch, such as paths, are built at
     // once.
-    let mut answers = BooleanBuilder::with_capacity(count + 1);
+    let mut is_true_for_id = BooleanBuilder::with_capacity(count + 1);
     for first in (0..=count).step_by(IDS_PER_BATCH) {
         let ids = (first..=count).take(IDS_PER_BATCH);
         let ids: UInt32Array = ids.map(|id| (id < count).then_some(id as u32)).collect();
         let rows = ids.len();
         let batch = RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(ids)])?;
-        answers.append_array(condition.evaluate(&batch)?.into_array(rows)?.as_boolean());
+        is_true_for_id.append_array(condition.evaluate(&batch)?.into_array(rows)?.as_boolean());
     }
-    Ok(answers.finish())
+    Ok(is_true_for_id.finish())
 }
 
-fn ids_condition(id: &Column, answers: &BooleanArray) -> Expr {
-    let ids: Vec<u32> =
-        (0..).zip(answers).filter(|(_, answer)| *answer == Some(true)).map(|(id, _)| id).collect();
+fn ids_condition(id: &Column, is_true_for_id: &BooleanArray) -> Expr {
+    let ids: Vec<u32> = (0..)
+        .zip(is_true_for_id)
+        .filter(|(_, answer)| *answer == Some(true))
+        .map(|(id, _)| id)
+        .collect();
     let column = || Expr::Column(id.clone());
     match ids[..] {
         [] => lit(false),
@@ -149,7 +156,7 @@ fn ids_condition(id: &Column, answers: &BooleanArray) -> Expr {
             column().in_list(ids.into_iter().map(lit).collect(), false)
         }
         [first, .., last] => {
-            let is_among = ScalarUDF::new_from_impl(IsAmong::new(answers.clone()));
+            let is_among = ScalarUDF::new_from_impl(IsAmong::new(is_true_for_id.clone()));
             column().between(lit(first), lit(last)).and(is_among.call(vec![column()]))
         }
     }
@@ -158,21 +165,21 @@ fn ids_condition(id: &Column, answers: &BooleanArray) -> Expr {
 /// The function that tests whether an id is in a set, stored as a bitmap.
 #[derive(Debug)]
 struct IsAmong {
-    answers: Arc<BooleanArray>,
+    is_true_for_id: Arc<BooleanArray>,
     signature: Signature,
 }
 
 impl IsAmong {
-    fn new(answers: BooleanArray) -> Self {
+    fn new(is_true_for_id: BooleanArray) -> Self {
         let signature = Signature::exact(vec![DataType::UInt32], Volatility::Immutable);
-        Self { answers: Arc::new(answers), signature }
+        Self { is_true_for_id: Arc::new(is_true_for_id), signature }
     }
 }
 
 /// Two functions are equal if they were created for the same condition of the same plan.
 impl PartialEq for IsAmong {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.answers, &other.answers)
+        Arc::ptr_eq(&self.is_true_for_id, &other.is_true_for_id)
     }
 }
 
@@ -180,7 +187,7 @@ impl Eq for IsAmong {}
 
 impl std::hash::Hash for IsAmong {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        Arc::as_ptr(&self.answers).hash(state);
+        Arc::as_ptr(&self.is_true_for_id).hash(state);
     }
 }
 
@@ -199,10 +206,10 @@ impl ScalarUDFImpl for IsAmong {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let ids = ColumnarValue::values_to_arrays(&args.args)?.swap_remove(0);
-        let len = self.answers.len();
+        let len = self.is_true_for_id.len();
         let ids = ids.as_primitive::<UInt32Type>();
-        let known: UInt32Array =
+        let known_ids: UInt32Array =
             ids.iter().map(|id| id.filter(|&id| (id as usize) < len)).collect();
-        Ok(ColumnarValue::Array(take(&*self.answers, &known, None)?))
+        Ok(ColumnarValue::Array(take(&*self.is_true_for_id, &known_ids, None)?))
     }
 }

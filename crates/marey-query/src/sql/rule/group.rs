@@ -49,7 +49,7 @@ fn group_by_ids(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     let mut groups = Vec::new();
     for group in &aggregate.group_expr {
         let text = find_text(&mut input, group)?;
-        groups.push(text.as_ref().map_or_else(|| group.clone(), Text::key));
+        groups.push(text.as_ref().map_or_else(|| group.clone(), TextLookup::key));
         texts.push(text);
     }
     let mut counts_ids = false;
@@ -94,14 +94,14 @@ fn distinct_by_ids(input: &mut LogicalPlan, value: &Expr) -> Result<Option<Expr>
 }
 
 /// A text that is looked up by an id.
-struct Text {
+struct TextLookup {
     /// The lookup call.
     call: Expr,
     /// The argument of the call.
     id: Expr,
 }
 
-impl Text {
+impl TextLookup {
     /// Returns an expression that is equal for two rows if and only if their texts are.
     fn key(&self) -> Expr {
         match lookup_call(&self.call) {
@@ -124,7 +124,7 @@ impl Text {
 
 /// Returns the text lookup to which an expression over the plan's rows is equivalent. Changes
 /// `input` to output the id if necessary.
-fn find_text(input: &mut LogicalPlan, expr: &Expr) -> Result<Option<Text>> {
+fn find_text(input: &mut LogicalPlan, expr: &Expr) -> Result<Option<TextLookup>> {
     match expr {
         Expr::Alias(alias) => find_text(input, &alias.expr),
         Expr::Column(column) => {
@@ -136,14 +136,14 @@ fn find_text(input: &mut LogicalPlan, expr: &Expr) -> Result<Option<Text>> {
     }
 }
 
-fn looked_up_text(call: &Expr) -> Option<Text> {
+fn looked_up_text(call: &Expr) -> Option<TextLookup> {
     let (function, id) = lookup_call(call)?;
-    function.returns_text().then(|| Text { call: call.clone(), id: id.clone() })
+    function.returns_text().then(|| TextLookup { call: call.clone(), id: id.clone() })
 }
 
 /// Returns the plan with an additional column: the id behind one of its columns, if that column is
 /// a looked-up text.
-fn expose_id(plan: &LogicalPlan, column: &Column) -> Result<Option<(LogicalPlan, Text)>> {
+fn expose_id(plan: &LogicalPlan, column: &Column) -> Result<Option<(LogicalPlan, TextLookup)>> {
     match plan {
         LogicalPlan::Projection(projection) => {
             let Some(index) = projection.schema.maybe_index_of_column(column) else {
@@ -158,7 +158,7 @@ fn expose_id(plan: &LogicalPlan, column: &Column) -> Result<Option<(LogicalPlan,
                 exprs.push(text.id.alias_qualified(id.relation.clone(), &id.name));
             }
             let plan = LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(input))?);
-            Ok(Some((plan, Text { id: Expr::Column(id), ..text })))
+            Ok(Some((plan, TextLookup { id: Expr::Column(id), ..text })))
         }
         LogicalPlan::SubqueryAlias(alias) => {
             let Some(index) = alias.schema.maybe_index_of_column(column) else { return Ok(None) };
@@ -167,7 +167,7 @@ fn expose_id(plan: &LogicalPlan, column: &Column) -> Result<Option<(LogicalPlan,
             let Expr::Column(id) = &text.id else { return Ok(None) };
             let id = Expr::Column(Column::new(Some(alias.alias.clone()), &id.name));
             let plan = SubqueryAlias::try_new(Arc::new(input), alias.alias.clone())?;
-            Ok(Some((LogicalPlan::SubqueryAlias(plan), Text { id, ..text })))
+            Ok(Some((LogicalPlan::SubqueryAlias(plan), TextLookup { id, ..text })))
         }
         LogicalPlan::Filter(_)
         | LogicalPlan::Sort(_)

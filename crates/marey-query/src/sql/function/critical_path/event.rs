@@ -3,7 +3,7 @@
 
 /// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum EventKind {
     /// A span on a thread.
     Host,
     /// A span in which a thread waits for data or loads it.
@@ -12,7 +12,7 @@ pub(super) enum Kind {
     /// steps.
     Backward,
     /// A runtime call such as `cudaLaunchKernel`, which may launch the activities with its
-    /// `correlation`.
+    /// `correlation_id`.
     Call,
     /// A call that returns only when the activities that it launched are done.
     Copy,
@@ -31,19 +31,19 @@ pub(super) enum Kind {
     /// A device copies to or from pageable host memory. The call that launched the copy may wait
     /// for it.
     Pageable,
-    /// A stream waits for a CUDA event of another stream. The call with `correlation` made `lane`
-    /// wait for the work on `on_lane` that precedes the event. The call with `on_correlation`
-    /// recorded the event.
+    /// A stream waits for a CUDA event of another stream. The call with `correlation_id` made
+    /// `lane` wait for the work on `on_lane` that precedes the event. The call with
+    /// `on_correlation_id` recorded the event.
     StreamWait,
-    /// The host waits for a stream. The call with `correlation` waited for all work on `on_lane`,
-    /// or only for the work that precedes a CUDA event. In the second case, `on_correlation` is the
-    /// call that recorded the event. In the first, it is 0.
+    /// The host waits for a stream. The call with `correlation_id` waited for all work on
+    /// `on_lane`, or only for the work that precedes a CUDA event. In the second case,
+    /// `on_correlation_id` is the call that recorded the event. In the first, it is 0.
     HostWait,
     /// A training step.
     Step,
 }
 
-impl Kind {
+impl EventKind {
     pub(super) const fn is_device(self) -> bool {
         matches!(self, Self::Compute | Self::Communication | Self::Memory | Self::Pageable)
     }
@@ -63,17 +63,17 @@ impl Kind {
 /// An event: a span of a thread, an activity of a device, a record of a wait, or a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Event {
-    pub(super) kind: Kind,
+    pub(super) kind: EventKind,
     /// The thread of a span or step. For device events, the stream as `device << 32 | stream`.
     pub(super) lane: u64,
-    pub(super) start: i64,
-    pub(super) end: i64,
+    pub(super) start_nanos: i64,
+    pub(super) end_nanos: i64,
     /// The correlation id that a call shares with its activities, or 0 if it has none.
-    pub(super) correlation: u64,
+    pub(super) correlation_id: u64,
     /// For wait records, the stream lane that is waited for.
     pub(super) on_lane: u64,
     /// For wait records, the call that recorded the awaited event, or 0 if there is none.
-    pub(super) on_correlation: u64,
+    pub(super) on_correlation_id: u64,
     /// The caller's id for the event. For a step, its number.
     pub(super) id: u64,
 }
@@ -128,14 +128,14 @@ impl Bound {
 /// A segment of the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Segment {
-    pub(super) start: i64,
-    pub(super) end: i64,
+    pub(super) start_nanos: i64,
+    pub(super) end_nanos: i64,
     pub(super) bound: Bound,
     /// The thread or stream, if the segment is on one.
     pub(super) lane: Option<u64>,
     /// Index of the event that is at work. For overheads, index of the activity that is delayed.
     /// `None` where a thread was in no span.
-    pub(super) event: Option<usize>,
+    pub(super) event_index: Option<usize>,
 }
 
 /// Greatest difference between host and device timestamps from clock skew and rounding.

@@ -1,5 +1,6 @@
-//! The SQL aggregate `critical_path(kind, lane, start, end, ...)`: the chain of events that the
-//! steps of a process waited for. The view `critical_path` builds its arguments from a run.
+//! The SQL aggregate `critical_path(kind, lane, start_nanos, end_nanos, ...)`: the chain of events
+//! that the steps of a process waited for. The view `critical_path` builds its arguments from a
+//! run.
 
 mod event;
 #[cfg(test)]
@@ -23,7 +24,7 @@ use datafusion::logical_expr::{
 
 use super::documented;
 use crate::sql::lookup::Lookups;
-use event::{Event, Kind};
+use event::{Event, EventKind};
 use walk::{critical_path, find_window, split_by_step};
 
 pub(super) fn aggregate(lookups: &Arc<Lookups>) -> AggregateUDF {
@@ -44,26 +45,26 @@ pub(super) fn aggregate(lookups: &Arc<Lookups>) -> AggregateUDF {
 }
 
 /// The kinds of events with their names in SQL.
-const KINDS: [(&str, Kind); 15] = [
-    ("host", Kind::Host),
-    ("data_loading", Kind::DataLoading),
-    ("backward", Kind::Backward),
-    ("call", Kind::Call),
-    ("copy", Kind::Copy),
-    ("sync_device", Kind::SyncDevice),
-    ("sync_stream", Kind::SyncStream),
-    ("sync_event", Kind::SyncEvent),
-    ("compute", Kind::Compute),
-    ("communication", Kind::Communication),
-    ("memory", Kind::Memory),
-    ("pageable", Kind::Pageable),
-    ("stream_wait", Kind::StreamWait),
-    ("host_wait", Kind::HostWait),
-    ("step", Kind::Step),
+const EVENT_KINDS: [(&str, EventKind); 15] = [
+    ("host", EventKind::Host),
+    ("data_loading", EventKind::DataLoading),
+    ("backward", EventKind::Backward),
+    ("call", EventKind::Call),
+    ("copy", EventKind::Copy),
+    ("sync_device", EventKind::SyncDevice),
+    ("sync_stream", EventKind::SyncStream),
+    ("sync_event", EventKind::SyncEvent),
+    ("compute", EventKind::Compute),
+    ("communication", EventKind::Communication),
+    ("memory", EventKind::Memory),
+    ("pageable", EventKind::Pageable),
+    ("stream_wait", EventKind::StreamWait),
+    ("host_wait", EventKind::HostWait),
+    ("step", EventKind::Step),
 ];
 
 /// The fields of a segment in SQL.
-fn fields() -> Fields {
+fn segment_fields() -> Fields {
     Fields::from(vec![
         Field::new("step", DataType::Int64, true),
         Field::new("position", DataType::UInt32, false),
@@ -91,14 +92,17 @@ impl AggregateUDFImpl for CriticalPath {
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::new_list(DataType::Struct(fields()), true))
+        Ok(DataType::new_list(DataType::Struct(segment_fields()), true))
     }
 
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         if args.is_distinct {
             return plan_err!("{}() has no DISTINCT", self.name());
         }
-        Ok(Box::new(Events { events: Vec::new(), memory: self.lookups.reserve("critical path") }))
+        Ok(Box::new(EventAccumulator {
+            events: Vec::new(),
+            reservation: self.lookups.reserve("critical path"),
+        }))
     }
 
     fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
@@ -120,38 +124,38 @@ impl AggregateUDFImpl for CriticalPath {
 
 /// The events of a group.
 #[derive(Debug)]
-struct Events {
+struct EventAccumulator {
     events: Vec<Event>,
     /// Reservation for the events and the later walk, so that a query which exceeds the limit fails
     /// while events are still being collected.
-    memory: MemoryReservation,
+    reservation: MemoryReservation,
 }
 
-/// Most memory of the walk per event: its index in time order, two pieces of its thread (32 bytes
-/// each), its entry in the correlation index (40), and two segments of the path (56 each), also as
-/// parts of a step (72 each) and as rows of the answer (64 each).
+/// Most memory of the walk per event: its index in time order, two intervals of its thread (32
+/// bytes each), its entry in the correlation index (40), and two segments of the path (56 each),
+/// also as parts of a step (72 each) and as rows of the answer (64 each).
 const WALK_BYTES_PER_EVENT: usize = 8 + 2 * 32 + 40 + 2 * (56 + 72 + 64);
 
-impl Events {
+impl EventAccumulator {
     /// Reserves room for `additional` events.
     fn reserve(&mut self, additional: usize) -> Result<()> {
         self.events.reserve(additional);
         let (capacity, count) = (self.events.capacity(), self.events.len() + additional);
-        self.memory.try_resize(capacity * size_of::<Event>() + count * WALK_BYTES_PER_EVENT)
+        self.reservation.try_resize(capacity * size_of::<Event>() + count * WALK_BYTES_PER_EVENT)
     }
 }
 
 /// Number of integers that encode an event in the aggregate's state.
 const INTEGERS_PER_EVENT: usize = 8;
 
-impl Accumulator for Events {
+impl Accumulator for EventAccumulator {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         let kinds = values[0].as_string_view();
         let [lanes, starts, ends, on_lanes, ids] =
             [1, 2, 3, 5, 7].map(|column: usize| values[column].as_primitive::<Int64Type>());
         let [correlations, on_correlations] =
             [4, 6].map(|column: usize| values[column].as_primitive::<UInt64Type>());
-        let or_zero = |array: &Int64Array, row: usize| {
+        let value_or_zero = |array: &Int64Array, row: usize| {
             if array.is_valid(row) { array.value(row) } else { 0 }
         };
         self.reserve(kinds.len())?;
@@ -162,21 +166,21 @@ impl Accumulator for Events {
                 continue;
             }
             let name = kinds.value(row);
-            let Some(&(_, kind)) = KINDS.iter().find(|kind| kind.0 == name) else {
+            let Some(&(_, kind)) = EVENT_KINDS.iter().find(|kind| kind.0 == name) else {
                 return exec_err!("critical_path() has no event kind {name:?}");
             };
-            let correlation = |array: &UInt64Array| {
+            let id_or_zero = |array: &UInt64Array| {
                 if array.is_valid(row) { array.value(row) } else { 0 }
             };
             self.events.push(Event {
                 kind,
                 lane: lanes.value(row).cast_unsigned(),
-                start: starts.value(row),
-                end: ends.value(row),
-                correlation: correlation(correlations),
-                on_lane: or_zero(on_lanes, row).cast_unsigned(),
-                on_correlation: correlation(on_correlations),
-                id: or_zero(ids, row).cast_unsigned(),
+                start_nanos: starts.value(row),
+                end_nanos: ends.value(row),
+                correlation_id: id_or_zero(correlations),
+                on_lane: value_or_zero(on_lanes, row).cast_unsigned(),
+                on_correlation_id: id_or_zero(on_correlations),
+                id: value_or_zero(ids, row).cast_unsigned(),
             });
         }
         Ok(())
@@ -203,8 +207,8 @@ impl Accumulator for Events {
     fn evaluate(&mut self) -> Result<ScalarValue> {
         // The result must not depend on the order of the input rows.
         self.events.sort_unstable();
-        let path =
-            find_window(&self.events).map(|(start, end)| critical_path(&self.events, start, end));
+        let path = find_window(&self.events)
+            .map(|(start_nanos, end_nanos)| critical_path(&self.events, start_nanos, end_nanos));
         let segments = split_by_step(&path.unwrap_or_default(), &self.events);
         let mut last_step = None;
         let mut position = 0_u32;
@@ -224,9 +228,14 @@ impl Accumulator for Events {
                 positions.collect::<Vec<u32>>().into_iter().map(Some).collect::<UInt32Array>(),
             ),
             Arc::new(
-                segments.iter().map(|(_, segment)| Some(segment.start)).collect::<Int64Array>(),
+                segments
+                    .iter()
+                    .map(|(_, segment)| Some(segment.start_nanos))
+                    .collect::<Int64Array>(),
             ),
-            Arc::new(segments.iter().map(|(_, segment)| Some(segment.end)).collect::<Int64Array>()),
+            Arc::new(
+                segments.iter().map(|(_, segment)| Some(segment.end_nanos)).collect::<Int64Array>(),
+            ),
             Arc::new(
                 segments
                     .iter()
@@ -243,12 +252,12 @@ impl Accumulator for Events {
                 segments
                     .iter()
                     .map(|(_, segment)| {
-                        segment.event.map(|event| self.events[event].id.cast_signed())
+                        segment.event_index.map(|event| self.events[event].id.cast_signed())
                     })
                     .collect::<Int64Array>(),
             ),
         ];
-        let list = Arc::new(StructArray::try_new(fields(), columns, None)?);
+        let list = Arc::new(StructArray::try_new(segment_fields(), columns, None)?);
         Ok(SingleRowListArrayBuilder::new(list).with_nullable(true).build_list_scalar())
     }
 
@@ -258,32 +267,34 @@ impl Accumulator for Events {
     }
 }
 
-/// Returns an event as integers in the order of its fields. The kind is its index in [`KINDS`].
+/// Returns an event as integers in the order of its fields. The kind is its index in
+/// [`EVENT_KINDS`].
 fn encode(event: &Event) -> [i64; INTEGERS_PER_EVENT] {
-    let kind = KINDS.iter().position(|kind| kind.1 == event.kind).unwrap_or_default();
+    let kind = EVENT_KINDS.iter().position(|kind| kind.1 == event.kind).unwrap_or_default();
     [
         i64::try_from(kind).unwrap_or_default(),
         event.lane.cast_signed(),
-        event.start,
-        event.end,
-        event.correlation.cast_signed(),
+        event.start_nanos,
+        event.end_nanos,
+        event.correlation_id.cast_signed(),
         event.on_lane.cast_signed(),
-        event.on_correlation.cast_signed(),
+        event.on_correlation_id.cast_signed(),
         event.id.cast_signed(),
     ]
 }
 
 fn decode(numbers: &[i64; INTEGERS_PER_EVENT]) -> Option<Event> {
-    let [kind, lane, start, end, correlation, on_lane, on_correlation, id] = *numbers;
-    let (_, kind) = *usize::try_from(kind).ok().and_then(|kind| KINDS.get(kind))?;
+    let [kind, lane, start_nanos, end_nanos, correlation_id, on_lane, on_correlation_id, id] =
+        *numbers;
+    let (_, kind) = *usize::try_from(kind).ok().and_then(|kind| EVENT_KINDS.get(kind))?;
     Some(Event {
         kind,
         lane: lane.cast_unsigned(),
-        start,
-        end,
-        correlation: correlation.cast_unsigned(),
+        start_nanos,
+        end_nanos,
+        correlation_id: correlation_id.cast_unsigned(),
         on_lane: on_lane.cast_unsigned(),
-        on_correlation: on_correlation.cast_unsigned(),
+        on_correlation_id: on_correlation_id.cast_unsigned(),
         id: id.cast_unsigned(),
     })
 }
@@ -294,15 +305,15 @@ mod state_tests {
 
     #[test]
     fn events_survive_encoding() {
-        for (number, (_, kind)) in KINDS.into_iter().enumerate() {
+        for (number, (_, kind)) in EVENT_KINDS.into_iter().enumerate() {
             let event = Event {
                 kind,
                 lane: u64::MAX,
-                start: i64::MIN,
-                end: i64::MAX,
-                correlation: u64::MAX - 1,
+                start_nanos: i64::MIN,
+                end_nanos: i64::MAX,
+                correlation_id: u64::MAX - 1,
                 on_lane: 7 << 32,
-                on_correlation: 3,
+                on_correlation_id: 3,
                 id: number as u64,
             };
             assert_eq!(decode(&encode(&event)), Some(event));

@@ -1,6 +1,6 @@
 //! Tests of the critical path: examples of each kind of wait, and properties of random events.
 
-use super::event::{ALL_STREAMS, Bound, Event, Kind, Segment};
+use super::event::{ALL_STREAMS, Bound, Event, EventKind, Segment};
 use super::walk::{critical_path, find_window, split_by_step};
 use proptest::prelude::*;
 
@@ -14,20 +14,29 @@ const AUTOGRAD: u64 = 2;
 const STREAM: u64 = 7;
 const OTHER_STREAM: u64 = 20;
 
-fn event(kind: Kind, lane: u64, start: i64, end: i64) -> Event {
-    Event { kind, lane, start, end, correlation: 0, on_lane: 0, on_correlation: 0, id: 0 }
+fn event(kind: EventKind, lane: u64, start_nanos: i64, end_nanos: i64) -> Event {
+    Event {
+        kind,
+        lane,
+        start_nanos,
+        end_nanos,
+        correlation_id: 0,
+        on_lane: 0,
+        on_correlation_id: 0,
+        id: 0,
+    }
 }
 
-fn correlated(correlation: u64, event: Event) -> Event {
-    Event { correlation, ..event }
+fn correlated(correlation_id: u64, event: Event) -> Event {
+    Event { correlation_id, ..event }
 }
 
-fn kernel(correlation: u64, lane: u64, start: i64, end: i64) -> Event {
-    correlated(correlation, event(Kind::Compute, lane, start, end))
+fn kernel(correlation_id: u64, lane: u64, start_nanos: i64, end_nanos: i64) -> Event {
+    correlated(correlation_id, event(EventKind::Compute, lane, start_nanos, end_nanos))
 }
 
-fn call(correlation: u64, lane: u64, start: i64, end: i64) -> Event {
-    correlated(correlation, event(Kind::Call, lane, start, end))
+fn call(correlation_id: u64, lane: u64, start_nanos: i64, end_nanos: i64) -> Event {
+    correlated(correlation_id, event(EventKind::Call, lane, start_nanos, end_nanos))
 }
 
 /// Bound, start, end, and the index of the event.
@@ -35,7 +44,9 @@ type Part = (&'static str, i64, i64, Option<usize>);
 
 fn parts(events: &[Event], window: (i64, i64)) -> Vec<Part> {
     let path = critical_path(events, window.0, window.1);
-    path.iter().map(|part| (part.bound.name(), part.start, part.end, part.event)).collect()
+    path.iter()
+        .map(|part| (part.bound.name(), part.start_nanos, part.end_nanos, part.event_index))
+        .collect()
 }
 
 const CPU: &str = "cpu_bound";
@@ -47,9 +58,9 @@ const SYNC: &str = "synchronization";
 #[test]
 fn on_a_thread_alone_the_innermost_span_is_the_bound() {
     let events = [
-        event(Kind::Host, MAIN, 0, 100),
-        event(Kind::DataLoading, MAIN, 20, 50),
-        event(Kind::Host, MAIN, 60, 70),
+        event(EventKind::Host, MAIN, 0, 100),
+        event(EventKind::DataLoading, MAIN, 20, 50),
+        event(EventKind::Host, MAIN, 60, 70),
     ];
     let expected = [
         (CPU, 0, 20, Some(0)),
@@ -64,10 +75,10 @@ fn on_a_thread_alone_the_innermost_span_is_the_bound() {
 #[test]
 fn a_synchronising_call_leads_to_the_device_and_back_through_the_launch() {
     let events = [
-        event(Kind::Host, MAIN, 0, 200),
+        event(EventKind::Host, MAIN, 0, 200),
         call(5, MAIN, 10, 20),
         kernel(5, STREAM, 25, 90),
-        event(Kind::SyncDevice, MAIN, 30, 95),
+        event(EventKind::SyncDevice, MAIN, 30, 95),
     ];
     let expected = [
         (CPU, 0, 10, Some(0)),
@@ -82,10 +93,10 @@ fn a_synchronising_call_leads_to_the_device_and_back_through_the_launch() {
 #[test]
 fn a_synchronising_call_with_nothing_to_wait_for_is_cpu_time() {
     let events = [
-        event(Kind::Host, MAIN, 0, 200),
+        event(EventKind::Host, MAIN, 0, 200),
         call(5, MAIN, 10, 20),
         kernel(5, STREAM, 25, 90),
-        event(Kind::SyncDevice, MAIN, 100, 110),
+        event(EventKind::SyncDevice, MAIN, 100, 110),
     ];
     assert!(parts(&events, (0, 200)).iter().all(|part| part.0 == CPU));
 }
@@ -135,19 +146,19 @@ fn two_streams() -> Vec<Event> {
         call(9, MAIN, 12, 15),
         kernel(5, STREAM, 10, 60_000),
         kernel(9, STREAM, 60_100, 90_000),
-        correlated(8, event(Kind::Communication, OTHER_STREAM, 60_500, 100_000)),
+        correlated(8, event(EventKind::Communication, OTHER_STREAM, 60_500, 100_000)),
     ]
 }
 
 #[test]
 fn a_kernel_waits_for_the_event_of_another_stream() {
     let mut events = two_streams();
-    events[7].start = 75_000; // too late to be inferred from times
-    events[6].end = 61_000;
+    events[7].start_nanos = 75_000; // too late to be inferred from times
+    events[6].end_nanos = 61_000;
     events.push(Event {
         on_lane: STREAM,
-        on_correlation: 6,
-        ..correlated(7, event(Kind::StreamWait, OTHER_STREAM, 7, 7))
+        on_correlation_id: 6,
+        ..correlated(7, event(EventKind::StreamWait, OTHER_STREAM, 7, 7))
     });
     let expected = [
         (LAUNCH, 0, 10, Some(5)),
@@ -168,7 +179,7 @@ fn without_wait_records_times_determine_what_a_kernel_waited_for() {
     ];
     assert_eq!(parts(&two_streams(), (0, 100_000)), expected);
     let mut slow = two_streams();
-    slow[7].start = 75_000; // long after the first kernel ended, while the later one runs
+    slow[7].start_nanos = 75_000; // long after the first kernel ended, while the later one runs
     assert_eq!(parts(&slow, (0, 100_000))[2], (BETWEEN, 60_000, 60_100, Some(6)));
     assert_eq!(parts(&slow, (0, 100_000))[3], (COMPUTE, 60_100, 75_000, Some(6)));
     slow.remove(6);
@@ -178,26 +189,26 @@ fn without_wait_records_times_determine_what_a_kernel_waited_for() {
 #[test]
 fn a_call_waits_for_the_stream_or_event_in_its_record() {
     let mut events = vec![
-        event(Kind::Host, MAIN, 0, 1_000),
+        event(EventKind::Host, MAIN, 0, 1_000),
         call(5, MAIN, 10, 20),
         call(6, MAIN, 20, 30),
         call(7, MAIN, 30, 40),
         kernel(5, STREAM, 50, 400),
         kernel(7, STREAM, 400, 480),
         kernel(6, OTHER_STREAM, 60, 450),
-        correlated(9, event(Kind::SyncEvent, MAIN, 100, 500)),
+        correlated(9, event(EventKind::SyncEvent, MAIN, 100, 500)),
     ];
     let sync_start = |events: &[Event]| {
         let path = parts(events, (0, 1_000));
         path.iter().find(|part| part.0 == SYNC).map(|part| part.1)
     };
     assert_eq!(sync_start(&events), Some(480)); // without a record, the latest end
-    events[7].kind = Kind::SyncStream;
+    events[7].kind = EventKind::SyncStream;
     assert_eq!(sync_start(&events), Some(480)); // the stream of the last launch
-    let wait = correlated(9, event(Kind::HostWait, OTHER_STREAM, 100, 500));
+    let wait = correlated(9, event(EventKind::HostWait, OTHER_STREAM, 100, 500));
     events.push(Event { on_lane: OTHER_STREAM, ..wait });
     assert_eq!(sync_start(&events), Some(450));
-    events[8] = Event { on_lane: STREAM, on_correlation: 6, ..wait };
+    events[8] = Event { on_lane: STREAM, on_correlation_id: 6, ..wait };
     assert_eq!(sync_start(&events), Some(400)); // the work launched before the event
     events[8] = Event { on_lane: stream_lane(0, ALL_STREAMS), ..wait };
     assert_eq!(sync_start(&events), Some(480));
@@ -211,23 +222,23 @@ fn a_call_waits_for_its_copy_if_the_memory_is_pageable() {
         let events = [
             correlated(5, event(kind, MAIN, 0, 100)),
             correlated(5, event(device, STREAM, 10, 90)),
-            event(Kind::Host, MAIN, 100, 150),
+            event(EventKind::Host, MAIN, 100, 150),
         ];
         parts(&events, (0, 150)).iter().any(|part| part.0 == "gpu_memory_bound")
     };
-    assert!(copy(Kind::Call, Kind::Pageable));
-    assert!(copy(Kind::Copy, Kind::Memory));
-    assert!(!copy(Kind::Call, Kind::Memory));
+    assert!(copy(EventKind::Call, EventKind::Pageable));
+    assert!(copy(EventKind::Copy, EventKind::Memory));
+    assert!(!copy(EventKind::Call, EventKind::Memory));
 }
 
 #[test]
 fn the_main_thread_and_autograd_wait_for_each_other() {
     let events = [
-        event(Kind::Host, MAIN, 0, 100),
-        event(Kind::Host, MAIN, 10, 30),
-        event(Kind::Backward, AUTOGRAD, 40, 60),
-        event(Kind::Backward, AUTOGRAD, 65, 80),
-        event(Kind::Host, MAIN, 90, 95),
+        event(EventKind::Host, MAIN, 0, 100),
+        event(EventKind::Host, MAIN, 10, 30),
+        event(EventKind::Backward, AUTOGRAD, 40, 60),
+        event(EventKind::Backward, AUTOGRAD, 65, 80),
+        event(EventKind::Host, MAIN, 90, 95),
     ];
     let expected = [
         (CPU, 0, 10, Some(0)),
@@ -246,19 +257,19 @@ fn the_main_thread_and_autograd_wait_for_each_other() {
 #[test]
 fn the_path_ends_with_the_last_device_activity_and_is_cut_at_steps() {
     let mut events = vec![
-        event(Kind::Host, MAIN, 0, 40),
+        event(EventKind::Host, MAIN, 0, 40),
         call(5, MAIN, 1, 2),
         call(6, MAIN, 2, 3),
         kernel(5, STREAM, 4, 50),
         kernel(6, STREAM, 50, 90),
     ];
-    events.push(Event { id: 0, ..event(Kind::Step, MAIN, 0, 20) });
-    events.push(Event { id: 1, ..event(Kind::Step, MAIN, 25, 40) });
+    events.push(Event { id: 0, ..event(EventKind::Step, MAIN, 0, 20) });
+    events.push(Event { id: 1, ..event(EventKind::Step, MAIN, 25, 40) });
     assert_eq!(find_window(&events), Some((0, 40)));
     let path = critical_path(&events, 0, 40);
     let parts: Vec<_> = split_by_step(&path, &events)
         .iter()
-        .map(|(step, part)| (*step, part.bound.name(), part.start, part.end))
+        .map(|(step, part)| (*step, part.bound.name(), part.start_nanos, part.end_nanos))
         .collect();
     let expected = [
         (Some(5), CPU, 0, 1),
@@ -291,10 +302,10 @@ fn the_time_per_event_does_not_grow_with_their_number() {
     let count = 100_000;
     let mut events = Vec::new();
     for number in 0..count {
-        let time = number * 100;
-        events.push(call(number as u64 + 1, MAIN, time, time + 10));
-        events.push(kernel(number as u64 + 1, number as u64 % 4, time + 20, time + 90));
-        events.push(event(Kind::SyncDevice, MAIN, time + 30, time + 95));
+        let time_nanos = number * 100;
+        events.push(call(number as u64 + 1, MAIN, time_nanos, time_nanos + 10));
+        events.push(kernel(number as u64 + 1, number as u64 % 4, time_nanos + 20, time_nanos + 90));
+        events.push(event(EventKind::SyncDevice, MAIN, time_nanos + 30, time_nanos + 95));
     }
     let start_time = std::time::Instant::now();
     let path = critical_path(&events, 0, count * 100);
@@ -302,58 +313,58 @@ fn the_time_per_event_does_not_grow_with_their_number() {
     assert!(start_time.elapsed().as_secs() < 20);
 }
 
-fn any_kind() -> impl Strategy<Value = Kind> {
+fn any_kind() -> impl Strategy<Value = EventKind> {
     prop::sample::select(vec![
-        Kind::Host,
-        Kind::DataLoading,
-        Kind::Backward,
-        Kind::Call,
-        Kind::Copy,
-        Kind::SyncDevice,
-        Kind::SyncStream,
-        Kind::SyncEvent,
-        Kind::Compute,
-        Kind::Communication,
-        Kind::Memory,
-        Kind::Pageable,
-        Kind::StreamWait,
-        Kind::HostWait,
-        Kind::Step,
+        EventKind::Host,
+        EventKind::DataLoading,
+        EventKind::Backward,
+        EventKind::Call,
+        EventKind::Copy,
+        EventKind::SyncDevice,
+        EventKind::SyncStream,
+        EventKind::SyncEvent,
+        EventKind::Compute,
+        EventKind::Communication,
+        EventKind::Memory,
+        EventKind::Pageable,
+        EventKind::StreamWait,
+        EventKind::HostWait,
+        EventKind::Step,
     ])
 }
 
 fn any_event(times: impl Strategy<Value = i64>, length: i64) -> impl Strategy<Value = Event> {
     let lanes = || prop::sample::select(vec![0_u64, 1, 2, 3, 1 << 32, u64::from(ALL_STREAMS)]);
     (any_kind(), lanes(), times, -2..length, 0_u64..12, lanes(), 0_u64..12).prop_map(
-        |(kind, lane, start, length, correlation, on_lane, on_correlation)| Event {
+        |(kind, lane, start_nanos, length, correlation_id, on_lane, on_correlation_id)| Event {
             kind,
             lane,
-            start,
-            end: start.saturating_add(length),
-            correlation,
+            start_nanos,
+            end_nanos: start_nanos.saturating_add(length),
+            correlation_id,
             on_lane,
-            on_correlation,
+            on_correlation_id,
             id: 0,
         },
     )
 }
 
-fn assert_covers_window(events: &[Event], start: i64, end: i64) {
-    let path = critical_path(events, start, end);
-    let mut reached = start;
+fn assert_covers_window(events: &[Event], start_nanos: i64, end_nanos: i64) {
+    let path = critical_path(events, start_nanos, end_nanos);
+    let mut reached = start_nanos;
     for part in &path {
-        assert_eq!(part.start, reached);
-        assert!(part.start < part.end);
-        assert!(part.event.is_none_or(|event| event < events.len()));
-        reached = part.end;
+        assert_eq!(part.start_nanos, reached);
+        assert!(part.start_nanos < part.end_nanos);
+        assert!(part.event_index.is_none_or(|event| event < events.len()));
+        reached = part.end_nanos;
     }
-    assert_eq!(reached, end.max(start));
+    assert_eq!(reached, end_nanos.max(start_nanos));
     // With host events there is always a thread to continue on.
-    if events.iter().any(|event| event.kind.is_host() && event.start < event.end) {
+    if events.iter().any(|event| event.kind.is_host() && event.start_nanos < event.end_nanos) {
         assert!(path.iter().all(|part| part.bound != Bound::Unknown));
     }
     for pair in path.windows(2) {
-        let merge_key = |part: &Segment| (part.bound, part.lane, part.event);
+        let merge_key = |part: &Segment| (part.bound, part.lane, part.event_index);
         assert_ne!(merge_key(&pair[0]), merge_key(&pair[1]));
     }
 }
@@ -365,8 +376,8 @@ proptest! {
     fn each_moment_is_in_exactly_one_segment(
         events in prop::collection::vec(any_event(0_i64..200, 60), 0..40),
     ) {
-        if let Some((start, end)) = find_window(&events) {
-            assert_covers_window(&events, start, end);
+        if let Some((start_nanos, end_nanos)) = find_window(&events) {
+            assert_covers_window(&events, start_nanos, end_nanos);
         }
         assert_covers_window(&events, 50, 150);
     }
@@ -376,32 +387,33 @@ proptest! {
     fn each_moment_is_in_exactly_one_segment_with_long_gaps(
         events in prop::collection::vec(any_event(0_i64..400_000, 60_000), 0..40),
     ) {
-        if let Some((start, end)) = find_window(&events) {
-            assert_covers_window(&events, start, end);
+        if let Some((start_nanos, end_nanos)) = find_window(&events) {
+            assert_covers_window(&events, start_nanos, end_nanos);
         }
     }
 
     #[test]
     fn each_moment_is_in_exactly_one_segment_for_extreme_times(
         events in prop::collection::vec(any_event(any::<i64>(), i64::MAX), 0..20),
-        start: i64,
-        end: i64,
+        start_nanos: i64,
+        end_nanos: i64,
     ) {
-        assert_covers_window(&events, start, end);
+        assert_covers_window(&events, start_nanos, end_nanos);
     }
 
     #[test]
     fn the_segments_of_a_step_add_up_to_its_duration(
         events in prop::collection::vec(any_event(0_i64..200, 60), 0..40),
     ) {
-        if let Some((start, end)) = find_window(&events) {
-            let path = critical_path(&events, start, end);
+        if let Some((start_nanos, end_nanos)) = find_window(&events) {
+            let path = critical_path(&events, start_nanos, end_nanos);
             let parts = split_by_step(&path, &events);
             for (number, step) in events.iter().enumerate() {
-                if step.kind == Kind::Step {
+                if step.kind == EventKind::Step {
                     let segments = parts.iter().filter(|(step, _)| *step == Some(number));
-                    let nanos: i64 = segments.map(|(_, part)| part.end - part.start).sum();
-                    prop_assert_eq!(nanos, (step.end - step.start).max(0));
+                    let durations = segments.map(|(_, part)| part.end_nanos - part.start_nanos);
+                    let nanos: i64 = durations.sum();
+                    prop_assert_eq!(nanos, (step.end_nanos - step.start_nanos).max(0));
                 }
             }
         }

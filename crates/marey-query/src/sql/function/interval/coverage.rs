@@ -9,10 +9,10 @@ pub(super) type Interval = (i64, i64);
 #[derive(Clone, Debug, Default)]
 pub(super) struct Coverage {
     /// The moments that at least one interval covers, as disjoint intervals in ascending order.
-    once: Vec<Interval>,
-    /// Like `once`, for moments that at least two intervals cover. `None` if they are not
+    covered_once: Vec<Interval>,
+    /// Like `covered_once`, for moments that at least two intervals cover. `None` if they are not
     /// requested.
-    twice: Option<Vec<Interval>>,
+    covered_twice: Option<Vec<Interval>>,
     buffered: Vec<Interval>,
 }
 
@@ -22,11 +22,11 @@ const MIN_BUFFERED: usize = 1024;
 
 impl Coverage {
     pub(super) fn new(counts_twice: bool) -> Self {
-        Self { twice: counts_twice.then(Vec::new), ..Self::default() }
+        Self { covered_twice: counts_twice.then(Vec::new), ..Self::default() }
     }
 
     pub(super) fn counts_twice(&self) -> bool {
-        self.twice.is_some()
+        self.covered_twice.is_some()
     }
 
     /// Adds an interval. An interval that ends at or before its start covers nothing.
@@ -34,33 +34,36 @@ impl Coverage {
         if interval.0 >= interval.1 {
             return;
         }
-        let starts_last =
+        let starts_after_last =
             |intervals: &[Interval]| intervals.last().is_none_or(|last| last.0 <= interval.0);
-        if starts_last(&self.once) && self.twice.as_deref().is_none_or(starts_last) {
+        if starts_after_last(&self.covered_once)
+            && self.covered_twice.as_deref().is_none_or(starts_after_last)
+        {
             self.append(interval);
             return;
         }
         self.buffered.push(interval);
-        if self.buffered.len() >= MIN_BUFFERED.max(self.once.len()) {
+        if self.buffered.len() >= MIN_BUFFERED.max(self.covered_once.len()) {
             self.merge_buffered();
         }
     }
 
     /// Adds an interval that starts in or after the last one, and so can overlap only that one.
-    fn append(&mut self, (start, end): Interval) {
-        if let (Some(twice), Some(&(_, last_end))) = (&mut self.twice, self.once.last())
-            && start < last_end
+    fn append(&mut self, (start_nanos, end_nanos): Interval) {
+        if let (Some(covered_twice), Some(&(_, last_end_nanos))) =
+            (&mut self.covered_twice, self.covered_once.last())
+            && start_nanos < last_end_nanos
         {
-            append_or_extend(twice, (start, end.min(last_end)));
+            append_or_extend(covered_twice, (start_nanos, end_nanos.min(last_end_nanos)));
         }
-        append_or_extend(&mut self.once, (start, end));
+        append_or_extend(&mut self.covered_once, (start_nanos, end_nanos));
     }
 
     /// Merges the buffered intervals.
     fn merge_buffered(&mut self) {
         let mut buffered = std::mem::take(&mut self.buffered);
         buffered.sort_unstable();
-        let mut other = Self::new(self.twice.is_some());
+        let mut other = Self::new(self.covered_twice.is_some());
         for interval in buffered {
             other.append(interval);
         }
@@ -80,43 +83,52 @@ impl Coverage {
     }
 
     fn merge_intervals(&mut self, other: &Self) {
-        if let (Some(twice), Some(other_twice)) = (&mut self.twice, &other.twice) {
-            let overlap = intersection(&self.once, &other.once);
-            *twice = union(&union(twice, other_twice), &overlap);
+        if let (Some(covered_twice), Some(other_covered_twice)) =
+            (&mut self.covered_twice, &other.covered_twice)
+        {
+            let overlap = intersection(&self.covered_once, &other.covered_once);
+            *covered_twice = union(&union(covered_twice, other_covered_twice), &overlap);
         }
-        self.once = union(&self.once, &other.once);
+        self.covered_once = union(&self.covered_once, &other.covered_once);
     }
 
     /// Returns the intervals covered at least once, and at least twice (if that was requested).
     pub(super) fn merged_intervals(&mut self) -> (&[Interval], &[Interval]) {
         self.merge_pending();
-        (&self.once, self.twice.as_deref().unwrap_or_default())
+        (&self.covered_once, self.covered_twice.as_deref().unwrap_or_default())
     }
 
     /// Returns the coverage of intervals in any order, such as the results of
     /// [`Coverage::merged_intervals`].
-    pub(super) fn from_intervals(once: Vec<Interval>, twice: Option<Vec<Interval>>) -> Self {
+    pub(super) fn from_intervals(
+        covered_once: Vec<Interval>,
+        covered_twice: Option<Vec<Interval>>,
+    ) -> Self {
         let sorted = |mut intervals: Vec<Interval>| {
             intervals.sort_unstable();
             union(&intervals, &[])
         };
-        Self { once: sorted(once), twice: twice.map(sorted), buffered: Vec::new() }
+        Self {
+            covered_once: sorted(covered_once),
+            covered_twice: covered_twice.map(sorted),
+            buffered: Vec::new(),
+        }
     }
 
     /// Returns the size of the allocated memory.
     pub(super) fn size_bytes(&self) -> usize {
-        let intervals = self.once.capacity()
-            + self.twice.as_ref().map_or(0, Vec::capacity)
+        let intervals = self.covered_once.capacity()
+            + self.covered_twice.as_ref().map_or(0, Vec::capacity)
             + self.buffered.capacity();
         intervals * size_of::<Interval>()
     }
 }
 
 /// Appends an interval that starts in or after the last, and joins the two if they touch.
-fn append_or_extend(intervals: &mut Vec<Interval>, (start, end): Interval) {
+fn append_or_extend(intervals: &mut Vec<Interval>, (start_nanos, end_nanos): Interval) {
     match intervals.last_mut() {
-        Some(last) if start <= last.1 => last.1 = last.1.max(end),
-        _ => intervals.push((start, end)),
+        Some(last) if start_nanos <= last.1 => last.1 = last.1.max(end_nanos),
+        _ => intervals.push((start_nanos, end_nanos)),
     }
 }
 
@@ -142,9 +154,9 @@ pub(super) fn intersection(ours: &[Interval], others: &[Interval]) -> Vec<Interv
     let (mut ours, mut others) = (ours.iter().peekable(), others.iter().peekable());
     let mut intervals = Vec::new();
     while let (Some(&&our), Some(&&other)) = (ours.peek(), others.peek()) {
-        let (start, end) = (our.0.max(other.0), our.1.min(other.1));
-        if start < end {
-            intervals.push((start, end));
+        let (start_nanos, end_nanos) = (our.0.max(other.0), our.1.min(other.1));
+        if start_nanos < end_nanos {
+            intervals.push((start_nanos, end_nanos));
         }
         if our.1 <= other.1 {
             ours.next();
@@ -156,11 +168,11 @@ pub(super) fn intersection(ours: &[Interval], others: &[Interval]) -> Vec<Interv
 }
 
 /// Returns the total length of disjoint intervals, at most `i64::MAX`.
-pub(super) fn total_length(intervals: &[Interval]) -> i64 {
-    let total_length = intervals
+pub(super) fn total_nanos(intervals: &[Interval]) -> i64 {
+    let total_nanos = intervals
         .iter()
         .fold(0_u64, |sum, interval| sum.saturating_add(interval.1.abs_diff(interval.0)));
-    i64::try_from(total_length).unwrap_or(i64::MAX)
+    i64::try_from(total_nanos).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
@@ -177,8 +189,8 @@ mod tests {
     }
 
     fn lengths(coverage: &mut Coverage) -> (i64, i64) {
-        let (once, twice) = coverage.merged_intervals();
-        (total_length(once), total_length(twice))
+        let (covered_once, covered_twice) = coverage.merged_intervals();
+        (total_nanos(covered_once), total_nanos(covered_twice))
     }
 
     fn coverage_of(intervals: &[Interval]) -> Coverage {
@@ -191,7 +203,8 @@ mod tests {
 
     fn intervals() -> impl Strategy<Value = Vec<Interval>> {
         prop::collection::vec(
-            (-50_i64..200, -3_i64..50).prop_map(|(start, len)| (start, start + len)),
+            (-50_i64..200, -3_i64..50)
+                .prop_map(|(start_nanos, len)| (start_nanos, start_nanos + len)),
             0..60,
         )
     }
@@ -219,19 +232,19 @@ mod tests {
         fn union_and_intersection_add_up_to_both_lengths(a in intervals(), b in intervals()) {
             let (mut a, mut b) = (coverage_of(&a), coverage_of(&b));
             let overlap = intersection(a.merged_intervals().0, b.merged_intervals().0);
-            let sum = total_length(a.merged_intervals().0) + total_length(b.merged_intervals().0);
+            let sum = total_nanos(a.merged_intervals().0) + total_nanos(b.merged_intervals().0);
             a.merge(b);
-            prop_assert_eq!(total_length(&overlap), sum - total_length(a.merged_intervals().0));
+            prop_assert_eq!(total_nanos(&overlap), sum - total_nanos(a.merged_intervals().0));
         }
     }
 
     #[test]
     fn unordered_intervals_are_merged_in_batches() {
         let mut coverage = Coverage::new(true);
-        for start in (0..20_000).rev() {
-            coverage.add((start * 10, start * 10 + 15));
+        for start_nanos in (0..20_000).rev() {
+            coverage.add((start_nanos * 10, start_nanos * 10 + 15));
         }
-        assert!(coverage.buffered.len() <= MIN_BUFFERED.max(coverage.once.len()));
+        assert!(coverage.buffered.len() <= MIN_BUFFERED.max(coverage.covered_once.len()));
         assert_eq!(lengths(&mut coverage), (200_005, 19_999 * 5));
     }
 

@@ -18,11 +18,11 @@ use datafusion::logical_expr::{
 };
 
 use super::documented;
-use coverage::{Coverage, Interval, intersection, total_length};
+use coverage::{Coverage, Interval, intersection, total_nanos};
 
 pub(super) fn aggregates() -> Vec<AggregateUDF> {
     [Measure::Union, Measure::Overlap, Measure::Intersection]
-        .map(|measure| AggregateUDF::new_from_impl(Length::new(measure)))
+        .map(|measure| AggregateUDF::new_from_impl(LengthAggregate::new(measure)))
         .into()
 }
 
@@ -35,12 +35,12 @@ enum Measure {
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Length {
+struct LengthAggregate {
     measure: Measure,
     signature: Signature,
 }
 
-impl Length {
+impl LengthAggregate {
     fn new(measure: Measure) -> Self {
         let signature = match measure {
             Measure::Union | Measure::Overlap => {
@@ -52,7 +52,7 @@ impl Length {
     }
 }
 
-impl AggregateUDFImpl for Length {
+impl AggregateUDFImpl for LengthAggregate {
     fn name(&self) -> &str {
         match self.measure {
             Measure::Union => "union_nanos",
@@ -160,28 +160,30 @@ impl Accumulator for LengthAccumulator {
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        let once = states[0].as_list::<i32>();
-        for row in 0..once.len() {
-            let twice = states.get(1).map(|twice| read_intervals(twice.as_list(), row));
-            self.0.merge(Coverage::from_intervals(read_intervals(once, row), twice));
+        let covered_once = states[0].as_list::<i32>();
+        for row in 0..covered_once.len() {
+            let covered_twice =
+                states.get(1).map(|covered_twice| read_intervals(covered_twice.as_list(), row));
+            self.0
+                .merge(Coverage::from_intervals(read_intervals(covered_once, row), covered_twice));
         }
         Ok(())
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        let has_twice = self.0.counts_twice();
-        let (once, twice) = self.0.merged_intervals();
-        let mut state = vec![list_of_intervals(once)];
-        if has_twice {
-            state.push(list_of_intervals(twice));
+        let counts_twice = self.0.counts_twice();
+        let (covered_once, covered_twice) = self.0.merged_intervals();
+        let mut state = vec![list_of_intervals(covered_once)];
+        if counts_twice {
+            state.push(list_of_intervals(covered_twice));
         }
         Ok(state)
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        let has_twice = self.0.counts_twice();
-        let (once, twice) = self.0.merged_intervals();
-        Ok(total_length(if has_twice { twice } else { once }).into())
+        let counts_twice = self.0.counts_twice();
+        let (covered_once, covered_twice) = self.0.merged_intervals();
+        Ok(total_nanos(if counts_twice { covered_twice } else { covered_once }).into())
     }
 
     fn size(&self) -> usize {
@@ -247,7 +249,7 @@ impl Accumulator for IntersectionAccumulator {
         let mut sets = self.sets.values_mut().map(|coverage| coverage.merged_intervals().0);
         let first = sets.next().unwrap_or_default().to_vec();
         let common = sets.fold(first, |common, intervals| intersection(&common, intervals));
-        Ok(total_length(&common).into())
+        Ok(total_nanos(&common).into())
     }
 
     fn size(&self) -> usize {
@@ -262,12 +264,14 @@ impl Accumulator for IntersectionAccumulator {
 /// Returns the interval of each row, or `None` if an end is null.
 fn intervals(values: &[ArrayRef]) -> impl Iterator<Item = Option<Interval>> {
     let [starts, ends] = [0, 1].map(|column: usize| values[column].as_primitive::<Int64Type>());
-    starts.iter().zip(ends).map(|(start, end)| start.zip(end))
+    starts.iter().zip(ends).map(|(start_nanos, end_nanos)| start_nanos.zip(end_nanos))
 }
 
 /// A list of alternating starts and ends.
 fn list_of_intervals(intervals: &[Interval]) -> ScalarValue {
-    list_of_numbers(intervals.iter().flat_map(|&(start, end)| [start, end]).collect())
+    list_of_numbers(
+        intervals.iter().flat_map(|&(start_nanos, end_nanos)| [start_nanos, end_nanos]).collect(),
+    )
 }
 
 fn list_of_numbers(numbers: Vec<i64>) -> ScalarValue {
@@ -278,7 +282,7 @@ fn list_of_numbers(numbers: Vec<i64>) -> ScalarValue {
 fn read_intervals(lists: &ListArray, row: usize) -> Vec<Interval> {
     let numbers = lists.value(row);
     let (pairs, _) = numbers.as_primitive::<Int64Type>().values().as_chunks();
-    pairs.iter().map(|&[start, end]| (start, end)).collect()
+    pairs.iter().map(|&[start_nanos, end_nanos]| (start_nanos, end_nanos)).collect()
 }
 
 /// The function `common_nanos`: the intersection of two intervals.
@@ -314,8 +318,8 @@ impl ScalarUDFImpl for CommonNanos {
         let pairs = intervals(&columns[..2]).zip(intervals(&columns[2..]));
         let common = pairs.map(|(first, second)| {
             let (first, second) = (first?, second?);
-            let (start, end) = (first.0.max(second.0), first.1.min(second.1));
-            Some(if start < end { total_length(&[(start, end)]) } else { 0 })
+            let (start_nanos, end_nanos) = (first.0.max(second.0), first.1.min(second.1));
+            Some(if start_nanos < end_nanos { total_nanos(&[(start_nanos, end_nanos)]) } else { 0 })
         });
         Ok(ColumnarValue::Array(Arc::new(common.collect::<Int64Array>())))
     }
