@@ -16,7 +16,7 @@ unsafe fn borrow<'a>(scope: *const Detached) -> Option<&'a Detached> {
 
 pub(crate) unsafe extern "C" fn enter(
     parent: *const Detached,
-    name: u32,
+    name_id: u32,
     kind: u8,
 ) -> *const Detached {
     let parent = (!parent.is_null()).then(|| {
@@ -28,7 +28,7 @@ pub(crate) unsafe extern "C" fn enter(
         }
     });
     catch_panic(std::ptr::null(), || {
-        api::enter_in_task(parent, name, NodeKind::from_u8(kind))
+        api::enter_in_task(parent, name_id, NodeKind::from_u8(kind))
             .map_or(std::ptr::null(), Arc::into_raw)
     })
 }
@@ -39,10 +39,10 @@ pub(crate) extern "C" fn here() -> *const Detached {
     })
 }
 
-pub(crate) unsafe extern "C" fn operator_enter(scope: *const Detached, name: u32) -> u64 {
+pub(crate) unsafe extern "C" fn operator_enter(scope: *const Detached, name_id: u32) -> u64 {
     // SAFETY: the caller passes null or a scope that it has not released.
     let scope = unsafe { borrow(scope) };
-    catch_panic(0, || scope.map_or(0, |scope| api::enter_operator_in(scope, name)))
+    catch_panic(0, || scope.map_or(0, |scope| api::enter_operator_in(scope, name_id)))
 }
 
 pub(crate) unsafe extern "C" fn exit(scope: *const Detached) {

@@ -26,46 +26,46 @@ pub(crate) unsafe extern "C" fn intern_metric(name: *const c_char, len: usize) -
     })
 }
 
-pub(crate) unsafe extern "C" fn name_text(name: u32, sink: Option<Sink>, context: *mut c_void) {
-    let text = catch_panic(None, || Some(api::name(name)));
-    if let Some(text) = text {
+pub(crate) unsafe extern "C" fn name_text(name_id: u32, sink: Option<Sink>, context: *mut c_void) {
+    let name = catch_panic(None, || Some(api::name(name_id)));
+    if let Some(name) = name {
         // SAFETY: the caller passes a function that takes bytes and this context.
-        unsafe { send(sink, context, text.as_bytes()) };
+        unsafe { send(sink, context, name.as_bytes()) };
     }
 }
 
-pub(crate) extern "C" fn scope_enter(name: u32, kind: u8) -> u64 {
-    api::enter_kind(name, kind)
+pub(crate) extern "C" fn scope_enter(name_id: u32, kind: u8) -> u64 {
+    api::enter_kind(name_id, kind)
 }
 
-pub(crate) extern "C" fn scope_exit(name: u32) -> u64 {
-    api::exit(name)
+pub(crate) extern "C" fn scope_exit(name_id: u32) -> u64 {
+    api::exit(name_id)
 }
 
-pub(crate) extern "C" fn operator_enter(name: u32) -> u64 {
-    api::enter_operator(name)
+pub(crate) extern "C" fn operator_enter(name_id: u32) -> u64 {
+    api::enter_operator(name_id)
 }
 
-pub(crate) extern "C" fn operator_exit(name: u32) -> u64 {
-    api::exit_operator(name)
+pub(crate) extern "C" fn operator_exit(name_id: u32) -> u64 {
+    api::exit_operator(name_id)
 }
 
-pub(crate) extern "C" fn operator_exit_id(id: u64) -> u64 {
-    api::exit_operator_with_id(id)
+pub(crate) extern "C" fn operator_exit_id(scope_id: u64) -> u64 {
+    api::exit_operator_with_id(scope_id)
 }
 
-pub(crate) extern "C" fn scope_exit_autograd(name: u32, sequence: u64, forward_os_id: u64) {
-    api::exit_autograd(name, api::AutogradCall { sequence, forward_os_id });
+pub(crate) extern "C" fn scope_exit_autograd(name_id: u32, sequence: u64, forward_os_id: u64) {
+    api::exit_autograd(name_id, api::AutogradCall { sequence, forward_os_id });
 }
 
 pub(crate) extern "C" fn scope_exit_only(
-    id: u64,
-    ticks: u64,
+    scope_id: u64,
+    end_ticks: u64,
     sequence: u64,
     forward_os_id: u64,
 ) -> bool {
     let call = (sequence != u64::MAX).then_some(api::AutogradCall { sequence, forward_os_id });
-    api::exit_only_at(id, ticks, call)
+    api::exit_only_at(scope_id, end_ticks, call)
 }
 
 pub(crate) unsafe extern "C" fn operator_flops(
@@ -89,7 +89,7 @@ pub(crate) unsafe extern "C" fn operator_flops(
     })
 }
 
-pub(crate) unsafe extern "C" fn scope_args(name: u32, json: *const c_char, json_len: usize) {
+pub(crate) unsafe extern "C" fn scope_args(name_id: u32, json: *const c_char, json_len: usize) {
     if !api::is_tracing() {
         return;
     }
@@ -97,7 +97,7 @@ pub(crate) unsafe extern "C" fn scope_args(name: u32, json: *const c_char, json_
     let json = unsafe { read_text(json, json_len, "json") };
     if let Ok(json) = json {
         catch_panic((), || {
-            api::record_inputs(name, api::intern_text(&json));
+            api::record_inputs(name_id, api::intern_text(&json));
         });
     }
 }
@@ -108,8 +108,8 @@ pub(crate) extern "C" fn count_losses(cause: u8, losses: u64) {
     }
 }
 
-pub(crate) extern "C" fn state_enter(name: u32) {
-    api::enter_state(name);
+pub(crate) extern "C" fn state_enter(name_id: u32) {
+    api::enter_state(name_id);
 }
 
 pub(crate) extern "C" fn state_exit() -> bool {
@@ -140,27 +140,31 @@ pub(crate) unsafe extern "C" fn add_metrics(
     unsafe { call_with_status(error, || Ok(api::add_metrics(&values?)?)) }
 }
 
-pub(crate) unsafe extern "C" fn context_names(context: u32, names: *mut u32, len: usize) -> usize {
-    let names = if names.is_null() {
+pub(crate) unsafe extern "C" fn context_names(
+    context_source: u32,
+    name_ids: *mut u32,
+    len: usize,
+) -> usize {
+    let name_ids = if name_ids.is_null() {
         &mut []
     } else {
         // SAFETY: the caller passes an array of `len` writable name ids.
-        unsafe { std::slice::from_raw_parts_mut(names, len) }
+        unsafe { std::slice::from_raw_parts_mut(name_ids, len) }
     };
-    let source = if context == 1 { ContextSource::Python } else { ContextSource::Shadow };
-    catch_panic(0, || api::context_name_ids(source, names))
+    let source = if context_source == 1 { ContextSource::Python } else { ContextSource::Shadow };
+    catch_panic(0, || api::context_name_ids(source, name_ids))
 }
 
 pub(crate) extern "C" fn state_name() -> u32 {
     api::state_name_id()
 }
 
-pub(crate) extern "C" fn scope_enter_timed(name: u32, kind: u8) -> u64 {
-    api::enter_timed(name, kind)
+pub(crate) extern "C" fn scope_enter_timed(name_id: u32, kind: u8) -> u64 {
+    api::enter_timed(name_id, kind)
 }
 
-pub(crate) extern "C" fn scope_exit_timed(name: u32) -> u64 {
-    api::exit_timed(name)
+pub(crate) extern "C" fn scope_exit_timed(name_id: u32) -> u64 {
+    api::exit_timed(name_id)
 }
 
 pub(crate) extern "C" fn ticks() -> u64 {
@@ -189,7 +193,7 @@ pub(crate) unsafe extern "C" fn performance_events(
 pub(crate) unsafe extern "C" fn possible_performance_events(
     names: *const c_char,
     names_len: usize,
-    metrics: *mut u32,
+    metric_ids: *mut u32,
     len: usize,
     refusals: Option<Sink>,
     context: *mut c_void,
@@ -203,26 +207,26 @@ pub(crate) unsafe extern "C" fn possible_performance_events(
             // SAFETY: the caller passes a function that takes bytes and this context, or null.
             unsafe { send(refusals, context, refusal.to_string().as_bytes()) };
         }
-        if index < len && !metrics.is_null() {
-            let metric = result.as_ref().copied().unwrap_or(NO_METRIC);
+        if index < len && !metric_ids.is_null() {
+            let metric_id = result.as_ref().copied().unwrap_or(NO_METRIC);
             // SAFETY: the caller passes an array of `len` writable numbers.
-            unsafe { *metrics.add(index) = metric };
+            unsafe { *metric_ids.add(index) = metric_id };
         }
     }
     results.len()
 }
 
 pub(crate) unsafe extern "C" fn performance_counts(
-    metrics: *mut u32,
+    metric_ids: *mut u32,
     counts: *mut u64,
     len: usize,
 ) -> usize {
     let totals = catch_panic(Vec::new(), api::performance_totals);
-    if !metrics.is_null() && !counts.is_null() {
-        for (index, &(metric, count)) in totals.iter().enumerate().take(len) {
+    if !metric_ids.is_null() && !counts.is_null() {
+        for (index, &(metric_id, count)) in totals.iter().enumerate().take(len) {
             // SAFETY: the caller passes two arrays of `len` writable numbers.
             unsafe {
-                *metrics.add(index) = metric;
+                *metric_ids.add(index) = metric_id;
                 *counts.add(index) = count;
             }
         }
@@ -239,14 +243,14 @@ pub(crate) extern "C" fn set_frame_provider(provider: api::FrameProvider) {
 }
 
 pub(crate) unsafe extern "C" fn frame_root(generation: *mut u64) -> u32 {
-    let (root, tree_generation) = api::frame_root();
+    let (root_id, tree_generation) = api::frame_root();
     // SAFETY: the caller passes a writable number or null.
     if let Some(generation) = unsafe { generation.as_mut() } {
         *generation = tree_generation;
     }
-    root
+    root_id
 }
 
-pub(crate) extern "C" fn frame_child(parent: u32, name: u32) -> u32 {
-    api::frame_child(parent, name)
+pub(crate) extern "C" fn frame_child(parent_id: u32, name_id: u32) -> u32 {
+    api::frame_child(parent_id, name_id)
 }

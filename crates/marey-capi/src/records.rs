@@ -3,7 +3,8 @@
 
 use crate::ptr::{catch_panic, read_metric, read_text};
 use marey_record::api::{
-    self, Collective, CollectiveState, Due, LineVariables, SampleCause, StackSample, VariableValue,
+    self, Collective, CollectiveState, DueTask, LineVariables, SampleCause, StackSample,
+    VariableValue,
 };
 use marey_record::table::{CollectiveArg, LineArg, NO_SAMPLE, VariableArg};
 use std::ffi::c_char;
@@ -28,20 +29,20 @@ pub(crate) unsafe extern "C" fn record_collectives(collectives: *const Collectiv
     }
     // SAFETY: the caller passes `len` readable collectives.
     let collectives = unsafe { std::slice::from_raw_parts(collectives, len) };
-    let positive = |value: i64| u64::try_from(value).ok();
-    let name = |name: u32| (name != 0).then_some(name);
+    let non_negative = |value: i64| u64::try_from(value).ok();
+    let optional_id = |id: u32| (id != 0).then_some(id);
     let samples = collectives.iter().map(|collective| Collective {
-        name: collective.name,
-        group: collective.group,
-        group_ranks: name(collective.group_ranks),
+        name_id: collective.name,
+        group_id: collective.group,
+        group_ranks_id: optional_id(collective.group_ranks),
         group_size: u32::try_from(collective.group_size).ok(),
-        sequence: positive(collective.sequence),
-        dtype: name(collective.dtype),
-        in_elements: positive(collective.in_elements),
-        out_elements: positive(collective.out_elements),
+        sequence: non_negative(collective.sequence),
+        dtype_id: optional_id(collective.dtype),
+        in_elements: non_negative(collective.in_elements),
+        out_elements: non_negative(collective.out_elements),
         created_unix_nanos: collective.created_unix_nanos,
         started_unix_nanos: Some(collective.started_unix_nanos).filter(|&nanos| nanos >= 0),
-        duration_nanos: positive(collective.duration_nanos),
+        duration_nanos: non_negative(collective.duration_nanos),
         state: CollectiveState::ALL
             .get(collective.state as usize)
             .copied()
@@ -87,13 +88,13 @@ pub(crate) unsafe extern "C" fn next_sample(
     duration_nanos: *mut u64,
 ) -> bool {
     let Some(due) = catch_panic(None, || api::next_sample(thread)) else { return false };
-    let (next, duration) = match due {
-        Due::Sample(cause, duration) => (cause as u8, duration),
-        Due::Collective => (NO_SAMPLE, Duration::ZERO),
+    let (due_cause, duration) = match due {
+        DueTask::Sample(cause, duration) => (cause as u8, duration),
+        DueTask::Collective => (NO_SAMPLE, Duration::ZERO),
     };
     // SAFETY: the caller passes writable numbers or null.
     if let (Some(cause), Some(nanos)) = unsafe { (cause.as_mut(), duration_nanos.as_mut()) } {
-        *cause = next;
+        *cause = due_cause;
         *nanos = duration.as_nanos().try_into().unwrap_or(u64::MAX);
     }
     true
@@ -108,10 +109,10 @@ pub(crate) unsafe extern "C" fn record_variables(line: *const LineArg) {
     // SAFETY: the caller passes `len` readable variables.
     let variables = unsafe { std::slice::from_raw_parts(line.variables, line.len) };
     let variables = variables.iter().filter_map(|&VariableArg { ref value, value_type }| {
-        let name = value.metric;
+        let name_id = value.metric;
         // SAFETY: the caller passes values that meet the contract of `read_metrics`.
         let value = unsafe { read_metric(value) }.ok()?;
-        Some(VariableValue { name, value_type, value })
+        Some(VariableValue { name_id, type_id: value_type, value })
     });
     let &LineArg { os_id, thread_name, file, function, line, .. } = line;
     catch_panic((), || {
@@ -119,9 +120,9 @@ pub(crate) unsafe extern "C" fn record_variables(line: *const LineArg) {
         let variables = variables.as_slice();
         api::record_variables(&LineVariables {
             os_id,
-            thread_name,
-            file,
-            function,
+            thread_name_id: thread_name,
+            file_id: file,
+            function_id: function,
             line,
             variables,
         });

@@ -19,21 +19,21 @@ fn session_id(session: i64) -> Result<SessionId, Failure> {
 
 /// Calls `call` with one session, or with each live session. Skips a session that another thread
 /// ends meanwhile. An error does not stop the loop; the first one is returned.
-fn for_each(
+fn for_each_session(
     session: i64,
     mut call: impl FnMut(SessionId) -> Result<(), Error>,
 ) -> Result<(), Failure> {
     if session != ALL_SESSIONS {
         return Ok(call(session_id(session)?)?);
     }
-    let mut result = Ok(());
+    let mut first_error = Ok(());
     for id in api::live_sessions() {
         match call(id) {
             Err(Error::UnknownSession(_)) => {}
-            outcome => result = result.and(outcome),
+            outcome => first_error = first_error.and(outcome),
         }
     }
-    Ok(result?)
+    Ok(first_error?)
 }
 
 pub(crate) unsafe extern "C" fn start(
@@ -45,7 +45,7 @@ pub(crate) unsafe extern "C" fn start(
         call_with_error(error, -1, || {
             let options = read_options(options)?;
             let name = read_text(options.name, options.name_len, "options.name")?;
-            let session = SessionOptions {
+            let session_options = SessionOptions {
                 name: name.into_owned(),
                 context: match options.context {
                     0 => ContextSource::Shadow,
@@ -67,7 +67,7 @@ pub(crate) unsafe extern "C" fn start(
             let is_environment_copied = options.environment_noted != 0;
             let start =
                 if is_environment_copied { api::start_with_copied_environment } else { api::start };
-            Ok(i64::from(start(&session)?))
+            Ok(i64::from(start(&session_options)?))
         })
     }
 }
@@ -82,21 +82,21 @@ unsafe fn read_options(options: *const StartOptions) -> Result<StartOptions, Fai
     // SAFETY: guaranteed by the caller; the first field is the size.
     let size = ptr::non_null(unsafe { options.cast::<usize>().as_ref() }, "options")?;
     // SAFETY: the struct has only numbers and pointers, for which zero is a valid value.
-    let mut copy: StartOptions = unsafe { std::mem::zeroed() };
+    let mut complete: StartOptions = unsafe { std::mem::zeroed() };
     let len = (*size).min(size_of::<StartOptions>());
-    // SAFETY: the caller's struct has at least `len` bytes, and so has `copy`.
-    unsafe { std::ptr::copy_nonoverlapping(options.cast::<u8>(), (&raw mut copy).cast(), len) };
-    Ok(copy)
+    // SAFETY: the caller's struct has at least `len` bytes, and so has `complete`.
+    unsafe { std::ptr::copy_nonoverlapping(options.cast::<u8>(), (&raw mut complete).cast(), len) };
+    Ok(complete)
 }
 
 pub(crate) unsafe extern "C" fn activate(session: i64, error: *mut ErrorBuffer) -> i32 {
     // SAFETY: the caller passes a writable buffer or null.
-    unsafe { call_with_status(error, || for_each(session, api::activate)) }
+    unsafe { call_with_status(error, || for_each_session(session, api::activate)) }
 }
 
 pub(crate) unsafe extern "C" fn deactivate(session: i64, error: *mut ErrorBuffer) -> i32 {
     // SAFETY: the caller passes a writable buffer or null.
-    unsafe { call_with_status(error, || for_each(session, api::deactivate)) }
+    unsafe { call_with_status(error, || for_each_session(session, api::deactivate)) }
 }
 
 pub(crate) unsafe extern "C" fn finalize(
@@ -112,7 +112,7 @@ pub(crate) unsafe extern "C" fn finalize(
     unsafe {
         call_with_status(error, || {
             let format = optional_format(format, format_len)?;
-            for_each(session, |id| {
+            for_each_session(session, |id| {
                 for path in api::finalize(id, format)? {
                     send(paths, context, path.as_os_str().as_bytes());
                 }
@@ -161,8 +161,8 @@ pub(crate) unsafe extern "C" fn clear(
     // SAFETY: the caller passes a writable buffer or null.
     unsafe {
         call_with_status(error, || {
-            let first = if includes_earlier { 0 } else { phase };
-            Ok(api::clear_phases(session_id(session)?, first..=phase)?)
+            let first_phase = if includes_earlier { 0 } else { phase };
+            Ok(api::clear_phases(session_id(session)?, first_phase..=phase)?)
         })
     }
 }

@@ -13,7 +13,7 @@ use crate::cupti::search::Hints;
 use crate::cupti::session::{self, Options};
 use crate::cupti::unavailable::{Step, Unavailable};
 use crate::nvml;
-use marey_record::device::{FlushMode, Source};
+use marey_record::device::{ActivitySource, FlushMode};
 use marey_record::{STOP, Worker, api, device};
 use std::any::Any;
 use std::mem;
@@ -66,7 +66,7 @@ static STARTER: Worker = Worker::new("marey-gpu-start", begin_late);
 #[derive(Debug)]
 struct Devices;
 
-impl Source for Devices {
+impl ActivitySource for Devices {
     fn flush(&self, how: FlushMode) {
         session::flush(how);
     }

@@ -59,9 +59,9 @@ fn quote_pieces<E>(text: &str, mut write: impl FnMut(&str) -> Result<(), E>) -> 
             0x08 => write("\\b")?,
             0x0c => write("\\f")?,
             control => {
-                let digits = 2 * usize::from(control);
+                let digits_start = 2 * usize::from(control);
                 write("\\u00")?;
-                write(&CONTROL_DIGITS[digits..digits + 2])?;
+                write(&CONTROL_DIGITS[digits_start..digits_start + 2])?;
             }
         }
         remaining = &remaining[position + 1..];
@@ -191,13 +191,13 @@ impl Object<'_> {
         if self.excludes(key) {
             return None;
         }
-        let length = key.len() + 4;
-        let mut start = [b','; MAX_KEY_BYTES + 4];
-        start[1] = b'"';
-        start[2..length - 2].copy_from_slice(key.as_bytes());
-        start[length - 2..length].copy_from_slice(b"\":");
-        let first = usize::from(std::mem::take(&mut self.is_empty));
-        self.text.extend_from_slice(&start[first..length]);
+        let prefix_bytes = key.len() + 4;
+        let mut prefix = [b','; MAX_KEY_BYTES + 4];
+        prefix[1] = b'"';
+        prefix[2..prefix_bytes - 2].copy_from_slice(key.as_bytes());
+        prefix[prefix_bytes - 2..prefix_bytes].copy_from_slice(b"\":");
+        let skipped_bytes = usize::from(std::mem::take(&mut self.is_empty));
+        self.text.extend_from_slice(&prefix[skipped_bytes..prefix_bytes]);
         Some(self.text)
     }
 
@@ -233,28 +233,28 @@ const MAX_DIGITS: usize = 20;
 #[inline]
 fn push_number(number: u64, out: &mut Vec<u8>) {
     let mut digits = [b'0'; MAX_DIGITS];
-    let first = add_digits(number, &mut digits).min(MAX_DIGITS - 1);
-    out.extend_from_slice(&digits[first..]);
+    let first_digit = add_digits(number, &mut digits).min(MAX_DIGITS - 1);
+    out.extend_from_slice(&digits[first_digit..]);
 }
 
 /// Adds the digits of an integer to the last elements of an array of zero digits. Returns the
 /// position of the first digit; the integer 0 has none.
 #[inline]
 fn add_digits(mut number: u64, zeros: &mut [u8]) -> usize {
-    let mut first = zeros.len();
+    let mut first_digit = zeros.len();
     // Two digits in each step, because a division has to wait for the one before it.
     while number >= 10 {
-        first -= 2;
+        first_digit -= 2;
         let pair = (number % 100) as u8;
-        zeros[first] += pair / 10;
-        zeros[first + 1] += pair % 10;
+        zeros[first_digit] += pair / 10;
+        zeros[first_digit + 1] += pair % 10;
         number /= 100;
     }
     if number > 0 {
-        first -= 1;
-        zeros[first] += number as u8;
+        first_digit -= 1;
+        zeros[first_digit] += number as u8;
     }
-    first
+    first_digit
 }
 
 #[inline]
@@ -268,10 +268,10 @@ fn push_micros(nanos: i128, out: &mut Vec<u8>) {
         return push_value(format_args!("{}.{:03}", nanos / 1000, nanos % 1000), out);
     };
     let mut text = [b'0'; MAX_DIGITS + 4];
-    let first = add_digits(nanos / 1000, &mut text[..MAX_DIGITS]).min(MAX_DIGITS - 1);
+    let first_digit = add_digits(nanos / 1000, &mut text[..MAX_DIGITS]).min(MAX_DIGITS - 1);
     text[MAX_DIGITS] = b'.';
     add_digits(nanos % 1000, &mut text[MAX_DIGITS + 1..]);
-    out.extend_from_slice(&text[first..]);
+    out.extend_from_slice(&text[first_digit..]);
 }
 
 #[cfg(test)]

@@ -8,12 +8,12 @@ use std::borrow::Cow;
 pub fn member_value<'j>(object: &'j str, key: &str) -> Option<Cow<'j, str>> {
     let mut members = strip_token('{', object)?;
     loop {
-        let (name, rest) = split_value(members)?;
-        let (value, rest) = split_value(strip_token(':', rest)?)?;
-        if unquote(name)? == key {
+        let (quoted_key, unread) = split_value(members)?;
+        let (value, unread) = split_value(strip_token(':', unread)?)?;
+        if unquote(quoted_key)? == key {
             return (value != "null").then(|| unquote(value).unwrap_or(value.into()));
         }
-        members = strip_token(',', rest)?;
+        members = strip_token(',', unread)?;
     }
 }
 
@@ -25,22 +25,22 @@ fn strip_token(token: char, json: &str) -> Option<&str> {
 /// Returns the next value and the text after it. Brackets are counted, but not matched by kind.
 fn split_value(json: &str) -> Option<(&str, &str)> {
     let json = json.trim_ascii_start();
-    let (mut depth, mut is_text, mut is_escaped) = (0_usize, false, false);
+    let (mut depth, mut is_in_string, mut is_escaped) = (0_usize, false, false);
     for (index, byte) in json.bytes().enumerate() {
-        let is_last = match byte {
+        let ends_value = match byte {
             _ if is_escaped => {
                 is_escaped = false;
                 continue;
             }
-            b'\\' if is_text => {
+            b'\\' if is_in_string => {
                 is_escaped = true;
                 continue;
             }
             b'"' => {
-                is_text = !is_text;
-                !is_text
+                is_in_string = !is_in_string;
+                !is_in_string
             }
-            _ if is_text => continue,
+            _ if is_in_string => continue,
             b'{' | b'[' => {
                 depth += 1;
                 false
@@ -54,7 +54,7 @@ fn split_value(json: &str) -> Option<(&str, &str)> {
             }
             _ => false,
         };
-        if is_last && depth == 0 {
+        if ends_value && depth == 0 {
             return Some(json.split_at(index + 1));
         }
     }
@@ -63,18 +63,18 @@ fn split_value(json: &str) -> Option<(&str, &str)> {
 
 /// Returns the content of a string value, `None` for any other value.
 fn unquote(value: &str) -> Option<Cow<'_, str>> {
-    let mut rest = value.strip_prefix('"')?.strip_suffix('"')?;
+    let mut unread = value.strip_prefix('"')?.strip_suffix('"')?;
     let mut text = String::new();
-    while let Some((plain, escape)) = rest.split_once('\\') {
+    while let Some((plain, escape)) = unread.split_once('\\') {
         text.push_str(plain);
         let (char, remaining) = unescape(escape)?;
         text.push(char);
-        rest = remaining;
+        unread = remaining;
     }
     if text.is_empty() {
-        return Some(rest.into());
+        return Some(unread.into());
     }
-    text.push_str(rest);
+    text.push_str(unread);
     Some(text.into())
 }
 
@@ -96,20 +96,21 @@ fn unescape(escape: &str) -> Option<(char, &str)> {
 }
 
 fn unescape_utf16(digits: &str) -> Option<(char, &str)> {
-    let (first, rest) = parse_utf16_unit(digits)?;
-    let second = rest.strip_prefix("\\u").and_then(parse_utf16_unit);
-    let pair = [first, second.map_or(0, |(second, _)| second)];
-    match char::decode_utf16(pair).next()? {
-        Ok(char) => {
-            Some((char, second.filter(|_| char.len_utf16() == 2).map_or(rest, |(_, rest)| rest)))
-        }
-        Err(_) => Some((char::REPLACEMENT_CHARACTER, rest)),
+    let (first_unit, unread) = parse_utf16_unit(digits)?;
+    let second_unit = unread.strip_prefix("\\u").and_then(parse_utf16_unit);
+    let units = [first_unit, second_unit.map_or(0, |(unit, _)| unit)];
+    match char::decode_utf16(units).next()? {
+        Ok(char) => Some((
+            char,
+            second_unit.filter(|_| char.len_utf16() == 2).map_or(unread, |(_, unread)| unread),
+        )),
+        Err(_) => Some((char::REPLACEMENT_CHARACTER, unread)),
     }
 }
 
 fn parse_utf16_unit(digits: &str) -> Option<(u16, &str)> {
-    let (digits, rest) = digits.split_at_checked(4)?;
-    Some((u16::from_str_radix(digits, 16).ok()?, rest))
+    let (digits, unread) = digits.split_at_checked(4)?;
+    Some((u16::from_str_radix(digits, 16).ok()?, unread))
 }
 
 #[cfg(test)]

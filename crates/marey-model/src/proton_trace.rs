@@ -57,7 +57,7 @@ pub fn write_call_stack<'t>(path: impl IntoIterator<Item = &'t str>, args: &mut 
 }
 
 /// Adds marey's own part: losses, process, and the bytes of spools that could not be read.
-pub fn write_own_part<'t>(
+pub fn write_marey_part<'t>(
     losses: impl IntoIterator<Item = (&'t str, u64)>,
     process: &ProcessPart<'_, impl Display>,
     torn_bytes: u64,

@@ -64,9 +64,9 @@ pub fn redact_argv(argv: &[String]) -> Vec<String> {
 }
 
 fn redact_argument(argument: &str, previous: &str) -> String {
-    let is_value =
+    let is_option_value =
         previous.starts_with('-') && !previous.contains('=') && !argument.starts_with("--");
-    if is_value && is_secret(previous, argument) {
+    if is_option_value && is_secret(previous, argument) {
         return REDACTED.to_owned();
     }
     redact_keys(&redact_url_users(&redact_named_values(argument)))
@@ -100,12 +100,12 @@ fn redact_named_values(argument: &str) -> String {
 fn redact_url_users(argument: &str) -> String {
     let mut parts = argument.split("://");
     let mut redacted = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let authority = part.split(['/', '?', '#', ' ']).next().unwrap_or_default();
+    for after_scheme in parts {
+        let authority = after_scheme.split(['/', '?', '#', ' ']).next().unwrap_or_default();
         redacted.push_str("://");
         match authority.rfind('@') {
-            Some(position) => redacted.extend([REDACTED, &part[position..]]),
-            None => redacted.push_str(part),
+            Some(position) => redacted.extend([REDACTED, &after_scheme[position..]]),
+            None => redacted.push_str(after_scheme),
         }
     }
     redacted
@@ -115,19 +115,19 @@ fn redact_url_users(argument: &str) -> String {
 fn redact_keys(argument: &str) -> String {
     let is_in_word = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     let mut redacted = String::new();
-    let mut rest = argument;
-    while !rest.is_empty() {
-        let word_bytes = rest.find(|letter| !is_in_word(letter)).unwrap_or(rest.len());
-        let (word, after) = rest.split_at(word_bytes);
-        redacted.push_str(if is_key(word) { REDACTED } else { word });
-        let gap_bytes = after.find(is_in_word).unwrap_or(after.len());
-        redacted.push_str(&after[..gap_bytes]);
-        rest = &after[gap_bytes..];
+    let mut unread = argument;
+    while !unread.is_empty() {
+        let word_bytes = unread.find(|letter| !is_in_word(letter)).unwrap_or(unread.len());
+        let (word, after_word) = unread.split_at(word_bytes);
+        redacted.push_str(if is_service_key(word) { REDACTED } else { word });
+        let gap_bytes = after_word.find(is_in_word).unwrap_or(after_word.len());
+        redacted.push_str(&after_word[..gap_bytes]);
+        unread = &after_word[gap_bytes..];
     }
     redacted
 }
 
-fn is_key(word: &str) -> bool {
+fn is_service_key(word: &str) -> bool {
     word.len() >= MIN_KEY_BYTES
         && KEY_PREFIXES.iter().any(|prefix| word.starts_with(prefix))
         && word.contains(|letter: char| letter.is_ascii_digit())

@@ -48,7 +48,7 @@ pub enum Setting {
 
 /// The type of a setting's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SettingKind {
     /// A whole number.
     Whole,
     /// A number.
@@ -75,7 +75,7 @@ pub struct Declaration {
     /// The environment variable with the initial value.
     pub env: Option<&'static str>,
     /// Type.
-    pub kind: Kind,
+    pub kind: SettingKind,
     /// Unit, empty for a number without one.
     pub unit: &'static str,
     /// The initial value if the environment has none.
@@ -88,10 +88,10 @@ pub struct Declaration {
 
 /// A value that a text means.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Value<'a> {
+pub enum SettingValue<'a> {
     /// A number.
     Number(f64),
-    /// The text itself, for [`Kind::Name`].
+    /// The text itself, for [`SettingKind::Name`].
     Name(&'a str),
 }
 
@@ -115,7 +115,7 @@ pub const ALL: [Declaration; 19] = [
         key: "checkpoint.interval",
         aliases: &[],
         env: Some(env::CHECKPOINT_SECS),
-        kind: Kind::Real,
+        kind: SettingKind::Real,
         unit: "s",
         default: 10.0,
         range: (0.0, 86_400.0),
@@ -126,7 +126,7 @@ pub const ALL: [Declaration; 19] = [
         key: "device.counter_interval",
         aliases: &[],
         env: Some(env::NVML_PERIOD_MS),
-        kind: Kind::Whole,
+        kind: SettingKind::Whole,
         unit: "ms",
         default: 100.0,
         range: (0.0, 3_600_000.0),
@@ -137,7 +137,7 @@ pub const ALL: [Declaration; 19] = [
         key: "launch.buffer_bytes",
         aliases: &[],
         env: Some(env::LAUNCH_BUFFER_BYTES),
-        kind: Kind::Whole,
+        kind: SettingKind::Whole,
         unit: "B",
         default: 4_194_304.0,
         range: (64.0, 1_073_741_824.0),
@@ -148,7 +148,7 @@ pub const ALL: [Declaration; 19] = [
         key: "ring.max_bytes",
         aliases: &[],
         env: Some(env::RING_BYTES),
-        kind: Kind::Whole,
+        kind: SettingKind::Whole,
         unit: "B",
         default: 67_108_864.0,
         range: (65_536.0, 1_099_511_627_776.0),
@@ -159,7 +159,7 @@ pub const ALL: [Declaration; 19] = [
         key: "ring.records",
         aliases: &[],
         env: Some(env::RING_RECORDS),
-        kind: Kind::Whole,
+        kind: SettingKind::Whole,
         unit: "",
         default: 10_000.0,
         range: (1.0, 1_000_000_000.0),
@@ -170,7 +170,7 @@ pub const ALL: [Declaration; 19] = [
         key: "ring.seconds",
         aliases: &[],
         env: Some(env::RING_SECONDS),
-        kind: Kind::Real,
+        kind: SettingKind::Real,
         unit: "s",
         default: 0.0,
         range: (0.0, 86_400.0),
@@ -181,7 +181,7 @@ pub const ALL: [Declaration; 19] = [
         key: "sample.interval",
         aliases: &["marey.sample_rate", "probing.sample_rate"],
         env: Some(env::SAMPLE_SECS),
-        kind: Kind::Real,
+        kind: SettingKind::Real,
         unit: "s",
         default: 0.0,
         range: (0.0, 3600.0),
@@ -192,7 +192,7 @@ pub const ALL: [Declaration; 19] = [
         key: "sample.scope",
         aliases: &[],
         env: None,
-        kind: Kind::Name,
+        kind: SettingKind::Name,
         unit: "",
         default: 0.0,
         range: (0.0, 4_294_967_295.0),
@@ -203,7 +203,7 @@ pub const ALL: [Declaration; 19] = [
         key: "sample.signal",
         aliases: &[],
         env: None,
-        kind: Kind::Signal,
+        kind: SettingKind::Signal,
         unit: "",
         default: 0.0,
         range: (0.0, 12.0),
@@ -214,7 +214,7 @@ pub const ALL: [Declaration; 19] = [
         key: "sample.slow_step",
         aliases: &[],
         env: None,
-        kind: Kind::Real,
+        kind: SettingKind::Real,
         unit: "",
         default: 0.0,
         range: (0.0, 1_000_000.0),
@@ -225,7 +225,7 @@ pub const ALL: [Declaration; 19] = [
         key: "spool.max_bytes",
         aliases: &[],
         env: Some(env::SPOOL_BYTES),
-        kind: Kind::Whole,
+        kind: SettingKind::Whole,
         unit: "B",
         default: 17_179_869_184.0,
         range: (0.0, LARGEST_WHOLE),
@@ -236,7 +236,7 @@ pub const ALL: [Declaration; 19] = [
         key: "system.interval",
         aliases: &[],
         env: Some(env::SYSTEM_METRICS_SECS),
-        kind: Kind::Real,
+        kind: SettingKind::Real,
         unit: "s",
         default: 1.0,
         range: (0.0, 3600.0),
@@ -247,7 +247,7 @@ pub const ALL: [Declaration; 19] = [
         key: "torch.memory",
         aliases: &[],
         env: None,
-        kind: Kind::Switch,
+        kind: SettingKind::Switch,
         unit: "",
         default: 0.0,
         range: (0.0, 1.0),
@@ -258,7 +258,7 @@ pub const ALL: [Declaration; 19] = [
         key: "torch.operators",
         aliases: &["marey.torch.profiling", "probing.torch.profiling"],
         env: None,
-        kind: Kind::Switch,
+        kind: SettingKind::Switch,
         unit: "",
         default: 0.0,
         range: (0.0, 1.0),
@@ -269,7 +269,7 @@ pub const ALL: [Declaration; 19] = [
         key: "torch.shapes",
         aliases: &[],
         env: None,
-        kind: Kind::Choice(&SHAPES),
+        kind: SettingKind::Choice(&SHAPES),
         unit: "",
         default: 1.0,
         range: (0.0, 2.0),
@@ -280,7 +280,7 @@ pub const ALL: [Declaration; 19] = [
         key: "trace.buffer_bytes",
         aliases: &[],
         env: Some(env::TRACE_BUFFER_BYTES),
-        kind: Kind::Whole,
+        kind: SettingKind::Whole,
         unit: "B",
         default: 4_194_304.0,
         range: (64.0, 1_073_741_824.0),
@@ -291,7 +291,7 @@ pub const ALL: [Declaration; 19] = [
         key: "tree.max_nodes",
         aliases: &[],
         env: Some(env::MAX_NODES),
-        kind: Kind::Whole,
+        kind: SettingKind::Whole,
         unit: "",
         default: 1_000_000.0,
         range: (1.0, 4_294_967_294.0),
@@ -302,7 +302,7 @@ pub const ALL: [Declaration; 19] = [
         key: "watch.rate",
         aliases: &[],
         env: None,
-        kind: Kind::Real,
+        kind: SettingKind::Real,
         unit: "/s",
         default: 10.0,
         range: (0.001, 1000.0),
@@ -313,7 +313,7 @@ pub const ALL: [Declaration; 19] = [
         key: "watch.text_length",
         aliases: &[],
         env: None,
-        kind: Kind::Whole,
+        kind: SettingKind::Whole,
         unit: "characters",
         default: 200.0,
         range: (1.0, 10_000.0),
@@ -340,17 +340,17 @@ impl Setting {
 
 impl Declaration {
     /// Returns the value that a text means.
-    pub fn parse<'a>(&self, text: &'a str) -> Result<Value<'a>, InvalidValue> {
+    pub fn parse<'a>(&self, text: &'a str) -> Result<SettingValue<'a>, InvalidValue> {
         let text = text.trim();
         let value = match self.kind {
-            Kind::Name => return Ok(Value::Name(text)),
-            Kind::Signal => parse_signal(text),
-            Kind::Switch => parse_switch(text),
-            Kind::Choice(words) => parse_choice(words, text),
-            Kind::Whole => text.parse::<u64>().ok().map(|whole| whole as f64),
-            Kind::Real => text.parse::<f64>().ok().filter(|value| value.is_finite()),
+            SettingKind::Name => return Ok(SettingValue::Name(text)),
+            SettingKind::Signal => parse_signal(text),
+            SettingKind::Switch => parse_switch(text),
+            SettingKind::Choice(words) => parse_choice(words, text),
+            SettingKind::Whole => text.parse::<u64>().ok().map(|whole| whole as f64),
+            SettingKind::Real => text.parse::<f64>().ok().filter(|value| value.is_finite()),
         };
-        value.filter(|&value| self.accepts(value)).map(Value::Number).ok_or_else(|| {
+        value.filter(|&value| self.accepts(value)).map(SettingValue::Number).ok_or_else(|| {
             InvalidValue(format!("`{}` is {}, not `{text}`", self.key, self.describe_values()))
         })
     }
@@ -359,11 +359,13 @@ impl Declaration {
     pub fn accepts(&self, value: f64) -> bool {
         let (low, high) = self.range;
         let is_of_kind = match self.kind {
-            Kind::Signal => {
+            SettingKind::Signal => {
                 value == 0.0 || SIGNALS.iter().any(|&(_, signal)| signal.total_cmp(&value).is_eq())
             }
-            Kind::Choice(_) => value.fract() == 0.0,
-            Kind::Whole | Kind::Real | Kind::Switch | Kind::Name => true,
+            SettingKind::Choice(_) => value.fract() == 0.0,
+            SettingKind::Whole | SettingKind::Real | SettingKind::Switch | SettingKind::Name => {
+                true
+            }
         };
         (low..=high).contains(&value) && is_of_kind
     }
@@ -372,17 +374,17 @@ impl Declaration {
     /// name.
     pub fn format(&self, value: f64) -> String {
         match self.kind {
-            Kind::Switch if value == 0.0 => "off".to_owned(),
-            Kind::Switch => "on".to_owned(),
-            Kind::Signal => {
+            SettingKind::Switch if value == 0.0 => "off".to_owned(),
+            SettingKind::Switch => "on".to_owned(),
+            SettingKind::Signal => {
                 let signal = SIGNALS.iter().find(|&&(_, signal)| signal.total_cmp(&value).is_eq());
                 signal.map_or(OFF, |&(name, _)| name).to_owned()
             }
-            Kind::Choice(words) => {
+            SettingKind::Choice(words) => {
                 words.get(value as usize).copied().unwrap_or_default().to_owned()
             }
-            Kind::Name => String::new(),
-            Kind::Whole | Kind::Real => format!("{value}"),
+            SettingKind::Name => String::new(),
+            SettingKind::Whole | SettingKind::Real => format!("{value}"),
         }
     }
 
@@ -391,15 +393,15 @@ impl Declaration {
         let (low, high) = self.range;
         let unit = if self.unit.is_empty() { "" } else { " " };
         match self.kind {
-            Kind::Switch => "`on` or `off`".to_owned(),
-            Kind::Signal => "`SIGUSR1`, `SIGUSR2` or `off`".to_owned(),
-            Kind::Choice(words) => words
+            SettingKind::Switch => "`on` or `off`".to_owned(),
+            SettingKind::Signal => "`SIGUSR1`, `SIGUSR2` or `off`".to_owned(),
+            SettingKind::Choice(words) => words
                 .split_last()
                 .map(|(last, others)| format!("`{}` or `{last}`", others.join("`, `")))
                 .unwrap_or_default(),
-            Kind::Name => "a name, or nothing".to_owned(),
-            Kind::Whole => format!("a whole number from {low} to {high}{unit}{}", self.unit),
-            Kind::Real => format!("a number from {low} to {high}{unit}{}", self.unit),
+            SettingKind::Name => "a name, or nothing".to_owned(),
+            SettingKind::Whole => format!("a whole number from {low} to {high}{unit}{}", self.unit),
+            SettingKind::Real => format!("a number from {low} to {high}{unit}{}", self.unit),
         }
     }
 }
@@ -437,8 +439,8 @@ mod tests {
             }
             let text = declared.format(declared.default);
             let default = match declared.kind {
-                Kind::Name => Value::Name(""),
-                _ => Value::Number(declared.default),
+                SettingKind::Name => SettingValue::Name(""),
+                _ => SettingValue::Number(declared.default),
             };
             assert_eq!(declared.parse(&text), Ok(default));
         }
@@ -448,30 +450,30 @@ mod tests {
     #[test]
     fn a_value_outside_of_type_or_range_is_refused_by_name() {
         let interval = Setting::CheckpointInterval.declaration();
-        assert_eq!(interval.parse(" 0.5 "), Ok(Value::Number(0.5)));
+        assert_eq!(interval.parse(" 0.5 "), Ok(SettingValue::Number(0.5)));
         for text in ["-1", "86401", "NaN", "inf", "", "1 s"] {
             assert!(interval.parse(text).is_err(), "{text}");
         }
         let message = Setting::MaxNodes.declaration().parse("1.5").unwrap_err().0;
         assert_eq!(message, "`tree.max_nodes` is a whole number from 1 to 4294967294, not `1.5`");
         let operators = Setting::TorchOperators.declaration();
-        let (on, off) = (Value::Number(1.0), Value::Number(0.0));
+        let (on, off) = (SettingValue::Number(1.0), SettingValue::Number(0.0));
         assert_eq!((operators.parse("ON"), operators.parse("0")), (Ok(on), Ok(off)));
         assert!(operators.parse("2").is_err());
         let signal = Setting::SampleSignal.declaration();
-        assert_eq!(signal.parse("sigusr2"), Ok(Value::Number(12.0)));
+        assert_eq!(signal.parse("sigusr2"), Ok(SettingValue::Number(12.0)));
         assert_eq!((signal.format(12.0), signal.format(0.0)), ("SIGUSR2".into(), "off".into()));
         assert!(signal.parse("SIGKILL").is_err() && signal.parse("12").is_err());
         assert!(!signal.accepts(9.0) && signal.accepts(10.0));
         let shapes = Setting::TorchShapes.declaration();
         assert_eq!(
             (shapes.parse("All"), shapes.format(2.0)),
-            (Ok(Value::Number(2.0)), "all".into())
+            (Ok(SettingValue::Number(2.0)), "all".into())
         );
         let message = shapes.parse("some").unwrap_err().0;
         assert_eq!(message, "`torch.shapes` is `off`, `sampled` or `all`, not `some`");
         assert!(shapes.parse("1").is_err() && !shapes.accepts(0.5) && !shapes.accepts(3.0));
         let scope = Setting::SampleScope.declaration();
-        assert_eq!(scope.parse(" load data "), Ok(Value::Name("load data")));
+        assert_eq!(scope.parse(" load data "), Ok(SettingValue::Name("load data")));
     }
 }

@@ -112,11 +112,11 @@ impl Sketch {
 
     /// Appends the encoded sketch to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let mut last = 0;
+        let mut previous_bucket = 0;
         for &(bucket, count) in &self.buckets {
-            put_varint(out, u64::from(bucket - last));
+            put_varint(out, u64::from(bucket - previous_bucket));
             put_varint(out, count);
-            last = bucket;
+            previous_bucket = bucket;
         }
     }
 
@@ -126,9 +126,9 @@ impl Sketch {
         let mut buckets: Vec<(u32, u64)> = Vec::new();
         while !fields.0.is_empty() {
             let (step, count) = (fields.read_varint()?, fields.read_varint()?);
-            let last = buckets.last().map(|&(bucket, _)| bucket);
-            let number = step.saturating_add(last.unwrap_or(0).into());
-            if number > LAST_BUCKET.into() || (step == 0 && last.is_some()) {
+            let previous_bucket = buckets.last().map(|&(bucket, _)| bucket);
+            let number = step.saturating_add(previous_bucket.unwrap_or(0).into());
+            if number > LAST_BUCKET.into() || (step == 0 && previous_bucket.is_some()) {
                 return Err(Malformed::InvalidValue { field: "next bucket", number }.into());
             }
             if count == 0 {

@@ -11,7 +11,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering};
 
 /// The word `eval_breaker` of the interpreter. Null where its place is unknown or it is not needed.
-static BREAKER: AtomicPtr<AtomicI32> = AtomicPtr::new(null_mut());
+static EVAL_BREAKER: AtomicPtr<AtomicI32> = AtomicPtr::new(null_mut());
 
 type Call = extern "C" fn(*mut c_void) -> c_int;
 
@@ -25,18 +25,19 @@ pub(crate) fn prepare(py: Python<'_>) {
         (3, 11) => 100,
         _ => return,
     };
-    if !BREAKER.load(Ordering::Acquire).is_null() {
+    if !EVAL_BREAKER.load(Ordering::Acquire).is_null() {
         return;
     }
     // SAFETY: the GIL is held, and the interpreter is larger than the offset.
-    let found: *mut AtomicI32 = unsafe { ffi::PyInterpreterState_Get().byte_add(offset).cast() };
+    let candidate: *mut AtomicI32 =
+        unsafe { ffi::PyInterpreterState_Get().byte_add(offset).cast() };
     // SAFETY: aligned memory of the interpreter, which lives as long as Python.
-    let word = unsafe { &*found };
+    let word = unsafe { &*candidate };
     let before = word.load(Ordering::Relaxed);
     // SAFETY: may be called on any thread; the function lives as long as the library.
     let is_added = unsafe { ffi::Py_AddPendingCall(Some(do_nothing), null_mut()) } == 0;
     if is_added && (before, word.load(Ordering::Relaxed)) == (0, 1) {
-        BREAKER.store(found, Ordering::Release);
+        EVAL_BREAKER.store(candidate, Ordering::Release);
     }
 }
 
@@ -75,7 +76,7 @@ impl PendingCall {
             }
         }
         // SAFETY: null, or a word of the interpreter, which exists as was checked above.
-        if let Some(breaker) = unsafe { BREAKER.load(Ordering::Acquire).as_ref() } {
+        if let Some(breaker) = unsafe { EVAL_BREAKER.load(Ordering::Acquire).as_ref() } {
             breaker.store(1, Ordering::Relaxed);
         }
         true

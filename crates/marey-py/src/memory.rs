@@ -13,17 +13,17 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 /// Stands for an unknown number of bytes.
-const UNKNOWN: i64 = -1;
+const UNKNOWN_BYTES: i64 = -1;
 
 /// A memory whose readings are recorded: the memory of a device, such as `cuda:0`, or `host`.
 #[pyclass(frozen, module = "marey._native")]
 struct Memory {
     /// The id of the metric with the totals.
-    reading: u32,
+    reading_metric_id: u32,
     /// The id of the metric with the growth.
-    growth: u32,
+    growth_metric_id: u32,
     /// The allocated bytes of the previous reading, by any thread.
-    last_bytes: AtomicI64,
+    previous_bytes: AtomicI64,
 }
 
 #[pymethods]
@@ -35,9 +35,9 @@ impl Memory {
             unsafe { (table().intern_metric)(name.as_ptr().cast(), name.len()) }
         };
         Self {
-            reading: intern(&reading_name(memory)),
-            growth: intern(&growth_name(memory)),
-            last_bytes: AtomicI64::new(UNKNOWN),
+            reading_metric_id: intern(&reading_name(memory)),
+            growth_metric_id: intern(&growth_name(memory)),
+            previous_bytes: AtomicI64::new(UNKNOWN_BYTES),
         }
     }
 
@@ -50,54 +50,58 @@ impl Memory {
             return Ok(());
         }
         let totals: [i64; READING_LENGTH] = [allocated, peak, reserved];
-        let last = self.last_bytes.swap(allocated, Ordering::Relaxed);
-        let growth = if last == UNKNOWN { 0 } else { allocated.saturating_sub(last) };
+        let previous_bytes = self.previous_bytes.swap(allocated, Ordering::Relaxed);
+        let growth_bytes = if previous_bytes == UNKNOWN_BYTES {
+            0
+        } else {
+            allocated.saturating_sub(previous_bytes)
+        };
         let values = [
             MetricArg {
-                metric: self.reading,
+                metric: self.reading_metric_id,
                 tag: ValueTag::Ints as u32,
                 data: totals.as_ptr().cast(),
                 len: totals.len(),
             },
             MetricArg {
-                metric: self.growth,
+                metric: self.growth_metric_id,
                 tag: ValueTag::Int as u32,
-                data: (&raw const growth).cast(),
+                data: (&raw const growth_bytes).cast(),
                 len: 1,
             },
         ];
         // Most modules do not change the memory, so the growth is left out if it is zero.
-        let changed = if growth == 0 { &values[..1] } else { &values };
+        let changed_values = if growth_bytes == 0 { &values[..1] } else { &values };
         // SAFETY: the totals and the growth live until the call returns.
-        unsafe { add_values_to_innermost(py, changed) }
+        unsafe { add_values_to_innermost(py, changed_values) }
     }
 }
 
 /// The open file `/proc/self/statm`. It stays open, because opening it takes longer than reading
 /// it. A forked child opens its own.
-struct Sizes {
+struct StatmFile {
     pid: u32,
     /// Never closed. A program may have closed all of its descriptors, and the number may then
     /// belong to a file of its own.
     file: ManuallyDrop<File>,
 }
 
-static SIZES: Mutex<Option<Sizes>> = Mutex::new(None);
+static STATM_FILE: Mutex<Option<StatmFile>> = Mutex::new(None);
 
 /// Returns the resident size of this process in bytes, `None` if the system does not tell it.
 #[pyfunction]
 fn resident_bytes() -> Option<i64> {
     // Not `lock`: another thread may have held the lock when this process was forked.
-    let mut sizes = SIZES.try_lock().ok()?;
+    let mut shared_file = STATM_FILE.try_lock().ok()?;
     let pid = std::process::id();
-    if let Some(sizes) = sizes.as_ref().filter(|sizes| sizes.pid == pid)
-        && let Some(bytes) = read_resident_bytes(&sizes.file)
+    if let Some(statm) = shared_file.as_ref().filter(|statm| statm.pid == pid)
+        && let Some(bytes) = read_resident_bytes(&statm.file)
     {
         return Some(bytes);
     }
     let file = File::open("/proc/self/statm").ok()?;
     let bytes = read_resident_bytes(&file);
-    *sizes = Some(Sizes { pid, file: ManuallyDrop::new(file) });
+    *shared_file = Some(StatmFile { pid, file: ManuallyDrop::new(file) });
     bytes
 }
 
@@ -108,10 +112,10 @@ fn read_resident_bytes(file: &File) -> Option<i64> {
     let len = file.read_at(&mut buffer, 0).ok()?;
     let text = std::str::from_utf8(&buffer[..len]).ok()?;
     let mut pages = text.split_ascii_whitespace().map(|number| number.parse::<i64>().ok());
-    let resident = pages.nth(1)??;
+    let resident_pages = pages.nth(1)??;
     // SAFETY: no preconditions.
     let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    (pages.flatten().count() == 5).then(|| resident.saturating_mul(page_bytes))
+    (pages.flatten().count() == 5).then(|| resident_pages.saturating_mul(page_bytes))
 }
 
 /// Returns the largest resident size that this process has had, in bytes, `None` if the system does

@@ -14,7 +14,7 @@ use std::ffi::c_void;
 
 /// A converted value, which must outlive the call that receives its address.
 #[derive(FromPyObject)]
-pub(crate) enum Value {
+pub(crate) enum MetricInput {
     Int(i64),
     Float(f64),
     Text(String),
@@ -22,10 +22,10 @@ pub(crate) enum Value {
     Floats(Vec<f64>),
 }
 
-impl Value {
+impl MetricInput {
     /// Returns the value as an argument of the C functions, for the metric with this id. The
     /// argument points into `self`.
-    pub(crate) fn as_argument(&self, metric: u32) -> MetricArg {
+    pub(crate) fn as_argument(&self, metric_id: u32) -> MetricArg {
         let (tag, data, len): (_, *const c_void, _) = match self {
             Self::Int(value) => (ValueTag::Int, (&raw const *value).cast(), 1),
             Self::Float(value) => (ValueTag::Float, (&raw const *value).cast(), 1),
@@ -33,7 +33,7 @@ impl Value {
             Self::Ints(values) => (ValueTag::Ints, values.as_ptr().cast(), values.len()),
             Self::Floats(values) => (ValueTag::Floats, values.as_ptr().cast(), values.len()),
         };
-        MetricArg { metric, tag: tag as u32, data, len }
+        MetricArg { metric: metric_id, tag: tag as u32, data, len }
     }
 }
 
@@ -41,7 +41,7 @@ impl Value {
 /// `add_metrics`.
 #[pyclass(frozen, module = "marey._native")]
 struct FloatMetric {
-    id: u32,
+    metric_id: u32,
 }
 
 #[pymethods]
@@ -50,19 +50,19 @@ impl FloatMetric {
     fn new(name: &Bound<'_, PyString>) -> PyResult<Self> {
         let name = utf8(name)?;
         // SAFETY: the text lives until the call returns.
-        let id = unsafe { (table().intern_metric)(name.as_ptr().cast(), name.len()) };
-        Ok(Self { id })
+        let metric_id = unsafe { (table().intern_metric)(name.as_ptr().cast(), name.len()) };
+        Ok(Self { metric_id })
     }
 
     /// Adds a value to the innermost scope.
     #[pyo3(signature = (value, /))]
     fn add(&self, py: Python<'_>, value: f64) -> PyResult<()> {
-        if !is_active() || self.id == NO_METRIC {
+        if !is_active() || self.metric_id == NO_METRIC {
             return Ok(());
         }
-        let value = Value::Float(value);
+        let value = MetricInput::Float(value);
         // SAFETY: the value lives until the call returns.
-        unsafe { add_values_to_innermost(py, &[value.as_argument(self.id)]) }
+        unsafe { add_values_to_innermost(py, &[value.as_argument(self.metric_id)]) }
     }
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn convert_and_add(
     metrics: &Bound<'_, PyDict>,
     add: impl FnOnce(*const MetricArg, usize, *mut ErrorBuffer) -> i32,
 ) -> PyResult<()> {
-    let mut ids = Vec::with_capacity(metrics.len());
+    let mut metric_ids = Vec::with_capacity(metrics.len());
     let mut values = Vec::with_capacity(metrics.len());
     for (name, value) in metrics {
         let name = name.cast_into::<PyString>().map_err(|error| {
@@ -85,42 +85,42 @@ pub(crate) fn convert_and_add(
         })?;
         let name = utf8(&name)?;
         // SAFETY: the text lives until the call returns.
-        let id = unsafe { (table().intern_metric)(name.as_ptr().cast(), name.len()) };
-        if id != NO_METRIC {
+        let metric_id = unsafe { (table().intern_metric)(name.as_ptr().cast(), name.len()) };
+        if metric_id != NO_METRIC {
             values.push(convert_value(&name, &value)?);
-            ids.push(id);
+            metric_ids.push(metric_id);
         }
     }
     let arguments: Vec<_> =
-        ids.iter().zip(&values).map(|(&id, value)| value.as_argument(id)).collect();
+        metric_ids.iter().zip(&values).map(|(&id, value)| value.as_argument(id)).collect();
     try_call(|error| add(arguments.as_ptr(), arguments.len(), error))?;
     Ok(())
 }
 
-fn convert_value(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Value> {
+fn convert_value(name: &str, value: &Bound<'_, PyAny>) -> PyResult<MetricInput> {
     if value.is_instance_of::<PyInt>() {
-        return Ok(Value::Int(value.extract()?));
+        return Ok(MetricInput::Int(value.extract()?));
     }
     if value.is_instance_of::<PyFloat>() {
-        return Ok(Value::Float(value.extract()?));
+        return Ok(MetricInput::Float(value.extract()?));
     }
     if let Ok(text) = value.cast::<PyString>() {
-        return Ok(Value::Text(utf8(text)?.into_owned()));
+        return Ok(MetricInput::Text(utf8(text)?.into_owned()));
     }
     if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
         return convert_vector(name, value.cast::<PySequence>()?);
     }
     // Arrays and tensors of any library, and their scalars.
-    if let Ok(plain) = value.call_method0("tolist")
-        && !plain.is(value)
+    if let Ok(list) = value.call_method0("tolist")
+        && !list.is(value)
     {
-        return convert_value(name, &plain);
+        return convert_value(name, &list);
     }
     if let Ok(number) = value.extract::<i64>() {
-        return Ok(Value::Int(number));
+        return Ok(MetricInput::Int(number));
     }
     if let Ok(number) = value.extract::<f64>() {
-        return Ok(Value::Float(number));
+        return Ok(MetricInput::Float(number));
     }
     Err(PyTypeError::new_err(format!(
         "metric {name:?} must be an int, a float, a str or a sequence of numbers, not {}",
@@ -128,26 +128,26 @@ fn convert_value(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Value> {
     )))
 }
 
-fn convert_vector(name: &str, values: &Bound<'_, PySequence>) -> PyResult<Value> {
+fn convert_vector(name: &str, values: &Bound<'_, PySequence>) -> PyResult<MetricInput> {
     let mut ints = Vec::new();
     let mut floats = Vec::new();
     let mut are_ints = true;
     for value in values.try_iter()? {
         match convert_value(name, &value?)? {
-            Value::Int(value) => {
+            MetricInput::Int(value) => {
                 ints.push(value);
                 floats.push(value as f64);
             }
-            Value::Float(value) => {
+            MetricInput::Float(value) => {
                 are_ints = false;
                 floats.push(value);
             }
-            Value::Text(_) | Value::Ints(_) | Value::Floats(_) => {
+            MetricInput::Text(_) | MetricInput::Ints(_) | MetricInput::Floats(_) => {
                 return Err(PyTypeError::new_err(format!(
                     "metric {name:?} must be a flat sequence of numbers"
                 )));
             }
         }
     }
-    Ok(if are_ints { Value::Ints(ints) } else { Value::Floats(floats) })
+    Ok(if are_ints { MetricInput::Ints(ints) } else { MetricInput::Floats(floats) })
 }

@@ -8,7 +8,7 @@ use crate::frames;
 use crate::library::{self, is_live, table};
 use crate::torch;
 use marey_model::loss::LossCause;
-use marey_model::setting::{Declaration, Kind};
+use marey_model::setting::{Declaration, SettingKind};
 use marey_record::table::StartOptions;
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
@@ -333,9 +333,9 @@ fn is_active() -> bool {
 /// Counts losses that the Python package has detected.
 #[pyfunction]
 fn count_losses(cause: &str, losses: u64) -> PyResult<()> {
-    let found = LossCause::ALL.into_iter().find(|candidate| candidate.as_str() == cause);
-    let cause =
-        found.ok_or_else(|| PyValueError::new_err(format!("unknown cause of loss: {cause}")))?;
+    let known_cause = LossCause::ALL.into_iter().find(|candidate| candidate.as_str() == cause);
+    let cause = known_cause
+        .ok_or_else(|| PyValueError::new_err(format!("unknown cause of loss: {cause}")))?;
     (table().count_losses)(cause as u8, losses);
     Ok(())
 }
@@ -351,7 +351,7 @@ fn setting(key: &str) -> PyResult<f64> {
 fn set_setting(key: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
     let declared = declaration(key)?;
     let number = match declared.kind {
-        Kind::Name => match value.extract::<&str>()? {
+        SettingKind::Name => match value.extract::<&str>()? {
             "" => 0.0,
             // SAFETY: the name lives until the call returns.
             name => f64::from(unsafe { (table().intern)(name.as_ptr().cast(), name.len()) }),

@@ -15,13 +15,13 @@ static IS_WANTED: AtomicBool = AtomicBool::new(false);
 
 /// The positions, in words, of two private fields of `at::RecordFunction` in the loaded PyTorch:
 /// the sequence number and the forward thread. Written with the GIL held.
-static FIELDS: [AtomicU8; 2] = [AtomicU8::new(0), AtomicU8::new(0)];
+static FIELD_POSITIONS: [AtomicU8; 2] = [AtomicU8::new(0), AtomicU8::new(0)];
 
 /// Sets whether PyTorch's operators are recorded while a session records. Raises `RuntimeError` if
-/// the loaded PyTorch cannot be observed. `fields` are the positions for [`FIELDS`], if they are
-/// known. `shapes` selects the operators whose inputs are read: 0 none, 1 those of one step in a
-/// hundred, 2 all. `inputs` are the bytes of `marey_torch::inputs::InputFields`, without which no
-/// inputs are read.
+/// the loaded PyTorch cannot be observed. `fields` are the positions for [`FIELD_POSITIONS`], if
+/// they are known. `shapes` selects the operators whose inputs are read: 0 none, 1 those of one
+/// step in a hundred, 2 all. `inputs` are the bytes of `marey_torch::inputs::InputFields`, without
+/// which no inputs are read.
 #[pyfunction]
 #[pyo3(signature = (is_wanted, fields = None, shapes = 0, inputs = None))]
 fn record_operators(
@@ -36,8 +36,8 @@ fn record_operators(
     // The first byte is the lowest of the word.
     let packed = inputs.iter().flatten().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
     (table().torch_shapes)(if inputs.is_some() { shapes } else { 0 }, packed);
-    FIELDS[0].store(sequence, Ordering::Relaxed);
-    FIELDS[1].store(forward_thread, Ordering::Relaxed);
+    FIELD_POSITIONS[0].store(sequence, Ordering::Relaxed);
+    FIELD_POSITIONS[1].store(forward_thread, Ordering::Relaxed);
     // Registers even if no session records, so that this call raises an error of PyTorch.
     set_recording(is_wanted)?;
     IS_WANTED.store(is_wanted, Ordering::Relaxed);
@@ -57,7 +57,8 @@ pub(crate) fn follow_sessions() {
 /// Starts or stops the recording of operators. The caller holds the GIL, so that no fork happens
 /// meanwhile.
 fn set_recording(is_on: bool) -> PyResult<()> {
-    let [sequence, forward_thread] = FIELDS.each_ref().map(|field| field.load(Ordering::Relaxed));
+    let [sequence, forward_thread] =
+        FIELD_POSITIONS.each_ref().map(|field| field.load(Ordering::Relaxed));
     // SAFETY: the error buffer is writable until the call returns.
     try_call(|error| unsafe { (table().torch_operators)(is_on, sequence, forward_thread, error) })?;
     Ok(())

@@ -2,7 +2,7 @@
 //! other processes (`marey watch`).
 
 use crate::library::table;
-use crate::metrics::Value;
+use crate::metrics::MetricInput;
 use marey_model::endpoint::MAX_REQUEST_BYTES;
 use marey_record::table::{LineArg, VariableArg};
 use pyo3::exceptions::PyException;
@@ -20,7 +20,7 @@ fn record_variables(
     line: u32,
     os_id: u64,
     thread_name: &str,
-    variables: Vec<(String, String, Value)>,
+    variables: Vec<(String, String, MetricInput)>,
 ) {
     // SAFETY: the text lives until the call returns.
     let intern = |text: &str| unsafe { (table().intern)(text.as_ptr().cast(), text.len()) };

@@ -11,16 +11,16 @@ pub(crate) const MAX_SESSIONS: u32 = u64::BITS;
 #[repr(C, align(64))]
 pub(crate) struct Control {
     /// Live sessions, active or not. Zero means that recording is off.
-    pub(crate) live: AtomicU64,
+    pub(crate) live_sessions: AtomicU64,
     /// Sessions that record now.
-    pub(crate) active: AtomicU64,
+    pub(crate) active_sessions: AtomicU64,
     /// Sessions that record now, but only what is addressed to them: see
-    /// [`crate::Detached::in_session`]. None of them is in `active`.
-    pub(crate) addressed: AtomicU64,
+    /// [`crate::Detached::in_session`]. None of them is in `active_sessions`.
+    pub(crate) addressed_sessions: AtomicU64,
     /// Live sessions whose paths are Python frames.
-    pub(crate) python: AtomicU64,
+    pub(crate) python_sessions: AtomicU64,
     /// Live sessions that trace.
-    pub(crate) trace: AtomicU64,
+    pub(crate) trace_sessions: AtomicU64,
     /// Incremented when the first session starts. A thread whose tree is of an older epoch gets a
     /// new tree.
     pub(crate) epoch: AtomicU64,
@@ -36,11 +36,11 @@ pub(crate) struct Control {
 }
 
 pub(crate) static CONTROL: Control = Control {
-    live: AtomicU64::new(0),
-    active: AtomicU64::new(0),
-    addressed: AtomicU64::new(0),
-    python: AtomicU64::new(0),
-    trace: AtomicU64::new(0),
+    live_sessions: AtomicU64::new(0),
+    active_sessions: AtomicU64::new(0),
+    addressed_sessions: AtomicU64::new(0),
+    python_sessions: AtomicU64::new(0),
+    trace_sessions: AtomicU64::new(0),
     epoch: AtomicU64::new(0),
     stamp: AtomicU64::new(0),
     // The cache of a new node has version 0, which never is the current one.
@@ -56,20 +56,20 @@ impl Control {
                 word.fetch_or(bit(slot), Ordering::SeqCst);
             }
         };
-        set(&self.python, is_python);
-        set(&self.trace, is_trace);
+        set(&self.python_sessions, is_python);
+        set(&self.trace_sessions, is_trace);
         self.invalidate();
     }
 
     /// Makes a session live and active.
     pub(crate) fn begin(&self, slot: u32, is_addressed: bool) {
-        self.live.fetch_or(bit(slot), Ordering::SeqCst);
+        self.live_sessions.fetch_or(bit(slot), Ordering::SeqCst);
         self.activate(slot, is_addressed);
     }
 
     /// Makes a session record: all events, or only those that are addressed to it.
     pub(crate) fn activate(&self, slot: u32, is_addressed: bool) {
-        let word = if is_addressed { &self.addressed } else { &self.active };
+        let word = if is_addressed { &self.addressed_sessions } else { &self.active_sessions };
         word.fetch_or(bit(slot), Ordering::SeqCst);
         self.invalidate();
     }
@@ -77,10 +77,10 @@ impl Control {
     /// Stops a session from recording. Returns whether it was active. Events in progress may still
     /// record it.
     pub(crate) fn deactivate(&self, slot: u32) -> bool {
-        let active = self.active.fetch_and(!bit(slot), Ordering::SeqCst);
-        let addressed = self.addressed.fetch_and(!bit(slot), Ordering::SeqCst);
+        let active_sessions = self.active_sessions.fetch_and(!bit(slot), Ordering::SeqCst);
+        let addressed_sessions = self.addressed_sessions.fetch_and(!bit(slot), Ordering::SeqCst);
         self.invalidate();
-        (active | addressed) & bit(slot) != 0
+        (active_sessions | addressed_sessions) & bit(slot) != 0
     }
 
     /// Invalidates every thread's tree.
@@ -103,7 +103,7 @@ impl Control {
 
     /// Removes a session that no longer records from the words.
     pub(crate) fn remove(&self, slot: u32) {
-        for word in [&self.live, &self.python, &self.trace] {
+        for word in [&self.live_sessions, &self.python_sessions, &self.trace_sessions] {
             word.fetch_and(!bit(slot), Ordering::SeqCst);
         }
         self.invalidate();
@@ -112,20 +112,21 @@ impl Control {
     /// Whether any session exists.
     #[inline(always)]
     pub(crate) fn is_live(&self) -> bool {
-        self.live.load(Ordering::Relaxed) != 0
+        self.live_sessions.load(Ordering::Relaxed) != 0
     }
 
     /// Returns the sessions that record, whether all events or only those that are addressed to
     /// them.
-    pub(crate) fn addressable(&self) -> u64 {
-        self.active.load(Ordering::Relaxed) | self.addressed.load(Ordering::Relaxed)
+    pub(crate) fn addressable_sessions(&self) -> u64 {
+        self.active_sessions.load(Ordering::Relaxed)
+            | self.addressed_sessions.load(Ordering::Relaxed)
     }
 
     /// Returns the active sessions, and the sessions among them whose paths are Python frames.
     #[inline(always)]
-    pub(crate) fn recording(&self) -> (u64, u64) {
-        let active = self.active.load(Ordering::Relaxed);
-        (active, active & self.python.load(Ordering::Relaxed))
+    pub(crate) fn recording_sessions(&self) -> (u64, u64) {
+        let active_sessions = self.active_sessions.load(Ordering::Relaxed);
+        (active_sessions, active_sessions & self.python_sessions.load(Ordering::Relaxed))
     }
 }
 

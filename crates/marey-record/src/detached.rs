@@ -64,9 +64,9 @@ impl Detached {
                 return None;
             }
             let is_addressed = addressee.is_some();
-            let (active, python) = match addressee {
+            let (active_sessions, python_sessions) = match addressee {
                 Some(parent) => parent.recording(),
-                None => CONTROL.recording(),
+                None => CONTROL.recording_sessions(),
             };
             let parent =
                 parent.filter(|parent| parent.epoch == epoch).and_then(Self::effective_parent);
@@ -81,7 +81,7 @@ impl Detached {
                     .map_or(0, |parent| parent.exited_ancestors + u32::from(parent.is_exited())),
                 parent,
                 state_name_id: local.state_name_id(),
-                sessions: active,
+                sessions: active_sessions,
                 epoch,
                 start_ticks: clock::ticks(),
                 child_nanos: AtomicU64::new(0),
@@ -90,7 +90,13 @@ impl Detached {
                 stack_top_id: local.top_id(),
                 id: local.next_id(),
                 origin: Arc::clone(&local.tree),
-                nodes: local.child_nodes(parent_nodes, name_id, kind, active, python),
+                nodes: local.child_nodes(
+                    parent_nodes,
+                    name_id,
+                    kind,
+                    active_sessions,
+                    python_sessions,
+                ),
             }))
         })
     }
@@ -103,7 +109,7 @@ impl Detached {
             Some(Arc::new(Self {
                 parent: None,
                 state_name_id: innermost.state_name_id,
-                sessions: innermost.sessions & CONTROL.active.load(Ordering::Relaxed),
+                sessions: innermost.sessions & CONTROL.active_sessions.load(Ordering::Relaxed),
                 epoch: CONTROL.epoch.load(Ordering::Relaxed),
                 start_ticks: clock::ticks(),
                 child_nanos: AtomicU64::new(0),
@@ -150,13 +156,13 @@ impl Detached {
     /// Returns the sessions that record the scope, and the sessions among them whose paths are
     /// Python frames.
     fn recording(&self) -> (u64, u64) {
-        let active = if self.is_addressed {
-            CONTROL.addressable()
+        let active_sessions = if self.is_addressed {
+            CONTROL.addressable_sessions()
         } else {
-            CONTROL.active.load(Ordering::Relaxed)
+            CONTROL.active_sessions.load(Ordering::Relaxed)
         };
-        let sessions = active & self.sessions;
-        (sessions, sessions & CONTROL.python.load(Ordering::Relaxed))
+        let sessions = active_sessions & self.sessions;
+        (sessions, sessions & CONTROL.python_sessions.load(Ordering::Relaxed))
     }
 
     /// Returns the scope that becomes the parent of a scope entered inside this one: this one, or
@@ -191,7 +197,7 @@ impl Detached {
         local::event(|local| {
             if self.epoch == CONTROL.epoch.load(Ordering::Relaxed) {
                 let nodes = self.nodes_in(local);
-                local.set_task_node(nodes.shadow);
+                local.set_task_node(nodes.shadow_node);
             }
         });
     }
@@ -227,7 +233,7 @@ impl Detached {
                 CompletedEntry::new(nodes, self.sessions, self.start_ticks..now, child_nanos);
             local.record_in(self.recording().0, &entry);
             let nanos = entry.nanos;
-            if local.tree.task.node() == nodes.shadow {
+            if local.tree.task.node() == nodes.shadow_node {
                 local.set_task_node(self.parent_node_in(&local.tree));
             }
             match &self.parent {
@@ -269,7 +275,7 @@ impl Detached {
     /// Returns the node of the parent scope if it is in this tree, else the root.
     fn parent_node_in(&self, tree: &Arc<ThreadTree>) -> u32 {
         let parent = self.parent.as_ref().filter(|parent| Arc::ptr_eq(&parent.origin, tree));
-        parent.map_or(SHADOW_ROOT, |parent| parent.nodes.shadow)
+        parent.map_or(SHADOW_ROOT, |parent| parent.nodes.shadow_node)
     }
 
     /// Returns the scope's nodes in the caller's tree, where its path is made if needed.
@@ -278,10 +284,10 @@ impl Detached {
         if Arc::ptr_eq(&self.origin, &local.tree) {
             return self.nodes;
         }
-        let NodePair { shadow, python } = self.nodes;
+        let NodePair { shadow_node, python_node } = self.nodes;
         local.copied_nodes(self.id, |local| NodePair {
-            shadow: local.copy_path(&self.origin, shadow),
-            python: local.copy_path(&self.origin, python),
+            shadow_node: local.copy_path(&self.origin, shadow_node),
+            python_node: local.copy_path(&self.origin, python_node),
         })
     }
 }

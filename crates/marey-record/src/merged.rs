@@ -25,7 +25,7 @@ pub(crate) const ROOT: u32 = 0;
 pub(crate) struct MergedTree {
     nodes: Vec<MergedNode>,
     /// By parent, id of the name, and kind.
-    index: HashMap<(u32, u32, NodeKind), u32, NumberHash>,
+    node_ids: HashMap<(u32, u32, NodeKind), u32, NumberHash>,
     /// The nodes of kernels on further devices, by the node for the first device and the device's
     /// number.
     device_copies: HashMap<(u32, u32), u32>,
@@ -39,19 +39,19 @@ pub(crate) struct MergedNode {
     pub(crate) parent: u32,
     /// In the order of first use.
     pub(crate) children: Vec<u32>,
-    pub(crate) wall: Wall,
+    pub(crate) wall: WallTimes,
     /// Durations of kernels, by the number of the device that ran them.
-    pub(crate) devices: Vec<(u32, Wall)>,
+    pub(crate) devices: Vec<(u32, WallTimes)>,
     /// In the order of first use; each key once.
     pub(crate) metrics: Vec<(Arc<MetricName>, MetricValue)>,
 }
 
 /// Duration statistics of a node.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Wall {
+pub(crate) struct WallTimes {
     pub(crate) count: u64,
     /// Entries that are still open. The sums include their time so far.
-    pub(crate) open: u64,
+    pub(crate) open_count: u64,
     pub(crate) total_nanos: u64,
     pub(crate) self_nanos: u64,
     pub(crate) min_nanos: u64,
@@ -63,8 +63,8 @@ pub(crate) struct Wall {
 impl Default for MergedTree {
     fn default() -> Self {
         Self {
-            nodes: vec![MergedNode::new(names::LOST, NodeKind::Root, ROOT)],
-            index: HashMap::default(),
+            nodes: vec![MergedNode::new(names::LOST_NAME_ID, NodeKind::Root, ROOT)],
+            node_ids: HashMap::default(),
             device_copies: HashMap::new(),
         }
     }
@@ -77,7 +77,7 @@ impl MergedNode {
             kind,
             parent,
             children: Vec::new(),
-            wall: Wall::default(),
+            wall: WallTimes::default(),
             devices: Vec::new(),
             metrics: Vec::new(),
         }
@@ -90,12 +90,12 @@ impl MergedNode {
             }
         }
         if data.count > 0 {
-            self.wall.add_wall(Wall::from_data(data));
+            self.wall.add_wall(WallTimes::from_data(data));
         }
     }
 
-    fn add_kernel(&mut self, device: u32, times: &Wall) {
-        match self.devices.iter_mut().find(|(known, _)| *known == device) {
+    fn add_kernel(&mut self, device: u32, times: &WallTimes) {
+        match self.devices.iter_mut().find(|(known_device, _)| *known_device == device) {
             Some((_, sum)) => sum.add_wall(times.clone()),
             None => self.devices.push((device, times.clone())),
         }
@@ -113,11 +113,11 @@ impl MergedNode {
     }
 }
 
-impl Wall {
+impl WallTimes {
     fn from_data(data: NodeData) -> Self {
         Self {
             count: data.count,
-            open: 0,
+            open_count: 0,
             total_nanos: data.total_nanos,
             self_nanos: data.self_nanos,
             min_nanos: data.min_nanos,
@@ -136,7 +136,7 @@ impl Wall {
             self.max_nanos = self.max_nanos.max(other.max_nanos);
         }
         self.count += other.count;
-        self.open += other.open;
+        self.open_count += other.open_count;
         self.total_nanos += other.total_nanos;
         self.self_nanos += other.self_nanos;
         if self.buckets.is_empty() {
@@ -189,9 +189,9 @@ impl MergedTree {
     /// An entry that completes between the two reads is counted twice in this snapshot only.
     pub(crate) fn absorb_running(&mut self, thread: &ThreadTree, view: SessionView) {
         let scopes = thread.open_scopes();
-        let now = clock::ticks();
+        let now_ticks = clock::ticks();
         self.absorb(thread, view, |node| thread.copy_node(view.slot, node));
-        self.absorb_scopes(thread, view, &scopes, now);
+        self.absorb_scopes(thread, view, &scopes, now_ticks);
     }
 
     /// Adds a column that was taken from its thread.
@@ -230,13 +230,13 @@ impl MergedTree {
         thread: &ThreadTree,
         view: SessionView,
         scopes: &[OpenScope],
-        now: u64,
+        now_ticks: u64,
     ) {
         let mut mapping = NodeMapping::new(thread, view, ROOT);
         let mut inner_nanos = 0;
         // Innermost first, so that the time of the open child is known for each scope.
         for scope in scopes.iter().rev().filter(|scope| local::is_entered_by_program(scope)) {
-            let nanos = clock::nanos(now.saturating_sub(scope.start_ticks));
+            let nanos = clock::nanos(now_ticks.saturating_sub(scope.start_ticks));
             if scope.sessions & bit(view.slot) != 0 {
                 let node = match view.context {
                     ContextSource::Shadow => scope.shadow_node,
@@ -244,7 +244,7 @@ impl MergedTree {
                 };
                 let merged = mapping.merged_node(self, node);
                 let wall = &mut self.node_mut(merged).wall;
-                wall.open += 1;
+                wall.open_count += 1;
                 wall.total_nanos += nanos;
                 wall.self_nanos += nanos.saturating_sub(scope.child_nanos + inner_nanos);
             }
@@ -268,7 +268,7 @@ impl MergedTree {
             name_id => self.child(parent, name_id, NodeKind::Kernel),
         };
         let node = self.node_for_device(node, device);
-        self.node_mut(node).add_kernel(device, &Wall::from_data(times.clone()));
+        self.node_mut(node).add_kernel(device, &WallTimes::from_data(times.clone()));
     }
 
     fn node_for_device(&mut self, node: u32, device: u32) -> u32 {
@@ -294,32 +294,32 @@ impl MergedTree {
 
     /// Adds another tree.
     pub(crate) fn absorb_tree(&mut self, other: &Self) {
-        let mut pending = vec![(ROOT, ROOT)];
-        while let Some((other_number, number)) = pending.pop() {
+        let mut pending_pairs = vec![(ROOT, ROOT)];
+        while let Some((other_number, number)) = pending_pairs.pop() {
             let Some(node) = other.node(other_number) else { continue };
             for (name, value) in &node.metrics {
                 self.node_mut(number).add_metric(name, value);
             }
             self.node_mut(number).wall.add_wall(node.wall.clone());
-            let mut merged = number;
+            let mut device_node = number;
             for (device, times) in &node.devices {
-                merged = self.node_for_device(merged, *device);
-                self.node_mut(merged).add_kernel(*device, times);
+                device_node = self.node_for_device(device_node, *device);
+                self.node_mut(device_node).add_kernel(*device, times);
             }
             for &child in &node.children {
                 let Some(node) = other.node(child) else { continue };
                 let merged_child = self.child(number, node.name_id, node.kind);
-                pending.push((child, merged_child));
+                pending_pairs.push((child, merged_child));
             }
         }
     }
 
     pub(crate) fn child(&mut self, parent: u32, name_id: u32, kind: NodeKind) -> u32 {
-        if let Some(&child) = self.index.get(&(parent, name_id, kind)) {
+        if let Some(&child) = self.node_ids.get(&(parent, name_id, kind)) {
             return child;
         }
         let child = self.push(parent, name_id, kind);
-        self.index.insert((parent, name_id, kind), child);
+        self.node_ids.insert((parent, name_id, kind), child);
         child
     }
 }

@@ -13,9 +13,9 @@ use std::sync::{Arc, LazyLock, RwLock};
 /// The name that stands for one that was not kept.
 pub(crate) const LOST_NAME: &str = "<lost>";
 /// The id of [`LOST_NAME`].
-pub(crate) const LOST: u32 = 1;
+pub(crate) const LOST_NAME_ID: u32 = 1;
 /// The id of a text for which there was no memory left. No text has it.
-const LOST_TEXT: u32 = u32::MAX;
+const LOST_TEXT_ID: u32 = u32::MAX;
 /// The maximum size of a table in bytes.
 const MAX_BYTES: usize = 64 << 20;
 
@@ -64,7 +64,7 @@ impl<T: Clone> InternTable<T> {
 
 /// Returns the id of a name.
 pub fn intern(name: &str) -> u32 {
-    intern_in(&NAMES, name, |name| Arc::from(name)).unwrap_or(LOST)
+    intern_in(&NAMES, name, |name| Arc::from(name)).unwrap_or(LOST_NAME_ID)
 }
 
 /// Returns the name with this id.
@@ -75,7 +75,7 @@ pub fn name(id: u32) -> Arc<str> {
 
 /// Returns the id of a text that is a metric value.
 pub fn intern_text(text: &str) -> u32 {
-    intern_in(&TEXTS, text, |text| Arc::from(text)).unwrap_or(LOST_TEXT)
+    intern_in(&TEXTS, text, |text| Arc::from(text)).unwrap_or(LOST_TEXT_ID)
 }
 
 /// Returns the text with this id.
@@ -144,7 +144,7 @@ mod tests {
         assert_ne!(intern(""), 0);
         assert_eq!(&*name(intern("")), "");
         assert_eq!(&*name(a), "names::a");
-        assert_eq!(&*name(LOST), LOST_NAME);
+        assert_eq!(&*name(LOST_NAME_ID), LOST_NAME);
         assert_eq!(&*name(u32::MAX), LOST_NAME);
     }
 }

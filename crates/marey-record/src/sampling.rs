@@ -27,31 +27,31 @@ const EVENT_INTERVAL: Duration = Duration::from_millis(10);
 /// Whether the thread also waits for requests for the last collective.
 static FINDS_COLLECTIVES: AtomicBool = AtomicBool::new(false);
 
-static STATE: Mutex<SamplingState> = Mutex::new(SamplingState::new());
+static SAMPLING: Mutex<SamplingState> = Mutex::new(SamplingState::new());
 /// Notified after each change of the state, of a setting or of the sessions.
 static CHANGED: Condvar = Condvar::new();
 
 struct SamplingState {
     /// The number of the thread that samples, 0 for none.
-    thread: u32,
+    thread_number: u32,
     started_threads: u32,
     /// Whether the signal has arrived.
     is_signalled: bool,
     /// The times of the last and of the next check.
     last_check: Option<Instant>,
     next_check: Option<Instant>,
-    random: u64,
+    random_state: u64,
 }
 
 impl SamplingState {
     const fn new() -> Self {
         Self {
-            thread: 0,
+            thread_number: 0,
             started_threads: 0,
             is_signalled: false,
             last_check: None,
             next_check: None,
-            random: 0x9E37_79B9_7F4A_7C15,
+            random_state: 0x9E37_79B9_7F4A_7C15,
         }
     }
 
@@ -59,36 +59,36 @@ impl SamplingState {
     /// would be sampled at the same place each time.
     fn with_jitter(&mut self, interval: Duration) -> Duration {
         // The xorshift64 generator.
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        interval.mul_f64(0.5 + (self.random >> 11) as f64 / (1_u64 << 53) as f64)
+        self.random_state ^= self.random_state << 13;
+        self.random_state ^= self.random_state >> 7;
+        self.random_state ^= self.random_state << 17;
+        interval.mul_f64(0.5 + (self.random_state >> 11) as f64 / (1_u64 << 53) as f64)
     }
 }
 
 /// The settings of sampling.
-struct Plan {
+struct SamplingPlan {
     interval: Duration,
     /// The interned id of a scope's name, 0 for none.
-    scope: u32,
+    scope_name_id: u32,
     /// The multiple of a step's median duration beyond which a step is slow, 0 for none.
-    slow_step: f64,
+    slow_step_factor: f64,
     has_signal: bool,
 }
 
-impl Plan {
+impl SamplingPlan {
     fn read() -> Self {
         let interval = Duration::try_from_secs_f64(settings::value(Setting::SampleInterval));
         Self {
             interval: interval.unwrap_or_default(),
-            scope: settings::whole(Setting::SampleScope) as u32,
-            slow_step: settings::value(Setting::SampleSlowStep),
+            scope_name_id: settings::whole(Setting::SampleScope) as u32,
+            slow_step_factor: settings::value(Setting::SampleSlowStep),
             has_signal: settings::value(Setting::SampleSignal) != 0.0,
         }
     }
 
     fn has_condition(&self) -> bool {
-        self.scope != 0 || self.slow_step > 0.0
+        self.scope_name_id != 0 || self.slow_step_factor > 0.0
     }
 
     /// Returns the time between two checks, `None` if there is nothing to check.
@@ -111,8 +111,10 @@ impl Plan {
     /// Whether a sample with this cause is due now.
     fn is_met(&self, cause: SampleCause) -> bool {
         match cause {
-            SampleCause::Scope => self.scope != 0 && is_open(self.scope),
-            SampleCause::SlowStep => self.slow_step > 0.0 && local::is_step_slow(self.slow_step),
+            SampleCause::Scope => self.scope_name_id != 0 && is_open(self.scope_name_id),
+            SampleCause::SlowStep => {
+                self.slow_step_factor > 0.0 && local::is_step_slow(self.slow_step_factor)
+            }
             SampleCause::Interval | SampleCause::Signal | SampleCause::Request => true,
         }
     }
@@ -127,7 +129,7 @@ fn is_open(name_id: u32) -> bool {
 
 /// A task for the sampling thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Due {
+pub enum DueTask {
     /// Sample the stacks. The duration is the time for which the sample stands.
     Sample(SampleCause, Duration),
     /// Answer a request for the last collective.
@@ -148,34 +150,34 @@ pub(crate) fn finds_collectives() -> bool {
 
 /// Whether a sampling thread is needed.
 pub fn is_needed() -> bool {
-    let plan = Plan::read();
+    let plan = SamplingPlan::read();
     let is_set = plan.has_signal || plan.period().is_some() || finds_collectives();
     trace::has_sessions() && (is_set || python_requests::is_sample_pending())
 }
 
 /// Whether a sampling thread is needed and none has been started.
 pub(crate) fn lacks_thread() -> bool {
-    lock(&STATE).thread == 0 && is_needed()
+    lock(&SAMPLING).thread_number == 0 && is_needed()
 }
 
 /// Returns the number of a new sampling thread. Returns 0 if none is needed or if one is running,
 /// which then reads the settings again.
 pub fn begin() -> u32 {
-    let mut state = lock(&STATE);
+    let mut state = lock(&SAMPLING);
     state.next_check = None;
     CHANGED.notify_all();
-    if state.thread != 0 || !is_needed() {
+    if state.thread_number != 0 || !is_needed() {
         return 0;
     }
     state.started_threads = state.started_threads.wrapping_add(1).max(1);
-    state.thread = state.started_threads;
+    state.thread_number = state.started_threads;
     state.last_check = Some(Instant::now());
-    state.thread
+    state.thread_number
 }
 
 /// Ends the sampling thread, which returns from [`next`].
 pub fn end() {
-    lock(&STATE).thread = 0;
+    lock(&SAMPLING).thread_number = 0;
     CHANGED.notify_all();
 }
 
@@ -184,47 +186,47 @@ pub fn end() {
 pub(crate) fn wake() {
     // The sampling thread checks its conditions under the lock. Once the lock was free, it either
     // waits for this notification or has yet to check.
-    drop(lock(&STATE));
+    drop(lock(&SAMPLING));
     CHANGED.notify_all();
 }
 
 /// Waits until there is something to do. Returns `None` if the thread with this number is to end.
-pub fn next(thread: u32) -> Option<Due> {
-    let mut state = lock(&STATE);
+pub fn next(thread_number: u32) -> Option<DueTask> {
+    let mut state = lock(&SAMPLING);
     loop {
-        if state.thread != thread {
+        if state.thread_number != thread_number {
             return None;
         }
         if python_requests::read_sample_request() {
-            return Some(Due::Sample(SampleCause::Request, Duration::ZERO));
+            return Some(DueTask::Sample(SampleCause::Request, Duration::ZERO));
         }
         if python_requests::read_collective_request() {
-            return Some(Due::Collective);
+            return Some(DueTask::Collective);
         }
         if std::mem::take(&mut state.is_signalled) {
-            return Some(Due::Sample(SampleCause::Signal, Duration::ZERO));
+            return Some(DueTask::Sample(SampleCause::Signal, Duration::ZERO));
         }
         if !is_needed() {
-            state.thread = 0;
+            state.thread_number = 0;
             return None;
         }
-        let plan = Plan::read();
+        let plan = SamplingPlan::read();
         let Some(period) = plan.period() else {
             (state.last_check, state.next_check) = (None, None);
             state = state.wait(&CHANGED, None);
             continue;
         };
         let now = Instant::now();
-        let last = *state.last_check.get_or_insert(now);
-        let next = state.next_check.unwrap_or_else(|| now + state.with_jitter(period));
-        if next > now {
-            state.next_check = Some(next);
-            state = state.wait(&CHANGED, Some(next - now));
+        let last_check = *state.last_check.get_or_insert(now);
+        let next_check = state.next_check.unwrap_or_else(|| now + state.with_jitter(period));
+        if next_check > now {
+            state.next_check = Some(next_check);
+            state = state.wait(&CHANGED, Some(next_check - now));
             continue;
         }
         (state.last_check, state.next_check) = (Some(now), None);
         if let Some(cause) = plan.cause() {
-            return Some(Due::Sample(cause, now - last));
+            return Some(DueTask::Sample(cause, now - last_check));
         }
     }
 }
@@ -232,13 +234,13 @@ pub fn next(thread: u32) -> Option<Due> {
 /// Whether a sample is still due. The scope or step may have ended while the thread waited for the
 /// GIL.
 pub fn is_due(cause: SampleCause) -> bool {
-    Plan::read().is_met(cause)
+    SamplingPlan::read().is_met(cause)
 }
 
 /// Requests a sample because the signal has arrived. Does nothing if no thread samples.
 pub(crate) fn signal() {
-    let mut state = lock(&STATE);
-    state.is_signalled = state.thread != 0;
+    let mut state = lock(&SAMPLING);
+    state.is_signalled = state.thread_number != 0;
     drop(state);
     CHANGED.notify_all();
 }
@@ -256,12 +258,12 @@ pub(crate) fn handle_signal(signal: i32) -> Result<(), InvalidValue> {
 
 /// Takes the lock for the duration of a fork.
 pub(crate) fn lock_for_fork() -> impl Sized {
-    lock(&STATE)
+    lock(&SAMPLING)
 }
 
 /// Forgets the thread of the parent, in the child of a fork.
 pub(crate) fn begin_child() {
-    let mut state = lock(&STATE);
-    (state.thread, state.is_signalled) = (0, false);
+    let mut state = lock(&SAMPLING);
+    (state.thread_number, state.is_signalled) = (0, false);
     FINDS_COLLECTIVES.store(false, Ordering::Relaxed);
 }

@@ -2,7 +2,7 @@
 //! records.
 
 use crate::{device, environment, names, sampling};
-use marey_model::setting::{self, Declaration, InvalidValue, Kind, Setting, Value};
+use marey_model::setting::{self, Declaration, InvalidValue, Setting, SettingKind, SettingValue};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// The bits that mean that a value was not read from the environment yet. As a float they are a
@@ -42,7 +42,7 @@ pub fn is_on(setting: Setting) -> bool {
 pub(crate) fn text(declared: &Declaration) -> String {
     let value = value(declared.setting);
     match declared.kind {
-        Kind::Name if value != 0.0 => names::name(value as u32).to_string(),
+        SettingKind::Name if value != 0.0 => names::name(value as u32).to_string(),
         _ => declared.format(value),
     }
 }
@@ -80,11 +80,11 @@ pub(crate) fn parse_and_set(key: &str, text: &str) -> Result<Setting, InvalidVal
 }
 
 /// Returns the number that stands for a value.
-fn number(value: Value<'_>) -> f64 {
+fn number(value: SettingValue<'_>) -> f64 {
     match value {
-        Value::Number(number) => number,
-        Value::Name("") => 0.0,
-        Value::Name(name) => f64::from(names::intern(name)),
+        SettingValue::Number(number) => number,
+        SettingValue::Name("") => 0.0,
+        SettingValue::Name(name) => f64::from(names::intern(name)),
     }
 }
 

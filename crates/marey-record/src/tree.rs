@@ -82,7 +82,7 @@ impl Node {
     #[inline(always)]
     #[expect(unsafe_code, reason = "nodes are reached through links")]
     fn last_child(&self) -> Option<&Self> {
-        // SAFETY: `Index::child` set a node of the same tree; all its nodes live equally long.
+        // SAFETY: `NodeIndex::child` set a node of the same tree; all its nodes live equally long.
         unsafe { self.last_child.get() }
     }
 
@@ -138,7 +138,7 @@ impl Default for Nodes {
         for root in [SHADOW_ROOT, PYTHON_ROOT] {
             let key = NodeKey {
                 parent: root,
-                name_id: names::LOST,
+                name_id: names::LOST_NAME_ID,
                 kind: NodeKind::Root,
                 sessions: u64::MAX,
             };
@@ -173,15 +173,15 @@ impl Nodes {
 
 /// The owner's index of nodes: an open-addressing table of node ids, at most half full.
 #[derive(Debug)]
-pub(crate) struct Index {
+pub(crate) struct NodeIndex {
     slots: Vec<u32>,
-    occupied: usize,
+    occupied_slots: usize,
     max_nodes: u32,
 }
 
-impl Index {
+impl NodeIndex {
     pub(crate) fn new(max_nodes: u32) -> Self {
-        Self { slots: vec![0; 64], occupied: 0, max_nodes }
+        Self { slots: vec![0; 64], occupied_slots: 0, max_nodes }
     }
 
     /// Finds or makes the node of `key`. `None` when the tree is full.
@@ -189,22 +189,23 @@ impl Index {
     pub(crate) fn child(&mut self, nodes: &Nodes, key: &NodeKey) -> Option<u32> {
         let parent = nodes.get(key.parent)?;
         let name_kind = name_kind(key.name_id, key.kind as u32);
-        if let Some(last) = parent.last_child().filter(|last| last.matches(name_kind, key.sessions))
+        if let Some(child) =
+            parent.last_child().filter(|last| last.matches(name_kind, key.sessions))
         {
-            return Some(last.number());
+            return Some(child.number());
         }
-        let found = self.find_or_insert(nodes, key)?;
-        parent.last_child.set(nodes.get(found));
-        Some(found)
+        let child_id = self.find_or_insert(nodes, key)?;
+        parent.last_child.set(nodes.get(child_id));
+        Some(child_id)
     }
 
     /// Finds or makes one of the few nodes that stand for lost data, which the limit does not
     /// count.
     pub(crate) fn child_beyond_limit(&mut self, nodes: &Nodes, key: &NodeKey) -> Option<u32> {
         let limit = std::mem::replace(&mut self.max_nodes, u32::MAX);
-        let found = self.find_or_insert(nodes, key);
+        let node_id = self.find_or_insert(nodes, key);
         self.max_nodes = limit;
-        found
+        node_id
     }
 
     fn find_or_insert(&mut self, nodes: &Nodes, key: &NodeKey) -> Option<u32> {
@@ -232,8 +233,8 @@ impl Index {
         if let Some(slot) = self.slots.get_mut(slot_index) {
             *slot = id;
         }
-        self.occupied += 1;
-        if self.occupied * 2 > self.slots.len() {
+        self.occupied_slots += 1;
+        if self.occupied_slots * 2 > self.slots.len() {
             self.grow(nodes);
         }
         Some(id)
@@ -272,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_key_keeps_its_node_when_the_index_grows() {
-        let (nodes, mut index) = (Nodes::default(), Index::new(10_000));
+        let (nodes, mut index) = (Nodes::default(), NodeIndex::new(10_000));
         let first: Vec<_> =
             (0..3000).map(|name| index.child(&nodes, &key(name % 2, name)).unwrap()).collect();
         let again: Vec<_> =
@@ -285,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_full_tree_finds_nodes_and_makes_none() {
-        let (nodes, mut index) = (Nodes::default(), Index::new(4));
+        let (nodes, mut index) = (Nodes::default(), NodeIndex::new(4));
         assert!(index.child(&nodes, &key(0, 10)).is_some());
         assert!(index.child(&nodes, &key(0, 11)).is_some());
         assert!(index.child(&nodes, &key(0, 12)).is_none());

@@ -59,7 +59,7 @@ pub enum StoreError {
     Version {
         /// The run.
         path: PathBuf,
-        /// Its version.
+        /// Version.
         found: u32,
     },
     /// The manifest cannot be parsed or violates an invariant.

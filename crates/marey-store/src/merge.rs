@@ -74,21 +74,21 @@ impl Merger {
                 }
             }
         }
-        let (old, new) = (run.manifest(), &mut self.manifest);
-        let next = &mut new.next;
-        let processes = next.processes.checked_add(old.next.processes);
-        let threads = next.threads.checked_add(old.next.threads);
-        (next.processes, next.threads) =
+        let (run_manifest, merged_manifest) = (run.manifest(), &mut self.manifest);
+        let next_ids = &mut merged_manifest.next;
+        let processes = next_ids.processes.checked_add(run_manifest.next.processes);
+        let threads = next_ids.threads.checked_add(run_manifest.next.threads);
+        (next_ids.processes, next_ids.threads) =
             processes.zip(threads).ok_or_else(|| unknown_ids(run, "manifest.json"))?;
-        for process in &old.processes {
-            let id = process.id + ids.processes.offset; // no overflow: below `next.processes`
-            new.processes.push(crate::ProcessEntry { id, ..process.clone() });
+        for process in &run_manifest.processes {
+            let id = process.id + ids.processes.offset; // no overflow: below `next_ids.processes`
+            merged_manifest.processes.push(crate::ProcessEntry { id, ..process.clone() });
         }
-        for (cause, count) in &old.losses {
-            let sum = new.losses.entry(cause.clone()).or_default();
+        for (cause, count) in &run_manifest.losses {
+            let sum = merged_manifest.losses.entry(cause.clone()).or_default();
             *sum = sum.saturating_add(*count);
         }
-        new.world_size = new.world_size.max(old.world_size);
+        merged_manifest.world_size = merged_manifest.world_size.max(run_manifest.world_size);
         Ok(())
     }
 
@@ -99,14 +99,14 @@ impl Merger {
         let strings: Vec<u32> =
             texts.map(|text| self.names.text_id(text.unwrap_or_default())).collect();
         let contexts = self.merge_contexts(run, &strings)?;
-        let Manifest { next: new, .. } = self.manifest;
-        let old = run.manifest().next;
+        let Manifest { next: merged_next, .. } = self.manifest;
+        let run_next = run.manifest().next;
         Ok(NewIds {
             args: self.merge_args(run)?,
             strings,
             contexts,
-            processes: OffsetIds { offset: new.processes, count: old.processes },
-            threads: OffsetIds { offset: new.threads, count: old.threads },
+            processes: OffsetIds { offset: merged_next.processes, count: run_next.processes },
+            threads: OffsetIds { offset: merged_next.threads, count: run_next.threads },
         })
     }
 
@@ -114,18 +114,19 @@ impl Merger {
         let rows = run.read(&CONTEXTS)?;
         check_ids(run, &CONTEXTS, &rows)?;
         let column = |name: &str| rows.column(CONTEXTS.position(name).expect("declared"));
-        let parents = column("parent_id").as_primitive::<UInt32Type>();
+        let parent_ids = column("parent_id").as_primitive::<UInt32Type>();
         let kinds = column("kind").as_string::<i32>();
         let name_ids = column("name_id").as_primitive::<UInt32Type>();
         let mut contexts = Vec::with_capacity(rows.num_rows());
         for row in 0..rows.num_rows() {
             let kind = NodeKind::ALL.into_iter().find(|kind| kind.as_str() == kinds.value(row));
             let name_id = strings.get(name_ids.value(row) as usize);
-            let parent = parents.is_valid(row).then(|| contexts.get(parents.value(row) as usize));
-            contexts.push(match (kind, name_id, parent) {
+            let parent_id =
+                parent_ids.is_valid(row).then(|| contexts.get(parent_ids.value(row) as usize));
+            contexts.push(match (kind, name_id, parent_id) {
                 (Some(NodeKind::Root), Some(_), None) => names::ROOT,
-                (Some(kind), Some(&name_id), Some(Some(&parent))) => {
-                    self.names.context_id(parent, kind, name_id)
+                (Some(kind), Some(&name_id), Some(Some(&parent_id))) => {
+                    self.names.context_id(parent_id, kind, name_id)
                 }
                 _ => return Err(unknown_ids(run, "tables/contexts")),
             });
@@ -177,16 +178,16 @@ impl Merger {
         self.names.write_texts(0, parts)?;
         parts::write(&CONTEXTS, self.names.context_columns(0), None, parts)?;
         parts.write_small_parts()?;
-        let next = &mut self.manifest.next;
-        next.strings = self.names.text_count();
-        next.contexts = self.names.context_count();
-        next.args = next_args_id;
-        next.part = self.parts.next_number();
-        for (part, process) in &self.parts.written {
-            self.manifest.list(part, *process);
+        let next_ids = &mut self.manifest.next;
+        next_ids.strings = self.names.text_count();
+        next_ids.contexts = self.names.context_count();
+        next_ids.args = next_args_id;
+        next_ids.part = self.parts.next_number();
+        for (part, owner_id) in &self.parts.written {
+            self.manifest.list(part, *owner_id);
         }
-        let written = self.parts.written.into_iter().map(|(part, _)| part).collect();
-        self.manifest.publish(&self.parts.run, written)
+        let written_parts = self.parts.written.into_iter().map(|(part, _)| part).collect();
+        self.manifest.publish(&self.parts.run, written_parts)
     }
 }
 
@@ -202,7 +203,7 @@ impl NewIds {
             column.target
         };
         let Some(target) = target else { return Some(Arc::clone(array)) };
-        let old = array.as_primitive::<UInt32Type>();
+        let old_ids = array.as_primitive::<UInt32Type>();
         let new_id = |id: u32| match target {
             Target::Strings => self.strings.get(id as usize).copied(),
             Target::Contexts => self.contexts.get(id as usize).copied(),
@@ -210,11 +211,11 @@ impl NewIds {
             Target::Processes => self.processes.new_id(id),
             Target::Threads => self.threads.new_id(id),
         };
-        let ids = old.iter().map(|id| match id {
+        let new_ids = old_ids.iter().map(|id| match id {
             Some(id) => new_id(id).map(Some),
             None => Some(None),
         });
-        Some(Arc::new(ids.collect::<Option<UInt32Array>>()?))
+        Some(Arc::new(new_ids.collect::<Option<UInt32Array>>()?))
     }
 }
 

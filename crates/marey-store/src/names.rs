@@ -34,7 +34,7 @@ pub(crate) struct Names {
 /// A node of the calling-context tree.
 #[derive(Clone, Copy, Debug)]
 struct ContextRow {
-    parent: Option<u32>,
+    parent_id: Option<u32>,
     depth: u32,
     kind: NodeKind,
     name_id: u32,
@@ -63,7 +63,7 @@ impl Names {
 
     fn add_root(&mut self) {
         let name_id = self.text_id(ROOT_NAME);
-        self.contexts.push(ContextRow { parent: None, depth: 0, kind: NodeKind::Root, name_id });
+        self.contexts.push(ContextRow { parent_id: None, depth: 0, kind: NodeKind::Root, name_id });
     }
 
     fn read_texts(&mut self, rows: &RecordBatch) -> Option<()> {
@@ -77,7 +77,7 @@ impl Names {
 
     fn read_contexts(&mut self, rows: &RecordBatch) -> Option<()> {
         let ids = rows.column(0).as_primitive::<UInt32Type>();
-        let parents = rows.column(1).as_primitive::<UInt32Type>();
+        let parent_ids = rows.column(1).as_primitive::<UInt32Type>();
         let kinds = rows.column(3).as_string::<i32>();
         let name_ids = rows.column(4).as_primitive::<UInt32Type>();
         for (row, &id) in ids.values().iter().enumerate() {
@@ -86,11 +86,11 @@ impl Names {
             (id as usize == self.contexts.len() && (name_id as usize) < self.texts.len())
                 .then_some(())?;
             if kind == NodeKind::Root {
-                self.contexts.push(ContextRow { parent: None, depth: 0, kind, name_id });
+                self.contexts.push(ContextRow { parent_id: None, depth: 0, kind, name_id });
             } else {
-                let parent = parents.value(row);
-                (parent < id).then_some(())?;
-                self.context_id(parent, kind, name_id);
+                let parent_id = parent_ids.value(row);
+                (parent_id < id).then_some(())?;
+                self.context_id(parent_id, kind, name_id);
             }
         }
         Some(())
@@ -114,25 +114,25 @@ impl Names {
         &self.texts[id as usize]
     }
 
-    /// Returns the id of a context below `parent`.
-    pub(crate) fn context_id(&mut self, parent: u32, kind: NodeKind, name_id: u32) -> u32 {
-        let next = self.contexts.len() as u32;
-        let id = *self.context_ids.entry((parent, kind, name_id)).or_insert(next);
-        if id == next {
-            let depth = self.contexts[parent as usize].depth + 1;
-            self.contexts.push(ContextRow { parent: Some(parent), depth, kind, name_id });
+    /// Returns the id of a context below `parent_id`.
+    pub(crate) fn context_id(&mut self, parent_id: u32, kind: NodeKind, name_id: u32) -> u32 {
+        let next_id = self.contexts.len() as u32;
+        let id = *self.context_ids.entry((parent_id, kind, name_id)).or_insert(next_id);
+        if id == next_id {
+            let depth = self.contexts[parent_id as usize].depth + 1;
+            self.contexts.push(ContextRow { parent_id: Some(parent_id), depth, kind, name_id });
         }
         id
     }
 
     /// Returns the parent of a context. The root has none.
-    pub(crate) fn parent(&self, context: u32) -> Option<u32> {
-        self.contexts[context as usize].parent
+    pub(crate) fn parent(&self, context_id: u32) -> Option<u32> {
+        self.contexts[context_id as usize].parent_id
     }
 
     /// Returns the text id of a context's name.
-    pub(crate) fn name_id(&self, context: u32) -> u32 {
-        self.contexts[context as usize].name_id
+    pub(crate) fn name_id(&self, context_id: u32) -> u32 {
+        self.contexts[context_id as usize].name_id
     }
 
     /// Returns the number of texts, which is the next id.
@@ -145,31 +145,31 @@ impl Names {
         self.contexts.len() as u32
     }
 
-    /// Writes the texts from the id `first` on, as a part.
-    pub(crate) fn write_texts(&self, first: u32, parts: &mut Parts) -> Result<(), StoreError> {
+    /// Writes the texts from the id `first_id` on, as a part.
+    pub(crate) fn write_texts(&self, first_id: u32, parts: &mut Parts) -> Result<(), StoreError> {
         let mut part = LazyPart::new(&STRINGS);
-        let mut id = first;
+        let mut id = first_id;
         while id < self.text_count() {
             let mut bytes = 0;
-            let new = self.texts[id as usize..].iter().take_while(|text| {
+            let batch_texts = self.texts[id as usize..].iter().take_while(|text| {
                 let has_room = bytes < BATCH_BYTES;
                 bytes += text.len();
                 has_room
             });
-            let new: Vec<&str> = new.map(|text| &**text).collect();
-            let next = id + new.len() as u32;
-            part.write(vec![ids(id..next), texts(new.into_iter())], parts)?;
-            id = next;
+            let batch_texts: Vec<&str> = batch_texts.map(|text| &**text).collect();
+            let next_id = id + batch_texts.len() as u32;
+            part.write(vec![ids(id..next_id), texts(batch_texts.into_iter())], parts)?;
+            id = next_id;
         }
         part.finish(None, parts)
     }
 
-    /// Returns the rows of contexts from the id `first` on.
-    pub(crate) fn context_columns(&self, first: u32) -> Vec<ArrayRef> {
-        let new_contexts = self.contexts[first as usize..].iter();
+    /// Returns the rows of contexts from the id `first_id` on.
+    pub(crate) fn context_columns(&self, first_id: u32) -> Vec<ArrayRef> {
+        let new_contexts = self.contexts[first_id as usize..].iter();
         vec![
-            ids(first..self.context_count()),
-            maybe_ids(new_contexts.clone().map(|context| context.parent)),
+            ids(first_id..self.context_count()),
+            maybe_ids(new_contexts.clone().map(|context| context.parent_id)),
             ids(new_contexts.clone().map(|context| context.depth)),
             texts(new_contexts.clone().map(|context| context.kind.as_str())),
             ids(new_contexts.map(|context| context.name_id)),

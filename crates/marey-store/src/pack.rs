@@ -20,7 +20,7 @@ use zip::{CompressionMethod, DateTime, ZipWriter};
 use marey_model::run::MANIFEST;
 
 use crate::manifest::PartEntry;
-use crate::part::{Part, Source};
+use crate::part::{Part, PartSource};
 use crate::run::length_mismatch;
 use crate::write::{hidden_file, is_device_or_pipe};
 use crate::{Manifest, Run, StoreError, temp_dir};
@@ -131,7 +131,7 @@ impl Pack {
         if len_bytes != entry.bytes {
             return Err(part_error(length_mismatch(len_bytes, entry.bytes)));
         }
-        let source = Source::Open(Arc::clone(&self.file), range.start);
+        let source = PartSource::Open(Arc::clone(&self.file), range.start);
         Ok(Part { name: entry.file.clone(), rows: entry.rows, len_bytes, source })
     }
 }

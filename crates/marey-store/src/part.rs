@@ -17,7 +17,7 @@ pub struct Part {
     pub(crate) name: String,
     pub(crate) rows: u64,
     pub(crate) len_bytes: u64,
-    pub(crate) source: Source,
+    pub(crate) source: PartSource,
 }
 
 /// Buffer size of readers that do not know how much they need. Most page headers are shorter.
@@ -25,7 +25,7 @@ const READ_BYTES: usize = 1 << 10;
 
 /// Location of a part's bytes.
 #[derive(Clone, Debug)]
-pub(crate) enum Source {
+pub(crate) enum PartSource {
     /// An open file, from an offset on.
     Open(Arc<File>, u64),
     /// A file that is opened for each read.
@@ -66,8 +66,8 @@ impl Part {
     /// Fills `bytes` from an offset in the part.
     fn fill(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         match &self.source {
-            Source::Open(file, start) => file.read_exact_at(bytes, start + offset),
-            Source::Path(path) => File::open(path)?.read_exact_at(bytes, offset),
+            PartSource::Open(file, start) => file.read_exact_at(bytes, start + offset),
+            PartSource::Path(path) => File::open(path)?.read_exact_at(bytes, offset),
         }
     }
 }

@@ -87,22 +87,26 @@ impl Parts {
         self.durability == Durability::Temporary
     }
 
-    /// Begins a part. `rows` is the size of its first batch.
-    fn begin_part(&mut self, table: &'static Table, rows: usize) -> Result<PartWriter, StoreError> {
+    /// Begins a part. `first_batch_rows` is the size of its first batch.
+    fn begin_part(
+        &mut self,
+        table: &'static Table,
+        first_batch_rows: usize,
+    ) -> Result<PartWriter, StoreError> {
         let number = self.next_number.fetch_add(1, Ordering::Relaxed);
         if !self.is_temporary() {
             return PartWriter::create(&self.run, table, number);
         }
         let temporary_file = self.pool.acquire(&self.run)?;
-        PartWriter::append(temporary_file, &self.run, table, number, rows < BATCH_ROWS)
+        PartWriter::append(temporary_file, &self.run, table, number, first_batch_rows < BATCH_ROWS)
     }
 
-    fn end_part(&mut self, writer: PartWriter, process: Option<u32>) -> Result<(), StoreError> {
+    fn end_part(&mut self, writer: PartWriter, owner_id: Option<u32>) -> Result<(), StoreError> {
         let part = writer.finish_with(self.durability == Durability::Synced)?;
         if let Some(temporary_file) = part.remaining_file() {
             self.pool.release(temporary_file);
         }
-        self.written.push((part, process));
+        self.written.push((part, owner_id));
         Ok(())
     }
 
@@ -150,7 +154,7 @@ pub(crate) struct LazyPart {
     table: &'static Table,
     writer: Option<PartWriter>,
     /// Rows held back while the part may be small.
-    pending: Vec<RecordBatch>,
+    pending_batches: Vec<RecordBatch>,
     pending_bytes: usize,
 }
 
@@ -162,7 +166,7 @@ impl fmt::Debug for LazyPart {
 
 impl LazyPart {
     pub(crate) const fn new(table: &'static Table) -> Self {
-        Self { table, writer: None, pending: Vec::new(), pending_bytes: 0 }
+        Self { table, writer: None, pending_batches: Vec::new(), pending_bytes: 0 }
     }
 
     /// Appends rows, given as the table's columns.
@@ -179,7 +183,7 @@ impl LazyPart {
         }
         if self.writer.is_none() && parts.small.is_some() {
             self.pending_bytes += batch.get_array_memory_size();
-            self.pending.push(batch);
+            self.pending_batches.push(batch);
             let is_small = self.pending_bytes < small_parts::MAX_SMALL_BYTES;
             return if is_small { Ok(()) } else { self.write_pending(parts) };
         }
@@ -187,31 +191,31 @@ impl LazyPart {
     }
 
     fn write_pending(&mut self, parts: &mut Parts) -> Result<(), StoreError> {
-        let pending = mem::take(&mut self.pending);
-        pending.iter().try_for_each(|batch| self.append_to_file(batch, parts))
+        let pending_batches = mem::take(&mut self.pending_batches);
+        pending_batches.iter().try_for_each(|batch| self.append_to_file(batch, parts))
     }
 
     fn append_to_file(&mut self, batch: &RecordBatch, parts: &mut Parts) -> Result<(), StoreError> {
         let writer = match &mut self.writer {
             Some(writer) => writer,
-            none => none.insert(parts.begin_part(self.table, batch.num_rows())?),
+            absent => absent.insert(parts.begin_part(self.table, batch.num_rows())?),
         };
         writer.write(batch)
     }
 
-    /// Ends the part, if it has rows. A part with `process`, whose rows may be collected again, is
+    /// Ends the part, if it has rows. A part with `owner_id`, whose rows may be collected again, is
     /// not merged with others.
     pub(crate) fn finish(
         mut self,
-        process: Option<u32>,
+        owner_id: Option<u32>,
         parts: &mut Parts,
     ) -> Result<(), StoreError> {
-        if process.is_some() {
+        if owner_id.is_some() {
             self.write_pending(parts)?;
-        } else if !self.pending.is_empty() {
-            return parts.add_small_part(self.table, self.pending);
+        } else if !self.pending_batches.is_empty() {
+            return parts.add_small_part(self.table, self.pending_batches);
         }
-        self.writer.map_or(Ok(()), |writer| parts.end_part(writer, process))
+        self.writer.map_or(Ok(()), |writer| parts.end_part(writer, owner_id))
     }
 }
 
@@ -219,19 +223,19 @@ impl LazyPart {
 pub(crate) fn write(
     table: &'static Table,
     columns: Vec<ArrayRef>,
-    process: Option<u32>,
+    owner_id: Option<u32>,
     parts: &mut Parts,
 ) -> Result<(), StoreError> {
     let mut part = LazyPart::new(table);
     part.write(columns, parts)?;
-    part.finish(process, parts)
+    part.finish(owner_id, parts)
 }
 
 /// Buffers rows of a table and writes them to a part in batches.
 pub(crate) struct RowPart<R: Row> {
     part: LazyPart,
     columns: R::Columns,
-    pending: usize,
+    pending_rows: usize,
     pending_bytes: usize,
     /// The offset that is added to all timestamps.
     shift_nanos: i64,
@@ -240,14 +244,20 @@ pub(crate) struct RowPart<R: Row> {
 impl<R: Row> RowPart<R> {
     pub(crate) fn new(shift_nanos: i64) -> Self {
         let part = LazyPart::new(R::TABLE);
-        Self { part, columns: R::Columns::default(), pending: 0, pending_bytes: 0, shift_nanos }
+        Self {
+            part,
+            columns: R::Columns::default(),
+            pending_rows: 0,
+            pending_bytes: 0,
+            shift_nanos,
+        }
     }
 
     pub(crate) fn push(&mut self, row: &R, parts: &mut Parts) -> Result<(), StoreError> {
         row.append(&mut self.columns);
-        self.pending += 1;
+        self.pending_rows += 1;
         self.pending_bytes += row.heap_bytes();
-        let is_full = self.pending == BATCH_ROWS || self.pending_bytes >= BATCH_BYTES;
+        let is_full = self.pending_rows == BATCH_ROWS || self.pending_bytes >= BATCH_BYTES;
         if is_full { self.write(parts) } else { Ok(()) }
     }
 
@@ -257,7 +267,7 @@ impl<R: Row> RowPart<R> {
     }
 
     fn write(&mut self, parts: &mut Parts) -> Result<(), StoreError> {
-        (self.pending, self.pending_bytes) = (0, 0);
+        (self.pending_rows, self.pending_bytes) = (0, 0);
         let columns = R::finish(&mut self.columns);
         self.part.write(shift_timestamps(R::TABLE, columns, self.shift_nanos), parts)
     }
@@ -269,14 +279,15 @@ const BATCH_ROWS: usize = 1 << 10;
 const BATCH_BYTES: usize = 8 << 20;
 
 /// Adds an offset to all timestamp columns.
-fn shift_timestamps(table: &Table, mut columns: Vec<ArrayRef>, nanos: i64) -> Vec<ArrayRef> {
-    if nanos != 0 {
+fn shift_timestamps(table: &Table, mut columns: Vec<ArrayRef>, shift_nanos: i64) -> Vec<ArrayRef> {
+    if shift_nanos != 0 {
         for (column, array) in table.columns.iter().zip(&mut columns) {
             if column.is_timestamp() {
                 let timestamps = array.as_primitive::<Int64Type>();
-                *array = Arc::new(
-                    timestamps.unary::<_, Int64Type>(|time_nanos| time_nanos.saturating_add(nanos)),
-                );
+                *array =
+                    Arc::new(timestamps.unary::<_, Int64Type>(|time_nanos| {
+                        time_nanos.saturating_add(shift_nanos)
+                    }));
             }
         }
     }

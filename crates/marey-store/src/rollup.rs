@@ -36,19 +36,19 @@ pub(crate) struct Rollup {
     /// Position in [`LEVELS`] of the current level. At the end of the list, no level fits.
     level: usize,
     max_rows: u64,
-    buckets: HashMap<Key, u32>,
-    cells: Vec<Cell>,
+    cell_indices: HashMap<BucketKey, u32>,
+    cells: Vec<BucketSums>,
     /// The bucket and the cell of the last update of each node, as a cache.
     last_updates: Vec<(i64, u32)>,
-    visits: u64,
+    extra_visits: u64,
 }
 
 /// A node and the number of a bucket: its start divided by its width.
-type Key = (u32, i64);
+type BucketKey = (u32, i64);
 
 /// The sums of a node in a bucket.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Cell {
+pub(crate) struct BucketSums {
     pub(crate) node: u32,
     pub(crate) bucket: i64,
     pub(crate) sums: Sums,
@@ -100,15 +100,15 @@ pub(crate) struct SpanTimes {
 }
 
 impl Rollup {
-    /// Creates the sums of a recording of `events` events and, so far, `nodes` nodes.
-    pub(crate) fn new(nodes: usize, events: u64) -> Self {
+    /// Creates the sums of a recording of `event_count` events and, so far, `node_count` nodes.
+    pub(crate) fn new(node_count: usize, event_count: u64) -> Self {
         Self {
             level: 0,
-            max_rows: (events / EVENTS_PER_ROW).clamp(MIN_ROW_LIMIT, MAX_ROW_LIMIT),
-            buckets: HashMap::new(),
+            max_rows: (event_count / EVENTS_PER_ROW).clamp(MIN_ROW_LIMIT, MAX_ROW_LIMIT),
+            cell_indices: HashMap::new(),
             cells: Vec::new(),
-            last_updates: vec![(i64::MIN, 0); nodes],
-            visits: 0,
+            last_updates: vec![(i64::MIN, 0); node_count],
+            extra_visits: 0,
         }
     }
 
@@ -121,11 +121,11 @@ impl Rollup {
     pub(crate) fn add(&mut self, span: &SpanTimes) {
         let end_nanos = span.start_nanos.saturating_add(span.duration_nanos);
         let last_nanos = end_nanos.saturating_sub(1).max(span.start_nanos);
-        while let Some(&shift) = LEVELS.get(self.level) {
-            let extra_buckets = (last_nanos >> shift).abs_diff(span.start_nanos >> shift);
-            self.visits += extra_buckets;
-            if extra_buckets < self.max_rows && self.visits < VISITS_PER_ROW * self.max_rows {
-                self.add_to_buckets(span, end_nanos, shift);
+        while let Some(&width_log2) = LEVELS.get(self.level) {
+            let extra_buckets = (last_nanos >> width_log2).abs_diff(span.start_nanos >> width_log2);
+            self.extra_visits += extra_buckets;
+            if extra_buckets < self.max_rows && self.extra_visits < VISITS_PER_ROW * self.max_rows {
+                self.add_to_buckets(span, end_nanos, width_log2);
                 break;
             }
             self.coarsen();
@@ -135,13 +135,13 @@ impl Rollup {
         }
     }
 
-    fn add_to_buckets(&mut self, span: &SpanTimes, end_nanos: i64, shift: u32) {
-        let first_bucket = span.start_nanos >> shift;
+    fn add_to_buckets(&mut self, span: &SpanTimes, end_nanos: i64, width_log2: u32) {
+        let first_bucket = span.start_nanos >> width_log2;
         let mut children_nanos = span.children_nanos;
         let mut bucket = first_bucket;
         let mut from_nanos = span.start_nanos;
         loop {
-            let until_nanos = bucket_end_nanos(bucket, shift).min(end_nanos);
+            let until_nanos = bucket_end_nanos(bucket, width_log2).min(end_nanos);
             let nanos = until_nanos.saturating_sub(from_nanos).max(0);
             let cell = self.cell(span.node, bucket);
             let inner_nanos = mem::take(&mut cell.inner_nanos).min(nanos).min(children_nanos);
@@ -183,13 +183,13 @@ impl Rollup {
         }
     }
 
-    fn cell(&mut self, node: u32, bucket: i64) -> &mut Cell {
+    fn cell(&mut self, node: u32, bucket: i64) -> &mut BucketSums {
         let last_update = &mut self.last_updates[node as usize];
         if last_update.0 != bucket {
-            let next = self.cells.len() as u32;
-            let index = *self.buckets.entry((node, bucket)).or_insert(next);
-            if index == next {
-                self.cells.push(Cell { node, bucket, sums: Sums::default(), inner_nanos: 0 });
+            let next_index = self.cells.len() as u32;
+            let index = *self.cell_indices.entry((node, bucket)).or_insert(next_index);
+            if index == next_index {
+                self.cells.push(BucketSums { node, bucket, sums: Sums::default(), inner_nanos: 0 });
             }
             *last_update = (bucket, index);
         }
@@ -198,17 +198,18 @@ impl Rollup {
 
     /// Folds the level into the next coarser one.
     fn coarsen(&mut self) {
-        let fine = mem::take(&mut self.cells);
-        let Some(&shift) = LEVELS.get(self.level) else { return };
+        let fine_cells = mem::take(&mut self.cells);
+        let Some(&width_log2) = LEVELS.get(self.level) else { return };
         self.level += 1;
-        self.buckets.clear();
+        self.cell_indices.clear();
         self.last_updates.fill((i64::MIN, 0));
-        self.visits = 0;
-        if let Some(wider) = LEVELS.get(self.level) {
-            for cell in fine {
-                let coarse = self.cell(cell.node, cell.bucket >> (wider - shift));
-                coarse.sums.merge(&cell.sums);
-                coarse.inner_nanos = coarse.inner_nanos.saturating_add(cell.inner_nanos);
+        self.extra_visits = 0;
+        if let Some(next_width_log2) = LEVELS.get(self.level) {
+            for cell in fine_cells {
+                let coarse_cell =
+                    self.cell(cell.node, cell.bucket >> (next_width_log2 - width_log2));
+                coarse_cell.sums.merge(&cell.sums);
+                coarse_cell.inner_nanos = coarse_cell.inner_nanos.saturating_add(cell.inner_nanos);
             }
         }
     }
@@ -217,13 +218,13 @@ impl Rollup {
     /// width and the cells by time and node.
     pub(crate) fn finish<E>(
         mut self,
-        mut on_level: impl FnMut(u32, &[Cell]) -> Result<(), E>,
+        mut on_level: impl FnMut(u32, &[BucketSums]) -> Result<(), E>,
     ) -> Result<(), E> {
-        while let Some(&shift) = LEVELS.get(self.level) {
+        while let Some(&width_log2) = LEVELS.get(self.level) {
             let mut rows = self.cells.clone();
             rows.retain(|cell| cell.sums.count > 0 || cell.sums.total_nanos > 0);
             rows.sort_unstable_by_key(|cell| (cell.bucket, cell.node));
-            on_level(shift, &rows)?;
+            on_level(width_log2, &rows)?;
             self.coarsen();
         }
         Ok(())
@@ -260,8 +261,8 @@ impl Sums {
     }
 
     fn extend_to(&mut self, (min, max): (i64, i64)) {
-        let (least, most) = self.extremes_nanos.unwrap_or((min, max));
-        self.extremes_nanos = Some((least.min(min), most.max(max)));
+        let (known_min, known_max) = self.extremes_nanos.unwrap_or((min, max));
+        self.extremes_nanos = Some((known_min.min(min), known_max.max(max)));
     }
 }
 
@@ -271,8 +272,8 @@ const fn is_limit(sum: i64) -> bool {
 }
 
 /// Returns the end of a bucket.
-fn bucket_end_nanos(bucket: i64, shift: u32) -> i64 {
-    bucket.checked_add(1).and_then(|next| next.checked_mul(1 << shift)).unwrap_or(i64::MAX)
+fn bucket_end_nanos(bucket: i64, width_log2: u32) -> i64 {
+    bucket.checked_add(1).and_then(|end| end.checked_mul(1 << width_log2)).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
@@ -280,10 +281,10 @@ mod tests {
     use super::*;
 
     /// Returns the width and rows of each level that fits.
-    fn levels(rollup: Rollup) -> Vec<(u32, Vec<Cell>)> {
+    fn levels(rollup: Rollup) -> Vec<(u32, Vec<BucketSums>)> {
         let mut levels = Vec::new();
-        let finished: Result<(), ()> = rollup.finish(|shift, cells| {
-            levels.push((shift, cells.to_vec()));
+        let finished: Result<(), ()> = rollup.finish(|width_log2, cells| {
+            levels.push((width_log2, cells.to_vec()));
             Ok(())
         });
         assert_eq!(finished, Ok(()));
@@ -304,8 +305,8 @@ mod tests {
             let levels = levels(rollup);
             let shifts: Vec<_> = levels.iter().map(|level| level.0).collect();
             assert!(LEVELS.ends_with(&shifts) && shifts[0] == finest, "{count}: {shifts:?}");
-            for (shift, cells) in levels {
-                assert_eq!(cells.len(), ((count as usize - 1) >> (shift - 20)) + 1);
+            for (width_log2, cells) in levels {
+                assert_eq!(cells.len(), ((count as usize - 1) >> (width_log2 - 20)) + 1);
                 assert_eq!(cells.iter().map(|cell| cell.sums.count).sum::<i64>(), count);
                 assert_eq!(cells.iter().map(|cell| cell.sums.self_nanos).sum::<i64>(), 5 * count);
             }

@@ -12,7 +12,7 @@ use marey_model::table::Table;
 
 use crate::manifest::PartEntry;
 use crate::pack::{self, Pack};
-use crate::part::{Part, Source};
+use crate::part::{Part, PartSource};
 use crate::{Found, Manifest, StoreError, WrittenPart, read};
 
 /// Number of parts above which a run opens a file for each read. A process may have only about a
@@ -197,9 +197,9 @@ fn folder_part(run: &Path, entry: &PartEntry, keeps_open: bool) -> Result<Part, 
     }
     let source = if keeps_open {
         let file = File::open(&path).map_err(StoreError::io("open", &path))?;
-        Source::Open(Arc::new(file), 0)
+        PartSource::Open(Arc::new(file), 0)
     } else {
-        Source::Path(path)
+        PartSource::Path(path)
     };
     Ok(Part { name: entry.file.clone(), rows: entry.rows, len_bytes: entry.bytes, source })
 }

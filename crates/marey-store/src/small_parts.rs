@@ -23,11 +23,11 @@ const PART_BYTES: usize = 64 << 20;
 /// The rows of small parts, by table.
 #[derive(Debug, Default)]
 pub(crate) struct SmallParts {
-    tables: BTreeMap<&'static str, Rows>,
+    tables: BTreeMap<&'static str, PendingRows>,
 }
 
 #[derive(Debug)]
-struct Rows {
+struct PendingRows {
     table: &'static Table,
     batches: Vec<RecordBatch>,
     bytes: usize,
@@ -40,7 +40,7 @@ impl SmallParts {
         table: &'static Table,
         batches: Vec<RecordBatch>,
     ) -> Option<Vec<RecordBatch>> {
-        let empty = Rows { table, batches: Vec::new(), bytes: 0 };
+        let empty = PendingRows { table, batches: Vec::new(), bytes: 0 };
         let rows = self.tables.entry(table.name).or_insert(empty);
         rows.bytes += batches.iter().map(RecordBatch::get_array_memory_size).sum::<usize>();
         rows.batches.extend(batches);
@@ -54,7 +54,7 @@ impl SmallParts {
     /// Removes and returns the rows of a table, or returns `None` if none are left.
     pub(crate) fn pop(&mut self) -> Option<(&'static Table, Vec<RecordBatch>)> {
         loop {
-            let (_, Rows { table, batches, .. }) = self.tables.pop_first()?;
+            let (_, PendingRows { table, batches, .. }) = self.tables.pop_first()?;
             if !batches.is_empty() {
                 return Some((table, batches));
             }

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::StoreError;
-use crate::row::{Bytes, Damaged, Row};
+use crate::row::{DamagedRow, Row, RowBytes};
 
 /// A row that can be sorted and encoded.
 pub(crate) trait Sortable: Sized {
@@ -23,7 +23,7 @@ pub(crate) trait Sortable: Sized {
     /// Appends the encoded row.
     fn encode(&self, out: &mut Vec<u8>);
     /// Reads an encoded row.
-    fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged>;
+    fn decode(input: &mut RowBytes<'_>) -> Result<Self, DamagedRow>;
 }
 
 /// Rows of a table are sorted by their start.
@@ -38,14 +38,14 @@ impl<R: Row> Sortable for R {
         Row::encode(self, out);
     }
 
-    fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
+    fn decode(input: &mut RowBytes<'_>) -> Result<Self, DamagedRow> {
         Row::decode(input)
     }
 }
 
 /// Decodes a row.
 fn decode_row<R: Sortable>(bytes: &[u8]) -> io::Result<R> {
-    Ok(R::decode(&mut Bytes(bytes))?)
+    Ok(R::decode(&mut RowBytes(bytes))?)
 }
 
 /// Memory of rows at which they are spilled as a chunk.
@@ -62,11 +62,11 @@ pub(crate) struct SpillFile {
     shared: Arc<Mutex<Option<SharedFile>>>,
 }
 
-/// An open file, whose bytes before `end` are reserved.
+/// An open file, whose bytes before `reserved_end` are reserved.
 #[derive(Debug)]
 struct SharedFile {
     file: Arc<File>,
-    end: u64,
+    reserved_end: u64,
 }
 
 impl SpillFile {
@@ -82,12 +82,12 @@ impl SpillFile {
             Some(shared) => shared,
             absent => {
                 let file = Arc::new(tempfile::tempfile_in(&self.folder)?);
-                absent.insert(SharedFile { file, end: 0 })
+                absent.insert(SharedFile { file, reserved_end: 0 })
             }
         };
-        let start = shared.end;
-        shared.end += len_bytes;
-        Ok((Arc::clone(&shared.file), start))
+        let offset = shared.reserved_end;
+        shared.reserved_end += len_bytes;
+        Ok((Arc::clone(&shared.file), offset))
     }
 
     fn error(&self, source: io::Error) -> StoreError {
@@ -102,10 +102,10 @@ impl SpillFile {
 pub(crate) struct Sorter<R: Sortable> {
     spill_file: SpillFile,
     chunk_bytes: usize,
-    bytes: Vec<u8>,
+    encoded_rows: Vec<u8>,
     ranges: Vec<RowRange<R::Key>>,
     row_count: u64,
-    spilled: Option<Spilled>,
+    spilled: Option<SpilledChunks>,
 }
 
 /// The key of a row and its range among the encoded rows.
@@ -118,14 +118,14 @@ struct RowRange<K> {
 
 /// Sorted chunks in the spill file.
 #[derive(Debug)]
-struct Spilled {
+struct SpilledChunks {
     file: Arc<File>,
-    chunks: Vec<Chunk>,
+    chunks: Vec<SpilledChunk>,
 }
 
 /// The range of a chunk in the file, and its number of rows.
 #[derive(Clone, Copy, Debug)]
-struct Chunk {
+struct SpilledChunk {
     start: u64,
     end: u64,
     row_count: u64,
@@ -138,11 +138,11 @@ impl<R: Sortable> Sorter<R> {
     }
 
     fn with_chunk_bytes(chunk_bytes: usize, spill_file: &SpillFile) -> Self {
-        let (bytes, ranges) = (Vec::new(), Vec::new());
+        let (encoded_rows, ranges) = (Vec::new(), Vec::new());
         Self {
             spill_file: spill_file.clone(),
             chunk_bytes,
-            bytes,
+            encoded_rows,
             ranges,
             row_count: 0,
             spilled: None,
@@ -158,14 +158,14 @@ impl<R: Sortable> Sorter<R> {
     #[inline]
     pub(crate) fn push(&mut self, row: &R) -> Result<(), StoreError> {
         self.row_count += 1;
-        let start = self.bytes.len();
-        row.encode(&mut self.bytes);
-        if u32::try_from(self.bytes.len()).is_err() {
+        let start = self.encoded_rows.len();
+        row.encode(&mut self.encoded_rows);
+        if u32::try_from(self.encoded_rows.len()).is_err() {
             return Err(self.spill_file.error(io::ErrorKind::FileTooLarge.into()));
         }
-        let len = self.bytes.len() - start;
+        let len = self.encoded_rows.len() - start;
         self.ranges.push(RowRange { key: row.key(), start: start as u32, len: len as u32 });
-        if self.bytes.len() + size_of_val(self.ranges.as_slice()) < self.chunk_bytes {
+        if self.encoded_rows.len() + size_of_val(self.ranges.as_slice()) < self.chunk_bytes {
             return Ok(());
         }
         self.write_chunk().map_err(|source| self.spill_file.error(source))
@@ -173,9 +173,9 @@ impl<R: Sortable> Sorter<R> {
 
     /// Spills the rows in memory and frees their memory.
     pub(crate) fn spill(&mut self) -> Result<(), StoreError> {
-        let written = if self.ranges.is_empty() { Ok(()) } else { self.write_chunk() };
-        (self.bytes, self.ranges) = (Vec::new(), Vec::new());
-        written.map_err(|source| self.spill_file.error(source))
+        let result = if self.ranges.is_empty() { Ok(()) } else { self.write_chunk() };
+        (self.encoded_rows, self.ranges) = (Vec::new(), Vec::new());
+        result.map_err(|source| self.spill_file.error(source))
     }
 
     /// Sorts the rows in memory. Most files consist of few sorted sequences of rows, which this
@@ -186,14 +186,15 @@ impl<R: Sortable> Sorter<R> {
 
     fn write_chunk(&mut self) -> io::Result<()> {
         self.sort();
-        let rows = self.ranges.iter().map(|range| range.slice(&self.bytes));
-        let len_bytes = (self.bytes.len() + rows.len() * LEN_BYTES) as u64;
+        let rows = self.ranges.iter().map(|range| range.slice(&self.encoded_rows));
+        let len_bytes = (self.encoded_rows.len() + rows.len() * LEN_BYTES) as u64;
         let (file, start) = self.spill_file.reserve(len_bytes)?;
         write_rows(rows.clone(), OffsetWriter { file: &file, offset: start })?;
-        let chunk = Chunk { start, end: start + len_bytes, row_count: rows.len() as u64 };
-        let spilled = self.spilled.get_or_insert_with(|| Spilled { file, chunks: Vec::new() });
+        let chunk = SpilledChunk { start, end: start + len_bytes, row_count: rows.len() as u64 };
+        let spilled =
+            self.spilled.get_or_insert_with(|| SpilledChunks { file, chunks: Vec::new() });
         spilled.chunks.push(chunk);
-        self.bytes.clear();
+        self.encoded_rows.clear();
         self.ranges.clear();
         Ok(())
     }
@@ -226,7 +227,8 @@ impl<R: Sortable> Sorter<R> {
         let to_error = |source| spill_file.error(source);
         if self.spilled.is_none() {
             self.sort();
-            let mut rows = self.ranges.iter().map(|range| decode_row(range.slice(&self.bytes)));
+            let mut rows =
+                self.ranges.iter().map(|range| decode_row(range.slice(&self.encoded_rows)));
             return rows.try_for_each(|row| on_row(row.map_err(to_error)?));
         }
         self.write_chunk().map_err(to_error)?;
@@ -267,9 +269,9 @@ struct OffsetWriter<'a> {
 
 impl Write for OffsetWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.file.write_at(bytes, self.offset)?;
-        self.offset += written as u64;
-        Ok(written)
+        let written_bytes = self.file.write_at(bytes, self.offset)?;
+        self.offset += written_bytes as u64;
+        Ok(written_bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -277,14 +279,16 @@ impl Write for OffsetWriter<'_> {
     }
 }
 
-impl Spilled {
+impl SpilledChunks {
     fn merge<R: Sortable>(&self) -> io::Result<Merge<'_, R>> {
         let mut cursors = BinaryHeap::with_capacity(self.chunks.len());
-        for (chunk_number, &Chunk { start, end, row_count }) in self.chunks.iter().enumerate() {
+        for (chunk_number, &SpilledChunk { start, end, row_count }) in
+            self.chunks.iter().enumerate()
+        {
             let slice = RangeReader { file: &self.file, start, end };
             let input = ChunkReader {
                 input: BufReader::with_capacity(BUFFER_BYTES, slice),
-                bytes: Vec::new(),
+                row_bytes: Vec::new(),
             };
             cursors.extend(ChunkCursor::open(chunk_number, input, row_count)?.map(Reverse));
         }
@@ -321,16 +325,16 @@ struct ChunkCursor<'a, R> {
 struct ChunkReader<'a> {
     input: BufReader<RangeReader<'a>>,
     /// The last row read, as a buffer.
-    bytes: Vec<u8>,
+    row_bytes: Vec<u8>,
 }
 
 impl ChunkReader<'_> {
     fn next_row<R: Sortable>(&mut self) -> io::Result<R> {
         let mut len = [0; 4];
         self.input.read_exact(&mut len)?;
-        self.bytes.resize(u32::from_le_bytes(len) as usize, 0);
-        self.input.read_exact(&mut self.bytes)?;
-        decode_row(&self.bytes)
+        self.row_bytes.resize(u32::from_le_bytes(len) as usize, 0);
+        self.input.read_exact(&mut self.row_bytes)?;
+        decode_row(&self.row_bytes)
     }
 }
 
@@ -349,8 +353,8 @@ impl<'a, R: Sortable> ChunkCursor<'a, R> {
     fn advance(&mut self) -> io::Result<Option<R>> {
         let Some(remaining_rows) = self.remaining_rows.checked_sub(1) else { return Ok(None) };
         self.remaining_rows = remaining_rows;
-        let next = self.input.next_row()?;
-        Ok(Some(mem::replace(&mut self.row, next)))
+        let next_row = self.input.next_row()?;
+        Ok(Some(mem::replace(&mut self.row, next_row)))
     }
 
     fn key(&self) -> (R::Key, usize) {
@@ -389,9 +393,9 @@ struct RangeReader<'a> {
 impl Read for RangeReader<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let max_bytes = usize::try_from(self.end - self.start).unwrap_or(usize::MAX).min(out.len());
-        let read = self.file.read_at(&mut out[..max_bytes], self.start)?;
-        self.start += read as u64;
-        Ok(read)
+        let read_bytes = self.file.read_at(&mut out[..max_bytes], self.start)?;
+        self.start += read_bytes as u64;
+        Ok(read_bytes)
     }
 }
 
@@ -419,9 +423,9 @@ mod tests {
             out.extend_from_slice(&self.1.to_le_bytes());
         }
 
-        fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
-            let time = *input.0.first_chunk().ok_or(Damaged)?;
-            let order = *input.0.last_chunk().ok_or(Damaged)?;
+        fn decode(input: &mut RowBytes<'_>) -> Result<Self, DamagedRow> {
+            let time = *input.0.first_chunk().ok_or(DamagedRow)?;
+            let order = *input.0.last_chunk().ok_or(DamagedRow)?;
             Ok(Self(i64::from_le_bytes(time), u32::from_le_bytes(order)))
         }
     }

@@ -16,8 +16,8 @@ const BATCH_ROWS: usize = 1 << 14;
 /// The thread, context and name of a node, by the run's ids.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NodeInfo {
-    pub(crate) thread: u32,
-    pub(crate) context: u32,
+    pub(crate) thread_id: u32,
+    pub(crate) context_id: u32,
     pub(crate) name_id: u32,
     /// Start of its process's recording.
     pub(crate) start_nanos: i64,
@@ -29,7 +29,7 @@ pub(crate) fn write(
     totals: &[Totals],
     rollup: Rollup,
     node_info: impl Fn(u32) -> NodeInfo,
-    process: Option<u32>,
+    owner_id: Option<u32>,
     parts: &mut Parts,
 ) -> Result<(), StoreError> {
     let mut part = LazyPart::new(&stored::ROLLUPS);
@@ -50,14 +50,14 @@ pub(crate) fn write(
         });
         part.write(columns(0, sums, sketches.collect(), &node_info), parts)?;
     }
-    rollup.finish(|shift, cells| {
+    rollup.finish(|width_log2, cells| {
         cells.chunks(BATCH_ROWS).try_for_each(|cells| {
-            let sums = cells.iter().map(|cell| (cell.bucket << shift, cell.node, cell.sums));
+            let sums = cells.iter().map(|cell| (cell.bucket << width_log2, cell.node, cell.sums));
             let sketches = BinaryArray::new_null(cells.len());
-            part.write(columns(1 << shift, sums, sketches, &node_info), parts)
+            part.write(columns(1 << width_log2, sums, sketches, &node_info), parts)
         })
     })?;
-    part.finish(process, parts)
+    part.finish(owner_id, parts)
 }
 
 /// Returns the columns of rows, given as bucket start, node and sums.
@@ -72,8 +72,8 @@ fn columns(
     vec![
         ints(rows.clone().map(|_| bucket_nanos)),
         ints(rows.map(|row| row.0)),
-        ids(nodes.clone().map(|node| node.thread)),
-        ids(nodes.clone().map(|node| node.context)),
+        ids(nodes.clone().map(|node| node.thread_id)),
+        ids(nodes.clone().map(|node| node.context_id)),
         ids(nodes.map(|node| node.name_id)),
         ints(sums.clone().map(|sums| sums.count)),
         ints(sums.clone().map(|sums| sums.total_nanos)),

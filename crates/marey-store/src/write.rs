@@ -19,7 +19,7 @@ use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};
 use parquet::schema::types::ColumnPath;
 use tempfile::{NamedTempFile, TempPath};
 
-use crate::part::{Part, Source};
+use crate::part::{Part, PartSource};
 use crate::{StoreError, arrow_schema};
 
 /// Number of rows in a row group, few enough that a query for a hundredth of a run skips nearly all
@@ -230,9 +230,9 @@ impl WrittenPart {
         let source = match &self.file {
             PartFile::Named(path) => {
                 let file = File::open(path).map_err(StoreError::io("open", path))?;
-                Source::Open(Arc::new(file), 0)
+                PartSource::Open(Arc::new(file), 0)
             }
-            PartFile::Temporary(file, start) => Source::Open(Arc::clone(file), *start),
+            PartFile::Temporary(file, start) => PartSource::Open(Arc::clone(file), *start),
         };
         let Self { name, rows, len_bytes, .. } = self;
         Ok(Part { name: name.clone(), rows: *rows, len_bytes: *len_bytes, source })

@@ -2,7 +2,7 @@
 //! threads.
 
 use marey_model::proton_trace::{
-    ProcessPart, lane_sort_index, lane_title, process_title, write_own_part,
+    ProcessPart, lane_sort_index, lane_title, process_title, write_marey_part,
 };
 use marey_model::table::stored::{DEVICES, SESSIONS};
 use marey_store::ThreadRow;
@@ -47,7 +47,7 @@ pub(super) fn write_tail(metadata: &RunMetadata, writer: &mut TraceWriter) {
             start_unix_nanos: process.start_nanos,
         };
         let torn = manifest.spools.iter().map(|spool| spool.torn_bytes);
-        document.object("marey", |marey| write_own_part(losses, &part, torn.sum(), marey));
+        document.object("marey", |marey| write_marey_part(losses, &part, torn.sum(), marey));
     }
 }
 

@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use marey_store::row::{Bytes, Row};
+use marey_store::row::{Row, RowBytes};
 use tempfile::SpooledTempFile;
 
 /// The size of the rows in memory at which they are spilled.
@@ -77,7 +77,7 @@ impl<K: Ord, R: Row> RowsByKey<K, R> {
                         Err(error) => return Some(Err(error)),
                     }
                 }
-                let mut bytes = Bytes(&block[position..]);
+                let mut bytes = RowBytes(&block[position..]);
                 let row = R::decode(&mut bytes);
                 position = block.len() - bytes.0.len();
                 Some(row.map_err(Into::into))

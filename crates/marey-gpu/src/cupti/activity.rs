@@ -234,13 +234,13 @@ impl ActivityReader {
         let name = self.synthetic_name_id(ActivityKind::Sync, subkind, 0);
         let activity = Activity {
             kind: ActivityKind::Sync,
-            name,
+            name_id: name,
             device: callback::device_of_context(context),
             stream: record.read_u32(synchronization::STREAM_ID).unwrap_or(u32::MAX),
             start_ticks: 0,
             duration_nanos: None,
             bytes: 0,
-            correlation,
+            correlation_id: correlation,
             graph_node: 0,
             details: &self.details,
         };
@@ -265,13 +265,13 @@ impl ActivityReader {
         let device = device.unwrap_or_else(|| callback::device_of_context(None));
         let activity = Activity {
             kind: ActivityKind::Overhead,
-            name: self.synthetic_name_id(ActivityKind::Overhead, subkind, 0),
+            name_id: self.synthetic_name_id(ActivityKind::Overhead, subkind, 0),
             device,
             stream: u32::MAX,
             start_ticks: 0,
             duration_nanos: None,
             bytes: 0,
-            correlation: 0,
+            correlation_id: 0,
             graph_node: 0,
             details: &self.details,
         };
@@ -312,13 +312,13 @@ impl ActivityReader {
         }
         let activity = Activity {
             kind,
-            name,
+            name_id: name,
             device: record.read_u32(common.device).unwrap_or(0),
             stream: record.read_u32(common.stream).unwrap_or(u32::MAX),
             start_ticks: 0,
             duration_nanos: None,
             bytes,
-            correlation,
+            correlation_id: correlation,
             graph_node,
             details: &self.details,
         };
@@ -392,7 +392,7 @@ fn add_with_times(
     let (start, end) = (record.read_u64(start).unwrap_or(0), record.read_u64(end).unwrap_or(0));
     if start != 0 && end == 0 {
         // A forced flush delivers records of activities in progress.
-        return batch.add_unfinished(activity.correlation);
+        return batch.add_unfinished(activity.correlation_id);
     }
     if start != 0 {
         *last_start_ticks = clock.ticks(start);

@@ -117,8 +117,8 @@ impl NvmlSampler {
         for device in devices.iter_mut() {
             let number = Some(device.number);
             device.read(is_slow_due, &mut |counter, value| {
-                let name = names[counter as usize];
-                values.push(CounterSample { name, device: number, time_ticks, value });
+                let name_id = names[counter as usize];
+                values.push(CounterSample { name_id, device: number, time_ticks, value });
             });
         }
         api::record_counters(values);

@@ -6,7 +6,7 @@ use marey_gpu::cupti::unavailable::Unavailable;
 use marey_gpu::level::{self, Level, Request};
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
-use marey_model::spool::{ActivityKind, Detail, NodeDef, Reader, Shape, SpoolFrame};
+use marey_model::spool::{ActivityKind, ActivityShape, Detail, NodeDef, SpoolFrame, SpoolReader};
 use marey_record::{Format, SessionId, SessionOptions, api};
 use std::collections::BTreeMap;
 use std::ffi::{CString, c_char, c_void};
@@ -160,41 +160,45 @@ pub(crate) struct Recorded {
     pub(crate) losses: BTreeMap<LossCause, u64>,
     texts: BTreeMap<u32, String>,
     nodes: BTreeMap<(u32, u32), NodeDef>,
-    shapes: BTreeMap<u32, Shape>,
+    shapes: BTreeMap<u32, ActivityShape>,
 }
 
 impl Recorded {
     fn add(&mut self, spool: &Path) {
         let mut launches = Vec::new();
-        for frame in Reader::new(File::open(spool).unwrap()).unwrap() {
+        for frame in SpoolReader::new(File::open(spool).unwrap()).unwrap() {
             match frame.unwrap() {
-                SpoolFrame::Strings { first, texts } => self.texts.extend((first..).zip(texts)),
-                SpoolFrame::Nodes { thread, first, nodes } => {
-                    self.nodes.extend((first..).map(|node| (thread, node)).zip(nodes));
+                SpoolFrame::Strings { first_id, texts } => {
+                    self.texts.extend((first_id..).zip(texts));
                 }
-                SpoolFrame::Shapes { first, shapes } => self.shapes.extend((first..).zip(shapes)),
+                SpoolFrame::Nodes { thread, first_id, nodes } => {
+                    self.nodes.extend((first_id..).map(|node| (thread, node)).zip(nodes));
+                }
+                SpoolFrame::Shapes { first_id, shapes } => {
+                    self.shapes.extend((first_id..).zip(shapes));
+                }
                 SpoolFrame::Launches { launches: logged, .. } => launches = logged,
                 SpoolFrame::Spans { thread, spans, .. } => {
                     for (index, correlation) in launches.drain(..) {
                         let span = &spans[index as usize];
                         let times = (span.start_nanos, span.end_nanos);
-                        assert_eq!(self.nodes[&(thread, span.node)].kind, NodeKind::Runtime);
-                        let path = self.path(thread, span.node);
+                        assert_eq!(self.nodes[&(thread, span.node_id)].kind, NodeKind::Runtime);
+                        let path = self.path(thread, span.node_id);
                         self.calls.push(Call { path, correlation, times });
                     }
                 }
                 SpoolFrame::Activities { activities, .. } => {
                     for activity in activities {
-                        let shape = &self.shapes[&activity.shape];
+                        let shape = &self.shapes[&activity.shape_id];
                         let external_id = |(detail, value): &(Detail, u64)| {
                             (*detail == Detail::ExternalId).then_some(*value)
                         };
                         let path = activity.launch.map(|(thread, node)| self.path(thread, node));
                         if shape.kind == ActivityKind::Kernel {
                             self.kernels.push(Kernel {
-                                name: self.texts[&shape.name].clone(),
+                                name: self.texts[&shape.name_id].clone(),
                                 device: shape.device,
-                                correlation: activity.correlation,
+                                correlation: activity.correlation_id,
                                 external: shape.details.iter().find_map(external_id),
                                 path: path.unwrap(),
                             });
@@ -202,7 +206,7 @@ impl Recorded {
                             self.copies.push((activity.bytes, path.unwrap()));
                         } else {
                             self.other_activities
-                                .push((self.texts[&shape.name].clone(), shape.device));
+                                .push((self.texts[&shape.name_id].clone(), shape.device));
                         }
                     }
                 }
@@ -215,9 +219,9 @@ impl Recorded {
 
     fn path(&self, thread: u32, mut node: u32) -> Vec<String> {
         let mut path = Vec::new();
-        while let Some(def) = self.nodes.get(&(thread, node)).filter(|def| def.parent != node) {
-            path.push(self.texts[&def.name].clone());
-            node = def.parent;
+        while let Some(def) = self.nodes.get(&(thread, node)).filter(|def| def.parent_id != node) {
+            path.push(self.texts[&def.name_id].clone());
+            node = def.parent_id;
         }
         path.reverse();
         path

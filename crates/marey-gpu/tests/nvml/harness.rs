@@ -4,7 +4,7 @@ use crate::script::set;
 use marey_gpu::nvml::{self, NvmlState};
 use marey_model::counter::DeviceCounter;
 use marey_model::loss::LossCause;
-use marey_model::spool::{Counter, Reader, SpoolFrame};
+use marey_model::spool::{Counter, SpoolFrame, SpoolReader};
 use marey_record::{Format, SessionId, SessionOptions, api};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -90,11 +90,13 @@ pub(crate) struct Recorded {
 impl Recorded {
     pub(crate) fn add(&mut self, spool: &Path) {
         let mut texts = BTreeMap::new();
-        for frame in Reader::new(File::open(spool).unwrap()).unwrap() {
+        for frame in SpoolReader::new(File::open(spool).unwrap()).unwrap() {
             match frame.unwrap() {
-                SpoolFrame::Strings { first, texts: names } => texts.extend((first..).zip(names)),
+                SpoolFrame::Strings { first_id, texts: names } => {
+                    texts.extend((first_id..).zip(names));
+                }
                 SpoolFrame::Counters(counters) => {
-                    for Counter { time_nanos, name, device, value } in counters {
+                    for Counter { time_nanos, name_id: name, device, value } in counters {
                         let key = (device.unwrap(), texts[&name].clone());
                         self.values.entry(key).or_default().push(value);
                         self.times.push(time_nanos);

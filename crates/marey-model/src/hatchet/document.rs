@@ -10,7 +10,7 @@ use crate::profile::{Device, Meta, Overhead, Process};
 /// An encoding of documents.
 pub(super) trait Encoder {
     /// Whether the keys of a node are sorted, so that `children` is written first instead of last.
-    const SORTED: bool;
+    const SORTS_KEYS: bool;
 
     fn begin_map(&mut self, length: usize) -> io::Result<()>;
     fn end_map(&mut self) -> io::Result<()>;
@@ -68,7 +68,7 @@ impl<T: Tree, E: Encoder> Document<'_, T, E> {
     /// Writes a node up to its first child.
     fn begin_node(&mut self, node: T::Node) -> io::Result<()> {
         self.encoder.begin_map(if self.has_extras(node) { 4 } else { 3 })?;
-        if !E::SORTED {
+        if !E::SORTS_KEYS {
             self.frame(node)?;
             self.metrics(node)?;
             self.extras(node)?;
@@ -80,7 +80,7 @@ impl<T: Tree, E: Encoder> Document<'_, T, E> {
     /// Writes the rest of a node after its last child.
     fn end_node(&mut self, node: T::Node) -> io::Result<()> {
         self.encoder.end_list()?;
-        if E::SORTED {
+        if E::SORTS_KEYS {
             self.frame(node)?;
             self.extras(node)?;
             self.metrics(node)?;
@@ -142,12 +142,12 @@ impl<T: Tree, E: Encoder> Document<'_, T, E> {
             self.encoder.key("kind")?;
             self.encoder.text(kind.as_str())?;
         }
-        if is_root && E::SORTED {
+        if is_root && E::SORTS_KEYS {
             self.meta()?;
         }
         self.sketch(node)?;
         self.states(&states)?;
-        if is_root && !E::SORTED {
+        if is_root && !E::SORTS_KEYS {
             self.meta()?;
         }
         if let Some(version) = self.tree.meta().version.filter(|_| is_root) {
@@ -308,7 +308,7 @@ impl<T: Tree, E: Encoder> Document<'_, T, E> {
         let counts = [bus_width, clock_rate, memory_clock_rate, num_sms];
         let known_count = counts.iter().filter(|(_, count)| count.is_some()).count();
         self.encoder.begin_map(usize::from(device.arch.is_some()) + known_count)?;
-        if self.producer == Producer::Recorder && !E::SORTED {
+        if self.producer == Producer::Recorder && !E::SORTS_KEYS {
             // This is Proton's order.
             self.counts([clock_rate, memory_clock_rate, bus_width])?;
             self.arch(device)?;

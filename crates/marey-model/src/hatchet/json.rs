@@ -9,45 +9,52 @@ use crate::json::write_quoted;
 pub(super) struct Json<W> {
     out: W,
     producer: Producer,
-    level: usize,
+    depth: usize,
     /// Whether the open list or map is empty so far.
-    is_first: bool,
+    is_container_empty: bool,
     /// Whether a key was written last, so that its value follows.
-    is_value: bool,
+    follows_key: bool,
     is_on_one_line: bool,
 }
 
 impl<W: Write> Json<W> {
     pub(super) const fn new(out: W, producer: Producer) -> Self {
-        Self { out, producer, level: 0, is_first: true, is_value: false, is_on_one_line: false }
+        Self {
+            out,
+            producer,
+            depth: 0,
+            is_container_empty: true,
+            follows_key: false,
+            is_on_one_line: false,
+        }
     }
 
     /// Writes the separator before the next item.
-    fn item(&mut self) -> io::Result<()> {
-        let is_value = std::mem::take(&mut self.is_value);
-        let is_first = std::mem::take(&mut self.is_first);
-        if is_value {
+    fn begin_item(&mut self) -> io::Result<()> {
+        let follows_key = std::mem::take(&mut self.follows_key);
+        let is_container_empty = std::mem::take(&mut self.is_container_empty);
+        if follows_key {
             return Ok(());
         }
-        if !is_first {
+        if !is_container_empty {
             self.out.write_all(b",")?;
         }
         if !self.is_on_one_line {
             return self.new_line();
         }
-        self.out.write_all(if is_first { b"" } else { b" " })
+        self.out.write_all(if is_container_empty { b"" } else { b" " })
     }
 
     fn open(&mut self, bracket: &[u8]) -> io::Result<()> {
-        self.item()?;
-        self.is_first = true;
-        self.level += 1;
+        self.begin_item()?;
+        self.is_container_empty = true;
+        self.depth += 1;
         self.out.write_all(bracket)
     }
 
     fn close(&mut self, bracket: &[u8]) -> io::Result<()> {
-        self.level -= 1;
-        if !std::mem::take(&mut self.is_first) && !self.is_on_one_line {
+        self.depth -= 1;
+        if !std::mem::take(&mut self.is_container_empty) && !self.is_on_one_line {
             self.new_line()?;
         }
         self.out.write_all(bracket)
@@ -56,16 +63,16 @@ impl<W: Write> Json<W> {
     fn new_line(&mut self) -> io::Result<()> {
         // Deeper lines are not indented further. Otherwise the size of a file would grow with the
         // square of its depth.
-        const MAX_INDENTED_LEVEL: usize = 100;
-        const SPACES: [u8; 4 * MAX_INDENTED_LEVEL] = [b' '; 4 * MAX_INDENTED_LEVEL];
-        let width = if self.level > MAX_INDENTED_LEVEL { 0 } else { 4 * self.level };
+        const MAX_INDENTED_DEPTH: usize = 100;
+        const SPACES: [u8; 4 * MAX_INDENTED_DEPTH] = [b' '; 4 * MAX_INDENTED_DEPTH];
+        let indent_bytes = if self.depth > MAX_INDENTED_DEPTH { 0 } else { 4 * self.depth };
         self.out.write_all(b"\n")?;
-        self.out.write_all(&SPACES[..width])
+        self.out.write_all(&SPACES[..indent_bytes])
     }
 }
 
 impl<W: Write> Encoder for Json<W> {
-    const SORTED: bool = true;
+    const SORTS_KEYS: bool = true;
 
     fn begin_map(&mut self, _length: usize) -> io::Result<()> {
         self.open(b"{")
@@ -85,32 +92,32 @@ impl<W: Write> Encoder for Json<W> {
 
     fn key(&mut self, key: &str) -> io::Result<()> {
         self.text(key)?;
-        self.is_value = true;
+        self.follows_key = true;
         self.out.write_all(b": ")
     }
 
     fn null(&mut self) -> io::Result<()> {
-        self.item()?;
+        self.begin_item()?;
         self.out.write_all(b"null")
     }
 
     fn boolean(&mut self, value: bool) -> io::Result<()> {
-        self.item()?;
+        self.begin_item()?;
         write!(self.out, "{value}")
     }
 
     fn int(&mut self, value: i64) -> io::Result<()> {
-        self.item()?;
+        self.begin_item()?;
         write!(self.out, "{value}")
     }
 
     fn count(&mut self, value: u64) -> io::Result<()> {
-        self.item()?;
+        self.begin_item()?;
         write!(self.out, "{value}")
     }
 
     fn float(&mut self, value: f64) -> io::Result<()> {
-        self.item()?;
+        self.begin_item()?;
         match value {
             _ if value.is_nan() => self.out.write_all(b"null"),
             _ if value.is_infinite() && self.producer == Producer::Recorder => {
@@ -124,7 +131,7 @@ impl<W: Write> Encoder for Json<W> {
     }
 
     fn text(&mut self, value: &str) -> io::Result<()> {
-        self.item()?;
+        self.begin_item()?;
         write_quoted(value, &mut self.out)
     }
 

@@ -9,35 +9,43 @@ use super::document::Encoder;
 pub(super) struct Msgpack<W> {
     out: W,
     /// Whether numbers and lengths that do not fit into the first byte have their longest form.
-    is_long: bool,
+    uses_longest_form: bool,
 }
 
 impl<W: Write> Msgpack<W> {
     pub(super) fn new(out: W, producer: Producer) -> Self {
-        Self { out, is_long: producer == Producer::Recorder }
+        Self { out, uses_longest_form: producer == Producer::Recorder }
     }
 
-    fn tagged<const N: usize>(&mut self, tag: u8, bytes: [u8; N]) -> io::Result<()> {
+    fn write_tagged<const N: usize>(&mut self, tag: u8, bytes: [u8; N]) -> io::Result<()> {
         self.out.write_all(&[tag])?;
         self.out.write_all(&bytes)
     }
 
     /// Writes a length: in the tag if it is small, otherwise in two or four bytes after it.
-    fn length(&mut self, length: usize, small: u8, limit: u8, tags: [u8; 2]) -> io::Result<()> {
+    fn write_length(
+        &mut self,
+        length: usize,
+        small_tag: u8,
+        small_limit: u8,
+        tags: [u8; 2],
+    ) -> io::Result<()> {
         match (u8::try_from(length), u16::try_from(length), u32::try_from(length)) {
-            (Ok(length), ..) if length < limit => self.out.write_all(&[small | length]),
-            (_, Ok(length), _) if !self.is_long => self.tagged(tags[0], length.to_be_bytes()),
-            (.., Ok(length)) => self.tagged(tags[1], length.to_be_bytes()),
+            (Ok(length), ..) if length < small_limit => self.out.write_all(&[small_tag | length]),
+            (_, Ok(length), _) if !self.uses_longest_form => {
+                self.write_tagged(tags[0], length.to_be_bytes())
+            }
+            (.., Ok(length)) => self.write_tagged(tags[1], length.to_be_bytes()),
             _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "MessagePack ends at 2^32 items")),
         }
     }
 }
 
 impl<W: Write> Encoder for Msgpack<W> {
-    const SORTED: bool = false;
+    const SORTS_KEYS: bool = false;
 
     fn begin_map(&mut self, length: usize) -> io::Result<()> {
-        self.length(length, 0x80, 16, [0xde, 0xdf])
+        self.write_length(length, 0x80, 16, [0xde, 0xdf])
     }
 
     fn end_map(&mut self) -> io::Result<()> {
@@ -45,7 +53,7 @@ impl<W: Write> Encoder for Msgpack<W> {
     }
 
     fn begin_list(&mut self, length: usize) -> io::Result<()> {
-        self.length(length, 0x90, 16, [0xdc, 0xdd])
+        self.write_length(length, 0x90, 16, [0xdc, 0xdd])
     }
 
     fn end_list(&mut self) -> io::Result<()> {
@@ -67,12 +75,12 @@ impl<W: Write> Encoder for Msgpack<W> {
     fn int(&mut self, value: i64) -> io::Result<()> {
         match value {
             0.. => self.count(value.cast_unsigned()),
-            _ if self.is_long => self.tagged(0xd3, value.to_be_bytes()),
+            _ if self.uses_longest_form => self.write_tagged(0xd3, value.to_be_bytes()),
             -32..0 => self.out.write_all(&(value as i8).to_be_bytes()),
             _ => match (i16::try_from(value), i32::try_from(value)) {
-                (Ok(value), _) => self.tagged(0xd1, value.to_be_bytes()),
-                (_, Ok(value)) => self.tagged(0xd2, value.to_be_bytes()),
-                _ => self.tagged(0xd3, value.to_be_bytes()),
+                (Ok(value), _) => self.write_tagged(0xd1, value.to_be_bytes()),
+                (_, Ok(value)) => self.write_tagged(0xd2, value.to_be_bytes()),
+                _ => self.write_tagged(0xd3, value.to_be_bytes()),
             },
         }
     }
@@ -80,20 +88,20 @@ impl<W: Write> Encoder for Msgpack<W> {
     fn count(&mut self, value: u64) -> io::Result<()> {
         match (u8::try_from(value), u16::try_from(value), u32::try_from(value)) {
             (Ok(value @ ..0x80), ..) => self.out.write_all(&[value]),
-            _ if self.is_long => self.tagged(0xcf, value.to_be_bytes()),
-            (Ok(value), ..) => self.tagged(0xcc, [value]),
-            (_, Ok(value), _) => self.tagged(0xcd, value.to_be_bytes()),
-            (.., Ok(value)) => self.tagged(0xce, value.to_be_bytes()),
-            _ => self.tagged(0xcf, value.to_be_bytes()),
+            _ if self.uses_longest_form => self.write_tagged(0xcf, value.to_be_bytes()),
+            (Ok(value), ..) => self.write_tagged(0xcc, [value]),
+            (_, Ok(value), _) => self.write_tagged(0xcd, value.to_be_bytes()),
+            (.., Ok(value)) => self.write_tagged(0xce, value.to_be_bytes()),
+            _ => self.write_tagged(0xcf, value.to_be_bytes()),
         }
     }
 
     fn float(&mut self, value: f64) -> io::Result<()> {
-        self.tagged(0xcb, value.to_be_bytes())
+        self.write_tagged(0xcb, value.to_be_bytes())
     }
 
     fn text(&mut self, value: &str) -> io::Result<()> {
-        self.length(value.len(), 0xa0, 32, [0xda, 0xdb])?;
+        self.write_length(value.len(), 0xa0, 32, [0xda, 0xdb])?;
         self.out.write_all(value.as_bytes())
     }
 

@@ -2,18 +2,18 @@
 
 use crate::json_member::member_value;
 
-use super::family::{AxisOrder, Positions, Transposed};
+use super::family::{AxisOrder, ConvolutionPositions, Transposed};
 
 /// The sizes of the dimensions of a tensor.
 pub(super) type Shape = Vec<f64>;
 
 /// The recorded arguments of a call.
-pub(super) struct Call<'a> {
+pub(super) struct OperatorCall<'a> {
     pub(super) inputs: Vec<Option<Shape>>,
     pub(super) args: &'a str,
 }
 
-impl<'a> Call<'a> {
+impl<'a> OperatorCall<'a> {
     pub(super) fn new(args: &'a str) -> Option<Self> {
         Some(Self { inputs: parse_shapes(&member_value(args, "Input Dims")?)?, args })
     }
@@ -51,17 +51,20 @@ impl<'a> Call<'a> {
         self.concrete(position)?.trim_matches(['[', ']']).split(',').map(parse_flag).collect()
     }
 
-    /// Returns the broadcast shape of the first `inputs` arguments.
-    pub(super) fn broadcast(&self, inputs: usize) -> Option<Shape> {
-        let mut result = self.shape(0)?.clone();
-        for position in 1..inputs {
+    /// Returns the broadcast shape of the first `input_count` arguments.
+    pub(super) fn broadcast(&self, input_count: usize) -> Option<Shape> {
+        let mut output_shape = self.shape(0)?.clone();
+        for position in 1..input_count {
             let Some(shape) = self.shape(position) else { continue };
-            result = broadcast(&result, shape);
+            output_shape = broadcast(&output_shape, shape);
         }
-        Some(result)
+        Some(output_shape)
     }
 
-    pub(super) fn convolution_size(&self, positions: Positions) -> Option<ConvolutionSize> {
+    pub(super) fn convolution_size(
+        &self,
+        positions: ConvolutionPositions,
+    ) -> Option<ConvolutionSize> {
         let (input, weight) = (self.shape(0)?, self.shape(1)?);
         let window = weight.get(2..)?;
         let (is_transposed, output_padding) = match positions.transposed {
@@ -83,7 +86,7 @@ impl<'a> Call<'a> {
         let padding = numbers(Some(positions.padding), "padding", 0.0)?;
         let extra_padding = output_padding.filter(|_| is_transposed);
         let extra_padding = numbers(extra_padding, "output_padding", 0.0)?;
-        let mut result = Vec::with_capacity(window.len());
+        let mut output_lengths = Vec::with_capacity(window.len());
         for (dimension, (&length, &width)) in spatial.iter().zip(window).enumerate() {
             let [stride, dilation, padding] =
                 [&stride, &dilation, &padding].map(|numbers| numbers.get(dimension).copied());
@@ -97,9 +100,10 @@ impl<'a> Call<'a> {
             } else {
                 ((length + 2.0 * padding - window_extent - 1.0) / stride).floor() + 1.0
             };
-            result.push(length.max(0.0));
+            output_lengths.push(length.max(0.0));
         }
-        let window_count = if is_transposed { spatial.iter().product() } else { numel(&result) };
+        let window_count =
+            if is_transposed { spatial.iter().product() } else { numel(&output_lengths) };
         // The weights of a transposed convolution have the output channels per group in the second
         // dimension.
         let channels = if is_transposed {
@@ -109,13 +113,13 @@ impl<'a> Call<'a> {
             weight[0]
         };
         Some(ConvolutionSize {
-            products: batch * window_count * numel(weight),
-            elements: batch * channels * numel(&result),
+            multiplications: batch * window_count * numel(weight),
+            elements: batch * channels * numel(&output_lengths),
         })
     }
 
     /// Returns the number of groups of a transposed convolution.
-    pub(super) fn groups(&self, positions: Positions) -> Option<f64> {
+    pub(super) fn groups(&self, positions: ConvolutionPositions) -> Option<f64> {
         let position = match positions.transposed {
             Transposed::Flag(position) => position + 2,
             _ => positions.dilation? + 1,
@@ -126,10 +130,10 @@ impl<'a> Call<'a> {
     pub(super) fn attention_size(
         &self,
         axis_order: AxisOrder,
-        first: usize,
+        first_position: usize,
         lengths_position: usize,
     ) -> Option<AttentionSize> {
-        let [query, key, value] = [0, 1, 2].map(|offset| self.shape(first + offset));
+        let [query, key, value] = [0, 1, 2].map(|offset| self.shape(first_position + offset));
         let (query, key, value) = (query?, key?, value?);
         let (query_rows, query_size) = split_last(query)?;
         let (key_rows, _) = split_last(key)?;
@@ -139,11 +143,11 @@ impl<'a> Call<'a> {
                 numel(batch) * heads * length * key_length
             }
             (AxisOrder::LengthFirst, [batch, length, heads], [_, key_length, _]) => {
-                let sequences = self.sequences(lengths_position).unwrap_or(1.0);
-                batch * heads * length * key_length / sequences
+                let sequence_count = self.sequence_count(lengths_position).unwrap_or(1.0);
+                batch * heads * length * key_length / sequence_count
             }
             (AxisOrder::LengthFirst, [length, heads], [key_length, _]) => {
-                heads * length * key_length / self.sequences(lengths_position)?
+                heads * length * key_length / self.sequence_count(lengths_position)?
             }
             _ => return None,
         };
@@ -152,7 +156,7 @@ impl<'a> Call<'a> {
 
     /// Returns the number of concatenated sequences. It is one less than the number of cumulative
     /// lengths, which start at 0.
-    pub(super) fn sequences(&self, lengths_position: usize) -> Option<f64> {
+    pub(super) fn sequence_count(&self, lengths_position: usize) -> Option<f64> {
         let ends = self.shape(lengths_position)?;
         require_positive(ends.first()? - 1.0)
     }
@@ -161,7 +165,7 @@ impl<'a> Call<'a> {
 /// The size of a convolution.
 pub(super) struct ConvolutionSize {
     /// Number of multiplications.
-    pub(super) products: f64,
+    pub(super) multiplications: f64,
     /// Number of output elements.
     pub(super) elements: f64,
 }
@@ -212,11 +216,11 @@ pub(super) fn broadcast(left: &[f64], right: &[f64]) -> Shape {
         (dimension + shape.len()).checked_sub(len).map_or(1.0, |dimension| shape[dimension])
     };
     let one_bits = 1.0_f64.to_bits();
-    let lengths_position = (0..len).map(|dimension| {
+    let lengths = (0..len).map(|dimension| {
         let (left, right) = (length_of(left, dimension), length_of(right, dimension));
         if left.to_bits() == one_bits { right } else { left }
     });
-    lengths_position.collect()
+    lengths.collect()
 }
 
 /// Returns one number for each dimension. A single number applies to all of them.
@@ -232,7 +236,7 @@ pub(super) fn numel(shape: &[f64]) -> f64 {
 }
 
 pub(super) fn split_last(shape: &[f64]) -> Option<(&[f64], f64)> {
-    shape.split_last().map(|(last, before)| (before, *last))
+    shape.split_last().map(|(last, preceding)| (preceding, *last))
 }
 
 /// Returns the cost, unless it is negative or not finite. Implausible sizes give such a cost.
@@ -309,9 +313,9 @@ impl<'a> Iterator for JsonStrings<'a> {
     type Item = &'a str;
 
     fn next(&mut self) -> Option<&'a str> {
-        let (_, rest) = self.0.split_once('"')?;
-        let (text, rest) = rest.split_once('"')?;
-        self.0 = rest;
+        let (_, unread) = self.0.split_once('"')?;
+        let (text, unread) = unread.split_once('"')?;
+        self.0 = unread;
         Some(text)
     }
 }

@@ -2,36 +2,38 @@
 
 /// A family of operators with the same cost formula, and the positions of their arguments.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Family {
-    /// The matrix product of the arguments at `first` and after it; arguments before it are added.
+pub(super) enum OperatorFamily {
+    /// The matrix product of the arguments at `first_position` and after it; arguments before it
+    /// are added.
     MatrixProduct {
-        first: usize,
+        first_position: usize,
     },
     /// The product of rows with the transpose of a matrix.
     Linear,
-    Convolution(Positions),
+    Convolution(ConvolutionPositions),
     /// `convolution_backward`: both gradients, as far as they are requested.
     ConvolutionBackward,
     /// One gradient of a convolution, as before `PyTorch` 1.11: the first argument is the size of
     /// the result, the second the gradient of the output.
     InputGradient,
     WeightGradient,
-    /// The attention of the queries at `first`, and the keys and values after them.
+    /// The attention of the queries at `first_position`, and the keys and values after them.
     Attention {
         axis_order: AxisOrder,
-        first: usize,
+        first_position: usize,
         lengths_position: usize,
     },
     AttentionBackward {
         axis_order: AxisOrder,
-        first: usize,
+        first_position: usize,
         lengths_position: usize,
     },
     /// A copy from the second argument to the first.
     Copy,
-    /// Each element of the result comes from one element of each of the first `inputs` arguments.
+    /// Each element of the result comes from one element of each of the first `input_count`
+    /// arguments.
     Elementwise {
-        inputs: usize,
+        input_count: usize,
     },
     /// The elements of the first argument are reduced to few.
     Reduction,
@@ -41,7 +43,7 @@ pub(super) enum Family {
 
 /// The positions of a convolution's arguments.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Positions {
+pub(super) struct ConvolutionPositions {
     pub(super) stride: usize,
     pub(super) padding: usize,
     pub(super) dilation: Option<usize>,
@@ -72,7 +74,7 @@ pub(super) enum AxisOrder {
 /// The position of the lengths in attentions that have none: all sequences are equally long.
 const NO_LENGTHS: usize = usize::MAX;
 
-impl Family {
+impl OperatorFamily {
     pub(super) fn from_operator(operator: &str) -> Option<Self> {
         let name = operator.strip_prefix("aten::")?;
         // An overload differs in types, or has its result as a last argument.
@@ -84,20 +86,20 @@ impl Family {
         };
         let convolution = |padding, stride, dilation| {
             let transposed = Transposed::Never;
-            Some(Self::Convolution(Positions { stride, padding, dilation, transposed }))
+            Some(Self::Convolution(ConvolutionPositions { stride, padding, dilation, transposed }))
         };
         let attention = |axis_order, lengths_position| {
-            Some(Self::Attention { axis_order, first: 0, lengths_position })
+            Some(Self::Attention { axis_order, first_position: 0, lengths_position })
         };
         let backward = |axis_order, lengths_position| {
-            Some(Self::AttentionBackward { axis_order, first: 1, lengths_position })
+            Some(Self::AttentionBackward { axis_order, first_position: 1, lengths_position })
         };
         match plain {
             "mm" | "bmm" | "mv" | "dot" | "vdot" | "matmul" | "_int_mm" | "_scaled_mm" => {
-                Some(Self::MatrixProduct { first: 0 })
+                Some(Self::MatrixProduct { first_position: 0 })
             }
             "addmm" | "baddbmm" | "addbmm" | "addmv" | "_addmm_activation" => {
-                Some(Self::MatrixProduct { first: 1 })
+                Some(Self::MatrixProduct { first_position: 1 })
             }
             "linear" => Some(Self::Linear),
             "conv1d" | "conv2d" | "conv3d" | "cudnn_convolution_relu" => convolution(4, 3, Some(5)),
@@ -115,12 +117,14 @@ impl Family {
             }
             "convolution" | "_convolution" | "convolution_overrideable" => {
                 let transposed = Transposed::Flag(6);
-                let positions = Positions { stride: 3, padding: 4, dilation: Some(5), transposed };
+                let positions =
+                    ConvolutionPositions { stride: 3, padding: 4, dilation: Some(5), transposed };
                 Some(Self::Convolution(positions))
             }
             "cudnn_convolution_transpose" => {
                 let transposed = Transposed::Always { output_padding: 3 };
-                let positions = Positions { stride: 4, padding: 2, dilation: Some(5), transposed };
+                let positions =
+                    ConvolutionPositions { stride: 4, padding: 2, dilation: Some(5), transposed };
                 Some(Self::Convolution(positions))
             }
             "convolution_backward" | "convolution_backward_overrideable" => {
@@ -155,11 +159,13 @@ impl Family {
             "copy" => Some(Self::Copy),
             "add" | "sub" | "rsub" | "mul" | "div" | "pow" | "maximum" | "minimum"
             | "tanh_backward" | "sigmoid_backward" | "threshold_backward" | "gelu_backward"
-            | "silu_backward" => Some(Self::Elementwise { inputs: 2 }),
-            "where" | "addcmul" | "addcdiv" | "lerp" => Some(Self::Elementwise { inputs: 3 }),
+            | "silu_backward" => Some(Self::Elementwise { input_count: 2 }),
+            "where" | "addcmul" | "addcdiv" | "lerp" => Some(Self::Elementwise { input_count: 3 }),
             "abs" | "neg" | "exp" | "log" | "sqrt" | "rsqrt" | "reciprocal" | "sigmoid"
             | "tanh" | "relu" | "gelu" | "silu" | "clamp" | "clamp_min" | "clamp_max"
-            | "hardtanh" | "leaky_relu" | "sin" | "cos" => Some(Self::Elementwise { inputs: 1 }),
+            | "hardtanh" | "leaky_relu" | "sin" | "cos" => {
+                Some(Self::Elementwise { input_count: 1 })
+            }
             "sum" | "mean" | "amax" | "amin" | "argmax" | "argmin" | "norm"
             | "linalg_vector_norm" => Some(Self::Reduction),
             "_softmax" | "_log_softmax" | "native_layer_norm" | "native_batch_norm"

@@ -27,10 +27,10 @@ mod tests;
 use crate::json_member::member_value;
 pub use call::bytes_per_element;
 use call::{
-    Call, JsonStrings, matmul_size, numel, plausible_cost, require_positive, split_last,
+    JsonStrings, OperatorCall, matmul_size, numel, plausible_cost, require_positive, split_last,
     window_products,
 };
-use family::Family;
+use family::OperatorFamily;
 
 /// Key of the note in a run that states which operators have shapes.
 pub const SHAPES_NOTE: &str = "operator_shapes";
@@ -58,40 +58,46 @@ pub const fn flops_metric(operand_bits: u32) -> &'static str {
 /// Returns the floating-point operations of a call; `None` if the operator or its shapes are
 /// unknown.
 pub fn flops(operator: &str, args: &str) -> Option<f64> {
-    let family = Family::from_operator(operator)?;
-    let call = Call::new(args)?;
+    let family = OperatorFamily::from_operator(operator)?;
+    let call = OperatorCall::new(args)?;
     let flops = match family {
-        Family::MatrixProduct { first } => {
-            let (left, right) = (call.shape(first)?, call.shape(first + 1)?);
+        OperatorFamily::MatrixProduct { first_position } => {
+            let (left, right) = (call.shape(first_position)?, call.shape(first_position + 1)?);
             matmul_size(left, right)?.flops
         }
-        Family::Linear => {
+        OperatorFamily::Linear => {
             let (input, weight) = (call.shape(0)?, call.shape(1)?);
             let (_, columns) = split_last(input)?;
             2.0 * numel(input) * numel(weight) / require_positive(columns)?
         }
-        Family::Convolution(positions) => 2.0 * call.convolution_size(positions)?.products,
-        Family::ConvolutionBackward => {
+        OperatorFamily::Convolution(positions) => {
+            2.0 * call.convolution_size(positions)?.multiplications
+        }
+        OperatorFamily::ConvolutionBackward => {
             let (grad_output, input, weight) = (call.shape(0)?, call.shape(1)?, call.shape(2)?);
             let is_transposed = call.flag(7)?;
-            let mask = call.flags(10)?;
-            let passes = mask.into_iter().take(2).filter(|&is_requested| is_requested).count();
+            let requested_gradients = call.flags(10)?;
+            let gradient_count = requested_gradients
+                .into_iter()
+                .take(2)
+                .filter(|&is_requested| is_requested)
+                .count();
             let windows = if is_transposed { input } else { grad_output };
-            2.0 * passes as f64 * window_products(windows, weight)?
+            2.0 * gradient_count as f64 * window_products(windows, weight)?
         }
-        Family::InputGradient => 2.0 * window_products(call.shape(1)?, call.shape(2)?)?,
-        Family::WeightGradient => 2.0 * window_products(call.shape(1)?, &call.numbers(0)?)?,
-        Family::Attention { axis_order, first, lengths_position } => {
-            let sizes = call.attention_size(axis_order, first, lengths_position)?;
+        OperatorFamily::InputGradient => 2.0 * window_products(call.shape(1)?, call.shape(2)?)?,
+        OperatorFamily::WeightGradient => 2.0 * window_products(call.shape(1)?, &call.numbers(0)?)?,
+        OperatorFamily::Attention { axis_order, first_position, lengths_position } => {
+            let sizes = call.attention_size(axis_order, first_position, lengths_position)?;
             2.0 * sizes.scores * (sizes.query_size + sizes.value_size)
         }
-        Family::AttentionBackward { axis_order, first, lengths_position } => {
-            let sizes = call.attention_size(axis_order, first, lengths_position)?;
+        OperatorFamily::AttentionBackward { axis_order, first_position, lengths_position } => {
+            let sizes = call.attention_size(axis_order, first_position, lengths_position)?;
             2.0 * sizes.scores * (3.0 * sizes.query_size + 2.0 * sizes.value_size)
         }
-        Family::Copy => 0.0,
-        Family::Elementwise { inputs } => numel(&call.broadcast(inputs)?),
-        Family::Reduction | Family::Normalization => numel(call.shape(0)?),
+        OperatorFamily::Copy => 0.0,
+        OperatorFamily::Elementwise { input_count } => numel(&call.broadcast(input_count)?),
+        OperatorFamily::Reduction | OperatorFamily::Normalization => numel(call.shape(0)?),
     };
     plausible_cost(flops)
 }
@@ -99,12 +105,12 @@ pub fn flops(operator: &str, args: &str) -> Option<f64> {
 /// Whether the cost of an operator depends on `Concrete Inputs`, and not on shapes and types alone.
 pub fn needs_values(operator: &str) -> bool {
     matches!(
-        Family::from_operator(operator),
+        OperatorFamily::from_operator(operator),
         Some(
-            Family::Convolution(_)
-                | Family::ConvolutionBackward
-                | Family::InputGradient
-                | Family::WeightGradient
+            OperatorFamily::Convolution(_)
+                | OperatorFamily::ConvolutionBackward
+                | OperatorFamily::InputGradient
+                | OperatorFamily::WeightGradient
         )
     )
 }
@@ -125,73 +131,92 @@ pub fn operand_bits(args: &str) -> u32 {
 /// Returns the least number of bytes that a call reads and writes; `None` if the operator, its
 /// shapes or its types are unknown.
 pub fn bytes(operator: &str, args: &str) -> Option<f64> {
-    let family = Family::from_operator(operator)?;
-    let call = Call::new(args)?;
+    let family = OperatorFamily::from_operator(operator)?;
+    let call = OperatorCall::new(args)?;
     let types = member_value(args, "Input type")?;
     let mut types = JsonStrings::new(&types);
-    let sizes = types.by_ref().map(bytes_per_element).collect::<Vec<_>>();
-    let size = |position: usize| sizes.get(position).copied().flatten();
-    let bytes_at = |position: usize| Some(numel(call.shape(position)?) * size(position)?);
+    let element_bytes = types.by_ref().map(bytes_per_element).collect::<Vec<_>>();
+    let element_bytes_at = |position: usize| element_bytes.get(position).copied().flatten();
+    let bytes_at =
+        |position: usize| Some(numel(call.shape(position)?) * element_bytes_at(position)?);
     // A missing optional argument has no type.
     let bytes_or_zero = |position: usize| bytes_at(position).unwrap_or(0.0);
     let bytes = match family {
-        Family::MatrixProduct { first } => {
-            let result = matmul_size(call.shape(first)?, call.shape(first + 1)?)?.elements;
-            let added = if first == 1 { bytes_at(0)? } else { 0.0 };
-            added + bytes_at(first)? + bytes_at(first + 1)? + result * size(first)?
+        OperatorFamily::MatrixProduct { first_position } => {
+            let output_elements =
+                matmul_size(call.shape(first_position)?, call.shape(first_position + 1)?)?.elements;
+            let added_bytes = if first_position == 1 { bytes_at(0)? } else { 0.0 };
+            added_bytes
+                + bytes_at(first_position)?
+                + bytes_at(first_position + 1)?
+                + output_elements * element_bytes_at(first_position)?
         }
-        Family::Linear => {
+        OperatorFamily::Linear => {
             let (input, weight) = (call.shape(0)?, call.shape(1)?);
             let (_, columns) = split_last(input)?;
             let rows = if weight.len() < 2 { 1.0 } else { weight[0] };
-            let result = numel(input) / require_positive(columns)? * rows;
-            bytes_at(0)? + bytes_at(1)? + bytes_or_zero(2) + result * size(0)?
+            let output_elements = numel(input) / require_positive(columns)? * rows;
+            bytes_at(0)? + bytes_at(1)? + bytes_or_zero(2) + output_elements * element_bytes_at(0)?
         }
-        Family::Convolution(positions) => {
-            bytes_at(0)? + bytes_at(1)? + call.convolution_size(positions)?.elements * size(0)?
+        OperatorFamily::Convolution(positions) => {
+            bytes_at(0)?
+                + bytes_at(1)?
+                + call.convolution_size(positions)?.elements * element_bytes_at(0)?
         }
-        Family::ConvolutionBackward => {
-            let mask = call.flags(10)?;
-            let is_requested = |gradient: usize| mask.get(gradient).copied().unwrap_or(false);
+        OperatorFamily::ConvolutionBackward => {
+            let requested_gradients = call.flags(10)?;
+            let is_requested =
+                |gradient: usize| requested_gradients.get(gradient).copied().unwrap_or(false);
             let gradients = [(0, 1), (1, 2)].into_iter().filter(|&(index, _)| is_requested(index));
-            let written =
+            let written_bytes =
                 gradients.map(|(_, input_position)| bytes_or_zero(input_position)).sum::<f64>();
             // The input gradient needs the weights, and the weight gradient needs the input.
-            let read = [(1, 1), (0, 2)].into_iter().filter(|&(index, _)| is_requested(index));
-            bytes_at(0)? + read.map(|(_, input)| bytes_or_zero(input)).sum::<f64>() + written
+            let read_inputs =
+                [(1, 1), (0, 2)].into_iter().filter(|&(index, _)| is_requested(index));
+            bytes_at(0)?
+                + read_inputs.map(|(_, input)| bytes_or_zero(input)).sum::<f64>()
+                + written_bytes
         }
-        Family::InputGradient | Family::WeightGradient => {
-            bytes_at(1)? + bytes_at(2)? + numel(&call.numbers(0)?) * size(1)?
+        OperatorFamily::InputGradient | OperatorFamily::WeightGradient => {
+            bytes_at(1)? + bytes_at(2)? + numel(&call.numbers(0)?) * element_bytes_at(1)?
         }
-        Family::Attention { first, .. } => {
-            let value = call.shape(first + 2)?;
+        OperatorFamily::Attention { first_position, .. } => {
+            let value = call.shape(first_position + 2)?;
             let (_, value_size) = split_last(value)?;
-            let (_, query_size) = split_last(call.shape(first)?)?;
-            let result = bytes_at(first)? / require_positive(query_size)? * value_size;
-            bytes_at(first)? + bytes_at(first + 1)? + bytes_at(first + 2)? + result
+            let (_, query_size) = split_last(call.shape(first_position)?)?;
+            let output_bytes =
+                bytes_at(first_position)? / require_positive(query_size)? * value_size;
+            bytes_at(first_position)?
+                + bytes_at(first_position + 1)?
+                + bytes_at(first_position + 2)?
+                + output_bytes
         }
-        Family::AttentionBackward { first, .. } => {
+        OperatorFamily::AttentionBackward { first_position, .. } => {
             // The query, key and value are read, and their gradients are written. The result and
             // its gradient are read too, and both have the same shape.
-            let inputs = bytes_at(first)? + bytes_at(first + 1)? + bytes_at(first + 2)?;
-            2.0 * inputs + 2.0 * bytes_at(0)?
+            let input_bytes = bytes_at(first_position)?
+                + bytes_at(first_position + 1)?
+                + bytes_at(first_position + 2)?;
+            2.0 * input_bytes + 2.0 * bytes_at(0)?
         }
-        Family::Copy => bytes_at(0)? / size(0)? * (size(0)? + size(1)?),
-        Family::Elementwise { inputs } => {
-            let result = numel(&call.broadcast(inputs)?);
-            let mut read = 0.0;
-            let mut widest = 0.0_f64;
-            for position in 0..inputs {
+        OperatorFamily::Copy => {
+            bytes_at(0)? / element_bytes_at(0)? * (element_bytes_at(0)? + element_bytes_at(1)?)
+        }
+        OperatorFamily::Elementwise { input_count } => {
+            let output_elements = numel(&call.broadcast(input_count)?);
+            let mut read_bytes = 0.0;
+            let mut widest_bytes = 0.0_f64;
+            for position in 0..input_count {
                 // A scalar is not read from memory.
                 if call.shape(position).is_some_and(|shape| !shape.is_empty()) {
-                    read += bytes_at(position)?;
-                    widest = widest.max(size(position)?);
+                    read_bytes += bytes_at(position)?;
+                    widest_bytes = widest_bytes.max(element_bytes_at(position)?);
                 }
             }
-            read + result * widest
+            read_bytes + output_elements * widest_bytes
         }
-        Family::Reduction => bytes_at(0)?,
-        Family::Normalization => 2.0 * bytes_at(0)?,
+        OperatorFamily::Reduction => bytes_at(0)?,
+        OperatorFamily::Normalization => 2.0 * bytes_at(0)?,
     };
     plausible_cost(bytes)
 }

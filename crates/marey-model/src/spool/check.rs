@@ -15,8 +15,8 @@ pub(super) struct ConsistencyCheck {
     texts: IdSet,
     shapes: IdSet,
     span_args: IdSet,
-    /// Node ids by thread.
-    threads: HashMap<u32, IdSet>,
+    /// By thread.
+    node_ids: HashMap<u32, IdSet>,
     has_ended: bool,
 }
 
@@ -27,56 +27,58 @@ impl ConsistencyCheck {
             return Err(Inconsistency::AfterEnd);
         }
         match frame {
-            SpoolFrame::Strings { first, texts } => {
-                self.texts.define(*first, texts.len()).ok_or(Inconsistency::DuplicateTexts(*first))
-            }
+            SpoolFrame::Strings { first_id, texts } => self
+                .texts
+                .define(*first_id, texts.len())
+                .ok_or(Inconsistency::DuplicateTexts(*first_id)),
             SpoolFrame::Thread { thread, .. } => {
-                self.threads.entry(*thread).or_default();
+                self.node_ids.entry(*thread).or_default();
                 Ok(())
             }
-            SpoolFrame::Nodes { thread, first, nodes } => self.define_nodes(*thread, *first, nodes),
+            SpoolFrame::Nodes { thread, first_id, nodes } => {
+                self.define_nodes(*thread, *first_id, nodes)
+            }
             SpoolFrame::Spans { thread, spans, .. } => {
-                self.check_nodes(*thread, spans.iter().map(|span| span.node))
+                self.check_nodes(*thread, spans.iter().map(|span| span.node_id))
             }
             SpoolFrame::Values { thread, values, .. } => {
-                self.check_nodes(*thread, values.iter().map(|value| value.node))?;
-                values.iter().try_for_each(|value| self.check_text(value.metric))
+                self.check_nodes(*thread, values.iter().map(|value| value.node_id))?;
+                values.iter().try_for_each(|value| self.check_text(value.name_id))
             }
             SpoolFrame::Launches { thread, .. } | SpoolFrame::Autograd { thread, .. } => {
                 self.check_nodes(*thread, std::iter::empty())
             }
-            SpoolFrame::SpanArgs { first, texts } => self
+            SpoolFrame::SpanArgs { first_id, texts } => self
                 .span_args
-                .define(*first, texts.len())
-                .ok_or(Inconsistency::DuplicateSpanArgs(*first)),
+                .define(*first_id, texts.len())
+                .ok_or(Inconsistency::DuplicateSpanArgs(*first_id)),
             SpoolFrame::ArgsOfSpans { thread, args } => {
                 self.check_nodes(*thread, std::iter::empty())?;
                 let undefined = args.iter().find(|&&(_, id)| !self.span_args.contains(id));
                 undefined.map_or(Ok(()), |&(_, id)| Err(Inconsistency::NoSuchSpanArgs(id)))
             }
-            SpoolFrame::Shapes { first, shapes } => {
+            SpoolFrame::Shapes { first_id, shapes } => {
                 self.shapes
-                    .define(*first, shapes.len())
-                    .ok_or(Inconsistency::DuplicateShapes(*first))?;
-                shapes.iter().try_for_each(|shape| self.check_text(shape.name))
+                    .define(*first_id, shapes.len())
+                    .ok_or(Inconsistency::DuplicateShapes(*first_id))?;
+                shapes.iter().try_for_each(|shape| self.check_text(shape.name_id))
             }
             SpoolFrame::Activities { activities, .. } => {
                 activities.iter().try_for_each(|activity| self.check_activity(activity))
             }
             SpoolFrame::Counters(counters) => {
-                counters.iter().try_for_each(|counter| self.check_text(counter.name))
+                counters.iter().try_for_each(|counter| self.check_text(counter.name_id))
             }
             SpoolFrame::Collectives(collectives) => collectives
                 .iter()
-                .flat_map(Collective::texts)
-                .try_for_each(|text| self.check_text(text)),
-            SpoolFrame::Variables(variables) => variables
-                .iter()
-                .flat_map(Variable::texts)
-                .try_for_each(|text| self.check_text(text)),
+                .flat_map(Collective::text_ids)
+                .try_for_each(|id| self.check_text(id)),
+            SpoolFrame::Variables(variables) => {
+                variables.iter().flat_map(Variable::text_ids).try_for_each(|id| self.check_text(id))
+            }
             SpoolFrame::Samples { thread, samples } => {
-                self.check_nodes(*thread, samples.iter().map(|sample| sample.node))?;
-                samples.iter().try_for_each(|sample| self.check_text(sample.thread_name))
+                self.check_nodes(*thread, samples.iter().map(|sample| sample.node_id))?;
+                samples.iter().try_for_each(|sample| self.check_text(sample.thread_name_id))
             }
             SpoolFrame::Open { thread, spans } => {
                 self.check_nodes(*thread, spans.iter().map(|span| span.0))
@@ -98,22 +100,26 @@ impl ConsistencyCheck {
     fn define_nodes(
         &mut self,
         thread: u32,
-        first: u32,
+        first_id: u32,
         nodes: &[NodeDef],
     ) -> Result<(), Inconsistency> {
-        let ids = self.threads.get_mut(&thread).ok_or(Inconsistency::NoSuchThread(thread))?;
-        ids.define(first, nodes.len()).ok_or(Inconsistency::DuplicateNodes { thread, first })?;
-        let ids = &self.threads[&thread];
-        for (node, id) in nodes.iter().zip(first..=u32::MAX) {
-            let parent = node.parent;
-            let is_valid = if node.kind == NodeKind::Root { parent == id } else { parent < id };
+        let defined_ids =
+            self.node_ids.get_mut(&thread).ok_or(Inconsistency::NoSuchThread(thread))?;
+        defined_ids
+            .define(first_id, nodes.len())
+            .ok_or(Inconsistency::DuplicateNodes { thread, first: first_id })?;
+        let defined_ids = &self.node_ids[&thread];
+        for (node, id) in nodes.iter().zip(first_id..=u32::MAX) {
+            let parent_id = node.parent_id;
+            let is_valid =
+                if node.kind == NodeKind::Root { parent_id == id } else { parent_id < id };
             if !is_valid {
-                return Err(Inconsistency::Parent { thread, node: id, parent });
+                return Err(Inconsistency::Parent { thread, node: id, parent: parent_id });
             }
-            if !ids.contains(parent) {
-                return Err(Inconsistency::NoSuchNode { thread, node: parent });
+            if !defined_ids.contains(parent_id) {
+                return Err(Inconsistency::NoSuchNode { thread, node: parent_id });
             }
-            self.check_text(node.name)?;
+            self.check_text(node.name_id)?;
         }
         Ok(())
     }
@@ -121,18 +127,18 @@ impl ConsistencyCheck {
     fn check_nodes(
         &self,
         thread: u32,
-        mut nodes: impl Iterator<Item = u32>,
+        mut node_ids: impl Iterator<Item = u32>,
     ) -> Result<(), Inconsistency> {
-        let ids = self.threads.get(&thread).ok_or(Inconsistency::NoSuchThread(thread))?;
-        match nodes.find(|&node| !ids.contains(node)) {
+        let defined_ids = self.node_ids.get(&thread).ok_or(Inconsistency::NoSuchThread(thread))?;
+        match node_ids.find(|&node| !defined_ids.contains(node)) {
             Some(node) => Err(Inconsistency::NoSuchNode { thread, node }),
             None => Ok(()),
         }
     }
 
     fn check_activity(&self, activity: &Activity) -> Result<(), Inconsistency> {
-        if !self.shapes.contains(activity.shape) {
-            return Err(Inconsistency::NoSuchShape(activity.shape));
+        if !self.shapes.contains(activity.shape_id) {
+            return Err(Inconsistency::NoSuchShape(activity.shape_id));
         }
         match activity.launch {
             Some((thread, node)) => self.check_nodes(thread, std::iter::once(node)),
@@ -163,29 +169,30 @@ impl IdSet {
     }
 
     /// Adds a range. Returns `None` if one of its ids is already defined or exceeds `u32::MAX`.
-    fn define(&mut self, first: u32, count: usize) -> Option<()> {
-        let mut start = u64::from(first);
+    fn define(&mut self, first_id: u32, count: usize) -> Option<()> {
+        let mut start = u64::from(first_id);
         let mut end = start + count as u64;
-        let previous = self.ranges.range(..=start).next_back().map(|(&start, &end)| (start, end));
-        let next = self.ranges.range(start..).next().map(|(&start, &end)| (start, end));
-        let overlaps = previous.is_some_and(|(_, before_end)| before_end > start)
-            || next.is_some_and(|(after_start, _)| after_start < end);
+        let previous_range =
+            self.ranges.range(..=start).next_back().map(|(&start, &end)| (start, end));
+        let next_range = self.ranges.range(start..).next().map(|(&start, &end)| (start, end));
+        let overlaps = previous_range.is_some_and(|(_, previous_end)| previous_end > start)
+            || next_range.is_some_and(|(next_start, _)| next_start < end);
         if overlaps || end > 1 << 32 {
             return None;
         }
         if count == 0 {
             return Some(());
         }
-        if let Some((before_start, before_end)) = previous
-            && before_end == start
+        if let Some((previous_start, previous_end)) = previous_range
+            && previous_end == start
         {
-            start = before_start;
+            start = previous_start;
         }
-        if let Some((after_start, after_end)) = next
-            && after_start == end
+        if let Some((next_start, next_end)) = next_range
+            && next_start == end
         {
-            self.ranges.remove(&after_start);
-            end = after_end;
+            self.ranges.remove(&next_start);
+            end = next_end;
         }
         self.ranges.insert(start, end);
         if start == 0 {

@@ -8,17 +8,17 @@ use super::varint::{Fields, put_signed, put_varint};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collective {
     /// Text id of the operation, such as `all_reduce`.
-    pub name: u32,
+    pub name_id: u32,
     /// Text id of the group's name.
-    pub group: u32,
+    pub group_id: u32,
     /// Text id of the group's ranks, such as `0-3,8`.
-    pub group_ranks: Option<u32>,
+    pub group_ranks_id: Option<u32>,
     /// Number of ranks in the group.
     pub group_size: Option<u32>,
     /// Sequence number in the group.
     pub sequence: Option<u64>,
     /// Text id of the element type.
-    pub dtype: Option<u32>,
+    pub dtype_id: Option<u32>,
     /// Number of input elements.
     pub in_elements: Option<u64>,
     /// Number of output elements.
@@ -54,18 +54,18 @@ impl CollectiveState {
 
 impl Collective {
     /// Returns the ids of its texts.
-    pub fn texts(&self) -> impl Iterator<Item = u32> {
-        [self.name, self.group].into_iter().chain(self.group_ranks).chain(self.dtype)
+    pub fn text_ids(&self) -> impl Iterator<Item = u32> {
+        [self.name_id, self.group_id].into_iter().chain(self.group_ranks_id).chain(self.dtype_id)
     }
 
     /// Returns the collective with other ids of its texts.
     #[must_use]
-    pub fn with_texts(self, mut id: impl FnMut(u32) -> u32) -> Self {
+    pub fn with_text_ids(self, mut map: impl FnMut(u32) -> u32) -> Self {
         Self {
-            name: id(self.name),
-            group: id(self.group),
-            group_ranks: self.group_ranks.map(&mut id),
-            dtype: self.dtype.map(&mut id),
+            name_id: map(self.name_id),
+            group_id: map(self.group_id),
+            group_ranks_id: self.group_ranks_id.map(&mut map),
+            dtype_id: self.dtype_id.map(&mut map),
             ..self
         }
     }
@@ -79,57 +79,60 @@ const P2P: u8 = 1 << 7;
 
 pub(super) fn put_collectives(out: &mut Vec<u8>, collectives: &[Collective]) {
     put_varint(out, collectives.len() as u64);
-    let mut last_nanos = 0_i64;
+    let mut previous_nanos = 0_i64;
     for collective in collectives {
         let created_nanos = collective.created_unix_nanos;
         out.push(collective.state as u8 | if collective.is_p2p { P2P } else { 0 });
-        put_varint(out, u64::from(collective.name));
-        put_varint(out, u64::from(collective.group));
-        put_signed(out, created_nanos.wrapping_sub(last_nanos));
-        put_optional(out, collective.group_ranks.map(u64::from));
+        put_varint(out, u64::from(collective.name_id));
+        put_varint(out, u64::from(collective.group_id));
+        put_signed(out, created_nanos.wrapping_sub(previous_nanos));
+        put_optional(out, collective.group_ranks_id.map(u64::from));
         put_optional(out, collective.group_size.map(u64::from));
         put_optional(out, collective.sequence);
-        put_optional(out, collective.dtype.map(u64::from));
+        put_optional(out, collective.dtype_id.map(u64::from));
         put_optional(out, collective.in_elements);
         put_optional(out, collective.out_elements);
-        let started = collective.started_unix_nanos;
-        put_optional(out, started.map(|nanos| nanos.wrapping_sub(created_nanos).cast_unsigned()));
+        let started_nanos = collective.started_unix_nanos;
+        put_optional(
+            out,
+            started_nanos.map(|nanos| nanos.wrapping_sub(created_nanos).cast_unsigned()),
+        );
         put_optional(out, collective.duration_nanos);
-        last_nanos = created_nanos;
+        previous_nanos = created_nanos;
     }
 }
 
 pub(super) fn read_collectives(fields: &mut Fields<'_>) -> Result<Vec<Collective>, Malformed> {
     let count = fields.read_count(MIN_COLLECTIVE_BYTES)?;
-    let mut last_nanos = 0_i64;
+    let mut previous_nanos = 0_i64;
     let mut collectives = Vec::with_capacity(count);
     for _ in 0..count {
         let state_and_p2p = fields.read_byte()?;
-        let (name, group) = (fields.read_u32()?, fields.read_u32()?);
-        let created_nanos = last_nanos.wrapping_add(fields.read_signed()?);
-        let group_ranks = read_optional_u32(fields)?;
+        let (name_id, group_id) = (fields.read_u32()?, fields.read_u32()?);
+        let created_nanos = previous_nanos.wrapping_add(fields.read_signed()?);
+        let group_ranks_id = read_optional_u32(fields)?;
         let group_size = read_optional_u32(fields)?;
         let sequence = read_optional(fields)?;
-        let dtype = read_optional_u32(fields)?;
+        let dtype_id = read_optional_u32(fields)?;
         let (in_elements, out_elements) = (read_optional(fields)?, read_optional(fields)?);
-        let started = read_optional(fields)?;
+        let delay_nanos = read_optional(fields)?;
         collectives.push(Collective {
-            name,
-            group,
-            group_ranks,
+            name_id,
+            group_id,
+            group_ranks_id,
             group_size,
             sequence,
-            dtype,
+            dtype_id,
             in_elements,
             out_elements,
             created_unix_nanos: created_nanos,
-            started_unix_nanos: started
+            started_unix_nanos: delay_nanos
                 .map(|nanos| created_nanos.wrapping_add(nanos.cast_signed())),
             duration_nanos: read_optional(fields)?,
             state: state_with_number(state_and_p2p & !P2P)?,
             is_p2p: state_and_p2p & P2P != 0,
         });
-        last_nanos = created_nanos;
+        previous_nanos = created_nanos;
     }
     Ok(collectives)
 }

@@ -4,7 +4,7 @@ use super::collective::read_collectives;
 use super::device::{read_activities, read_device, read_shapes};
 use super::encode::{kind, session_event, value_type};
 use super::error::Malformed;
-use super::frame::{AutogradCall, Counter, NodeDef, SessionEvent, Span, SpoolFrame, Value};
+use super::frame::{AutogradCall, Counter, NodeDef, RecordedValue, SessionEvent, Span, SpoolFrame};
 use super::sample::read_samples;
 use super::variable::read_variables;
 use super::varint::{Fields, unzigzag};
@@ -28,7 +28,7 @@ fn read_frame(fields: &mut Fields<'_>) -> Result<SpoolFrame, Malformed> {
             unix_nanos: fields.read_signed()?,
         },
         kind::STRINGS => {
-            SpoolFrame::Strings { first: fields.read_u32()?, texts: read_texts(fields)? }
+            SpoolFrame::Strings { first_id: fields.read_u32()?, texts: read_texts(fields)? }
         }
         kind::THREAD => SpoolFrame::Thread {
             thread: fields.read_u32()?,
@@ -36,8 +36,8 @@ fn read_frame(fields: &mut Fields<'_>) -> Result<SpoolFrame, Malformed> {
             name: fields.read_text()?.to_owned(),
         },
         kind::NODES => {
-            let (thread, first) = (fields.read_u32()?, fields.read_u32()?);
-            SpoolFrame::Nodes { thread, first, nodes: read_nodes(fields, first)? }
+            let (thread, first_id) = (fields.read_u32()?, fields.read_u32()?);
+            SpoolFrame::Nodes { thread, first_id, nodes: read_nodes(fields, first_id)? }
         }
         kind::SPANS => SpoolFrame::Spans {
             thread: fields.read_u32()?,
@@ -66,14 +66,14 @@ fn read_frame(fields: &mut Fields<'_>) -> Result<SpoolFrame, Malformed> {
             SpoolFrame::Autograd { thread: fields.read_u32()?, calls: read_autograd_calls(fields)? }
         }
         kind::SPAN_ARGS => {
-            SpoolFrame::SpanArgs { first: fields.read_u32()?, texts: read_texts(fields)? }
+            SpoolFrame::SpanArgs { first_id: fields.read_u32()?, texts: read_texts(fields)? }
         }
         kind::ARGS_OF_SPANS => {
             SpoolFrame::ArgsOfSpans { thread: fields.read_u32()?, args: read_id_pairs(fields)? }
         }
         kind::DEVICE => SpoolFrame::Device(read_device(fields)?),
         kind::SHAPES => {
-            SpoolFrame::Shapes { first: fields.read_u32()?, shapes: read_shapes(fields)? }
+            SpoolFrame::Shapes { first_id: fields.read_u32()?, shapes: read_shapes(fields)? }
         }
         kind::ACTIVITIES => SpoolFrame::Activities {
             sessions: fields.read_varint()?,
@@ -112,16 +112,16 @@ fn read_texts(fields: &mut Fields<'_>) -> Result<Vec<String>, Malformed> {
     (0..count).map(|_| fields.read_text().map(str::to_owned)).collect()
 }
 
-fn read_nodes(fields: &mut Fields<'_>, first: u32) -> Result<Vec<NodeDef>, Malformed> {
+fn read_nodes(fields: &mut Fields<'_>, first_id: u32) -> Result<Vec<NodeDef>, Malformed> {
     let count = fields.read_count(3)?;
-    let mut last_name = 0;
+    let mut previous_name_id = 0;
     let mut nodes = Vec::with_capacity(count);
-    for id in (i64::from(first)..).take(count) {
-        let parent = id.checked_sub(fields.read_signed()?).ok_or(Malformed::TooLarge)?;
+    for id in (i64::from(first_id)..).take(count) {
+        let parent_id = id.checked_sub(fields.read_signed()?).ok_or(Malformed::TooLarge)?;
         nodes.push(NodeDef {
-            parent: u32::try_from(parent).or(Err(Malformed::TooLarge))?,
+            parent_id: u32::try_from(parent_id).or(Err(Malformed::TooLarge))?,
             kind: node_kind_with_number(fields.read_byte()?)?,
-            name: advance_id(&mut last_name, fields.read_signed()?)?,
+            name_id: advance_id(&mut previous_name_id, fields.read_signed()?)?,
         });
     }
     Ok(nodes)
@@ -136,55 +136,55 @@ fn node_kind_with_number(number: u8) -> Result<NodeKind, Malformed> {
 fn read_spans(fields: &mut Fields<'_>) -> Result<Vec<Span>, Malformed> {
     let count = fields.read_count(3)?;
     let mut spans = Vec::with_capacity(count);
-    let (mut node, mut last_end_nanos) = (0, 0);
+    let (mut previous_node_id, mut previous_end_nanos) = (0, 0);
     for _ in 0..count {
         let node_and_edge = fields.read_varint()?;
-        let edge_nanos = read_time(last_end_nanos, fields)?;
+        let edge_nanos = read_time(previous_end_nanos, fields)?;
         let duration_nanos = fields.read_varint()?.cast_signed();
         let (start_nanos, end_nanos) = if node_and_edge & 1 == 0 {
             (edge_nanos, edge_nanos.wrapping_add(duration_nanos))
         } else {
             (edge_nanos.wrapping_sub(duration_nanos), edge_nanos)
         };
-        let node = advance_id(&mut node, unzigzag(node_and_edge >> 1))?;
-        spans.push(Span { node, start_nanos, end_nanos });
-        last_end_nanos = end_nanos;
+        let node_id = advance_id(&mut previous_node_id, unzigzag(node_and_edge >> 1))?;
+        spans.push(Span { node_id, start_nanos, end_nanos });
+        previous_end_nanos = end_nanos;
     }
     Ok(spans)
 }
 
 fn read_id_pairs(fields: &mut Fields<'_>) -> Result<Vec<(u32, u32)>, Malformed> {
     let count = fields.read_count(2)?;
-    let (mut first, mut second) = (0, 0);
+    let (mut previous_first, mut previous_second) = (0, 0);
     (0..count)
         .map(|_| {
-            let first = advance_id(&mut first, fields.read_signed()?)?;
-            Ok((first, advance_id(&mut second, fields.read_signed()?)?))
+            let first = advance_id(&mut previous_first, fields.read_signed()?)?;
+            Ok((first, advance_id(&mut previous_second, fields.read_signed()?)?))
         })
         .collect()
 }
 
 fn read_autograd_calls(fields: &mut Fields<'_>) -> Result<Vec<AutogradCall>, Malformed> {
     let count = fields.read_count(3)?;
-    let (mut index, mut sequence) = (0, 0_u64);
+    let (mut previous_index, mut sequence) = (0, 0_u64);
     (0..count)
         .map(|_| {
-            let index = advance_id(&mut index, fields.read_signed()?)?;
+            let span_index = advance_id(&mut previous_index, fields.read_signed()?)?;
             sequence = sequence.wrapping_add(fields.read_signed()?.cast_unsigned());
-            Ok(AutogradCall { index, sequence, forward_os_id: fields.read_varint()? })
+            Ok(AutogradCall { span_index, sequence, forward_os_id: fields.read_varint()? })
         })
         .collect()
 }
 
-fn read_values(fields: &mut Fields<'_>) -> Result<Vec<Value>, Malformed> {
+fn read_values(fields: &mut Fields<'_>) -> Result<Vec<RecordedValue>, Malformed> {
     let count = fields.read_count(5)?;
     let mut values = Vec::with_capacity(count);
-    let (mut node, mut time_nanos, mut metric) = (0, 0, 0);
+    let (mut previous_node_id, mut time_nanos, mut previous_name_id) = (0, 0, 0);
     for _ in 0..count {
-        let node = advance_id(&mut node, fields.read_signed()?)?;
+        let node_id = advance_id(&mut previous_node_id, fields.read_signed()?)?;
         time_nanos = read_time(time_nanos, fields)?;
-        let metric = advance_id(&mut metric, fields.read_signed()?)?;
-        values.push(Value { node, time_nanos, metric, value: read_value(fields)? });
+        let name_id = advance_id(&mut previous_name_id, fields.read_signed()?)?;
+        values.push(RecordedValue { node_id, time_nanos, name_id, value: read_value(fields)? });
     }
     Ok(values)
 }
@@ -192,16 +192,16 @@ fn read_values(fields: &mut Fields<'_>) -> Result<Vec<Value>, Malformed> {
 fn read_counters(fields: &mut Fields<'_>) -> Result<Vec<Counter>, Malformed> {
     let count = fields.read_count(4)?;
     let mut counters = Vec::with_capacity(count);
-    let (mut time_nanos, mut name) = (0, 0);
+    let (mut time_nanos, mut previous_name_id) = (0, 0);
     for _ in 0..count {
         time_nanos = read_time(time_nanos, fields)?;
-        let name = advance_id(&mut name, fields.read_signed()?)?;
+        let name_id = advance_id(&mut previous_name_id, fields.read_signed()?)?;
         let device = match fields.read_varint()?.checked_sub(1) {
             Some(device) => Some(u32::try_from(device).or(Err(Malformed::TooLarge))?),
             None => None,
         };
         let value = f64::from_bits(fields.read_varint()?.swap_bytes());
-        counters.push(Counter { time_nanos, name, device, value });
+        counters.push(Counter { time_nanos, name_id, device, value });
     }
     Ok(counters)
 }
@@ -228,11 +228,11 @@ pub(super) fn read_value(fields: &mut Fields<'_>) -> Result<MetricValue, Malform
 fn read_open_spans(fields: &mut Fields<'_>) -> Result<Vec<(u32, i64)>, Malformed> {
     let count = fields.read_count(2)?;
     let mut spans = Vec::with_capacity(count);
-    let (mut node, mut start_nanos) = (0, 0);
+    let (mut previous_node_id, mut start_nanos) = (0, 0);
     for _ in 0..count {
-        let node = advance_id(&mut node, fields.read_signed()?)?;
+        let node_id = advance_id(&mut previous_node_id, fields.read_signed()?)?;
         start_nanos = read_time(start_nanos, fields)?;
-        spans.push((node, start_nanos));
+        spans.push((node_id, start_nanos));
     }
     Ok(spans)
 }
@@ -285,10 +285,10 @@ fn read_flag(fields: &mut Fields<'_>) -> Result<bool, Malformed> {
 
 /// Returns the id at this difference from the previous one, and makes it the previous one.
 #[inline]
-fn advance_id(last: &mut u32, step: i64) -> Result<u32, Malformed> {
-    let id = i64::from(*last).checked_add(step).ok_or(Malformed::TooLarge)?;
-    *last = u32::try_from(id).or(Err(Malformed::TooLarge))?;
-    Ok(*last)
+fn advance_id(previous_id: &mut u32, step: i64) -> Result<u32, Malformed> {
+    let id = i64::from(*previous_id).checked_add(step).ok_or(Malformed::TooLarge)?;
+    *previous_id = u32::try_from(id).or(Err(Malformed::TooLarge))?;
+    Ok(*previous_id)
 }
 
 /// Reads a timestamp encoded as the difference to an earlier one.

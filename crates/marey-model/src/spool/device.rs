@@ -1,8 +1,8 @@
 //! Devices and their activities in a spool, with their encoding.
 //!
 //! Activities repeat, because the same kernel with the same grid runs many times on the same
-//! device. The common part is a [`Shape`], which is written once. So an [`Activity`] takes about
-//! ten bytes.
+//! device. The common part is a [`ActivityShape`], which is written once. So an [`Activity`] takes
+//! about ten bytes.
 
 use super::error::Malformed;
 use super::varint::{Fields, put_signed, put_text, put_varint};
@@ -228,11 +228,11 @@ impl Detail {
 
 /// The properties that repeated activities share.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Shape {
+pub struct ActivityShape {
     /// Kind.
     pub kind: ActivityKind,
     /// Text id of the name.
-    pub name: u32,
+    pub name_id: u32,
     /// Device number.
     pub device: u32,
     /// Stream; `u32::MAX` for none.
@@ -245,7 +245,7 @@ pub struct Shape {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Activity {
     /// Shape id.
-    pub shape: u32,
+    pub shape_id: u32,
     /// Start time on the device.
     pub start_nanos: i64,
     /// Duration.
@@ -253,8 +253,8 @@ pub struct Activity {
     /// Bytes copied or filled.
     pub bytes: u64,
     /// Correlation id; 0 for none.
-    pub correlation: u32,
-    /// Thread and node of the launch.
+    pub correlation_id: u32,
+    /// Thread and node id of the launch.
     pub launch: Option<(u32, u32)>,
 }
 
@@ -274,11 +274,11 @@ pub(super) fn read_device(fields: &mut Fields<'_>) -> Result<Device, Malformed> 
     })
 }
 
-pub(super) fn put_shapes(out: &mut Vec<u8>, shapes: &[Shape]) {
+pub(super) fn put_shapes(out: &mut Vec<u8>, shapes: &[ActivityShape]) {
     put_varint(out, shapes.len() as u64);
     for shape in shapes {
         out.push(shape.kind as u8);
-        for id in [shape.name, shape.device, shape.stream.wrapping_add(1)] {
+        for id in [shape.name_id, shape.device, shape.stream.wrapping_add(1)] {
             put_varint(out, u64::from(id));
         }
         put_varint(out, shape.details.len() as u64);
@@ -289,14 +289,14 @@ pub(super) fn put_shapes(out: &mut Vec<u8>, shapes: &[Shape]) {
     }
 }
 
-pub(super) fn read_shapes(fields: &mut Fields<'_>) -> Result<Vec<Shape>, Malformed> {
+pub(super) fn read_shapes(fields: &mut Fields<'_>) -> Result<Vec<ActivityShape>, Malformed> {
     let count = fields.read_count(5)?;
     (0..count).map(|_| read_shape(fields)).collect()
 }
 
-fn read_shape(fields: &mut Fields<'_>) -> Result<Shape, Malformed> {
+fn read_shape(fields: &mut Fields<'_>) -> Result<ActivityShape, Malformed> {
     let kind = variant_with_number(&ActivityKind::ALL, "kind of activity", fields.read_byte()?)?;
-    let (name, device) = (fields.read_u32()?, fields.read_u32()?);
+    let (name_id, device) = (fields.read_u32()?, fields.read_u32()?);
     let stream = fields.read_u32()?.wrapping_sub(1);
     let detail_count = fields.read_count(2)?;
     let details = (0..detail_count).map(|_| {
@@ -305,7 +305,7 @@ fn read_shape(fields: &mut Fields<'_>) -> Result<Shape, Malformed> {
         Ok((detail, fields.read_varint()?))
     });
     let details = details.collect::<Result<_, Malformed>>()?;
-    Ok(Shape { kind, name, device, stream, details })
+    Ok(ActivityShape { kind, name_id, device, stream, details })
 }
 
 fn variant_with_number<T: Copy>(
@@ -326,41 +326,41 @@ const HAS_SAME_THREAD: u8 = 4;
 
 pub(super) fn put_activities(out: &mut Vec<u8>, activities: &[Activity]) {
     put_varint(out, activities.len() as u64);
-    let mut last = INITIAL;
+    let mut previous = NO_ACTIVITY;
     for activity in activities {
         let mut flags = 0;
-        let (thread, node) = activity.launch.unwrap_or(last.launch);
+        let (thread, node_id) = activity.launch.unwrap_or(previous.launch);
         if activity.bytes != 0 {
             flags |= HAS_BYTES;
         }
         if activity.launch.is_some() {
             flags |= HAS_LAUNCH;
         }
-        if thread == last.launch.0 {
+        if thread == previous.launch.0 {
             flags |= HAS_SAME_THREAD;
         }
         out.push(flags);
-        put_signed(out, i64::from(activity.shape) - i64::from(last.shape));
-        put_signed(out, activity.start_nanos.wrapping_sub(last.end_nanos));
+        put_signed(out, i64::from(activity.shape_id) - i64::from(previous.shape_id));
+        put_signed(out, activity.start_nanos.wrapping_sub(previous.end_nanos));
         put_varint(out, activity.duration_nanos);
-        put_signed(out, i64::from(activity.correlation) - i64::from(last.correlation));
+        put_signed(out, i64::from(activity.correlation_id) - i64::from(previous.correlation_id));
         if activity.bytes != 0 {
             put_varint(out, activity.bytes);
         }
         if activity.launch.is_some() {
-            if thread != last.launch.0 {
+            if thread != previous.launch.0 {
                 put_varint(out, u64::from(thread));
             }
-            put_signed(out, i64::from(node) - i64::from(last.launch.1));
+            put_signed(out, i64::from(node_id) - i64::from(previous.launch.1));
         }
-        last = PreviousActivity::new(activity, (thread, node));
+        previous = PreviousActivity::new(activity, (thread, node_id));
     }
 }
 
 pub(super) fn read_activities(fields: &mut Fields<'_>) -> Result<Vec<Activity>, Malformed> {
     let count = fields.read_count(5)?;
     let mut activities = Vec::with_capacity(count);
-    let mut last = INITIAL;
+    let mut previous = NO_ACTIVITY;
     for _ in 0..count {
         let flags = fields.read_byte()?;
         if flags & !(HAS_BYTES | HAS_LAUNCH | HAS_SAME_THREAD) != 0 {
@@ -369,12 +369,12 @@ pub(super) fn read_activities(fields: &mut Fields<'_>) -> Result<Vec<Activity>, 
                 number: flags.into(),
             });
         }
-        let shape = add_delta(last.shape, fields.read_signed()?)?;
-        let start_nanos = last.end_nanos.wrapping_add(fields.read_signed()?);
+        let shape_id = add_delta(previous.shape_id, fields.read_signed()?)?;
+        let start_nanos = previous.end_nanos.wrapping_add(fields.read_signed()?);
         let duration_nanos = fields.read_varint()?;
-        let correlation = add_delta(last.correlation, fields.read_signed()?)?;
+        let correlation_id = add_delta(previous.correlation_id, fields.read_signed()?)?;
         let bytes = if flags & HAS_BYTES != 0 { fields.read_varint()? } else { 0 };
-        let mut launch_site = last.launch;
+        let mut launch_site = previous.launch;
         if flags & HAS_LAUNCH != 0 {
             if flags & HAS_SAME_THREAD == 0 {
                 launch_site.0 = fields.read_u32()?;
@@ -382,8 +382,9 @@ pub(super) fn read_activities(fields: &mut Fields<'_>) -> Result<Vec<Activity>, 
             launch_site.1 = add_delta(launch_site.1, fields.read_signed()?)?;
         }
         let launch = (flags & HAS_LAUNCH != 0).then_some(launch_site);
-        let activity = Activity { shape, start_nanos, duration_nanos, bytes, correlation, launch };
-        last = PreviousActivity::new(&activity, launch_site);
+        let activity =
+            Activity { shape_id, start_nanos, duration_nanos, bytes, correlation_id, launch };
+        previous = PreviousActivity::new(&activity, launch_site);
         activities.push(activity);
     }
     Ok(activities)
@@ -391,24 +392,29 @@ pub(super) fn read_activities(fields: &mut Fields<'_>) -> Result<Vec<Activity>, 
 
 /// The previous activity, against which fields are delta-encoded.
 struct PreviousActivity {
-    shape: u32,
+    shape_id: u32,
     end_nanos: i64,
-    correlation: u32,
+    correlation_id: u32,
     launch: (u32, u32),
 }
 
-const INITIAL: PreviousActivity =
-    PreviousActivity { shape: 0, end_nanos: 0, correlation: 0, launch: (0, 0) };
+const NO_ACTIVITY: PreviousActivity =
+    PreviousActivity { shape_id: 0, end_nanos: 0, correlation_id: 0, launch: (0, 0) };
 
 impl PreviousActivity {
     const fn new(activity: &Activity, launch: (u32, u32)) -> Self {
         let end_nanos = activity.start_nanos.wrapping_add(activity.duration_nanos.cast_signed());
-        Self { shape: activity.shape, end_nanos, correlation: activity.correlation, launch }
+        Self {
+            shape_id: activity.shape_id,
+            end_nanos,
+            correlation_id: activity.correlation_id,
+            launch,
+        }
     }
 }
 
-fn add_delta(last: u32, step: i64) -> Result<u32, Malformed> {
-    let id = i64::from(last).checked_add(step).ok_or(Malformed::TooLarge)?;
+fn add_delta(previous_id: u32, step: i64) -> Result<u32, Malformed> {
+    let id = i64::from(previous_id).checked_add(step).ok_or(Malformed::TooLarge)?;
     u32::try_from(id).or(Err(Malformed::TooLarge))
 }
 
@@ -430,11 +436,11 @@ mod tests {
     fn a_repeated_kernel_takes_at_most_ten_bytes() {
         let activities: Vec<_> = (0..1000)
             .map(|number| Activity {
-                shape: 3,
+                shape_id: 3,
                 start_nanos: 1_700_000_000_000_000_000 + i64::from(number) * 9_000,
                 duration_nanos: 5_000,
                 bytes: 0,
-                correlation: 70_000 + number,
+                correlation_id: 70_000 + number,
                 launch: Some((0, 12)),
             })
             .collect();

@@ -3,7 +3,7 @@
 use super::collective::put_collectives;
 use super::device::{put_activities, put_device, put_shapes};
 use super::error::FrameTooLong;
-use super::frame::{AutogradCall, Counter, NodeDef, SessionEvent, Span, SpoolFrame, Value};
+use super::frame::{AutogradCall, Counter, NodeDef, RecordedValue, SessionEvent, Span, SpoolFrame};
 use super::sample::put_samples;
 use super::variable::put_variables;
 use super::varint::{put_signed, put_text, put_varint, zigzag};
@@ -62,18 +62,18 @@ pub(super) mod session_event {
 ///
 /// A frame that is too long leaves `out` unchanged. The frame is not checked against earlier ones.
 pub fn encode(frame: &SpoolFrame, out: &mut Vec<u8>) -> Result<(), FrameTooLong> {
-    let start = out.len();
+    let frame_start = out.len();
     out.extend_from_slice(&[0; PREFIX_BYTES]);
     put_frame(out, frame);
-    let body = &out[start + PREFIX_BYTES..];
+    let body = &out[frame_start + PREFIX_BYTES..];
     let bytes = body.len();
     if bytes > MAX_FRAME_BYTES {
-        out.truncate(start);
+        out.truncate(frame_start);
         return Err(FrameTooLong { bytes });
     }
     let crc = crc32fast::hash(body);
-    out[start..start + 4].copy_from_slice(&(bytes as u32).to_le_bytes());
-    out[start + 4..start + PREFIX_BYTES].copy_from_slice(&crc.to_le_bytes());
+    out[frame_start..frame_start + 4].copy_from_slice(&(bytes as u32).to_le_bytes());
+    out[frame_start + 4..frame_start + PREFIX_BYTES].copy_from_slice(&crc.to_le_bytes());
     Ok(())
 }
 
@@ -88,16 +88,18 @@ fn put_frame(out: &mut Vec<u8>, frame: &SpoolFrame) {
             put_signed(out, *monotonic_nanos);
             put_signed(out, *unix_nanos);
         }
-        SpoolFrame::Strings { first, texts } => put_text_ids(out, kind::STRINGS, *first, texts),
-        SpoolFrame::SpanArgs { first, texts } => put_text_ids(out, kind::SPAN_ARGS, *first, texts),
+        SpoolFrame::Strings { first_id, texts } => put_defs(out, kind::STRINGS, *first_id, texts),
+        SpoolFrame::SpanArgs { first_id, texts } => {
+            put_defs(out, kind::SPAN_ARGS, *first_id, texts);
+        }
         SpoolFrame::Thread { thread, os_id, name } => {
             put_kind_and_thread(out, kind::THREAD, *thread);
             put_varint(out, *os_id);
             put_text(out, name);
         }
-        SpoolFrame::Nodes { thread, first, nodes } => {
+        SpoolFrame::Nodes { thread, first_id, nodes } => {
             put_kind_and_thread(out, kind::NODES, *thread);
-            put_nodes(out, *first, nodes);
+            put_nodes(out, *first_id, nodes);
         }
         SpoolFrame::Spans { thread, sessions, spans } => {
             put_kind_and_thread(out, kind::SPANS, *thread);
@@ -146,9 +148,9 @@ fn put_frame(out: &mut Vec<u8>, frame: &SpoolFrame) {
             out.push(kind::DEVICE);
             put_device(out, device);
         }
-        SpoolFrame::Shapes { first, shapes } => {
+        SpoolFrame::Shapes { first_id, shapes } => {
             out.push(kind::SHAPES);
-            put_varint(out, u64::from(*first));
+            put_varint(out, u64::from(*first_id));
             put_shapes(out, shapes);
         }
         SpoolFrame::Activities { sessions, activities } => {
@@ -203,14 +205,14 @@ fn put_texts(out: &mut Vec<u8>, texts: &[String]) {
     }
 }
 
-fn put_nodes(out: &mut Vec<u8>, first: u32, nodes: &[NodeDef]) {
-    put_varint(out, u64::from(first));
+fn put_nodes(out: &mut Vec<u8>, first_id: u32, nodes: &[NodeDef]) {
+    put_varint(out, u64::from(first_id));
     put_varint(out, nodes.len() as u64);
-    let mut name = 0;
-    for (node, id) in nodes.iter().zip(i64::from(first)..) {
-        put_signed(out, id - i64::from(node.parent));
+    let mut previous_name_id = 0;
+    for (node, id) in nodes.iter().zip(i64::from(first_id)..) {
+        put_signed(out, id - i64::from(node.parent_id));
         out.push(node.kind as u8);
-        put_id(out, &mut name, node.name);
+        put_id(out, &mut previous_name_id, node.name_id);
     }
 }
 
@@ -218,22 +220,22 @@ fn put_nodes(out: &mut Vec<u8>, first: u32, nodes: &[NodeDef]) {
 /// duration. The edge is the start of a following sibling, and the end of an enclosing span.
 fn put_spans(out: &mut Vec<u8>, spans: &[Span]) {
     put_varint(out, spans.len() as u64);
-    let (mut last_node, mut last_end_nanos) = (0, 0);
+    let (mut previous_node_id, mut previous_end_nanos) = (0, 0);
     for span in spans {
-        let encloses_last = span.start_nanos < last_end_nanos;
-        let edge_nanos = if encloses_last { span.end_nanos } else { span.start_nanos };
-        let step = i64::from(span.node) - i64::from(last_node);
-        put_varint(out, zigzag(step) << 1 | u64::from(encloses_last));
-        put_time(out, last_end_nanos, edge_nanos);
+        let encloses_previous = span.start_nanos < previous_end_nanos;
+        let edge_nanos = if encloses_previous { span.end_nanos } else { span.start_nanos };
+        let step = i64::from(span.node_id) - i64::from(previous_node_id);
+        put_varint(out, zigzag(step) << 1 | u64::from(encloses_previous));
+        put_time(out, previous_end_nanos, edge_nanos);
         put_time(out, span.start_nanos, span.end_nanos);
-        (last_node, last_end_nanos) = (span.node, span.end_nanos);
+        (previous_node_id, previous_end_nanos) = (span.node_id, span.end_nanos);
     }
 }
 
-/// Writes texts with the ids `first`, `first + 1`, and so on.
-fn put_text_ids(out: &mut Vec<u8>, kind: u8, first: u32, texts: &[String]) {
+/// Writes texts with the ids `first_id`, `first_id + 1`, and so on.
+fn put_defs(out: &mut Vec<u8>, kind: u8, first_id: u32, texts: &[String]) {
     out.push(kind);
-    put_varint(out, u64::from(first));
+    put_varint(out, u64::from(first_id));
     put_texts(out, texts);
 }
 
@@ -242,33 +244,33 @@ fn put_id_pairs(out: &mut Vec<u8>, kind: u8, thread: u32, pairs: &[(u32, u32)]) 
     out.push(kind);
     put_varint(out, u64::from(thread));
     put_varint(out, pairs.len() as u64);
-    let (mut last_first, mut last_second) = (0, 0);
+    let (mut previous_first, mut previous_second) = (0, 0);
     for &(first, second) in pairs {
-        put_id(out, &mut last_first, first);
-        put_id(out, &mut last_second, second);
+        put_id(out, &mut previous_first, first);
+        put_id(out, &mut previous_second, second);
     }
 }
 
 fn put_autograd(out: &mut Vec<u8>, calls: &[AutogradCall]) {
     put_varint(out, calls.len() as u64);
-    let (mut last_index, mut last_sequence) = (0, 0);
+    let (mut previous_index, mut previous_sequence) = (0, 0);
     for call in calls {
-        put_id(out, &mut last_index, call.index);
-        put_signed(out, call.sequence.wrapping_sub(last_sequence).cast_signed());
+        put_id(out, &mut previous_index, call.span_index);
+        put_signed(out, call.sequence.wrapping_sub(previous_sequence).cast_signed());
         put_varint(out, call.forward_os_id);
-        last_sequence = call.sequence;
+        previous_sequence = call.sequence;
     }
 }
 
-fn put_values(out: &mut Vec<u8>, values: &[Value]) {
+fn put_values(out: &mut Vec<u8>, values: &[RecordedValue]) {
     put_varint(out, values.len() as u64);
-    let (mut node, mut time_nanos, mut metric) = (0, 0, 0);
+    let (mut previous_node_id, mut previous_nanos, mut previous_name_id) = (0, 0, 0);
     for value in values {
-        put_id(out, &mut node, value.node);
-        put_time(out, time_nanos, value.time_nanos);
-        put_id(out, &mut metric, value.metric);
+        put_id(out, &mut previous_node_id, value.node_id);
+        put_time(out, previous_nanos, value.time_nanos);
+        put_id(out, &mut previous_name_id, value.name_id);
         put_value(out, &value.value);
-        time_nanos = value.time_nanos;
+        previous_nanos = value.time_nanos;
     }
 }
 
@@ -305,26 +307,26 @@ pub(super) fn put_value(out: &mut Vec<u8>, value: &MetricValue) {
 
 fn put_open_spans(out: &mut Vec<u8>, spans: &[(u32, i64)]) {
     put_varint(out, spans.len() as u64);
-    let (mut node, mut start_nanos) = (0, 0);
-    for &(span_node, span_start_nanos) in spans {
-        put_id(out, &mut node, span_node);
-        put_time(out, start_nanos, span_start_nanos);
-        start_nanos = span_start_nanos;
+    let (mut previous_node_id, mut previous_start_nanos) = (0, 0);
+    for &(node_id, start_nanos) in spans {
+        put_id(out, &mut previous_node_id, node_id);
+        put_time(out, previous_start_nanos, start_nanos);
+        previous_start_nanos = start_nanos;
     }
 }
 
 /// Writes counters. Those of one reading have the same timestamp and consecutive names.
 fn put_counters(out: &mut Vec<u8>, counters: &[Counter]) {
     put_varint(out, counters.len() as u64);
-    let (mut time_nanos, mut name) = (0, 0);
+    let (mut previous_nanos, mut previous_name_id) = (0, 0);
     for counter in counters {
-        put_time(out, time_nanos, counter.time_nanos);
-        put_id(out, &mut name, counter.name);
+        put_time(out, previous_nanos, counter.time_nanos);
+        put_id(out, &mut previous_name_id, counter.name_id);
         put_varint(out, counter.device.map_or(0, |device| u64::from(device) + 1));
         // Most values are small integers, whose low-order bytes are zero. With the bytes swapped
         // they are short varints.
         put_varint(out, counter.value.to_bits().swap_bytes());
-        time_nanos = counter.time_nanos;
+        previous_nanos = counter.time_nanos;
     }
 }
 
@@ -357,9 +359,9 @@ fn put_overhead(out: &mut Vec<u8>, overhead: &Overhead) {
 }
 
 /// Appends an id as the difference to the previous one.
-fn put_id(out: &mut Vec<u8>, last: &mut u32, id: u32) {
-    put_signed(out, i64::from(id) - i64::from(*last));
-    *last = id;
+fn put_id(out: &mut Vec<u8>, previous_id: &mut u32, id: u32) {
+    put_signed(out, i64::from(id) - i64::from(*previous_id));
+    *previous_id = id;
 }
 
 /// Appends a timestamp as the difference to an earlier one. A timestamp that is smaller survives

@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::{MAX_FRAME_BYTES, VERSION};
 
-/// An error that ends reading. A torn tail is not an error: see [`super::Reader::torn`].
+/// An error that ends reading. A torn tail is not an error: see [`super::SpoolReader::torn`].
 #[derive(Debug, Error)]
 pub enum SpoolError {
     /// Reading the input failed.

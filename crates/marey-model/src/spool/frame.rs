@@ -6,7 +6,7 @@ use crate::metric::MetricValue;
 use crate::profile::{Overhead, Process};
 
 use super::collective::Collective;
-use super::device::{Activity, Device, Shape};
+use super::device::{Activity, ActivityShape, Device};
 use super::sample::Sample;
 use super::variable::Variable;
 
@@ -23,10 +23,11 @@ pub enum SpoolFrame {
         /// Wall clock since 1970.
         unix_nanos: i64,
     },
-    /// Texts with the ids `first`, `first + 1`, and so on. An id is defined once, before its use.
+    /// Texts with the ids `first_id`, `first_id + 1`, and so on. An id is defined once, before its
+    /// use.
     Strings {
         /// Id of the first text.
-        first: u32,
+        first_id: u32,
         /// The texts.
         texts: Vec<String>,
     },
@@ -39,13 +40,13 @@ pub enum SpoolFrame {
         /// Name; may be empty.
         name: String,
     },
-    /// Nodes of a thread with the ids `first`, `first + 1`, and so on. An id is defined once on its
-    /// thread, before its use.
+    /// Nodes of a thread with the ids `first_id`, `first_id + 1`, and so on. An id is defined once
+    /// on its thread, before its use.
     Nodes {
         /// The thread.
         thread: u32,
         /// Id of the first node.
-        first: u32,
+        first_id: u32,
         /// The nodes.
         nodes: Vec<NodeDef>,
     },
@@ -65,7 +66,7 @@ pub enum SpoolFrame {
         /// Bit mask of the sessions that recorded the values.
         sessions: u64,
         /// The values.
-        values: Vec<Value>,
+        values: Vec<RecordedValue>,
     },
     /// The open scopes of a thread, outermost first. Replaces earlier frames for the thread.
     Open {
@@ -101,11 +102,11 @@ pub enum SpoolFrame {
         /// The operators, ordered by position.
         calls: Vec<AutogradCall>,
     },
-    /// Arguments of spans with the ids `first`, `first + 1`, and so on. An id is defined once,
-    /// before its use.
+    /// Arguments of spans with the ids `first_id`, `first_id + 1`, and so on. An id is defined
+    /// once, before its use.
     SpanArgs {
         /// Id of the first arguments.
-        first: u32,
+        first_id: u32,
         /// JSON objects.
         texts: Vec<String>,
     },
@@ -118,13 +119,13 @@ pub enum SpoolFrame {
     },
     /// A device of the process. Replaces earlier frames with the same device number.
     Device(Device),
-    /// Shapes of activities with the ids `first`, `first + 1`, and so on. An id is defined once,
-    /// before its use.
+    /// Shapes of activities with the ids `first_id`, `first_id + 1`, and so on. An id is defined
+    /// once, before its use.
     Shapes {
         /// Id of the first shape.
-        first: u32,
+        first_id: u32,
         /// The shapes.
-        shapes: Vec<Shape>,
+        shapes: Vec<ActivityShape>,
     },
     /// Activities of devices, in any order.
     Activities {
@@ -163,11 +164,11 @@ pub enum SpoolFrame {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeDef {
     /// Parent, whose id is smaller. A root is its own parent.
-    pub parent: u32,
+    pub parent_id: u32,
     /// Kind.
     pub kind: NodeKind,
     /// Text id of the name.
-    pub name: u32,
+    pub name_id: u32,
 }
 
 /// An operator that took part in a backward pass: a forward operator that made a node of the
@@ -175,7 +176,7 @@ pub struct NodeDef {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AutogradCall {
     /// Position among the spans of the frame.
-    pub index: u32,
+    pub span_index: u32,
     /// Number of the node, given out by the thread that ran the forward operator.
     pub sequence: u64,
     /// For a node's call, the operating system's id of that thread; 0 for a forward operator.
@@ -186,7 +187,7 @@ pub struct AutogradCall {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// Node id.
-    pub node: u32,
+    pub node_id: u32,
     /// Start time.
     pub start_nanos: i64,
     /// End time.
@@ -205,13 +206,13 @@ impl Span {
 
 /// A value of a user metric.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Value {
+pub struct RecordedValue {
     /// Node id.
-    pub node: u32,
+    pub node_id: u32,
     /// Time of recording.
     pub time_nanos: i64,
     /// Text id of the metric's name.
-    pub metric: u32,
+    pub name_id: u32,
     /// Value.
     pub value: MetricValue,
 }
@@ -222,7 +223,7 @@ pub struct Counter {
     /// Time of the reading.
     pub time_nanos: i64,
     /// Text id of the name.
-    pub name: u32,
+    pub name_id: u32,
     /// Device number; `None` if the counter is not of a device.
     pub device: Option<u32>,
     /// Value.

@@ -15,28 +15,32 @@ impl<T> Default for IdMap<T> {
 }
 
 impl<T> IdMap<T> {
-    /// Adds items with the ids `first`, `first + 1`, and so on, which must not be defined yet.
-    pub fn extend(&mut self, first: u32, items: impl IntoIterator<Item = T>) {
-        let after = self.ranges.partition_point(|(id, _)| *id <= first);
-        match after.checked_sub(1).and_then(|before| self.ranges.get_mut(before)) {
-            Some((id, range)) if *id as usize + range.len() == first as usize => {
+    /// Adds items with the ids `first_id`, `first_id + 1`, and so on, which must not be defined
+    /// yet.
+    pub fn extend(&mut self, first_id: u32, items: impl IntoIterator<Item = T>) {
+        let next_range = self.ranges.partition_point(|(id, _)| *id <= first_id);
+        match next_range
+            .checked_sub(1)
+            .and_then(|previous_range| self.ranges.get_mut(previous_range))
+        {
+            Some((id, range)) if *id as usize + range.len() == first_id as usize => {
                 range.extend(items);
             }
-            _ => self.ranges.insert(after, (first, items.into_iter().collect())),
+            _ => self.ranges.insert(next_range, (first_id, items.into_iter().collect())),
         }
     }
 
     /// Iterates over ids and items, by ascending id.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        self.ranges.iter().flat_map(|(first, range)| (*first..).zip(range))
+        self.ranges.iter().flat_map(|(first_id, range)| (*first_id..).zip(range))
     }
 
     /// Returns the item with this id.
     #[inline]
     pub fn get(&self, id: u32) -> Option<&T> {
-        let after = self.ranges.partition_point(|(first, _)| *first <= id);
-        let (first, range) = self.ranges.get(after.checked_sub(1)?)?;
-        range.get((id - first) as usize)
+        let next_range = self.ranges.partition_point(|(first_id, _)| *first_id <= id);
+        let (first_id, range) = self.ranges.get(next_range.checked_sub(1)?)?;
+        range.get((id - first_id) as usize)
     }
 }
 

@@ -13,19 +13,19 @@
 //! negative; timestamps are nanoseconds of the process's monotonic clock unless stated otherwise.
 //! Within a frame, timestamps and ids are delta-encoded; each frame can be decoded on its own.
 //!
-//! A process that is killed leaves at most a torn last frame. [`Reader`] returns every frame before
-//! it and reports the rest ([`Reader::torn`]).
+//! A process that is killed leaves at most a torn last frame. [`SpoolReader`] returns every frame
+//! before it and reports the rest ([`SpoolReader::torn`]).
 //!
 //! ```
-//! use marey_model::spool::{SpoolFrame, Reader, Writer};
+//! use marey_model::spool::{SpoolFrame, SpoolReader, SpoolWriter};
 //!
 //! let mut file = Vec::new();
-//! let mut writer = Writer::new(&mut file)?;
+//! let mut writer = SpoolWriter::new(&mut file)?;
 //! writer.write_frame(&SpoolFrame::Clock { monotonic_nanos: 5, unix_nanos: 1_700_000_000_000_000_000 })?;
 //! writer.write_frame(&SpoolFrame::End)?;
 //!
 //! let torn = &file[..file.len() - 1];
-//! let mut reader = Reader::new(torn)?;
+//! let mut reader = SpoolReader::new(torn)?;
 //! assert!(matches!(reader.next(), Some(Ok(SpoolFrame::Clock { monotonic_nanos: 5, .. }))));
 //! assert!(reader.next().is_none());
 //! assert_eq!(reader.torn().map(|torn| torn.lost_bytes), Some(8));
@@ -49,17 +49,17 @@ pub(crate) mod varint;
 mod write;
 
 pub use collective::{Collective, CollectiveState};
-pub use device::{Activity, ActivityKind, Detail, Device, Shape};
+pub use device::{Activity, ActivityKind, ActivityShape, Detail, Device};
 pub use encode::encode;
 pub use error::{FrameTooLong, Inconsistency, Malformed, SpoolError};
-pub use frame::{AutogradCall, Counter, NodeDef, SessionEvent, Span, SpoolFrame, Value};
+pub use frame::{AutogradCall, Counter, NodeDef, RecordedValue, SessionEvent, Span, SpoolFrame};
 pub use id_map::IdMap;
-pub use read::{Reader, TornTail};
+pub use read::{SpoolReader, TornTail};
 pub use ring::{RING_RECORDS, RING_SECONDS, join_ring};
 pub use sample::{Sample, SampleCause};
 pub use variable::Variable;
 pub use varint::{unzigzag, zigzag};
-pub use write::Writer;
+pub use write::SpoolWriter;
 
 /// Magic bytes at the start of a file.
 pub const MAGIC: [u8; 8] = *b"MAREYSPL";

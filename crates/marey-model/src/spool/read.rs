@@ -14,7 +14,7 @@ use super::{HEADER_BYTES, MAGIC, MAX_FRAME_BYTES, PREFIX_BYTES, SpoolFrame, VERS
 /// A file without [`SpoolFrame::End`] was not closed by its process. If the input ends between two
 /// frames, the iteration can go on after the input has grown.
 #[derive(Debug)]
-pub struct Reader<R> {
+pub struct SpoolReader<R> {
     input: BufReader<R>,
     /// Offset of the next frame in the file.
     offset: u64,
@@ -34,7 +34,7 @@ pub struct TornTail {
     pub lost_bytes: u64,
 }
 
-impl<R: Read> Reader<R> {
+impl<R: Read> SpoolReader<R> {
     /// Reads the header. A file that ends within the header has no frames and is torn from its
     /// start.
     pub fn new(input: R) -> Result<Self, SpoolError> {
@@ -125,16 +125,16 @@ impl<R: Read> Reader<R> {
     }
 }
 
-impl<R: Read> Iterator for Reader<R> {
+impl<R: Read> Iterator for SpoolReader<R> {
     type Item = Result<SpoolFrame, SpoolError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.is_done {
             return None;
         }
-        let next = self.read_frame().transpose();
-        self.is_done |= matches!(next, Some(Err(_)));
-        next
+        let frame = self.read_frame().transpose();
+        self.is_done |= matches!(frame, Some(Err(_)));
+        frame
     }
 }
 

@@ -10,7 +10,7 @@
 use std::io::{self, Read, Write};
 
 use super::ring_join::RingJoin;
-use super::{Reader, SpoolError, SpoolFrame};
+use super::{SpoolError, SpoolFrame, SpoolReader};
 
 /// Key of the note with the number of records that a ring keeps, 0 for no limit.
 pub const RING_RECORDS: &str = "ring_records";
@@ -20,23 +20,23 @@ pub const RING_SECONDS: &str = "ring_seconds";
 /// The limits of a ring, and the extent of its records.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RingSurvey {
-    records: u64,
-    last_nanos: Option<i64>,
+    record_count: u64,
+    last_record_nanos: Option<i64>,
     max_records: u64,
     max_secs: f64,
 }
 
 impl RingSurvey {
     /// Returns the number of the oldest records that are too many.
-    pub(super) fn excess(&self) -> u64 {
-        if self.max_records == 0 { 0 } else { self.records.saturating_sub(self.max_records) }
+    pub(super) fn excess_records(&self) -> u64 {
+        if self.max_records == 0 { 0 } else { self.record_count.saturating_sub(self.max_records) }
     }
 
     /// Returns the time before which records are left out.
     pub(super) fn cutoff_nanos(&self) -> i64 {
-        match self.last_nanos {
-            Some(last_nanos) if self.max_secs > 0.0 => {
-                last_nanos.saturating_sub((self.max_secs * 1e9) as i64)
+        match self.last_record_nanos {
+            Some(last_record_nanos) if self.max_secs > 0.0 => {
+                last_record_nanos.saturating_sub((self.max_secs * 1e9) as i64)
             }
             _ => i64::MIN,
         }
@@ -53,8 +53,9 @@ impl RingSurvey {
             }
             frame => {
                 let times = record_times(frame);
-                self.records += times.len() as u64;
-                self.last_nanos = self.last_nanos.max(times.into_iter().flatten().max());
+                self.record_count += times.len() as u64;
+                self.last_record_nanos =
+                    self.last_record_nanos.max(times.into_iter().flatten().max());
             }
         }
     }
@@ -102,14 +103,14 @@ pub fn join_ring<'a, S, R: Read>(
         Ok(())
     })?;
     let mut join = RingJoin::new(&survey, out)?;
-    let broken = read_segments(segments, &open, |frame, is_first| {
+    let first_error = read_segments(segments, &open, |frame, is_first| {
         if is_first {
             join.begin_segment()?;
         }
         join.add(frame)
     })?;
     join.finish()?;
-    Ok(broken)
+    Ok(first_error)
 }
 
 /// Passes on every frame and whether it is the first of its segment. Returns the first reason why a
@@ -120,15 +121,15 @@ fn read_segments<'a, S, R: Read>(
     open: impl Fn(&'a S) -> io::Result<R>,
     mut on_frame: impl FnMut(SpoolFrame, bool) -> io::Result<()>,
 ) -> Result<Option<SpoolError>, SpoolError> {
-    let mut broken = None;
+    let mut first_error = None;
     for segment in segments {
         match read_segment(open(segment)?, &mut on_frame) {
             Ok(()) => {}
             Err(SpoolError::Io(error)) => return Err(SpoolError::Io(error)),
-            Err(error) => broken = broken.or(Some(error)),
+            Err(error) => first_error = first_error.or(Some(error)),
         }
     }
-    Ok(broken)
+    Ok(first_error)
 }
 
 /// Passes on every frame of a segment and whether it is the first.
@@ -137,7 +138,7 @@ fn read_segment(
     on_frame: &mut impl FnMut(SpoolFrame, bool) -> io::Result<()>,
 ) -> Result<(), SpoolError> {
     let mut is_first = true;
-    for frame in Reader::new(segment)? {
+    for frame in SpoolReader::new(segment)? {
         on_frame(frame?, std::mem::take(&mut is_first))?;
     }
     Ok(())

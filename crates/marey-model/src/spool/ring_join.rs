@@ -5,23 +5,23 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use super::ring::{RingSurvey, record_times};
-use super::{AutogradCall, IdMap, NodeDef, SessionEvent, SpoolFrame, Writer};
+use super::{AutogradCall, IdMap, NodeDef, SessionEvent, SpoolFrame, SpoolWriter};
 use crate::context::NodeKind;
 use crate::loss::LossCause;
 
 /// Writes a spool with the last records of a ring.
 #[derive(Debug)]
 pub(super) struct RingJoin<W> {
-    out: Writer<W>,
+    out: SpoolWriter<W>,
     /// The records that are still to be left out because there are too many.
-    excess: u64,
+    excess_records: u64,
     /// The time before which records are left out.
     cutoff_nanos: i64,
-    left_out: u64,
-    ids: Ids,
-    segment: SegmentIds,
-    /// The frames about the next `Spans` frame of each thread.
-    about_spans: HashMap<u32, AboutSpans>,
+    left_out_records: u64,
+    ids: JoinedIds,
+    segment_ids: SegmentIds,
+    /// The frames that annotate the next `Spans` frame of each thread.
+    span_annotations: HashMap<u32, SpanAnnotations>,
     /// The threads whose open scopes are known.
     open_threads: Vec<u32>,
     /// The sessions that are alive, by number.
@@ -31,12 +31,12 @@ pub(super) struct RingJoin<W> {
     has_ended: bool,
 }
 
-/// Parent, kind and name of a node; a root has no parent.
+/// Parent id, kind and name id of a node; a root has no parent.
 type NodeKey = (Option<u32>, NodeKind, u32);
 
 /// The numbers of definitions in the spool that is written.
 #[derive(Debug, Default)]
-struct Ids {
+struct JoinedIds {
     texts: HashMap<String, u32>,
     /// By thread.
     nodes: HashMap<u32, HashMap<NodeKey, u32>>,
@@ -53,9 +53,9 @@ struct SegmentIds {
     args: IdMap<u32>,
 }
 
-/// The frames that come before the spans that they are about.
+/// The frames that precede the spans which they annotate.
 #[derive(Debug, Default)]
-struct AboutSpans {
+struct SpanAnnotations {
     launches: Vec<(u32, u32)>,
     calls: Vec<AutogradCall>,
     args: Vec<(u32, u32)>,
@@ -73,13 +73,13 @@ impl<W: Write> RingJoin<W> {
     /// Creates a writer for the segments of a survey.
     pub(super) fn new(survey: &RingSurvey, out: W) -> io::Result<Self> {
         Ok(Self {
-            out: Writer::new(out)?,
-            excess: survey.excess(),
+            out: SpoolWriter::new(out)?,
+            excess_records: survey.excess_records(),
             cutoff_nanos: survey.cutoff_nanos(),
-            left_out: 0,
-            ids: Ids::default(),
-            segment: SegmentIds::default(),
-            about_spans: HashMap::new(),
+            left_out_records: 0,
+            ids: JoinedIds::default(),
+            segment_ids: SegmentIds::default(),
+            span_annotations: HashMap::new(),
             open_threads: Vec::new(),
             sessions: HashMap::new(),
             losses: Vec::new(),
@@ -90,8 +90,8 @@ impl<W: Write> RingJoin<W> {
 
     /// Begins the next segment.
     pub(super) fn begin_segment(&mut self) -> io::Result<()> {
-        self.segment = SegmentIds::default();
-        self.about_spans.clear();
+        self.segment_ids = SegmentIds::default();
+        self.span_annotations.clear();
         self.has_ended = false;
         for thread in std::mem::take(&mut self.open_threads) {
             self.out.write_frame(&SpoolFrame::Open { thread, spans: Vec::new() })?;
@@ -113,45 +113,47 @@ impl<W: Write> RingJoin<W> {
                 self.has_process = true;
                 self.out.write_frame(&frame)
             }
-            SpoolFrame::Strings { texts, first } => self.add_texts(first, texts),
-            SpoolFrame::Nodes { thread, first, nodes } => self.add_nodes(thread, first, &nodes),
-            SpoolFrame::Shapes { first, mut shapes } => {
-                for shape in &mut shapes {
-                    shape.name = self.segment.text(shape.name);
-                }
-                let next = self.ids.shape_count;
-                self.ids.shape_count += shapes.len() as u32;
-                self.segment.shapes.extend(first, next..self.ids.shape_count);
-                self.out.write_frame(&SpoolFrame::Shapes { first: next, shapes })
+            SpoolFrame::Strings { texts, first_id } => self.add_texts(first_id, texts),
+            SpoolFrame::Nodes { thread, first_id, nodes } => {
+                self.add_nodes(thread, first_id, &nodes)
             }
-            SpoolFrame::SpanArgs { first, texts } => {
-                let next = self.ids.args_count;
+            SpoolFrame::Shapes { first_id, mut shapes } => {
+                for shape in &mut shapes {
+                    shape.name_id = self.segment_ids.text(shape.name_id);
+                }
+                let new_first_id = self.ids.shape_count;
+                self.ids.shape_count += shapes.len() as u32;
+                self.segment_ids.shapes.extend(first_id, new_first_id..self.ids.shape_count);
+                self.out.write_frame(&SpoolFrame::Shapes { first_id: new_first_id, shapes })
+            }
+            SpoolFrame::SpanArgs { first_id, texts } => {
+                let new_first_id = self.ids.args_count;
                 self.ids.args_count += texts.len() as u32;
-                self.segment.args.extend(first, next..self.ids.args_count);
-                self.out.write_frame(&SpoolFrame::SpanArgs { first: next, texts })
+                self.segment_ids.args.extend(first_id, new_first_id..self.ids.args_count);
+                self.out.write_frame(&SpoolFrame::SpanArgs { first_id: new_first_id, texts })
             }
             SpoolFrame::Launches { thread, launches } => {
-                self.about_spans.entry(thread).or_default().launches = launches;
+                self.span_annotations.entry(thread).or_default().launches = launches;
                 Ok(())
             }
             SpoolFrame::Autograd { thread, calls } => {
-                self.about_spans.entry(thread).or_default().calls = calls;
+                self.span_annotations.entry(thread).or_default().calls = calls;
                 Ok(())
             }
             SpoolFrame::ArgsOfSpans { thread, args } => {
-                self.about_spans.entry(thread).or_default().args = args;
+                self.span_annotations.entry(thread).or_default().args = args;
                 Ok(())
             }
             SpoolFrame::Open { thread, mut spans } => {
                 for span in &mut spans {
-                    span.0 = self.segment.node(thread, span.0);
+                    span.0 = self.segment_ids.node(thread, span.0);
                 }
-                self.open_threads.retain(|&known| known != thread);
+                self.open_threads.retain(|&open_thread| open_thread != thread);
                 self.open_threads.extend((!spans.is_empty()).then_some(thread));
                 self.out.write_frame(&SpoolFrame::Open { thread, spans })
             }
             SpoolFrame::Session { session, event, time_nanos, .. } => {
-                if self.is_news(session, event, time_nanos) {
+                if self.changes_session(session, event, time_nanos) {
                     self.out.write_frame(&frame)?;
                 }
                 Ok(())
@@ -179,46 +181,50 @@ impl<W: Write> RingJoin<W> {
         }
     }
 
-    fn add_texts(&mut self, first: u32, texts: Vec<String>) -> io::Result<()> {
-        let next = self.ids.texts.len() as u32;
-        let mut new = Vec::new();
-        let numbers: Vec<_> = texts
+    fn add_texts(&mut self, first_id: u32, texts: Vec<String>) -> io::Result<()> {
+        let new_first_id = self.ids.texts.len() as u32;
+        let mut new_texts = Vec::new();
+        let new_ids: Vec<_> = texts
             .into_iter()
             .map(|text| {
-                let next = self.ids.texts.len() as u32;
+                let next_id = self.ids.texts.len() as u32;
                 *self.ids.texts.entry(text).or_insert_with_key(|text| {
-                    new.push(text.clone());
-                    next
+                    new_texts.push(text.clone());
+                    next_id
                 })
             })
             .collect();
-        self.segment.texts.extend(first, numbers);
-        if new.is_empty() {
+        self.segment_ids.texts.extend(first_id, new_ids);
+        if new_texts.is_empty() {
             return Ok(());
         }
-        self.out.write_frame(&SpoolFrame::Strings { first: next, texts: new })
+        self.out.write_frame(&SpoolFrame::Strings { first_id: new_first_id, texts: new_texts })
     }
 
-    fn add_nodes(&mut self, thread: u32, first: u32, nodes: &[NodeDef]) -> io::Result<()> {
-        let known = self.ids.nodes.entry(thread).or_default();
-        let next = known.len() as u32;
-        let mut new = Vec::new();
-        for (node, number_in_segment) in nodes.iter().zip(first..=u32::MAX) {
-            let name = self.segment.text(node.name);
+    fn add_nodes(&mut self, thread: u32, first_id: u32, nodes: &[NodeDef]) -> io::Result<()> {
+        let node_ids = self.ids.nodes.entry(thread).or_default();
+        let new_first_id = node_ids.len() as u32;
+        let mut new_nodes = Vec::new();
+        for (node, id_in_segment) in nodes.iter().zip(first_id..=u32::MAX) {
+            let name_id = self.segment_ids.text(node.name_id);
             let is_root = node.kind == NodeKind::Root;
-            let parent = (!is_root).then(|| self.segment.node(thread, node.parent));
-            let number = *known.entry((parent, node.kind, name)).or_insert_with(|| {
-                let number = next + new.len() as u32;
-                let parent = parent.unwrap_or(number);
-                new.push(NodeDef { parent, kind: node.kind, name });
-                number
+            let parent_id = (!is_root).then(|| self.segment_ids.node(thread, node.parent_id));
+            let id = *node_ids.entry((parent_id, node.kind, name_id)).or_insert_with(|| {
+                let id = new_first_id + new_nodes.len() as u32;
+                let parent_id = parent_id.unwrap_or(id);
+                new_nodes.push(NodeDef { parent_id, kind: node.kind, name_id });
+                id
             });
-            self.segment.nodes.entry(thread).or_default().extend(number_in_segment, [number]);
+            self.segment_ids.nodes.entry(thread).or_default().extend(id_in_segment, [id]);
         }
-        if new.is_empty() {
+        if new_nodes.is_empty() {
             return Ok(());
         }
-        self.out.write_frame(&SpoolFrame::Nodes { thread, first: next, nodes: new })
+        self.out.write_frame(&SpoolFrame::Nodes {
+            thread,
+            first_id: new_first_id,
+            nodes: new_nodes,
+        })
     }
 
     /// Adds the records of a frame that are within the limits.
@@ -226,45 +232,46 @@ impl<W: Write> RingJoin<W> {
         let is_kept: Vec<bool> = record_times(&frame)
             .into_iter()
             .map(|time_nanos| {
-                let is_excess = self.excess > 0;
-                self.excess = self.excess.saturating_sub(1);
+                let is_excess = self.excess_records > 0;
+                self.excess_records = self.excess_records.saturating_sub(1);
                 !is_excess && time_nanos.is_none_or(|time| time >= self.cutoff_nanos)
             })
             .collect();
-        self.left_out += is_kept.iter().filter(|kept| !**kept).count() as u64;
+        self.left_out_records += is_kept.iter().filter(|kept| !**kept).count() as u64;
         if let SpoolFrame::Spans { thread, .. } = frame {
-            self.write_about_spans(thread, &is_kept)?;
+            self.write_span_annotations(thread, &is_kept)?;
         }
         if !is_kept.contains(&true) {
             return Ok(());
         }
         let mut is_kept = is_kept.into_iter();
         let mut keep = || is_kept.next().unwrap_or_default();
-        let ids = &self.segment;
+        let ids = &self.segment_ids;
         match &mut frame {
             SpoolFrame::Spans { thread, spans, .. } => {
                 spans.retain(|_| keep());
                 for span in spans {
-                    span.node = ids.node(*thread, span.node);
+                    span.node_id = ids.node(*thread, span.node_id);
                 }
             }
             SpoolFrame::Values { thread, values, .. } => {
                 values.retain(|_| keep());
                 for value in values {
-                    value.node = ids.node(*thread, value.node);
-                    value.metric = ids.text(value.metric);
+                    value.node_id = ids.node(*thread, value.node_id);
+                    value.name_id = ids.text(value.name_id);
                 }
             }
             SpoolFrame::Counters(counters) => {
                 counters.retain(|_| keep());
                 for counter in counters {
-                    counter.name = ids.text(counter.name);
+                    counter.name_id = ids.text(counter.name_id);
                 }
             }
             SpoolFrame::Activities { activities, .. } => {
                 activities.retain(|_| keep());
                 for activity in activities {
-                    activity.shape = ids.shapes.get(activity.shape).copied().unwrap_or_default();
+                    activity.shape_id =
+                        ids.shapes.get(activity.shape_id).copied().unwrap_or_default();
                     let launch = activity.launch;
                     activity.launch = launch.map(|(thread, node)| (thread, ids.node(thread, node)));
                 }
@@ -272,20 +279,20 @@ impl<W: Write> RingJoin<W> {
             SpoolFrame::Samples { thread, samples } => {
                 samples.retain(|_| keep());
                 for sample in samples {
-                    sample.node = ids.node(*thread, sample.node);
-                    sample.thread_name = ids.text(sample.thread_name);
+                    sample.node_id = ids.node(*thread, sample.node_id);
+                    sample.thread_name_id = ids.text(sample.thread_name_id);
                 }
             }
             SpoolFrame::Variables(variables) => {
                 variables.retain(|_| keep());
                 for variable in variables {
-                    variable.map_texts(|text| ids.text(text));
+                    variable.map_text_ids(|id| ids.text(id));
                 }
             }
             SpoolFrame::Collectives(collectives) => {
                 collectives.retain(|_| keep());
-                for row in collectives {
-                    *row = row.clone().with_texts(|text| ids.text(text));
+                for collective in collectives {
+                    *collective = collective.clone().with_text_ids(|id| ids.text(id));
                 }
             }
             _ => {}
@@ -294,28 +301,31 @@ impl<W: Write> RingJoin<W> {
     }
 
     /// Writes the frames that precede a `Spans` frame, reduced to the spans that are kept.
-    fn write_about_spans(&mut self, thread: u32, is_kept: &[bool]) -> io::Result<()> {
-        let Some(about) = self.about_spans.remove(&thread) else { return Ok(()) };
-        let mut kept = 0;
-        let positions: Vec<_> = is_kept
+    fn write_span_annotations(&mut self, thread: u32, is_kept: &[bool]) -> io::Result<()> {
+        let Some(annotations) = self.span_annotations.remove(&thread) else { return Ok(()) };
+        let mut kept_count = 0;
+        let kept_positions: Vec<_> = is_kept
             .iter()
             .map(|&is_kept| {
-                kept += u32::from(is_kept);
-                is_kept.then(|| kept - 1)
+                kept_count += u32::from(is_kept);
+                is_kept.then(|| kept_count - 1)
             })
             .collect();
-        let position = |index: u32| positions.get(index as usize).copied().flatten();
-        let args_ids = &self.segment.args;
-        let launches = about.launches.into_iter();
-        let launches: Vec<_> =
-            launches.filter_map(|(index, number)| Some((position(index)?, number))).collect();
-        let calls = about.calls.into_iter();
-        let calls: Vec<_> = calls
-            .filter_map(|call| Some(AutogradCall { index: position(call.index)?, ..call }))
+        let new_index = |index: u32| kept_positions.get(index as usize).copied().flatten();
+        let args_ids = &self.segment_ids.args;
+        let launches = annotations.launches.into_iter();
+        let launches: Vec<_> = launches
+            .filter_map(|(index, correlation_id)| Some((new_index(index)?, correlation_id)))
             .collect();
-        let args = about.args.into_iter();
+        let calls = annotations.calls.into_iter();
+        let calls: Vec<_> = calls
+            .filter_map(|call| {
+                Some(AutogradCall { span_index: new_index(call.span_index)?, ..call })
+            })
+            .collect();
+        let args = annotations.args.into_iter();
         let args: Vec<_> = args
-            .filter_map(|(index, number)| Some((position(index)?, *args_ids.get(number)?)))
+            .filter_map(|(index, args_id)| Some((new_index(index)?, *args_ids.get(args_id)?)))
             .collect();
         if !launches.is_empty() {
             self.out.write_frame(&SpoolFrame::Launches { thread, launches })?;
@@ -331,10 +341,10 @@ impl<W: Write> RingJoin<W> {
 
     /// Whether a session's event is more than the repetition of its state at the start of a
     /// segment.
-    fn is_news(&mut self, session: u32, event: SessionEvent, time_nanos: i64) -> bool {
+    fn changes_session(&mut self, session: u32, event: SessionEvent, time_nanos: i64) -> bool {
         if event == SessionEvent::Started {
-            let known = self.sessions.get(&session);
-            if known.is_some_and(|known| known.start_nanos == time_nanos) {
+            let known_state = self.sessions.get(&session);
+            if known_state.is_some_and(|known| known.start_nanos == time_nanos) {
                 return false;
             }
             let state = SessionState { start_nanos: time_nanos, phase: 0, is_active: true };
@@ -354,10 +364,10 @@ impl<W: Write> RingJoin<W> {
     /// Writes the losses, including the records that were left out so far.
     fn write_losses(&mut self) -> io::Result<()> {
         let mut losses = self.losses.clone();
-        if self.left_out > 0 {
+        if self.left_out_records > 0 {
             match losses.iter_mut().find(|(cause, _)| *cause == LossCause::Ring) {
-                Some((_, count)) => *count += self.left_out,
-                None => losses.push((LossCause::Ring, self.left_out)),
+                Some((_, count)) => *count += self.left_out_records,
+                None => losses.push((LossCause::Ring, self.left_out_records)),
             }
         }
         self.out.write_frame(&SpoolFrame::Losses(losses))
@@ -367,11 +377,11 @@ impl<W: Write> RingJoin<W> {
 impl SegmentIds {
     // Each lookup finds its id, because the reader has rejected frames that use an undefined id.
 
-    fn text(&self, number: u32) -> u32 {
-        self.texts.get(number).copied().unwrap_or_default()
+    fn text(&self, id: u32) -> u32 {
+        self.texts.get(id).copied().unwrap_or_default()
     }
 
-    fn node(&self, thread: u32, number: u32) -> u32 {
-        self.nodes.get(&thread).and_then(|nodes| nodes.get(number)).copied().unwrap_or_default()
+    fn node(&self, thread: u32, id: u32) -> u32 {
+        self.nodes.get(&thread).and_then(|nodes| nodes.get(id)).copied().unwrap_or_default()
     }
 }

@@ -52,9 +52,9 @@ pub struct Sample {
     /// The operating system's id of the sampled thread.
     pub os_id: u64,
     /// Text id of the sampled thread's name.
-    pub thread_name: u32,
+    pub thread_name_id: u32,
     /// The innermost frame: a node of the thread that sampled.
-    pub node: u32,
+    pub node_id: u32,
     /// Why it was drawn.
     pub cause: SampleCause,
 }
@@ -70,8 +70,8 @@ pub(super) fn put_samples(out: &mut Vec<u8>, samples: &[Sample]) {
         |out, sample| {
             put_varint(out, sample.duration_nanos);
             put_varint(out, sample.os_id);
-            put_varint(out, u64::from(sample.thread_name));
-            put_varint(out, u64::from(sample.node));
+            put_varint(out, u64::from(sample.thread_name_id));
+            put_varint(out, u64::from(sample.node_id));
             out.push(sample.cause as u8);
         },
     );
@@ -83,8 +83,8 @@ pub(super) fn read_samples(fields: &mut Fields<'_>) -> Result<Vec<Sample>, Malfo
             time_nanos,
             duration_nanos: fields.read_varint()?,
             os_id: fields.read_varint()?,
-            thread_name: fields.read_u32()?,
-            node: fields.read_u32()?,
+            thread_name_id: fields.read_u32()?,
+            node_id: fields.read_u32()?,
             cause: read_cause(fields)?,
         })
     })

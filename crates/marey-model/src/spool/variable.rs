@@ -14,34 +14,34 @@ pub struct Variable {
     /// The operating system's id of the thread.
     pub os_id: u64,
     /// Text id of the thread's name.
-    pub thread_name: u32,
+    pub thread_name_id: u32,
     /// Text id of the file's path.
-    pub file: u32,
+    pub file_id: u32,
     /// Text id of the function's name.
-    pub function: u32,
+    pub function_id: u32,
     /// Line.
     pub line: u32,
     /// Text id of the variable's name, as it was watched.
-    pub name: u32,
+    pub name_id: u32,
     /// Text id of the name of the value's type.
-    pub value_type: u32,
+    pub type_id: u32,
     /// The value: a number or a text.
     pub value: MetricValue,
 }
 
 impl Variable {
     /// Returns the ids of its texts.
-    pub const fn texts(&self) -> [u32; 5] {
-        [self.thread_name, self.file, self.function, self.name, self.value_type]
+    pub const fn text_ids(&self) -> [u32; 5] {
+        [self.thread_name_id, self.file_id, self.function_id, self.name_id, self.type_id]
     }
 
     /// Replaces the ids of its texts.
-    pub fn map_texts(&mut self, mut map: impl FnMut(u32) -> u32) {
-        self.thread_name = map(self.thread_name);
-        self.file = map(self.file);
-        self.function = map(self.function);
-        self.name = map(self.name);
-        self.value_type = map(self.value_type);
+    pub fn map_text_ids(&mut self, mut map: impl FnMut(u32) -> u32) {
+        self.thread_name_id = map(self.thread_name_id);
+        self.file_id = map(self.file_id);
+        self.function_id = map(self.function_id);
+        self.name_id = map(self.name_id);
+        self.type_id = map(self.type_id);
     }
 }
 
@@ -55,8 +55,8 @@ pub(super) fn put_variables(out: &mut Vec<u8>, variables: &[Variable]) {
         |variable| variable.time_nanos,
         |out, variable| {
             put_varint(out, variable.os_id);
-            for text in variable.texts() {
-                put_varint(out, u64::from(text));
+            for text_id in variable.text_ids() {
+                put_varint(out, u64::from(text_id));
             }
             put_varint(out, u64::from(variable.line));
             put_value(out, &variable.value);
@@ -69,11 +69,11 @@ pub(super) fn read_variables(fields: &mut Fields<'_>) -> Result<Vec<Variable>, M
         Ok(Variable {
             time_nanos,
             os_id: fields.read_varint()?,
-            thread_name: fields.read_u32()?,
-            file: fields.read_u32()?,
-            function: fields.read_u32()?,
-            name: fields.read_u32()?,
-            value_type: fields.read_u32()?,
+            thread_name_id: fields.read_u32()?,
+            file_id: fields.read_u32()?,
+            function_id: fields.read_u32()?,
+            name_id: fields.read_u32()?,
+            type_id: fields.read_u32()?,
             line: fields.read_u32()?,
             value: read_value(fields)?,
         })

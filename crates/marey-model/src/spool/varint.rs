@@ -64,11 +64,11 @@ pub(super) fn put_by_time<T>(
     put: impl Fn(&mut Vec<u8>, &T),
 ) {
     put_varint(out, records.len() as u64);
-    let mut last_nanos = 0_i64;
+    let mut previous_nanos = 0_i64;
     for record in records {
-        put_signed(out, time_nanos(record).wrapping_sub(last_nanos));
+        put_signed(out, time_nanos(record).wrapping_sub(previous_nanos));
         put(out, record);
-        last_nanos = time_nanos(record);
+        previous_nanos = time_nanos(record);
     }
 }
 
@@ -105,14 +105,14 @@ pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Fields<'a> {
     pub(crate) fn read_byte(&mut self) -> Result<u8, Malformed> {
-        let (&first, rest) = self.0.split_first().ok_or(Malformed::UnexpectedEnd)?;
-        self.0 = rest;
-        Ok(first)
+        let (&byte, unread) = self.0.split_first().ok_or(Malformed::UnexpectedEnd)?;
+        self.0 = unread;
+        Ok(byte)
     }
 
     pub(crate) fn read_bytes(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
-        let (bytes, rest) = self.0.split_at_checked(len).ok_or(Malformed::UnexpectedEnd)?;
-        self.0 = rest;
+        let (bytes, unread) = self.0.split_at_checked(len).ok_or(Malformed::UnexpectedEnd)?;
+        self.0 = unread;
         Ok(bytes)
     }
 

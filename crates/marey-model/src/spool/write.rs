@@ -9,13 +9,13 @@ use super::{SpoolFrame, encode, header};
 /// After an error all further writes fail, because a reader would never reach frames after a torn
 /// one.
 #[derive(Debug)]
-pub struct Writer<W> {
+pub struct SpoolWriter<W> {
     out: W,
     buffer: Vec<u8>,
     has_failed: bool,
 }
 
-impl<W: io::Write> Writer<W> {
+impl<W: io::Write> SpoolWriter<W> {
     /// Creates a writer and writes the header. `out` should be unbuffered.
     pub fn new(mut out: W) -> io::Result<Self> {
         out.write_all(&header())?;
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn nothing_is_written_after_a_torn_frame() {
-        let mut writer = Writer::new(LimitedWriter(15)).unwrap();
+        let mut writer = SpoolWriter::new(LimitedWriter(15)).unwrap();
         assert_eq!(
             writer.write_frame(&SpoolFrame::End).unwrap_err().kind(),
             io::ErrorKind::WriteZero
@@ -77,11 +77,12 @@ mod tests {
     fn a_frame_that_is_too_long_is_rejected_and_writing_continues() {
         let mut out = vec![7];
         let text_bytes = MAX_FRAME_BYTES - 7; // kind 1, first 1, count 1, length 4
-        let strings = |len: usize| SpoolFrame::Strings { first: 0, texts: vec!["x".repeat(len)] };
+        let strings =
+            |len: usize| SpoolFrame::Strings { first_id: 0, texts: vec!["x".repeat(len)] };
         assert!(encode(&strings(text_bytes + 1), &mut out).is_err());
         assert_eq!(out, [7]);
 
-        let mut writer = Writer::new(Vec::new()).unwrap();
+        let mut writer = SpoolWriter::new(Vec::new()).unwrap();
         let error = writer.write_frame(&strings(text_bytes + 1)).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
         assert_eq!(error.to_string(), "a frame of 16777217 bytes is longer than 16777216");

@@ -7,8 +7,8 @@ use std::path::Path;
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
 use marey_model::spool::{
-    Activity, ActivityKind, Counter, NodeDef, Reader, Sample, SampleCause, Shape, Span, SpoolError,
-    SpoolFrame, Value, Variable,
+    Activity, ActivityKind, ActivityShape, Counter, NodeDef, RecordedValue, Sample, SampleCause,
+    Span, SpoolError, SpoolFrame, SpoolReader, Variable,
 };
 use proptest::prelude::*;
 
@@ -17,7 +17,7 @@ use crate::training;
 
 /// Returns the error that ends a file, and checks that nothing follows it.
 fn error(file: &[u8]) -> SpoolError {
-    let mut reader = Reader::new(file).unwrap();
+    let mut reader = SpoolReader::new(file).unwrap();
     let error = reader.find_map(Result::err).expect("reading must fail");
     assert!(reader.next().is_none());
     assert_eq!(reader.torn(), None);
@@ -85,7 +85,7 @@ fn a_malformed_payload_is_an_error_with_a_reason() {
 }
 
 fn node(parent: u32, kind: NodeKind, name: u32) -> NodeDef {
-    NodeDef { parent, kind, name }
+    NodeDef { parent_id: parent, kind, name_id: name }
 }
 
 /// Returns a variable with these text ids of its file and its type.
@@ -93,12 +93,12 @@ fn variables(file: u32, value_type: u32) -> SpoolFrame {
     SpoolFrame::Variables(vec![Variable {
         time_nanos: 0,
         os_id: 1,
-        thread_name: 0,
-        file,
-        function: 0,
+        thread_name_id: 0,
+        file_id: file,
+        function_id: 0,
         line: 1,
-        name: 0,
-        value_type,
+        name_id: 0,
+        type_id: value_type,
         value: MetricValue::Int(1),
     }])
 }
@@ -106,16 +106,18 @@ fn variables(file: u32, value_type: u32) -> SpoolFrame {
 #[test]
 fn a_frame_that_contradicts_earlier_frames_is_an_error() {
     let (root, scope) = (node(0, NodeKind::Root, 0), NodeKind::Scope);
-    let nodes = |thread, first, nodes: &[NodeDef]| SpoolFrame::Nodes {
+    let nodes = |thread, first_id, nodes: &[NodeDef]| SpoolFrame::Nodes {
         thread,
-        first,
+        first_id,
         nodes: nodes.to_vec(),
     };
-    let texts = |first, count| SpoolFrame::Strings { first, texts: vec![String::new(); count] };
-    let shapes = |first, name| {
+    let texts =
+        |first_id, count| SpoolFrame::Strings { first_id, texts: vec![String::new(); count] };
+    let shapes = |first_id, name_id| {
         let details = Vec::new();
-        let shape = Shape { kind: ActivityKind::Kernel, name, device: 0, stream: 0, details };
-        SpoolFrame::Shapes { first, shapes: vec![shape] }
+        let shape =
+            ActivityShape { kind: ActivityKind::Kernel, name_id, device: 0, stream: 0, details };
+        SpoolFrame::Shapes { first_id, shapes: vec![shape] }
     };
     let valid_frames = [
         texts(0, 2),
@@ -124,26 +126,26 @@ fn a_frame_that_contradicts_earlier_frames_is_an_error() {
         shapes(0, 0),
     ];
     let offset = encode_file(&valid_frames).len();
-    let span = |node| Span { node, start_nanos: 0, end_nanos: 1 };
+    let span = |node_id| Span { node_id, start_nanos: 0, end_nanos: 1 };
     let spans =
         |thread, id| SpoolFrame::Spans { thread, sessions: 1, spans: vec![span(1), span(id)] };
-    let values = |node, metric| {
-        let value = Value { node, time_nanos: 0, metric, value: MetricValue::Int(1) };
+    let values = |node_id, name_id| {
+        let value = RecordedValue { node_id, time_nanos: 0, name_id, value: MetricValue::Int(1) };
         SpoolFrame::Values { thread: 7, sessions: 1, values: vec![value] }
     };
-    let samples = |node, thread_name| {
+    let samples = |node_id, thread_name_id| {
         let cause = SampleCause::Interval;
         let sample =
-            Sample { time_nanos: 0, duration_nanos: 1, os_id: 1, thread_name, node, cause };
+            Sample { time_nanos: 0, duration_nanos: 1, os_id: 1, thread_name_id, node_id, cause };
         SpoolFrame::Samples { thread: 7, samples: vec![sample] }
     };
-    let activity = |shape, launch| {
+    let activity = |shape_id, launch| {
         let activity = Activity {
-            shape,
+            shape_id,
             start_nanos: 0,
             duration_nanos: 1,
             bytes: 0,
-            correlation: 0,
+            correlation_id: 0,
             launch: Some(launch),
         };
         SpoolFrame::Activities { sessions: 1, activities: vec![activity] }
@@ -162,7 +164,7 @@ fn a_frame_that_contradicts_earlier_frames_is_an_error() {
             "the span arguments 1 are not defined",
         ),
         (
-            SpoolFrame::SpanArgs { first: u32::MAX, texts: vec![String::new(); 2] },
+            SpoolFrame::SpanArgs { first_id: u32::MAX, texts: vec![String::new(); 2] },
             "the ids of span arguments from 4294967295 on are out of range or already defined",
         ),
         (texts(1, 1), "the text ids from 1 on are out of range or already defined"),
@@ -184,7 +186,7 @@ fn a_frame_that_contradicts_earlier_frames_is_an_error() {
         (
             SpoolFrame::Counters(vec![Counter {
                 time_nanos: 0,
-                name: 2,
+                name_id: 2,
                 device: None,
                 value: 0.0,
             }]),
@@ -206,10 +208,10 @@ fn a_frame_that_contradicts_earlier_frames_is_an_error() {
 
 #[test]
 fn ids_may_be_sparse_and_come_in_any_order() {
-    let texts = |first| SpoolFrame::Strings { first, texts: vec!["x".to_owned()] };
+    let texts = |first| SpoolFrame::Strings { first_id: first, texts: vec!["x".to_owned()] };
     let nodes = |first, name| SpoolFrame::Nodes {
         thread: 0,
-        first,
+        first_id: first,
         nodes: vec![node(first, NodeKind::Root, name)],
     };
     let frames = [
@@ -223,7 +225,7 @@ fn ids_may_be_sparse_and_come_in_any_order() {
         SpoolFrame::Open { thread: 0, spans: vec![(9, 0), (2, 0)] },
     ];
     let read: Vec<SpoolFrame> =
-        Reader::new(&*encode_file(&frames)).unwrap().map(Result::unwrap).collect();
+        SpoolReader::new(&*encode_file(&frames)).unwrap().map(Result::unwrap).collect();
     assert_eq!(read, frames);
 }
 
@@ -236,7 +238,7 @@ fn a_read_error_is_not_a_torn_tail() {
         }
     }
     let file = encode_file(&[SpoolFrame::End]);
-    let mut reader = Reader::new(file.chain(Failing)).unwrap();
+    let mut reader = SpoolReader::new(file.chain(Failing)).unwrap();
     assert!(matches!(reader.next(), Some(Ok(SpoolFrame::End))));
     let error = reader.next().unwrap().unwrap_err();
     assert_eq!(error.to_string(), "cannot read the spool: device removed");

@@ -6,8 +6,8 @@ use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::spool::{
-    Activity, ActivityKind, AutogradCall, Counter, NodeDef, RING_RECORDS, RING_SECONDS, Reader,
-    SessionEvent, Shape, Span, SpoolFrame, Value, join_ring,
+    Activity, ActivityKind, ActivityShape, AutogradCall, Counter, NodeDef, RING_RECORDS,
+    RING_SECONDS, RecordedValue, SessionEvent, Span, SpoolFrame, SpoolReader, join_ring,
 };
 use proptest::prelude::*;
 
@@ -51,7 +51,7 @@ struct Segment {
     frames: Vec<SpoolFrame>,
     texts: Vec<String>,
     nodes: BTreeMap<u32, Vec<NodeDef>>,
-    shapes: Vec<Shape>,
+    shapes: Vec<ActivityShape>,
     args: u32,
 }
 
@@ -82,7 +82,7 @@ impl Segment {
         }
         let first = self.texts.len() as u32;
         self.texts.push(text.to_owned());
-        self.frames.push(SpoolFrame::Strings { first, texts: vec![text.to_owned()] });
+        self.frames.push(SpoolFrame::Strings { first_id: first, texts: vec![text.to_owned()] });
         first
     }
 
@@ -91,15 +91,17 @@ impl Segment {
         let kind = if parent.is_some() { NodeKind::Scope } else { NodeKind::Root };
         let nodes = self.nodes.entry(thread).or_default();
         let first = nodes.len() as u32;
-        let node = NodeDef { parent: parent.unwrap_or(first), kind, name };
+        let node = NodeDef { parent_id: parent.unwrap_or(first), kind, name_id: name };
         let is_known = |known: &NodeDef| {
-            known.name == name && known.kind == kind && parent.is_none_or(|id| known.parent == id)
+            known.name_id == name
+                && known.kind == kind
+                && parent.is_none_or(|id| known.parent_id == id)
         };
         if let Some(number) = nodes.iter().position(is_known) {
             return number as u32;
         }
         nodes.push(node);
-        self.frames.push(SpoolFrame::Nodes { thread, first, nodes: vec![node] });
+        self.frames.push(SpoolFrame::Nodes { thread, first_id: first, nodes: vec![node] });
         first
     }
 
@@ -132,18 +134,18 @@ impl Segment {
                 Record::Span { thread, names, number, is_launch, has_args } => {
                     let (node, time) =
                         (self.leaf(thread, names), i64::from(number) * 1_000_000_000);
-                    spans.push(Span { node, start_nanos: time - 5, end_nanos: time });
+                    spans.push(Span { node_id: node, start_nanos: time - 5, end_nanos: time });
                     if is_launch {
                         launches.push((index, number));
                         calls.push(AutogradCall {
-                            index,
+                            span_index: index,
                             sequence: number.into(),
                             forward_os_id: 7,
                         });
                     }
                     if has_args {
                         let texts = vec![format!("{{\"number\":{number}}}")];
-                        self.frames.push(SpoolFrame::SpanArgs { first: self.args, texts });
+                        self.frames.push(SpoolFrame::SpanArgs { first_id: self.args, texts });
                         args.push((index, self.args));
                         self.args += 1;
                     }
@@ -154,33 +156,38 @@ impl Segment {
                     let metric = self.text(&name.to_string());
                     let value = MetricValue::Int(number.into());
                     let time_nanos = i64::from(number) * 1_000_000_000;
-                    values.push(Value { node, time_nanos, metric, value });
+                    values.push(RecordedValue {
+                        node_id: node,
+                        time_nanos,
+                        name_id: metric,
+                        value,
+                    });
                     on_thread = thread;
                 }
                 Record::Counter { name, number } => counters.push(Counter {
                     time_nanos: i64::from(number) * 1_000_000_000,
-                    name: self.text(&name.to_string()),
+                    name_id: self.text(&name.to_string()),
                     device: None,
                     value: number.into(),
                 }),
                 Record::Activity { name, thread, number } => {
                     let text = self.text(&name.to_string());
-                    let shape = Shape {
+                    let shape = ActivityShape {
                         kind: ActivityKind::Kernel,
-                        name: text,
+                        name_id: text,
                         device: 0,
                         stream: 7,
                         details: Vec::new(),
                     };
                     let first = self.shapes.len() as u32;
                     self.shapes.push(shape.clone());
-                    self.frames.push(SpoolFrame::Shapes { first, shapes: vec![shape] });
+                    self.frames.push(SpoolFrame::Shapes { first_id: first, shapes: vec![shape] });
                     activities.push(Activity {
-                        shape: first,
+                        shape_id: first,
                         start_nanos: i64::from(number) * 1_000_000_000,
                         duration_nanos: 0,
                         bytes: 0,
-                        correlation: number,
+                        correlation_id: number,
                         launch: Some((thread, self.leaf(thread, (name, name)))),
                     });
                 }
@@ -237,14 +244,14 @@ fn read(file: &[u8]) -> Joined {
     let (mut shapes, mut args_texts) = (Vec::new(), Vec::new());
     let (mut launches, mut calls, mut args) = (Vec::new(), Vec::new(), Vec::new());
     let number = |nanos: i64| (nanos / 1_000_000_000) as u32;
-    for frame in Reader::new(file).unwrap() {
+    for frame in SpoolReader::new(file).unwrap() {
         let name = |texts: &Vec<String>, text: u32| texts[text as usize].parse().unwrap();
         let leaf = |texts: &Vec<String>, nodes: &BTreeMap<u32, Vec<NodeDef>>, thread, node: u32| {
             let nodes = &nodes[&thread];
             let inner = nodes[node as usize];
-            let outer = nodes[inner.parent as usize];
-            assert_eq!(nodes[outer.parent as usize].kind, NodeKind::Root);
-            (name(texts, outer.name), name(texts, inner.name))
+            let outer = nodes[inner.parent_id as usize];
+            assert_eq!(nodes[outer.parent_id as usize].kind, NodeKind::Root);
+            (name(texts, outer.name_id), name(texts, inner.name_id))
         };
         match frame.unwrap() {
             SpoolFrame::Process(_) => joined.processes += 1,
@@ -272,7 +279,7 @@ fn read(file: &[u8]) -> Joined {
                 for (index, span) in (0..).zip(&spans) {
                     let number = number(span.end_nanos);
                     let launch = launches.iter().find(|launch| launch.0 == index);
-                    let call = calls.iter().find(|call| call.index == index);
+                    let call = calls.iter().find(|call| call.span_index == index);
                     let text = args
                         .iter()
                         .find(|args| args.0 == index)
@@ -282,7 +289,7 @@ fn read(file: &[u8]) -> Joined {
                     assert!(text.is_none_or(|text| *text == format!("{{\"number\":{number}}}")));
                     joined.records.push(Record::Span {
                         thread,
-                        names: leaf(&texts, &nodes, thread, span.node),
+                        names: leaf(&texts, &nodes, thread, span.node_id),
                         number,
                         is_launch: launch.is_some(),
                         has_args: text.is_some(),
@@ -292,10 +299,10 @@ fn read(file: &[u8]) -> Joined {
             SpoolFrame::Values { thread, values, .. } => {
                 for value in values {
                     assert_eq!(
-                        leaf(&texts, &nodes, thread, value.node).0,
-                        name(&texts, value.metric)
+                        leaf(&texts, &nodes, thread, value.node_id).0,
+                        name(&texts, value.name_id)
                     );
-                    let name = name(&texts, value.metric);
+                    let name = name(&texts, value.name_id);
                     joined.records.push(Record::Value {
                         thread,
                         name,
@@ -305,16 +312,16 @@ fn read(file: &[u8]) -> Joined {
             }
             SpoolFrame::Counters(counters) => {
                 joined.records.extend(counters.iter().map(|counter| Record::Counter {
-                    name: name(&texts, counter.name),
+                    name: name(&texts, counter.name_id),
                     number: number(counter.time_nanos),
                 }));
             }
             SpoolFrame::Activities { activities, .. } => {
                 for activity in activities {
                     let (thread, node) = activity.launch.unwrap();
-                    let shape: &Shape = &shapes[activity.shape as usize];
-                    assert_eq!(leaf(&texts, &nodes, thread, node).0, name(&texts, shape.name));
-                    let name = name(&texts, shape.name);
+                    let shape: &ActivityShape = &shapes[activity.shape_id as usize];
+                    assert_eq!(leaf(&texts, &nodes, thread, node).0, name(&texts, shape.name_id));
+                    let name = name(&texts, shape.name_id);
                     joined.records.push(Record::Activity {
                         name,
                         thread,
@@ -364,7 +371,7 @@ proptest! {
         let mut complete = Vec::new();
         let mut unlimited = segments(&ring, 0, 0.0);
         let unlimited_last = unlimited.last_mut().unwrap();
-        for frame in Reader::new(&*last.clone()).unwrap() {
+        for frame in SpoolReader::new(&*last.clone()).unwrap() {
             complete.push(frame.unwrap());
         }
         *unlimited_last = encode_file(&complete);

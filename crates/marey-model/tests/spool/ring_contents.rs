@@ -7,8 +7,8 @@ use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::profile::Process;
 use marey_model::spool::{
-    Collective, CollectiveState, Counter, NodeDef, RING_RECORDS, Reader, Sample, SampleCause,
-    SessionEvent, SpoolFrame, Variable, join_ring,
+    Collective, CollectiveState, Counter, NodeDef, RING_RECORDS, Sample, SampleCause, SessionEvent,
+    SpoolFrame, SpoolReader, Variable, join_ring,
 };
 
 use super::round_trip::encode_file;
@@ -20,7 +20,8 @@ const NAMES: [&str; 10] = ["root", "a", "b", "main", "f.py", "f", "loss", "float
 fn definitions(rotation: usize) -> Vec<SpoolFrame> {
     let mut names = NAMES.map(str::to_owned);
     names.rotate_left(rotation);
-    let node = |parent, kind, name| NodeDef { parent, kind, name: text(rotation, name) };
+    let node =
+        |parent, kind, name| NodeDef { parent_id: parent, kind, name_id: text(rotation, name) };
     let nodes = [
         node(0, NodeKind::Root, "root"),
         node(0, NodeKind::Scope, "a"),
@@ -30,11 +31,11 @@ fn definitions(rotation: usize) -> Vec<SpoolFrame> {
     vec![
         SpoolFrame::Process(Process::default()),
         SpoolFrame::Thread { thread: 0, os_id: 7, name: "main".to_owned() },
-        SpoolFrame::Strings { first: 0, texts: names.to_vec() },
+        SpoolFrame::Strings { first_id: 0, texts: names.to_vec() },
         // The first segment has a part of the path alone.
         SpoolFrame::Nodes {
             thread: 0,
-            first: 0,
+            first_id: 0,
             nodes: nodes[..4 - 2 * usize::from(rotation == 0)].to_vec(),
         },
     ]
@@ -49,7 +50,7 @@ fn join(segments: &[Vec<SpoolFrame>]) -> Vec<SpoolFrame> {
     let files: Vec<_> = segments.iter().map(|frames| encode_file(frames)).collect();
     let mut out = Vec::new();
     assert!(join_ring(&files, |file| Ok(&file[..]), &mut out).unwrap().is_none());
-    Reader::new(&*out).unwrap().map(Result::unwrap).collect()
+    SpoolReader::new(&*out).unwrap().map(Result::unwrap).collect()
 }
 
 /// Returns samples, variables and collectives in words, with the names of their ids.
@@ -63,22 +64,24 @@ fn describe(frames: &[SpoolFrame]) -> Vec<String> {
             SpoolFrame::Strings { texts: new, .. } => texts.extend(new.iter().map(String::as_str)),
             SpoolFrame::Nodes { nodes: new, .. } => nodes.extend(new),
             SpoolFrame::Samples { samples, .. } => described.extend(samples.iter().map(|sample| {
-                let path = std::iter::successors(Some(sample.node), |&node| {
-                    let parent = nodes[node as usize].parent;
+                let path = std::iter::successors(Some(sample.node_id), |&node| {
+                    let parent = nodes[node as usize].parent_id;
                     (parent != node).then_some(parent)
                 });
-                let path: Vec<_> = path.map(|node| text(nodes[node as usize].name)).collect();
-                format!("sample {} {}", text(sample.thread_name), path.join("<"))
+                let path: Vec<_> = path.map(|node| text(nodes[node as usize].name_id)).collect();
+                format!("sample {} {}", text(sample.thread_name_id), path.join("<"))
             })),
             SpoolFrame::Variables(variables) => described.extend(
-                variables.iter().map(|row| format!("variable {}", row.texts().map(text).join(" "))),
+                variables
+                    .iter()
+                    .map(|row| format!("variable {}", row.text_ids().map(text).join(" "))),
             ),
             SpoolFrame::Collectives(rows) => described.extend(rows.iter().map(|row| {
-                let [name, group] = [row.name, row.group].map(text);
+                let [name, group] = [row.name_id, row.group_id].map(text);
                 format!(
                     "collective {name} {group} {:?} {:?}",
-                    row.group_ranks.map(text),
-                    row.dtype.map(text)
+                    row.group_ranks_id.map(text),
+                    row.dtype_id.map(text)
                 )
             })),
             _ => {}
@@ -95,28 +98,28 @@ fn names_and_nodes_are_the_same_whatever_their_numbers_in_a_segment() {
             time_nanos: 10,
             duration_nanos: 1,
             os_id: 7,
-            thread_name: id("main"),
-            node,
+            thread_name_id: id("main"),
+            node_id: node,
             cause: SampleCause::Interval,
         };
         let variable = Variable {
             time_nanos: 11,
             os_id: 7,
-            thread_name: id("main"),
-            file: id("f.py"),
-            function: id("f"),
+            thread_name_id: id("main"),
+            file_id: id("f.py"),
+            function_id: id("f"),
             line: 3,
-            name: id("loss"),
-            value_type: id("float"),
+            name_id: id("loss"),
+            type_id: id("float"),
             value: MetricValue::Int(1),
         };
         let collective = Collective {
-            name: id("a"),
-            group: id("dp"),
-            group_ranks: Some(id("0-3")),
+            name_id: id("a"),
+            group_id: id("dp"),
+            group_ranks_id: Some(id("0-3")),
             group_size: Some(4),
             sequence: Some(1),
-            dtype: Some(id("float")),
+            dtype_id: Some(id("float")),
             in_elements: None,
             out_elements: None,
             created_unix_nanos: 12,
@@ -188,7 +191,7 @@ fn a_thread_without_open_scopes_is_not_closed_again() {
 fn records_beyond_the_limit_are_added_to_the_losses() {
     let losses = |limit: u64, losses: &[(LossCause, u64)]| {
         let counter =
-            |time_nanos| Counter { time_nanos, name: text(0, "loss"), device: None, value: 1.0 };
+            |time_nanos| Counter { time_nanos, name_id: text(0, "loss"), device: None, value: 1.0 };
         let mut segment = definitions(0);
         segment
             .insert(1, SpoolFrame::Note { key: RING_RECORDS.to_owned(), value: limit.to_string() });

@@ -1,6 +1,6 @@
 //! Invariants of reading any bytes, shared by the fuzzer and the tests.
 
-use marey_model::spool::{Reader, SpoolError, SpoolFrame, Writer};
+use marey_model::spool::{SpoolError, SpoolFrame, SpoolReader, SpoolWriter};
 
 /// Bytes of a file before its first frame.
 const HEADER_BYTES: usize = 12;
@@ -18,7 +18,7 @@ pub(crate) fn check_any_file(bytes: &[u8]) {
 /// Checks that reading returns an error, or frames that together with the torn tail account for
 /// every byte, and that the frames survive a round trip.
 fn check_file(file: &[u8]) {
-    let Ok(mut reader) = Reader::new(file) else { return };
+    let Ok(mut reader) = SpoolReader::new(file) else { return };
     let mut frames = Vec::new();
     let mut error: Option<SpoolError> = None;
     for frame in reader.by_ref() {
@@ -32,13 +32,13 @@ fn check_file(file: &[u8]) {
         assert_eq!(reader.offset() + lost_bytes, file.len() as u64);
     }
     let again: Vec<SpoolFrame> =
-        Reader::new(&*encode_file(&frames)).unwrap().map(Result::unwrap).collect();
+        SpoolReader::new(&*encode_file(&frames)).unwrap().map(Result::unwrap).collect();
     assert_eq!(format!("{again:?}"), format!("{frames:?}"));
 }
 
 /// Returns a file with these frames.
 pub(crate) fn encode_file(frames: &[SpoolFrame]) -> Vec<u8> {
-    let mut writer = Writer::new(Vec::new()).unwrap();
+    let mut writer = SpoolWriter::new(Vec::new()).unwrap();
     for frame in frames {
         writer.write_frame(frame).unwrap();
     }

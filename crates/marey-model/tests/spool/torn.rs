@@ -1,13 +1,13 @@
 //! Spools truncated by a kill or damaged on disk.
 
-use marey_model::spool::{Reader, SpoolFrame, TornTail};
+use marey_model::spool::{SpoolFrame, SpoolReader, TornTail};
 
 use crate::round_trip::encode_file;
 use crate::training;
 
 /// Returns the frames of a file and its torn tail.
 fn read(file: &[u8]) -> (Vec<SpoolFrame>, Option<TornTail>) {
-    let mut reader = Reader::new(file).unwrap();
+    let mut reader = SpoolReader::new(file).unwrap();
     let frames = reader.by_ref().map(Result::unwrap).collect();
     (frames, reader.torn())
 }
@@ -59,7 +59,7 @@ fn a_flipped_bit_of_the_header_is_an_error() {
     for index in 0..12 {
         let mut damaged = file.clone();
         damaged[index] ^= 1;
-        let message = Reader::new(&*damaged).unwrap_err().to_string();
+        let message = SpoolReader::new(&*damaged).unwrap_err().to_string();
         let expected = match index {
             0..8 => "not a spool: it does not start with `MAREYSPL`",
             8 => "unsupported spool version 0; this program reads version 1",

@@ -4,7 +4,9 @@ use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::profile::{Overhead, Process};
-use marey_model::spool::{Counter, NodeDef, Reader, SessionEvent, Span, SpoolFrame, Value, encode};
+use marey_model::spool::{
+    Counter, NodeDef, RecordedValue, SessionEvent, Span, SpoolFrame, SpoolReader, encode,
+};
 
 use crate::round_trip::encode_file;
 
@@ -30,7 +32,7 @@ pub(crate) fn frames(steps: usize) -> Vec<SpoolFrame> {
             ..Process::default()
         }),
         SpoolFrame::Clock { monotonic_nanos: START_NANOS, unix_nanos: 1_700_000_000_000_000_000 },
-        SpoolFrame::Strings { first: 0, texts: NAMES.map(str::to_owned).to_vec() },
+        SpoolFrame::Strings { first_id: 0, texts: NAMES.map(str::to_owned).to_vec() },
         SpoolFrame::Session {
             session: 0,
             event: SessionEvent::Started,
@@ -67,7 +69,7 @@ struct Thread {
     nodes: Vec<NodeDef>,
     written_nodes: usize,
     spans: Vec<Span>,
-    values: Vec<Value>,
+    values: Vec<RecordedValue>,
     nanos: i64,
     flushed_nanos: i64,
     random: u64,
@@ -76,7 +78,7 @@ struct Thread {
 impl Thread {
     fn new() -> Self {
         Self {
-            nodes: vec![NodeDef { parent: 0, kind: NodeKind::Root, name: 0 }],
+            nodes: vec![NodeDef { parent_id: 0, kind: NodeKind::Root, name_id: 0 }],
             written_nodes: 0,
             spans: Vec::new(),
             values: Vec::new(),
@@ -98,7 +100,7 @@ impl Thread {
             thread.scope(step, 8, |thread, _| thread.advance(8_000_000));
             let (node, time_nanos) = (step, thread.nanos);
             let value = MetricValue::Float(1.0 / thread.nanos as f64);
-            thread.values.push(Value { node, time_nanos, metric: LOSS, value });
+            thread.values.push(RecordedValue { node_id: node, time_nanos, name_id: LOSS, value });
         });
     }
 
@@ -130,12 +132,12 @@ impl Thread {
         self.advance(600);
         inside(self, node);
         self.advance(600);
-        self.spans.push(Span { node, start_nanos, end_nanos: self.nanos });
+        self.spans.push(Span { node_id: node, start_nanos, end_nanos: self.nanos });
         self.advance(1_500);
     }
 
     fn child(&mut self, parent: u32, name: u32, index: usize) -> u32 {
-        let new = NodeDef { parent, kind: NodeKind::Scope, name };
+        let new = NodeDef { parent_id: parent, kind: NodeKind::Scope, name_id: name };
         let mut same = (0..).zip(&self.nodes).filter(|(_, node)| **node == new);
         if let Some((id, _)) = same.nth(index) {
             return id;
@@ -153,14 +155,18 @@ impl Thread {
     fn flush(&mut self, frames: &mut Vec<SpoolFrame>) {
         let nodes = self.nodes[self.written_nodes..].to_vec();
         if !nodes.is_empty() {
-            frames.push(SpoolFrame::Nodes { thread: 0, first: self.written_nodes as u32, nodes });
+            frames.push(SpoolFrame::Nodes {
+                thread: 0,
+                first_id: self.written_nodes as u32,
+                nodes,
+            });
         }
         self.written_nodes = self.nodes.len();
         let spans = std::mem::take(&mut self.spans);
         frames.push(SpoolFrame::Spans { thread: 0, sessions: 1, spans });
         let values = std::mem::take(&mut self.values);
         frames.push(SpoolFrame::Values { thread: 0, sessions: 1, values });
-        let power = Counter { time_nanos: self.nanos, name: 9, device: Some(1), value: 312.5 };
+        let power = Counter { time_nanos: self.nanos, name_id: 9, device: Some(1), value: 312.5 };
         frames.push(SpoolFrame::Counters(vec![power]));
         frames.push(SpoolFrame::Open { thread: 0, spans: vec![(0, START_NANOS), (1, self.nanos)] });
         let unix_nanos = 1_700_000_000_000_000_000 + self.nanos - START_NANOS;
@@ -173,7 +179,7 @@ impl Thread {
 fn every_frame_survives_a_round_trip() {
     let frames = frames(50);
     let file = encode_file(&frames);
-    let mut reader = Reader::new(&*file).unwrap();
+    let mut reader = SpoolReader::new(&*file).unwrap();
     assert_eq!(reader.by_ref().map(Result::unwrap).collect::<Vec<_>>(), frames);
     assert_eq!(reader.torn(), None);
 }

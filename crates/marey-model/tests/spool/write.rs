@@ -7,9 +7,9 @@ use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::profile::{Overhead, Process};
 use marey_model::spool::{
-    Activity, ActivityKind, AutogradCall, Collective, CollectiveState, Counter, Detail, Device,
-    NodeDef, Reader, Sample, SampleCause, SessionEvent, Shape, Span, SpoolFrame, Value, Variable,
-    encode,
+    Activity, ActivityKind, ActivityShape, AutogradCall, Collective, CollectiveState, Counter,
+    Detail, Device, NodeDef, RecordedValue, Sample, SampleCause, SessionEvent, Span, SpoolFrame,
+    SpoolReader, Variable, encode,
 };
 use proptest::collection::vec;
 use proptest::option::of;
@@ -20,8 +20,9 @@ use crate::round_trip::encode_file;
 
 #[test]
 fn each_frame_has_the_bytes_of_version_1() {
-    let scope = |node, start_nanos, end_nanos| Span { node, start_nanos, end_nanos };
-    let value = |node, time_nanos, value| Value { node, time_nanos, metric: 3, value };
+    let scope = |node, start_nanos, end_nanos| Span { node_id: node, start_nanos, end_nanos };
+    let value =
+        |node, time_nanos, value| RecordedValue { node_id: node, time_nanos, name_id: 3, value };
     let process = Process {
         pid: 300,
         rank: Some(2),
@@ -35,17 +36,17 @@ fn each_frame_has_the_bytes_of_version_1() {
         (SpoolFrame::Process(process), &[1, 0xAC, 2, 1, 2, 1, b'h', 1, 1, b'a', 5, 0, 0][..]),
         (SpoolFrame::Clock { monotonic_nanos: -1, unix_nanos: 64 }, &[2, 1, 0x80, 1]),
         (
-            SpoolFrame::Strings { first: 1, texts: vec![name(), String::new()] },
+            SpoolFrame::Strings { first_id: 1, texts: vec![name(), String::new()] },
             &[3, 1, 2, 1, b'n', 0],
         ),
         (SpoolFrame::Thread { thread: 1, os_id: 2, name: name() }, &[4, 1, 2, 1, b'n']),
         (
             SpoolFrame::Nodes {
                 thread: 1,
-                first: 0,
+                first_id: 0,
                 nodes: vec![
-                    NodeDef { parent: 0, kind: NodeKind::Root, name: 4 },
-                    NodeDef { parent: 0, kind: NodeKind::Step, name: 3 },
+                    NodeDef { parent_id: 0, kind: NodeKind::Root, name_id: 4 },
+                    NodeDef { parent_id: 0, kind: NodeKind::Step, name_id: 3 },
                 ],
             },
             &[5, 1, 0, 2, 0, 0, 8, 2, 6, 1],
@@ -99,8 +100,8 @@ fn each_frame_has_the_bytes_of_version_1() {
         ),
         (
             SpoolFrame::Counters(vec![
-                Counter { time_nanos: 9, name: 3, device: Some(0), value: 0.0 },
-                Counter { time_nanos: 9, name: 4, device: None, value: 1.0 },
+                Counter { time_nanos: 9, name_id: 3, device: Some(0), value: 0.0 },
+                Counter { time_nanos: 9, name_id: 4, device: None, value: 1.0 },
             ]),
             &[16, 2, 9, 6, 1, 0, 0, 2, 0, 0xBF, 0xE0, 3],
         ),
@@ -118,8 +119,8 @@ fn frames_of_samples_have_the_bytes_of_version_1() {
         time_nanos: 9,
         duration_nanos: 300,
         os_id: 4242,
-        thread_name: 3,
-        node: 4,
+        thread_name_id: 3,
+        node_id: 4,
         cause: SampleCause::SlowStep,
     };
     check_bytes(
@@ -136,12 +137,12 @@ fn frames_of_variables_have_the_bytes_of_version_1() {
     let variable = Variable {
         time_nanos: 9,
         os_id: 4242,
-        thread_name: 1,
-        file: 2,
-        function: 3,
+        thread_name_id: 1,
+        file_id: 2,
+        function_id: 3,
         line: 300,
-        name: 4,
-        value_type: 5,
+        name_id: 4,
+        type_id: 5,
         value: MetricValue::Int(-1),
     };
     let text = Variable { time_nanos: 8, value: MetricValue::Text("n".into()), ..variable.clone() };
@@ -155,12 +156,12 @@ fn frames_of_collectives_have_the_bytes_of_version_1() {
     check_bytes(
         &SpoolFrame::Collectives(vec![
             Collective {
-                name: 3,
-                group: 4,
-                group_ranks: Some(5),
+                name_id: 3,
+                group_id: 4,
+                group_ranks_id: Some(5),
                 group_size: Some(2),
                 sequence: Some(7),
-                dtype: Some(6),
+                dtype_id: Some(6),
                 in_elements: Some(300),
                 out_elements: Some(300),
                 created_unix_nanos: 9,
@@ -170,12 +171,12 @@ fn frames_of_collectives_have_the_bytes_of_version_1() {
                 is_p2p: true,
             },
             Collective {
-                name: 3,
-                group: 4,
-                group_ranks: None,
+                name_id: 3,
+                group_id: 4,
+                group_ranks_id: None,
                 group_size: None,
                 sequence: None,
-                dtype: None,
+                dtype_id: None,
                 in_elements: None,
                 out_elements: None,
                 created_unix_nanos: 8,
@@ -196,11 +197,11 @@ fn frames_of_collectives_have_the_bytes_of_version_1() {
 fn device_frames_have_the_bytes_of_version_1() {
     let name = || "n".to_owned();
     let activity = |start_nanos, duration_nanos, bytes, correlation, launch| Activity {
-        shape: 2,
+        shape_id: 2,
         start_nanos,
         duration_nanos,
         bytes,
-        correlation,
+        correlation_id: correlation,
         launch,
     };
     for (frame, body) in [
@@ -212,14 +213,14 @@ fn device_frames_have_the_bytes_of_version_1() {
             SpoolFrame::Autograd {
                 thread: 1,
                 calls: vec![
-                    AutogradCall { index: 0, sequence: 9, forward_os_id: 0 },
-                    AutogradCall { index: 3, sequence: 8, forward_os_id: 5 },
+                    AutogradCall { span_index: 0, sequence: 9, forward_os_id: 0 },
+                    AutogradCall { span_index: 3, sequence: 8, forward_os_id: 5 },
                 ],
             },
             &[19, 1, 2, 0, 18, 0, 6, 1, 5][..],
         ),
         (
-            SpoolFrame::SpanArgs { first: 2, texts: vec!["{}".to_owned()] },
+            SpoolFrame::SpanArgs { first_id: 2, texts: vec!["{}".to_owned()] },
             &[20, 2, 1, 2, b'{', b'}'][..],
         ),
         (
@@ -237,10 +238,10 @@ fn device_frames_have_the_bytes_of_version_1() {
         ),
         (
             SpoolFrame::Shapes {
-                first: 2,
-                shapes: vec![Shape {
+                first_id: 2,
+                shapes: vec![ActivityShape {
                     kind: ActivityKind::Memcpy,
-                    name: 3,
+                    name_id: 3,
                     device: 1,
                     stream: u32::MAX,
                     details: vec![(Detail::Registers, 300)],
@@ -276,7 +277,7 @@ fn check_bytes(frame: &SpoolFrame, body: &[u8]) {
 #[test]
 fn a_duration_is_never_negative() {
     let duration =
-        |start_nanos, end_nanos| Span { node: 0, start_nanos, end_nanos }.duration_nanos();
+        |start_nanos, end_nanos| Span { node_id: 0, start_nanos, end_nanos }.duration_nanos();
     assert_eq!((duration(-1, 2), duration(2, 1), duration(i64::MIN, i64::MAX)), (3, 0, u64::MAX));
 }
 
@@ -358,25 +359,30 @@ impl DefinedIds {
 
     fn frames(self, threads: u32) -> Vec<SpoolFrame> {
         let Self { first, count } = self;
-        let mut frames =
-            vec![SpoolFrame::Strings { first, texts: vec!["name".to_owned(); count as usize] }];
+        let mut frames = vec![SpoolFrame::Strings {
+            first_id: first,
+            texts: vec!["name".to_owned(); count as usize],
+        }];
         for thread in 0..threads {
             frames.push(SpoolFrame::Thread { thread, os_id: 1, name: String::new() });
-            let root = NodeDef { parent: first, kind: NodeKind::Root, name: first };
-            let node =
-                |id| NodeDef { parent: first + (id - first) / 2, kind: NodeKind::Scope, name: id };
+            let root = NodeDef { parent_id: first, kind: NodeKind::Root, name_id: first };
+            let node = |id| NodeDef {
+                parent_id: first + (id - first) / 2,
+                kind: NodeKind::Scope,
+                name_id: id,
+            };
             let nodes = std::iter::once(root).chain((first + 1..first + count).map(node)).collect();
-            frames.push(SpoolFrame::Nodes { thread, first, nodes });
+            frames.push(SpoolFrame::Nodes { thread, first_id: first, nodes });
         }
-        let shape = |name| Shape {
+        let shape = |name| ActivityShape {
             kind: ActivityKind::Kernel,
-            name,
+            name_id: name,
             device: name,
             stream: name,
             details: Vec::new(),
         };
         frames.push(SpoolFrame::Shapes {
-            first,
+            first_id: first,
             shapes: (first..first + count).map(shape).collect(),
         });
         frames
@@ -391,8 +397,8 @@ fn samples(defined: DefinedIds) -> impl Strategy<Value = Sample> {
             time_nanos,
             duration_nanos,
             os_id,
-            thread_name,
-            node,
+            thread_name_id: thread_name,
+            node_id: node,
             cause,
         })
 }
@@ -404,12 +410,12 @@ fn variables(defined: DefinedIds) -> impl Strategy<Value = Variable> {
             Variable {
                 time_nanos,
                 os_id,
-                thread_name,
-                file,
-                function,
+                thread_name_id: thread_name,
+                file_id: file,
+                function_id: function,
                 line,
-                name,
-                value_type,
+                name_id: name,
+                type_id: value_type,
                 value,
             }
         },
@@ -419,15 +425,22 @@ fn variables(defined: DefinedIds) -> impl Strategy<Value = Variable> {
 fn frame_after(defined: DefinedIds) -> impl Strategy<Value = SpoolFrame> {
     let thread = 0..THREADS;
     let span = (defined.ids(), times(), times()).prop_map(|(node, start_nanos, end_nanos)| Span {
-        node,
+        node_id: node,
         start_nanos,
         end_nanos,
     });
-    let value = (defined.ids(), times(), defined.ids(), metric_values())
-        .prop_map(|(node, time_nanos, metric, value)| Value { node, time_nanos, metric, value });
+    let value = (defined.ids(), times(), defined.ids(), metric_values()).prop_map(
+        |(node, time_nanos, metric, value)| RecordedValue {
+            node_id: node,
+            time_nanos,
+            name_id: metric,
+            value,
+        },
+    );
     let open = vec((defined.ids(), times()), 0..10);
-    let counter = (times(), defined.ids(), of(any::<u32>()), any::<f64>())
-        .prop_map(|(time_nanos, name, device, value)| Counter { time_nanos, name, device, value });
+    let counter = (times(), defined.ids(), of(any::<u32>()), any::<f64>()).prop_map(
+        |(time_nanos, name, device, value)| Counter { time_nanos, name_id: name, device, value },
+    );
     let loss = (select(LossCause::ALL.to_vec()), numbers());
     prop_oneof![
         processes().prop_map(SpoolFrame::Process),
@@ -457,7 +470,7 @@ fn frame_after(defined: DefinedIds) -> impl Strategy<Value = SpoolFrame> {
             .prop_map(|(thread, launches)| SpoolFrame::Launches { thread, launches }),
         (0..THREADS, vec(any::<(u32, u64, u64)>(), 0..20)).prop_map(|(thread, calls)| {
             let calls = calls.into_iter().map(|(index, sequence, forward_os_id)| AutogradCall {
-                index,
+                span_index: index,
                 sequence,
                 forward_os_id,
             });
@@ -494,12 +507,12 @@ fn collectives(defined: DefinedIds) -> impl Strategy<Value = Collective> {
         let (group_size, sequence, in_elements, out_elements) = sizes;
         let (created_unix_nanos, started_unix_nanos, duration_nanos) = ends;
         Collective {
-            name,
-            group,
-            group_ranks,
+            name_id: name,
+            group_id: group,
+            group_ranks_id: group_ranks,
             group_size,
             sequence,
-            dtype,
+            dtype_id: dtype,
             in_elements,
             out_elements,
             created_unix_nanos,
@@ -515,11 +528,11 @@ fn activities(defined: DefinedIds) -> impl Strategy<Value = Activity> {
     let launch = of((0..THREADS, defined.ids()));
     (defined.ids(), times(), numbers(), numbers(), any::<u32>(), launch).prop_map(
         |(shape, start_nanos, duration_nanos, bytes, correlation, launch)| Activity {
-            shape,
+            shape_id: shape,
             start_nanos,
             duration_nanos,
             bytes,
-            correlation,
+            correlation_id: correlation,
             launch,
         },
     )
@@ -546,7 +559,7 @@ proptest! {
     ) {
         let file = encode_file(&frames);
         let chunks = ChunkedReader { rest: &file, sizes: sizes.iter().cycle() };
-        let mut reader = Reader::new(chunks).unwrap();
+        let mut reader = SpoolReader::new(chunks).unwrap();
         let again: Vec<SpoolFrame> = reader.by_ref().map(Result::unwrap).collect();
         prop_assert_eq!(again, frames);
         prop_assert_eq!(reader.torn(), None);

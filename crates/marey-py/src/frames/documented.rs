@@ -3,7 +3,7 @@
 //! This is the slow way, which needs the GIL. The fast way ([`FrameLayout`](super::FrameLayout)) is checked
 //! against it, and samples of other threads use it.
 
-use super::Position;
+use super::FramePosition;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -20,7 +20,7 @@ pub(super) fn code_type(py: Python<'_>) -> *mut ffi::PyTypeObject {
 }
 
 /// Appends the frames of the calling thread, innermost first.
-pub(super) fn walk(py: Python<'_>, positions: &mut Vec<Position>, max_frames: usize) {
+pub(super) fn walk(py: Python<'_>, positions: &mut Vec<FramePosition>, max_frames: usize) {
     // SAFETY: the GIL is held; the frame is borrowed from the running thread, or null.
     let frame = unsafe { Bound::from_borrowed_ptr_or_opt(py, ffi::PyEval_GetFrame().cast()) };
     walk_from(frame, positions, max_frames);
@@ -29,7 +29,7 @@ pub(super) fn walk(py: Python<'_>, positions: &mut Vec<Position>, max_frames: us
 /// Appends a frame object and those around it, innermost first.
 pub(super) fn walk_from(
     mut frame: Option<Bound<'_, PyAny>>,
-    positions: &mut Vec<Position>,
+    positions: &mut Vec<FramePosition>,
     max_frames: usize,
 ) {
     while let Some(current) = frame {
@@ -40,9 +40,9 @@ pub(super) fn walk_from(
     }
 }
 
-fn push_position(frame: &Bound<'_, PyAny>, positions: &mut Vec<Position>) -> PyResult<()> {
+fn push_position(frame: &Bound<'_, PyAny>, positions: &mut Vec<FramePosition>) -> PyResult<()> {
     let code = frame.getattr("f_code")?.as_ptr();
     let offset: i32 = frame.getattr("f_lasti")?.extract()?;
-    positions.push(Position { code, offset: offset.cast_unsigned() });
+    positions.push(FramePosition { code, offset: offset.cast_unsigned() });
     Ok(())
 }

@@ -4,7 +4,7 @@
 //! `internal/pycore_frame.h` (3.14 and later: `internal/pycore_interpframe_structs.h`),
 //! `cpython/code.h` (3.11 and later) and `cpython/frameobject.h` (3.10).
 
-use super::Position;
+use super::FramePosition;
 use pyo3::PythonVersionInfo;
 use pyo3::ffi::{self, PyObject};
 use std::ops::RangeInclusive;
@@ -136,7 +136,7 @@ impl FrameLayout {
     pub(super) unsafe fn walk(
         &self,
         thread_state: *mut ffi::PyThreadState,
-        positions: &mut Vec<Position>,
+        positions: &mut Vec<FramePosition>,
         max_frames: usize,
         is_code: impl Fn(*mut PyObject) -> bool,
     ) {
@@ -157,7 +157,8 @@ impl FrameLayout {
                     if !is_code(code) {
                         return;
                     }
-                    positions.push(Position { code, offset: self.instruction_offset(frame, code) });
+                    positions
+                        .push(FramePosition { code, offset: self.instruction_offset(frame, code) });
                 }
                 frame = read_pointer(frame, self.previous_offset);
             }

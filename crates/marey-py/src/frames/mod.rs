@@ -32,7 +32,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 
 /// A code object and the offset of its executing instruction in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Position {
+struct FramePosition {
     code: *mut PyObject,
     offset: u32,
 }
@@ -41,7 +41,7 @@ struct Position {
 const MAX_DEPTH: usize = 4096;
 
 /// How frames are walked: [`UNSET`], [`FAST`] (by layout) or [`DOCUMENTED`] (by attributes).
-static MODE: AtomicU8 = AtomicU8::new(UNSET);
+static WALK_MODE: AtomicU8 = AtomicU8::new(UNSET);
 const UNSET: u8 = 0;
 const FAST: u8 = 1;
 const DOCUMENTED: u8 = 2;
@@ -56,13 +56,13 @@ struct ThreadFrames {
     /// The generation of the tree that the nodes belong to.
     generation: u64,
     /// Outermost first, each with its node.
-    stack: Vec<(Position, u32)>,
+    stack: Vec<(FramePosition, u32)>,
     /// Innermost first. A buffer, kept to reuse its allocation.
-    positions: Vec<Position>,
+    positions: Vec<FramePosition>,
     /// The ids of names that will not change. Per thread, because a lock that threads without the
     /// GIL take could be locked while another thread forks, and would then stay locked in the
     /// child.
-    names: HashMap<Position, u32>,
+    name_ids: HashMap<FramePosition, u32>,
 }
 
 thread_local! {
@@ -72,7 +72,7 @@ thread_local! {
 /// Registers the frame provider, once, and chooses how frames are walked.
 #[pyfunction]
 pub(crate) fn enable_frames(py: Python<'_>) -> PyResult<()> {
-    if MODE.load(Ordering::Relaxed) != UNSET {
+    if WALK_MODE.load(Ordering::Relaxed) != UNSET {
         return Ok(());
     }
     let layout = FrameLayout::for_version(&py.version_info());
@@ -80,7 +80,7 @@ pub(crate) fn enable_frames(py: Python<'_>) -> PyResult<()> {
     if is_correct {
         thread::allow_access_without_gil(py)?;
     }
-    MODE.store(if is_correct { FAST } else { DOCUMENTED }, Ordering::Relaxed);
+    WALK_MODE.store(if is_correct { FAST } else { DOCUMENTED }, Ordering::Relaxed);
     (table().set_frame_provider)(innermost_node);
     Ok(())
 }
@@ -101,7 +101,7 @@ pub(crate) fn set_frame_base(code: Bound<'_, PyAny>) -> PyResult<()> {
 #[pyfunction]
 pub(crate) fn frames_are_fast(py: Python<'_>) -> PyResult<bool> {
     enable_frames(py)?;
-    Ok(MODE.load(Ordering::Relaxed) == FAST)
+    Ok(WALK_MODE.load(Ordering::Relaxed) == FAST)
 }
 
 /// Returns the number of Python frames on the caller's stack.
@@ -114,13 +114,13 @@ pub(crate) fn stack_depth(py: Python<'_>) -> PyResult<u32> {
 
 /// Whether the walk by layout finds the same frames as the documented one.
 fn agrees_with_documentation(py: Python<'_>, layout: FrameLayout) -> bool {
-    let (mut fast, mut documented) = (Vec::new(), Vec::new());
+    let (mut fast_frames, mut documented_frames) = (Vec::new(), Vec::new());
     let thread = Thread::attached(py);
     // SAFETY: the state is the thread's, and the layout is the one of this version; `is_code`
     // rejects pointers to other objects.
-    unsafe { layout.walk(thread.state(), &mut fast, MAX_DEPTH, |code| is_code(py, code)) };
-    documented::walk(py, &mut documented, MAX_DEPTH);
-    !fast.is_empty() && fast == documented
+    unsafe { layout.walk(thread.state(), &mut fast_frames, MAX_DEPTH, |code| is_code(py, code)) };
+    documented::walk(py, &mut documented_frames, MAX_DEPTH);
+    !fast_frames.is_empty() && fast_frames == documented_frames
 }
 
 fn is_code(py: Python<'_>, candidate: *mut PyObject) -> bool {
@@ -130,9 +130,9 @@ fn is_code(py: Python<'_>, candidate: *mut PyObject) -> bool {
 }
 
 /// Replaces `positions` by the frames of the calling thread, innermost first, without the base.
-fn walk(thread: &Thread, positions: &mut Vec<Position>) {
+fn walk(thread: &Thread, positions: &mut Vec<FramePosition>) {
     positions.clear();
-    match (MODE.load(Ordering::Relaxed), FrameLayout::detected()) {
+    match (WALK_MODE.load(Ordering::Relaxed), FrameLayout::detected()) {
         // SAFETY: the state is valid as long as `thread`, and the layout was checked on this
         // interpreter.
         (FAST, Some(layout)) => unsafe {
@@ -144,10 +144,10 @@ fn walk(thread: &Thread, positions: &mut Vec<Position>) {
 }
 
 /// Removes the frame of the base, and all frames around it.
-fn leave_out_base(positions: &mut Vec<Position>) {
-    let base = BASE_CODE.load(Ordering::Relaxed);
-    if !base.is_null()
-        && let Some(index) = positions.iter().rposition(|position| position.code == base)
+fn leave_out_base(positions: &mut Vec<FramePosition>) {
+    let base_code = BASE_CODE.load(Ordering::Relaxed);
+    if !base_code.is_null()
+        && let Some(index) = positions.iter().rposition(|position| position.code == base_code)
     {
         positions.truncate(index);
     }
@@ -188,19 +188,19 @@ impl ThreadFrames {
             .count();
         self.stack.truncate(common_len);
         let mut node = self.stack.last().map_or(root, |&(_, node)| node);
-        let mut attached = None;
+        let mut attached_thread = None;
         for index in common_len..self.positions.len() {
             let position = self.positions[self.positions.len() - 1 - index];
-            let name = self.names.get(&position).copied().unwrap_or_else(|| {
-                let py = attached.get_or_insert_with(|| thread.attach()).py();
+            let name_id = self.name_ids.get(&position).copied().unwrap_or_else(|| {
+                let py = attached_thread.get_or_insert_with(|| thread.attach()).py();
                 let name = names::frame_name(py, position);
                 if name.is_permanent {
-                    self.names.insert(position, name.id);
+                    self.name_ids.insert(position, name.id);
                 }
                 name.id
             });
-            if name != HIDDEN {
-                node = (table().frame_child)(node, name);
+            if name_id != HIDDEN {
+                node = (table().frame_child)(node, name_id);
             }
             self.stack.push((position, node));
         }

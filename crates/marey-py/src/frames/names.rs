@@ -1,7 +1,7 @@
 //! Makes the names of frames, `file:line@function`, and caches their interned ids by code object
 //! and instruction. The cache keeps each code object alive, so that its address names it for ever.
 
-use super::Position;
+use super::FramePosition;
 use crate::library::{self, table};
 use pyo3::ffi::PyObject;
 use pyo3::prelude::*;
@@ -19,7 +19,7 @@ const LOST_FRAME: &str = "<lost>";
 const MAX_CODES: usize = 1 << 18;
 
 /// The name of a frame.
-pub(super) struct Name {
+pub(super) struct FrameName {
     /// The interned name's id, or [`HIDDEN`].
     pub(super) id: u32,
     /// Whether the position will always have this name, because its code object is kept alive.
@@ -29,27 +29,27 @@ pub(super) struct Name {
 /// The name ids of frames, and their code objects, which are kept alive so that no address is
 /// reused for another function.
 #[derive(Default)]
-struct Names {
-    ids: HashMap<Position, u32>,
+struct FrameNames {
+    ids: HashMap<FramePosition, u32>,
     codes: HashMap<*mut PyObject, Py<PyAny>>,
 }
 
 // SAFETY: the addresses are only compared, and the objects behind them are owned as `Py`, which is
 // Send.
-unsafe impl Send for Names {}
+unsafe impl Send for FrameNames {}
 
 /// Locked only with the GIL held, and never across a call that could release the GIL.
-static NAMES: Mutex<Option<Names>> = Mutex::new(None);
+static NAMES: Mutex<Option<FrameNames>> = Mutex::new(None);
 
 /// Returns the name of a frame that is on the caller's stack.
-pub(super) fn frame_name(py: Python<'_>, position: Position) -> Name {
-    let cached = |names: &Option<Names>| names.as_ref()?.ids.get(&position).copied();
+pub(super) fn frame_name(py: Python<'_>, position: FramePosition) -> FrameName {
+    let cached = |names: &Option<FrameNames>| names.as_ref()?.ids.get(&position).copied();
     if let Ok(names) = NAMES.lock() {
         if let Some(id) = cached(&names) {
-            return Name { id, is_permanent: true };
+            return FrameName { id, is_permanent: true };
         }
         if names.as_ref().is_some_and(|names| names.codes.len() >= MAX_CODES) {
-            return Name { id: intern(LOST_FRAME), is_permanent: false };
+            return FrameName { id: intern(LOST_FRAME), is_permanent: false };
         }
     }
     // SAFETY: the code object is on the stack, so it is alive.
@@ -61,13 +61,13 @@ pub(super) fn frame_name(py: Python<'_>, position: Position) -> Name {
         let text = describe_frame(&code, position.offset);
         intern(&text.unwrap_or_else(|_| "<unknown frame>".to_owned()))
     };
-    let Ok(mut names) = NAMES.lock() else { return Name { id, is_permanent: false } };
+    let Ok(mut names) = NAMES.lock() else { return FrameName { id, is_permanent: false } };
     let names = names.get_or_insert_default();
     names.ids.insert(position, id);
     if let Entry::Vacant(vacant) = names.codes.entry(position.code) {
         vacant.insert(code.unbind());
     }
-    Name { id, is_permanent: true }
+    FrameName { id, is_permanent: true }
 }
 
 /// Whether the code belongs to marey's package.

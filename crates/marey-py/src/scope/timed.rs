@@ -42,8 +42,7 @@ struct Measurement {
     key: *mut PyObject,
     name_id: u32,
     is_open: bool,
-    /// In ticks.
-    start: u64,
+    start_ticks: u64,
 }
 
 /// The base class of `MetricsCollector`, which has a method `_new_times`.
@@ -229,8 +228,8 @@ impl Timings {
         // SAFETY: guaranteed by the caller. The cache takes its own reference.
         unsafe {
             let entry = self.entry(key);
-            let old = entry.get();
-            if !old.is_null() && (*old).key == key {
+            let cached = entry.get();
+            if !cached.is_null() && (*cached).key == key {
                 return;
             }
             context_manager::bind_methods(measurement.cast(), &METHODS, &mut (*measurement).bound);
@@ -256,7 +255,7 @@ unsafe extern "C" fn enter(this: *mut PyObject, _no_args: *mut PyObject) -> *mut
         }
         (*measurement).is_open = true;
         let (name_id, kind) = ((*measurement).name_id, NodeKind::Scope as u8);
-        (*measurement).start = if !is_live() {
+        (*measurement).start_ticks = if !is_live() {
             (table().ticks)()
         } else if task::is_in_task() {
             task::enter(name_id, kind);
@@ -283,16 +282,16 @@ unsafe extern "C" fn exit(
         }
         (*measurement).is_open = false;
         let name_id = (*measurement).name_id;
-        let end = if !is_live() {
+        let end_ticks = if !is_live() {
             (table().ticks)()
         } else if task::is_in_task() {
-            let end = (table().ticks)();
+            let end_ticks = (table().ticks)();
             task::exit(name_id);
-            end
+            end_ticks
         } else {
             (table().scope_exit_timed)(name_id)
         };
-        times(measurement).add((*measurement).start, end);
+        times(measurement).add((*measurement).start_ticks, end_ticks);
         new_none()
     }
 }

@@ -11,16 +11,16 @@ const MAX_UNREAD: usize = 1 << 18;
 
 /// A measured time, in ticks of the recorder's clock.
 #[derive(Clone, Copy)]
-struct Sample {
-    start: u64,
-    end: u64,
+struct MeasuredTime {
+    start_ticks: u64,
+    end_ticks: u64,
     thread: libc::pthread_t,
 }
 
 #[derive(Default)]
-struct Unread {
-    samples: Vec<Sample>,
-    dropped: u64,
+struct UnreadTimes {
+    times: Vec<MeasuredTime>,
+    dropped_count: u64,
     dropped_nanos: u64,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Times {
     pub(super) name: Py<PyString>,
     /// The id of the interned name.
     pub(super) name_id: u32,
-    unread: UnsafeCell<Unread>,
+    unread: UnsafeCell<UnreadTimes>,
 }
 
 // SAFETY: the cell is only accessed with the GIL held, and never while Python code can run.
@@ -55,42 +55,42 @@ impl Times {
     fn take(&self) -> (Vec<(u64, u64, u64)>, u64, u64) {
         // SAFETY: as for `Sync`.
         let unread = unsafe { std::mem::take(&mut *self.unread.get()) };
-        let samples = unread.samples.into_iter();
-        let samples = samples.map(|sample| {
-            let (start, end) = sample.nanos();
-            (start, end, sample.thread)
+        let times = unread.times.into_iter();
+        let times = times.map(|time| {
+            let (start_nanos, end_nanos) = time.nanos();
+            (start_nanos, end_nanos, time.thread)
         });
-        (samples.collect(), unread.dropped, unread.dropped_nanos)
+        (times.collect(), unread.dropped_count, unread.dropped_nanos)
     }
 }
 
-impl Sample {
+impl MeasuredTime {
     fn nanos(self) -> (u64, u64) {
-        let nanos = table().monotonic_nanos;
-        (nanos(self.start), nanos(self.end))
+        let nanos_of = table().monotonic_nanos;
+        (nanos_of(self.start_ticks), nanos_of(self.end_ticks))
     }
 }
 
 impl Times {
     /// Adds a time, in ticks, that the calling thread has measured.
     #[inline(always)]
-    pub(super) fn add(&self, start: u64, end: u64) {
+    pub(super) fn add(&self, start_ticks: u64, end_ticks: u64) {
         // SAFETY: pthread_self has no preconditions; the GIL is held.
         let (thread, unread) = unsafe { (libc::pthread_self(), &mut *self.unread.get()) };
-        if unread.samples.len() >= MAX_UNREAD {
+        if unread.times.len() >= MAX_UNREAD {
             unread.make_room();
         }
-        unread.samples.push(Sample { start, end, thread });
+        unread.times.push(MeasuredTime { start_ticks, end_ticks, thread });
     }
 }
 
-impl Unread {
+impl UnreadTimes {
     #[cold]
     fn make_room(&mut self) {
-        for sample in self.samples.drain(..MAX_UNREAD / 2) {
-            let (start, end) = sample.nanos();
-            self.dropped += 1;
-            self.dropped_nanos += end.saturating_sub(start);
+        for time in self.times.drain(..MAX_UNREAD / 2) {
+            let (start_nanos, end_nanos) = time.nanos();
+            self.dropped_count += 1;
+            self.dropped_nanos += end_nanos.saturating_sub(start_nanos);
         }
     }
 }

@@ -7,8 +7,8 @@
 //!
 //! Only the thread that has entered a context changes it, and its variables are in a persistent map
 //! (`Python/hamt.c`) whose nodes are immutable. So a thread without the GIL may read its own
-//! context. [`Variable::probe`] compares a direct read with the value that it has set before direct
-//! reads are trusted.
+//! context. [`ContextVariable::probe`] compares a direct read with the value that it has set before
+//! direct reads are trusted.
 
 use crate::frames::FrameLayout;
 use pyo3::ffi::{self, PyObject, PyThreadState, PyTypeObject};
@@ -161,7 +161,7 @@ fn find_offset(py: Python<'_>, context: &Bound<'_, PyAny>) -> PyResult<usize> {
 
 /// A context variable, with what is needed to look it up in a context.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Variable {
+pub(super) struct ContextVariable {
     /// A reference that is never released.
     object: *mut PyObject,
     hash: u32,
@@ -171,11 +171,11 @@ pub(super) struct Variable {
 }
 
 // SAFETY: the pointers are to objects that live as long as the process, and are only compared.
-unsafe impl Send for Variable {}
+unsafe impl Send for ContextVariable {}
 // SAFETY: the pointers are to objects that live as long as the process, and are only compared.
-unsafe impl Sync for Variable {}
+unsafe impl Sync for ContextVariable {}
 
-impl Variable {
+impl ContextVariable {
     /// Determines how to look a variable up, and checks that with maps of both kinds of node.
     /// Returns `None` if this interpreter stores variables in another way than expected.
     pub(super) fn probe(object: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {

@@ -1,7 +1,7 @@
 //! The task provider: finds the scope of the asyncio task that a launch belongs to. The recorder
 //! calls it at each launch, usually on a thread that does not hold the GIL.
 
-use super::context::{self, Variable};
+use super::context::{self, ContextVariable};
 use super::{Token, VARIABLE};
 use crate::library::table;
 use crate::thread::{self, Thread};
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Finds tokens in contexts, by the context variable that holds them and by their class.
 struct TokenFinder {
-    variable: Variable,
+    variable: ContextVariable,
     class: *mut PyTypeObject,
 }
 
@@ -56,7 +56,7 @@ pub(super) fn is_registered() -> bool {
 /// Returns the finder of tokens, `None` if this interpreter's layout is unknown.
 fn probe(py: Python<'_>) -> PyResult<Option<TokenFinder>> {
     let Some(variable) = VARIABLE.get(py) else { return Ok(None) };
-    let Some(variable) = Variable::probe(variable.bind(py))? else { return Ok(None) };
+    let Some(variable) = ContextVariable::probe(variable.bind(py))? else { return Ok(None) };
     thread::allow_access_without_gil(py)?;
     Ok(Some(TokenFinder { variable, class: Token::type_object_raw(py) }))
 }

@@ -12,7 +12,7 @@ use std::ptr::null_mut;
 use std::sync::OnceLock;
 
 /// Functions of CPython that are exported but not in the stable ABI.
-struct Functions {
+struct CpythonFunctions {
     /// Returns the caller's state if the caller holds the GIL. On CPython 3.10 and 3.11 returns the
     /// state of whichever thread holds the GIL.
     gil_holder_state: extern "C" fn() -> *mut PyThreadState,
@@ -20,7 +20,7 @@ struct Functions {
     holds_gil: extern "C" fn() -> i32,
 }
 
-static FUNCTIONS: OnceLock<Option<Functions>> = OnceLock::new();
+static FUNCTIONS: OnceLock<Option<CpythonFunctions>> = OnceLock::new();
 
 /// A thread that runs Python.
 pub(crate) struct Thread {
@@ -39,7 +39,7 @@ impl Thread {
     /// Returns the calling thread. `None` if it runs no Python, or if its state may be invalid.
     #[inline(always)]
     pub(crate) fn current() -> Option<Self> {
-        let functions = FUNCTIONS.get_or_init(Functions::find).as_ref()?;
+        let functions = FUNCTIONS.get_or_init(CpythonFunctions::find).as_ref()?;
         // SAFETY: any thread may call this function at any time.
         let state = unsafe { ffi::PyGILState_GetThisThreadState() };
         if state.is_null() {
@@ -122,7 +122,7 @@ impl Drop for Attached<'_> {
     }
 }
 
-impl Functions {
+impl CpythonFunctions {
     fn find() -> Option<Self> {
         // CPython 3.13 made the first one public and removed the older name.
         let gil_holder_state = find_function(c"PyThreadState_GetUnchecked")

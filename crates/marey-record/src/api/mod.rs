@@ -38,7 +38,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Returns the word that is zero while no session is alive. Bindings test it before they call
 /// anything.
 pub fn live_word() -> &'static AtomicU64 {
-    &CONTROL.live
+    &CONTROL.live_sessions
 }
 
 /// Whether any session is alive. Without a session nothing is recorded.
@@ -49,7 +49,7 @@ pub fn is_live() -> bool {
 
 /// Returns the word that is zero while no session records.
 pub fn active_word() -> &'static AtomicU64 {
-    &CONTROL.active
+    &CONTROL.active_sessions
 }
 
 /// Returns the number of the epoch, which changes when a session starts while none is alive.
@@ -88,13 +88,13 @@ pub fn exit_autograd(name_id: u32, call: AutogradCall) {
 }
 
 /// Records the arguments of the innermost scope for trace sessions, if that scope has this name.
-/// `args` is the id of a JSON object, from [`intern_text`]. Returns the
+/// `args_id` is the id of a JSON object, from [`intern_text`]. Returns the
 /// operator, for [`add_to_operator`].
-pub fn record_inputs(name_id: u32, args: u32) -> Option<OperatorCall> {
+pub fn record_inputs(name_id: u32, args_id: u32) -> Option<OperatorCall> {
     if !CONTROL.is_live() {
         return None;
     }
-    local::event(|local| local.log_inputs(name_id, args))
+    local::event(|local| local.log_inputs(name_id, args_id))
 }
 
 /// Adds metrics, by the ids of their names, to the node of an operator of this thread.
@@ -107,21 +107,21 @@ pub fn add_to_operator(call: OperatorCall, values: &[(u32, f64)]) {
 /// Exits only the scope with this id, which [`enter`] returned on this thread. Scopes inside it
 /// stay open. Returns whether it was still open; the end of its session may have closed it.
 #[inline(always)]
-pub fn exit_only(scope: u64) -> bool {
-    CONTROL.is_live() && local::event(|local| local.exit_only(scope, clock::ticks(), None))
+pub fn exit_only(scope_id: u64) -> bool {
+    CONTROL.is_live() && local::event(|local| local.exit_only(scope_id, clock::ticks(), None))
 }
 
-/// Exits only the scope with this id, like [`exit_only`], at `ticks`, perhaps on another thread.
-/// With `call` the scope takes part in a backward pass.
-pub fn exit_only_at(scope: u64, ticks: u64, call: Option<AutogradCall>) -> bool {
-    CONTROL.is_live() && local::event(|local| local.exit_only(scope, ticks, call))
+/// Exits only the scope with this id, like [`exit_only`], at `end_ticks`, perhaps on another
+/// thread. With `call` the scope takes part in a backward pass.
+pub fn exit_only_at(scope_id: u64, end_ticks: u64, call: Option<AutogradCall>) -> bool {
+    CONTROL.is_live() && local::event(|local| local.exit_only(scope_id, end_ticks, call))
 }
 
-/// Exits the scope called `name` with this id, and the scopes inside it. It may have been entered on
-/// another thread: then that thread exits it alone, at its next event, as of now.
+/// Exits the scope called `name_id` with this id, and the scopes inside it. It may have been
+/// entered on another thread: then that thread exits it alone, at its next event, as of now.
 #[inline(always)]
-pub fn exit_anywhere(name: u32, scope: u64) {
-    local::exit_anywhere(name, scope);
+pub fn exit_anywhere(name_id: u32, scope_id: u64) {
+    local::exit_anywhere(name_id, scope_id);
 }
 
 /// Counts an exit without a matching entry.
@@ -172,51 +172,51 @@ pub fn exit_operator(name_id: u32) -> u64 {
     local::event(|local| local.exit_operator(name_id))
 }
 
-/// Records the start of a call that launches work on a device. `correlation` is the correlation id,
-/// not 0, of the activities that follow; `call` is the name of the function.
+/// Records the start of a call that launches work on a device. `correlation_id` is the correlation
+/// id, not 0, of the activities that follow; `call_name_id` is the name of the function.
 #[inline]
-pub fn launch_enter(correlation: u32, call: u32, kind: LaunchKind) {
+pub fn launch_enter(correlation_id: u32, call_name_id: u32, kind: LaunchKind) {
     if CONTROL.is_live() {
         let leaf = python_leaf();
         event_in_task(move |local, task| {
-            local.launch_enter(correlation, call, kind, leaf, task);
+            local.launch_enter(correlation_id, call_name_id, kind, leaf, task);
         });
     }
 }
 
 /// Records the end of a call that launches work. `has_launched` is false if the call failed.
 #[inline]
-pub fn launch_exit(correlation: u32, has_launched: bool) {
+pub fn launch_exit(correlation_id: u32, has_launched: bool) {
     if CONTROL.is_live() {
-        local::event(|local| local.launch_exit(correlation, has_launched));
+        local::event(|local| local.launch_exit(correlation_id, has_launched));
     }
 }
 
 /// Records the start of a CUDA call that launches nothing, for trace sessions. Calls that launch
 /// use [`launch_enter`].
-pub fn call_enter(cuda_api: CudaApi, correlation: u32, call: u32) {
+pub fn call_enter(cuda_api: CudaApi, correlation_id: u32, call_name_id: u32) {
     if CONTROL.is_live() {
         let leaf = python_leaf();
         event_in_task(move |local, task| {
-            local.call_enter(cuda_api, correlation, call, leaf, task);
+            local.call_enter(cuda_api, correlation_id, call_name_id, leaf, task);
         });
     }
 }
 
 /// Records the end of a CUDA call that launches nothing.
-pub fn call_exit(cuda_api: CudaApi, correlation: u32) {
+pub fn call_exit(cuda_api: CudaApi, correlation_id: u32) {
     if CONTROL.is_live() {
-        local::event(|local| local.call_exit(cuda_api, correlation));
+        local::event(|local| local.call_exit(cuda_api, correlation_id));
     }
 }
 
 /// Exits the operator with this id and the scopes inside it, if it is still open on this thread.
 /// Returns its id or 0.
-pub fn exit_operator_with_id(id: u64) -> u64 {
+pub fn exit_operator_with_id(scope_id: u64) -> u64 {
     if !CONTROL.is_live() {
         return 0;
     }
-    local::event(|local| local.exit_with_id(id, clock::ticks()))
+    local::event(|local| local.exit_with_id(scope_id, clock::ticks()))
 }
 
 /// Enters a state on this thread, until [`exit_state`].

@@ -44,13 +44,13 @@ pub fn enter_in_current_task(name_id: u32, kind: NodeKind) {
 
 /// Enters a scope as [`enter_in_current_task`] does. If a scope around it ends first, it stays open
 /// until [`exit_anywhere`](super::exit_anywhere). Returns its id, or 0 when nothing is recorded.
-pub fn enter_outliving(name: u32, kind: NodeKind) -> u64 {
-    let id = Cell::new(0);
+pub fn enter_outliving(name_id: u32, kind: NodeKind) -> u64 {
+    let scope_id = Cell::new(0);
     if CONTROL.is_live() {
         let leaf = python_leaf();
-        event_in_task(|local, task| id.set(local.enter_outliving(name, kind, leaf, task)));
+        event_in_task(|local, task| scope_id.set(local.enter_outliving(name_id, kind, leaf, task)));
     }
-    id.get()
+    scope_id.get()
 }
 
 /// Runs an event with the innermost scope of the task that the calling thread runs, if it runs one.
@@ -98,7 +98,7 @@ pub fn set_frame_provider(provider: FrameProvider) {
 
 #[inline(always)]
 pub(crate) fn python_leaf() -> u32 {
-    let (_, python_sessions) = CONTROL.recording();
+    let (_, python_sessions) = CONTROL.recording_sessions();
     if python_sessions == 0 { PYTHON_ROOT } else { call_frame_provider() }
 }
 
@@ -122,7 +122,7 @@ pub fn frame_root() -> (u32, u64) {
 }
 
 /// Returns the node of a Python frame below another node.
-pub fn frame_child(parent: u32, name_id: u32) -> u32 {
+pub fn frame_child(parent_id: u32, name_id: u32) -> u32 {
     // A frame belongs to no session, because any session may have scopes below it.
-    local::event(|local| local.child(parent, name_id, NodeKind::Frame, u64::MAX))
+    local::event(|local| local.child(parent_id, name_id, NodeKind::Frame, u64::MAX))
 }

@@ -4,8 +4,8 @@
 pub use crate::clock::{monotonic_nanos, ticks as now_ticks};
 use crate::losses;
 pub use crate::sampling::{
-    Due, begin as begin_sampling, end as end_sampling, find_collectives, is_due as is_sample_due,
-    is_needed as needs_sampling, next as next_sample,
+    DueTask, begin as begin_sampling, end as end_sampling, find_collectives,
+    is_due as is_sample_due, is_needed as needs_sampling, next as next_sample,
 };
 use crate::worker::Worker;
 use crate::{clock, fork, local, python_requests, trace};
@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub struct CounterSample {
     /// The interned id of the counter's name, from [`intern`](super::intern). The name ends in the
     /// unit.
-    pub name: u32,
+    pub name_id: u32,
     /// The number of the device, if the counter belongs to one.
     pub device: Option<u32>,
     /// The time of reading, from [`now_ticks`]. Samples read together share one time.
@@ -67,11 +67,11 @@ pub struct LineVariables<'a> {
     /// The operating system's id of the thread.
     pub os_id: u64,
     /// The interned id of the thread's name, from [`intern`](super::intern).
-    pub thread_name: u32,
+    pub thread_name_id: u32,
     /// The interned id of the file's path.
-    pub file: u32,
+    pub file_id: u32,
     /// The interned id of the function's name.
-    pub function: u32,
+    pub function_id: u32,
     /// The line number.
     pub line: u32,
     /// The variables.
@@ -82,9 +82,9 @@ pub struct LineVariables<'a> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct VariableValue {
     /// The interned id of the variable's name, from [`intern`](super::intern).
-    pub name: u32,
+    pub name_id: u32,
     /// The interned id of the name of the value's type.
-    pub value_type: u32,
+    pub type_id: u32,
     /// The value: a number or a text.
     pub value: MetricValue,
 }

@@ -15,13 +15,13 @@ pub(super) struct StoredMetric {
     /// A [`Tag`].
     tag: AtomicU8,
     /// The scalar's bits, or the position of the first element.
-    value: AtomicU64,
+    value_bits: AtomicU64,
     /// The number of elements of a vector.
     len: AtomicU32,
     /// The number of elements allocated for the metric.
     capacity: AtomicU32,
     /// The position of the node's next metric plus one; 0 for none.
-    next: AtomicU32,
+    next_position: AtomicU32,
 }
 
 impl StoredMetric {
@@ -50,9 +50,9 @@ impl Column {
         let position = reserve_position(&self.metrics_len);
         let Some(metric) = self.metrics.ensure(position) else { return Ok(()) };
         metric.metric_id.store(metric_id, Ordering::Relaxed);
-        metric.next.store(stats.metrics.load(Ordering::Relaxed), Ordering::Relaxed);
+        metric.next_position.store(stats.first_metric.load(Ordering::Relaxed), Ordering::Relaxed);
         self.store(metric, added);
-        stats.metrics.store(position + 1, Ordering::Release);
+        stats.first_metric.store(position + 1, Ordering::Release);
         Ok(())
     }
 
@@ -65,25 +65,25 @@ impl Column {
         let Some(metric) = metric else { return false };
         let is_float = metric.tag.load(Ordering::Relaxed) == Tag::Float as u8;
         if is_float {
-            let sum = f64::from_bits(metric.value.load(Ordering::Relaxed)) + added;
-            metric.value.store(sum.to_bits(), Ordering::Relaxed);
+            let sum = f64::from_bits(metric.value_bits.load(Ordering::Relaxed)) + added;
+            metric.value_bits.store(sum.to_bits(), Ordering::Relaxed);
         }
         is_float
     }
 
     /// Iterates over the metrics of a node, the newest first.
     pub(super) fn metrics(&self, stats: &Stats) -> impl Iterator<Item = &StoredMetric> {
-        let mut position_plus_one = stats.metrics.load(Ordering::Acquire);
+        let mut position_plus_one = stats.first_metric.load(Ordering::Acquire);
         std::iter::from_fn(move || {
             let metric = self.metrics.get(position_plus_one.checked_sub(1)?)?;
-            position_plus_one = metric.next.load(Ordering::Relaxed);
+            position_plus_one = metric.next_position.load(Ordering::Relaxed);
             Some(metric)
         })
     }
 
     /// Returns the value of a metric.
     pub(super) fn value(&self, metric: &StoredMetric) -> MetricValue {
-        let bits = metric.value.load(Ordering::Relaxed);
+        let bits = metric.value_bits.load(Ordering::Relaxed);
         let elements = || {
             let len = metric.len.load(Ordering::Relaxed);
             (0..len).map(move |offset| {
@@ -113,7 +113,7 @@ impl Column {
                 self.store_elements(metric, values.iter().map(|value| value.to_bits()))
             }
         };
-        metric.value.store(bits, Ordering::Relaxed);
+        metric.value_bits.store(bits, Ordering::Relaxed);
         metric.tag.store(Tag::for_value(value) as u8, Ordering::Relaxed);
     }
 
@@ -124,22 +124,22 @@ impl Column {
     ) -> u64 {
         let len = bits.len() as u32;
         let capacity = metric.capacity.load(Ordering::Relaxed);
-        let first = if len <= capacity {
-            metric.value.load(Ordering::Relaxed) as u32
+        let first_position = if len <= capacity {
+            metric.value_bits.load(Ordering::Relaxed) as u32
         } else {
-            let first = self.elements_len.load(Ordering::Relaxed);
+            let first_position = self.elements_len.load(Ordering::Relaxed);
             // Doubling bounds the abandoned elements of a growing vector by its final size.
             let capacity = len.max(capacity.saturating_mul(2));
-            self.elements_len.store(first.saturating_add(capacity), Ordering::Relaxed);
+            self.elements_len.store(first_position.saturating_add(capacity), Ordering::Relaxed);
             metric.capacity.store(capacity, Ordering::Relaxed);
-            first
+            first_position
         };
-        for (position, bits) in (first..).zip(bits) {
+        for (position, bits) in (first_position..).zip(bits) {
             if let Some(element) = self.elements.ensure(position) {
                 element.store(bits, Ordering::Relaxed);
             }
         }
         metric.len.store(len, Ordering::Relaxed);
-        u64::from(first)
+        u64::from(first_position)
     }
 }

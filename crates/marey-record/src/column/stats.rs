@@ -17,7 +17,7 @@ pub(crate) struct Stats {
     /// Null while there is at most one entry.
     pub(super) sketch: Link<PagedSketch>,
     /// The position of the first metric plus one; 0 for none.
-    pub(super) metrics: AtomicU32,
+    pub(super) first_metric: AtomicU32,
 }
 
 impl Default for Stats {
@@ -29,7 +29,7 @@ impl Default for Stats {
             min_nanos: AtomicU64::new(u64::MAX),
             max_nanos: AtomicU64::new(0),
             sketch: Link::default(),
-            metrics: AtomicU32::new(0),
+            first_metric: AtomicU32::new(0),
         }
     }
 }
@@ -65,7 +65,7 @@ impl Stats {
 
     /// Whether an entry or a metric was recorded.
     pub(super) fn is_used(&self) -> bool {
-        self.count.load(Ordering::Relaxed) != 0 || self.metrics.load(Ordering::Relaxed) != 0
+        self.count.load(Ordering::Relaxed) != 0 || self.first_metric.load(Ordering::Relaxed) != 0
     }
 
     /// Returns the counter of a duration's bucket, if its page exists.

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 
 /// The context nodes at which a kernel was captured.
 #[derive(Clone, Debug)]
-pub(crate) struct Site {
+pub(crate) struct CaptureSite {
     pub(crate) tree: Arc<ThreadTree>,
     pub(crate) shadow_node: u32,
     pub(crate) python_node: u32,
@@ -26,9 +26,9 @@ pub(crate) struct Site {
 
 /// The capture sites, and the graph nodes captured at each.
 #[derive(Debug, Default)]
-pub(super) struct Sites {
+pub(super) struct CaptureSites {
     /// The number of a site is its index plus one.
-    by_number: Vec<Site>,
+    by_number: Vec<CaptureSite>,
     /// The numbers of the sites, by the generation of the tree and the two nodes.
     numbers: HashMap<(u64, u32, u32), u32>,
     graph_nodes: HashMap<u64, GraphNode, NumberHash>,
@@ -45,7 +45,7 @@ struct GraphNode {
     is_destroyed: bool,
 }
 
-static SITES: Mutex<Option<Sites>> = Mutex::new(None);
+static SITES: Mutex<Option<CaptureSites>> = Mutex::new(None);
 
 /// The maximum number of graph nodes kept. A program that keeps making graphs also destroys them.
 const MAX_GRAPH_NODES: usize = 1 << 20;
@@ -53,9 +53,9 @@ const MAX_GRAPH_NODES: usize = 1 << 20;
 /// The maximum number of destroyed nodes kept until the next flush.
 const MAX_DESTROYED: usize = 1 << 18;
 
-impl Sites {
+impl CaptureSites {
     /// Returns the site with this number.
-    pub(super) fn get(&self, number: u32) -> Option<&Site> {
+    pub(super) fn get(&self, number: u32) -> Option<&CaptureSite> {
         self.by_number.get(number.checked_sub(1)? as usize)
     }
 
@@ -64,7 +64,7 @@ impl Sites {
         self.graph_nodes.get(&graph_node).map_or(0, |node| node.site_number)
     }
 
-    fn intern(&mut self, site: Site) -> u32 {
+    fn intern(&mut self, site: CaptureSite) -> u32 {
         let key = (site.tree.generation, site.shadow_node, site.python_node);
         *self.numbers.entry(key).or_insert_with(|| {
             self.by_number.push(site);
@@ -108,17 +108,17 @@ impl Sites {
     }
 }
 
-fn sites() -> Locked<'static, Option<Sites>> {
+fn sites() -> Locked<'static, Option<CaptureSites>> {
     lock(&SITES)
 }
 
 /// Runs a closure with the sites locked.
-pub(super) fn with_sites<T>(run: impl FnOnce(&Sites) -> T) -> T {
+pub(super) fn with_sites<T>(run: impl FnOnce(&CaptureSites) -> T) -> T {
     run(sites().get_or_insert_default())
 }
 
 /// Returns the site with this number.
-pub(crate) fn capture_site(number: u32) -> Option<Site> {
+pub(crate) fn capture_site(number: u32) -> Option<CaptureSite> {
     with_sites(|sites| sites.get(number).cloned())
 }
 

@@ -18,7 +18,7 @@ pub struct Activity<'a> {
     /// The kind of activity.
     pub kind: ActivityKind,
     /// The interned id of its name, from [`crate::api::intern`].
-    pub name: u32,
+    pub name_id: u32,
     /// The number of the device.
     pub device: u32,
     /// The stream, `u32::MAX` for none.
@@ -30,7 +30,7 @@ pub struct Activity<'a> {
     /// The number of bytes copied or filled, else 0.
     pub bytes: u64,
     /// The correlation id of the launch, 0 for none.
-    pub correlation: u32,
+    pub correlation_id: u32,
     /// The graph node that launched it, 0 for none.
     pub graph_node: u64,
     /// Further properties, read only if [`ActivityBatch::keeps_activities`].
@@ -47,7 +47,7 @@ pub(crate) struct JoinedActivity {
     pub(crate) start_ticks: u64,
     pub(crate) duration_nanos: u64,
     pub(crate) bytes: u64,
-    pub(crate) correlation: u32,
+    pub(crate) correlation_id: u32,
     /// The number of the thread that launched it, and the launch.
     pub(crate) launched: Option<(u32, Launch)>,
     /// The number of the capture site, 0 for none.
@@ -68,7 +68,7 @@ pub struct ActivityDecoder {
 pub struct ActivityBatch<'a> {
     devices: Locked<'static, Devices>,
     decoder: &'a mut ActivityDecoder,
-    tracing: u64,
+    trace_sessions: u64,
 }
 
 /// The maximum number of activities buffered for the spool.
@@ -79,22 +79,26 @@ impl ActivityDecoder {
     pub fn batch(&mut self) -> ActivityBatch<'_> {
         let mut devices = sessions::devices();
         devices.take_launches();
-        ActivityBatch { devices, decoder: self, tracing: CONTROL.trace.load(Ordering::Relaxed) }
+        ActivityBatch {
+            devices,
+            decoder: self,
+            trace_sessions: CONTROL.trace_sessions.load(Ordering::Relaxed),
+        }
     }
 }
 
 impl ActivityBatch<'_> {
     /// Whether single activities are kept, and not only sums.
     pub fn keeps_activities(&self) -> bool {
-        self.tracing != 0
+        self.trace_sessions != 0
     }
 
     /// Adds an activity.
     #[inline]
     pub fn add(&mut self, activity: &Activity) {
-        let launched = match activity.correlation {
+        let launched = match activity.correlation_id {
             0 => None,
-            correlation => self.devices.find_launch(correlation),
+            correlation_id => self.devices.find_launch(correlation_id),
         };
         let site_number = match activity.graph_node {
             0 => 0,
@@ -110,14 +114,18 @@ impl ActivityBatch<'_> {
             }
         }
         if self.keeps_activities() {
-            self.buffer(activity, launched.map(|found| (found.thread, found.launch)), site_number);
+            self.buffer(
+                activity,
+                launched.map(|found| (found.thread_number, found.launch)),
+                site_number,
+            );
         }
     }
 
     /// Releases the launch of an activity whose end will never be reported. Counts the activity as
     /// a loss if a session saw its launch.
-    pub fn add_unfinished(&mut self, correlation: u32) {
-        let launched = self.devices.find_launch(correlation);
+    pub fn add_unfinished(&mut self, correlation_id: u32) {
+        let launched = self.devices.find_launch(correlation_id);
         if launched.is_none_or(|found| found.launch.sessions != 0) {
             losses::count(LossCause::DeviceRecord);
         }
@@ -125,20 +133,20 @@ impl ActivityBatch<'_> {
 
     fn buffer(&mut self, activity: &Activity, launched: Option<(u32, Launch)>, site_number: u32) {
         let ActivityDecoder { joined, details } = &mut *self.decoder;
-        let start = details.len();
+        let details_start = details.len();
         details.extend_from_slice(activity.details);
         joined.push(JoinedActivity {
             kind: activity.kind,
-            name_id: activity.name,
+            name_id: activity.name_id,
             device: activity.device,
             stream: activity.stream,
             start_ticks: activity.start_ticks,
             duration_nanos: activity.duration_nanos.unwrap_or(0),
             bytes: activity.bytes,
-            correlation: activity.correlation,
+            correlation_id: activity.correlation_id,
             launched,
             site_number,
-            details: start..details.len(),
+            details: details_start..details.len(),
         });
         if joined.len() >= MAX_BUFFERED {
             self.flush();

@@ -16,7 +16,7 @@ pub(crate) struct Launches(RingBuffer);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Launch {
     /// The correlation id.
-    pub(crate) correlation: u32,
+    pub(crate) correlation_id: u32,
     /// Identifies the phases of the sessions at the launch; see [`crate::control::Control::stamp`].
     pub(crate) stamp: u32,
     /// The node in the tree of scopes. The next field is the node in the tree of Python frames.
@@ -95,7 +95,7 @@ impl Launch {
         let pack = |low: u32, high: u32| u64::from(high) << 32 | u64::from(low);
         let flag = |is_set: bool, flag: u64| if is_set { flag } else { 0 };
         [
-            pack(self.correlation, self.stamp),
+            pack(self.correlation_id, self.stamp),
             pack(self.shadow_node, self.python_node),
             self.sessions,
             flag(self.is_named, IS_NAMED)
@@ -107,7 +107,7 @@ impl Launch {
     #[inline(always)]
     pub(super) fn decode([ids, nodes, sessions, flags]: Record) -> Self {
         Self {
-            correlation: ids as u32,
+            correlation_id: ids as u32,
             stamp: (ids >> 32) as u32,
             shadow_node: nodes as u32,
             python_node: (nodes >> 32) as u32,
@@ -127,7 +127,7 @@ mod tests {
     fn logged_launches_are_taken_unchanged() {
         let launches = Launches::new();
         let launch = Launch {
-            correlation: u32::MAX,
+            correlation_id: u32::MAX,
             stamp: 7,
             shadow_node: 3,
             python_node: u32::MAX - 1,

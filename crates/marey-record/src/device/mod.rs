@@ -25,10 +25,10 @@ pub use self::decoder::{Activity, ActivityBatch, ActivityDecoder};
 pub use self::info::{DeviceInfo, announce, note};
 pub use self::launches::LaunchKind;
 pub use self::sessions::{begin_flush, is_waiting_before, stop_waiting_before};
-pub use self::source::{FlushMode, Source, is_process_exiting, set_source};
+pub use self::source::{ActivitySource, FlushMode, is_process_exiting, set_source};
 pub use marey_model::spool::{ActivityKind, Detail};
 
-pub(crate) use self::capture::{Site, capture_site};
+pub(crate) use self::capture::{CaptureSite, capture_site};
 pub(crate) use self::decoder::JoinedActivity;
 pub(crate) use self::info::{Note, device, device_json, devices, notes};
 pub(crate) use self::launches::{Launch, Launches};

@@ -175,8 +175,8 @@ impl Devices {
 
     /// Returns the launch with this correlation id, if it was logged.
     #[inline]
-    pub(super) fn find_launch(&mut self, correlation: u32) -> Option<Launched> {
-        self.launches.find(correlation)
+    pub(super) fn find_launch(&mut self, correlation_id: u32) -> Option<Launched> {
+        self.launches.find(correlation_id)
     }
 
     /// Adds a kernel's duration to the sessions that saw its launch.
@@ -195,7 +195,7 @@ impl Devices {
                 capture::with_sites(|sites| sites.get(number).is_some_and(|site| site.is_named))
             }
         };
-        let name_id = if is_named { 0 } else { activity.name };
+        let name_id = if is_named { 0 } else { activity.name_id };
         for slot in slots(launch.sessions) {
             let Some(session) = self.session_mut(slot) else { continue };
             let Some(phase) = session.phase_of_launch(launch.stamp) else { continue };
@@ -204,7 +204,7 @@ impl Devices {
                 ContextSource::Python => launch.python_node,
             };
             let key = KernelKey {
-                thread_number: launched.thread,
+                thread_number: launched.thread_number,
                 node,
                 site_number,
                 name_id,

@@ -8,7 +8,7 @@ use std::sync::{Mutex, OnceLock};
 
 /// A source of activities, such as a device's library. Its methods may be called from any thread
 /// that is not in an event.
-pub trait Source: Sync {
+pub trait ActivitySource: Sync {
     /// Delivers the activities of all earlier launches to the decoder. Returns when they were
     /// added.
     fn flush(&self, mode: FlushMode);
@@ -37,14 +37,14 @@ pub enum FlushMode {
 }
 
 /// The source. It is set once and read in the middle of events.
-static SOURCE: OnceLock<&'static dyn Source> = OnceLock::new();
+static SOURCE: OnceLock<&'static dyn ActivitySource> = OnceLock::new();
 
 /// Locked while the source is set and during a fork, so that no source appears during a fork.
 static SET_LOCK: Mutex<()> = Mutex::new(());
 
 /// Sets the process's source of activities, once. Call it before the source's locks are first
 /// taken: from then on a fork takes them.
-pub fn set_source(source: &'static dyn Source) {
+pub fn set_source(source: &'static dyn ActivitySource) {
     if self::source().is_none() {
         let _no_fork = lock(&SET_LOCK);
         SOURCE.get_or_init(|| source);
@@ -64,7 +64,7 @@ pub fn is_process_exiting() -> bool {
     IS_EXITING.load(Ordering::SeqCst)
 }
 
-fn source() -> Option<&'static dyn Source> {
+fn source() -> Option<&'static dyn ActivitySource> {
     SOURCE.get().copied()
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn request_drain() {
 /// set.
 pub(crate) fn lock_for_fork() -> impl Sized + use<> {
     let set_lock = lock(&SET_LOCK);
-    (source().map(Source::lock_for_fork), set_lock)
+    (source().map(ActivitySource::lock_for_fork), set_lock)
 }
 
 pub(crate) fn begin_child() {

@@ -23,9 +23,9 @@ pub(super) struct OpenCalls([OpenCall; 2]);
 
 #[derive(Clone, Copy, Debug)]
 struct OpenCall {
-    correlation: u32,
+    correlation_id: u32,
     nodes: NodePair,
-    tracing: u64,
+    trace_sessions: u64,
     start_ticks: u64,
 }
 
@@ -34,7 +34,7 @@ impl OpenCalls {
 }
 
 impl OpenCall {
-    const NONE: Self = Self { correlation: 0, nodes: ROOTS, tracing: 0, start_ticks: 0 };
+    const NONE: Self = Self { correlation_id: 0, nodes: ROOTS, trace_sessions: 0, start_ticks: 0 };
 }
 
 impl Local {
@@ -42,41 +42,47 @@ impl Local {
     pub(crate) fn call_enter(
         &mut self,
         cuda_api: CudaApi,
-        correlation: u32,
+        correlation_id: u32,
         name_id: u32,
         python_leaf: u32,
         task: Option<&Detached>,
     ) {
-        let (active, python) = CONTROL.recording();
-        let tracing = active & CONTROL.trace.load(Ordering::Relaxed);
-        if tracing == 0 {
+        let (active_sessions, python_sessions) = CONTROL.recording_sessions();
+        let trace_sessions = active_sessions & CONTROL.trace_sessions.load(Ordering::Relaxed);
+        if trace_sessions == 0 {
             return;
         }
-        let parent = if let Some(nodes) = self.runtime_call_nodes(correlation) {
+        let parent = if let Some(nodes) = self.runtime_call_nodes(correlation_id) {
             nodes
         } else {
             let parent = self.innermost_nodes(task).with_python_leaf(python_leaf);
-            self.state_child(parent, active, python)
+            self.state_child(parent, active_sessions, python_sessions)
         };
-        let nodes = self.child_nodes(parent, name_id, NodeKind::Runtime, tracing, tracing & python);
+        let nodes = self.child_nodes(
+            parent,
+            name_id,
+            NodeKind::Runtime,
+            trace_sessions,
+            trace_sessions & python_sessions,
+        );
         let start_ticks = clock::ticks();
         self.open_calls.0[cuda_api as usize] =
-            OpenCall { correlation, nodes, tracing, start_ticks };
+            OpenCall { correlation_id, nodes, trace_sessions, start_ticks };
     }
 
     /// Records the end of an API call and logs its span.
-    pub(crate) fn call_exit(&mut self, cuda_api: CudaApi, correlation: u32) {
+    pub(crate) fn call_exit(&mut self, cuda_api: CudaApi, correlation_id: u32) {
         let call = std::mem::replace(&mut self.open_calls.0[cuda_api as usize], OpenCall::NONE);
-        if call.correlation == correlation {
-            self.log_call(call.nodes, call.tracing, call.start_ticks, correlation);
+        if call.correlation_id == correlation_id {
+            self.log_call(call.nodes, call.trace_sessions, call.start_ticks, correlation_id);
         }
     }
 
     /// Returns the nodes of the runtime call that makes the driver call with this correlation id.
     #[inline]
-    pub(super) fn runtime_call_nodes(&self, correlation: u32) -> Option<NodePair> {
+    pub(super) fn runtime_call_nodes(&self, correlation_id: u32) -> Option<NodePair> {
         let call = &self.open_calls.0[CudaApi::Runtime as usize];
-        (call.correlation == correlation).then_some(call.nodes)
+        (call.correlation_id == correlation_id).then_some(call.nodes)
     }
 
     /// Logs a call as a span, for the sessions that saw it begin and still record.
@@ -84,20 +90,23 @@ impl Local {
     pub(super) fn log_call(
         &self,
         nodes: NodePair,
-        tracing: u64,
+        trace_sessions: u64,
         start_ticks: u64,
-        correlation: u32,
+        correlation_id: u32,
     ) {
-        let tracing = tracing & CONTROL.active.load(Ordering::Relaxed);
-        if tracing == 0 {
+        let trace_sessions = trace_sessions & CONTROL.active_sessions.load(Ordering::Relaxed);
+        if trace_sessions == 0 {
             return;
         }
-        let python = tracing & CONTROL.python.load(Ordering::Relaxed);
+        let python_sessions = trace_sessions & CONTROL.python_sessions.load(Ordering::Relaxed);
         let Some(log) = self.tree.log_or_create() else { return };
         let end_ticks = clock::ticks();
-        for (node, sessions) in [(nodes.shadow, tracing & !python), (nodes.python, python)] {
+        for (node, sessions) in [
+            (nodes.shadow_node, trace_sessions & !python_sessions),
+            (nodes.python_node, python_sessions),
+        ] {
             if sessions != 0 {
-                log.push_launch(node, start_ticks, end_ticks, sessions, correlation);
+                log.push_launch(node, start_ticks, end_ticks, sessions, correlation_id);
             }
         }
     }

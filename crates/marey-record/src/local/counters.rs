@@ -66,8 +66,8 @@ impl Local {
         let values = values.get(..events.metrics.len()).unwrap_or_default();
         let nodes = open_scope_nodes(top);
         // A refused value is counted as a loss.
-        let active = top.sessions & CONTROL.recording().0;
-        drop(self.add_metrics_at(nodes, top.state_name_id, active, None, values));
+        let active_sessions = top.sessions & CONTROL.recording_sessions().0;
+        drop(self.add_metrics_at(nodes, top.state_name_id, active_sessions, None, values));
     }
 }
 

@@ -32,25 +32,25 @@ impl Local {
     /// the log if one of these sessions traces.
     #[inline(always)]
     pub(crate) fn record(&self, entry: &CompletedEntry) {
-        self.record_in(CONTROL.active.load(Ordering::Relaxed), entry);
+        self.record_in(CONTROL.active_sessions.load(Ordering::Relaxed), entry);
     }
 
     /// Adds an entry to the columns and the log of each of the `sessions` that saw it begin.
     #[inline(always)]
     pub(crate) fn record_in(&self, sessions: u64, entry: &CompletedEntry) {
-        let python = CONTROL.python.load(Ordering::Relaxed);
+        let python_sessions = CONTROL.python_sessions.load(Ordering::Relaxed);
         let sessions = entry.sessions & sessions;
         for slot in slots(sessions) {
-            let is_shadow = python & bit(slot) == 0;
-            let node = if is_shadow { entry.nodes.shadow } else { entry.nodes.python };
+            let is_shadow = python_sessions & bit(slot) == 0;
+            let node = if is_shadow { entry.nodes.shadow_node } else { entry.nodes.python_node };
             self.record_in_column(slot, node, entry);
         }
-        let tracing = sessions & CONTROL.trace.load(Ordering::Relaxed);
-        if tracing & !python != 0 {
-            self.log_span(entry.nodes.shadow, entry, tracing & !python);
+        let trace_sessions = sessions & CONTROL.trace_sessions.load(Ordering::Relaxed);
+        if trace_sessions & !python_sessions != 0 {
+            self.log_span(entry.nodes.shadow_node, entry, trace_sessions & !python_sessions);
         }
-        if tracing & python != 0 {
-            self.log_span(entry.nodes.python, entry, tracing & python);
+        if trace_sessions & python_sessions != 0 {
+            self.log_span(entry.nodes.python_node, entry, trace_sessions & python_sessions);
         }
     }
 

@@ -84,11 +84,11 @@ impl ThreadTree {
                 column.record(node.number(), nanos, self_nanos);
             }
         }
-        let tracing = node.sessions() & CONTROL.trace.load(Ordering::Relaxed);
-        if tracing != 0
+        let trace_sessions = node.sessions() & CONTROL.trace_sessions.load(Ordering::Relaxed);
+        if trace_sessions != 0
             && let Some(log) = self.log_or_create()
         {
-            log.push_span(node.number(), frame.start_ticks(), now, tracing);
+            log.push_span(node.number(), frame.start_ticks(), now, trace_sessions);
         }
         outer.add_child_nanos(nanos);
         self.set_top_expecting(outer, Some(&node.expected_sibling));
@@ -108,7 +108,8 @@ impl Local {
             return;
         }
         let is_single = sessions.is_power_of_two();
-        let column = if is_single && sessions & CONTROL.trace.load(Ordering::Relaxed) == 0 {
+        let column = if is_single && sessions & CONTROL.trace_sessions.load(Ordering::Relaxed) == 0
+        {
             self.tree.column(sessions.trailing_zeros())
         } else {
             None
@@ -121,7 +122,7 @@ impl Local {
 /// performance events are counted, and the clock is the processor's counter. Else returns 0.
 #[inline(always)]
 fn fast_sessions() -> u64 {
-    let (active, python) = CONTROL.recording();
-    let is_fast = python == 0 && perf::events().is_none() && clock::is_counter();
-    if is_fast { active } else { 0 }
+    let (active_sessions, python_sessions) = CONTROL.recording_sessions();
+    let is_fast = python_sessions == 0 && perf::events().is_none() && clock::is_counter();
+    if is_fast { active_sessions } else { 0 }
 }

@@ -71,11 +71,11 @@ impl Local {
 
     /// Replaces the stack of this thread by a copy of the main thread's.
     fn adopt_main_stack(&mut self, scopes: &[OpenScope]) {
-        self.inherited = 0;
+        self.inherited_frames = 0;
         self.open_operators = 0;
         self.tree.set_top(&self.tree.bottom);
         self.push_copies(scopes, INHERITED);
-        self.inherited = self.depth();
+        self.inherited_frames = self.depth();
     }
 
     /// Pushes the innermost scope of the task that the main thread runs on top of the copied stack.
@@ -91,13 +91,13 @@ impl Local {
             shadow_node,
             python_node: PYTHON_ROOT,
             state_name_id: 0,
-            sessions: node.sessions() & CONTROL.live.load(Ordering::Relaxed),
+            sessions: node.sessions() & CONTROL.live_sessions.load(Ordering::Relaxed),
             start_ticks: clock::ticks(),
             child_nanos: 0,
             id: 0,
         };
         self.push(&scope);
-        self.inherited = self.depth();
+        self.inherited_frames = self.depth();
     }
 
     /// Finds or makes the path of another thread's node in this tree. Returns the node here.
@@ -121,14 +121,14 @@ impl Local {
 
     /// Pushes copies of the open scopes of another thread or process, with an extra flag.
     pub(super) fn push_copies(&mut self, scopes: &[OpenScope], flag: u32) {
-        let python = CONTROL.python.load(Ordering::Relaxed);
+        let python_sessions = CONTROL.python_sessions.load(Ordering::Relaxed);
         let mut nodes = ROOTS;
         for scope in scopes {
             let kind = NodeKind::from_u8(scope.kind_flags as u8);
-            let sessions = scope.sessions & CONTROL.live.load(Ordering::Relaxed);
-            nodes = self.child_nodes(nodes, scope.name_id, kind, sessions & !python, 0);
+            let sessions = scope.sessions & CONTROL.live_sessions.load(Ordering::Relaxed);
+            nodes = self.child_nodes(nodes, scope.name_id, kind, sessions & !python_sessions, 0);
             let copy = OpenScope {
-                shadow_node: nodes.shadow,
+                shadow_node: nodes.shadow_node,
                 python_node: PYTHON_ROOT,
                 kind_flags: kind as u32 | flag,
                 state_name_id: 0,
@@ -148,7 +148,7 @@ impl Local {
         if !self.tree.seq.begin() {
             return;
         }
-        while self.depth() > self.inherited {
+        while self.depth() > self.inherited_frames {
             self.end_unclosed(now);
         }
         self.end_outliving(now);

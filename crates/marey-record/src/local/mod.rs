@@ -40,7 +40,7 @@ use crate::scope_frame::OpenScope;
 use crate::settings;
 use crate::thread::ThreadTree;
 use crate::trace::{self, Log};
-use crate::tree::{Index, PYTHON_ROOT, SHADOW_ROOT};
+use crate::tree::{NodeIndex, PYTHON_ROOT, SHADOW_ROOT};
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::setting::Setting;
@@ -67,28 +67,28 @@ const MAX_OUTLIVING: usize = 1024;
 /// A node in each of a thread's two trees: paths made of scopes, and paths made of Python frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NodePair {
-    pub(crate) shadow: u32,
-    pub(crate) python: u32,
+    pub(crate) shadow_node: u32,
+    pub(crate) python_node: u32,
 }
 
 impl NodePair {
     /// Returns the same nodes, with the innermost Python frame as the Python node if there is one.
     #[inline(always)]
     pub(crate) fn with_python_leaf(self, python_leaf: u32) -> Self {
-        let python = if python_leaf > PYTHON_ROOT { python_leaf } else { self.python };
-        Self { python, ..self }
+        let python_node = if python_leaf > PYTHON_ROOT { python_leaf } else { self.python_node };
+        Self { python_node, ..self }
     }
 }
 
-pub(crate) const ROOTS: NodePair = NodePair { shadow: SHADOW_ROOT, python: PYTHON_ROOT };
+pub(crate) const ROOTS: NodePair = NodePair { shadow_node: SHADOW_ROOT, python_node: PYTHON_ROOT };
 
 /// The part of a thread's recorder that only its thread accesses.
 pub(crate) struct Local {
     pub(crate) tree: Arc<ThreadTree>,
-    index: Index,
+    index: NodeIndex,
     /// The number of inherited frames, which are the outermost ones of the stack.
-    inherited: u32,
-    states: Vec<OpenState>,
+    inherited_frames: u32,
+    open_states: Vec<OpenState>,
     /// The number of operators of launch hooks on the stack, inherited frames excluded.
     open_operators: u32,
     /// The depth of operators inside the one in progress, which are not recorded.
@@ -101,7 +101,7 @@ pub(crate) struct Local {
     copied_nodes: task::CopiedNodes,
     open_counts: counters::OpenCounts,
     /// Scopes that are open although a scope around them has ended.
-    outliving: Vec<OpenScope>,
+    outliving_scopes: Vec<OpenScope>,
     /// The part in a backward pass of the operator that is being exited.
     autograd: Option<AutogradCall>,
     /// A buffer, kept between calls to reuse its allocation.
@@ -248,9 +248,9 @@ pub fn exit(name_id: u32) -> u64 {
 /// Enters a scope of a `NodeKind`. Returns when it began, in ticks, also when nothing is recorded.
 pub fn enter_timed(name_id: u32, kind: u8) -> u64 {
     let is_recorded = enter(name_id, kind) != 0;
-    let start =
+    let start_ticks =
         if is_recorded { thread_tree().and_then(ThreadTree::top_start_ticks) } else { None };
-    start.unwrap_or_else(clock::ticks)
+    start_ticks.unwrap_or_else(clock::ticks)
 }
 
 /// Exits the innermost scope with that name. Returns when it ended, in ticks, also when there is
@@ -275,20 +275,20 @@ fn exit_slow(name_id: u32, counter: u64) -> u64 {
     if !CONTROL.is_live() {
         return 0;
     }
-    let now = clock::ticks_from_counter(counter);
-    event(|local| local.exit(name_id, now))
+    let now_ticks = clock::ticks_from_counter(counter);
+    event(|local| local.exit(name_id, now_ticks))
 }
 
-/// Exits the scope called `name` with this id, and the scopes inside it, on the thread that has
+/// Exits the scope called `name_id` with this id, and the scopes inside it, on the thread that has
 /// entered it.
 #[inline(always)]
-pub(crate) fn exit_anywhere(name: u32, scope: u64) {
+pub(crate) fn exit_anywhere(name_id: u32, scope_id: u64) {
     let counter = clock::counter();
     let exit_top = |tree: &ThreadTree| {
-        if tree.top_id() == scope { tree.exit_fast(name, counter) } else { None }
+        if tree.top_id() == scope_id { tree.exit_fast(name_id, counter) } else { None }
     };
     if fast_event(exit_top).is_none() {
-        exit_anywhere_slow(scope, counter);
+        exit_anywhere_slow(scope_id, counter);
     }
 }
 
@@ -300,15 +300,16 @@ pub(crate) fn exit_ended_remotely() {
 }
 
 #[inline(never)]
-fn exit_anywhere_slow(scope: u64, counter: u64) {
-    if !CONTROL.is_live() || scope == 0 {
+fn exit_anywhere_slow(scope_id: u64, counter: u64) {
+    if !CONTROL.is_live() || scope_id == 0 {
         return;
     }
-    let now = clock::ticks_from_counter(counter);
+    let now_ticks = clock::ticks_from_counter(counter);
     // If the scope is of this thread and not open, the scope around it has ended it.
-    let is_done = event(|local| local.exit_with_id(scope, now) != 0 || local.tree.owns_id(scope));
+    let is_done =
+        event(|local| local.exit_with_id(scope_id, now_ticks) != 0 || local.tree.owns_id(scope_id));
     if !is_done {
-        registry::exit_remotely(scope, now);
+        registry::exit_remotely(scope_id, now_ticks);
     }
 }
 
@@ -370,13 +371,13 @@ impl Local {
             followed: None,
             copied_nodes: task::CopiedNodes::NONE,
             open_counts: counters::OpenCounts::default(),
-            outliving: Vec::new(),
+            outliving_scopes: Vec::new(),
             path: Vec::new(),
             autograd: None,
             tree,
-            index: Index::new(settings::whole(Setting::MaxNodes) as u32),
-            inherited: 0,
-            states: Vec::with_capacity(8),
+            index: NodeIndex::new(settings::whole(Setting::MaxNodes) as u32),
+            inherited_frames: 0,
+            open_states: Vec::with_capacity(8),
             open_operators: 0,
             nested_operators: 0,
             open_launch: launch::OpenLaunch::NONE,
@@ -406,14 +407,14 @@ pub(crate) fn measure_scope_nanos() -> f64 {
         let start_ticks = clock::ticks();
         for _ in 0..SCOPES {
             local.tree.seq.begin();
-            if tree.enter_fast(names::LOST, NodeKind::Scope as u8).is_none() {
-                local.enter(names::LOST, NodeKind::Scope, PYTHON_ROOT);
+            if tree.enter_fast(names::LOST_NAME_ID, NodeKind::Scope as u8).is_none() {
+                local.enter(names::LOST_NAME_ID, NodeKind::Scope, PYTHON_ROOT);
             }
             local.tree.seq.end();
             local.tree.seq.begin();
             let now = clock::counter();
-            if tree.exit_fast(names::LOST, now).is_none() {
-                local.exit(names::LOST, clock::ticks_from_counter(now));
+            if tree.exit_fast(names::LOST_NAME_ID, now).is_none() {
+                local.exit(names::LOST_NAME_ID, clock::ticks_from_counter(now));
             }
             local.tree.seq.end();
         }

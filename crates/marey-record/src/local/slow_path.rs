@@ -79,23 +79,29 @@ impl Local {
         flags: u32,
         python_leaf: u32,
     ) -> u64 {
-        let (active, python) = CONTROL.recording();
+        let (active_sessions, python_sessions) = CONTROL.recording_sessions();
         let mut parent = parent.with_python_leaf(python_leaf);
         let mut state_name_id = self.state_name_id();
         if flags & NAMES_KERNELS != 0 && state_name_id != 0 {
-            parent = self.child_nodes(parent, state_name_id, NodeKind::State, active, python);
+            parent = self.child_nodes(
+                parent,
+                state_name_id,
+                NodeKind::State,
+                active_sessions,
+                python_sessions,
+            );
             state_name_id = 0;
         }
-        let nodes = self.child_nodes(parent, name_id, kind, active, python);
+        let nodes = self.child_nodes(parent, name_id, kind, active_sessions, python_sessions);
         let id = self.next_id();
         self.count_before_entry();
         self.push(&OpenScope {
             name_id,
             kind_flags: kind as u32 | flags,
-            shadow_node: nodes.shadow,
-            python_node: nodes.python,
+            shadow_node: nodes.shadow_node,
+            python_node: nodes.python_node,
             state_name_id,
-            sessions: active,
+            sessions: active_sessions,
             start_ticks: clock::ticks(),
             child_nanos: 0,
             id,
@@ -181,7 +187,7 @@ impl Local {
     #[inline(never)]
     fn exit_below_top(&mut self, name_id: u32, now_ticks: u64) -> u64 {
         let has_name = |scope: OpenScope| name_id == 0 || scope.name_id == name_id;
-        let index = (self.inherited..self.depth())
+        let index = (self.inherited_frames..self.depth())
             .rev()
             .find(|&index| !self.is_step(index) && self.open_scope(index).is_some_and(has_name));
         index.map_or_else(count_unmatched_exit, |index| self.exit_with_inner(index, now_ticks))
@@ -223,8 +229,8 @@ impl Local {
             self.drop_step();
         } else if self.has_flag(index, FORKED) {
             self.drop_forked();
-        } else if self.has_flag(index, OUTLIVES) && self.outliving.len() < MAX_OUTLIVING {
-            self.outliving.extend(self.entered_top());
+        } else if self.has_flag(index, OUTLIVES) && self.outliving_scopes.len() < MAX_OUTLIVING {
+            self.outliving_scopes.extend(self.entered_top());
             self.publish_outliving();
             self.drop_top(0);
         } else {
@@ -235,10 +241,10 @@ impl Local {
 
     /// Exits the scope with this id if it is open outside of the stack. Returns whether it was.
     fn exit_outliving(&mut self, id: u64, now_ticks: u64) -> bool {
-        let Some(index) = self.outliving.iter().rposition(|scope| scope.id == id) else {
+        let Some(index) = self.outliving_scopes.iter().rposition(|scope| scope.id == id) else {
             return false;
         };
-        let scope = self.outliving.swap_remove(index);
+        let scope = self.outliving_scopes.swap_remove(index);
         self.publish_outliving();
         self.record(&completed_entry(&scope, now_ticks));
         true
@@ -247,13 +253,13 @@ impl Local {
     /// Publishes the sessions that may still record a scope outside of the stack, so that no other
     /// session gets their bits.
     fn publish_outliving(&self) {
-        let sessions = self.outliving.iter().fold(0, |bits, scope| bits | scope.sessions);
+        let sessions = self.outliving_scopes.iter().fold(0, |bits, scope| bits | scope.sessions);
         self.tree.outliving_sessions.store(sessions, Ordering::Relaxed);
     }
 
     /// Ends the scopes that are open outside of the stack, because their thread ends.
     pub(super) fn end_outliving(&mut self, now_ticks: u64) {
-        for scope in std::mem::take(&mut self.outliving) {
+        for scope in std::mem::take(&mut self.outliving_scopes) {
             losses::count(LossCause::Unclosed);
             self.record(&completed_entry(&scope, now_ticks));
         }
@@ -270,7 +276,7 @@ impl Local {
     /// thread, first updates the inherited frames.
     #[inline(always)]
     pub(super) fn parent_nodes(&mut self) -> NodePair {
-        if self.depth() == self.inherited && self.follows_main {
+        if self.depth() == self.inherited_frames && self.follows_main {
             self.follow_main();
         }
         self.top_nodes()
@@ -289,16 +295,16 @@ impl Local {
         parent: NodePair,
         name_id: u32,
         kind: NodeKind,
-        active: u64,
-        python: u64,
+        active_sessions: u64,
+        python_sessions: u64,
     ) -> NodePair {
-        let shadow = active & !python;
+        let shadow_sessions = active_sessions & !python_sessions;
         let mut child = parent;
-        if shadow != 0 {
-            child.shadow = self.child(parent.shadow, name_id, kind, shadow);
+        if shadow_sessions != 0 {
+            child.shadow_node = self.child(parent.shadow_node, name_id, kind, shadow_sessions);
         }
-        if python != 0 {
-            child.python = self.child(parent.python, name_id, kind, python);
+        if python_sessions != 0 {
+            child.python_node = self.child(parent.python_node, name_id, kind, python_sessions);
         }
         child
     }
@@ -325,7 +331,7 @@ impl Local {
         let root = if self.is_in_python_tree(parent) { PYTHON_ROOT } else { SHADOW_ROOT };
         let key = NodeKey {
             parent: root,
-            name_id: names::LOST,
+            name_id: names::LOST_NAME_ID,
             kind: NodeKind::Scope,
             sessions: u64::MAX,
         };

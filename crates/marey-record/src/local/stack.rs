@@ -75,12 +75,12 @@ impl Local {
     #[inline(always)]
     pub(super) fn entered_top(&self) -> Option<OpenScope> {
         let top = self.top_frame();
-        (top.depth() > self.inherited).then(|| top.copy())
+        (top.depth() > self.inherited_frames).then(|| top.copy())
     }
 
     /// Returns the depth of the scope with this id, if it is open and was entered on this thread.
     pub(super) fn entered_index(&self, id: u64) -> Option<u32> {
-        let mut entered = (self.inherited..self.depth()).rev();
+        let mut entered = (self.inherited_frames..self.depth()).rev();
         entered.find(|&index| self.open_scope(index).is_some_and(|scope| scope.id == id))
     }
 
@@ -170,7 +170,7 @@ impl Local {
     /// Adds to the child time of the scope with this id, if it is still open. Children that overlap
     /// may sum up to more than the scope's time; its exclusive time is then 0.
     pub(crate) fn add_child_nanos(&self, id: u64, nanos: u64) {
-        let entered = (self.inherited..self.depth()).rev();
+        let entered = (self.inherited_frames..self.depth()).rev();
         let frame =
             entered.filter_map(|index| self.tree.frames.get(index)).find(|frame| frame.id() == id);
         if let Some(frame) = frame {
@@ -180,7 +180,7 @@ impl Local {
 
     /// Returns the id of the name of the innermost scope that the program entered on this thread, 0 for none.
     pub(crate) fn top_name_id(&self) -> u32 {
-        (self.inherited..self.depth())
+        (self.inherited_frames..self.depth())
             .rev()
             .find(|&index| !self.is_step(index))
             .and_then(|index| self.open_scope(index))
@@ -242,7 +242,7 @@ fn update_exit_name(frame: &ScopeFrame) {
 /// Initialises the bottom frame of a new thread, which is below all scopes.
 pub(super) fn init_bottom(tree: &ThreadTree) {
     tree.bottom.set(&OpenScope {
-        name_id: names::LOST,
+        name_id: names::LOST_NAME_ID,
         kind_flags: NodeKind::Root as u32 | INHERITED,
         shadow_node: SHADOW_ROOT,
         python_node: PYTHON_ROOT,
@@ -259,7 +259,7 @@ pub(super) fn init_bottom(tree: &ThreadTree) {
 
 #[inline(always)]
 pub(super) fn open_scope_nodes(scope: &OpenScope) -> NodePair {
-    NodePair { shadow: scope.shadow_node, python: scope.python_node }
+    NodePair { shadow_node: scope.shadow_node, python_node: scope.python_node }
 }
 
 #[inline(always)]

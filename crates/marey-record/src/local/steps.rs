@@ -12,42 +12,43 @@ use marey_model::context::{NodeKind, STEP_NAME};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Steps that were closed since the process started or was forked.
-static COMPLETED: AtomicU64 = AtomicU64::new(0);
+static COMPLETED_STEPS: AtomicU64 = AtomicU64::new(0);
 
 /// Number of the last steps whose durations are kept.
-const KEPT: usize = 16;
+const KEPT_STEPS: usize = 16;
 /// Number of steps before which none is slow.
 const MIN_STEPS: usize = 5;
-/// Durations of the last steps in ticks, each at its number modulo [`KEPT`].
-static DURATIONS_TICKS: [AtomicU64; KEPT] = [const { AtomicU64::new(0) }; KEPT];
+/// Durations of the last steps in ticks, each at its number modulo [`KEPT_STEPS`].
+static DURATIONS_TICKS: [AtomicU64; KEPT_STEPS] = [const { AtomicU64::new(0) }; KEPT_STEPS];
 /// Start of the step that was opened last, 0 if it was dropped.
-static START_TICKS: AtomicU64 = AtomicU64::new(0);
+static STEP_START_TICKS: AtomicU64 = AtomicU64::new(0);
 
 /// Resets the count of steps in the child of a fork.
 pub(super) fn begin_child() {
-    COMPLETED.store(0, Ordering::Relaxed);
+    COMPLETED_STEPS.store(0, Ordering::Relaxed);
 }
 
 /// Whether the open step has lasted longer than a multiple of the median of the last steps.
 pub(crate) fn is_slow(factor: f64) -> bool {
-    let start_ticks = START_TICKS.load(Ordering::Relaxed);
-    let kept = usize::try_from(completed()).map_or(KEPT, |completed| completed.min(KEPT));
-    if start_ticks == 0 || kept < MIN_STEPS {
+    let start_ticks = STEP_START_TICKS.load(Ordering::Relaxed);
+    let kept_count =
+        usize::try_from(completed()).map_or(KEPT_STEPS, |completed| completed.min(KEPT_STEPS));
+    if start_ticks == 0 || kept_count < MIN_STEPS {
         return false;
     }
-    let mut durations = [0; KEPT];
+    let mut durations = [0; KEPT_STEPS];
     for (copy, duration) in durations.iter_mut().zip(&DURATIONS_TICKS) {
         *copy = duration.load(Ordering::Relaxed);
     }
-    let durations = &mut durations[..kept];
+    let durations = &mut durations[..kept_count];
     durations.sort_unstable();
-    let median = durations[kept / 2];
-    clock::ticks().saturating_sub(start_ticks) as f64 > factor * median as f64
+    let median_ticks = durations[kept_count / 2];
+    clock::ticks().saturating_sub(start_ticks) as f64 > factor * median_ticks as f64
 }
 
 /// Returns the number of steps that were closed since the process started or was forked.
 pub(crate) fn completed() -> u64 {
-    COMPLETED.load(Ordering::Relaxed)
+    COMPLETED_STEPS.load(Ordering::Relaxed)
 }
 
 impl Local {
@@ -60,20 +61,21 @@ impl Local {
         let child_nanos = self.entered_top().map_or(0, |scope| scope.child_nanos);
         self.change_flags(self.depth() - 1, 0, CLOSING);
         self.drop_top(child_nanos);
-        START_TICKS.store(0, Ordering::Relaxed);
+        STEP_START_TICKS.store(0, Ordering::Relaxed);
     }
 
     /// Opens a training step, unless one is open.
     pub(crate) fn step_begin(&mut self) {
-        if !(self.inherited..self.depth()).any(|index| self.is_step(index)) {
+        if !(self.inherited_frames..self.depth()).any(|index| self.is_step(index)) {
             self.open_step();
         }
     }
 
     /// Closes the open step after the optimizer has stepped, and opens the next one in its place.
     pub(crate) fn step_end(&mut self) {
-        let step = (self.inherited..self.depth()).rev().find(|&index| self.is_step(index));
-        match step {
+        let step_index =
+            (self.inherited_frames..self.depth()).rev().find(|&index| self.is_step(index));
+        match step_index {
             Some(index) if index + 1 == self.depth() => self.close_step(),
             Some(index) => {
                 self.change_flags(index, CLOSING, 0);
@@ -89,15 +91,15 @@ impl Local {
         let now_ticks = clock::ticks();
         let start_ticks = self.entered_top().map_or(now_ticks, |step| step.start_ticks);
         self.pop(now_ticks);
-        let number = COMPLETED.fetch_add(1, Ordering::Relaxed) as usize;
-        let duration = now_ticks.saturating_sub(start_ticks);
-        DURATIONS_TICKS[number % KEPT].store(duration, Ordering::Relaxed);
+        let step_number = COMPLETED_STEPS.fetch_add(1, Ordering::Relaxed) as usize;
+        let duration_ticks = now_ticks.saturating_sub(start_ticks);
+        DURATIONS_TICKS[step_number % KEPT_STEPS].store(duration_ticks, Ordering::Relaxed);
         self.open_step();
     }
 
     fn open_step(&mut self) {
         self.enter(names::intern(STEP_NAME), NodeKind::Step, PYTHON_ROOT);
         self.change_flags(self.depth() - 1, STEP, 0);
-        START_TICKS.store(clock::ticks(), Ordering::Relaxed);
+        STEP_START_TICKS.store(clock::ticks(), Ordering::Relaxed);
     }
 }

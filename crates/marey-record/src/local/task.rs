@@ -43,7 +43,7 @@ impl Local {
             return stack::open_scope_nodes(&top);
         }
         let nodes = task.nodes_in(self);
-        self.set_task_node(nodes.shadow);
+        self.set_task_node(nodes.shadow_node);
         nodes
     }
 
@@ -70,5 +70,5 @@ impl Local {
 /// Reads the nodes of a frame without copying its other fields.
 #[inline(always)]
 pub(super) fn frame_nodes(frame: &ScopeFrame) -> NodePair {
-    NodePair { shadow: frame.shadow_node(), python: frame.python_node() }
+    NodePair { shadow_node: frame.shadow_node(), python_node: frame.python_node() }
 }

@@ -30,13 +30,14 @@ pub(crate) struct InnermostScope {
 impl Local {
     /// Enters a state, which applies to the scopes of this thread until [`Local::exit_state`].
     pub(crate) fn enter_state(&mut self, name_id: u32, python_leaf: u32) {
-        let (active, python) = CONTROL.recording();
+        let (active_sessions, python_sessions) = CONTROL.recording_sessions();
         let parent = self.top_nodes().with_python_leaf(python_leaf);
-        let nodes = self.child_nodes(parent, name_id, NodeKind::State, active, python);
-        self.states.push(OpenState {
+        let nodes =
+            self.child_nodes(parent, name_id, NodeKind::State, active_sessions, python_sessions);
+        self.open_states.push(OpenState {
             name_id,
             nodes,
-            sessions: active,
+            sessions: active_sessions,
             start_ticks: clock::ticks(),
         });
         self.tree.state_name_id.store(name_id, Ordering::Relaxed);
@@ -46,8 +47,8 @@ impl Local {
     /// was one.
     pub(crate) fn exit_state(&mut self) -> bool {
         let now = clock::ticks();
-        let Some(state) = self.states.pop() else { return false };
-        let outer = self.states.last().map_or(0, |outer| outer.name_id);
+        let Some(state) = self.open_states.pop() else { return false };
+        let outer = self.open_states.last().map_or(0, |outer| outer.name_id);
         self.tree.state_name_id.store(outer, Ordering::Relaxed);
         self.record(&CompletedEntry::new(state.nodes, state.sessions, state.start_ticks..now, 0));
         true
@@ -61,8 +62,8 @@ impl Local {
     /// Adds user metrics to the innermost scope.
     pub(crate) fn add_metrics(&mut self, values: &[(u32, MetricValue)]) -> Result<(), MetricError> {
         let InnermostScope { nodes, state_name_id, sessions } = self.innermost();
-        let active = CONTROL.active.load(Ordering::Relaxed) & sessions;
-        self.add_metrics_at(nodes, state_name_id, active, None, values)
+        let active_sessions = CONTROL.active_sessions.load(Ordering::Relaxed) & sessions;
+        self.add_metrics_at(nodes, state_name_id, active_sessions, None, values)
     }
 
     /// Returns the innermost scope, or the root.
@@ -89,11 +90,12 @@ impl Local {
         values: &[(u32, MetricValue)],
     ) -> Result<(), MetricError> {
         let now = clock::ticks();
-        let (active, python) = CONTROL.recording();
+        let (active_sessions, python_sessions) = CONTROL.recording_sessions();
         let parent = self.top_nodes().with_python_leaf(python_leaf);
-        let nodes = self.child_nodes(parent, name_id, NodeKind::Mark, active, python);
-        let added = self.add_metrics_at(nodes, 0, active, Some(now), values);
-        self.record(&CompletedEntry::new(nodes, active, now..now, 0));
+        let nodes =
+            self.child_nodes(parent, name_id, NodeKind::Mark, active_sessions, python_sessions);
+        let added = self.add_metrics_at(nodes, 0, active_sessions, Some(now), values);
+        self.record(&CompletedEntry::new(nodes, active_sessions, now..now, 0));
         added
     }
 
@@ -104,30 +106,45 @@ impl Local {
         &mut self,
         mut nodes: NodePair,
         state_name_id: u32,
-        active: u64,
+        active_sessions: u64,
         ticks: Option<u64>,
         values: &[(u32, MetricValue)],
     ) -> Result<(), MetricError> {
-        let python = active & CONTROL.python.load(Ordering::Relaxed);
+        let python_sessions = active_sessions & CONTROL.python_sessions.load(Ordering::Relaxed);
         if state_name_id != 0 {
-            nodes = self.child_nodes(nodes, state_name_id, NodeKind::State, active, python);
+            nodes = self.child_nodes(
+                nodes,
+                state_name_id,
+                NodeKind::State,
+                active_sessions,
+                python_sessions,
+            );
         }
         let mut result = Ok(());
         for (metric_id, value) in values {
             let Some(name) = names::metric(*metric_id) else { continue };
-            for slot in slots(active) {
-                let node = if python & bit(slot) == 0 { nodes.shadow } else { nodes.python };
+            for slot in slots(active_sessions) {
+                let node = if python_sessions & bit(slot) == 0 {
+                    nodes.shadow_node
+                } else {
+                    nodes.python_node
+                };
                 let Some(column) = self.tree.column(slot) else { continue };
                 let added = column
                     .add_metric(node, *metric_id, &name, value)
                     .inspect_err(|_| losses::count(LossCause::MetricRefused));
                 result = result.and(added);
             }
-            let tracing = active & CONTROL.trace.load(Ordering::Relaxed);
-            if tracing != 0 {
+            let trace_sessions = active_sessions & CONTROL.trace_sessions.load(Ordering::Relaxed);
+            if trace_sessions != 0 {
                 let ticks = ticks.unwrap_or_else(clock::ticks);
                 let logged = LoggedValue { ticks, metric_id: *metric_id, value };
-                self.log_value(nodes, &logged, tracing & !python, tracing & python);
+                self.log_value(
+                    nodes,
+                    &logged,
+                    trace_sessions & !python_sessions,
+                    trace_sessions & python_sessions,
+                );
             }
         }
         result
@@ -145,10 +162,10 @@ impl Local {
         let Some(log) = self.tree.log_or_create() else { return };
         let &LoggedValue { ticks, metric_id, value } = logged;
         if shadow_sessions != 0 {
-            log.push_value(nodes.shadow, ticks, metric_id, value, shadow_sessions);
+            log.push_value(nodes.shadow_node, ticks, metric_id, value, shadow_sessions);
         }
         if python_sessions != 0 {
-            log.push_value(nodes.python, ticks, metric_id, value, python_sessions);
+            log.push_value(nodes.python_node, ticks, metric_id, value, python_sessions);
         }
     }
 }

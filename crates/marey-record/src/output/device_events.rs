@@ -4,7 +4,9 @@
 use crate::control::bit;
 use marey_model::context::NodeKind;
 use marey_model::run::{RING, SPOOL};
-use marey_model::spool::{Activity, ActivityKind, Detail, IdMap, Reader, Shape, Span, SpoolFrame};
+use marey_model::spool::{
+    Activity, ActivityKind, ActivityShape, Detail, IdMap, Span, SpoolFrame, SpoolReader,
+};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufReader};
@@ -45,13 +47,14 @@ pub(crate) fn read(
     slot: u32,
     receive: &mut dyn FnMut(DeviceEvent<'_>),
 ) -> io::Result<()> {
-    let own = format!("{}-", std::process::id());
+    let own_prefix = format!("{}-", std::process::id());
     for entry in fs::read_dir(run.join(SPOOL))? {
         let entry = entry?;
         let path = entry.path();
         // The folder also contains the traces of windows.
-        let is_spool = path.extension().is_some_and(|found| found == SPOOL || found == RING);
-        if is_spool && entry.file_name().to_string_lossy().starts_with(&own) {
+        let is_spool =
+            path.extension().is_some_and(|extension| extension == SPOOL || extension == RING);
+        if is_spool && entry.file_name().to_string_lossy().starts_with(&own_prefix) {
             read_spool(&path, slot, receive)?;
         }
     }
@@ -62,21 +65,21 @@ pub(crate) fn read(
 #[derive(Default)]
 struct Definitions {
     texts: IdMap<String>,
-    shapes: IdMap<Shape>,
+    shapes: IdMap<ActivityShape>,
     threads: BTreeMap<u32, CallingThread>,
 }
 
 #[derive(Default)]
 struct CallingThread {
     os_id: u64,
-    /// The names of API calls by node.
-    calls: BTreeMap<u32, u32>,
+    /// The names of API calls, as text ids, by node.
+    call_name_ids: BTreeMap<u32, u32>,
     /// The launches among the spans of the next frame: index of the span and correlation id.
     launches: Vec<(u32, u32)>,
 }
 
 fn read_spool(path: &Path, slot: u32, receive: &mut dyn FnMut(DeviceEvent<'_>)) -> io::Result<()> {
-    let reader = Reader::new(BufReader::new(File::open(path)?)).map_err(io::Error::other)?;
+    let reader = SpoolReader::new(BufReader::new(File::open(path)?)).map_err(io::Error::other)?;
     let mut definitions = Definitions::default();
     for frame in reader {
         definitions.add(frame.map_err(io::Error::other)?, slot, receive);
@@ -87,16 +90,16 @@ fn read_spool(path: &Path, slot: u32, receive: &mut dyn FnMut(DeviceEvent<'_>)) 
 impl Definitions {
     fn add(&mut self, frame: SpoolFrame, slot: u32, receive: &mut dyn FnMut(DeviceEvent<'_>)) {
         match frame {
-            SpoolFrame::Strings { first, texts } => self.texts.extend(first, texts),
-            SpoolFrame::Shapes { first, shapes } => self.shapes.extend(first, shapes),
+            SpoolFrame::Strings { first_id, texts } => self.texts.extend(first_id, texts),
+            SpoolFrame::Shapes { first_id, shapes } => self.shapes.extend(first_id, shapes),
             SpoolFrame::Thread { thread, os_id, .. } => {
                 self.threads.entry(thread).or_default().os_id = os_id;
             }
-            SpoolFrame::Nodes { thread, first, nodes } => {
-                let calls = &mut self.threads.entry(thread).or_default().calls;
-                let nodes = (first..=u32::MAX).zip(nodes);
-                let own = nodes.filter(|(_, node)| node.kind == NodeKind::Runtime);
-                calls.extend(own.map(|(number, node)| (number, node.name)));
+            SpoolFrame::Nodes { thread, first_id, nodes } => {
+                let name_ids = &mut self.threads.entry(thread).or_default().call_name_ids;
+                let nodes = (first_id..=u32::MAX).zip(nodes);
+                let call_nodes = nodes.filter(|(_, node)| node.kind == NodeKind::Runtime);
+                name_ids.extend(call_nodes.map(|(id, node)| (id, node.name_id)));
             }
             SpoolFrame::Launches { thread, launches } => {
                 self.threads.entry(thread).or_default().launches = launches;
@@ -105,9 +108,9 @@ impl Definitions {
                 let thread = self.threads.entry(thread).or_default();
                 let launches = std::mem::take(&mut thread.launches);
                 if sessions & bit(slot) != 0 {
-                    for (index, correlation) in launches {
+                    for (index, correlation_id) in launches {
                         if let Some(span) = spans.get(index as usize)
-                            && let Some(call) = thread.call(span, correlation, &self.texts)
+                            && let Some(call) = thread.call(span, correlation_id, &self.texts)
                         {
                             receive(call);
                         }
@@ -123,18 +126,18 @@ impl Definitions {
 
     fn activity(&self, activity: &Activity) -> Option<DeviceEvent<'_>> {
         use Detail::{BlockX, BlockY, BlockZ, GridX, GridY, GridZ, Registers};
-        let shape = self.shapes.get(activity.shape)?;
+        let shape = self.shapes.get(activity.shape_id)?;
         let detail = |wanted: Detail| {
-            let found = shape.details.iter().find(|(detail, _)| *detail == wanted);
-            found.map_or(0, |&(_, value)| value)
+            let entry = shape.details.iter().find(|(detail, _)| *detail == wanted);
+            entry.map_or(0, |&(_, value)| value)
         };
         Some(DeviceEvent {
-            name: self.texts.get(shape.name)?,
+            name: self.texts.get(shape.name_id)?,
             kind: Some(shape.kind),
             thread: 0,
             device: shape.device,
             stream: shape.stream,
-            correlation: activity.correlation,
+            correlation: activity.correlation_id,
             start_nanos: activity.start_nanos,
             duration_nanos: activity.duration_nanos,
             bytes: activity.bytes,
@@ -148,16 +151,16 @@ impl CallingThread {
     fn call<'t>(
         &self,
         span: &Span,
-        correlation: u32,
+        correlation_id: u32,
         texts: &'t IdMap<String>,
     ) -> Option<DeviceEvent<'t>> {
         Some(DeviceEvent {
-            name: texts.get(*self.calls.get(&span.node)?)?,
+            name: texts.get(*self.call_name_ids.get(&span.node_id)?)?,
             kind: None,
             thread: self.os_id,
             device: 0,
             stream: u32::MAX,
-            correlation,
+            correlation: correlation_id,
             start_nanos: span.start_nanos,
             duration_nanos: span.duration_nanos(),
             bytes: 0,

@@ -3,7 +3,7 @@
 
 use super::TreeDocument;
 use crate::device;
-use crate::merged::{MergedNode, ROOT, Wall};
+use crate::merged::{MergedNode, ROOT, WallTimes};
 use crate::names;
 use marey_model::context::{NodeKind, ROOT_NAME};
 use marey_model::gpu_time;
@@ -200,7 +200,7 @@ fn int(value: u64) -> MetricValue {
 
 /// Returns the median, 90th and 99th percentile under these keys.
 fn quantiles(
-    times: &Wall,
+    times: &WallTimes,
     keys: [&'static str; 3],
 ) -> impl Iterator<Item = (Cow<'static, str>, MetricValue)> {
     keys.into_iter().zip([0.5, 0.9, 0.99]).map(move |(key, q)| {
@@ -211,8 +211,8 @@ fn quantiles(
     })
 }
 
-fn wall_metrics(wall_time: &Wall) -> Metrics<'static> {
-    if wall_time.count == 0 && wall_time.open == 0 {
+fn wall_metrics(wall_time: &WallTimes) -> Metrics<'static> {
+    if wall_time.count == 0 && wall_time.open_count == 0 {
         return Vec::new();
     }
     let mut metrics = vec![
@@ -220,8 +220,8 @@ fn wall_metrics(wall_time: &Wall) -> Metrics<'static> {
         (wall::TOTAL.into(), int(wall_time.total_nanos)),
         (wall::SELF.into(), int(wall_time.self_nanos)),
     ];
-    if wall_time.open > 0 {
-        metrics.push((wall::OPEN.into(), int(wall_time.open)));
+    if wall_time.open_count > 0 {
+        metrics.push((wall::OPEN.into(), int(wall_time.open_count)));
     }
     if wall_time.count > 0 {
         metrics.push((wall::MIN.into(), int(wall_time.min_nanos)));

@@ -3,7 +3,7 @@
 use super::{Contents, Format, TreeDocument};
 use crate::column::NodeData;
 use crate::device::{self, DeviceInfo};
-use crate::merged::{MergedTree, ROOT, Wall};
+use crate::merged::{MergedTree, ROOT, WallTimes};
 use crate::names::intern;
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
@@ -33,9 +33,9 @@ fn tree() -> MergedTree {
     tree.add_kernel(kernels, intern("kernel"), FIRST_DEVICE, &times);
     tree.add_kernel(kernels, intern("kernel"), FIRST_DEVICE + 1, &times);
     for node in [outer, state, other_state] {
-        tree.node_mut(node).wall = Wall {
+        tree.node_mut(node).wall = WallTimes {
             count: 2,
-            open: u64::from(node == outer),
+            open_count: u64::from(node == outer),
             total_nanos: 300,
             self_nanos: 70_000,
             min_nanos: 100,
@@ -57,7 +57,7 @@ fn tree() -> MergedTree {
     tree.node_mut(bare).metrics = values.into();
     for index in 0..20 {
         let child = tree.child(bare, intern(&format!("child {index}")), NodeKind::Step);
-        tree.node_mut(child).wall.open = 1;
+        tree.node_mut(child).wall.open_count = 1;
     }
     tree
 }

@@ -51,18 +51,18 @@ pub struct UnknownEvent {
 /// A part of the kernel that counts events. Only events of one source may be in a group: Linux 6.18
 /// accepts a clock and page faults in one group, but does not count the page faults (measured).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Source {
+pub(crate) enum EventSource {
     Processor,
     Kernel,
     Clock,
 }
 
 impl PerfEvent {
-    pub(crate) fn source(&self) -> Source {
+    pub(crate) fn source(&self) -> EventSource {
         match self.kind {
-            SOFTWARE if self.name == "task_clock" => Source::Clock,
-            SOFTWARE => Source::Kernel,
-            _ => Source::Processor,
+            SOFTWARE if self.name == "task_clock" => EventSource::Clock,
+            SOFTWARE => EventSource::Kernel,
+            _ => EventSource::Processor,
         }
     }
 

@@ -26,18 +26,18 @@ pub struct Refusal {
     reason: String,
 }
 
-pub(super) struct Counters {
-    groups: Vec<Group>,
-    last: Counts,
+pub(super) struct CounterGroups {
+    groups: Vec<CounterGroup>,
+    last_counts: Counts,
 }
 
-impl Counters {
+impl CounterGroups {
     /// Opens the events, at most [`MAX_EVENTS`] and sorted by source, for the calling thread.
     pub(super) fn open(events: &[PerfEvent]) -> Result<Self, Refusal> {
-        let groups = events.chunk_by(|one, next| one.source() == next.source());
-        let groups = groups.map(Group::open).collect::<Result<Vec<_>, _>>()?;
-        let mut counters = Self { groups, last: Counts::default() };
-        counters.last = counters.read().unwrap_or_default();
+        let groups = events.chunk_by(|event, next| event.source() == next.source());
+        let groups = groups.map(CounterGroup::open).collect::<Result<Vec<_>, _>>()?;
+        let mut counters = Self { groups, last_counts: Counts::default() };
+        counters.last_counts = counters.read().unwrap_or_default();
         Ok(counters)
     }
 
@@ -45,29 +45,30 @@ impl Counters {
     /// kernel has stopped counting.
     pub(super) fn advance(&mut self) -> Option<Counts> {
         let counts = self.read()?;
-        let last = std::mem::replace(&mut self.last, counts);
-        Some(std::array::from_fn(|index| counts[index].wrapping_sub(last[index])))
+        let previous_counts = std::mem::replace(&mut self.last_counts, counts);
+        Some(std::array::from_fn(|index| counts[index].wrapping_sub(previous_counts[index])))
     }
 
     /// Returns the totals at the latest [`Self::advance`], or when the counters were opened.
     pub(super) fn latest(&self) -> Counts {
-        self.last
+        self.last_counts
     }
 
     fn read(&self) -> Option<Counts> {
         let mut counts = Counts::default();
-        let mut unread = counts.as_mut_slice();
+        let mut unread_counts = counts.as_mut_slice();
         for group in &self.groups {
-            let (own, others) = unread.split_at_mut_checked(group.counters.len())?;
-            group.read(own)?;
-            unread = others;
+            let (group_counts, other_counts) =
+                unread_counts.split_at_mut_checked(group.counters.len())?;
+            group.read(group_counts)?;
+            unread_counts = other_counts;
         }
         Some(counts)
     }
 }
 
 /// The counters of events with one source.
-struct Group {
+struct CounterGroup {
     counters: Vec<Counter>,
 }
 
@@ -76,7 +77,7 @@ struct Counter {
     page: Option<SharedPage>,
 }
 
-impl Group {
+impl CounterGroup {
     fn open(events: &[PerfEvent]) -> Result<Self, Refusal> {
         let mut counters: Vec<Counter> = Vec::with_capacity(events.len());
         for event in events {
@@ -117,13 +118,14 @@ impl Group {
         let leader = self.counters.first()?.file.as_raw_fd();
         let mut answer = [0_u64; 1 + MAX_EVENTS];
         // SAFETY: the kernel writes at most the given number of bytes to the array.
-        let bytes = unsafe { libc::read(leader, answer.as_mut_ptr().cast(), size_of_val(&answer)) };
+        let read_bytes =
+            unsafe { libc::read(leader, answer.as_mut_ptr().cast(), size_of_val(&answer)) };
         // The file of a pinned group that the kernel could not schedule is at its end.
-        if bytes < (size_of::<u64>() * (1 + self.counters.len())).cast_signed() {
+        if read_bytes < (size_of::<u64>() * (1 + self.counters.len())).cast_signed() {
             return None;
         }
-        let [_number, read @ ..] = answer;
-        counts.iter_mut().zip(read).for_each(|(count, value)| *count = value);
+        let [_event_count, values @ ..] = answer;
+        counts.iter_mut().zip(values).for_each(|(count, value)| *count = value);
         Some(())
     }
 }
@@ -131,7 +133,7 @@ impl Group {
 /// The first version of `struct perf_event_attr`, which every kernel accepts.
 #[repr(C)]
 #[derive(Default)]
-struct Attributes {
+struct EventAttributes {
     kind: u32,
     size: u32,
     config: u64,
@@ -155,16 +157,16 @@ const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
 /// Opens an event for the calling thread, in the group of `leader` unless that is -1.
 #[expect(unsafe_code, reason = "neither std nor libc has perf_event_open(2)")]
 fn open_event(event: &PerfEvent, leader: RawFd) -> io::Result<OwnedFd> {
-    let pinned = if leader < 0 { FLAG_PINNED } else { 0 };
-    let user_only =
+    let pinned_flag = if leader < 0 { FLAG_PINNED } else { 0 };
+    let user_only_flags =
         if event.excludes_kernel() { FLAG_EXCLUDE_KERNEL | FLAG_EXCLUDE_HYPERVISOR } else { 0 };
-    let attributes = Attributes {
+    let attributes = EventAttributes {
         kind: event.kind,
-        size: size_of::<Attributes>() as u32,
+        size: size_of::<EventAttributes>() as u32,
         config: event.config,
         read_format: READ_GROUP,
-        flags: pinned | user_only,
-        ..Attributes::default()
+        flags: pinned_flag | user_only_flags,
+        ..EventAttributes::default()
     };
     // SAFETY: the kernel reads `size` bytes of the struct, which lives until the call returns.
     let file = unsafe {

@@ -16,7 +16,7 @@ pub use self::group::Refusal;
 pub(crate) use self::group::{Counts, MAX_EVENTS};
 
 use self::event::PerfEvent;
-use self::group::Counters;
+use self::group::CounterGroups;
 use crate::control::CONTROL;
 use crate::lock::lock;
 use crate::names;
@@ -60,7 +60,7 @@ pub fn set_events(names: &[&str]) -> Result<(), PerfError> {
     let mut events: Vec<_> =
         names.iter().map(|name| PerfEvent::parse(name)).collect::<Result<_, _>>()?;
     events.sort_by_key(PerfEvent::source); // stable: as requested within a source
-    drop(Counters::open(&events)?); // fails now rather than on each thread
+    drop(CounterGroups::open(&events)?); // fails now rather than on each thread
     count_from_now_on(events);
     Ok(())
 }
@@ -77,7 +77,7 @@ pub fn set_possible_events(names: &[&str]) -> Vec<Result<u32, PerfError>> {
         let mut events = counted.clone();
         events.push(event.clone());
         events.sort_by_key(PerfEvent::source);
-        drop(Counters::open(&events)?);
+        drop(CounterGroups::open(&events)?);
         counted = events;
         Ok(names::intern_metric(&event.name).unwrap_or_default())
     });
@@ -129,7 +129,7 @@ pub(crate) struct ThreadCounters {
     /// The events that `counters` count, and their `times_set` when the counters were opened.
     set: Option<(&'static EventSet, u64)>,
     /// `None` if the thread cannot count `set`.
-    counters: Option<Counters>,
+    counters: Option<CounterGroups>,
 }
 
 impl ThreadCounters {
@@ -147,7 +147,7 @@ impl ThreadCounters {
             return false;
         }
         self.set = Some((set, set.times_set.load(Ordering::Relaxed)));
-        self.counters = Counters::open(&set.events).ok();
+        self.counters = CounterGroups::open(&set.events).ok();
         true
     }
 

@@ -5,21 +5,21 @@
 
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
-/// The beginning of the page. The kernel writes it, with `lock` as a sequence number.
+/// The beginning of the page. The kernel writes it, with `sequence` as a sequence number.
 #[repr(C)]
 pub(super) struct CounterPage {
     _version: u32,
     _compat_version: u32,
-    lock: AtomicU32,
+    sequence: AtomicU32,
     /// Number of the processor's counter, plus one; 0 while the event is not on the processor.
-    index: AtomicU32,
+    counter_number: AtomicU32,
     /// A signed number to add to the counter.
     offset: AtomicU64,
     _time_enabled: u64,
     _time_running: u64,
     capabilities: AtomicU64,
     /// Width of the counter in bits.
-    width: AtomicU16,
+    width_bits: AtomicU16,
 }
 
 /// Bit of `capabilities`: user code may execute `rdpmc`.
@@ -31,26 +31,29 @@ impl CounterPage {
     /// kernel allows it.
     pub(super) fn count(&self, read_counter: impl Fn(u32) -> u64) -> Option<u64> {
         loop {
-            let lock = self.lock.load(Ordering::Acquire);
-            let index = self.index.load(Ordering::Relaxed);
-            let width = self.width.load(Ordering::Relaxed);
+            let sequence = self.sequence.load(Ordering::Acquire);
+            let counter_number = self.counter_number.load(Ordering::Relaxed);
+            let width_bits = self.width_bits.load(Ordering::Relaxed);
             let capabilities = self.capabilities.load(Ordering::Relaxed);
-            if capabilities & CAN_READ_COUNTER == 0 || index == 0 || !(1..=64).contains(&width) {
+            if capabilities & CAN_READ_COUNTER == 0
+                || counter_number == 0
+                || !(1..=64).contains(&width_bits)
+            {
                 return None;
             }
-            let counter = read_counter(index - 1);
+            let counter = read_counter(counter_number - 1);
             let offset = self.offset.load(Ordering::Relaxed);
             fence(Ordering::Acquire);
-            if self.lock.load(Ordering::Relaxed) == lock {
-                return Some(offset.wrapping_add(sign_extend(counter, width)));
+            if self.sequence.load(Ordering::Relaxed) == sequence {
+                return Some(offset.wrapping_add(sign_extend(counter, width_bits)));
             }
         }
     }
 }
 
-/// Returns the lowest `width` bits (1 to 64) sign-extended.
-fn sign_extend(counter: u64, width: u16) -> u64 {
-    let unused_bits = 64 - u32::from(width);
+/// Returns the lowest `width_bits` bits (1 to 64) sign-extended.
+fn sign_extend(counter: u64, width_bits: u16) -> u64 {
+    let unused_bits = 64 - u32::from(width_bits);
     ((counter << unused_bits).cast_signed() >> unused_bits).cast_unsigned()
 }
 
@@ -63,23 +66,23 @@ mod tests {
         CounterPage {
             _version: 0,
             _compat_version: 0,
-            lock: AtomicU32::new(0),
-            index: AtomicU32::new(index),
+            sequence: AtomicU32::new(0),
+            counter_number: AtomicU32::new(index),
             offset: AtomicU64::new(offset),
             _time_enabled: 0,
             _time_running: 0,
             capabilities: AtomicU64::new(capabilities),
-            width: AtomicU16::new(width),
+            width_bits: AtomicU16::new(width),
         }
     }
 
     #[test]
     fn fields_are_where_the_kernel_has_them() {
-        assert_eq!(std::mem::offset_of!(CounterPage, lock), 8);
-        assert_eq!(std::mem::offset_of!(CounterPage, index), 12);
+        assert_eq!(std::mem::offset_of!(CounterPage, sequence), 8);
+        assert_eq!(std::mem::offset_of!(CounterPage, counter_number), 12);
         assert_eq!(std::mem::offset_of!(CounterPage, offset), 16);
         assert_eq!(std::mem::offset_of!(CounterPage, capabilities), 40);
-        assert_eq!(std::mem::offset_of!(CounterPage, width), 48);
+        assert_eq!(std::mem::offset_of!(CounterPage, width_bits), 48);
     }
 
     #[test]
@@ -109,7 +112,7 @@ mod tests {
             reads.set(reads.get() + 1);
             if reads.get() == 1 {
                 page.offset.store(100, Ordering::Relaxed);
-                page.lock.store(1, Ordering::Relaxed);
+                page.sequence.store(1, Ordering::Relaxed);
             }
             reads.get()
         };

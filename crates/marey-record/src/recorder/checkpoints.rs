@@ -26,7 +26,7 @@ pub(crate) fn write_tree_checkpoints(should_continue: fn() -> bool) -> bool {
 fn write_checkpoints_of(is_selected: fn(&Session) -> bool, should_continue: fn() -> bool) -> bool {
     let _writing = WritingGuard::begin();
     let sessions = lock(&SESSIONS);
-    let ids = sessions.alive.iter().filter(|(_, session)| is_selected(session));
+    let ids = sessions.live.iter().filter(|(_, session)| is_selected(session));
     let ids: Vec<_> = ids.map(|(&id, _)| id).collect();
     drop(sessions);
     for id in ids {
@@ -72,7 +72,7 @@ fn prepare_checkpoint(id: SessionId) -> Result<Option<WriteJob>, Error> {
 /// Writes a job's files, without a lock that other threads need.
 pub(super) fn run_write_job(id: SessionId, mut job: WriteJob) -> Result<(), Error> {
     let written = job.write();
-    if let Some(session) = lock(&SESSIONS).alive.get_mut(&id) {
+    if let Some(session) = lock(&SESSIONS).live.get_mut(&id) {
         written.phases.iter().for_each(|&phase| session.mark_phase_written(phase));
         session.playback = session.playback.take().or(job.playback);
     }

@@ -71,7 +71,7 @@ fn stop_recording(
     }
     let slot = session.slot;
     deactivate_and_wait(slot);
-    Ok((slot, sessions.alive.len() == 1, Arc::clone(&sessions.ends)))
+    Ok((slot, sessions.live.len() == 1, Arc::clone(&sessions.end_lock)))
 }
 
 /// Removes a session from the masks and its data from the threads. Returns the session with all its
@@ -85,12 +85,12 @@ fn end_session(id: SessionId, format: Option<Format>) -> Result<Session, Error> 
     // Held while the spool is written: the last session ends the spool that earlier ones read.
     let _ending = lock(&ends);
     let mut sessions = lock(&SESSIONS);
-    if sessions.alive.contains_key(&id) {
+    if sessions.live.contains_key(&id) {
         // Another thread may have activated the session in between.
         deactivate_and_wait(slot);
     }
     let running = fold_ended_threads(&mut sessions);
-    let mut session = sessions.alive.remove(&id).ok_or(Error::UnknownSession(id))?;
+    let mut session = sessions.live.remove(&id).ok_or(Error::UnknownSession(id))?;
     let ended_ticks = clock::ticks();
     close_phase(&mut session, &running, Vec::new(), OpenScopes::Included);
     for (&phase, closed) in &mut session.closed_phases {
@@ -102,7 +102,7 @@ fn end_session(id: SessionId, format: Option<Format>) -> Result<Session, Error> 
     if session.is_trace() && !trace::has_sessions() {
         free_logs();
     }
-    if sessions.alive.is_empty() {
+    if sessions.live.is_empty() {
         device::stop();
     }
     drop(sessions);

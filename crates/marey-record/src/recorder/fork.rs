@@ -25,8 +25,8 @@ pub(crate) fn lock_for_fork() -> impl Sized + use<> {
 /// Restarts the sessions in the child of a fork, without data and under names of their own.
 pub(crate) fn begin_child() {
     let mut sessions = lock(&SESSIONS);
-    sessions.ends = LazyLock::new(Arc::default);
-    for session in sessions.alive.values_mut() {
+    sessions.end_lock = LazyLock::new(Arc::default);
+    for session in sessions.live.values_mut() {
         if !session.is_for_stdout() {
             session.base = format!("{}.{}", session.base, std::process::id());
         }
@@ -42,8 +42,8 @@ pub(crate) fn begin_child() {
     writing::begin_child();
     progress::begin_child();
     registry::begin_child();
-    device::begin_child(sessions.alive.values());
-    trace::begin_child(sessions.alive.values());
+    device::begin_child(sessions.live.values());
+    trace::begin_child(sessions.live.values());
 
     metadata::reset();
     local::restart_after_fork();

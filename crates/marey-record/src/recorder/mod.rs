@@ -37,41 +37,43 @@ use std::sync::{Arc, LazyLock, Mutex};
 static SESSIONS: Mutex<Sessions> = Mutex::new(Sessions::new());
 
 pub(crate) struct Sessions {
-    alive: BTreeMap<SessionId, Session>,
+    live: BTreeMap<SessionId, Session>,
     next_id: SessionId,
     next_slot: u32,
     /// The session that used each slot last.
     last_in_slot: [Option<SessionId>; MAX_SESSIONS as usize],
     /// Locked, before the sessions are, by a thread that ends a session and writes its spool. A fork
     /// does not lock it: the child has another one.
-    ends: LazyLock<Arc<Mutex<()>>>,
+    end_lock: LazyLock<Arc<Mutex<()>>>,
 }
 
 impl Sessions {
     const fn new() -> Self {
         Self {
-            alive: BTreeMap::new(),
+            live: BTreeMap::new(),
             next_id: 0,
             next_slot: 0,
             last_in_slot: [None; MAX_SESSIONS as usize],
-            ends: LazyLock::new(Arc::default),
+            end_lock: LazyLock::new(Arc::default),
         }
     }
 
     fn get(&mut self, id: SessionId) -> Result<&mut Session, Error> {
-        self.alive.get_mut(&id).ok_or(Error::UnknownSession(id))
+        self.live.get_mut(&id).ok_or(Error::UnknownSession(id))
     }
 
     /// Takes a free slot. The slot used last is the last choice.
     fn take_free_slot(&mut self) -> Option<u32> {
-        let live = CONTROL.live.load(Ordering::Relaxed);
+        let live_sessions = CONTROL.live_sessions.load(Ordering::Relaxed);
         let open_sessions = registry::sessions_of_open_scopes();
-        let mut free = (0..MAX_SESSIONS)
+        let mut free_slots = (0..MAX_SESSIONS)
             .map(|offset| (self.next_slot + offset) % MAX_SESSIONS)
-            .filter(|&slot| live & bit(slot) == 0);
+            .filter(|&slot| live_sessions & bit(slot) == 0);
         // A scope that is still open has the bits of sessions that have ended.
-        let slot =
-            free.clone().find(|&slot| open_sessions & bit(slot) == 0).or_else(|| free.next())?;
+        let slot = free_slots
+            .clone()
+            .find(|&slot| open_sessions & bit(slot) == 0)
+            .or_else(|| free_slots.next())?;
         self.next_slot = (slot + 1) % MAX_SESSIONS;
         Some(slot)
     }
@@ -81,7 +83,7 @@ impl Sessions {
 /// that were running at the same moment.
 fn fold_ended_threads(sessions: &mut Sessions) -> Vec<Arc<ThreadTree>> {
     let (running, ended) = registry::take_ended();
-    for session in sessions.alive.values_mut() {
+    for session in sessions.live.values_mut() {
         let view = session.view();
         for tree in &ended {
             if let Some(column) = tree.take_column(view.slot) {
@@ -113,7 +115,7 @@ pub fn start(options: &SessionOptions) -> Result<SessionId, Error> {
         return Err(Error::RingFormat);
     }
     let mut sessions = lock(&SESSIONS);
-    let existing = sessions.alive.iter().find(|(_, session)| session.base == base);
+    let existing = sessions.live.iter().find(|(_, session)| session.base == base);
     if let Some((&id, session)) = existing {
         let is_logged = activate_and_log(session);
         drop(sessions);
@@ -123,13 +125,13 @@ pub fn start(options: &SessionOptions) -> Result<SessionId, Error> {
         return Ok(id);
     }
     let slot = sessions.take_free_slot().ok_or(Error::TooManySessions(MAX_SESSIONS))?;
-    if sessions.alive.is_empty() {
+    if sessions.live.is_empty() {
         begin_epoch();
     }
     let id = sessions.next_id;
     sessions.next_id += 1;
-    if let Some(last) = sessions.last_in_slot.get_mut(slot as usize) {
-        *last = Some(id);
+    if let Some(last_id) = sessions.last_in_slot.get_mut(slot as usize) {
+        *last_id = Some(id);
     }
     let session = Session {
         options: options.clone(),
@@ -149,7 +151,7 @@ pub fn start(options: &SessionOptions) -> Result<SessionId, Error> {
     }
     device::begin_session(&session);
     CONTROL.configure(slot, options.context == ContextSource::Python, session.is_trace());
-    sessions.alive.insert(id, session);
+    sessions.live.insert(id, session);
     CONTROL.begin(slot, options.is_addressed_only);
     drop(sessions);
     if options.format.needs_trace() {
@@ -192,7 +194,7 @@ pub fn activate(id: SessionId) -> Result<(), Error> {
 /// Activates a session. Returns whether this is an event of a trace; [`trace::flush_spool`] must then
 /// follow, without the sessions' lock.
 fn activate_and_log(session: &Session) -> bool {
-    let is_logged = session.is_trace() && CONTROL.addressable() & bit(session.slot) == 0;
+    let is_logged = session.is_trace() && CONTROL.addressable_sessions() & bit(session.slot) == 0;
     if is_logged {
         trace::write_event(session, SessionEvent::Activated, clock::ticks());
     }
@@ -222,13 +224,13 @@ fn deactivate_and_wait(slot: u32) -> bool {
 
 /// Returns the slot of a session, live or ended, until another session uses it.
 pub(crate) fn slot_of(id: SessionId) -> Option<u32> {
-    let last = lock(&SESSIONS).last_in_slot;
-    last.iter().position(|&last| last == Some(id)).map(|slot| slot as u32)
+    let last_in_slot = lock(&SESSIONS).last_in_slot;
+    last_in_slot.iter().position(|&last_id| last_id == Some(id)).map(|slot| slot as u32)
 }
 
 /// Returns the ids of the live sessions, lowest first.
 pub fn live_sessions() -> Vec<SessionId> {
-    lock(&SESSIONS).alive.keys().copied().collect()
+    lock(&SESSIONS).live.keys().copied().collect()
 }
 
 /// A live session, for those who ask from outside.
@@ -248,7 +250,7 @@ pub(crate) struct SessionFacts {
 /// Returns the live sessions, lowest id first.
 pub(crate) fn describe_sessions() -> Vec<SessionFacts> {
     let run_directory = trace::run_dir().map(|path| path.to_string_lossy().into_owned());
-    let active = CONTROL.active.load(Ordering::Relaxed);
+    let active_sessions = CONTROL.active_sessions.load(Ordering::Relaxed);
     let sessions = lock(&SESSIONS);
     let describe = |(&id, session): (&SessionId, &Session)| {
         let format = session.options.format;
@@ -258,20 +260,21 @@ pub(crate) fn describe_sessions() -> Vec<SessionFacts> {
             file: (format != Format::Run).then(file),
             run: run_directory.clone().filter(|_| session.is_trace()),
             format,
-            is_active: active & bit(session.slot) != 0,
+            is_active: active_sessions & bit(session.slot) != 0,
             phase: session.phase,
             start_ticks: session.start.ticks,
         }
     };
-    sessions.alive.iter().map(describe).collect()
+    sessions.live.iter().map(describe).collect()
 }
 
 /// Returns the ids of the live sessions that record, lowest first.
 pub fn active_sessions() -> Vec<SessionId> {
-    let active = CONTROL.addressable();
+    let addressable_sessions = CONTROL.addressable_sessions();
     let sessions = lock(&SESSIONS);
-    let records = sessions.alive.iter().filter(|(_, session)| active & bit(session.slot) != 0);
-    records.map(|(&id, _)| id).collect()
+    let recording =
+        sessions.live.iter().filter(|(_, session)| addressable_sessions & bit(session.slot) != 0);
+    recording.map(|(&id, _)| id).collect()
 }
 
 /// Returns a scope, by default the session's root, as one that is addressed to a session: values

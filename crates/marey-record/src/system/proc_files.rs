@@ -15,7 +15,7 @@ pub(super) struct Usage {
 
 /// Bytes since the start of the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Io {
+pub(super) struct IoBytes {
     pub(super) read: u64,
     pub(super) written: u64,
     pub(super) storage_read: u64,
@@ -26,8 +26,8 @@ pub(super) struct Io {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Interface {
     pub(super) name: String,
-    pub(super) received: u64,
-    pub(super) sent: u64,
+    pub(super) received_bytes: u64,
+    pub(super) sent_bytes: u64,
 }
 
 /// Returns the text of a file, `None` if it cannot be read.
@@ -91,16 +91,16 @@ fn page_bytes() -> u64 {
 
 /// Returns the bytes that the process has read and written. `marey-attach` has a parser of its own
 /// for other processes, because neither crate may depend on the other.
-pub(super) fn io() -> Option<Io> {
+pub(super) fn io() -> Option<IoBytes> {
     parse_io(&read(c"/proc/self/io")?)
 }
 
-fn parse_io(text: &str) -> Option<Io> {
+fn parse_io(text: &str) -> Option<IoBytes> {
     let value = |key: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(key))?;
         line.strip_prefix(": ")?.parse().ok()
     };
-    Some(Io {
+    Some(IoBytes {
         read: value("rchar")?,
         written: value("wchar")?,
         storage_read: value("read_bytes")?,
@@ -119,9 +119,9 @@ pub(super) fn interfaces() -> Vec<Interface> {
 fn parse_interface(line: &str) -> Option<Interface> {
     let (name, columns) = line.split_once(':')?;
     let mut columns = columns.split_ascii_whitespace().map(|column| column.parse().ok());
-    let received = columns.next()??;
-    let sent = columns.nth(7)??;
-    Some(Interface { name: name.trim().to_owned(), received, sent })
+    let received_bytes = columns.next()??;
+    let sent_bytes = columns.nth(7)??;
+    Some(Interface { name: name.trim().to_owned(), received_bytes, sent_bytes })
 }
 
 #[cfg(test)]
@@ -142,7 +142,7 @@ mod tests {
     fn bytes_are_read_by_their_names() {
         let text = "rchar: 1\nwchar: 2\nsyscr: 3\nsyscw: 4\nread_bytes: 5\nwrite_bytes: 6\n\
                     cancelled_write_bytes: 7\n";
-        let io = Io { read: 1, written: 2, storage_read: 5, storage_written: 6 };
+        let io = IoBytes { read: 1, written: 2, storage_read: 5, storage_written: 6 };
         assert_eq!(parse_io(text), Some(io));
         assert_eq!(parse_io("rchar: 1\n"), None);
     }
@@ -150,9 +150,9 @@ mod tests {
     #[test]
     fn interfaces_have_the_bytes_of_both_directions() {
         let line = "  eth0: 10 1 0 0 0 0 0 0 20 2 0 0 0 0 0 0";
-        let eth0 = Interface { name: "eth0".to_owned(), received: 10, sent: 20 };
+        let eth0 = Interface { name: "eth0".to_owned(), received_bytes: 10, sent_bytes: 20 };
         assert_eq!(parse_interface(line), Some(eth0));
-        assert_eq!(parse_interface("eth0:10 1 0 0 0 0 0 0 20 2").unwrap().received, 10);
+        assert_eq!(parse_interface("eth0:10 1 0 0 0 0 0 0 20 2").unwrap().received_bytes, 10);
         for other in ["", " face |bytes packets errs", "eth0: 10 1", "eth0: a 1 0 0 0 0 0 0 b"] {
             assert_eq!(parse_interface(other), None, "{other}");
         }

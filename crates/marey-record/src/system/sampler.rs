@@ -1,6 +1,6 @@
 //! Samples the counters of the process, as rates between two readings.
 
-use super::proc_files::{self, Interface, Io, Usage};
+use super::proc_files::{self, Interface, IoBytes, Usage};
 use super::threads::ThreadTimes;
 use crate::api::CounterSample;
 use crate::clock;
@@ -17,9 +17,9 @@ const MAX_INTERFACES: usize = 16;
 pub(super) struct SystemSampler {
     /// The id of the sampled process. The child of a fork has counters of its own.
     pid: u32,
-    ticks: u64,
+    read_ticks: u64,
     usage: Usage,
-    io: Option<Io>,
+    io: Option<IoBytes>,
     interfaces: Vec<Interface>,
     /// The interfaces that had traffic, with the interned ids of their counters' names.
     recorded_interfaces: BTreeMap<String, [u32; 2]>,
@@ -39,18 +39,18 @@ impl CounterBatch<'_> {
         self.push_named(names::intern(counter.name()), value);
     }
 
-    fn push_named(&mut self, name: u32, value: f64) {
+    fn push_named(&mut self, name_id: u32, value: f64) {
         let time_ticks = self.time_ticks;
-        self.samples.push(CounterSample { name, device: None, time_ticks, value });
+        self.samples.push(CounterSample { name_id, device: None, time_ticks, value });
     }
 
     /// Adds the growth of a total per second.
-    fn push_rate(&mut self, counter: SystemCounter, now: u64, before: u64) {
-        self.push(counter, self.rate(now, before));
+    fn push_rate(&mut self, counter: SystemCounter, current: u64, previous: u64) {
+        self.push(counter, self.rate(current, previous));
     }
 
-    fn rate(&self, now: u64, before: u64) -> f64 {
-        now.saturating_sub(before) as f64 / self.elapsed_secs
+    fn rate(&self, current: u64, previous: u64) -> f64 {
+        current.saturating_sub(previous) as f64 / self.elapsed_secs
     }
 }
 
@@ -59,7 +59,7 @@ impl SystemSampler {
     pub(super) fn begin() -> Self {
         Self {
             pid: std::process::id(),
-            ticks: clock::ticks(),
+            read_ticks: clock::ticks(),
             usage: proc_files::usage(),
             io: proc_files::io(),
             interfaces: proc_files::interfaces(),
@@ -76,14 +76,14 @@ impl SystemSampler {
 
     /// Returns the time since the last reading.
     pub(super) fn since_reading(&self) -> Duration {
-        Duration::from_nanos(clock::nanos_since(self.ticks))
+        Duration::from_nanos(clock::nanos_since(self.read_ticks))
     }
 
     /// Reads all counters and passes the samples on.
     pub(super) fn read(&mut self, write: fn(&[CounterSample])) {
         let time_ticks = clock::ticks();
-        let elapsed_nanos = clock::nanos(time_ticks.saturating_sub(self.ticks)).max(1) as f64;
-        self.ticks = time_ticks;
+        let elapsed_nanos = clock::nanos(time_ticks.saturating_sub(self.read_ticks)).max(1) as f64;
+        self.read_ticks = time_ticks;
         let mut samples = std::mem::take(&mut self.samples);
         samples.clear();
         let elapsed_secs = elapsed_nanos / 1e9;
@@ -99,20 +99,27 @@ impl SystemSampler {
     }
 
     fn read_usage(&mut self, batch: &mut CounterBatch<'_>) {
-        let now = proc_files::usage();
-        let before = std::mem::replace(&mut self.usage, now);
-        batch.push(SystemCounter::ProcessCpu, batch.rate(now.cpu_nanos, before.cpu_nanos) / 1e7);
-        for (counter, now, before) in [
-            (SystemCounter::MinorFaults, now.minor_faults, before.minor_faults),
-            (SystemCounter::MajorFaults, now.major_faults, before.major_faults),
-            (SystemCounter::VoluntarySwitches, now.voluntary_switches, before.voluntary_switches),
+        let current = proc_files::usage();
+        let previous = std::mem::replace(&mut self.usage, current);
+        batch.push(
+            SystemCounter::ProcessCpu,
+            batch.rate(current.cpu_nanos, previous.cpu_nanos) / 1e7,
+        );
+        for (counter, current, previous) in [
+            (SystemCounter::MinorFaults, current.minor_faults, previous.minor_faults),
+            (SystemCounter::MajorFaults, current.major_faults, previous.major_faults),
+            (
+                SystemCounter::VoluntarySwitches,
+                current.voluntary_switches,
+                previous.voluntary_switches,
+            ),
             (
                 SystemCounter::InvoluntarySwitches,
-                now.involuntary_switches,
-                before.involuntary_switches,
+                current.involuntary_switches,
+                previous.involuntary_switches,
             ),
         ] {
-            batch.push_rate(counter, now, before);
+            batch.push_rate(counter, current, previous);
         }
     }
 
@@ -121,39 +128,47 @@ impl SystemSampler {
             batch.push(SystemCounter::ProcessRss, resident_bytes as f64);
             batch.push(SystemCounter::ProcessVms, virtual_bytes as f64);
         }
-        let now = proc_files::io();
-        let before = std::mem::replace(&mut self.io, now);
-        if let (Some(now), Some(before)) = (now, before) {
-            batch.push_rate(SystemCounter::Read, now.read, before.read);
-            batch.push_rate(SystemCounter::Written, now.written, before.written);
-            batch.push_rate(SystemCounter::StorageRead, now.storage_read, before.storage_read);
-            let written = (now.storage_written, before.storage_written);
-            batch.push_rate(SystemCounter::StorageWritten, written.0, written.1);
+        let current = proc_files::io();
+        let previous = std::mem::replace(&mut self.io, current);
+        if let (Some(current), Some(previous)) = (current, previous) {
+            batch.push_rate(SystemCounter::Read, current.read, previous.read);
+            batch.push_rate(SystemCounter::Written, current.written, previous.written);
+            batch.push_rate(
+                SystemCounter::StorageRead,
+                current.storage_read,
+                previous.storage_read,
+            );
+            let storage_written = (current.storage_written, previous.storage_written);
+            batch.push_rate(SystemCounter::StorageWritten, storage_written.0, storage_written.1);
         }
     }
 
     fn read_interfaces(&mut self, batch: &mut CounterBatch<'_>) {
-        let now = proc_files::interfaces();
-        let before = std::mem::take(&mut self.interfaces);
-        for interface in &now {
-            let Some(before) = before.iter().find(|before| before.name == interface.name) else {
+        let current = proc_files::interfaces();
+        let previous = std::mem::take(&mut self.interfaces);
+        for interface in &current {
+            let Some(previous) = previous.iter().find(|candidate| candidate.name == interface.name)
+            else {
                 continue;
             };
             let has_room = self.recorded_interfaces.len() < MAX_INTERFACES;
-            let recorded = match self.recorded_interfaces.get(&interface.name) {
-                Some(&recorded) => recorded,
-                None if has_room && before != interface => {
+            let name_ids = match self.recorded_interfaces.get(&interface.name) {
+                Some(&name_ids) => name_ids,
+                None if has_room && previous != interface => {
                     let counters = [SystemCounter::NetworkReceived, SystemCounter::NetworkSent];
-                    let recorded =
+                    let name_ids =
                         counters.map(|counter| names::intern(&counter.name_for(&interface.name)));
-                    self.recorded_interfaces.insert(interface.name.clone(), recorded);
-                    recorded
+                    self.recorded_interfaces.insert(interface.name.clone(), name_ids);
+                    name_ids
                 }
                 None => continue,
             };
-            batch.push_named(recorded[0], batch.rate(interface.received, before.received));
-            batch.push_named(recorded[1], batch.rate(interface.sent, before.sent));
+            batch.push_named(
+                name_ids[0],
+                batch.rate(interface.received_bytes, previous.received_bytes),
+            );
+            batch.push_named(name_ids[1], batch.rate(interface.sent_bytes, previous.sent_bytes));
         }
-        self.interfaces = now;
+        self.interfaces = current;
     }
 }

@@ -5,12 +5,12 @@ use super::nodes::SpoolNodes;
 use super::texts::SpoolTexts;
 use super::thread::SpoolOutput;
 use crate::control::CONTROL;
-use crate::device::{JoinedActivity, Site, capture_site};
+use crate::device::{CaptureSite, JoinedActivity, capture_site};
 use crate::losses;
 use crate::number_hash::NumberHash;
 use marey_model::context::CAPTURED_AT;
 use marey_model::loss::LossCause;
-use marey_model::spool::{Activity, ActivityKind, Detail, Shape, SpoolFrame};
+use marey_model::spool::{Activity, ActivityKind, ActivityShape, Detail, SpoolFrame};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::Ordering;
@@ -23,13 +23,13 @@ pub(super) struct ActivityWriter {
     shapes: HashMap<u64, KnownShape, NumberHash>,
     /// The hash of the last shape, which is often the next one too.
     last_hash: Option<u64>,
-    next_shape: u32,
-    unwritten: Vec<Shape>,
+    next_shape_id: u32,
+    unwritten_shapes: Vec<ActivityShape>,
     batch: Vec<Activity>,
     batch_sessions: u64,
 }
 
-/// A shape that has a number in the spool.
+/// A shape that has an id in the spool.
 #[derive(Debug)]
 struct KnownShape {
     kind: ActivityKind,
@@ -38,7 +38,7 @@ struct KnownShape {
     device: u32,
     stream: u32,
     details: Box<[(Detail, u64)]>,
-    number: u32,
+    shape_id: u32,
 }
 
 impl KnownShape {
@@ -77,13 +77,13 @@ impl ActivityWriter {
         locations: &[LaunchLocation],
         output: &mut SpoolOutput,
     ) {
-        let shape = self.shape_number(joined, details, &mut output.texts);
+        let shape_id = self.shape_id(joined, details, &mut output.texts);
         let activity = Activity {
-            shape,
+            shape_id,
             start_nanos: output.clock.nanos_at(joined.start_ticks),
             duration_nanos: joined.duration_nanos,
             bytes: joined.bytes,
-            correlation: joined.correlation,
+            correlation_id: joined.correlation_id,
             launch: None,
         };
         for &LaunchLocation { sessions, node } in locations {
@@ -95,7 +95,7 @@ impl ActivityWriter {
         }
     }
 
-    fn shape_number(
+    fn shape_id(
         &mut self,
         joined: &JoinedActivity,
         details: &[(Detail, u64)],
@@ -104,12 +104,12 @@ impl ActivityWriter {
         if let Some(known) = self.last_hash.and_then(|hash| self.shapes.get(&hash))
             && known.matches(joined, details)
         {
-            return known.number;
+            return known.shape_id;
         }
         let hash = shape_hash(joined, details);
         self.last_hash = Some(hash);
         match self.shapes.get(&hash) {
-            Some(known) if known.matches(joined, details) => known.number,
+            Some(known) if known.matches(joined, details) => known.shape_id,
             _ => self.new_shape(hash, joined, details, texts),
         }
     }
@@ -126,50 +126,59 @@ impl ActivityWriter {
             self.shapes.clear();
         }
         let &JoinedActivity { kind, device, stream, .. } = joined;
-        let name = texts.scope_name_id(joined.name_id);
-        self.unwritten.push(Shape { kind, name, device, stream, details: details.to_vec() });
-        let number = self.next_shape;
-        self.next_shape += 1;
+        let name_id = texts.scope_name_id(joined.name_id);
+        self.unwritten_shapes.push(ActivityShape {
+            kind,
+            name_id,
+            device,
+            stream,
+            details: details.to_vec(),
+        });
+        let shape_id = self.next_shape_id;
+        self.next_shape_id += 1;
         let known = KnownShape {
             kind,
             name_id: joined.name_id,
             device,
             stream,
             details: details.into(),
-            number,
+            shape_id,
         };
         self.shapes.insert(hash, known);
-        number
+        shape_id
     }
 
     /// Writes the batch, preceded by its texts and shapes. Its nodes are written already.
     pub(super) fn write_batch(&mut self, texts: &mut SpoolTexts, buffer: &mut FrameBuffer) {
-        let count = self.batch.len() as u64;
-        if count == 0 {
+        let activity_count = self.batch.len() as u64;
+        if activity_count == 0 {
             return;
         }
         if !buffer.has_room() {
-            losses::add(LossCause::Spool, count);
+            losses::add(LossCause::Spool, activity_count);
             self.batch.clear();
             return;
         }
         texts.take_unwritten().for_each(|texts| buffer.push(&texts));
-        if !self.unwritten.is_empty() {
-            let shapes = std::mem::take(&mut self.unwritten);
-            buffer
-                .push(&SpoolFrame::Shapes { first: self.next_shape - shapes.len() as u32, shapes });
+        if !self.unwritten_shapes.is_empty() {
+            let shapes = std::mem::take(&mut self.unwritten_shapes);
+            buffer.push(&SpoolFrame::Shapes {
+                first_id: self.next_shape_id - shapes.len() as u32,
+                shapes,
+            });
         }
         let activities = std::mem::take(&mut self.batch);
         buffer.push_entries(
             &SpoolFrame::Activities { sessions: self.batch_sessions, activities },
-            count,
+            activity_count,
         );
     }
 }
 
 /// Returns the location of an activity whose launch is unknown. All active trace sessions see it.
 pub(super) fn location_without_launch() -> LaunchLocation {
-    let sessions = CONTROL.trace.load(Ordering::Relaxed) & CONTROL.active.load(Ordering::Relaxed);
+    let sessions = CONTROL.trace_sessions.load(Ordering::Relaxed)
+        & CONTROL.active_sessions.load(Ordering::Relaxed);
     LaunchLocation { sessions, node: None }
 }
 
@@ -186,16 +195,16 @@ fn shape_hash(joined: &JoinedActivity, details: &[(Detail, u64)]) -> u64 {
 /// Returns the node of a capture site below the node that launched the graph.
 pub(super) fn capture_site_node(
     nodes: &mut SpoolNodes,
-    launch: u32,
+    launch_node: u32,
     site_number: u32,
     sessions: u64,
     texts: &mut SpoolTexts,
 ) -> u32 {
-    let captured_at = nodes.scope_below(launch, crate::names::intern(CAPTURED_AT), texts);
-    let Some(Site { tree, shadow_node, python_node, .. }) = capture_site(site_number) else {
+    let captured_at = nodes.scope_below(launch_node, crate::names::intern(CAPTURED_AT), texts);
+    let Some(CaptureSite { tree, shadow_node, python_node, .. }) = capture_site(site_number) else {
         return captured_at;
     };
-    let is_python = sessions & !CONTROL.python.load(Ordering::Relaxed) == 0;
+    let is_python = sessions & !CONTROL.python_sessions.load(Ordering::Relaxed) == 0;
     let node = if is_python { python_node } else { shadow_node };
     nodes.path_below(captured_at, &tree.nodes, node, sessions, texts)
 }

@@ -5,7 +5,7 @@ use super::file::Appender;
 use crate::losses;
 use crate::os;
 use marey_model::loss::LossCause;
-use marey_model::spool::{SpoolFrame, Writer, encode};
+use marey_model::spool::{SpoolFrame, SpoolWriter, encode};
 use std::io;
 use std::ops::Range;
 use std::path::Path;
@@ -16,7 +16,7 @@ use std::path::Path;
 pub(super) struct FrameBuffer {
     buffer: Vec<u8>,
     /// The number of scopes, values and counters in the buffer.
-    entries: u64,
+    buffered_entries: u64,
     /// The ranges of the buffer with self-contained frames.
     self_contained_ranges: Vec<Range<usize>>,
     /// The number of scopes, values and counters in the file and the buffer, without lost ones.
@@ -34,7 +34,7 @@ pub(super) struct FrameBuffer {
 
 /// Frames taken from the buffer to be written.
 #[derive(Debug)]
-pub(super) struct Chunk {
+pub(super) struct FrameChunk {
     pub(super) bytes: Vec<u8>,
     pub(super) entries: u64,
 }
@@ -49,10 +49,10 @@ impl FrameBuffer {
     /// Creates a buffer that begins with the header of a spool. `max_bytes` limits the file.
     pub(super) fn new(max_bytes: fn() -> u64) -> io::Result<Self> {
         let mut buffer = Vec::with_capacity(2 * FLUSH_BYTES);
-        Writer::new(&mut buffer)?;
+        SpoolWriter::new(&mut buffer)?;
         Ok(Self {
             buffer,
-            entries: 0,
+            buffered_entries: 0,
             self_contained_ranges: Vec::new(),
             total_entries: 0,
             start_bytes: 0,
@@ -106,32 +106,32 @@ impl FrameBuffer {
         self.push_entries(frame, 0);
     }
 
-    /// Appends a frame that contains `count` scopes, values or counters.
-    pub(super) fn push_entries(&mut self, frame: &SpoolFrame, count: u64) {
-        let start = self.buffer.len();
+    /// Appends a frame that contains `entry_count` scopes, values or counters.
+    pub(super) fn push_entries(&mut self, frame: &SpoolFrame, entry_count: u64) {
+        let frame_start = self.buffer.len();
         let is_allowed = !self.has_failed || is_self_contained(frame);
         if is_allowed && encode(frame, &mut self.buffer).is_ok() {
-            self.entries += count;
-            self.total_entries += count;
+            self.buffered_entries += entry_count;
+            self.total_entries += entry_count;
             if is_self_contained(frame) {
-                self.self_contained_ranges.push(start..self.buffer.len());
+                self.self_contained_ranges.push(frame_start..self.buffer.len());
             }
         } else {
-            losses::add(LossCause::Spool, count);
+            losses::add(LossCause::Spool, entry_count);
         }
     }
 
     /// Takes the frames to be written next.
-    pub(super) fn take_chunk(&mut self) -> Chunk {
+    pub(super) fn take_chunk(&mut self) -> FrameChunk {
         let bytes = std::mem::take(&mut self.buffer);
         self.start_bytes += bytes.len() as u64;
         self.self_contained_ranges.clear();
-        Chunk { bytes, entries: std::mem::take(&mut self.entries) }
+        FrameChunk { bytes, entries: std::mem::take(&mut self.buffered_entries) }
     }
 
     /// Keeps the memory of a written chunk for the next frames.
-    pub(super) fn recycle(&mut self, chunk: Chunk) {
-        let Chunk { mut bytes, .. } = chunk;
+    pub(super) fn recycle(&mut self, chunk: FrameChunk) {
+        let FrameChunk { mut bytes, .. } = chunk;
         if self.buffer.capacity() == 0 && bytes.capacity() <= 4 * FLUSH_BYTES {
             bytes.clear();
             self.buffer = bytes;
@@ -144,19 +144,19 @@ impl FrameBuffer {
     pub(super) fn handle_failure(&mut self, lost_entries: u64, written_bytes: u64) {
         self.has_failed = true;
         self.start_bytes = written_bytes;
-        let unwritten = std::mem::take(&mut self.entries);
-        losses::add(LossCause::Spool, unwritten);
-        self.total_entries = self.total_entries.saturating_sub(lost_entries + unwritten);
+        let dropped_entries = std::mem::take(&mut self.buffered_entries);
+        losses::add(LossCause::Spool, dropped_entries);
+        self.total_entries = self.total_entries.saturating_sub(lost_entries + dropped_entries);
         let buffer = std::mem::take(&mut self.buffer);
         for range in &mut self.self_contained_ranges {
-            let start = self.buffer.len();
+            let frame_start = self.buffer.len();
             self.buffer.extend_from_slice(buffer.get(range.clone()).unwrap_or_default());
-            *range = start..self.buffer.len();
+            *range = frame_start..self.buffer.len();
         }
     }
 }
 
-impl Chunk {
+impl FrameChunk {
     /// Appends the chunk to the file. Counts its entries as lost if that fails.
     pub(super) fn append_to(&self, appender: &mut Appender) -> io::Result<()> {
         if self.bytes.is_empty() {

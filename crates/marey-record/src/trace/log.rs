@@ -42,12 +42,12 @@ impl Log {
         start_ticks: u64,
         end_ticks: u64,
         sessions: u64,
-        correlation: u32,
+        correlation_id: u32,
     ) {
         let head =
-            u64::from(node) | LAUNCH_TAG << TAG_SHIFT | u64::from(correlation) << METRIC_SHIFT;
+            u64::from(node) | LAUNCH_TAG << TAG_SHIFT | u64::from(correlation_id) << METRIC_SHIFT;
         let ticks = end_ticks.wrapping_sub(start_ticks) & LAUNCH_TICKS_MASK;
-        let correlation_high = u64::from(correlation >> 24) << LAUNCH_TICKS_MASK.trailing_ones();
+        let correlation_high = u64::from(correlation_id >> 24) << LAUNCH_TICKS_MASK.trailing_ones();
         handle_push(self.0.push([head, start_ticks, ticks | correlation_high, sessions]));
     }
 
@@ -66,17 +66,17 @@ impl Log {
     }
 
     /// Logs the arguments of an open scope. Its node and start identify the span that follows.
-    pub(crate) fn push_args(&self, node: u32, start_ticks: u64, text: u32, sessions: u64) {
+    pub(crate) fn push_args(&self, node: u32, start_ticks: u64, args_text_id: u32, sessions: u64) {
         let head = u64::from(node) | ARGS_TAG << TAG_SHIFT;
-        handle_push(self.0.push([head, start_ticks, text.into(), sessions]));
+        handle_push(self.0.push([head, start_ticks, args_text_id.into(), sessions]));
     }
 
     /// Logs a value that was added to a metric.
     pub(crate) fn push_value(
         &self,
         node: u32,
-        ticks: u64,
-        metric: u32,
+        time_ticks: u64,
+        metric_id: u32,
         value: &MetricValue,
         sessions: u64,
     ) {
@@ -92,7 +92,7 @@ impl Log {
             MetricValue::Ints(values) => values.len() as u64,
             MetricValue::Floats(values) => values.len() as u64,
         };
-        let head = [pack_head(node, tag, metric), ticks, bits, sessions];
+        let head = [pack_head(node, tag, metric_id), time_ticks, bits, sessions];
         let elements = |first: usize| match value {
             MetricValue::Ints(values) => record_words(values, first, i64::cast_unsigned),
             MetricValue::Floats(values) => record_words(values, first, f64::to_bits),
@@ -163,8 +163,8 @@ fn word_at(bytes: &[u8], index: usize) -> u64 {
 
 /// Packs node, tag and metric into one word. A metric's id fits into its 24 bits, because the table
 /// of names is full before ids need more.
-fn pack_head(node: u32, tag: Tag, metric: u32) -> u64 {
-    u64::from(node) | (tag as u64) << TAG_SHIFT | u64::from(metric) << METRIC_SHIFT
+fn pack_head(node: u32, tag: Tag, metric_id: u32) -> u64 {
+    u64::from(node) | (tag as u64) << TAG_SHIFT | u64::from(metric_id) << METRIC_SHIFT
 }
 
 fn unpack_tag(head: u64) -> Option<Tag> {
@@ -180,19 +180,19 @@ pub(super) enum LogEntry {
         start_ticks: u64,
         end_ticks: u64,
         sessions: u64,
-        correlation: u32,
+        correlation_id: u32,
         autograd: Option<AutogradCall>,
     },
-    /// The arguments of a scope that is still open. `text` is an interned text's id.
+    /// The arguments of a scope that is still open. `args_text_id` is the id of an interned text.
     Args {
         node: u32,
         start_ticks: u64,
-        text: u32,
+        args_text_id: u32,
     },
     Value {
         node: u32,
-        ticks: u64,
-        metric: u32,
+        time_ticks: u64,
+        metric_id: u32,
         value: MetricValue,
         sessions: u64,
     },
@@ -218,13 +218,13 @@ impl LogDecoder {
         if let Some([head, start_ticks, end_ticks, sessions]) = self.autograd.take() {
             let [sequence, forward_os_id, ..] = record;
             let autograd = Some(AutogradCall { sequence, forward_os_id });
-            let (node, correlation) = (head as u32, 0);
+            let (node, correlation_id) = (head as u32, 0);
             return Some(LogEntry::Span {
                 node,
                 start_ticks,
                 end_ticks,
                 sessions,
-                correlation,
+                correlation_id,
                 autograd,
             });
         }
@@ -234,50 +234,54 @@ impl LogDecoder {
     }
 
     fn decode_head(&mut self, record: Record) -> Option<LogEntry> {
-        let [head, first, second, sessions] = record;
+        let [head, first_word, second_word, sessions] = record;
         let node = head as u32;
         if (head >> TAG_SHIFT) & 0xff == AUTOGRAD_TAG {
             self.autograd = Some(record);
             return None;
         }
         if (head >> TAG_SHIFT) & 0xff == ARGS_TAG {
-            return Some(LogEntry::Args { node, start_ticks: first, text: second as u32 });
+            return Some(LogEntry::Args {
+                node,
+                start_ticks: first_word,
+                args_text_id: second_word as u32,
+            });
         }
         if (head >> TAG_SHIFT) & 0xff == LAUNCH_TAG {
-            let end_ticks = first.wrapping_add(second & LAUNCH_TICKS_MASK);
-            let correlation_high = second >> LAUNCH_TICKS_MASK.trailing_ones();
-            let correlation = (head >> METRIC_SHIFT) as u32 | (correlation_high as u32) << 24;
+            let end_ticks = first_word.wrapping_add(second_word & LAUNCH_TICKS_MASK);
+            let correlation_high = second_word >> LAUNCH_TICKS_MASK.trailing_ones();
+            let correlation_id = (head >> METRIC_SHIFT) as u32 | (correlation_high as u32) << 24;
             return Some(LogEntry::Span {
                 node,
-                start_ticks: first,
+                start_ticks: first_word,
                 end_ticks,
                 sessions,
-                correlation,
+                correlation_id,
                 autograd: None,
             });
         }
         let value = match unpack_tag(head) {
             None => {
-                let (start_ticks, end_ticks) = (first, second);
+                let (start_ticks, end_ticks) = (first_word, second_word);
                 return Some(LogEntry::Span {
                     node,
                     start_ticks,
                     end_ticks,
                     sessions,
-                    correlation: 0,
+                    correlation_id: 0,
                     autograd: None,
                 });
             }
-            Some(Tag::Int) => MetricValue::Int(second.cast_signed()),
-            Some(Tag::Float) => MetricValue::Float(f64::from_bits(second)),
+            Some(Tag::Int) => MetricValue::Int(second_word.cast_signed()),
+            Some(Tag::Float) => MetricValue::Float(f64::from_bits(second_word)),
             Some(Tag::Text | Tag::Ints | Tag::Floats) => {
                 return self.finish_vector(PartialVector { head: record, elements: Vec::new() });
             }
         };
         Some(LogEntry::Value {
             node,
-            ticks: first,
-            metric: (head >> METRIC_SHIFT) as u32,
+            time_ticks: first_word,
+            metric_id: (head >> METRIC_SHIFT) as u32,
             value,
             sessions,
         })
@@ -285,14 +289,14 @@ impl LogDecoder {
 
     /// Returns the entry of a vector or text once all of its elements have been read.
     fn finish_vector(&mut self, mut vector: PartialVector) -> Option<LogEntry> {
-        let [head, ticks, len, sessions] = vector.head;
+        let [head, time_ticks, len, sessions] = vector.head;
         let tag = unpack_tag(head)?;
-        let words = tag.extra_words(len);
-        if (vector.elements.len() as u64) < words {
+        let word_count = tag.extra_words(len);
+        if (vector.elements.len() as u64) < word_count {
             self.vector = Some(vector);
             return None;
         }
-        vector.elements.truncate(words as usize);
+        vector.elements.truncate(word_count as usize);
         let elements = vector.elements.into_iter();
         let value = match tag {
             Tag::Text => {
@@ -305,8 +309,8 @@ impl LogDecoder {
         };
         Some(LogEntry::Value {
             node: head as u32,
-            ticks,
-            metric: (head >> METRIC_SHIFT) as u32,
+            time_ticks,
+            metric_id: (head >> METRIC_SHIFT) as u32,
             value,
             sessions,
         })
@@ -343,7 +347,7 @@ mod tests {
             start_ticks: 10,
             end_ticks: 20,
             sessions: 1 << 63,
-            correlation: 0,
+            correlation_id: 0,
             autograd: None,
         }];
         log.push_launch(u32::MAX, 10, 20, 1, u32::MAX);
@@ -352,7 +356,7 @@ mod tests {
             start_ticks: 10,
             end_ticks: 20,
             sessions: 1,
-            correlation: u32::MAX,
+            correlation_id: u32::MAX,
             autograd: None,
         });
         let call = AutogradCall { sequence: u64::MAX, forward_os_id: 9 };
@@ -362,17 +366,17 @@ mod tests {
             start_ticks: 10,
             end_ticks: 20,
             sessions: 1 << 63,
-            correlation: 0,
+            correlation_id: 0,
             autograd: Some(call),
         });
         log.push_args(u32::MAX, 10, u32::MAX, 1 << 63);
-        expected.push(LogEntry::Args { node: u32::MAX, start_ticks: 10, text: u32::MAX });
-        for (metric, value) in (0xff_fff0..).zip(values) {
-            log.push_value(u32::MAX, 15, metric, &value, 3);
+        expected.push(LogEntry::Args { node: u32::MAX, start_ticks: 10, args_text_id: u32::MAX });
+        for (metric_id, value) in (0xff_fff0..).zip(values) {
+            log.push_value(u32::MAX, 15, metric_id, &value, 3);
             expected.push(LogEntry::Value {
                 node: u32::MAX,
-                ticks: 15,
-                metric,
+                time_ticks: 15,
+                metric_id,
                 value,
                 sessions: 3,
             });
@@ -391,7 +395,7 @@ mod tests {
             start_ticks: 2,
             end_ticks: 2,
             sessions: 1,
-            correlation: 0,
+            correlation_id: 0,
             autograd: None,
         };
         assert_eq!(entries(&log), [expected]);

@@ -50,12 +50,12 @@ use std::sync::atomic::Ordering;
 
 /// Whether a trace session is alive.
 pub(crate) fn has_sessions() -> bool {
-    CONTROL.trace.load(Ordering::Relaxed) != 0
+    CONTROL.trace_sessions.load(Ordering::Relaxed) != 0
 }
 
 /// Whether a trace session records now.
 pub(crate) fn is_recording() -> bool {
-    CONTROL.addressable() & CONTROL.trace.load(Ordering::Relaxed) != 0
+    CONTROL.addressable_sessions() & CONTROL.trace_sessions.load(Ordering::Relaxed) != 0
 }
 
 /// Adds a session before it records. Fails if no spool can be created. The caller must then call
@@ -194,7 +194,7 @@ pub(crate) fn begin_child<'a>(sessions: impl Iterator<Item = &'a Session>) {
         spool.abandon();
     }
     records::forget_samples();
-    let active = CONTROL.addressable();
+    let active = CONTROL.addressable_sessions();
     tracer.sessions = sessions
         .filter(|session| session.is_trace())
         .map(|session| TraceSession::new(session, active & bit(session.slot) != 0))

@@ -16,12 +16,12 @@ use std::collections::HashMap;
 #[derive(Debug, Default)]
 pub(super) struct SpoolNodes {
     /// By the number of a node in the thread's tree.
-    cache: Vec<CachedGroups>,
-    /// By parent, name and kind.
-    index: HashMap<(u32, u32, NodeKind), u32>,
+    cached_groups: Vec<CachedGroups>,
+    /// By the id of the parent, the interned id of the name, and the kind.
+    ids: HashMap<(u32, u32, NodeKind), u32>,
     len: u32,
     /// The nodes that are not written yet. They are the ones with the highest numbers.
-    unwritten: Vec<NodeDef>,
+    unwritten_nodes: Vec<NodeDef>,
 }
 
 /// The nodes of the spool that correspond to a node of the tree, for the last requested sessions.
@@ -44,7 +44,7 @@ impl SpoolNodes {
         sessions: u64,
         texts: &mut SpoolTexts,
     ) -> usize {
-        if let Some(cached) = self.cache.get(node as usize)
+        if let Some(cached) = self.cached_groups.get(node as usize)
             && cached.sessions == sessions
         {
             return cached.groups.len();
@@ -57,20 +57,20 @@ impl SpoolNodes {
                 None => groups.push((bit(slot), spool_node)),
             }
         }
-        let count = groups.len();
-        if self.cache.len() <= node as usize {
-            self.cache.resize(node as usize + 1, CachedGroups::default());
+        let group_count = groups.len();
+        if self.cached_groups.len() <= node as usize {
+            self.cached_groups.resize(node as usize + 1, CachedGroups::default());
         }
-        if let Some(cached) = self.cache.get_mut(node as usize) {
+        if let Some(cached) = self.cached_groups.get_mut(node as usize) {
             *cached = CachedGroups { sessions, groups };
         }
-        count
+        group_count
     }
 
     /// Returns one group of a mapped node: the mask of the sessions that see the same path, and the
     /// node of that path in the spool.
-    pub(super) fn group(&self, node: u32, group: usize) -> Option<(u64, u32)> {
-        self.cache.get(node as usize)?.groups.get(group).copied()
+    pub(super) fn group(&self, node: u32, index: usize) -> Option<(u64, u32)> {
+        self.cached_groups.get(node as usize)?.groups.get(index).copied()
     }
 
     /// Returns the spool's node for a path, without the scopes that the session did not see.
@@ -82,35 +82,35 @@ impl SpoolNodes {
         texts: &mut SpoolTexts,
     ) -> u32 {
         if self.len == 0 {
-            let name = texts.add(&ROOT_NAME.into());
-            self.push(NodeDef { parent: ROOT, kind: NodeKind::Root, name });
+            let name_id = texts.add(&ROOT_NAME.into());
+            self.push(NodeDef { parent_id: ROOT, kind: NodeKind::Root, name_id });
         }
         self.path_below(ROOT, nodes, node, session, texts)
     }
 
-    /// Returns the spool's node for a path below `base`, without the scopes that these sessions did
-    /// not see. The path may be in the tree of another thread.
+    /// Returns the spool's node for a path below `base_id`, without the scopes that these sessions
+    /// did not see. The path may be in the tree of another thread.
     pub(super) fn path_below(
         &mut self,
-        base: u32,
+        base_id: u32,
         nodes: &Nodes,
         node: u32,
         sessions: u64,
         texts: &mut SpoolTexts,
     ) -> u32 {
         let mut path = Vec::new();
-        let mut current = node;
-        while current > PYTHON_ROOT
-            && let Some(node) = nodes.get(current)
+        let mut current_node = node;
+        while current_node > PYTHON_ROOT
+            && let Some(node) = nodes.get(current_node)
         {
             if node.sessions() & sessions != 0 {
                 path.push(node);
             }
-            current = node.parent();
+            current_node = node.parent();
         }
-        path.into_iter()
-            .rev()
-            .fold(base, |parent, node| self.child(parent, node.name_id(), node.kind(), texts))
+        path.into_iter().rev().fold(base_id, |parent_id, node| {
+            self.child(parent_id, node.name_id(), node.kind(), texts)
+        })
     }
 
     /// Returns the spool's node of a scope with this name below a node.
@@ -118,27 +118,33 @@ impl SpoolNodes {
         self.child(node, name_id, NodeKind::Scope, texts)
     }
 
-    fn child(&mut self, parent: u32, name_id: u32, kind: NodeKind, texts: &mut SpoolTexts) -> u32 {
-        if let Some(&child) = self.index.get(&(parent, name_id, kind)) {
+    fn child(
+        &mut self,
+        parent_id: u32,
+        name_id: u32,
+        kind: NodeKind,
+        texts: &mut SpoolTexts,
+    ) -> u32 {
+        if let Some(&child) = self.ids.get(&(parent_id, name_id, kind)) {
             return child;
         }
-        let child = self.push(NodeDef { parent, kind, name: texts.scope_name_id(name_id) });
-        self.index.insert((parent, name_id, kind), child);
+        let child = self.push(NodeDef { parent_id, kind, name_id: texts.scope_name_id(name_id) });
+        self.ids.insert((parent_id, name_id, kind), child);
         child
     }
 
     fn push(&mut self, node: NodeDef) -> u32 {
-        self.unwritten.push(node);
+        self.unwritten_nodes.push(node);
         self.len += 1;
         self.len - 1
     }
 
     /// Takes the nodes that are not written yet, if any.
     pub(super) fn take_unwritten(&mut self, thread: u32) -> Option<SpoolFrame> {
-        if self.unwritten.is_empty() {
+        if self.unwritten_nodes.is_empty() {
             return None;
         }
-        let nodes = std::mem::take(&mut self.unwritten);
-        Some(SpoolFrame::Nodes { thread, first: self.len - nodes.len() as u32, nodes })
+        let nodes = std::mem::take(&mut self.unwritten_nodes);
+        Some(SpoolFrame::Nodes { thread, first_id: self.len - nodes.len() as u32, nodes })
     }
 }

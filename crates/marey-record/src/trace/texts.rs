@@ -17,7 +17,7 @@ pub(super) struct SpoolTexts {
     unwritten_args: Vec<String>,
     len: u32,
     /// The texts that are not written yet. They are the ones with the highest ids.
-    unwritten: Vec<String>,
+    unwritten_texts: Vec<String>,
     unwritten_bytes: usize,
 }
 
@@ -47,12 +47,12 @@ impl SpoolTexts {
 
     /// Returns the id that a span's arguments, an interned text, have in the spool.
     pub(super) fn args_id(&mut self, text_id: u32) -> u32 {
-        let next = self.args_ids.len() as u32;
+        let next_id = self.args_ids.len() as u32;
         *self.args_ids.entry(text_id).or_insert_with(|| {
             let text = names::text(text_id);
             self.unwritten_bytes += text.len();
             self.unwritten_args.push(text.as_ref().to_owned());
-            next
+            next_id
         })
     }
 
@@ -60,7 +60,7 @@ impl SpoolTexts {
     pub(super) fn add(&mut self, text: &Arc<str>) -> u32 {
         let text = text_or_lost(text);
         self.unwritten_bytes += text.len();
-        self.unwritten.push(text.to_owned());
+        self.unwritten_texts.push(text.to_owned());
         self.len += 1;
         self.len - 1
     }
@@ -73,13 +73,13 @@ impl SpoolTexts {
     /// Takes the texts that are not written yet.
     pub(super) fn take_unwritten(&mut self) -> impl Iterator<Item = SpoolFrame> {
         self.unwritten_bytes = 0;
-        let texts = std::mem::take(&mut self.unwritten);
+        let texts = std::mem::take(&mut self.unwritten_texts);
         let args = std::mem::take(&mut self.unwritten_args);
-        let first = self.len - texts.len() as u32;
-        let first_args = (self.args_ids.len() - args.len()) as u32;
-        let texts = (!texts.is_empty()).then_some(SpoolFrame::Strings { first, texts });
-        let args =
-            (!args.is_empty()).then_some(SpoolFrame::SpanArgs { first: first_args, texts: args });
+        let first_id = self.len - texts.len() as u32;
+        let first_args_id = (self.args_ids.len() - args.len()) as u32;
+        let texts = (!texts.is_empty()).then_some(SpoolFrame::Strings { first_id, texts });
+        let args = (!args.is_empty())
+            .then_some(SpoolFrame::SpanArgs { first_id: first_args_id, texts: args });
         texts.into_iter().chain(args)
     }
 }

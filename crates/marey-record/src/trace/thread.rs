@@ -15,7 +15,7 @@ use crate::losses;
 use crate::thread::ThreadTree;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
-use marey_model::spool::{AutogradCall, Sample, SampleCause, Span, SpoolFrame, Value};
+use marey_model::spool::{AutogradCall, RecordedValue, Sample, SampleCause, Span, SpoolFrame};
 use std::sync::atomic::Ordering;
 
 /// The parts of a spool that the writers of all threads share.
@@ -37,7 +37,7 @@ pub(super) struct ThreadWriter {
     /// The arguments of scopes that are still open, outermost first.
     open_args: Vec<OpenArgs>,
     /// The open scopes that were written last.
-    written_open: Vec<(u32, i64)>,
+    written_open_spans: Vec<(u32, i64)>,
 }
 
 /// The entries to be written in the next frames.
@@ -52,7 +52,7 @@ struct FrameBatch {
     /// spool.
     args: Vec<(u32, u32)>,
     span_sessions: u64,
-    values: Vec<Value>,
+    values: Vec<RecordedValue>,
     value_sessions: u64,
     /// The approximate size in memory, in bytes.
     bytes: usize,
@@ -64,7 +64,7 @@ struct OpenArgs {
     node: u32,
     start_ticks: u64,
     /// The interned id of the arguments' text.
-    text: u32,
+    text_id: u32,
 }
 
 /// The maximum number of open scopes whose arguments a thread keeps. Arguments stay behind when
@@ -91,7 +91,7 @@ impl ThreadWriter {
             nodes: SpoolNodes::default(),
             batch: FrameBatch::default(),
             open_args: Vec::new(),
-            written_open: Vec::new(),
+            written_open_spans: Vec::new(),
         }
     }
 
@@ -99,7 +99,7 @@ impl ThreadWriter {
     pub(super) fn begin_segment(&mut self, buffer: &mut FrameBuffer) {
         buffer.push(&self.definition);
         self.nodes = SpoolNodes::default();
-        self.written_open.clear();
+        self.written_open_spans.clear();
     }
 
     /// Drains the log and writes its entries.
@@ -113,42 +113,43 @@ impl ThreadWriter {
     fn add_entry(&mut self, tree: &ThreadTree, entry: LogEntry, output: &mut SpoolOutput) {
         const BATCH_BYTES: usize = 1 << 16;
         match entry {
-            LogEntry::Span { node, start_ticks, end_ticks, sessions, correlation, autograd } => {
+            LogEntry::Span { node, start_ticks, end_ticks, sessions, correlation_id, autograd } => {
                 let start_nanos = output.clock.nanos_at(start_ticks);
                 let end_nanos = output.clock.nanos_at(end_ticks);
-                let args = self.take_args(node, start_ticks).map(|text| output.texts.args_id(text));
+                let args_id =
+                    self.take_args(node, start_ticks).map(|text_id| output.texts.args_id(text_id));
                 for group in 0..self.nodes.map_node(&tree.nodes, node, sessions, &mut output.texts)
                 {
-                    let Some((sessions, node)) = self.nodes.group(node, group) else { continue };
+                    let Some((sessions, node_id)) = self.nodes.group(node, group) else { continue };
                     if sessions != self.batch.span_sessions {
                         self.write_batch(output);
                         self.batch.span_sessions = sessions;
                     }
-                    let span = Span { node, start_nanos, end_nanos };
-                    self.batch.add_span(span, args, correlation, autograd);
+                    let span = Span { node_id, start_nanos, end_nanos };
+                    self.batch.add_span(span, args_id, correlation_id, autograd);
                 }
             }
-            LogEntry::Args { node, start_ticks, text } => {
+            LogEntry::Args { node, start_ticks, args_text_id } => {
                 if self.open_args.len() == MAX_OPEN_ARGS {
                     self.open_args.clear();
                 }
-                self.open_args.push(OpenArgs { node, start_ticks, text });
+                self.open_args.push(OpenArgs { node, start_ticks, text_id: args_text_id });
             }
-            LogEntry::Value { node, ticks, metric, value, sessions } => {
-                let time_nanos = output.clock.nanos_at(ticks);
-                let metric = output.texts.metric_name_id(metric);
+            LogEntry::Value { node, time_ticks, metric_id, value, sessions } => {
+                let time_nanos = output.clock.nanos_at(time_ticks);
+                let name_id = output.texts.metric_name_id(metric_id);
                 for group in 0..self.nodes.map_node(&tree.nodes, node, sessions, &mut output.texts)
                 {
-                    let Some((sessions, node)) = self.nodes.group(node, group) else { continue };
+                    let Some((sessions, node_id)) = self.nodes.group(node, group) else { continue };
                     if sessions != self.batch.value_sessions {
                         self.write_batch(output);
                         self.batch.value_sessions = sessions;
                     }
                     self.batch.bytes += value_bytes(&value);
-                    self.batch.values.push(Value {
-                        node,
+                    self.batch.values.push(RecordedValue {
+                        node_id,
                         time_nanos,
-                        metric,
+                        name_id,
                         value: value.clone(),
                     });
                 }
@@ -164,21 +165,21 @@ impl ThreadWriter {
     fn take_args(&mut self, node: u32, start_ticks: u64) -> Option<u32> {
         let is_of_scope = |args: &OpenArgs| (args.node, args.start_ticks) == (node, start_ticks);
         let position = self.open_args.iter().rposition(is_of_scope)?;
-        let text = self.open_args.get(position).map(|args| args.text);
+        let text_id = self.open_args.get(position).map(|args| args.text_id);
         self.open_args.truncate(position);
-        text
+        text_id
     }
 
     /// Writes the frames of the batch after the definitions that they use. Values come before
     /// spans, so that a value precedes the scope in which it was added.
     fn write_batch(&mut self, output: &mut SpoolOutput) {
-        let entries = (self.batch.spans.len() + self.batch.values.len()) as u64;
-        if entries == 0 {
+        let entry_count = (self.batch.spans.len() + self.batch.values.len()) as u64;
+        if entry_count == 0 {
             return;
         }
         self.batch.bytes = 0;
         if !output.buffer.has_room() {
-            losses::add(LossCause::Spool, entries);
+            losses::add(LossCause::Spool, entry_count);
             self.batch.clear();
             return;
         }
@@ -225,8 +226,8 @@ impl ThreadWriter {
             SpoolFrame::Spans { thread, sessions: *span_sessions, spans: std::mem::take(spans) };
         output.buffer.push_entries(&frame, count);
         // Reuse the allocation of the list.
-        if let SpoolFrame::Spans { spans: written, .. } = frame {
-            *spans = written;
+        if let SpoolFrame::Spans { spans: written_spans, .. } = frame {
+            *spans = written_spans;
             spans.clear();
         }
     }
@@ -242,26 +243,28 @@ impl ThreadWriter {
         locations: &mut Vec<LaunchLocation>,
     ) {
         let Launch { sessions, shadow_node, python_node, .. } = *launch;
-        let tracing = sessions & CONTROL.trace.load(Ordering::Relaxed);
-        let python = tracing & CONTROL.python.load(Ordering::Relaxed);
-        for (node, sessions) in [(shadow_node, tracing & !python), (python_node, python)] {
+        let trace_sessions = sessions & CONTROL.trace_sessions.load(Ordering::Relaxed);
+        let python_sessions = trace_sessions & CONTROL.python_sessions.load(Ordering::Relaxed);
+        for (node, sessions) in
+            [(shadow_node, trace_sessions & !python_sessions), (python_node, python_sessions)]
+        {
             if sessions == 0 {
                 continue;
             }
             for group in 0..self.nodes.map_node(&tree.nodes, node, sessions, &mut output.texts) {
-                let Some((sessions, mut spool_node)) = self.nodes.group(node, group) else {
+                let Some((sessions, mut node_id)) = self.nodes.group(node, group) else {
                     continue;
                 };
                 if site_number != 0 {
-                    spool_node = capture_site_node(
+                    node_id = capture_site_node(
                         &mut self.nodes,
-                        spool_node,
+                        node_id,
                         site_number,
                         sessions,
                         &mut output.texts,
                     );
                 }
-                locations.push(LaunchLocation { sessions, node: Some((self.number, spool_node)) });
+                locations.push(LaunchLocation { sessions, node: Some((self.number, node_id)) });
             }
         }
         self.write_definitions(output);
@@ -273,7 +276,7 @@ impl ThreadWriter {
         tree: &ThreadTree,
         samples: &[StackSample],
         cause: SampleCause,
-        ticks: u64,
+        time_ticks: u64,
         output: &mut SpoolOutput,
     ) {
         let count = samples.len() as u64;
@@ -281,17 +284,17 @@ impl ThreadWriter {
             losses::add(LossCause::Spool, count);
             return;
         }
-        let time_nanos = output.clock.nanos_at(ticks);
-        let sessions = CONTROL.trace.load(Ordering::Relaxed);
+        let time_nanos = output.clock.nanos_at(time_ticks);
+        let sessions = CONTROL.trace_sessions.load(Ordering::Relaxed);
         let samples = samples.iter().filter_map(|sample| {
             self.nodes.map_node(&tree.nodes, sample.node, sessions, &mut output.texts);
-            let (_, node) = self.nodes.group(sample.node, 0)?;
+            let (_, node_id) = self.nodes.group(sample.node, 0)?;
             Some(Sample {
                 time_nanos,
                 duration_nanos: sample.duration_nanos,
                 os_id: sample.os_id,
-                thread_name: output.texts.scope_name_id(sample.thread_name),
-                node,
+                thread_name_id: output.texts.scope_name_id(sample.thread_name),
+                node_id,
                 cause,
             })
         });
@@ -313,19 +316,19 @@ impl ThreadWriter {
         scopes: &[VisibleScope],
         output: &mut SpoolOutput,
     ) {
-        let mut open = Vec::with_capacity(scopes.len());
+        let mut open_spans = Vec::with_capacity(scopes.len());
         for scope in scopes {
             self.nodes.map_node(&tree.nodes, scope.node, scope.sessions, &mut output.texts);
-            if let Some((_, node)) = self.nodes.group(scope.node, 0) {
-                open.push((node, output.clock.nanos_at(scope.start_ticks)));
+            if let Some((_, node_id)) = self.nodes.group(scope.node, 0) {
+                open_spans.push((node_id, output.clock.nanos_at(scope.start_ticks)));
             }
         }
-        if open == self.written_open || !output.buffer.has_room() {
+        if open_spans == self.written_open_spans || !output.buffer.has_room() {
             return;
         }
         self.write_definitions(output);
-        output.buffer.push(&SpoolFrame::Open { thread: self.number, spans: open.clone() });
-        self.written_open = open;
+        output.buffer.push(&SpoolFrame::Open { thread: self.number, spans: open_spans.clone() });
+        self.written_open_spans = open_spans;
     }
 }
 
@@ -336,22 +339,22 @@ impl FrameBatch {
         &mut self,
         span: Span,
         args_id: Option<u32>,
-        correlation: u32,
+        correlation_id: u32,
         autograd: Option<local::AutogradCall>,
     ) {
-        let index = self.spans.len() as u32;
-        if correlation != 0 {
-            self.launches.push((index, correlation));
+        let span_index = self.spans.len() as u32;
+        if correlation_id != 0 {
+            self.launches.push((span_index, correlation_id));
         }
         if let Some(call) = autograd {
             self.autograd.push(AutogradCall {
-                index,
+                span_index,
                 sequence: call.sequence,
                 forward_os_id: call.forward_os_id,
             });
         }
         if let Some(args_id) = args_id {
-            self.args.push((index, args_id));
+            self.args.push((span_index, args_id));
         }
         self.spans.push(span);
         self.bytes += size_of::<Span>();
@@ -368,11 +371,11 @@ impl FrameBatch {
 }
 
 fn value_bytes(value: &MetricValue) -> usize {
-    let elements = match value {
+    let element_bytes = match value {
         MetricValue::Int(_) | MetricValue::Float(_) => 0,
         MetricValue::Text(text) => text.len(),
         MetricValue::Ints(values) => size_of_val(values.as_slice()),
         MetricValue::Floats(values) => size_of_val(values.as_slice()),
     };
-    size_of::<Value>() + elements
+    size_of::<RecordedValue>() + element_bytes
 }

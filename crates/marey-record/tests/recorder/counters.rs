@@ -32,8 +32,12 @@ fn spool_of_part(test: &str, name: &str, env: &[(&str, &str)]) -> Spool {
 /// Records samples of one counter on two devices, and of one without a device, at the same time.
 fn record_samples(value: f64) {
     let time_ticks = api::now_ticks();
-    let sample =
-        |name, device, value| CounterSample { name: api::intern(name), device, time_ticks, value };
+    let sample = |name, device, value| CounterSample {
+        name_id: api::intern(name),
+        device,
+        time_ticks,
+        value,
+    };
     api::record_counters(&[
         sample("power (W)", Some(0), value),
         sample("power (W)", Some(1), value + 0.5),
@@ -75,12 +79,12 @@ fn collectives_are_recorded_while_a_trace_is_active() {
     const TEST: &str = "counters::collectives_are_recorded_while_a_trace_is_active";
     let record = |created_unix_nanos| {
         api::record_collectives(vec![Collective {
-            name: api::intern("all_reduce"),
-            group: api::intern("world"),
-            group_ranks: Some(api::intern("0-3")),
+            name_id: api::intern("all_reduce"),
+            group_id: api::intern("world"),
+            group_ranks_id: Some(api::intern("0-3")),
             group_size: Some(4),
             sequence: Some(1),
-            dtype: None,
+            dtype_id: None,
             in_elements: None,
             out_elements: None,
             created_unix_nanos,
@@ -116,14 +120,14 @@ fn collectives_are_recorded_while_a_trace_is_active() {
 fn variables_are_recorded_while_a_trace_is_active() {
     const TEST: &str = "counters::variables_are_recorded_while_a_trace_is_active";
     let record = |os_id, value| {
-        let [thread_name, file, function, name, value_type] =
+        let [thread_name_id, file_id, function_id, name_id, type_id] =
             ["MainThread", "/app/train.py", "step", "loss", "float"].map(api::intern);
-        let variables = &[VariableValue { name, value_type, value }];
+        let variables = &[VariableValue { name_id, type_id, value }];
         api::record_variables(&LineVariables {
             os_id,
-            thread_name,
-            file,
-            function,
+            thread_name_id,
+            file_id,
+            function_id,
             line: 7,
             variables,
         });

@@ -18,13 +18,13 @@ pub(crate) fn launch(correlation: u32) {
 pub(crate) fn kernel(correlation: u32, name: &str, nanos: u64) -> Activity<'static> {
     Activity {
         kind: ActivityKind::Kernel,
-        name: api::intern(name),
+        name_id: api::intern(name),
         device: 0,
         stream: 7,
         start_ticks: device::now().0,
         duration_nanos: Some(nanos),
         bytes: 0,
-        correlation,
+        correlation_id: correlation,
         graph_node: 0,
         details: &[],
     }

@@ -1,7 +1,7 @@
 //! Forks with a source of activities, which has a lock of its own.
 
 use crate::harness::{Fixture, Subprocess, enter, exit, fork, profile_of, subprocess_part};
-use marey_record::device::{self, FlushMode, Source};
+use marey_record::device::{self, ActivitySource, FlushMode};
 use marey_record::{Detached, NodeKind, SessionOptions, api};
 use std::any::Any;
 use std::path::Path;
@@ -20,7 +20,7 @@ fn lock_source() -> MutexGuard<'static, ()> {
     LOCK.lock().unwrap()
 }
 
-impl Source for LockingSource {
+impl ActivitySource for LockingSource {
     fn flush(&self, _mode: FlushMode) {}
     fn request_drain(&self) {}
     fn stop(&self) {}

@@ -100,13 +100,13 @@ fn a_killed_process_loses_no_scope_that_is_older_than_a_second() {
         );
         for (index, (span, _)) in spans.iter().enumerate() {
             assert_eq!(
-                span.node,
-                spans[index % NAMES.len()].0.node,
+                span.node_id,
+                spans[index % NAMES.len()].0.node_id,
                 "kill {number}: scope {index}"
             );
         }
         for ((span, _), name) in spans.iter().zip(NAMES) {
-            assert_eq!(spool.path(0, span.node), name);
+            assert_eq!(spool.path(0, span.node_id), name);
         }
         assert!(!spool.has_end && spool.losses.is_empty());
     }

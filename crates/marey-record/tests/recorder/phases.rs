@@ -139,7 +139,7 @@ fn the_kernels_of_a_phase_written_when_it_closes_are_freed() {
         let kernels: Vec<_> = (1..=KERNELS).map(|it| kernel(it, &name(it), 5)).collect();
         let run_phase = || {
             for kernel in &kernels {
-                launch(kernel.correlation);
+                launch(kernel.correlation_id);
             }
             report(&kernels);
             api::advance_phase(session).unwrap();

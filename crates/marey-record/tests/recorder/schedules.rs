@@ -4,7 +4,7 @@
 use crate::harness::{Fixture, scope};
 use crate::spool::spool_of;
 use marey_model::metric::MetricValue;
-use marey_model::spool::{Reader, SessionEvent, SpoolFrame};
+use marey_model::spool::{SessionEvent, SpoolFrame, SpoolReader};
 use marey_record::{Format, NodeKind, SessionId, SessionOptions, api};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -76,12 +76,12 @@ fn phases(spool: &Path, session: usize) -> BTreeMap<u32, Phase> {
     let mut slots = Vec::new();
     let mut phase = 0;
     let mut phases: BTreeMap<u32, Phase> = BTreeMap::new();
-    for frame in Reader::new(File::open(spool).unwrap()).unwrap() {
+    for frame in SpoolReader::new(File::open(spool).unwrap()).unwrap() {
         let has_session =
             |mask: u64| slots.get(session).is_some_and(|&slot: &u32| mask >> slot & 1 != 0);
         match frame.unwrap() {
-            SpoolFrame::Strings { first, texts: new } => texts.extend((first..).zip(new)),
-            SpoolFrame::Nodes { thread, first, nodes: new } => {
+            SpoolFrame::Strings { first_id: first, texts: new } => texts.extend((first..).zip(new)),
+            SpoolFrame::Nodes { thread, first_id: first, nodes: new } => {
                 nodes.extend((first..).map(|id| (thread, id)).zip(new));
             }
             SpoolFrame::Session { session, event: SessionEvent::Started, .. } => {
@@ -94,14 +94,14 @@ fn phases(spool: &Path, session: usize) -> BTreeMap<u32, Phase> {
                 phase = next;
             }
             SpoolFrame::Spans { thread, sessions, spans } if has_session(sessions) => {
-                let name = |node: u32| texts[&nodes[&(thread, node)].name].clone();
-                let scopes = spans.iter().map(|span| (thread, name(span.node)));
+                let name = |node: u32| texts[&nodes[&(thread, node)].name_id].clone();
+                let scopes = spans.iter().map(|span| (thread, name(span.node_id)));
                 phases.entry(phase).or_default().scopes.extend(scopes);
             }
             SpoolFrame::Values { sessions, values, .. } if has_session(sessions) => {
                 let values = values.iter().map(|value| {
                     let MetricValue::Int(number) = value.value else { panic!("{value:?}") };
-                    (texts[&value.metric].clone(), number)
+                    (texts[&value.name_id].clone(), number)
                 });
                 phases.entry(phase).or_default().values.extend(values);
             }

@@ -5,8 +5,8 @@ use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::profile::Overhead;
 use marey_model::spool::{
-    Activity, AutogradCall, Collective, Counter, Device, NodeDef, Reader, Sample, SessionEvent,
-    Shape, Span, SpoolFrame, TornTail, Variable,
+    Activity, ActivityShape, AutogradCall, Collective, Counter, Device, NodeDef, Sample,
+    SessionEvent, Span, SpoolFrame, SpoolReader, TornTail, Variable,
 };
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -30,7 +30,7 @@ pub(crate) struct Spool {
     pub(crate) samples: Vec<(String, String, Sample)>,
     /// With the names of the thread, the file, the function, the variable and its type.
     pub(crate) variables: Vec<([String; 5], Variable)>,
-    shapes: BTreeMap<u32, Shape>,
+    shapes: BTreeMap<u32, ActivityShape>,
     /// Arguments of spans by id.
     pub(crate) span_args: BTreeMap<u32, String>,
     /// The activities: name, path and correlation id of the launch, and the sessions.
@@ -63,7 +63,7 @@ pub(crate) struct SpoolThread {
 
 impl Spool {
     pub(crate) fn read(path: &Path) -> Self {
-        let mut reader = Reader::new(File::open(path).unwrap()).unwrap();
+        let mut reader = SpoolReader::new(File::open(path).unwrap()).unwrap();
         let mut spool = Self::default();
         for frame in &mut reader {
             spool.add_frame(frame.unwrap());
@@ -78,13 +78,15 @@ impl Spool {
             SpoolFrame::Clock { monotonic_nanos, unix_nanos } => {
                 self.clocks.push((monotonic_nanos, unix_nanos));
             }
-            SpoolFrame::Strings { first, texts } => self.texts.extend((first..).zip(texts)),
+            SpoolFrame::Strings { first_id, texts } => {
+                self.texts.extend((first_id..).zip(texts));
+            }
             SpoolFrame::Thread { thread, os_id, name } => {
                 let thread = self.threads.entry(thread).or_default();
                 (thread.os_id, thread.name) = (os_id, name);
             }
-            SpoolFrame::Nodes { thread, first, nodes } => {
-                self.thread(thread).nodes.extend((first..).zip(nodes));
+            SpoolFrame::Nodes { thread, first_id, nodes } => {
+                self.thread(thread).nodes.extend((first_id..).zip(nodes));
             }
             SpoolFrame::Spans { thread, sessions, spans } => {
                 let spans = spans.into_iter().map(|span| (span, sessions));
@@ -92,8 +94,8 @@ impl Spool {
             }
             SpoolFrame::Values { thread, values, .. } => {
                 for value in values {
-                    let path = self.path(thread, value.node);
-                    let metric = self.texts[&value.metric].clone();
+                    let path = self.path(thread, value.node_id);
+                    let metric = self.texts[&value.name_id].clone();
                     self.thread(thread).values.push((path, metric, value.value));
                 }
             }
@@ -103,18 +105,18 @@ impl Spool {
             }
             SpoolFrame::Counters(counters) => {
                 let texts = &self.texts;
-                let named = |counter: Counter| (texts[&counter.name].clone(), counter);
+                let named = |counter: Counter| (texts[&counter.name_id].clone(), counter);
                 self.counters.extend(counters.into_iter().map(named));
             }
             SpoolFrame::Samples { thread, samples } => {
                 for sample in samples {
-                    let name = self.texts[&sample.thread_name].clone();
-                    self.samples.push((name, self.path(thread, sample.node), sample));
+                    let name = self.texts[&sample.thread_name_id].clone();
+                    self.samples.push((name, self.path(thread, sample.node_id), sample));
                 }
             }
             SpoolFrame::Variables(variables) => {
                 for variable in variables {
-                    let texts = variable.texts().map(|text| self.texts[&text].clone());
+                    let texts = variable.text_ids().map(|id| self.texts[&id].clone());
                     self.variables.push((texts, variable));
                 }
             }
@@ -131,10 +133,12 @@ impl Spool {
                 let first = thread.spans.len() as u32;
                 let calls = calls
                     .into_iter()
-                    .map(|call| AutogradCall { index: first + call.index, ..call });
+                    .map(|call| AutogradCall { span_index: first + call.span_index, ..call });
                 thread.autograd.extend(calls);
             }
-            SpoolFrame::SpanArgs { first, texts } => self.span_args.extend((first..).zip(texts)),
+            SpoolFrame::SpanArgs { first_id, texts } => {
+                self.span_args.extend((first_id..).zip(texts));
+            }
             SpoolFrame::ArgsOfSpans { thread, args } => {
                 let thread = self.thread(thread);
                 let first = thread.spans.len() as u32;
@@ -144,10 +148,12 @@ impl Spool {
             SpoolFrame::Note { key, value } => {
                 self.notes.insert(key, value);
             }
-            SpoolFrame::Shapes { first, shapes } => self.shapes.extend((first..).zip(shapes)),
+            SpoolFrame::Shapes { first_id, shapes } => {
+                self.shapes.extend((first_id..).zip(shapes));
+            }
             SpoolFrame::Activities { sessions, activities } => {
                 for activity in activities {
-                    let name = self.texts[&self.shapes[&activity.shape].name].clone();
+                    let name = self.texts[&self.shapes[&activity.shape_id].name_id].clone();
                     let launch = activity.launch.map(|(thread, node)| self.path(thread, node));
                     self.activities.push((name, launch, activity, sessions));
                 }
@@ -155,7 +161,7 @@ impl Spool {
             SpoolFrame::Collectives(collectives) => {
                 let text = |id: u32| self.texts[&id].clone();
                 self.collectives.extend(
-                    collectives.into_iter().map(|row| (text(row.name), text(row.group), row)),
+                    collectives.into_iter().map(|row| (text(row.name_id), text(row.group_id), row)),
                 );
             }
             SpoolFrame::Losses(losses) => self.losses = losses,
@@ -173,8 +179,8 @@ impl Spool {
         let nodes = &self.threads[&thread].nodes;
         let mut names = Vec::new();
         while nodes[&node].kind != NodeKind::Root {
-            names.push(self.texts[&nodes[&node].name].as_str());
-            node = nodes[&node].parent;
+            names.push(self.texts[&nodes[&node].name_id].as_str());
+            node = nodes[&node].parent_id;
         }
         names.reverse();
         names.join("/")
@@ -184,7 +190,7 @@ impl Spool {
     pub(crate) fn exited_paths(&self, thread: u32, session: u32) -> Vec<String> {
         let spans = self.threads[&thread].spans.iter();
         let seen = spans.filter(|(_, sessions)| sessions >> session & 1 != 0);
-        seen.map(|(span, _)| self.path(thread, span.node)).collect()
+        seen.map(|(span, _)| self.path(thread, span.node_id)).collect()
     }
 
     pub(crate) fn span_count(&self) -> u64 {

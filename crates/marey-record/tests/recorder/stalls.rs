@@ -2,7 +2,7 @@
 
 use crate::harness::{Fixture, Subprocess, exit, fork, scope, subprocess_part};
 use marey_record::device::LaunchKind;
-use marey_record::device::{self, FlushMode, Source};
+use marey_record::device::{self, ActivitySource, FlushMode};
 use marey_record::{SessionId, SessionOptions, api};
 use std::any::Any;
 use std::ffi::CString;
@@ -206,7 +206,7 @@ struct Block {
 static BLOCK: Mutex<Block> = Mutex::new(Block { is_reached: false, is_released: false });
 static CHANGED: Condvar = Condvar::new();
 
-impl Source for BlockingSource {
+impl ActivitySource for BlockingSource {
     fn flush(&self, _mode: FlushMode) {}
 
     fn request_drain(&self) {

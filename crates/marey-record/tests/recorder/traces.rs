@@ -7,7 +7,7 @@ use crate::harness::{
 use crate::spool::{Spool, spool_of};
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
-use marey_model::spool::{Reader, SessionEvent, SpoolFrame};
+use marey_model::spool::{SessionEvent, SpoolFrame, SpoolReader};
 use marey_record::api::AutogradCall;
 use marey_record::{ContextSource, Error, Format, NodeKind, SessionId, SessionOptions, api};
 use std::path::{Path, PathBuf};
@@ -426,7 +426,7 @@ fn clocks_are_written_at_the_start_periodically_and_at_the_end() {
     api::write_checkpoints();
     assert!(clocks().len() > before);
     api::finalize(session, Some(Format::Run)).unwrap();
-    let frames: Vec<_> = Reader::new(std::fs::File::open(&file).unwrap())
+    let frames: Vec<_> = SpoolReader::new(std::fs::File::open(&file).unwrap())
         .unwrap()
         .map(|frame| std::mem::discriminant(&frame.unwrap()))
         .collect();
@@ -577,7 +577,7 @@ fn the_parts_of_operators_in_a_backward_pass_are_in_the_spool() {
     let parts: Vec<_> = thread
         .autograd
         .iter()
-        .map(|call| (&*names[call.index as usize], call.sequence, call.forward_os_id))
+        .map(|call| (&*names[call.span_index as usize], call.sequence, call.forward_os_id))
         .collect();
     assert_eq!(parts, [("aten::mm", 7, 0), ("MmBackward0", 7, 5)].repeat(3));
     assert_eq!(names.len(), 3 * 3 + 2);

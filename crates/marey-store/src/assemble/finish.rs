@@ -108,8 +108,8 @@ impl Assembler {
             processes.map(|((process, &extent), id)| process.entry(id, extent)).collect();
         manifest.losses =
             losses.iter().map(|(cause, &count)| (cause.as_str().to_owned(), count)).collect();
-        for (part, process) in &self.parts.written {
-            manifest.list(part, *process);
+        for (part, owner_id) in &self.parts.written {
+            manifest.list(part, *owner_id);
         }
         manifest
     }
@@ -121,7 +121,7 @@ impl Assembler {
         let activities = mem::replace(&mut self.gpu_activities, Sorter::new(&spill_file));
         let mut parts = self.parts.for_thread();
         let thread_parts = &mut parts;
-        let unmatched = thread::scope(|scope| {
+        let unmatched_counts = thread::scope(|scope| {
             let (span_sender, batches) = sync_channel(MAX_WAITING_BATCHES);
             let (launches_sender, launches) = sync_channel(1);
             let writer_thread = scope.spawn(move || {
@@ -140,8 +140,8 @@ impl Assembler {
             plain_rows.write(shift_nanos, memory_points, &mut self.parts)?;
             writer_thread.join().unwrap_or_else(|panic| resume_unwind(panic))
         })?;
-        for (process, count) in unmatched {
-            self.lose(process, LossCause::UnmatchedActivity, count);
+        for (process_id, count) in unmatched_counts {
+            self.lose(process_id, LossCause::UnmatchedActivity, count);
         }
         self.parts.written.extend(parts.written);
         Ok(())
@@ -173,16 +173,16 @@ fn write_gpu_activities(
     parts: &mut Parts,
 ) -> Result<BTreeMap<u32, u64>, StoreError> {
     let mut part = RowPart::new(shift_nanos);
-    let mut unmatched = BTreeMap::new();
+    let mut unmatched_counts = BTreeMap::new();
     activities.for_each(|mut row| {
         row.context_id = row.context_id.or_else(|| launches.context(&row));
         if row.context_id.is_none() && row.correlation_id.is_some() {
-            *unmatched.entry(row.process_id).or_default() += 1;
+            *unmatched_counts.entry(row.process_id).or_default() += 1;
         }
         part.push(&row, parts)
     })?;
     part.finish(parts)?;
-    Ok(unmatched)
+    Ok(unmatched_counts)
 }
 
 /// Writes rows in sorted order.

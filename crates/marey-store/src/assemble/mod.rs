@@ -134,20 +134,20 @@ impl Assembler {
         self.names.text_of(id)
     }
 
-    /// Returns the id of a context below `parent`. [`Self::ROOT`] is the parent of the outermost
+    /// Returns the id of a context below `parent_id`. [`Self::ROOT`] is the parent of the outermost
     /// contexts.
-    pub fn context_id(&mut self, parent: u32, kind: NodeKind, name_id: u32) -> u32 {
-        self.names.context_id(parent, kind, name_id)
+    pub fn context_id(&mut self, parent_id: u32, kind: NodeKind, name_id: u32) -> u32 {
+        self.names.context_id(parent_id, kind, name_id)
     }
 
     /// Stores the text of an event's arguments. Returns the arguments in the form that rows have.
-    pub fn args(&mut self, new: &mut NewArgs) -> Result<Args, StoreError> {
-        if new.is_empty() {
+    pub fn args(&mut self, new_args: &mut NewArgs) -> Result<Args, StoreError> {
+        if new_args.is_empty() {
             return Ok(Args::default());
         }
         let Self { args, parts, .. } = self;
-        let text_id = new.with_template(|text| args.id(text, parts))?;
-        Ok(Args { text_id: Some(text_id), numbers: SmallVec::from_slice(new.numbers()) })
+        let text_id = new_args.with_template(|text| args.id(text, parts))?;
+        Ok(Args { text_id: Some(text_id), numbers: SmallVec::from_slice(new_args.numbers()) })
     }
 
     /// Adds a process. Returns its id.
@@ -162,8 +162,8 @@ impl Assembler {
     /// # Panics
     ///
     /// If the id is not from [`Self::add_process`].
-    pub fn process_mut(&mut self, process: u32) -> &mut NewProcess {
-        &mut self.processes[process as usize]
+    pub fn process_mut(&mut self, process_id: u32) -> &mut NewProcess {
+        &mut self.processes[process_id as usize]
     }
 
     /// Sets for all processes whether their recording ended properly.
@@ -179,19 +179,19 @@ impl Assembler {
     }
 
     /// Adds a thread. Returns its id. `os_id` is negative for a thread whose system id is unknown.
-    pub fn add_thread(&mut self, process: u32, os_id: i64, name: &str) -> u32 {
-        self.threads.push(NewThread { process, os_id, name: name.to_owned() });
+    pub fn add_thread(&mut self, process_id: u32, os_id: i64, name: &str) -> u32 {
+        self.threads.push(NewThread { process_id, os_id, name: name.to_owned() });
         self.threads.len() as u32 - 1
     }
 
     /// Renames a thread.
-    pub fn rename_thread(&mut self, thread: u32, name: &str) {
-        name.clone_into(&mut self.threads[thread as usize].name);
+    pub fn rename_thread(&mut self, thread_id: u32, name: &str) {
+        name.clone_into(&mut self.threads[thread_id as usize].name);
     }
 
     /// Counts a loss of a process.
-    pub fn lose(&mut self, process: u32, cause: LossCause, count: u64) {
-        let sum = self.losses.entry((process, cause)).or_default();
+    pub fn lose(&mut self, process_id: u32, cause: LossCause, count: u64) {
+        let sum = self.losses.entry((process_id, cause)).or_default();
         *sum = sum.saturating_add(count);
     }
 
@@ -202,8 +202,8 @@ impl Assembler {
 
     /// Adds a slice of a thread.
     pub fn add_slice(&mut self, slice: &Slice) -> Result<(), StoreError> {
-        let process = self.threads[slice.thread_id as usize].process;
-        self.extend(process, slice.start_nanos, slice.duration_nanos);
+        let process_id = self.threads[slice.thread_id as usize].process_id;
+        self.extend(process_id, slice.start_nanos, slice.duration_nanos);
         self.slices.push(slice)
     }
 
@@ -226,8 +226,8 @@ impl Assembler {
 
     /// Adds a counter value.
     pub fn add_metric(&mut self, row: &Metric) -> Result<(), StoreError> {
-        let process = self.threads[row.thread_id as usize].process;
-        self.extend(process, row.time_nanos, 0);
+        let process_id = self.threads[row.thread_id as usize].process_id;
+        self.extend(process_id, row.time_nanos, 0);
         self.plain_rows.metrics.push(row)
     }
 
@@ -312,16 +312,18 @@ impl Assembler {
     }
 
     /// Returns the first and last timestamp that was added for a process, before the base is added.
-    pub fn extent_nanos(&self, process: u32) -> Option<(i64, i64)> {
-        self.extents[process as usize]
+    pub fn extent_nanos(&self, process_id: u32) -> Option<(i64, i64)> {
+        self.extents[process_id as usize]
     }
 
     /// Extends the recorded time of a process, which may be longer than the time of its events.
-    pub fn extend(&mut self, process: u32, start_nanos: i64, duration_nanos: i64) {
+    pub fn extend(&mut self, process_id: u32, start_nanos: i64, duration_nanos: i64) {
         let end_nanos = start_nanos.saturating_add(duration_nanos);
-        let extent = &mut self.extents[process as usize];
+        let extent = &mut self.extents[process_id as usize];
         *extent = Some(match *extent {
-            Some((first, last)) => (first.min(start_nanos), last.max(end_nanos)),
+            Some((first_nanos, last_nanos)) => {
+                (first_nanos.min(start_nanos), last_nanos.max(end_nanos))
+            }
             None => (start_nanos, end_nanos),
         });
     }

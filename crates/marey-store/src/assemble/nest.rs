@@ -25,7 +25,7 @@ use super::span_queue::{OpenSpan, SpanQueue};
 use crate::StoreError;
 use crate::names::{self, Names};
 use crate::rollup::{NO_NODE, SpanTimes};
-use crate::row::{Args, Bytes, Damaged, Field, Span, Step};
+use crate::row::{Args, DamagedRow, Field, RowBytes, Span, Step};
 use crate::sort::{Sortable, Sorter};
 
 /// Greatest depth. A deeper slice ends the innermost one and becomes its sibling. The readers of
@@ -39,7 +39,7 @@ pub struct Slice {
     pub thread_id: u32,
     /// When it began, in nanoseconds since 1970.
     pub start_nanos: i64,
-    /// Its duration in nanoseconds.
+    /// Duration in nanoseconds.
     pub duration_nanos: i64,
     /// Order among slices with equal times: the one with the lower order is the parent.
     pub order: u64,
@@ -47,7 +47,7 @@ pub struct Slice {
     pub kind: NodeKind,
     /// Id of its name.
     pub name_id: u32,
-    /// Its number, if it is a training step and the file has the number.
+    /// Number, if it is a training step and the file has the number.
     pub step: Option<u32>,
     /// Whether its end is unknown.
     pub is_open: bool,
@@ -113,7 +113,7 @@ impl Sortable for Slice {
         self.args.encode(out);
     }
 
-    fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
+    fn decode(input: &mut RowBytes<'_>) -> Result<Self, DamagedRow> {
         Ok(Self {
             thread_id: Field::decode(input)?,
             start_nanos: Field::decode(input)?,
@@ -133,16 +133,16 @@ impl Sortable for Slice {
 
 /// A slice that may still get children.
 struct OpenSlice {
-    /// Its number in the [`SpanQueue`].
+    /// Number in the [`SpanQueue`].
     number: u64,
     kind: NodeKind,
     step: Option<u32>,
     start_nanos: i64,
     duration_nanos: i64,
-    context: u32,
+    context_id: u32,
     node: u32,
     children_nanos: i64,
-    /// Its span, if the queue released it early.
+    /// Span, if the queue released it early.
     span: Option<Box<Span>>,
 }
 
@@ -163,7 +163,7 @@ struct Nest<'a> {
     names: &'a mut Names,
     threads: &'a [NewThread],
     /// Open slices by thread, outermost first.
-    open: Vec<Vec<OpenSlice>>,
+    open_slices: Vec<Vec<OpenSlice>>,
     spans: SpanQueue,
     steps: Sorter<Step>,
     /// The number of the next step of each process, for steps without a number in the file.
@@ -172,41 +172,41 @@ struct Nest<'a> {
     launches: Launches,
     memory_points: LocatedPoints,
     /// The number of slices beyond [`MAX_DEPTH`], by process.
-    too_deep: BTreeMap<u32, u64>,
+    too_deep_counts: BTreeMap<u32, u64>,
 }
 
 impl Nest<'_> {
     fn add(&mut self, slice: Slice) -> Result<(), StoreError> {
         self.locate_points(slice.start_nanos);
         let thread = slice.thread_id as usize;
-        while self.open[thread].last().is_some_and(|open| !open.encloses(&slice)) {
+        while self.open_slices[thread].last().is_some_and(|open| !open.encloses(&slice)) {
             self.close_innermost(thread)?;
         }
-        if self.open[thread].len() == MAX_DEPTH {
-            *self.too_deep.entry(self.threads[thread].process).or_default() += 1;
+        if self.open_slices[thread].len() == MAX_DEPTH {
+            *self.too_deep_counts.entry(self.threads[thread].process_id).or_default() += 1;
             self.close_innermost(thread)?;
         }
-        let parent = self.open[thread].last().map_or(names::ROOT, |open| open.context);
-        let context = self.names.context_id(parent, slice.kind, slice.name_id);
-        let process = self.threads[thread].process;
-        if let Some(correlation) = slice.correlation_id {
-            self.launches.add_call(process, correlation, parent);
-        } else if let Some(external) = slice.external_id {
-            self.launches.add_operator(process, external, context);
+        let parent_id = self.open_slices[thread].last().map_or(names::ROOT, |open| open.context_id);
+        let context_id = self.names.context_id(parent_id, slice.kind, slice.name_id);
+        let process_id = self.threads[thread].process_id;
+        if let Some(correlation_id) = slice.correlation_id {
+            self.launches.add_call(process_id, correlation_id, parent_id);
+        } else if let Some(external_id) = slice.external_id {
+            self.launches.add_operator(process_id, external_id, context_id);
         }
-        let node = self.node_sums.get_or_add_node(slice.thread_id, context, slice.name_id);
+        let node = self.node_sums.get_or_add_node(slice.thread_id, context_id, slice.name_id);
         if let Some(blocking_span) = self.spans.blocking_span() {
             self.release_blocking(blocking_span, slice.start_nanos)?;
         }
         let Slice { kind, step, start_nanos, duration_nanos, .. } = slice;
-        let number = self.spans.begin(slice_to_span(slice, context));
-        self.open[thread].push(OpenSlice {
+        let number = self.spans.begin(slice_to_span(slice, context_id));
+        self.open_slices[thread].push(OpenSlice {
             number,
             kind,
             step,
             start_nanos,
             duration_nanos,
-            context,
+            context_id,
             node,
             children_nanos: 0,
             span: None,
@@ -218,9 +218,9 @@ impl Nest<'_> {
     /// must have been added.
     fn locate_points(&mut self, before_nanos: i64) {
         while let Some((time_nanos, thread)) = self.memory_points.next_before(before_nanos) {
-            let mut open = self.open[thread as usize].iter().rev();
+            let mut open = self.open_slices[thread as usize].iter().rev();
             let innermost = open.find(|open| open.end_nanos() > time_nanos);
-            self.memory_points.set_next(innermost.map_or(names::ROOT, |open| open.context));
+            self.memory_points.set_next(innermost.map_or(names::ROOT, |open| open.context_id));
         }
     }
 
@@ -232,24 +232,26 @@ impl Nest<'_> {
         now_nanos: i64,
     ) -> Result<(), StoreError> {
         let thread = blocking_span.thread as usize;
-        let index = self.open[thread].partition_point(|open| open.number < blocking_span.number);
-        if self.open[thread][index].end_nanos() <= now_nanos {
-            while self.open[thread].len() > index {
+        let index =
+            self.open_slices[thread].partition_point(|open| open.number < blocking_span.number);
+        if self.open_slices[thread][index].end_nanos() <= now_nanos {
+            while self.open_slices[thread].len() > index {
                 self.close_innermost(thread)?; // children end first
             }
-            self.open[thread].shrink_to_fit(); // there may be many threads with one slice each
+            // There may be many threads with one slice each.
+            self.open_slices[thread].shrink_to_fit();
         } else {
-            self.open[thread][index].span = self.spans.release_first().map(Box::new);
+            self.open_slices[thread][index].span = self.spans.release_first().map(Box::new);
         }
         Ok(())
     }
 
     fn close_innermost(&mut self, thread: usize) -> Result<(), StoreError> {
-        let Some(open) = self.open[thread].pop() else { return Ok(()) };
+        let Some(open) = self.open_slices[thread].pop() else { return Ok(()) };
         let OpenSlice { node, start_nanos, duration_nanos, .. } = open;
         let children_nanos = open.children_nanos.min(duration_nanos);
         let mut parent = NO_NODE;
-        if let Some(parent_slice) = self.open[thread].last_mut() {
+        if let Some(parent_slice) = self.open_slices[thread].last_mut() {
             parent_slice.children_nanos =
                 parent_slice.children_nanos.saturating_add(duration_nanos);
             parent = parent_slice.node;
@@ -269,11 +271,11 @@ impl Nest<'_> {
 
     /// Returns a step. If the file has no number for it, it follows the last step of its process.
     fn create_step(&mut self, open: &OpenSlice, thread: usize) -> Step {
-        let process_id = self.threads[thread].process;
+        let process_id = self.threads[thread].process_id;
         let next_number = self.next_steps.entry(process_id).or_default();
         let number = open.step.unwrap_or(*next_number);
         *next_number = number.saturating_add(1);
-        let OpenSlice { start_nanos, duration_nanos, context: context_id, .. } = *open;
+        let OpenSlice { start_nanos, duration_nanos, context_id, .. } = *open;
         let thread_id = thread as u32;
         Step { start_nanos, duration_nanos, process_id, thread_id, context_id, number }
     }
@@ -320,30 +322,30 @@ impl Assembler {
         let mut nest = Nest {
             names: &mut self.names,
             threads: &self.threads,
-            open: self.threads.iter().map(|_| Vec::new()).collect(),
+            open_slices: self.threads.iter().map(|_| Vec::new()).collect(),
             spans: SpanQueue::new(span_sender, &spill_file),
             steps: Sorter::new(&spill_file),
             next_steps: HashMap::new(),
             node_sums: NodeSums::new(slices.row_count()),
             launches: Launches::new(mem::take(&mut self.launch_ids)),
             memory_points: mem::take(&mut self.memory_points).into_located(shift_nanos),
-            too_deep: BTreeMap::new(),
+            too_deep_counts: BTreeMap::new(),
         };
         slices.for_each(|mut slice| {
             slice.start_nanos = slice.start_nanos.saturating_add(shift_nanos);
             nest.add(slice)
         })?;
         nest.locate_points(i64::MAX);
-        for thread in 0..nest.open.len() {
-            while !nest.open[thread].is_empty() {
+        for thread in 0..nest.open_slices.len() {
+            while !nest.open_slices[thread].is_empty() {
                 nest.close_innermost(thread)?;
             }
         }
         nest.launches.sort();
-        let Nest { steps, node_sums, launches, memory_points, too_deep, spans, .. } = nest;
+        let Nest { steps, node_sums, launches, memory_points, too_deep_counts, spans, .. } = nest;
         let late_spans = spans.finish();
-        for (process, count) in too_deep {
-            self.lose(process, LossCause::Unsupported, count);
+        for (process_id, count) in too_deep_counts {
+            self.lose(process_id, LossCause::Unsupported, count);
         }
         Ok(Nested { late_spans, steps, node_sums, launches, memory_points })
     }

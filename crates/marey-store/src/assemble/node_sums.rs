@@ -32,19 +32,19 @@ pub(super) struct NodeSums {
 }
 
 impl NodeSums {
-    /// Creates an empty set for a run of `spans` spans. Their number decides how fine the rollups
-    /// are.
-    pub(super) fn new(spans: u64) -> Self {
+    /// Creates an empty set for a run of `span_count` spans. Their number decides how fine the
+    /// rollups are.
+    pub(super) fn new(span_count: u64) -> Self {
         let (first_nodes, on_other_threads, nodes, totals) =
             (Vec::new(), HashMap::new(), Vec::new(), Vec::new());
-        Self { first_nodes, on_other_threads, nodes, totals, rollup: Rollup::new(0, spans) }
+        Self { first_nodes, on_other_threads, nodes, totals, rollup: Rollup::new(0, span_count) }
     }
 
-    /// Returns the node of a context on a thread, and adds it if it is new. `name` is the name of
-    /// the context.
-    pub(super) fn get_or_add_node(&mut self, thread: u32, context: u32, name_id: u32) -> u32 {
+    /// Returns the node of a context on a thread, and adds it if it is new. `name_id` is the name
+    /// of the context.
+    pub(super) fn get_or_add_node(&mut self, thread_id: u32, context_id: u32, name_id: u32) -> u32 {
         let next_node = self.nodes.len() as u32;
-        let index = context as usize;
+        let index = context_id as usize;
         if self.first_nodes.len() <= index {
             self.first_nodes.resize(index + 1, NO_NODE);
         }
@@ -53,11 +53,11 @@ impl NodeSums {
                 self.first_nodes[index] = next_node;
                 next_node
             }
-            first_node if self.nodes[first_node as usize][0] == thread => first_node,
-            _ => *self.on_other_threads.entry((thread, context)).or_insert(next_node),
+            first_node if self.nodes[first_node as usize][0] == thread_id => first_node,
+            _ => *self.on_other_threads.entry((thread_id, context_id)).or_insert(next_node),
         };
         if node == next_node {
-            self.nodes.push([thread, context, name_id]);
+            self.nodes.push([thread_id, context_id, name_id]);
             self.totals.push(Totals::default());
             self.rollup.add_node();
         }
@@ -80,16 +80,17 @@ impl Assembler {
     ) -> Result<(), StoreError> {
         self.add_samples(&mut node_sums);
         let NodeSums { nodes, totals, rollup, .. } = node_sums;
-        for (&[thread, ..], _) in
+        for (&[thread_id, ..], _) in
             nodes.iter().zip(&totals).filter(|(_, node_totals)| node_totals.is_saturated())
         {
-            self.lose(self.threads[thread as usize].process, LossCause::Unsupported, 1);
+            self.lose(self.threads[thread_id as usize].process_id, LossCause::Unsupported, 1);
         }
-        let starts = shift_extents(&self.extents, shift_nanos);
+        let extents_nanos = shift_extents(&self.extents, shift_nanos);
         let node_info = |node: u32| {
-            let [thread, context, name_id] = nodes[node as usize];
-            let (start_nanos, _) = starts[self.threads[thread as usize].process as usize];
-            NodeInfo { thread, context, name_id, start_nanos }
+            let [thread_id, context_id, name_id] = nodes[node as usize];
+            let (start_nanos, _) =
+                extents_nanos[self.threads[thread_id as usize].process_id as usize];
+            NodeInfo { thread_id, context_id, name_id, start_nanos }
         };
         sums::write(&totals, rollup, node_info, None, &mut self.parts)
     }
@@ -99,23 +100,28 @@ impl Assembler {
     fn add_samples(&mut self, node_sums: &mut NodeSums) {
         // Contexts are taken in descending order of their ids. Parents have lower ids than their
         // children, so each sum is complete when it is taken.
-        let mut pending = BTreeMap::new();
-        for ((thread, context), SampledSum { count, nanos }) in mem::take(&mut self.sampled_sums) {
-            pending.insert((context, thread), [count, nanos, nanos]);
+        let mut pending_sums = BTreeMap::new();
+        for ((thread_id, context_id), SampledSum { count, nanos }) in
+            mem::take(&mut self.sampled_sums)
+        {
+            pending_sums.insert((context_id, thread_id), [count, nanos, nanos]);
         }
-        while let Some(((context, thread), [count, nanos, self_nanos])) = pending.pop_last() {
-            let Some(parent) = self.names.parent(context) else { continue };
+        while let Some(((context_id, thread_id), [count, nanos, self_nanos])) =
+            pending_sums.pop_last()
+        {
+            let Some(parent_id) = self.names.parent(context_id) else { continue };
             if node_sums.nodes.len() >= MAX_SAMPLED_NODES {
-                let process = self.threads[thread as usize].process;
-                self.lose(process, LossCause::Unsupported, 1);
+                let process_id = self.threads[thread_id as usize].process_id;
+                self.lose(process_id, LossCause::Unsupported, 1);
                 continue;
             }
-            let node = node_sums.get_or_add_node(thread, context, self.names.name_id(context));
+            let node =
+                node_sums.get_or_add_node(thread_id, context_id, self.names.name_id(context_id));
             let sums = &mut node_sums.totals[node as usize].sums;
             sums.count = sums.count.saturating_add(count.round() as i64);
             sums.total_nanos = sums.total_nanos.saturating_add(nanos.round() as i64);
             sums.self_nanos = sums.self_nanos.saturating_add(self_nanos.round() as i64);
-            let parent_sums = pending.entry((parent, thread)).or_insert([0.0; 3]);
+            let parent_sums = pending_sums.entry((parent_id, thread_id)).or_insert([0.0; 3]);
             parent_sums[0] += if self.sampled.counts_calls { 0.0 } else { count };
             parent_sums[1] += nanos;
         }

@@ -11,15 +11,15 @@ use crate::columns::{flags, ids, ints, maybe_ints, maybe_reals, texts};
 /// A process as an importer reads it.
 #[derive(Clone, Debug, Default)]
 pub struct NewProcess {
-    /// Its system id, negative if the file has no real one.
+    /// System id, negative if the file has no real one.
     pub pid: i64,
-    /// Its rank in a distributed job.
+    /// Rank in a distributed job.
     pub rank: Option<u32>,
-    /// Its host, empty if unknown.
+    /// Host, empty if unknown.
     pub host: String,
-    /// Its command line, empty if unknown.
+    /// Command line, empty if unknown.
     pub argv: Vec<String>,
-    /// Its name in the file.
+    /// Name in the file.
     pub name: Option<String>,
     /// Whether its recording ended properly.
     pub is_complete: bool,
@@ -28,7 +28,7 @@ pub struct NewProcess {
 /// A thread as an importer reads it.
 #[derive(Clone, Debug)]
 pub(super) struct NewThread {
-    pub(super) process: u32,
+    pub(super) process_id: u32,
     pub(super) os_id: i64,
     pub(super) name: String,
 }
@@ -39,8 +39,8 @@ pub(super) fn shift_extents(
     extents_nanos: &[Option<(i64, i64)>],
     shift_nanos: i64,
 ) -> Vec<(i64, i64)> {
-    let shift_extent = |(first, last): (i64, i64)| {
-        (first.saturating_add(shift_nanos), last.saturating_add(shift_nanos))
+    let shift_extent = |(start_nanos, end_nanos): (i64, i64)| {
+        (start_nanos.saturating_add(shift_nanos), end_nanos.saturating_add(shift_nanos))
     };
     let known_extents = extents_nanos.iter().flatten().copied().map(shift_extent);
     let whole_extent =
@@ -71,7 +71,7 @@ pub(super) fn thread_columns(threads: &[NewThread]) -> Vec<ArrayRef> {
     let rows = threads.iter();
     vec![
         ids(0..threads.len() as u32),
-        ids(rows.clone().map(|thread| thread.process)),
+        ids(rows.clone().map(|thread| thread.process_id)),
         ints(rows.clone().map(|thread| thread.os_id)),
         texts(rows.map(|thread| thread.name.as_str())),
     ]

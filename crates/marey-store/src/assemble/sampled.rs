@@ -40,11 +40,11 @@ impl Assembler {
         if !is_count && !is_nanos {
             return;
         }
-        let process = sample.process_id;
+        let process_id = sample.process_id;
         let threads = &mut self.threads;
         let thread = sample.thread_id.unwrap_or_else(|| {
-            *self.sampled_threads.entry(process).or_insert_with(|| {
-                threads.push(NewThread { process, os_id: 0, name: String::new() });
+            *self.sampled_threads.entry(process_id).or_insert_with(|| {
+                threads.push(NewThread { process_id, os_id: 0, name: String::new() });
                 threads.len() as u32 - 1
             })
         });

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use marey_model::args::NewArgs;
-use marey_model::spool::{Activity, ActivityKind, Detail, IdMap, Shape};
+use marey_model::spool::{Activity, ActivityKind, ActivityShape, Detail, IdMap};
 
 use super::outline::Outline;
 use crate::row::{self, Args, GpuActivity};
@@ -25,24 +25,25 @@ impl Shapes {
         Self { texts, ..Self::default() }
     }
 
-    /// Adds shapes of a process. The first one has the number `first_number`.
+    /// Adds shapes of a process. The first shape has the id `first_id`.
     pub(super) fn extend(
         &mut self,
-        first_number: u32,
-        shapes: &[Shape],
+        first_id: u32,
+        shapes: &[ActivityShape],
         outline: &Outline,
         process_id: u32,
     ) {
         let rows: Vec<_> =
             shapes.iter().map(|shape| self.shape_row(shape, outline, process_id)).collect();
-        self.rows.extend(first_number, rows);
+        self.rows.extend(first_id, rows);
     }
 
     /// Returns the row of an activity, without its times and context.
     pub(super) fn row_of(&self, activity: &Activity) -> Option<GpuActivity> {
         let bytes = (activity.bytes > 0).then(|| saturating_i64(activity.bytes));
-        let correlation_id = (activity.correlation > 0).then_some(activity.correlation.into());
-        let row = self.rows.get(activity.shape)?.clone();
+        let correlation_id =
+            (activity.correlation_id > 0).then_some(activity.correlation_id.into());
+        let row = self.rows.get(activity.shape_id)?.clone();
         Some(GpuActivity { correlation_id, bytes, ..row })
     }
 
@@ -51,15 +52,20 @@ impl Shapes {
         self.texts
     }
 
-    fn shape_row(&mut self, shape: &Shape, outline: &Outline, process_id: u32) -> GpuActivity {
-        let detail = |wanted| {
-            let found = shape.details.iter().find(|(detail, _)| *detail == wanted);
-            found.map(|&(_, value)| value)
+    fn shape_row(
+        &mut self,
+        shape: &ActivityShape,
+        outline: &Outline,
+        process_id: u32,
+    ) -> GpuActivity {
+        let value_of = |wanted| {
+            let detail = shape.details.iter().find(|(detail, _)| *detail == wanted);
+            detail.map(|&(_, value)| value)
         };
-        let id = |wanted| detail(wanted).map(|value| value as u32);
-        let axes = |x, y, z| Some([id(x)?, id(y)?, id(z)?]);
+        let small_value_of = |wanted| value_of(wanted).map(|value| value as u32);
+        let axes = |x, y, z| Some([small_value_of(x)?, small_value_of(y)?, small_value_of(z)?]);
         let is_kernel = shape.kind == ActivityKind::Kernel;
-        let shared = [Detail::StaticSharedBytes, Detail::DynamicSharedBytes].map(detail);
+        let shared = [Detail::StaticSharedBytes, Detail::DynamicSharedBytes].map(value_of);
         let shared_bytes = shared.into_iter().flatten().fold(0, u64::saturating_add);
         GpuActivity {
             start_nanos: 0,
@@ -68,23 +74,23 @@ impl Shapes {
             device: shape.device,
             stream: shape.stream,
             kind: row_kind(shape.kind),
-            name_id: outline.texts.get(shape.name).copied().unwrap_or_default(),
+            name_id: outline.texts.get(shape.name_id).copied().unwrap_or_default(),
             context_id: None,
             correlation_id: None,
-            graph_node_id: detail(Detail::GraphNode),
+            graph_node_id: value_of(Detail::GraphNode),
             grid: axes(Detail::GridX, Detail::GridY, Detail::GridZ),
             block: axes(Detail::BlockX, Detail::BlockY, Detail::BlockZ),
-            registers: id(Detail::Registers),
+            registers: small_value_of(Detail::Registers),
             shared_bytes: is_kernel.then(|| saturating_i64(shared_bytes)),
             bytes: None,
             category_id: None,
-            external_id: detail(Detail::ExternalId),
+            external_id: value_of(Detail::ExternalId),
             args: self.detail_args(shape),
         }
     }
 
     /// Returns the details that have no column, as arguments.
-    fn detail_args(&mut self, shape: &Shape) -> Args {
+    fn detail_args(&mut self, shape: &ActivityShape) -> Args {
         let mut args = NewArgs::default();
         for &(detail, value) in &shape.details {
             if let Some(key) = detail.key() {

@@ -9,12 +9,12 @@ use marey_model::spool::AutogradCall;
 use super::rows::{decode_words, encode_words, pack_ids};
 use super::threads::CollectedThread;
 use crate::StoreError;
-use crate::row::{Args, Bytes, Damaged, Flow, FlowPoint};
+use crate::row::{Args, DamagedRow, Flow, FlowPoint, RowBytes};
 use crate::sort::{Sortable, Sorter, SpillFile};
 
 /// An operator that takes part in a backward pass.
 #[derive(Clone, Copy, Debug)]
-struct Operator {
+struct AutogradOperator {
     /// Position of the thread that ran the forward operator.
     forward_thread: u32,
     sequence: u64,
@@ -24,7 +24,7 @@ struct Operator {
     is_backward: bool,
 }
 
-impl Sortable for Operator {
+impl Sortable for AutogradOperator {
     /// Sorts the forward operators of a node before its calls, so that the operator that began last
     /// comes just before the calls.
     type Key = (u32, u64, bool, i64);
@@ -35,16 +35,16 @@ impl Sortable for Operator {
 
     fn encode(&self, out: &mut Vec<u8>) {
         let threads = pack_ids(self.forward_thread, self.thread);
-        let start = self.start_nanos.cast_unsigned();
-        encode_words([threads, self.sequence, start, self.is_backward.into()], out);
+        let start_nanos = self.start_nanos.cast_unsigned();
+        encode_words([threads, self.sequence, start_nanos, self.is_backward.into()], out);
     }
 
-    fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
-        let [threads, sequence, start, is_backward] = decode_words(input)?;
+    fn decode(input: &mut RowBytes<'_>) -> Result<Self, DamagedRow> {
+        let [threads, sequence, start_nanos, is_backward] = decode_words(input)?;
         Ok(Self {
             forward_thread: threads as u32,
             sequence,
-            start_nanos: start.cast_signed(),
+            start_nanos: start_nanos.cast_signed(),
             thread: (threads >> 32) as u32,
             is_backward: is_backward != 0,
         })
@@ -53,7 +53,7 @@ impl Sortable for Operator {
 
 /// The operators of a spool that take part in a backward pass.
 #[derive(Debug)]
-pub(super) struct Autograd(Sorter<Operator>);
+pub(super) struct Autograd(Sorter<AutogradOperator>);
 
 impl Autograd {
     /// Creates an empty collection.
@@ -69,7 +69,7 @@ impl Autograd {
         thread: &CollectedThread,
         forward_thread: &CollectedThread,
     ) -> Result<(), StoreError> {
-        self.0.push(&Operator {
+        self.0.push(&AutogradOperator {
             forward_thread: forward_thread.position,
             sequence: call.sequence,
             start_nanos,
@@ -82,31 +82,31 @@ impl Autograd {
         self.0.row_count()
     }
 
-    /// Passes the two points of each link to `on_point`. `threads` has the ids of threads by
+    /// Passes the two points of each link to `on_point`. `thread_ids` has the ids of threads by
     /// position.
     pub(super) fn for_each_point(
         self,
-        threads: &[u32],
+        thread_ids: &[u32],
         name_id: u32,
         first_flow_id: u64,
         mut on_point: impl FnMut(&Flow) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let mut forward: Option<Operator> = None;
+        let mut last_forward: Option<AutogradOperator> = None;
         let mut flow_id = first_flow_id;
         self.0.for_each(|operator| {
             if !operator.is_backward {
-                forward = Some(operator);
+                last_forward = Some(operator);
                 return Ok(());
             }
-            let Some(forward) = forward.filter(|forward| {
+            let Some(forward) = last_forward.filter(|forward| {
                 (forward.forward_thread, forward.sequence)
                     == (operator.forward_thread, operator.sequence)
             }) else {
                 return Ok(());
             };
-            let point = |operator: Operator, point| Flow {
+            let point = |operator: AutogradOperator, point| Flow {
                 time_nanos: operator.start_nanos,
-                thread_id: threads[operator.thread as usize],
+                thread_id: thread_ids[operator.thread as usize],
                 flow_id,
                 point,
                 is_enclosing: true,

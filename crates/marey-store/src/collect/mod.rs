@@ -71,7 +71,7 @@ pub struct Collected {
 /// A spool that is readable only in part, although its process did not die while it was writing.
 #[derive(Debug)]
 pub struct BrokenSpool {
-    /// Its file name.
+    /// File name.
     pub name: String,
     /// Bytes that could not be read.
     pub lost_bytes: u64,
@@ -226,16 +226,16 @@ impl Collector {
         meter: &mut Meter,
     ) -> Result<(), StoreError> {
         let mut input = SpoolInput::open(&self.parts.run, &mut spool)?;
-        let next = &mut self.manifest.next;
-        let process = spool.process_id.unwrap_or(next.processes);
-        next.processes = next.processes.max(process + 1);
-        let threads = self.threads.remove(&process).unwrap_or_default();
-        let mut ids = SpoolIds { process, threads, next_thread: next.threads };
+        let next_ids = &mut self.manifest.next;
+        let process_id = spool.process_id.unwrap_or(next_ids.processes);
+        next_ids.processes = next_ids.processes.max(process_id + 1);
+        let thread_ids = self.threads.remove(&process_id).unwrap_or_default();
+        let mut ids = SpoolIds { process_id, thread_ids, next_thread_id: next_ids.threads };
         let Self { names, args, parts, .. } = self;
         let mut result =
             spool::collect((&spool, &mut input), sources, &mut ids, names, args, parts, meter)?;
         let UncollectedSpool { name, file: spool_file, .. } = spool;
-        self.manifest.next.threads = ids.next_thread;
+        self.manifest.next.threads = ids.next_thread_id;
 
         let is_whole = result.is_whole;
         self.unpublished_bytes += input.file.len_bytes;
@@ -257,10 +257,10 @@ impl Collector {
         torn_bytes: u64,
         is_whole: bool,
     ) {
-        let id = result.process.id;
+        let process_id = result.process.id;
         let manifest = &mut self.manifest;
-        manifest.unlist(id);
-        manifest.processes.retain(|process| process.id != id);
+        manifest.unlist(process_id);
+        manifest.processes.retain(|process| process.id != process_id);
         manifest.processes.push(result.process.clone());
         manifest.processes.sort_by_key(|process| process.id);
         // If the name was reused, the older spool of that name no longer exists.
@@ -271,10 +271,10 @@ impl Collector {
             bytes: result.read_bytes,
             torn_bytes,
             is_whole,
-            process_id: id,
+            process_id,
         });
         let losses = result.losses.iter().map(|&(cause, count)| (cause.to_owned(), count));
-        self.losses.insert(id, losses.collect());
+        self.losses.insert(process_id, losses.collect());
     }
 
     fn update_counts(&mut self, name: String, result: SpoolResult, torn_bytes: u64) {
@@ -290,9 +290,9 @@ impl Collector {
     /// Publishes what was collected, then removes the spools that the tables contain completely.
     fn publish(&mut self) -> Result<(), StoreError> {
         let run = self.parts.run.clone();
-        let next = self.manifest.next;
-        self.names.write_texts(next.strings, &mut self.parts)?;
-        let contexts = self.names.context_columns(next.contexts);
+        let next_ids = self.manifest.next;
+        self.names.write_texts(next_ids.strings, &mut self.parts)?;
+        let contexts = self.names.context_columns(next_ids.contexts);
         parts::write(&stored::CONTEXTS, contexts, None, &mut self.parts)?;
         let next_args_id = self.args.next_id();
         let args = std::mem::replace(&mut self.args, ArgTexts::with_first_id(next_args_id));

@@ -38,10 +38,10 @@ pub(super) struct Outline {
     pub(super) notes: BTreeMap<String, String>,
     pub(super) losses: Vec<(LossCause, u64)>,
     /// The run's id of the name of samples, if there are any.
-    pub(super) sample_name: Option<u32>,
+    pub(super) sample_name_id: Option<u32>,
     pub(super) overhead: Option<Overhead>,
     /// Number of events.
-    pub(super) events: u64,
+    pub(super) event_count: u64,
     /// The last timestamp in the spool, on the recorder's clock.
     pub(super) last_nanos: Option<i64>,
     /// Whether the spool has an end frame.
@@ -62,7 +62,7 @@ pub(super) struct OutlineNode {
     pub(super) thread: u32,
     /// The position of its parent, or [`NO_NODE`].
     pub(super) parent: u32,
-    pub(super) context: u32,
+    pub(super) context_id: u32,
     pub(super) name_id: u32,
     pub(super) kind: NodeKind,
 }
@@ -76,9 +76,9 @@ impl Outline {
                 self.clocks.push((*monotonic_nanos, *unix_nanos));
                 self.extend_to([*monotonic_nanos]);
             }
-            SpoolFrame::Strings { first, texts } => {
-                self.texts.extend(*first, texts.iter().map(|text| names.text_id(text)));
-                let texts = texts.iter().zip(*first..=u32::MAX);
+            SpoolFrame::Strings { first_id, texts } => {
+                self.texts.extend(*first_id, texts.iter().map(|text| names.text_id(text)));
+                let texts = texts.iter().zip(*first_id..=u32::MAX);
                 self.memories.extend(
                     texts.filter_map(|(text, id)| Some((id, MeasuredMemory::from_name(text)?))),
                 );
@@ -86,20 +86,20 @@ impl Outline {
             SpoolFrame::Thread { thread, os_id, name } => {
                 self.threads.define(*thread, *os_id, name);
             }
-            SpoolFrame::Nodes { thread, first, nodes } => {
-                self.add_nodes(*thread, *first, nodes, names);
+            SpoolFrame::Nodes { thread, first_id, nodes } => {
+                self.add_nodes(*thread, *first_id, nodes, names);
             }
             SpoolFrame::Spans { spans, .. } => {
-                self.events += spans.len() as u64;
+                self.event_count += spans.len() as u64;
                 let times = spans.iter().flat_map(|span| [span.start_nanos, span.end_nanos]);
                 self.extend_to(times);
             }
             SpoolFrame::Values { values, .. } => {
-                self.events += values.len() as u64;
+                self.event_count += values.len() as u64;
                 self.extend_to(values.iter().map(|value| value.time_nanos));
             }
             SpoolFrame::Counters(counters) => {
-                self.events += counters.len() as u64;
+                self.event_count += counters.len() as u64;
                 self.extend_to(counters.iter().map(|counter| counter.time_nanos));
             }
             SpoolFrame::Open { spans, .. } => self.extend_to(spans.iter().map(|&(_, start)| start)),
@@ -108,25 +108,25 @@ impl Outline {
                 self.extend_to([*time_nanos]);
             }
             SpoolFrame::Activities { activities, .. } => {
-                self.events += activities.len() as u64;
+                self.event_count += activities.len() as u64;
                 self.extend_to(activities.iter().map(|activity| activity.start_nanos));
             }
             SpoolFrame::Samples { samples, .. } => {
-                self.events += samples.len() as u64;
-                self.sample_name = Some(names.text_id(SAMPLE_NAME));
+                self.event_count += samples.len() as u64;
+                self.sample_name_id = Some(names.text_id(SAMPLE_NAME));
                 for sample in samples {
-                    self.add_observed_thread(sample.os_id, sample.thread_name, names);
+                    self.add_observed_thread(sample.os_id, sample.thread_name_id, names);
                     self.extend_to([sample.time_nanos]);
                 }
             }
             SpoolFrame::Variables(variables) => {
-                self.events += variables.len() as u64;
+                self.event_count += variables.len() as u64;
                 for variable in variables {
-                    self.add_observed_thread(variable.os_id, variable.thread_name, names);
+                    self.add_observed_thread(variable.os_id, variable.thread_name_id, names);
                     self.extend_to([variable.time_nanos]);
                 }
             }
-            SpoolFrame::Collectives(collectives) => self.events += collectives.len() as u64,
+            SpoolFrame::Collectives(collectives) => self.event_count += collectives.len() as u64,
             SpoolFrame::Device(device) => {
                 self.devices.insert(device.number, device.clone());
             }
@@ -157,22 +157,22 @@ impl Outline {
         }
     }
 
-    fn add_nodes(&mut self, thread: u32, first: u32, nodes: &[NodeDef], names: &mut Names) {
+    fn add_nodes(&mut self, thread: u32, first_id: u32, nodes: &[NodeDef], names: &mut Names) {
         let Some(thread) = self.threads.get_mut(thread) else { return };
-        for (node, number) in nodes.iter().zip(first..=u32::MAX) {
+        for (node, id) in nodes.iter().zip(first_id..=u32::MAX) {
             // The spool reader has rejected frames with undefined texts or nodes.
-            let name_id = self.texts.get(node.name).copied().unwrap_or_default();
+            let name_id = self.texts.get(node.name_id).copied().unwrap_or_default();
             let is_root = node.kind == NodeKind::Root;
-            let parent = if is_root { None } else { thread.nodes.get(node.parent).copied() };
-            let context = match parent.and_then(|parent| self.nodes.get(parent as usize)) {
-                Some(parent) => names.context_id(parent.context, node.kind, name_id),
+            let parent = if is_root { None } else { thread.nodes.get(node.parent_id).copied() };
+            let context_id = match parent.and_then(|parent| self.nodes.get(parent as usize)) {
+                Some(parent) => names.context_id(parent.context_id, node.kind, name_id),
                 None => names::ROOT,
             };
-            thread.nodes.extend(number, std::iter::once(self.nodes.len() as u32));
+            thread.nodes.extend(id, std::iter::once(self.nodes.len() as u32));
             self.nodes.push(OutlineNode {
                 thread: thread.position,
                 parent: parent.unwrap_or(NO_NODE),
-                context,
+                context_id,
                 name_id,
                 kind: node.kind,
             });
@@ -197,19 +197,20 @@ mod tests {
     use super::*;
 
     use marey_model::metric::MetricValue;
-    use marey_model::spool::{Activity, Counter, Span, Value};
+    use marey_model::spool::{Activity, Counter, RecordedValue, Span};
 
     #[test]
     fn each_span_value_counter_and_activity_is_an_event() {
-        let span = Span { node: 0, start_nanos: 1, end_nanos: 2 };
-        let value = Value { node: 0, time_nanos: 3, metric: 0, value: MetricValue::Int(1) };
-        let counter = Counter { time_nanos: 4, name: 0, device: None, value: 1.0 };
+        let span = Span { node_id: 0, start_nanos: 1, end_nanos: 2 };
+        let value =
+            RecordedValue { node_id: 0, time_nanos: 3, name_id: 0, value: MetricValue::Int(1) };
+        let counter = Counter { time_nanos: 4, name_id: 0, device: None, value: 1.0 };
         let activity = Activity {
-            shape: 0,
+            shape_id: 0,
             start_nanos: 5,
             duration_nanos: 1,
             bytes: 0,
-            correlation: 0,
+            correlation_id: 0,
             launch: None,
         };
         let mut outline = Outline::default();
@@ -221,7 +222,7 @@ mod tests {
             (SpoolFrame::Open { thread: 0, spans: vec![(0, 3)] }, 14, 5),
         ] {
             outline.add(&frame, &mut Names::new());
-            assert_eq!((outline.events, outline.last_nanos), (events, Some(last_nanos)));
+            assert_eq!((outline.event_count, outline.last_nanos), (events, Some(last_nanos)));
         }
     }
 }

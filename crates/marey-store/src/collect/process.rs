@@ -52,24 +52,24 @@ pub(super) fn losses(outline: &Outline) -> impl Iterator<Item = (&'static str, u
     nonzero.map(|&(cause, count)| (cause.as_str(), count))
 }
 
-/// Writes the tables. `owner` is the process, if its rows may be replaced by another collection.
-/// `threads` has the ids of its threads by position.
+/// Writes the tables. `owner_id` is the process, if its rows may be replaced by another collection.
+/// `thread_ids` has the ids of its threads by position.
 pub(super) fn write(
     outline: &Outline,
     clock: &Clock,
-    (process, owner): (&ProcessEntry, Option<u32>),
-    threads: &[u32],
+    (process, owner_id): (&ProcessEntry, Option<u32>),
+    thread_ids: &[u32],
     parts: &mut Parts,
 ) -> Result<(), StoreError> {
-    let id = process.id;
-    let mut write = |table, columns| parts::write(table, columns, owner, parts);
+    let process_id = process.id;
+    let mut write = |table, columns| parts::write(table, columns, owner_id, parts);
     write(&stored::PROCESSES, process_columns(process, clock))?;
-    write(&stored::THREADS, thread_columns(outline, threads, id))?;
-    write(&stored::SESSIONS, session_columns(outline, clock, id))?;
-    write(&stored::PHASES, phase_columns(outline, clock, id))?;
-    write(&stored::LOSSES, loss_columns(outline, id))?;
-    write(&stored::DEVICES, device_columns(outline, id))?;
-    write(&stored::METADATA, note_columns(outline, id))
+    write(&stored::THREADS, thread_columns(outline, thread_ids, process_id))?;
+    write(&stored::SESSIONS, session_columns(outline, clock, process_id))?;
+    write(&stored::PHASES, phase_columns(outline, clock, process_id))?;
+    write(&stored::LOSSES, loss_columns(outline, process_id))?;
+    write(&stored::DEVICES, device_columns(outline, process_id))?;
+    write(&stored::METADATA, note_columns(outline, process_id))
 }
 
 fn device_columns(outline: &Outline, process: u32) -> Vec<ArrayRef> {

@@ -3,7 +3,7 @@
 
 use marey_model::metric::MetricValue;
 
-use crate::row::{Bytes, Damaged, Field};
+use crate::row::{DamagedRow, Field, RowBytes};
 use crate::sort::Sortable;
 
 /// A span.
@@ -16,8 +16,8 @@ pub(super) struct SpanRow {
     pub(super) node: u32,
     /// The index of its [`Stamp`](super::stamps::Stamp): sessions, phase, and whether it is open.
     pub(super) stamp: u32,
-    /// Its correlation id if it is a launch, otherwise 0.
-    pub(super) correlation: u32,
+    /// Correlation id if it is a launch, otherwise 0.
+    pub(super) correlation_id: u32,
     /// The number of its [`SpanDetail`](super::windows::SpanDetail), or 0 if it has none.
     pub(super) detail: u32,
 }
@@ -42,22 +42,26 @@ impl Sortable for SpanRow {
 
     fn encode(&self, out: &mut Vec<u8>) {
         let times = [self.start_nanos, self.duration_nanos, self.children_nanos];
-        let [start, duration, children] = times.map(i64::cast_unsigned);
-        let ids = pack_ids(self.node, self.stamp);
-        let origin = pack_ids(self.correlation, self.detail);
-        encode_words([start, duration, children, ids, origin], out);
+        let [start_nanos, duration_nanos, children_nanos] = times.map(i64::cast_unsigned);
+        let node_and_stamp = pack_ids(self.node, self.stamp);
+        let correlation_and_detail = pack_ids(self.correlation_id, self.detail);
+        encode_words(
+            [start_nanos, duration_nanos, children_nanos, node_and_stamp, correlation_and_detail],
+            out,
+        );
     }
 
-    fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
-        let [start, duration, children, ids, origin] = decode_words(input)?;
+    fn decode(input: &mut RowBytes<'_>) -> Result<Self, DamagedRow> {
+        let [start_nanos, duration_nanos, children_nanos, node_and_stamp, correlation_and_detail] =
+            decode_words(input)?;
         Ok(Self {
-            start_nanos: start.cast_signed(),
-            duration_nanos: duration.cast_signed(),
-            children_nanos: children.cast_signed(),
-            node: ids as u32,
-            stamp: (ids >> 32) as u32,
-            correlation: origin as u32,
-            detail: (origin >> 32) as u32,
+            start_nanos: start_nanos.cast_signed(),
+            duration_nanos: duration_nanos.cast_signed(),
+            children_nanos: children_nanos.cast_signed(),
+            node: node_and_stamp as u32,
+            stamp: (node_and_stamp >> 32) as u32,
+            correlation_id: correlation_and_detail as u32,
+            detail: (correlation_and_detail >> 32) as u32,
         })
     }
 }
@@ -75,12 +79,12 @@ impl Sortable for ValueRow {
         self.value.encode(out);
     }
 
-    fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
-        let [time, ids, name_id] = decode_words(input)?;
+    fn decode(input: &mut RowBytes<'_>) -> Result<Self, DamagedRow> {
+        let [time_nanos, node_and_stamp, name_id] = decode_words(input)?;
         Ok(Self {
-            time_nanos: time.cast_signed(),
-            node: ids as u32,
-            stamp: (ids >> 32) as u32,
+            time_nanos: time_nanos.cast_signed(),
+            node: node_and_stamp as u32,
+            stamp: (node_and_stamp >> 32) as u32,
             name_id: name_id as u32,
             value: Field::decode(input)?,
         })
@@ -96,7 +100,9 @@ pub(super) fn encode_words<const N: usize>(words: [u64; N], out: &mut Vec<u8>) {
     out.extend_from_slice(words.map(u64::to_le_bytes).as_flattened());
 }
 
-pub(super) fn decode_words<const N: usize>(input: &mut Bytes<'_>) -> Result<[u64; N], Damaged> {
+pub(super) fn decode_words<const N: usize>(
+    input: &mut RowBytes<'_>,
+) -> Result<[u64; N], DamagedRow> {
     let mut words = [[0; 8]; N];
     let bytes = words.as_flattened_mut();
     bytes.copy_from_slice(input.bytes(bytes.len())?);
@@ -115,7 +121,7 @@ mod tests {
             children_nanos: i64::MAX,
             node: 4,
             stamp: u32::MAX,
-            correlation: 7,
+            correlation_id: 7,
             detail: u32::MAX,
         };
         let values = [
@@ -133,13 +139,13 @@ mod tests {
         for value in &values {
             row(value.clone()).encode(&mut bytes);
         }
-        let mut input = Bytes(&bytes);
+        let mut input = RowBytes(&bytes);
         assert_eq!(format!("{:?}", SpanRow::decode(&mut input).unwrap()), format!("{span:?}"));
         for value in values {
             let expected = format!("{:?}", row(value));
             assert_eq!(format!("{:?}", ValueRow::decode(&mut input).unwrap()), expected);
         }
         assert!(input.0.is_empty());
-        assert!(ValueRow::decode(&mut Bytes(&bytes[..9])).is_err());
+        assert!(ValueRow::decode(&mut RowBytes(&bytes[..9])).is_err());
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use marey_model::loss::LossCause;
 use marey_model::profile::Process;
-use marey_model::spool::{Reader, SpoolError, SpoolFrame};
+use marey_model::spool::{SpoolError, SpoolFrame, SpoolReader};
 
 use super::Sources;
 use super::clock::Clock;
@@ -69,12 +69,12 @@ impl SpoolInput {
 /// The ids of a spool's process and threads.
 #[derive(Debug)]
 pub(super) struct SpoolIds {
-    pub(super) process: u32,
+    pub(super) process_id: u32,
     /// Ids of its threads, by position. Before the collection, the ids that an earlier one has
     /// assigned.
-    pub(super) threads: Vec<u32>,
+    pub(super) thread_ids: Vec<u32>,
     /// The next free thread id.
-    pub(super) next_thread: u32,
+    pub(super) next_thread_id: u32,
 }
 
 /// The result of collecting a spool, besides its parts.
@@ -112,7 +112,7 @@ pub(super) fn collect(
     let clock = Clock::new(&outline.clocks);
     let mut windows =
         Windows::read(&spool.windows, (spool_file, file), &mut outline, &clock, names, sources)?;
-    let process = process::process_entry(&outline, &clock, spool_file.pid(), ids.process);
+    let process = process::process_entry(&outline, &clock, spool_file.pid(), ids.process_id);
     ids.assign_threads(outline.threads.len());
 
     let window_files = std::mem::take(&mut windows.files);
@@ -120,16 +120,17 @@ pub(super) fn collect(
     let mut events = Events::new(&outline, &clock, process.id, windows, &spill_file, sources);
     spool_file.read_frames(file, meter, |frame| events.add(frame))?;
     let rows = events.finish()?;
-    let saturated = rows.totals.iter().filter(|node_totals| node_totals.is_saturated()).count();
-    outline.losses.push((LossCause::Unsupported, saturated as u64));
+    let saturated_nodes =
+        rows.totals.iter().filter(|node_totals| node_totals.is_saturated()).count();
+    outline.losses.push((LossCause::Unsupported, saturated_nodes as u64));
     let is_whole = spool.is_closed || process.is_complete;
-    let owner = (!is_whole).then_some(process.id);
-    process::write(&outline, &clock, (&process, owner), &ids.threads, parts)?;
+    let owner_id = (!is_whole).then_some(process.id);
+    process::write(&outline, &clock, (&process, owner_id), &ids.thread_ids, parts)?;
     let references = References {
-        process: process.id,
-        owner,
+        process_id: process.id,
+        owner_id,
         start_nanos: process.start_unix_nanos,
-        threads: &ids.threads,
+        thread_ids: &ids.thread_ids,
         nodes: &outline.nodes,
         autograd_name_id: if rows.sorted.autograd.row_count() == 0 {
             0
@@ -142,7 +143,7 @@ pub(super) fn collect(
     Ok(SpoolResult {
         process,
         losses: process::losses(&outline).collect(),
-        events: outline.events,
+        events: outline.event_count,
         // The joined file lacks the torn ends of segments, so its length does not count.
         read_bytes: if ring::is_segment(&spool.name) {
             spool.file.len_bytes
@@ -158,9 +159,9 @@ pub(super) fn collect(
 impl SpoolIds {
     /// Assigns ids to threads until there are `count`.
     fn assign_threads(&mut self, count: usize) {
-        while self.threads.len() < count {
-            self.threads.push(self.next_thread);
-            self.next_thread += 1;
+        while self.thread_ids.len() < count {
+            self.thread_ids.push(self.next_thread_id);
+            self.next_thread_id += 1;
         }
     }
 }
@@ -204,9 +205,9 @@ impl SpoolFile {
     fn frames<'a>(
         &self,
         mut file: &'a File,
-    ) -> Result<Reader<BufReader<Take<&'a File>>>, SpoolError> {
+    ) -> Result<SpoolReader<BufReader<Take<&'a File>>>, SpoolError> {
         file.rewind()?;
-        Reader::new(BufReader::with_capacity(1 << 16, file.take(self.len_bytes)))
+        SpoolReader::new(BufReader::with_capacity(1 << 16, file.take(self.len_bytes)))
     }
 
     /// Returns the process that wrote the spool, if the first frame is readable.

@@ -20,7 +20,7 @@ pub(super) struct Threads {
 /// A thread of a spool.
 #[derive(Debug)]
 pub(super) struct CollectedThread {
-    /// Its position among the spool's threads, in the order of appearance.
+    /// Position among the spool's threads, in the order of appearance.
     pub(super) position: u32,
     pub(super) os_id: u64,
     pub(super) name: String,

@@ -27,7 +27,7 @@ pub(super) struct Spools {
 /// A spool to collect.
 #[derive(Debug)]
 pub(super) struct UncollectedSpool {
-    /// Its file name. For a ring, the file name of its last segment.
+    /// File name. For a ring, the file name of its last segment.
     pub(super) name: String,
     pub(super) file: SpoolFile,
     /// The id of its process, if it was collected before.

@@ -35,13 +35,13 @@ const BATCH_ROWS: usize = 1 << 14;
 /// Everything that the rows of a spool refer to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct References<'a> {
-    pub(super) process: u32,
+    pub(super) process_id: u32,
     /// The process, if its rows may be replaced by another collection.
-    pub(super) owner: Option<u32>,
+    pub(super) owner_id: Option<u32>,
     /// The start of its recording, on the clock of the tables.
     pub(super) start_nanos: i64,
     /// The ids of its threads, by position.
-    pub(super) threads: &'a [u32],
+    pub(super) thread_ids: &'a [u32],
     pub(super) nodes: &'a [OutlineNode],
     /// The name and category of links between forward and backward.
     pub(super) autograd_name_id: u32,
@@ -60,10 +60,10 @@ pub(super) fn write(
     meter.begin_writing(sorted.count());
     let start_nanos = references.start_nanos;
     let node_info = |node| {
-        let OutlineNode { context, name_id, .. } = references.node(node);
-        NodeInfo { thread: references.thread(node), context, name_id, start_nanos }
+        let OutlineNode { context_id, name_id, .. } = references.node(node);
+        NodeInfo { thread_id: references.thread_id(node), context_id, name_id, start_nanos }
     };
-    sums::write(&totals, rollup, node_info, references.owner, parts)?;
+    sums::write(&totals, rollup, node_info, references.owner_id, parts)?;
     drop(totals);
     let arg_text_ids: Vec<u32> =
         arg_texts.iter().map(|text| args.id(text, parts)).collect::<Result<_, _>>()?;
@@ -73,7 +73,7 @@ pub(super) fn write(
     write_metrics(sorted.values, &stamps, references, parts, meter)?;
     write_flows(sorted.autograd, flows, &arg_text_ids, references, parts, meter)?;
     write_memory_events(&memory_events, &arg_text_ids, references, parts)?;
-    let thread_id = |position: Option<u32>| Some(references.threads[position? as usize]);
+    let thread_id = |position: Option<u32>| Some(references.thread_ids[position? as usize]);
     write_events(sorted.activities, references, parts, meter, |row| {
         row.args = with_text_id(&row.args, &arg_text_ids);
     })?;
@@ -111,8 +111,8 @@ fn write_spans(
         meter.add_written(rows.len() as u64);
         Ok(())
     })?;
-    part.finish(references.owner, parts)?;
-    steps.finish(references.owner, parts)
+    part.finish(references.owner_id, parts)?;
+    steps.finish(references.owner_id, parts)
 }
 
 /// The columns that only some spans have, and the ids of argument texts by position.
@@ -137,12 +137,13 @@ impl<'a> Details<'a> {
             ];
         }
         let details = rows.iter().map(|row| self.of_row(row));
-        let mut columns =
-            vec![maybe_bits(details.clone().map(|detail| detail.and_then(|it| it.external_id)))];
+        let mut columns = vec![maybe_bits(
+            details.clone().map(|detail| detail.and_then(|detail| detail.external_id)),
+        )];
         let mut args = <Args as Field>::Columns::default();
         for detail in details {
-            let new = detail.map(|detail| with_text_id(&detail.args, self.arg_text_ids));
-            new.unwrap_or_default().append(&mut args);
+            let args_with_id = detail.map(|detail| with_text_id(&detail.args, self.arg_text_ids));
+            args_with_id.unwrap_or_default().append(&mut args);
         }
         Args::finish(&mut args, &mut columns);
         columns
@@ -163,19 +164,22 @@ fn span_columns(
 ) -> Vec<ArrayRef> {
     let nodes = rows.iter().map(|row| references.node(row.node));
     let stamps = rows.iter().map(|row| stamps[row.stamp as usize]);
-    let categories = rows.iter().map(|row| details.of_row(row).and_then(|detail| detail.category));
+    let category_ids =
+        rows.iter().map(|row| details.of_row(row).and_then(|detail| detail.category_id));
     let mut columns = vec![
         ints(rows.iter().map(|row| row.start_nanos)),
         ints(rows.iter().map(|row| row.duration_nanos)),
         ints(rows.iter().map(|row| row.children_nanos)),
-        ids(rows.iter().map(|row| references.thread(row.node))),
-        ids(nodes.clone().map(|node| node.context)),
+        ids(rows.iter().map(|row| references.thread_id(row.node))),
+        ids(nodes.clone().map(|node| node.context_id)),
         ids(nodes.map(|node| node.name_id)),
         bits(stamps.clone().map(|stamp| stamp.sessions)),
         ids(stamps.clone().map(|stamp| stamp.phase)),
         flags(stamps.map(|stamp| stamp.is_open)),
-        maybe_ids(categories),
-        maybe_bits(rows.iter().map(|row| (row.correlation != 0).then(|| row.correlation.into()))),
+        maybe_ids(category_ids),
+        maybe_bits(
+            rows.iter().map(|row| (row.correlation_id != 0).then(|| row.correlation_id.into())),
+        ),
     ];
     columns.extend(details.last_columns(rows));
     columns
@@ -186,15 +190,15 @@ fn nulls(rows: usize, data_type: &DataType) -> ArrayRef {
     new_null_array(data_type, rows)
 }
 
-/// Returns the columns of steps. The numbers of the steps begin with `first_number`.
-fn step_columns(rows: &[SpanRow], first_number: u32, references: References) -> Vec<ArrayRef> {
+/// Returns the columns of steps. The numbers of the steps begin with `first_step`.
+fn step_columns(rows: &[SpanRow], first_step: u32, references: References) -> Vec<ArrayRef> {
     vec![
         ints(rows.iter().map(|row| row.start_nanos)),
         ints(rows.iter().map(|row| row.duration_nanos)),
-        ids(rows.iter().map(|_| references.process)),
-        ids(rows.iter().map(|row| references.thread(row.node))),
-        ids(rows.iter().map(|row| references.node(row.node).context)),
-        ids((first_number..).take(rows.len())),
+        ids(rows.iter().map(|_| references.process_id)),
+        ids(rows.iter().map(|row| references.thread_id(row.node))),
+        ids(rows.iter().map(|row| references.node(row.node).context_id)),
+        ids((first_step..).take(rows.len())),
     ]
 }
 
@@ -211,14 +215,14 @@ fn write_instants(
         meter.add_written(rows.len() as u64);
         Ok(())
     })?;
-    part.finish(references.owner, parts)
+    part.finish(references.owner_id, parts)
 }
 
 fn instant_columns(rows: &[SpanRow], references: References) -> Vec<ArrayRef> {
     vec![
         ints(rows.iter().map(|row| row.start_nanos)),
-        ids(rows.iter().map(|_| references.process)),
-        ids(rows.iter().map(|row| references.thread(row.node))),
+        ids(rows.iter().map(|_| references.process_id)),
+        ids(rows.iter().map(|row| references.thread_id(row.node))),
         texts(rows.iter().map(|_| "thread")),
         ids(rows.iter().map(|row| references.node(row.node).name_id)),
         nulls(rows.len(), &DataType::UInt32),
@@ -241,7 +245,7 @@ fn write_metrics(
         meter.add_written(rows.len() as u64);
         Ok(())
     })?;
-    part.finish(references.owner, parts)
+    part.finish(references.owner_id, parts)
 }
 
 fn metric_columns(rows: &[ValueRow], stamps: &[Stamp], references: References) -> Vec<ArrayRef> {
@@ -252,8 +256,8 @@ fn metric_columns(rows: &[ValueRow], stamps: &[Stamp], references: References) -
     }
     let mut columns = vec![
         ints(rows.iter().map(|row| row.time_nanos)),
-        ids(rows.iter().map(|row| references.thread(row.node))),
-        ids(rows.iter().map(|row| references.node(row.node).context)),
+        ids(rows.iter().map(|row| references.thread_id(row.node))),
+        ids(rows.iter().map(|row| references.node(row.node).context_id)),
         ids(rows.iter().map(|row| row.name_id)),
         bits(stamps.clone().map(|stamp| stamp.sessions)),
         ids(stamps.map(|stamp| stamp.phase)),
@@ -272,13 +276,13 @@ fn write_memory_events(
     let mut rows = Sorter::new(&SpillFile::new(&parts.run));
     for event in events {
         rows.push(&row::MemoryEvent {
-            process_id: references.process,
-            thread_id: event.thread_id.map(|position| references.threads[position as usize]),
+            process_id: references.process_id,
+            thread_id: event.thread_id.map(|position| references.thread_ids[position as usize]),
             args: with_text_id(&event.args, arg_text_ids),
             ..event.clone()
         })?;
     }
-    write_rows(rows, references.owner, parts, |_| ())
+    write_rows(rows, references.owner_id, parts, |_| ())
 }
 
 /// Writes the links of autograd, and the flows of windows, by time.
@@ -292,22 +296,22 @@ fn write_flows(
 ) -> Result<(), StoreError> {
     meter.add_written(autograd.row_count());
     let mut points = Sorter::new(&SpillFile::new(&parts.run));
-    let first_flow_id = u64::from(references.process) << FLOW_ID_BITS;
+    let first_flow_id = u64::from(references.process_id) << FLOW_ID_BITS;
     autograd.for_each_point(
-        references.threads,
+        references.thread_ids,
         references.autograd_name_id,
         first_flow_id,
         |point| points.push(point),
     )?;
     for flow in flows {
         points.push(&row::Flow {
-            thread_id: references.threads[flow.thread_id as usize],
+            thread_id: references.thread_ids[flow.thread_id as usize],
             flow_id: first_flow_id | WINDOW_FLOWS | (flow.flow_id & (WINDOW_FLOWS - 1)),
             args: with_text_id(&flow.args, arg_text_ids),
             ..flow
         })?;
     }
-    write_rows(points, references.owner, parts, |_| ())
+    write_rows(points, references.owner_id, parts, |_| ())
 }
 
 /// Writes events by time. `complete` replaces the positions in a row with ids.
@@ -318,7 +322,7 @@ fn write_events<R: Row>(
     meter: &mut Meter,
     complete: impl Fn(&mut R),
 ) -> Result<(), StoreError> {
-    write_rows(rows, references.owner, parts, |rows| {
+    write_rows(rows, references.owner_id, parts, |rows| {
         rows.iter_mut().for_each(&complete);
         meter.add_written(rows.len() as u64);
     })
@@ -327,7 +331,7 @@ fn write_events<R: Row>(
 /// Writes rows in order. `prepare` is called with the rows of each batch before they are written.
 fn write_rows<R: Row>(
     rows: Sorter<R>,
-    owner: Option<u32>,
+    owner_id: Option<u32>,
     parts: &mut Parts,
     mut prepare: impl FnMut(&mut [R]),
 ) -> Result<(), StoreError> {
@@ -340,7 +344,7 @@ fn write_rows<R: Row>(
         }
         part.write(R::finish(&mut columns), parts)
     })?;
-    part.finish(owner, parts)
+    part.finish(owner_id, parts)
 }
 
 impl References<'_> {
@@ -348,7 +352,7 @@ impl References<'_> {
         self.nodes[node as usize]
     }
 
-    fn thread(&self, node: u32) -> u32 {
-        self.threads[self.node(node).thread as usize]
+    fn thread_id(&self, node: u32) -> u32 {
+        self.thread_ids[self.node(node).thread as usize]
     }
 }

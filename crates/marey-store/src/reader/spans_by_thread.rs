@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use super::Reader;
 use crate::StoreError;
 use crate::environment::temp_dir;
-use crate::row::{Bytes, Damaged, Field, Row, Span};
+use crate::row::{DamagedRow, Field, Row, RowBytes, Span};
 use crate::sort::{Sortable, Sorter, SpillFile};
 
 /// Spans sorted by thread, then by start.
@@ -63,7 +63,7 @@ impl Sortable for SpanWithDepth {
         Field::encode(&self.depth, out);
     }
 
-    fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
+    fn decode(input: &mut RowBytes<'_>) -> Result<Self, DamagedRow> {
         Ok(Self { span: Row::decode(input)?, depth: Field::decode(input)? })
     }
 }

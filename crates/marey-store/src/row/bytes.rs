@@ -10,14 +10,14 @@ use marey_model::spool::{unzigzag, zigzag};
 
 /// A cursor over encoded rows.
 #[derive(Debug)]
-pub struct Bytes<'a>(pub &'a [u8]);
+pub struct RowBytes<'a>(pub &'a [u8]);
 
 /// The error that bytes are not a row that this process encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Damaged;
+pub struct DamagedRow;
 
-impl From<Damaged> for io::Error {
-    fn from(_: Damaged) -> Self {
+impl From<DamagedRow> for io::Error {
+    fn from(_: DamagedRow) -> Self {
         Self::new(io::ErrorKind::InvalidData, "the temporary file of sorted rows is damaged")
     }
 }
@@ -49,30 +49,30 @@ pub(super) fn encode_signed(out: &mut Vec<u8>, number: i64) {
     encode_number(out, zigzag(number));
 }
 
-impl<'a> Bytes<'a> {
+impl<'a> RowBytes<'a> {
     /// Reads a byte.
     #[inline]
-    pub(crate) fn byte(&mut self) -> Result<u8, Damaged> {
-        let (&first, rest) = self.0.split_first().ok_or(Damaged)?;
-        self.0 = rest;
-        Ok(first)
+    pub(crate) fn byte(&mut self) -> Result<u8, DamagedRow> {
+        let (&byte, unread) = self.0.split_first().ok_or(DamagedRow)?;
+        self.0 = unread;
+        Ok(byte)
     }
 
     /// Reads `len` bytes.
-    pub(crate) fn bytes(&mut self, len: usize) -> Result<&'a [u8], Damaged> {
-        let (bytes, rest) = self.0.split_at_checked(len).ok_or(Damaged)?;
-        self.0 = rest;
+    pub(crate) fn bytes(&mut self, len: usize) -> Result<&'a [u8], DamagedRow> {
+        let (bytes, unread) = self.0.split_at_checked(len).ok_or(DamagedRow)?;
+        self.0 = unread;
         Ok(bytes)
     }
 
     /// Reads a number that [`encode_number`] appended.
     #[inline]
-    pub(super) fn number(&mut self) -> Result<u64, Damaged> {
-        let first = u64::from(self.byte()?);
-        if first < MIN_MULTIBYTE {
-            return Ok(first);
+    pub(super) fn number(&mut self) -> Result<u64, DamagedRow> {
+        let first_byte = u64::from(self.byte()?);
+        if first_byte < MIN_MULTIBYTE {
+            return Ok(first_byte);
         }
-        let len = (first - MIN_MULTIBYTE + 1) as usize;
+        let len = (first_byte - MIN_MULTIBYTE + 1) as usize;
         if let Some(word) = self.0.first_chunk() {
             self.0 = &self.0[len..];
             return Ok(u64::from_le_bytes(*word) & (u64::MAX >> (u64::BITS - 8 * len as u32)));
@@ -84,14 +84,14 @@ impl<'a> Bytes<'a> {
 
     /// Reads a number that [`encode_signed`] appended.
     #[inline]
-    pub(super) fn signed(&mut self) -> Result<i64, Damaged> {
+    pub(super) fn signed(&mut self) -> Result<i64, DamagedRow> {
         self.number().map(unzigzag)
     }
 
     /// Reads a count of items, each of which takes at least a byte. Fails if fewer bytes are left.
-    pub(super) fn count(&mut self) -> Result<usize, Damaged> {
-        let count = usize::try_from(self.number()?).or(Err(Damaged))?;
-        if count > self.0.len() { Err(Damaged) } else { Ok(count) }
+    pub(super) fn count(&mut self) -> Result<usize, DamagedRow> {
+        let count = usize::try_from(self.number()?).or(Err(DamagedRow))?;
+        if count > self.0.len() { Err(DamagedRow) } else { Ok(count) }
     }
 }
 
@@ -109,13 +109,13 @@ mod tests {
                     encode_signed(&mut out, number.cast_signed());
                     let len = out.len();
                     out.resize(len + trailing_bytes, 0xff);
-                    let mut bytes = Bytes(&out);
+                    let mut bytes = RowBytes(&out);
                     assert_eq!(bytes.number(), Ok(number));
                     assert_eq!(bytes.signed(), Ok(number.cast_signed()));
                     assert_eq!(bytes.0.len(), trailing_bytes);
                     assert_eq!(
-                        Bytes(&out[..len - 1]).number().and(Bytes(&[]).number()),
-                        Err(Damaged)
+                        RowBytes(&out[..len - 1]).number().and(RowBytes(&[]).number()),
+                        Err(DamagedRow)
                     );
                 }
             }
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_count_beyond_the_input_is_rejected() {
-        assert_eq!(Bytes(&[2, 0, 0]).count(), Ok(2));
-        assert_eq!(Bytes(&[3, 0, 0]).count(), Err(Damaged));
+        assert_eq!(RowBytes(&[2, 0, 0]).count(), Ok(2));
+        assert_eq!(RowBytes(&[3, 0, 0]).count(), Err(DamagedRow));
     }
 }

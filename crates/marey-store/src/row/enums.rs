@@ -2,7 +2,7 @@
 
 use arrow::array::{ArrayRef, AsArray, StringBuilder};
 
-use super::{Bytes, Damaged, Field};
+use super::{DamagedRow, Field, RowBytes};
 
 /// Declares an enum of words. The last variant stands for all unknown words.
 macro_rules! words {
@@ -50,8 +50,8 @@ macro_rules! words {
                 out.push(*self as u8);
             }
 
-            fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
-                Self::ALL.get(usize::from(input.byte()?)).copied().ok_or(Damaged)
+            fn decode(input: &mut RowBytes<'_>) -> Result<Self, DamagedRow> {
+                Self::ALL.get(usize::from(input.byte()?)).copied().ok_or(DamagedRow)
             }
         }
     )+};
@@ -76,9 +76,9 @@ words! {
 
     /// The range of threads that an instant applies to.
     InstantScope {
-        /// Its thread.
+        /// Thread.
         Thread = "thread",
-        /// Its process.
+        /// Process.
         Process = "process",
         /// All processes.
         Global = "global",

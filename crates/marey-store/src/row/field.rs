@@ -11,7 +11,7 @@ use arrow::datatypes::{Float64Type, Int64Type, UInt32Type, UInt64Type};
 use marey_model::metric::MetricValue;
 use smallvec::SmallVec;
 
-use super::bytes::{Bytes, Damaged, encode_number, encode_signed};
+use super::bytes::{DamagedRow, RowBytes, encode_number, encode_signed};
 
 /// The byte before an encoded [`MetricValue`], which tells its variant.
 const INT_TAG: u8 = 0;
@@ -35,7 +35,7 @@ pub trait Field: Sized {
     /// Appends the encoded value.
     fn encode(&self, out: &mut Vec<u8>);
     /// Reads an encoded value.
-    fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged>;
+    fn decode(input: &mut RowBytes<'_>) -> Result<Self, DamagedRow>;
     /// Returns the bytes on the heap.
     fn heap_bytes(&self) -> usize {
         0
@@ -74,7 +74,7 @@ macro_rules! number {
             }
 
             #[inline]
-            fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
+            fn decode(input: &mut RowBytes<'_>) -> Result<Self, DamagedRow> {
                 $decode(input)
             }
         }
@@ -99,7 +99,7 @@ macro_rules! number {
                 encode_option(self.as_ref(), out);
             }
 
-            fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
+            fn decode(input: &mut RowBytes<'_>) -> Result<Self, DamagedRow> {
                 decode_option(input)
             }
         }
@@ -107,8 +107,8 @@ macro_rules! number {
 }
 
 number! {
-    i64, Int64Type, Int64Builder, encode_signed, Bytes::signed;
-    u64, UInt64Type, UInt64Builder, encode_number, Bytes::number;
+    i64, Int64Type, Int64Builder, encode_signed, RowBytes::signed;
+    u64, UInt64Type, UInt64Builder, encode_number, RowBytes::number;
     u32, UInt32Type, UInt32Builder, encode_id, decode_id;
     f64, Float64Type, Float64Builder, encode_real, decode_real;
 }
@@ -132,7 +132,7 @@ impl Field for bool {
         out.push((*self).into());
     }
 
-    fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
+    fn decode(input: &mut RowBytes<'_>) -> Result<Self, DamagedRow> {
         input.byte().map(|byte| byte != 0)
     }
 }
@@ -157,9 +157,9 @@ impl Field for Arc<str> {
         out.extend_from_slice(self.as_bytes());
     }
 
-    fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
+    fn decode(input: &mut RowBytes<'_>) -> Result<Self, DamagedRow> {
         let len = input.count()?;
-        str::from_utf8(input.bytes(len)?).map(Into::into).or(Err(Damaged))
+        str::from_utf8(input.bytes(len)?).map(Into::into).or(Err(DamagedRow))
     }
 
     fn heap_bytes(&self) -> usize {
@@ -192,7 +192,7 @@ impl Field for Option<[u32; 3]> {
         self.iter().flatten().for_each(|axis| axis.encode(out));
     }
 
-    fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
+    fn decode(input: &mut RowBytes<'_>) -> Result<Self, DamagedRow> {
         if !bool::decode(input)? {
             return Ok(None);
         }
@@ -234,7 +234,7 @@ impl Field for Args {
         encode_all(&self.numbers, out);
     }
 
-    fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
+    fn decode(input: &mut RowBytes<'_>) -> Result<Self, DamagedRow> {
         Ok(Self { text_id: Field::decode(input)?, numbers: decode_all(input)? })
     }
 
@@ -311,14 +311,14 @@ impl Field for MetricValue {
         }
     }
 
-    fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
+    fn decode(input: &mut RowBytes<'_>) -> Result<Self, DamagedRow> {
         Ok(match input.byte()? {
             INT_TAG => Self::Int(i64::decode(input)?),
             FLOAT_TAG => Self::Float(f64::decode(input)?),
             TEXT_TAG => Self::Text(Field::decode(input)?),
             INTS_TAG => Self::Ints(decode_all(input)?),
             FLOATS_TAG => Self::Floats(decode_all(input)?),
-            _ => return Err(Damaged),
+            _ => return Err(DamagedRow),
         })
     }
 
@@ -339,7 +339,7 @@ fn encode_option<T: Field>(value: Option<&T>, out: &mut Vec<u8>) {
     }
 }
 
-fn decode_option<T: Field>(input: &mut Bytes<'_>) -> Result<Option<T>, Damaged> {
+fn decode_option<T: Field>(input: &mut RowBytes<'_>) -> Result<Option<T>, DamagedRow> {
     if bool::decode(input)? { T::decode(input).map(Some) } else { Ok(None) }
 }
 
@@ -350,7 +350,7 @@ fn encode_all<T: Field>(values: &[T], out: &mut Vec<u8>) {
     }
 }
 
-fn decode_all<T: Field, L: FromIterator<T>>(input: &mut Bytes<'_>) -> Result<L, Damaged> {
+fn decode_all<T: Field, L: FromIterator<T>>(input: &mut RowBytes<'_>) -> Result<L, DamagedRow> {
     let len = input.count()?;
     (0..len).map(|_| T::decode(input)).collect()
 }
@@ -361,16 +361,16 @@ fn encode_id(out: &mut Vec<u8>, id: u32) {
 }
 
 #[inline]
-fn decode_id(input: &mut Bytes<'_>) -> Result<u32, Damaged> {
-    input.number()?.try_into().or(Err(Damaged))
+fn decode_id(input: &mut RowBytes<'_>) -> Result<u32, DamagedRow> {
+    input.number()?.try_into().or(Err(DamagedRow))
 }
 
 fn encode_real(out: &mut Vec<u8>, number: f64) {
     out.extend_from_slice(&number.to_le_bytes());
 }
 
-fn decode_real(input: &mut Bytes<'_>) -> Result<f64, Damaged> {
-    let bytes = input.0.first_chunk().ok_or(Damaged)?;
+fn decode_real(input: &mut RowBytes<'_>) -> Result<f64, DamagedRow> {
+    let bytes = input.0.first_chunk().ok_or(DamagedRow)?;
     input.0 = &input.0[bytes.len()..];
     Ok(f64::from_le_bytes(*bytes))
 }
@@ -399,7 +399,7 @@ mod tests {
             field.encode(&mut bytes);
             field.append(&mut columns);
         }
-        let mut input = Bytes(&bytes);
+        let mut input = RowBytes(&bytes);
         let mut arrays = Vec::new();
         F::finish(&mut columns, &mut arrays);
         assert_eq!(arrays.len(), F::WIDTH);
@@ -409,7 +409,7 @@ mod tests {
         }
         assert!(input.0.is_empty());
         if let Some(cut) = bytes.len().checked_sub(1) {
-            let mut input = Bytes(&bytes[..cut]);
+            let mut input = RowBytes(&bytes[..cut]);
             assert!(fields.iter().any(|_| F::decode(&mut input).is_err()));
         }
     }

@@ -12,7 +12,7 @@ mod tables;
 use arrow::array::ArrayRef;
 use marey_model::table::Table;
 
-pub use self::bytes::{Bytes, Damaged};
+pub use self::bytes::{DamagedRow, RowBytes};
 pub use self::enums::{ActivityKind, CollectiveState, FlowPoint, InstantScope, MemoryAction};
 pub use self::field::{Args, Field};
 pub use self::tables::{
@@ -35,7 +35,7 @@ pub trait Row: Sized {
     /// Appends the encoded row.
     fn encode(&self, out: &mut Vec<u8>);
     /// Reads an encoded row.
-    fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged>;
+    fn decode(input: &mut RowBytes<'_>) -> Result<Self, DamagedRow>;
     /// Returns the bytes on the heap.
     fn heap_bytes(&self) -> usize;
 
@@ -109,7 +109,7 @@ macro_rules! rows {
                     $(self.$field.encode(out);)+
                 }
 
-                fn decode(input: &mut Bytes<'_>) -> Result<Self, Damaged> {
+                fn decode(input: &mut RowBytes<'_>) -> Result<Self, DamagedRow> {
                     Ok(Self { $($field: <$type as Field>::decode(input)?,)+ })
                 }
 

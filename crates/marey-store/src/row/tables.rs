@@ -7,8 +7,8 @@ use marey_model::metric::MetricValue;
 use marey_model::table::{Table, stored};
 
 use super::{
-    ActivityKind, Args, Bytes, CollectiveState, Damaged, Field, FlowPoint, InstantScope,
-    MemoryAction, Row, TableVisitor, rows,
+    ActivityKind, Args, CollectiveState, DamagedRow, Field, FlowPoint, InstantScope, MemoryAction,
+    Row, RowBytes, TableVisitor, rows,
 };
 
 rows! {

@@ -7,7 +7,7 @@ use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::profile::{Overhead, Process};
-use marey_model::spool::{NodeDef, SessionEvent, Span, SpoolFrame, Value, Writer};
+use marey_model::spool::{NodeDef, RecordedValue, SessionEvent, Span, SpoolFrame, SpoolWriter};
 
 /// Start of the program since 1970, when the monotonic clock was 0.
 const START_UNIX_NANOS: i64 = 1_700_000_000_000_000_000;
@@ -41,7 +41,8 @@ pub(crate) fn write_torn(run: &Path) {
 
 fn write_frames(run: &Path, frames: &[SpoolFrame]) {
     fs::create_dir_all(run.join("spool")).unwrap();
-    let mut writer = Writer::new(File::create(run.join("spool/4242-0.spool")).unwrap()).unwrap();
+    let mut writer =
+        SpoolWriter::new(File::create(run.join("spool/4242-0.spool")).unwrap()).unwrap();
     for frame in frames {
         writer.write_frame(frame).unwrap();
     }
@@ -52,7 +53,7 @@ fn frames() -> Vec<SpoolFrame> {
         monotonic_nanos,
         unix_nanos: START_UNIX_NANOS + monotonic_nanos,
     };
-    let node = |parent, kind, name| NodeDef { parent, kind, name };
+    let node = |parent, kind, name| NodeDef { parent_id: parent, kind, name_id: name };
     let session = |event, time_nanos| SpoolFrame::Session {
         session: 0,
         event,
@@ -74,19 +75,19 @@ fn frames() -> Vec<SpoolFrame> {
         node(1, NodeKind::Step, 2),
         node(2, NodeKind::Module, 3),
     ];
-    let tokens = |number: i64| Value {
-        node: 2,
+    let tokens = |number: i64| RecordedValue {
+        node_id: 2,
         time_nanos: number * 10_000_000,
-        metric: 4,
+        name_id: 4,
         value: MetricValue::Int(4096 * number),
     };
     vec![
         SpoolFrame::Process(process),
         clock(0),
         session(SessionEvent::Started, 0),
-        SpoolFrame::Strings { first: 0, texts: TEXTS.map(Into::into).to_vec() },
+        SpoolFrame::Strings { first_id: 0, texts: TEXTS.map(Into::into).to_vec() },
         SpoolFrame::Thread { thread: 0, os_id: 4242, name: "MainThread".into() },
-        SpoolFrame::Nodes { thread: 0, first: 0, nodes },
+        SpoolFrame::Nodes { thread: 0, first_id: 0, nodes },
         SpoolFrame::Spans { thread: 0, sessions: SESSIONS, spans: spans() },
         SpoolFrame::Values { thread: 0, sessions: SESSIONS, values: (1..=3).map(tokens).collect() },
         clock(50_000_000),
@@ -100,7 +101,7 @@ fn frames() -> Vec<SpoolFrame> {
 /// Returns the spans by end.
 fn spans() -> Vec<Span> {
     let span = |node, start_nanos, duration_nanos| Span {
-        node,
+        node_id: node,
         start_nanos,
         end_nanos: start_nanos + duration_nanos,
     };

@@ -156,7 +156,7 @@ unsafe fn stack_of_thread() -> *mut PyObject {
 }
 
 /// A scope that the fast path has entered.
-struct Entered {
+struct EnteredModule {
     /// The entry on the thread's list.
     entry: Owned,
     name_id: u32,
@@ -172,7 +172,7 @@ unsafe extern "C" fn call(
     // keeps what it uses after the call, during which the object may be switched or freed.
     unsafe {
         let call = this.cast::<ModuleCall>();
-        let original = Original::of(call);
+        let original = OriginalMethod::of(call);
         let [enter, leave, set_frame_callback] =
             [(*call).enter, (*call).leave, (*call).set_frame_callback]
                 .map(|object| Owned::new(object));
@@ -199,12 +199,12 @@ unsafe extern "C" fn call(
 }
 
 /// The original method.
-struct Original {
+struct OriginalMethod {
     method: Owned,
     is_function: bool,
 }
 
-impl Original {
+impl OriginalMethod {
     /// # Safety
     /// The call is valid; the GIL is held.
     unsafe fn of(call: *mut ModuleCall) -> Self {
@@ -266,7 +266,7 @@ unsafe fn is_compiling(call: *mut ModuleCall) -> bool {
 ///
 /// # Safety
 /// The module is a valid object; the GIL is held.
-unsafe fn enter_known(module: *mut PyObject) -> Option<Entered> {
+unsafe fn enter_known(module: *mut PyObject) -> Option<EnteredModule> {
     // SAFETY: the functions of the interpreter check the types of the list's entries, of which all
     // that marey writes are tuples of three with a dict at the end. What is borrowed from an entry
     // lives while the entry does.
@@ -298,7 +298,7 @@ unsafe fn enter_known(module: *mut PyObject) -> Option<Entered> {
         if is_live() {
             enter_name(name_id, NodeKind::Module as u8);
         }
-        Some(Entered { entry, name_id })
+        Some(EnteredModule { entry, name_id })
     }
 }
 
@@ -307,7 +307,7 @@ unsafe fn enter_known(module: *mut PyObject) -> Option<Entered> {
 ///
 /// # Safety
 /// The GIL is held.
-unsafe fn leave_known(entered: &Entered) -> bool {
+unsafe fn leave_known(entered: &EnteredModule) -> bool {
     // SAFETY: as in `enter_known`. The entry is owned here, so its removal frees nothing else.
     unsafe {
         let stack = stack_of_thread();

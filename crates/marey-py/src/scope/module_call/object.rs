@@ -114,7 +114,7 @@ unsafe extern "C" fn hash(this: *mut PyObject) -> ffi::Py_hash_t {
 
 /// The attributes of the replacement itself; all others are those of the original. With its class
 /// and its code, the compiler traces through a replacement that it finds in the dictionary of `Module`.
-const OWN: [&CStr; 8] = [
+const OWN_ATTRIBUTES: [&CStr; 8] = [
     c"__call__",
     c"__get__",
     c"__eq__",
@@ -129,8 +129,9 @@ const OWN: [&CStr; 8] = [
 unsafe extern "C" fn get_attribute(this: *mut PyObject, name: *mut PyObject) -> *mut PyObject {
     // SAFETY: the interpreter passes valid objects, the name as a text, and holds the GIL.
     unsafe {
-        let is_own =
-            OWN.iter().any(|own| ffi::PyUnicode_CompareWithASCIIString(name, own.as_ptr()) == 0);
+        let is_own = OWN_ATTRIBUTES
+            .iter()
+            .any(|own| ffi::PyUnicode_CompareWithASCIIString(name, own.as_ptr()) == 0);
         if is_own {
             ffi::PyObject_GenericGetAttr(this, name)
         } else {

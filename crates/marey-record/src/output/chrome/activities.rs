@@ -5,14 +5,14 @@ use super::thread::ThreadPlayback;
 use crate::names;
 use marey_model::context::NodeKind;
 use marey_model::proton_trace::{FIRST_STREAM_TID, Metrics};
-use marey_model::spool::{Activity, ActivityKind, IdMap, Shape};
+use marey_model::spool::{Activity, ActivityKind, ActivityShape, IdMap};
 use std::collections::BTreeMap;
 use std::io;
 
 /// The shapes of activities, and the lanes of the streams.
 #[derive(Debug, Default)]
 pub(super) struct Activities {
-    pub(super) shapes: IdMap<Shape>,
+    pub(super) shapes: IdMap<ActivityShape>,
     /// Named lanes, by device and stream.
     lanes: BTreeMap<(u32, u32), u64>,
 }
@@ -31,9 +31,9 @@ impl Activities {
         texts: &IdMap<String>,
         events: &mut Events,
     ) -> io::Result<()> {
-        let Some(shape) = self.shapes.get(activity.shape) else { return Ok(()) };
+        let Some(shape) = self.shapes.get(activity.shape_id) else { return Ok(()) };
         let lane = lane(&mut self.lanes, shape, events)?;
-        let name = texts.get(shape.name).map_or(names::LOST_NAME, String::as_str);
+        let name = texts.get(shape.name_id).map_or(names::LOST_NAME, String::as_str);
         let launch = activity.launch.and_then(|(thread, node)| Some((threads.get(&thread)?, node)));
         let mut path = launch.map(|(thread, node)| thread.path(node, texts)).unwrap_or_default();
         // A launch hook has named the node after the kernel.
@@ -49,7 +49,7 @@ impl Activities {
 /// Returns the lane of a stream, which is named at its first activity.
 fn lane(
     lanes: &mut BTreeMap<(u32, u32), u64>,
-    shape: &Shape,
+    shape: &ActivityShape,
     events: &mut Events,
 ) -> io::Result<u64> {
     let key = (shape.device, shape.stream);
@@ -58,7 +58,7 @@ fn lane(
     }
     // Use Proton's number, unless a stream of another device has it.
     let mut lane = u64::from(FIRST_STREAM_TID) + u64::from(shape.stream);
-    while lanes.values().any(|&taken| taken == lane) {
+    while lanes.values().any(|&used_lane| used_lane == lane) {
         lane += 1 << 32;
     }
     let mut name = match shape.stream {

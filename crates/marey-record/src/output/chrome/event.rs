@@ -7,7 +7,7 @@ use marey_model::loss::LossCause;
 use marey_model::profile::Process;
 use marey_model::proton_trace::{
     LAUNCH_FLOW, Metrics, ProcessPart, SORT_INDICES_PER_THREAD, lane_sort_index, process_title,
-    write_call_stack, write_own_part,
+    write_call_stack, write_marey_part,
 };
 use marey_model::spool::{Activity, Span};
 use marey_model::trace_json::Document;
@@ -18,8 +18,8 @@ pub(super) struct Events<'a> {
     document: Document<'a>,
     pid: u64,
     base_nanos: i64,
-    free_lane: u64,
-    scopes: u64,
+    next_lane: u64,
+    scope_count: u64,
 }
 
 /// The name, metrics and lane of an event.
@@ -31,10 +31,11 @@ pub(super) struct EventContext<'a> {
 }
 
 impl<'a> Events<'a> {
-    /// Writes the header. Lanes below `threads` are reserved for the first lane of each thread.
+    /// Writes the header. Lanes below `thread_count` are reserved for the first lane of each
+    /// thread.
     pub(super) fn begin(
         state: &SessionState,
-        threads: u32,
+        thread_count: u32,
         out: &'a mut dyn Write,
     ) -> io::Result<Self> {
         let mut document = Document::compact(out);
@@ -48,8 +49,8 @@ impl<'a> Events<'a> {
             document,
             pid: *pid,
             base_nanos: state.base_nanos(),
-            free_lane: threads.into(),
-            scopes: 0,
+            next_lane: thread_count.into(),
+            scope_count: 0,
         };
         let title = process_title(*rank, host);
         events.describe("process_name", None, |args| args.text("name", &title))?;
@@ -79,8 +80,8 @@ impl<'a> Events<'a> {
 
     /// Returns an unused lane.
     pub(super) fn new_lane(&mut self) -> u64 {
-        self.free_lane += 1;
-        self.free_lane - 1
+        self.next_lane += 1;
+        self.next_lane - 1
     }
 
     /// Names a lane. The tuple is the thread's number and kernel id, and the index of the lane in
@@ -112,7 +113,7 @@ impl<'a> Events<'a> {
         span: &Span,
         is_open: bool,
     ) -> io::Result<()> {
-        self.scopes += 1;
+        self.scope_count += 1;
         let since_base_nanos = self.since_base_nanos(span.start_nanos);
         self.document.event(|object| {
             object.object("args", |args| {
@@ -124,7 +125,7 @@ impl<'a> Events<'a> {
                 if is_open {
                     args.value("open", true);
                 }
-                args.number("scope_id", self.scopes);
+                args.number("scope_id", self.scope_count);
             });
             object.word("cat", if event.metrics.is_empty() { "scope" } else { "metric" });
             object.micros("dur", span.duration_nanos().into());
@@ -155,8 +156,8 @@ impl<'a> Events<'a> {
                 if activity.bytes > 0 {
                     args.number("bytes", activity.bytes);
                 }
-                if activity.correlation > 0 {
-                    args.number("correlation", activity.correlation.into());
+                if activity.correlation_id > 0 {
+                    args.number("correlation", activity.correlation_id.into());
                 }
             });
             object.word("cat", category);
@@ -165,10 +166,10 @@ impl<'a> Events<'a> {
             object.word("ph", "X");
             write_location(self.pid, event.lane, since_base_nanos, object);
         })?;
-        if activity.launch.is_some() && activity.correlation > 0 {
+        if activity.launch.is_some() && activity.correlation_id > 0 {
             self.document.event(|object| {
                 object.word("bp", "e");
-                write_flow("f", activity.correlation, object);
+                write_flow("f", activity.correlation_id, object);
                 write_location(self.pid, event.lane, since_base_nanos, object);
             })?;
         }
@@ -176,10 +177,10 @@ impl<'a> Events<'a> {
     }
 
     /// Writes the start of the flow from a launch to its activity.
-    pub(super) fn launch(&mut self, lane: u64, span: &Span, correlation: u32) -> io::Result<()> {
+    pub(super) fn launch(&mut self, lane: u64, span: &Span, correlation_id: u32) -> io::Result<()> {
         let since_base_nanos = self.since_base_nanos(span.start_nanos);
         self.document.event(|object| {
-            write_flow("s", correlation, object);
+            write_flow("s", correlation_id, object);
             write_location(self.pid, lane, since_base_nanos, object);
         })
     }
@@ -219,7 +220,7 @@ impl<'a> Events<'a> {
         let part = ProcessPart { host, pid, rank, start_unix_nanos };
         let losses = state.losses_with(losses).into_iter();
         let losses = losses.map(|(cause, count)| (cause.as_str(), count));
-        self.document.object("marey", |marey| write_own_part(losses, &part, torn_bytes, marey));
+        self.document.object("marey", |marey| write_marey_part(losses, &part, torn_bytes, marey));
         self.document.finish()
     }
 

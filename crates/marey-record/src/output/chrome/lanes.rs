@@ -27,24 +27,25 @@ impl Lanes {
 }
 
 impl Lane {
-    fn try_add(&mut self, start: i64, end: i64) -> bool {
+    fn try_add(&mut self, start_nanos: i64, end_nanos: i64) -> bool {
         // The common case: the new interval begins after all others.
-        let inside_from = match self.0.last() {
-            Some((_, last_end)) if *last_end > start => {
-                self.0.partition_point(|interval| interval.0 < start)
+        let first_inside = match self.0.last() {
+            Some((_, last_end_nanos)) if *last_end_nanos > start_nanos => {
+                self.0.partition_point(|interval| interval.0 < start_nanos)
             }
             _ => self.0.len(),
         };
-        let before = inside_from.checked_sub(1).and_then(|index| self.0.get(index));
-        if before.is_some_and(|before| before.1 > start) {
+        let previous = first_inside.checked_sub(1).and_then(|index| self.0.get(index));
+        if previous.is_some_and(|previous| previous.1 > start_nanos) {
             return false;
         }
-        let inside_to = self.0.partition_point(|interval| interval.0 < end).max(inside_from);
-        let inside = self.0.get(inside_from..inside_to).unwrap_or_default();
-        if inside.iter().any(|interval| interval.1 > end) {
+        let end_inside =
+            self.0.partition_point(|interval| interval.0 < end_nanos).max(first_inside);
+        let inside_intervals = self.0.get(first_inside..end_inside).unwrap_or_default();
+        if inside_intervals.iter().any(|interval| interval.1 > end_nanos) {
             return false;
         }
-        self.0.splice(inside_from..inside_to, [(start, end)]);
+        self.0.splice(first_inside..end_inside, [(start_nanos, end_nanos)]);
         if self.0.len() >= 2 * MIN_KEPT {
             self.0.drain(..MIN_KEPT);
         }

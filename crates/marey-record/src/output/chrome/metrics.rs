@@ -2,17 +2,17 @@
 
 use crate::names;
 use marey_model::proton_trace::Metrics;
-use marey_model::spool::{IdMap, Span, Value};
+use marey_model::spool::{IdMap, RecordedValue, Span};
 use std::collections::{BTreeMap, VecDeque};
 
 /// The values of a thread whose scopes have not ended yet.
 #[derive(Debug, Default)]
 pub(super) struct PendingValues {
     /// By the node of the scope, each in order of time.
-    by_scope: BTreeMap<u32, VecDeque<Value>>,
+    by_scope: BTreeMap<u32, VecDeque<RecordedValue>>,
     len: usize,
     /// The end of the last scope of the thread.
-    reached_nanos: i64,
+    last_end_nanos: i64,
 }
 
 /// The maximum number of buffered values per thread. Beyond it the older ones are written without
@@ -21,7 +21,7 @@ pub(super) const MAX_PENDING: usize = 1 << 16;
 
 impl PendingValues {
     /// Buffers a value for the scope with this node.
-    pub(super) fn push(&mut self, scope: u32, value: Value) {
+    pub(super) fn push(&mut self, scope: u32, value: RecordedValue) {
         let pending = self.by_scope.entry(scope).or_default();
         let index = pending.partition_point(|other| other.time_nanos <= value.time_nanos);
         pending.insert(index, value);
@@ -29,40 +29,40 @@ impl PendingValues {
     }
 
     /// Takes the values that were added during a scope.
-    pub(super) fn take(&mut self, span: &Span) -> Vec<Value> {
-        self.reached_nanos = span.end_nanos;
+    pub(super) fn take(&mut self, span: &Span) -> Vec<RecordedValue> {
+        self.last_end_nanos = span.end_nanos;
         if self.len == 0 {
             return Vec::new();
         }
-        let Some(pending) = self.by_scope.get_mut(&span.node) else { return Vec::new() };
-        let from = pending.partition_point(|value| value.time_nanos < span.start_nanos);
-        let to = pending.partition_point(|value| value.time_nanos <= span.end_nanos).max(from);
-        let taken: Vec<Value> = pending.drain(from..to).collect();
+        let Some(pending) = self.by_scope.get_mut(&span.node_id) else { return Vec::new() };
+        let first = pending.partition_point(|value| value.time_nanos < span.start_nanos);
+        let end = pending.partition_point(|value| value.time_nanos <= span.end_nanos).max(first);
+        let taken: Vec<RecordedValue> = pending.drain(first..end).collect();
         self.len -= taken.len();
         taken
     }
 
     /// Takes the oldest values if there are too many.
-    pub(super) fn take_excess(&mut self) -> Vec<Value> {
+    pub(super) fn take_excess(&mut self) -> Vec<RecordedValue> {
         if self.len <= MAX_PENDING {
             return Vec::new();
         }
         // Values after the end of the last scope were just read. Their scopes are about to follow,
         // so keep them.
-        let older = self.take_until(self.reached_nanos);
-        if older.is_empty() { self.take_all() } else { older }
+        let older_values = self.take_until(self.last_end_nanos);
+        if older_values.is_empty() { self.take_all() } else { older_values }
     }
 
     /// Takes all values, in order of time.
-    pub(super) fn take_all(&mut self) -> Vec<Value> {
+    pub(super) fn take_all(&mut self) -> Vec<RecordedValue> {
         self.take_until(i64::MAX)
     }
 
-    fn take_until(&mut self, time_nanos: i64) -> Vec<Value> {
+    fn take_until(&mut self, time_nanos: i64) -> Vec<RecordedValue> {
         let mut taken = Vec::new();
         for pending in self.by_scope.values_mut() {
-            let to = pending.partition_point(|value| value.time_nanos <= time_nanos);
-            taken.extend(pending.drain(..to));
+            let end = pending.partition_point(|value| value.time_nanos <= time_nanos);
+            taken.extend(pending.drain(..end));
         }
         self.by_scope.retain(|_, pending| !pending.is_empty());
         self.len -= taken.len();
@@ -72,10 +72,10 @@ impl PendingValues {
 }
 
 /// Sums the values of each metric.
-pub(super) fn add_up(values: Vec<Value>, texts: &IdMap<String>) -> Metrics<&str> {
+pub(super) fn add_up(values: Vec<RecordedValue>, texts: &IdMap<String>) -> Metrics<&str> {
     let mut metrics = Metrics::default();
-    for Value { metric, value, .. } in values {
-        metrics.add(texts.get(metric).map_or(names::LOST_NAME, String::as_str), value);
+    for RecordedValue { name_id, value, .. } in values {
+        metrics.add(texts.get(name_id).map_or(names::LOST_NAME, String::as_str), value);
     }
     metrics
 }
@@ -85,8 +85,8 @@ mod tests {
     use super::*;
     use marey_model::metric::MetricValue;
 
-    fn value(time_nanos: i64) -> Value {
-        Value { node: 2, time_nanos, metric: 0, value: MetricValue::Int(1) }
+    fn value(time_nanos: i64) -> RecordedValue {
+        RecordedValue { node_id: 2, time_nanos, name_id: 0, value: MetricValue::Int(1) }
     }
 
     #[test]
@@ -96,7 +96,7 @@ mod tests {
             pending.push(2, value(time));
         }
         let mut take = |node, start_nanos, end_nanos| {
-            let taken = pending.take(&Span { node, start_nanos, end_nanos });
+            let taken = pending.take(&Span { node_id: node, start_nanos, end_nanos });
             taken.iter().map(|value| value.time_nanos).collect::<Vec<_>>()
         };
         assert!(take(3, 0, 100).is_empty());
@@ -112,7 +112,7 @@ mod tests {
         for time in (0..).take(MAX_PENDING + 1) {
             pending.push(2, value(time));
         }
-        assert!(pending.take(&Span { node: 3, start_nanos: 0, end_nanos: 99 }).is_empty());
+        assert!(pending.take(&Span { node_id: 3, start_nanos: 0, end_nanos: 99 }).is_empty());
         assert_eq!(pending.take_excess().len(), 100);
         assert!(pending.take_excess().is_empty());
         for time in 0..100 {

@@ -27,7 +27,7 @@ use self::thread::ThreadPlayback;
 use crate::control::bit;
 use marey_model::loss::LossCause;
 use marey_model::memory::parse_reading_name;
-use marey_model::spool::{IdMap, Reader, SpoolError, SpoolFrame, Value};
+use marey_model::spool::{IdMap, RecordedValue, SpoolError, SpoolFrame, SpoolReader};
 use std::collections::BTreeMap;
 use std::io::{self, BufReader};
 use std::ops::Range;
@@ -46,7 +46,7 @@ pub(crate) struct Extent {
 #[derive(Debug)]
 pub(crate) struct Playback {
     session: u32,
-    spool: Reader<BufReader<GrowingFile>>,
+    spool: SpoolReader<BufReader<GrowingFile>>,
     state: SessionState,
     texts: IdMap<String>,
     threads: BTreeMap<u32, ThreadPlayback>,
@@ -61,7 +61,7 @@ impl Playback {
         let tail = BufReader::with_capacity(1 << 16, GrowingFile::open(spool, extent.bytes)?);
         Ok(Self {
             session,
-            spool: Reader::new(tail).map_err(into_io)?,
+            spool: SpoolReader::new(tail).map_err(into_io)?,
             state: SessionState::new(session),
             texts: IdMap::default(),
             threads: BTreeMap::new(),
@@ -83,7 +83,7 @@ impl Playback {
         losses: &[(LossCause, u64)],
         out: &mut dyn io::Write,
     ) -> io::Result<()> {
-        self.spool.input_mut().get_mut().end = extent.bytes;
+        self.spool.input_mut().get_mut().limit_bytes = extent.bytes;
         while self.spool.offset() < range.start
             && let Some(frame) = self.next()?
         {
@@ -115,28 +115,31 @@ impl Playback {
     /// Adds a frame to the state, and writes its events if `events` is given.
     fn add(&mut self, frame: SpoolFrame, mut events: Option<&mut Events>) -> io::Result<()> {
         self.state.add(&frame);
-        let is_ours = |sessions: u64| sessions & bit(self.session) != 0;
+        let is_of_session = |sessions: u64| sessions & bit(self.session) != 0;
         let threads = &mut self.threads;
         match frame {
-            SpoolFrame::Strings { first, texts } => self.texts.extend(first, texts),
+            SpoolFrame::Strings { first_id, texts } => self.texts.extend(first_id, texts),
             SpoolFrame::Thread { thread, os_id, name } => {
-                numbered(threads, thread).set_name(os_id, name, events)?;
+                thread_playback(threads, thread).set_name(os_id, name, events)?;
             }
-            SpoolFrame::Nodes { thread, first, nodes } => {
-                numbered(threads, thread).nodes.extend(first, nodes);
+            SpoolFrame::Nodes { thread, first_id, nodes } => {
+                thread_playback(threads, thread).nodes.extend(first_id, nodes);
             }
-            SpoolFrame::Open { thread, spans } => numbered(threads, thread).open = spans,
+            SpoolFrame::Open { thread, spans } => {
+                thread_playback(threads, thread).open_scopes = spans;
+            }
             SpoolFrame::Spans { thread, sessions, spans } => {
                 let launches = self.launches.remove(&thread).unwrap_or_default();
                 let mut launches = launches.into_iter().peekable();
-                let thread = numbered(threads, thread);
+                let thread = thread_playback(threads, thread);
                 for (index, span) in (0..).zip(spans) {
-                    let launch = launches.next_if(|&(launch, _)| launch == index);
+                    let launch = launches.next_if(|&(span_index, _)| span_index == index);
                     thread.remove_open(&span);
-                    if let Some(events) = events.as_deref_mut().filter(|_| is_ours(sessions)) {
+                    if let Some(events) = events.as_deref_mut().filter(|_| is_of_session(sessions))
+                    {
                         let lane = thread.write_scope(&span, false, &self.texts, events)?;
-                        if let Some((_, correlation)) = launch {
-                            events.launch(lane, &span, correlation)?;
+                        if let Some((_, correlation_id)) = launch {
+                            events.launch(lane, &span, correlation_id)?;
                         }
                     }
                 }
@@ -144,16 +147,22 @@ impl Playback {
             SpoolFrame::Launches { thread, launches } => {
                 self.launches.insert(thread, launches);
             }
-            SpoolFrame::Shapes { first, shapes } => self.activities.shapes.extend(first, shapes),
+            SpoolFrame::Shapes { first_id, shapes } => {
+                self.activities.shapes.extend(first_id, shapes);
+            }
             SpoolFrame::Activities { sessions, activities } => {
-                let Some(events) = events.filter(|_| is_ours(sessions)) else { return Ok(()) };
+                let Some(events) = events.filter(|_| is_of_session(sessions)) else {
+                    return Ok(());
+                };
                 for activity in &activities {
                     self.activities.write(activity, threads, &self.texts, events)?;
                 }
             }
             SpoolFrame::Values { thread, sessions, values } => {
-                let Some(events) = events.filter(|_| is_ours(sessions)) else { return Ok(()) };
-                let thread = numbered(threads, thread);
+                let Some(events) = events.filter(|_| is_of_session(sessions)) else {
+                    return Ok(());
+                };
+                let thread = thread_playback(threads, thread);
                 for value in values {
                     if !is_reading(&value, &self.texts) {
                         thread.add_value(value, &self.texts, events)?;
@@ -182,14 +191,17 @@ impl Playback {
     }
 }
 
-fn numbered(threads: &mut BTreeMap<u32, ThreadPlayback>, number: u32) -> &mut ThreadPlayback {
+fn thread_playback(
+    threads: &mut BTreeMap<u32, ThreadPlayback>,
+    number: u32,
+) -> &mut ThreadPlayback {
     threads.entry(number).or_insert_with(|| ThreadPlayback::new(number))
 }
 
 /// Whether a value is a reading of memory, which a trace of Proton cannot represent. The growth of
 /// the scope is a metric of its own.
-fn is_reading(value: &Value, texts: &IdMap<String>) -> bool {
-    texts.get(value.metric).is_some_and(|name| parse_reading_name(name).is_some())
+fn is_reading(value: &RecordedValue, texts: &IdMap<String>) -> bool {
+    texts.get(value.name_id).is_some_and(|name| parse_reading_name(name).is_some())
 }
 
 fn into_io(error: SpoolError) -> io::Error {

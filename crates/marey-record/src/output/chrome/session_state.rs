@@ -15,10 +15,10 @@ pub(super) struct SessionState {
     first_clock: Option<ClockPair>,
     last_clock: Option<ClockPair>,
     /// The start of the session, and the last reading of the clocks before it.
-    started: Option<(i64, Option<ClockPair>)>,
+    session_start: Option<(i64, Option<ClockPair>)>,
     finalized_nanos: Option<i64>,
     /// The intervals in which the session was active, in order.
-    recording: Vec<Range<i64>>,
+    recording_ranges: Vec<Range<i64>>,
     last_nanos: i64,
 }
 
@@ -38,9 +38,9 @@ impl SessionState {
             losses: Vec::new(),
             first_clock: None,
             last_clock: None,
-            started: None,
+            session_start: None,
             finalized_nanos: None,
-            recording: vec![ALWAYS],
+            recording_ranges: vec![ALWAYS],
             last_nanos: i64::MIN,
         }
     }
@@ -48,12 +48,12 @@ impl SessionState {
     /// Returns the time that is zero in the traces of all phases: the start of the session.
     pub(super) fn base_nanos(&self) -> i64 {
         let clock_nanos = self.first_clock.map_or(0, |clock| clock.monotonic_nanos);
-        self.started.map_or(clock_nanos, |(started_nanos, _)| started_nanos)
+        self.session_start.map_or(clock_nanos, |(started_nanos, _)| started_nanos)
     }
 
     /// Returns the same time in nanoseconds since 1970, unless the spool has no clock.
     pub(super) fn base_unix_nanos(&self) -> Option<i64> {
-        let clock = self.started.and_then(|(_, clock)| clock).or(self.first_clock)?;
+        let clock = self.session_start.and_then(|(_, clock)| clock).or(self.first_clock)?;
         let since_clock_nanos = self.base_nanos().saturating_sub(clock.monotonic_nanos);
         Some(clock.unix_nanos.saturating_add(since_clock_nanos))
     }
@@ -70,8 +70,8 @@ impl SessionState {
 
     /// Whether the session was active at this time.
     pub(super) fn was_recording(&self, time_nanos: i64) -> bool {
-        let next = self.recording.partition_point(|range| range.start <= time_nanos);
-        let range = next.checked_sub(1).and_then(|index| self.recording.get(index));
+        let next_range = self.recording_ranges.partition_point(|range| range.start <= time_nanos);
+        let range = next_range.checked_sub(1).and_then(|index| self.recording_ranges.get(index));
         range.is_some_and(|range| range.contains(&time_nanos))
     }
 
@@ -139,17 +139,17 @@ impl SessionState {
     }
 
     fn apply(&mut self, event: SessionEvent, time_nanos: i64) {
-        let from_now = time_nanos..ALWAYS.end;
+        let until_paused = time_nanos..ALWAYS.end;
         match event {
             // An earlier session may have had the same number: its state is discarded.
             SessionEvent::Started => {
-                self.started = Some((time_nanos, self.last_clock));
+                self.session_start = Some((time_nanos, self.last_clock));
                 self.finalized_nanos = None;
-                self.recording = vec![from_now];
+                self.recording_ranges = vec![until_paused];
             }
             SessionEvent::Activated => {
                 self.end_recording(time_nanos);
-                self.recording.push(from_now);
+                self.recording_ranges.push(until_paused);
             }
             SessionEvent::Deactivated => self.end_recording(time_nanos),
             SessionEvent::Phase(_) => {}
@@ -161,7 +161,7 @@ impl SessionState {
     }
 
     fn end_recording(&mut self, time_nanos: i64) {
-        if let Some(range) = self.recording.last_mut() {
+        if let Some(range) = self.recording_ranges.last_mut() {
             range.end = range.end.min(time_nanos);
         }
     }

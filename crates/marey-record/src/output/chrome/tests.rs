@@ -8,7 +8,8 @@ use marey_model::memory::{growth_name, reading_name};
 use marey_model::metric::MetricValue;
 use marey_model::profile::Process;
 use marey_model::spool::{
-    Activity, ActivityKind, NodeDef, Reader, SessionEvent, Shape, Span, SpoolFrame, Value, Writer,
+    Activity, ActivityKind, ActivityShape, NodeDef, RecordedValue, SessionEvent, Span, SpoolFrame,
+    SpoolReader, SpoolWriter,
 };
 use serde_json::{Value as Json, json};
 use std::fs::File;
@@ -48,14 +49,14 @@ const NOTE: u32 = 8;
 /// A spool that is being written. Times are nanoseconds since the session's start.
 struct Spool {
     folder: TempDir,
-    out: Writer<File>,
+    out: SpoolWriter<File>,
 }
 
 impl Spool {
     /// Begins a spool of a session, with one thread.
     fn begin() -> Self {
         let folder = TempDir::new().unwrap();
-        let out = Writer::new(File::create(folder.path().join("spool")).unwrap()).unwrap();
+        let out = SpoolWriter::new(File::create(folder.path().join("spool")).unwrap()).unwrap();
         let mut spool = Self { folder, out };
         spool.add(&SpoolFrame::Process(Process {
             pid: 4321,
@@ -66,7 +67,7 @@ impl Spool {
         spool
             .add(&SpoolFrame::Clock { monotonic_nanos: START - 700, unix_nanos: START_UNIX - 700 });
         let texts = TEXTS.map(str::to_owned).to_vec();
-        spool.add(&SpoolFrame::Strings { first: 0, texts });
+        spool.add(&SpoolFrame::Strings { first_id: 0, texts });
         spool.thread(0, "MainThread");
         spool.session(SessionEvent::Started, 0);
         spool
@@ -77,7 +78,7 @@ impl Spool {
     }
 
     fn thread(&mut self, thread: u32, name: &str) {
-        let node = |parent, kind, name| NodeDef { parent, kind, name };
+        let node = |parent, kind, name| NodeDef { parent_id: parent, kind, name_id: name };
         self.add(&SpoolFrame::Thread {
             thread,
             os_id: 100 + u64::from(thread),
@@ -91,7 +92,7 @@ impl Spool {
             node(0, NodeKind::State, 4),
             node(INNER, NodeKind::State, 4),
         ];
-        self.add(&SpoolFrame::Nodes { thread, first: 0, nodes });
+        self.add(&SpoolFrame::Nodes { thread, first_id: 0, nodes });
     }
 
     fn session(&mut self, event: SessionEvent, time: i64) {
@@ -101,7 +102,7 @@ impl Spool {
 
     fn spans_of(&mut self, thread: u32, sessions: u64, spans: &[(u32, i64, i64)]) {
         let span = |&(node, start, end): &(u32, i64, i64)| Span {
-            node,
+            node_id: node,
             start_nanos: START + start,
             end_nanos: START + end,
         };
@@ -113,10 +114,10 @@ impl Spool {
     }
 
     fn values(&mut self, values: &[(u32, i64, u32, MetricValue)]) {
-        let value = |(node, time, metric, value): &(u32, i64, u32, MetricValue)| Value {
-            node: *node,
+        let value = |(node, time, metric, value): &(u32, i64, u32, MetricValue)| RecordedValue {
+            node_id: *node,
             time_nanos: START + time,
-            metric: *metric,
+            name_id: *metric,
             value: value.clone(),
         };
         let values = values.iter().map(value).collect();
@@ -147,7 +148,7 @@ impl Spool {
     /// Returns the range of a phase of the last session with this number. A recorder knows the
     /// range without reading.
     fn part(&self, phase: u32) -> Range<u64> {
-        let mut reader = Reader::new(File::open(self.path()).unwrap()).unwrap();
+        let mut reader = SpoolReader::new(File::open(self.path()).unwrap()).unwrap();
         let (mut parts, mut before): (Vec<Range<u64>>, _) = (Vec::new(), reader.offset());
         while let Some(Ok(frame)) = reader.next() {
             if let SpoolFrame::Session { session: 2, event, .. } = frame {
@@ -213,7 +214,7 @@ fn readings_of_memory_are_left_out_and_growth_is_a_metric() {
     let mut spool = Spool::begin();
     let texts = vec![reading_name("host"), growth_name("host")];
     let (first, reading_id, growth_id) = (9, 9, 10);
-    spool.add(&SpoolFrame::Strings { first, texts });
+    spool.add(&SpoolFrame::Strings { first_id: first, texts });
     let reading = MetricValue::Ints(vec![7, -1, -1]);
     spool.values(&[(OUTER, 10, reading_id, reading), (OUTER, 10, growth_id, MetricValue::Int(5))]);
     spool.spans(&[(OUTER, 0, 20)]);
@@ -552,13 +553,13 @@ fn a_trace_has_the_same_bytes_as_the_golden_file() {
     let mut spool = Spool::begin();
     spool.add(&SpoolFrame::Losses(vec![(LossCause::Names, 7), (LossCause::MetricRefused, 1)]));
     let texts = ["\u{8}\u{c}\r\t\u{1f}\u{7f}\u{2028} \\\"", "mark"].map(str::to_owned).to_vec();
-    spool.add(&SpoolFrame::Strings { first: 9, texts });
+    spool.add(&SpoolFrame::Strings { first_id: 9, texts });
     spool.thread(5, "");
     let nodes = vec![
-        NodeDef { parent: 0, kind: NodeKind::Operator, name: 9 },
-        NodeDef { parent: 0, kind: NodeKind::Mark, name: 10 },
+        NodeDef { parent_id: 0, kind: NodeKind::Operator, name_id: 9 },
+        NodeDef { parent_id: 0, kind: NodeKind::Mark, name_id: 10 },
     ];
-    spool.add(&SpoolFrame::Nodes { thread: 0, first: 6, nodes });
+    spool.add(&SpoolFrame::Nodes { thread: 0, first_id: 6, nodes });
     spool.values(&[
         (0, 7, TOKENS, MetricValue::Int(-1)),
         (INNER, 1_235, TOKENS, MetricValue::Int(3)),
@@ -571,20 +572,25 @@ fn a_trace_has_the_same_bytes_as_the_golden_file() {
     spool.spans(&[(INNER, 1_234, 2_000), (OUTER, -1_001, 1_000_000_007), (6, 3_000, 2_999)]);
     spool.spans(&[(7, 1_500, 1_500), (STATE_OF_INNER, 10, 20)]);
     spool.spans_of(5, 1 << 2, &[(INNER, 1, 3), (INNER, 2, 4)]);
-    let shape =
-        |kind, name, device, stream| Shape { kind, name, device, stream, details: Vec::new() };
+    let shape = |kind, name, device, stream| ActivityShape {
+        kind,
+        name_id: name,
+        device,
+        stream,
+        details: Vec::new(),
+    };
     let shapes = vec![
         shape(ActivityKind::Kernel, 9, 0, 7),
         shape(ActivityKind::Memcpy, 3, 1, 7),
         shape(ActivityKind::Sync, 3, 0, u32::MAX),
     ];
-    spool.add(&SpoolFrame::Shapes { first: 0, shapes });
+    spool.add(&SpoolFrame::Shapes { first_id: 0, shapes });
     let activity = |shape, bytes, correlation, launch| Activity {
-        shape,
+        shape_id: shape,
         start_nanos: START + 5_000,
         duration_nanos: 1_005,
         bytes,
-        correlation,
+        correlation_id: correlation,
         launch,
     };
     let activities = vec![

@@ -8,7 +8,7 @@ use super::session_state::SessionState;
 use crate::names;
 use marey_model::context::NodeKind;
 use marey_model::proton_trace::lane_title;
-use marey_model::spool::{IdMap, NodeDef, Span, Value};
+use marey_model::spool::{IdMap, NodeDef, RecordedValue, Span};
 use std::io;
 
 /// A thread of the trace.
@@ -19,8 +19,8 @@ pub(super) struct ThreadPlayback {
     name: String,
     pub(super) nodes: IdMap<NodeDef>,
     /// Scopes that are open according to the spool so far, outermost first.
-    pub(super) open: Vec<(u32, i64)>,
-    pending: PendingValues,
+    pub(super) open_scopes: Vec<(u32, i64)>,
+    pending_values: PendingValues,
     lanes: Lanes,
     /// The lanes of the thread in the trace, all named.
     lane_ids: Vec<u64>,
@@ -33,8 +33,8 @@ impl ThreadPlayback {
             os_id: 0,
             name: String::new(),
             nodes: IdMap::default(),
-            open: Vec::new(),
-            pending: PendingValues::default(),
+            open_scopes: Vec::new(),
+            pending_values: PendingValues::default(),
             lanes: Lanes::default(),
             lane_ids: Vec::new(),
         }
@@ -54,7 +54,7 @@ impl ThreadPlayback {
 
     /// Begins another trace, without the earlier values and lanes.
     pub(super) fn begin_trace(&mut self) {
-        self.pending = PendingValues::default();
+        self.pending_values = PendingValues::default();
         self.lanes = Lanes::default();
         self.lane_ids.clear();
     }
@@ -62,8 +62,9 @@ impl ThreadPlayback {
     /// Removes a scope that has ended from the open scopes.
     pub(super) fn remove_open(&mut self, span: &Span) {
         // The scopes of a stack began in this order.
-        if self.open.last().is_some_and(|&(_, start_nanos)| start_nanos >= span.start_nanos) {
-            self.open.retain(|&scope| scope != (span.node, span.start_nanos));
+        if self.open_scopes.last().is_some_and(|&(_, start_nanos)| start_nanos >= span.start_nanos)
+        {
+            self.open_scopes.retain(|&scope| scope != (span.node_id, span.start_nanos));
         }
     }
 
@@ -75,14 +76,14 @@ impl ThreadPlayback {
         texts: &IdMap<String>,
         events: &mut Events,
     ) -> io::Result<u64> {
-        if self.kind(span.node) == NodeKind::Mark {
+        if self.kind(span.node_id) == NodeKind::Mark {
             return self.write_mark(span, texts, events);
         }
         let index = self.lanes.assign(span.start_nanos, span.end_nanos.max(span.start_nanos));
         let lane = self.lane(index, events)?;
-        let metrics = add_up(self.pending.take(span), texts);
-        let event = EventContext { path: &self.path(span.node, texts), metrics: &metrics, lane };
-        events.scope(&event, self.kind(span.node), span, is_open)?;
+        let metrics = add_up(self.pending_values.take(span), texts);
+        let event = EventContext { path: &self.path(span.node_id, texts), metrics: &metrics, lane };
+        events.scope(&event, self.kind(span.node_id), span, is_open)?;
         Ok(lane)
     }
 
@@ -93,8 +94,8 @@ impl ThreadPlayback {
         events: &mut Events,
     ) -> io::Result<u64> {
         let lane = self.lane(0, events)?;
-        let metrics = add_up(self.pending.take(mark), texts);
-        let event = EventContext { path: &self.path(mark.node, texts), metrics: &metrics, lane };
+        let metrics = add_up(self.pending_values.take(mark), texts);
+        let event = EventContext { path: &self.path(mark.node_id, texts), metrics: &metrics, lane };
         events.instant(&event, NodeKind::Mark.as_str(), mark.start_nanos)?;
         Ok(lane)
     }
@@ -102,16 +103,16 @@ impl ThreadPlayback {
     /// Buffers a value for its scope, or writes it if it has none.
     pub(super) fn add_value(
         &mut self,
-        value: Value,
+        value: RecordedValue,
         texts: &IdMap<String>,
         events: &mut Events,
     ) -> io::Result<()> {
-        let scope = self.scope_of(value.node);
+        let scope = self.scope_of(value.node_id);
         if self.kind(scope) == NodeKind::Root {
             return self.write_value(value, texts, events);
         }
-        self.pending.push(scope, value);
-        let excess = self.pending.take_excess();
+        self.pending_values.push(scope, value);
+        let excess = self.pending_values.take_excess();
         excess.into_iter().try_for_each(|value| self.write_value(value, texts, events))
     }
 
@@ -123,10 +124,10 @@ impl ThreadPlayback {
         events: &mut Events,
     ) -> io::Result<()> {
         // Innermost first, as they would have ended.
-        for (node, start_nanos) in std::mem::take(&mut self.open).into_iter().rev() {
+        for (node, start_nanos) in std::mem::take(&mut self.open_scopes).into_iter().rev() {
             if state.was_recording(start_nanos) {
                 let end_nanos = state.last_nanos().max(start_nanos);
-                let span = Span { node, start_nanos, end_nanos };
+                let span = Span { node_id: node, start_nanos, end_nanos };
                 self.write_scope(&span, true, texts, events)?;
             }
         }
@@ -139,18 +140,18 @@ impl ThreadPlayback {
         texts: &IdMap<String>,
         events: &mut Events,
     ) -> io::Result<()> {
-        let unmatched = self.pending.take_all();
+        let unmatched = self.pending_values.take_all();
         unmatched.into_iter().try_for_each(|value| self.write_value(value, texts, events))
     }
 
     fn write_value(
         &mut self,
-        value: Value,
+        value: RecordedValue,
         texts: &IdMap<String>,
         events: &mut Events,
     ) -> io::Result<()> {
         let lane = self.lane(0, events)?;
-        let (node, time_nanos) = (value.node, value.time_nanos);
+        let (node, time_nanos) = (value.node_id, value.time_nanos);
         let metrics = add_up(vec![value], texts);
         let event = EventContext { path: &self.path(node, texts), metrics: &metrics, lane };
         events.instant(&event, "metric", time_nanos)
@@ -159,7 +160,7 @@ impl ThreadPlayback {
     /// Returns the scope that a node's metrics belong to: the node, or for a state the scope that
     /// it qualifies.
     fn scope_of(&self, node: u32) -> u32 {
-        let parent = self.nodes.get(node).map_or(node, |node| node.parent);
+        let parent = self.nodes.get(node).map_or(node, |node| node.parent_id);
         let is_state_of_scope =
             self.kind(node) == NodeKind::State && self.kind(parent) != NodeKind::Root;
         if is_state_of_scope { parent } else { node }
@@ -175,11 +176,11 @@ impl ThreadPlayback {
         while let Some(definition) =
             self.nodes.get(node).filter(|definition| definition.kind != NodeKind::Root)
         {
-            path.push(texts.get(definition.name).map_or(names::LOST_NAME, String::as_str));
-            if definition.parent >= node {
+            path.push(texts.get(definition.name_id).map_or(names::LOST_NAME, String::as_str));
+            if definition.parent_id >= node {
                 break;
             }
-            node = definition.parent;
+            node = definition.parent_id;
         }
         path.reverse();
         path

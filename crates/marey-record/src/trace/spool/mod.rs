@@ -12,7 +12,7 @@ use self::segment_end::SegmentEnd;
 use super::activities::ActivityWriter;
 use super::clock::TraceClock;
 use super::file::{self, Appender, SpoolFile};
-use super::frame_buffer::{self, Chunk, FrameBuffer};
+use super::frame_buffer::{self, FrameBuffer, FrameChunk};
 use super::ring::{self, Ring};
 use super::run_directory::RunDirectory;
 use super::snapshot::SpoolSnapshot;
@@ -178,7 +178,7 @@ impl Spool {
     }
 
     /// Takes the frames to be written next. The caller must have locked the appender.
-    pub(super) fn take_chunk(&mut self) -> Chunk {
+    pub(super) fn take_chunk(&mut self) -> FrameChunk {
         self.output.buffer.take_chunk()
     }
 
@@ -186,7 +186,7 @@ impl Spool {
     pub(super) fn finish_chunk(
         &mut self,
         written: io::Result<()>,
-        chunk: Chunk,
+        chunk: FrameChunk,
         appender: &Appender,
     ) {
         self.written_bytes = appender.written_bytes();

@@ -58,7 +58,7 @@ impl Spool {
         self.write_records(samples.len(), |clock, texts| {
             let counters = samples.iter().map(|sample| spool::Counter {
                 time_nanos: clock.nanos_at(sample.time_ticks),
-                name: texts.scope_name_id(sample.name),
+                name_id: texts.scope_name_id(sample.name_id),
                 device: sample.device,
                 value: sample.value,
             });
@@ -82,18 +82,18 @@ impl Spool {
     pub(in crate::trace) fn write_variables(&mut self, line: &LineVariables<'_>) {
         self.write_records(line.variables.len(), |clock, texts| {
             let time_nanos = clock.nanos_at(clock::ticks());
-            let thread_name = texts.scope_name_id(line.thread_name);
-            let (file, function) =
-                (texts.scope_name_id(line.file), texts.scope_name_id(line.function));
+            let thread_name_id = texts.scope_name_id(line.thread_name_id);
+            let (file_id, function_id) =
+                (texts.scope_name_id(line.file_id), texts.scope_name_id(line.function_id));
             let variables = line.variables.iter().map(|variable| spool::Variable {
                 time_nanos,
                 os_id: line.os_id,
-                thread_name,
-                file,
-                function,
+                thread_name_id,
+                file_id,
+                function_id,
                 line: line.line,
-                name: texts.scope_name_id(variable.name),
-                value_type: texts.scope_name_id(variable.value_type),
+                name_id: texts.scope_name_id(variable.name_id),
+                type_id: texts.scope_name_id(variable.type_id),
                 value: variable.value.clone(),
             });
             SpoolFrame::Variables(variables.collect())
@@ -105,7 +105,7 @@ impl Spool {
         self.write_records(collectives.len(), |_, texts| {
             let collectives = collectives
                 .into_iter()
-                .map(|collective| collective.with_texts(|name| texts.scope_name_id(name)));
+                .map(|collective| collective.with_text_ids(|name_id| texts.scope_name_id(name_id)));
             SpoolFrame::Collectives(collectives.collect())
         });
     }

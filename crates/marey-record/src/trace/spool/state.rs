@@ -104,7 +104,7 @@ impl Spool {
     /// Writes the open scopes of the threads, as seen by the session in `slot` or else by all trace
     /// sessions.
     pub(in crate::trace) fn write_open(&mut self, threads: &[Arc<ThreadTree>], slot: Option<u32>) {
-        let sessions = slot.map_or_else(|| CONTROL.trace.load(Ordering::Relaxed), bit);
+        let sessions = slot.map_or_else(|| CONTROL.trace_sessions.load(Ordering::Relaxed), bit);
         for tree in threads {
             let scopes = tree.open_scopes();
             let open: Vec<_> =
@@ -177,8 +177,11 @@ fn visible_scope(scope: &OpenScope, sessions: u64) -> Option<VisibleScope> {
     if seen == 0 || !local::is_entered_by_program(scope) {
         return None;
     }
-    let shadow = seen & !CONTROL.python.load(Ordering::Relaxed);
-    let (node, sessions) =
-        if shadow == 0 { (scope.python_node, seen) } else { (scope.shadow_node, shadow) };
+    let shadow_sessions = seen & !CONTROL.python_sessions.load(Ordering::Relaxed);
+    let (node, sessions) = if shadow_sessions == 0 {
+        (scope.python_node, seen)
+    } else {
+        (scope.shadow_node, shadow_sessions)
+    };
     Some(VisibleScope { node, start_ticks: scope.start_ticks, sessions })
 }

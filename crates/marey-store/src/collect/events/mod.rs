@@ -32,7 +32,7 @@ use crate::sort::SpillFile;
 pub(super) struct Events<'a> {
     outline: &'a Outline,
     clock: &'a Clock,
-    process: u32,
+    process_id: u32,
     windows: Windows,
     /// The line of the clock that contained the last timestamp, as a cache.
     clock_line: usize,
@@ -44,24 +44,24 @@ pub(super) struct Events<'a> {
     /// The time of ended spans whose parent has not ended yet, by node.
     child_time: Vec<ChildTime>,
     /// The training step below each node, or `NO_NODE`.
-    steps: Vec<u32>,
+    step_nodes: Vec<u32>,
     /// The number of frames at which spans may have been lost: session events and losses.
     epoch: u64,
     totals: Vec<Totals>,
     rollup: Rollup,
     rows: SortedRows,
     /// Facts about the spans in the next frame of each thread.
-    announced: BTreeMap<u32, Announced>,
+    announcements: BTreeMap<u32, SpanAnnouncement>,
     /// The [`SpanDetail`] of each text of arguments: its number, by the number of the text in the
     /// spool.
-    details_of_args: IdMap<u32>,
+    args_details: IdMap<u32>,
     native_stacks: NativeStacks<'a>,
     shapes: Shapes,
 }
 
 /// Facts about the next spans of a thread, from frames that precede the frame of these spans.
 #[derive(Debug, Default)]
-struct Announced {
+struct SpanAnnouncement {
     /// The spans that are launches, as position in the frame and correlation id.
     launches: Vec<(u32, u32)>,
     /// The spans that have arguments, as position in the frame and number of the arguments.
@@ -75,7 +75,7 @@ impl<'a> Events<'a> {
     pub(super) fn new(
         outline: &'a Outline,
         clock: &'a Clock,
-        process: u32,
+        process_id: u32,
         mut windows: Windows,
         spill_file: &SpillFile,
         sources: &'a dyn Sources,
@@ -85,20 +85,20 @@ impl<'a> Events<'a> {
         Self {
             outline,
             clock,
-            process,
+            process_id,
             windows,
             clock_line: 0,
             sessions: Sessions::default(),
             stamps: Stamps::default(),
             open_scopes: BTreeMap::new(),
             child_time: vec![ChildTime::default(); nodes],
-            steps: steps_below(&outline.nodes),
+            step_nodes: steps_below(&outline.nodes),
             epoch: 0,
             totals: vec![Totals::default(); nodes],
-            rollup: Rollup::new(nodes, outline.events),
+            rollup: Rollup::new(nodes, outline.event_count),
             rows: SortedRows::new(spill_file),
-            announced: BTreeMap::new(),
-            details_of_args: IdMap::default(),
+            announcements: BTreeMap::new(),
+            args_details: IdMap::default(),
             native_stacks: NativeStacks::new(sources),
             shapes: Shapes::with_texts(arg_texts),
         }
@@ -118,23 +118,23 @@ impl<'a> Events<'a> {
             SpoolFrame::Variables(variables) => self.add_variables(variables),
             SpoolFrame::Samples { thread, samples } => self.add_samples(thread, &samples),
             SpoolFrame::Launches { thread, launches } => {
-                self.announced.entry(thread).or_default().launches = launches;
+                self.announcements.entry(thread).or_default().launches = launches;
                 Ok(())
             }
             SpoolFrame::Autograd { thread, calls } => {
-                self.announced.entry(thread).or_default().autograd_calls = calls;
+                self.announcements.entry(thread).or_default().autograd_calls = calls;
                 Ok(())
             }
-            SpoolFrame::SpanArgs { first, texts } => {
-                self.add_span_args(first, texts);
+            SpoolFrame::SpanArgs { first_id, texts } => {
+                self.add_span_args(first_id, texts);
                 Ok(())
             }
             SpoolFrame::ArgsOfSpans { thread, args } => {
-                self.announced.entry(thread).or_default().args = args;
+                self.announcements.entry(thread).or_default().args = args;
                 Ok(())
             }
-            SpoolFrame::Shapes { first, shapes } => {
-                self.shapes.extend(first, &shapes, self.outline, self.process);
+            SpoolFrame::Shapes { first_id, shapes } => {
+                self.shapes.extend(first_id, &shapes, self.outline, self.process_id);
                 Ok(())
             }
             SpoolFrame::Activities { activities, .. } => self.add_activities(&activities),
@@ -174,7 +174,7 @@ impl<'a> Events<'a> {
             self.add_open(u64::MAX, last_nanos)?;
         }
         for mut activity in std::mem::take(&mut self.windows.activities) {
-            activity.process_id = self.process;
+            activity.process_id = self.process_id;
             self.rows.activities.push(&activity)?;
         }
         let Windows { flows, memory_events, details, .. } = self.windows;
@@ -200,17 +200,17 @@ impl<'a> Events<'a> {
                 remove_scope(scopes, span);
             }
         }
-        let Announced { launches, args, autograd_calls } =
-            self.announced.remove(&thread).unwrap_or_default();
+        let SpanAnnouncement { launches, args, autograd_calls } =
+            self.announcements.remove(&thread).unwrap_or_default();
         self.add_autograd_calls(thread, autograd_calls, spans)?;
         let mut launches = launches.into_iter().peekable();
         let mut args = args.into_iter().peekable();
         for (position, span) in (0..).zip(spans) {
-            let correlation = take_at(&mut launches, position).unwrap_or(0);
+            let correlation_id = take_at(&mut launches, position).unwrap_or(0);
             let detail = take_at(&mut args, position)
-                .and_then(|number| self.details_of_args.get(number).copied())
+                .and_then(|number| self.args_details.get(number).copied())
                 .unwrap_or(0);
-            let Some(&node) = nodes.get(span.node) else { continue };
+            let Some(&node) = nodes.get(span.node_id) else { continue };
             let (start_nanos, duration_nanos) =
                 self.convert_extent(span.start_nanos, span.end_nanos);
             let end_nanos = start_nanos.saturating_add(duration_nanos);
@@ -220,7 +220,9 @@ impl<'a> Events<'a> {
             let (node, detail) = match self.windows.change(node, span.start_nanos) {
                 Some(SpanChange::Drop) => continue,
                 Some(SpanChange::Replace { node, detail: 0 }) => (node, detail),
-                Some(SpanChange::Replace { node, detail: of_profiler }) => (node, of_profiler),
+                Some(SpanChange::Replace { node, detail: profiler_detail }) => {
+                    (node, profiler_detail)
+                }
                 None => (node, detail),
             };
             let children_nanos = 0; // `add_span` fills it in
@@ -230,7 +232,7 @@ impl<'a> Events<'a> {
                 children_nanos,
                 node,
                 stamp,
-                correlation,
+                correlation_id,
                 detail,
             };
             if self.outline.nodes[node as usize].kind == NodeKind::Mark {
@@ -242,15 +244,15 @@ impl<'a> Events<'a> {
         Ok(())
     }
 
-    /// Adds arguments of spans. The first text has the number `first`.
-    fn add_span_args(&mut self, first: u32, texts: Vec<String>) {
-        let Self { shapes, windows, details_of_args, native_stacks, .. } = self;
+    /// Adds arguments of spans. The first text has the id `first_id`.
+    fn add_span_args(&mut self, first_id: u32, texts: Vec<String>) {
+        let Self { shapes, windows, args_details, native_stacks, .. } = self;
         let details = texts.into_iter().map(|text| {
             let text_id = Some(shapes.text_position(native_stacks.named(text)));
             let args = Args { text_id, ..Args::default() };
-            windows.detail(SpanDetail { category: None, external_id: None, args })
+            windows.detail(SpanDetail { category_id: None, external_id: None, args })
         });
-        details_of_args.extend(first, details);
+        args_details.extend(first_id, details);
     }
 
     /// Adds a span that has ended, and fills in the time of its children, which must have been
@@ -260,7 +262,7 @@ impl<'a> Events<'a> {
         let mut inner_nanos = self.child_time[node as usize].take_nanos_since(start_nanos);
         // A step that no optimizer has ended has no span. The time of its children belongs to the
         // scope around it.
-        if let Some(step) = self.child_time.get_mut(self.steps[node as usize] as usize) {
+        if let Some(step) = self.child_time.get_mut(self.step_nodes[node as usize] as usize) {
             inner_nanos = inner_nanos.saturating_add(step.take_nanos_since(start_nanos));
         }
         row.children_nanos = inner_nanos.min(duration_nanos);
@@ -274,7 +276,7 @@ impl<'a> Events<'a> {
 
     /// Adds a span that only torch.profiler has recorded.
     fn add_profiler_span(&mut self, span: &AddedSpan, stamp: u32) -> Result<(), StoreError> {
-        let &AddedSpan { start_nanos, end_nanos, node, detail, correlation } = span;
+        let &AddedSpan { start_nanos, end_nanos, node, detail, correlation_id } = span;
         let duration_nanos = end_nanos.saturating_sub(start_nanos).max(0);
         let children_nanos = 0;
         self.add_span(SpanRow {
@@ -283,7 +285,7 @@ impl<'a> Events<'a> {
             children_nanos,
             node,
             stamp,
-            correlation,
+            correlation_id,
             detail,
         })
     }
@@ -312,7 +314,7 @@ impl<'a> Events<'a> {
                 os_id => threads.newest(os_id),
             };
             let (Some(span), Some(forward_thread)) =
-                (spans.get(call.index as usize), forward_thread)
+                (spans.get(call.span_index as usize), forward_thread)
             else {
                 continue;
             };
@@ -330,7 +332,7 @@ impl<'a> Events<'a> {
     fn add_open(&mut self, sessions: u64, until_nanos: i64) -> Result<(), StoreError> {
         for (thread, scopes) in self.open_scopes.clone() {
             let Some(thread) = self.outline.threads.get(thread) else { continue };
-            let mut inner = (NO_NODE, 0);
+            let mut open_child = (NO_NODE, 0);
             for (node, start_nanos) in scopes.into_iter().rev() {
                 let recording_sessions = self.sessions.recording_at(sessions, start_nanos);
                 let Some(&node) = thread.nodes.get(node).filter(|_| recording_sessions != 0) else {
@@ -338,7 +340,7 @@ impl<'a> Events<'a> {
                 };
                 let is_last = self.sessions.recording_at(!sessions, start_nanos) == 0;
                 let (start_nanos, duration_nanos) = self.convert_extent(start_nanos, until_nanos);
-                let open_inner_nanos = if inner.0 == node { inner.1 } else { 0 };
+                let open_inner_nanos = if open_child.0 == node { open_child.1 } else { 0 };
                 let inner_nanos = self.child_time[node as usize]
                     .nanos_since(start_nanos)
                     .saturating_add(open_inner_nanos);
@@ -350,14 +352,14 @@ impl<'a> Events<'a> {
                     children_nanos,
                     node,
                     stamp,
-                    correlation: 0,
+                    correlation_id: 0,
                     detail: 0,
                 };
                 if is_last {
                     self.add_to_sums(&row);
                 }
                 self.rows.spans.push(&row)?;
-                inner = (self.outline.nodes[node as usize].parent, duration_nanos);
+                open_child = (self.outline.nodes[node as usize].parent, duration_nanos);
             }
         }
         Ok(())
@@ -398,12 +400,12 @@ fn steps_below(nodes: &[OutlineNode]) -> Vec<u32> {
 fn remove_scope(scopes: &mut Vec<(u32, i64)>, span: &Span) {
     // Scopes on a stack are ordered by start, so most spans need no search.
     if scopes.last().is_some_and(|&(_, start_nanos)| start_nanos >= span.start_nanos) {
-        scopes.retain(|&scope| scope != (span.node, span.start_nanos));
+        scopes.retain(|&scope| scope != (span.node_id, span.start_nanos));
     }
 }
 
 /// Returns the value at a position and advances. `values` are pairs of position and value, in the
 /// order of positions.
 fn take_at(values: &mut Peekable<impl Iterator<Item = (u32, u32)>>, position: u32) -> Option<u32> {
-    values.next_if(|&(at, _)| at == position).map(|(_, value)| value)
+    values.next_if(|&(value_position, _)| value_position == position).map(|(_, value)| value)
 }

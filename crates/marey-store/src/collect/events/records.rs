@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use marey_model::memory::READING_LENGTH;
 use marey_model::metric::MetricValue;
-use marey_model::spool::{self, Activity, Value};
+use marey_model::spool::{self, Activity, RecordedValue};
 
 use super::Events;
 use crate::StoreError;
@@ -18,19 +18,20 @@ impl Events<'_> {
         &mut self,
         thread: u32,
         sessions: u64,
-        values: Vec<Value>,
+        values: Vec<RecordedValue>,
     ) -> Result<(), StoreError> {
         let Some(nodes) = self.outline.threads.get(thread).map(|thread| &thread.nodes) else {
             return Ok(());
         };
         let stamp = self.stamp(sessions, false);
-        for Value { node, time_nanos, metric, value } in values {
-            let (Some(&node), Some(&name_id)) = (nodes.get(node), self.outline.texts.get(metric))
+        for RecordedValue { node_id, time_nanos, name_id: spool_name_id, value } in values {
+            let (Some(&node), Some(&name_id)) =
+                (nodes.get(node_id), self.outline.texts.get(spool_name_id))
             else {
                 continue;
             };
             let time_nanos = self.clock.unix_nanos(time_nanos, &mut self.clock_line);
-            if let Some(memory) = self.outline.memories.get(&metric)
+            if let Some(memory) = self.outline.memories.get(&spool_name_id)
                 && let MetricValue::Ints(totals) = &value
                 && let Ok(totals) = totals.as_slice().try_into()
             {
@@ -40,7 +41,7 @@ impl Events<'_> {
                     totals,
                     time_nanos,
                     node,
-                    self.process,
+                    self.process_id,
                 ))?;
                 continue;
             }
@@ -54,7 +55,7 @@ impl Events<'_> {
             let Some(row) = self.shapes.row_of(activity) else { continue };
             let context_id = activity.launch.and_then(|(thread, node)| {
                 let node = *self.outline.threads.get(thread)?.nodes.get(node)?;
-                Some(self.outline.nodes[node as usize].context)
+                Some(self.outline.nodes[node as usize].context_id)
             });
             let start_nanos = self.clock.unix_nanos(activity.start_nanos, &mut self.clock_line);
             // The duration was measured by the device's clock, so the drift of the recorder's clock
@@ -67,10 +68,10 @@ impl Events<'_> {
     }
 
     pub(super) fn add_counters(&mut self, counters: &[spool::Counter]) -> Result<(), StoreError> {
-        for &spool::Counter { time_nanos, name, device, value } in counters {
-            let Some(&name_id) = self.outline.texts.get(name) else { continue };
+        for &spool::Counter { time_nanos, name_id: spool_name_id, device, value } in counters {
+            let Some(&name_id) = self.outline.texts.get(spool_name_id) else { continue };
             let time_nanos = self.clock.unix_nanos(time_nanos, &mut self.clock_line);
-            let process_id = self.process;
+            let process_id = self.process_id;
             self.rows.counters.push(&row::Counter {
                 time_nanos,
                 process_id,
@@ -88,17 +89,17 @@ impl Events<'_> {
         samples: &[spool::Sample],
     ) -> Result<(), StoreError> {
         let Some(thread) = self.outline.threads.get(thread) else { return Ok(()) };
-        let Some(name_id) = self.outline.sample_name else { return Ok(()) };
+        let Some(name_id) = self.outline.sample_name_id else { return Ok(()) };
         for sample in samples {
-            let Some(&node) = thread.nodes.get(sample.node) else { continue };
-            let known = self.outline.threads.newest(sample.os_id);
+            let Some(&node) = thread.nodes.get(sample.node_id) else { continue };
+            let sampled_thread = self.outline.threads.newest(sample.os_id);
             let cause = format!(r#"{{"cause":"{}"}}"#, sample.cause.as_str());
             let text_id = Some(self.shapes.text_position(cause));
             let time_nanos = self.clock.unix_nanos(sample.time_nanos, &mut self.clock_line);
             self.rows.samples.push(&row::Sample {
-                process_id: self.process,
-                thread_id: known.map(|thread| thread.position),
-                context_id: self.outline.nodes[node as usize].context,
+                process_id: self.process_id,
+                thread_id: sampled_thread.map(|thread| thread.position),
+                context_id: self.outline.nodes[node as usize].context_id,
                 name_id,
                 time_nanos: Some(time_nanos),
                 value: MetricValue::Int(sample.duration_nanos.cast_signed()),
@@ -113,19 +114,19 @@ impl Events<'_> {
         variables: Vec<spool::Variable>,
     ) -> Result<(), StoreError> {
         for variable in variables {
-            let text = |id: u32| self.outline.texts.get(id).copied();
+            let text_id = |spool_id: u32| self.outline.texts.get(spool_id).copied();
             let (Some(file_id), Some(function_id), Some(name_id), Some(type_id)) = (
-                text(variable.file),
-                text(variable.function),
-                text(variable.name),
-                text(variable.value_type),
+                text_id(variable.file_id),
+                text_id(variable.function_id),
+                text_id(variable.name_id),
+                text_id(variable.type_id),
             ) else {
                 continue;
             };
             let thread = self.outline.threads.newest(variable.os_id);
             self.rows.variables.push(&row::Variable {
                 time_nanos: self.clock.unix_nanos(variable.time_nanos, &mut self.clock_line),
-                process_id: self.process,
+                process_id: self.process_id,
                 thread_id: thread.map(|thread| thread.position),
                 file_id,
                 function_id,
@@ -142,24 +143,24 @@ impl Events<'_> {
         &mut self,
         collectives: &[spool::Collective],
     ) -> Result<(), StoreError> {
-        let text = |id: u32| self.outline.texts.get(id).copied();
+        let text_id = |spool_id: u32| self.outline.texts.get(spool_id).copied();
         for collective in collectives {
-            let names = (text(collective.name), text(collective.group));
-            let (Some(name_id), Some(group_id)) = names else { continue };
+            let name_ids = (text_id(collective.name_id), text_id(collective.group_id));
+            let (Some(name_id), Some(group_id)) = name_ids else { continue };
             let started_nanos = collective.started_unix_nanos;
             self.rows.collectives.push(&row::Collective {
                 start_nanos: started_nanos.unwrap_or(collective.created_unix_nanos),
                 duration_nanos: collective.duration_nanos.map(|nanos| nanos.cast_signed().max(0)),
                 created_nanos: Some(collective.created_unix_nanos),
-                process_id: self.process,
+                process_id: self.process_id,
                 device: None,
                 stream: None,
                 name_id,
                 group_id,
-                group_ranks_id: collective.group_ranks.and_then(text),
+                group_ranks_id: collective.group_ranks_id.and_then(text_id),
                 group_size: collective.group_size,
                 sequence: collective.sequence.map(u64::cast_signed),
-                dtype_id: collective.dtype.and_then(text),
+                dtype_id: collective.dtype_id.and_then(text_id),
                 in_elements: collective.in_elements.map(u64::cast_signed),
                 out_elements: collective.out_elements.map(u64::cast_signed),
                 state: match collective.state {
@@ -199,7 +200,7 @@ fn reading_row(
         allocated_bytes,
         reserved_bytes,
         peak_bytes,
-        context_id: Some(node.context),
+        context_id: Some(node.context_id),
         category_id: None,
         args: row::Args::default(),
     }

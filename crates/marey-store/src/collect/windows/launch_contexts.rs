@@ -31,11 +31,11 @@ impl LaunchContexts {
                 None => placed.traced[index].1,
             };
             let node = &nodes[node as usize];
-            if let Some(correlation) = span.correlation {
+            if let Some(correlation_id) = span.correlation_id {
                 let caller = nodes.get(node.parent as usize).unwrap_or(node);
-                self.callers.insert(correlation, caller.context);
-            } else if let Some(external) = span.detail.external_id {
-                self.operators.insert(external, node.context);
+                self.callers.insert(correlation_id, caller.context_id);
+            } else if let Some(external_id) = span.detail.external_id {
+                self.operators.insert(external_id, node.context_id);
             }
         }
     }

@@ -77,13 +77,13 @@ pub(super) struct AddedSpan {
     pub(super) node: u32,
     /// The number of its detail.
     pub(super) detail: u32,
-    pub(super) correlation: u32,
+    pub(super) correlation_id: u32,
 }
 
 /// Columns that only some spans have.
 #[derive(Clone, Debug)]
 pub(super) struct SpanDetail {
-    pub(super) category: Option<u32>,
+    pub(super) category_id: Option<u32>,
     pub(super) external_id: Option<u64>,
     pub(super) args: Args,
 }
@@ -234,7 +234,7 @@ impl Windows {
         let mut details = vec![0; spans.len()];
         for (traced, &twin) in thread.spans.iter().zip(twins) {
             if let Some(twin) = twin {
-                let detail = SpanDetail { category: None, ..traced.detail.clone() };
+                let detail = SpanDetail { category_id: None, ..traced.detail.clone() };
                 details[twin] = self.detail(detail);
             }
         }
@@ -265,7 +265,10 @@ impl Windows {
                 end_nanos,
                 node,
                 detail: self.detail(traced.detail.clone()),
-                correlation: traced.correlation.and_then(|id| id.try_into().ok()).unwrap_or(0),
+                correlation_id: traced
+                    .correlation_id
+                    .and_then(|id| id.try_into().ok())
+                    .unwrap_or(0),
             };
             self.added.entry(thread).or_default().push_back(span);
             count += 1;

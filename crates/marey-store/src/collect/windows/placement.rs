@@ -55,7 +55,7 @@ struct EnclosingSpan {
     node: u32,
     /// The recorder's node, if it is a span of the recorder.
     recorded_node: Option<u32>,
-    /// Its index among the spans of the profiler, if it is one.
+    /// Index among the spans of the profiler, if it is one.
     traced: usize,
 }
 
@@ -111,7 +111,7 @@ impl<'a> Placement<'a> {
             let outer = stack.last().map_or(base, |open| open.node);
             match item {
                 VisitedItem::Point(index) => {
-                    placed.points[index] = self.outline.nodes[outer as usize].context;
+                    placed.points[index] = self.outline.nodes[outer as usize].context_id;
                 }
                 VisitedItem::Traced(index) => {
                     let span = &trace.spans[index];
@@ -152,8 +152,8 @@ impl<'a> Placement<'a> {
         let Self { outline, names, roots, .. } = self;
         *roots.entry(position).or_insert_with(|| {
             let name_id = names.text_id(ROOT_NAME);
-            let (parent, context, kind) = (NO_NODE, names::ROOT, NodeKind::Root);
-            outline.nodes.push(OutlineNode { thread: position, parent, context, name_id, kind });
+            let (parent, context_id, kind) = (NO_NODE, names::ROOT, NodeKind::Root);
+            outline.nodes.push(OutlineNode { thread: position, parent, context_id, name_id, kind });
             outline.nodes.len() as u32 - 1
         })
     }
@@ -172,9 +172,10 @@ impl<'a> Placement<'a> {
     fn child(&mut self, parent: u32, kind: NodeKind, name_id: u32) -> u32 {
         let Self { outline, names, children, .. } = self;
         *children.entry((parent, kind, name_id)).or_insert_with(|| {
-            let OutlineNode { thread, context, .. } = outline.nodes[parent as usize];
-            let context = names.context_id(context, kind, name_id);
-            outline.nodes.push(OutlineNode { thread, parent, context, name_id, kind });
+            let OutlineNode { thread, context_id: parent_context_id, .. } =
+                outline.nodes[parent as usize];
+            let context_id = names.context_id(parent_context_id, kind, name_id);
+            outline.nodes.push(OutlineNode { thread, parent, context_id, name_id, kind });
             outline.nodes.len() as u32 - 1
         })
     }

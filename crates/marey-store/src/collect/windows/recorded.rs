@@ -146,7 +146,7 @@ fn for_each_span(
         let SpoolFrame::Spans { thread: number, spans, .. } = frame else { return Ok(()) };
         let Some(thread) = outline.threads.get(number) else { return Ok(()) };
         for span in spans {
-            let Some(&node) = thread.nodes.get(span.node) else { continue };
+            let Some(&node) = thread.nodes.get(span.node_id) else { continue };
             if outline.nodes[node as usize].kind != NodeKind::Mark {
                 on_span(number, node, span.start_nanos, span.end_nanos);
             }

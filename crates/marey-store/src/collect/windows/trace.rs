@@ -52,7 +52,7 @@ pub(super) struct ThreadTrace {
 
 /// The owner of a Python call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Owner {
+enum CallOwner {
     Program,
     /// A call of marey. All Python calls inside it are marey's too.
     Marey,
@@ -60,7 +60,7 @@ enum Owner {
     Wrapper,
 }
 
-impl Owner {
+impl CallOwner {
     fn of_python_call(name: &str) -> Self {
         if name.contains(WRAPPERS) {
             Self::Wrapper
@@ -82,11 +82,11 @@ pub(super) struct TracedSpan {
     pub(super) plain_name_id: u32,
     pub(super) kind: NodeKind,
     /// The owner, if the span is a Python call. The owner of any other span is the program.
-    owner: Owner,
+    owner: CallOwner,
     /// Whether the recorder may have recorded the same call.
     pub(super) may_have_twin: bool,
     /// The correlation id, if the span is a launch.
-    pub(super) correlation: Option<u64>,
+    pub(super) correlation_id: Option<u64>,
     pub(super) detail: SpanDetail,
 }
 
@@ -152,8 +152,8 @@ impl ProfilerTrace {
             self.anchors.push(Anchor { start_nanos: span.start_nanos, end_nanos });
             return;
         }
-        let (first, last) = self.extent_nanos;
-        self.extent_nanos = (first.min(span.start_nanos), last.max(end_nanos));
+        let (first_nanos, last_nanos) = self.extent_nanos;
+        self.extent_nanos = (first_nanos.min(span.start_nanos), last_nanos.max(end_nanos));
         let is_python = span.category_id.is_some_and(|id| ids.reader.text(id) == PYTHON);
         let kind = match ids.reader.context(span.context_id).kind {
             // Steps and modules come from the recorder, which numbers steps and names modules by
@@ -163,10 +163,10 @@ impl ProfilerTrace {
             kind => kind,
         };
         let text = ids.reader.text(span.name_id);
-        let owner = if is_python { Owner::of_python_call(text) } else { Owner::Program };
+        let owner = if is_python { CallOwner::of_python_call(text) } else { CallOwner::Program };
         let name_id = ids.text_id(span.name_id);
         let detail = SpanDetail {
-            category: span.category_id.map(|id| ids.text_id(id)),
+            category_id: span.category_id.map(|id| ids.text_id(id)),
             external_id: span.external_id,
             args: ids.operator_args(span.args.clone(), span.external_id),
         };
@@ -178,7 +178,7 @@ impl ProfilerTrace {
             kind,
             owner,
             may_have_twin: !is_python,
-            correlation: span.correlation_id,
+            correlation_id: span.correlation_id,
             detail,
         });
     }
@@ -188,17 +188,17 @@ impl ProfilerTrace {
     /// inside them.
     pub(super) fn retain_spans(&mut self, (from_nanos, until_nanos): (i64, i64)) {
         for thread in self.threads.values_mut() {
-            let mut own_until_nanos = i64::MIN;
+            let mut marey_until_nanos = i64::MIN;
             thread.spans.retain(|span| {
                 if !(from_nanos..=until_nanos).contains(&span.start_nanos) {
                     return false;
                 }
-                if span.owner == Owner::Marey {
-                    own_until_nanos = own_until_nanos.max(span.end_nanos);
+                if span.owner == CallOwner::Marey {
+                    marey_until_nanos = marey_until_nanos.max(span.end_nanos);
                 }
                 let is_python = !span.may_have_twin;
-                let is_in_own = is_python && span.end_nanos <= own_until_nanos;
-                span.owner == Owner::Program && !is_in_own
+                let is_in_marey_call = is_python && span.end_nanos <= marey_until_nanos;
+                span.owner == CallOwner::Program && !is_in_marey_call
             });
         }
     }
@@ -220,8 +220,8 @@ impl ProfilerTrace {
         for activity in &mut self.activities {
             activity.start_nanos = alignment.convert(activity.start_nanos);
         }
-        let (first, last) = self.extent_nanos;
-        self.extent_nanos = (alignment.convert(first), alignment.convert(last));
+        let (first_nanos, last_nanos) = self.extent_nanos;
+        self.extent_nanos = (alignment.convert(first_nanos), alignment.convert(last_nanos));
     }
 }
 

@@ -13,7 +13,11 @@ const fn os_id(thread: u64) -> u64 {
 }
 
 fn autograd_frame(thread: u32, calls: &[(u32, u64, u64)]) -> SpoolFrame {
-    let call = |&(index, sequence, forward_os_id)| AutogradCall { index, sequence, forward_os_id };
+    let call = |&(index, sequence, forward_os_id)| AutogradCall {
+        span_index: index,
+        sequence,
+        forward_os_id,
+    };
     SpoolFrame::Autograd { thread, calls: calls.iter().map(call).collect() }
 }
 
@@ -102,12 +106,12 @@ fn spans_have_the_arguments_that_their_frame_names() {
     let object = |number: u32| format!("{{\"Input Dims\":[[{number}]]}}");
     let mut frames = first_frames(100);
     frames.extend([
-        SpoolFrame::SpanArgs { first: 0, texts: vec![object(0), object(1)] },
+        SpoolFrame::SpanArgs { first_id: 0, texts: vec![object(0), object(1)] },
         SpoolFrame::ArgsOfSpans { thread: 0, args: vec![(0, 1), (2, 0)] },
         spans(0, 1, &[(INNER, 12, 14), (OUTER, 10, 20), (STEP, 30, 40)]),
         // The frame is for the next spans only.
         spans(0, 1, &[(STEP, 50, 60)]),
-        SpoolFrame::SpanArgs { first: 2, texts: vec![object(2)] },
+        SpoolFrame::SpanArgs { first_id: 2, texts: vec![object(2)] },
         SpoolFrame::ArgsOfSpans { thread: 0, args: vec![(0, 2)] },
         spans(0, 1, &[(STEP, 70, 80)]),
     ]);

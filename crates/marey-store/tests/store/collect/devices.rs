@@ -2,7 +2,7 @@
 
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::{Int64Type, UInt32Type, UInt64Type};
-use marey_model::spool::{Activity, ActivityKind, Detail, Device, Shape, SpoolFrame};
+use marey_model::spool::{Activity, ActivityKind, ActivityShape, Detail, Device, SpoolFrame};
 use marey_model::table::stored::{ARGS, DEVICES, GPU_ACTIVITIES, METADATA, SPANS, STRINGS};
 use marey_store::Run;
 
@@ -15,9 +15,9 @@ const COPY: u32 = 7;
 
 fn program() -> Vec<SpoolFrame> {
     let mut frames = first_frames(100);
-    let kernel = Shape {
+    let kernel = ActivityShape {
         kind: ActivityKind::Kernel,
-        name: KERNEL,
+        name_id: KERNEL,
         device: 1,
         stream: 7,
         details: vec![
@@ -34,19 +34,19 @@ fn program() -> Vec<SpoolFrame> {
             (Detail::Context, 3),
         ],
     };
-    let copy = Shape {
+    let copy = ActivityShape {
         kind: ActivityKind::Memcpy,
-        name: COPY,
+        name_id: COPY,
         device: 0,
         stream: 8,
         details: vec![(Detail::SourceKind, 1), (Detail::TargetKind, 3), (Detail::ExternalId, 77)],
     };
     let activity = |shape, start_nanos, bytes, correlation, launch| Activity {
-        shape,
+        shape_id: shape,
         start_nanos,
         duration_nanos: 5,
         bytes,
-        correlation,
+        correlation_id: correlation,
         launch,
     };
     frames.extend([
@@ -56,8 +56,11 @@ fn program() -> Vec<SpoolFrame> {
             name: "H200".to_owned(),
             properties: r#"{"sm_count":132}"#.to_owned(),
         }),
-        SpoolFrame::Strings { first: KERNEL, texts: vec!["matmul".to_owned(), "HtoD".to_owned()] },
-        SpoolFrame::Shapes { first: 0, shapes: vec![kernel, copy] },
+        SpoolFrame::Strings {
+            first_id: KERNEL,
+            texts: vec!["matmul".to_owned(), "HtoD".to_owned()],
+        },
+        SpoolFrame::Shapes { first_id: 0, shapes: vec![kernel, copy] },
         // The second of three scopes is the launch; no scope of the next frame is.
         SpoolFrame::Launches { thread: 0, launches: vec![(1, 4_000_000_000)] },
         spans(0, 1, &[(STEP, 10, 20), (OUTER, 30, 40), (STEP, 50, 60)]),

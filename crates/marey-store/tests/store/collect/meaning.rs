@@ -26,7 +26,8 @@ use super::tables::{CounterRow, NodePath, Tables, column, ids, ints, text};
 
 #[test]
 fn counters_have_devices_and_are_sorted_by_time() {
-    let counter = |time_nanos, name, device, value| Counter { time_nanos, name, device, value };
+    let counter =
+        |time_nanos, name, device, value| Counter { time_nanos, name_id: name, device, value };
     let mut frames = first_frames(100);
     frames.extend([
         // Two sources, one of which lags.
@@ -55,12 +56,12 @@ fn counters_have_devices_and_are_sorted_by_time() {
 #[test]
 fn collectives_keep_the_times_of_the_wall_clock() {
     let collective = |created_unix_nanos, started_unix_nanos, duration_nanos| Collective {
-        name: 2,
-        group: 3,
-        group_ranks: Some(4),
+        name_id: 2,
+        group_id: 3,
+        group_ranks_id: Some(4),
         group_size: Some(2),
         sequence: Some(7),
-        dtype: None,
+        dtype_id: None,
         in_elements: Some(12),
         out_elements: None,
         created_unix_nanos,
@@ -99,8 +100,8 @@ fn samples_belong_to_their_threads_also_those_that_have_recorded_nothing() {
         time_nanos,
         duration_nanos: 100,
         os_id,
-        thread_name: 3,
-        node,
+        thread_name_id: 3,
+        node_id: node,
         cause: SampleCause::Signal,
     };
     let mut frames = first_frames(100);
@@ -142,12 +143,12 @@ fn values_of_variables_keep_their_types_and_belong_to_their_threads() {
     let variable = |time_nanos, value| Variable {
         time_nanos,
         os_id: UNKNOWN_OS_ID,
-        thread_name: 3,
-        file: 1,
-        function: 2,
+        thread_name_id: 3,
+        file_id: 1,
+        function_id: 2,
         line: 7,
-        name: 1,
-        value_type: 2,
+        name_id: 1,
+        type_id: 2,
         value,
     };
     let mut frames = first_frames(100);
@@ -176,10 +177,10 @@ fn values_of_variables_keep_their_types_and_belong_to_their_threads() {
 #[test]
 fn marks_are_instants_not_spans() {
     const MARK: u32 = NODES;
-    let mark = NodeDef { parent: OUTER, kind: NodeKind::Mark, name: 2 };
+    let mark = NodeDef { parent_id: OUTER, kind: NodeKind::Mark, name_id: 2 };
     let mut frames = first_frames(100);
     frames.extend([
-        SpoolFrame::Nodes { thread: 0, first: MARK, nodes: vec![mark] },
+        SpoolFrame::Nodes { thread: 0, first_id: MARK, nodes: vec![mark] },
         spans(0, 1, &[(MARK, 1_040, 1_040), (MARK, 1_020, 1_020), (OUTER, 1_000, 1_050)]),
         SpoolFrame::End,
     ]);

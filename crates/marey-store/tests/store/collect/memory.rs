@@ -2,7 +2,7 @@
 
 use marey_model::memory::reading_name;
 use marey_model::metric::MetricValue;
-use marey_model::spool::{SpoolFrame, Value};
+use marey_model::spool::{RecordedValue, SpoolFrame};
 use marey_store::row::{MemoryAction, MemoryEvent, Metric};
 use marey_store::{Reader, Run, Selection};
 
@@ -12,15 +12,20 @@ use super::spools::{INNER, OUTER, Recorded, UNIX, first_frames, no_trace, thread
 const DEVICE: u32 = 6;
 const HOST: u32 = 7;
 
-fn reading(node: u32, time_nanos: i64, metric: u32, totals: &[i64]) -> Value {
-    Value { node, time_nanos, metric, value: MetricValue::Ints(totals.to_vec()) }
+fn reading(node: u32, time_nanos: i64, metric: u32, totals: &[i64]) -> RecordedValue {
+    RecordedValue {
+        node_id: node,
+        time_nanos,
+        name_id: metric,
+        value: MetricValue::Ints(totals.to_vec()),
+    }
 }
 
-fn collected(values: [Vec<Value>; 2]) -> (Recorded, Run) {
+fn collected(values: [Vec<RecordedValue>; 2]) -> (Recorded, Run) {
     let mut frames = first_frames(100);
     frames.extend(thread(1));
     let texts = ["cuda:1", "host"].map(reading_name).to_vec();
-    frames.push(SpoolFrame::Strings { first: DEVICE, texts });
+    frames.push(SpoolFrame::Strings { first_id: DEVICE, texts });
     for (thread, values) in (0..).zip(values) {
         frames.push(SpoolFrame::Values { thread, sessions: 1, values });
     }
@@ -64,7 +69,7 @@ fn a_reading_is_a_memory_event_of_its_node_and_thread() {
 
 #[test]
 fn a_value_of_another_shape_under_the_name_of_a_reading_stays_a_metric() {
-    let text = Value { value: MetricValue::Int(7), ..reading(OUTER, 1, HOST, &[]) };
+    let text = RecordedValue { value: MetricValue::Int(7), ..reading(OUTER, 1, HOST, &[]) };
     let (_folder, run) = collected([vec![text, reading(OUTER, 2, DEVICE, &[1, 2])], vec![]]);
     let reader = Reader::new(&run, Selection::default()).unwrap();
     assert_eq!(reader.rows::<MemoryEvent>().unwrap().count(), 0);

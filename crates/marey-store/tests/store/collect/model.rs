@@ -64,13 +64,13 @@ pub(crate) fn expected(frames: &[SpoolFrame]) -> Expected {
 impl<'a> Model<'a> {
     fn add(&mut self, frame: &'a SpoolFrame) {
         match frame {
-            SpoolFrame::Strings { first, texts } => {
+            SpoolFrame::Strings { first_id: first, texts } => {
                 self.texts.extend((*first..).zip(texts.iter().map(String::as_str)));
             }
             SpoolFrame::Thread { thread, name, .. } => {
                 self.threads.insert(*thread, name);
             }
-            SpoolFrame::Nodes { thread, first, nodes } => {
+            SpoolFrame::Nodes { thread, first_id: first, nodes } => {
                 let numbers = (*first..).map(|node| (*thread, node));
                 self.nodes.extend(numbers.zip(nodes.iter().copied()));
             }
@@ -91,8 +91,8 @@ impl<'a> Model<'a> {
                 for value in values {
                     let row = ValueRow {
                         time_nanos: UNIX + value.time_nanos,
-                        node_path: self.node_path(*thread, value.node),
-                        name: self.texts[&value.metric].to_owned(),
+                        node_path: self.node_path(*thread, value.node_id),
+                        name: self.texts[&value.name_id].to_owned(),
                         sessions: *sessions,
                         phase: self.phase(*sessions),
                         value: as_stored(&value.value),
@@ -104,7 +104,7 @@ impl<'a> Model<'a> {
                 let rows = counters.iter().map(|counter| CounterRow {
                     time_nanos: UNIX + counter.time_nanos,
                     device: counter.device,
-                    name: self.texts[&counter.name].to_owned(),
+                    name: self.texts[&counter.name_id].to_owned(),
                     value: counter.value,
                 });
                 self.expected.counters.extend(rows);
@@ -129,7 +129,7 @@ impl<'a> Model<'a> {
     }
 
     fn add_span(&mut self, thread: u32, sessions: u64, span: &Span) {
-        let node = (thread, span.node);
+        let node = (thread, span.node_id);
         let duration_nanos = span.duration_nanos().cast_signed();
         let children_nanos = self.children_nanos(node, span.start_nanos);
         let (start_nanos, epoch) = (span.start_nanos, self.epoch);
@@ -138,7 +138,7 @@ impl<'a> Model<'a> {
             start_nanos: UNIX + span.start_nanos,
             duration_nanos,
             children_nanos: children_nanos.min(duration_nanos),
-            node_path: self.node_path(thread, span.node),
+            node_path: self.node_path(thread, span.node_id),
             sessions,
             phase: self.phase(sessions),
             is_open: false,
@@ -147,7 +147,7 @@ impl<'a> Model<'a> {
         self.expected.spans.push(row);
         let open = self.open.entry(thread).or_default();
         if open.last().is_some_and(|scope| scope.1 >= span.start_nanos) {
-            open.retain(|scope| *scope != (span.node, span.start_nanos));
+            open.retain(|scope| *scope != (span.node_id, span.start_nanos));
         }
     }
 
@@ -156,7 +156,7 @@ impl<'a> Model<'a> {
     fn children_nanos(&self, (thread, node): (u32, u32), start_nanos: i64) -> i64 {
         let last_same_node = self.earlier.iter().rposition(|span| span.node == (thread, node));
         let is_child = |span: &&EarlierSpan| {
-            let parent = self.nodes[&span.node].parent;
+            let parent = self.nodes[&span.node].parent_id;
             span.node.0 == thread && parent == node && parent != span.node.1
         };
         let mut by_epoch: BTreeMap<u32, Vec<&EarlierSpan>> = BTreeMap::new();
@@ -197,8 +197,8 @@ impl<'a> Model<'a> {
                 }
                 self.expected.spans.push(row);
                 let node_def = self.nodes[&node];
-                inner =
-                    (node_def.kind != NodeKind::Root).then_some((node_def.parent, duration_nanos));
+                inner = (node_def.kind != NodeKind::Root)
+                    .then_some((node_def.parent_id, duration_nanos));
             }
         }
     }
@@ -239,8 +239,8 @@ impl<'a> Model<'a> {
         while let def = self.nodes[&(thread, node)]
             && def.kind != NodeKind::Root
         {
-            path.push(format!("{} {}", def.kind.as_str(), self.texts[&def.name]));
-            node = def.parent;
+            path.push(format!("{} {}", def.kind.as_str(), self.texts[&def.name_id]));
+            node = def.parent_id;
         }
         path.reverse();
         NodePath { thread: self.threads[&thread].to_owned(), path }

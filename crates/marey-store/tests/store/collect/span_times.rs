@@ -111,9 +111,9 @@ fn children_of_a_lost_scope_do_not_count_for_the_next_one() {
 #[test]
 fn what_ran_in_a_step_that_never_ends_is_not_time_of_the_scope_around_it_itself() {
     const IN_STEP: u32 = NODES;
-    let node = NodeDef { parent: STEP, kind: NodeKind::Module, name: 2 };
+    let node = NodeDef { parent_id: STEP, kind: NodeKind::Module, name_id: 2 };
     let mut frames = first_frames(100);
-    frames.push(SpoolFrame::Nodes { thread: 0, first: IN_STEP, nodes: vec![node] });
+    frames.push(SpoolFrame::Nodes { thread: 0, first_id: IN_STEP, nodes: vec![node] });
     let first = [(IN_STEP, 15, 20), (STEP, 12, 30), (IN_STEP, 40, 55), (OUTER, 10, 90)];
     // The second step of the first scope was dropped, and does not count for the second scope.
     let second = [(INNER, 110, 120), (IN_STEP, 130, 137), (OUTER, 100, 140), (OUTER, 150, 160)];

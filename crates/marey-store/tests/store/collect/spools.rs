@@ -7,7 +7,9 @@ use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::profile::Process;
-use marey_model::spool::{Counter, NodeDef, SessionEvent, Span, SpoolFrame, Value, Writer};
+use marey_model::spool::{
+    Counter, NodeDef, RecordedValue, SessionEvent, Span, SpoolFrame, SpoolWriter,
+};
 use marey_store::Run;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -73,7 +75,7 @@ pub(crate) fn no_trace(path: &Path) -> Result<Run, String> {
 
 /// Encodes a spool.
 pub(crate) fn encode(frames: &[SpoolFrame]) -> Vec<u8> {
-    let mut writer = Writer::new(Vec::new()).unwrap();
+    let mut writer = SpoolWriter::new(Vec::new()).unwrap();
     for frame in frames {
         writer.write_frame(frame).unwrap();
     }
@@ -94,7 +96,7 @@ pub(crate) fn first_frames(pid: u64) -> Vec<SpoolFrame> {
     let mut frames = vec![
         SpoolFrame::Process(process),
         SpoolFrame::Clock { monotonic_nanos: 0, unix_nanos: UNIX },
-        SpoolFrame::Strings { first: 0, texts },
+        SpoolFrame::Strings { first_id: 0, texts },
     ];
     frames.extend(thread(0));
     frames.push(session(0, SessionEvent::Started, 0));
@@ -109,7 +111,7 @@ pub(crate) const LOSS: u32 = 4;
 
 /// Returns a thread with nodes: outer; inner and step below it; and another inner below the root.
 pub(crate) fn thread(thread: u32) -> [SpoolFrame; 2] {
-    let node = |parent, kind, name| NodeDef { parent, kind, name };
+    let node = |parent, kind, name| NodeDef { parent_id: parent, kind, name_id: name };
     let nodes = vec![
         node(0, NodeKind::Root, 0),
         node(0, NodeKind::Scope, 1),
@@ -120,7 +122,7 @@ pub(crate) fn thread(thread: u32) -> [SpoolFrame; 2] {
     let name = format!("thread {thread}");
     [
         SpoolFrame::Thread { thread, os_id: 1000 + u64::from(thread), name },
-        SpoolFrame::Nodes { thread, first: 0, nodes },
+        SpoolFrame::Nodes { thread, first_id: 0, nodes },
     ]
 }
 
@@ -129,15 +131,15 @@ pub(crate) fn session(session: u32, event: SessionEvent, time_nanos: i64) -> Spo
 }
 
 pub(crate) fn spans(thread: u32, sessions: u64, spans: &[(u32, i64, i64)]) -> SpoolFrame {
-    let span = |&(node, start_nanos, end_nanos): &_| Span { node, start_nanos, end_nanos };
+    let span = |&(node, start_nanos, end_nanos): &_| Span { node_id: node, start_nanos, end_nanos };
     SpoolFrame::Spans { thread, sessions, spans: spans.iter().map(span).collect() }
 }
 
 pub(crate) fn values(thread: u32, values: &[(u32, i64, MetricValue)]) -> SpoolFrame {
-    let value = |(node, time_nanos, value): &(u32, i64, MetricValue)| Value {
-        node: *node,
+    let value = |(node, time_nanos, value): &(u32, i64, MetricValue)| RecordedValue {
+        node_id: *node,
         time_nanos: *time_nanos,
-        metric: LOSS,
+        name_id: LOSS,
         value: value.clone(),
     };
     SpoolFrame::Values { thread, sessions: 1, values: values.iter().map(value).collect() }
@@ -179,12 +181,18 @@ fn random_frame(longest_nanos: i64) -> impl Strategy<Value = SpoolFrame> {
         (0..NODES, time.clone(), 0..longest_nanos).prop_map(move |(node, start_nanos, length)| {
             // Sometimes a clock runs backwards.
             let end_nanos = start_nanos + length - longest_nanos / 50;
-            Span { node, start_nanos, end_nanos }
+            Span { node_id: node, start_nanos, end_nanos }
         });
     let spans = (0..THREADS, 1_u64..8, vec(span, 0..12))
         .prop_map(|(thread, sessions, spans)| SpoolFrame::Spans { thread, sessions, spans });
-    let value = (0..NODES, time.clone(), LOSS..=LOSS + 1, random_value())
-        .prop_map(|(node, time_nanos, metric, value)| Value { node, time_nanos, metric, value });
+    let value = (0..NODES, time.clone(), LOSS..=LOSS + 1, random_value()).prop_map(
+        |(node, time_nanos, metric, value)| RecordedValue {
+            node_id: node,
+            time_nanos,
+            name_id: metric,
+            value,
+        },
+    );
     let values = (0..THREADS, 1_u64..8, vec(value, 0..8))
         .prop_map(|(thread, sessions, values)| SpoolFrame::Values { thread, sessions, values });
     let open = (0..THREADS, vec((0..NODES, time.clone()), 0..4))
@@ -198,8 +206,9 @@ fn random_frame(longest_nanos: i64) -> impl Strategy<Value = SpoolFrame> {
     ];
     let session = (0..3_u32, event, time.clone())
         .prop_map(|(number, event, time_nanos)| session(number, event, time_nanos));
-    let counter = (time, LOSS..=LOSS + 1, prop::option::of(0..3_u32), -1e6..1e6)
-        .prop_map(|(time_nanos, name, device, value)| Counter { time_nanos, name, device, value });
+    let counter = (time, LOSS..=LOSS + 1, prop::option::of(0..3_u32), -1e6..1e6).prop_map(
+        |(time_nanos, name, device, value)| Counter { time_nanos, name_id: name, device, value },
+    );
     let counters = vec(counter, 0..8).prop_map(SpoolFrame::Counters);
     let losses =
         vec((select(LossCause::ALL.to_vec()), 0..9_u64), 0..2).prop_map(SpoolFrame::Losses);

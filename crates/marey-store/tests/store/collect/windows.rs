@@ -53,7 +53,7 @@ fn recorded_frames() -> Vec<SpoolFrame> {
 fn frames(more_nodes: &[(u32, &str)], recorded: &[(u32, i64, i64)]) -> Vec<SpoolFrame> {
     let mut texts =
         ["ROOT", "marey.anchor 1", "model", "aten::mm.default"].map(str::to_owned).to_vec();
-    let node = |parent, kind, name| NodeDef { parent, kind, name };
+    let node = |parent, kind, name| NodeDef { parent_id: parent, kind, name_id: name };
     let mut nodes = vec![
         node(0, NodeKind::Root, 0),
         node(0, NodeKind::Scope, 1),
@@ -67,9 +67,9 @@ fn frames(more_nodes: &[(u32, &str)], recorded: &[(u32, i64, i64)]) -> Vec<Spool
     vec![
         SpoolFrame::Process(Process { pid: PID.into(), ..Process::default() }),
         SpoolFrame::Clock { monotonic_nanos: 0, unix_nanos: UNIX },
-        SpoolFrame::Strings { first: 0, texts },
+        SpoolFrame::Strings { first_id: 0, texts },
         SpoolFrame::Thread { thread: 0, os_id: OS_ID as u64, name: "main".to_owned() },
-        SpoolFrame::Nodes { thread: 0, first: 0, nodes },
+        SpoolFrame::Nodes { thread: 0, first_id: 0, nodes },
         session(0, SessionEvent::Started, 0),
         spans(0, 1, recorded),
         SpoolFrame::End,
