@@ -28,8 +28,9 @@ pub(crate) struct Question {
     pub(crate) max_rows: Option<u64>,
     /// If this is not empty and none of these tables has rows, the query is not asked and its
     /// answer has no rows.
-    pub(crate) needs: &'static [&'static Table],
-    /// An exception to `needs`: the question is asked all the same if this query returns a row.
+    pub(crate) needed_tables: &'static [&'static Table],
+    /// An exception to `needed_tables`: the question is asked all the same if this query returns a
+    /// row.
     pub(crate) probe: Option<&'static str>,
 }
 
@@ -153,9 +154,11 @@ impl<'a> Questions<'a> {
         if self.is_cancelled() {
             return Err(SqlError::Cancelled);
         }
-        let first_failed = answers.iter().position(Result::is_err);
-        if let Some(first_failed) = first_failed.filter(|_| self.answered() == answered_before) {
-            return answers.swap_remove(first_failed).map(|_| Vec::new());
+        let first_error_index = answers.iter().position(Result::is_err);
+        if let Some(first_error_index) =
+            first_error_index.filter(|_| self.answered() == answered_before)
+        {
+            return answers.swap_remove(first_error_index).map(|_| Vec::new());
         }
         Ok(answers)
     }
@@ -202,8 +205,8 @@ impl<'a> Questions<'a> {
     fn can_have_rows(&self, question: &Question) -> bool {
         let run = self.database.run();
         let has_rows = |table: &&Table| run.parts(table).iter().any(|part| part.row_count() > 0);
-        question.needs.is_empty()
-            || question.needs.iter().any(has_rows)
+        question.needed_tables.is_empty()
+            || question.needed_tables.iter().any(has_rows)
             // If the probe fails, the question is asked to be safe.
             || question.probe.is_some_and(|sql| {
                 !self.ask(sql, Some(1)).is_ok_and(|answer| answer.rows.is_empty())
@@ -248,45 +251,45 @@ fn map_on_threads<I: Sync, T: Send>(
     thread_count: usize,
     ask: impl Fn(&I) -> T + Sync,
 ) -> Vec<T> {
-    let next = AtomicUsize::new(0);
+    let next_index = AtomicUsize::new(0);
     let run_worker = || {
-        let mut done = Vec::new();
-        while let Some((index, item)) = Some(next.fetch_add(1, Ordering::Relaxed))
+        let mut results = Vec::new();
+        while let Some((index, item)) = Some(next_index.fetch_add(1, Ordering::Relaxed))
             .and_then(|index| items.get(index).map(|item| (index, item)))
         {
-            done.push((index, ask(item)));
+            results.push((index, ask(item)));
         }
-        done
+        results
     };
-    let mut done = thread::scope(|scope| {
+    let mut results = thread::scope(|scope| {
         let workers: Vec<_> =
             (1..thread_count.min(items.len())).map(|_| scope.spawn(run_worker)).collect();
-        let mut done = run_worker();
+        let mut results = run_worker();
         for worker in workers {
-            done.extend(worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            results.extend(worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         }
-        done
+        results
     });
-    done.sort_by_key(|(index, _)| *index);
-    done.into_iter().map(|(_, done)| done).collect()
+    results.sort_by_key(|(index, _)| *index);
+    results.into_iter().map(|(_, result)| result).collect()
 }
 
 fn push_rows(rows: &mut Vec<Vec<Cell>>, batch: &RecordBatch) {
-    let first = rows.len();
-    rows.resize_with(first + batch.num_rows(), || Vec::with_capacity(batch.num_columns()));
+    let first_new_row = rows.len();
+    rows.resize_with(first_new_row + batch.num_rows(), || Vec::with_capacity(batch.num_columns()));
     for column in batch.columns() {
         let cells = cells(column.as_ref());
-        rows[first..].iter_mut().zip(cells).for_each(|(row, cell)| row.push(cell));
+        rows[first_new_row..].iter_mut().zip(cells).for_each(|(row, cell)| row.push(cell));
     }
 }
 
 /// The values of a column as cells.
 fn cells(column: &dyn Array) -> Vec<Cell> {
-    let kind = column.data_type();
-    let plain_type = match kind {
+    let data_type = column.data_type();
+    let plain_type = match data_type {
         DataType::Boolean => DataType::Boolean,
-        kind if kind.is_integer() => DataType::Int64,
-        kind if kind.is_numeric() => DataType::Float64,
+        data_type if data_type.is_integer() => DataType::Int64,
+        data_type if data_type.is_numeric() => DataType::Float64,
         _ => DataType::Utf8,
     };
     // A value that does not fit, such as an integer beyond 2^63, becomes null.

@@ -36,10 +36,10 @@ pub struct Records(pub(crate) Rows);
 impl Charts {
     /// The queries for the charts.
     pub(crate) fn questions() -> [Question; 4] {
-        let question = |sql: &'static str, max_rows, needs| Question {
+        let question = |sql: &'static str, max_rows, needed_tables| Question {
             sql: sql.into(),
             max_rows: Some(max_rows),
-            needs,
+            needed_tables,
             probe: None,
         };
         [
@@ -77,25 +77,26 @@ impl Records {
     fn parents_first(self) -> Self {
         let Rows { columns, mut rows, was_cut } = self.0;
         let index_of = |name| columns.iter().position(|column| column == name);
-        let (Some(id), Some(parent), Some(depth)) =
+        let (Some(id_column), Some(parent_column), Some(depth_column)) =
             (index_of("id"), index_of("parent"), index_of("depth"))
         else {
             return Self::default();
         };
-        rows.sort_by_key(|row| row[depth].integer());
-        let root_depth = rows.first().and_then(|row| row[depth].integer());
-        let mut indexes = HashMap::new();
+        rows.sort_by_key(|row| row[depth_column].integer());
+        let root_depth = rows.first().and_then(|row| row[depth_column].integer());
+        let mut row_index_by_id = HashMap::new();
         let mut kept_rows: Vec<Vec<Cell>> = Vec::with_capacity(rows.len());
         for mut row in rows {
-            let parent_index =
-                row[parent].integer().and_then(|parent| indexes.get(&parent).copied());
-            row[parent] = match parent_index {
+            let parent_index = row[parent_column]
+                .integer()
+                .and_then(|parent_id| row_index_by_id.get(&parent_id).copied());
+            row[parent_column] = match parent_index {
                 Some(index) => Cell::Int(index),
-                None if row[depth].integer() == root_depth => Cell::Int(-1),
+                None if row[depth_column].integer() == root_depth => Cell::Int(-1),
                 None => continue,
             };
-            if let Some(id) = row[id].integer() {
-                indexes.insert(id, kept_rows.len().cast_signed() as i64);
+            if let Some(id) = row[id_column].integer() {
+                row_index_by_id.insert(id, kept_rows.len().cast_signed() as i64);
             }
             kept_rows.push(row);
         }

@@ -23,7 +23,7 @@ pub struct Finding {
     pub title: &'static str,
     /// The operation, kernel, cause or rank that the finding is about.
     pub subject: String,
-    /// Its severity, which follows from its impact.
+    /// The severity, which follows from the impact.
     pub severity: Severity,
     /// The time that the problem costs per step, or over the whole recording if there are no steps.
     pub impact_nanos: f64,
@@ -69,7 +69,7 @@ pub struct Evidence {
 pub enum Severity {
     /// The problem costs much time, or will make the run fail.
     High,
-    /// It is worth a look.
+    /// The problem is worth a look.
     Medium,
     /// The problem costs little.
     Low,
@@ -114,9 +114,9 @@ pub fn findings(
     questions: &Questions<'_>,
     thresholds: &Thresholds,
 ) -> Result<Vec<Finding>, SqlError> {
-    let queries = FindingQuestions::new(thresholds);
-    let answers = questions.ask_all(&queries.questions)?;
-    Ok(queries.findings(&answers))
+    let finding_questions = FindingQuestions::new(thresholds);
+    let answers = questions.ask_all(&finding_questions.questions)?;
+    Ok(finding_questions.findings(&answers))
 }
 
 /// The queries behind findings: one for each rule, and a last one for the processes that have
@@ -130,7 +130,7 @@ impl FindingQuestions {
         let processes_with_steps = Question {
             sql: "SELECT DISTINCT process_id FROM raw.steps".into(),
             max_rows: None,
-            needs: &[&stored::STEPS],
+            needed_tables: &[&stored::STEPS],
             probe: None,
         };
         let rules = rules::ALL.iter().map(|rule| rule.question(thresholds));
@@ -148,8 +148,8 @@ impl FindingQuestions {
             answers.last().into_iter().flat_map(|rows| rows.column("process_id"));
         let processes_with_steps: HashSet<i64> =
             processes_with_steps.filter_map(Cell::integer).collect();
-        let answered = rules::ALL.iter().zip(&self.questions).zip(answers);
-        let mut findings: Vec<Finding> = answered
+        let answered_rules = rules::ALL.iter().zip(&self.questions).zip(answers);
+        let mut findings: Vec<Finding> = answered_rules
             .flat_map(|((rule, question), rows)| {
                 let processes_with_steps = &processes_with_steps;
                 (0..rows.rows.len())
@@ -169,7 +169,7 @@ impl Rule {
         Question {
             sql: self.query(thresholds).into(),
             max_rows: None,
-            needs: self.needs,
+            needed_tables: self.needed_tables,
             probe: None,
         }
     }
@@ -240,21 +240,22 @@ fn fill_template<'a>(template: &str, cell: &dyn Fn(&str) -> &'a Cell) -> String 
     while let Some((before, after)) = remaining.split_once('{') {
         let Some((column, after)) = after.split_once('}') else { break };
         // Writing to a String cannot fail.
-        let _infallible = write!(sentence, "{before}{}", Shown { column, cell: cell(column) });
+        let _infallible =
+            write!(sentence, "{before}{}", FormattedCell { column, cell: cell(column) });
         remaining = after;
     }
     sentence + remaining
 }
 
 /// A value formatted for people. The end of the column's name tells the unit.
-pub struct Shown<'a> {
+pub struct FormattedCell<'a> {
     /// The name of the column.
     pub column: &'a str,
     /// The value.
     pub cell: &'a Cell,
 }
 
-impl Display for Shown<'_> {
+impl Display for FormattedCell<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { column, cell } = *self;
         match (cell, cell.number()) {
@@ -264,7 +265,9 @@ impl Display for Shown<'_> {
                 write!(f, "{}/s", Size(value.max(0.0) as u64))
             }
             (_, Some(value)) if column.ends_with("_percent") => write!(f, "{value:.1} %"),
-            (Cell::Int(value), _) if IDENTIFIERS.iter().any(|name| has_suffix(column, name)) => {
+            (Cell::Int(value), _)
+                if ID_COLUMN_SUFFIXES.iter().any(|name| has_suffix(column, name)) =>
+            {
                 value.fmt(f)
             }
             (Cell::Int(value), _) => Grouped((*value).into()).fmt(f),
@@ -277,7 +280,8 @@ impl Display for Shown<'_> {
 }
 
 /// Columns of identifiers, which are shown without digit grouping.
-const IDENTIFIERS: [&str; 7] = ["id", "pid", "rank", "device", "stream", "number", "position"];
+const ID_COLUMN_SUFFIXES: [&str; 7] =
+    ["id", "pid", "rank", "device", "stream", "number", "position"];
 
 /// Whether a column's name is this word or ends in `_` and this word.
 fn has_suffix(column: &str, word: &str) -> bool {
@@ -319,7 +323,7 @@ mod tests {
 
     #[test]
     fn a_value_is_shown_in_the_unit_that_its_column_is_named_after() {
-        let shown = |column: &str, cell: Cell| Shown { column, cell: &cell }.to_string();
+        let shown = |column: &str, cell: Cell| FormattedCell { column, cell: &cell }.to_string();
         let size = Size(2_000_000).to_string();
         for column in ["bytes", "peak_bytes"] {
             assert_eq!(shown(column, Cell::Int(2_000_000)), size);

@@ -2,9 +2,9 @@
 //! gates.
 //!
 //! [`findings`] evaluates the [`rules`]. [`Report`] adds a summary, charts and [`section`]s.
-//! [`compare()`] compares two [`Measured`] runs, *before* and *after*, and a [`gate::Gate`] judges
-//! the pair. Rules and sections are queries over the views of a run, so readers can reproduce each
-//! number by running its query.
+//! [`compare()`] compares the [`RunMeasurements`] of two runs, *before* and *after*, and a
+//! [`gate::Gate`] judges the pair. Rules and sections are queries over the views of a run, so
+//! readers can reproduce each number by running its query.
 //!
 //! **Constraints.** This crate queries a [`Database`](marey_query::sql::Database) and computes with
 //! the answers. It opens no file, prints nothing, does not depend on `DataFusion`, Python or a
@@ -18,11 +18,11 @@
 
 pub use ask::{Cell, Questions, Rows};
 pub use compare::{Comparison, compare};
-pub use finding::{Confidence, Finding, Severity, Shown, findings};
-pub use measured::Measured;
+pub use finding::{Confidence, Finding, FormattedCell, Severity, findings};
 pub use overlap::Overlap;
-pub use report::{Options, Report};
-pub use rule::{Rule, Threshold, ThresholdError, Thresholds};
+pub use report::{Report, ReportOptions};
+pub use rule::{Rule, RuleThreshold, ThresholdError, Thresholds};
+pub use run_measurements::RunMeasurements;
 
 mod ask;
 mod change;
@@ -31,7 +31,6 @@ pub mod compare;
 pub mod finding;
 pub mod gate;
 mod measure;
-pub mod measured;
 pub mod metric;
 mod overlap;
 mod record;
@@ -39,6 +38,7 @@ pub mod render;
 pub mod report;
 pub mod rule;
 pub mod rules;
+pub mod run_measurements;
 pub mod section;
 pub mod stats;
 pub mod table;

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use marey_query::sql::SqlError;
 
 use crate::ask::{Cell, Question, Questions, Rows};
-use crate::measured::{Kernel, Measured, Operation};
 use crate::metric::{Metric, Quantity, Summary};
 use crate::rule::Thresholds;
 use crate::rules;
+use crate::run_measurements::{Kernel, Operation, RunMeasurements};
 use crate::stats::theil_sen;
 
 /// The queries, in the order in which their rows are read.
@@ -34,19 +34,19 @@ const DEVICE_QUANTITIES: [(Quantity, &str, &str); 6] = [
     (Quantity::ExposedCommunication, "exposed_communication_nanos", "exposed_communication"),
 ];
 
-impl Measured {
+impl RunMeasurements {
     /// Measures the run of `questions`, under this name.
     pub fn query(questions: &Questions<'_>, name: String) -> Result<Self, SqlError> {
         let question = |sql: &&'static str| Question {
             sql: (*sql).into(),
             max_rows: None,
-            needs: &[],
+            needed_tables: &[],
             probe: None,
         };
         let answers = questions.ask_all(&QUERIES.each_ref().map(question))?;
         let [steps, devices, launches, recording, memory, contexts, operations, kernels] =
             <[Rows; 8]>::try_from(answers).unwrap_or_default();
-        let tree = Tree::from_rows(&contexts);
+        let context_tree = ContextTree::from_rows(&contexts);
         let mut series: Vec<(Quantity, Vec<f64>)> = DEVICE_QUANTITIES
             .iter()
             .map(|(quantity, column, _)| (*quantity, column_numbers(&devices, column)))
@@ -60,7 +60,7 @@ impl Measured {
             operations: operations
                 .rows
                 .iter()
-                .map(|row| operation(&operations, row, &tree))
+                .map(|row| operation(&operations, row, &context_tree))
                 .collect(),
             kernels: kernels.rows.iter().map(|row| kernel(&kernels, row)).collect(),
         })
@@ -105,9 +105,9 @@ fn scalars(
 
 /// The calling-context tree: the parent and the name of each context. Paths are built from names
 /// instead of splitting them, because a name may contain a `/`.
-struct Tree<'a>(HashMap<i64, (Option<i64>, &'a str)>);
+struct ContextTree<'a>(HashMap<i64, (Option<i64>, &'a str)>);
 
-impl<'a> Tree<'a> {
+impl<'a> ContextTree<'a> {
     fn from_rows(contexts: &'a Rows) -> Self {
         let ids = contexts.column("id").map(|id| id.integer().unwrap_or(-1));
         let parents = contexts.column("parent_id").map(Cell::integer);
@@ -132,9 +132,9 @@ impl<'a> Tree<'a> {
     }
 }
 
-fn operation(rows: &Rows, row: &[Cell], tree: &Tree<'_>) -> Operation {
+fn operation(rows: &Rows, row: &[Cell], context_tree: &ContextTree<'_>) -> Operation {
     Operation {
-        path: tree.path(rows.cell(row, "context_id").integer()),
+        path: context_tree.path(rows.cell(row, "context_id").integer()),
         kind: rows.cell(row, "kind").text().to_owned(),
         count: number_or_nan(rows.cell(row, "count")),
         total_nanos: number_or_nan(rows.cell(row, "total_nanos")),
@@ -179,7 +179,7 @@ mod tests {
             ],
             ..Rows::default()
         };
-        let tree = Tree::from_rows(&contexts);
+        let tree = ContextTree::from_rows(&contexts);
         assert_eq!(tree.path(Some(2)), ["a/b", "c"]);
         assert!(tree.path(Some(0)).is_empty() && tree.path(Some(9)).is_empty());
         assert!(tree.path(None).is_empty());

@@ -82,7 +82,7 @@ pub enum Summary {
 }
 
 /// A row of the table of quantities: the name, title and summaries of one quantity.
-struct Entry {
+struct QuantityEntry {
     quantity: Quantity,
     name: &'static str,
     title: &'static str,
@@ -99,10 +99,10 @@ const MEAN: Summary = Summary::OfSteps(Stat::Mean);
 const P90: Summary = Summary::OfSteps(Stat::Percentile(90));
 const P99: Summary = Summary::OfSteps(Stat::Percentile(99));
 /// Summaries of a time per step whose share of the step is known too.
-const TIME: &[Summary] = &[MEDIAN, P90, P99, Summary::Percent];
-const MEMORY: &[Summary] = &[Summary::Growth, Summary::Growing];
+const TIME_SUMMARIES: &[Summary] = &[MEDIAN, P90, P99, Summary::Percent];
+const MEMORY_SUMMARIES: &[Summary] = &[Summary::Growth, Summary::Growing];
 
-const ENTRIES: [Entry; 12] = {
+const QUANTITIES: [QuantityEntry; 12] = {
     use Better::{Higher, Lower, Neither};
     use Quantity as Q;
     const fn entry(
@@ -110,30 +110,40 @@ const ENTRIES: [Entry; 12] = {
         (name, title): (&'static str, &'static str),
         (unit, better): (Unit, Better),
         (default_summary, other_summaries): (Summary, &'static [Summary]),
-    ) -> Entry {
-        Entry { quantity, name, title, unit, better, default_summary, other_summaries }
+    ) -> QuantityEntry {
+        QuantityEntry { quantity, name, title, unit, better, default_summary, other_summaries }
     }
     let nanos = Unit::Nanos;
     [
         entry(Q::Steps, ("steps", "steps"), (Unit::Count, Neither), (Summary::Count, &[])),
         entry(Q::TotalTime, ("total_time", "time"), (nanos, Neither), (Summary::Total, &[])),
         entry(Q::StepTime, ("step_time", "step time"), (nanos, Lower), (MEDIAN, &[MEAN, P90, P99])),
-        entry(Q::GpuBusy, ("gpu_busy", "GPU busy"), (nanos, Neither), (MEAN, TIME)),
-        entry(Q::GpuIdle, ("gpu_idle", "GPU idle"), (nanos, Lower), (MEAN, TIME)),
-        entry(Q::GpuCompute, ("gpu_compute", "GPU computation"), (nanos, Lower), (MEAN, TIME)),
-        entry(Q::GpuCopies, ("gpu_copies", "GPU copies"), (nanos, Lower), (MEAN, TIME)),
-        entry(Q::Communication, ("communication", "communication"), (nanos, Lower), (MEAN, TIME)),
+        entry(Q::GpuBusy, ("gpu_busy", "GPU busy"), (nanos, Neither), (MEAN, TIME_SUMMARIES)),
+        entry(Q::GpuIdle, ("gpu_idle", "GPU idle"), (nanos, Lower), (MEAN, TIME_SUMMARIES)),
+        entry(
+            Q::GpuCompute,
+            ("gpu_compute", "GPU computation"),
+            (nanos, Lower),
+            (MEAN, TIME_SUMMARIES),
+        ),
+        entry(Q::GpuCopies, ("gpu_copies", "GPU copies"), (nanos, Lower), (MEAN, TIME_SUMMARIES)),
+        entry(
+            Q::Communication,
+            ("communication", "communication"),
+            (nanos, Lower),
+            (MEAN, TIME_SUMMARIES),
+        ),
         entry(
             Q::ExposedCommunication,
             ("exposed_communication", "exposed communication"),
             (nanos, Lower),
-            (MEAN, TIME),
+            (MEAN, TIME_SUMMARIES),
         ),
         entry(
             Q::GpuMemory,
             ("gpu_memory", "GPU memory"),
             (Unit::Bytes, Lower),
-            (Summary::Peak, MEMORY),
+            (Summary::Peak, MEMORY_SUMMARIES),
         ),
         entry(
             Q::KernelLaunches,
@@ -148,7 +158,7 @@ const ENTRIES: [Entry; 12] = {
 impl Quantity {
     /// The quantity with this name.
     pub fn parse(name: &str) -> Option<Self> {
-        ENTRIES.iter().find(|entry| entry.name == name).map(|entry| entry.quantity)
+        QUANTITIES.iter().find(|entry| entry.name == name).map(|entry| entry.quantity)
     }
 
     /// The name in expressions.
@@ -158,7 +168,7 @@ impl Quantity {
 
     /// The names of all quantities.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        ENTRIES.iter().map(|entry| entry.name)
+        QUANTITIES.iter().map(|entry| entry.name)
     }
 
     /// The metric that the bare name of the quantity selects.
@@ -174,8 +184,8 @@ impl Quantity {
         summaries.map(ToString::to_string)
     }
 
-    fn entry(self) -> &'static Entry {
-        &ENTRIES[self as usize]
+    fn entry(self) -> &'static QuantityEntry {
+        &QUANTITIES[self as usize]
     }
 }
 
@@ -236,7 +246,7 @@ impl Metric {
     /// exist.
     pub fn with_summary(quantity: Quantity, summary: &str) -> Option<Self> {
         let summary = Summary::parse(summary)?;
-        let Entry { default_summary, other_summaries, .. } = quantity.entry();
+        let QuantityEntry { default_summary, other_summaries, .. } = quantity.entry();
         let is_of_steps = |summary: &Summary| matches!(summary, Summary::OfSteps(_));
         let exists = summary == *default_summary
             || other_summaries.contains(&summary)
@@ -287,7 +297,7 @@ mod tests {
 
     #[test]
     fn quantities_index_their_entries_and_names_parse_back() {
-        for (index, entry) in ENTRIES.iter().enumerate() {
+        for (index, entry) in QUANTITIES.iter().enumerate() {
             assert_eq!(entry.quantity as usize, index, "{}", entry.name);
             assert_eq!(Quantity::parse(entry.name), Some(entry.quantity));
             for name in entry.quantity.summaries() {

@@ -121,22 +121,24 @@ pub(crate) fn fill_in_overlaps(findings: &mut [Finding]) {
 }
 
 fn find_overlaps(finding: &Finding, findings: &[Finding]) -> Vec<Overlap> {
-    let overlapping = findings.iter().enumerate().filter(|(_, other)| do_overlap(finding, other));
-    let overlap = |(index, other): (usize, &Finding)| Overlap {
+    let overlapping_findings =
+        findings.iter().enumerate().filter(|(_, other)| do_overlap(finding, other));
+    let overlap_with = |(index, other): (usize, &Finding)| Overlap {
         finding: index,
         rule: other.rule,
         subject: other.subject.clone(),
         nanos: finding.impact_nanos.min(other.impact_nanos),
     };
-    overlapping.map(overlap).filter(|overlap| overlap.nanos > 0.0).collect()
+    overlapping_findings.map(overlap_with).filter(|overlap| overlap.nanos > 0.0).collect()
 }
 
 fn do_overlap(finding: &Finding, other: &Finding) -> bool {
-    let (time, other_time) = (CountedTime::from_finding(finding), CountedTime::from_finding(other));
+    let (counted_time, other_time) =
+        (CountedTime::from_finding(finding), CountedTime::from_finding(other));
     finding.rule != other.rule
         && finding.process_id == other.process_id
         && device(finding).zip(device(other)).is_none_or(|(device, other)| device == other)
-        && (time.may_share(other_time) || other_time.may_share(time))
+        && (counted_time.may_share(other_time) || other_time.may_share(counted_time))
 }
 
 /// The device of a finding, if it has one.

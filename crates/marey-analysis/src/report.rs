@@ -9,12 +9,12 @@ use serde::Serialize;
 
 use crate::ask::{Cell, Question, Questions, Rows};
 use crate::charts::Charts;
-use crate::finding::{Finding, FindingQuestions, Shown};
+use crate::finding::{Finding, FindingQuestions, FormattedCell};
 use crate::rule::Thresholds;
 use crate::section::Section;
 
 /// Version of the JSON form of a report. It is raised when readers would have to change.
-const VERSION: u32 = 1;
+const REPORT_VERSION: u32 = 1;
 
 /// A report on a run.
 #[derive(Debug, Serialize)]
@@ -34,7 +34,7 @@ pub struct Report {
     /// rows.
     pub tables: Vec<SectionRows>,
     /// The parts other than sections whose query failed.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<MissingPart>,
     /// The data of the charts, if they were requested.
     pub charts: Option<Charts>,
 }
@@ -75,7 +75,7 @@ pub struct SectionRows {
 
 /// A part of a report whose query failed: a rule, the summary, or a chart.
 #[derive(Debug, Serialize)]
-pub struct Missing {
+pub struct MissingPart {
     /// The name of the rule or chart, or `summary` for the numbers at the top.
     pub name: &'static str,
     /// The reason, as a sentence.
@@ -93,15 +93,15 @@ pub struct ColumnDoc {
 
 /// The contents of a report.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ReportOptions {
     /// Thresholds of the rules.
     pub thresholds: Thresholds,
     /// The sections to include.
     pub sections: Vec<&'static Section>,
     /// Whether findings and summary are left out.
-    pub has_sections_only: bool,
+    pub is_sections_only: bool,
     /// Whether chart data is included.
-    pub has_charts: bool,
+    pub includes_charts: bool,
     /// Maximum number of rows per section.
     pub max_rows: u64,
 }
@@ -110,7 +110,7 @@ pub struct Options {
 const SUMMARY: Question = Question {
     sql: Cow::Borrowed(include_str!("../report/summary.sql")),
     max_rows: None,
-    needs: &[],
+    needed_tables: &[],
     probe: None,
 };
 
@@ -141,9 +141,9 @@ impl Report {
         questions: &Questions<'_>,
         path: String,
         warnings: Vec<String>,
-        options: &Options,
+        options: &ReportOptions,
     ) -> Result<Self, SqlError> {
-        let sections_only = options.has_sections_only;
+        let sections_only = options.is_sections_only;
         let finding_questions =
             (!sections_only).then(|| FindingQuestions::new(&options.thresholds));
         let mut report_questions = Vec::new();
@@ -157,7 +157,7 @@ impl Report {
                 .iter()
                 .map(|section| section.question(options.max_rows, sections_only)),
         );
-        if options.has_charts {
+        if options.includes_charts {
             report_questions.extend(Charts::questions());
         }
         let mut answers = Answers {
@@ -173,9 +173,10 @@ impl Report {
         }
         let tables = options.sections.iter().map(|section| answers.section(section));
         let tables = tables.filter(|table| sections_only || !table.is_empty()).collect();
-        let charts = options.has_charts.then(|| Charts::from_answers(|name| answers.next(name)));
+        let charts =
+            options.includes_charts.then(|| Charts::from_answers(|name| answers.next(name)));
         Ok(Self {
-            version: VERSION,
+            version: REPORT_VERSION,
             marey: env!("CARGO_PKG_VERSION"),
             path,
             summary,
@@ -196,7 +197,7 @@ impl Report {
 /// The answers in the order of their questions. Those that failed are collected in `missing`.
 struct Answers {
     remaining: vec::IntoIter<Result<Rows, SqlError>>,
-    missing: Vec<Missing>,
+    missing: Vec<MissingPart>,
 }
 
 impl Answers {
@@ -211,7 +212,7 @@ impl Answers {
     /// Returns the rows of the next answer. A failure is recorded under `name` and gives no rows.
     fn next(&mut self, name: &'static str) -> Rows {
         self.next_answer().unwrap_or_else(|why| {
-            self.missing.push(Missing { name, why });
+            self.missing.push(MissingPart { name, why });
             Rows::default()
         })
     }
@@ -230,7 +231,7 @@ impl Answers {
 fn facts(rows: &Rows) -> Vec<Fact> {
     let facts = FACTS.iter().filter_map(|&(name, label)| {
         let value = rows.column(name).next()?.clone();
-        let text = Shown { column: name, cell: &value }.to_string();
+        let text = FormattedCell { column: name, cell: &value }.to_string();
         let is_known = !matches!(value, Cell::Null | Cell::Int(0));
         is_known.then_some(Fact { name, label, value, text })
     });

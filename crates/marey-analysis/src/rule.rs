@@ -21,9 +21,9 @@ pub struct Rule {
     /// severities.
     pub doc: &'static str,
     /// The thresholds that users can set. `{name}` stands for one in the query.
-    pub thresholds: &'static [Threshold],
+    pub thresholds: &'static [RuleThreshold],
     /// The rule is skipped if none of these tables has rows.
-    pub(crate) needs: &'static [&'static Table],
+    pub(crate) needed_tables: &'static [&'static Table],
     /// The query.
     pub(crate) sql: &'static str,
     /// The template of a finding's description: `{column}` is the value of a column, and `{per}` is
@@ -35,7 +35,7 @@ pub struct Rule {
 
 /// A number that tunes a rule.
 #[derive(Debug)]
-pub struct Threshold {
+pub struct RuleThreshold {
     /// The name. Users write `rule.name`.
     pub name: &'static str,
     /// The default value.
@@ -115,10 +115,10 @@ mod tests {
 
     const RULE: Rule = Rule {
         name: "rule",
-        needs: &[],
+        needed_tables: &[],
         title: "",
         doc: "",
-        thresholds: &[Threshold { name: "least", default: 10.0, unit: "%", doc: "" }],
+        thresholds: &[RuleThreshold { name: "least", default: 10.0, unit: "%", doc: "" }],
         sql: "SELECT {least} AS least",
         description: "",
         hint: "",
@@ -136,7 +136,7 @@ mod tests {
         for (index, rule) in rules::ALL.iter().enumerate() {
             let mut earlier = rules::ALL[..index].iter();
             assert!(earlier.all(|other| other.name != rule.name), "{}", rule.name);
-            for Threshold { name, default, doc, .. } in rule.thresholds {
+            for RuleThreshold { name, default, doc, .. } in rule.thresholds {
                 assert!(rule.sql.contains(&format!("{{{name}}}")), "{}: {name}", rule.name);
                 assert!(default.is_finite() && doc.ends_with('.'), "{}: {name}", rule.name);
             }

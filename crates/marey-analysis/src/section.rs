@@ -15,7 +15,7 @@ pub struct Section {
     pub doc: &'static str,
     /// The section is skipped if none of these tables has rows, because it would be empty or
     /// meaningless.
-    needs: &'static [&'static Table],
+    needed_tables: &'static [&'static Table],
     /// The query, the most important rows first.
     pub sql: &'static str,
     /// The view that describes the columns.
@@ -24,14 +24,14 @@ pub struct Section {
 
 /// A query that selects a context of a data loader, if there is one. The view `critical_path` finds
 /// data loaders by the same path.
-const DATA_LOADERS: &str =
+const DATA_LOADER_QUERY: &str =
     "SELECT id FROM raw.contexts WHERE path(id) LIKE '%enumerate(DataLoader)#%' LIMIT 1";
 
 /// All sections, in the order of a report.
 pub const ALL: &[Section] = &[
     Section {
         name: "steps",
-        needs: &[&stored::STEPS],
+        needed_tables: &[&stored::STEPS],
         title: "Training steps, the slowest first",
         doc: "A row for each training step.",
         sql: include_str!("../report/steps.sql"),
@@ -39,7 +39,7 @@ pub const ALL: &[Section] = &[
     },
     Section {
         name: "devices",
-        needs: &[&stored::GPU_ACTIVITIES],
+        needed_tables: &[&stored::GPU_ACTIVITIES],
         title: "Device time",
         doc: "A row for each device, from its first activity to its last.",
         sql: include_str!("../report/devices.sql"),
@@ -47,7 +47,7 @@ pub const ALL: &[Section] = &[
     },
     Section {
         name: "idle",
-        needs: &[&stored::GPU_ACTIVITIES],
+        needed_tables: &[&stored::GPU_ACTIVITIES],
         title: "Why devices were idle",
         doc: "The idle time of whole devices, by cause and by the activity of the host.",
         sql: include_str!("../report/idle.sql"),
@@ -55,7 +55,7 @@ pub const ALL: &[Section] = &[
     },
     Section {
         name: "critical_path",
-        needs: &[&stored::GPU_ACTIVITIES],
+        needed_tables: &[&stored::GPU_ACTIVITIES],
         title: "What steps waited for",
         doc: "The time on the critical path by what bounds it, of the processes that have steps, or of all if none has.",
         sql: include_str!("../report/critical_path.sql"),
@@ -63,7 +63,7 @@ pub const ALL: &[Section] = &[
     },
     Section {
         name: "operations",
-        needs: &[&stored::ROLLUPS],
+        needed_tables: &[&stored::ROLLUPS],
         title: "Operations by exclusive time",
         doc: "Host operations by exclusive time, over all threads.",
         sql: include_str!("../report/operations.sql"),
@@ -71,7 +71,7 @@ pub const ALL: &[Section] = &[
     },
     Section {
         name: "operator_modules",
-        needs: &[&stored::ROLLUPS],
+        needed_tables: &[&stored::ROLLUPS],
         title: "Modules of the hottest operators",
         doc: "Operators by exclusive time, each with the module of the context in which it took most of that, and the line where the program calls the module. In backward, the module is that of the forward operator.",
         sql: include_str!("../report/operator_modules.sql"),
@@ -79,7 +79,7 @@ pub const ALL: &[Section] = &[
     },
     Section {
         name: "kernels",
-        needs: &[&stored::GPU_ACTIVITIES],
+        needed_tables: &[&stored::GPU_ACTIVITIES],
         title: "Kernels by device time",
         doc: "A row for each kernel, over all devices.",
         sql: include_str!("../report/kernels.sql"),
@@ -87,7 +87,7 @@ pub const ALL: &[Section] = &[
     },
     Section {
         name: "operators",
-        needs: &[&stored::GPU_ACTIVITIES],
+        needed_tables: &[&stored::GPU_ACTIVITIES],
         title: "Operations by launched device time",
         doc: "Host operations by the device time of the activities that they launched directly.",
         sql: include_str!("../report/operators.sql"),
@@ -95,7 +95,7 @@ pub const ALL: &[Section] = &[
     },
     Section {
         name: "sequences",
-        needs: &[&stored::GPU_ACTIVITIES],
+        needed_tables: &[&stored::GPU_ACTIVITIES],
         title: "Sequences of kernels",
         doc: "Sequences of kernels that operators launch repeatedly, the most frequent first.",
         sql: include_str!("../report/sequences.sql"),
@@ -103,7 +103,7 @@ pub const ALL: &[Section] = &[
     },
     Section {
         name: "copies",
-        needs: &[&stored::GPU_ACTIVITIES],
+        needed_tables: &[&stored::GPU_ACTIVITIES],
         title: "Copies and fills",
         doc: "A row for each kind of copy on each device.",
         sql: include_str!("../report/copies.sql"),
@@ -111,7 +111,7 @@ pub const ALL: &[Section] = &[
     },
     Section {
         name: "launches",
-        needs: &[&stored::GPU_ACTIVITIES],
+        needed_tables: &[&stored::GPU_ACTIVITIES],
         title: "Launches",
         doc: "A row for each launching call and the kind of activity that it launches.",
         sql: include_str!("../report/launches.sql"),
@@ -119,7 +119,7 @@ pub const ALL: &[Section] = &[
     },
     Section {
         name: "queues",
-        needs: &[&stored::GPU_ACTIVITIES],
+        needed_tables: &[&stored::GPU_ACTIVITIES],
         title: "Launches that wait on streams",
         doc: "A row for each stream.",
         sql: "SELECT * FROM queue_summary ORDER BY queued_nanos DESC",
@@ -127,7 +127,7 @@ pub const ALL: &[Section] = &[
     },
     Section {
         name: "collectives",
-        needs: &[&stored::COLLECTIVES],
+        needed_tables: &[&stored::COLLECTIVES],
         title: "Bandwidth of collectives",
         doc: "A row for each collective and message size; bus bandwidth as defined by nccl-tests.",
         sql: "SELECT * FROM collective_bandwidth ORDER BY total_nanos DESC",
@@ -135,7 +135,7 @@ pub const ALL: &[Section] = &[
     },
     Section {
         name: "occupancy",
-        needs: &[&stored::GPU_ACTIVITIES],
+        needed_tables: &[&stored::GPU_ACTIVITIES],
         title: "Occupancy of kernels, and what limits it",
         doc: "A row for each kernel and launch shape.",
         sql: "SELECT * FROM kernel_occupancy ORDER BY total_nanos DESC",
@@ -143,7 +143,7 @@ pub const ALL: &[Section] = &[
     },
     Section {
         name: "roofline",
-        needs: &[&stored::GPU_ACTIVITIES],
+        needed_tables: &[&stored::GPU_ACTIVITIES],
         title: "Kernels against the peaks of the device",
         doc: "A row for each kernel of an operator whose shapes were recorded, on each device.",
         sql: "SELECT name, operator, count, total_nanos, flops, bytes, arithmetic_intensity, flops_per_second, bytes_per_second, peak_flops_percent, peak_bandwidth_percent, ridge_point, bound, device, rank FROM kernel_roofline WHERE flops IS NOT NULL OR bytes IS NOT NULL ORDER BY total_nanos DESC",
@@ -151,7 +151,7 @@ pub const ALL: &[Section] = &[
     },
     Section {
         name: "mfu",
-        needs: &[&stored::GPU_ACTIVITIES],
+        needed_tables: &[&stored::GPU_ACTIVITIES],
         title: "Model FLOPs utilisation",
         doc: "A row for each process; the column method names what was counted.",
         sql: "SELECT * FROM mfu WHERE flops_per_step IS NOT NULL ORDER BY rank",
@@ -159,7 +159,7 @@ pub const ALL: &[Section] = &[
     },
     Section {
         name: "annotations",
-        needs: &[&stored::GPU_ACTIVITIES],
+        needed_tables: &[&stored::GPU_ACTIVITIES],
         title: "Annotations on devices",
         doc: "A row for each user annotation on each device.",
         sql: "SELECT * FROM gpu_annotations ORDER BY total_nanos DESC",
@@ -167,7 +167,7 @@ pub const ALL: &[Section] = &[
     },
     Section {
         name: "stragglers",
-        needs: &[&stored::COLLECTIVES],
+        needed_tables: &[&stored::COLLECTIVES],
         title: "Ranks that others wait for",
         doc: "A row for each rank and process group: how often it was last, and for how long.",
         sql: "SELECT * FROM stragglers ORDER BY delay_nanos DESC",
@@ -175,7 +175,7 @@ pub const ALL: &[Section] = &[
     },
     Section {
         name: "overhead",
-        needs: &[&stored::METADATA],
+        needed_tables: &[&stored::METADATA],
         title: "What recording costs",
         doc: "A row for each process that measured it, against training steps without any hook.",
         sql: "SELECT statement, unrecorded_steps, step_count, detail, target_percent, backoff, rank, pid FROM recording_overhead WHERE step_count IS NOT NULL ORDER BY rank, pid",
@@ -192,10 +192,10 @@ impl Section {
     /// Returns the query for the rows. A section that is shown alone is queried even if it has no
     /// rows, because its columns are shown.
     pub(crate) fn question(&self, max_rows: u64, is_alone: bool) -> Question {
-        let needs = if is_alone { &[] } else { self.needs };
+        let needed_tables = if is_alone { &[] } else { self.needed_tables };
         // Without devices and data loaders, every moment of a critical path is bound by the host.
-        let probe = (self.view == "critical_path").then_some(DATA_LOADERS);
-        Question { sql: self.sql.into(), max_rows: Some(max_rows), needs, probe }
+        let probe = (self.view == "critical_path").then_some(DATA_LOADER_QUERY);
+        Question { sql: self.sql.into(), max_rows: Some(max_rows), needed_tables, probe }
     }
 
     /// The description of a column, if the view has one.

@@ -15,14 +15,14 @@ use crate::record::Record;
 
 /// The type of a column's values.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum ColumnType {
     Int,
     Real,
     Text,
 }
 
 /// Column names with their types.
-pub(crate) type Columns = [(&'static str, Kind)];
+pub(crate) type Columns = [(&'static str, ColumnType)];
 
 /// Rows with declared columns.
 #[derive(Debug)]
@@ -43,24 +43,24 @@ impl Table {
     /// Returns the table as an Arrow batch. A value of another type than its column's becomes null.
     pub fn to_batch(&self) -> RecordBatch {
         let Self { columns, rows } = self;
-        let array = |(index, &(_, kind)): (usize, &(&str, Kind))| -> ArrayRef {
+        let column_array = |(index, &(_, column_type)): (usize, &(&str, ColumnType))| -> ArrayRef {
             let cells = rows.iter().map(|row| &row[index]);
-            match kind {
-                Kind::Int => Arc::new(cells.map(Cell::integer).collect::<Int64Array>()),
-                Kind::Real => Arc::new(cells.map(Cell::number).collect::<Float64Array>()),
-                Kind::Text => Arc::new(cells.map(Cell::as_text).collect::<StringArray>()),
+            match column_type {
+                ColumnType::Int => Arc::new(cells.map(Cell::integer).collect::<Int64Array>()),
+                ColumnType::Real => Arc::new(cells.map(Cell::number).collect::<Float64Array>()),
+                ColumnType::Text => Arc::new(cells.map(Cell::as_text).collect::<StringArray>()),
             }
         };
-        let field = |&(name, kind): &(&str, Kind)| {
-            let kind = match kind {
-                Kind::Int => DataType::Int64,
-                Kind::Real => DataType::Float64,
-                Kind::Text => DataType::Utf8,
+        let field = |&(name, column_type): &(&str, ColumnType)| {
+            let data_type = match column_type {
+                ColumnType::Int => DataType::Int64,
+                ColumnType::Real => DataType::Float64,
+                ColumnType::Text => DataType::Utf8,
             };
-            Field::new(name, kind, true)
+            Field::new(name, data_type, true)
         };
         let schema = Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()));
-        let arrays = columns.iter().enumerate().map(array).collect();
+        let arrays = columns.iter().enumerate().map(column_array).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
         // This cannot fail, because each array has `rows.len()` values of its field's type.
         RecordBatch::try_new_with_options(Arc::clone(&schema), arrays, &options)
@@ -68,28 +68,28 @@ impl Table {
     }
 }
 
-const FINDINGS: &Columns = &[
-    ("severity", Kind::Text),
-    ("rule", Kind::Text),
-    ("title", Kind::Text),
-    ("subject", Kind::Text),
-    ("description", Kind::Text),
-    ("impact_nanos", Kind::Real),
-    ("impact_percent", Kind::Real),
-    ("gain_nanos", Kind::Real),
-    ("speedup", Kind::Real),
-    ("confidence", Kind::Text),
-    ("hint", Kind::Text),
-    ("rank", Kind::Int),
-    ("process_id", Kind::Int),
-    ("evidence", Kind::Text),
-    ("evidence_sql", Kind::Text),
+const FINDING_COLUMNS: &Columns = &[
+    ("severity", ColumnType::Text),
+    ("rule", ColumnType::Text),
+    ("title", ColumnType::Text),
+    ("subject", ColumnType::Text),
+    ("description", ColumnType::Text),
+    ("impact_nanos", ColumnType::Real),
+    ("impact_percent", ColumnType::Real),
+    ("gain_nanos", ColumnType::Real),
+    ("speedup", ColumnType::Real),
+    ("confidence", ColumnType::Text),
+    ("hint", ColumnType::Text),
+    ("rank", ColumnType::Int),
+    ("process_id", ColumnType::Int),
+    ("evidence", ColumnType::Text),
+    ("evidence_sql", ColumnType::Text),
 ];
 
 /// Returns the findings, one per row. The column `evidence` has the row of the rule's query as a
 /// JSON object.
 pub fn findings(findings: &[Finding]) -> Table {
-    Table { columns: FINDINGS, rows: findings.iter().map(finding_row).collect() }
+    Table { columns: FINDING_COLUMNS, rows: findings.iter().map(finding_row).collect() }
 }
 
 fn finding_row(finding: &Finding) -> Vec<Cell> {
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn a_value_of_another_type_is_null_in_a_batch() {
         let table = Table {
-            columns: &[("n", Kind::Int), ("r", Kind::Real), ("t", Kind::Text)],
+            columns: &[("n", ColumnType::Int), ("r", ColumnType::Real), ("t", ColumnType::Text)],
             rows: vec![
                 vec![Cell::Int(1), Cell::Int(2), Cell::Text("x".to_owned())],
                 vec![Cell::Real(1.5), Cell::Text("y".to_owned()), Cell::Int(3)],

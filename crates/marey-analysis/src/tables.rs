@@ -2,110 +2,129 @@
 //! operations, kernels, renames and verdicts.
 
 use crate::ask::Cell;
-use crate::compare::{Category, Change, Comparison, Difference, Reason, Rename, Significance};
+use crate::compare::{
+    ChangeCategory, Comparison, MetricChange, OperationDifference, Rename, RenameReason,
+    Significance,
+};
 use crate::gate::Verdict;
 use crate::metric::Unit;
 use crate::stats::Interval;
-use crate::table::{Columns, Kind, Table};
+use crate::table::{ColumnType, Columns, Table};
 
-const METRICS: &Columns = &[
-    ("metric", Kind::Text),
-    ("title", Kind::Text),
-    ("unit", Kind::Text),
-    ("before", Kind::Real),
-    ("after", Kind::Real),
-    ("change", Kind::Real),
-    ("change_low", Kind::Real),
-    ("change_high", Kind::Real),
-    ("change_percent", Kind::Real),
-    ("low_percent", Kind::Real),
-    ("high_percent", Kind::Real),
-    ("significant", Kind::Text),
+const METRIC_COLUMNS: &Columns = &[
+    ("metric", ColumnType::Text),
+    ("title", ColumnType::Text),
+    ("unit", ColumnType::Text),
+    ("before", ColumnType::Real),
+    ("after", ColumnType::Real),
+    ("change", ColumnType::Real),
+    ("change_low", ColumnType::Real),
+    ("change_high", ColumnType::Real),
+    ("change_percent", ColumnType::Real),
+    ("low_percent", ColumnType::Real),
+    ("high_percent", ColumnType::Real),
+    ("significant", ColumnType::Text),
 ];
 
-const OPERATIONS: &Columns = &[
-    ("path", Kind::Text),
-    ("name", Kind::Text),
-    ("kind", Kind::Text),
-    ("category", Kind::Text),
-    ("count_category", Kind::Text),
-    ("before_count", Kind::Real),
-    ("after_count", Kind::Real),
-    ("before_nanos", Kind::Real),
-    ("after_nanos", Kind::Real),
-    ("before_self_nanos", Kind::Real),
-    ("after_self_nanos", Kind::Real),
-    ("change_nanos", Kind::Real),
-    ("change_percent", Kind::Real),
+const OPERATION_COLUMNS: &Columns = &[
+    ("path", ColumnType::Text),
+    ("name", ColumnType::Text),
+    ("kind", ColumnType::Text),
+    ("category", ColumnType::Text),
+    ("count_category", ColumnType::Text),
+    ("before_count", ColumnType::Real),
+    ("after_count", ColumnType::Real),
+    ("before_nanos", ColumnType::Real),
+    ("after_nanos", ColumnType::Real),
+    ("before_self_nanos", ColumnType::Real),
+    ("after_self_nanos", ColumnType::Real),
+    ("change_nanos", ColumnType::Real),
+    ("change_percent", ColumnType::Real),
 ];
 
-const RENAMES: &Columns =
-    &[("what", Kind::Text), ("before", Kind::Text), ("after", Kind::Text), ("reason", Kind::Text)];
+const RENAME_COLUMNS: &Columns = &[
+    ("what", ColumnType::Text),
+    ("before", ColumnType::Text),
+    ("after", ColumnType::Text),
+    ("reason", ColumnType::Text),
+];
 
-const VERDICTS: &Columns = &[
-    ("expression", Kind::Text),
-    ("outcome", Kind::Text),
-    ("metric", Kind::Text),
-    ("unit", Kind::Text),
-    ("before", Kind::Real),
-    ("after", Kind::Real),
-    ("judged", Kind::Real),
-    ("judged_low", Kind::Real),
-    ("judged_high", Kind::Real),
-    ("threshold", Kind::Real),
-    ("why", Kind::Text),
+const VERDICT_COLUMNS: &Columns = &[
+    ("expression", ColumnType::Text),
+    ("outcome", ColumnType::Text),
+    ("metric", ColumnType::Text),
+    ("unit", ColumnType::Text),
+    ("before", ColumnType::Real),
+    ("after", ColumnType::Real),
+    ("judged", ColumnType::Real),
+    ("judged_low", ColumnType::Real),
+    ("judged_high", ColumnType::Real),
+    ("threshold", ColumnType::Real),
+    ("why", ColumnType::Text),
 ];
 
 /// Returns the metrics of both runs, one per row, with 95 % intervals.
 pub fn metrics(comparison: &Comparison) -> Table {
-    Table { columns: METRICS, rows: comparison.metrics.iter().map(metric).collect() }
+    Table { columns: METRIC_COLUMNS, rows: comparison.metrics.iter().map(metric_row).collect() }
 }
 
 /// Returns the host operations per step, one row for each path and kind, the largest change first.
 pub fn operations(comparison: &Comparison) -> Table {
-    Table { columns: OPERATIONS, rows: comparison.operations.iter().map(difference).collect() }
+    Table {
+        columns: OPERATION_COLUMNS,
+        rows: comparison.operations.iter().map(difference_row).collect(),
+    }
 }
 
 /// Returns the device activities per step, one row for each kernel, the largest change first.
 pub fn kernels(comparison: &Comparison) -> Table {
-    Table { columns: OPERATIONS, rows: comparison.kernels.iter().map(difference).collect() }
+    Table {
+        columns: OPERATION_COLUMNS,
+        rows: comparison.kernels.iter().map(difference_row).collect(),
+    }
 }
 
 /// Returns the pairs that may be one operation or kernel under two names.
 pub fn renames(comparison: &Comparison) -> Table {
-    let rename_rows = |what, differences: &[Difference], renames: &[Rename]| -> Vec<Vec<Cell>> {
-        let row = |rename: &Rename| {
-            let path = |index: usize| text(&differences[index].path.join("/"));
-            vec![text(what), path(rename.before), path(rename.after), text(reason(rename.reason))]
+    let rename_rows =
+        |kind, differences: &[OperationDifference], renames: &[Rename]| -> Vec<Vec<Cell>> {
+            let row = |rename: &Rename| {
+                let path = |index: usize| text_cell(&differences[index].path.join("/"));
+                vec![
+                    text_cell(kind),
+                    path(rename.removed_index),
+                    path(rename.added_index),
+                    text_cell(reason_text(rename.reason)),
+                ]
+            };
+            renames.iter().map(row).collect()
         };
-        renames.iter().map(row).collect()
-    };
     let mut rows = rename_rows("operation", &comparison.operations, &comparison.renamed_operations);
     rows.extend(rename_rows("kernel", &comparison.kernels, &comparison.renamed_kernels));
-    Table { columns: RENAMES, rows }
+    Table { columns: RENAME_COLUMNS, rows }
 }
 
 /// Returns the verdicts, one per row, with the interval of the number that is judged.
 pub fn verdicts(verdicts: &[Verdict]) -> Table {
-    Table { columns: VERDICTS, rows: verdicts.iter().map(verdict).collect() }
+    Table { columns: VERDICT_COLUMNS, rows: verdicts.iter().map(verdict_row).collect() }
 }
 
-fn metric(row: &Change) -> Vec<Cell> {
-    let [low, high] = interval_ends(row.interval);
-    let [low_percent, high_percent] = interval_ends(row.interval_percent);
+fn metric_row(metric_change: &MetricChange) -> Vec<Cell> {
+    let [low, high] = interval_ends(metric_change.interval);
+    let [low_percent, high_percent] = interval_ends(metric_change.interval_percent);
     vec![
-        text(&row.metric.to_string()),
-        text(&row.metric.title()),
-        text(unit(row.metric.unit())),
-        real(row.before),
-        real(row.after),
-        real(row.change),
+        text_cell(&metric_change.metric.to_string()),
+        text_cell(&metric_change.metric.title()),
+        text_cell(unit_name(metric_change.metric.unit())),
+        real_cell(metric_change.before),
+        real_cell(metric_change.after),
+        real_cell(metric_change.change),
         low,
         high,
-        real(row.change_percent),
+        real_cell(metric_change.change_percent),
         low_percent,
         high_percent,
-        text(match row.significance {
+        text_cell(match metric_change.significance {
             Significance::Yes => "yes",
             Significance::No => "no",
             Significance::Unknown => "unknown",
@@ -113,43 +132,43 @@ fn metric(row: &Change) -> Vec<Cell> {
     ]
 }
 
-fn difference(row: &Difference) -> Vec<Cell> {
-    let (before, after) = (row.before.as_ref(), row.after.as_ref());
+fn difference_row(difference: &OperationDifference) -> Vec<Cell> {
+    let (before, after) = (difference.before.as_ref(), difference.after.as_ref());
     vec![
-        text(&row.path.join("/")),
-        text(row.path.last().map_or("", String::as_str)),
-        text(&row.kind),
-        text(row.category.as_str()),
-        text(row.count_category.as_str()),
-        real(before.map(|side| side.count)),
-        real(after.map(|side| side.count)),
-        real(before.map(|side| side.total_nanos)),
-        real(after.map(|side| side.total_nanos)),
-        real(before.map(|side| side.self_nanos)),
-        real(after.map(|side| side.self_nanos)),
-        Cell::Real(row.change_nanos()),
-        Cell::Real(row.change_percent()),
+        text_cell(&difference.path.join("/")),
+        text_cell(difference.path.last().map_or("", String::as_str)),
+        text_cell(&difference.kind),
+        text_cell(difference.category.as_str()),
+        text_cell(difference.count_category.as_str()),
+        real_cell(before.map(|side| side.count)),
+        real_cell(after.map(|side| side.count)),
+        real_cell(before.map(|side| side.total_nanos)),
+        real_cell(after.map(|side| side.total_nanos)),
+        real_cell(before.map(|side| side.self_nanos)),
+        real_cell(after.map(|side| side.self_nanos)),
+        Cell::Real(difference.change_nanos()),
+        Cell::Real(difference.change_percent()),
     ]
 }
 
-fn verdict(verdict: &Verdict) -> Vec<Cell> {
+fn verdict_row(verdict: &Verdict) -> Vec<Cell> {
     let [low, high] = interval_ends(verdict.interval);
     vec![
-        text(&verdict.expression),
-        text(&verdict.outcome.to_string()),
-        text(&verdict.metric.to_string()),
-        text(unit(verdict.metric.unit())),
-        real(verdict.before),
-        real(verdict.after),
-        real(verdict.change),
+        text_cell(&verdict.expression),
+        text_cell(&verdict.outcome.to_string()),
+        text_cell(&verdict.metric.to_string()),
+        text_cell(unit_name(verdict.metric.unit())),
+        real_cell(verdict.before),
+        real_cell(verdict.after),
+        real_cell(verdict.change),
         low,
         high,
         Cell::Real(verdict.threshold.number()),
-        text(&verdict.why),
+        text_cell(&verdict.why),
     ]
 }
 
-impl Category {
+impl ChangeCategory {
     /// The name of the category.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -163,17 +182,17 @@ impl Category {
 }
 
 /// Returns as text the reason why two names may denote the same operation.
-pub const fn reason(reason: Reason) -> &'static str {
+pub const fn reason_text(reason: RenameReason) -> &'static str {
     match reason {
-        Reason::SamePosition => "same position and children",
-        Reason::SimilarName => "similar name",
-        Reason::PartOfName => "one name is part of the other",
-        Reason::SameFunction => "same function",
-        Reason::SameNameInside => "same name below a renamed parent",
+        RenameReason::SamePosition => "same position and children",
+        RenameReason::SimilarName => "similar name",
+        RenameReason::PartOfName => "one name is part of the other",
+        RenameReason::SameFunction => "same function",
+        RenameReason::SameNameInside => "same name below a renamed parent",
     }
 }
 
-const fn unit(unit: Unit) -> &'static str {
+const fn unit_name(unit: Unit) -> &'static str {
     match unit {
         Unit::Count => "count",
         Unit::Nanos => "ns",
@@ -184,16 +203,19 @@ const fn unit(unit: Unit) -> &'static str {
     }
 }
 
-fn text(text: &str) -> Cell {
+fn text_cell(text: &str) -> Cell {
     Cell::Text(text.to_owned())
 }
 
-fn real(value: Option<f64>) -> Cell {
+fn real_cell(value: Option<f64>) -> Cell {
     value.map_or(Cell::Null, Cell::Real)
 }
 
 fn interval_ends(interval: Option<Interval>) -> [Cell; 2] {
-    [real(interval.map(|interval| interval.low)), real(interval.map(|interval| interval.high))]
+    [
+        real_cell(interval.map(|interval| interval.low)),
+        real_cell(interval.map(|interval| interval.high)),
+    ]
 }
 
 #[cfg(test)]
@@ -201,12 +223,12 @@ mod tests {
     use super::*;
 
     use crate::compare::{Tolerance, compare};
-    use crate::measured::{Measured, Operation};
     use crate::metric::{Metric, Quantity};
+    use crate::run_measurements::{Operation, RunMeasurements};
 
     /// A run of equal steps with one operation, which takes a third of a step.
-    fn run(operation: &str, step_nanos: f64) -> Measured {
-        Measured {
+    fn run(operation: &str, step_nanos: f64) -> RunMeasurements {
+        RunMeasurements {
             step_nanos: vec![step_nanos; 9],
             operations: vec![Operation {
                 path: vec!["step".into(), operation.into()],
@@ -215,7 +237,7 @@ mod tests {
                 total_nanos: step_nanos / 3.0,
                 self_nanos: step_nanos / 6.0,
             }],
-            ..Measured::default()
+            ..RunMeasurements::default()
         }
     }
 

@@ -12,9 +12,9 @@ use object::{Endianness, Object, ObjectSection, ObjectSegment, ObjectSymbol, Rea
 use crate::object::ReadMemory;
 
 /// The memory of a process, read from outside.
-pub(crate) struct Memory(File);
+pub(crate) struct ProcessMemory(File);
 
-impl Memory {
+impl ProcessMemory {
     /// Opens the memory of a process. Returns `None` without the right to debug it.
     pub(crate) fn open(pid: u32) -> Option<Self> {
         File::open(format!("/proc/{pid}/mem")).ok().map(Self)
@@ -41,7 +41,7 @@ impl Memory {
     }
 }
 
-impl ReadMemory for Memory {
+impl ReadMemory for ProcessMemory {
     fn read_into(&self, address: u64, buffer: &mut [u8]) -> Option<()> {
         self.0.read_exact_at(buffer, address).ok()
     }
@@ -49,7 +49,7 @@ impl ReadMemory for Memory {
 
 /// A file of machine code that a process has mapped.
 #[derive(Clone, Debug)]
-pub struct Mapped {
+pub struct MappedFile {
     /// Path as the process sees it.
     pub path: PathBuf,
     /// First address of the mapping.
@@ -62,7 +62,7 @@ pub struct Mapped {
     pub(crate) root: String,
 }
 
-impl Mapped {
+impl MappedFile {
     /// Returns the name of the file without its folder.
     pub(crate) fn name(&self) -> String {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
@@ -89,7 +89,7 @@ impl Mapped {
 
 /// A part of a file that a process has mapped.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct FileMapping {
     pub(crate) start: u64,
     pub(crate) end: u64,
     pub(crate) offset: u64,
@@ -99,12 +99,15 @@ pub(crate) struct Part {
     pub(crate) is_loaded: bool,
 }
 
-/// Returns the files that were loaded. `parts` are parts of files in the order of their addresses,
-/// and `root` is the path of the root folder of the process.
-pub(crate) fn loaded_files(parts: impl IntoIterator<Item = Part>, root: &str) -> Vec<Mapped> {
-    let mut files: Vec<(Mapped, bool)> = Vec::new();
+/// Returns the files that were loaded. `mappings` are parts of files in the order of their
+/// addresses, and `root` is the path of the root folder of the process.
+pub(crate) fn loaded_files(
+    mappings: impl IntoIterator<Item = FileMapping>,
+    root: &str,
+) -> Vec<MappedFile> {
+    let mut files: Vec<(MappedFile, bool)> = Vec::new();
     let mut last_offset = 0;
-    for Part { start, end, offset, path, is_loaded } in parts {
+    for FileMapping { start, end, offset, path, is_loaded } in mappings {
         match files.last_mut() {
             // An offset that does not grow begins another mapping of the same file.
             Some((file, is_file_loaded)) if file.path == path && offset > last_offset => {
@@ -112,7 +115,10 @@ pub(crate) fn loaded_files(parts: impl IntoIterator<Item = Part>, root: &str) ->
                 *is_file_loaded |= is_loaded;
             }
             _ => {
-                files.push((Mapped { path, start, end, offset, root: root.to_owned() }, is_loaded));
+                files.push((
+                    MappedFile { path, start, end, offset, root: root.to_owned() },
+                    is_loaded,
+                ));
             }
         }
         last_offset = offset;
@@ -121,38 +127,38 @@ pub(crate) fn loaded_files(parts: impl IntoIterator<Item = Part>, root: &str) ->
 }
 
 /// Returns the files of machine code that a process has mapped, in the order of their addresses.
-pub fn mapped_files(pid: u32) -> Vec<Mapped> {
+pub fn mapped_files(pid: u32) -> Vec<MappedFile> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-    let parts = maps.lines().filter_map(|line| {
-        let Mapping { start, end, mode, offset, path } = Mapping::parse(line)?;
+    let mappings = maps.lines().filter_map(|line| {
+        let MapsLine { start, end, mode, offset, path } = MapsLine::parse(line)?;
         let path = path.starts_with('/').then(|| path.into())?;
-        Some(Part { start, end, offset, path, is_loaded: mode.contains('x') })
+        Some(FileMapping { start, end, offset, path, is_loaded: mode.contains('x') })
     });
-    loaded_files(parts, &format!("/proc/{pid}/root"))
+    loaded_files(mappings, &format!("/proc/{pid}/root"))
 }
 
 /// A range of addresses: the first one, and the one after the last.
-pub type Range = (u64, u64);
+pub type AddressRange = (u64, u64);
 
 /// Returns the mapped memory of a process in ascending order.
-pub(crate) fn mapped_memory(pid: u32) -> io::Result<Vec<Range>> {
-    memory_with(pid, |_| true)
+pub(crate) fn mapped_memory(pid: u32) -> io::Result<Vec<AddressRange>> {
+    ranges_with_mode(pid, |_| true)
 }
 
 /// Returns the writable memory of a process in ascending order.
-pub fn writable_memory(pid: u32) -> io::Result<Vec<Range>> {
-    memory_with(pid, |mode| mode.starts_with("rw"))
+pub fn writable_memory(pid: u32) -> io::Result<Vec<AddressRange>> {
+    ranges_with_mode(pid, |mode| mode.starts_with("rw"))
 }
 
-fn memory_with(pid: u32, is_wanted: impl Fn(&str) -> bool) -> io::Result<Vec<Range>> {
+fn ranges_with_mode(pid: u32, is_wanted: impl Fn(&str) -> bool) -> io::Result<Vec<AddressRange>> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
-    let mappings = maps.lines().filter_map(Mapping::parse);
-    let wanted = mappings.filter(|mapping| is_wanted(mapping.mode));
-    Ok(wanted.map(|mapping| (mapping.start, mapping.end)).collect())
+    let lines = maps.lines().filter_map(MapsLine::parse);
+    let wanted = lines.filter(|line| is_wanted(line.mode));
+    Ok(wanted.map(|line| (line.start, line.end)).collect())
 }
 
 /// A line of `/proc/PID/maps`.
-struct Mapping<'a> {
+struct MapsLine<'a> {
     start: u64,
     end: u64,
     mode: &'a str,
@@ -161,7 +167,7 @@ struct Mapping<'a> {
     path: &'a str,
 }
 
-impl<'a> Mapping<'a> {
+impl<'a> MapsLine<'a> {
     /// Parses a line: `start-end mode offset device inode path`.
     fn parse(line: &'a str) -> Option<Self> {
         let number = |digits| u64::from_str_radix(digits, 16).ok();
@@ -174,7 +180,7 @@ impl<'a> Mapping<'a> {
 }
 
 /// Returns the address of a variable that a mapped file exports.
-pub(crate) fn exported_address(file: &Mapped, name: &str) -> Option<u64> {
+pub(crate) fn exported_address(file: &MappedFile, name: &str) -> Option<u64> {
     let cache = ReadCache::new(file.open().ok()?);
     let elf = ElfFile::<FileHeader64<Endianness>, _>::parse(&cache).ok()?;
     let sections = elf.elf_section_table();
@@ -188,20 +194,20 @@ pub(crate) fn exported_address(file: &Mapped, name: &str) -> Option<u64> {
         let mut symbols = elf.dynamic_symbols();
         symbols.find(|symbol| symbol.is_definition() && symbol.name() == Ok(name))?.address()
     };
-    Some(bias(file, &elf)?.wrapping_add(address))
+    Some(load_bias(file, &elf)?.wrapping_add(address))
 }
 
 /// Returns the address of a section of a mapped file.
-pub(crate) fn section_address(file: &Mapped, name: &str) -> Option<u64> {
+pub(crate) fn section_address(file: &MappedFile, name: &str) -> Option<u64> {
     let cache = ReadCache::new(file.open().ok()?);
     let elf = ElfFile::<FileHeader64<Endianness>, _>::parse(&cache).ok()?;
     let section = elf.section_by_name(name)?;
-    Some(bias(file, &elf)?.wrapping_add(section.address()))
+    Some(load_bias(file, &elf)?.wrapping_add(section.address()))
 }
 
 /// Returns the load bias of a mapped file: the number to add to an address in the file to get its
 /// address in the process.
-pub fn bias<'data>(file: &Mapped, elf: &impl Object<'data>) -> Option<u64> {
+pub fn load_bias<'data>(file: &MappedFile, elf: &impl Object<'data>) -> Option<u64> {
     elf.segments().find_map(|segment| {
         let (offset, length) = segment.file_range();
         // Files are mapped in whole pages.
@@ -221,7 +227,7 @@ mod tests {
     fn the_environment_of_the_own_process_is_found() {
         let files = mapped_files(std::process::id());
         let found = files.iter().find_map(|file| exported_address(file, "environ")).unwrap();
-        let memory = Memory::open(std::process::id()).unwrap();
+        let memory = ProcessMemory::open(std::process::id()).unwrap();
         let first = memory.word(memory.word(found).unwrap()).unwrap();
         assert!(memory.read_up_to(first, 64).contains(&b'='));
     }
@@ -229,18 +235,18 @@ mod tests {
     #[test]
     fn a_line_has_a_file_a_name_or_neither() {
         let line = "7f00-7f10 r-xp 00002000 fe:00 10635702                   /lib/a b.so";
-        let mapping = Mapping::parse(line).unwrap();
+        let mapping = MapsLine::parse(line).unwrap();
         assert_eq!((mapping.start, mapping.end, mapping.offset), (0x7f00, 0x7f10, 0x2000));
         assert_eq!((mapping.mode, mapping.path), ("r-xp", "/lib/a b.so"));
-        let path = |line| Mapping::parse(line).unwrap().path;
+        let path = |line| MapsLine::parse(line).unwrap().path;
         assert_eq!(path("7f00-7f10 rw-p 00000000 00:00 0 "), "");
         assert_eq!(path("7f00-7f10 rw-p 00000000 00:00 0          [heap]"), "[heap]");
-        assert!(Mapping::parse("7f00 rw-p").is_none());
+        assert!(MapsLine::parse("7f00 rw-p").is_none());
     }
 
     #[test]
     fn a_file_is_known_by_its_loaded_parts() {
-        let part = |start, offset, path: &str, is_loaded| Part {
+        let part = |start, offset, path: &str, is_loaded| FileMapping {
             start,
             end: start + 0x1000,
             offset,

@@ -20,25 +20,26 @@ pub fn command_line(pid: u32) -> Vec<String> {
 }
 
 /// Returns the descendants of a process, parents before their children.
-pub fn children(pid: u32) -> Vec<u32> {
-    let mut found = Vec::new();
+pub fn descendants(pid: u32) -> Vec<u32> {
+    let mut descendants = Vec::new();
     let mut unvisited = vec![pid];
     while let Some(parent) = unvisited.pop() {
-        let mut next = Vec::new();
+        let mut children = Vec::new();
         for thread in threads(parent) {
             let path = format!("/proc/{parent}/task/{thread}/children");
             let text = fs::read_to_string(path).unwrap_or_default();
-            next.extend(text.split_ascii_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+            children
+                .extend(text.split_ascii_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
         }
-        next.sort_unstable();
-        found.extend(&next);
-        unvisited.extend(next.into_iter().rev());
+        children.sort_unstable();
+        descendants.extend(&children);
+        unvisited.extend(children.into_iter().rev());
     }
-    found
+    descendants
 }
 
 /// Returns the processes of this machine, lowest id first.
-pub(crate) fn all() -> Vec<u32> {
+pub(crate) fn all_pids() -> Vec<u32> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let mut ids: Vec<u32> = names.filter_map(|name| name.parse().ok()).collect();
@@ -101,7 +102,7 @@ fn stat(pid: u32, thread: u64) -> Option<String> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Times {
     /// Time on a processor since the thread began.
-    pub(crate) cpu: Duration,
+    pub(crate) cpu_time: Duration,
     /// Time since it last ran, if the kernel tells. It may be some seconds off where a hypervisor
     /// withholds processor time.
     pub(crate) idle: Option<Duration>,
@@ -111,17 +112,17 @@ pub(crate) struct Times {
 pub(crate) fn times(pid: u32, thread: u64) -> Option<Times> {
     let sched = fs::read_to_string(thread_file(pid, thread, "sched")).unwrap_or_default();
     match (sched_field(&sched, "se.sum_exec_runtime"), sched_field(&sched, "se.exec_start")) {
-        (Some(cpu), Some(last_ran)) => {
-            let own = fs::read_to_string("/proc/thread-self/sched").unwrap_or_default();
-            let now = sched_field(&own, "se.exec_start");
-            Some(Times { cpu, idle: now.map(|now| now.saturating_sub(last_ran)) })
+        (Some(cpu_time), Some(last_ran)) => {
+            let own_sched = fs::read_to_string("/proc/thread-self/sched").unwrap_or_default();
+            let now = sched_field(&own_sched, "se.exec_start");
+            Some(Times { cpu_time, idle: now.map(|now| now.saturating_sub(last_ran)) })
         }
-        _ => Some(Times { cpu: cpu_of_stat(&stat(pid, thread)?)?, idle: None }),
+        _ => Some(Times { cpu_time: cpu_of_stat(&stat(pid, thread)?)?, idle: None }),
     }
 }
 
 /// Returns the processor time of all threads of a process.
-pub(crate) fn cpu(pid: u32) -> Option<Duration> {
+pub(crate) fn cpu_time(pid: u32) -> Option<Duration> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     cpu_of_stat(stat.rsplit_once(") ")?.1)
 }
@@ -168,7 +169,7 @@ pub fn pid_namespace(pid: u32) -> Option<u64> {
 }
 
 /// Returns the process that has this id in a pid namespace, such as that of a container.
-pub fn in_namespace(own_pid: u32, namespace: u64) -> Option<u32> {
+pub fn pid_in_namespace(own_pid: u32, namespace: u64) -> Option<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     pids.find(|&pid| pid_namespace(pid) == Some(namespace) && inner_pid(pid) == Some(own_pid))
@@ -194,17 +195,17 @@ impl ThreadIds {
 
     /// Reads the ids again if a thread is not known or has ended. Another thread may have the id of
     /// one that has ended.
-    pub(crate) fn update(&mut self, inner: impl IntoIterator<Item = u64>) {
-        if self.is_same_namespace || inner.into_iter().all(|id| self.is_current(id)) {
+    pub(crate) fn update(&mut self, inner_ids: impl IntoIterator<Item = u64>) {
+        if self.is_same_namespace || inner_ids.into_iter().all(|id| self.is_current(id)) {
             return;
         }
-        let ids =
+        let id_pair =
             |thread| Some((innermost_id(&status_of_thread(self.pid, thread, "NSpid")?)?, thread));
-        self.by_inner = threads(self.pid).into_iter().filter_map(ids).collect();
+        self.by_inner = threads(self.pid).into_iter().filter_map(id_pair).collect();
     }
 
     /// Returns the id in this `/proc` of a thread that the last update found.
-    pub(crate) fn outer(&self, inner: u64) -> Option<u64> {
+    pub(crate) fn outer_id(&self, inner: u64) -> Option<u64> {
         if self.is_same_namespace { Some(inner) } else { self.by_inner.get(&inner).copied() }
     }
 
@@ -241,7 +242,7 @@ mod tests {
     fn a_thread_has_run_and_its_time_is_read_from_either_file() {
         let own = u64::from(std::process::id());
         let times = times(std::process::id(), own).unwrap();
-        assert!(times.cpu < Duration::from_hours(1), "{times:?}");
+        assert!(times.cpu_time < Duration::from_hours(1), "{times:?}");
         let sched = "a (1, #threads: 2)\n---\nse.exec_start        :  47870566.485767\n";
         assert_eq!(
             sched_field(sched, "se.exec_start"),

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde::{Deserialize, Serialize};
 
-use crate::memory::{Memory, exported_address, mapped_files};
+use crate::memory::{ProcessMemory, exported_address, mapped_files};
 
 /// The maximum number of environment variables that are read.
 const MAX_VARIABLES: u64 = 10_000;
@@ -30,13 +30,13 @@ impl Rank {
     /// Reads the rank of a process, first from `/proc/PID/environ`. A rank that was set after the
     /// process began, as by `torch.multiprocessing.spawn`, is only in its memory.
     pub(crate) fn of_process(pid: u32) -> Option<Self> {
-        let at_start = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        let at_start = at_start.split(|&byte| byte == 0).map(<[u8]>::to_vec);
-        Self::from_variables(at_start).or_else(|| Self::from_variables(variables(pid)?))
+        let initial = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let initial = initial.split(|&byte| byte == 0).map(<[u8]>::to_vec);
+        Self::from_variables(initial).or_else(|| Self::from_variables(variables(pid)?))
     }
 
     /// Whether two processes belong to one job.
-    pub(crate) fn is_of_job(&self, other: &Self) -> bool {
+    pub(crate) fn shares_job(&self, other: &Self) -> bool {
         self.rendezvous == other.rendezvous && self.world_size == other.world_size
     }
 
@@ -65,7 +65,7 @@ impl Rank {
 /// Returns the current environment variables of a process, from the list `environ` of the C library
 /// in its memory.
 fn variables(pid: u32) -> Option<Vec<Vec<u8>>> {
-    let memory = Memory::open(pid)?;
+    let memory = ProcessMemory::open(pid)?;
     let executable = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
     let files = mapped_files(pid);
     // A program that refers to `environ` may have a copy relocation of it. The copy in the program

@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use crate::AttachError;
-use crate::memory::Memory;
+use crate::memory::ProcessMemory;
 use crate::object::{Address, MAX_READS, ObjectLayout, Objects, ThreadState};
 use crate::process::{self, ThreadIds};
 use crate::reread::RereadMemory;
@@ -30,32 +30,34 @@ pub struct Sampler {
     layout: ObjectLayout,
     interpreter: Address,
     /// The structure that has the lock of the interpreter, if it is known.
-    lock: Option<Address>,
+    gil_struct: Option<Address>,
     samples_idle: bool,
-    ids: ThreadIds,
-    states: States,
-    names: Names,
+    thread_ids: ThreadIds,
+    state_files: ThreadStateFiles,
+    names: ThreadNames,
 }
 
 impl Sampler {
     /// Prepares to sample the threads of a process that run, and with `samples_idle` also those that wait.
     pub fn new(target: &Target, samples_idle: bool) -> Result<Self, AttachError> {
         let pid = target.pid();
-        let (Some(memory), Some(memory_of_names)) = (Memory::open(pid), Memory::open(pid)) else {
+        let (Some(memory), Some(memory_of_names)) =
+            (ProcessMemory::open(pid), ProcessMemory::open(pid))
+        else {
             return Err(AttachError::Forbidden(pid));
         };
         let interpreter = target.interpreter_address();
         let layout = target.layout(&memory)?;
-        let lock = if layout.minor < 12 { runtime_address(pid) } else { Some(interpreter) };
+        let gil_struct = if layout.minor < 12 { runtime_address(pid) } else { Some(interpreter) };
         Ok(Self {
             memory: RereadMemory::new(pid, memory),
             layout,
             interpreter,
-            lock,
+            gil_struct,
             samples_idle,
-            ids: ThreadIds::new(pid),
-            states: States { pid, files: HashMap::new() },
-            names: Names::new(pid, memory_of_names),
+            thread_ids: ThreadIds::new(pid),
+            state_files: ThreadStateFiles { pid, files: HashMap::new() },
+            names: ThreadNames::new(pid, memory_of_names),
         })
     }
 
@@ -74,18 +76,27 @@ impl Sampler {
     }
 
     fn try_sample(&mut self) -> Result<Vec<Thread>, &'static str> {
-        let Self { memory, layout, interpreter, lock, samples_idle, ids, states, names } = self;
+        let Self {
+            memory,
+            layout,
+            interpreter,
+            gil_struct,
+            samples_idle,
+            thread_ids,
+            state_files,
+            names,
+        } = self;
         let began = Instant::now();
-        memory.begin();
+        memory.begin_pass();
         let objects = Objects::new(&*memory, layout, MAX_READS);
-        let mut found = Vec::new();
-        let list = objects.thread_states(*lock, *interpreter, &mut found);
-        list.map_err(|_changed| "the list of threads changed")?;
-        ids.update(found.iter().filter_map(|state| state.os_id));
+        let mut python_states = Vec::new();
+        let listed = objects.thread_states(*gil_struct, *interpreter, &mut python_states);
+        listed.map_err(|_changed| "the list of threads changed")?;
+        thread_ids.update(python_states.iter().filter_map(|state| state.os_id));
         let mut threads = Vec::new();
-        for mut state in found {
-            state.os_id = state.os_id.and_then(|id| ids.outer(id));
-            let is_running = state.os_id.and_then(|id| states.is_running(id));
+        for mut state in python_states {
+            state.os_id = state.os_id.and_then(|id| thread_ids.outer_id(id));
+            let is_running = state.os_id.and_then(|id| state_files.is_running(id));
             if is_running.is_none() {
                 state.os_id = None;
             }
@@ -118,12 +129,12 @@ impl Sampler {
 }
 
 /// The states of the threads of a process, whose files stay open.
-struct States {
+struct ThreadStateFiles {
     pid: u32,
     files: HashMap<u64, File>,
 }
 
-impl States {
+impl ThreadStateFiles {
     /// Whether a thread runs or is ready to run; `None` if it has ended.
     fn is_running(&mut self, thread: u64) -> Option<bool> {
         const STAT_BYTES: usize = 512;
@@ -146,20 +157,20 @@ impl States {
 }
 
 /// The names of the threads of a process.
-struct Names {
+struct ThreadNames {
     pid: u32,
-    memory: Memory,
+    memory: ProcessMemory,
     /// Names in Python by the ids in Python, which threads may get again.
-    in_python: HashMap<u64, String>,
+    python_names: HashMap<u64, String>,
     /// When they were read.
-    read: Option<Instant>,
+    last_read: Option<Instant>,
     /// Names in Python of threads that were seen, by both of their ids; `None` for none.
     seen: HashMap<(u64, Option<u64>), Option<String>>,
 }
 
-impl Names {
-    fn new(pid: u32, memory: Memory) -> Self {
-        Self { pid, memory, in_python: HashMap::new(), read: None, seen: HashMap::new() }
+impl ThreadNames {
+    fn new(pid: u32, memory: ProcessMemory) -> Self {
+        Self { pid, memory, python_names: HashMap::new(), last_read: None, seen: HashMap::new() }
     }
 
     /// Returns the name of a thread in Python, else that in the operating system.
@@ -167,24 +178,24 @@ impl Names {
         &mut self,
         thread: &ThreadState,
         sample_began: Instant,
-        read_names: impl FnOnce(&Memory) -> Vec<(u64, String)>,
+        read_names: impl FnOnce(&ProcessMemory) -> Vec<(u64, String)>,
     ) -> String {
         let key = (thread.ident, thread.os_id);
         let seen = self.seen.get(&key);
         if let Some(Some(name)) = seen {
             return name.clone();
         }
-        let is_due = self.read.is_none_or(|read| {
-            read < sample_began && (seen.is_none() || read.elapsed() > NAME_LIFETIME)
+        let is_due = self.last_read.is_none_or(|last_read| {
+            last_read < sample_began && (seen.is_none() || last_read.elapsed() > NAME_LIFETIME)
         });
         if is_due {
-            self.in_python = read_names(&self.memory).into_iter().collect();
-            self.read = Some(Instant::now());
+            self.python_names = read_names(&self.memory).into_iter().collect();
+            self.last_read = Some(Instant::now());
         }
         if self.seen.len() >= MAX_NAMES {
             self.seen.clear();
         }
-        let name = self.in_python.get(&thread.ident).cloned();
+        let name = self.python_names.get(&thread.ident).cloned();
         self.seen.insert(key, name.clone());
         name.or_else(|| Some(process::thread_name(self.pid, thread.os_id?))).unwrap_or_default()
     }

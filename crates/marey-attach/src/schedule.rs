@@ -37,22 +37,23 @@ impl Schedule {
     /// Returns the next time, as a wait from `now`.
     pub fn next(&mut self, now: Instant) -> Tick {
         let elapsed = now.saturating_duration_since(self.start);
-        let begin = self.begin_of(self.next_period);
-        let periods_late = elapsed.saturating_sub(begin).as_nanos() / self.period.as_nanos().max(1);
+        let period_begin = self.period_start(self.next_period);
+        let periods_late =
+            elapsed.saturating_sub(period_begin).as_nanos() / self.period.as_nanos().max(1);
         let skipped = u64::try_from(periods_late).unwrap_or(u64::MAX);
-        let current = self.next_period.saturating_add(skipped);
-        self.next_period = current.saturating_add(1);
-        Tick { wait: self.due(current).saturating_sub(elapsed), skipped }
+        let sampled_period = self.next_period.saturating_add(skipped);
+        self.next_period = sampled_period.saturating_add(1);
+        Tick { wait: self.sample_time(sampled_period).saturating_sub(elapsed), skipped }
     }
 
     /// Returns the time at which to sample in a period, counted from the start.
-    fn due(&self, period: u64) -> Duration {
+    fn sample_time(&self, period: u64) -> Duration {
         let fraction = self.random.hash_one(period) as f64 / u64::MAX as f64;
-        self.begin_of(period) + self.period.mul_f64(fraction)
+        self.period_start(period) + self.period.mul_f64(fraction)
     }
 
     /// Returns the beginning of a period, counted from the start.
-    fn begin_of(&self, period: u64) -> Duration {
+    fn period_start(&self, period: u64) -> Duration {
         Duration::from_nanos((self.period.as_nanos() as u64).saturating_mul(period))
     }
 }
@@ -69,8 +70,8 @@ mod tests {
         let mut next = |millis| {
             let now = start + Duration::from_millis(millis);
             let tick = schedule.next(now);
-            let due = (now + tick.wait).duration_since(start);
-            (due.as_millis() / 10, tick.skipped)
+            let sample_time = (now + tick.wait).duration_since(start);
+            (sample_time.as_millis() / 10, tick.skipped)
         };
         assert_eq!(next(0), (0, 0));
         assert_eq!(next(9), (1, 0));
@@ -96,7 +97,7 @@ mod tests {
     fn times_are_spread_over_their_periods() {
         let schedule = Schedule::begin(100);
         let fractions: Vec<f64> =
-            (0..1000).map(|n| (schedule.due(n).as_secs_f64() * 100.0).fract()).collect();
+            (0..1000).map(|n| (schedule.sample_time(n).as_secs_f64() * 100.0).fract()).collect();
         let mean = fractions.iter().sum::<f64>() / 1000.0;
         assert!((0.4..0.6).contains(&mean), "{mean}");
         for quarter in [0.0, 0.25, 0.5, 0.75] {

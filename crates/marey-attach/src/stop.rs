@@ -34,31 +34,31 @@ const HIGHEST_PRIORITY: i32 = -20;
 
 /// Why a process could not be stopped.
 #[derive(Debug)]
-pub enum Unstopped {
+pub enum StopError {
     /// The system forbids it, or another debugger traces the process.
     Refused,
     /// This thread did not stop in time.
-    Late(i32),
+    TimedOut(i32),
     /// The tracer could not be started, or all threads have ended.
-    Gone,
+    Ended,
 }
 
-impl Unstopped {
+impl StopError {
     /// Returns the reason for a message.
     pub fn reason(&self) -> String {
         match self {
             Self::Refused => "its threads cannot be stopped".to_owned(),
-            Self::Late(id) => {
+            Self::TimedOut(id) => {
                 format!("thread {id} does not stop: it waits for a device or a child")
             }
-            Self::Gone => "its threads have ended".to_owned(),
+            Self::Ended => "its threads have ended".to_owned(),
         }
     }
 }
 
 /// Time for which a process was stopped, in all attempts.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Stopped {
+pub struct StoppedTime {
     /// Time for which threads that ran were stopped.
     pub running: Duration,
     /// Time for which any thread was stopped.
@@ -69,13 +69,13 @@ pub struct Stopped {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Registers {
     /// Address of the next instruction.
-    pub(crate) instruction: u64,
+    pub(crate) instruction_pointer: u64,
     /// Address of the end of the stack.
-    pub(crate) stack: u64,
+    pub(crate) stack_pointer: u64,
     /// Frame pointer.
-    pub(crate) frame: u64,
+    pub(crate) frame_pointer: u64,
     /// Return address, 0 where it is on the stack.
-    pub(crate) link: u64,
+    pub(crate) return_address: u64,
 }
 
 /// Returns the result of `work`, which is called while all threads of the process are stopped, on a
@@ -87,36 +87,38 @@ pub(crate) struct Registers {
 pub fn while_stopped<T: Send>(
     pid: u32,
     timeout: Duration,
-    stopped: &mut Stopped,
+    stopped: &mut StoppedTime,
     work: impl FnOnce() -> T + Send,
-) -> Result<T, Unstopped> {
+) -> Result<T, StopError> {
     let tracer = OnceLock::new();
     let trace = || {
         tracer.get_or_init(gettid);
         // With the default slack the kernel adds 50 microseconds to each pause. This never fails.
-        prctl::set_timerslack(1).map_err(|_error| Unstopped::Gone)?;
-        precede_other_programs();
-        let mut stop = Stop { pid, timeout, ..Stop::default() };
+        prctl::set_timerslack(1).map_err(|_error| StopError::Ended)?;
+        raise_priority();
+        let mut stop = StoppedThreads { pid, timeout, ..StoppedThreads::default() };
         let result = stop.stop_all().map(|()| work());
-        let running = if result.is_ok() { stop.release_running() } else { None };
-        Ok((result, stop.start, stop.running_start, running))
+        let running_time = if result.is_ok() { stop.release_running() } else { None };
+        Ok((result, stop.first_stop, stop.first_running_stop, running_time))
     };
     let builder = thread::Builder::new().name(TRACER.into());
     let joined = thread::scope(|scope| {
         builder
             .spawn_scoped(scope, trace)
-            .map_err(|_error| Unstopped::Gone)?
+            .map_err(|_error| StopError::Ended)?
             .join()
-            .map_err(|_error| Unstopped::Gone)
+            .map_err(|_error| StopError::Ended)
     });
     if let Some(tracer) = tracer.get() {
         await_release(*tracer);
     }
-    let (result, start, running_start, running) = joined??;
+    let (result, first_stop, first_running_stop, running_time) = joined??;
     let now = Instant::now();
-    let elapsed = |start: Option<Instant>| start.map_or(Duration::ZERO, |start| now - start);
-    stopped.any += elapsed(start);
-    stopped.running += running.unwrap_or_else(|| elapsed(running_start));
+    let elapsed = |first_stop: Option<Instant>| {
+        first_stop.map_or(Duration::ZERO, |first_stop| now - first_stop)
+    };
+    stopped.any += elapsed(first_stop);
+    stopped.running += running_time.unwrap_or_else(|| elapsed(first_running_stop));
     result
 }
 
@@ -131,7 +133,7 @@ fn await_release(tracer: Pid) {
 
 /// Raises the priority of this thread, if the system allows it. Otherwise other programs of a busy
 /// machine would run while the process is stopped.
-fn precede_other_programs() {
+fn raise_priority() {
     rustix::process::setpriority_process(None, HIGHEST_PRIORITY).unwrap_or_default();
 }
 
@@ -140,44 +142,44 @@ pub(crate) fn registers(thread: u64) -> Option<Registers> {
     let registers = ptrace::getregs(Pid::from_raw(i32::try_from(thread).ok()?)).ok()?;
     #[cfg(target_arch = "x86_64")]
     let registers = Registers {
-        instruction: registers.rip,
-        stack: registers.rsp,
-        frame: registers.rbp,
-        link: 0,
+        instruction_pointer: registers.rip,
+        stack_pointer: registers.rsp,
+        frame_pointer: registers.rbp,
+        return_address: 0,
     };
     #[cfg(target_arch = "aarch64")]
     let registers = Registers {
-        instruction: registers.pc,
-        stack: registers.sp,
-        frame: registers.regs[29],
-        link: registers.regs[30],
+        instruction_pointer: registers.pc,
+        stack_pointer: registers.sp,
+        frame_pointer: registers.regs[29],
+        return_address: registers.regs[30],
     };
     Some(registers)
 }
 
 /// The threads that are stopped so far.
 #[derive(Default)]
-struct Stop {
+struct StoppedThreads {
     pid: u32,
     timeout: Duration,
-    known: HashSet<i32>,
+    seen_ids: HashSet<i32>,
     /// Time at which the first thread was stopped.
-    start: Option<Instant>,
+    first_stop: Option<Instant>,
     /// The threads that ran, with their stops.
     running: Vec<(Pid, WaitStatus)>,
     /// Time at which the first of them was stopped.
-    running_start: Option<Instant>,
+    first_running_stop: Option<Instant>,
 }
 
-impl Stop {
+impl StoppedThreads {
     /// Stops the threads that exist, then those that they have started meanwhile, until no new one
     /// appears.
-    fn stop_all(&mut self) -> Result<(), Unstopped> {
+    fn stop_all(&mut self) -> Result<(), StopError> {
         loop {
             let mut new = threads(self.pid);
-            new.retain(|id| self.known.insert(*id));
+            new.retain(|id| self.seen_ids.insert(*id));
             if new.is_empty() {
-                return if self.start.is_some() { Ok(()) } else { Err(Unstopped::Gone) };
+                return if self.first_stop.is_some() { Ok(()) } else { Err(StopError::Ended) };
             }
             let (mut sleeping, mut running) = (Vec::new(), Vec::new());
             for id in new {
@@ -189,8 +191,8 @@ impl Stop {
             self.interrupt(sleeping)?;
             if !running.is_empty() {
                 let now = Instant::now();
-                self.start.get_or_insert(now);
-                self.running_start.get_or_insert(now);
+                self.first_stop.get_or_insert(now);
+                self.first_running_stop.get_or_insert(now);
                 let stops = self.interrupt(running)?;
                 self.running.extend(stops);
             }
@@ -198,20 +200,20 @@ impl Stop {
     }
 
     /// Stops these threads. Returns each that stopped with how it stopped.
-    fn interrupt(&mut self, mut threads: Vec<Pid>) -> Result<Vec<(Pid, WaitStatus)>, Unstopped> {
-        let start = *self.start.get_or_insert_with(Instant::now);
+    fn interrupt(&mut self, mut threads: Vec<Pid>) -> Result<Vec<(Pid, WaitStatus)>, StopError> {
+        let start = *self.first_stop.get_or_insert_with(Instant::now);
         threads.retain(|id| ptrace::interrupt(*id).is_ok());
         let mut stops = Vec::with_capacity(threads.len());
         for id in threads {
             loop {
-                match stop_of(id) {
+                match stop_status(id) {
                     Ok(WaitStatus::StillAlive) => {}
                     Ok(status) => break stops.push((id, status)),
                     // A real-time signal has stopped it, which `nix` cannot name, or it has ended.
                     Err(_) => break stops.push((id, WaitStatus::StillAlive)),
                 }
                 if start.elapsed() > self.timeout {
-                    return Err(Unstopped::Late(id.as_raw()));
+                    return Err(StopError::TimedOut(id.as_raw()));
                 }
                 thread::park_timeout(POLL_PAUSE);
             }
@@ -222,29 +224,30 @@ impl Stop {
     /// Releases the threads that ran. Returns the time for which they were stopped, `None` if one
     /// still is.
     fn release_running(&self) -> Option<Duration> {
-        let mut are_released = true;
+        let mut all_released = true;
         for (id, stop) in &self.running {
             // A thread that a signal has stopped is left to the kernel, which delivers the signal
             // when the tracer ends. A detach here would lose it.
             let is_ours = matches!(stop, WaitStatus::PtraceEvent(_, Signal::SIGTRAP, _));
-            are_released &= is_ours && ptrace::detach(*id, None).is_ok();
+            all_released &= is_ours && ptrace::detach(*id, None).is_ok();
         }
-        are_released.then(|| self.running_start.map_or(Duration::ZERO, |start| start.elapsed()))
+        all_released
+            .then(|| self.first_running_stop.map_or(Duration::ZERO, |start| start.elapsed()))
     }
 }
 
 /// Begins to trace a thread, which runs on. Returns false if it has ended.
-fn seize(pid: u32, id: i32) -> Result<bool, Unstopped> {
+fn seize(pid: u32, id: i32) -> Result<bool, StopError> {
     match ptrace::seize(Pid::from_raw(id), ptrace::Options::empty()) {
         Ok(()) => Ok(true),
         Err(Errno::ESRCH) => Ok(false),
         Err(_) if matches!(state(pid, id), None | Some('Z' | 'X')) => Ok(false),
-        Err(_) => Err(Unstopped::Refused),
+        Err(_) => Err(StopError::Refused),
     }
 }
 
 /// Returns how a thread has stopped or ended.
-fn stop_of(id: Pid) -> Result<WaitStatus, Errno> {
+fn stop_status(id: Pid) -> Result<WaitStatus, Errno> {
     // `WNOWAIT` leaves a signal that has stopped the thread pending until the release.
     let flags = WaitPidFlag::WSTOPPED
         | WaitPidFlag::WEXITED
@@ -365,10 +368,10 @@ mod tests {
     #[test]
     fn a_failed_stop_releases_all_threads() {
         let program = Program::start(UNSTOPPABLE);
-        let (pid, mut stopped) = (program.child.id(), Stopped::default());
+        let (pid, mut stopped) = (program.child.id(), StoppedTime::default());
         for attempt in 1..=2 {
             let result = while_stopped(pid, TIMEOUT, &mut stopped, || ());
-            assert!(matches!(result, Err(Unstopped::Late(_))), "{result:?}");
+            assert!(matches!(result, Err(StopError::TimedOut(_))), "{result:?}");
             // The other thread was stopped for the whole timeout of each attempt.
             assert!(stopped.any >= attempt * TIMEOUT, "{stopped:?}");
         }
@@ -387,7 +390,7 @@ mod tests {
         let start = Instant::now();
         let mut stops = 0;
         while stops < 100 {
-            let mut stopped = Stopped::default();
+            let mut stopped = StoppedTime::default();
             stops += u32::from(while_stopped(pid, TIMEOUT, &mut stopped, || ()).is_ok());
             assert!(stopped.running <= stopped.any, "{stopped:?}");
             assert!(start.elapsed() < Duration::from_mins(1), "{stops} stops");

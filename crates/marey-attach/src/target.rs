@@ -10,11 +10,11 @@ use py_spy::{Config, PythonSpy, StackTrace};
 use serde::{Deserialize, Serialize};
 
 use crate::AttachError;
-use crate::memory::{Mapped, Memory, exported_address, mapped_files};
-use crate::native::Copies;
+use crate::memory::{MappedFile, ProcessMemory, exported_address, mapped_files};
+use crate::native::StackCopies;
 use crate::object::{MAX_READS, ObjectLayout, Objects, OffsetTable};
 use crate::process::{self, ThreadIds, command_line};
-use crate::stop::{Stopped, Unstopped, while_stopped};
+use crate::stop::{StopError, StoppedTime, while_stopped};
 use crate::tasks::{self, ReadTasks, Task};
 use crate::wait::{self, Wait};
 
@@ -31,7 +31,7 @@ pub(crate) const PTHREAD_THREAD_ID: u64 = if cfg!(target_arch = "x86_64") { 720 
 /// The parts of a process to read.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option")]
-pub struct Options {
+pub struct ReadOptions {
     /// Whether to read the local variables of each frame.
     pub reads_locals: bool,
     /// Whether to read what sleeping threads wait for.
@@ -45,9 +45,9 @@ pub struct Options {
 /// A Python process that can be read.
 pub struct Target {
     pid: u32,
-    options: Options,
+    options: ReadOptions,
     spy: PythonSpy,
-    ids: ThreadIds,
+    thread_ids: ThreadIds,
 }
 
 /// The threads of a process at one time.
@@ -118,7 +118,7 @@ pub struct Frame {
 
 impl Target {
     /// Finds the interpreter of a process.
-    pub fn open(pid: u32, options: Options) -> Result<Self, AttachError> {
+    pub fn open(pid: u32, options: ReadOptions) -> Result<Self, AttachError> {
         check_access(pid)?;
         if runs_free_threaded(pid) {
             return Err(AttachError::FreeThreaded(pid));
@@ -142,7 +142,7 @@ impl Target {
                 }
             }
         };
-        Ok(Self { pid, options, spy, ids: ThreadIds::new(pid) })
+        Ok(Self { pid, options, spy, thread_ids: ThreadIds::new(pid) })
     }
 
     /// Returns the version of CPython, such as `3.11.7`.
@@ -172,7 +172,7 @@ impl Target {
     /// Reads all threads, again if the process changed while it was read.
     pub fn snapshot(&mut self) -> Result<Snapshot, AttachError> {
         let mut threads = if self.options.reads_native_frames {
-            // What is found now need not be looked for while the process is stopped.
+            // Addresses that this read finds need not be looked for while the process is stopped.
             self.python_threads()?;
             // A thread that is stopped does not tell whether it ran.
             let running = self.running_threads();
@@ -204,7 +204,7 @@ impl Target {
 
     /// Reads the tasks of event loops; `None` in a version of CPython whose tasks cannot be read.
     fn tasks(&self, threads: &[Thread]) -> Option<ReadTasks> {
-        let memory = Memory::open(self.pid)?;
+        let memory = ProcessMemory::open(self.pid)?;
         let layout = self.layout(&memory).ok()?;
         let interpreter = self.interpreter_address();
         let objects = Objects::new(&memory, &layout, MAX_READS);
@@ -213,7 +213,7 @@ impl Target {
 
     /// Returns the layout of the interpreter, with the offsets that the build itself has, else the reason why it cannot be
     /// read. A build without symbols has the layout of its version.
-    pub(crate) fn layout(&self, memory: &Memory) -> Result<ObjectLayout, AttachError> {
+    pub(crate) fn layout(&self, memory: &ProcessMemory) -> Result<ObjectLayout, AttachError> {
         let (major, minor) = self.version();
         let layout = match runtime_address(self.pid) {
             Some(runtime) => ObjectLayout::of_runtime(memory, runtime, minor),
@@ -225,18 +225,18 @@ impl Target {
     }
 
     /// Reads all threads and copies their stacks while they are stopped.
-    fn stopped_threads(&mut self) -> Result<(Vec<Thread>, Copies), AttachError> {
+    fn stopped_threads(&mut self) -> Result<(Vec<Thread>, StackCopies), AttachError> {
         let pid = self.pid;
         let read = || {
             let mut threads = self.python_threads()?;
             self.add_native_threads(&mut threads);
-            let copies = Copies::read(pid, &threads);
+            let copies = StackCopies::read(pid, &threads);
             Ok((threads, copies))
         };
-        match while_stopped(pid, STOP_TIMEOUT, &mut Stopped::default(), read) {
+        match while_stopped(pid, STOP_TIMEOUT, &mut StoppedTime::default(), read) {
             Ok(result) => result,
-            Err(Unstopped::Refused) => Err(AttachError::NotStopped(pid)),
-            Err(unstopped) => Err(AttachError::Unreadable { pid, reason: unstopped.reason() }),
+            Err(StopError::Refused) => Err(AttachError::NotStopped(pid)),
+            Err(error) => Err(AttachError::Unreadable { pid, reason: error.reason() }),
         }
     }
 
@@ -244,9 +244,9 @@ impl Target {
     pub fn python_threads(&mut self) -> Result<Vec<Thread>, AttachError> {
         let mut reason = String::new();
         for _ in 0..MAX_ATTEMPTS {
-            match self.try_read() {
+            match self.read_threads_once() {
                 Ok(threads) => return Ok(threads),
-                Err(failed) => reason = failed,
+                Err(failure) => reason = failure,
             }
             if !process::is_alive(self.pid) {
                 return Err(AttachError::NoProcess(self.pid));
@@ -256,7 +256,7 @@ impl Target {
     }
 
     /// Reads the threads that have Python frames, once. Returns the reason for a failure.
-    fn try_read(&mut self) -> Result<Vec<Thread>, String> {
+    fn read_threads_once(&mut self) -> Result<Vec<Thread>, String> {
         let stacks = self.stacks()?;
         let mut threads: Vec<Thread> = stacks.into_iter().map(|stack| self.thread(stack)).collect();
         threads.sort_by_key(|thread| thread.os_id);
@@ -267,19 +267,19 @@ impl Target {
     pub(crate) fn stacks(&mut self) -> Result<Vec<StackTrace>, String> {
         let stacks = self.spy.get_stack_traces().map_err(|error| format!("{error:#}"))?;
         let inner: Vec<u64> = stacks.iter().filter_map(|stack| self.inner_id(stack)).collect();
-        self.ids.update(inner);
+        self.thread_ids.update(inner);
         Ok(stacks)
     }
 
     /// Returns the id in the operating system of the thread of a stack.
     pub(crate) fn os_id(&self, stack: &StackTrace) -> Option<u64> {
-        let id = self.ids.outer(self.inner_id(stack)?)?;
+        let id = self.thread_ids.outer_id(self.inner_id(stack)?)?;
         process::state(self.pid, id).map(|_exists| id)
     }
 
     /// Returns the id of the thread of a stack in the namespace of the process.
     fn inner_id(&self, stack: &StackTrace) -> Option<u64> {
-        stack.os_thread_id.or_else(|| self.thread_id(stack.thread_id))
+        stack.os_thread_id.or_else(|| self.os_id_of_pthread(stack.thread_id))
     }
 
     fn thread(&self, stack: StackTrace) -> Thread {
@@ -309,16 +309,17 @@ impl Target {
 
     /// Returns the system's id of a thread by the address of its `struct pthread`, which is
     /// CPython's id of the thread. CPython 3.10 has no other.
-    fn thread_id(&self, pthread: u64) -> Option<u64> {
+    fn os_id_of_pthread(&self, pthread: u64) -> Option<u64> {
         let address = pthread.checked_add(PTHREAD_THREAD_ID)?;
-        Some(Memory::open(self.pid)?.read(address).map(u32::from_ne_bytes)?.into())
+        Some(ProcessMemory::open(self.pid)?.read(address).map(u32::from_ne_bytes)?.into())
     }
 
     /// Adds the threads that Python does not know, such as those of OpenMP.
     fn add_native_threads(&self, threads: &mut Vec<Thread>) {
-        let known: HashSet<u64> = threads.iter().filter_map(|thread| thread.os_id).collect();
-        let native = process::threads(self.pid).into_iter().filter(|id| !known.contains(id));
-        threads.extend(native.map(|id| Thread {
+        let known_ids: HashSet<u64> = threads.iter().filter_map(|thread| thread.os_id).collect();
+        let native_ids =
+            process::threads(self.pid).into_iter().filter(|id| !known_ids.contains(id));
+        threads.extend(native_ids.map(|id| Thread {
             os_id: Some(id),
             ident: 0,
             name: process::thread_name(self.pid, id),
@@ -373,13 +374,13 @@ fn check_access(pid: u32) -> Result<(), AttachError> {
 /// Whether a process runs a free-threaded build: by what its runtime says, else by the names of its
 /// files.
 fn runs_free_threaded(pid: u32) -> bool {
-    let Some(memory) = Memory::open(pid) else { return false };
+    let Some(memory) = ProcessMemory::open(pid) else { return false };
     let table = runtime_address(pid).and_then(|runtime| OffsetTable::read(&memory, runtime));
     table.map_or_else(
         || {
             let files = mapped_files(pid);
             let interpreters = files.iter().filter(|file| file.is_python());
-            interpreters.map(Mapped::name).any(|name| process::is_free_threaded(&name))
+            interpreters.map(MappedFile::name).any(|name| process::is_free_threaded(&name))
         },
         |table| table.is_free_threaded(),
     )

@@ -10,7 +10,7 @@ use crate::process;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Time on processors, of all threads.
-    pub cpu: Duration,
+    pub cpu_time: Duration,
     /// Memory in use (RSS).
     pub resident_bytes: u64,
     /// Number of threads.
@@ -35,7 +35,7 @@ impl Usage {
         let interfaces = fs::read_to_string(format!("/proc/{pid}/net/dev")).unwrap_or_default();
         let (received_bytes, sent_bytes) = traffic(&interfaces);
         Some(Self {
-            cpu: process::cpu(pid)?,
+            cpu_time: process::cpu_time(pid)?,
             resident_bytes: 1_024 * field(&status, "VmRSS:").unwrap_or(0),
             threads: field(&status, "Threads:").unwrap_or(0),
             read_bytes: field(&storage, "read_bytes:").unwrap_or(0),

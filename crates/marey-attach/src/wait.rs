@@ -32,9 +32,9 @@ impl fmt::Display for Wait {
 
 /// A system call in which threads wait: its number, its name, the thing that they wait for, and
 /// whether its first argument is a file descriptor.
-type Call = (libc::c_long, &'static str, &'static str, bool);
+type WaitCall = (libc::c_long, &'static str, &'static str, bool);
 
-const CALLS: [Call; 29] = [
+const CALLS: [WaitCall; 29] = [
     (libc::SYS_futex, "futex", "a lock", false),
     (libc::SYS_read, "read", "data", true),
     (libc::SYS_readv, "readv", "data", true),
@@ -68,14 +68,14 @@ const CALLS: [Call; 29] = [
 
 /// Old system calls that only x86-64 has.
 #[cfg(target_arch = "x86_64")]
-const OLD_CALLS: &[Call] = &[
+const OLD_CALLS: &[WaitCall] = &[
     (libc::SYS_poll, "poll", "one of several files", false),
     (libc::SYS_select, "select", "one of several files", false),
     (libc::SYS_epoll_wait, "epoll_wait", "one of several files", false),
     (libc::SYS_pause, "pause", "a signal", false),
 ];
 #[cfg(not(target_arch = "x86_64"))]
-const OLD_CALLS: &[Call] = &[];
+const OLD_CALLS: &[WaitCall] = &[];
 
 /// Returns the thing that a sleeping thread waits for, `None` if the system does not tell.
 pub(crate) fn of_thread(pid: u32, thread: u64) -> Option<Wait> {
@@ -88,24 +88,28 @@ pub(crate) fn of_thread(pid: u32, thread: u64) -> Option<Wait> {
 /// waits outside of a call.
 fn parse(line: &str, file_of: impl FnOnce(u64) -> Option<String>) -> Option<Wait> {
     let mut words = line.split_ascii_whitespace();
-    let number = words.next()?.parse().ok()?;
-    let argument = words.next().and_then(|word| word.strip_prefix("0x"));
-    in_call(number, argument.and_then(|digits| u64::from_str_radix(digits, 16).ok()), file_of)
+    let call_number = words.next()?.parse().ok()?;
+    let first_argument = words.next().and_then(|word| word.strip_prefix("0x"));
+    of_call(
+        call_number,
+        first_argument.and_then(|digits| u64::from_str_radix(digits, 16).ok()),
+        file_of,
+    )
 }
 
 /// Returns the thing that a thread in a system call waits for, by the number and the first argument
 /// of the call.
-pub(crate) fn in_call(
-    number: libc::c_long,
-    argument: Option<u64>,
+pub(crate) fn of_call(
+    call_number: libc::c_long,
+    first_argument: Option<u64>,
     file_of: impl FnOnce(u64) -> Option<String>,
 ) -> Option<Wait> {
-    let known = CALLS.iter().chain(OLD_CALLS).find(|(known, ..)| *known == number)?;
-    let (_, call, target, has_file) = *known;
+    let call = CALLS.iter().chain(OLD_CALLS).find(|(call, ..)| *call == call_number)?;
+    let (_, call, target, has_file) = *call;
     // CPython 3.10 sleeps by a `select` of no files.
-    let is_sleep = matches!(call, "select" | "pselect6") && argument == Some(0);
+    let is_sleep = matches!(call, "select" | "pselect6") && first_argument == Some(0);
     let target = if is_sleep { "a timer" } else { target };
-    let file = argument.filter(|_| has_file).and_then(file_of);
+    let file = first_argument.filter(|_| has_file).and_then(file_of);
     Some(Wait { target: target.into(), call: call.into(), file })
 }
 

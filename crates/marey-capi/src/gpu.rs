@@ -2,7 +2,7 @@
 //! its level.
 
 use crate::ptr::{self, Failure, call_with_status, catch_panic, read_text, send};
-use marey_gpu::cupti::interfaces::Interfaces;
+use marey_gpu::cupti::interfaces::CudaInterfaces;
 use marey_gpu::cupti::search::Hints;
 use marey_gpu::level::{self, Level, Request};
 use marey_gpu::probe::Question;
@@ -19,7 +19,7 @@ pub(crate) unsafe extern "C" fn start(options: *const GpuOptions, error: *mut Er
             let request = Request {
                 is_required: options.is_required != 0,
                 keeps_activities: options.keeps_activities != 0,
-                calls: Interfaces::from_env(),
+                calls: CudaInterfaces::from_env(),
                 hints: Hints::from_env(paths),
             };
             level::start(&request).map_err(|reason| Failure::unsupported(reason.to_string()))

@@ -3,7 +3,7 @@
 
 use crate::ptr::{Failure, call_with_status, catch_panic};
 use marey_record::table::ErrorBuffer;
-use marey_torch::autograd::Fields;
+use marey_torch::autograd::AutogradFields;
 use marey_torch::inputs::InputFields;
 use marey_torch::shapes::{self, Shapes};
 use marey_torch::{ids, operators};
@@ -27,7 +27,7 @@ pub(crate) unsafe extern "C" fn operators(
     unsafe {
         call_with_status(error, || {
             if is_on {
-                operators::start(Fields { sequence, forward_thread })
+                operators::start(AutogradFields { sequence, forward_thread })
                     .map_err(|reason| Failure::unsupported(reason.to_string()))
             } else {
                 operators::stop();

@@ -12,7 +12,7 @@ use crate::answer::Answer;
 
 /// The numbers of a run, measured for comparisons.
 #[pyclass(module = "marey._engine", frozen)]
-pub(crate) struct Measured(pub(crate) marey_analysis::Measured);
+pub(crate) struct Measured(pub(crate) marey_analysis::RunMeasurements);
 
 #[pymethods]
 impl Measured {

@@ -348,7 +348,7 @@ impl Graph {
         let style = lines::LineStyle { precision, has_short_names, has_marks: true };
         let mut text = Vec::new();
         py.detach(|| {
-            let rows = lines::Rows::new(&graph, lines::Order::Name, None, depth);
+            let rows = lines::Rows::new(&graph, lines::SiblingOrder::Name, None, depth);
             lines::write_tree(&mut text, &graph, &columns, &rows, style)
         })?;
         Ok(String::from_utf8(text)?)

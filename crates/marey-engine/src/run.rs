@@ -115,7 +115,7 @@ impl Run {
         let questions = Questions::new(self.database()?);
         let name = self.path.to_string_lossy().into_owned();
         let measure = || {
-            let measured = marey_analysis::Measured::query(&questions, name);
+            let measured = marey_analysis::RunMeasurements::query(&questions, name);
             Ok(Measured(measured.map_err(|error| bad_query(&error))?))
         };
         run_interruptibly(py, measure, || questions.cancel())

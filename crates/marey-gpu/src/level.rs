@@ -7,11 +7,11 @@
 //! the initialisation ([`on_driver_start`]), before the first launch.
 
 use crate::cupti::driver::Driver;
-use crate::cupti::interfaces::Interfaces;
+use crate::cupti::interfaces::CudaInterfaces;
 use crate::cupti::library::Library;
 use crate::cupti::search::Hints;
-use crate::cupti::session::{self, Options};
-use crate::cupti::unavailable::{Step, Unavailable};
+use crate::cupti::session::{self, RecordingOptions};
+use crate::cupti::unavailable::{StartStep, Unavailable};
 use crate::nvml;
 use marey_record::device::{ActivitySource, FlushMode};
 use marey_record::{STOP, Worker, api, device};
@@ -28,14 +28,14 @@ pub struct Request {
     /// Whether to record single activities, in addition to sums of kernels.
     pub keeps_activities: bool,
     /// CUDA interfaces whose calls are recorded, along with single activities.
-    pub calls: Interfaces,
-    /// Where to search for libraries.
+    pub calls: CudaInterfaces,
+    /// The places to search for libraries.
     pub hints: Hints,
 }
 
 impl Request {
-    fn options(&self) -> Options {
-        Options { keeps_activities: self.keeps_activities, calls: self.calls }
+    fn options(&self) -> RecordingOptions {
+        RecordingOptions { keeps_activities: self.keeps_activities, calls: self.calls }
     }
 }
 
@@ -67,8 +67,8 @@ static STARTER: Worker = Worker::new("marey-gpu-start", begin_late);
 struct Devices;
 
 impl ActivitySource for Devices {
-    fn flush(&self, how: FlushMode) {
-        session::flush(how);
+    fn flush(&self, flush_mode: FlushMode) {
+        session::flush(flush_mode);
     }
 
     fn request_drain(&self) {
@@ -195,7 +195,7 @@ fn try_resume(suffix: &str) -> bool {
     let Level::Paused(request) = &*level else { return true };
     match api::call_library(|| session::start(&request.hints, request.options())) {
         Ok(library) => *level = cupti_level(library, &request.clone(), suffix),
-        Err(reason) if reason.step() == Step::Subscribe => {
+        Err(reason) if reason.step() == StartStep::Subscribe => {
             device::note(NOTE_KEY, format!("{reason}; paused since a window of torch.profiler"));
             return false;
         }

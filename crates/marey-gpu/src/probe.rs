@@ -5,10 +5,10 @@
 //! that process crashes, that is an answer too.
 
 use crate::cupti::driver::Driver;
-use crate::cupti::library::{LoadedCandidate, Refusal, examine, search_locations};
-use crate::cupti::search::{Hints, Location, Source};
+use crate::cupti::library::{LoadedCandidate, Rejection, examine, search_locations};
+use crate::cupti::search::{Hints, Origin, SearchLocation};
 use crate::cupti::subscription::try_subscribe;
-use crate::cupti::unavailable::{Step, Unavailable};
+use crate::cupti::unavailable::{StartStep, Unavailable};
 use crate::nvml;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -72,13 +72,13 @@ impl Rows {
 
     fn add_unavailable(&mut self, reason: &Unavailable) {
         let step = match reason.step() {
-            Step::Driver if matches!(reason, Unavailable::NoDriver { .. }) => "driver",
+            StartStep::Driver if matches!(reason, Unavailable::NoDriver { .. }) => "driver",
             // A driver that lacks a function is installed, but cannot be initialised.
-            Step::Driver | Step::Init => "init",
-            Step::Device => "device",
-            Step::Library => "library",
-            Step::Subscribe => "subscribe",
-            Step::Enable => "enable",
+            StartStep::Driver | StartStep::Init => "init",
+            StartStep::Device => "device",
+            StartStep::Library => "library",
+            StartStep::Subscribe => "subscribe",
+            StartStep::Enable => "enable",
         };
         self.add("unavailable", &[&step, &OptionalField(reason.code()), reason, &reason.hint()]);
     }
@@ -112,18 +112,18 @@ fn add_driver_rows(rows: &mut Rows, hints: &Hints) {
         Err(reason) => rows.add_unavailable(&reason),
     }
     for location in search_locations(hints) {
-        rows.add("library", &[&location.path.display(), &location.source.name()]);
+        rows.add("library", &[&location.path.display(), &location.origin.name()]);
     }
 }
 
 fn add_library_rows(rows: &mut Rows, hints: &Hints, path: &Path) {
-    let known = search_locations(hints).into_iter().find(|location| location.path == path);
+    let known_location = search_locations(hints).into_iter().find(|location| location.path == path);
     // A copy that the program will load itself may be outside all search locations.
-    let location =
-        known.unwrap_or_else(|| Location { path: path.to_owned(), source: Source::Named });
+    let location = known_location
+        .unwrap_or_else(|| SearchLocation { path: path.to_owned(), origin: Origin::Selected });
     match examine(&location) {
         None => {}
-        Some(Err(refusal)) => rows.add("refused", &[&refusal_kind(&refusal), &refusal]),
+        Some(Err(rejection)) => rows.add("refused", &[&rejection_key(&rejection), &rejection]),
         Some(Ok(LoadedCandidate { path, library: None })) => {
             rows.add("library", &[&path.display(), &"", &""]);
         }
@@ -139,14 +139,14 @@ fn add_library_rows(rows: &mut Rows, hints: &Hints, path: &Path) {
     }
 }
 
-const fn refusal_kind(refusal: &Refusal) -> &'static str {
-    match refusal {
-        Refusal::Missing => "missing",
-        Refusal::NotLoadable(_) => "not_loadable",
-        Refusal::Incomplete(_) => "incomplete",
-        Refusal::NoVersion { .. } => "no_version",
-        Refusal::TooOld(_) => "too_old",
-        Refusal::NewerThanDriver { .. } => "newer_than_driver",
+const fn rejection_key(rejection: &Rejection) -> &'static str {
+    match rejection {
+        Rejection::Missing => "missing",
+        Rejection::NotLoadable(_) => "not_loadable",
+        Rejection::Incomplete(_) => "incomplete",
+        Rejection::NoVersion { .. } => "no_version",
+        Rejection::TooOld(_) => "too_old",
+        Rejection::NewerThanDriver { .. } => "newer_than_driver",
     }
 }
 

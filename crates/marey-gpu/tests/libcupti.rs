@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use marey_gpu::cupti::driver::Driver;
-use marey_gpu::cupti::library::{Refusal, examine, open, search_locations};
-use marey_gpu::cupti::search::{Hints, Source};
-use marey_gpu::cupti::unavailable::Step;
+use marey_gpu::cupti::library::{Rejection, examine, open, search_locations};
+use marey_gpu::cupti::search::{Hints, Origin};
+use marey_gpu::cupti::unavailable::StartStep;
 
 /// Returns the package search path of the interpreter that the tests use.
 #[expect(clippy::disallowed_methods, reason = "no other thread sets variables in this test")]
@@ -22,7 +22,7 @@ fn python_paths() -> Vec<PathBuf> {
 fn the_library_of_a_wheel_is_usable_except_for_the_missing_device() {
     let hints = Hints { python_paths: python_paths(), ..Hints::default() };
     let locations = search_locations(&hints);
-    if !locations.iter().any(|location| matches!(location.source, Source::Wheel | Source::Triton)) {
+    if !locations.iter().any(|location| matches!(location.origin, Origin::Wheel | Origin::Triton)) {
         eprintln!(
             "skipped: the interpreter has no wheel with libcupti; set MAREY_TEST_PYTHON to another one"
         );
@@ -30,7 +30,7 @@ fn the_library_of_a_wheel_is_usable_except_for_the_missing_device() {
     }
     let candidates: Vec<_> = locations.iter().filter_map(examine).collect();
     for candidate in &candidates {
-        assert!(!matches!(candidate, Err(Refusal::Incomplete(_))), "{candidate:?}");
+        assert!(!matches!(candidate, Err(Rejection::Incomplete(_))), "{candidate:?}");
         let exists = candidate.as_ref().is_ok_and(|loaded| loaded.path.is_file());
         assert!(exists || candidate.is_err(), "{candidate:?}");
     }
@@ -43,7 +43,7 @@ fn the_library_of_a_wheel_is_usable_except_for_the_missing_device() {
         }
         (Err(no_driver), Err(refusal)) => {
             assert_eq!(no_driver, refusal);
-            assert!(refusal.step() < Step::Library, "{refusal}");
+            assert!(refusal.step() < StartStep::Library, "{refusal}");
             assert!(!refusal.hint().is_empty());
             assert!(usable.all(|loaded| loaded.library.is_none()), "queried without a driver");
         }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use marey_attach::{Mapped, Range, bias, mapped_files};
+use marey_attach::{AddressRange, MappedFile, load_bias, mapped_files};
 use object::elf::{PF_W, PT_LOAD, ProgramFlags};
 use object::read::elf::{ElfFile64, ProgramHeader as _};
 use object::{Endianness, Object as _, ObjectSymbol as _, ReadCache};
@@ -17,7 +17,7 @@ type Elf<'a> = ElfFile64<'a, Endianness, &'a ReadCache<File>>;
 
 /// A program or library that a process has loaded.
 #[derive(Clone, Debug)]
-pub(crate) struct Image(Mapped);
+pub(crate) struct Image(MappedFile);
 
 impl Image {
     /// Returns all images of a process, in the order of their addresses.
@@ -41,12 +41,12 @@ impl Image {
         let mut addresses = [None; N];
         let cache = self.open()?;
         let file = parse(&cache)?;
-        let bias = self.bias(&file)?;
+        let load_bias = self.load_bias(&file)?;
         for symbol in file.dynamic_symbols().chain(file.symbols()) {
             let Ok(name) = symbol.name_bytes() else { continue };
             let wanted = names.iter().position(|wanted| wanted.as_bytes() == name);
             if let Some(index) = wanted.filter(|_| symbol.is_definition()) {
-                addresses[index].get_or_insert(symbol.address().wrapping_add(bias));
+                addresses[index].get_or_insert(symbol.address().wrapping_add(load_bias));
                 if addresses.iter().all(Option::is_some) {
                     break;
                 }
@@ -57,7 +57,7 @@ impl Image {
 
     /// Returns the range of addresses between the end of the writable segments and the end of their
     /// page. No variable is there.
-    pub(crate) fn unused(&self) -> io::Result<Option<Range>> {
+    pub(crate) fn unused_range(&self) -> io::Result<Option<AddressRange>> {
         let cache = self.open()?;
         let file = parse(&cache)?;
         let endian = file.endian();
@@ -66,9 +66,9 @@ impl Image {
         });
         let ends =
             writable.map(|header| header.p_vaddr(endian).wrapping_add(header.p_memsz(endian)));
-        let bias = self.bias(&file)?;
+        let load_bias = self.load_bias(&file)?;
         Ok(ends.max().and_then(|end| {
-            let end = end.wrapping_add(bias);
+            let end = end.wrapping_add(load_bias);
             Some((end, end.checked_next_multiple_of(PAGE_BYTES)?))
         }))
     }
@@ -78,9 +78,9 @@ impl Image {
     }
 
     /// Returns the load bias: the difference between an address in the process and in the file.
-    fn bias(&self, file: &Elf<'_>) -> io::Result<u64> {
+    fn load_bias(&self, file: &Elf<'_>) -> io::Result<u64> {
         let unknown = || io::Error::other("it was replaced since the process has loaded it");
-        bias(&self.0, file).ok_or_else(unknown)
+        load_bias(&self.0, file).ok_or_else(unknown)
     }
 }
 

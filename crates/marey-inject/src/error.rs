@@ -26,7 +26,7 @@ pub enum InjectError {
     NotInstalled {
         /// The process.
         pid: u32,
-        /// Its id inside the container.
+        /// The id of the process inside the container.
         inner_pid: u32,
         /// The folder that is missing.
         path: String,

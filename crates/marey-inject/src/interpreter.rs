@@ -3,7 +3,7 @@
 use std::io;
 
 use marey_attach::process::is_free_threaded;
-use marey_attach::{Range, writable_memory};
+use marey_attach::{AddressRange, writable_memory};
 
 use crate::InjectError;
 use crate::elf::Image;
@@ -15,7 +15,7 @@ const SUPPORTED: &str = "marey attaches to CPython 3.10 to 3.14";
 
 /// The place where an interpreter accepts requests.
 #[derive(Debug)]
-pub(crate) enum Interpreter {
+pub(crate) enum RequestPlace {
     /// CPython 3.10 to 3.13.
     PendingCalls(PendingCalls),
     /// CPython 3.14.
@@ -33,25 +33,31 @@ pub(crate) enum Attempt {
     Unexpected(String),
 }
 
-impl Interpreter {
+impl RequestPlace {
     /// Finds the interpreter of a process.
     pub(crate) fn find(pid: u32) -> Result<Self, InjectError> {
         let unsupported = |reason: String| InjectError::Unsupported { pid, reason };
         let images = Image::all(pid);
         check_libc(&images).map_err(unsupported)?;
-        let python = Python::find(pid, &images).map_err(unsupported)?;
+        let python = PythonRuntime::find(pid, &images).map_err(unsupported)?;
         match python.minor {
             10..=13 => {
                 let layout = PendingCallsLayout::of_minor(python.minor);
-                let run = python.run_string.ok_or_else(|| {
+                let run_string_address = python.run_string_address.ok_or_else(|| {
                     unsupported("its interpreter exports no PyRun_SimpleString".to_owned())
                 })?;
-                let unused =
-                    unused(pid, &images).map_err(|error| unsupported(error.to_string()))?;
-                PendingCalls::find(python.memory, python.runtime, run, layout, unused)
-                    .map(Self::PendingCalls)
+                let unused_ranges =
+                    unused_ranges(pid, &images).map_err(|error| unsupported(error.to_string()))?;
+                PendingCalls::find(
+                    python.memory,
+                    python.runtime_address,
+                    run_string_address,
+                    layout,
+                    unused_ranges,
+                )
+                .map(Self::PendingCalls)
             }
-            14 => RemoteExec::find(python.memory, python.runtime).map(Self::RemoteExec),
+            14 => RemoteExec::find(python.memory, python.runtime_address).map(Self::RemoteExec),
             minor => Err(format!("it runs CPython 3.{minor}; {SUPPORTED}")),
         }
         .map_err(unsupported)
@@ -86,16 +92,16 @@ impl Interpreter {
 }
 
 /// An interpreter, found by the symbols of its library or program.
-struct Python {
+struct PythonRuntime {
     memory: Memory,
     /// Address of `_PyRuntime`.
-    runtime: u64,
+    runtime_address: u64,
     /// Address of `PyRun_SimpleString`.
-    run_string: Option<u64>,
+    run_string_address: Option<u64>,
     minor: u8,
 }
 
-impl Python {
+impl PythonRuntime {
     fn find(pid: u32, images: &[Image]) -> Result<Self, String> {
         let memory = Memory::new(pid);
         let is_library = |image: &&Image| image.name().starts_with("libpython3");
@@ -103,12 +109,14 @@ impl Python {
         let program = program.map_err(|error| error.to_string())?;
         let candidates = images.iter().filter(is_library);
         for image in candidates.chain(images.iter().filter(|image| image.path() == program)) {
-            let names = ["_PyRuntime", "PyRun_SimpleString", "Py_Version", "PyIter_Send"];
-            let found = image.symbols(names);
-            let [runtime, run_string, version, send] = found
-                .map_err(|error| format!("{} cannot be read: {error}", image.path().display()))?;
-            let Some(runtime) = runtime else { continue };
-            let minor = match (version, send) {
+            let symbol_names = ["_PyRuntime", "PyRun_SimpleString", "Py_Version", "PyIter_Send"];
+            let addresses = image.symbols(symbol_names);
+            let [runtime_address, run_string_address, version_address, iter_send_address] =
+                addresses.map_err(|error| {
+                    format!("{} cannot be read: {error}", image.path().display())
+                })?;
+            let Some(runtime_address) = runtime_address else { continue };
+            let minor = match (version_address, iter_send_address) {
                 (Some(address), _) => minor_of(memory.read_u64(address))?,
                 // CPython 3.11 added the variable `Py_Version`, and 3.10 the function
                 // `PyIter_Send`.
@@ -118,7 +126,7 @@ impl Python {
             if is_free_threaded(image.name()) {
                 return Err("free-threaded builds of CPython are not supported yet".to_owned());
             }
-            return Ok(Self { memory, runtime, run_string, minor });
+            return Ok(Self { memory, runtime_address, run_string_address, minor });
         }
         Err("no interpreter of CPython was found in it".to_owned())
     }
@@ -145,14 +153,18 @@ fn check_libc(images: &[Image]) -> Result<(), String> {
 
 /// Returns unused memory of libraries. The memory of the loader is left out, because the loader
 /// uses it, and so is the program's, because the heap may begin there.
-fn unused(pid: u32, images: &[Image]) -> io::Result<Vec<Range>> {
+fn unused_ranges(pid: u32, images: &[Image]) -> io::Result<Vec<AddressRange>> {
     let writable = writable_memory(pid)?;
-    let is_writable =
-        |range: &Range| writable.iter().any(|memory| memory.0 <= range.0 && range.1 <= memory.1);
+    let is_writable = |range: &AddressRange| {
+        writable.iter().any(|memory| memory.0 <= range.0 && range.1 <= memory.1)
+    };
     let libraries = images
         .iter()
         .filter(|image| image.name().contains(".so") && !image.name().starts_with("ld"));
-    Ok(libraries.filter_map(|image| image.unused().ok().flatten()).filter(is_writable).collect())
+    Ok(libraries
+        .filter_map(|image| image.unused_range().ok().flatten())
+        .filter(is_writable)
+        .collect())
 }
 
 #[cfg(test)]

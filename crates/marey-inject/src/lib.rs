@@ -26,6 +26,6 @@ mod remote_exec;
 mod target;
 
 pub use self::error::InjectError;
-pub use self::injection::{Call, Injection, Progress, literal};
+pub use self::injection::{CallProgress, Injection, RemoteCall, python_literal};
 pub use self::target::is_same_file_system;
-pub use marey_attach::stop::Stopped;
+pub use marey_attach::stop::StoppedTime;

@@ -32,8 +32,8 @@ pub(crate) struct Mailbox {
     folder: TempDir,
     /// Path of the folder as the process sees it.
     inner_folder: String,
-    answers: File,
-    received: Vec<u8>,
+    answer_pipe: File,
+    received_bytes: Vec<u8>,
 }
 
 impl Mailbox {
@@ -41,7 +41,7 @@ impl Mailbox {
     pub(crate) fn create(pid: u32) -> io::Result<Self> {
         let mut failure = io::Error::from(ErrorKind::NotFound);
         for parent in FOLDERS {
-            let outer = target::outside(pid, Path::new(parent));
+            let outer = target::path_through_proc(pid, Path::new(parent));
             match tempfile::Builder::new().prefix("marey-attach-").tempdir_in(outer) {
                 Ok(folder) => return Self::in_folder(folder, parent),
                 Err(error) => failure = error,
@@ -52,18 +52,19 @@ impl Mailbox {
 
     fn in_folder(folder: TempDir, parent: &str) -> io::Result<Self> {
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700))?;
-        let pipe = folder.path().join(ANSWERS);
-        mkfifo(&pipe, Mode::from_bits_truncate(OWN_FILE))?;
+        let pipe_path = folder.path().join(ANSWERS);
+        mkfifo(&pipe_path, Mode::from_bits_truncate(OWN_FILE))?;
         // Opened for writing too. A pipe that has lost its last writer is ready all the time.
         let mut options = OpenOptions::new();
-        let answers = options.read(true).write(true).custom_flags(libc::O_NONBLOCK).open(pipe)?;
+        let answer_pipe =
+            options.read(true).write(true).custom_flags(libc::O_NONBLOCK).open(pipe_path)?;
         let name = folder.path().file_name().unwrap_or_default().to_string_lossy();
         let inner_folder = format!("{parent}/{name}");
-        Ok(Self { folder, inner_folder, answers, received: Vec::new() })
+        Ok(Self { folder, inner_folder, answer_pipe, received_bytes: Vec::new() })
     }
 
     /// Returns the path of the pipe as the process sees it.
-    pub(crate) fn answers(&self) -> String {
+    pub(crate) fn pipe_path(&self) -> String {
         format!("{}/{ANSWERS}", self.inner_folder)
     }
 
@@ -74,8 +75,8 @@ impl Mailbox {
         let mut file =
             OpenOptions::new().write(true).create_new(true).mode(OWN_FILE).open(&path)?;
         file.write_all(script.as_bytes())?;
-        let own = file.metadata().map(|metadata| (metadata.uid(), metadata.gid()))?;
-        if let Some((user, group)) = target::owner(pid).filter(|owner| *owner != own) {
+        let file_owner = file.metadata().map(|metadata| (metadata.uid(), metadata.gid()))?;
+        if let Some((user, group)) = target::owner(pid).filter(|owner| *owner != file_owner) {
             // The folder comes last. Until then nobody else can replace a file in it.
             for path in [&path, &self.folder.path().join(ANSWERS), self.folder.path()] {
                 lchown(path, Some(user), Some(group))?;
@@ -89,21 +90,21 @@ impl Mailbox {
         if let Some(line) = self.next_line() {
             return Ok(Some(line));
         }
-        let mut descriptors = [PollFd::new(self.answers.as_fd(), PollFlags::POLLIN)];
+        let mut descriptors = [PollFd::new(self.answer_pipe.as_fd(), PollFlags::POLLIN)];
         match poll(&mut descriptors, PollTimeout::try_from(timeout).unwrap_or(PollTimeout::MAX)) {
             Err(error) if error != Errno::EINTR => return Err(error.into()),
             _ => {}
         }
         let mut chunk = [0; 4096];
         loop {
-            match self.answers.read(&mut chunk) {
+            match self.answer_pipe.read(&mut chunk) {
                 Ok(0) => break,
-                Ok(length) => self.received.extend(&chunk[..length]),
+                Ok(length) => self.received_bytes.extend(&chunk[..length]),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
-            if self.received.len() > MAX_ANSWER_BYTES {
+            if self.received_bytes.len() > MAX_ANSWER_BYTES {
                 return Err(io::Error::other("its answer is too long"));
             }
         }
@@ -111,8 +112,8 @@ impl Mailbox {
     }
 
     fn next_line(&mut self) -> Option<String> {
-        let end = self.received.iter().position(|byte| *byte == b'\n')?;
-        let line = self.received.drain(..=end).collect::<Vec<_>>();
+        let end = self.received_bytes.iter().position(|byte| *byte == b'\n')?;
+        let line = self.received_bytes.drain(..=end).collect::<Vec<_>>();
         Some(String::from_utf8_lossy(&line[..end]).into_owned())
     }
 }

@@ -6,7 +6,7 @@
 
 use std::io;
 
-use marey_attach::Range;
+use marey_attach::AddressRange;
 
 use crate::interpreter::Attempt;
 use crate::memory::Memory;
@@ -25,28 +25,28 @@ pub(crate) struct PendingCallsLayout {
     /// In `_PyRuntime`: the address of the main interpreter.
     main_interpreter: u64,
     /// In the interpreter: the address of `_PyRuntime`.
-    runtime: u64,
+    interpreter_runtime: u64,
     /// In the interpreter: its id, 0 for the main one.
-    id: u64,
+    interpreter_id: u64,
     /// In the interpreter: the queue.
     queue: u64,
-    breaker: Breaker,
-    lock: Lock,
+    breaker: BreakerPlace,
+    queue_lock: QueueLock,
     /// In the queue: the number of calls. Before 3.13: whether there are any.
-    count: u64,
+    call_count: u64,
     /// In the queue: the calls.
-    calls: u64,
+    first_call: u64,
     /// Size of a call in bytes.
     call_bytes: u64,
     /// Number of calls that the queue can hold.
     capacity: i32,
     /// In the queue: the index of the first call. The index after the last call follows.
-    first: u64,
+    first_index: u64,
 }
 
 /// The place of the flag that makes the interpreter look at the queue.
 #[derive(Clone, Copy, Debug)]
-enum Breaker {
+enum BreakerPlace {
     /// An integer of the interpreter, at this offset.
     Interpreter(u64),
     /// The word `eval_breaker` of each thread. The interpreter has the address of the first thread
@@ -56,7 +56,7 @@ enum Breaker {
 
 /// The lock of the queue.
 #[derive(Clone, Copy, Debug)]
-enum Lock {
+enum QueueLock {
     /// The queue has the address of a semaphore at this offset. The semaphore is 0 if it is locked.
     Semaphore(u64),
     /// The queue has a byte at this offset, whose bit 0 is set if it is locked.
@@ -69,52 +69,52 @@ const NEXT_THREAD: u64 = 8;
 
 const CPYTHON_3_10: PendingCallsLayout = PendingCallsLayout {
     main_interpreter: 40,
-    runtime: 16,
-    id: 24,
+    interpreter_runtime: 16,
+    interpreter_id: 24,
     queue: 80,
-    breaker: Breaker::Interpreter(68),
-    lock: Lock::Semaphore(0),
-    count: 8,
-    calls: 16,
+    breaker: BreakerPlace::Interpreter(68),
+    queue_lock: QueueLock::Semaphore(0),
+    call_count: 8,
+    first_call: 16,
     call_bytes: 16,
     capacity: 32,
-    first: 528,
+    first_index: 528,
 };
 
 const CPYTHON_3_11: PendingCallsLayout = PendingCallsLayout {
     main_interpreter: 48,
-    runtime: 40,
-    id: 48,
+    interpreter_runtime: 40,
+    interpreter_id: 48,
     queue: 112,
-    breaker: Breaker::Interpreter(100),
+    breaker: BreakerPlace::Interpreter(100),
     ..CPYTHON_3_10
 };
 
 const CPYTHON_3_12: PendingCallsLayout = PendingCallsLayout {
     main_interpreter: 48,
-    runtime: 96,
-    id: 8,
+    interpreter_runtime: 96,
+    interpreter_id: 8,
     queue: 400,
-    breaker: Breaker::Interpreter(368),
-    lock: Lock::Semaphore(8),
-    count: 16,
-    calls: 24,
-    first: 536,
+    breaker: BreakerPlace::Interpreter(368),
+    queue_lock: QueueLock::Semaphore(8),
+    call_count: 16,
+    first_call: 24,
+    first_index: 536,
     ..CPYTHON_3_10
 };
 
 const CPYTHON_3_13: PendingCallsLayout = PendingCallsLayout {
     main_interpreter: 640,
-    runtime: 7376,
-    id: 7272,
+    interpreter_runtime: 7376,
+    interpreter_id: 7272,
     queue: 32,
-    breaker: Breaker::Threads(7344),
-    lock: Lock::Mutex(8),
-    count: 12,
-    calls: 24,
+    breaker: BreakerPlace::Threads(7344),
+    queue_lock: QueueLock::Mutex(8),
+    call_count: 12,
+    first_call: 24,
     call_bytes: 24,
     capacity: 300,
-    first: 7224,
+    first_index: 7224,
 };
 
 impl PendingCallsLayout {
@@ -135,48 +135,50 @@ pub(crate) struct PendingCalls {
     memory: Memory,
     layout: &'static PendingCallsLayout,
     interpreter: u64,
-    run_string: u64,
+    run_string_address: u64,
     /// Ranges of memory that nothing uses.
-    unused: Vec<Range>,
-    placed: Option<Placed>,
+    unused_ranges: Vec<AddressRange>,
+    placed: Option<PlacedCall>,
 }
 
 /// A request in the queue: the index of its call, and the memory of its line of Python.
 #[derive(Clone, Copy, Debug)]
-struct Placed {
-    index: i32,
-    line: Range,
+struct PlacedCall {
+    call_index: i32,
+    line_range: AddressRange,
 }
 
 /// The state of the queue at one time.
 #[derive(Clone, Copy, Debug)]
-struct State {
-    count: i32,
-    first: i32,
+struct QueueState {
+    call_count: i32,
+    first_index: i32,
     /// Index after the last call.
-    end: i32,
+    end_index: i32,
 }
 
 impl PendingCalls {
     /// Finds and checks the queue.
     pub(crate) fn find(
         memory: Memory,
-        runtime: u64,
-        run_string: u64,
+        runtime_address: u64,
+        run_string_address: u64,
         layout: &'static PendingCallsLayout,
-        unused: Vec<Range>,
+        unused_ranges: Vec<AddressRange>,
     ) -> Result<Self, String> {
         let unreadable = |error: io::Error| format!("its interpreter cannot be read: {error}");
-        let interpreter = memory.read_u64(runtime + layout.main_interpreter).map_err(unreadable)?;
+        let interpreter =
+            memory.read_u64(runtime_address + layout.main_interpreter).map_err(unreadable)?;
         if interpreter == 0 {
             return Err("its interpreter has not started yet, or has ended".to_owned());
         }
-        let back = memory.read_u64(interpreter + layout.runtime).map_err(unreadable)?;
-        let id = memory.read_u64(interpreter + layout.id).map_err(unreadable)?;
-        if (back, id) != (runtime, 0) {
+        let stated_runtime =
+            memory.read_u64(interpreter + layout.interpreter_runtime).map_err(unreadable)?;
+        let id = memory.read_u64(interpreter + layout.interpreter_id).map_err(unreadable)?;
+        if (stated_runtime, id) != (runtime_address, 0) {
             return Err("its build of CPython has an unknown layout".to_owned());
         }
-        Ok(Self { memory, layout, interpreter, run_string, unused, placed: None })
+        Ok(Self { memory, layout, interpreter, run_string_address, unused_ranges, placed: None })
     }
 
     /// Adds a call that runs the script.
@@ -188,25 +190,29 @@ impl PendingCalls {
             return Ok(Attempt::Unexpected("its queue of calls has an unknown layout".to_owned()));
         };
         let breakers = self.breakers()?;
-        let next = (state.end + 1) % self.layout.capacity;
-        if next == state.first {
+        let next_index = (state.end_index + 1) % self.layout.capacity;
+        if next_index == state.first_index {
             return Ok(Attempt::Later("its queue of calls is full"));
         }
         let line = line(script);
-        let Some(address) = self.room_for(line.len() as u64)? else {
+        let Some(address) = self.find_room(line.len() as u64)? else {
             return Ok(Attempt::Later("it has no unused memory for a line of Python"));
         };
         self.memory.write(address, line.as_bytes())?;
         let (layout, queue) = (self.layout, self.queue());
-        let call = queue + layout.calls + u64::from(state.end.cast_unsigned()) * layout.call_bytes;
-        let mut entry = [self.run_string, address, 0].map(u64::to_ne_bytes).concat();
+        let call = queue
+            + layout.first_call
+            + u64::from(state.end_index.cast_unsigned()) * layout.call_bytes;
+        let mut entry = [self.run_string_address, address, 0].map(u64::to_ne_bytes).concat();
         entry.truncate(layout.call_bytes as usize);
         self.memory.write(call, &entry)?;
-        self.memory.write_i32(queue + layout.first + 4, next)?;
-        self.memory.write_i32(queue + layout.count, self.count_with_one_more(state))?;
-        self.alert(&breakers)?;
-        self.placed =
-            Some(Placed { index: state.end, line: (address, address + line.len() as u64) });
+        self.memory.write_i32(queue + layout.first_index + 4, next_index)?;
+        self.memory.write_i32(queue + layout.call_count, self.incremented_count(state))?;
+        self.set_breakers(&breakers)?;
+        self.placed = Some(PlacedCall {
+            call_index: state.end_index,
+            line_range: (address, address + line.len() as u64),
+        });
         Ok(Attempt::Placed)
     }
 
@@ -215,7 +221,7 @@ impl PendingCalls {
     /// because the flag only makes the interpreter look.
     pub(crate) fn remind(&self) -> io::Result<()> {
         match self.layout.breaker {
-            Breaker::Interpreter(_) if self.is_waiting()? => self.alert(&[]),
+            BreakerPlace::Interpreter(_) if self.is_waiting()? => self.set_breakers(&[]),
             _ => Ok(()),
         }
     }
@@ -225,8 +231,8 @@ impl PendingCalls {
     pub(crate) fn withdraw(&mut self, has_run: bool) -> io::Result<()> {
         let Some(placed) = self.placed else { return Ok(()) };
         if has_run || self.is_waiting()? {
-            let zeros = vec![0; (placed.line.1 - placed.line.0) as usize];
-            self.memory.write(placed.line.0, &zeros)?;
+            let zeros = vec![0; (placed.line_range.1 - placed.line_range.0) as usize];
+            self.memory.write(placed.line_range.0, &zeros)?;
         }
         self.placed = None;
         Ok(())
@@ -236,8 +242,8 @@ impl PendingCalls {
     fn is_waiting(&self) -> io::Result<bool> {
         let (Some(placed), Some(state)) = (self.placed, self.state()?) else { return Ok(false) };
         let capacity = self.layout.capacity;
-        let position = (placed.index - state.first).rem_euclid(capacity);
-        Ok(position < (state.end - state.first).rem_euclid(capacity))
+        let position = (placed.call_index - state.first_index).rem_euclid(capacity);
+        Ok(position < (state.end_index - state.first_index).rem_euclid(capacity))
     }
 
     fn queue(&self) -> u64 {
@@ -245,43 +251,44 @@ impl PendingCalls {
     }
 
     /// Returns the state of the queue, `None` if its values contradict one another.
-    fn state(&self) -> io::Result<Option<State>> {
+    fn state(&self) -> io::Result<Option<QueueState>> {
         let (queue, layout) = (self.queue(), self.layout);
-        let state = State {
-            count: self.memory.read_i32(queue + layout.count)?,
-            first: self.memory.read_i32(queue + layout.first)?,
-            end: self.memory.read_i32(queue + layout.first + 4)?,
+        let state = QueueState {
+            call_count: self.memory.read_i32(queue + layout.call_count)?,
+            first_index: self.memory.read_i32(queue + layout.first_index)?,
+            end_index: self.memory.read_i32(queue + layout.first_index + 4)?,
         };
         let indexes = 0..layout.capacity;
-        let is_sound = indexes.contains(&state.first)
-            && indexes.contains(&state.end)
+        let is_sound = indexes.contains(&state.first_index)
+            && indexes.contains(&state.end_index)
             && self.is_count_sound(state);
         Ok(is_sound.then_some(state))
     }
 
-    fn is_count_sound(&self, state: State) -> bool {
+    fn is_count_sound(&self, state: QueueState) -> bool {
         match self.layout.breaker {
-            Breaker::Interpreter(_) => (0..=1).contains(&state.count),
-            Breaker::Threads(_) => {
-                state.count == (state.end - state.first).rem_euclid(self.layout.capacity)
+            BreakerPlace::Interpreter(_) => (0..=1).contains(&state.call_count),
+            BreakerPlace::Threads(_) => {
+                state.call_count
+                    == (state.end_index - state.first_index).rem_euclid(self.layout.capacity)
             }
         }
     }
 
-    const fn count_with_one_more(&self, state: State) -> i32 {
+    const fn incremented_count(&self, state: QueueState) -> i32 {
         match self.layout.breaker {
-            Breaker::Interpreter(_) => 1,
-            Breaker::Threads(_) => state.count + 1,
+            BreakerPlace::Interpreter(_) => 1,
+            BreakerPlace::Threads(_) => state.call_count + 1,
         }
     }
 
     fn is_locked(&self) -> io::Result<bool> {
-        match self.layout.lock {
-            Lock::Semaphore(offset) => {
+        match self.layout.queue_lock {
+            QueueLock::Semaphore(offset) => {
                 let semaphore = self.memory.read_u64(self.queue() + offset)?;
                 Ok(self.memory.read_i32(semaphore)? == 0)
             }
-            Lock::Mutex(offset) => {
+            QueueLock::Mutex(offset) => {
                 let mut byte = [0];
                 self.memory.read(self.queue() + offset, &mut byte)?;
                 Ok(byte[0] & 1 == 1)
@@ -292,9 +299,11 @@ impl PendingCalls {
     /// Returns the address and the value of the word `eval_breaker` of each thread. There are none
     /// before 3.13.
     fn breakers(&self) -> io::Result<Vec<(u64, u64)>> {
-        let Breaker::Threads(first) = self.layout.breaker else { return Ok(Vec::new()) };
+        let BreakerPlace::Threads(first_thread_offset) = self.layout.breaker else {
+            return Ok(Vec::new());
+        };
         let mut breakers = Vec::new();
-        let mut thread = self.memory.read_u64(self.interpreter + first)?;
+        let mut thread = self.memory.read_u64(self.interpreter + first_thread_offset)?;
         while thread != 0 && breakers.len() < MAX_THREADS {
             let [next, interpreter, breaker] = self.memory.read_words(thread + NEXT_THREAD)?;
             if interpreter != self.interpreter {
@@ -307,8 +316,8 @@ impl PendingCalls {
     }
 
     /// Sets the flag that makes the interpreter look at the queue.
-    fn alert(&self, breakers: &[(u64, u64)]) -> io::Result<()> {
-        if let Breaker::Interpreter(offset) = self.layout.breaker {
+    fn set_breakers(&self, breakers: &[(u64, u64)]) -> io::Result<()> {
+        if let BreakerPlace::Interpreter(offset) = self.layout.breaker {
             self.memory.write_i32(self.interpreter + offset, 1)?;
         }
         let mut breakers = breakers.iter();
@@ -316,14 +325,14 @@ impl PendingCalls {
     }
 
     /// Returns an address in unused memory with room for a line of Python and zeros around it.
-    fn room_for(&self, bytes: u64) -> io::Result<Option<u64>> {
-        for &(start, end) in &self.unused {
+    fn find_room(&self, line_bytes: u64) -> io::Result<Option<u64>> {
+        for &(start, end) in &self.unused_ranges {
             let mut content = vec![0; (end - start) as usize];
             self.memory.read(start, &mut content)?;
             // The line of another request may be at the start, so the room begins after it.
-            let used = content.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-            let address = start + used as u64 + MARGIN_BYTES;
-            if address + bytes + MARGIN_BYTES <= end {
+            let used_bytes = content.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+            let address = start + used_bytes as u64 + MARGIN_BYTES;
+            if address + line_bytes + MARGIN_BYTES <= end {
                 return Ok(Some(address));
             }
         }

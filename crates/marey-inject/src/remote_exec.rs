@@ -21,7 +21,7 @@ const NEXT_INTERPRETER: usize = 64;
 const MAIN_THREAD: usize = 80;
 const THREAD_INTERPRETER: usize = 200;
 const EVAL_BREAKER: usize = 712;
-const SUPPORT: usize = 720;
+const REMOTE_DEBUGGER_SUPPORT: usize = 720;
 const IS_ENABLED: usize = 728;
 const IS_PENDING: usize = 736;
 const SCRIPT_PATH: usize = 744;
@@ -33,24 +33,24 @@ const TABLE_BYTES: usize = 760;
 pub(crate) struct RemoteExec {
     memory: Memory,
     /// Address of the integer that says whether there is a request.
-    is_pending: u64,
-    script_path: u64,
+    pending_flag_address: u64,
+    script_path_address: u64,
     script_path_bytes: usize,
-    eval_breaker: u64,
+    eval_breaker_address: u64,
     is_placed: bool,
 }
 
 /// The table of offsets (`_Py_DebugOffsets`) of a process.
-struct Table([u8; TABLE_BYTES]);
+struct OffsetTable([u8; TABLE_BYTES]);
 
-impl Table {
-    fn read(memory: Memory, runtime: u64) -> io::Result<Self> {
+impl OffsetTable {
+    fn read(memory: Memory, runtime_address: u64) -> io::Result<Self> {
         let mut table = Self([0; TABLE_BYTES]);
-        memory.read(runtime, &mut table.0)?;
+        memory.read(runtime_address, &mut table.0)?;
         Ok(table)
     }
 
-    fn at(&self, field: usize) -> u64 {
+    fn word(&self, field: usize) -> u64 {
         let mut bytes = [0; 8];
         bytes.copy_from_slice(&self.0[field..field + 8]);
         u64::from_ne_bytes(bytes)
@@ -58,26 +58,26 @@ impl Table {
 
     /// Returns the reason why the table cannot be used, if there is one.
     fn objection(&self) -> Option<&'static str> {
-        if !self.0.starts_with(COOKIE) || self.at(VERSION) >> 16 != 0x030e {
+        if !self.0.starts_with(COOKIE) || self.word(VERSION) >> 16 != 0x030e {
             return Some("its build of CPython has an unknown layout");
         }
-        (self.at(FREE_THREADED) != 0)
+        (self.word(FREE_THREADED) != 0)
             .then_some("free-threaded builds of CPython are not supported yet")
     }
 }
 
 impl RemoteExec {
     /// Finds and checks the place of the main thread.
-    pub(crate) fn find(memory: Memory, runtime: u64) -> Result<Self, String> {
+    pub(crate) fn find(memory: Memory, runtime_address: u64) -> Result<Self, String> {
         let unreadable = |error: io::Error| format!("its interpreter cannot be read: {error}");
-        let table = Table::read(memory, runtime).map_err(unreadable)?;
+        let table = OffsetTable::read(memory, runtime_address).map_err(unreadable)?;
         if let Some(objection) = table.objection() {
             return Err(objection.to_owned());
         }
-        let interpreter = main_interpreter(memory, runtime, &table)
+        let interpreter = main_interpreter(memory, runtime_address, &table)
             .map_err(unreadable)?
             .ok_or("its interpreter has not started yet, or has ended")?;
-        let field = |base: u64, offset: usize| base + table.at(offset);
+        let field = |base: u64, offset: usize| base + table.word(offset);
         if memory.read_i32(field(interpreter, IS_ENABLED)).map_err(unreadable)? == 0 {
             let reason =
                 "it forbids that, by PYTHON_DISABLE_REMOTE_DEBUG or -X disable-remote-debug";
@@ -90,13 +90,13 @@ impl RemoteExec {
         if memory.read_u64(field(thread, THREAD_INTERPRETER)).map_err(unreadable)? != interpreter {
             return Err("its build of CPython has an unknown layout".to_owned());
         }
-        let support = field(thread, SUPPORT);
+        let support = field(thread, REMOTE_DEBUGGER_SUPPORT);
         Ok(Self {
             memory,
-            is_pending: field(support, IS_PENDING),
-            script_path: field(support, SCRIPT_PATH),
-            script_path_bytes: table.at(SCRIPT_PATH_BYTES).min(4096) as usize,
-            eval_breaker: field(thread, EVAL_BREAKER),
+            pending_flag_address: field(support, IS_PENDING),
+            script_path_address: field(support, SCRIPT_PATH),
+            script_path_bytes: table.word(SCRIPT_PATH_BYTES).min(4096) as usize,
+            eval_breaker_address: field(thread, EVAL_BREAKER),
             is_placed: false,
         })
     }
@@ -106,16 +106,16 @@ impl RemoteExec {
         if script.len() >= self.script_path_bytes {
             return Ok(Attempt::Unexpected(format!("the path {script} is too long for it")));
         }
-        match self.memory.read_i32(self.is_pending)? {
+        match self.memory.read_i32(self.pending_flag_address)? {
             0 => {}
             1 => return Ok(Attempt::Later("another request waits in it")),
             _ => return Ok(Attempt::Unexpected("its requests have an unknown layout".to_owned())),
         }
-        self.memory.write(self.script_path, &[script.as_bytes(), &[0]].concat())?;
-        self.memory.write_i32(self.is_pending, 1)?;
+        self.memory.write(self.script_path_address, &[script.as_bytes(), &[0]].concat())?;
+        self.memory.write_i32(self.pending_flag_address, 1)?;
         self.is_placed = true;
-        let bits = self.memory.read_u64(self.eval_breaker)?;
-        self.memory.write_u64(self.eval_breaker, bits | PLEASE_STOP)?;
+        let bits = self.memory.read_u64(self.eval_breaker_address)?;
+        self.memory.write_u64(self.eval_breaker_address, bits | PLEASE_STOP)?;
         Ok(Attempt::Placed)
     }
 
@@ -123,7 +123,7 @@ impl RemoteExec {
     /// (`has_run`), a waiting request belongs to another tool and stays.
     pub(crate) fn withdraw(&mut self, has_run: bool) -> io::Result<()> {
         if !has_run && self.is_waiting()? {
-            self.memory.write_i32(self.is_pending, 0)?;
+            self.memory.write_i32(self.pending_flag_address, 0)?;
         }
         self.is_placed = false;
         Ok(())
@@ -131,20 +131,24 @@ impl RemoteExec {
 
     /// Whether the thread has not looked at the request yet.
     fn is_waiting(&self) -> io::Result<bool> {
-        Ok(self.is_placed && self.memory.read_i32(self.is_pending)? == 1)
+        Ok(self.is_placed && self.memory.read_i32(self.pending_flag_address)? == 1)
     }
 }
 
-fn main_interpreter(memory: Memory, runtime: u64, table: &Table) -> io::Result<Option<u64>> {
-    let mut interpreter = memory.read_u64(runtime + table.at(FIRST_INTERPRETER))?;
+fn main_interpreter(
+    memory: Memory,
+    runtime_address: u64,
+    table: &OffsetTable,
+) -> io::Result<Option<u64>> {
+    let mut interpreter = memory.read_u64(runtime_address + table.word(FIRST_INTERPRETER))?;
     for _ in 0..MAX_INTERPRETERS {
         if interpreter == 0 {
             break;
         }
-        if memory.read_u64(interpreter + table.at(INTERPRETER_ID))? == 0 {
+        if memory.read_u64(interpreter + table.word(INTERPRETER_ID))? == 0 {
             return Ok(Some(interpreter));
         }
-        interpreter = memory.read_u64(interpreter + table.at(NEXT_INTERPRETER))?;
+        interpreter = memory.read_u64(interpreter + table.word(NEXT_INTERPRETER))?;
     }
     Ok(None)
 }

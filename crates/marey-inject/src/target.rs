@@ -42,8 +42,8 @@ pub(crate) fn check_tracer(pid: u32) -> Result<(), InjectError> {
 
 /// Returns the ids of the user and the group with which the process opens files.
 pub(crate) fn owner(pid: u32) -> Option<(u32, u32)> {
-    let last = |key| status(pid, key)?.split_ascii_whitespace().last()?.parse().ok();
-    Some((last("Uid")?, last("Gid")?))
+    let last_id = |key| status(pid, key)?.split_ascii_whitespace().last()?.parse().ok();
+    Some((last_id("Uid")?, last_id("Gid")?))
 }
 
 /// Returns the id that a process has in its own pid namespace, such as that of a container.
@@ -52,7 +52,7 @@ pub(crate) fn inner_pid(pid: u32) -> u32 {
 }
 
 /// Returns the path by which this process reaches a file of another one.
-pub(crate) fn outside(pid: u32, path: &Path) -> PathBuf {
+pub(crate) fn path_through_proc(pid: u32, path: &Path) -> PathBuf {
     let relative = path.strip_prefix("/").unwrap_or(path);
     Path::new(&format!("/proc/{pid}/root")).join(relative)
 }
@@ -60,10 +60,13 @@ pub(crate) fn outside(pid: u32, path: &Path) -> PathBuf {
 /// Whether a path means the same file here and in the process, which is so unless the process is in
 /// another container.
 pub fn is_same_file_system(pid: u32) -> bool {
-    let root =
+    let root_inode =
         |pid: &str| fs::metadata(format!("/proc/{pid}/root/")).map(|it| (it.dev(), it.ino()));
-    let space = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/mnt"));
+    let mount_namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/mnt"));
     let pid = pid.to_string();
-    matches!((root(&pid), root("self")), (Ok(theirs), Ok(ours)) if theirs == ours)
-        && matches!((space(&pid), space("self")), (Ok(theirs), Ok(ours)) if theirs == ours)
+    matches!((root_inode(&pid), root_inode("self")), (Ok(theirs), Ok(ours)) if theirs == ours)
+        && matches!(
+            (mount_namespace(&pid), mount_namespace("self")),
+            (Ok(theirs), Ok(ours)) if theirs == ours
+        )
 }

@@ -8,7 +8,9 @@
 
 use crate::autograd;
 use crate::inputs;
-use crate::library::{End, Library, ObservedKind, RecordFunction, Registration, Start};
+use crate::library::{
+    EndCallback, Library, ObservedKind, RecordFunction, Registration, StartCallback,
+};
 use crate::names::{self, IGNORED};
 use crate::shapes;
 use crate::user_scopes;
@@ -24,23 +26,27 @@ pub(crate) static LIBRARY: OnceLock<Library> = OnceLock::new();
 /// after the [`registrations`], so that the scope of an operator is open when it starts, and
 /// closed when it ends.
 pub(crate) fn inputs_registration(sampling_probability: f64) -> Registration {
-    let (start, end) = (start_shell::<OperatorInputs>(), end_shell::<OperatorInputs>);
+    let (start, end) = (start_callback::<OperatorInputs>(), end_callback::<OperatorInputs>);
     Registration::new(ObservedKind::Function, start, end).with_inputs(sampling_probability)
 }
 
 /// Returns the registrations for all observed kinds.
 pub(crate) fn registrations() -> [Registration; 3] {
     [
-        Registration::new(ObservedKind::Function, start_shell::<Operator>(), end_shell::<Operator>),
+        Registration::new(
+            ObservedKind::Function,
+            start_callback::<Operator>(),
+            end_callback::<Operator>,
+        ),
         Registration::new(
             ObservedKind::BackwardFunction,
-            start_shell::<AutogradNode>(),
-            end_shell::<AutogradNode>,
+            start_callback::<AutogradNode>(),
+            end_callback::<AutogradNode>,
         ),
         Registration::new(
             ObservedKind::UserScope,
-            start_shell::<UserScope>(),
-            end_shell::<UserScope>,
+            start_callback::<UserScope>(),
+            end_callback::<UserScope>,
         ),
     ]
 }
@@ -66,7 +72,7 @@ impl Observer for OperatorInputs {
     unsafe fn start(library: &Library, function: *const RecordFunction) {
         shapes::note_reading();
         // SAFETY: guaranteed by the caller.
-        unsafe { inputs::begin(Operator::name(library, function), function) }
+        unsafe { inputs::begin(Operator::name_id(library, function), function) }
     }
 
     unsafe fn end(_library: &Library, function: *const RecordFunction) {
@@ -76,25 +82,25 @@ impl Observer for OperatorInputs {
 
 /// How functions of one kind are recorded. By default the text of a name is temporary, and a
 /// function has no part in a backward pass.
-trait Kind {
-    const NODE: NodeKind;
+trait RecordedKind {
+    const NODE_KIND: NodeKind;
 
     /// Returns the number of a function's name.
     ///
     /// # Safety
     /// PyTorch is calling a callback with this function.
     #[inline(always)]
-    unsafe fn name(library: &Library, function: *const RecordFunction) -> u32 {
+    unsafe fn name_id(library: &Library, function: *const RecordFunction) -> u32 {
         // SAFETY: guaranteed by the caller.
-        unsafe { temporary_name(library, function) }
+        unsafe { temporary_name_id(library, function) }
     }
 
     /// Returns the part of a function in a backward pass, if it has one.
     ///
     /// # Safety
-    /// As for [`Kind::name`].
+    /// As for [`RecordedKind::name_id`].
     #[inline(always)]
-    unsafe fn autograd(
+    unsafe fn autograd_call(
         _library: &Library,
         _function: *const RecordFunction,
     ) -> Option<AutogradCall> {
@@ -104,11 +110,11 @@ trait Kind {
 
 struct Operator;
 
-impl Kind for Operator {
-    const NODE: NodeKind = NodeKind::Operator;
+impl RecordedKind for Operator {
+    const NODE_KIND: NodeKind = NodeKind::Operator;
 
     #[inline(always)]
-    unsafe fn name(library: &Library, function: *const RecordFunction) -> u32 {
+    unsafe fn name_id(library: &Library, function: *const RecordFunction) -> u32 {
         // SAFETY: PyTorch's functions return C strings for a function that it is observing.
         unsafe {
             names::intern_operator((library.name)(function), || {
@@ -118,7 +124,10 @@ impl Kind for Operator {
     }
 
     #[inline(always)]
-    unsafe fn autograd(library: &Library, function: *const RecordFunction) -> Option<AutogradCall> {
+    unsafe fn autograd_call(
+        library: &Library,
+        function: *const RecordFunction,
+    ) -> Option<AutogradCall> {
         // SAFETY: guaranteed by the caller.
         unsafe { autograd::forward_call(library, function) }
     }
@@ -126,11 +135,11 @@ impl Kind for Operator {
 
 struct AutogradNode;
 
-impl Kind for AutogradNode {
-    const NODE: NodeKind = NodeKind::Operator;
+impl RecordedKind for AutogradNode {
+    const NODE_KIND: NodeKind = NodeKind::Operator;
 
     #[inline(always)]
-    unsafe fn autograd(
+    unsafe fn autograd_call(
         _library: &Library,
         function: *const RecordFunction,
     ) -> Option<AutogradCall> {
@@ -146,21 +155,21 @@ impl Observer for UserScope {
 
     unsafe fn start(library: &Library, function: *const RecordFunction) {
         // SAFETY: guaranteed by the caller.
-        let name = unsafe { temporary_name(library, function) };
-        if name == IGNORED {
+        let name_id = unsafe { temporary_name_id(library, function) };
+        if name_id == IGNORED {
             return;
         }
         match user_scopes::begin(function) {
-            Some(slot) => slot.set(api::enter_outliving(name, NodeKind::Scope)),
+            Some(slot) => slot.set(api::enter_outliving(name_id, NodeKind::Scope)),
             None => api::count_lost_range(),
         }
     }
 
     unsafe fn end(library: &Library, function: *const RecordFunction) {
-        let scope = user_scopes::end(function);
-        if scope != 0 {
+        let scope_id = user_scopes::end(function);
+        if scope_id != 0 {
             // SAFETY: guaranteed by the caller.
-            api::exit_anywhere(unsafe { temporary_name(library, function) }, scope);
+            api::exit_anywhere(unsafe { temporary_name_id(library, function) }, scope_id);
         }
     }
 }
@@ -170,30 +179,31 @@ impl Observer for UserScope {
 /// # Safety
 /// PyTorch is calling a callback with this function.
 #[inline(always)]
-unsafe fn temporary_name(library: &Library, function: *const RecordFunction) -> u32 {
+unsafe fn temporary_name_id(library: &Library, function: *const RecordFunction) -> u32 {
     // SAFETY: PyTorch returns a C string for a function that it is observing.
     names::intern_temporary(unsafe { CStr::from_ptr((library.name)(function)) })
 }
 
-impl<K: Kind> Observer for K {
+impl<K: RecordedKind> Observer for K {
     #[inline(always)]
     unsafe fn start(library: &Library, function: *const RecordFunction) {
         // SAFETY: guaranteed by the caller.
-        let name = unsafe { K::name(library, function) };
-        if name != IGNORED {
-            api::enter_in_current_task(name, K::NODE);
+        let name_id = unsafe { K::name_id(library, function) };
+        if name_id != IGNORED {
+            api::enter_in_current_task(name_id, K::NODE_KIND);
         }
     }
 
     #[inline(always)]
     unsafe fn end(library: &Library, function: *const RecordFunction) {
         // SAFETY: guaranteed by the caller.
-        let (name, call) = unsafe { (K::name(library, function), K::autograd(library, function)) };
+        let (name_id, call) =
+            unsafe { (K::name_id(library, function), K::autograd_call(library, function)) };
         match call {
-            _ if name == IGNORED => {}
-            Some(call) => api::exit_autograd(name, call),
+            _ if name_id == IGNORED => {}
+            Some(call) => api::exit_autograd(name_id, call),
             None => {
-                api::exit(name);
+                api::exit(name_id);
             }
         }
     }
@@ -210,7 +220,7 @@ unsafe fn observe_start<O: Observer>(function: *const RecordFunction) {
 }
 
 /// The end callback. PyTorch passes what the start returned, which is null.
-unsafe extern "C" fn end_shell<O: Observer>(
+unsafe extern "C" fn end_callback<O: Observer>(
     function: *const RecordFunction,
     _context: *mut c_void,
 ) {
@@ -222,11 +232,11 @@ unsafe extern "C" fn end_shell<O: Observer>(
     }
 }
 
-const _: End = end_shell::<Operator>;
+const _: EndCallback = end_callback::<Operator>;
 
 /// Returns the start callback, which returns a null `unique_ptr` as C++ would.
 #[cfg(target_arch = "x86_64")]
-fn start_shell<O: Observer>() -> Start {
+fn start_callback<O: Observer>() -> StartCallback {
     /// The address of the result is the first argument and is returned.
     unsafe extern "C" fn start<O: Observer>(
         result: *mut *mut c_void,
@@ -242,12 +252,12 @@ fn start_shell<O: Observer>() -> Start {
     let start: unsafe extern "C" fn(*mut *mut c_void, *const RecordFunction) -> *mut *mut c_void =
         start::<O>;
     // SAFETY: a function's address; only PyTorch calls it, with these arguments.
-    unsafe { std::mem::transmute::<_, Start>(start) }
+    unsafe { std::mem::transmute::<_, StartCallback>(start) }
 }
 
 /// Returns the start callback, which returns a null `unique_ptr` as C++ would.
 #[cfg(target_arch = "aarch64")]
-fn start_shell<O: Observer>() -> Start {
+fn start_callback<O: Observer>() -> StartCallback {
     unsafe extern "C" fn start<O: Observer>(function: *const RecordFunction) {
         // SAFETY: PyTorch passes a function that it is observing.
         unsafe { observe_start::<O>(function) }

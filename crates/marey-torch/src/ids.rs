@@ -16,8 +16,8 @@ static HANDLE: Mutex<Option<u64>> = Mutex::new(None);
 pub fn start() -> Result<(), Unavailable> {
     let mut handle = HANDLE.lock().unwrap_or_else(PoisonError::into_inner);
     if handle.is_none() {
-        let found = Library::find()?;
-        let library = LIBRARY.get_or_init(|| found);
+        let loaded_library = Library::find()?;
+        let library = LIBRARY.get_or_init(|| loaded_library);
         // SAFETY: the registration has the layout of this version of PyTorch, as the caller of
         // this crate has made sure.
         *handle = Some(unsafe { (library.add_callback)(Registration::numbering()) });

@@ -27,20 +27,21 @@ const NUM_KINDS: usize = 10;
 /// Called at the start. C++ returns a `std::unique_ptr<at::ObserverContext>`, which the Itanium ABI
 /// returns in memory of the caller, so the function has an argument more: see
 /// [`crate::callbacks`].
-pub(crate) type Start = unsafe extern "C" fn();
+pub(crate) type StartCallback = unsafe extern "C" fn();
 
 /// Called at the end, with the result of the start.
-pub(crate) type End = unsafe extern "C" fn(function: *const RecordFunction, context: *mut c_void);
+pub(crate) type EndCallback =
+    unsafe extern "C" fn(function: *const RecordFunction, context: *mut c_void);
 
 /// `at::RecordFunctionCallback`, 40 bytes from PyTorch 2.2 to 2.15. It is trivially copyable, so
 /// C++ passes it as C passes a struct.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Registration {
-    start: Option<Start>,
-    end: Option<End>,
+    start: Option<StartCallback>,
+    end: Option<EndCallback>,
     sampling_probability: f64,
-    observes: [bool; NUM_KINDS],
+    observed_kinds: [bool; NUM_KINDS],
     needs_inputs: bool,
     needs_outputs: bool,
     needs_ids: bool,
@@ -54,14 +55,14 @@ impl Registration {
     }
 
     /// Returns a registration for every function of one kind, without its arguments.
-    pub(crate) fn new(kind: ObservedKind, start: Start, end: End) -> Self {
-        let mut observes = [false; NUM_KINDS];
-        observes[kind as usize] = true;
+    pub(crate) fn new(kind: ObservedKind, start: StartCallback, end: EndCallback) -> Self {
+        let mut observed_kinds = [false; NUM_KINDS];
+        observed_kinds[kind as usize] = true;
         Self {
             start: Some(start),
             end: Some(end),
             sampling_probability: 1.0,
-            observes,
+            observed_kinds,
             needs_inputs: false,
             needs_outputs: false,
             needs_ids: false,
@@ -75,7 +76,7 @@ impl Registration {
             start: None,
             end: None,
             sampling_probability: 1.0,
-            observes: [true; NUM_KINDS],
+            observed_kinds: [true; NUM_KINDS],
             needs_inputs: false,
             needs_outputs: false,
             needs_ids: true,
@@ -170,7 +171,7 @@ mod tests {
     fn a_registration_has_the_layout_of_record_function_h() {
         assert_eq!(size_of::<Registration>(), 40);
         assert_eq!(offset_of!(Registration, sampling_probability), 16);
-        assert_eq!(offset_of!(Registration, observes), 24);
+        assert_eq!(offset_of!(Registration, observed_kinds), 24);
         assert_eq!(offset_of!(Registration, needs_inputs), 34);
         assert_eq!(offset_of!(Registration, needs_ids), 36);
     }

@@ -11,30 +11,30 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// A name that was seen. It lives as long as the process, because any thread may be reading it.
-struct Name {
+struct SeenName {
     /// The address of the text in PyTorch, null if that text is temporary.
     address: *const c_char,
     text: Box<CStr>,
-    id: u32,
+    name_id: u32,
 }
 
 /// The number of slots in the table, a power of two. PyTorch 2.15 has some 3,000 operators, of
 /// which a program uses a few hundred.
-const SLOTS: usize = 8192;
+const TABLE_SLOTS: usize = 8192;
 
 /// A name is in the slot of its hash or in one of the next slots, this many in all. A name that
 /// finds none of them free is interned again each time.
-const PROBES: usize = 16;
+const MAX_PROBES: usize = 16;
 
 /// An open-addressing table of names. A name stays where it is.
-type Table = [AtomicPtr<Name>; SLOTS];
+type Table = [AtomicPtr<SeenName>; TABLE_SLOTS];
 
 /// Names of operators, by the hash of their address.
-static OPERATORS: Table = [const { AtomicPtr::new(null_mut()) }; SLOTS];
+static OPERATOR_NAMES: Table = [const { AtomicPtr::new(null_mut()) }; TABLE_SLOTS];
 
 /// Temporary names, by the hash of their text. A program may make up as many as it likes, and fills
 /// this table only.
-static TEMPORARY: Table = [const { AtomicPtr::new(null_mut()) }; SLOTS];
+static TEMPORARY_NAMES: Table = [const { AtomicPtr::new(null_mut()) }; TABLE_SLOTS];
 
 /// Returns the id of an operator's name, which contains the overload if `overload` returns one.
 ///
@@ -45,23 +45,23 @@ pub(crate) unsafe fn intern_operator(
     name: *const c_char,
     overload: impl FnOnce() -> Option<*const c_char>,
 ) -> u32 {
-    let first = slot_of_address(name);
-    for seen in names_from(&OPERATORS, first) {
+    let first_slot = slot_of_address(name);
+    for seen in names_from(&OPERATOR_NAMES, first_slot) {
         // SAFETY: both are C strings.
         if seen.address == name && unsafe { libc::strcmp(seen.text.as_ptr(), name) } == 0 {
-            return seen.id;
+            return seen.name_id;
         }
     }
     // SAFETY: the caller's promise.
-    unsafe { intern_new_operator(first, name, overload()) }
+    unsafe { intern_new_operator(first_slot, name, overload()) }
 }
 
 /// Iterates over the names from a slot on, as far as a name whose hash has this slot may be.
 #[inline(always)]
-fn names_from(table: &'static Table, first: usize) -> impl Iterator<Item = &'static Name> {
-    (0..PROBES).map_while(move |probe| {
+fn names_from(table: &'static Table, first_slot: usize) -> impl Iterator<Item = &'static SeenName> {
+    (0..MAX_PROBES).map_while(move |probe| {
         // SAFETY: null, or a name that is never freed.
-        unsafe { table[(first + probe) % SLOTS].load(Ordering::Acquire).as_ref() }
+        unsafe { table[(first_slot + probe) % TABLE_SLOTS].load(Ordering::Acquire).as_ref() }
     })
 }
 
@@ -81,41 +81,41 @@ unsafe fn intern_new_operator(
     }
     // SAFETY: a C string.
     let overload = overload.map(|overload| unsafe { CStr::from_ptr(overload) }.to_string_lossy());
-    let mut full = text.to_string_lossy().into_owned();
+    let mut full_name = text.to_string_lossy().into_owned();
     if let Some(overload) = overload.filter(|overload| !overload.is_empty()) {
-        full.push('.');
-        full.push_str(&overload);
+        full_name.push('.');
+        full_name.push_str(&overload);
     }
-    let id = if is_internal(&full) { IGNORED } else { api::intern(&full) };
-    add(&OPERATORS, first_slot, name, text, id);
-    id
+    let name_id = if is_internal(&full_name) { IGNORED } else { api::intern(&full_name) };
+    add(&OPERATOR_NAMES, first_slot, name, text, name_id);
+    name_id
 }
 
 /// Returns the id of a name whose text will be overwritten.
 #[inline]
 pub(crate) fn intern_temporary(text: &CStr) -> u32 {
-    let first = slot_of_text(text);
-    for seen in names_from(&TEMPORARY, first) {
+    let first_slot = slot_of_text(text);
+    for seen in names_from(&TEMPORARY_NAMES, first_slot) {
         if *seen.text == *text {
-            return seen.id;
+            return seen.name_id;
         }
     }
     let name = text.to_string_lossy();
-    let id = if is_internal(&name) { IGNORED } else { api::intern(&name) };
-    add(&TEMPORARY, first, std::ptr::null(), text, id);
-    id
+    let name_id = if is_internal(&name) { IGNORED } else { api::intern(&name) };
+    add(&TEMPORARY_NAMES, first_slot, std::ptr::null(), text, name_id);
+    name_id
 }
 
 /// The id of names that are not recorded.
 pub(crate) const IGNORED: u32 = 0;
 
 /// Adds a name, unless all its slots are taken.
-fn add(table: &Table, first_slot: usize, address: *const c_char, text: &CStr, id: u32) {
-    let free = (0..PROBES)
-        .map(|probe| &table[(first_slot + probe) % SLOTS])
+fn add(table: &Table, first_slot: usize, address: *const c_char, text: &CStr, name_id: u32) {
+    let free_slot = (0..MAX_PROBES)
+        .map(|probe| &table[(first_slot + probe) % TABLE_SLOTS])
         .find(|slot| slot.load(Ordering::Relaxed).is_null());
-    let Some(slot) = free else { return };
-    let name = Box::into_raw(Box::new(Name { address, text: text.into(), id }));
+    let Some(slot) = free_slot else { return };
+    let name = Box::into_raw(Box::new(SeenName { address, text: text.into(), name_id }));
     let exchanged = slot.compare_exchange(null_mut(), name, Ordering::Release, Ordering::Relaxed);
     if exchanged.is_err() {
         // Another thread has filled the slot; the name is added when it is seen again.
@@ -156,7 +156,7 @@ fn slot_of_text(text: &CStr) -> usize {
 
 fn slot_of_hash(hash: u64) -> usize {
     // Fibonacci hashing: the high bits depend on all bits of the address.
-    (hash.wrapping_mul(GOLDEN_RATIO) >> (64 - SLOTS.trailing_zeros())) as usize
+    (hash.wrapping_mul(GOLDEN_RATIO) >> (64 - TABLE_SLOTS.trailing_zeros())) as usize
 }
 
 #[cfg(test)]
@@ -208,8 +208,9 @@ mod tests {
 
     #[test]
     fn more_names_than_slots_keep_their_ids() {
-        let names: Vec<_> =
-            (0..2 * SLOTS).map(|index| CString::new(format!("many::{index}")).unwrap()).collect();
+        let names: Vec<_> = (0..2 * TABLE_SLOTS)
+            .map(|index| CString::new(format!("many::{index}")).unwrap())
+            .collect();
         let ids: Vec<u32> = names.iter().map(|name| id_of(name, c"")).collect();
         for (name, &expected) in names.iter().zip(&ids) {
             assert_eq!(id_of(name, c""), expected);

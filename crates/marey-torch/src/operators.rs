@@ -3,7 +3,7 @@
 //! While it is off, PyTorch calls nothing of marey, so an operator costs what it costs without
 //! marey.
 
-use crate::autograd::{self, Fields};
+use crate::autograd::{self, AutogradFields};
 use crate::callbacks::{self, LIBRARY};
 use crate::library::Library;
 pub use crate::library::Unavailable;
@@ -17,13 +17,13 @@ static HANDLES: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 /// operator.
 ///
 /// The caller serialises calls of this module with forks: Python holds the GIL around both.
-pub fn start(fields: Fields) -> Result<(), Unavailable> {
+pub fn start(fields: AutogradFields) -> Result<(), Unavailable> {
     let mut handles = HANDLES.lock().unwrap_or_else(PoisonError::into_inner);
     if !handles.is_empty() {
         return Ok(());
     }
-    let found = Library::find()?;
-    let library = LIBRARY.get_or_init(|| found);
+    let loaded_library = Library::find()?;
+    let library = LIBRARY.get_or_init(|| loaded_library);
     autograd::set_fields(fields);
     for registration in callbacks::registrations() {
         // SAFETY: the registration has the layout of this version of PyTorch, as the caller of

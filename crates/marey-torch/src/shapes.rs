@@ -24,7 +24,7 @@ pub enum Shapes {
     All,
 }
 
-/// One step in this many is sampled.
+/// The number of steps of which one is sampled.
 const STEPS_PER_SAMPLE: u64 = 100;
 
 /// The number of steps among which the first sample is drawn, so that short programs have one.
@@ -37,13 +37,13 @@ static SAMPLER: Mutex<Sampler> = Mutex::new(Sampler {
     shapes: Shapes::Off,
     handle: None,
     epoch: None,
-    steps: 0,
+    ended_steps: 0,
     is_step_sampled: false,
     next_sampled_step: 0,
 });
 
 /// Whether an operator's inputs were read since the callback was registered.
-static WAS_READ: AtomicBool = AtomicBool::new(false);
+static HAS_READ_INPUTS: AtomicBool = AtomicBool::new(false);
 
 struct Sampler {
     shapes: Shapes,
@@ -53,7 +53,7 @@ struct Sampler {
     /// do not begin the sampling anew. `None` after the choice of shapes has changed.
     epoch: Option<u64>,
     /// The number of steps that have ended.
-    steps: u64,
+    ended_steps: u64,
     /// Whether the step that runs now is sampled.
     is_step_sampled: bool,
     /// The number of the step that is sampled next.
@@ -81,7 +81,7 @@ pub(crate) fn start() {
         sampler.register(probability);
     }
     let is_sampled = sampler.shapes == Shapes::Sampled;
-    device::note(NOTE, if is_sampled { NOTE_SAMPLED } else { NOTE_ALL });
+    device::note(NOTE_KEY, if is_sampled { NOTE_SAMPLED } else { NOTE_ALL });
     IS_SAMPLING.store(is_sampled, Ordering::Relaxed);
 }
 
@@ -90,15 +90,15 @@ pub(crate) fn stop() {
     IS_SAMPLING.store(false, Ordering::Relaxed);
     let mut sampler = lock();
     sampler.unregister();
-    if sampler.is_step_sampled && !WAS_READ.load(Ordering::Relaxed) {
+    if sampler.is_step_sampled && !HAS_READ_INPUTS.load(Ordering::Relaxed) {
         sampler.is_step_sampled = false;
-        sampler.next_sampled_step = sampler.steps + 1;
+        sampler.next_sampled_step = sampler.ended_steps + 1;
     }
 }
 
 /// Notes that an operator's inputs are read.
 pub(crate) fn note_reading() {
-    WAS_READ.store(true, Ordering::Relaxed);
+    HAS_READ_INPUTS.store(true, Ordering::Relaxed);
 }
 
 /// Notes the end of a step on any thread, after which the next one begins.
@@ -109,7 +109,7 @@ pub fn step_end() {
 }
 
 /// The key and the values of the note in profiles and runs. The views that extrapolate read it.
-const NOTE: &str = marey_model::op_cost::SHAPES_NOTE;
+const NOTE_KEY: &str = marey_model::op_cost::SHAPES_NOTE;
 const NOTE_SAMPLED: &str = marey_model::op_cost::SHAPES_SAMPLED;
 const NOTE_ALL: &str = "all";
 
@@ -118,7 +118,7 @@ impl Sampler {
     fn follow_epoch(&mut self, epoch: u64) {
         if self.epoch != Some(epoch) {
             self.epoch = Some(epoch);
-            self.steps = 0;
+            self.ended_steps = 0;
             self.is_step_sampled = false;
             self.next_sampled_step = random_below(STEPS_BEFORE_FIRST_SAMPLE) + 1;
         }
@@ -129,19 +129,19 @@ impl Sampler {
         match self.shapes {
             Shapes::Off => None,
             Shapes::Sampled if self.is_step_sampled => Some(1.0),
-            Shapes::Sampled => (self.steps == 0).then_some(1.0 / STEPS_PER_SAMPLE as f64),
+            Shapes::Sampled => (self.ended_steps == 0).then_some(1.0 / STEPS_PER_SAMPLE as f64),
             Shapes::All => Some(1.0),
         }
     }
 
     fn step_end(&mut self) {
-        // What is registered is for the step that has ended, or for the time before it.
+        // The registered callback is for the step that has ended, or for the time before it.
         self.unregister();
-        self.steps += 1;
-        self.is_step_sampled = self.steps == self.next_sampled_step;
+        self.ended_steps += 1;
+        self.is_step_sampled = self.ended_steps == self.next_sampled_step;
         if self.is_step_sampled {
             self.register(1.0);
-            let block = self.steps / STEPS_PER_SAMPLE + 1;
+            let block = self.ended_steps / STEPS_PER_SAMPLE + 1;
             self.next_sampled_step = block * STEPS_PER_SAMPLE + random_below(STEPS_PER_SAMPLE);
         }
     }
@@ -149,7 +149,7 @@ impl Sampler {
     fn register(&mut self, probability: f64) {
         let Some(library) = LIBRARY.get() else { return };
         self.unregister();
-        WAS_READ.store(false, Ordering::Relaxed);
+        HAS_READ_INPUTS.store(false, Ordering::Relaxed);
         let registration = callbacks::inputs_registration(probability);
         // SAFETY: the registration has the layout of this version of PyTorch, as the caller of
         // this crate has made sure.

@@ -9,34 +9,35 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// The number of slots in the table, a power of two.
-const SLOTS: usize = 4096;
+const TABLE_SLOTS: usize = 4096;
 
 /// A function is in the slot of its hash or in one of the next slots, this many in all.
-const PROBES: usize = 16;
+const MAX_PROBES: usize = 16;
 
 struct Slot {
     /// Null if the slot is free.
     function: AtomicPtr<RecordFunction>,
     /// The id of the scope.
-    scope: AtomicU64,
+    scope_id: AtomicU64,
 }
 
-static TABLE: [Slot; SLOTS] =
-    [const { Slot { function: AtomicPtr::new(null_mut()), scope: AtomicU64::new(0) } }; SLOTS];
+static TABLE: [Slot; TABLE_SLOTS] =
+    [const { Slot { function: AtomicPtr::new(null_mut()), scope_id: AtomicU64::new(0) } };
+        TABLE_SLOTS];
 
 /// A slot that is reserved for a function in progress.
-pub(crate) struct Reserved(&'static Slot);
+pub(crate) struct ReservedSlot(&'static Slot);
 
-impl Reserved {
+impl ReservedSlot {
     /// Stores the scope that the function has opened.
-    pub(crate) fn set(self, scope: u64) {
+    pub(crate) fn set(self, scope_id: u64) {
         // The function ends later, by synchronisation of the program.
-        self.0.scope.store(scope, Ordering::Relaxed);
+        self.0.scope_id.store(scope_id, Ordering::Relaxed);
     }
 }
 
 /// Reserves a slot for a function that starts. `None` if all its slots are taken.
-pub(crate) fn begin(function: *const RecordFunction) -> Option<Reserved> {
+pub(crate) fn begin(function: *const RecordFunction) -> Option<ReservedSlot> {
     let function = function.cast_mut();
     slots_of(function)
         .find(|slot| {
@@ -49,25 +50,26 @@ pub(crate) fn begin(function: *const RecordFunction) -> Option<Reserved> {
             // An entry of the same address is of a function that has ended without a session.
             exchanged.is_ok() || exchanged == Err(function)
         })
-        .map(Reserved)
+        .map(ReservedSlot)
 }
 
 /// Frees the slot of a function that ends. Returns the scope that it has opened, 0 for none.
 pub(crate) fn end(function: *const RecordFunction) -> u64 {
-    let is_its = |slot: &&Slot| slot.function.load(Ordering::Relaxed) == function.cast_mut();
-    let Some(slot) = slots_of(function).find(is_its) else { return 0 };
-    let scope = slot.scope.load(Ordering::Relaxed);
+    let holds_function =
+        |slot: &&Slot| slot.function.load(Ordering::Relaxed) == function.cast_mut();
+    let Some(slot) = slots_of(function).find(holds_function) else { return 0 };
+    let scope_id = slot.scope_id.load(Ordering::Relaxed);
     slot.function.store(null_mut(), Ordering::Relaxed);
-    scope
+    scope_id
 }
 
 fn slots_of(function: *const RecordFunction) -> impl Iterator<Item = &'static Slot> {
     // The low bits of addresses of objects are equal.
-    let first = (function.addr() >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - 12);
-    (0..PROBES).map(move |probe| &TABLE[(first + probe) % SLOTS])
+    let first_slot = (function.addr() >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - 12);
+    (0..MAX_PROBES).map(move |probe| &TABLE[(first_slot + probe) % TABLE_SLOTS])
 }
 
-const _: () = assert!(SLOTS == 1 << 12, "the hash has 12 bits");
+const _: () = assert!(TABLE_SLOTS == 1 << 12, "the hash has 12 bits");
 
 #[cfg(test)]
 mod tests {
@@ -91,12 +93,12 @@ mod tests {
         // Addresses with one hash.
         let hash = |address: usize| (address >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52;
         let same = (1_usize..).map(|index| index << 4).filter(|&address| hash(address) == 5);
-        let functions: Vec<_> = same.take(PROBES + 1).map(function).collect();
+        let functions: Vec<_> = same.take(MAX_PROBES + 1).map(function).collect();
         let begun: Vec<_> = functions.iter().map(|&function| begin(function)).collect();
-        assert!(begun[..PROBES].iter().all(Option::is_some));
-        assert!(begun[PROBES].is_none());
+        assert!(begun[..MAX_PROBES].iter().all(Option::is_some));
+        assert!(begun[MAX_PROBES].is_none());
         end(functions[3]);
-        assert!(begin(functions[PROBES]).is_some());
+        assert!(begin(functions[MAX_PROBES]).is_some());
         for &function in &functions {
             end(function);
         }

@@ -42,18 +42,18 @@ pub(crate) fn write_rows(
             None => line,
         }
     };
-    let (heading, rows) = lines(heading, rows, aligns);
+    let (heading, rows) = aligned_lines(heading, rows, aligns);
     writeln!(out, "{}", layout.paint.with(Style::Dim, indented(heading)))?;
     rows.into_iter().try_for_each(|row| writeln!(out, "{}", indented(row)))
 }
 
 /// Returns a heading and rows as lines.
-pub(crate) fn lines(
+pub(crate) fn aligned_lines(
     heading: &[String],
     rows: &[Vec<String>],
     aligns: &[Align],
 ) -> (String, Vec<String>) {
-    let last = aligns.len().saturating_sub(1);
+    let last_column = aligns.len().saturating_sub(1);
     let widest = |index: usize| {
         let cells = rows.iter().map(|row| width(&row[index]));
         cells.max().unwrap_or(0).max(width(&heading[index]))
@@ -62,14 +62,14 @@ pub(crate) fn lines(
         .iter()
         .enumerate()
         .map(|(index, align)| match align {
-            Align::Left if index != last => widest(index).min(MAX_WIDTH),
+            Align::Left if index != last_column => widest(index).min(MAX_WIDTH),
             Align::Left | Align::Right => widest(index),
         })
         .collect();
     let line = |row: &[String]| {
-        let cells = row.iter().zip(aligns).zip(&widths).map(|((cell, align), &columns)| {
-            let cell = truncate_name(cell, columns);
-            let padding = " ".repeat(columns - width(&cell));
+        let cells = row.iter().zip(aligns).zip(&widths).map(|((cell, align), &column_width)| {
+            let cell = truncate_name(cell, column_width);
+            let padding = " ".repeat(column_width - width(&cell));
             match align {
                 Align::Left => format!("{cell}{padding}"),
                 Align::Right => format!("{padding}{cell}"),

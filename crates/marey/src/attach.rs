@@ -8,11 +8,11 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum, ValueHint};
-use marey_attach::{Options, Target, Thread};
-use marey_inject::{Call, InjectError, Injection, Progress, Stopped, literal};
+use marey_attach::{ReadOptions, Target, Thread};
+use marey_inject::{CallProgress, InjectError, Injection, RemoteCall, StoppedTime, python_literal};
 
 use crate::interrupt;
-use crate::output::{Failure, Output, Stop};
+use crate::output::{CommandError, Failure, Output};
 use crate::text::printable;
 
 const ATTACH_EXAMPLES: &str = "\
@@ -35,9 +35,9 @@ Examples:
 The files are written, hooks removed and threads ended. The loaded libraries stay in the process.";
 
 /// The time without an answer after which the reason for the delay is printed.
-const NOTE_AFTER: Duration = Duration::from_secs(1);
+const DELAY_NOTE_AFTER: Duration = Duration::from_secs(1);
 /// The time between two checks for Ctrl-C.
-const PAUSE: Duration = Duration::from_millis(100);
+const INTERRUPT_CHECK_PERIOD: Duration = Duration::from_millis(100);
 /// The library of the Python package that is loaded in this process if Python runs this command.
 const ENGINE: &str = "/_engine.abi3.so";
 /// A Python program that prints the folder of the package, without an import of it.
@@ -111,7 +111,7 @@ impl From<InjectError> for Failure {
 }
 
 /// Runs `marey attach`.
-pub(crate) fn attach(args: &AttachArgs, output: &mut Output) -> Result<(), Stop> {
+pub(crate) fn attach(args: &AttachArgs, output: &mut Output) -> Result<(), CommandError> {
     let pid = args.pid;
     let (data, suffix) = match args.data {
         Data::Trace => ("trace", "marey"),
@@ -124,18 +124,20 @@ pub(crate) fn attach(args: &AttachArgs, output: &mut Output) -> Result<(), Stop>
     let path = args.output.as_deref().map(|path| profile_path(pid, path, suffix)).transpose()?;
     let boolean = |value| if value { "True" } else { "False" }.to_owned();
     let arguments = [
-        ("output", path.map_or_else(|| "None".to_owned(), |path| literal(&path))),
-        ("data", literal(data)),
-        ("context", literal(context)),
+        ("output", path.map_or_else(|| "None".to_owned(), |path| python_literal(&path))),
+        ("data", python_literal(data)),
+        ("context", python_literal(context)),
         ("operators", boolean(args.operators)),
         ("memory", boolean(args.memory)),
     ];
-    let (answer, stopped) = call(pid, "attach", &arguments, args.timeout, output)?;
-    let [kind, path, details @ ..] = answer.as_slice() else { return Err(unknown(pid).into()) };
-    if kind != "recording" {
-        return Err(refusal(pid, kind, path).into());
+    let (answer, stopped) = call_in_process(pid, "attach", &arguments, args.timeout, output)?;
+    let [outcome, path, details @ ..] = answer.as_slice() else {
+        return Err(unknown_answer(pid).into());
+    };
+    if outcome != "recording" {
+        return Err(refusal(pid, outcome, path).into());
     }
-    let path = shown(pid, path);
+    let path = path_from_here(pid, path);
     output
         .note(format_args!("process {pid} records into {path}; end it with: marey detach {pid}"))?;
     output.note(format_args!(
@@ -153,17 +155,17 @@ pub(crate) fn attach(args: &AttachArgs, output: &mut Output) -> Result<(), Stop>
 }
 
 /// Runs `marey detach`.
-pub(crate) fn detach(args: &DetachArgs, output: &mut Output) -> Result<(), Stop> {
+pub(crate) fn detach(args: &DetachArgs, output: &mut Output) -> Result<(), CommandError> {
     let pid = args.pid;
-    let (answer, _) = call(pid, "detach", &[], args.timeout, output)?;
-    let [kind, paths @ ..] = answer.as_slice() else { return Err(unknown(pid).into()) };
-    if kind != "ended" {
+    let (answer, _) = call_in_process(pid, "detach", &[], args.timeout, output)?;
+    let [outcome, paths @ ..] = answer.as_slice() else { return Err(unknown_answer(pid).into()) };
+    if outcome != "ended" {
         let reason = paths.first().map_or("", String::as_str);
-        return Err(refusal(pid, kind, reason).into());
+        return Err(refusal(pid, outcome, reason).into());
     }
     for path in paths {
         let is_run = Path::new(path).extension().is_some_and(|suffix| suffix == "marey");
-        let (path, verb) = (shown(pid, path), if is_run { "analyze" } else { "view" });
+        let (path, verb) = (path_from_here(pid, path), if is_run { "analyze" } else { "view" });
         output.note(format_args!("wrote {path}"))?;
         output.note(format_args!("see it with: marey {verb} {path}"))?;
     }
@@ -172,29 +174,30 @@ pub(crate) fn detach(args: &DetachArgs, output: &mut Output) -> Result<(), Stop>
 
 /// Calls a function in the process. Returns its answer, and the time for which the process was
 /// stopped.
-fn call(
+fn call_in_process(
     pid: u32,
     function: &str,
     arguments: &[(&str, String)],
     timeout_secs: u32,
     output: &mut Output,
-) -> Result<(Vec<String>, Stopped), Stop> {
-    let package = package()?;
+) -> Result<(Vec<String>, StoppedTime), CommandError> {
+    let package_folder = package_folder()?;
     let version = env!("CARGO_PKG_VERSION");
-    let call = Call { package: &package, version, function, arguments };
-    let stop = interrupt::stop_on_interrupt()?;
+    let remote_call = RemoteCall { package: &package_folder, version, function, arguments };
+    let interrupt = interrupt::stop_on_interrupt()?;
     let start = Instant::now();
-    let mut injection = Injection::begin(pid, call).map_err(Failure::from)?;
-    let stopped = injection.stopped();
-    let progress = wait(&mut injection, start + NOTE_AFTER, &stop)?;
-    if let Progress::Answered(answer) = progress {
+    let mut injection = Injection::begin(pid, remote_call).map_err(Failure::from)?;
+    let stopped = injection.stopped_time();
+    let progress = wait(&mut injection, start + DELAY_NOTE_AFTER, &interrupt)?;
+    if let CallProgress::Answered(answer) = progress {
         return Ok((answer, stopped));
     }
-    output.note(format_args!("{}; waiting for it, Ctrl-C gives up", delay(pid, &progress)))?;
-    match wait(&mut injection, start + Duration::from_secs(timeout_secs.into()), &stop)? {
-        Progress::Answered(answer) => Ok((answer, stopped)),
+    output
+        .note(format_args!("{}; waiting for it, Ctrl-C gives up", delay_reason(pid, &progress)))?;
+    match wait(&mut injection, start + Duration::from_secs(timeout_secs.into()), &interrupt)? {
+        CallProgress::Answered(answer) => Ok((answer, stopped)),
         progress => Err(Failure {
-            message: format!("{}, for {timeout_secs} s", delay(pid, &progress)),
+            message: format!("{}, for {timeout_secs} s", delay_reason(pid, &progress)),
             hint: Some(format!("`marey dump {pid}` shows all threads; --timeout waits longer")),
         }
         .into()),
@@ -205,30 +208,31 @@ fn call(
 fn wait(
     injection: &mut Injection,
     deadline: Instant,
-    stop: &Receiver<()>,
-) -> Result<Progress, Stop> {
+    interrupt: &Receiver<()>,
+) -> Result<CallProgress, CommandError> {
     loop {
-        let progress = injection.wait(PAUSE).map_err(Failure::from)?;
-        if matches!(progress, Progress::Answered(_)) || Instant::now() >= deadline {
+        let progress = injection.wait(INTERRUPT_CHECK_PERIOD).map_err(Failure::from)?;
+        if matches!(progress, CallProgress::Answered(_)) || Instant::now() >= deadline {
             return Ok(progress);
         }
-        if stop.try_recv().is_ok() {
-            return Err(Stop::Interrupted);
+        if interrupt.try_recv().is_ok() {
+            return Err(CommandError::Interrupted);
         }
     }
 }
 
 /// Returns the reason why the process has not answered yet.
-fn delay(pid: u32, progress: &Progress) -> String {
-    if *progress == Progress::Running {
+fn delay_reason(pid: u32, progress: &CallProgress) -> String {
+    if *progress == CallProgress::Running {
         return format!("process {pid} has begun, and has not answered");
     }
-    let target = Target::open(pid, Options { reads_waits: true, ..Options::default() });
+    let target = Target::open(pid, ReadOptions { reads_waits: true, ..ReadOptions::default() });
     let snapshot = target.and_then(|mut target| target.snapshot());
-    let main = snapshot.ok().and_then(|snapshot| {
+    let main_thread = snapshot.ok().and_then(|snapshot| {
         snapshot.threads.into_iter().find(|thread| thread.os_id == Some(pid.into()))
     });
-    let activity = main.map_or_else(String::new, |thread| format!(": {}", activity(&thread)));
+    let activity =
+        main_thread.map_or_else(String::new, |thread| format!(": {}", activity(&thread)));
     format!("the main thread of process {pid} has reached no Python instruction{activity}")
 }
 
@@ -246,53 +250,54 @@ fn activity(thread: &Thread) -> String {
 
 /// Returns the path of a profile without its suffix, as the process sees it.
 fn profile_path(pid: u32, path: &Path, suffix: &str) -> Result<String, Failure> {
-    let unusable = |message: String| Failure { message, hint: None };
-    let absolute = if marey_inject::is_same_file_system(pid) {
-        path::absolute(path).map_err(|error| unusable(format!("{}: {error}", path.display())))?
+    let unusable_path = |message: String| Failure { message, hint: None };
+    let absolute_path = if marey_inject::is_same_file_system(pid) {
+        path::absolute(path)
+            .map_err(|error| unusable_path(format!("{}: {error}", path.display())))?
     } else if path.is_absolute() {
         path.to_owned()
     } else {
-        return Err(unusable(format!(
+        return Err(unusable_path(format!(
             "process {pid} is in another container: -o must be an absolute path inside of it"
         )));
     };
-    let has_suffix = absolute.extension().is_some_and(|extension| extension == suffix);
-    let stem = if has_suffix { absolute.with_extension("") } else { absolute };
+    let has_suffix = absolute_path.extension().is_some_and(|extension| extension == suffix);
+    let stem = if has_suffix { absolute_path.with_extension("") } else { absolute_path };
     let stem = stem.into_os_string().into_string();
-    stem.map_err(|path| unusable(format!("{} is not UTF-8", path.display())))
+    stem.map_err(|path| unusable_path(format!("{} is not UTF-8", path.display())))
 }
 
 /// Returns the path by which a file of the process can be opened here.
-fn shown(pid: u32, path: &str) -> String {
+fn path_from_here(pid: u32, path: &str) -> String {
     let outer =
         if marey_inject::is_same_file_system(pid) { "" } else { &format!("/proc/{pid}/root") };
     printable(&format!("{outer}{path}")).into_owned()
 }
 
-fn refusal(pid: u32, kind: &str, reason: &str) -> Failure {
+fn refusal(pid: u32, outcome: &str, reason: &str) -> Failure {
     let reason = printable(reason);
-    let message = match kind {
+    let message = match outcome {
         "refused" => format!("process {pid} was left as it is: {reason}"),
         _ => format!("marey failed in process {pid}: {reason}"),
     };
     Failure { message, hint: None }
 }
 
-fn unknown(pid: u32) -> Failure {
+fn unknown_answer(pid: u32) -> Failure {
     refusal(pid, "failed", "its answer has an unknown form")
 }
 
 /// Returns the folder of the Python package.
-fn package() -> Result<PathBuf, Failure> {
+fn package_folder() -> Result<PathBuf, Failure> {
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    let engine = maps.lines().find(|line| line.ends_with(ENGINE));
-    if let Some(folder) = engine.and_then(|line| line.find('/').map(|start| &line[start..])) {
+    let engine_line = maps.lines().find(|line| line.ends_with(ENGINE));
+    if let Some(folder) = engine_line.and_then(|line| line.find('/').map(|start| &line[start..])) {
         return Ok(PathBuf::from(folder.trim_end_matches(ENGINE)));
     }
     let mut python = Command::new("python3");
-    let found = python.args(["-c", FIND_PACKAGE]).stdin(Stdio::null()).output();
-    let folder = found.ok().filter(|found| found.status.success());
-    let folder = folder.and_then(|found| String::from_utf8(found.stdout).ok());
+    let python_output = python.args(["-c", FIND_PACKAGE]).stdin(Stdio::null()).output();
+    let folder = python_output.ok().filter(|python_output| python_output.status.success());
+    let folder = folder.and_then(|python_output| String::from_utf8(python_output.stdout).ok());
     folder.map(PathBuf::from).ok_or_else(|| Failure {
         message: "python3 has no module `marey`, which the process is to import".to_owned(),
         hint: Some("run `python3 -m pip install marey`".to_owned()),

@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::aligned::TextLayout;
 use crate::compare::{measure, write_metrics};
 use crate::out_file::OutFile;
-use crate::output::{Failure, Output, PLAIN, Stop, Style};
+use crate::output::{CommandError, Failure, Output, PLAIN, Style};
 use crate::text::printable;
 
 const EXAMPLES: &str = "\
@@ -86,7 +86,7 @@ enum CheckFormat {
 }
 
 /// Runs `marey check`.
-pub(crate) fn check(args: &CheckArgs, output: &mut Output) -> Result<(), Stop> {
+pub(crate) fn check(args: &CheckArgs, output: &mut Output) -> Result<(), CommandError> {
     let (Some(run), Some(baseline), false) = (&args.run, &args.baseline, args.metrics) else {
         return Ok(list_metrics(output.data())?);
     };

@@ -22,7 +22,7 @@ use crate::inspect::{self, EvalArgs, InspectArgs};
 use crate::interrupt;
 use crate::live::{self, ConfigArgs, FlushArgs, PsArgs, SampleArgs, WatchArgs};
 use crate::merge::{self, MergeArgs};
-use crate::output::{Output, Stop};
+use crate::output::{CommandError, Output};
 use crate::pack::{self, PackArgs};
 use crate::query::{self, QueryArgs};
 use crate::record::{self, RecordArgs};
@@ -171,7 +171,7 @@ pub fn viewer(args: impl IntoIterator<Item = OsString>) -> i32 {
     main(["marey", "view"].map(OsString::from).into_iter().chain(args.into_iter().skip(1)))
 }
 
-fn finish(run: impl FnOnce(&mut Output) -> Result<(), Stop>) -> i32 {
+fn finish(run: impl FnOnce(&mut Output) -> Result<(), CommandError>) -> i32 {
     interrupt::enable();
     let mut output = Output::new();
     let result = run(&mut output);
@@ -184,7 +184,7 @@ fn print_usage_error(usage: &clap::Error) -> i32 {
     usage.exit_code()
 }
 
-fn dispatch(command: &Command, output: &mut Output) -> Result<(), Stop> {
+fn dispatch(command: &Command, output: &mut Output) -> Result<(), CommandError> {
     match command {
         Command::Run(args) => Err(run::exec_python("run", &args.line).into()),
         Command::View(args) => view::view(args, output),

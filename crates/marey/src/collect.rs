@@ -7,7 +7,7 @@ use clap::{Args, ValueHint};
 use marey_model::quantity::{Grouped, Size};
 use marey_store::Collected;
 
-use crate::output::{Output, Stop};
+use crate::output::{CommandError, Output};
 use crate::runs;
 use crate::text::{printable, quote_path};
 
@@ -33,7 +33,7 @@ pub(crate) struct CollectArgs {
 }
 
 /// Runs `marey collect`. A run that fails does not stop the others.
-pub(crate) fn collect(args: &CollectArgs, output: &mut Output) -> Result<(), Stop> {
+pub(crate) fn collect(args: &CollectArgs, output: &mut Output) -> Result<(), CommandError> {
     for run in &args.runs {
         match runs::collect(run, !args.quiet) {
             Err(failure) => output.error(&failure)?,
@@ -49,7 +49,7 @@ pub(crate) fn collect(args: &CollectArgs, output: &mut Output) -> Result<(), Sto
 }
 
 /// Warns of data that could not be collected.
-fn warn(run: &Path, collected: &Collected, output: &mut Output) -> Result<(), Stop> {
+fn warn(run: &Path, collected: &Collected, output: &mut Output) -> Result<(), CommandError> {
     let run = quote_path(run);
     for broken in &collected.broken {
         let (name, lost) = (printable(&broken.name), Size(broken.lost_bytes));

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use marey_attach::{
-    AttachError, Core, CoreError, Frame, Options, Snapshot, Target, Task, TaskState, Thread,
+    AttachError, CoreError, CoreSnapshot, Frame, ReadOptions, Snapshot, Target, Task, TaskState,
+    Thread,
 };
 use serde::Serialize;
 
 use crate::live::{self, FlushArgs};
-use crate::output::{Failure, Output, Stop, Style};
+use crate::output::{CommandError, Failure, Output, Style};
 use crate::text::printable;
 
 const EXAMPLES: &str = "\
@@ -73,16 +74,16 @@ pub(crate) struct DumpArgs {
 }
 
 /// Runs `marey dump`.
-pub(crate) fn dump(args: &DumpArgs, output: &mut Output) -> Result<(), Stop> {
+pub(crate) fn dump(args: &DumpArgs, output: &mut Output) -> Result<(), CommandError> {
     if let Some(core) = &args.core {
-        let core = Core::read(core, args.executable.as_deref()).map_err(Failure::from)?;
+        let core = CoreSnapshot::read(core, args.executable.as_deref()).map_err(Failure::from)?;
         return dump_core(&core, args.json, output);
     }
     let Some(pid) = args.pid else { return Ok(()) };
     if args.ring {
         return live::flush(&FlushArgs::for_process(pid), output);
     }
-    let options = Options {
+    let options = ReadOptions {
         reads_locals: args.locals,
         reads_waits: true,
         reads_tasks: true,
@@ -96,7 +97,7 @@ pub(crate) fn dump(args: &DumpArgs, output: &mut Output) -> Result<(), Stop> {
         Err(failure) if args.tree => output.warning(failure.message)?,
         Err(failure) => return Err(failure.into()),
     }
-    for child in if args.tree { marey_attach::children(pid) } else { Vec::new() } {
+    for child in if args.tree { marey_attach::descendants(pid) } else { Vec::new() } {
         match read(child, options) {
             Ok(snapshot) => snapshots.push(snapshot),
             Err(failure) => output.warning(failure.message)?,
@@ -113,12 +114,12 @@ pub(crate) fn dump(args: &DumpArgs, output: &mut Output) -> Result<(), Stop> {
         if index > 0 {
             writeln!(output.data())?;
         }
-        print(snapshot, "", args.native, output)?;
+        print_snapshot(snapshot, "", args.native, output)?;
     }
     Ok(())
 }
 
-fn dump_core(core: &Core, is_json: bool, output: &mut Output) -> Result<(), Stop> {
+fn dump_core(core: &CoreSnapshot, is_json: bool, output: &mut Output) -> Result<(), CommandError> {
     if is_json {
         return print_json(std::slice::from_ref(core), output);
     }
@@ -128,11 +129,11 @@ fn dump_core(core: &Core, is_json: bool, output: &mut Output) -> Result<(), Stop
         let name = thread.map_or("", |thread| &thread.name);
         format!(", ended by {} in {} ({})", signal.name, printable(name), signal.thread)
     });
-    print(snapshot, &ending.unwrap_or_default(), false, output)?;
+    print_snapshot(snapshot, &ending.unwrap_or_default(), false, output)?;
     Ok(())
 }
 
-fn print_json(processes: &[impl Serialize], output: &mut Output) -> Result<(), Stop> {
+fn print_json(processes: &[impl Serialize], output: &mut Output) -> Result<(), CommandError> {
     serde_json::to_writer_pretty(output.data(), processes).map_err(io::Error::from)?;
     writeln!(output.data())?;
     Ok(())
@@ -150,7 +151,7 @@ impl From<AttachError> for Failure {
     }
 }
 
-fn read(pid: u32, options: Options) -> Result<Snapshot, Failure> {
+fn read(pid: u32, options: ReadOptions) -> Result<Snapshot, Failure> {
     Ok(Target::open(pid, options)?.snapshot()?)
 }
 
@@ -168,28 +169,28 @@ fn select_thread(mut snapshot: Snapshot, os_id: Option<u64>) -> Result<Snapshot,
     Ok(snapshot)
 }
 
-fn print(
+fn print_snapshot(
     snapshot: &Snapshot,
     ending: &str,
-    native_frames: bool,
+    wants_native_frames: bool,
     output: &mut Output,
 ) -> io::Result<()> {
     let (paint, argv) = (output.paint, snapshot.argv.join(" "));
     let title = format!("Process {}: {}", snapshot.pid, printable(&argv));
     writeln!(output.data(), "{}", paint.with(Style::Bold, title))?;
     writeln!(output.data(), "CPython {}{ending}", snapshot.python)?;
-    let (python, native): (Vec<_>, Vec<_>) =
+    let (python_threads, without_frames): (Vec<_>, Vec<_>) =
         snapshot.threads.iter().partition(|thread| !thread.frames.is_empty());
-    for thread in python {
+    for thread in python_threads {
         writeln!(output.data())?;
         print_thread(thread, output)?;
-        if native_frames && !thread.has_native_frames {
+        if wants_native_frames && !thread.has_native_frames {
             let note = "Native frames are left out: they do not match those of Python";
             writeln!(output.data(), "    ({note})")?;
         }
     }
-    if !native.is_empty() {
-        writeln!(output.data(), "\nWithout Python frames: {}", native_threads(&native))?;
+    if !without_frames.is_empty() {
+        writeln!(output.data(), "\nWithout Python frames: {}", native_threads(&without_frames))?;
     }
     print_tasks(snapshot, output)
 }
@@ -226,26 +227,30 @@ fn print_tasks(snapshot: &Snapshot, output: &mut Output) -> io::Result<()> {
 }
 
 /// Whether two tasks differ only in their names.
-fn is_alike(one: &Task, other: &Task) -> bool {
-    (one.thread, one.state, &one.waits_for, &one.frames)
+fn is_alike(task: &Task, other: &Task) -> bool {
+    (task.thread, task.state, &task.waits_for, &task.frames)
         == (other.thread, other.state, &other.waits_for, &other.frames)
 }
 
 /// Lists the names of the first few tasks.
 fn names(tasks: &[&Task]) -> String {
-    const SHOWN: usize = 5;
-    let shown: Vec<_> = tasks.iter().take(SHOWN).map(|task| printable(&task.name)).collect();
-    let names = shown.join(", ");
-    match tasks.len().saturating_sub(SHOWN) {
+    const MAX_NAMES: usize = 5;
+    let first_names: Vec<_> =
+        tasks.iter().take(MAX_NAMES).map(|task| printable(&task.name)).collect();
+    let names = first_names.join(", ");
+    match tasks.len().saturating_sub(MAX_NAMES) {
         0 => names,
         more => format!("{names} and {more} more"),
     }
 }
 
 /// Returns the predicate of a sentence on what tasks do.
-fn task_activity(task: &Task, number: usize) -> String {
-    let (wait, run, be, have) =
-        if number == 1 { ("waits", "runs", "is", "has") } else { ("wait", "run", "are", "have") };
+fn task_activity(task: &Task, task_count: usize) -> String {
+    let (wait, run, be, have) = if task_count == 1 {
+        ("waits", "runs", "is", "has")
+    } else {
+        ("wait", "run", "are", "have")
+    };
     match (&task.state, &task.waits_for) {
         (TaskState::Waiting, Some(target)) => format!("{wait} for {}", printable(target)),
         (TaskState::Waiting, None) => wait.to_owned(),
@@ -295,9 +300,9 @@ fn activity(thread: &Thread) -> String {
 
 /// Lists threads in groups of the same name and activity, with the number in each group.
 fn native_threads(threads: &[&Thread]) -> String {
-    let mut by_name: BTreeMap<(&str, String), usize> = BTreeMap::new();
+    let mut counts_by_name: BTreeMap<(&str, String), usize> = BTreeMap::new();
     for thread in threads {
-        *by_name.entry((&thread.name, activity(thread))).or_default() += 1;
+        *counts_by_name.entry((&thread.name, activity(thread))).or_default() += 1;
     }
     let describe = |((name, activity), count): ((&str, String), usize)| match (count, name) {
         // Threads of a core file have no names.
@@ -306,5 +311,5 @@ fn native_threads(threads: &[&Thread]) -> String {
         (1, _) => format!("{} {activity}", printable(name)),
         _ => format!("{count} threads {} {activity}", printable(name)),
     };
-    by_name.into_iter().map(describe).collect::<Vec<_>>().join("; ")
+    counts_by_name.into_iter().map(describe).collect::<Vec<_>>().join("; ")
 }

@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use arrow::json::ArrayWriter;
 use clap::{Args, ValueHint};
-use marey_attach::hang::{Hang, LastCollective, Member, State, numbers};
+use marey_attach::hang::{Hang, LastCollective, Member, MemberState, number_list};
 use marey_query::sql::Database;
 
 use crate::dump::{print_frames, print_thread};
 use crate::limits::limits;
 use crate::live;
-use crate::output::{Failure, Output, Stop, Style};
+use crate::output::{CommandError, Failure, Output, Style};
 use crate::record::seconds;
 use crate::runs;
 use crate::text::{printable, quote_path};
@@ -41,7 +41,7 @@ environment. Times are those since a thread last ran. No rank is changed; only -
 a moment. Ranks that record a trace are asked for their last collective. On other hosts marey is run by ssh, which must not ask for a password.";
 
 /// The last collective of each rank in the dumps of a flight recorder.
-const LAST_COLLECTIVES: &str = "\
+const LAST_COLLECTIVES_QUERY: &str = "\
 SELECT CAST(rank AS BIGINT) AS rank, process_group AS \"group\", group_ranks, sequence, name,
     CASE WHEN state = 'scheduled' AND arg(args, 'retired') = 'true' THEN 'completed' ELSE state END AS state
 FROM (
@@ -93,33 +93,34 @@ pub(crate) struct HangArgs {
 }
 
 /// Runs `marey hang`.
-pub(crate) fn hang(args: &HangArgs, output: &mut Output) -> Result<(), Stop> {
+pub(crate) fn hang(args: &HangArgs, output: &mut Output) -> Result<(), CommandError> {
     let interval = seconds("--interval", args.interval)?;
-    let dumped = args.flight_recorder.as_ref().map(|folder| last_collectives(folder, output));
-    let dumped = dumped.transpose()?.unwrap_or_default();
+    let dumped_collectives =
+        args.flight_recorder.as_ref().map(|folder| last_collectives(folder, output));
+    let dumped_collectives = dumped_collectives.transpose()?.unwrap_or_default();
     let job = match &args.job {
         Some(job) => Some(job.clone()),
         None if args.hosts.is_empty() => None,
         None => Some(job_of(&args.pids)?),
     };
     // A host looks a second time, at the processes that a rank has started.
-    let looks = interval.saturating_mul(2);
-    let timeout = seconds("--host-timeout", args.host_timeout)?.saturating_add(looks);
-    let hosts = hosts::ask(args, job.as_deref(), timeout)?;
+    let looking_time = interval.saturating_mul(2);
+    let timeout = seconds("--host-timeout", args.host_timeout)?.saturating_add(looking_time);
+    let hosts = hosts::ask_hosts(args, job.as_deref(), timeout)?;
     let mut hang = look_here(args, interval)?;
     for (name, answer) in hosts {
         hang.add_host(&name, answer.wait());
     }
-    hang.add_dumps(dumped);
+    hang.add_dumps(dumped_collectives);
     if hang.members.is_empty() {
-        return Err(without_ranks(&hang, job.as_deref().unwrap_or_default()).into());
+        return Err(no_ranks_failure(&hang, job.as_deref().unwrap_or_default()).into());
     }
     if args.json {
         serde_json::to_writer_pretty(output.data(), &hang).map_err(io::Error::from)?;
         writeln!(output.data())?;
         return Ok(());
     }
-    print(&hang, output)
+    print_hang(&hang, output)
 }
 
 /// Returns the name of the job of some processes, `MASTER_ADDR:MASTER_PORT`.
@@ -133,7 +134,7 @@ fn job_of(pids: &[u32]) -> Result<String, Failure> {
 }
 
 /// Returns the failure for a job of which no rank was found.
-fn without_ranks(hang: &Hang, job: &str) -> Failure {
+fn no_ranks_failure(hang: &Hang, job: &str) -> Failure {
     let problem = hang.hosts.iter().find_map(|host| Some((&host.name, host.problem.as_ref()?)));
     match problem {
         Some((name, problem)) => {
@@ -163,9 +164,9 @@ fn look_here(args: &HangArgs, interval: Duration) -> Result<Hang, Failure> {
         return Ok(Hang::default());
     }
     let hang = marey_attach::hang::look(&pids, interval, args.native, live::last_collectives)?;
-    let unreadable = || hang.members.iter().filter(|member| member.problem.is_some());
-    match unreadable().next() {
-        Some(member) if unreadable().count() == hang.members.len() => Err(Failure {
+    let unreadable_members = || hang.members.iter().filter(|member| member.problem.is_some());
+    match unreadable_members().next() {
+        Some(member) if unreadable_members().count() == hang.members.len() => Err(Failure {
             message: printable(member.problem.as_deref().unwrap_or_default()).into_owned(),
             hint: member.hint.clone(),
         }),
@@ -174,40 +175,43 @@ fn look_here(args: &HangArgs, interval: Duration) -> Result<Hang, Failure> {
 }
 
 /// Reads the last collective of each rank from the dumps in a folder.
-fn last_collectives(folder: &Path, output: &mut Output) -> Result<Vec<LastCollective>, Stop> {
+fn last_collectives(
+    folder: &Path,
+    output: &mut Output,
+) -> Result<Vec<LastCollective>, CommandError> {
     let cannot_read = |error: io::Error| Failure {
         message: format!("{} cannot be read: {error}", quote_path(folder)),
         hint: None,
     };
     let entries = fs::read_dir(folder).map_err(cannot_read)?;
-    let mut files: Vec<PathBuf> = entries
+    let mut dump_files: Vec<PathBuf> = entries
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.is_file())
         .collect();
-    files.sort();
-    if files.is_empty() {
+    dump_files.sort();
+    if dump_files.is_empty() {
         let message = format!("{} has no dumps of a flight recorder", quote_path(folder));
         let hint = "PyTorch writes them to the path in TORCH_FR_DUMP_TEMP_FILE";
         return Err(Failure { message, hint: Some(hint.to_owned()) }.into());
     }
-    let (run, imported, _folder) = runs::import(&files)?;
+    let (run, imported, _folder) = runs::import(&dump_files)?;
     for warning in crate::foreign::warnings(&imported) {
         output.warning(warning)?;
     }
     let database = Database::new(Arc::new(run), limits(None, None)?);
-    let mut rows = ArrayWriter::new(Vec::new());
-    for batch in database.query(LAST_COLLECTIVES, None)? {
-        rows.write(&batch?).map_err(io::Error::other)?;
+    let mut json_rows = ArrayWriter::new(Vec::new());
+    for batch in database.query(LAST_COLLECTIVES_QUERY, None)? {
+        json_rows.write(&batch?).map_err(io::Error::other)?;
     }
-    rows.finish().map_err(io::Error::other)?;
-    let rows = rows.into_inner();
-    if rows.is_empty() {
+    json_rows.finish().map_err(io::Error::other)?;
+    let json_rows = json_rows.into_inner();
+    if json_rows.is_empty() {
         return Ok(Vec::new());
     }
-    Ok(serde_json::from_slice(&rows).map_err(io::Error::from)?)
+    Ok(serde_json::from_slice(&json_rows).map_err(io::Error::from)?)
 }
 
-fn print(hang: &Hang, output: &mut Output) -> Result<(), Stop> {
+fn print_hang(hang: &Hang, output: &mut Output) -> Result<(), CommandError> {
     let paint = output.paint;
     writeln!(output.data(), "{}", paint.with(Style::Bold, printable(&hang.sentence)))?;
     for host in &hang.hosts {
@@ -219,12 +223,17 @@ fn print(hang: &Hang, output: &mut Output) -> Result<(), Stop> {
     for group in &hang.groups {
         let members: Vec<&Member> =
             group.iter().filter_map(|&index| hang.members.get(index)).collect();
-        let Some(first) = members.first() else { continue };
+        let Some(first_member) = members.first() else { continue };
         writeln!(output.data())?;
-        let title = printable(&title(&members)).into_owned();
-        writeln!(output.data(), "{}: {}", paint.with(Style::Bold, title), state(first))?;
-        print_frames(&first.frames, output)?;
-        if let Some(hint) = &first.hint {
+        let title = printable(&group_title(&members)).into_owned();
+        writeln!(
+            output.data(),
+            "{}: {}",
+            paint.with(Style::Bold, title),
+            state_text(first_member)
+        )?;
+        print_frames(&first_member.frames, output)?;
+        if let Some(hint) = &first_member.hint {
             writeln!(output.data(), "    {}", printable(hint))?;
         }
         if group.iter().any(|index| hang.odd.contains(index)) {
@@ -237,31 +246,31 @@ fn print(hang: &Hang, output: &mut Output) -> Result<(), Stop> {
 }
 
 /// Names the members of a group.
-fn title(members: &[&Member]) -> String {
+fn group_title(members: &[&Member]) -> String {
     let ranks: Option<Vec<u32>> =
         members.iter().map(|member| Some(member.rank.as_ref()?.rank)).collect();
     let pids: Vec<u32> = members.iter().map(|member| member.pid).collect();
     let host = members.first().and_then(|member| member.host.as_ref());
     let host = host.map(|host| format!(" on {host}")).unwrap_or_default();
     match (ranks, &pids[..]) {
-        (Some(ranks), [pid]) => format!("Rank {} (process {pid}{host})", numbers(&ranks)),
-        (Some(ranks), _) => format!("{} ranks ({})", pids.len(), numbers(&ranks)),
+        (Some(ranks), [pid]) => format!("Rank {} (process {pid}{host})", number_list(&ranks)),
+        (Some(ranks), _) => format!("{} ranks ({})", pids.len(), number_list(&ranks)),
         (None, [pid]) => format!("Process {pid}{host}"),
-        (None, _) => format!("{} processes ({})", pids.len(), numbers(&pids)),
+        (None, _) => format!("{} processes ({})", pids.len(), number_list(&pids)),
     }
 }
 
 /// Returns the state of the first member of a group.
-fn state(member: &Member) -> String {
+fn state_text(member: &Member) -> String {
     match member.state {
-        State::Runs if member.is_moving => "runs, and its stack changes".to_owned(),
-        State::Runs => "runs".to_owned(),
-        State::Stopped => "stopped by a debugger or a signal".to_owned(),
-        State::Ended => "has ended".to_owned(),
-        State::Unreadable => {
+        MemberState::Runs if member.is_moving => "runs, and its stack changes".to_owned(),
+        MemberState::Runs => "runs".to_owned(),
+        MemberState::Stopped => "stopped by a debugger or a signal".to_owned(),
+        MemberState::Ended => "has ended".to_owned(),
+        MemberState::Unreadable => {
             printable(member.problem.as_deref().unwrap_or("cannot be read")).into_owned()
         }
-        State::Waits => match &member.wait {
+        MemberState::Waits => match &member.wait {
             Some(wait) => printable(&wait.to_string()).into_owned(),
             None => "sleeps".to_owned(),
         },
@@ -269,7 +278,7 @@ fn state(member: &Member) -> String {
 }
 
 /// Prints the other threads and the processes of a rank that the others wait for.
-fn print_details(member: &Member, output: &mut Output) -> Result<(), Stop> {
+fn print_details(member: &Member, output: &mut Output) -> Result<(), CommandError> {
     let paint = output.paint;
     for thread in &member.other_threads {
         writeln!(output.data())?;
@@ -277,7 +286,7 @@ fn print_details(member: &Member, output: &mut Output) -> Result<(), Stop> {
     }
     for child in &member.children {
         let title = format!("Process {}, started by {}", child.pid, member.pid);
-        writeln!(output.data(), "\n{}: {}", paint.with(Style::Bold, title), state(child))?;
+        writeln!(output.data(), "\n{}: {}", paint.with(Style::Bold, title), state_text(child))?;
         print_frames(&child.frames, output)?;
     }
     Ok(())

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::foreign;
 use crate::new_run::{NewRun, Published};
-use crate::output::{Output, Stop};
+use crate::output::{CommandError, Output};
 use crate::text::quote_path;
 
 const EXAMPLES: &str = "\
@@ -49,7 +49,7 @@ pub(crate) struct ImportArgs {
 }
 
 /// Runs `marey import`.
-pub(crate) fn import(args: &ImportArgs, output: &mut Output) -> Result<(), Stop> {
+pub(crate) fn import(args: &ImportArgs, output: &mut Output) -> Result<(), CommandError> {
     let path = args.output.clone().unwrap_or_else(|| default_path(&args.files[0]));
     let run = NewRun::create(&path, args.force)?;
     let imported = foreign::import(&args.files, &run.folder())?;

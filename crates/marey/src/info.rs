@@ -12,7 +12,7 @@ use marey_model::table::{Table, stored};
 use marey_store::{OverheadEntry, ProcessEntry, Run};
 use serde::Serialize;
 
-use crate::output::{Failure, Output, Paint, Stop, Style};
+use crate::output::{CommandError, Failure, Output, Paint, Style};
 use crate::runs::{self, OpenedRun};
 use crate::text::{printable, truncate};
 use crate::view::describe_loss;
@@ -42,7 +42,7 @@ pub(crate) struct InfoArgs {
 }
 
 /// Runs `marey info`.
-pub(crate) fn info(args: &InfoArgs, output: &mut Output) -> Result<(), Stop> {
+pub(crate) fn info(args: &InfoArgs, output: &mut Output) -> Result<(), CommandError> {
     let run = runs::open(&args.run, output)?;
     let info = Info::new(&run);
     if args.json {
@@ -61,7 +61,7 @@ struct Info<'a> {
     is_pack: bool,
     /// The format of the file, if it was imported by this command.
     format: Option<&'static str>,
-    /// How the run is stored, in words.
+    /// The kind of storage of the run, in words.
     #[serde(skip)]
     storage: &'static str,
     writer: &'a str,
@@ -249,7 +249,7 @@ impl TableInfo {
 }
 
 /// Warns of incomplete processes and losses.
-fn warn(info: &Info<'_>, run: &Run, output: &mut Output) -> Result<(), Stop> {
+fn warn(info: &Info<'_>, run: &Run, output: &mut Output) -> Result<(), CommandError> {
     if !info.is_pack && marey_store::is_recording(run.path()).map_err(Failure::from)? {
         output.note("the run is still being recorded; later events are not included")?;
     } else {

@@ -5,11 +5,11 @@ use std::io::{self, Write};
 
 use clap::Args;
 use marey_attach::inspect::{
-    Expression, ExpressionError, InspectError, Inspected, Inspector, Limits, Scope, Value,
+    Expression, ExpressionError, InspectError, Inspected, Inspector, Scope, Value, ValueLimits,
 };
 use marey_query::near::nearest;
 
-use crate::output::{Failure, Output, Stop, Style};
+use crate::output::{CommandError, Failure, Output, Style};
 use crate::text::printable;
 
 const EXAMPLES: &str = "\
@@ -27,8 +27,8 @@ The value is read from the memory of the process, which need not know marey and 
 changed. EXPR is a name with attributes and indexes: what is stored can be read. Calls, operators and
 properties would run code of the program, and are refused.";
 
-const ALLOWED: &str = "names, attributes and indexes can be read, such as model.layers[3].weight, \
-                       config[\"lr\"] and args[-1]";
+const READABLE: &str = "names, attributes and indexes can be read, such as model.layers[3].weight, \
+                        config[\"lr\"] and args[-1]";
 
 /// Arguments of `marey inspect`.
 #[derive(Args)]
@@ -80,10 +80,10 @@ pub(crate) struct EvalArgs {
 }
 
 /// Runs `marey inspect`.
-pub(crate) fn inspect(args: &InspectArgs, output: &mut Output) -> Result<(), Stop> {
+pub(crate) fn inspect(args: &InspectArgs, output: &mut Output) -> Result<(), CommandError> {
     let expression = Expression::parse(&args.expression).map_err(Failure::from)?;
     let scope = Scope { thread: args.thread, frame: args.frame, function: args.function.clone() };
-    let limits = Limits { depth: args.depth, items: args.items as usize };
+    let limits = ValueLimits { depth: args.depth, items: args.items as usize };
     let inspected = Inspector::open(args.pid)
         .and_then(|mut it| it.read(&expression, &scope, limits, args.attributes))
         .map_err(|error| failure(&error, args.pid))?;
@@ -91,7 +91,7 @@ pub(crate) fn inspect(args: &InspectArgs, output: &mut Output) -> Result<(), Sto
         serde_json::to_writer_pretty(output.data(), &inspected).map_err(io::Error::from)?;
         return Ok(writeln!(output.data())?);
     }
-    print(&inspected, output)?;
+    print_inspected(&inspected, output)?;
     Ok(())
 }
 
@@ -109,7 +109,10 @@ pub(crate) fn eval(args: &EvalArgs) -> Failure {
 
 impl From<ExpressionError> for Failure {
     fn from(error: ExpressionError) -> Self {
-        Self { message: printable(&error.to_string()).into_owned(), hint: Some(ALLOWED.to_owned()) }
+        Self {
+            message: printable(&error.to_string()).into_owned(),
+            hint: Some(READABLE.to_owned()),
+        }
     }
 }
 
@@ -136,7 +139,7 @@ fn failure(error: &InspectError, pid: u32) -> Failure {
     }
 }
 
-fn print(inspected: &Inspected, output: &mut Output) -> io::Result<()> {
+fn print_inspected(inspected: &Inspected, output: &mut Output) -> io::Result<()> {
     let name = printable(&inspected.expression).into_owned();
     let name = output.paint.with(Style::Bold, name).to_string();
     print_value("", &name, &inspected.value, output)?;
@@ -151,13 +154,13 @@ fn print(inspected: &Inspected, output: &mut Output) -> io::Result<()> {
 }
 
 fn print_value(indent: &str, name: &str, value: &Value, output: &mut Output) -> io::Result<()> {
-    let kind = output.paint.with(Style::Dim, kind(value)).to_string();
+    let kind = output.paint.with(Style::Dim, class_and_length(value)).to_string();
     let text = value.to_string();
     writeln!(output.data(), "{indent}{name} = {}{kind}", printable(&text))
 }
 
 /// Returns the class of a value and its length, as far as the printed value does not show them.
-fn kind(value: &Value) -> String {
+fn class_and_length(value: &Value) -> String {
     use marey_attach::inspect::Content;
     let class = printable(&value.class);
     match (&value.content, value.length) {

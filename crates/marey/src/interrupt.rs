@@ -19,26 +19,30 @@ use signal_hook::low_level::emulate_default_handler;
 /// The maximum number of attempts to remove a folder. An attempt fails while threads write into it.
 const MAX_ATTEMPTS: usize = 100;
 
-static STATE: Mutex<State> =
-    Mutex::new(State { handling: Handling::Off, query: None, stop: None, unfinished: Vec::new() });
+static STATE: Mutex<SignalState> = Mutex::new(SignalState {
+    handling: Handling::Off,
+    query_canceller: None,
+    stop_sender: None,
+    unfinished_paths: Vec::new(),
+});
 
-struct State {
+struct SignalState {
     handling: Handling,
     /// Cancels the last query. `None` before the first query.
-    query: Option<Canceller>,
+    query_canceller: Option<Canceller>,
     /// The channel of [`stop_on_interrupt`], until it has got its signal.
-    stop: Option<SyncSender<()>>,
-    unfinished: Vec<PathBuf>,
+    stop_sender: Option<SyncSender<()>>,
+    unfinished_paths: Vec<PathBuf>,
 }
 
 /// Whether this module handles signals.
 #[derive(Clone, Copy, PartialEq)]
 enum Handling {
-    /// It does not, because it is part of another program, such as Python.
+    /// Signals are not handled, because marey is part of another program, such as Python.
     Off,
-    /// It will, once there is something to cancel or remove.
+    /// Signals are handled once there is something to cancel or remove.
     OnDemand,
-    /// It does.
+    /// Signals are handled.
     On,
 }
 
@@ -51,8 +55,8 @@ pub(crate) fn enable() {
 }
 
 /// Makes Ctrl-C cancel this query, in place of the previous one, and no longer end the program.
-pub(crate) fn cancel_on_interrupt(query: Canceller) -> io::Result<()> {
-    state().query = Some(query);
+pub(crate) fn cancel_on_interrupt(canceller: Canceller) -> io::Result<()> {
+    state().query_canceller = Some(canceller);
     start_thread()
 }
 
@@ -60,7 +64,7 @@ pub(crate) fn cancel_on_interrupt(query: Canceller) -> io::Result<()> {
 /// program, and the one after it does.
 pub(crate) fn stop_on_interrupt() -> io::Result<Receiver<()>> {
     let (sender, receiver) = mpsc::sync_channel(1);
-    state().stop = Some(sender);
+    state().stop_sender = Some(sender);
     start_thread()?;
     Ok(receiver)
 }
@@ -70,7 +74,7 @@ pub(crate) struct UnfinishedPath(PathBuf);
 
 impl UnfinishedPath {
     pub(crate) fn new(path: &Path) -> io::Result<Self> {
-        state().unfinished.push(path.to_owned());
+        state().unfinished_paths.push(path.to_owned());
         let unfinished = Self(path.to_owned());
         start_thread()?;
         Ok(unfinished)
@@ -79,7 +83,7 @@ impl UnfinishedPath {
 
 impl Drop for UnfinishedPath {
     fn drop(&mut self) {
-        state().unfinished.retain(|path| *path != self.0);
+        state().unfinished_paths.retain(|path| *path != self.0);
     }
 }
 
@@ -114,14 +118,14 @@ fn ignored_signals() -> u64 {
 
 fn handle_signal(signal: i32) {
     let mut state = state();
-    if state.stop.take().is_some_and(|stop| stop.try_send(()).is_ok()) {
+    if state.stop_sender.take().is_some_and(|sender| sender.try_send(()).is_ok()) {
         return;
     }
-    if let Some(query) = state.query.as_ref().filter(|_| signal == SIGINT) {
-        query.cancel();
+    if let Some(canceller) = state.query_canceller.as_ref().filter(|_| signal == SIGINT) {
+        canceller.cancel();
         return;
     }
-    for path in &state.unfinished {
+    for path in &state.unfinished_paths {
         for _attempt in 0..MAX_ATTEMPTS {
             let removed =
                 if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
@@ -134,6 +138,6 @@ fn handle_signal(signal: i32) {
     drop(emulate_default_handler(signal));
 }
 
-fn state() -> MutexGuard<'static, State> {
+fn state() -> MutexGuard<'static, SignalState> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -7,7 +7,7 @@ use marey_store::{Merger, Run, StoreError};
 
 use crate::import;
 use crate::new_run::NewRun;
-use crate::output::{Failure, Output, Stop};
+use crate::output::{CommandError, Failure, Output};
 use crate::runs::{self, OpenedRun};
 
 const EXAMPLES: &str = "\
@@ -37,7 +37,7 @@ pub(crate) struct MergeArgs {
 }
 
 /// Runs `marey merge`.
-pub(crate) fn merge(args: &MergeArgs, output: &mut Output) -> Result<(), Stop> {
+pub(crate) fn merge(args: &MergeArgs, output: &mut Output) -> Result<(), CommandError> {
     let new_run = NewRun::create(&args.output, args.force)?;
     let folder = new_run.folder();
     let created = std::fs::create_dir(&folder).map_err(StoreError::io("create", &folder));
@@ -49,7 +49,7 @@ pub(crate) fn merge(args: &MergeArgs, output: &mut Output) -> Result<(), Stop> {
     // The runs are added one at a time, because a thousand runs have more files than a process may
     // have open.
     for path in &native {
-        merger.add(&open(path, output)?).map_err(Failure::from)?;
+        merger.add(&open_run(path, output)?).map_err(Failure::from)?;
     }
     if !foreign.is_empty() {
         let (run, imported, _folder) = runs::import(&foreign)?;
@@ -60,6 +60,6 @@ pub(crate) fn merge(args: &MergeArgs, output: &mut Output) -> Result<(), Stop> {
     Ok(output.note(new_run.publish()?.describe())?)
 }
 
-fn open(path: &Path, output: &mut Output) -> Result<Run, Stop> {
+fn open_run(path: &Path, output: &mut Output) -> Result<Run, CommandError> {
     runs::open(path, output).map(OpenedRun::into_run)
 }

@@ -1,5 +1,5 @@
 //! The output of all subcommands: data on stdout, notes and errors on stderr, and the exit code.
-//! [`Stop`] is the error type of subcommands.
+//! [`CommandError`] is the error type of subcommands.
 
 use std::env;
 use std::fmt::{self, Display};
@@ -88,16 +88,16 @@ impl Output {
     }
 
     /// Flushes the output, reports a failure, and returns the exit code.
-    pub(crate) fn finish(mut self, result: Result<(), Stop>) -> i32 {
+    pub(crate) fn finish(mut self, result: Result<(), CommandError>) -> i32 {
         let written = match result {
             Ok(()) => self.stdout.flush(),
-            Err(Stop::Interrupted) => {
+            Err(CommandError::Interrupted) => {
                 // Keeps the data that were written so far, if possible.
                 drop(self.stdout.flush());
                 return INTERRUPTED;
             }
-            Err(Stop::Failed(failure)) => self.error(&failure),
-            Err(Stop::Output(error)) => Err(error),
+            Err(CommandError::Failed(failure)) => self.error(&failure),
+            Err(CommandError::Output(error)) => Err(error),
         };
         match written {
             // The reader has closed the pipe, as `| head` does.
@@ -113,22 +113,22 @@ impl Output {
 }
 
 /// The reason why a subcommand stops early.
-pub(crate) enum Stop {
-    /// It failed.
+pub(crate) enum CommandError {
+    /// The subcommand failed.
     Failed(Failure),
-    /// Its output could not be written.
+    /// The output of the subcommand could not be written.
     Output(io::Error),
-    /// The user has interrupted it.
+    /// The user has interrupted the subcommand.
     Interrupted,
 }
 
-impl From<io::Error> for Stop {
+impl From<io::Error> for CommandError {
     fn from(error: io::Error) -> Self {
         Self::Output(error)
     }
 }
 
-impl From<Failure> for Stop {
+impl From<Failure> for CommandError {
     fn from(failure: Failure) -> Self {
         Self::Failed(failure)
     }

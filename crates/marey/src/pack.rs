@@ -8,7 +8,7 @@ use marey_model::quantity::Size;
 
 use crate::foreign;
 use crate::import;
-use crate::output::{Failure, Output, Stop};
+use crate::output::{CommandError, Failure, Output};
 use crate::runs;
 use crate::text::quote_path;
 
@@ -40,10 +40,10 @@ pub(crate) struct PackArgs {
 }
 
 /// Runs `marey pack`.
-pub(crate) fn pack(args: &PackArgs, output: &mut Output) -> Result<(), Stop> {
+pub(crate) fn pack(args: &PackArgs, output: &mut Output) -> Result<(), CommandError> {
     let out = args.output.clone().unwrap_or_else(|| default_path(&args.run));
     if !args.force && out.symlink_metadata().is_ok() {
-        return Err(Stop::Failed(Failure {
+        return Err(CommandError::Failed(Failure {
             message: format!("{} already exists", quote_path(&out)),
             hint: Some("replace it with --force, or choose another path with -o".into()),
         }));
@@ -57,7 +57,7 @@ pub(crate) fn pack(args: &PackArgs, output: &mut Output) -> Result<(), Stop> {
         let run = runs::open(&args.run, output)?;
         if run.is_pack() {
             let message = format!("{} is already packed", quote_path(&args.run));
-            return Err(Stop::Failed(Failure { message, hint: None }));
+            return Err(CommandError::Failed(Failure { message, hint: None }));
         }
         marey_store::pack(run.path(), &out)
     };

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// The time after which a task shows a bar.
-const DELAY: Duration = Duration::from_secs(1);
+const BAR_DELAY: Duration = Duration::from_secs(1);
 
 /// A progress bar on stderr. Its drop removes it.
 pub(crate) struct Progress {
@@ -69,7 +69,7 @@ impl Progress {
     /// Returns the bar, once the task has taken long enough.
     fn bar(&mut self) -> Option<&ProgressBar> {
         let elapsed = self.start.elapsed();
-        if self.bar.is_none() && self.is_terminal && elapsed > DELAY {
+        if self.bar.is_none() && self.is_terminal && elapsed > BAR_DELAY {
             // The length of a pipe is unknown.
             let template = match self.total_bytes {
                 0 => "{msg} {bytes}",

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueHint};
-use marey_attach::{Options, Sampler, Schedule, Target, Thread};
+use marey_attach::{ReadOptions, Sampler, Schedule, Target, Thread};
 use marey_model::args::NewArgs;
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use crate::interrupt;
 use crate::new_run::{NewRun, Published};
-use crate::output::{Failure, Output, Stop};
+use crate::output::{CommandError, Failure, Output};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -66,23 +66,23 @@ pub(crate) struct RecordArgs {
 }
 
 /// Runs `marey record`.
-pub(crate) fn record(args: &RecordArgs, output: &mut Output) -> Result<(), Stop> {
+pub(crate) fn record(args: &RecordArgs, output: &mut Output) -> Result<(), CommandError> {
     let duration = args.duration.map(|duration| seconds("--duration", duration)).transpose()?;
-    let default = || PathBuf::from(format!("process-{}.marey", args.pid));
-    let path = args.output.clone().unwrap_or_else(default);
-    let mut target = Target::open(args.pid, Options::default()).map_err(Failure::from)?;
+    let default_path = || PathBuf::from(format!("process-{}.marey", args.pid));
+    let path = args.output.clone().unwrap_or_else(default_path);
+    let mut target = Target::open(args.pid, ReadOptions::default()).map_err(Failure::from)?;
     target.python_threads().map_err(Failure::from)?;
     let mut sampler = Sampler::new(&target, args.idle).map_err(Failure::from)?;
     let run = NewRun::create(&path, args.force)?;
-    let stop = interrupt::stop_on_interrupt()?;
+    let interrupt = interrupt::stop_on_interrupt()?;
     if duration.is_none() {
         output.note(format_args!("sampling process {}; Ctrl-C ends it", args.pid))?;
     }
-    let store_failure = |error: StoreError| Stop::from(Failure::from(error));
+    let store_failure = |error: StoreError| CommandError::from(Failure::from(error));
     fs::create_dir(run.folder())?;
     let mut recording = Recording::begin(&run, args);
     let counts =
-        sample(&mut sampler, args, duration, &stop, &mut recording).map_err(store_failure)?;
+        sample(&mut sampler, args, duration, &interrupt, &mut recording).map_err(store_failure)?;
     recording.finish(&counts).map_err(store_failure)?;
     let published = run.publish()?;
     report(&counts, &published, args, output)
@@ -100,7 +100,7 @@ pub(crate) fn seconds(option: &str, seconds: f64) -> Result<Duration, Failure> {
 
 /// Counts of samples. Each sample reads all threads.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-struct Counts {
+struct SampleCounts {
     /// Number of samples.
     samples: u64,
     /// Number of samples that failed, because the process changed meanwhile.
@@ -111,7 +111,7 @@ struct Counts {
     seconds: f64,
 }
 
-impl Counts {
+impl SampleCounts {
     fn rate_hz(&self) -> f64 {
         if self.seconds > 0.0 { self.samples as f64 / self.seconds } else { 0.0 }
     }
@@ -122,51 +122,53 @@ fn sample(
     sampler: &mut Sampler,
     args: &RecordArgs,
     duration: Option<Duration>,
-    stop: &Receiver<()>,
+    interrupt: &Receiver<()>,
     recording: &mut Recording,
-) -> Result<Counts, StoreError> {
-    let mut counts = Counts::default();
+) -> Result<SampleCounts, StoreError> {
+    let mut counts = SampleCounts::default();
     let (start, mut schedule) = (Instant::now(), Schedule::begin(args.rate));
-    let mut last = start;
+    let mut last_sample = start;
     loop {
         let tick = schedule.next(Instant::now());
         counts.skipped += tick.skipped;
-        let left = duration.map_or(Duration::MAX, |limit| limit.saturating_sub(start.elapsed()));
-        let is_stopped = stop.recv_timeout(tick.wait.min(left)) != Err(RecvTimeoutError::Timeout);
-        if is_stopped || left <= tick.wait {
+        let time_left =
+            duration.map_or(Duration::MAX, |limit| limit.saturating_sub(start.elapsed()));
+        let is_stopped =
+            interrupt.recv_timeout(tick.wait.min(time_left)) != Err(RecvTimeoutError::Timeout);
+        if is_stopped || time_left <= tick.wait {
             break;
         }
         let now = Instant::now();
         match sampler.sample() {
             Ok(threads) => {
-                let nanos = now.saturating_duration_since(last).as_nanos() as i64;
-                recording.add(&threads, nanos)?;
+                let elapsed_nanos = now.saturating_duration_since(last_sample).as_nanos() as i64;
+                recording.add(&threads, elapsed_nanos)?;
                 counts.samples += 1;
-                last = now;
+                last_sample = now;
             }
             Err(_) if !marey_attach::is_alive(args.pid) => break,
             Err(_) => counts.failed += 1,
         }
     }
-    counts.seconds = last.saturating_duration_since(start).as_secs_f64();
+    counts.seconds = last_sample.saturating_duration_since(start).as_secs_f64();
     Ok(counts)
 }
 
 /// A run to which samples are added.
 struct Recording {
     run: Assembler,
-    process: u32,
+    process_id: u32,
     name_id: u32,
     /// Threads of the run by their ids in the operating system and in Python. Neither id alone is
     /// enough: the first may be unknown, and Python gives the second of an ended thread to a new
     /// one.
-    threads: HashMap<(Option<u64>, u64), u32>,
+    thread_ids: HashMap<(Option<u64>, u64), u32>,
 }
 
 impl Recording {
     fn begin(run: &NewRun, args: &RecordArgs) -> Self {
         let mut run = Assembler::new(&run.folder());
-        let process = run.add_process(NewProcess {
+        let process_id = run.add_process(NewProcess {
             pid: args.pid.into(),
             argv: marey_attach::command_line(args.pid),
             is_complete: true,
@@ -174,12 +176,12 @@ impl Recording {
         });
         let name_id = run.text_id("time (ns)");
         run.show_samples(Sampled { nanos_name_id: Some(name_id), ..Sampled::default() });
-        Self { run, process, name_id, threads: HashMap::new() }
+        Self { run, process_id, name_id, thread_ids: HashMap::new() }
     }
 
     /// Adds a sample of each thread, with the time since the previous sample.
-    fn add(&mut self, threads: &[Thread], nanos: i64) -> Result<(), StoreError> {
-        let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    fn add(&mut self, threads: &[Thread], elapsed_nanos: i64) -> Result<(), StoreError> {
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         for thread in threads {
             let mut context_id = Assembler::ROOT;
             for frame in thread.frames.iter().rev() {
@@ -190,12 +192,12 @@ impl Recording {
             let thread_id = self.thread_id(thread);
             let args = self.run.args(&mut NewArgs::default())?;
             self.run.add_sample(&Sample {
-                process_id: self.process,
+                process_id: self.process_id,
                 thread_id: Some(thread_id),
                 context_id,
                 name_id: self.name_id,
-                time_nanos: Some(time.as_nanos() as i64),
-                value: MetricValue::Int(nanos),
+                time_nanos: Some(since_1970.as_nanos() as i64),
+                value: MetricValue::Int(elapsed_nanos),
                 args,
             })?;
         }
@@ -203,26 +205,26 @@ impl Recording {
     }
 
     fn thread_id(&mut self, thread: &Thread) -> u32 {
-        let Self { run, process, threads, .. } = self;
-        *threads.entry((thread.os_id, thread.ident)).or_insert_with(|| {
+        let Self { run, process_id, thread_ids, .. } = self;
+        *thread_ids.entry((thread.os_id, thread.ident)).or_insert_with(|| {
             let os_id = thread.os_id.map_or(-1, u64::cast_signed);
-            run.add_thread(*process, os_id, &thread.name)
+            run.add_thread(*process_id, os_id, &thread.name)
         })
     }
 
-    fn finish(mut self, counts: &Counts) -> Result<(), StoreError> {
-        self.run.lose(self.process, LossCause::Samples, counts.failed + counts.skipped);
+    fn finish(mut self, counts: &SampleCounts) -> Result<(), StoreError> {
+        self.run.lose(self.process_id, LossCause::Samples, counts.failed + counts.skipped);
         self.run.finish(None).map(drop)
     }
 }
 
 /// Reports the number of samples, and their rate.
 fn report(
-    counts: &Counts,
+    counts: &SampleCounts,
     published: &Published,
     args: &RecordArgs,
     output: &mut Output,
-) -> Result<(), Stop> {
+) -> Result<(), CommandError> {
     output.note(published.describe())?;
     if published.events == 0 {
         output
@@ -252,5 +254,5 @@ struct RecordReport<'a> {
     run: &'a str,
     rate_hz: f64,
     #[serde(flatten)]
-    counts: Counts,
+    counts: SampleCounts,
 }

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use crate::foreign;
 use crate::interrupt::UnfinishedPath;
 use crate::live;
-use crate::output::{Failure, Output, Stop};
+use crate::output::{CommandError, Failure, Output};
 use crate::progress::Progress;
 use crate::sources::Sources;
 use crate::text::{printable, quote_path};
@@ -90,7 +90,7 @@ impl Deref for OpenedRun {
 }
 
 /// Returns the run of the working directory that was recorded, imported or merged last, and prints its name.
-pub(crate) fn newest(output: &mut Output) -> Result<PathBuf, Stop> {
+pub(crate) fn newest(output: &mut Output) -> Result<PathBuf, CommandError> {
     let entries = fs::read_dir(".").map_err(|error| Failure {
         message: format!("the working directory cannot be read: {error}"),
         hint: Some("name a run".into()),
@@ -99,7 +99,7 @@ pub(crate) fn newest(output: &mut Output) -> Result<PathBuf, Stop> {
     let runs = paths.filter(|path| path.extension().is_some_and(|suffix| suffix == "marey"));
     let by_time = runs.filter_map(|path| Some((creation_time(&path)?, path)));
     let Some((_, path)) = by_time.max() else {
-        return Err(Stop::Failed(Failure {
+        return Err(CommandError::Failed(Failure {
             message: "no run in this directory".into(),
             hint: Some("name one, or record one: `marey run -d trace train.py`".into()),
         }));
@@ -125,7 +125,7 @@ fn creation_time(path: &Path) -> Option<SystemTime> {
 }
 
 /// Opens a run and prints its warnings.
-pub(crate) fn open(path: &Path, output: &mut Output) -> Result<OpenedRun, Stop> {
+pub(crate) fn open(path: &Path, output: &mut Output) -> Result<OpenedRun, CommandError> {
     let opened = open_quietly(path)?;
     opened.warnings().into_iter().try_for_each(|warning| output.warning(warning))?;
     Ok(opened)
@@ -135,7 +135,7 @@ pub(crate) fn open(path: &Path, output: &mut Output) -> Result<OpenedRun, Stop> 
 /// recorded since its last collection. For a process id, opens what the process has recorded so
 /// far.
 pub(crate) fn open_quietly(path: &Path) -> Result<OpenedRun, Failure> {
-    let path = &*live::resolve(path)?;
+    let path = &*live::resolve_run(path)?;
     if is_foreign(path) {
         let TemporaryRun { run, imported } = foreign::open(path)?;
         return Ok(OpenedRun { run, name: path.to_owned(), imported: Some(imported) });

@@ -7,7 +7,7 @@ use marey_model::table::{Column, Table, stored, view};
 use marey_query::sql::SqlError;
 use serde::Serialize;
 
-use crate::output::{Failure, Output, Paint, Stop, Style};
+use crate::output::{CommandError, Failure, Output, Paint, Style};
 use crate::text::printable;
 
 const EXAMPLES: &str = "\
@@ -17,13 +17,13 @@ Examples:
   marey schema --json         Print everything for programs";
 
 /// The schema of the stored tables.
-const RAW: &str = "raw";
+const RAW_SCHEMA: &str = "raw";
 
 /// The schema of views with the names and columns of another tool.
-const PYTHON: &str = "python";
+const PYTHON_SCHEMA: &str = "python";
 
 /// The default schema of queries.
-pub(crate) const MAIN: &str = "main";
+pub(crate) const MAIN_SCHEMA: &str = "main";
 
 /// Arguments of `marey schema`.
 #[derive(Args)]
@@ -47,7 +47,7 @@ pub(crate) struct SchemaTable {
 }
 
 /// Runs `marey schema`.
-pub(crate) fn schema(args: &SchemaArgs, output: &mut Output) -> Result<(), Stop> {
+pub(crate) fn schema(args: &SchemaArgs, output: &mut Output) -> Result<(), CommandError> {
     let selected = args.table.as_deref().map(find_table).transpose()?;
     let paint = output.paint;
     match (selected, args.json) {
@@ -61,16 +61,18 @@ pub(crate) fn schema(args: &SchemaArgs, output: &mut Output) -> Result<(), Stop>
 
 /// Returns the table with this name.
 pub(crate) fn find_table(name: &str) -> Result<SchemaTable, Failure> {
-    let (schema, table_name) = name.split_once('.').unwrap_or((MAIN, name));
-    let has_name = |entry: &SchemaTable| {
-        entry.schema.eq_ignore_ascii_case(schema)
-            && entry.table.name.eq_ignore_ascii_case(table_name)
+    let (schema, table_name) = name.split_once('.').unwrap_or((MAIN_SCHEMA, name));
+    let has_name = |schema_table: &SchemaTable| {
+        schema_table.schema.eq_ignore_ascii_case(schema)
+            && schema_table.table.name.eq_ignore_ascii_case(table_name)
     };
     all_tables().into_iter().find(has_name).ok_or_else(|| {
-        let is_raw = schema.eq_ignore_ascii_case(RAW);
-        let known = all_tables().into_iter().filter(|entry| (entry.schema == RAW) == is_raw);
-        let known = known.map(|entry| entry.name()).collect();
-        let error = SqlError::unknown_table(name.to_owned(), known);
+        let is_raw = schema.eq_ignore_ascii_case(RAW_SCHEMA);
+        let known_names = all_tables()
+            .into_iter()
+            .filter(|schema_table| (schema_table.schema == RAW_SCHEMA) == is_raw);
+        let known_names = known_names.map(|schema_table| schema_table.name()).collect();
+        let error = SqlError::unknown_table(name.to_owned(), known_names);
         Failure { message: printable(&error.to_string()).into_owned(), hint: error.hint() }
     })
 }
@@ -81,45 +83,49 @@ fn all_tables() -> Vec<SchemaTable> {
 
 /// Returns the views, and the stored tables without a view of the same name.
 fn main_tables() -> impl Iterator<Item = SchemaTable> {
-    let views = view::ALL.iter().map(|table| SchemaTable { schema: MAIN, table, is_view: true });
+    let views =
+        view::ALL.iter().map(|table| SchemaTable { schema: MAIN_SCHEMA, table, is_view: true });
     let is_hidden = |table: &Table| view::ALL.iter().any(|view| view.name == table.name);
     let stored = stored::ALL.iter().filter(move |table| !is_hidden(table));
-    views.chain(stored.map(|table| SchemaTable { schema: MAIN, table, is_view: false }))
+    views.chain(stored.map(|table| SchemaTable { schema: MAIN_SCHEMA, table, is_view: false }))
 }
 
 fn python_views() -> impl Iterator<Item = SchemaTable> {
-    view::PYTHON.iter().map(|table| SchemaTable { schema: PYTHON, table, is_view: true })
+    view::PYTHON.iter().map(|table| SchemaTable { schema: PYTHON_SCHEMA, table, is_view: true })
 }
 
 fn raw_tables() -> impl Iterator<Item = SchemaTable> {
-    stored::ALL.iter().map(|table| SchemaTable { schema: RAW, table, is_view: false })
+    stored::ALL.iter().map(|table| SchemaTable { schema: RAW_SCHEMA, table, is_view: false })
 }
 
 /// Writes a line for each table.
 pub(crate) fn write_list(out: &mut impl Write, paint: Paint) -> io::Result<()> {
-    let names = all_tables().into_iter().map(|entry| entry.name());
+    let names = all_tables().into_iter().map(|schema_table| schema_table.name());
     let width = names.map(|name| name.len()).max().unwrap_or(0);
     let mut write = |heading: &str, tables: &mut dyn Iterator<Item = SchemaTable>| {
         writeln!(out, "{}", paint.with(Style::Bold, heading))?;
-        for entry in tables {
-            writeln!(out, "  {:width$}  {}", entry.name(), entry.table.doc)?;
+        for schema_table in tables {
+            writeln!(out, "  {:width$}  {}", schema_table.name(), schema_table.table.doc)?;
         }
         io::Result::Ok(())
     };
-    write("Views, with names in place of ids", &mut main_tables().filter(|entry| entry.is_view))?;
+    write(
+        "Views, with names in place of ids",
+        &mut main_tables().filter(|schema_table| schema_table.is_view),
+    )?;
     write("Views with the columns of Probing", &mut python_views())?;
-    write("Tables", &mut main_tables().filter(|entry| !entry.is_view))?;
+    write("Tables", &mut main_tables().filter(|schema_table| !schema_table.is_view))?;
     write("Stored tables", &mut raw_tables())
 }
 
 /// Writes the description of a table, and a line for each column.
 pub(crate) fn write_table(
     out: &mut impl Write,
-    entry: &SchemaTable,
+    schema_table: &SchemaTable,
     paint: Paint,
 ) -> io::Result<()> {
-    writeln!(out, "{}: {}", paint.with(Style::Bold, entry.name()), entry.table.doc)?;
-    let columns = entry.table.columns;
+    writeln!(out, "{}: {}", paint.with(Style::Bold, schema_table.name()), schema_table.table.doc)?;
+    let columns = schema_table.table.columns;
     let widest = |text: fn(&Column) -> usize| columns.iter().map(text).max().unwrap_or(0);
     let name_width = widest(|column| column.name.len());
     let type_width = widest(|column| type_name(column).len());
@@ -159,7 +165,7 @@ struct ColumnJson {
 }
 
 impl TableJson {
-    fn new(entry: &SchemaTable) -> Self {
+    fn new(schema_table: &SchemaTable) -> Self {
         let column = |column: &Column| ColumnJson {
             name: column.name,
             r#type: column.kind.as_str(),
@@ -167,11 +173,11 @@ impl TableJson {
             description: column.doc,
         };
         Self {
-            schema: entry.schema,
-            name: entry.table.name,
-            is_view: entry.is_view,
-            description: entry.table.doc,
-            columns: entry.table.columns.iter().map(column).collect(),
+            schema: schema_table.schema,
+            name: schema_table.table.name,
+            is_view: schema_table.is_view,
+            description: schema_table.table.doc,
+            columns: schema_table.table.columns.iter().map(column).collect(),
         }
     }
 }
@@ -180,7 +186,7 @@ impl SchemaTable {
     /// Returns the shortest name for queries.
     fn name(&self) -> String {
         match self.schema {
-            MAIN => self.table.name.to_owned(),
+            MAIN_SCHEMA => self.table.name.to_owned(),
             schema => format!("{schema}.{}", self.table.name),
         }
     }

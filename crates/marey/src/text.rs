@@ -12,8 +12,8 @@ pub(crate) fn truncate(text: &str, columns: usize) -> Cow<'_, str> {
     if width(text) <= columns {
         return text.into();
     }
-    let kept = fitting_bytes(text.chars(), columns.saturating_sub(1));
-    format!("{}…", &text[..kept]).into()
+    let kept_bytes = fitting_bytes(text.chars(), columns.saturating_sub(1));
+    format!("{}…", &text[..kept_bytes]).into()
 }
 
 /// Shortens a name to at most this number of columns. Of a path, such as that of a Python frame
@@ -22,16 +22,16 @@ pub(crate) fn truncate_name(name: &str, columns: usize) -> Cow<'_, str> {
     if !name.starts_with('/') || width(name) <= columns {
         return truncate(name, columns);
     }
-    let kept = fitting_bytes(name.chars().rev(), columns.saturating_sub(1));
-    format!("…{}", &name[name.len() - kept..]).into()
+    let kept_bytes = fitting_bytes(name.chars().rev(), columns.saturating_sub(1));
+    format!("…{}", &name[name.len() - kept_bytes..]).into()
 }
 
 /// Returns the bytes of the first letters that fit into this number of columns.
 fn fitting_bytes(letters: impl Iterator<Item = char>, mut columns: usize) -> usize {
     let fits = |letter: &char| {
-        let left = columns.checked_sub(letter_width(*letter));
-        columns = left.unwrap_or(columns);
-        left.is_some()
+        let columns_left = columns.checked_sub(letter_width(*letter));
+        columns = columns_left.unwrap_or(columns);
+        columns_left.is_some()
     };
     letters.take_while(fits).map(char::len_utf8).sum()
 }

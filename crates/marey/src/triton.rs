@@ -12,7 +12,7 @@ use marey_formats::ptx::{
 use serde::Serialize;
 
 use crate::aligned::{Align, TextLayout, write_rows};
-use crate::output::{Failure, Output, Stop};
+use crate::output::{CommandError, Failure, Output};
 use crate::text::{printable, quote_path};
 
 const EXAMPLES: &str = "\
@@ -57,14 +57,14 @@ struct MemSpacesArgs {
 }
 
 /// Runs `marey triton`.
-pub(crate) fn triton(args: &TritonArgs, output: &mut Output) -> Result<(), Stop> {
+pub(crate) fn triton(args: &TritonArgs, output: &mut Output) -> Result<(), CommandError> {
     match &args.command {
         TritonCommand::MemSpaces(args) => mem_spaces(args, output),
     }
 }
 
 /// Shows all files in one table. A file that cannot be read does not stop the others.
-fn mem_spaces(args: &MemSpacesArgs, output: &mut Output) -> Result<(), Stop> {
+fn mem_spaces(args: &MemSpacesArgs, output: &mut Output) -> Result<(), CommandError> {
     let mut modules = Vec::new();
     for path in &args.files {
         match find_ptx_files(path) {

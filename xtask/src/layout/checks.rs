@@ -36,8 +36,9 @@ pub(super) fn create_checks(headers: &Headers) -> (Vec<Check>, Vec<String>) {
     );
     for calls in driver::ALL.iter().chain(runtime::ALL) {
         let known = calls.known_to(headers.api_version);
-        checks
-            .extend(known.map(|call| constant_check(&[calls.prefix, call.name].concat(), call.id)));
+        checks.extend(
+            known.map(|call| constant_check(&[calls.prefix, call.name].concat(), call.callback_id)),
+        );
     }
     checks.extend(driver_error::all().map(|(code, name)| constant_check(name, code)));
     checks.extend(DEVICE_ATTRIBUTES.map(|(name, value)| constant_check(name, value)));

@@ -3,16 +3,16 @@
 
 /// The change of an operation or a kernel between two runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Category {
-    /// Only the run after has it.
+pub enum ChangeCategory {
+    /// Only the run after has the operation.
     Added,
-    /// Only the run before has it.
+    /// Only the run before has the operation.
     Removed,
-    /// It is larger after.
+    /// The value of the run after is larger.
     Increased,
-    /// It is smaller after.
+    /// The value of the run after is smaller.
     Decreased,
-    /// It is the same within the tolerance.
+    /// The values are the same within the tolerance.
     Unchanged,
 }
 
@@ -39,7 +39,7 @@ impl Tolerance {
     pub(super) const ROUNDING: Self = Self { percent: 1e-7, nanos: 0.0 };
 }
 
-impl Category {
+impl ChangeCategory {
     /// Returns the category of a change. `None` stands for a side that lacks the operation. The
     /// result is symmetric: swapped sides give the opposite category.
     pub(super) fn from_change(
@@ -72,18 +72,22 @@ mod tests {
     #[test]
     fn changes_within_either_tolerance_are_none() {
         let tolerance = Tolerance { percent: 10.0, nanos: 50.0 };
-        let category =
-            |before: f64, after: f64| Category::from_change(Some(before), Some(after), tolerance);
-        assert_eq!(category(1_000.0, 1_100.0), Category::Unchanged);
-        assert_eq!(category(1_000.0, 1_111.0), Category::Unchanged);
-        assert_eq!(category(1_000.0, 1_112.0), Category::Increased);
-        assert_eq!(category(1_112.0, 1_000.0), Category::Decreased);
-        assert_eq!(category(900.0, 1_000.0), Category::Unchanged);
-        assert_eq!(category(1_000.0, 900.0), Category::Unchanged);
-        assert_eq!(category(10.0, 60.0), Category::Unchanged);
-        assert_eq!(category(60.0, 10.0), Category::Unchanged);
-        assert_eq!(category(10.0, 61.0), Category::Increased);
-        assert_eq!(Category::from_change(None, Some(0.0), tolerance), Category::Added);
-        assert_eq!(Category::from_change(Some(0.0), None, tolerance), Category::Removed);
+        let category = |before: f64, after: f64| {
+            ChangeCategory::from_change(Some(before), Some(after), tolerance)
+        };
+        assert_eq!(category(1_000.0, 1_100.0), ChangeCategory::Unchanged);
+        assert_eq!(category(1_000.0, 1_111.0), ChangeCategory::Unchanged);
+        assert_eq!(category(1_000.0, 1_112.0), ChangeCategory::Increased);
+        assert_eq!(category(1_112.0, 1_000.0), ChangeCategory::Decreased);
+        assert_eq!(category(900.0, 1_000.0), ChangeCategory::Unchanged);
+        assert_eq!(category(1_000.0, 900.0), ChangeCategory::Unchanged);
+        assert_eq!(category(10.0, 60.0), ChangeCategory::Unchanged);
+        assert_eq!(category(60.0, 10.0), ChangeCategory::Unchanged);
+        assert_eq!(category(10.0, 61.0), ChangeCategory::Increased);
+        assert_eq!(ChangeCategory::from_change(None, Some(0.0), tolerance), ChangeCategory::Added);
+        assert_eq!(
+            ChangeCategory::from_change(Some(0.0), None, tolerance),
+            ChangeCategory::Removed
+        );
     }
 }

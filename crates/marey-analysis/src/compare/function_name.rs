@@ -6,14 +6,16 @@
 /// name is demangled up to its template arguments. If nothing would remain, the name is returned
 /// unchanged.
 pub(super) fn function_name(name: &str) -> String {
-    let plain = demangle(name).unwrap_or_else(|| name.replace("(anonymous namespace)::", ""));
-    let end = plain.find(['<', '(']).unwrap_or(plain.len());
-    let head = plain[..end].trim_end();
-    let head = match head.rsplit_once(' ') {
-        Some((_, last)) if end < plain.len() || head.starts_with("void ") => last,
-        _ => head,
+    let demangled = demangle(name).unwrap_or_else(|| name.replace("(anonymous namespace)::", ""));
+    let name_end = demangled.find(['<', '(']).unwrap_or(demangled.len());
+    let qualified_name = demangled[..name_end].trim_end();
+    let qualified_name = match qualified_name.rsplit_once(' ') {
+        Some((_, last)) if name_end < demangled.len() || qualified_name.starts_with("void ") => {
+            last
+        }
+        _ => qualified_name,
     };
-    let mut stem = without_overload(head);
+    let mut stem = without_overload(qualified_name);
     while let Some((shorter, number)) = stem.rsplit_once('_')
         && !number.is_empty()
         && number.bytes().all(|byte| byte.is_ascii_digit())
@@ -41,19 +43,19 @@ fn without_overload(name: &str) -> &str {
 /// Returns the components of a mangled name up to its template arguments, for example `at::native`
 /// for `_ZN2at6nativeI…`.
 fn demangle(name: &str) -> Option<String> {
-    let mut rest = name.strip_prefix("_Z")?;
-    rest = rest.strip_prefix('N').unwrap_or(rest);
+    let mut remaining = name.strip_prefix("_Z")?;
+    remaining = remaining.strip_prefix('N').unwrap_or(remaining);
     let mut names: Vec<&str> = Vec::new();
-    while rest.starts_with(|first: char| first.is_ascii_digit()) {
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let (count, after_digits) = rest.split_at(digits);
-        let count = count.parse().ok()?;
-        let part = after_digits.get(..count)?;
+    while remaining.starts_with(|first: char| first.is_ascii_digit()) {
+        let digit_count = remaining.bytes().take_while(u8::is_ascii_digit).count();
+        let (byte_count, after_digits) = remaining.split_at(digit_count);
+        let byte_count = byte_count.parse().ok()?;
+        let part = after_digits.get(..byte_count)?;
         // An anonymous namespace has this name, and is left out.
         if !part.starts_with("_GLOBAL__N_") {
             names.push(part);
         }
-        rest = &after_digits[count..];
+        remaining = &after_digits[byte_count..];
     }
     (!names.is_empty()).then(|| names.join("::"))
 }

@@ -2,15 +2,15 @@
 //! significant.
 
 use crate::change::relative_percent;
-use crate::measured::{Measured, Measurement};
 use crate::metric::{Metric, Quantity, Summary};
+use crate::run_measurements::{Measurement, RunMeasurements};
 use crate::stats::{Bootstrap, Interval};
 
 use super::MIN_STEPS;
 
 /// A metric of both runs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Change {
+pub struct MetricChange {
     /// The metric.
     pub metric: Metric,
     /// The value before, or `None` if the run has no data for the metric.
@@ -53,7 +53,10 @@ const ALWAYS_LISTED: [Metric; 7] = [
     Metric { quantity: Quantity::GpuMemory, summary: Summary::Growing },
 ];
 
-pub(super) fn metric_changes(before: &Measured, after: &Measured) -> Vec<Change> {
+pub(super) fn metric_changes(
+    before: &RunMeasurements,
+    after: &RunMeasurements,
+) -> Vec<MetricChange> {
     let mut metrics = ALWAYS_LISTED.to_vec();
     for side in [before, after] {
         let with_steps = side.series.iter().filter(|(_, steps)| !steps.is_empty());
@@ -64,12 +67,16 @@ pub(super) fn metric_changes(before: &Measured, after: &Measured) -> Vec<Change>
     // The order of the metrics after the fixed ones must not depend on which side has which metric.
     metrics[ALWAYS_LISTED.len()..]
         .sort_by_key(|metric| (metric.quantity as usize, metric.to_string()));
-    let mut seen = std::collections::HashSet::new();
-    metrics.retain(|metric| seen.insert(*metric));
+    let mut seen_metrics = std::collections::HashSet::new();
+    metrics.retain(|metric| seen_metrics.insert(*metric));
     metrics.into_iter().map(|metric| metric_change(metric, before, after)).collect()
 }
 
-fn metric_change(metric: Metric, before: &Measured, after: &Measured) -> Change {
+fn metric_change(
+    metric: Metric,
+    before: &RunMeasurements,
+    after: &RunMeasurements,
+) -> MetricChange {
     let (before, after) = (before.measurement(metric), after.measurement(metric));
     let (mut interval, mut interval_percent) = (None, None);
     if let (
@@ -78,14 +85,14 @@ fn metric_change(metric: Metric, before: &Measured, after: &Measured) -> Change 
     ) = (&before, &after)
         && before.len().min(after.len()) >= stat.steps_needed(MIN_STEPS)
     {
-        let resamples = Bootstrap::new(before, after).resample(*stat);
-        interval = resamples.interval(|before, after| after - before);
-        interval_percent = resamples.interval(relative_percent);
+        let bootstrap_resamples = Bootstrap::new(before, after).resample(*stat);
+        interval = bootstrap_resamples.interval(|before, after| after - before);
+        interval_percent = bootstrap_resamples.interval(relative_percent);
     }
     let (before, after) =
         (before.map(|measurement| measurement.value), after.map(|measurement| measurement.value));
     let values = before.zip(after);
-    Change {
+    MetricChange {
         metric,
         before,
         after,

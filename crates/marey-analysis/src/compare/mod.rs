@@ -7,12 +7,12 @@ mod metrics;
 mod operations;
 mod renames;
 
-pub use category::{Category, Tolerance};
-pub use metrics::{Change, Significance};
-pub use operations::Difference;
-pub use renames::{Reason, Rename};
+pub use category::{ChangeCategory, Tolerance};
+pub use metrics::{MetricChange, Significance};
+pub use operations::OperationDifference;
+pub use renames::{Rename, RenameReason};
 
-use crate::measured::{Kernel, Measured, Operation};
+use crate::run_measurements::{Kernel, Operation, RunMeasurements};
 
 /// Lowest number of steps on each side for which significance is judged.
 pub(crate) const MIN_STEPS: usize = 5;
@@ -25,20 +25,24 @@ pub struct Comparison {
     /// The name of the run after.
     pub after: String,
     /// The metrics. Steps, their times and memory are always listed, others if a side has them.
-    pub metrics: Vec<Change>,
+    pub metrics: Vec<MetricChange>,
     /// Operations by path and kind, the largest change of time first.
-    pub operations: Vec<Difference>,
+    pub operations: Vec<OperationDifference>,
     /// Pairs in `operations` that may be renames. They are only suggestions: both operations remain
     /// separate entries.
     pub renamed_operations: Vec<Rename>,
     /// Kernels by name, the largest change of time first.
-    pub kernels: Vec<Difference>,
+    pub kernels: Vec<OperationDifference>,
     /// Pairs in `kernels` that may be renames.
     pub renamed_kernels: Vec<Rename>,
 }
 
 /// Compares two runs. Changes within the tolerance count as unchanged.
-pub fn compare(before: &Measured, after: &Measured, tolerance: Tolerance) -> Comparison {
+pub fn compare(
+    before: &RunMeasurements,
+    after: &RunMeasurements,
+    tolerance: Tolerance,
+) -> Comparison {
     let operations = operations::differences(&before.operations, &after.operations, tolerance);
     let renamed_operations = renames::suggest(&operations, &before.operations, &after.operations);
     let (kernels_before, kernels_after) =

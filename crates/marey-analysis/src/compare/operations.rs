@@ -4,13 +4,13 @@
 use std::collections::HashMap;
 
 use crate::change::relative_percent;
-use crate::measured::Operation;
+use crate::run_measurements::Operation;
 
-use super::category::{Category, Tolerance};
+use super::category::{ChangeCategory, Tolerance};
 
 /// An operation or a kernel of either run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Difference {
+pub struct OperationDifference {
     /// The names from the outermost ancestor to the operation. The path of a kernel is its name
     /// alone.
     pub path: Vec<String>,
@@ -21,12 +21,12 @@ pub struct Difference {
     /// The values per step after, or `None` if that run lacks the operation.
     pub after: Option<Operation>,
     /// The category of the change in time.
-    pub category: Category,
+    pub category: ChangeCategory,
     /// The category of the change in count, as in HTA.
-    pub count_category: Category,
+    pub count_category: ChangeCategory,
 }
 
-impl Difference {
+impl OperationDifference {
     /// Returns the change of the time per step. A missing side counts as 0.
     pub fn change_nanos(&self) -> f64 {
         nanos(self.after.as_ref()) - nanos(self.before.as_ref())
@@ -47,7 +47,7 @@ pub(super) fn differences(
     before: &[Operation],
     after: &[Operation],
     tolerance: Tolerance,
-) -> Vec<Difference> {
+) -> Vec<OperationDifference> {
     let mut pairs: HashMap<(&[String], &str), [Option<Operation>; 2]> = HashMap::new();
     for (side, operations) in [before, after].into_iter().enumerate() {
         for operation in operations {
@@ -61,13 +61,13 @@ pub(super) fn differences(
     let difference =
         |((path, kind), [before, after]): ((&[String], &str), [Option<Operation>; 2])| {
             let category = |value_of: fn(&Operation) -> f64, tolerance| {
-                Category::from_change(
+                ChangeCategory::from_change(
                     before.as_ref().map(value_of),
                     after.as_ref().map(value_of),
                     tolerance,
                 )
             };
-            Difference {
+            OperationDifference {
                 path: path.to_vec(),
                 kind: kind.to_owned(),
                 category: category(|operation| operation.total_nanos, tolerance),
@@ -76,7 +76,7 @@ pub(super) fn differences(
                 after,
             }
         };
-    let mut differences: Vec<Difference> = pairs.into_iter().map(difference).collect();
+    let mut differences: Vec<OperationDifference> = pairs.into_iter().map(difference).collect();
     differences.sort_by(|a, b| {
         let by_size = b.change_nanos().abs().total_cmp(&a.change_nanos().abs());
         by_size.then_with(|| (&a.path, &a.kind).cmp(&(&b.path, &b.kind)))

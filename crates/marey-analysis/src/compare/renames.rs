@@ -7,10 +7,10 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use crate::measured::Operation;
+use crate::run_measurements::Operation;
 
 use super::function_name::function_name;
-use super::operations::Difference;
+use super::operations::OperationDifference;
 
 /// Lowest similarity of two names that count as alike (Jaro-Winkler, 0 to 1).
 const MIN_SIMILARITY: f64 = 0.8;
@@ -26,33 +26,33 @@ const MAX_SIBLINGS: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rename {
     /// Index of the removed operation in the list of differences.
-    pub before: usize,
+    pub removed_index: usize,
     /// Index of the added operation.
-    pub after: usize,
+    pub added_index: usize,
     /// The reason for the suggestion.
-    pub reason: Reason,
+    pub reason: RenameReason,
 }
 
 /// The reason why a removed and an added operation may be the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Reason {
-    /// They have the same position among their siblings and the same count. They also have the same
+pub enum RenameReason {
+    /// Both have the same position among their siblings and the same count. They also have the same
     /// children or, if there are none, take about as long.
     SamePosition,
-    /// Their names are alike, and their counts are close.
+    /// The names of both are alike, and their counts are close.
     SimilarName,
     /// One name is part of the other, and their counts are close.
     PartOfName,
-    /// They are the same function except for template arguments, overloads and numeric suffixes.
+    /// Both are the same function except for template arguments, overloads and numeric suffixes.
     SameFunction,
-    /// They have the same name, and their parents may have been renamed.
+    /// Both have the same name, and their parents may have been renamed.
     SameNameInside,
 }
 
 /// An operation that the other run does not have.
 struct Unmatched<'a> {
     /// Index in the list of differences.
-    index: usize,
+    difference_index: usize,
     operation: &'a Operation,
     function: String,
     surroundings: Surroundings<'a>,
@@ -68,11 +68,11 @@ struct Surroundings<'a> {
 }
 
 /// A path and a kind.
-type Key<'a> = (&'a [String], &'a str);
+type PathAndKind<'a> = (&'a [String], &'a str);
 
 /// Returns the operations that were probably renamed.
 pub(super) fn suggest(
-    differences: &[Difference],
+    differences: &[OperationDifference],
     before: &[Operation],
     after: &[Operation],
 ) -> Vec<Rename> {
@@ -88,12 +88,12 @@ pub(super) fn suggest(
             _ => None,
         }
     });
-    let mut added_by_siblings: HashMap<Key, Vec<&Unmatched>> = HashMap::new();
+    let mut added_by_siblings: HashMap<PathAndKind, Vec<&Unmatched>> = HashMap::new();
     for unmatched in &added {
         added_by_siblings.entry(sibling_key(unmatched.operation)).or_default().push(unmatched);
     }
     // The outermost groups come first, so that parents are paired before their children.
-    let mut sibling_groups: BTreeMap<(usize, Key), Vec<&Unmatched>> = BTreeMap::new();
+    let mut sibling_groups: BTreeMap<(usize, PathAndKind), Vec<&Unmatched>> = BTreeMap::new();
     for unmatched in &removed {
         let depth = unmatched.operation.path.len();
         sibling_groups
@@ -110,26 +110,30 @@ pub(super) fn suggest(
         };
         for (before, after, reason) in pair_siblings(removed, added.clone()) {
             paths_after.insert(&before.operation.path, &after.operation.path);
-            renames.push(Rename { before: before.index, after: after.index, reason });
+            renames.push(Rename {
+                removed_index: before.difference_index,
+                added_index: after.difference_index,
+                reason,
+            });
         }
     }
     renames
 }
 
 fn unmatched_operations<'a>(
-    differences: &'a [Difference],
+    differences: &'a [OperationDifference],
     operations: &'a [Operation],
-    select: impl Fn(&'a Difference) -> Option<&'a Operation>,
+    select: impl Fn(&'a OperationDifference) -> Option<&'a Operation>,
 ) -> Vec<Unmatched<'a>> {
     let surroundings_by_key = surroundings_by_key(operations);
-    let unmatched = |(index, difference)| {
+    let unmatched = |(difference_index, difference)| {
         let operation = select(difference)?;
         let surroundings = surroundings_by_key
             .get(&(&*operation.path, &*operation.kind))
             .cloned()
             .unwrap_or_default();
         Some(Unmatched {
-            index,
+            difference_index,
             operation,
             function: function_name(operation.name()),
             surroundings,
@@ -138,17 +142,17 @@ fn unmatched_operations<'a>(
     differences.iter().enumerate().filter_map(unmatched).collect()
 }
 
-fn surroundings_by_key(operations: &[Operation]) -> HashMap<Key<'_>, Surroundings<'_>> {
-    let mut siblings: HashMap<&[String], usize> = HashMap::new();
+fn surroundings_by_key(operations: &[Operation]) -> HashMap<PathAndKind<'_>, Surroundings<'_>> {
+    let mut sibling_counts: HashMap<&[String], usize> = HashMap::new();
     let mut children: HashMap<&[String], Vec<&str>> = HashMap::new();
-    let mut surroundings_by_key: HashMap<Key, Surroundings> = HashMap::new();
+    let mut surroundings_by_key: HashMap<PathAndKind, Surroundings> = HashMap::new();
     for operation in operations {
-        let key: Key = (&operation.path, &operation.kind);
+        let key: PathAndKind = (&operation.path, &operation.kind);
         if surroundings_by_key.contains_key(&key) {
             continue;
         }
         let parent = parent(operation);
-        let position = siblings.entry(parent).or_default();
+        let position = sibling_counts.entry(parent).or_default();
         surroundings_by_key.insert(key, Surroundings { position: *position, children: Vec::new() });
         *position += 1;
         children.entry(parent).or_default().push(operation.name());
@@ -166,12 +170,12 @@ fn parent(operation: &Operation) -> &[String] {
 
 /// Returns the key that an operation shares with its siblings: the path of its parent, and its
 /// kind.
-fn sibling_key(operation: &Operation) -> Key<'_> {
+fn sibling_key(operation: &Operation) -> PathAndKind<'_> {
     (parent(operation), &operation.kind)
 }
 
 /// Two operations that are probably one, before and after its renaming.
-type Pair<'a> = (&'a Unmatched<'a>, &'a Unmatched<'a>, Reason);
+type Pair<'a> = (&'a Unmatched<'a>, &'a Unmatched<'a>, RenameReason);
 
 /// Returns pairs among siblings. It pairs equal names first, then equal functions, then all that
 /// remain.
@@ -190,10 +194,12 @@ fn pair_siblings<'a>(
             }
         }
         paired.extend(groups.into_values().flat_map(|[removed, added]| best_pairs(removed, added)));
-        let paired_indexes: HashSet<usize> =
-            paired.iter().flat_map(|(before, after, _)| [before.index, after.index]).collect();
-        removed.retain(|unmatched| !paired_indexes.contains(&unmatched.index));
-        added.retain(|unmatched| !paired_indexes.contains(&unmatched.index));
+        let paired_indexes: HashSet<usize> = paired
+            .iter()
+            .flat_map(|(before, after, _)| [before.difference_index, after.difference_index])
+            .collect();
+        removed.retain(|unmatched| !paired_indexes.contains(&unmatched.difference_index));
+        added.retain(|unmatched| !paired_indexes.contains(&unmatched.difference_index));
     }
     paired
 }
@@ -223,15 +229,16 @@ fn best_pairs<'a>(
         by_similarity.then_with(|| ordered_names(a.2, a.3).cmp(&ordered_names(b.2, b.3)))
     });
     let mut paired = HashSet::new();
-    let is_unpaired = |(_, _, before, after): &(Reason, f64, &Unmatched, &Unmatched)| {
-        let is_unpaired = !paired.contains(&before.index) && !paired.contains(&after.index);
+    let is_unpaired = |(_, _, before, after): &(RenameReason, f64, &Unmatched, &Unmatched)| {
+        let is_unpaired =
+            !paired.contains(&before.difference_index) && !paired.contains(&after.difference_index);
         if is_unpaired {
-            paired.extend([before.index, after.index]);
+            paired.extend([before.difference_index, after.difference_index]);
         }
         is_unpaired
     };
-    let best = candidates.into_iter().filter(is_unpaired);
-    best.map(|(reason, _, before, after)| (before, after, reason)).collect()
+    let best_candidates = candidates.into_iter().filter(is_unpaired);
+    best_candidates.map(|(reason, _, before, after)| (before, after, reason)).collect()
 }
 
 /// Returns both names in an order that does not depend on the sides.
@@ -241,24 +248,24 @@ fn ordered_names<'a>(before: &Unmatched<'a>, after: &Unmatched<'a>) -> (&'a str,
 }
 
 /// Returns the reason to pair two operations, if there is one, and the similarity of their names.
-fn rename_reason(before: &Unmatched, after: &Unmatched) -> Option<(Reason, f64)> {
+fn rename_reason(before: &Unmatched, after: &Unmatched) -> Option<(RenameReason, f64)> {
     let (first, second) = ordered_names(before, after);
     let similarity = similarity(first, second);
     if first == second {
-        return Some((Reason::SameNameInside, similarity));
+        return Some((RenameReason::SameNameInside, similarity));
     }
     if is_within_ratio(before.operation.count, after.operation.count) {
         if before.function == after.function {
-            return Some((Reason::SameFunction, similarity));
+            return Some((RenameReason::SameFunction, similarity));
         }
         if is_part(first, second) || is_part(second, first) {
-            return Some((Reason::PartOfName, similarity));
+            return Some((RenameReason::PartOfName, similarity));
         }
         if similarity >= MIN_SIMILARITY {
-            return Some((Reason::SimilarName, similarity));
+            return Some((RenameReason::SimilarName, similarity));
         }
     }
-    has_same_position(before, after).then_some((Reason::SamePosition, similarity))
+    has_same_position(before, after).then_some((RenameReason::SamePosition, similarity))
 }
 
 fn has_same_position(before: &Unmatched, after: &Unmatched) -> bool {
@@ -325,7 +332,7 @@ mod tests {
         let operation = |count| Operation { count, total_nanos: 5.0, ..Operation::default() };
         let (one, rounded, other) = (operation(3.0), operation(3.000_000_001), operation(3.000_1));
         let unmatched = |operation| Unmatched {
-            index: 0,
+            difference_index: 0,
             operation,
             function: String::new(),
             surroundings: Surroundings::default(),

@@ -3,7 +3,7 @@
 
 use crate::change::relative_percent;
 use crate::compare::MIN_STEPS;
-use crate::measured::{Measured, Measurement};
+use crate::run_measurements::{Measurement, RunMeasurements};
 use crate::stats::{Bootstrap, Interval, Stat};
 
 use super::{Direction, Gate, Outcome, Threshold, Verdict};
@@ -52,7 +52,7 @@ pub fn exit_code(verdicts: &[Verdict]) -> u8 {
 
 impl Judge {
     /// Judges a run by a condition, against the run before it.
-    pub fn judge(self, gate: &Gate, before: &Measured, after: &Measured) -> Verdict {
+    pub fn judge(self, gate: &Gate, before: &RunMeasurements, after: &RunMeasurements) -> Verdict {
         let (before, after) = (before.measurement(gate.metric), after.measurement(gate.metric));
         let mut verdict = Verdict {
             expression: gate.expression.clone(),
@@ -165,15 +165,15 @@ mod tests {
     use super::*;
     use crate::metric::{Metric, Quantity};
 
-    fn run(steps: &[f64], idle_percent: Option<f64>) -> Measured {
-        Measured {
+    fn run(steps: &[f64], idle_percent: Option<f64>) -> RunMeasurements {
+        RunMeasurements {
             step_nanos: steps.to_vec(),
             scalars: vec![(Metric::percent(Quantity::GpuIdle), idle_percent)],
-            ..Measured::default()
+            ..RunMeasurements::default()
         }
     }
 
-    fn judge_outcome(gate: &str, before: &Measured, after: &Measured) -> Outcome {
+    fn judge_outcome(gate: &str, before: &RunMeasurements, after: &RunMeasurements) -> Outcome {
         Judge::default().judge(&gate.parse().unwrap(), before, after).outcome
     }
 
@@ -256,7 +256,7 @@ mod tests {
     fn the_worst_outcome_decides_the_exit_code() {
         let gate = "step_time>+3%".parse().unwrap();
         let verdict = |outcome| {
-            let empty = Measured::default();
+            let empty = RunMeasurements::default();
             Verdict { outcome, ..Judge::default().judge(&gate, &empty, &empty) }
         };
         let [pass, regression, inconclusive] =

@@ -30,7 +30,7 @@ use crate::metric::Metric;
 use crate::stats::Interval;
 
 pub use judge::{Judge, exit_code};
-pub use parse::{ParseError, Problem};
+pub use parse::{ParseError, ParseProblem};
 
 /// A condition under which a run fails.
 #[derive(Clone, Debug, PartialEq)]

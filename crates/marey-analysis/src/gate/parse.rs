@@ -21,12 +21,12 @@ pub struct ParseError {
     /// The first wrong character, counted from 1.
     pub column: usize,
     /// The problem at that position.
-    pub problem: Problem,
+    pub problem: ParseProblem,
 }
 
 /// The kinds of problems with a condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Problem {
+pub enum ParseProblem {
     /// The comparison is missing.
     NoComparison,
     /// The comparison is not supported, such as `>=`.
@@ -47,7 +47,7 @@ pub enum Problem {
         /// Similar names.
         similar: Vec<String>,
         /// The statistics of the metric.
-        known: Vec<String>,
+        valid_summaries: Vec<String>,
     },
     /// A number is missing.
     NoNumber,
@@ -58,7 +58,7 @@ pub enum Problem {
         /// The unit as written.
         unit: String,
         /// The units that are valid.
-        known: Vec<&'static str>,
+        valid_units: Vec<&'static str>,
     },
     /// An unsigned percentage for a metric that is not a percentage.
     UnsignedPercent {
@@ -69,7 +69,7 @@ pub enum Problem {
     },
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ParseProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoComparison => {
@@ -80,19 +80,20 @@ impl fmt::Display for Problem {
                 write!(f, "no metric `{name}`{}; the metrics are ", DidYouMean(similar))?;
                 f.write_str(&Quantity::names().collect::<Vec<_>>().join(", "))
             }
-            Self::UnknownStatistic { metric, name, similar, known } => {
+            Self::UnknownStatistic { metric, name, similar, valid_summaries } => {
                 write!(f, "`{metric}` has no statistic `{name}`{}; ", DidYouMean(similar))?;
-                write!(f, "it has {}", known.join(", "))?;
-                let has_percentiles = known.iter().any(|name| name == "p90");
+                write!(f, "it has {}", valid_summaries.join(", "))?;
+                let has_percentiles = valid_summaries.iter().any(|name| name == "p90");
                 f.write_str(if has_percentiles { ", and all other percentiles p1 to p99" } else { "" })
             }
             Self::NoNumber => f.write_str("expected a number, as in +3%, +2ms or 30"),
-            Self::UnknownUnit { metric, unit, known } => {
-                let known: Vec<_> = known.iter().filter(|unit| !unit.is_empty()).copied().collect();
-                match (unit.as_str(), known.is_empty()) {
-                    ("", _) => write!(f, "`{metric}` needs a unit: {}", known.join(", ")),
+            Self::UnknownUnit { metric, unit, valid_units } => {
+                let units: Vec<_> =
+                    valid_units.iter().filter(|unit| !unit.is_empty()).copied().collect();
+                match (unit.as_str(), units.is_empty()) {
+                    ("", _) => write!(f, "`{metric}` needs a unit: {}", units.join(", ")),
                     (_, true) => write!(f, "`{metric}` is a count and has no unit"),
-                    _ => write!(f, "`{metric}` has no unit `{unit}`; use {}", known.join(", ")),
+                    _ => write!(f, "`{metric}` has no unit `{unit}`; use {}", units.join(", ")),
                 }
             }
             Self::UnsignedPercent { metric, suggestion } => {
@@ -126,30 +127,31 @@ impl FromStr for Gate {
 }
 
 /// A problem and the byte offset at which it begins.
-type ProblemAtOffset = (usize, Problem);
+type OffsetAndProblem = (usize, ParseProblem);
 
-fn parse_gate(text: &str) -> Result<Gate, ProblemAtOffset> {
-    let operator =
-        text.find(['>', '<', '=']).ok_or((text.trim_end().len(), Problem::NoComparison))?;
-    let direction = match &text[operator..=operator] {
+fn parse_gate(text: &str) -> Result<Gate, OffsetAndProblem> {
+    let operator_offset =
+        text.find(['>', '<', '=']).ok_or((text.trim_end().len(), ParseProblem::NoComparison))?;
+    let direction = match &text[operator_offset..=operator_offset] {
         ">" => Direction::Above,
         "<" => Direction::Below,
-        _ => return Err((operator, Problem::UnsupportedComparison)),
+        _ => return Err((operator_offset, ParseProblem::UnsupportedComparison)),
     };
-    let metric = parse_metric(text, operator)?;
-    let after_operator = &text[operator + 1..];
-    let start = text.len() - after_operator.trim_start().len();
+    let metric = parse_metric(text, operator_offset)?;
+    let after_operator = &text[operator_offset + 1..];
+    let threshold_offset = text.len() - after_operator.trim_start().len();
     if after_operator.starts_with(['=', '>', '<']) {
-        return Err((operator + 1, Problem::UnsupportedComparison));
+        return Err((operator_offset + 1, ParseProblem::UnsupportedComparison));
     }
-    let threshold = parse_threshold(text[start..].trim_end(), metric)
-        .map_err(|(offset, problem)| (start + offset, problem))?;
+    let threshold = parse_threshold(text[threshold_offset..].trim_end(), metric).map_err(
+        |(offset_in_threshold, problem)| (threshold_offset + offset_in_threshold, problem),
+    )?;
     Ok(Gate { expression: text.trim().to_owned(), metric, direction, threshold })
 }
 
-fn parse_metric(text: &str, end: usize) -> Result<Metric, ProblemAtOffset> {
-    let name = text[..end].trim();
-    let start = text.len() - text.trim_start().len();
+fn parse_metric(text: &str, name_end: usize) -> Result<Metric, OffsetAndProblem> {
+    let name = text[..name_end].trim();
+    let name_offset = text.len() - text.trim_start().len();
     let (name, summary) = match name.split_once('.') {
         Some((name, summary)) => (name, Some((name.len() + 1, summary))),
         None => (name, None),
@@ -157,27 +159,31 @@ fn parse_metric(text: &str, end: usize) -> Result<Metric, ProblemAtOffset> {
     let quantity = Quantity::parse(name).ok_or_else(|| {
         let names: Vec<String> = Quantity::names().map(str::to_owned).collect();
         let similar = nearest(name, &names);
-        (start.min(end), Problem::UnknownMetric { name: name.to_owned(), similar })
+        (name_offset.min(name_end), ParseProblem::UnknownMetric { name: name.to_owned(), similar })
     })?;
-    let Some((offset, summary)) = summary else { return Ok(quantity.default_metric()) };
+    let Some((summary_offset, summary)) = summary else { return Ok(quantity.default_metric()) };
     Metric::with_summary(quantity, summary).ok_or_else(|| {
-        let known: Vec<String> = quantity.summaries().collect();
-        let similar = nearest(summary, &known);
+        let valid_summaries: Vec<String> = quantity.summaries().collect();
+        let similar = nearest(summary, &valid_summaries);
         let (metric, name) = (quantity.name(), summary.to_owned());
-        (start + offset, Problem::UnknownStatistic { metric, name, similar, known })
+        (
+            name_offset + summary_offset,
+            ParseProblem::UnknownStatistic { metric, name, similar, valid_summaries },
+        )
     })
 }
 
-fn parse_threshold(text: &str, metric: Metric) -> Result<Threshold, ProblemAtOffset> {
+fn parse_threshold(text: &str, metric: Metric) -> Result<Threshold, OffsetAndProblem> {
     let is_change = text.starts_with(['+', '-']);
-    let sign = usize::from(is_change);
+    let sign_bytes = usize::from(is_change);
     let is_digit_or_point = |letter: char| letter.is_ascii_digit() || letter == '.';
-    let digit_count =
-        text[sign..].find(|letter| !is_digit_or_point(letter)).unwrap_or(text.len() - sign);
-    let (number, unit) = text.split_at(sign + digit_count);
-    let number: f64 = number.parse().map_err(|_not_a_number| (0, Problem::NoNumber))?;
+    let digit_count = text[sign_bytes..]
+        .find(|letter| !is_digit_or_point(letter))
+        .unwrap_or(text.len() - sign_bytes);
+    let (number, unit) = text.split_at(sign_bytes + digit_count);
+    let number: f64 = number.parse().map_err(|_not_a_number| (0, ParseProblem::NoNumber))?;
     if !number.is_finite() {
-        return Err((0, Problem::NoNumber));
+        return Err((0, ParseProblem::NoNumber));
     }
     let unit_offset = text.len() - unit.trim_start().len();
     let unit = unit.trim_start();
@@ -189,13 +195,16 @@ fn parse_threshold(text: &str, metric: Metric) -> Result<Threshold, ProblemAtOff
         let metric = metric.to_string();
         if unit == "%" {
             let suggestion = format!("+{text}");
-            return Err((unit_offset, Problem::UnsignedPercent { metric, suggestion }));
+            return Err((unit_offset, ParseProblem::UnsignedPercent { metric, suggestion }));
         }
-        let mut known: Vec<&str> = units.iter().map(|(name, _)| *name).collect();
+        let mut valid_units: Vec<&str> = units.iter().map(|(name, _)| *name).collect();
         if is_change {
-            known.insert(0, "%");
+            valid_units.insert(0, "%");
         }
-        return Err((unit_offset, Problem::UnknownUnit { metric, unit: unit.to_owned(), known }));
+        return Err((
+            unit_offset,
+            ParseProblem::UnknownUnit { metric, unit: unit.to_owned(), valid_units },
+        ));
     };
     let number = number * scale;
     Ok(if is_change { Threshold::Change(number) } else { Threshold::Value(number) })

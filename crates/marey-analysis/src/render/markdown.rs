@@ -4,10 +4,10 @@ use std::fmt::Write;
 
 use marey_model::printable::printable;
 
-use crate::compare::{Category, Change, Comparison, Difference, Significance};
+use crate::compare::{ChangeCategory, Comparison, MetricChange, OperationDifference, Significance};
 use crate::gate::{Outcome, Verdict};
-use crate::measured::Operation;
 use crate::metric::{Better, Unit};
+use crate::run_measurements::Operation;
 
 use super::show;
 
@@ -26,7 +26,7 @@ pub fn markdown(comparison: &Comparison, verdicts: &[Verdict], max_changes: usiz
     push_table(&mut out, &headers, comparison.metrics.iter().map(metric_row));
     let tables = [("Operations", &comparison.operations), ("Kernels", &comparison.kernels)];
     for (title, differences) in tables {
-        let changed = differences.iter().filter(|row| row.category != Category::Unchanged);
+        let changed = differences.iter().filter(|row| row.category != ChangeCategory::Unchanged);
         let rows: Vec<_> = changed.take(max_changes).map(difference_row).collect();
         if !rows.is_empty() {
             out.extend(["\n#### ", title, ", per step\n\n"]);
@@ -37,7 +37,7 @@ pub fn markdown(comparison: &Comparison, verdicts: &[Verdict], max_changes: usiz
     out
 }
 
-fn difference_row(row: &Difference) -> [String; 6] {
+fn difference_row(row: &OperationDifference) -> [String; 6] {
     let side =
         |side: Option<&Operation>| show::value(side.map(|side| side.total_nanos), Unit::Nanos);
     [
@@ -69,7 +69,7 @@ fn verdict_row(verdict: &Verdict) -> [String; 7] {
     ]
 }
 
-fn metric_row(row: &Change) -> [String; 7] {
+fn metric_row(row: &MetricChange) -> [String; 7] {
     let unit = row.metric.unit();
     let worsening = row.change.map_or(0.0, |change| match row.metric.better() {
         Better::Lower => change,

@@ -46,10 +46,10 @@ pub fn percent(number: Option<f64>) -> String {
     }
 }
 
-/// Returns an interval as text: its two ends, each formatted by `end`.
-pub fn interval(interval: Option<Interval>, end: impl Fn(Option<f64>) -> String) -> String {
+/// Returns an interval as text: its two ends, each formatted by `show_end`.
+pub fn interval(interval: Option<Interval>, show_end: impl Fn(Option<f64>) -> String) -> String {
     interval.map_or(UNKNOWN.into(), |Interval { low, high }| {
-        format!("{} to {}", end(Some(low)), end(Some(high)))
+        format!("{} to {}", show_end(Some(low)), show_end(Some(high)))
     })
 }
 

@@ -7,32 +7,34 @@ mod step;
 
 pub(crate) use step::MEMORY_LEAK;
 
-use crate::rule::{Rule, Threshold};
+use crate::rule::{Rule, RuleThreshold};
 
 /// The share of the step time above which most rules report high severity.
-const HIGH: Threshold = high_percent(30.0);
+const HIGH_PERCENT: RuleThreshold = high_percent(30.0);
 
 /// The share of the step time above which most rules report medium severity.
-const MEDIUM: Threshold =
-    Threshold { doc: "Share of the step time above which severity is medium.", ..MEDIUM_FROM };
+const MEDIUM_PERCENT: RuleThreshold = RuleThreshold {
+    doc: "Share of the step time above which severity is medium.",
+    ..MEDIUM_FROM_PERCENT
+};
 
 /// The share of the step time from which the other rules report medium severity, the share itself
 /// included.
-const MEDIUM_FROM: Threshold = Threshold {
+const MEDIUM_FROM_PERCENT: RuleThreshold = RuleThreshold {
     name: "medium_percent",
     default: 10.0,
     unit: "%",
     doc: "Share of the step time from which severity is medium.",
 };
 
-const fn high_percent(default: f64) -> Threshold {
+const fn high_percent(default: f64) -> RuleThreshold {
     let doc = "Share of the step time above which severity is high.";
-    Threshold { name: "high_percent", default, unit: "%", doc }
+    RuleThreshold { name: "high_percent", default, unit: "%", doc }
 }
 
-const fn min_percent(default: f64) -> Threshold {
+const fn min_percent(default: f64) -> RuleThreshold {
     let doc = "Share of the step time below which nothing is reported.";
-    Threshold { name: "min_percent", default, unit: "%", doc }
+    RuleThreshold { name: "min_percent", default, unit: "%", doc }
 }
 
 /// All rules, in the order of their documentation.

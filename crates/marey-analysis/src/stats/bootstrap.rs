@@ -25,7 +25,7 @@
 //! For 10,000 steps a mean takes milliseconds and a percentile a tenth of a second. For more than
 //! 20,000 steps fewer resamples are drawn, but at least 400, so that a million steps take seconds.
 
-use super::blocks::Blocks;
+use super::blocks::BlockSampler;
 use super::describe::Stat;
 
 /// Number of resamples.
@@ -54,8 +54,8 @@ impl Interval {
 
 /// Two samples with the parameters of their resampling.
 pub struct Bootstrap {
-    before: Blocks,
-    after: Blocks,
+    before: BlockSampler,
+    after: BlockSampler,
     resample_count: usize,
     /// Number of changes that are cut off at either end.
     cut_off_count: usize,
@@ -64,14 +64,14 @@ pub struct Bootstrap {
 impl Bootstrap {
     /// Prepares two samples, each in the order of measurement.
     pub fn new(before: &[f64], after: &[f64]) -> Self {
-        let longest = before.len().max(after.len()).max(1);
-        let resample_count = (MAX_DRAWS / longest).clamp(MIN_RESAMPLES, RESAMPLES);
-        let blocks = block_count(before.len()).min(block_count(after.len()));
+        let longest_sample = before.len().max(after.len()).max(1);
+        let resample_count = (MAX_DRAWS / longest_sample).clamp(MIN_RESAMPLES, RESAMPLES);
+        let smaller_block_count = block_count(before.len()).min(block_count(after.len()));
         Self {
-            before: Blocks::new(before, block_length(before.len())),
-            after: Blocks::new(after, block_length(after.len())),
+            before: BlockSampler::new(before, block_length(before.len())),
+            after: BlockSampler::new(after, block_length(after.len())),
             resample_count,
-            cut_off_count: (cut_off_share(blocks) * resample_count as f64) as usize,
+            cut_off_count: (cut_off_share(smaller_block_count) * resample_count as f64) as usize,
         }
     }
 
@@ -105,51 +105,55 @@ impl Resamples {
         // The ends are two elements, equally far from the ends of the list and not interpolated, so
         // that swapping the sides mirrors the interval.
         changes.sort_unstable_by(f64::total_cmp);
-        let last = changes.len() - 1;
+        let last_index = changes.len() - 1;
         Some(Interval {
             low: changes[self.cut_off_count],
-            high: changes[last - self.cut_off_count],
+            high: changes[last_index - self.cut_off_count],
         })
     }
 }
 
-fn block_length(steps: usize) -> usize {
-    (steps as f64).cbrt().round().max(1.0) as usize
+fn block_length(step_count: usize) -> usize {
+    (step_count as f64).cbrt().round().max(1.0) as usize
 }
 
-fn block_count(steps: usize) -> usize {
-    steps.div_ceil(block_length(steps))
+fn block_count(step_count: usize) -> usize {
+    step_count.div_ceil(block_length(step_count))
 }
 
 /// Returns the share of resamples to cut off at each end: 2.5 %, or less if there are few blocks.
-fn cut_off_share(blocks: usize) -> f64 {
-    if blocks < 2 {
+fn cut_off_share(block_count: usize) -> f64 {
+    if block_count < 2 {
         return 0.0;
     }
-    let blocks = blocks as f64;
-    normal_cdf(-(blocks / (blocks - 1.0)).sqrt() * student_t(blocks - 1.0))
+    let block_count = block_count as f64;
+    normal_cdf(-(block_count / (block_count - 1.0)).sqrt() * student_t(block_count - 1.0))
 }
 
 /// Returns the 97.5th percentile of Student's t by Abramowitz and Stegun 26.7.5. For three blocks
 /// it is 3 % too low, but then no resample is cut off anyway.
 fn student_t(degrees_of_freedom: f64) -> f64 {
     let normal = 1.959_963_985_f64;
-    let square = normal * normal;
-    let first = normal * (square + 1.0) / 4.0;
-    let second = normal * ((5.0 * square + 16.0) * square + 3.0) / 96.0;
-    let third = normal * (((3.0 * square + 19.0) * square + 17.0) * square - 15.0) / 384.0;
+    let normal_squared = normal * normal;
+    let first_order = normal * (normal_squared + 1.0) / 4.0;
+    let second_order = normal * ((5.0 * normal_squared + 16.0) * normal_squared + 3.0) / 96.0;
+    let third_order = normal
+        * (((3.0 * normal_squared + 19.0) * normal_squared + 17.0) * normal_squared - 15.0)
+        / 384.0;
     normal
-        + (first + (second + third / degrees_of_freedom) / degrees_of_freedom) / degrees_of_freedom
+        + (first_order + (second_order + third_order / degrees_of_freedom) / degrees_of_freedom)
+            / degrees_of_freedom
 }
 
 /// Returns the cumulative normal distribution for a value of at most 0, by Abramowitz and Stegun
 /// 7.1.26. The result is accurate to 1.5e-7.
 fn normal_cdf(value: f64) -> f64 {
-    let size = -value / std::f64::consts::SQRT_2;
-    let near = 1.0 / (1.0 + 0.327_591_1 * size);
-    let terms = [1.061_405_429, -1.453_152_027, 1.421_413_741, -0.284_496_736, 0.254_829_592];
-    let sum = terms.iter().fold(0.0, |sum, term| (sum + term) * near);
-    0.5 * sum * (-size * size).exp()
+    let scaled_distance = -value / std::f64::consts::SQRT_2;
+    let scaled_reciprocal = 1.0 / (1.0 + 0.327_591_1 * scaled_distance);
+    let coefficients =
+        [1.061_405_429, -1.453_152_027, 1.421_413_741, -0.284_496_736, 0.254_829_592];
+    let sum = coefficients.iter().fold(0.0, |sum, term| (sum + term) * scaled_reciprocal);
+    0.5 * sum * (-scaled_distance * scaled_distance).exp()
 }
 
 #[cfg(test)]

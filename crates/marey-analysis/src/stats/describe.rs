@@ -69,10 +69,11 @@ pub fn mean(sample: &[f64]) -> Option<f64> {
 /// `percentile_cont`. `None` for an empty sample.
 pub fn percentile(sample: &[f64], percent: f64) -> Option<f64> {
     let mut values = sample.to_vec();
-    let Rank { low, fraction } = Rank::from_percent(percent, values.len())?;
-    let (_, &mut value, above) = values.select_nth_unstable_by(low, f64::total_cmp);
-    let next = above.iter().copied().min_by(f64::total_cmp).unwrap_or(value);
-    Some(interpolate(value, next, fraction))
+    let PercentilePosition { low, fraction } =
+        PercentilePosition::from_percent(percent, values.len())?;
+    let (_, &mut value, values_above) = values.select_nth_unstable_by(low, f64::total_cmp);
+    let next_value = values_above.iter().copied().min_by(f64::total_cmp).unwrap_or(value);
+    Some(interpolate(value, next_value, fraction))
 }
 
 /// Returns the 50th percentile, or `None` for an empty sample.
@@ -89,14 +90,14 @@ pub fn mad(sample: &[f64]) -> Option<f64> {
 
 /// The position of a percentile among sorted values.
 #[derive(Clone, Copy)]
-pub(super) struct Rank {
+pub(super) struct PercentilePosition {
     /// The index of the value at or below the percentile.
     pub(super) low: usize,
     /// The fraction of the way from that value to the next, 0 to 1.
     pub(super) fraction: f64,
 }
 
-impl Rank {
+impl PercentilePosition {
     pub(super) fn from_percent(percent: f64, count: usize) -> Option<Self> {
         let position = count.checked_sub(1)? as f64 * (percent.clamp(0.0, 100.0) / 100.0);
         Some(Self { low: position as usize, fraction: position.fract() })

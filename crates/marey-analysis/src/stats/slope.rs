@@ -21,8 +21,9 @@ pub fn theil_sen(points: &[(f64, f64)]) -> Option<f64> {
     };
     let mut slopes = Vec::with_capacity(points.len() * points.len().saturating_sub(1) / 2);
     for (index, (x, y)) in points.iter().enumerate() {
-        let later = points[index + 1..].iter().filter(|(other, _)| other.total_cmp(x).is_ne());
-        slopes.extend(later.map(|(other_x, other_y)| (other_y - y) / (other_x - x)));
+        let later_points =
+            points[index + 1..].iter().filter(|(other, _)| other.total_cmp(x).is_ne());
+        slopes.extend(later_points.map(|(other_x, other_y)| (other_y - y) / (other_x - x)));
     }
     median(&slopes)
 }
@@ -30,8 +31,8 @@ pub fn theil_sen(points: &[(f64, f64)]) -> Option<f64> {
 fn bin_points(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut sorted = points.to_vec();
     sorted.sort_unstable_by(|(a, _), (b, _)| a.total_cmp(b));
-    let edge = |bin: usize| bin * sorted.len() / MAX_POINTS;
-    let bins = (0..MAX_POINTS).map(|bin| &sorted[edge(bin)..edge(bin + 1)]);
+    let bin_start = |bin: usize| bin * sorted.len() / MAX_POINTS;
+    let bins = (0..MAX_POINTS).map(|bin| &sorted[bin_start(bin)..bin_start(bin + 1)]);
     let median_coordinate = |bin: &[(f64, f64)], coordinate: fn(&(f64, f64)) -> f64| {
         median(&bin.iter().map(coordinate).collect::<Vec<_>>())
     };

@@ -16,7 +16,7 @@ impl SplitMix64 {
 
     /// Returns a number below `end` by Lemire's multiplication (2019) without its rejection step.
     /// The bias is less than `end` / 2^64.
-    pub(super) const fn below(&mut self, end: usize) -> usize {
+    pub(super) const fn next_below(&mut self, end: usize) -> usize {
         ((self.next() as u128 * end as u128) >> 64) as usize
     }
 }
@@ -39,6 +39,6 @@ mod tests {
             first,
             [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]
         );
-        assert!((0..1_000).all(|_| random.below(7) < 7));
+        assert!((0..1_000).all(|_| random.next_below(7) < 7));
     }
 }

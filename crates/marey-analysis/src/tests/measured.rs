@@ -2,10 +2,10 @@
 
 use super::sample_run::{self, STEP_BYTES};
 use crate::ask::Questions;
-use crate::measured::{Kernel, Measured, Operation};
 use crate::metric::{Metric, Quantity, Summary};
+use crate::run_measurements::{Kernel, Operation, RunMeasurements};
 
-fn value(run: &Measured, quantity: Quantity, summary: Summary) -> Option<f64> {
+fn value(run: &RunMeasurements, quantity: Quantity, summary: Summary) -> Option<f64> {
     run.measurement(Metric { quantity, summary }).map(|measurement| measurement.value)
 }
 
@@ -13,7 +13,7 @@ fn value(run: &Measured, quantity: Quantity, summary: Summary) -> Option<f64> {
 #[test]
 fn a_run_is_measured_by_step_and_as_a_whole() {
     let database = sample_run::with_steps(3);
-    let run = Measured::query(&Questions::new(&database), "run".to_owned()).unwrap();
+    let run = RunMeasurements::query(&Questions::new(&database), "run".to_owned()).unwrap();
 
     assert_eq!(run.name, "run");
     assert_eq!(run.step_nanos, [10e6, 10e6, 13e6]);

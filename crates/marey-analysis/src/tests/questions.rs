@@ -7,7 +7,7 @@ use super::sample_run;
 use crate::ask::{Cell, Question, Questions, Rows};
 
 fn question(sql: &'static str) -> Question {
-    Question { sql: sql.into(), max_rows: None, needs: &[], probe: None }
+    Question { sql: sql.into(), max_rows: None, needed_tables: &[], probe: None }
 }
 
 fn one() -> Rows {
@@ -24,8 +24,8 @@ fn a_question_without_the_rows_that_it_needs_is_not_asked() {
     let database = sample_run::with_steps(2);
     let questions = Questions::new(&database);
     let no_row = "SELECT number FROM raw.steps WHERE number < 0";
-    let ask = |needs, probe| {
-        let question = Question { needs, probe, ..question(ONE) };
+    let ask = |needed_tables, probe| {
+        let question = Question { needed_tables, probe, ..question(ONE) };
         questions.ask_all(&[question]).unwrap().remove(0)
     };
     assert_eq!(ask(SAMPLES, None), Rows::default());

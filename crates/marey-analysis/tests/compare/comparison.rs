@@ -1,10 +1,10 @@
 //! Comparisons of two runs, by example.
 
 use marey_analysis::compare::{
-    Category, Comparison, Reason, Rename, Significance, Tolerance, compare,
+    ChangeCategory, Comparison, Rename, RenameReason, Significance, Tolerance, compare,
 };
-use marey_analysis::measured::{Kernel, Measured, Operation};
 use marey_analysis::metric::{Metric, Quantity, Summary};
+use marey_analysis::run_measurements::{Kernel, Operation, RunMeasurements};
 
 /// Operations from lines of `path count total_us`; slashes separate the names of a path.
 fn operations(text: &str) -> Vec<Operation> {
@@ -23,28 +23,29 @@ fn operations(text: &str) -> Vec<Operation> {
 }
 
 fn compare_operations(before: &str, after: &str) -> Comparison {
-    let run = |text| Measured { operations: operations(text), ..Measured::default() };
+    let run = |text| RunMeasurements { operations: operations(text), ..RunMeasurements::default() };
     compare(&run(before), &run(after), Tolerance::default())
 }
 
 fn compare_kernels(before: &[&str], after: &[&str]) -> Comparison {
-    let run = |names: &[&str]| Measured {
+    let run = |names: &[&str]| RunMeasurements {
         kernels: names
             .iter()
             .map(|name| Kernel { name: (*name).into(), count: 2.0, total_nanos: 1e4 })
             .collect(),
-        ..Measured::default()
+        ..RunMeasurements::default()
     };
     compare(&run(before), &run(after), Tolerance::default())
 }
 
 /// `before -> after: reason` for each suggested rename, sorted.
 fn suggested_renames(comparison: &Comparison) -> Vec<String> {
-    let rename_lines = |differences: &[marey_analysis::compare::Difference], renames: &[Rename]| {
+    let rename_lines = |differences: &[marey_analysis::compare::OperationDifference],
+                        renames: &[Rename]| {
         let line = |rename: &Rename| {
             let (before, after) = (
-                differences[rename.before].path.join("/"),
-                differences[rename.after].path.join("/"),
+                differences[rename.removed_index].path.join("/"),
+                differences[rename.added_index].path.join("/"),
             );
             format!("{before} -> {after}: {:?}", rename.reason)
         };
@@ -58,7 +59,7 @@ fn suggested_renames(comparison: &Comparison) -> Vec<String> {
 
 #[test]
 fn metrics_include_those_of_prism_with_their_significance() {
-    let run = |name: &str, factor: f64, peak| Measured {
+    let run = |name: &str, factor: f64, peak| RunMeasurements {
         name: name.into(),
         step_nanos: (0..20).map(|index| factor * (1e6 + f64::from(index % 3) * 1e3)).collect(),
         scalars: vec![
@@ -67,7 +68,7 @@ fn metrics_include_those_of_prism_with_their_significance() {
             (Metric::percent(Quantity::GpuIdle), None),
         ],
         series: vec![(Quantity::ExposedCommunication, vec![factor * 1e5; 20])],
-        ..Measured::default()
+        ..RunMeasurements::default()
     };
     let (before, after) = (run("a", 1.0, Some(1e9)), run("b", 1.1, None));
     let comparison = compare(&before, &after, Tolerance::default());
@@ -104,7 +105,10 @@ fn metrics_include_those_of_prism_with_their_significance() {
 
 #[test]
 fn significance_is_unknown_with_few_steps() {
-    let run = |steps: usize| Measured { step_nanos: vec![1.0; steps], ..Measured::default() };
+    let run = |steps: usize| RunMeasurements {
+        step_nanos: vec![1.0; steps],
+        ..RunMeasurements::default()
+    };
     let significance = |before, after| {
         let comparison = compare(&run(before), &run(after), Tolerance::default());
         [2, 4].map(|index| comparison.metrics[index].significance)
@@ -128,11 +132,11 @@ fn operations_are_matched_by_path() {
     assert_eq!(
         rows,
         [
-            ("a/x".to_owned(), Category::Decreased, Category::Decreased, -4e4),
-            ("b/x".to_owned(), Category::Increased, Category::Unchanged, 2e4),
-            ("new".to_owned(), Category::Added, Category::Added, 1e4),
-            ("gone".to_owned(), Category::Removed, Category::Removed, -7e3),
-            ("a".to_owned(), Category::Unchanged, Category::Unchanged, 4e3),
+            ("a/x".to_owned(), ChangeCategory::Decreased, ChangeCategory::Decreased, -4e4),
+            ("b/x".to_owned(), ChangeCategory::Increased, ChangeCategory::Unchanged, 2e4),
+            ("new".to_owned(), ChangeCategory::Added, ChangeCategory::Added, 1e4),
+            ("gone".to_owned(), ChangeCategory::Removed, ChangeCategory::Removed, -7e3),
+            ("a".to_owned(), ChangeCategory::Unchanged, ChangeCategory::Unchanged, 4e3),
         ]
     );
     assert_eq!(comparison.operations[0].change_percent(), -80.0);
@@ -204,10 +208,10 @@ fn kernels_are_matched_by_name_and_suggested_by_function() {
         ]
     );
     let same_kernel = comparison.kernels.iter().find(|row| row.path == ["same"]).unwrap();
-    assert_eq!(same_kernel.category, Category::Unchanged);
+    assert_eq!(same_kernel.category, ChangeCategory::Unchanged);
     // Kernels have no position among siblings.
     assert!(compare_kernels(&["abc"], &["xyz"]).renamed_kernels.is_empty());
-    assert!(Reason::SameFunction > Reason::SimilarName);
+    assert!(RenameReason::SameFunction > RenameReason::SimilarName);
 }
 
 #[test]

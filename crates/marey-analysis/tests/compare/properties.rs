@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use marey_analysis::compare::{Category, Comparison, Difference, Rename, Tolerance, compare};
+use marey_analysis::compare::{
+    ChangeCategory, Comparison, OperationDifference, Rename, Tolerance, compare,
+};
 use marey_analysis::gate::{Gate, Judge, Outcome};
-use marey_analysis::measured::{Kernel, Measured, Operation};
 use marey_analysis::metric::{Metric, Quantity};
+use marey_analysis::run_measurements::{Kernel, Operation, RunMeasurements};
 use marey_analysis::stats::{Stat, mad, median, percentile, theil_sen};
 use proptest::prelude::*;
 
@@ -42,11 +44,11 @@ fn kernels() -> impl Strategy<Value = Vec<Kernel>> {
     })
 }
 
-fn run() -> impl Strategy<Value = Measured> {
+fn run() -> impl Strategy<Value = RunMeasurements> {
     let steps = prop::collection::vec(prop_oneof![0.0..1e9, Just(0.0), Just(5e5)], 0..40);
     let scalar = prop::option::of(prop_oneof![-1e6..1e9, Just(0.0)]);
     (steps.clone(), steps, scalar, tree(), kernels()).prop_map(
-        |(step_nanos, idle, peak, operations, kernels)| Measured {
+        |(step_nanos, idle, peak, operations, kernels)| RunMeasurements {
             name: "run".into(),
             step_nanos,
             series: vec![(Quantity::GpuIdle, idle)],
@@ -61,39 +63,40 @@ fn run() -> impl Strategy<Value = Measured> {
 }
 
 /// The category with both sides swapped.
-fn mirror(category: Category) -> Category {
+fn mirror(category: ChangeCategory) -> ChangeCategory {
     match category {
-        Category::Added => Category::Removed,
-        Category::Removed => Category::Added,
-        Category::Increased => Category::Decreased,
-        Category::Decreased => Category::Increased,
-        Category::Unchanged => Category::Unchanged,
+        ChangeCategory::Added => ChangeCategory::Removed,
+        ChangeCategory::Removed => ChangeCategory::Added,
+        ChangeCategory::Increased => ChangeCategory::Decreased,
+        ChangeCategory::Decreased => ChangeCategory::Increased,
+        ChangeCategory::Unchanged => ChangeCategory::Unchanged,
     }
 }
 
-type Row<'a> = (&'a [String], Option<&'a Operation>, Option<&'a Operation>, Category, Category);
+type Row<'a> =
+    (&'a [String], Option<&'a Operation>, Option<&'a Operation>, ChangeCategory, ChangeCategory);
 
-fn row(row: &Difference) -> Row<'_> {
-    let Difference { path, before, after, category, count_category, .. } = row;
+fn row(row: &OperationDifference) -> Row<'_> {
+    let OperationDifference { path, before, after, category, count_category, .. } = row;
     (path, before.as_ref(), after.as_ref(), *category, *count_category)
 }
 
-fn rows(differences: &[Difference]) -> Vec<Row<'_>> {
+fn rows(differences: &[OperationDifference]) -> Vec<Row<'_>> {
     differences.iter().map(row).collect()
 }
 
 fn pairs<'a>(
-    differences: &'a [Difference],
+    differences: &'a [OperationDifference],
     renames: &[Rename],
 ) -> BTreeSet<(&'a [String], &'a [String], String)> {
     let pair = |rename: &Rename| {
         let path = |index: usize| &*differences[index].path;
-        (path(rename.before), path(rename.after), format!("{:?}", rename.reason))
+        (path(rename.removed_index), path(rename.added_index), format!("{:?}", rename.reason))
     };
     renames.iter().map(pair).collect()
 }
 
-fn differences_and_renames(comparison: &Comparison) -> [(&[Difference], &[Rename]); 2] {
+fn differences_and_renames(comparison: &Comparison) -> [(&[OperationDifference], &[Rename]); 2] {
     [
         (&comparison.operations, &comparison.renamed_operations),
         (&comparison.kernels, &comparison.renamed_kernels),
@@ -114,7 +117,7 @@ proptest! {
         for (differences, renames) in differences_and_renames(&comparison) {
             prop_assert!(renames.is_empty());
             for row in differences {
-                prop_assert_eq!((row.category, row.count_category), (Category::Unchanged, Category::Unchanged));
+                prop_assert_eq!((row.category, row.count_category), (ChangeCategory::Unchanged, ChangeCategory::Unchanged));
             }
         }
     }
@@ -146,9 +149,9 @@ proptest! {
     fn renames_pair_each_added_and_removed_operation_at_most_once(a in run(), b in run()) {
         for (differences, renames) in differences_and_renames(&compare(&a, &b, Tolerance::default())) {
             let mut seen = BTreeSet::new();
-            for Rename { before, after, .. } in renames {
-                prop_assert_eq!(differences[*before].category, Category::Removed);
-                prop_assert_eq!(differences[*after].category, Category::Added);
+            for Rename { removed_index: before, added_index: after, .. } in renames {
+                prop_assert_eq!(differences[*before].category, ChangeCategory::Removed);
+                prop_assert_eq!(differences[*after].category, ChangeCategory::Added);
                 prop_assert!(seen.insert(before) && seen.insert(after));
             }
         }

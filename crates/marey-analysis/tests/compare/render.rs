@@ -4,16 +4,16 @@ use std::path::Path;
 
 use marey_analysis::compare::{Tolerance, compare};
 use marey_analysis::gate::{Judge, Verdict, exit_code};
-use marey_analysis::measured::Measured;
 use marey_analysis::metric::{Metric, Quantity};
 use marey_analysis::render::{junit, markdown};
+use marey_analysis::run_measurements::RunMeasurements;
 
-fn runs() -> (Measured, Measured) {
-    let run = |name: &str, factor: f64, idle| Measured {
+fn runs() -> (RunMeasurements, RunMeasurements) {
+    let run = |name: &str, factor: f64, idle| RunMeasurements {
         name: name.into(),
         step_nanos: (0..20).map(|index| factor * (1e6 + f64::from(index % 3) * 1e3)).collect(),
         scalars: vec![(Metric::percent(Quantity::GpuIdle), Some(idle))],
-        ..Measured::default()
+        ..RunMeasurements::default()
     };
     (run("main|`x`", 1.0, 20.0), run("pull <1> & \"2\"\u{1b}", 1.1, 31.0))
 }

@@ -15,16 +15,16 @@ use object::elf::{
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, ReadCache};
 
-use crate::memory::{Mapped, Part, loaded_files};
+use crate::memory::{FileMapping, MappedFile, loaded_files};
 use crate::object::ReadMemory;
 
 /// The contents of a core file.
-pub(super) struct Image {
+pub(super) struct CoreImage {
     file: File,
     segments: Vec<Segment>,
-    files: Vec<MappedPart>,
+    mappings: Vec<CoreFileMapping>,
     /// Threads. The first one is the thread that received the signal.
-    pub(super) threads: Vec<Registers>,
+    pub(super) threads: Vec<CoreThread>,
     /// Id of the process.
     pub(super) pid: u32,
     /// Command line of the process, which the kernel has truncated.
@@ -33,18 +33,18 @@ pub(super) struct Image {
 
 /// A range of addresses, whose contents are in the core file or were left out.
 struct Segment {
-    start: u64,
+    start_address: u64,
     /// Number of bytes in the core file. The rest of the segment was left out.
-    length: u64,
+    file_bytes: u64,
     /// Number of bytes in the memory of the process.
     memory_bytes: u64,
-    offset: u64,
+    file_offset: u64,
     /// Whether the process could execute the segment or write to it.
     is_code_or_variables: bool,
 }
 
 /// A part of a file that was mapped. The core file may lack its contents.
-struct MappedPart {
+struct CoreFileMapping {
     start: u64,
     end: u64,
     offset: u64,
@@ -56,16 +56,16 @@ struct MappedPart {
 
 /// The state of a thread when the core was written.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Registers {
+pub(super) struct CoreThread {
     /// Id in the operating system.
     pub(super) os_id: u64,
     /// Signal that ended the process; 0 for none.
     pub(super) signal: i32,
     /// Number and first argument of the system call in progress.
-    pub(super) call: Option<(i64, u64)>,
+    pub(super) system_call: Option<(i64, u64)>,
 }
 
-impl Image {
+impl CoreImage {
     /// Reads the headers of a core file. `executable` replaces the path of the program in it.
     pub(super) fn open(path: &Path, executable: Option<&Path>) -> io::Result<Self> {
         let cache = ReadCache::new(File::open(path)?);
@@ -78,7 +78,7 @@ impl Image {
         let mut image = Self {
             file: File::open(path)?,
             segments: Vec::new(),
-            files: Vec::new(),
+            mappings: Vec::new(),
             threads: Vec::new(),
             pid: 0,
             command: String::new(),
@@ -86,17 +86,17 @@ impl Image {
         for segment in header.program_headers(endian, &cache).map_err(invalid)? {
             if segment.p_type(endian) == PT_LOAD {
                 image.segments.push(Segment {
-                    start: segment.p_vaddr(endian),
-                    length: segment.p_filesz(endian).min(segment.p_memsz(endian)),
+                    start_address: segment.p_vaddr(endian),
+                    file_bytes: segment.p_filesz(endian).min(segment.p_memsz(endian)),
                     memory_bytes: segment.p_memsz(endian),
-                    offset: segment.p_offset(endian),
+                    file_offset: segment.p_offset(endian),
                     is_code_or_variables: (segment.p_flags(endian) & (PF_W | PF_X))
                         != ProgramFlags(0),
                 });
             }
             image.read_notes(segment, endian, &cache).map_err(invalid)?;
         }
-        image.segments.sort_by_key(|segment| segment.start);
+        image.segments.sort_by_key(|segment| segment.start_address);
         if let Some(executable) = executable {
             image.replace_program(executable);
         }
@@ -114,9 +114,9 @@ impl Image {
         while let Some(note) = notes.next()? {
             let description = note.desc();
             match note.n_type(endian) {
-                NT_PRSTATUS => self.threads.extend(Registers::parse(description)),
-                NT_PRPSINFO => self.read_process(description),
-                NT_FILE => self.files = mapped_parts(description).unwrap_or_default(),
+                NT_PRSTATUS => self.threads.extend(CoreThread::parse(description)),
+                NT_PRPSINFO => self.read_process_info(description),
+                NT_FILE => self.mappings = file_mappings(description).unwrap_or_default(),
                 _ => {}
             }
         }
@@ -124,65 +124,73 @@ impl Image {
     }
 
     /// Reads a `struct elf_prpsinfo`.
-    fn read_process(&mut self, description: &[u8]) {
-        const PID: usize = 24;
-        const ARGUMENTS: usize = 56;
-        self.pid = number(description, PID).unwrap_or(0);
-        let arguments = description.get(ARGUMENTS..).unwrap_or_default();
+    fn read_process_info(&mut self, description: &[u8]) {
+        const PID_OFFSET: usize = 24;
+        const ARGUMENTS_OFFSET: usize = 56;
+        self.pid = number_at(description, PID_OFFSET).unwrap_or(0);
+        let arguments = description.get(ARGUMENTS_OFFSET..).unwrap_or_default();
         let arguments = arguments.split(|&byte| byte == 0).next().unwrap_or_default();
         String::from_utf8_lossy(arguments).trim_end().clone_into(&mut self.command);
     }
 
     /// Replaces the path of the program, which is the first of the files that were mapped.
     fn replace_program(&mut self, executable: &Path) {
-        let Some(program) = self.files.first().map(|part| part.path.clone()) else { return };
-        for part in self.files.iter_mut().filter(|part| part.path == program) {
-            executable.clone_into(&mut part.path);
+        let Some(program) = self.mappings.first().map(|mapping| mapping.path.clone()) else {
+            return;
+        };
+        for mapping in self.mappings.iter_mut().filter(|mapping| mapping.path == program) {
+            executable.clone_into(&mut mapping.path);
         }
     }
 
     /// Returns the program and the libraries that were loaded, in the order of their addresses.
-    pub(super) fn loaded_files(&self) -> Vec<Mapped> {
-        let parts = self.files.iter().map(|part| Part {
-            start: part.start,
-            end: part.end,
-            offset: part.offset,
-            path: part.path.clone(),
+    pub(super) fn loaded_files(&self) -> Vec<MappedFile> {
+        let mappings = self.mappings.iter().map(|mapping| FileMapping {
+            start: mapping.start,
+            end: mapping.end,
+            offset: mapping.offset,
+            path: mapping.path.clone(),
             // A file with neither is data. Debuggers leave machine code out of core files, but not
             // variables, so either of them shows a loaded file.
-            is_loaded: self.segment(part.start).is_some_and(|segment| segment.is_code_or_variables),
+            is_loaded: self
+                .segment(mapping.start)
+                .is_some_and(|segment| segment.is_code_or_variables),
         });
-        loaded_files(parts, "")
+        loaded_files(mappings, "")
     }
 
     /// Returns the segment that contains an address.
     fn segment(&self, address: u64) -> Option<&Segment> {
-        let next = self.segments.partition_point(|segment| segment.start <= address);
-        let segment = self.segments.get(next.checked_sub(1)?)?;
-        (address - segment.start < segment.memory_bytes).then_some(segment)
+        let next_index = self.segments.partition_point(|segment| segment.start_address <= address);
+        let segment = self.segments.get(next_index.checked_sub(1)?)?;
+        (address - segment.start_address < segment.memory_bytes).then_some(segment)
     }
 
     /// Reads bytes from the core file itself. Returns how many it has, `None` for none.
     fn read_segment(&self, address: u64, bytes: &mut [u8]) -> Option<usize> {
         let segment = self.segment(address)?;
-        let within = address - segment.start;
-        let left = segment.length.checked_sub(within).filter(|&left| left > 0)?;
-        let length = bytes.len().min(usize::try_from(left).ok()?);
-        self.file.read_exact_at(&mut bytes[..length], segment.offset.checked_add(within)?).ok()?;
+        let segment_offset = address - segment.start_address;
+        let bytes_left =
+            segment.file_bytes.checked_sub(segment_offset).filter(|&bytes_left| bytes_left > 0)?;
+        let length = bytes.len().min(usize::try_from(bytes_left).ok()?);
+        self.file
+            .read_exact_at(&mut bytes[..length], segment.file_offset.checked_add(segment_offset)?)
+            .ok()?;
         Some(length)
     }
 
     /// Reads bytes from the file that was mapped there. Returns how many it has, `None` for none.
     fn read_file(&self, address: u64, bytes: &mut [u8]) -> Option<usize> {
-        let part = self.files.iter().find(|part| (part.start..part.end).contains(&address))?;
-        let length = bytes.len().min(usize::try_from(part.end - address).ok()?);
-        let offset = part.offset.checked_add(address - part.start)?;
-        part.file()?.read_exact_at(&mut bytes[..length], offset).ok()?;
+        let mapping =
+            self.mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&address))?;
+        let length = bytes.len().min(usize::try_from(mapping.end - address).ok()?);
+        let offset = mapping.offset.checked_add(address - mapping.start)?;
+        mapping.file()?.read_exact_at(&mut bytes[..length], offset).ok()?;
         Some(length)
     }
 }
 
-impl MappedPart {
+impl CoreFileMapping {
     fn file(&self) -> Option<&File> {
         // Checked first, because the opening of a pipe would wait for a writer.
         let is_file = || fs::metadata(&self.path).is_ok_and(|metadata| metadata.is_file());
@@ -191,7 +199,7 @@ impl MappedPart {
     }
 }
 
-impl ReadMemory for Image {
+impl ReadMemory for CoreImage {
     fn read_into(&self, mut address: u64, mut bytes: &mut [u8]) -> Option<()> {
         while !bytes.is_empty() {
             let length =
@@ -203,54 +211,58 @@ impl ReadMemory for Image {
     }
 }
 
-impl Registers {
+impl CoreThread {
     /// Parses a `struct elf_prstatus`.
     fn parse(description: &[u8]) -> Option<Self> {
-        const SIGNAL: usize = 12;
-        const THREAD: usize = 32;
-        let signal: u16 = number(description, SIGNAL)?;
-        let os_id: u32 = number(description, THREAD)?;
-        Some(Self { os_id: os_id.into(), signal: signal.into(), call: call(description) })
+        const SIGNAL_OFFSET: usize = 12;
+        const THREAD_ID_OFFSET: usize = 32;
+        let signal: u16 = number_at(description, SIGNAL_OFFSET)?;
+        let os_id: u32 = number_at(description, THREAD_ID_OFFSET)?;
+        Some(Self {
+            os_id: os_id.into(),
+            signal: signal.into(),
+            system_call: system_call(description),
+        })
     }
 }
 
 /// Returns the number and the first argument of the system call that a thread is in. On x86-64 a
 /// register of its own keeps the number.
 #[cfg(target_arch = "x86_64")]
-fn call(description: &[u8]) -> Option<(i64, u64)> {
-    const FIRST_ARGUMENT: usize = 112 + 14 * 8;
-    const CALL: usize = 112 + 15 * 8;
-    let call: i64 = number(description, CALL)?;
-    (call >= 0).then_some((call, number(description, FIRST_ARGUMENT)?))
+fn system_call(description: &[u8]) -> Option<(i64, u64)> {
+    const FIRST_ARGUMENT_OFFSET: usize = 112 + 14 * 8;
+    const CALL_NUMBER_OFFSET: usize = 112 + 15 * 8;
+    let system_call: i64 = number_at(description, CALL_NUMBER_OFFSET)?;
+    (system_call >= 0).then_some((system_call, number_at(description, FIRST_ARGUMENT_OFFSET)?))
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn call(_: &[u8]) -> Option<(i64, u64)> {
+fn system_call(_: &[u8]) -> Option<(i64, u64)> {
     None
 }
 
 /// Parses a note of mapped files (`NT_FILE`). It has the number of files and the size of a page,
 /// then the addresses and the offset in pages of each file, then the paths.
-fn mapped_parts(description: &[u8]) -> Option<Vec<MappedPart>> {
+fn file_mappings(description: &[u8]) -> Option<Vec<CoreFileMapping>> {
     const HEAD_BYTES: usize = 16;
     const ENTRY_BYTES: usize = 24;
-    let count: u64 = number(description, 0)?;
-    let page_bytes: u64 = number(description, 8)?;
+    let count: u64 = number_at(description, 0)?;
+    let page_bytes: u64 = number_at(description, 8)?;
     let entries = description.get(HEAD_BYTES..)?;
     let (entries, paths) =
         entries.split_at_checked(usize::try_from(count).ok()?.checked_mul(ENTRY_BYTES)?)?;
     let paths = paths.split(|&byte| byte == 0);
-    let parts = entries.chunks_exact(ENTRY_BYTES).zip(paths).filter_map(|(entry, path)| {
-        let offset: u64 = number(entry, 16)?;
-        Some(MappedPart {
-            start: number(entry, 0)?,
-            end: number(entry, 8)?,
+    let mappings = entries.chunks_exact(ENTRY_BYTES).zip(paths).filter_map(|(entry, path)| {
+        let offset: u64 = number_at(entry, 16)?;
+        Some(CoreFileMapping {
+            start: number_at(entry, 0)?,
+            end: number_at(entry, 8)?,
             offset: offset.checked_mul(page_bytes)?,
             path: OsString::from_vec(path.to_vec()).into(),
             file: OnceCell::new(),
         })
     });
-    Some(parts.collect())
+    Some(mappings.collect())
 }
 
 /// A number of fixed size in the notes of a core file.
@@ -270,6 +282,6 @@ macro_rules! numbers {
 }
 numbers!(u16, u32, u64, i64);
 
-fn number<T: Number>(bytes: &[u8], offset: usize) -> Option<T> {
+fn number_at<T: Number>(bytes: &[u8], offset: usize) -> Option<T> {
     T::parse(bytes.get(offset..)?)
 }

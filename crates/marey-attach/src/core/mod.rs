@@ -14,8 +14,8 @@ use nix::sys::signal::Signal;
 use serde::Serialize;
 use thiserror::Error;
 
-use self::image::{Image, Registers};
-use crate::memory::{Mapped, exported_address};
+use self::image::{CoreImage, CoreThread};
+use crate::memory::{MappedFile, exported_address};
 use crate::object::{Address, MAX_READS, ObjectLayout, Objects, ReadMemory, ThreadState};
 use crate::target::{Snapshot, Thread};
 use crate::tasks::{self, ReadTasks};
@@ -63,7 +63,7 @@ impl CoreError {
 
 /// The stacks in a core file.
 #[derive(Debug, Serialize)]
-pub struct Core {
+pub struct CoreSnapshot {
     /// Threads and tasks.
     #[serde(flatten)]
     pub snapshot: Snapshot,
@@ -80,10 +80,10 @@ pub struct FatalSignal {
     pub thread: u64,
 }
 
-impl Core {
+impl CoreSnapshot {
     /// Reads a core file. `executable` is the program of the process, if its path has changed.
     pub fn read(path: &Path, executable: Option<&Path>) -> Result<Self, CoreError> {
-        let image = Image::open(path, executable)
+        let image = CoreImage::open(path, executable)
             .map_err(|source| CoreError::NotCore { path: path.to_owned(), source })?;
         let not_python = |reason| CoreError::NotPython { path: path.to_owned(), reason };
         let files = image.loaded_files();
@@ -100,10 +100,11 @@ impl Core {
         let mut all_tasks = Vec::new();
         let (mut omitted_tasks, mut torn_tasks) = (0, 0);
         for interpreter in interpreters {
-            let found = python_threads(&image, &objects, runtime.address, interpreter);
+            let interpreter_threads =
+                python_threads(&image, &objects, runtime.address, interpreter);
             let ReadTasks { tasks, omitted, torn } =
-                tasks::read(&objects, interpreter, &files, &found);
-            threads.extend(found);
+                tasks::read(&objects, interpreter, &files, &interpreter_threads);
+            threads.extend(interpreter_threads);
             all_tasks.extend(tasks);
             omitted_tasks += omitted;
             torn_tasks += torn;
@@ -129,7 +130,7 @@ struct Runtime {
 impl Runtime {
     /// Finds the runtime by the symbols of the program or of `libpython`. The inner error says why
     /// there is none.
-    fn find(image: &Image, files: &[Mapped]) -> Result<Result<Self, String>, CoreError> {
+    fn find(image: &CoreImage, files: &[MappedFile]) -> Result<Result<Self, String>, CoreError> {
         let mut reason = "no program or library with the symbols of CPython was mapped".to_owned();
         for file in files {
             let is_missing = file.open().is_err();
@@ -146,7 +147,7 @@ impl Runtime {
     }
 
     /// Reads the version and the layout of the runtime at `address`, whose symbols are in `file`.
-    fn read(image: &Image, file: &Mapped, address: Address) -> Result<Self, String> {
+    fn read(image: &CoreImage, file: &MappedFile, address: Address) -> Result<Self, String> {
         let minor = match exported_address(file, "Py_Version") {
             Some(version) => {
                 let mut bytes = [0; 4];
@@ -162,20 +163,21 @@ impl Runtime {
 }
 
 /// Whether the first bytes of a file differ from those in the core file.
-fn is_replaced(image: &Image, file: &Mapped) -> bool {
+fn is_replaced(image: &CoreImage, file: &MappedFile) -> bool {
     const HEAD_BYTES: usize = 1024;
-    let (mut then, mut now) = ([0; HEAD_BYTES], [0; HEAD_BYTES]);
-    let is_known = image.read_into(file.start, &mut then).is_some();
-    let read_now = |opened: std::fs::File| {
-        std::os::unix::fs::FileExt::read_exact_at(&opened, &mut now, file.offset).ok()
+    let (mut recorded, mut current) = ([0; HEAD_BYTES], [0; HEAD_BYTES]);
+    let is_recorded = image.read_into(file.start, &mut recorded).is_some();
+    let read_current = |opened: std::fs::File| {
+        std::os::unix::fs::FileExt::read_exact_at(&opened, &mut current, file.offset).ok()
     };
-    is_known && file.open().ok().and_then(read_now).is_some() && then != now
+    is_recorded && file.open().ok().and_then(read_current).is_some() && recorded != current
 }
 
 /// Returns the version of an interpreter, such as `3.11.7`. `None` if the memory is not that of an
 /// interpreter.
 fn version(objects: &Objects<'_>, interpreter: Address) -> Option<String> {
-    let text = objects.text_of(objects.get(objects.namespace(interpreter, "sys")?, "version")?)?;
+    let text = objects
+        .text_of(objects.dictionary_value(objects.namespace(interpreter, "sys")?, "version")?)?;
     let version = text.split(' ').next()?;
     version.starts_with(&format!("3.{}.", objects.layout.minor)).then(|| version.to_owned())
 }
@@ -183,53 +185,55 @@ fn version(objects: &Objects<'_>, interpreter: Address) -> Option<String> {
 /// Returns the arguments of the process from `sys.orig_argv`. Those of the core file are truncated.
 fn arguments(objects: &Objects<'_>, interpreter: Address) -> Option<Vec<String>> {
     const MAX_ARGUMENTS: u64 = 1_000;
-    let list = objects.get(objects.namespace(interpreter, "sys")?, "orig_argv")?;
-    objects.list(list, MAX_ARGUMENTS)?.into_iter().map(|text| objects.text_of(text)).collect()
+    let list = objects.dictionary_value(objects.namespace(interpreter, "sys")?, "orig_argv")?;
+    objects.list_items(list, MAX_ARGUMENTS)?.into_iter().map(|text| objects.text_of(text)).collect()
 }
 
 /// Returns the threads of an interpreter with their frames.
 fn python_threads(
-    image: &Image,
+    image: &CoreImage,
     objects: &Objects<'_>,
     runtime: Address,
     interpreter: Address,
 ) -> Vec<Thread> {
     let names: HashMap<u64, String> = objects.thread_names(interpreter).into_iter().collect();
-    let registers: HashMap<u64, &Registers> =
+    let core_threads: HashMap<u64, &CoreThread> =
         image.threads.iter().map(|thread| (thread.os_id, thread)).collect();
-    let lock = if objects.layout.minor < 12 { runtime } else { interpreter };
-    let mut found = Vec::new();
+    let gil_struct = if objects.layout.minor < 12 { runtime } else { interpreter };
+    let mut states = Vec::new();
     // Threads and frames whose memory the core file lacks are left out.
-    objects.thread_states(Some(lock), interpreter, &mut found).unwrap_or_default();
+    objects.thread_states(Some(gil_struct), interpreter, &mut states).unwrap_or_default();
     let thread = |ThreadState { address, ident, os_id, holds_gil }| {
         let mut frames = Vec::new();
         objects.read_frames(address, &mut frames).unwrap_or_default();
-        let os_id = os_id.filter(|id| registers.contains_key(id));
-        let registers = os_id.and_then(|id| registers.get(&id).copied());
+        let os_id = os_id.filter(|id| core_threads.contains_key(id));
+        let core_thread = os_id.and_then(|id| core_threads.get(&id).copied());
         let name = names.get(&ident).cloned().unwrap_or_default();
-        Thread { ident, holds_gil, frames, ..native_thread(os_id, name, registers) }
+        Thread { ident, holds_gil, frames, ..native_thread(os_id, name, core_thread) }
     };
-    found.into_iter().map(thread).collect()
+    states.into_iter().map(thread).collect()
 }
 
 /// Adds the threads that have no thread state of Python.
-fn add_native_threads(threads: &mut Vec<Thread>, registers: &[Registers]) {
-    let known: HashSet<u64> = threads.iter().filter_map(|thread| thread.os_id).collect();
-    let unknown = registers.iter().filter(|thread| !known.contains(&thread.os_id));
+fn add_native_threads(threads: &mut Vec<Thread>, core_threads: &[CoreThread]) {
+    let known_ids: HashSet<u64> = threads.iter().filter_map(|thread| thread.os_id).collect();
+    let native_threads = core_threads.iter().filter(|thread| !known_ids.contains(&thread.os_id));
     // The names are empty, because a core file has none.
     threads.extend(
-        unknown.map(|thread| native_thread(Some(thread.os_id), String::new(), Some(thread))),
+        native_threads.map(|thread| native_thread(Some(thread.os_id), String::new(), Some(thread))),
     );
 }
 
-fn native_thread(os_id: Option<u64>, name: String, registers: Option<&Registers>) -> Thread {
-    let call = registers.and_then(|registers| registers.call);
-    let wait = call.and_then(|(number, argument)| wait::in_call(number, Some(argument), |_| None));
+fn native_thread(os_id: Option<u64>, name: String, core_thread: Option<&CoreThread>) -> Thread {
+    let system_call = core_thread.and_then(|core_thread| core_thread.system_call);
+    let wait = system_call.and_then(|(call_number, first_argument)| {
+        wait::of_call(call_number, Some(first_argument), |_| None)
+    });
     Thread {
         os_id,
         ident: 0,
         name,
-        is_running: registers.is_some_and(|registers| registers.call.is_none()),
+        is_running: core_thread.is_some_and(|core_thread| core_thread.system_call.is_none()),
         holds_gil: false,
         wait,
         has_native_frames: false,
@@ -238,7 +242,7 @@ fn native_thread(os_id: Option<u64>, name: String, registers: Option<&Registers>
 }
 
 /// Returns the signal that has ended a process, and the thread that received it.
-fn fatal_signal(thread: &Registers) -> Option<FatalSignal> {
+fn fatal_signal(thread: &CoreThread) -> Option<FatalSignal> {
     const FATAL: [Signal; 8] = [
         Signal::SIGQUIT,
         Signal::SIGILL,

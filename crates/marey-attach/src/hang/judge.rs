@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::observe::{Member, State};
+use super::observe::{Member, MemberState};
 use super::place::{self, Place};
 use super::{Hang, LastCollective};
 
 /// Why a job does not go on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Cause {
-    /// It goes on, or nothing tells ranks apart.
+pub enum HangCause {
+    /// The job goes on, or nothing tells ranks apart.
     #[default]
     None,
     /// A rank has no process, or its process has ended.
@@ -53,21 +53,21 @@ pub(super) fn groups(members: &[Member]) -> Vec<Vec<usize>> {
 }
 
 /// Returns why a job does not go on, and the members that the others wait for.
-pub(super) fn judge(hang: &Hang) -> (Cause, Vec<usize>) {
+pub(super) fn judge(hang: &Hang) -> (HangCause, Vec<usize>) {
     let members = &hang.members;
-    let all = || 0..members.len();
+    let all_indexes = || 0..members.len();
     let with_state =
-        |state| all().filter(|&index| members[index].state == state).collect::<Vec<_>>();
-    let ended = with_state(State::Ended);
-    let stopped = with_state(State::Stopped);
+        |state| all_indexes().filter(|&index| members[index].state == state).collect::<Vec<_>>();
+    let ended = with_state(MemberState::Ended);
+    let stopped = with_state(MemberState::Stopped);
     if !hang.absent.is_empty() || !ended.is_empty() {
-        return (Cause::DeadRank, ended);
+        return (HangCause::DeadRank, ended);
     }
     if !stopped.is_empty() {
-        return (Cause::StoppedRank, stopped);
+        return (HangCause::StoppedRank, stopped);
     }
     let (waiting, odd): (Vec<usize>, Vec<usize>) =
-        all().partition(|&index| is_in_collective(&members[index]));
+        all_indexes().partition(|&index| is_in_collective(&members[index]));
     if waiting.is_empty() {
         return without_collective(hang);
     }
@@ -78,75 +78,84 @@ pub(super) fn judge(hang: &Hang) -> (Cause, Vec<usize>) {
     if odd.iter().all(|&index| matches!(members[index].place, Place::Gpu { .. }))
         && let Some(behind) = minority_by_recorder(hang)
     {
-        return (Cause::MismatchedCollective, behind);
+        return (HangCause::MismatchedCollective, behind);
     }
-    let moves = |&&index: &&usize| members[index].state == State::Runs && members[index].is_moving;
+    let moves =
+        |&&index: &&usize| members[index].state == MemberState::Runs && members[index].is_moving;
     if odd.len() > waiting.len() && odd.iter().filter(moves).count() == odd.len() {
-        return (Cause::None, Vec::new());
+        return (HangCause::None, Vec::new());
     }
-    (cause_of(&members[odd[0]]), odd)
+    (cause_at(&members[odd[0]]), odd)
 }
 
 /// Judges a job of which no rank is known to be in a collective: a few that differ from most.
-fn without_collective(hang: &Hang) -> (Cause, Vec<usize>) {
+fn without_collective(hang: &Hang) -> (HangCause, Vec<usize>) {
     let members = &hang.members;
     let odd = match &hang.groups[..] {
-        [most, others @ ..] if !others.is_empty() && most.len() * 2 > members.len() => {
-            let mut odd = others.concat();
+        [largest_group, other_groups @ ..]
+            if !other_groups.is_empty() && largest_group.len() * 2 > members.len() =>
+        {
+            let mut odd = other_groups.concat();
             odd.sort_unstable();
             odd
         }
         _ => (0..members.len()).collect(),
     };
-    if odd.iter().all(|&index| members[index].state == State::Runs && members[index].is_moving) {
-        return (Cause::None, Vec::new());
+    if odd
+        .iter()
+        .all(|&index| members[index].state == MemberState::Runs && members[index].is_moving)
+    {
+        return (HangCause::None, Vec::new());
     }
     let is_on_gpu = |&index: &usize| matches!(members[index].place, Place::Gpu { .. });
     // Without native frames a wait that spins is seen as a thread that runs.
-    let may_be_on_gpu = |index: &usize| is_on_gpu(index) || members[*index].state == State::Runs;
-    let is_alike = odd.len() == members.len() && odd.iter().all(may_be_on_gpu);
-    if is_alike || odd.iter().all(is_on_gpu) {
+    let may_be_on_gpu =
+        |index: &usize| is_on_gpu(index) || members[*index].state == MemberState::Runs;
+    let may_all_be_on_gpu = odd.len() == members.len() && odd.iter().all(may_be_on_gpu);
+    if may_all_be_on_gpu || odd.iter().all(is_on_gpu) {
         if let Some(behind) = minority_by_recorder(hang) {
-            return (Cause::MismatchedCollective, behind);
+            return (HangCause::MismatchedCollective, behind);
         }
         if odd.len() == members.len() && odd.len() > 1 && odd.iter().all(is_on_gpu) {
-            return (Cause::AllWait, Vec::new());
+            return (HangCause::AllWait, Vec::new());
         }
     }
     match odd.first() {
-        Some(&first) => (cause_of(&members[first]), odd),
-        None => (Cause::None, odd),
+        Some(&first) => (cause_at(&members[first]), odd),
+        None => (HangCause::None, odd),
     }
 }
 
 /// Judges a job whose ranks are all in a collective.
-fn mismatch(hang: &Hang) -> (Cause, Vec<usize>) {
-    let call = |member: &Member| {
+fn mismatch(hang: &Hang) -> (HangCause, Vec<usize>) {
+    let collective_call = |member: &Member| {
         let frame = place::program_frame(&member.frames);
         (
             member.place.clone(),
             frame.map(|frame| (frame.function.clone(), frame.file.clone(), frame.line)),
         )
     };
-    let all: Vec<usize> = (0..hang.members.len()).collect();
-    let by_call = minority(&all, |index| format!("{:?}", call(&hang.members[index])));
+    let all_indexes: Vec<usize> = (0..hang.members.len()).collect();
+    let by_call =
+        minority(&all_indexes, |index| format!("{:?}", collective_call(&hang.members[index])));
     match by_call.or_else(|| minority_by_recorder(hang)) {
-        Some(odd) => (Cause::MismatchedCollective, odd),
-        None => (Cause::AllWait, Vec::new()),
+        Some(odd) => (HangCause::MismatchedCollective, odd),
+        None => (HangCause::AllWait, Vec::new()),
     }
 }
 
 /// Returns the members whose last collective is another one than that of most ranks with which they share a group, by
 /// the flight recorder; `None` if there is no such member, or the collective of one is not known.
 fn minority_by_recorder(hang: &Hang) -> Option<Vec<usize>> {
-    let last: Vec<&LastCollective> =
+    let last_collectives: Vec<&LastCollective> =
         hang.members.iter().map(|member| hang.last_collective(member)).collect::<Option<_>>()?;
-    let key = |index: usize| {
-        let LastCollective { group, group_ranks, sequence, name, .. } = last[index];
+    let collective_key = |index: usize| {
+        let LastCollective { group, group_ranks, sequence, name, .. } = last_collectives[index];
         format!("{sequence:?} {group} {group_ranks} {name}")
     };
-    let sets = sets_that_share_groups(&last);
-    let mut odd: Vec<usize> = sets.iter().filter_map(|set| minority(set, key)).flatten().collect();
+    let sets = sets_that_share_groups(&last_collectives);
+    let mut odd: Vec<usize> =
+        sets.iter().filter_map(|set| minority(set, collective_key)).flatten().collect();
     odd.sort_unstable();
     (!odd.is_empty()).then_some(odd)
 }
@@ -154,12 +163,14 @@ fn minority_by_recorder(hang: &Hang) -> Option<Vec<usize>> {
 /// Returns the indexes of collectives in sets: two whose groups have a rank in common are in one.
 /// The tensor-parallel groups of a job, for example, need not be at the same collective.
 fn sets_that_share_groups(collectives: &[&LastCollective]) -> Vec<Vec<usize>> {
-    let ranges: Vec<_> = collectives.iter().map(|last| ranges(&last.group_ranks)).collect();
+    let group_ranges: Vec<_> =
+        collectives.iter().map(|collective| parse_ranges(&collective.group_ranks)).collect();
     let mut sets: Vec<Vec<usize>> = Vec::new();
     for index in 0..collectives.len() {
         let is_joined = |set: &mut Vec<usize>| {
-            let overlaps =
-                |&other: &usize| overlap(ranges[other].as_deref(), ranges[index].as_deref());
+            let overlaps = |&other: &usize| {
+                overlap(group_ranges[other].as_deref(), group_ranges[index].as_deref())
+            };
             set.iter().any(overlaps)
         };
         let mut set: Vec<usize> = sets.extract_if(.., is_joined).flatten().collect();
@@ -170,16 +181,18 @@ fn sets_that_share_groups(collectives: &[&LastCollective]) -> Vec<Vec<usize>> {
 }
 
 /// The first and the last of successive ranks.
-type Range = (u32, u32);
+type RankRange = (u32, u32);
 
 /// Whether two groups may have a rank in common; one whose ranks are unknown may have any.
-fn overlap(one: Option<&[Range]>, other: Option<&[Range]>) -> bool {
-    let (Some(one), Some(other)) = (one, other) else { return true };
-    one.iter().any(|range| other.iter().any(|other| range.0 <= other.1 && other.0 <= range.1))
+fn overlap(ranges: Option<&[RankRange]>, other_ranges: Option<&[RankRange]>) -> bool {
+    let (Some(ranges), Some(other_ranges)) = (ranges, other_ranges) else { return true };
+    ranges
+        .iter()
+        .any(|range| other_ranges.iter().any(|other| range.0 <= other.1 && other.0 <= range.1))
 }
 
 /// Parses ranges of ranks, such as `0-3,8`; `None` if the text is empty or no such list.
-fn ranges(text: &str) -> Option<Vec<Range>> {
+fn parse_ranges(text: &str) -> Option<Vec<RankRange>> {
     let range = |range: &str| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         Some((first.trim().parse().ok()?, last.trim().parse().ok()?))
@@ -204,24 +217,24 @@ fn minority(members: &[usize], key: impl Fn(usize) -> String) -> Option<Vec<usiz
 pub(super) fn is_in_collective(member: &Member) -> bool {
     match member.place {
         Place::Collective { .. } => true,
-        Place::Backward => member.state == State::Waits,
+        Place::Backward => member.state == MemberState::Waits,
         Place::DataLoader | Place::Gpu { .. } | Place::Program => false,
     }
 }
 
-fn cause_of(member: &Member) -> Cause {
+fn cause_at(member: &Member) -> HangCause {
     match member.place {
-        Place::DataLoader => return Cause::DataLoader,
-        Place::Gpu { .. } => return Cause::GpuWait,
+        Place::DataLoader => return HangCause::DataLoader,
+        Place::Gpu { .. } => return HangCause::GpuWait,
         _ => {}
     }
-    if member.state == State::Runs {
-        return Cause::SlowRank;
+    if member.state == MemberState::Runs {
+        return HangCause::SlowRank;
     }
     match member.wait.as_ref().map(|wait| &*wait.target) {
-        Some("a lock") => Cause::Lock,
-        Some("a timer") => Cause::Sleep,
-        _ => Cause::Io,
+        Some("a lock") => HangCause::Lock,
+        Some("a timer") => HangCause::Sleep,
+        _ => HangCause::Io,
     }
 }
 
@@ -239,7 +252,7 @@ mod tests {
         Frame { function, file, line, is_native: false, is_entry: true, locals: Vec::new() }
     }
 
-    fn member(number: u32, state: State, frames: Vec<Frame>) -> Member {
+    fn member(number: u32, state: MemberState, frames: Vec<Frame>) -> Member {
         let rank = Rank {
             rank: number,
             local_rank: None,
@@ -271,14 +284,16 @@ mod tests {
             vec![frame(function, &format!("/v/site-packages/torch/{file}"), 1), step.clone()]
         };
         match place {
-            "gpu" => {
-                member(number, State::Runs, frames_in_torch("synchronize", "cuda/__init__.py"))
-            }
+            "gpu" => member(
+                number,
+                MemberState::Runs,
+                frames_in_torch("synchronize", "cuda/__init__.py"),
+            ),
             "collective" => {
                 let frames = frames_in_torch("all_reduce", "distributed/distributed_c10d.py");
-                member(number, State::Waits, frames)
+                member(number, MemberState::Waits, frames)
             }
-            _ => member(number, State::Runs, vec![step]),
+            _ => member(number, MemberState::Runs, vec![step]),
         }
     }
 
@@ -340,7 +355,7 @@ mod tests {
             let hang = judged([place; 4], FlightRecorders::Behind(2));
             assert_eq!(
                 (hang.cause, &hang.odd[..]),
-                (Cause::MismatchedCollective, &[2][..]),
+                (HangCause::MismatchedCollective, &[2][..]),
                 "{place}"
             );
             let facts = "rank 2 is at `all_reduce` 10 of group default_pg (started)";
@@ -349,7 +364,7 @@ mod tests {
         }
         // Some wait on the host.
         let hang = judged(["gpu", "collective", "gpu", "collective"], FlightRecorders::Behind(1));
-        assert_eq!((hang.cause, &hang.odd[..]), (Cause::MismatchedCollective, &[1][..]));
+        assert_eq!((hang.cause, &hang.odd[..]), (HangCause::MismatchedCollective, &[1][..]));
     }
 
     #[test]
@@ -366,7 +381,7 @@ mod tests {
                 ),
             ] {
                 let hang = judged([place; 4], recorders);
-                assert_eq!((hang.cause, &hang.odd[..]), (Cause::AllWait, &[][..]), "{place}");
+                assert_eq!((hang.cause, &hang.odd[..]), (HangCause::AllWait, &[][..]), "{place}");
                 assert!(hang.sentence.starts_with(what), "{}", hang.sentence);
             }
         }
@@ -375,10 +390,10 @@ mod tests {
     #[test]
     fn a_rank_is_compared_with_those_of_its_groups_alone() {
         let hang = judged(["gpu"; 4], FlightRecorders::BehindInPair(3));
-        assert_eq!((hang.cause, &hang.odd[..]), (Cause::MismatchedCollective, &[3][..]));
-        let unknown = ["", "all", "3-"].map(ranges);
+        assert_eq!((hang.cause, &hang.odd[..]), (HangCause::MismatchedCollective, &[3][..]));
+        let unknown = ["", "all", "3-"].map(parse_ranges);
         assert!(unknown.iter().all(|ranks| overlap(ranks.as_deref(), Some(&[(0, 1)]))));
-        let known = ranges("0-3,8");
+        let known = parse_ranges("0-3,8");
         assert!(overlap(known.as_deref(), Some(&[(8, 8)])));
         assert!(!overlap(known.as_deref(), Some(&[(4, 7)])));
     }
@@ -386,21 +401,21 @@ mod tests {
     #[test]
     fn while_the_collective_of_one_rank_is_unknown_it_may_be_late() {
         let hang = judged(["gpu"; 4], FlightRecorders::Unknown(1));
-        assert_eq!((hang.cause, &hang.odd[..]), (Cause::AllWait, &[][..]));
+        assert_eq!((hang.cause, &hang.odd[..]), (HangCause::AllWait, &[][..]));
         assert!(hang.sentence.contains("(--flight-recorder DIR) tell which one is late"));
         let mut hang = hang;
         hang.add_dumps(FlightRecorders::Behind(1).last_collectives());
-        assert_eq!((hang.cause, &hang.odd[..]), (Cause::MismatchedCollective, &[1][..]));
+        assert_eq!((hang.cause, &hang.odd[..]), (HangCause::MismatchedCollective, &[1][..]));
         assert!(hang.collectives.is_sorted_by_key(|last| last.rank));
     }
 
     #[test]
     fn a_rank_elsewhere_is_the_one_that_the_others_wait_for() {
         let hang = judged(["gpu", "gpu", "program", "gpu"], FlightRecorders::Behind(2));
-        assert_eq!((hang.cause, &hang.odd[..]), (Cause::SlowRank, &[2][..]));
+        assert_eq!((hang.cause, &hang.odd[..]), (HangCause::SlowRank, &[2][..]));
         let hang =
             judged(["collective", "collective", "gpu", "collective"], FlightRecorders::Absent);
-        assert_eq!((hang.cause, &hang.odd[..]), (Cause::GpuWait, &[2][..]));
+        assert_eq!((hang.cause, &hang.odd[..]), (HangCause::GpuWait, &[2][..]));
     }
 
     #[test]
@@ -410,7 +425,7 @@ mod tests {
             member.is_moving = true;
         }
         hang.judge();
-        assert_eq!((hang.cause, &hang.odd[..]), (Cause::None, &[][..]));
+        assert_eq!((hang.cause, &hang.odd[..]), (HangCause::None, &[][..]));
         assert_eq!(sentence::of_hang(&hang).split(':').next(), Some("The job goes on"));
     }
 }

@@ -14,15 +14,15 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use self::job::{Job, Process};
-use self::observe::Look;
+use self::observe::FirstLook;
 use crate::AttachError;
 use crate::process;
 use crate::rank::Rank;
 
-pub use self::judge::Cause;
-pub use self::observe::{Member, State};
+pub use self::judge::HangCause;
+pub use self::observe::{Member, MemberState};
 pub use self::place::Place;
-pub use self::sentence::numbers;
+pub use self::sentence::number_list;
 
 /// A job that may hang.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -30,13 +30,13 @@ pub struct Hang {
     /// A sentence: the rank that the others wait for, where and since when.
     pub sentence: String,
     /// Cause for which the job does not go on.
-    pub cause: Cause,
+    pub cause: HangCause,
     /// Indexes of the members that the others wait for.
     pub odd: Vec<usize>,
     /// Ranks of this host that no process has.
     pub absent: Vec<u32>,
     /// Processes beside the ranks that have ended, and that their parent has not waited for.
-    pub ended: Vec<Ended>,
+    pub ended: Vec<EndedProcess>,
     /// Number of ranks on all hosts, if the processes state it.
     pub world_size: Option<u32>,
     /// The ranks, lowest first.
@@ -69,7 +69,7 @@ pub struct LastCollective {
 
 /// A process that has ended, and that its parent has not waited for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
-pub struct Ended {
+pub struct EndedProcess {
     /// The host that was reached by ssh; `None` for this one.
     pub host: Option<String>,
     /// Process id in the operating system.
@@ -79,9 +79,9 @@ pub struct Ended {
 /// A host that was asked for its ranks.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Host {
-    /// Its name, as ssh knows it.
+    /// The name of the host, as ssh knows it.
     pub name: String,
-    /// Why it has not answered.
+    /// The reason why the host has not answered.
     pub problem: Option<String>,
 }
 
@@ -120,18 +120,19 @@ pub fn look(
     if let Some(&pid) = pids.iter().find(|&&pid| !process::is_alive(pid)) {
         return Err(AttachError::NoProcess(pid));
     }
-    let Job { members, ended, absent, world_size } = Job::find(pids);
+    let Job { members, ended_pids, absent_ranks, world_size } = Job::find(pids);
     let mut ranks: Vec<RankProcess> = members.iter().filter_map(rank_that_can_answer).collect();
-    let looks: Vec<Look> = members.into_iter().map(Look::begin).collect();
+    let first_looks: Vec<FirstLook> = members.into_iter().map(FirstLook::take).collect();
     let first_collectives = collectives(ranks.clone());
     observe::pause(interval);
     let members: Vec<Member> =
-        looks.into_iter().map(|look| look.end(reads_native_frames)).collect();
-    let ended = ended.into_iter().map(|pid| Ended { host: None, pid }).collect();
+        first_looks.into_iter().map(|look| look.look_again(reads_native_frames)).collect();
+    let ended = ended_pids.into_iter().map(|pid| EndedProcess { host: None, pid }).collect();
     ranks.retain(|asked| first_collectives.iter().any(|last| last.rank == asked.rank));
     let mut collectives = collectives(ranks);
     collectives.retain(|last| first_collectives.contains(last));
-    let mut hang = Hang { absent, ended, world_size, members, collectives, ..Hang::default() };
+    let mut hang =
+        Hang { absent: absent_ranks, ended, world_size, members, collectives, ..Hang::default() };
     hang.judge();
     // The processes of a rank matter only where it waits for one of them.
     for &index in &hang.odd {
@@ -157,18 +158,21 @@ impl Hang {
     pub fn add_host(&mut self, name: &str, answer: Result<Self, String>) {
         let problem = answer.as_ref().err().cloned();
         self.hosts.push(Host { name: name.to_owned(), problem });
-        if let Ok(other) = answer {
-            let known: Vec<Option<Rank>> =
+        if let Ok(host_hang) = answer {
+            let known_ranks: Vec<Option<Rank>> =
                 self.members.iter().map(|member| member.rank.clone()).collect();
-            let is_new = |member: &Member| member.rank.is_none() || !known.contains(&member.rank);
-            let added = other.members.into_iter().filter(is_new);
-            let added = added.map(|member| Member { host: Some(name.to_owned()), ..member });
-            self.members.extend(added);
-            self.absent.extend(other.absent);
-            let ended = other.ended.into_iter();
-            self.ended.extend(ended.map(|ended| Ended { host: Some(name.to_owned()), ..ended }));
-            self.world_size = self.world_size.or(other.world_size);
-            self.add_collectives(other.collectives);
+            let is_new =
+                |member: &Member| member.rank.is_none() || !known_ranks.contains(&member.rank);
+            let new_members = host_hang.members.into_iter().filter(is_new);
+            let new_members =
+                new_members.map(|member| Member { host: Some(name.to_owned()), ..member });
+            self.members.extend(new_members);
+            self.absent.extend(host_hang.absent);
+            let ended = host_hang.ended.into_iter();
+            self.ended
+                .extend(ended.map(|ended| EndedProcess { host: Some(name.to_owned()), ..ended }));
+            self.world_size = self.world_size.or(host_hang.world_size);
+            self.add_collectives(host_hang.collectives);
         }
         let rank_of = |member: &Member| member.rank.as_ref().map(|rank| rank.rank);
         self.members.sort_by_key(rank_of);

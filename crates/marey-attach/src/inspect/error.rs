@@ -37,7 +37,7 @@ pub enum InspectError {
         names: Vec<String>,
     },
     /// Several threads are in the function.
-    #[error("several threads are in `{name}`: {}", list(threads))]
+    #[error("several threads are in `{name}`: {}", thread_list(threads))]
     SeveralThreads {
         /// The function.
         name: String,
@@ -143,6 +143,6 @@ const fn computed_hint(is_computed: bool) -> &'static str {
     }
 }
 
-fn list(threads: &[u64]) -> String {
+fn thread_list(threads: &[u64]) -> String {
     threads.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
 }

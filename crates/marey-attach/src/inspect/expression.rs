@@ -7,27 +7,27 @@ use std::str::CharIndices;
 use thiserror::Error;
 
 /// Longest expression.
-const MAX_BYTES: usize = 4096;
+const MAX_EXPRESSION_BYTES: usize = 4096;
 
 /// A name with attributes and indexes, such as `model.layers[3].weight`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expression {
     source: String,
     /// The first name.
-    name: Part<String>,
-    steps: Vec<Part<Step>>,
+    name: Spanned<String>,
+    steps: Vec<Spanned<PathStep>>,
 }
 
 /// A part of an expression, with the position behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Part<T> {
+struct Spanned<T> {
     content: T,
     end: usize,
 }
 
 /// A step from an object to another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum PathStep {
     /// `.name`
     Attribute(String),
     /// `[3]`: an index of a sequence, or a key of a dictionary.
@@ -66,14 +66,14 @@ impl Expression {
     }
 
     /// Returns the steps from the object of the first name.
-    pub fn steps(&self) -> impl ExactSizeIterator<Item = &Step> {
-        self.steps.iter().map(|part| &part.content)
+    pub fn steps(&self) -> impl ExactSizeIterator<Item = &PathStep> {
+        self.steps.iter().map(|step| &step.content)
     }
 
     /// Returns the text of the first name and the first `count` steps.
     pub(super) fn prefix(&self, count: usize) -> &str {
         let last = count.checked_sub(1).and_then(|last| self.steps.get(last));
-        let end = last.map_or(self.name.end, |part| part.end);
+        let end = last.map_or(self.name.end, |step| step.end);
         self.source.get(..end).unwrap_or(&self.source)
     }
 }
@@ -105,13 +105,13 @@ struct Parser<'a> {
 
 impl Parser<'_> {
     fn expression(mut self) -> Result<Expression, Refusal> {
-        if self.text.len() > MAX_BYTES {
-            return Err((TOO_LONG, MAX_BYTES));
+        if self.text.len() > MAX_EXPRESSION_BYTES {
+            return Err((TOO_LONG, MAX_EXPRESSION_BYTES));
         }
         self.skip_spaces();
         let start = self.position();
         let name = self.name()?;
-        let name = Part { content: name, end: self.position() - start };
+        let name = Spanned { content: name, end: self.position() - start };
         let mut steps = Vec::new();
         loop {
             self.skip_spaces();
@@ -120,7 +120,7 @@ impl Parser<'_> {
                 Some('.') => {
                     self.characters.next();
                     self.skip_spaces();
-                    Step::Attribute(self.name()?)
+                    PathStep::Attribute(self.name()?)
                 }
                 Some('[') => {
                     self.characters.next();
@@ -128,7 +128,7 @@ impl Parser<'_> {
                 }
                 Some(other) => return Err((refusal(other), self.position())),
             };
-            steps.push(Part { content, end: self.position() - start });
+            steps.push(Spanned { content, end: self.position() - start });
         }
         let source = self.text.get(start..).unwrap_or_default().trim_end().to_owned();
         Ok(Expression { source, name, steps })
@@ -148,14 +148,14 @@ impl Parser<'_> {
     }
 
     /// Parses what follows `[`.
-    fn index(&mut self) -> Result<Step, Refusal> {
+    fn index(&mut self) -> Result<PathStep, Refusal> {
         self.skip_spaces();
         let step = match self.peek() {
             Some(quote @ ('"' | '\'')) => {
                 self.characters.next();
-                Step::Key(self.quoted(quote)?)
+                PathStep::Key(self.quoted(quote)?)
             }
-            Some('-' | '0'..='9') => Step::Index(self.integer()?),
+            Some('-' | '0'..='9') => PathStep::Index(self.integer()?),
             Some(':') => return Err((NO_SLICES, self.position())),
             _ => return Err((NO_INDEX, self.position())),
         };

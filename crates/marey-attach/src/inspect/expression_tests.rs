@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn parsed(text: &str) -> (String, Vec<Step>) {
+fn parsed(text: &str) -> (String, Vec<PathStep>) {
     let expression = Expression::parse(text).unwrap();
     (expression.name().to_owned(), expression.steps().cloned().collect())
 }
@@ -13,13 +13,13 @@ fn refused(text: &str) -> String {
 
 #[test]
 fn names_attributes_and_indexes_are_parsed() {
-    let attribute = |name: &str| Step::Attribute(name.to_owned());
+    let attribute = |name: &str| PathStep::Attribute(name.to_owned());
     let (name, steps) = parsed(" model.layers[3] . weight ");
     assert_eq!(name, "model");
-    assert_eq!(steps, [attribute("layers"), Step::Index(3), attribute("weight")]);
-    assert_eq!(parsed("args[-1]").1, [Step::Index(-1)]);
+    assert_eq!(steps, [attribute("layers"), PathStep::Index(3), attribute("weight")]);
+    assert_eq!(parsed("args[-1]").1, [PathStep::Index(-1)]);
     assert_eq!(parsed(r#"config["lr"]['a b']"#).1.len(), 2);
-    assert_eq!(parsed(r"c['it\'s \x41\u00e9\n']").1, [Step::Key("it's Aé\n".to_owned())]);
+    assert_eq!(parsed(r"c['it\'s \x41\u00e9\n']").1, [PathStep::Key("it's Aé\n".to_owned())]);
     assert_eq!(parsed("größe._x1"), ("größe".to_owned(), vec![attribute("_x1")]));
 }
 
@@ -57,23 +57,23 @@ fn a_prefix_is_the_text_up_to_a_step() {
     assert_eq!(expression.to_string(), "a.b [0].c");
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = PathStep> {
     prop_oneof![
-        "[a-z_][a-z0-9_]{0,8}".prop_map(Step::Attribute),
-        any::<i64>().prop_map(Step::Index),
-        any::<String>().prop_map(Step::Key),
+        "[a-z_][a-z0-9_]{0,8}".prop_map(PathStep::Attribute),
+        any::<i64>().prop_map(PathStep::Index),
+        any::<String>().prop_map(PathStep::Key),
     ]
 }
 
-fn written(name: &str, steps: &[Step]) -> String {
+fn written(name: &str, steps: &[PathStep]) -> String {
     let escaped = |key: &str| {
         let code = |character| format!("\\U{:08x}", character as u32);
         key.chars().map(code).collect::<String>()
     };
-    let step = |step: &Step| match step {
-        Step::Attribute(name) => format!(".{name}"),
-        Step::Index(index) => format!("[{index}]"),
-        Step::Key(key) => format!("['{}']", escaped(key)),
+    let step = |step: &PathStep| match step {
+        PathStep::Attribute(name) => format!(".{name}"),
+        PathStep::Index(index) => format!("[{index}]"),
+        PathStep::Key(key) => format!("['{}']", escaped(key)),
     };
     name.to_owned() + &steps.iter().map(step).collect::<String>()
 }
@@ -100,7 +100,7 @@ proptest! {
     #[test]
     fn a_written_expression_has_its_steps(steps in prop::collection::vec(step(), 0..8)) {
         let text = written("name", &steps);
-        prop_assume!(text.len() <= MAX_BYTES);
+        prop_assume!(text.len() <= MAX_EXPRESSION_BYTES);
         prop_assert_eq!(parsed(&text), ("name".to_owned(), steps));
     }
 }

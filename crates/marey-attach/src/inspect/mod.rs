@@ -25,12 +25,12 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 pub use self::error::InspectError;
-pub use self::expression::{Expression, ExpressionError, Step};
+pub use self::expression::{Expression, ExpressionError, PathStep};
 pub use self::scope::Scope;
-pub use self::value::{Content, Limits, Value};
-use crate::memory::Memory;
+pub use self::value::{Content, Value, ValueLimits};
+use crate::memory::ProcessMemory;
 use crate::object::{ObjectLayout, Objects};
-use crate::{AttachError, Options, Target, process};
+use crate::{AttachError, ReadOptions, Target, process};
 
 /// Attempts to read a value that changes.
 const MAX_ATTEMPTS: u32 = 50;
@@ -51,7 +51,7 @@ type Result<T> = std::result::Result<T, InspectError>;
 /// A process whose values can be read.
 pub struct Inspector {
     target: Target,
-    memory: Memory,
+    memory: ProcessMemory,
     layout: ObjectLayout,
 }
 
@@ -64,7 +64,7 @@ pub struct Inspected {
     pub python: String,
     /// The expression.
     pub expression: String,
-    /// Its value.
+    /// The value of the expression.
     #[serde(flatten)]
     pub value: Value,
     /// Attributes that the value itself stores, as name and value, if they were asked for.
@@ -75,8 +75,9 @@ pub struct Inspected {
 impl Inspector {
     /// Finds the interpreter of a process.
     pub fn open(pid: u32) -> Result<Self> {
-        let target = Target::open(pid, Options { reads_locals: true, ..Options::default() })?;
-        let memory = Memory::open(pid).ok_or(AttachError::Forbidden(pid))?;
+        let target =
+            Target::open(pid, ReadOptions { reads_locals: true, ..ReadOptions::default() })?;
+        let memory = ProcessMemory::open(pid).ok_or(AttachError::Forbidden(pid))?;
         let layout = target.layout(&memory)?;
         Ok(Self { target, memory, layout })
     }
@@ -87,7 +88,7 @@ impl Inspector {
         &mut self,
         expression: &Expression,
         scope: &Scope,
-        limits: Limits,
+        limits: ValueLimits,
         with_attributes: bool,
     ) -> Result<Inspected> {
         let objects = Objects::new(&self.memory, &self.layout, MAX_READS);
@@ -101,7 +102,7 @@ impl Inspector {
                 Err(InspectError::Changed) if process::is_alive(pid) => attempts += 1,
                 Err(InspectError::Changed) => return Err(AttachError::NoProcess(pid).into()),
                 Err(error)
-                    if scope.may_come(&error)
+                    if scope.may_appear(&error)
                         && start.elapsed() < MAX_FRAME_WAIT
                         && process::is_alive(pid) =>
                 {
@@ -126,14 +127,14 @@ fn read_once(
     objects: &Objects<'_>,
     expression: &Expression,
     scope: &Scope,
-    limits: Limits,
+    limits: ValueLimits,
     with_attributes: bool,
 ) -> Result<(Value, Option<Attributes>)> {
-    let object = find(target, objects, expression, scope)?;
+    let object = find_object(target, objects, expression, scope)?;
     let value = objects.value(object, limits)?;
     let attributes =
         with_attributes.then(|| objects.attribute_values(object, limits)).transpose()?;
-    if find(target, objects, expression, scope)? == object {
+    if find_object(target, objects, expression, scope)? == object {
         Ok((value, attributes))
     } else {
         Err(InspectError::Changed)
@@ -141,12 +142,12 @@ fn read_once(
 }
 
 /// Returns the address of the object of an expression.
-fn find(
+fn find_object(
     target: &mut Target,
     objects: &Objects<'_>,
     expression: &Expression,
     scope: &Scope,
 ) -> Result<u64> {
     let root = scope.root(target, objects, expression)?;
-    objects.follow(root.object, expression, root.steps)
+    objects.follow(root.object, expression, root.module_steps)
 }

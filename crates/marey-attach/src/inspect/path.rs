@@ -1,33 +1,33 @@
 //! Steps from an object to another one: attributes, and indexes of built-in containers.
 
-use super::attribute::Attribute;
-use super::expression::{Expression, Step};
+use super::attribute::AttributeLookup;
+use super::expression::{Expression, PathStep};
 use super::{InspectError, Result};
-use crate::object::{Class, Flag, Objects};
+use crate::object::{Class, ClassFlag, Objects};
 
 /// Names that are looked through for similar ones.
-const MAX_NAMES: usize = 10_000;
+const MAX_CANDIDATE_NAMES: usize = 10_000;
 
 /// Classes of PyTorch whose items are their submodules, in order.
-const TORCH_SEQUENCES: [&str; 2] =
+const TORCH_SEQUENCE_CLASSES: [&str; 2] =
     ["torch.nn.modules.container.Sequential", "torch.nn.modules.container.ModuleList"];
 /// The class of PyTorch whose items are its submodules, by name.
-const TORCH_DICTIONARY: [&str; 1] = ["torch.nn.modules.container.ModuleDict"];
+const TORCH_DICT_CLASS: [&str; 1] = ["torch.nn.modules.container.ModuleDict"];
 
 impl Objects<'_> {
-    /// Follows the steps of an expression from the one at `first` on; returns the last object.
+    /// Follows the steps of an expression from the one at `first_step` on; returns the last object.
     pub(super) fn follow(
         &self,
         mut object: u64,
         expression: &Expression,
-        first: usize,
+        first_step: usize,
     ) -> Result<u64> {
-        for (position, step) in expression.steps().enumerate().skip(first) {
-            let path = expression.prefix(position);
+        for (step_index, step) in expression.steps().enumerate().skip(first_step) {
+            let path = expression.prefix(step_index);
             object = match step {
-                Step::Attribute(name) => self.attribute_of(object, name, path)?,
-                Step::Index(index) => self.item_of(object, *index, path)?,
-                Step::Key(key) => self.entry_of(object, key, path)?,
+                PathStep::Attribute(name) => self.attribute_of(object, name, path)?,
+                PathStep::Index(index) => self.item_of(object, *index, path)?,
+                PathStep::Key(key) => self.entry_of(object, key, path)?,
             };
         }
         Ok(object)
@@ -35,15 +35,15 @@ impl Objects<'_> {
 
     fn attribute_of(&self, object: u64, name: &str, path: &str) -> Result<u64> {
         match self.attribute(object, name)? {
-            Attribute::Value(value) => Ok(value),
-            Attribute::Computed(descriptor) => Err(InspectError::Computed {
+            AttributeLookup::Value(value) => Ok(value),
+            AttributeLookup::Computed(descriptor) => Err(InspectError::Computed {
                 path: path.to_owned(),
                 name: name.to_owned(),
                 descriptor,
             }),
-            Attribute::Missing => {
+            AttributeLookup::Missing => {
                 let class = self.class_of(object)?;
-                let is_computed = !class.is(Flag::Class)
+                let is_computed = !class.has_flag(ClassFlag::Class)
                     && self.class_attribute(&class, "__getattr__")?.is_some();
                 Err(InspectError::NoAttribute {
                     path: path.to_owned(),
@@ -59,17 +59,17 @@ impl Objects<'_> {
     /// Returns the item of a sequence, or the value of an integer in a dictionary.
     fn item_of(&self, object: u64, index: i64, path: &str) -> Result<u64> {
         let class = self.class_of(object)?;
-        if class.is(Flag::Dictionary) {
-            self.check_own_index(&class, path)?;
+        if class.has_flag(ClassFlag::Dictionary) {
+            self.refuse_own_getitem(&class, path)?;
             let found = self.find_integer(&self.dictionary(object)?, index)?;
             return found.ok_or_else(|| no_key(path, index.to_string(), Vec::new()));
         }
         if let Some(items) = self.items(object, &class)? {
             let position = position(index, items.length, path)?;
-            self.check_own_index(&class, path)?;
+            self.refuse_own_getitem(&class, path)?;
             return Ok(self.item(&items, position)?);
         }
-        let Some(modules) = self.torch_modules(object, &class, &TORCH_SEQUENCES)? else {
+        let Some(modules) = self.torch_modules(object, &class, &TORCH_SEQUENCE_CLASSES)? else {
             return Err(self.not_indexable(&class, path)?);
         };
         let position = position(index, self.dictionary_length(modules)?, path)?;
@@ -81,11 +81,11 @@ impl Objects<'_> {
     /// Returns the value of a text in a dictionary.
     fn entry_of(&self, object: u64, key: &str, path: &str) -> Result<u64> {
         let class = self.class_of(object)?;
-        let dictionary = if class.is(Flag::Dictionary) {
-            self.check_own_index(&class, path)?;
+        let dictionary = if class.has_flag(ClassFlag::Dictionary) {
+            self.refuse_own_getitem(&class, path)?;
             object
         } else {
-            match self.torch_modules(object, &class, &TORCH_DICTIONARY)? {
+            match self.torch_modules(object, &class, &TORCH_DICT_CLASS)? {
                 Some(modules) => modules,
                 None => return Err(self.not_indexable(&class, path)?),
             }
@@ -94,25 +94,25 @@ impl Objects<'_> {
         if let Some(value) = self.find_text(&table, key)? {
             return Ok(value);
         }
-        let names = self.named_entries(&table, MAX_NAMES)?;
+        let names = self.named_entries(&table, MAX_CANDIDATE_NAMES)?;
         let names = names.into_iter().map(|(name, _)| name).collect();
         Err(no_key(path, super::text::quoted(key), names))
     }
 
     /// Returns the dictionary of the submodules of a PyTorch module of one of some classes.
     fn torch_modules(&self, object: u64, class: &Class, names: &[&str]) -> Result<Option<u64>> {
-        if !class.is(Flag::Heap) || !self.has_base(class, names)? {
+        if !class.has_flag(ClassFlag::Heap) || !self.has_base(class, names)? {
             return Ok(None);
         }
-        match self.instance(object, class)? {
+        match self.attribute_table(object, class)? {
             Some(table) => Ok(self.find_text(&table, "_modules")?),
             None => Ok(None),
         }
     }
 
     /// Fails if a class of the program has a method of its own for indexes.
-    fn check_own_index(&self, class: &Class, path: &str) -> Result<()> {
-        for base in self.bases(class)?.iter().take_while(|base| base.is(Flag::Heap)) {
+    fn refuse_own_getitem(&self, class: &Class, path: &str) -> Result<()> {
+        for base in self.mro(class)?.iter().take_while(|base| base.has_flag(ClassFlag::Heap)) {
             let table = self.dictionary(base.dictionary)?;
             if self.find_text(&table, "__getitem__")?.is_some() {
                 return Err(self.not_indexable(class, path)?);

@@ -2,15 +2,15 @@
 
 use py_spy::{Frame, StackTrace};
 
-use super::expression::{Expression, Step};
+use super::expression::{Expression, PathStep};
 use super::{InspectError, Result};
 use crate::Target;
-use crate::object::{Flag, Objects};
+use crate::object::{ClassFlag, Objects};
 
 /// In a cell, which holds a variable that functions share: the address of the value.
-const CELL_VALUE: u64 = 16;
+const CELL_VALUE_OFFSET: u64 = 16;
 /// Names that are looked through for similar ones, and modules for a file.
-const MAX_NAMES: usize = 10_000;
+const MAX_CANDIDATE_NAMES: usize = 10_000;
 
 /// The place of the first name: the variables of a frame, or else those of `__main__`.
 #[derive(Clone, Debug, Default)]
@@ -28,21 +28,21 @@ pub struct Scope {
 pub(super) struct Root {
     pub(super) object: u64,
     /// Steps that belong to the name of a module.
-    pub(super) steps: usize,
+    pub(super) module_steps: usize,
 }
 
 impl Scope {
-    const fn is_frame(&self) -> bool {
+    const fn selects_frame(&self) -> bool {
         self.thread.is_some() || self.frame.is_some() || self.function.is_some()
     }
 
     /// Whether what an error says to be missing may be there at the next look.
-    pub(super) const fn may_come(&self, error: &InspectError) -> bool {
+    pub(super) const fn may_appear(&self, error: &InspectError) -> bool {
         match error {
             InspectError::NoFunction { .. }
             | InspectError::NoFrame { .. }
             | InspectError::NoThread(_) => true,
-            InspectError::NoName { .. } => self.is_frame(),
+            InspectError::NoName { .. } => self.selects_frame(),
             _ => false,
         }
     }
@@ -55,20 +55,32 @@ impl Scope {
         expression: &Expression,
     ) -> Result<Root> {
         let modules = objects.word(target.modules_address(), 0)?;
-        if !self.is_frame() {
-            return objects.global(modules, "__main__", expression, Vec::new(), "global variable");
+        if !self.selects_frame() {
+            return objects.find_global(
+                modules,
+                "__main__",
+                expression,
+                Vec::new(),
+                "global variable",
+            );
         }
         let Ok(stacks) = target.stacks() else { return Err(InspectError::Changed) };
         let frame = self.find_frame(target, &stacks)?;
         let locals = frame.locals.as_deref().unwrap_or_default();
         if let Some(local) = locals.iter().find(|local| local.name == expression.name()) {
-            let object = objects.variable(local.addr as u64)?;
-            return Ok(Root { object, steps: 0 });
+            let object = objects.local_value(local.addr as u64)?;
+            return Ok(Root { object, module_steps: 0 });
         }
         let module = objects.module_of_file(modules, &frame.filename)?;
         let names = locals.iter().map(|local| local.name.clone()).collect();
         let place = "local or global variable";
-        objects.global(modules, module.as_deref().unwrap_or_default(), expression, names, place)
+        objects.find_global(
+            modules,
+            module.as_deref().unwrap_or_default(),
+            expression,
+            names,
+            place,
+        )
     }
 
     fn find_frame<'a>(&self, target: &Target, stacks: &'a [StackTrace]) -> Result<&'a Frame> {
@@ -87,12 +99,12 @@ impl Scope {
             let frames = first.frames.len();
             return first.frames.get(frame).ok_or(InspectError::NoFrame { frame, frames });
         };
-        let is_in = |frame: &&Frame| is_function(&frame.name, function);
-        let found: Vec<_> = selected
+        let is_in_function = |frame: &&Frame| is_function(&frame.name, function);
+        let matching: Vec<_> = selected
             .iter()
-            .filter_map(|stack| Some((*stack, stack.frames.iter().find(is_in)?)))
+            .filter_map(|stack| Some((*stack, stack.frames.iter().find(is_in_function)?)))
             .collect();
-        match found.as_slice() {
+        match matching.as_slice() {
             [(_, frame)] => Ok(frame),
             [] => {
                 let frames = selected.iter().flat_map(|stack| &stack.frames);
@@ -109,13 +121,14 @@ impl Scope {
 }
 
 /// Whether a frame has the name of a function, with or without its class.
-fn is_function(frame: &str, name: &str) -> bool {
-    frame == name || frame.strip_suffix(name).is_some_and(|class| class.ends_with('.'))
+fn is_function(frame_name: &str, function: &str) -> bool {
+    frame_name == function
+        || frame_name.strip_suffix(function).is_some_and(|class| class.ends_with('.'))
 }
 
 impl Objects<'_> {
     /// Finds a name among the variables of a module, or a module.
-    fn global(
+    fn find_global(
         &self,
         modules: u64,
         module: &str,
@@ -125,30 +138,33 @@ impl Objects<'_> {
     ) -> Result<Root> {
         let modules = self.dictionary(modules)?;
         if let Some(module) = self.find_text(&modules, module)?
-            && let Some(table) = self.instance(module, &self.class_of(module)?)?
+            && let Some(table) = self.attribute_table(module, &self.class_of(module)?)?
         {
             if let Some(object) = self.find_text(&table, expression.name())? {
-                return Ok(Root { object, steps: 0 });
+                return Ok(Root { object, module_steps: 0 });
             }
-            names.extend(self.named_entries(&table, MAX_NAMES)?.into_iter().map(|(name, _)| name));
+            names.extend(
+                self.named_entries(&table, MAX_CANDIDATE_NAMES)?.into_iter().map(|(name, _)| name),
+            );
         }
-        for (steps, name) in module_names(expression).into_iter().enumerate().rev() {
+        for (module_steps, name) in module_names(expression).into_iter().enumerate().rev() {
             if let Some(object) = self.find_text(&modules, &name)? {
-                return Ok(Root { object, steps });
+                return Ok(Root { object, module_steps });
             }
         }
-        let loaded = self.named_entries(&modules, MAX_NAMES)?.into_iter().map(|(name, _)| name);
-        names.extend(loaded.filter(|name| !name.contains('.')));
+        let loaded_names =
+            self.named_entries(&modules, MAX_CANDIDATE_NAMES)?.into_iter().map(|(name, _)| name);
+        names.extend(loaded_names.filter(|name| !name.contains('.')));
         Err(InspectError::NoName { place, name: expression.name().to_owned(), names })
     }
 
     /// Returns the value of a local variable.
-    fn variable(&self, object: u64) -> Result<u64> {
+    fn local_value(&self, object: u64) -> Result<u64> {
         let class = self.class_of(object)?;
-        if !self.is_class_of_c(&class, "cell")? {
+        if !self.is_c_class(&class, "cell")? {
             return Ok(object);
         }
-        match self.word(object, CELL_VALUE)? {
+        match self.word(object, CELL_VALUE_OFFSET)? {
             0 => Err(InspectError::Changed),
             value => Ok(value),
         }
@@ -157,10 +173,12 @@ impl Objects<'_> {
     /// Returns the name of the module that a file has become.
     fn module_of_file(&self, modules: u64, path: &str) -> Result<Option<String>> {
         let length = path.chars().count() as u64;
-        for (name, module) in self.named_entries(&self.dictionary(modules)?, MAX_NAMES)? {
-            let Some(table) = self.instance(module, &self.class_of(module)?)? else { continue };
+        for (name, module) in self.named_entries(&self.dictionary(modules)?, MAX_CANDIDATE_NAMES)? {
+            let Some(table) = self.attribute_table(module, &self.class_of(module)?)? else {
+                continue;
+            };
             let Some(file) = self.find_text(&table, "__file__")? else { continue };
-            if self.class_of(file)?.is(Flag::Text) && self.is_text(file, path, length)? {
+            if self.class_of(file)?.has_flag(ClassFlag::Text) && self.is_text(file, path, length)? {
                 return Ok(Some(name));
             }
         }
@@ -172,7 +190,7 @@ impl Objects<'_> {
 fn module_names(expression: &Expression) -> Vec<String> {
     let mut names = vec![expression.name().to_owned()];
     for step in expression.steps() {
-        let Step::Attribute(attribute) = step else { break };
+        let PathStep::Attribute(attribute) = step else { break };
         let longer = names.last().map(|name| format!("{name}.{attribute}"));
         names.extend(longer);
     }

@@ -6,13 +6,13 @@ use proptest::prelude::*;
 
 use super::InspectError;
 use super::expression::Expression;
-use super::value::Limits;
+use super::value::ValueLimits;
 use crate::object::words::{TYPE, Words};
-use crate::object::{Flag, ObjectLayout, Objects, ReadMemory};
+use crate::object::{ClassFlag, ObjectLayout, Objects, ReadMemory};
 
 const MINORS: [u64; 5] = [10, 11, 12, 13, 14];
 const MAX_READS: usize = 3_000;
-const LIMITS: Limits = Limits { depth: 4, items: 50 };
+const LIMITS: ValueLimits = ValueLimits { depth: 4, items: 50 };
 
 /// A memory whose content at an address is any, but always the same.
 struct Arbitrary<F> {
@@ -56,7 +56,7 @@ fn memory_that_refers_to_itself_is_read_to_an_end() {
     // Every word is an address and a set of flags: an object is its own class, item and key.
     for minor in MINORS {
         for flags in 0..1 << 8 {
-            let constant = (flags << 24) | Flag::Ready as u64 | Flag::Class as u64;
+            let constant = (flags << 24) | ClassFlag::Ready as u64 | ClassFlag::Class as u64;
             let reads = read_all(|_| constant, minor);
             assert!(reads <= MAX_READS, "3.{minor}, {constant:#x}: {reads}");
         }
@@ -74,7 +74,7 @@ proptest! {
             let mixed = (position ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
             let word = mixed.wrapping_mul(0xbf58_476d_1ce4_e5b9);
             // Small words are lengths, and have the flags of a class in half of the cases.
-            if has_small_words { (word & 0xffff_ffff) | Flag::Ready as u64 } else { word }
+            if has_small_words { (word & 0xffff_ffff) | ClassFlag::Ready as u64 } else { word }
         };
         prop_assert!(read_all(mixed, minor) <= MAX_READS);
     }
@@ -93,9 +93,9 @@ const A_LIST: u64 = 0x7100;
 /// Returns the memory of `{"c": ["c", "c"]}` in CPython 3.12.
 fn sound() -> Words {
     let mut words = Words::new();
-    words.put_class(LIST_CLASS, Flag::List as u64);
-    words.put_class(TEXT_CLASS, Flag::Text as u64);
-    words.put_class(DICTIONARY_CLASS, Flag::Dictionary as u64);
+    words.put_class(LIST_CLASS, ClassFlag::List as u64);
+    words.put_class(TEXT_CLASS, ClassFlag::Text as u64);
+    words.put_class(DICTIONARY_CLASS, ClassFlag::Dictionary as u64);
     // A compact text of ASCII, with characters of a byte.
     words.put(KEY, &[1, TEXT_CLASS, 1, 0, 1 << 2 | 1 << 5 | 1 << 6, u64::from(b'c')]);
     words.put(A_LIST, &[1, LIST_CLASS, 2, ITEMS]);

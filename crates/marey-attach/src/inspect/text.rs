@@ -19,11 +19,11 @@ impl Display for Value {
             }
             Content::Text(text) => {
                 f.write_str(&quoted(text))?;
-                self.write_dots(f, text.chars().count())
+                self.write_text_ellipsis(f, text.chars().count())
             }
             Content::Bytes(bytes) => {
                 write!(f, "b'{}'", bytes.escape_ascii())?;
-                self.write_dots(f, bytes.len())
+                self.write_text_ellipsis(f, bytes.len())
             }
             Content::List(items) => self.write_items(f, ("[", "]"), items),
             Content::Tuple(items) if items.len() == 1 && self.length == Some(1) => {
@@ -36,7 +36,7 @@ impl Display for Value {
                     let separator = if index > 0 { ", " } else { "" };
                     write!(f, "{separator}{key}: {value}")?;
                 }
-                self.write_more(f, entries.len())?;
+                self.write_item_ellipsis(f, entries.len())?;
                 f.write_char('}')
             }
             Content::Class(name) => write!(f, "<class {name}>"),
@@ -63,22 +63,22 @@ impl Value {
             let separator = if index > 0 { ", " } else { "" };
             write!(f, "{separator}{item}")?;
         }
-        self.write_more(f, items.len())?;
+        self.write_item_ellipsis(f, items.len())?;
         f.write_str(close)
     }
 
     /// Writes that there are more items than those that were read.
-    fn write_more(&self, f: &mut fmt::Formatter<'_>, read: usize) -> fmt::Result {
-        let is_whole = self.length.is_none_or(|length| length <= read as u64);
-        f.write_str(match (is_whole, read) {
+    fn write_item_ellipsis(&self, f: &mut fmt::Formatter<'_>, read_count: usize) -> fmt::Result {
+        let is_whole = self.length.is_none_or(|length| length <= read_count as u64);
+        f.write_str(match (is_whole, read_count) {
             (true, _) => "",
             (false, 0) => "…",
             (false, _) => ", …",
         })
     }
 
-    fn write_dots(&self, f: &mut fmt::Formatter<'_>, read: usize) -> fmt::Result {
-        let is_whole = self.length.is_none_or(|length| length <= read as u64);
+    fn write_text_ellipsis(&self, f: &mut fmt::Formatter<'_>, read_count: usize) -> fmt::Result {
+        let is_whole = self.length.is_none_or(|length| length <= read_count as u64);
         f.write_str(if is_whole { "" } else { "…" })
     }
 }

@@ -4,18 +4,18 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use super::{InspectError, Result, text};
-use crate::object::{Class, Flag, Objects, PyInteger};
+use crate::object::{Class, ClassFlag, Objects, PyInteger};
 
 /// Characters of a text, and bytes of an object of bytes, that are read.
 const MAX_CHARACTERS: u64 = 1000;
 /// Objects that are read for one value.
 const MAX_OBJECTS: usize = 20_000;
 /// In a set: the number of its items.
-const SET_LENGTH: u64 = 24;
+const SET_LENGTH_OFFSET: u64 = 24;
 
 /// The extent to which a value is read.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct ValueLimits {
     /// Levels of containers within each other.
     pub depth: u32,
     /// Items of each container, and attributes.
@@ -112,7 +112,7 @@ struct Budget {
 
 impl Objects<'_> {
     /// Reads an object, and the items of containers to a depth.
-    pub(super) fn value(&self, object: u64, limits: Limits) -> Result<Value> {
+    pub(super) fn value(&self, object: u64, limits: ValueLimits) -> Result<Value> {
         let mut budget = Budget { objects: MAX_OBJECTS, items: limits.items };
         self.value_within(object, limits.depth, &mut budget)
     }
@@ -121,7 +121,7 @@ impl Objects<'_> {
     pub(super) fn attribute_values(
         &self,
         object: u64,
-        limits: Limits,
+        limits: ValueLimits,
     ) -> Result<Vec<(String, Value)>> {
         let mut budget = Budget { objects: MAX_OBJECTS, items: limits.items };
         let attributes = self.attributes(object, limits.items)?.into_iter();
@@ -145,37 +145,38 @@ impl Objects<'_> {
         depth: u32,
         budget: &mut Budget,
     ) -> Result<(Content, Option<u64>)> {
-        let max = if depth == 0 { 0 } else { budget.items };
-        if class.is(Flag::Integer) {
+        let max_items = if depth == 0 { 0 } else { budget.items };
+        if class.has_flag(ClassFlag::Integer) {
             return Ok((self.integer_content(object, class)?, None));
         }
-        if class.is(Flag::Text) {
+        if class.has_flag(ClassFlag::Text) {
             let text = self.text(object, MAX_CHARACTERS)?;
             return Ok((Content::Text(text.content), Some(text.length)));
         }
-        if class.is(Flag::Bytes) {
+        if class.has_flag(ClassFlag::Bytes) {
             let bytes = self.byte_string(object, MAX_CHARACTERS)?;
             return Ok((Content::Bytes(bytes.content), Some(bytes.length)));
         }
         if let Some(items) = self.items(object, class)? {
             let mut values = Vec::new();
-            for position in 0..items.length.min(max as u64) {
+            for position in 0..items.length.min(max_items as u64) {
                 let item = self.item(&items, position)?;
                 values.push(self.value_within(item, depth.saturating_sub(1), budget)?);
             }
-            let content = if class.is(Flag::List) { Content::List } else { Content::Tuple };
+            let content =
+                if class.has_flag(ClassFlag::List) { Content::List } else { Content::Tuple };
             return Ok((content(values), Some(items.length)));
         }
-        if class.is(Flag::Dictionary) {
+        if class.has_flag(ClassFlag::Dictionary) {
             let length = self.dictionary_length(object)?;
             let mut entries = Vec::new();
-            for (key, value) in self.entries(&self.dictionary(object)?, max)? {
+            for (key, value) in self.entries(&self.dictionary(object)?, max_items)? {
                 let key = self.value_within(key, depth.saturating_sub(1), budget)?;
                 entries.push((key, self.value_within(value, depth.saturating_sub(1), budget)?));
             }
             return Ok((Content::Dictionary(entries), Some(length)));
         }
-        if class.is(Flag::Class) {
+        if class.has_flag(ClassFlag::Class) {
             return Ok((Content::Class(self.class_name(&self.class(object)?)?), None));
         }
         self.content_by_name(object, class)
@@ -183,7 +184,7 @@ impl Objects<'_> {
 
     fn integer_content(&self, object: u64, class: &Class) -> Result<Content> {
         let number = self.integer(object)?;
-        if self.is_class_of_c(class, "bool")? {
+        if self.is_c_class(class, "bool")? {
             return Ok(Content::Bool(number.as_i64() != Some(0)));
         }
         Ok(match (number.decimal(), number) {
@@ -194,11 +195,11 @@ impl Objects<'_> {
 
     /// Reads an object of a class that no flag tells.
     fn content_by_name(&self, object: u64, class: &Class) -> Result<(Content, Option<u64>)> {
-        for base in self.bases(class)? {
-            if base.is(Flag::Heap) {
+        for base in self.mro(class)? {
+            if base.has_flag(ClassFlag::Heap) {
                 continue;
             }
-            let content = match self.name_in_c(&base)?.as_str() {
+            let content = match self.c_name(&base)?.as_str() {
                 "NoneType" => Content::None,
                 "float" => Content::Float(self.float(object)?),
                 "complex" => {
@@ -206,7 +207,7 @@ impl Objects<'_> {
                     Content::Complex(real, imaginary)
                 }
                 "set" | "frozenset" => {
-                    return Ok((Content::Object, Some(self.word(object, SET_LENGTH)?)));
+                    return Ok((Content::Object, Some(self.word(object, SET_LENGTH_OFFSET)?)));
                 }
                 "module" => self.module_name(object, class)?,
                 _ => continue,
@@ -217,9 +218,9 @@ impl Objects<'_> {
     }
 
     fn module_name(&self, object: u64, class: &Class) -> Result<Content> {
-        if let Some(table) = self.instance(object, class)?
+        if let Some(table) = self.attribute_table(object, class)?
             && let Some(name) = self.find_text(&table, "__name__")?
-            && self.class_of(name)?.is(Flag::Text)
+            && self.class_of(name)?.has_flag(ClassFlag::Text)
         {
             return Ok(Content::Module(self.text(name, MAX_CHARACTERS)?.content));
         }

@@ -3,28 +3,28 @@
 
 use std::path::Path;
 
-use super::symbols::Function;
+use super::symbols::NativeFunction;
 use crate::Frame;
 
 /// The function of CPython that evaluates Python frames. One call of it evaluates all frames since
 /// the last entry from native code.
-const EVALUATE: &str = "_PyEval_EvalFrameDefault";
+const EVALUATE_FUNCTION: &str = "_PyEval_EvalFrameDefault";
 /// Prefix of the functions that replace it in builds with a function for each instruction.
-const EVALUATE_PART: &str = "_TAIL_CALL_";
+const TAIL_CALL_PREFIX: &str = "_TAIL_CALL_";
 
 /// Prefixes of the functions of CPython by which Python calls native functions. They are left out.
-const CALLS: [&str; 7] =
+const CALL_PREFIXES: [&str; 7] =
     ["_PyEval_", "PyObject_", "_PyObject_", "method_", "cfunction_", "slot_", "_PyFunction_"];
 /// Prefixes of the functions of the C library by which threads begin. They are left out.
-const STARTS: [&str; 5] = ["_start", "__libc_start_", "start_thread", "clone", "__clone"];
+const START_PREFIXES: [&str; 5] = ["_start", "__libc_start_", "start_thread", "clone", "__clone"];
 
 /// A native frame.
 pub(super) struct NativeFrame<'a> {
     /// The function, `None` for an address outside of all files.
-    pub(super) function: Option<&'a Function>,
-    /// Path of its file.
+    pub(super) function: Option<&'a NativeFunction>,
+    /// The path of the function's file.
     pub(super) file: &'a Path,
-    /// Its address.
+    /// The code address of the frame.
     pub(super) address: u64,
 }
 
@@ -34,13 +34,13 @@ impl NativeFrame<'_> {
     }
 
     /// Whether the function evaluates Python frames.
-    fn evaluates(&self) -> bool {
-        let is_evaluation = |name: &str| {
-            let part = name.strip_prefix(EVALUATE);
-            part.is_some_and(|part| part.is_empty() || part.starts_with('.'))
-                || name.starts_with(EVALUATE_PART)
+    fn evaluates_python(&self) -> bool {
+        let is_evaluator = |name: &str| {
+            let suffix = name.strip_prefix(EVALUATE_FUNCTION);
+            suffix.is_some_and(|suffix| suffix.is_empty() || suffix.starts_with('.'))
+                || name.starts_with(TAIL_CALL_PREFIX)
         };
-        self.name().is_some_and(is_evaluation)
+        self.name().is_some_and(is_evaluator)
     }
 
     fn starts_with_any(&self, prefixes: &[&str]) -> bool {
@@ -63,33 +63,33 @@ impl NativeFrame<'_> {
 /// Merges the frames of a thread, both innermost first. Python frames replace the native frame that
 /// evaluates them. Returns `None` if the two stacks do not match.
 pub(super) fn merge(native: &[NativeFrame], python: &[Frame]) -> Option<Vec<Frame>> {
-    let interpreter = native.iter().find(|frame| frame.evaluates()).map(|frame| frame.file);
+    let interpreter = native.iter().find(|frame| frame.evaluates_python()).map(|frame| frame.file);
     let mut python = python.iter();
     let mut merged: Vec<Frame> = Vec::new();
-    let mut has_python = false;
+    let mut has_python_frames = false;
     for frame in native {
-        if frame.evaluates() {
-            has_python = true;
+        if frame.evaluates_python() {
+            has_python_frames = true;
             for call in python.by_ref() {
                 merged.push(call.clone());
                 if call.is_entry {
                     break;
                 }
             }
-        } else if !frame.starts_with_any(&STARTS) {
+        } else if !frame.starts_with_any(&START_PREFIXES) {
             // Functions of the interpreter between two Python calls only connect them, so they are
             // left out. Inside the innermost Python call they show what it does, such as wait for a
             // lock.
             let is_interpreter = Some(frame.file) == interpreter;
-            if !is_interpreter || (!has_python && !frame.starts_with_any(&CALLS)) {
+            if !is_interpreter || (!has_python_frames && !frame.starts_with_any(&CALL_PREFIXES)) {
                 merged.push(frame.to_frame());
             }
         }
     }
     // The functions by which a thread begins may have no symbols, so unnamed outermost frames are
     // dropped.
-    let named = |frame: &Frame| !frame.is_native || !frame.function.starts_with("0x");
-    merged.truncate(merged.iter().rposition(named).map_or(0, |last| last + 1));
+    let is_named = |frame: &Frame| !frame.is_native || !frame.function.starts_with("0x");
+    merged.truncate(merged.iter().rposition(is_named).map_or(0, |last| last + 1));
     python.next().is_none().then_some(merged)
 }
 
@@ -109,9 +109,9 @@ mod tests {
     }
 
     fn merged(native: &[(&str, &str)], frames: &[Frame]) -> Option<Vec<String>> {
-        let functions: Vec<Function> = native
+        let functions: Vec<NativeFunction> = native
             .iter()
-            .map(|(name, _)| Function { name: Some((*name).to_owned()), file: 0 })
+            .map(|(name, _)| NativeFunction { name: Some((*name).to_owned()), file_index: 0 })
             .collect();
         let native: Vec<NativeFrame> = native
             .iter()

@@ -14,17 +14,17 @@ pub use self::code_files::CodeFiles;
 use self::merge::NativeFrame;
 use self::unwind::StackCopy;
 use crate::Thread;
-use crate::memory::{Memory, mapped_files, mapped_memory};
+use crate::memory::{ProcessMemory, mapped_files, mapped_memory};
 use crate::stop::registers;
 
 /// Copies of the native stacks of threads, in the order of the threads.
-pub(crate) struct Copies(Vec<Option<StackCopy>>);
+pub(crate) struct StackCopies(Vec<Option<StackCopy>>);
 
-impl Copies {
+impl StackCopies {
     /// Copies the stacks of stopped threads. The caller is the work of
     /// [`crate::stop::while_stopped`].
     pub(crate) fn read(pid: u32, threads: &[Thread]) -> Self {
-        let memory = Memory::open(pid);
+        let memory = ProcessMemory::open(pid);
         let ranges = mapped_memory(pid).unwrap_or_default();
         let copy = |thread: &Thread| {
             Some(StackCopy::read(memory.as_ref()?, &ranges, registers(thread.os_id?)?))
@@ -42,7 +42,7 @@ impl Copies {
         let functions = symbols::functions(&files, &unwound.concat());
         let native_frame = |&address: &u64| {
             let function = functions.get(&address);
-            let file = function.and_then(|function| files.get(function.file));
+            let file = function.and_then(|function| files.get(function.file_index));
             NativeFrame { function, file: file.map_or(Path::new("?"), |file| &file.path), address }
         };
         for (thread_index, addresses) in thread_indexes.into_iter().zip(unwound) {

@@ -8,55 +8,56 @@ use object::elf::FileHeader64;
 use object::read::elf::ElfFile;
 use object::{Endianness, Object, ObjectSymbol, ReadCache, SymbolKind};
 
-use crate::memory::{Mapped, bias};
+use crate::memory::{MappedFile, load_bias};
 
 /// A function at an address.
 #[derive(Clone, Debug)]
-pub(crate) struct Function {
+pub(crate) struct NativeFunction {
     /// Name, `None` if the file has no symbol for it.
     pub(crate) name: Option<String>,
     /// Index of its file among the mapped files.
-    pub(crate) file: usize,
+    pub(crate) file_index: usize,
 }
 
 /// Returns the functions by their addresses. An address outside of all files has none.
-pub(crate) fn functions(files: &[Mapped], addresses: &[u64]) -> HashMap<u64, Function> {
+pub(crate) fn functions(files: &[MappedFile], addresses: &[u64]) -> HashMap<u64, NativeFunction> {
     let mut sorted = addresses.to_vec();
     sorted.sort_unstable();
     sorted.dedup();
-    let mut found = HashMap::new();
+    let mut functions_by_address = HashMap::new();
     for (index, file) in files.iter().enumerate() {
         let first = sorted.partition_point(|&address| address < file.start);
         let end = sorted.partition_point(|&address| address < file.end);
-        let within = &sorted[first..end];
-        if within.is_empty() {
+        let addresses_in_file = &sorted[first..end];
+        if addresses_in_file.is_empty() {
             continue;
         }
-        let names = names(file, within).unwrap_or_else(|| vec![None; within.len()]);
-        for (&address, name) in within.iter().zip(names) {
-            found.insert(address, Function { name, file: index });
+        let names = function_names(file, addresses_in_file)
+            .unwrap_or_else(|| vec![None; addresses_in_file.len()]);
+        for (&address, name) in addresses_in_file.iter().zip(names) {
+            functions_by_address.insert(address, NativeFunction { name, file_index: index });
         }
     }
-    found
+    functions_by_address
 }
 
 /// Returns the names of the functions at these addresses of a file, which ascend.
-fn names(file: &Mapped, addresses: &[u64]) -> Option<Vec<Option<String>>> {
+fn function_names(file: &MappedFile, addresses: &[u64]) -> Option<Vec<Option<String>>> {
     let cache: ReadCache<File> = ReadCache::new(file.open().ok()?);
     let elf = ElfFile::<FileHeader64<Endianness>, _>::parse(&cache).ok()?;
-    let bias = bias(file, &elf)?;
+    let load_bias = load_bias(file, &elf)?;
     // For each address, the start and the name of the nearest symbol before it that contains it.
     let mut nearest: Vec<Option<(u64, &str)>> = vec![None; addresses.len()];
     for symbol in elf.symbols().chain(elf.dynamic_symbols()) {
         if symbol.kind() != SymbolKind::Text || !symbol.is_definition() {
             continue;
         }
-        let start = bias.wrapping_add(symbol.address());
+        let start = load_bias.wrapping_add(symbol.address());
         let end = start.wrapping_add(symbol.size().max(1));
         let first = addresses.partition_point(|&address| address < start);
         let last = addresses.partition_point(|&address| address < end);
         for slot in nearest.get_mut(first..last).into_iter().flatten() {
-            if slot.is_none_or(|(known, _)| known < start)
+            if slot.is_none_or(|(nearest_start, _)| nearest_start < start)
                 && let Ok(name) = symbol.name()
             {
                 *slot = Some((start, name));

@@ -10,7 +10,7 @@ use object::elf::FileHeader64;
 use object::read::elf::ElfFile;
 use object::{Endianness, Object, ObjectSection, ReadCache};
 
-use crate::memory::{Mapped, Memory, Range, bias};
+use crate::memory::{AddressRange, MappedFile, ProcessMemory, load_bias};
 use crate::stop::Registers;
 
 /// The maximum number of bytes that are copied of a stack.
@@ -35,22 +35,26 @@ pub(crate) struct StackCopy {
 
 impl StackCopy {
     /// Copies the stack of a stopped thread, from the stack pointer to the end of its mapping.
-    pub(crate) fn read(memory: &Memory, ranges: &[Range], registers: Registers) -> Self {
-        let next = ranges.partition_point(|&(_, end)| end <= registers.stack);
-        let end = ranges.get(next).map_or(registers.stack, |&(_, end)| end);
-        let length = usize::try_from(end - registers.stack).unwrap_or(usize::MAX);
-        let bytes = memory.read_up_to(registers.stack, length.min(MAX_STACK_BYTES));
+    pub(crate) fn read(
+        memory: &ProcessMemory,
+        ranges: &[AddressRange],
+        registers: Registers,
+    ) -> Self {
+        let range_index = ranges.partition_point(|&(_, end)| end <= registers.stack_pointer);
+        let end = ranges.get(range_index).map_or(registers.stack_pointer, |&(_, end)| end);
+        let length = usize::try_from(end - registers.stack_pointer).unwrap_or(usize::MAX);
+        let bytes = memory.read_up_to(registers.stack_pointer, length.min(MAX_STACK_BYTES));
         Self { registers, bytes }
     }
 
     /// Returns the words that may be code addresses.
     fn words(&self) -> impl Iterator<Item = u64> {
-        let registers = [self.registers.instruction, self.registers.link];
+        let registers = [self.registers.instruction_pointer, self.registers.return_address];
         registers.into_iter().chain(self.bytes.chunks_exact(8).map(word))
     }
 
     fn word_at(&self, address: u64) -> Option<u64> {
-        let offset = usize::try_from(address.checked_sub(self.registers.stack)?).ok()?;
+        let offset = usize::try_from(address.checked_sub(self.registers.stack_pointer)?).ok()?;
         self.bytes.get(offset..offset.checked_add(8)?).map(word)
     }
 }
@@ -60,33 +64,36 @@ fn word(bytes: &[u8]) -> u64 {
 }
 
 /// Returns the code addresses of the frames of each stack, innermost first.
-pub(crate) fn unwind(files: &[Mapped], stacks: &[StackCopy]) -> Vec<Vec<u64>> {
+pub(crate) fn unwind(files: &[MappedFile], stacks: &[StackCopy]) -> Vec<Vec<u64>> {
     let mut unwinder = NativeUnwinder::new();
     for file in files.iter().filter(|file| is_on_stack(file, stacks)) {
-        if let Some(module) = module(file) {
+        if let Some(module) = unwind_module(file) {
             unwinder.add_module(module);
         }
     }
     let mut cache = NativeCache::new();
-    stacks.iter().map(|stack| unwind_one(&unwinder, &mut cache, stack)).collect()
+    stacks.iter().map(|stack| unwind_stack(&unwinder, &mut cache, stack)).collect()
 }
 
 /// Whether a word of a stack points into a file, so that the stack may have frames of it. Other
 /// files are not read, because they can be large.
-fn is_on_stack(file: &Mapped, stacks: &[StackCopy]) -> bool {
+fn is_on_stack(file: &MappedFile, stacks: &[StackCopy]) -> bool {
     stacks.iter().flat_map(StackCopy::words).any(|word| (file.start..file.end).contains(&word))
 }
 
-fn unwind_one(unwinder: &NativeUnwinder, cache: &mut NativeCache, stack: &StackCopy) -> Vec<u64> {
-    let Registers { instruction, stack: end, frame, link } = stack.registers;
+fn unwind_stack(unwinder: &NativeUnwinder, cache: &mut NativeCache, stack: &StackCopy) -> Vec<u64> {
+    let Registers { instruction_pointer, stack_pointer, frame_pointer, return_address } =
+        stack.registers;
     #[cfg(target_arch = "x86_64")]
-    let registers = framehop::x86_64::UnwindRegsX86_64::new(instruction, end, frame);
+    let registers =
+        framehop::x86_64::UnwindRegsX86_64::new(instruction_pointer, stack_pointer, frame_pointer);
     #[cfg(target_arch = "x86_64")]
-    let _ = link;
+    let _ = return_address;
     #[cfg(target_arch = "aarch64")]
-    let registers = framehop::aarch64::UnwindRegsAarch64::new(link, end, frame);
+    let registers =
+        framehop::aarch64::UnwindRegsAarch64::new(return_address, stack_pointer, frame_pointer);
     let mut read = |address| stack.word_at(address).ok_or(());
-    let mut frames = unwinder.iter_frames(instruction, registers, cache, &mut read);
+    let mut frames = unwinder.iter_frames(instruction_pointer, registers, cache, &mut read);
     let mut addresses = Vec::new();
     while let Ok(Some(frame)) = frames.next() {
         addresses.push(FrameAddress::address_for_lookup(frame));
@@ -98,7 +105,7 @@ fn unwind_one(unwinder: &NativeUnwinder, cache: &mut NativeCache, stack: &StackC
 }
 
 /// Reads the unwind tables of a file.
-fn module(file: &Mapped) -> Option<Module<Vec<u8>>> {
+fn unwind_module(file: &MappedFile) -> Option<Module<Vec<u8>>> {
     let cache: ReadCache<File> = ReadCache::new(file.open().ok()?);
     let elf = ElfFile::<FileHeader64<Endianness>, _>::parse(&cache).ok()?;
     let section = |name: &str| elf.section_by_name(name);
@@ -118,5 +125,5 @@ fn module(file: &Mapped) -> Option<Module<Vec<u8>>> {
         ..ExplicitModuleSectionInfo::default()
     };
     let name = file.path.to_string_lossy().into_owned();
-    Some(Module::new(name, file.start..file.end, bias(file, &elf)?, info))
+    Some(Module::new(name, file.start..file.end, load_bias(file, &elf)?, info))
 }

@@ -4,16 +4,16 @@ use super::{Address, Objects, ReadError, Result, word_in, words_of};
 
 // These offsets are the same in all versions.
 /// Offset of the address of its class in an object.
-const CLASS: u64 = 8;
+const OB_TYPE: u64 = 8;
 // Offsets in a class.
-const NAME: usize = 24;
-const BASIC_BYTES: usize = 32;
-const ITEM_BYTES: usize = 40;
-const FLAGS: usize = 168;
-const DICTIONARY: usize = 264;
-const DESCRIPTOR_SET: usize = 280;
-const DICTIONARY_OFFSET: usize = 288;
-const BASES: usize = 344;
+const TP_NAME: usize = 24;
+const TP_BASICSIZE: usize = 32;
+const TP_ITEMSIZE: usize = 40;
+const TP_FLAGS: usize = 168;
+const TP_DICT: usize = 264;
+const TP_DESCR_SET: usize = 280;
+const TP_DICTOFFSET: usize = 288;
+const TP_MRO: usize = 344;
 const CLASS_BYTES: usize = 352;
 
 /// The maximum number of base classes.
@@ -26,7 +26,7 @@ const MAX_NAME_CHARACTERS: u64 = 256;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Class {
     pub(crate) address: Address,
-    name: u64,
+    name_address: u64,
     pub(crate) basic_bytes: u64,
     pub(crate) item_bytes: u64,
     flags: u64,
@@ -34,15 +34,15 @@ pub(crate) struct Class {
     pub(crate) dictionary: Address,
     /// Whether the class has `__set__`. An attribute of such a class (a data descriptor) takes
     /// precedence over an attribute of the instance.
-    pub(crate) has_set: bool,
+    pub(crate) is_data_descriptor: bool,
     pub(crate) dictionary_offset: i64,
-    bases: u64,
+    mro_address: u64,
 }
 
 /// A flag of a class (`tp_flags`).
 #[derive(Clone, Copy, Debug)]
 #[repr(u64)]
-pub(crate) enum Flag {
+pub(crate) enum ClassFlag {
     InlineValues = 1 << 2,
     ManagedDictionary = 1 << 4,
     /// The class was made by Python code.
@@ -58,7 +58,7 @@ pub(crate) enum Flag {
 }
 
 impl Class {
-    pub(crate) const fn is(&self, flag: Flag) -> bool {
+    pub(crate) const fn has_flag(&self, flag: ClassFlag) -> bool {
         self.flags & flag as u64 != 0
     }
 }
@@ -71,7 +71,7 @@ impl Objects<'_> {
 
     /// Returns the class of an object.
     pub(crate) fn class_of(&self, object: Address) -> Result<Class> {
-        self.class(self.word(object, CLASS)?)
+        self.class(self.word(object, OB_TYPE)?)
     }
 
     /// Reads a class. Fails if the object is none, which its own class shows.
@@ -83,17 +83,17 @@ impl Objects<'_> {
         let word_at = |offset| word_in(&block, offset);
         let class = Class {
             address,
-            name: word_at(NAME),
-            basic_bytes: word_at(BASIC_BYTES),
-            item_bytes: word_at(ITEM_BYTES),
-            flags: word_at(FLAGS),
-            dictionary: word_at(DICTIONARY),
-            has_set: word_at(DESCRIPTOR_SET) != 0,
-            dictionary_offset: word_at(DICTIONARY_OFFSET).cast_signed(),
-            bases: word_at(BASES),
+            name_address: word_at(TP_NAME),
+            basic_bytes: word_at(TP_BASICSIZE),
+            item_bytes: word_at(TP_ITEMSIZE),
+            flags: word_at(TP_FLAGS),
+            dictionary: word_at(TP_DICT),
+            is_data_descriptor: word_at(TP_DESCR_SET) != 0,
+            dictionary_offset: word_at(TP_DICTOFFSET).cast_signed(),
+            mro_address: word_at(TP_MRO),
         };
-        let metaclass_flags = self.word(word_at(CLASS as usize), FLAGS as u64)?;
-        if !class.is(Flag::Ready) || metaclass_flags & Flag::Class as u64 == 0 {
+        let metaclass_flags = self.word(word_at(OB_TYPE as usize), TP_FLAGS as u64)?;
+        if !class.has_flag(ClassFlag::Ready) || metaclass_flags & ClassFlag::Class as u64 == 0 {
             return Err(ReadError::Changed);
         }
         self.classes.borrow_mut().insert(address, class);
@@ -101,29 +101,29 @@ impl Objects<'_> {
     }
 
     /// Returns a class and its bases in the order of attribute look-up (`__mro__`).
-    pub(crate) fn bases(&self, class: &Class) -> Result<Vec<Class>> {
-        let count = self.length(class.bases)?;
+    pub(crate) fn mro(&self, class: &Class) -> Result<Vec<Class>> {
+        let count = self.length(class.mro_address)?;
         if count > MAX_BASES {
             return Err(ReadError::Changed);
         }
-        let addresses = self.block(class.bases, self.layout.tuple_items, 8 * count)?;
+        let addresses = self.block(class.mro_address, self.layout.tuple_items, 8 * count)?;
         words_of(&addresses).map(|address| self.class(address)).collect()
     }
 
     /// Whether a class is the class of C that has this name in C.
-    pub(crate) fn is_class_of_c(&self, class: &Class, name: &str) -> Result<bool> {
-        Ok(!class.is(Flag::Heap) && self.name_in_c(class)? == name)
+    pub(crate) fn is_c_class(&self, class: &Class, name: &str) -> Result<bool> {
+        Ok(!class.has_flag(ClassFlag::Heap) && self.c_name(class)? == name)
     }
 
     /// Returns the name of a class with the name of its module, such as `train.Model`.
     pub(crate) fn class_name(&self, class: &Class) -> Result<String> {
-        if !class.is(Flag::Heap) {
-            return self.name_in_c(class);
+        if !class.has_flag(ClassFlag::Heap) {
+            return self.c_name(class);
         }
         let qualified = self.word(class.address, self.layout.qualified_name)?;
         let qualified = self.text(qualified, MAX_NAME_CHARACTERS)?.content;
         let module = match self.find_text(&self.dictionary(class.dictionary)?, "__module__")? {
-            Some(module) if self.class_of(module)?.is(Flag::Text) => {
+            Some(module) if self.class_of(module)?.has_flag(ClassFlag::Text) => {
                 self.text(module, MAX_NAME_CHARACTERS)?.content
             }
             _ => return Ok(qualified),
@@ -132,21 +132,21 @@ impl Objects<'_> {
     }
 
     /// Returns the name of a class from its C string (`tp_name`).
-    pub(crate) fn name_in_c(&self, class: &Class) -> Result<String> {
-        self.string_of_c(class.name)
+    pub(crate) fn c_name(&self, class: &Class) -> Result<String> {
+        self.c_string(class.name_address)
     }
 
-    fn string_of_c(&self, mut address: Address) -> Result<String> {
+    fn c_string(&self, mut address: Address) -> Result<String> {
         let mut name = Vec::new();
         while name.len() < MAX_NAME_BYTES {
             // An aligned piece does not cross into the next page, which may be unreadable.
-            let piece = self.block(address, 0, 16 - address % 16)?;
-            let characters = piece.iter().take_while(|byte| **byte != 0);
+            let chunk = self.block(address, 0, 16 - address % 16)?;
+            let characters = chunk.iter().take_while(|byte| **byte != 0);
             name.extend(characters);
-            if piece.contains(&0) {
+            if chunk.contains(&0) {
                 break;
             }
-            address = address.checked_add(piece.len() as u64).ok_or(ReadError::Changed)?;
+            address = address.checked_add(chunk.len() as u64).ok_or(ReadError::Changed)?;
         }
         Ok(String::from_utf8_lossy(&name).into_owned())
     }
@@ -154,15 +154,15 @@ impl Objects<'_> {
     /// Returns the name in C of the class of an object. For a class of C it begins with the module.
     /// The class need not be ready: old versions never make those of awaitables ready.
     pub(crate) fn type_name(&self, object: Address) -> Option<String> {
-        let class = self.reference(object, CLASS)?;
-        self.string_of_c(self.reference(class, NAME as u64)?).ok()
+        let class = self.reference(object, OB_TYPE)?;
+        self.c_string(self.reference(class, TP_NAME as u64)?).ok()
     }
 
     /// Whether an object is an instance of the class with this name in C, or of a class derived
     /// from it.
     pub(crate) fn is_instance(&self, object: Address, name: &str) -> bool {
-        let bases = self.class_of(object).and_then(|class| self.bases(&class));
-        let names = |class: &Class| self.name_in_c(class).is_ok_and(|found| found == name);
-        bases.is_ok_and(|bases| bases.iter().any(names))
+        let mro = self.class_of(object).and_then(|class| self.mro(&class));
+        let has_name = |class: &Class| self.c_name(class).is_ok_and(|found| found == name);
+        mro.is_ok_and(|mro| mro.iter().any(has_name))
     }
 }

@@ -14,18 +14,18 @@ pub(super) struct Code {
     file: String,
     first_line: i32,
     /// The line table of the instructions, empty if it cannot be read.
-    lines: Vec<u8>,
+    line_table: Vec<u8>,
 }
 
 impl Objects<'_> {
     /// Returns the frame of a code object at the instruction with this offset in bytes. `None` for
     /// code without a name, which CPython makes for itself.
-    pub(crate) fn frame_at(&self, code: Address, instruction: i64) -> Result<Option<Frame>> {
+    pub(crate) fn frame_at(&self, code: Address, instruction_offset: i64) -> Result<Option<Frame>> {
         let Some(code) = self.code(code)? else { return Ok(None) };
         let line = if self.layout.minor == 10 {
-            line_of_pairs(&code.lines, code.first_line, instruction)
+            line_of_pairs(&code.line_table, code.first_line, instruction_offset)
         } else {
-            line_of_locations(&code.lines, code.first_line, instruction)
+            line_of_locations(&code.line_table, code.first_line, instruction_offset)
         };
         Ok(Some(Frame {
             function: code.function.clone(),
@@ -53,19 +53,21 @@ impl Objects<'_> {
         if self.type_name(address).as_deref() != Some("code") {
             return Err(ReadError::Changed);
         }
-        let (name, file) = (self.word(address, layout.name)?, self.word(address, layout.file)?);
+        let (name, file) =
+            (self.word(address, layout.code_name)?, self.word(address, layout.code_file)?);
         if name == 0 || file == 0 {
             return Ok(None);
         }
-        let first_line = i32::from_ne_bytes(self.bytes(address, layout.first_line)?);
-        let lines = self.reference(address, layout.line_table);
-        let lines = lines.and_then(|lines| self.byte_string(lines, MAX_LINE_TABLE_BYTES).ok());
-        let lines = lines.filter(|lines| lines.length <= MAX_LINE_TABLE_BYTES);
+        let first_line = i32::from_ne_bytes(self.bytes(address, layout.code_first_line)?);
+        let line_table = self.reference(address, layout.code_line_table);
+        let line_table = line_table
+            .and_then(|line_table| self.byte_string(line_table, MAX_LINE_TABLE_BYTES).ok());
+        let line_table = line_table.filter(|line_table| line_table.length <= MAX_LINE_TABLE_BYTES);
         Ok(Some(Code {
             function: self.text_of(name).ok_or(ReadError::Changed)?,
             file: self.text_of(file).ok_or(ReadError::Changed)?,
             first_line,
-            lines: lines.map(|lines| lines.content).unwrap_or_default(),
+            line_table: line_table.map(|line_table| line_table.content).unwrap_or_default(),
         }))
     }
 }
@@ -73,15 +75,15 @@ impl Objects<'_> {
 /// Returns the line of an instruction by the table of CPython 3.10 (PEP 626). Each pair of the
 /// table has the size of some instructions in bytes, and the difference of their line from the
 /// previous line. The difference -128 means that they have no line.
-fn line_of_pairs(table: &[u8], first: i32, instruction: i64) -> Option<i32> {
-    let (mut end, mut line) = (0, first);
-    for &[bytes, difference] in table.as_chunks::<2>().0 {
-        let has_line = difference.cast_signed() != i8::MIN;
+fn line_of_pairs(table: &[u8], first_line: i32, instruction_offset: i64) -> Option<i32> {
+    let (mut end, mut line) = (0, first_line);
+    for &[instruction_bytes, line_difference] in table.as_chunks::<2>().0 {
+        let has_line = line_difference.cast_signed() != i8::MIN;
         if has_line {
-            line = line.wrapping_add(difference.cast_signed().into());
+            line = line.wrapping_add(line_difference.cast_signed().into());
         }
-        end += i64::from(bytes);
-        if instruction < end {
+        end += i64::from(instruction_bytes);
+        if instruction_offset < end {
             return has_line.then_some(line);
         }
     }
@@ -90,22 +92,22 @@ fn line_of_pairs(table: &[u8], first: i32, instruction: i64) -> Option<i32> {
 
 /// Returns the line of an instruction by the table of CPython 3.11 (`Objects/locations.md`). Each
 /// entry begins with a byte whose highest bit is set.
-fn line_of_locations(table: &[u8], first: i32, instruction: i64) -> Option<i32> {
+fn line_of_locations(table: &[u8], first_line: i32, instruction_offset: i64) -> Option<i32> {
     const INSTRUCTION_BYTES: i64 = 2;
-    let (mut end, mut line) = (0, first);
-    let mut entries = table.iter().copied().peekable();
-    while let Some(head) = entries.next() {
+    let (mut end, mut line) = (0, first_line);
+    let mut bytes = table.iter().copied().peekable();
+    while let Some(head) = bytes.next() {
         let kind = head >> 3 & 15;
         match kind {
             // A difference of lines, without columns (13) or with them (14).
-            13 | 14 => line = line.wrapping_add(signed(&mut entries)),
+            13 | 14 => line = line.wrapping_add(read_signed_varint(&mut bytes)),
             // Zero, one or two lines later.
             10..=12 => line = line.wrapping_add((kind - 10).into()),
             _ => {}
         }
-        while entries.next_if(|byte| byte & 0x80 == 0).is_some() {}
+        while bytes.next_if(|byte| byte & 0x80 == 0).is_some() {}
         end += INSTRUCTION_BYTES * i64::from((head & 7) + 1);
-        if instruction < end {
+        if instruction_offset < end {
             return (kind != 15).then_some(line);
         }
     }
@@ -113,7 +115,7 @@ fn line_of_locations(table: &[u8], first: i32, instruction: i64) -> Option<i32> 
 }
 
 /// Reads a signed number of groups of six bits, lowest first. Its lowest bit is the sign.
-fn signed(bytes: &mut impl Iterator<Item = u8>) -> i32 {
+fn read_signed_varint(bytes: &mut impl Iterator<Item = u8>) -> i32 {
     let (mut number, mut shift) = (0_u32, 0);
     for byte in bytes {
         number |= u32::from(byte & 63).checked_shl(shift).unwrap_or(0);

@@ -20,7 +20,7 @@ pub(crate) enum Progress {
 }
 
 /// A coroutine and those that it awaits.
-pub(crate) struct Chain {
+pub(crate) struct AwaitChain {
     /// Progress of the outermost coroutine.
     pub(crate) progress: Progress,
     /// Frames of all coroutines, innermost first.
@@ -29,29 +29,29 @@ pub(crate) struct Chain {
 
 impl Objects<'_> {
     /// Follows a coroutine along the coroutines that it awaits.
-    pub(crate) fn await_chain(&self, coroutine: Address) -> Option<Chain> {
+    pub(crate) fn await_chain(&self, coroutine: Address) -> Option<AwaitChain> {
         let mut frames = Vec::new();
         let mut progress = None;
-        let mut next = Some(coroutine);
+        let mut next_awaitable = Some(coroutine);
         for _ in 0..MAX_AWAITS {
-            let Some(object) = next else { break };
+            let Some(object) = next_awaitable else { break };
             match self.type_name(object)?.as_str() {
                 "coroutine" | "generator" | "async_generator" => {
                     let Some(suspension) = self.suspension(object) else { break };
                     progress.get_or_insert(suspension.progress);
                     frames.extend(suspension.frame);
-                    next = suspension.awaits;
+                    next_awaitable = suspension.awaited;
                 }
                 // The first field of each of these awaitables is the generator or coroutine.
                 "coroutine_wrapper"
                 | "async_generator_asend"
                 | "async_generator_athrow"
-                | "anext_awaitable" => next = self.reference(object, FIRST_FIELD),
+                | "anext_awaitable" => next_awaitable = self.reference(object, FIRST_FIELD),
                 _ => break,
             }
         }
         frames.reverse();
-        Some(Chain { progress: progress?, frames })
+        Some(AwaitChain { progress: progress?, frames })
     }
 
     fn suspension(&self, generator: Address) -> Option<Suspension> {
@@ -64,7 +64,7 @@ impl Objects<'_> {
 
     /// Reads a coroutine of CPython 3.10, which points to its frame.
     fn suspension_3_10(&self, generator: Address) -> Option<Suspension> {
-        const STATE: u64 = 108;
+        const FRAME_STATE: u64 = 108;
         const YIELD_FROM: u8 = 72;
         const INSTRUCTION_BYTES: i32 = 2;
         const CODE_BYTES: u64 = 32;
@@ -72,27 +72,31 @@ impl Objects<'_> {
         let Some(frame) = self.reference(generator, layout.generator_frame) else {
             return Some(Suspension::ended());
         };
-        let [state] = self.bytes(frame, STATE).ok()?;
+        let [state] = self.bytes(frame, FRAME_STATE).ok()?;
         let progress = match state.cast_signed() {
             -2 => Progress::Created,
             -1 => Progress::Suspended,
             0 => Progress::Runs,
             _ => return Some(Suspension::ended()),
         };
-        let code = self.reference(frame, layout.code)?;
-        let instruction = self.int(frame, layout.instruction)?.checked_mul(INSTRUCTION_BYTES)?;
-        let awaits = || {
-            let next = u64::try_from(instruction.checked_add(INSTRUCTION_BYTES)?).ok()?;
-            let instructions = self.reference(code, layout.instructions)?;
-            let [operation] = self.bytes(instructions, CODE_BYTES.checked_add(next)?).ok()?;
+        let code = self.reference(frame, layout.frame_code)?;
+        let instruction_offset =
+            self.c_int(frame, layout.frame_instruction)?.checked_mul(INSTRUCTION_BYTES)?;
+        let awaited = || {
+            let next_offset =
+                u64::try_from(instruction_offset.checked_add(INSTRUCTION_BYTES)?).ok()?;
+            let instructions = self.reference(code, layout.code_instructions)?;
+            let [operation] =
+                self.bytes(instructions, CODE_BYTES.checked_add(next_offset)?).ok()?;
             (operation == YIELD_FROM).then_some(())?;
-            let depth = u64::try_from(self.int(frame, layout.stack_end)?).ok()?.checked_sub(1)?;
-            self.reference(self.reference(frame, layout.locals)?, 8 * depth)
+            let stack_depth =
+                u64::try_from(self.c_int(frame, layout.frame_stack_end)?).ok()?.checked_sub(1)?;
+            self.reference(self.reference(frame, layout.frame_locals)?, 8 * stack_depth)
         };
         Some(Suspension {
             progress,
-            frame: self.frame_at(code, instruction.into()).ok().flatten(),
-            awaits: if progress == Progress::Suspended { awaits() } else { None },
+            frame: self.frame_at(code, instruction_offset.into()).ok().flatten(),
+            awaited: if progress == Progress::Suspended { awaited() } else { None },
         })
     }
 
@@ -108,9 +112,9 @@ impl Objects<'_> {
         };
         let frame = generator.checked_add(layout.generator_frame)?;
         let code = self.code_of_frame(frame).ok()?;
-        let instruction = self.word(frame, layout.instruction).ok()?;
-        let start = code.checked_add(layout.instructions)?;
-        let offset = instruction.wrapping_sub(start).cast_signed();
+        let instruction = self.word(frame, layout.frame_instruction).ok()?;
+        let first_instruction = code.checked_add(layout.code_instructions)?;
+        let instruction_offset = instruction.wrapping_sub(first_instruction).cast_signed();
         let awaits = match (layout.minor, state.cast_signed()) {
             (11 | 12, -1) => self.resumes_an_await(instruction),
             (13.., -1) => true,
@@ -118,14 +122,14 @@ impl Objects<'_> {
         };
         Some(Suspension {
             progress,
-            frame: self.frame_at(code, offset).ok().flatten(),
-            awaits: awaits.then(|| self.top_of_stack(frame)).flatten(),
+            frame: self.frame_at(code, instruction_offset).ok().flatten(),
+            awaited: awaits.then(|| self.top_of_stack(frame)).flatten(),
         })
     }
 
     /// Returns the code of a frame.
     pub(super) fn code_of_frame(&self, frame: Address) -> Result<Address> {
-        self.word(frame, self.layout.code).map(untagged)
+        self.word(frame, self.layout.frame_code).map(untagged)
     }
 
     /// Whether the `RESUME` after the instruction in progress says that the frame awaits, and does
@@ -142,10 +146,11 @@ impl Objects<'_> {
     fn top_of_stack(&self, frame: Address) -> Option<Address> {
         let layout = self.layout;
         let top = if layout.minor < 14 {
-            let depth = u64::try_from(self.int(frame, layout.stack_end)?).ok()?.checked_sub(1)?;
-            frame.checked_add(layout.locals)?.checked_add(8 * depth)?
+            let stack_depth =
+                u64::try_from(self.c_int(frame, layout.frame_stack_end)?).ok()?.checked_sub(1)?;
+            frame.checked_add(layout.frame_locals)?.checked_add(8 * stack_depth)?
         } else {
-            self.reference(frame, layout.stack_end)?.checked_sub(8)?
+            self.reference(frame, layout.frame_stack_end)?.checked_sub(8)?
         };
         self.reference(top, 0).map(untagged)
     }
@@ -155,12 +160,12 @@ impl Objects<'_> {
 struct Suspension {
     progress: Progress,
     frame: Option<Frame>,
-    awaits: Option<Address>,
+    awaited: Option<Address>,
 }
 
 impl Suspension {
     fn ended() -> Self {
-        Self { progress: Progress::Ended, frame: None, awaits: None }
+        Self { progress: Progress::Ended, frame: None, awaited: None }
     }
 }
 

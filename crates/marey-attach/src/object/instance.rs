@@ -1,9 +1,9 @@
 //! Reads the attributes that an object itself has. By version and class they are in a dictionary,
 //! before the object or after it.
 
-use super::class::{Class, Flag};
-use super::dictionary::Table;
-use super::layout::Instance;
+use super::class::{Class, ClassFlag};
+use super::dictionary::DictTable;
+use super::layout::AttributeStorage;
 use super::{Address, LENGTH, Objects, ReadError, Result};
 
 /// The distances before an object at which it has the addresses of its dictionary and values.
@@ -15,13 +15,17 @@ const IS_VALID: u64 = 3;
 impl Objects<'_> {
     /// Returns an attribute that an object itself has, `None` if it is missing or cannot be read.
     pub(crate) fn instance_attribute(&self, object: Address, name: &str) -> Option<Address> {
-        let table = self.instance(object, &self.class_of(object).ok()?).ok()??;
+        let table = self.attribute_table(object, &self.class_of(object).ok()?).ok()??;
         self.find_text(&table, name).ok()?
     }
 
     /// Returns the attributes that an object itself has, `None` if it has none.
-    pub(crate) fn instance(&self, object: Address, class: &Class) -> Result<Option<Table>> {
-        if !class.is(Flag::ManagedDictionary) {
+    pub(crate) fn attribute_table(
+        &self,
+        object: Address,
+        class: &Class,
+    ) -> Result<Option<DictTable>> {
+        if !class.has_flag(ClassFlag::ManagedDictionary) {
             return match self.dictionary_offset(object, class)? {
                 0 => Ok(None),
                 offset => self.dictionary_at(self.word(object, offset)?),
@@ -32,15 +36,19 @@ impl Objects<'_> {
             address.checked_sub(bytes).ok_or(ReadError::Changed)
         };
         let dictionary = self.word(address_before(MANAGED_DICTIONARY_BYTES)?, 0)?;
-        let values = match self.layout.instance {
-            Instance::ValuesOrDictionary => self.word(address_before(MANAGED_VALUES_BYTES)?, 0)?,
-            Instance::Tagged if dictionary & 1 == 1 => dictionary.wrapping_add(1),
-            Instance::Inline if dictionary == 0 && class.is(Flag::InlineValues) => {
+        let values = match self.layout.attribute_storage {
+            AttributeStorage::ValuesOrDictionary => {
+                self.word(address_before(MANAGED_VALUES_BYTES)?, 0)?
+            }
+            AttributeStorage::Tagged if dictionary & 1 == 1 => dictionary.wrapping_add(1),
+            AttributeStorage::Inline
+                if dictionary == 0 && class.has_flag(ClassFlag::InlineValues) =>
+            {
                 let values = object.wrapping_add(class.basic_bytes);
                 let [is_valid] = self.bytes(values, IS_VALID)?;
                 if is_valid == 0 { 0 } else { values.wrapping_add(self.layout.shared_values) }
             }
-            Instance::Dictionary | Instance::Tagged | Instance::Inline => 0,
+            AttributeStorage::Dictionary | AttributeStorage::Tagged | AttributeStorage::Inline => 0,
         };
         if values == 0 {
             return self.dictionary_at(dictionary);
@@ -49,7 +57,7 @@ impl Objects<'_> {
         self.table(keys, Some(values)).map(Some)
     }
 
-    fn dictionary_at(&self, dictionary: Address) -> Result<Option<Table>> {
+    fn dictionary_at(&self, dictionary: Address) -> Result<Option<DictTable>> {
         if dictionary == 0 { Ok(None) } else { self.dictionary(dictionary).map(Some) }
     }
 

@@ -13,15 +13,15 @@ pub(crate) struct ObjectLayout {
     /// Minor version: 10 to 14.
     pub(crate) minor: u64,
     /// Runtime: the first interpreter. Since 3.13 the runtime itself states the offset.
-    pub(crate) interpreters: u64,
+    pub(crate) first_interpreter: u64,
     /// Interpreter: the next one.
     pub(crate) next_interpreter: u64,
     /// Runtime (interpreter since 3.12): the thread state that last held the GIL.
-    pub(crate) lock_holder: u64,
+    pub(crate) gil_holder: u64,
     /// Runtime (interpreter since 3.12): whether a thread holds the GIL.
-    pub(crate) is_locked: u64,
+    pub(crate) is_gil_locked: u64,
     /// Interpreter: the first of its thread states.
-    pub(crate) threads: u64,
+    pub(crate) first_thread: u64,
     /// Interpreter: `sys.modules`.
     pub(crate) modules: u64,
     /// Thread state: the address of the current frame, or of the structure that has it.
@@ -39,9 +39,9 @@ pub(crate) struct ObjectLayout {
     pub(super) text: u64,
     /// Tuple: its first item.
     pub(super) tuple_items: u64,
-    pub(super) integer: Integer,
-    pub(super) keys: Keys,
-    pub(super) instance: Instance,
+    pub(super) integer_format: IntegerFormat,
+    pub(super) dict_keys_format: DictKeysFormat,
+    pub(super) attribute_storage: AttributeStorage,
     /// Values of a dictionary with shared keys: the first value.
     pub(super) shared_values: u64,
     /// Class of Python code: its qualified name.
@@ -53,27 +53,27 @@ pub(crate) struct ObjectLayout {
     /// Generator and coroutine: the state of the frame, since 3.11.
     pub(crate) generator_state: u64,
     /// Frame: the frame that has called it.
-    pub(crate) previous: u64,
+    pub(crate) previous_frame: u64,
     /// Frame: the code.
-    pub(crate) code: u64,
+    pub(crate) frame_code: u64,
     /// Frame: the current instruction.
-    pub(crate) instruction: u64,
-    /// Frame: the top of its value stack, as a count from `locals` or as an address.
-    pub(crate) stack_end: u64,
+    pub(crate) frame_instruction: u64,
+    /// Frame: the top of its value stack, as a count from `frame_locals` or as an address.
+    pub(crate) frame_stack_end: u64,
     /// Frame: the first local variable.
-    pub(crate) locals: u64,
+    pub(crate) frame_locals: u64,
     /// Frame: the kind of its owner, since 3.11.
-    pub(crate) owner: u64,
+    pub(crate) frame_owner: u64,
     /// Code: path of the source file.
-    pub(crate) file: u64,
+    pub(crate) code_file: u64,
     /// Code: name of the function, with its class since 3.11.
-    pub(crate) name: u64,
+    pub(crate) code_name: u64,
     /// Code: the table of lines.
-    pub(crate) line_table: u64,
+    pub(crate) code_line_table: u64,
     /// Code: the first line.
-    pub(crate) first_line: u64,
+    pub(crate) code_first_line: u64,
     /// Code: the instructions. Before 3.11: the address of the object with the instructions.
-    pub(crate) instructions: u64,
+    pub(crate) code_instructions: u64,
     /// Future and task: the state.
     pub(crate) future_state: u64,
     /// Task: the future that it waits for.
@@ -86,7 +86,7 @@ pub(crate) struct ObjectLayout {
 
 /// How an integer stores its sign and the number of its digits in one word.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Integer {
+pub(super) enum IntegerFormat {
     /// The number of digits, negative for a negative integer.
     SignedSize,
     /// The sign in the lowest two bits (2 is negative), and the number of digits from bit 3 on.
@@ -95,7 +95,7 @@ pub(super) enum Integer {
 
 /// How the keys of a dictionary state their size.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Keys {
+pub(super) enum DictKeysFormat {
     /// As a word. Each entry has a hash.
     Size,
     /// As bytes with logarithms. Entries of a table whose keys are all texts have no hash.
@@ -104,7 +104,7 @@ pub(super) enum Keys {
 
 /// Where instances of classes made by Python code have their attributes.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Instance {
+pub(super) enum AttributeStorage {
     /// In a dictionary, whose address is at the offset that the class states.
     Dictionary,
     /// Before the object: the address of values with the keys of the class, and the address of a
@@ -119,11 +119,11 @@ pub(super) enum Instance {
 
 const CPYTHON_3_10: ObjectLayout = ObjectLayout {
     minor: 10,
-    interpreters: 32,
+    first_interpreter: 32,
     next_interpreter: 0,
-    lock_holder: 360,
-    is_locked: 368,
-    threads: 8,
+    gil_holder: 360,
+    is_gil_locked: 368,
+    first_thread: 8,
     modules: 856,
     thread_frame: 24,
     c_frame: None,
@@ -132,25 +132,25 @@ const CPYTHON_3_10: ObjectLayout = ObjectLayout {
     ascii_text: 48,
     text: 72,
     tuple_items: 24,
-    integer: Integer::SignedSize,
-    keys: Keys::Size,
-    instance: Instance::Dictionary,
+    integer_format: IntegerFormat::SignedSize,
+    dict_keys_format: DictKeysFormat::Size,
+    attribute_storage: AttributeStorage::Dictionary,
     shared_values: 0,
     qualified_name: 864,
     cached_keys: 872,
     generator_frame: 16,
     generator_state: 0,
-    previous: 24,
-    code: 32,
-    instruction: 96,
-    stack_end: 80,
-    locals: 64,
-    owner: 0,
-    file: 104,
-    name: 112,
-    line_table: 120,
-    first_line: 40,
-    instructions: 48,
+    previous_frame: 24,
+    frame_code: 32,
+    frame_instruction: 96,
+    frame_stack_end: 80,
+    frame_locals: 64,
+    frame_owner: 0,
+    code_file: 104,
+    code_name: 112,
+    code_line_table: 120,
+    code_first_line: 40,
+    code_instructions: 48,
     future_state: 88,
     task_waiter: 152,
     task_coroutine: 160,
@@ -159,29 +159,29 @@ const CPYTHON_3_10: ObjectLayout = ObjectLayout {
 
 const CPYTHON_3_11: ObjectLayout = ObjectLayout {
     minor: 11,
-    interpreters: 40,
-    lock_holder: 368,
-    is_locked: 376,
-    threads: 16,
+    first_interpreter: 40,
+    gil_holder: 368,
+    is_gil_locked: 376,
+    first_thread: 16,
     modules: 888,
     thread_frame: 56,
     c_frame: Some(8),
     thread_id: 152,
     native_thread_id: Some(160),
-    keys: Keys::Logarithms,
-    instance: Instance::ValuesOrDictionary,
+    dict_keys_format: DictKeysFormat::Logarithms,
+    attribute_storage: AttributeStorage::ValuesOrDictionary,
     generator_frame: 80,
     generator_state: 75,
-    previous: 48,
-    instruction: 56,
-    stack_end: 64,
-    locals: 72,
-    owner: 69,
-    file: 112,
-    name: 128,
-    line_table: 136,
-    first_line: 72,
-    instructions: 184,
+    previous_frame: 48,
+    frame_instruction: 56,
+    frame_stack_end: 64,
+    frame_locals: 72,
+    frame_owner: 69,
+    code_file: 112,
+    code_name: 128,
+    code_line_table: 136,
+    code_first_line: 72,
+    code_instructions: 184,
     task_waiter: 128,
     task_coroutine: 136,
     task_name: 144,
@@ -190,44 +190,44 @@ const CPYTHON_3_11: ObjectLayout = ObjectLayout {
 
 const CPYTHON_3_12: ObjectLayout = ObjectLayout {
     minor: 12,
-    lock_holder: 1048,
-    is_locked: 1056,
-    threads: 72,
+    gil_holder: 1048,
+    is_gil_locked: 1056,
+    first_thread: 72,
     modules: 944,
     c_frame: Some(0),
     thread_id: 136,
     native_thread_id: Some(144),
     ascii_text: 40,
     text: 56,
-    integer: Integer::Tag,
-    instance: Instance::Tagged,
+    integer_format: IntegerFormat::Tag,
+    attribute_storage: AttributeStorage::Tagged,
     qualified_name: 872,
     cached_keys: 880,
     generator_frame: 72,
     generator_state: 67,
-    previous: 8,
-    code: 0,
-    owner: 70,
-    first_line: 68,
-    instructions: 192,
+    previous_frame: 8,
+    frame_code: 0,
+    frame_owner: 70,
+    code_first_line: 68,
+    code_instructions: 192,
     ..CPYTHON_3_11
 };
 
 const CPYTHON_3_13: ObjectLayout = ObjectLayout {
     minor: 13,
-    interpreters: 632,
+    first_interpreter: 632,
     next_interpreter: 7264,
-    lock_holder: 7760,
-    is_locked: 7768,
-    threads: 7344,
+    gil_holder: 7760,
+    is_gil_locked: 7768,
+    first_thread: 7344,
     modules: 7656,
     thread_frame: 72,
     c_frame: None,
     thread_id: 152,
     native_thread_id: Some(160),
-    instance: Instance::Inline,
+    attribute_storage: AttributeStorage::Inline,
     shared_values: 8,
-    instructions: 200,
+    code_instructions: 200,
     future_state: 96,
     task_waiter: 112,
     task_coroutine: 120,
@@ -237,15 +237,15 @@ const CPYTHON_3_13: ObjectLayout = ObjectLayout {
 
 const CPYTHON_3_14: ObjectLayout = ObjectLayout {
     minor: 14,
-    interpreters: 808,
+    first_interpreter: 808,
     next_interpreter: 7272,
-    lock_holder: 7792,
-    is_locked: 7800,
+    gil_holder: 7792,
+    is_gil_locked: 7800,
     modules: 7688,
     tuple_items: 32,
-    locals: 80,
-    owner: 74,
-    instructions: 208,
+    frame_locals: 80,
+    frame_owner: 74,
+    code_instructions: 208,
     future_state: 104,
     task_waiter: 120,
     task_coroutine: 128,
@@ -316,12 +316,12 @@ impl OffsetTable {
         // The table of 3.14 has another field before the modules.
         let shift = usize::from(layout.minor >= 14);
         ObjectLayout {
-            interpreters: self.0[5],
+            first_interpreter: self.0[5],
             next_interpreter: self.0[8],
-            threads: self.0[9],
+            first_thread: self.0[9],
             modules: self.0[11 + shift],
-            is_locked: self.0[17 + shift],
-            lock_holder: self.0[18 + shift],
+            is_gil_locked: self.0[17 + shift],
+            gil_holder: self.0[18 + shift],
             ..*layout
         }
     }

@@ -24,10 +24,10 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-pub(crate) use self::class::{Class, Flag};
+pub(crate) use self::class::{Class, ClassFlag};
 use self::code::Code;
 pub(crate) use self::coroutine::Progress;
-pub(crate) use self::dictionary::Table;
+pub(crate) use self::dictionary::DictTable;
 pub(crate) use self::layout::{ObjectLayout, OffsetTable};
 pub(crate) use self::scalars::PyInteger;
 pub(crate) use self::thread::ThreadState;
@@ -131,7 +131,7 @@ impl<'a> Objects<'a> {
     }
 
     /// Reads a field that is an `int` of C.
-    pub(crate) fn int(&self, object: Address, offset: u64) -> Option<i32> {
+    pub(crate) fn c_int(&self, object: Address, offset: u64) -> Option<i32> {
         self.bytes(object, offset).ok().map(i32::from_ne_bytes)
     }
 

@@ -1,7 +1,7 @@
 //! Reads numbers, texts and bytes. Long ones are read in part.
 
-use super::class::Flag;
-use super::layout::Integer;
+use super::class::ClassFlag;
+use super::layout::IntegerFormat;
 use super::{Address, LENGTH, Objects, ReadError, Result, word_in};
 
 /// The maximum number of digits of an integer that is read.
@@ -53,11 +53,11 @@ impl PyInteger {
         /// The largest power of ten that a digit can hold.
         const GROUP: u64 = 1_000_000_000;
         let Self::Digits { is_negative, digits } = self else { return None };
-        let mut left = digits.clone();
+        let mut quotient = digits.clone();
         let mut groups = Vec::new();
-        while left.iter().any(|digit| *digit != 0) {
+        while quotient.iter().any(|digit| *digit != 0) {
             let mut remainder = 0;
-            for digit in left.iter_mut().rev() {
+            for digit in quotient.iter_mut().rev() {
                 let dividend = (remainder << DIGIT_BITS) | u64::from(*digit);
                 *digit = (dividend / GROUP) as u32;
                 remainder = dividend % GROUP;
@@ -75,9 +75,11 @@ impl Objects<'_> {
     /// Returns the value of an integer.
     pub(crate) fn integer(&self, object: Address) -> Result<PyInteger> {
         let word = self.word(object, LENGTH)?;
-        let (count, is_negative) = match self.layout.integer {
-            Integer::SignedSize => (word.cast_signed().unsigned_abs(), word.cast_signed() < 0),
-            Integer::Tag => (word >> 3, word & 3 == 2),
+        let (count, is_negative) = match self.layout.integer_format {
+            IntegerFormat::SignedSize => {
+                (word.cast_signed().unsigned_abs(), word.cast_signed() < 0)
+            }
+            IntegerFormat::Tag => (word >> 3, word & 3 == 2),
         };
         if count > MAX_DIGITS {
             return Ok(PyInteger::Large { bits: count.saturating_mul(DIGIT_BITS.into()) });
@@ -94,7 +96,7 @@ impl Objects<'_> {
     /// Returns an integer that is not negative and has at most 63 bits, `None` for any other
     /// object.
     pub(crate) fn unsigned_integer(&self, object: Address) -> Option<u64> {
-        self.class_of(object).ok().filter(|class| class.is(Flag::Integer))?;
+        self.class_of(object).ok().filter(|class| class.has_flag(ClassFlag::Integer))?;
         u64::try_from(self.integer(object).ok()?.as_i64()?).ok()
     }
 
@@ -117,7 +119,7 @@ impl Objects<'_> {
 
     /// Returns a text, cut at [`MAX_STRING_CHARACTERS`]. `None` for an object that is no text.
     pub(crate) fn text_of(&self, object: Address) -> Option<String> {
-        self.class_of(object).ok().filter(|class| class.is(Flag::Text))?;
+        self.class_of(object).ok().filter(|class| class.has_flag(ClassFlag::Text))?;
         Some(self.text(object, MAX_STRING_CHARACTERS).ok()?.content)
     }
 
@@ -141,16 +143,17 @@ impl Objects<'_> {
             return Err(ReadError::Changed);
         }
         let state = word_in(head, TEXT_STATE_OFFSET);
-        let (width, is_compact, is_ascii) =
+        let (character_bytes, is_compact, is_ascii) =
             ((state >> 2) & 7, state >> 5 & 1 == 1, state >> 6 & 1 == 1);
-        let (data, offset) = match (is_compact, is_ascii) {
+        let (data_address, offset) = match (is_compact, is_ascii) {
             (true, true) => (object, self.layout.ascii_text),
             (true, false) => (object, self.layout.text),
             (false, _) => (self.word(object, self.layout.text)?, 0),
         };
-        let block = self.block(data, offset, length.min(max).saturating_mul(width))?;
+        let block =
+            self.block(data_address, offset, length.min(max).saturating_mul(character_bytes))?;
         let character = |code| char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER);
-        let content = match width {
+        let content = match character_bytes {
             1 => block.iter().map(|byte| char::from(*byte)).collect(),
             2 => {
                 let units = block.as_chunks().0.iter();

@@ -1,6 +1,6 @@
 //! Reads the items of lists, tuples and sets.
 
-use super::class::{Class, Flag};
+use super::class::{Class, ClassFlag};
 use super::{Address, LENGTH, Objects, ReadError, Result, word_in};
 
 /// The maximum number of entries in the table of a set that is read.
@@ -17,11 +17,11 @@ pub(crate) struct Items {
 impl Objects<'_> {
     /// Returns the items of a list or tuple, `None` for any other object.
     pub(crate) fn items(&self, object: Address, class: &Class) -> Result<Option<Items>> {
-        if class.is(Flag::Tuple) {
+        if class.has_flag(ClassFlag::Tuple) {
             let offset = self.layout.tuple_items;
             return Ok(Some(Items { length: self.length(object)?, address: object, offset }));
         }
-        if !class.is(Flag::List) {
+        if !class.has_flag(ClassFlag::List) {
             return Ok(None);
         }
         // The address of the items follows the length. Both are read at once, because the items
@@ -43,19 +43,19 @@ impl Objects<'_> {
 
     /// Returns the number of items of a list.
     pub(crate) fn list_length(&self, list: Address) -> Option<u64> {
-        self.class_of(list).ok().filter(|class| class.is(Flag::List))?;
+        self.class_of(list).ok().filter(|class| class.has_flag(ClassFlag::List))?;
         self.length(list).ok()
     }
 
     /// Returns the first items of a list, at most `limit`.
-    pub(crate) fn list(&self, list: Address, limit: u64) -> Option<Vec<Address>> {
-        let class = self.class_of(list).ok().filter(|class| class.is(Flag::List))?;
+    pub(crate) fn list_items(&self, list: Address, limit: u64) -> Option<Vec<Address>> {
+        let class = self.class_of(list).ok().filter(|class| class.has_flag(ClassFlag::List))?;
         let items = self.items(list, &class).ok()??;
         (0..items.length.min(limit)).map(|position| self.item(&items, position).ok()).collect()
     }
 
     /// Returns the elements of a set, at most `limit`.
-    pub(crate) fn set(&self, object: Address, limit: usize) -> Option<Vec<Address>> {
+    pub(crate) fn set_elements(&self, object: Address, limit: usize) -> Option<Vec<Address>> {
         const MASK: u64 = 32;
         const TABLE: u64 = 40;
         const ENTRY_BYTES: u64 = 16;

@@ -1,6 +1,6 @@
 //! Tests of reading objects in made-up memories with the layout of each version of CPython.
 
-use super::class::Flag;
+use super::class::ClassFlag;
 use super::words::{TYPE, Words};
 use super::{Address, ObjectLayout, Objects, ReadMemory};
 
@@ -30,10 +30,10 @@ fn objects(memory: &dyn ReadMemory, minor: u64) -> Objects<'_> {
 /// Returns a memory of classes and of three texts.
 fn classes(minor: u64) -> Words {
     let mut words = Words::new();
-    words.put_class(INTEGER_CLASS, Flag::Integer as u64);
-    words.put_class(TEXT_CLASS, Flag::Text as u64);
-    words.put_class(DICTIONARY_CLASS, Flag::Dictionary as u64);
-    words.put_class(LIST_CLASS, Flag::List as u64);
+    words.put_class(INTEGER_CLASS, ClassFlag::Integer as u64);
+    words.put_class(TEXT_CLASS, ClassFlag::Text as u64);
+    words.put_class(DICTIONARY_CLASS, ClassFlag::Dictionary as u64);
+    words.put_class(LIST_CLASS, ClassFlag::List as u64);
     words.put_class(OTHER_CLASS, 0);
     for (address, name) in NAMES.into_iter().zip(["a", "b", "c"]) {
         put_text(&mut words, address, minor, name, 1, true);
@@ -177,11 +177,11 @@ fn a_dictionary_of_any_kind_has_its_values() {
             put_values(&mut words, VALUES, minor);
             words.put(DICTIONARY, &[1, DICTIONARY_CLASS, 2, 0, KEYS, values]);
             let objects = objects(&words, minor);
-            let found = ["a", "b", "c", "d"].map(|name| objects.get(DICTIONARY, name));
+            let found = ["a", "b", "c", "d"].map(|name| objects.dictionary_value(DICTIONARY, name));
             assert_eq!(found, [Some(FIRST), None, Some(SECOND), None], "3.{minor}, {kind:?}");
             let entries = objects.entries(&objects.dictionary(DICTIONARY).unwrap(), 10).unwrap();
             assert_eq!(entries, [(NAMES[0], FIRST), (NAMES[2], SECOND)], "3.{minor}, {kind:?}");
-            assert_eq!(objects.get(NAMES[0], "a"), None);
+            assert_eq!(objects.dictionary_value(NAMES[0], "a"), None);
         }
     }
 }
@@ -197,8 +197,8 @@ fn an_attribute_is_found_in_a_dictionary_and_in_values() {
             let mut words = classes(minor);
             let flags = match minor {
                 10 => 0,
-                11 | 12 => Flag::ManagedDictionary as u64,
-                _ => Flag::ManagedDictionary as u64 | Flag::InlineValues as u64,
+                11 | 12 => ClassFlag::ManagedDictionary as u64,
+                _ => ClassFlag::ManagedDictionary as u64 | ClassFlag::InlineValues as u64,
             };
             words.put_class(OTHER_CLASS, flags);
             words.put(OTHER_CLASS + 32, &[BASIC_BYTES]);
@@ -256,9 +256,9 @@ fn a_list_is_cut_at_a_limit() {
     words.put(DATA, &[FIRST, SECOND]);
     let objects = objects(&words, 12);
     assert_eq!(objects.list_length(OBJECT), Some(2));
-    assert_eq!(objects.list(OBJECT, 1).unwrap(), [FIRST]);
-    assert_eq!(objects.list(OBJECT, 9).unwrap(), [FIRST, SECOND]);
-    assert_eq!((objects.list_length(NAMES[0]), objects.list(NAMES[0], 9)), (None, None));
+    assert_eq!(objects.list_items(OBJECT, 1).unwrap(), [FIRST]);
+    assert_eq!(objects.list_items(OBJECT, 9).unwrap(), [FIRST, SECOND]);
+    assert_eq!((objects.list_length(NAMES[0]), objects.list_items(NAMES[0], 9)), (None, None));
 }
 
 #[test]
@@ -266,11 +266,11 @@ fn a_set_is_read_without_what_was_removed_and_up_to_a_size() {
     let mut words = classes(12);
     words.put(OBJECT, &[1, OTHER_CLASS, 3, 2, 3, DATA]);
     words.put(DATA, &[FIRST, 5, 0, 0, TYPE, u64::MAX, SECOND, 6]);
-    assert_eq!(objects(&words, 12).set(OBJECT, 9).unwrap(), [FIRST, SECOND]);
-    assert_eq!(objects(&words, 12).set(OBJECT, 1).unwrap(), [FIRST]);
+    assert_eq!(objects(&words, 12).set_elements(OBJECT, 9).unwrap(), [FIRST, SECOND]);
+    assert_eq!(objects(&words, 12).set_elements(OBJECT, 1).unwrap(), [FIRST]);
     for mask in [1 << 20, u64::MAX] {
         words.put(OBJECT + 32, &[mask]);
-        assert_eq!(objects(&words, 12).set(OBJECT, 9), None);
+        assert_eq!(objects(&words, 12).set_elements(OBJECT, 9), None);
     }
 }
 
@@ -308,9 +308,9 @@ fn noise_is_read_without_a_panic_and_comes_to_an_end() {
             let objects = Objects::new(&noise, layout, 2_000);
             objects.text_of(OBJECT);
             objects.unsigned_integer(OBJECT);
-            objects.set(OBJECT, 10);
-            objects.list(OBJECT, 10);
-            objects.get(OBJECT, "data");
+            objects.set_elements(OBJECT, 10);
+            objects.list_items(OBJECT, 10);
+            objects.dictionary_value(OBJECT, "data");
             objects.instance_attribute(OBJECT, "data");
             objects.is_instance(OBJECT, "code");
             objects.frame_at(OBJECT, 10).ok();

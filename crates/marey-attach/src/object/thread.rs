@@ -24,45 +24,49 @@ pub(crate) struct ThreadState {
 impl Objects<'_> {
     /// Returns the addresses of the interpreters of a runtime.
     pub(crate) fn interpreters(&self, runtime: Address) -> Vec<Address> {
-        let mut found = Vec::new();
-        let mut next = self.reference(runtime, self.layout.interpreters);
-        while let Some(interpreter) = next.filter(|_| found.len() < MAX_INTERPRETERS) {
-            found.push(interpreter);
-            next = self.reference(interpreter, self.layout.next_interpreter);
+        let mut interpreters = Vec::new();
+        let mut next_interpreter = self.reference(runtime, self.layout.first_interpreter);
+        while let Some(interpreter) =
+            next_interpreter.filter(|_| interpreters.len() < MAX_INTERPRETERS)
+        {
+            interpreters.push(interpreter);
+            next_interpreter = self.reference(interpreter, self.layout.next_interpreter);
         }
-        found
+        interpreters
     }
 
-    /// Adds the thread states of an interpreter to `found`. Fails at one that cannot be read, and
-    /// `found` then has those before it. `lock` is the structure that contains the GIL, if it is
-    /// known.
+    /// Adds the thread states of an interpreter to `states`. Fails at one that cannot be read, and
+    /// `states` then has those before it. `gil_struct` is the structure that contains the GIL, if
+    /// it is known.
     pub(crate) fn thread_states(
         &self,
-        lock: Option<Address>,
+        gil_struct: Option<Address>,
         interpreter: Address,
-        found: &mut Vec<ThreadState>,
+        states: &mut Vec<ThreadState>,
     ) -> Result<()> {
         const NEXT: u64 = 8;
         let layout = self.layout;
-        let lock = lock.filter(|&lock| self.int(lock, layout.is_locked) == Some(1));
-        let holder = lock.and_then(|lock| self.reference(lock, layout.lock_holder));
-        let mut next = self.word(interpreter, layout.threads)?;
+        let gil_struct = gil_struct
+            .filter(|&gil_struct| self.c_int(gil_struct, layout.is_gil_locked) == Some(1));
+        let gil_holder =
+            gil_struct.and_then(|gil_struct| self.reference(gil_struct, layout.gil_holder));
+        let mut state = self.word(interpreter, layout.first_thread)?;
         for _ in 0..MAX_THREADS {
-            if next == 0 {
+            if state == 0 {
                 return Ok(());
             }
-            let ident = self.word(next, layout.thread_id)?;
+            let ident = self.word(state, layout.thread_id)?;
             let os_id = match layout.native_thread_id {
-                Some(offset) => self.reference(next, offset),
-                None => self.int(ident, PTHREAD_THREAD_ID).and_then(|id| u64::try_from(id).ok()),
+                Some(offset) => self.reference(state, offset),
+                None => self.c_int(ident, PTHREAD_THREAD_ID).and_then(|id| u64::try_from(id).ok()),
             };
-            found.push(ThreadState {
-                address: next,
+            states.push(ThreadState {
+                address: state,
                 ident,
                 os_id,
-                holds_gil: holder == Some(next),
+                holds_gil: gil_holder == Some(state),
             });
-            next = self.word(next, NEXT)?;
+            state = self.word(state, NEXT)?;
         }
         Err(ReadError::TooLarge)
     }
@@ -71,16 +75,16 @@ impl Objects<'_> {
     /// read, and `frames` then has those before it.
     pub(crate) fn read_frames(&self, thread: Address, frames: &mut Vec<Frame>) -> Result<()> {
         let layout = self.layout;
-        let mut next = self.word(thread, layout.thread_frame)?;
-        if let Some(offset) = layout.c_frame.filter(|_| next != 0) {
-            next = self.word(next, offset)?;
+        let mut frame = self.word(thread, layout.thread_frame)?;
+        if let Some(offset) = layout.c_frame.filter(|_| frame != 0) {
+            frame = self.word(frame, offset)?;
         }
         for _ in 0..MAX_FRAMES {
-            if next == 0 {
+            if frame == 0 {
                 return Ok(());
             }
-            frames.extend(self.running_frame(next)?);
-            next = self.word(next, layout.previous)?;
+            frames.extend(self.running_frame(frame)?);
+            frame = self.word(frame, layout.previous_frame)?;
         }
         Err(ReadError::TooLarge)
     }
@@ -92,24 +96,24 @@ impl Objects<'_> {
         const C_CODE: u8 = 3;
         let layout = self.layout;
         if layout.minor == 10 {
-            let instruction: [u8; 4] = self.bytes(frame, layout.instruction)?;
+            let instruction: [u8; 4] = self.bytes(frame, layout.frame_instruction)?;
             let instruction = i64::from(i32::from_ne_bytes(instruction)) * INSTRUCTION_BYTES;
             return self.frame_at(self.code_of_frame(frame)?, instruction);
         }
-        let [owner] = self.bytes(frame, layout.owner)?;
+        let [owner] = self.bytes(frame, layout.frame_owner)?;
         if owner >= C_CODE {
             return Ok(None);
         }
         let code = self.code_of_frame(frame)?;
-        let start = code.checked_add(layout.instructions).ok_or(ReadError::Changed)?;
-        let instruction = self.word(frame, layout.instruction)?;
+        let start = code.checked_add(layout.code_instructions).ok_or(ReadError::Changed)?;
+        let instruction = self.word(frame, layout.frame_instruction)?;
         self.frame_at(code, instruction.wrapping_sub(start).cast_signed())
     }
 
     /// Returns the names of the threads that the module `threading` knows, by their ids in Python.
     pub(crate) fn thread_names(&self, interpreter: Address) -> Vec<(u64, String)> {
         let threads = self.namespace(interpreter, "threading").and_then(|namespace| {
-            let active = self.dictionary(self.get(namespace, "_active")?).ok()?;
+            let active = self.dictionary(self.dictionary_value(namespace, "_active")?).ok()?;
             self.entries(&active, MAX_THREADS).ok()
         });
         let names = threads.unwrap_or_default().into_iter().filter_map(|(ident, thread)| {

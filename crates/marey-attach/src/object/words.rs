@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::class::Flag;
+use super::class::ClassFlag;
 use super::{Address, ReadMemory};
 
 /// The class of all classes.
@@ -22,7 +22,7 @@ impl Words {
     /// Returns a memory with the class of all classes.
     pub(crate) fn new() -> Self {
         let mut words = Self::default();
-        words.put_class(TYPE, Flag::Class as u64);
+        words.put_class(TYPE, ClassFlag::Class as u64);
         words.put(NO_BASES, &[1, TYPE, 0]);
         words.put_bytes(NAME, b"builtin\0\0");
         words
@@ -47,7 +47,7 @@ impl Words {
         self.put(address, &[0; 44]);
         self.put(address, &[1, TYPE]);
         self.put(address + CLASS_NAME, &[NAME]);
-        self.put(address + CLASS_FLAGS, &[flags | Flag::Ready as u64]);
+        self.put(address + CLASS_FLAGS, &[flags | ClassFlag::Ready as u64]);
         self.put(address + CLASS_BASES, &[NO_BASES]);
     }
 

@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 
 use super::{MAX_ATTEMPTS, Torn};
-use crate::memory::{Mapped, section_address};
+use crate::memory::{MappedFile, section_address};
 use crate::object::{Address, Objects};
 
 /// The maximum number of tasks that are found in one register or list.
-const MAX_FOUND: usize = 1 << 20;
+const MAX_FOUND_TASKS: usize = 1 << 20;
 /// The maximum number of thread states whose lists are read.
 const MAX_THREADS: usize = 1 << 16;
 
@@ -18,19 +18,19 @@ const REGISTERS: [&str; 3] = ["_all_tasks", "_scheduled_tasks", "_eager_tasks"];
 
 /// The tasks that were found.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct FoundTasks {
     /// The addresses of the tasks.
     pub(super) tasks: BTreeSet<Address>,
     /// Number of registers, lists and references that changed during each attempt to read them.
     pub(super) torn: usize,
 }
 
-impl Found {
-    fn add(&mut self, part: Result<Part, Torn>) {
-        match part {
-            Ok(part) => {
-                self.tasks.extend(part.tasks);
-                self.torn += part.torn;
+impl FoundTasks {
+    fn add(&mut self, list: Result<TaskList, Torn>) {
+        match list {
+            Ok(list) => {
+                self.tasks.extend(list.tasks);
+                self.torn += list.torn;
             }
             Err(Torn) => self.torn += 1,
         }
@@ -38,65 +38,73 @@ impl Found {
 }
 
 /// The tasks of one register or list.
-struct Part {
+struct TaskList {
     tasks: Vec<Address>,
     /// Number of references in it that could not be read.
     torn: usize,
 }
 
 /// Returns the tasks of an interpreter.
-pub(super) fn tasks(objects: &Objects<'_>, interpreter: Address, files: &[Mapped]) -> Found {
-    let mut found = Found::default();
+pub(super) fn tasks(
+    objects: &Objects<'_>,
+    interpreter: Address,
+    files: &[MappedFile],
+) -> FoundTasks {
+    let mut found = FoundTasks::default();
     let Some(module) = objects.namespace(interpreter, "asyncio.tasks") else { return found };
-    for register in REGISTERS.iter().filter_map(|name| objects.get(module, name)) {
-        found.add(repeatedly(|| registered(objects, register)));
+    for register in REGISTERS.iter().filter_map(|name| objects.dictionary_value(module, name)) {
+        found.add(retry(|| tasks_of_register(objects, register)));
     }
     if objects.layout.minor >= 14
-        && let Some(offsets) = Offsets::read(objects, files)
+        && let Some(offsets) = AsyncioOffsets::read(objects, files)
     {
         for head in offsets.heads(objects, interpreter) {
-            found.add(repeatedly(|| offsets.listed(objects, head)));
+            found.add(retry(|| offsets.tasks_of_list(objects, head)));
         }
     }
     found
 }
 
 /// Returns the result of the first attempt that succeeds.
-fn repeatedly(read: impl Fn() -> Result<Part, Torn>) -> Result<Part, Torn> {
+fn retry(read: impl Fn() -> Result<TaskList, Torn>) -> Result<TaskList, Torn> {
     (0..MAX_ATTEMPTS).find_map(|_| read().ok()).ok_or(Torn)
 }
 
 /// Returns the tasks of a `set`, or of a `WeakSet`.
-fn registered(objects: &Objects<'_>, register: Address) -> Result<Part, Torn> {
+fn tasks_of_register(objects: &Objects<'_>, register: Address) -> Result<TaskList, Torn> {
     if objects.type_name(register).as_deref() == Some("set") {
-        return Ok(Part { tasks: objects.set(register, MAX_FOUND).ok_or(Torn)?, torn: 0 });
+        return Ok(TaskList {
+            tasks: objects.set_elements(register, MAX_FOUND_TASKS).ok_or(Torn)?,
+            torn: 0,
+        });
     }
     let data = objects.instance_attribute(register, "data");
-    let references = data.and_then(|data| objects.set(data, MAX_FOUND)).ok_or(Torn)?;
-    let mut part = Part { tasks: Vec::new(), torn: 0 };
+    let references =
+        data.and_then(|data| objects.set_elements(data, MAX_FOUND_TASKS)).ok_or(Torn)?;
+    let mut list = TaskList { tasks: Vec::new(), torn: 0 };
     for task in references.into_iter().filter_map(|reference| objects.referent(reference)) {
         match objects.type_name(task).as_deref() {
             // A reference to a task that has ended refers to None.
             Some("NoneType") => {}
-            Some(_) => part.tasks.push(task),
-            None => part.torn += 1,
+            Some(_) => list.tasks.push(task),
+            None => list.torn += 1,
         }
     }
-    Ok(part)
+    Ok(list)
 }
 
 /// Offsets of fields that the module `_asyncio` publishes in its section `.AsyncioDebug`.
-struct Offsets {
+struct AsyncioOffsets {
     /// Task: its node in a list.
-    node: u64,
+    task_node: u64,
     /// Interpreter: the list of tasks.
     interpreter_tasks: u64,
     /// Thread state: the list of tasks.
     thread_tasks: u64,
 }
 
-impl Offsets {
-    fn read(objects: &Objects<'_>, files: &[Mapped]) -> Option<Self> {
+impl AsyncioOffsets {
+    fn read(objects: &Objects<'_>, files: &[MappedFile]) -> Option<Self> {
         /// Words in the table, which describes a task, an interpreter and a thread.
         const WORDS: usize = 13;
         const TASK_NODE: usize = 6;
@@ -108,7 +116,7 @@ impl Offsets {
             table.as_chunks::<8>().0.get(index).map(|&word| u64::from_ne_bytes(word))
         };
         Some(Self {
-            node: word(TASK_NODE)?,
+            task_node: word(TASK_NODE)?,
             interpreter_tasks: word(INTERPRETER_TASKS)?,
             thread_tasks: word(THREAD_TASKS)?,
         })
@@ -119,7 +127,7 @@ impl Offsets {
     fn heads(&self, objects: &Objects<'_>, interpreter: Address) -> Vec<Address> {
         const NEXT: u64 = 8;
         let mut heads = Vec::from_iter(interpreter.checked_add(self.interpreter_tasks));
-        let mut thread = objects.reference(interpreter, objects.layout.threads);
+        let mut thread = objects.reference(interpreter, objects.layout.first_thread);
         while let Some(address) = thread.filter(|_| heads.len() < MAX_THREADS) {
             heads.extend(address.checked_add(self.thread_tasks));
             thread = objects.reference(address, NEXT);
@@ -128,13 +136,13 @@ impl Offsets {
     }
 
     /// Returns the tasks of a circular list.
-    fn listed(&self, objects: &Objects<'_>, head: Address) -> Result<Part, Torn> {
+    fn tasks_of_list(&self, objects: &Objects<'_>, head: Address) -> Result<TaskList, Torn> {
         let mut tasks = Vec::new();
         let mut node = objects.reference(head, 0).ok_or(Torn)?;
-        while node != head && tasks.len() < MAX_FOUND {
-            tasks.extend(node.checked_sub(self.node));
+        while node != head && tasks.len() < MAX_FOUND_TASKS {
+            tasks.extend(node.checked_sub(self.task_node));
             node = objects.reference(node, 0).ok_or(Torn)?;
         }
-        Ok(Part { tasks, torn: 0 })
+        Ok(TaskList { tasks, torn: 0 })
     }
 }

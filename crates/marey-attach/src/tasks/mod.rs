@@ -9,7 +9,7 @@ mod waits;
 
 use serde::Serialize;
 
-use crate::memory::Mapped;
+use crate::memory::MappedFile;
 use crate::object::{Address, Objects, Progress};
 use crate::target::{Frame, Thread};
 
@@ -37,13 +37,13 @@ pub struct Task {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskState {
-    /// The thread of the event loop runs it.
+    /// The thread of the event loop runs the task.
     Running,
-    /// It can go on, and waits only for its turn.
+    /// The task can go on, and waits only for its turn.
     Ready,
-    /// It waits.
+    /// The task waits for something else.
     Waiting,
-    /// It has ended, but something still refers to it.
+    /// The task has ended, but something still refers to it.
     Done,
 }
 
@@ -66,7 +66,7 @@ struct Torn;
 pub(crate) fn read(
     objects: &Objects<'_>,
     interpreter: Address,
-    files: &[Mapped],
+    files: &[MappedFile],
     threads: &[Thread],
 ) -> ReadTasks {
     let found = find::tasks(objects, interpreter, files);
@@ -82,12 +82,13 @@ pub(crate) fn read(
             None => read.torn += 1,
         }
     }
-    read.tasks.sort_by(|a, b| (a.thread, order(&a.name)).cmp(&(b.thread, order(&b.name))));
+    read.tasks
+        .sort_by(|a, b| (a.thread, natural_key(&a.name)).cmp(&(b.thread, natural_key(&b.name))));
     read
 }
 
 /// Returns a sort key for names by which `Task-2` comes before `Task-10`.
-fn order(name: &str) -> (&str, Option<u64>, &str) {
+fn natural_key(name: &str) -> (&str, Option<u64>, &str) {
     let text = name.trim_end_matches(|character: char| character.is_ascii_digit());
     (text, name[text.len()..].parse().ok(), name)
 }
@@ -103,7 +104,7 @@ impl TaskReader<'_> {
     /// Returns a task, `None` if its event loop does not run.
     fn task(self, task: Address) -> Result<Option<Task>, Torn> {
         let objects = self.objects;
-        let event_loop = self.field(task, waits::LOOP, "_loop").ok_or(Torn)?;
+        let event_loop = self.field(task, waits::LOOP_OFFSET, "_loop").ok_or(Torn)?;
         let ident = match objects.instance_attribute(event_loop, "_thread_id") {
             Some(ident) if self.is_none(ident) => return Ok(None),
             Some(ident) => Some(objects.unsigned_integer(ident).ok_or(Torn)?),
@@ -152,7 +153,7 @@ impl TaskReader<'_> {
     /// Returns a field of a task or future: the word at `offset` in one of `_asyncio`, and the
     /// attribute of this name in one whose class is written in Python.
     fn field(self, object: Address, offset: u64, attribute: &str) -> Option<Address> {
-        if self.is_of_c(object) {
+        if self.is_c_object(object) {
             self.objects.reference(object, offset)
         } else {
             let value = self.objects.instance_attribute(object, attribute)?;
@@ -161,7 +162,7 @@ impl TaskReader<'_> {
     }
 
     /// Whether a task or future is one of the C module `_asyncio`.
-    fn is_of_c(self, object: Address) -> bool {
+    fn is_c_object(self, object: Address) -> bool {
         let is_instance = |name| self.objects.is_instance(object, name);
         is_instance("_asyncio.Task") || is_instance("_asyncio.Future")
     }

@@ -5,11 +5,11 @@ use crate::object::Address;
 use crate::target::Frame;
 
 /// Offset of the event loop in a future and in a task.
-pub(super) const LOOP: u64 = 16;
+pub(super) const LOOP_OFFSET: u64 = 16;
 
 /// Functions of asyncio that wait: the end of the path of the file, the name, and the thing that
 /// they wait for. CPython 3.10 has the names without a class.
-const FUNCTIONS: [(&str, &str, &str); 24] = [
+const WAITING_FUNCTIONS: [(&str, &str, &str); 24] = [
     ("asyncio/tasks.py", "sleep", "a timer"),
     ("asyncio/tasks.py", "_wait", "other tasks"),
     ("asyncio/taskgroups.py", "TaskGroup.__aexit__", "the tasks of its group"),
@@ -40,19 +40,19 @@ impl TaskReader<'_> {
     /// Returns the thing that a task waits for. The innermost function tells if it is one of
     /// asyncio, else the awaited future.
     pub(super) fn awaited(self, future: Address, innermost: Option<&Frame>) -> String {
-        let known = innermost.and_then(|frame| {
+        let waiting_function = innermost.and_then(|frame| {
             let is_innermost = |(file, function, _): &&(&str, &str, &str)| {
                 frame.function == *function && frame.file.ends_with(file)
             };
-            FUNCTIONS.iter().find(is_innermost)
+            WAITING_FUNCTIONS.iter().find(is_innermost)
         });
-        if let Some((_, _, target)) = known {
+        if let Some((_, _, target)) = waiting_function {
             return (*target).to_owned();
         }
-        self.describe(future).unwrap_or_else(|| "a future".to_owned())
+        self.describe_future(future).unwrap_or_else(|| "a future".to_owned())
     }
 
-    fn describe(self, future: Address) -> Option<String> {
+    fn describe_future(self, future: Address) -> Option<String> {
         let objects = self.objects;
         if ["_asyncio.Task", "Task"].iter().any(|class| objects.is_instance(future, class)) {
             return Some(format!("task `{}`", self.name(future)?));
@@ -65,8 +65,8 @@ impl TaskReader<'_> {
     /// Whether a future or task has a result, an exception or was cancelled.
     pub(super) fn is_done(self, future: Address) -> Option<bool> {
         let objects = self.objects;
-        if self.is_of_c(future) {
-            return Some(objects.int(future, objects.layout.future_state)? != 0);
+        if self.is_c_object(future) {
+            return Some(objects.c_int(future, objects.layout.future_state)? != 0);
         }
         // An object whose class is written in Python has an own `_state` only once it changes.
         match objects.instance_attribute(future, "_state") {

@@ -59,18 +59,18 @@ impl ActivityReader {
         Record::new(bytes, self.api_version)
     }
 
-    /// Converts a record and adds it to the batch. `kernel_name` is the name id of a kernel.
+    /// Converts a record and adds it to the batch. `kernel_name_id` is the name id of a kernel.
     #[inline]
     pub(super) fn read(
         &mut self,
         record: Record,
-        kernel_name: Option<u32>,
+        kernel_name_id: Option<u32>,
         clock: &Clock,
         batch: &mut ActivityBatch,
     ) {
         match record.kind() {
             Some(kind::CONCURRENT_KERNEL | kind::KERNEL) => {
-                self.read_kernel(record, kernel_name, clock, batch);
+                self.read_kernel(record, kernel_name_id, clock, batch);
             }
             Some(kind::MEMCPY) => self.read_memcpy(record, clock, batch),
             Some(kind::MEMCPY2) => self.read_memcpy_peer(record, clock, batch),
@@ -85,7 +85,7 @@ impl ActivityReader {
     fn read_kernel(
         &mut self,
         record: Record,
-        name: Option<u32>,
+        name_id: Option<u32>,
         clock: &Clock,
         batch: &mut ActivityBatch,
     ) {
@@ -96,16 +96,16 @@ impl ActivityReader {
             stream: kernel::STREAM_ID,
             correlation: kernel::CORRELATION_ID,
         };
-        let name = name.unwrap_or_else(|| self.synthetic_name_id(ActivityKind::Kernel, 0, 0));
-        let graph_node = record.read_u64(kernel::GRAPH_NODE_ID).unwrap_or(0);
+        let name_id = name_id.unwrap_or_else(|| self.synthetic_name_id(ActivityKind::Kernel, 0, 0));
+        let graph_node_id = record.read_u64(kernel::GRAPH_NODE_ID).unwrap_or(0);
         self.details.clear();
         if batch.keeps_activities() {
-            self.push_kernel_details(record, graph_node);
+            self.push_kernel_details(record, graph_node_id);
         }
-        self.add(record, &FIELDS, ActivityKind::Kernel, name, 0, graph_node, clock, batch);
+        self.add(record, &FIELDS, ActivityKind::Kernel, name_id, 0, graph_node_id, clock, batch);
     }
 
-    fn push_kernel_details(&mut self, record: Record, graph_node: u64) {
+    fn push_kernel_details(&mut self, record: Record, graph_node_id: u64) {
         const U32_FIELDS: [(Detail, Field); 16] = [
             (Detail::GridX, kernel::GRID_X),
             (Detail::GridY, kernel::GRID_Y),
@@ -136,7 +136,7 @@ impl ActivityReader {
             Detail::Priority,
             priority.map(|priority| i64::from(priority).cast_unsigned()),
         );
-        self.push_graph(record, kernel::GRAPH_ID, graph_node);
+        self.push_graph(record, kernel::GRAPH_ID, graph_node_id);
         self.push_graph_source(record, kernel::SOURCE_GRAPH_ID, kernel::SOURCE_GRAPH_NODE_ID);
         self.push_nonzero(Detail::DeviceLaunched, record.read_u8(kernel::IS_DEVICE_LAUNCHED));
     }
@@ -149,7 +149,7 @@ impl ActivityReader {
             stream: memcpy::STREAM_ID,
             correlation: memcpy::CORRELATION_ID,
         };
-        let graph_node = record.read_u64(memcpy::GRAPH_NODE_ID).unwrap_or(0);
+        let graph_node_id = record.read_u64(memcpy::GRAPH_NODE_ID).unwrap_or(0);
         self.details.clear();
         self.push_nonzero(Detail::Context, record.read_u32(memcpy::CONTEXT_ID));
         self.push_memory_kinds(record, memcpy::SRC_KIND, memcpy::DST_KIND);
@@ -159,12 +159,22 @@ impl ActivityReader {
             record.read_u64(memcpy::COPY_COUNT).filter(|&copies| copies > 1),
         );
         self.push_channel(record, memcpy::CHANNEL_ID, memcpy::CHANNEL_TYPE);
-        self.push_graph(record, memcpy::GRAPH_ID, graph_node);
+        self.push_graph(record, memcpy::GRAPH_ID, graph_node_id);
         self.push_graph_source(record, memcpy::SOURCE_GRAPH_ID, memcpy::SOURCE_GRAPH_NODE_ID);
         self.push_nonzero(Detail::DeviceLaunched, record.read_u8(memcpy::IS_DEVICE_LAUNCHED));
-        let name = self.copy_name_id(record, memcpy::COPY_KIND, memcpy::SRC_KIND, memcpy::DST_KIND);
+        let name_id =
+            self.copy_name_id(record, memcpy::COPY_KIND, memcpy::SRC_KIND, memcpy::DST_KIND);
         let bytes = record.read_u64(memcpy::BYTES).unwrap_or(0);
-        self.add(record, &FIELDS, ActivityKind::Memcpy, name, bytes, graph_node, clock, batch);
+        self.add(
+            record,
+            &FIELDS,
+            ActivityKind::Memcpy,
+            name_id,
+            bytes,
+            graph_node_id,
+            clock,
+            batch,
+        );
     }
 
     fn read_memcpy_peer(&mut self, record: Record, clock: &Clock, batch: &mut ActivityBatch) {
@@ -175,7 +185,7 @@ impl ActivityReader {
             stream: memcpy_peer::STREAM_ID,
             correlation: memcpy_peer::CORRELATION_ID,
         };
-        let graph_node = record.read_u64(memcpy_peer::GRAPH_NODE_ID).unwrap_or(0);
+        let graph_node_id = record.read_u64(memcpy_peer::GRAPH_NODE_ID).unwrap_or(0);
         self.details.clear();
         self.push_nonzero(Detail::Context, record.read_u32(memcpy_peer::CONTEXT_ID));
         self.push_present(Detail::SourceDevice, record.read_u32(memcpy_peer::SRC_DEVICE_ID));
@@ -185,15 +195,24 @@ impl ActivityReader {
         self.push_memory_kinds(record, memcpy_peer::SRC_KIND, memcpy_peer::DST_KIND);
         self.push_nonzero(Detail::Flags, record.read_u8(memcpy_peer::FLAGS));
         self.push_channel(record, memcpy_peer::CHANNEL_ID, memcpy_peer::CHANNEL_TYPE);
-        self.push_graph(record, memcpy_peer::GRAPH_ID, graph_node);
-        let name = self.copy_name_id(
+        self.push_graph(record, memcpy_peer::GRAPH_ID, graph_node_id);
+        let name_id = self.copy_name_id(
             record,
             memcpy_peer::COPY_KIND,
             memcpy_peer::SRC_KIND,
             memcpy_peer::DST_KIND,
         );
         let bytes = record.read_u64(memcpy_peer::BYTES).unwrap_or(0);
-        self.add(record, &FIELDS, ActivityKind::Memcpy, name, bytes, graph_node, clock, batch);
+        self.add(
+            record,
+            &FIELDS,
+            ActivityKind::Memcpy,
+            name_id,
+            bytes,
+            graph_node_id,
+            clock,
+            batch,
+        );
     }
 
     fn read_memset(&mut self, record: Record, clock: &Clock, batch: &mut ActivityBatch) {
@@ -204,7 +223,7 @@ impl ActivityReader {
             stream: memset::STREAM_ID,
             correlation: memset::CORRELATION_ID,
         };
-        let graph_node = record.read_u64(memset::GRAPH_NODE_ID).unwrap_or(0);
+        let graph_node_id = record.read_u64(memset::GRAPH_NODE_ID).unwrap_or(0);
         let memory_kind = record.read_u16(memset::MEMORY_KIND).map_or(0, u32::from);
         self.details.clear();
         self.push_nonzero(Detail::Context, record.read_u32(memset::CONTEXT_ID));
@@ -212,12 +231,21 @@ impl ActivityReader {
         self.push_nonzero(Detail::TargetKind, Some(memory_kind));
         self.push_nonzero(Detail::Flags, record.read_u16(memset::FLAGS));
         self.push_channel(record, memset::CHANNEL_ID, memset::CHANNEL_TYPE);
-        self.push_graph(record, memset::GRAPH_ID, graph_node);
+        self.push_graph(record, memset::GRAPH_ID, graph_node_id);
         self.push_graph_source(record, memset::SOURCE_GRAPH_ID, memset::SOURCE_GRAPH_NODE_ID);
         self.push_nonzero(Detail::DeviceLaunched, record.read_u8(memset::IS_DEVICE_LAUNCHED));
-        let name = self.synthetic_name_id(ActivityKind::Memset, memory_kind, 0);
+        let name_id = self.synthetic_name_id(ActivityKind::Memset, memory_kind, 0);
         let bytes = record.read_u64(memset::BYTES).unwrap_or(0);
-        self.add(record, &FIELDS, ActivityKind::Memset, name, bytes, graph_node, clock, batch);
+        self.add(
+            record,
+            &FIELDS,
+            ActivityKind::Memset,
+            name_id,
+            bytes,
+            graph_node_id,
+            clock,
+            batch,
+        );
     }
 
     fn read_synchronization(&mut self, record: Record, clock: &Clock, batch: &mut ActivityBatch) {
@@ -226,16 +254,16 @@ impl ActivityReader {
         if callback::take_internal_sync(correlation) {
             return;
         }
-        let context = record.read_u32(synchronization::CONTEXT_ID);
+        let context_id = record.read_u32(synchronization::CONTEXT_ID);
         self.details.clear();
-        self.push_nonzero(Detail::Context, context);
+        self.push_nonzero(Detail::Context, context_id);
         self.push_nonzero(Detail::Event, record.read_u32(synchronization::CUDA_EVENT_ID));
         self.push_nonzero(Detail::Result, record.read_u32(synchronization::RETURN_VALUE));
         let name = self.synthetic_name_id(ActivityKind::Sync, subkind, 0);
         let activity = Activity {
             kind: ActivityKind::Sync,
             name_id: name,
-            device: callback::device_of_context(context),
+            device: callback::device_of_context(context_id),
             stream: record.read_u32(synchronization::STREAM_ID).unwrap_or(u32::MAX),
             start_ticks: 0,
             duration_nanos: None,
@@ -250,13 +278,13 @@ impl ActivityReader {
 
     fn read_overhead(&mut self, record: Record, clock: &Clock, batch: &mut ActivityBatch) {
         let subkind = record.read_u32(overhead::OVERHEAD_KIND).unwrap_or(0);
-        let object_type = record.read_u32(overhead::OBJECT_KIND);
+        let object_kind_value = record.read_u32(overhead::OBJECT_KIND);
         self.details.clear();
-        self.push_nonzero(Detail::ObjectKind, object_type);
-        if object_type == Some(object_kind::THREAD) {
+        self.push_nonzero(Detail::ObjectKind, object_kind_value);
+        if object_kind_value == Some(object_kind::THREAD) {
             self.push_nonzero(Detail::ObjectThread, record.read_u32(overhead::OBJECT_THREAD));
         }
-        let device = match object_type {
+        let device = match object_kind_value {
             Some(object_kind::DEVICE | object_kind::CONTEXT | object_kind::STREAM) => {
                 record.read_u32(overhead::OBJECT_DEVICE)
             }
@@ -280,11 +308,11 @@ impl ActivityReader {
     }
 
     pub(super) fn read_external_id(&mut self, record: Record) {
-        let correlation = record.read_u32(external_correlation::CORRELATION_ID);
-        let id = record.read_u64(external_correlation::EXTERNAL_ID);
-        let Some((correlation, id)) = correlation.zip(id) else { return };
-        if self.external_ids.insert(correlation, id).is_none() {
-            self.external_id_order.push_back(correlation);
+        let correlation_id = record.read_u32(external_correlation::CORRELATION_ID);
+        let external_id = record.read_u64(external_correlation::EXTERNAL_ID);
+        let Some((correlation_id, external_id)) = correlation_id.zip(external_id) else { return };
+        if self.external_ids.insert(correlation_id, external_id).is_none() {
+            self.external_id_order.push_back(correlation_id);
         }
         if self.external_id_order.len() > MAX_EXTERNAL_IDS
             && let Some(oldest) = self.external_id_order.pop_front()
@@ -298,31 +326,31 @@ impl ActivityReader {
     fn add(
         &mut self,
         record: Record,
-        common: &CommonFields,
+        fields: &CommonFields,
         kind: ActivityKind,
-        name: u32,
+        name_id: u32,
         bytes: u64,
-        graph_node: u64,
+        graph_node_id: u64,
         clock: &Clock,
         batch: &mut ActivityBatch,
     ) {
-        let correlation = record.read_u32(common.correlation).unwrap_or(0);
+        let correlation = record.read_u32(fields.correlation).unwrap_or(0);
         if !self.external_ids.is_empty() {
             self.push_nonzero(Detail::ExternalId, self.external_ids.get(&correlation).copied());
         }
         let activity = Activity {
             kind,
-            name_id: name,
-            device: record.read_u32(common.device).unwrap_or(0),
-            stream: record.read_u32(common.stream).unwrap_or(u32::MAX),
+            name_id,
+            device: record.read_u32(fields.device).unwrap_or(0),
+            stream: record.read_u32(fields.stream).unwrap_or(u32::MAX),
             start_ticks: 0,
             duration_nanos: None,
             bytes,
             correlation_id: correlation,
-            graph_node,
+            graph_node: graph_node_id,
             details: &self.details,
         };
-        let (start, end) = (common.start, common.end);
+        let (start, end) = (fields.start, fields.end);
         add_with_times(record, start, end, activity, &mut self.last_start_ticks, clock, batch);
     }
 
@@ -337,10 +365,10 @@ impl ActivityReader {
     }
 
     /// Adds the graph of the activity, if it belongs to one.
-    fn push_graph(&mut self, record: Record, graph: Field, node: u64) {
-        if node != 0 {
+    fn push_graph(&mut self, record: Record, graph: Field, node_id: u64) {
+        if node_id != 0 {
             self.push_nonzero(Detail::Graph, record.read_u32(graph));
-            self.push_nonzero(Detail::GraphNode, Some(node));
+            self.push_nonzero(Detail::GraphNode, Some(node_id));
         }
     }
 
@@ -406,11 +434,11 @@ fn add_with_times(
 
 /// Returns the same names as Kineto, so that traces of both can be compared.
 fn synthetic_name(kind: ActivityKind, subkind: u32, memory_kinds: u32) -> String {
-    let memory_name = |kind| constants::memory_kind::text(kind).unwrap_or("Unknown");
+    let memory_name = |kind| constants::memory_kind::description(kind).unwrap_or("Unknown");
     match kind {
         ActivityKind::Kernel => "<unnamed kernel>".to_owned(),
         ActivityKind::Memcpy => {
-            let direction = constants::memcpy_kind::text(subkind).unwrap_or("unknown");
+            let direction = constants::memcpy_kind::description(subkind).unwrap_or("unknown");
             format!(
                 "Memcpy {direction} ({} -> {})",
                 memory_name(memory_kinds >> 8),
@@ -427,7 +455,10 @@ fn synthetic_name(kind: ActivityKind, subkind: u32, memory_kinds: u32) -> String
         }
         .to_owned(),
         ActivityKind::Overhead => {
-            format!("Overhead: {}", constants::overhead_kind::text(subkind).unwrap_or("unknown"))
+            format!(
+                "Overhead: {}",
+                constants::overhead_kind::description(subkind).unwrap_or("unknown")
+            )
         }
     }
 }

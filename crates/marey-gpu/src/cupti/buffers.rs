@@ -12,10 +12,10 @@ use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 /// The size of a large buffer, which holds about 5,000 kernels.
-const LARGE_BYTES: usize = 1 << 20;
+const LARGE_BUFFER_BYTES: usize = 1 << 20;
 
 /// The size of a small buffer, which holds about 300 kernels.
-const SMALL_BYTES: usize = 64 << 10;
+const SMALL_BUFFER_BYTES: usize = 64 << 10;
 
 /// Maximum total size of all buffers, unless set in the environment.
 const DEFAULT_POOL_BYTES: usize = 128 << 20;
@@ -47,17 +47,17 @@ impl FullBuffer {
 pub(super) struct RecordPosition {
     pub(super) offset_bytes: u32,
     /// Name id of a kernel; `None` for other records and unnamed kernels.
-    pub(super) kernel_name: Option<u32>,
+    pub(super) kernel_name_id: Option<u32>,
 }
 
 /// The state of the pool.
 #[derive(Debug)]
-struct Buffers {
+struct BufferPool {
     /// The free, zeroed buffers: first the large ones, then the small ones.
     free: [Vec<Buffer>; 2],
     full: VecDeque<FullBuffer>,
     /// Total size of all buffers, free or in use.
-    bytes: usize,
+    total_bytes: usize,
     /// Total size of the buffers in use.
     used_bytes: usize,
     /// Number of buffers lent to CUPTI.
@@ -66,13 +66,13 @@ struct Buffers {
     filled_count: u64,
 }
 
-static BUFFERS: Mutex<Buffers> = Mutex::new(Buffers::EMPTY);
+static POOL: Mutex<BufferPool> = Mutex::new(BufferPool::EMPTY);
 
 /// Notified when a buffer with records arrives.
 static FILLED: Condvar = Condvar::new();
 
-fn buffers() -> MutexGuard<'static, Buffers> {
-    BUFFERS.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock_pool() -> MutexGuard<'static, BufferPool> {
+    POOL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns the maximum total size of all buffers.
@@ -80,21 +80,21 @@ fn pool_bytes() -> usize {
     static BYTES: OnceLock<usize> = OnceLock::new();
     *BYTES.get_or_init(|| {
         let bytes = environment::number(env::GPU_BUFFER_BYTES).unwrap_or(DEFAULT_POOL_BYTES);
-        bytes.max(2 * LARGE_BYTES)
+        bytes.max(2 * LARGE_BUFFER_BYTES)
     })
 }
 
 /// Returns a zeroed buffer for CUPTI, or `None` if the pool is exhausted.
 pub(super) fn acquire() -> Option<Buffer> {
-    let mut buffers = buffers();
-    let is_large = buffers.used_bytes + LARGE_BYTES <= pool_bytes() / 2;
-    let bytes = if is_large { LARGE_BYTES } else { SMALL_BYTES };
-    let free = buffers.free_list(bytes).pop();
-    if free.is_none() && !buffers.make_room(bytes) {
+    let mut pool = lock_pool();
+    let is_large = pool.used_bytes + LARGE_BUFFER_BYTES <= pool_bytes() / 2;
+    let bytes = if is_large { LARGE_BUFFER_BYTES } else { SMALL_BUFFER_BYTES };
+    let free = pool.free_list(bytes).pop();
+    if free.is_none() && !pool.make_room(bytes) {
         return None;
     }
-    buffers.used_bytes += bytes;
-    drop(buffers);
+    pool.used_bytes += bytes;
+    drop(pool);
     Some(free.unwrap_or_else(|| allocate(bytes)))
 }
 
@@ -105,18 +105,18 @@ pub(super) fn allocate(bytes: usize) -> Buffer {
 
 /// Counts a buffer lent to CUPTI, whether or not it belongs to the pool.
 pub(super) fn count_lent() {
-    buffers().lent_count += 1;
+    lock_pool().lent_count += 1;
 }
 
 /// Counts a buffer returned by CUPTI.
 pub(super) fn count_returned() {
-    let mut buffers = buffers();
-    buffers.lent_count = buffers.lent_count.saturating_sub(1);
+    let mut pool = lock_pool();
+    pool.lent_count = pool.lent_count.saturating_sub(1);
 }
 
 /// Whether buffers are lent to CUPTI, in which activities may be in progress.
-pub(super) fn are_lent() -> bool {
-    buffers().lent_count > 0
+pub(super) fn any_lent() -> bool {
+    lock_pool().lent_count > 0
 }
 
 /// Queues a completed buffer for the decoder.
@@ -124,35 +124,35 @@ pub(super) fn push_full(full: FullBuffer) {
     if full.records.is_empty() {
         recycle(full.words);
     } else {
-        let mut buffers = buffers();
-        buffers.full.push_back(full);
-        buffers.filled_count += 1;
-        drop(buffers);
+        let mut pool = lock_pool();
+        pool.full.push_back(full);
+        pool.filled_count += 1;
+        drop(pool);
         FILLED.notify_all();
     }
 }
 
 /// Takes the buffers with records, the oldest first.
 pub(super) fn take_full() -> VecDeque<FullBuffer> {
-    std::mem::take(&mut buffers().full)
+    std::mem::take(&mut lock_pool().full)
 }
 
 /// Returns the number of buffers with records so far.
 pub(super) fn filled_count() -> u64 {
-    buffers().filled_count
+    lock_pool().filled_count
 }
 
 /// Waits until there were more than `filled_count` buffers with records, or until a deadline.
 /// Returns whether there were.
 pub(super) fn wait_for_more(filled_count: u64, deadline: Instant) -> bool {
-    let mut buffers = buffers();
-    while buffers.filled_count == filled_count {
+    let mut pool = lock_pool();
+    while pool.filled_count == filled_count {
         let timeout = deadline.saturating_duration_since(Instant::now());
         if timeout.is_zero() {
             return false;
         }
-        let waited = FILLED.wait_timeout(buffers, timeout);
-        (buffers, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let waited = FILLED.wait_timeout(pool, timeout);
+        (pool, _) = waited.unwrap_or_else(PoisonError::into_inner);
     }
     true
 }
@@ -161,31 +161,31 @@ pub(super) fn wait_for_more(filled_count: u64, deadline: Instant) -> bool {
 /// thread of the program.
 pub(super) fn recycle(mut words: Buffer) {
     words.fill(0);
-    buffers().release(words);
+    lock_pool().release(words);
 }
 
-impl Buffers {
+impl BufferPool {
     const EMPTY: Self = Self {
         free: [const { Vec::new() }; 2],
         full: VecDeque::new(),
-        bytes: 0,
+        total_bytes: 0,
         used_bytes: 0,
         lent_count: 0,
         filled_count: 0,
     };
 
     fn free_list(&mut self, bytes: usize) -> &mut Vec<Buffer> {
-        &mut self.free[usize::from(bytes != LARGE_BYTES)]
+        &mut self.free[usize::from(bytes != LARGE_BUFFER_BYTES)]
     }
 
     /// Makes room for a new buffer, by freeing free ones if necessary. Returns whether there is
     /// room.
     fn make_room(&mut self, bytes: usize) -> bool {
-        while self.bytes + bytes > pool_bytes() {
+        while self.total_bytes + bytes > pool_bytes() {
             let Some(free) = self.free.iter_mut().find_map(Vec::pop) else { return false };
-            self.bytes -= size_of_val(&*free);
+            self.total_bytes -= size_of_val(&*free);
         }
-        self.bytes += bytes;
+        self.total_bytes += bytes;
         true
     }
 
@@ -200,23 +200,23 @@ impl Buffers {
 /// Frees all unused buffers, and the full ones: their records cannot be read after the subscriber's
 /// end.
 pub(super) fn free_unused() {
-    let mut buffers = buffers();
-    while let Some(full) = buffers.full.pop_front() {
-        buffers.release(full.words);
+    let mut pool = lock_pool();
+    while let Some(full) = pool.full.pop_front() {
+        pool.release(full.words);
     }
-    buffers.bytes = buffers.used_bytes;
-    buffers.free = [const { Vec::new() }; 2];
+    pool.total_bytes = pool.used_bytes;
+    pool.free = [const { Vec::new() }; 2];
 }
 
 /// Locks the pool for a fork.
 pub(super) fn lock_for_fork() -> impl Sized + use<> {
-    buffers()
+    lock_pool()
 }
 
 /// Resets the pool in the child of a fork.
 pub(super) fn begin_child() {
     // CUPTI's buffers belong to the parent; CUPTI does not write to any in the child.
-    *buffers() = Buffers::EMPTY;
+    *lock_pool() = BufferPool::EMPTY;
 }
 
 #[cfg(test)]
@@ -227,19 +227,22 @@ mod tests {
     fn the_pool_is_used_up_by_small_buffers_and_all_are_reusable() {
         let mut acquired: Vec<_> = std::iter::from_fn(acquire).collect();
         let bytes: usize = acquired.iter().map(|buffer| size_of_val(&**buffer)).sum();
-        assert!(bytes <= pool_bytes() && pool_bytes() - bytes < SMALL_BYTES, "{bytes}");
-        assert_eq!(acquired.len(), pool_bytes() / 2 / LARGE_BYTES + pool_bytes() / 2 / SMALL_BYTES);
+        assert!(bytes <= pool_bytes() && pool_bytes() - bytes < SMALL_BUFFER_BYTES, "{bytes}");
+        assert_eq!(
+            acquired.len(),
+            pool_bytes() / 2 / LARGE_BUFFER_BYTES + pool_bytes() / 2 / SMALL_BUFFER_BYTES
+        );
         for buffer in &mut acquired {
             buffer.fill(7);
         }
         acquired.drain(..).for_each(recycle);
-        assert_eq!(buffers().used_bytes, 0);
+        assert_eq!(lock_pool().used_bytes, 0);
         // Buffers are large again while few are in use.
         let again = acquire().unwrap();
-        assert_eq!(size_of_val(&*again), LARGE_BYTES);
+        assert_eq!(size_of_val(&*again), LARGE_BUFFER_BYTES);
         assert!(again.iter().all(|&word| word == 0), "buffers are zeroed before reuse");
         recycle(again);
         free_unused();
-        assert_eq!(buffers().bytes, 0);
+        assert_eq!(lock_pool().total_bytes, 0);
     }
 }

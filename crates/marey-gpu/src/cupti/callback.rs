@@ -69,7 +69,7 @@ thread_local! {
 static RECORDS_ALL_CALLS: [AtomicBool; 2] = [const { AtomicBool::new(false) }; 2];
 
 /// Number of streams in capture.
-static CAPTURES: AtomicUsize = AtomicUsize::new(0);
+static CAPTURE_COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// Sets the library of the callbacks, before any callback is enabled.
 pub(super) fn prepare(functions: &Functions) {
@@ -80,16 +80,16 @@ pub(super) fn prepare(functions: &Functions) {
         (driver::LAUNCHES, LAUNCHES_KERNEL),
         (driver::GRAPH_LAUNCHES, LAUNCHES_GRAPH),
         (driver::COPIES, MOVES_MEMORY),
-        (driver::SETS, MOVES_MEMORY),
-        (driver::SIZED, MOVES_SIZED),
-        (driver::WAITS, SYNCHRONIZES),
+        (driver::FILLS, MOVES_MEMORY),
+        (driver::SIZED_TRANSFERS, MOVES_SIZED),
+        (driver::SYNCHRONIZATIONS, SYNCHRONIZES),
         (driver::BEGIN_CAPTURES, BEGINS_CAPTURE),
         (driver::END_CAPTURES, ENDS_CAPTURE),
     ];
     for (calls, kind) in kinds {
         for call in calls.calls {
-            if let Some(known) = CALL_KINDS.get(call.id as usize) {
-                known.store(kind, Ordering::Relaxed);
+            if let Some(entry) = CALL_KINDS.get(call.callback_id as usize) {
+                entry.store(kind, Ordering::Relaxed);
             }
         }
     }
@@ -107,8 +107,8 @@ fn internal_syncs() -> MutexGuard<'static, BTreeSet<u32>> {
 
 /// Whether a synchronisation record is of a call that marey made. Forgets the call, because it has
 /// only one record.
-pub(super) fn take_internal_sync(correlation: u32) -> bool {
-    internal_syncs().remove(&correlation)
+pub(super) fn take_internal_sync(correlation_id: u32) -> bool {
+    internal_syncs().remove(&correlation_id)
 }
 
 /// Remembers that the calling thread synchronises on behalf of marey.
@@ -116,13 +116,13 @@ fn remember_internal_sync(data: Record) {
     if data.read_u32(callback_data::SITE) != Some(site::ENTER) {
         return;
     }
-    if let Some(correlation) = data.read_u32(callback_data::CORRELATION_ID) {
+    if let Some(correlation_id) = data.read_u32(callback_data::CORRELATION_ID) {
         let mut syncs = internal_syncs();
         if syncs.len() == MAX_INTERNAL_SYNCS {
-            // These are ids whose records never arrived.
+            // The remembered ids are those whose records never arrived.
             syncs.clear();
         }
-        syncs.insert(correlation);
+        syncs.insert(correlation_id);
     }
 }
 
@@ -153,11 +153,11 @@ const fn domain_index(domain_id: u32) -> usize {
 
 /// Returns the device of a context, by context id. For an unknown context, returns the device with
 /// the lowest context id.
-pub(super) fn device_of_context(context: Option<u32>) -> u32 {
+pub(super) fn device_of_context(context_id: Option<u32>) -> u32 {
     let devices = context_devices();
-    let known = context.and_then(|context| devices.get(&context));
-    let first = || devices.first_key_value().map(|(_, device)| device);
-    known.or_else(first).copied().unwrap_or(0)
+    let device_of_id = context_id.and_then(|context_id| devices.get(&context_id));
+    let first_device = || devices.first_key_value().map(|(_, device)| device);
+    device_of_id.or_else(first_device).copied().unwrap_or(0)
 }
 
 fn context_devices() -> MutexGuard<'static, BTreeMap<u32, u32>> {
@@ -172,7 +172,7 @@ pub(super) fn contexts() -> Vec<CuContext> {
 
 /// Whether a stream is in capture. Synchronising its context would invalidate the capture.
 pub(super) fn is_capturing() -> bool {
-    CAPTURES.load(Ordering::Relaxed) != 0
+    CAPTURE_COUNT.load(Ordering::Relaxed) != 0
 }
 
 /// Locks all state for a fork.
@@ -188,10 +188,10 @@ pub(super) fn begin_child() {
 
 fn clear_state() {
     CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner).clear();
-    for known in &CONTEXT_CACHE {
-        known.store(std::ptr::null_mut(), Ordering::Relaxed);
+    for entry in &CONTEXT_CACHE {
+        entry.store(std::ptr::null_mut(), Ordering::Relaxed);
     }
-    CAPTURES.store(0, Ordering::Relaxed);
+    CAPTURE_COUNT.store(0, Ordering::Relaxed);
     context_devices().clear();
     internal_syncs().clear();
 }
@@ -272,13 +272,13 @@ fn handle_driver_call(cbid: u32, data: Record) {
 /// Handles entry or exit of a call that results in an activity.
 #[inline]
 fn handle_launch(cbid: u32, data: Record, kind: LaunchKind) {
-    let Some(correlation) = data.read_u32(callback_data::CORRELATION_ID) else { return };
+    let Some(correlation_id) = data.read_u32(callback_data::CORRELATION_ID) else { return };
     match data.read_u32(callback_data::SITE) {
         Some(site::ENTER) => {
             cache_context(data);
-            api::launch_enter(correlation, call_name_id(domain::DRIVER_API, cbid, data), kind);
+            api::launch_enter(correlation_id, call_name_id(domain::DRIVER_API, cbid, data), kind);
         }
-        Some(site::EXIT) => api::launch_exit(correlation, has_succeeded(data)),
+        Some(site::EXIT) => api::launch_exit(correlation_id, has_succeeded(data)),
         _ => {}
     }
 }
@@ -301,12 +301,12 @@ fn handle_other_call(domain_id: u32, cbid: u32, data: Record) {
         domain::DRIVER_API => CudaApi::Driver,
         _ => CudaApi::Runtime,
     };
-    let Some(correlation) = data.read_u32(callback_data::CORRELATION_ID) else { return };
+    let Some(correlation_id) = data.read_u32(callback_data::CORRELATION_ID) else { return };
     match data.read_u32(callback_data::SITE) {
         Some(site::ENTER) => {
-            api::call_enter(interface, correlation, call_name_id(domain_id, cbid, data));
+            api::call_enter(interface, correlation_id, call_name_id(domain_id, cbid, data));
         }
-        Some(site::EXIT) => api::call_exit(interface, correlation),
+        Some(site::EXIT) => api::call_exit(interface, correlation_id),
         _ => {}
     }
 }
@@ -315,8 +315,8 @@ fn handle_other_call(domain_id: u32, cbid: u32, data: Record) {
 #[inline]
 fn call_name_id(domain_id: u32, cbid: u32, data: Record) -> u32 {
     let names = &CALL_NAMES[domain_index(domain_id)];
-    let known = names.get(cbid as usize).map_or(0, |name| name.load(Ordering::Relaxed));
-    if known == 0 { intern_call_name(names, cbid, data) } else { known }
+    let name_id = names.get(cbid as usize).map_or(0, |name| name.load(Ordering::Relaxed));
+    if name_id == 0 { intern_call_name(names, cbid, data) } else { name_id }
 }
 
 /// Whether a driver call returned `CUDA_SUCCESS`, at its exit.
@@ -335,8 +335,8 @@ fn intern_call_name(names: &CallTable<AtomicU32>, cbid: u32, data: Record) -> u3
     // SAFETY: the name is a constant of the library.
     let name = unsafe { CStr::from_ptr(address) };
     let name_id = api::intern(&name.to_string_lossy());
-    if let Some(known) = names.get(cbid as usize) {
-        known.store(name_id, Ordering::Relaxed);
+    if let Some(entry) = names.get(cbid as usize) {
+        entry.store(name_id, Ordering::Relaxed);
     }
     name_id
 }
@@ -355,10 +355,12 @@ fn cache_context(data: Record) {
 #[cold]
 #[expect(unsafe_code, reason = "a call of the library")]
 fn store_context_device(context: CuContext, context_id: u32) {
-    let Some(get) = FUNCTIONS.get().and_then(|functions| functions.get_device_id) else { return };
+    let Some(get_device_id) = FUNCTIONS.get().and_then(|functions| functions.get_device_id) else {
+        return;
+    };
     let mut device = 0;
     // SAFETY: the context is current in the call of this callback, and the number is writable.
-    if unsafe { get(context, &raw mut device) } == 0 {
+    if unsafe { get_device_id(context, &raw mut device) } == 0 {
         context_devices().insert(context_id, device);
     }
 }
@@ -383,7 +385,7 @@ fn context_cache_entry(context: CuContext) -> &'static AtomicPtr<c_void> {
 
 fn forget_context(context: CuContext) {
     let mut contexts = CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);
-    contexts.retain(|&known| known != context.addr());
+    contexts.retain(|&address| address != context.addr());
     context_cache_entry(context).store(std::ptr::null_mut(), Ordering::Relaxed);
 }
 
@@ -423,12 +425,12 @@ fn graph_node_id(data: Record, field: Field) -> Option<u64> {
     // SAFETY: the descriptor of graph callbacks has at least this size.
     let graph = unsafe { record_at(descriptor, graph_data::LAYOUT.structs[0].bytes) };
     let node = graph.read_address(field)?;
-    let get = FUNCTIONS.get()?.get_graph_node_id?;
-    let mut id = 0;
+    let get_node_id = FUNCTIONS.get()?.get_graph_node_id?;
+    let mut node_id = 0;
     // SAFETY: the node exists during its callback, in which CUPTI allows this call, and the number
     // is writable.
-    let code = unsafe { get(node, &raw mut id) };
-    (code == 0 && id != 0).then_some(id)
+    let code = unsafe { get_node_id(node, &raw mut node_id) };
+    (code == 0 && node_id != 0).then_some(node_id)
 }
 
 /// Counts the begin and the end of a stream capture.
@@ -438,12 +440,13 @@ fn count_capture(call_kind: u8, data: Record) {
         return;
     }
     if call_kind == BEGINS_CAPTURE {
-        CAPTURES.fetch_add(has_succeeded(data).into(), Ordering::Relaxed);
+        CAPTURE_COUNT.fetch_add(has_succeeded(data).into(), Ordering::Relaxed);
         return;
     }
     // A failed call ends the capture too. A capture that began before the subscription was not
     // counted.
-    let ended = CAPTURES
-        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |captures| captures.checked_sub(1));
-    ended.unwrap_or(0);
+    let count_before =
+        CAPTURE_COUNT
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |captures| captures.checked_sub(1));
+    count_before.unwrap_or(0);
 }

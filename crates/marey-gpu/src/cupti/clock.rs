@@ -133,7 +133,7 @@ impl Reading {
     /// Reads both clocks several times and returns the quickest reading, which has the smallest
     /// error.
     fn take(read: impl Fn() -> Result<u64, u32>) -> Result<Self, u32> {
-        const TRIES: u32 = 4;
+        const ATTEMPTS: u32 = 4;
         let read_both = || -> Result<_, u32> {
             let before = device::now().0;
             let library_nanos = read()?;
@@ -142,10 +142,10 @@ impl Reading {
             Ok((after.saturating_sub(before), Self { library_nanos, ticks }))
         };
         let mut quickest = read_both()?;
-        for _ in 1..TRIES {
-            let again = read_both()?;
-            if again.0 < quickest.0 {
-                quickest = again;
+        for _ in 1..ATTEMPTS {
+            let repeated = read_both()?;
+            if repeated.0 < quickest.0 {
+                quickest = repeated;
             }
         }
         Ok(quickest.1)

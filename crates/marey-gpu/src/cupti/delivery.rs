@@ -40,7 +40,7 @@ const NULL_BUFFER_ACCEPTED_SINCE: u32 = 27;
 
 /// Size of a substitute buffer, for versions that do not accept a null buffer when the pool is
 /// exhausted. Its records are counted as losses and discarded.
-const SUBSTITUTE_BYTES: usize = 4 << 10;
+const SUBSTITUTE_BUFFER_BYTES: usize = 4 << 10;
 
 /// Gives CUPTI an empty buffer.
 ///
@@ -55,7 +55,7 @@ pub(super) unsafe extern "C" fn on_buffer_requested(
     let words = buffers::acquire().or_else(|| {
         let accepts_null = library::loaded_library()
             .is_some_and(|library| library.api_version >= NULL_BUFFER_ACCEPTED_SINCE);
-        (!accepts_null).then(|| buffers::allocate(SUBSTITUTE_BYTES))
+        (!accepts_null).then(|| buffers::allocate(SUBSTITUTE_BUFFER_BYTES))
     });
     let (address, bytes) = match words {
         Some(words) => {
@@ -78,7 +78,7 @@ pub(super) unsafe extern "C" fn on_buffer_requested(
 /// # Safety
 /// The first three addresses are writable.
 #[expect(unsafe_code, reason = "the library's own interface")]
-pub(super) unsafe extern "C" fn on_scoped_buffer_requested(
+pub(super) unsafe extern "C" fn on_shared_buffer_requested(
     buffer: *mut *mut u8,
     size: *mut usize,
     max_records: *mut usize,
@@ -101,7 +101,7 @@ pub(super) unsafe extern "C" fn on_buffer_completed(
     valid_size: usize,
 ) {
     // SAFETY: guaranteed by the caller.
-    unsafe { on_scoped_buffer_completed(buffer, size, valid_size, std::ptr::null_mut()) }
+    unsafe { on_shared_buffer_completed(buffer, size, valid_size, std::ptr::null_mut()) }
 }
 
 /// Takes a completed buffer from CUPTI, in shared mode.
@@ -109,7 +109,7 @@ pub(super) unsafe extern "C" fn on_buffer_completed(
 /// # Safety
 /// As for [`on_buffer_completed`].
 #[expect(unsafe_code, reason = "the library's own interface")]
-pub(super) unsafe extern "C" fn on_scoped_buffer_completed(
+pub(super) unsafe extern "C" fn on_shared_buffer_completed(
     buffer: *mut u8,
     size: usize,
     valid_size: usize,
@@ -126,7 +126,7 @@ pub(super) unsafe extern "C" fn on_scoped_buffer_completed(
     let mut full = FullBuffer { words, valid_bytes: valid_size, records: Vec::new() };
     full.records = find_records(full.bytes());
     buffers::count_returned();
-    if size == SUBSTITUTE_BYTES {
+    if size == SUBSTITUTE_BUFFER_BYTES {
         api::count_losses(LossCause::DeviceRecord, full.records.len() as u64);
         return;
     }
@@ -140,17 +140,18 @@ pub(super) unsafe extern "C" fn on_scoped_buffer_completed(
 fn find_records(bytes: &[u8]) -> Vec<RecordPosition> {
     let subscription = *current_subscription();
     let Some(subscription) = subscription else { return Vec::new() };
-    let start = bytes.as_ptr().cast_mut();
-    let mut last = std::ptr::null_mut();
+    let buffer_start = bytes.as_ptr().cast_mut();
+    let mut previous = std::ptr::null_mut();
     let mut records = Vec::new();
-    // SAFETY: CUPTI has completed the buffer with this length and no longer writes to it; `last` is
-    // null or was returned by the previous call.
-    while let Some(next) = unsafe { subscription.next_record(start, bytes.len(), last) } {
-        last = next;
-        let offset = next.addr().wrapping_sub(start.addr());
-        let Some(bytes) = bytes.get(offset..) else { break };
+    // SAFETY: CUPTI has completed the buffer with this length and no longer writes to it;
+    // `previous` is null or was returned by the previous call.
+    while let Some(next) = unsafe { subscription.next_record(buffer_start, bytes.len(), previous) }
+    {
+        previous = next;
+        let record_offset = next.addr().wrapping_sub(buffer_start.addr());
+        let Some(bytes) = bytes.get(record_offset..) else { break };
         let record = Record::new(bytes, subscription.api_version());
-        let name = match record.kind() {
+        let name_address = match record.kind() {
             Some(kind::CONCURRENT_KERNEL | kind::KERNEL) => {
                 record.read_string_address(kernel::NAME)
             }
@@ -158,8 +159,8 @@ fn find_records(bytes: &[u8]) -> Vec<RecordPosition> {
         };
         // SAFETY: CUPTI passes the record with its name to this callback, so the name is valid
         // until the callback returns.
-        let kernel_name = name.map(|address| unsafe { names::intern(address) });
-        records.push(RecordPosition { offset_bytes: offset as u32, kernel_name });
+        let kernel_name_id = name_address.map(|address| unsafe { names::intern(address) });
+        records.push(RecordPosition { offset_bytes: record_offset as u32, kernel_name_id });
     }
     records
 }

@@ -294,7 +294,7 @@ fn query_number(
 #[cfg(test)]
 mod tests {
     use super::super::fake_library;
-    use super::super::unavailable::Step;
+    use super::super::unavailable::StartStep;
     use super::*;
 
     /// Loads a fake driver, in which `source` defines some functions.
@@ -316,22 +316,25 @@ mod tests {
         let summary = |error: &Unavailable| (error.step(), error.code(), error.code_name());
 
         let missing = Driver::load("/nowhere/libcuda.so.1").unwrap_err();
-        assert_eq!(summary(&missing), (Step::Driver, None, None));
+        assert_eq!(summary(&missing), (StartStep::Driver, None, None));
         assert!(missing.to_string().contains("/nowhere/libcuda.so.1"), "{missing}");
 
         let mismatch = refusal("unsigned cuInit(unsigned flags) { return 803; }");
         assert_eq!(
             summary(&mismatch),
-            (Step::Init, Some(803), Some("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"))
+            (StartStep::Init, Some(803), Some("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"))
         );
         assert!(mismatch.hint().contains("restart the machine"));
 
         let no_device = refusal("unsigned cuInit(unsigned flags) { return 100; }");
-        assert_eq!(summary(&no_device), (Step::Device, Some(100), Some("CUDA_ERROR_NO_DEVICE")));
+        assert_eq!(
+            summary(&no_device),
+            (StartStep::Device, Some(100), Some("CUDA_ERROR_NO_DEVICE"))
+        );
         let hidden = refusal("unsigned cuDeviceGetCount(int *count) { *count = 0; return 0; }");
         assert_eq!(
             (summary(&hidden), hidden.hint()),
-            ((Step::Device, None, None), no_device.hint())
+            ((StartStep::Device, None, None), no_device.hint())
         );
 
         let versionless =

@@ -7,21 +7,21 @@ pub const NOT_INITIALIZED: u32 = 3;
 /// No device is visible to this process.
 pub const NO_DEVICE: u32 = 100;
 
-struct Code {
+struct ErrorCode {
     number: u32,
     name: &'static str,
     hint: Option<&'static str>,
 }
 
-const fn code(number: u32, name: &'static str) -> Code {
-    Code { number, name, hint: None }
+const fn code(number: u32, name: &'static str) -> ErrorCode {
+    ErrorCode { number, name, hint: None }
 }
 
-const fn code_with_hint(number: u32, name: &'static str, hint: &'static str) -> Code {
-    Code { number, name, hint: Some(hint) }
+const fn code_with_hint(number: u32, name: &'static str, hint: &'static str) -> ErrorCode {
+    ErrorCode { number, name, hint: Some(hint) }
 }
 
-static CODES: &[Code] = &[
+static CODES: &[ErrorCode] = &[
     code(SUCCESS, "CUDA_SUCCESS"),
     code(1, "CUDA_ERROR_INVALID_VALUE"),
     code(2, "CUDA_ERROR_OUT_OF_MEMORY"),
@@ -67,7 +67,7 @@ static CODES: &[Code] = &[
 
 /// Returns the vendor's name of a code.
 pub fn name(code: u32) -> &'static str {
-    find(code).map_or("unknown error code", |known| known.name)
+    find(code).map_or("unknown error code", |error| error.name)
 }
 
 /// Returns a hint how to resolve an error, `None` if only the general advice applies.
@@ -77,9 +77,9 @@ pub fn hint(code: u32) -> Option<&'static str> {
 
 /// Returns every code with its name.
 pub fn all() -> impl Iterator<Item = (u32, &'static str)> {
-    CODES.iter().map(|known| (known.number, known.name))
+    CODES.iter().map(|error| (error.number, error.name))
 }
 
-fn find(code: u32) -> Option<&'static Code> {
-    CODES.iter().find(|known| known.number == code)
+fn find(code: u32) -> Option<&'static ErrorCode> {
+    CODES.iter().find(|error| error.number == code)
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// The longest wait for the devices at exit. It is shorter than the time after which a process that
 /// SIGTERM ends leaves files unwritten (`Progress` in `marey-record`).
-const TIMEOUT: Duration = Duration::from_secs(3);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The key of the note in a run whose last activities are missing.
 const NOTE_KEY: &str = "gpu end";
@@ -30,7 +30,7 @@ enum Progress {
 }
 
 static PROGRESS: Mutex<Progress> = Mutex::new(Progress::Done);
-static CHANGED: Condvar = Condvar::new();
+static PROGRESS_CHANGED: Condvar = Condvar::new();
 
 /// Waits until every context has finished its work, with a timeout if the process is exiting.
 /// Returns whether it has.
@@ -46,8 +46,8 @@ pub(super) fn wait_for_devices() -> bool {
     *progress = Progress::Waiting;
     api::start_source(&WAITER);
     let is_waiting = |progress: &mut Progress| *progress == Progress::Waiting;
-    let (mut progress, _) = CHANGED
-        .wait_timeout_while(progress, TIMEOUT, is_waiting)
+    let (mut progress, _) = PROGRESS_CHANGED
+        .wait_timeout_while(progress, EXIT_TIMEOUT, is_waiting)
         .unwrap_or_else(PoisonError::into_inner);
     if *progress == Progress::Done {
         return true;
@@ -63,7 +63,7 @@ pub(super) fn wait_for_devices() -> bool {
 fn wait_and_notify() {
     callback::without_recording(synchronize);
     *PROGRESS.lock().unwrap_or_else(PoisonError::into_inner) = Progress::Done;
-    CHANGED.notify_all();
+    PROGRESS_CHANGED.notify_all();
 }
 
 /// Synchronises every context without a timeout. Does nothing while a stream is in capture, which

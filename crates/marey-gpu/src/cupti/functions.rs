@@ -45,9 +45,9 @@ pub struct SubscriberParams {
     /// Name of this subscriber, for other tools.
     pub name: *const c_char,
     /// Buffer that receives the name of the existing subscriber.
-    pub holder: *mut c_char,
+    pub existing_name: *mut c_char,
     /// Size of that buffer.
-    pub holder_bytes: usize,
+    pub existing_name_bytes: usize,
     /// Whether other tools may subscribe too.
     pub allows_others: u8,
     /// Padding.
@@ -57,9 +57,13 @@ pub struct SubscriberParams {
 const _: () = {
     assert!(offset_of!(SubscriberParams, struct_size) == subscriber_params::STRUCT_SIZE.offset);
     assert!(offset_of!(SubscriberParams, name) == subscriber_params::SUBSCRIBER_NAME.offset);
-    assert!(offset_of!(SubscriberParams, holder) == subscriber_params::OLD_SUBSCRIBER_NAME.offset);
     assert!(
-        offset_of!(SubscriberParams, holder_bytes) == subscriber_params::OLD_SUBSCRIBER_SIZE.offset
+        offset_of!(SubscriberParams, existing_name)
+            == subscriber_params::OLD_SUBSCRIBER_NAME.offset
+    );
+    assert!(
+        offset_of!(SubscriberParams, existing_name_bytes)
+            == subscriber_params::OLD_SUBSCRIBER_SIZE.offset
     );
     assert!(
         offset_of!(SubscriberParams, allows_others)
@@ -69,7 +73,7 @@ const _: () = {
 };
 
 /// Like [`BufferRequested`], in shared mode. The last argument is not used.
-pub type ScopedBufferRequested = unsafe extern "C" fn(
+pub type SharedBufferRequested = unsafe extern "C" fn(
     buffer: *mut *mut u8,
     size: *mut usize,
     max_records: *mut usize,
@@ -77,20 +81,20 @@ pub type ScopedBufferRequested = unsafe extern "C" fn(
 );
 
 /// Like [`BufferCompleted`], in shared mode.
-pub type ScopedBufferCompleted =
+pub type SharedBufferCompleted =
     unsafe extern "C" fn(buffer: *mut u8, size: usize, valid_size: usize, info: *mut c_void);
 
 functions! {
     /// Functions with a subscriber argument, for shared mode, in which several tools can record at
     /// once. [`Functions`] apply to the whole process instead. In a process that mixes both
     /// variants, the later calls fail with code 14.
-    pub struct ScopedFunctions -> u32;
+    pub struct SharedModeFunctions -> u32;
 
     required {
         /// Subscribes; fails with 39 if a subscriber does not allow others.
         subscribe = c"cuptiSubscribe_v2" (subscriber: *mut Subscriber, callback: Callback, userdata: *mut c_void, params: *mut SubscriberParams);
         /// Registers the callbacks for the subscriber's buffers.
-        activity_register_callbacks = c"cuptiActivityRegisterCallbacks_v2" (subscriber: Subscriber, requested: ScopedBufferRequested, completed: ScopedBufferCompleted);
+        activity_register_callbacks = c"cuptiActivityRegisterCallbacks_v2" (subscriber: Subscriber, requested: SharedBufferRequested, completed: SharedBufferCompleted);
         /// Enables an activity kind; a null configuration selects whole records.
         activity_enable = c"cuptiActivityEnable_v2" (subscriber: Subscriber, kind: u32, config: *mut c_void);
         /// Disables an activity kind.

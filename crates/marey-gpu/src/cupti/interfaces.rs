@@ -6,20 +6,20 @@ use marey_record::{device, environment};
 
 /// A selection of interfaces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Interfaces {
+pub struct CudaInterfaces {
     /// The driver API, such as `cuLaunchKernel`.
     pub has_driver: bool,
     /// The runtime API, such as `cudaLaunchKernel`.
     pub has_runtime: bool,
 }
 
-impl Interfaces {
+impl CudaInterfaces {
     /// Returns the interfaces in `MAREY_CUDA_API`. Unknown words are noted in the profile.
     pub fn from_env() -> Self {
         let text = environment::text(env::CUDA_API).unwrap_or_default();
-        let (interfaces, unknown) = Self::parse(&text);
-        if !unknown.is_empty() {
-            let words = unknown.join(", ");
+        let (interfaces, unknown_words) = Self::parse(&text);
+        if !unknown_words.is_empty() {
+            let words = unknown_words.join(", ");
             device::note(
                 "cuda_api",
                 format!(
@@ -35,7 +35,7 @@ impl Interfaces {
     pub fn parse(text: &str) -> (Self, Vec<&str>) {
         let mut interfaces = Self::default();
         let words = text.split([',', ' ']).filter(|word| !word.is_empty());
-        let unknown = words.filter(|word| match word.to_ascii_lowercase().as_str() {
+        let unknown_words = words.filter(|word| match word.to_ascii_lowercase().as_str() {
             "driver" => {
                 interfaces.has_driver = true;
                 false
@@ -46,12 +46,12 @@ impl Interfaces {
             }
             _ => true,
         });
-        let unknown = unknown.collect();
-        (interfaces, unknown)
+        let unknown_words = unknown_words.collect();
+        (interfaces, unknown_words)
     }
 
     /// Whether any interface is selected.
-    pub const fn is_any(self) -> bool {
+    pub const fn has_any(self) -> bool {
         self.has_driver || self.has_runtime
     }
 
@@ -68,11 +68,11 @@ mod tests {
 
     #[test]
     fn known_words_are_selected_and_unknown_ones_returned() {
-        let both = Interfaces { has_driver: true, has_runtime: true };
-        assert_eq!(Interfaces::parse("driver,runtime"), (both, vec![]));
-        assert_eq!(Interfaces::parse(" Runtime, driver "), (both, vec![]));
-        let runtime = Interfaces { has_runtime: true, ..Interfaces::default() };
-        assert_eq!(Interfaces::parse("runtime,cublas"), (runtime, vec!["cublas"]));
-        assert!(!Interfaces::parse("").0.is_any());
+        let both = CudaInterfaces { has_driver: true, has_runtime: true };
+        assert_eq!(CudaInterfaces::parse("driver,runtime"), (both, vec![]));
+        assert_eq!(CudaInterfaces::parse(" Runtime, driver "), (both, vec![]));
+        let runtime = CudaInterfaces { has_runtime: true, ..CudaInterfaces::default() };
+        assert_eq!(CudaInterfaces::parse("runtime,cublas"), (runtime, vec!["cublas"]));
+        assert!(!CudaInterfaces::parse("").0.has_any());
     }
 }

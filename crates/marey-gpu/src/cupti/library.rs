@@ -8,8 +8,8 @@ use thiserror::Error;
 use super::abi::{OLDEST_API, cuda_major, result};
 use super::dl::{LoadedLibrary, library_file};
 use super::driver::Driver;
-use super::functions::{Functions, ScopedFunctions};
-use super::search::{Hints, Location, Source, locations, major_in_name};
+use super::functions::{Functions, SharedModeFunctions};
+use super::search::{Hints, Origin, SearchLocation, locations, major_in_name};
 use super::unavailable::Unavailable;
 
 /// A loaded libcupti.
@@ -17,14 +17,14 @@ use super::unavailable::Unavailable;
 pub struct Library {
     /// Path of the file.
     pub path: PathBuf,
-    /// Where it was found.
-    pub source: Source,
+    /// The place where the library was found.
+    pub origin: Origin,
     /// Version from `cuptiGetVersion`.
     pub api_version: u32,
     /// Functions.
     pub functions: Functions,
     /// Functions for shared mode, if supported.
-    pub scoped: Option<ScopedFunctions>,
+    pub shared_mode: Option<SharedModeFunctions>,
 }
 
 /// First API version with shared mode, in CUDA 13.3.
@@ -46,12 +46,12 @@ pub struct RejectedCandidate {
     /// Path of the file.
     pub path: PathBuf,
     /// Reason.
-    pub refusal: Refusal,
+    pub rejection: Rejection,
 }
 
 /// The reason why a candidate cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Refusal {
+pub enum Rejection {
     /// The file does not exist.
     #[error("there is no libcupti.so")]
     Missing,
@@ -94,7 +94,7 @@ pub fn open_during_driver_start(hints: &Hints) -> Option<&'static Library> {
     if LIBRARY.get().is_none() {
         let driver_major = Driver::cuda_major_during_start()?;
         let locations = locations(hints, driver_major);
-        let chosen = choose_library(locations, hints.named.as_deref(), driver_major).ok()?;
+        let chosen = choose_library(locations, hints.selected.as_deref(), driver_major).ok()?;
         LIBRARY.get_or_init(|| Ok(chosen));
     }
     loaded_library()
@@ -107,25 +107,26 @@ pub fn loaded_library() -> Option<&'static Library> {
 
 fn find_library(hints: &Hints) -> Result<Library, Unavailable> {
     let driver_major = Driver::get()?.cuda_major();
-    choose_library(locations(hints, driver_major), hints.named.as_deref(), driver_major)
+    choose_library(locations(hints, driver_major), hints.selected.as_deref(), driver_major)
 }
 
 /// Returns the search locations, in order of preference. Initialises the driver.
-pub fn search_locations(hints: &Hints) -> Vec<Location> {
+pub fn search_locations(hints: &Hints) -> Vec<SearchLocation> {
     locations(hints, driver_major().unwrap_or(NEWEST_KNOWN_MAJOR))
 }
 
 /// Loads the candidate at a location. Returns `None` for a name that the loader cannot resolve. The
 /// library stays loaded, so only a process that is not profiled may call this.
-pub fn examine(location: &Location) -> Option<Result<LoadedCandidate, Refusal>> {
+pub fn examine(location: &SearchLocation) -> Option<Result<LoadedCandidate, Rejection>> {
     let candidate = match driver_major() {
-        Some(driver) => load(location, driver)
+        Some(driver_major) => load_library(location, driver_major)
             .map(|library| LoadedCandidate { path: library.path.clone(), library: Some(library) }),
         None => load_file(location)
             .and_then(|file| load_functions(file, location))
             .map(|(path, _)| LoadedCandidate { path, library: None }),
     };
-    let is_unresolved = matches!(&candidate, Err(refusal) if is_unresolved_name(location, refusal));
+    let is_unresolved =
+        matches!(&candidate, Err(rejection) if is_unresolved_name(location, rejection));
     (!is_unresolved).then_some(candidate)
 }
 
@@ -138,29 +139,29 @@ const NEWEST_KNOWN_MAJOR: u32 = 13;
 
 /// Returns the first usable library.
 fn choose_library(
-    locations: Vec<Location>,
-    named: Option<&Path>,
+    locations: Vec<SearchLocation>,
+    selected: Option<&Path>,
     driver_major: u32,
 ) -> Result<Library, Unavailable> {
     let mut rejected = Vec::new();
     for location in locations {
-        match load(&location, driver_major) {
+        match load_library(&location, driver_major) {
             Ok(library) => return Ok(library),
-            Err(refusal) if is_unresolved_name(&location, &refusal) => {}
-            Err(refusal) => rejected.push(RejectedCandidate { path: location.path, refusal }),
+            Err(rejection) if is_unresolved_name(&location, &rejection) => {}
+            Err(rejection) => rejected.push(RejectedCandidate { path: location.path, rejection }),
         }
     }
-    let Some(named) = named else { return Err(Unavailable::NoLibrary(rejected)) };
-    let reason = rejected.into_iter().next().map_or(Refusal::Missing, |first| first.refusal);
-    Err(Unavailable::Named { path: named.to_owned(), reason })
+    let Some(selected) = selected else { return Err(Unavailable::NoLibrary(rejected)) };
+    let reason = rejected.into_iter().next().map_or(Rejection::Missing, |first| first.rejection);
+    Err(Unavailable::UnusableSelection { path: selected.to_owned(), reason })
 }
 
 /// Whether the location was a name, not a file, that the loader cannot resolve.
-fn is_unresolved_name(location: &Location, refusal: &Refusal) -> bool {
-    location.source == Source::Loader && matches!(refusal, Refusal::NotLoadable(_))
+fn is_unresolved_name(location: &SearchLocation, rejection: &Rejection) -> bool {
+    location.origin == Origin::Loader && matches!(rejection, Rejection::NotLoadable(_))
 }
 
-fn load(location: &Location, driver_major: u32) -> Result<Library, Refusal> {
+fn load_library(location: &SearchLocation, driver_major: u32) -> Result<Library, Rejection> {
     if let Some(major) = major_in_name(&location.path) {
         check_major(major, driver_major)?;
     }
@@ -168,42 +169,43 @@ fn load(location: &Location, driver_major: u32) -> Result<Library, Refusal> {
     let (path, functions) = load_functions(file, location)?;
     let api_version = query_version(&functions)?;
     if api_version < OLDEST_API {
-        return Err(Refusal::TooOld(api_version));
+        return Err(Rejection::TooOld(api_version));
     }
     check_major(cuda_major(api_version), driver_major)?;
-    let scoped = ScopedFunctions::load(file).ok().filter(|_| api_version >= SHARED_MODE_SINCE);
-    Ok(Library { path, source: location.source, api_version, functions, scoped })
+    let shared_mode =
+        SharedModeFunctions::load(file).ok().filter(|_| api_version >= SHARED_MODE_SINCE);
+    Ok(Library { path, origin: location.origin, api_version, functions, shared_mode })
 }
 
 fn load_functions(
     file: LoadedLibrary,
-    location: &Location,
-) -> Result<(PathBuf, Functions), Refusal> {
-    let functions = Functions::load(file).map_err(Refusal::Incomplete)?;
+    location: &SearchLocation,
+) -> Result<(PathBuf, Functions), Rejection> {
+    let functions = Functions::load(file).map_err(Rejection::Incomplete)?;
     let path = library_file(functions.get_version as *const _);
     Ok((path.unwrap_or_else(|| location.path.clone()), functions))
 }
 
-fn load_file(location: &Location) -> Result<LoadedLibrary, Refusal> {
-    match location.source {
+fn load_file(location: &SearchLocation) -> Result<LoadedLibrary, Rejection> {
+    match location.origin {
         // A mapped file that is not loaded as a library, such as a deleted one, cannot be used.
-        Source::Loaded => LoadedLibrary::find_loaded(&location.path).ok_or(Refusal::Missing),
-        Source::Named if !location.path.exists() => Err(Refusal::Missing),
-        _ => LoadedLibrary::open(&location.path).map_err(Refusal::NotLoadable),
+        Origin::Loaded => LoadedLibrary::find_loaded(&location.path).ok_or(Rejection::Missing),
+        Origin::Selected if !location.path.exists() => Err(Rejection::Missing),
+        _ => LoadedLibrary::open(&location.path).map_err(Rejection::NotLoadable),
     }
 }
 
-fn check_major(major: u32, driver: u32) -> Result<(), Refusal> {
-    if major > driver { Err(Refusal::NewerThanDriver { major, driver }) } else { Ok(()) }
+fn check_major(major: u32, driver: u32) -> Result<(), Rejection> {
+    if major > driver { Err(Rejection::NewerThanDriver { major, driver }) } else { Ok(()) }
 }
 
 #[expect(unsafe_code, reason = "a call of the library")]
-fn query_version(functions: &Functions) -> Result<u32, Refusal> {
+fn query_version(functions: &Functions) -> Result<u32, Rejection> {
     let mut version = 0;
     // SAFETY: there is a driver, and the version is writable.
     match unsafe { (functions.get_version)(&raw mut version) } {
         result::SUCCESS => Ok(version),
-        code => Err(Refusal::NoVersion { code }),
+        code => Err(Rejection::NoVersion { code }),
     }
 }
 
@@ -232,7 +234,7 @@ mod tests {
     }
 
     fn choose_named(path: &Path, driver_major: u32) -> Result<Library, Unavailable> {
-        let hints = Hints { named: Some(path.to_owned()), ..Hints::default() };
+        let hints = Hints { selected: Some(path.to_owned()), ..Hints::default() };
         choose_library(locations(&hints, driver_major), Some(path), driver_major)
     }
 
@@ -247,7 +249,7 @@ mod tests {
         std::fs::write(&newer, "no library").unwrap();
 
         let library = choose_in(root.path(), 12).unwrap();
-        assert_eq!((&library.path, library.source, library.api_version), (&old, Source::Wheel, 28));
+        assert_eq!((&library.path, library.origin, library.api_version), (&old, Origin::Wheel, 28));
 
         let chosen = choose_in(root.path(), 13).map(|library| library.path);
         assert_eq!(chosen, Ok(old), "a library that fails to load is skipped");
@@ -263,19 +265,19 @@ mod tests {
             locations(&hints, 12)
                 .into_iter()
                 .find(|location| location.path == path)
-                .map(|location| location.source)
+                .map(|location| location.origin)
         };
-        assert_eq!((source_of(&loaded), source_of(&wheel)), (None, Some(Source::Wheel)));
+        assert_eq!((source_of(&loaded), source_of(&wheel)), (None, Some(Origin::Wheel)));
         LoadedLibrary::open(&loaded).unwrap();
         assert_eq!(
             (source_of(&loaded), source_of(&wheel)),
-            (Some(Source::Loaded), Some(Source::Wheel))
+            (Some(Origin::Loaded), Some(Origin::Wheel))
         );
         let order = locations(&hints, 12);
         let position_of = |path: &Path| order.iter().position(|location| location.path == path);
         assert!(position_of(&loaded) < position_of(&wheel));
-        let location = Location { path: loaded.clone(), source: Source::Loaded };
-        assert_eq!(load(&location, 12).unwrap().path, loaded);
+        let location = SearchLocation { path: loaded.clone(), origin: Origin::Loaded };
+        assert_eq!(load_library(&location, 12).unwrap().path, loaded);
     }
 
     #[test]
@@ -286,47 +288,52 @@ mod tests {
         assert_eq!(choose_named(good.parent().unwrap(), 12).unwrap().path, good);
 
         let reason = |path: &Path, driver| match choose_named(path, driver) {
-            Err(Unavailable::Named { path: named, reason }) if named == path => reason,
+            Err(Unavailable::UnusableSelection { path: selected, reason }) if selected == path => {
+                reason
+            }
             other => panic!("{other:?}"),
         };
-        assert_eq!(reason(&root.path().join("nothing"), 12), Refusal::Missing);
+        assert_eq!(reason(&root.path().join("nothing"), 12), Rejection::Missing);
         let empty = root.path().join("empty");
         std::fs::create_dir(&empty).unwrap();
-        assert_eq!(reason(&empty, 12), Refusal::Missing);
+        assert_eq!(reason(&empty, 12), Rejection::Missing);
         let text = root.path().join("libcupti.so");
         std::fs::write(&text, "no library").unwrap();
-        assert!(matches!(reason(&text, 12), Refusal::NotLoadable(_)));
+        assert!(matches!(reason(&text, 12), Rejection::NotLoadable(_)));
         let few = fake_library::compile(&root.path().join("few.so"), &[c"cuptiGetVersion"], "");
-        assert_eq!(reason(&few, 12), Refusal::Incomplete("cuptiSubscribe"));
+        assert_eq!(reason(&few, 12), Rejection::Incomplete("cuptiSubscribe"));
         let ancient = compile_cupti(root.path().join("ancient.so"), 0, 17);
-        assert_eq!(reason(&ancient, 12), Refusal::TooOld(17));
+        assert_eq!(reason(&ancient, 12), Rejection::TooOld(17));
         let silent = compile_cupti(root.path().join("silent.so"), 999, 0);
-        assert_eq!(reason(&silent, 12), Refusal::NoVersion { code: 999 });
+        assert_eq!(reason(&silent, 12), Rejection::NoVersion { code: 999 });
         let newer = compile_cupti(root.path().join("newer.so"), 0, 130_001);
-        assert_eq!(reason(&newer, 12), Refusal::NewerThanDriver { major: 13, driver: 12 });
+        assert_eq!(reason(&newer, 12), Rejection::NewerThanDriver { major: 13, driver: 12 });
         let newer_by_name = root.path().join("libcupti.so.13");
         std::fs::write(&newer_by_name, "no library").unwrap();
-        assert_eq!(reason(&newer_by_name, 12), Refusal::NewerThanDriver { major: 13, driver: 12 });
+        assert_eq!(
+            reason(&newer_by_name, 12),
+            Rejection::NewerThanDriver { major: 13, driver: 12 }
+        );
     }
 
     #[test]
     fn shared_mode_requires_version_and_all_functions() {
         let root = tempfile::tempdir().unwrap();
-        let supports_shared_mode = |name: &str, version: u32, scoped: &[&std::ffi::CStr]| {
+        let supports_shared_mode = |name: &str, version: u32, shared_mode: &[&std::ffi::CStr]| {
             let source = format!(
                 "unsigned cuptiGetVersion(unsigned *version) {{ *version = {version}; return 0; }}"
             );
-            let functions = [Functions::REQUIRED, scoped].concat();
+            let functions = [Functions::REQUIRED, shared_mode].concat();
             let path = fake_library::compile(&root.path().join(name), &functions, &source);
-            choose_named(&path, 13).unwrap().scoped.is_some()
+            choose_named(&path, 13).unwrap().shared_mode.is_some()
         };
-        let (last, all_but_last) = ScopedFunctions::REQUIRED.split_last().unwrap();
-        assert!(supports_shared_mode("complete.so", 130_300, ScopedFunctions::REQUIRED));
+        let (last, all_but_last) = SharedModeFunctions::REQUIRED.split_last().unwrap();
+        assert!(supports_shared_mode("complete.so", 130_300, SharedModeFunctions::REQUIRED));
         assert!(
             !supports_shared_mode("incomplete.so", 130_300, all_but_last),
             "{last:?} is missing"
         );
-        assert!(!supports_shared_mode("early.so", 130_202, ScopedFunctions::REQUIRED));
+        assert!(!supports_shared_mode("early.so", 130_202, SharedModeFunctions::REQUIRED));
     }
 
     #[test]

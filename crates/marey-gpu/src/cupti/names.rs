@@ -6,21 +6,21 @@ use std::ffi::{CStr, c_char};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// Maximum number of cached names.
-const MAX_NAMES: usize = 1 << 16;
+const MAX_CACHED_NAMES: usize = 1 << 16;
 
 /// The name ids, by the address of the name.
 ///
 /// After a library is unloaded, another one may be mapped at the addresses of its names. So a
 /// cached address is valid only if the text there is unchanged.
 #[derive(Debug, Default)]
-struct Names {
-    ids: HashMap<usize, (Box<CStr>, u32), NumberHash>,
+struct KernelNames {
+    ids_by_address: HashMap<usize, (Box<CStr>, u32), NumberHash>,
 }
 
-static NAMES: LazyLock<Mutex<Names>> = LazyLock::new(Mutex::default);
+static KERNEL_NAMES: LazyLock<Mutex<KernelNames>> = LazyLock::new(Mutex::default);
 
-fn names() -> MutexGuard<'static, Names> {
-    NAMES.lock().unwrap_or_else(PoisonError::into_inner)
+fn names() -> MutexGuard<'static, KernelNames> {
+    KERNEL_NAMES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns the name id of the string at this address.
@@ -38,29 +38,29 @@ pub(super) fn lock_for_fork() -> impl Sized + use<> {
     names()
 }
 
-impl Names {
+impl KernelNames {
     /// # Safety
     /// As for [`intern`].
     #[expect(unsafe_code, reason = "records give names by their address")]
     unsafe fn intern(&mut self, address: *const c_char) -> u32 {
         // SAFETY: the caller's guarantee.
         let text = unsafe { CStr::from_ptr(address) };
-        match self.ids.get(&address.addr()) {
-            Some((known, id)) if **known == *text => *id,
+        match self.ids_by_address.get(&address.addr()) {
+            Some((cached, name_id)) if **cached == *text => *name_id,
             _ => self.insert(address.addr(), text),
         }
     }
 
     #[cold]
     fn insert(&mut self, address: usize, text: &CStr) -> u32 {
-        if self.ids.len() >= MAX_NAMES {
+        if self.ids_by_address.len() >= MAX_CACHED_NAMES {
             // Reloaded modules have their names at new addresses each time, so the cache would
             // grow.
-            self.ids.clear();
+            self.ids_by_address.clear();
         }
-        let id = api::intern(&text.to_string_lossy());
-        self.ids.insert(address, (text.into(), id));
-        id
+        let name_id = api::intern(&text.to_string_lossy());
+        self.ids_by_address.insert(address, (text.into(), name_id));
+        name_id
     }
 }
 
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     #[expect(unsafe_code, reason = "the texts are the test's own")]
     fn a_changed_string_at_the_same_address_is_another_name() {
-        let mut names = Names::default();
+        let mut names = KernelNames::default();
         let mut text = *b"kernel_a\0";
         // SAFETY: here and below, the string is NUL-terminated.
         let mut id = |text: &[u8; 9]| unsafe { names.intern(text.as_ptr().cast()) };

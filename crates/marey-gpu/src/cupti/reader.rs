@@ -13,14 +13,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The decoder's thread. No thread of the program waits for it.
-pub(super) static WORKER: Worker = Worker::new("marey-gpu", run);
+pub(super) static WORKER: Worker = Worker::new("marey-gpu", run_decoder);
 
 /// The request to read buffers and launches.
 pub(super) const DRAIN: u32 = 2;
 
 /// The maximum time between two reads. It is short enough that no thread's ring of launches fills
 /// up.
-const PERIOD: Duration = Duration::from_millis(100);
+const READ_PERIOD: Duration = Duration::from_millis(100);
 
 static READER: Mutex<Option<Reader>> = Mutex::new(None);
 
@@ -29,7 +29,7 @@ static READER: Mutex<Option<Reader>> = Mutex::new(None);
 struct Reader {
     /// The subscription whose records are read; `None` between two sessions.
     subscription: Option<Subscription>,
-    records: ActivityReader,
+    activities: ActivityReader,
     decoder: ActivityDecoder,
     clock: Clock,
     /// Whether external correlation records are enabled. Such a record may arrive after the records
@@ -45,10 +45,10 @@ fn reader() -> MutexGuard<'static, Option<Reader>> {
 pub(super) fn begin(subscription: Subscription, clock: Clock) {
     let mut reader = reader();
     let decoder = reader.take().map_or_else(ActivityDecoder::default, |previous| previous.decoder);
-    let records = ActivityReader::new(subscription.api_version());
+    let activities = ActivityReader::new(subscription.api_version());
     *reader = Some(Reader {
         subscription: Some(subscription),
-        records,
+        activities,
         decoder,
         clock,
         expects_external_ids: false,
@@ -70,8 +70,8 @@ pub(super) fn end() {
     }
 }
 
-fn run() {
-    while WORKER.wait(Some(PERIOD)) & STOP == 0 {
+fn run_decoder() {
+    while WORKER.wait(Some(READ_PERIOD)) & STOP == 0 {
         read_all();
     }
 }
@@ -83,30 +83,30 @@ pub(super) fn read_all() {
     let Some(subscription) = reader.subscription else { return };
     reader.clock.update(|| subscription.timestamp());
     loop {
-        let full = buffers::take_full();
-        if full.is_empty() {
+        let full_buffers = buffers::take_full();
+        if full_buffers.is_empty() {
             break;
         }
         if reader.expects_external_ids {
             // External correlation records may be in a later buffer than the activities, because
             // buffers of threads and of devices are separate.
-            for buffer in &full {
-                reader.records.read_external_ids(buffer);
+            for buffer in &full_buffers {
+                reader.activities.read_external_ids(buffer);
             }
         }
-        for buffer in full {
+        for buffer in full_buffers {
             // Use one batch per buffer, so that other threads can read the sums in between. The
             // batch finds the launches of all activities, because a launch is logged before its
             // records arrive.
             let mut batch = reader.decoder.batch();
-            reader.records.read_buffer(&buffer, &reader.clock, &mut batch);
+            reader.activities.read_buffer(&buffer, &reader.clock, &mut batch);
             drop(batch);
             buffers::recycle(buffer.words);
         }
     }
     // Also start a batch if there was no buffer, because threads may have logged launches.
     drop(reader.decoder.batch());
-    let dropped = subscription.take_dropped();
+    let dropped = subscription.take_dropped_count();
     if dropped > 0 {
         api::count_losses(LossCause::DeviceRecord, dropped);
     }
@@ -125,8 +125,8 @@ impl ActivityReader {
     }
 
     fn read_buffer(&mut self, buffer: &FullBuffer, clock: &Clock, batch: &mut ActivityBatch) {
-        for (record, kernel_name) in records(buffer) {
-            self.read(self.record(record), kernel_name, clock, batch);
+        for (record, kernel_name_id) in records(buffer) {
+            self.read(self.record(record), kernel_name_id, clock, batch);
         }
     }
 }
@@ -136,7 +136,7 @@ impl ActivityReader {
 fn records(buffer: &FullBuffer) -> impl Iterator<Item = (&[u8], Option<u32>)> {
     let bytes = buffer.bytes();
     buffer.records.iter().filter_map(move |record| {
-        Some((bytes.get(record.offset_bytes as usize..)?, record.kernel_name))
+        Some((bytes.get(record.offset_bytes as usize..)?, record.kernel_name_id))
     })
 }
 

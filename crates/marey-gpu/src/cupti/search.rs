@@ -10,7 +10,7 @@ use marey_record::environment;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hints {
     /// File or folder selected by the user; the only search location if set.
-    pub named: Option<PathBuf>,
+    pub selected: Option<PathBuf>,
     /// Search path of the Python interpreter, `sys.path`.
     pub python_paths: Vec<PathBuf>,
     /// Folders of CUDA toolkits.
@@ -23,7 +23,7 @@ impl Hints {
         let folder = |value: Option<OsString>| value.filter(|it| !it.is_empty()).map(PathBuf::from);
         let homes = ["CUDA_HOME", "CUDA_PATH"].map(environment::get);
         Self {
-            named: folder(environment::get(env::CUPTI_LIB)),
+            selected: folder(environment::get(env::CUPTI_LIB)),
             python_paths,
             cuda_homes: homes
                 .into_iter()
@@ -36,9 +36,9 @@ impl Hints {
 
 /// Origin of a search location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum Origin {
     /// Selected by the user.
-    Named,
+    Selected,
     /// Already loaded by the process.
     Loaded,
     /// Installed by one of NVIDIA's wheels.
@@ -51,11 +51,11 @@ pub enum Source {
     Loader,
 }
 
-impl Source {
+impl Origin {
     /// Returns the name for messages.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Named => env::CUPTI_LIB,
+            Self::Selected => env::CUPTI_LIB,
             Self::Loaded => "loaded already",
             Self::Wheel => "NVIDIA's wheel",
             Self::Triton => "Triton's wheel",
@@ -67,42 +67,42 @@ impl Source {
 
 /// A search location.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Location {
+pub struct SearchLocation {
     /// A file, or a name for the loader.
     pub path: PathBuf,
     /// Origin.
-    pub source: Source,
+    pub origin: Origin,
 }
 
 /// Returns all search locations, without duplicates. `newest_major` is the newest CUDA version to
 /// try with the loader.
-pub(super) fn locations(hints: &Hints, newest_major: u32) -> Vec<Location> {
-    if let Some(named) = &hints.named {
-        return user_locations(named);
+pub(super) fn locations(hints: &Hints, newest_major: u32) -> Vec<SearchLocation> {
+    if let Some(selected) = &hints.selected {
+        return user_locations(selected);
     }
     let mut locations = Vec::new();
-    let mut add = |source, paths: Vec<PathBuf>| {
-        locations.extend(paths.into_iter().map(|path| Location { path, source }));
+    let mut add = |origin, paths: Vec<PathBuf>| {
+        locations.extend(paths.into_iter().map(|path| SearchLocation { path, origin }));
     };
     add(
-        Source::Loaded,
+        Origin::Loaded,
         mapped_libraries(&std::fs::read_to_string("/proc/self/maps").unwrap_or_default()),
     );
     for path in &hints.python_paths {
-        add(Source::Wheel, wheel_libraries(&path.join("nvidia")));
+        add(Origin::Wheel, wheel_libraries(&path.join("nvidia")));
     }
     for path in &hints.python_paths {
         let folder = path.join("triton/backends/nvidia/lib");
-        add(Source::Triton, folder_libraries(&folder.join("cupti")));
-        add(Source::Triton, folder_libraries(&folder.join("cupti-blackwell")));
+        add(Origin::Triton, folder_libraries(&folder.join("cupti")));
+        add(Origin::Triton, folder_libraries(&folder.join("cupti-blackwell")));
     }
     for home in &hints.cuda_homes {
-        add(Source::Toolkit, folder_libraries(&home.join("extras/CUPTI/lib64")));
-        add(Source::Toolkit, folder_libraries(&home.join("lib64")));
+        add(Origin::Toolkit, folder_libraries(&home.join("extras/CUPTI/lib64")));
+        add(Origin::Toolkit, folder_libraries(&home.join("lib64")));
     }
     let majors = (OLDEST_MAJOR..=newest_major).rev();
-    add(Source::Loader, majors.map(|major| format!("{FILE_NAME}.{major}").into()).collect());
-    add(Source::Loader, vec![FILE_NAME.into()]);
+    add(Origin::Loader, majors.map(|major| format!("{FILE_NAME}.{major}").into()).collect());
+    add(Origin::Loader, vec![FILE_NAME.into()]);
     deduplicated(locations)
 }
 
@@ -114,9 +114,10 @@ pub(super) fn major_in_name(path: &Path) -> Option<u32> {
 const FILE_NAME: &str = "libcupti.so";
 const OLDEST_MAJOR: u32 = 12;
 
-fn user_locations(named: &Path) -> Vec<Location> {
-    let paths = if named.is_dir() { folder_libraries(named) } else { vec![named.to_owned()] };
-    paths.into_iter().map(|path| Location { path, source: Source::Named }).collect()
+fn user_locations(selected: &Path) -> Vec<SearchLocation> {
+    let paths =
+        if selected.is_dir() { folder_libraries(selected) } else { vec![selected.to_owned()] };
+    paths.into_iter().map(|path| SearchLocation { path, origin: Origin::Selected }).collect()
 }
 
 /// Returns the libraries mapped by a process, newest version first.
@@ -131,15 +132,15 @@ fn mapped_libraries(maps: &str) -> Vec<PathBuf> {
 }
 
 /// Returns the libraries in the package `nvidia`: in `cu13/lib`, or `cuda_cupti/lib` up to CUDA 12.
-fn wheel_libraries(nvidia: &Path) -> Vec<PathBuf> {
-    let mut folders: Vec<(u32, PathBuf)> = entries(nvidia)
+fn wheel_libraries(package: &Path) -> Vec<PathBuf> {
+    let mut folders: Vec<(u32, PathBuf)> = entries(package)
         .filter_map(|path| {
             let name = path.file_name()?.to_str()?;
             Some((name.strip_prefix("cu")?.parse().ok()?, path))
         })
         .collect();
     folders.sort_by_key(|&(major, _)| std::cmp::Reverse(major));
-    folders.push((0, nvidia.join("cuda_cupti")));
+    folders.push((0, package.join("cuda_cupti")));
     folders.iter().flat_map(|(_, folder)| folder_libraries(&folder.join("lib"))).collect()
 }
 
@@ -170,7 +171,7 @@ fn newest_first(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
     paths
 }
 
-fn deduplicated(locations: Vec<Location>) -> Vec<Location> {
+fn deduplicated(locations: Vec<SearchLocation>) -> Vec<SearchLocation> {
     let mut seen = std::collections::HashSet::new();
     locations
         .into_iter()
@@ -199,10 +200,10 @@ mod tests {
     }
 
     /// Returns the search locations below a folder. Those elsewhere on the machine are left out.
-    fn locations_below(root: &Path, hints: &Hints) -> Vec<(Source, String)> {
-        let relative = |location: Location| {
+    fn locations_below(root: &Path, hints: &Hints) -> Vec<(Origin, String)> {
+        let relative = |location: SearchLocation| {
             let path = location.path.strip_prefix(root).ok()?;
-            Some((location.source, path.to_str().unwrap().to_owned()))
+            Some((location.origin, path.to_str().unwrap().to_owned()))
         };
         locations(hints, 13).into_iter().filter_map(relative).collect()
     }
@@ -223,21 +224,21 @@ mod tests {
             "user/nvidia/cu13/lib/libcupti.so.13",
         ]);
         let hints = Hints {
-            named: None,
+            selected: None,
             python_paths: vec![root.path().join("site"), root.path().join("user")],
             cuda_homes: vec![root.path().join("cuda")],
         };
         let expected = [
-            (Source::Wheel, "site/nvidia/cu13/lib/libcupti.so.13"),
-            (Source::Wheel, "site/nvidia/cu9/lib/libcupti.so.9"),
-            (Source::Wheel, "site/nvidia/cuda_cupti/lib/libcupti.so.12"),
-            (Source::Wheel, "user/nvidia/cu13/lib/libcupti.so.13"),
-            (Source::Triton, "site/triton/backends/nvidia/lib/cupti/libcupti.so"),
-            (Source::Triton, "site/triton/backends/nvidia/lib/cupti-blackwell/libcupti.so.13"),
-            (Source::Toolkit, "cuda/extras/CUPTI/lib64/libcupti.so.12"),
-            (Source::Toolkit, "cuda/lib64/libcupti.so"),
+            (Origin::Wheel, "site/nvidia/cu13/lib/libcupti.so.13"),
+            (Origin::Wheel, "site/nvidia/cu9/lib/libcupti.so.9"),
+            (Origin::Wheel, "site/nvidia/cuda_cupti/lib/libcupti.so.12"),
+            (Origin::Wheel, "user/nvidia/cu13/lib/libcupti.so.13"),
+            (Origin::Triton, "site/triton/backends/nvidia/lib/cupti/libcupti.so"),
+            (Origin::Triton, "site/triton/backends/nvidia/lib/cupti-blackwell/libcupti.so.13"),
+            (Origin::Toolkit, "cuda/extras/CUPTI/lib64/libcupti.so.12"),
+            (Origin::Toolkit, "cuda/lib64/libcupti.so"),
         ]
-        .map(|(source, path)| (source, path.to_owned()));
+        .map(|(origin, path)| (origin, path.to_owned()));
         assert_eq!(locations_below(root.path(), &hints), expected);
     }
 
@@ -246,7 +247,7 @@ mod tests {
         let names = |newest_major| -> Vec<PathBuf> {
             locations(&Hints::default(), newest_major)
                 .into_iter()
-                .skip_while(|location| location.source != Source::Loader)
+                .skip_while(|location| location.origin != Origin::Loader)
                 .map(|location| location.path)
                 .collect()
         };
@@ -262,19 +263,19 @@ mod tests {
             "site/nvidia/cu13/lib/libcupti.so.13",
         ]);
         let python_paths = vec![root.path().join("site")];
-        let named = |path: &str| {
-            let named = Some(root.path().join(path));
-            let hints = Hints { named, python_paths: python_paths.clone(), ..Hints::default() };
+        let selected = |path: &str| {
+            let selected = Some(root.path().join(path));
+            let hints = Hints { selected, python_paths: python_paths.clone(), ..Hints::default() };
             locations_below(root.path(), &hints)
         };
-        let location = |path: &str| (Source::Named, path.to_owned());
+        let location = |path: &str| (Origin::Selected, path.to_owned());
         assert_eq!(
-            named("cupti"),
+            selected("cupti"),
             [location("cupti/libcupti.so.13"), location("cupti/libcupti.so")]
         );
-        assert_eq!(named("cupti/libcupti.so"), [location("cupti/libcupti.so")]);
-        assert_eq!(named("nothing"), [location("nothing")]);
-        assert_eq!(named("site"), []);
+        assert_eq!(selected("cupti/libcupti.so"), [location("cupti/libcupti.so")]);
+        assert_eq!(selected("nothing"), [location("nothing")]);
+        assert_eq!(selected("site"), []);
     }
 
     #[test]
@@ -284,7 +285,7 @@ mod tests {
         let hints = Hints { cuda_homes: vec![root.path().join("cuda")], ..Hints::default() };
         assert_eq!(
             locations_below(root.path(), &hints),
-            [(Source::Toolkit, "cuda/lib64/libcupti.so.12".to_owned())]
+            [(Origin::Toolkit, "cuda/lib64/libcupti.so.12".to_owned())]
         );
     }
 

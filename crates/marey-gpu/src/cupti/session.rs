@@ -8,7 +8,7 @@ use super::callback;
 use super::delivery;
 use super::driver::Driver;
 use super::finish;
-use super::interfaces::Interfaces;
+use super::interfaces::CudaInterfaces;
 use super::library::{self, Library};
 use super::names;
 use super::reader::{self, DRAIN, WORKER};
@@ -24,11 +24,11 @@ use std::time::{Duration, Instant};
 
 /// Recording options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct RecordingOptions {
     /// Whether to record all activities and the calls that launch them, not only kernels.
     pub keeps_activities: bool,
     /// Interfaces whose calls are recorded, if sessions record every event.
-    pub calls: Interfaces,
+    pub calls: CudaInterfaces,
 }
 
 static SESSION: Mutex<Option<Session>> = Mutex::new(None);
@@ -38,9 +38,9 @@ static SESSION: Mutex<Option<Session>> = Mutex::new(None);
 struct Session {
     library: &'static Library,
     subscription: Subscription,
-    kinds: BTreeSet<u32>,
-    callbacks: BTreeSet<(u32, u32)>,
-    domains: BTreeSet<u32>,
+    enabled_kinds: BTreeSet<u32>,
+    enabled_callbacks: BTreeSet<(u32, u32)>,
+    enabled_domains: BTreeSet<u32>,
     /// Whether the devices were announced to the recorder.
     are_devices_announced: bool,
 }
@@ -50,7 +50,7 @@ fn session() -> MutexGuard<'static, Option<Session>> {
 }
 
 /// Begins recording, or extends it. Initialises the driver if the program has not.
-pub fn start(hints: &Hints, options: Options) -> Result<&'static Library, Unavailable> {
+pub fn start(hints: &Hints, options: RecordingOptions) -> Result<&'static Library, Unavailable> {
     let library = library::open(hints)?;
     start_with_library(library, options)?;
     announce_devices();
@@ -59,13 +59,19 @@ pub fn start(hints: &Hints, options: Options) -> Result<&'static Library, Unavai
 
 /// Begins recording while the driver is being initialised, on the thread that does so, so that the
 /// program's first launch is recorded. Returns `None` if CUPTI does not support that.
-pub fn start_during_driver_start(hints: &Hints, options: Options) -> Option<&'static Library> {
+pub fn start_during_driver_start(
+    hints: &Hints,
+    options: RecordingOptions,
+) -> Option<&'static Library> {
     let library = library::open_during_driver_start(hints)?;
     start_with_library(library, options).ok()?;
     Some(library)
 }
 
-fn start_with_library(library: &'static Library, options: Options) -> Result<(), Unavailable> {
+fn start_with_library(
+    library: &'static Library,
+    options: RecordingOptions,
+) -> Result<(), Unavailable> {
     let mut session = session();
     let is_new = session.is_none();
     if is_new {
@@ -103,29 +109,30 @@ impl Session {
         Ok(Self {
             library,
             subscription,
-            kinds: BTreeSet::new(),
-            callbacks: BTreeSet::new(),
-            domains: BTreeSet::new(),
+            enabled_kinds: BTreeSet::new(),
+            enabled_callbacks: BTreeSet::new(),
+            enabled_domains: BTreeSet::new(),
             are_devices_announced: false,
         })
     }
 
-    fn enable(&mut self, options: Options) -> Result<(), Unavailable> {
-        let version = self.library.api_version;
+    fn enable(&mut self, options: RecordingOptions) -> Result<(), Unavailable> {
+        let api_version = self.library.api_version;
         let mut calls: Vec<Call> = [driver::LAUNCHES, driver::GRAPH_LAUNCHES]
             .into_iter()
-            .flat_map(|calls| calls.known_to(version))
+            .flat_map(|calls| calls.known_to(api_version))
             .collect();
         if options.keeps_activities {
-            let copies_and_waits = [driver::COPIES, driver::SETS, driver::WAITS];
-            calls.extend(copies_and_waits.into_iter().flat_map(|calls| calls.known_to(version)));
+            let copies_and_waits = [driver::COPIES, driver::FILLS, driver::SYNCHRONIZATIONS];
+            calls
+                .extend(copies_and_waits.into_iter().flat_map(|calls| calls.known_to(api_version)));
         }
         let captures = [driver::BEGIN_CAPTURES, driver::END_CAPTURES];
-        calls.extend(captures.into_iter().flat_map(|calls| calls.known_to(version)));
+        calls.extend(captures.into_iter().flat_map(|calls| calls.known_to(api_version)));
         for call in calls {
-            self.enable_callback(domain::DRIVER_API, call.id)?;
+            self.enable_callback(domain::DRIVER_API, call.callback_id)?;
         }
-        for cbid in RESOURCES {
+        for cbid in RESOURCE_CALLBACKS {
             self.enable_callback(domain::RESOURCE, cbid)?;
         }
         self.enable_kind(kind::CONCURRENT_KERNEL)?;
@@ -138,18 +145,18 @@ impl Session {
         }
         // Flush often, so that little time passes between the last kernel and the end of a phase,
         // and until a trace is on disk.
-        let is_trace = self.kinds.contains(&kind::MEMCPY);
+        let is_trace = self.enabled_kinds.contains(&kind::MEMCPY);
         self.subscription.set_flush_period(if is_trace { 200 } else { 1000 });
         Ok(())
     }
 
     /// Enables callbacks for every call of these interfaces, and external correlation ids, which
     /// CUPTI writes only if API calls are recorded.
-    fn enable_calls(&mut self, calls: Interfaces) -> Result<(), Unavailable> {
+    fn enable_calls(&mut self, calls: CudaInterfaces) -> Result<(), Unavailable> {
         for (domain_id, kind_id) in calls.domains_and_kinds() {
-            if !self.domains.contains(&domain_id) {
+            if !self.enabled_domains.contains(&domain_id) {
                 self.subscription.enable_domain(domain_id)?;
-                self.domains.insert(domain_id);
+                self.enabled_domains.insert(domain_id);
                 callback::record_all_calls(domain_id, true);
                 let has_records = self.enable_kind(kind_id).is_ok();
                 if has_records && self.enable_kind(kind::EXTERNAL_CORRELATION).is_ok() {
@@ -161,17 +168,17 @@ impl Session {
     }
 
     fn enable_callback(&mut self, domain_id: u32, cbid: u32) -> Result<(), Unavailable> {
-        if !self.callbacks.contains(&(domain_id, cbid)) {
+        if !self.enabled_callbacks.contains(&(domain_id, cbid)) {
             self.subscription.enable_callback(domain_id, cbid)?;
-            self.callbacks.insert((domain_id, cbid));
+            self.enabled_callbacks.insert((domain_id, cbid));
         }
         Ok(())
     }
 
     fn enable_kind(&mut self, kind_id: u32) -> Result<(), Unavailable> {
-        if !self.kinds.contains(&kind_id) {
+        if !self.enabled_kinds.contains(&kind_id) {
             self.subscription.enable_kind(kind_id)?;
-            self.kinds.insert(kind_id);
+            self.enabled_kinds.insert(kind_id);
         }
         Ok(())
     }
@@ -183,7 +190,7 @@ impl Session {
             self.subscription.disable_domain(domain_id);
             callback::record_all_calls(domain_id, false);
         }
-        for kind_id in self.kinds {
+        for kind_id in self.enabled_kinds {
             self.subscription.disable_kind(kind_id);
         }
         self.subscription.end_flush_period();
@@ -200,7 +207,7 @@ const OPTIONAL_KINDS: [u32; 5] =
     [kind::MEMCPY, kind::MEMCPY2, kind::MEMSET, kind::SYNCHRONIZATION, kind::OVERHEAD];
 
 /// Resource callbacks for contexts and graph nodes.
-const RESOURCES: [u32; 4] = [
+const RESOURCE_CALLBACKS: [u32; 4] = [
     resource::CONTEXT_DESTROY_STARTING,
     resource::GRAPHNODE_CREATED,
     resource::GRAPHNODE_CLONED,
@@ -244,26 +251,26 @@ const RETRY_PERIOD: Duration = Duration::from_millis(5);
 /// Flushes CUPTI's buffers and reads the records of all launches before this call. A forced flush
 /// delivers activities in progress without an end, and delivers them only once. So it is used only
 /// for the last flush of an exclusive subscriber.
-pub(crate) fn flush(kind_of_flush: FlushMode) {
+pub(crate) fn flush(flush_mode: FlushMode) {
     let subscription = session().as_ref().map(|session| session.subscription);
     let Some(subscription) = subscription else { return };
     let stamp = device::begin_flush();
-    let are_finished = kind_of_flush == FlushMode::CompletedOnly || {
+    let have_devices_finished = flush_mode == FlushMode::CompletedOnly || {
         announce_devices();
         finish::wait_for_devices()
     };
     subscription.flush();
-    if kind_of_flush == FlushMode::CompletedOnly {
+    if flush_mode == FlushMode::CompletedOnly {
         return reader::read_all();
     }
-    let is_last = kind_of_flush == FlushMode::Final && !subscription.is_shared();
+    let is_last = flush_mode == FlushMode::Final && !subscription.is_shared();
     wait_for_records(subscription, stamp, if is_last { RECORD_TIMEOUT } else { LENT_TIMEOUT });
     if is_last && device::is_waiting_before(stamp) {
         subscription.flush_all();
         wait_for_records(subscription, stamp, RECORD_TIMEOUT);
     }
     let missing_kernels = device::stop_waiting_before(stamp);
-    if !are_finished || buffers::are_lent() {
+    if !have_devices_finished || buffers::any_lent() {
         api::count_losses(LossCause::DeviceRecord, missing_kernels);
     } else {
         device::forget_destroyed_before(stamp);
@@ -316,7 +323,7 @@ fn wait_for_records(subscription: Subscription, stamp: u32, lent_timeout: Durati
         let filled_count = buffers::filled_count();
         // This also waits for buffers that the decoder's thread has taken.
         reader::read_all();
-        let timeout = if buffers::are_lent() { lent_timeout } else { RECORD_TIMEOUT };
+        let timeout = if buffers::any_lent() { lent_timeout } else { RECORD_TIMEOUT };
         let deadline = start + timeout;
         let now = Instant::now();
         if !device::is_waiting_before(stamp) || now >= deadline {

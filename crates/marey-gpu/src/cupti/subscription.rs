@@ -9,9 +9,9 @@ use super::abi::constants::{attribute, flush, kind};
 use super::abi::result;
 use super::activity_calls::ActivityCalls;
 use super::clock::Clock;
-use super::functions::{Callback, Functions, ScopedFunctions, Subscriber, SubscriberParams};
+use super::functions::{Callback, Functions, SharedModeFunctions, Subscriber, SubscriberParams};
 use super::library::Library;
-use super::unavailable::{Step, Unavailable};
+use super::unavailable::{StartStep, Unavailable};
 use std::ffi::{CStr, c_char, c_void};
 
 /// A subscription with registered buffer callbacks and a readable clock.
@@ -20,7 +20,7 @@ pub(super) struct Subscription {
     library: &'static Library,
     subscriber: Subscriber,
     /// Activity functions, in the variant of the subscription.
-    calls: &'static dyn ActivityCalls,
+    activity_calls: &'static dyn ActivityCalls,
     is_shared: bool,
 }
 
@@ -29,10 +29,10 @@ pub(super) struct Subscription {
 unsafe impl Send for Subscription {}
 
 /// Name of this subscriber for other tools.
-const NAME: &CStr = c"marey";
+const SUBSCRIBER_NAME: &CStr = c"marey";
 
 /// Maximum size of a subscriber's name.
-const NAME_BYTES: usize = 64;
+const MAX_NAME_BYTES: usize = 64;
 
 impl Subscription {
     /// Subscribes, in shared mode if possible. Also returns the clock of the records.
@@ -40,55 +40,58 @@ impl Subscription {
         library: &'static Library,
         callback: Callback,
     ) -> Result<(Self, Clock), Unavailable> {
-        let mut holder = None;
-        if let Some(scoped) = &library.scoped {
-            let shared = Self::subscribe_shared(library, scoped, callback, &mut holder);
+        let mut existing_subscriber = None;
+        if let Some(shared_mode) = &library.shared_mode {
+            let shared =
+                Self::subscribe_shared(library, shared_mode, callback, &mut existing_subscriber);
             if let Ok(begun) = shared.and_then(Self::prepare) {
                 return Ok(begun);
             }
         }
         let exclusive = Self::subscribe(library, callback).and_then(Self::prepare);
-        exclusive.map_err(|error| with_holder(error, holder))
+        exclusive.map_err(|error| with_existing_subscriber(error, existing_subscriber))
     }
 
     #[expect(unsafe_code, reason = "a call of the library")]
     fn subscribe(library: &'static Library, callback: Callback) -> Result<Self, Unavailable> {
         let mut subscriber = std::ptr::null_mut();
-        let none = std::ptr::null_mut();
+        let no_userdata = std::ptr::null_mut();
         // SAFETY: the callback lives as long as the process, and the handle is writable.
-        let code = unsafe { (library.functions.subscribe)(&raw mut subscriber, callback, none) };
-        check(library, code, Step::Subscribe, "cuptiSubscribe")?;
-        let calls = &library.functions;
-        Ok(Self { library, subscriber, calls, is_shared: false })
+        let code =
+            unsafe { (library.functions.subscribe)(&raw mut subscriber, callback, no_userdata) };
+        check(library, code, StartStep::Subscribe, "cuptiSubscribe")?;
+        let activity_calls = &library.functions;
+        Ok(Self { library, subscriber, activity_calls, is_shared: false })
     }
 
-    /// Subscribes in shared mode. On failure, `holder` is the name of the existing subscriber, if
-    /// known.
+    /// Subscribes in shared mode. On failure, `existing_subscriber` is the name of the existing
+    /// subscriber, if known.
     #[expect(unsafe_code, reason = "a call of the library")]
     fn subscribe_shared(
         library: &'static Library,
-        scoped: &'static ScopedFunctions,
+        shared_mode: &'static SharedModeFunctions,
         callback: Callback,
-        holder: &mut Option<String>,
+        existing_subscriber: &mut Option<String>,
     ) -> Result<Self, Unavailable> {
-        let mut name = [0_u8; NAME_BYTES];
+        let mut name = [0_u8; MAX_NAME_BYTES];
         let mut params = SubscriberParams {
             struct_size: size_of::<SubscriberParams>(),
-            name: NAME.as_ptr(),
-            holder: name.as_mut_ptr().cast::<c_char>(),
-            holder_bytes: name.len(),
+            name: SUBSCRIBER_NAME.as_ptr(),
+            existing_name: name.as_mut_ptr().cast::<c_char>(),
+            existing_name_bytes: name.len(),
             allows_others: 1,
             padding: [0; 7],
         };
         let mut subscriber = std::ptr::null_mut();
-        let none = std::ptr::null_mut();
+        let no_userdata = std::ptr::null_mut();
         // SAFETY: the callback lives as long as the process, the handle is writable, and the
         // parameters contain their own size and that of the name.
-        let code =
-            unsafe { (scoped.subscribe)(&raw mut subscriber, callback, none, &raw mut params) };
-        *holder = read_c_string(&name);
-        check(library, code, Step::Subscribe, "cuptiSubscribe_v2")?;
-        Ok(Self { library, subscriber, calls: scoped, is_shared: true })
+        let code = unsafe {
+            (shared_mode.subscribe)(&raw mut subscriber, callback, no_userdata, &raw mut params)
+        };
+        *existing_subscriber = read_c_string(&name);
+        check(library, code, StartStep::Subscribe, "cuptiSubscribe_v2")?;
+        Ok(Self { library, subscriber, activity_calls: shared_mode, is_shared: true })
     }
 
     /// Registers the buffer callbacks and creates the clock. Unsubscribes on failure.
@@ -102,15 +105,16 @@ impl Subscription {
     }
 
     fn clock(&self) -> Result<Clock, Unavailable> {
-        Clock::new(|| self.timestamp())
-            .map_err(|code| refusal(self.library, code, Step::Enable, "cuptiGetTimestamp"))
+        Clock::new(|| self.timestamp()).map_err(|code| {
+            call_failure(self.library, code, StartStep::Enable, "cuptiGetTimestamp")
+        })
     }
 
     #[expect(unsafe_code, reason = "a call of the library")]
     fn register_buffers(&self) -> Result<(), Unavailable> {
         // SAFETY: the subscriber is valid.
-        let code = unsafe { self.calls.register_buffers(self.subscriber) };
-        self.check(code, Step::Enable, "cuptiActivityRegisterCallbacks")
+        let code = unsafe { self.activity_calls.register_buffers(self.subscriber) };
+        self.check(code, StartStep::Enable, "cuptiActivityRegisterCallbacks")
     }
 
     /// Tells CUPTI whether marey's buffers are already zeroed. If not, CUPTI zeroes them on the
@@ -143,7 +147,7 @@ impl Subscription {
         &self.library.functions
     }
 
-    fn check(&self, code: u32, step: Step, call: &'static str) -> Result<(), Unavailable> {
+    fn check(&self, code: u32, step: StartStep, call: &'static str) -> Result<(), Unavailable> {
         check(self.library, code, step, call)
     }
 
@@ -152,7 +156,7 @@ impl Subscription {
     pub(super) fn enable_callback(&self, domain: u32, cbid: u32) -> Result<(), Unavailable> {
         // SAFETY: the subscriber is valid.
         let code = unsafe { (self.functions().enable_callback)(1, self.subscriber, domain, cbid) };
-        self.check(code, Step::Enable, "cuptiEnableCallback")
+        self.check(code, StartStep::Enable, "cuptiEnableCallback")
     }
 
     /// Enables all callbacks of a domain.
@@ -160,7 +164,7 @@ impl Subscription {
     pub(super) fn enable_domain(&self, domain: u32) -> Result<(), Unavailable> {
         // SAFETY: the subscriber is valid.
         let code = unsafe { (self.functions().enable_domain)(1, self.subscriber, domain) };
-        self.check(code, Step::Enable, "cuptiEnableDomain")
+        self.check(code, StartStep::Enable, "cuptiEnableDomain")
     }
 
     /// Disables all callbacks of a domain.
@@ -174,15 +178,15 @@ impl Subscription {
     #[expect(unsafe_code, reason = "a call of the library")]
     pub(super) fn enable_kind(&self, kind: u32) -> Result<(), Unavailable> {
         // SAFETY: the subscriber is valid, and CUPTI accepts any number.
-        let code = unsafe { self.calls.enable(self.subscriber, kind) };
-        self.check(code, Step::Enable, "cuptiActivityEnable")
+        let code = unsafe { self.activity_calls.enable_kind(self.subscriber, kind) };
+        self.check(code, StartStep::Enable, "cuptiActivityEnable")
     }
 
     /// Disables an activity kind.
     #[expect(unsafe_code, reason = "a call of the library")]
     pub(super) fn disable_kind(&self, kind: u32) {
         // SAFETY: the subscriber is valid, and CUPTI accepts any number.
-        unsafe { self.calls.disable(self.subscriber, kind) };
+        unsafe { self.activity_calls.disable_kind(self.subscriber, kind) };
     }
 
     /// Sets the period after which CUPTI flushes buffers, full or not. It applies to the whole
@@ -220,32 +224,34 @@ impl Subscription {
         unsafe { (self.functions().activity_flush_all)(flags) };
     }
 
-    /// Returns the record after `last` (null: the first one) in a buffer with `valid` bytes of
-    /// records.
+    /// Returns the record after `previous` (null: the first one) in a buffer with `valid_bytes`
+    /// bytes of records.
     ///
     /// # Safety
-    /// CUPTI has completed the buffer with this length, nothing writes to it any more, and `last`
-    /// is null or was returned by this function for the same buffer.
+    /// CUPTI has completed the buffer with this length, nothing writes to it any more, and
+    /// `previous` is null or was returned by this function for the same buffer.
     #[inline]
     #[expect(unsafe_code, reason = "the library walks its own records")]
     pub(super) unsafe fn next_record(
         &self,
         buffer: *mut u8,
-        valid: usize,
-        last: *mut u8,
+        valid_bytes: usize,
+        previous: *mut u8,
     ) -> Option<*mut u8> {
-        let mut next = last;
+        let mut next = previous;
         // SAFETY: guaranteed by the caller.
-        let code = unsafe { self.calls.next_record(self.subscriber, buffer, valid, &mut next) };
+        let code = unsafe {
+            self.activity_calls.next_record(self.subscriber, buffer, valid_bytes, &mut next)
+        };
         (code == result::SUCCESS && !next.is_null()).then_some(next)
     }
 
     /// Returns the number of records dropped since the last call.
     #[expect(unsafe_code, reason = "a call of the library")]
-    pub(super) fn take_dropped(&self) -> u64 {
+    pub(super) fn take_dropped_count(&self) -> u64 {
         let mut dropped = 0;
         // SAFETY: the subscriber is valid.
-        let code = unsafe { self.calls.dropped(self.subscriber, &mut dropped) };
+        let code = unsafe { self.activity_calls.take_dropped_count(self.subscriber, &mut dropped) };
         if code == result::SUCCESS { dropped as u64 } else { 0 }
     }
 
@@ -254,7 +260,7 @@ impl Subscription {
     pub(super) fn timestamp(&self) -> Result<u64, u32> {
         let mut nanos = 0;
         // SAFETY: the subscriber is valid.
-        let code = unsafe { self.calls.timestamp(self.subscriber, &mut nanos) };
+        let code = unsafe { self.activity_calls.timestamp(self.subscriber, &mut nanos) };
         if code == result::SUCCESS { Ok(nanos) } else { Err(code) }
     }
 
@@ -283,24 +289,35 @@ pub(crate) fn try_subscribe(library: &'static Library) -> Result<bool, Unavailab
 #[expect(unsafe_code, reason = "the library's own interface")]
 const unsafe extern "C" fn ignore_callback(_: *mut c_void, _: u32, _: u32, _: *const c_void) {}
 
-fn check(library: &Library, code: u32, step: Step, call: &'static str) -> Result<(), Unavailable> {
-    if code == result::SUCCESS { Ok(()) } else { Err(refusal(library, code, step, call)) }
+fn check(
+    library: &Library,
+    code: u32,
+    step: StartStep,
+    call: &'static str,
+) -> Result<(), Unavailable> {
+    if code == result::SUCCESS { Ok(()) } else { Err(call_failure(library, code, step, call)) }
 }
 
-fn refusal(library: &Library, code: u32, step: Step, call: &'static str) -> Unavailable {
-    Unavailable::Refused { step, library: library.path.clone(), call, code, holder: None }
+fn call_failure(library: &Library, code: u32, step: StartStep, call: &'static str) -> Unavailable {
+    Unavailable::CallFailed {
+        step,
+        library: library.path.clone(),
+        call,
+        code,
+        existing_subscriber: None,
+    }
 }
 
 /// Adds the name of the existing subscriber to an error that is due to another tool.
-fn with_holder(error: Unavailable, name: Option<String>) -> Unavailable {
+fn with_existing_subscriber(error: Unavailable, name: Option<String>) -> Unavailable {
     match error {
-        Unavailable::Refused {
+        Unavailable::CallFailed {
             step,
             library,
             call,
             code: code @ (result::MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED | result::NOT_COMPATIBLE),
             ..
-        } => Unavailable::Refused { step, library, call, code, holder: name },
+        } => Unavailable::CallFailed { step, library, call, code, existing_subscriber: name },
         other => other,
     }
 }

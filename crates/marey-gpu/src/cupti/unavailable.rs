@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use super::abi::result;
 use super::driver_error;
-use super::library::{Refusal, RejectedCandidate};
+use super::library::{RejectedCandidate, Rejection};
 use thiserror::Error;
 
 /// The steps that start a recording by CUPTI, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Step {
+pub enum StartStep {
     /// Loading the driver's library.
     Driver,
     /// Initialising the driver, `cuInit`.
@@ -52,20 +52,20 @@ pub enum Unavailable {
     NoDevice,
     /// The library selected by the user cannot be used.
     #[error("{} names {}: {reason}", marey_model::env::CUPTI_LIB, path.display())]
-    Named {
+    UnusableSelection {
         /// The file or folder.
         path: PathBuf,
         /// Reason.
-        reason: Refusal,
+        reason: Rejection,
     },
     /// No candidate for libcupti can be used.
     #[error("no usable libcupti{}", candidate_list(.0))]
     NoLibrary(Vec<RejectedCandidate>),
     /// A CUPTI call failed.
-    #[error("`{call}` of {} returned {code} ({}): {}{}", library.display(), result::name(*.code), result::text(*.code), holder_text(.holder.as_deref()))]
-    Refused {
+    #[error("`{call}` of {} returned {code} ({}): {}{}", library.display(), result::name(*.code), result::description(*.code), existing_subscriber_text(.existing_subscriber.as_deref()))]
+    CallFailed {
         /// Failing step.
-        step: Step,
+        step: StartStep,
         /// Path of the library.
         library: PathBuf,
         /// Name of the function.
@@ -73,21 +73,21 @@ pub enum Unavailable {
         /// Code that it returned.
         code: u32,
         /// Name of the existing subscriber, if known.
-        holder: Option<String>,
+        existing_subscriber: Option<String>,
     },
 }
 
 impl Unavailable {
     /// Returns the failing step.
-    pub const fn step(&self) -> Step {
+    pub const fn step(&self) -> StartStep {
         match self {
-            Self::NoDriver { .. } | Self::DriverIncomplete { .. } => Step::Driver,
+            Self::NoDriver { .. } | Self::DriverIncomplete { .. } => StartStep::Driver,
             Self::DriverFailed { code: driver_error::NO_DEVICE, .. } | Self::NoDevice => {
-                Step::Device
+                StartStep::Device
             }
-            Self::DriverFailed { .. } => Step::Init,
-            Self::Named { .. } | Self::NoLibrary(_) => Step::Library,
-            Self::Refused { step, .. } => *step,
+            Self::DriverFailed { .. } => StartStep::Init,
+            Self::UnusableSelection { .. } | Self::NoLibrary(_) => StartStep::Library,
+            Self::CallFailed { step, .. } => *step,
         }
     }
 
@@ -95,8 +95,8 @@ impl Unavailable {
     pub const fn code(&self) -> Option<u32> {
         match self {
             Self::DriverFailed { code, .. }
-            | Self::Refused { code, .. }
-            | Self::Named { reason: Refusal::NoVersion { code }, .. } => Some(*code),
+            | Self::CallFailed { code, .. }
+            | Self::UnusableSelection { reason: Rejection::NoVersion { code }, .. } => Some(*code),
             _ => None,
         }
     }
@@ -105,8 +105,10 @@ impl Unavailable {
     pub fn code_name(&self) -> Option<&'static str> {
         match self {
             Self::DriverFailed { code, .. } => Some(driver_error::name(*code)),
-            Self::Refused { code, .. }
-            | Self::Named { reason: Refusal::NoVersion { code }, .. } => Some(result::name(*code)),
+            Self::CallFailed { code, .. }
+            | Self::UnusableSelection { reason: Rejection::NoVersion { code }, .. } => {
+                Some(result::name(*code))
+            }
             _ => None,
         }
     }
@@ -119,13 +121,13 @@ impl Unavailable {
             }
             Self::NoDevice => NO_DEVICE_HINT,
             Self::DriverFailed { code, .. } => driver_error::hint(*code).unwrap_or(NO_DEVICE_HINT),
-            Self::Named { .. } => {
+            Self::UnusableSelection { .. } => {
                 "set MAREY_CUPTI_LIB to a libcupti.so or its folder, or unset it to search for one"
             }
             Self::NoLibrary(_) => {
                 "install one for the driver's CUDA: `pip install nvidia-cuda-cupti` (13) or `nvidia-cuda-cupti-cu12`"
             }
-            Self::Refused { code, .. } => refusal_hint(*code),
+            Self::CallFailed { code, .. } => call_failure_hint(*code),
         }
     }
 }
@@ -133,7 +135,7 @@ impl Unavailable {
 const NO_DEVICE_HINT: &str =
     "check `nvidia-smi`, and whether CUDA_VISIBLE_DEVICES hides the devices";
 
-const fn refusal_hint(code: u32) -> &'static str {
+const fn call_failure_hint(code: u32) -> &'static str {
     match code {
         result::MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED => {
             "end the other tool's session (Proton, Nsight, cuda-gdb, compute-sanitizer); torch.profiler, once \
@@ -151,13 +153,13 @@ const fn refusal_hint(code: u32) -> &'static str {
     }
 }
 
-fn holder_text(holder: Option<&str>) -> String {
-    holder.map_or_else(String::new, |holder| format!(", held by {holder:?}"))
+fn existing_subscriber_text(name: Option<&str>) -> String {
+    name.map_or_else(String::new, |holder| format!(", held by {holder:?}"))
 }
 
 fn candidate_list(candidates: &[RejectedCandidate]) -> String {
     let descriptions = candidates
         .iter()
-        .map(|candidate| format!("; {}: {}", candidate.path.display(), candidate.refusal));
+        .map(|candidate| format!("; {}: {}", candidate.path.display(), candidate.rejection));
     descriptions.collect::<Vec<_>>().concat()
 }

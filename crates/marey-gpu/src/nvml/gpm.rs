@@ -1,7 +1,7 @@
 //! Reads a device's GPM metrics: the utilisation of its units between two samples. Hopper and later
 //! devices have them.
 
-use super::query::{Refusal, Report};
+use super::query::{QueryFailure, Report};
 use marey_model::counter::DeviceCounter;
 use nvml_wrapper::Device;
 use nvml_wrapper::enums::gpm::GpmMetricId;
@@ -36,14 +36,14 @@ const METRICS: [(GpmMetricId, DeviceCounter, f64); 16] = [
 pub(super) struct Gpm {
     /// Metrics that the device has not rejected.
     metrics: Vec<(GpmMetricId, DeviceCounter, f64)>,
-    last: Option<GpmSample<'static>>,
+    last_sample: Option<GpmSample<'static>>,
 }
 
 impl Gpm {
     /// Returns the metrics of a device that supports GPM.
     pub(super) fn for_device(device: &Device<'_>) -> Option<Self> {
         let is_supported = device.gpm_support().unwrap_or(false);
-        is_supported.then(|| Self { metrics: METRICS.to_vec(), last: None })
+        is_supported.then(|| Self { metrics: METRICS.to_vec(), last_sample: None })
     }
 
     /// Takes a sample and reports the metrics since the previous one.
@@ -53,21 +53,22 @@ impl Gpm {
         report: Report<'_>,
     ) -> Result<(), NvmlError> {
         let sample = device.gpm_sample()?;
-        if let Some(last) = &self.last {
+        if let Some(last_sample) = &self.last_sample {
             let ids: Vec<_> = self.metrics.iter().map(|metric| metric.0).collect();
-            let mut values = gpm_metrics_get(device.nvml(), last, &sample, &ids)?.into_iter();
-            self.metrics.retain(|(_, counter, unit)| match values.next() {
+            let mut values =
+                gpm_metrics_get(device.nvml(), last_sample, &sample, &ids)?.into_iter();
+            self.metrics.retain(|(_, counter, factor)| match values.next() {
                 Some(Ok(metric)) => {
                     if metric.value.is_finite() {
-                        report(*counter, metric.value * unit);
+                        report(*counter, metric.value * factor);
                     }
                     true
                 }
-                Some(Err(error)) => Refusal::from(&error) != Refusal::Unsupported,
+                Some(Err(error)) => QueryFailure::from(&error) != QueryFailure::Unsupported,
                 None => true,
             });
         }
-        self.last = Some(sample);
+        self.last_sample = Some(sample);
         Ok(())
     }
 }

@@ -21,7 +21,7 @@ const FIELDS: [(u32, DeviceCounter); 2] = [
 /// Cumulative counters of the links, from which two readings give the throughput.
 #[derive(Debug, Default)]
 pub(super) struct Links {
-    last: Option<(u64, [u64; FIELDS.len()])>,
+    last_reading: Option<(u64, [u64; FIELDS.len()])>,
 }
 
 impl Links {
@@ -33,14 +33,14 @@ impl Links {
     ) -> Result<(), NvmlError> {
         let counts = read_counts(device)?;
         let now_ticks = api::now_ticks();
-        if let Some((last_ticks, last_counts)) = self.last.replace((now_ticks, counts)) {
-            let seconds = api::nanos_between(last_ticks, now_ticks) as f64 / 1e9;
+        if let Some((last_ticks, last_counts)) = self.last_reading.replace((now_ticks, counts)) {
+            let elapsed_secs = api::nanos_between(last_ticks, now_ticks) as f64 / 1e9;
             for (index, (_, counter)) in FIELDS.into_iter().enumerate() {
                 // A reset makes the difference negative.
                 if let Some(kibibytes) = counts[index].checked_sub(last_counts[index])
-                    && seconds > 0.0
+                    && elapsed_secs > 0.0
                 {
-                    report(counter, kibibytes as f64 * KIBIBYTE / seconds);
+                    report(counter, kibibytes as f64 * KIBIBYTE / elapsed_secs);
                 }
             }
         }

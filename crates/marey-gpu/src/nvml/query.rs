@@ -138,13 +138,13 @@ fn pcie_throughput(device: &Device<'_>, report: Report<'_>) -> Result<(), NvmlEr
 
 /// The meaning of an error for the query that returned it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum QueryFailure {
     /// The device or its driver does not support the query.
     Unsupported,
     /// The process lacks the permission.
     Forbidden,
     /// The device no longer responds.
-    Lost,
+    DeviceLost,
     /// The query failed this time.
     Temporary,
 }
@@ -154,7 +154,7 @@ const ARGUMENT_VERSION_MISMATCH: u32 = 25;
 const DEPRECATED: u32 = 26;
 const GPU_NOT_FOUND: u32 = 28;
 
-impl From<&NvmlError> for Refusal {
+impl From<&NvmlError> for QueryFailure {
     fn from(error: &NvmlError) -> Self {
         match error {
             NvmlError::NotSupported
@@ -168,7 +168,7 @@ impl From<&NvmlError> for Refusal {
             NvmlError::GpuLost
             | NvmlError::ResetRequired
             | NvmlError::UnexpectedVariant(GPU_NOT_FOUND)
-            | NvmlError::Uninitialized => Self::Lost,
+            | NvmlError::Uninitialized => Self::DeviceLost,
             _ => Self::Temporary,
         }
     }

@@ -5,7 +5,7 @@ use super::error::Unavailable;
 use super::gpm::Gpm;
 use super::library;
 use super::nvlink::Links;
-use super::query::{PCIE_THROUGHPUT, QUERIES, Query, Refusal, Report};
+use super::query::{PCIE_THROUGHPUT, QUERIES, Query, QueryFailure, Report};
 use super::visible::{self, VisibleDevice};
 use marey_model::counter::DeviceCounter;
 use marey_model::loss::LossCause;
@@ -25,9 +25,9 @@ pub(super) struct NvmlSampler {
     nvml: &'static Nvml,
     devices: Vec<SampledDevice>,
     /// The UUIDs of lost devices, which are not read again.
-    lost: Vec<String>,
+    lost_uuids: Vec<String>,
     /// The interned name ids of the counters.
-    names: Vec<u32>,
+    name_ids: Vec<u32>,
     /// The number of readings until the slow queries are due.
     readings_until_slow: u32,
     readings_per_slow: u32,
@@ -64,16 +64,17 @@ impl NvmlSampler {
                 _ => Unavailable::Hidden { library },
             });
         }
-        let names = DeviceCounter::ALL.iter().map(|counter| api::intern(counter.name())).collect();
+        let name_ids =
+            DeviceCounter::ALL.iter().map(|counter| api::intern(counter.name())).collect();
         let readings_per_slow = (SLOW_PERIOD.as_millis() / period.as_millis().max(1)).max(1) as u32;
         let pid = std::process::id();
-        let (lost, values) = (Vec::new(), Vec::new());
+        let (lost_uuids, values) = (Vec::new(), Vec::new());
         Ok(Self {
             pid,
             nvml,
             devices,
-            lost,
-            names,
+            lost_uuids,
+            name_ids,
             readings_until_slow: 0,
             readings_per_slow,
             values,
@@ -92,12 +93,12 @@ impl NvmlSampler {
 
     /// Finds the devices again, because the program may have begun to use others.
     fn find_devices(&mut self) {
-        let mut known = std::mem::take(&mut self.devices);
+        let mut earlier_devices = std::mem::take(&mut self.devices);
         for visible in visible::devices(self.nvml) {
-            let index = known.iter().position(|device| device.uuid == visible.uuid);
-            if let Some(device) = index.map(|index| known.swap_remove(index)) {
+            let index = earlier_devices.iter().position(|device| device.uuid == visible.uuid);
+            if let Some(device) = index.map(|index| earlier_devices.swap_remove(index)) {
                 self.devices.push(SampledDevice { number: visible.number, ..device });
-            } else if !self.lost.contains(&visible.uuid) {
+            } else if !self.lost_uuids.contains(&visible.uuid) {
                 self.devices.push(SampledDevice::new(visible));
             }
         }
@@ -108,8 +109,15 @@ impl NvmlSampler {
         if self.readings_until_slow == 0 {
             self.find_devices();
         }
-        let Self { devices, lost, names, readings_until_slow, readings_per_slow, values, .. } =
-            self;
+        let Self {
+            devices,
+            lost_uuids,
+            name_ids,
+            readings_until_slow,
+            readings_per_slow,
+            values,
+            ..
+        } = self;
         let is_slow_due = *readings_until_slow == 0;
         *readings_until_slow =
             if is_slow_due { *readings_per_slow - 1 } else { *readings_until_slow - 1 };
@@ -117,16 +125,16 @@ impl NvmlSampler {
         for device in devices.iter_mut() {
             let number = Some(device.number);
             device.read(is_slow_due, &mut |counter, value| {
-                let name_id = names[counter as usize];
+                let name_id = name_ids[counter as usize];
                 values.push(CounterSample { name_id, device: number, time_ticks, value });
             });
         }
         api::record_counters(values);
         values.clear();
         let newly_lost = devices.extract_if(.., |device| device.is_lost).map(|device| device.uuid);
-        let lost_before = lost.len();
-        lost.extend(newly_lost);
-        api::count_losses(LossCause::CountersEnded, (lost.len() - lost_before) as u64);
+        let lost_before = lost_uuids.len();
+        lost_uuids.extend(newly_lost);
+        api::count_losses(LossCause::CountersEnded, (lost_uuids.len() - lost_before) as u64);
     }
 }
 
@@ -181,16 +189,16 @@ impl SampledDevice {
 /// Whether to repeat a query that had this result. Sets `is_lost` if the device is lost.
 fn should_repeat(result: Result<(), NvmlError>, is_lost: &mut bool) -> bool {
     let Err(error) = result else { return true };
-    match Refusal::from(&error) {
-        Refusal::Unsupported => false,
-        Refusal::Forbidden => {
+    match QueryFailure::from(&error) {
+        QueryFailure::Unsupported => false,
+        QueryFailure::Forbidden => {
             api::count_losses(LossCause::CountersEnded, 1);
             false
         }
-        Refusal::Lost => {
+        QueryFailure::DeviceLost => {
             *is_lost = true;
             true
         }
-        Refusal::Temporary => true,
+        QueryFailure::Temporary => true,
     }
 }

@@ -41,9 +41,10 @@ fn driver_devices(nvml: &'static Nvml) -> Option<Vec<VisibleDevice>> {
         return None;
     }
     let driver = Driver::get().ok()?;
-    let used: Vec<_> =
+    let used_numbers: Vec<_> =
         (0..driver.device_count).filter(|&number| driver.has_active_context(number)).collect();
-    let numbers = if used.is_empty() { (0..driver.device_count).collect() } else { used };
+    let numbers =
+        if used_numbers.is_empty() { (0..driver.device_count).collect() } else { used_numbers };
     let visible_device = |number| {
         let uuid = driver.uuid(number)?;
         let device = gpu_by_uuid(nvml, &format!("{GPU_PREFIX}{uuid}"));
@@ -58,8 +59,8 @@ fn driver_devices(nvml: &'static Nvml) -> Option<Vec<VisibleDevice>> {
 fn environment_devices(nvml: &'static Nvml) -> Vec<VisibleDevice> {
     let every_device =
         || (0..nvml.device_count().unwrap_or(0)).filter_map(|it| nvml.device_by_index(it).ok());
-    let listed = environment::text(VISIBLE_DEVICES);
-    let devices: Vec<_> = match listed.as_deref() {
+    let variable = environment::text(VISIBLE_DEVICES);
+    let devices: Vec<_> = match variable.as_deref() {
         None => every_device().collect(),
         // As in CUDA, names after an invalid one are ignored.
         Some(names) => {

@@ -2,7 +2,9 @@
 
 #![expect(unsafe_code, reason = "C functions with pointers from NVTX's caller")]
 
-use super::layout::{Attributes, Function, Handle, Utf8, Wide, handle_for_name};
+use super::layout::{
+    EventAttributes, Function, NameHandle, Utf8Pointer, WidePointer, handle_for_name,
+};
 use super::name::{self, DEFAULT_DOMAIN};
 use super::{payload, push_pop, start_end};
 use marey_record::api;
@@ -43,17 +45,17 @@ pub(super) const CORE2: &[(u32, Function)] = &[
 
 // Push/pop ranges, on the thread's stack.
 
-unsafe extern "C" fn push_ex(attributes: *const Attributes) -> c_int {
+unsafe extern "C" fn push_ex(attributes: *const EventAttributes) -> c_int {
     // SAFETY: NVTX's caller passes attributes or null.
     unsafe { domain_push(null_mut(), attributes) }
 }
 
-unsafe extern "C" fn push_utf8(message: Utf8) -> c_int {
+unsafe extern "C" fn push_utf8(message: Utf8Pointer) -> c_int {
     // SAFETY: NVTX's caller passes a string or null.
     push_text(|| unsafe { name::utf8(message) })
 }
 
-unsafe extern "C" fn push_wide(message: Wide) -> c_int {
+unsafe extern "C" fn push_wide(message: WidePointer) -> c_int {
     // SAFETY: NVTX's caller passes a string or null.
     push_text(|| unsafe { name::wide(message) })
 }
@@ -62,10 +64,10 @@ extern "C" fn pop() -> c_int {
     domain_pop(null_mut())
 }
 
-unsafe extern "C" fn domain_push(domain: Handle, attributes: *const Attributes) -> c_int {
+unsafe extern "C" fn domain_push(domain: NameHandle, attributes: *const EventAttributes) -> c_int {
     catch_panic(push_pop::NOT_TRACKED, || {
         // SAFETY: NVTX's caller passes attributes or null.
-        let attributes = unsafe { Attributes::read(attributes) };
+        let attributes = unsafe { EventAttributes::read(attributes) };
         let domain = name::domain_id(domain);
         // SAFETY: NVTX's caller passes a message of the type in the attributes.
         let (level, is_recorded) =
@@ -78,7 +80,7 @@ unsafe extern "C" fn domain_push(domain: Handle, attributes: *const Attributes) 
     })
 }
 
-extern "C" fn domain_pop(domain: Handle) -> c_int {
+extern "C" fn domain_pop(domain: NameHandle) -> c_int {
     catch_panic(push_pop::NOT_TRACKED, || push_pop::pop(name::domain_id(domain)))
 }
 
@@ -90,17 +92,17 @@ fn push_text<'a>(message: impl FnOnce() -> Option<Cow<'a, str>>) -> c_int {
 
 // Start/end ranges.
 
-unsafe extern "C" fn start_ex(attributes: *const Attributes) -> u64 {
+unsafe extern "C" fn start_ex(attributes: *const EventAttributes) -> u64 {
     // SAFETY: NVTX's caller passes attributes or null.
     unsafe { domain_start(null_mut(), attributes) }
 }
 
-unsafe extern "C" fn start_utf8(message: Utf8) -> u64 {
+unsafe extern "C" fn start_utf8(message: Utf8Pointer) -> u64 {
     // SAFETY: NVTX's caller passes a string or null.
     start_text(|| unsafe { name::utf8(message) })
 }
 
-unsafe extern "C" fn start_wide(message: Wide) -> u64 {
+unsafe extern "C" fn start_wide(message: WidePointer) -> u64 {
     // SAFETY: NVTX's caller passes a string or null.
     start_text(|| unsafe { name::wide(message) })
 }
@@ -109,10 +111,10 @@ extern "C" fn end(range: u64) {
     catch_panic((), || start_end::end(range));
 }
 
-unsafe extern "C" fn domain_start(domain: Handle, attributes: *const Attributes) -> u64 {
+unsafe extern "C" fn domain_start(domain: NameHandle, attributes: *const EventAttributes) -> u64 {
     catch_panic(0, || {
         // SAFETY: NVTX's caller passes attributes or null.
-        let attributes = unsafe { Attributes::read(attributes) };
+        let attributes = unsafe { EventAttributes::read(attributes) };
         // SAFETY: NVTX's caller passes a message of the type in the attributes.
         let name = || unsafe { name::id_for_attributes(name::domain_id(domain), attributes) };
         let (range, scope) = start_end::start(name);
@@ -125,7 +127,7 @@ unsafe extern "C" fn domain_start(domain: Handle, attributes: *const Attributes)
     })
 }
 
-extern "C" fn domain_end(_domain: Handle, range: u64) {
+extern "C" fn domain_end(_domain: NameHandle, range: u64) {
     end(range);
 }
 
@@ -137,28 +139,28 @@ fn start_text<'a>(message: impl FnOnce() -> Option<Cow<'a, str>>) -> u64 {
 
 // Marks.
 
-unsafe extern "C" fn mark_ex(attributes: *const Attributes) {
+unsafe extern "C" fn mark_ex(attributes: *const EventAttributes) {
     // SAFETY: NVTX's caller passes attributes or null.
     unsafe { domain_mark(null_mut(), attributes) };
 }
 
-unsafe extern "C" fn mark_utf8(message: Utf8) {
+unsafe extern "C" fn mark_utf8(message: Utf8Pointer) {
     // SAFETY: NVTX's caller passes a string or null.
     mark_text(|| unsafe { name::utf8(message) });
 }
 
-unsafe extern "C" fn mark_wide(message: Wide) {
+unsafe extern "C" fn mark_wide(message: WidePointer) {
     // SAFETY: NVTX's caller passes a string or null.
     mark_text(|| unsafe { name::wide(message) });
 }
 
-unsafe extern "C" fn domain_mark(domain: Handle, attributes: *const Attributes) {
+unsafe extern "C" fn domain_mark(domain: NameHandle, attributes: *const EventAttributes) {
     catch_panic((), || {
         if !api::is_live() {
             return;
         }
         // SAFETY: NVTX's caller passes attributes or null.
-        let attributes = unsafe { Attributes::read(attributes) };
+        let attributes = unsafe { EventAttributes::read(attributes) };
         let payload = payload::metric_values(attributes);
         let values = payload.as_ref().map_or([].as_slice(), |values| values);
         // SAFETY: NVTX's caller passes a message of the type in the attributes.
@@ -177,33 +179,33 @@ fn mark_text<'a>(message: impl FnOnce() -> Option<Cow<'a, str>>) {
 
 // Registered strings and domains.
 
-unsafe extern "C" fn register_utf8(domain: Handle, text: Utf8) -> Handle {
+unsafe extern "C" fn register_utf8(domain: NameHandle, text: Utf8Pointer) -> NameHandle {
     // SAFETY: NVTX's caller passes a string or null.
     register(domain, || unsafe { name::utf8(text) })
 }
 
-unsafe extern "C" fn register_wide(domain: Handle, text: Wide) -> Handle {
+unsafe extern "C" fn register_wide(domain: NameHandle, text: WidePointer) -> NameHandle {
     // SAFETY: NVTX's caller passes a string or null.
     register(domain, || unsafe { name::wide(text) })
 }
 
-fn register<'a>(domain: Handle, text: impl FnOnce() -> Option<Cow<'a, str>>) -> Handle {
+fn register<'a>(domain: NameHandle, text: impl FnOnce() -> Option<Cow<'a, str>>) -> NameHandle {
     catch_panic(null_mut(), || {
         handle_for_name(name::id_for_text(name::domain_id(domain), text().as_deref()))
     })
 }
 
-unsafe extern "C" fn domain_create_utf8(text: Utf8) -> Handle {
+unsafe extern "C" fn domain_create_utf8(text: Utf8Pointer) -> NameHandle {
     // SAFETY: NVTX's caller passes a string or null.
     domain_create(|| unsafe { name::utf8(text) })
 }
 
-unsafe extern "C" fn domain_create_wide(text: Wide) -> Handle {
+unsafe extern "C" fn domain_create_wide(text: WidePointer) -> NameHandle {
     // SAFETY: NVTX's caller passes a string or null.
     domain_create(|| unsafe { name::wide(text) })
 }
 
-fn domain_create<'a>(text: impl FnOnce() -> Option<Cow<'a, str>>) -> Handle {
+fn domain_create<'a>(text: impl FnOnce() -> Option<Cow<'a, str>>) -> NameHandle {
     catch_panic(null_mut(), || {
         handle_for_name(name::id_for_text(DEFAULT_DOMAIN, text().as_deref()))
     })

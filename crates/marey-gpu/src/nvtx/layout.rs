@@ -9,9 +9,9 @@ pub type GetExportTable = unsafe extern "C" fn(table: u32) -> *const c_void;
 pub(super) const CALLBACK_TABLE: u32 = 1;
 
 /// Module of functions of the default domain.
-pub(super) const CORE: c_int = 1;
+pub(super) const CORE_MODULE: c_int = 1;
 /// Module of functions with a domain argument.
-pub(super) const CORE2: c_int = 5;
+pub(super) const CORE2_MODULE: c_int = 5;
 
 /// A function of any type.
 pub(super) type Function = *const c_void;
@@ -30,13 +30,13 @@ pub(super) struct ExportTable {
 }
 
 /// The function slots of a module. They are pointers to NVTX's function variables.
-pub(super) struct Slots {
+pub(super) struct FunctionSlots {
     first: *mut *mut Function,
     count: u32,
 }
 
 #[expect(unsafe_code, reason = "reads and writes NVTX's tables")]
-impl Slots {
+impl FunctionSlots {
     /// # Safety
     /// The table is NVTX's.
     pub(super) unsafe fn for_module(export: &ExportTable, module: c_int) -> Option<Self> {
@@ -66,13 +66,13 @@ impl Slots {
     }
 }
 
-/// The versions that have the layout of [`Attributes`]. Later ones may differ.
+/// The versions that have the layout of [`EventAttributes`]. Later ones may differ.
 const ATTRIBUTES_VERSIONS: std::ops::RangeInclusive<u16> = 1..=3;
 
 /// Attributes of a range or mark: `nvtxEventAttributes_t`.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub(super) struct Attributes {
+pub(super) struct EventAttributes {
     version: u16,
     bytes: u16,
     category: u32,
@@ -87,7 +87,7 @@ pub(super) struct Attributes {
 }
 
 #[expect(unsafe_code, reason = "reads a structure of NVTX's caller")]
-impl Attributes {
+impl EventAttributes {
     /// # Safety
     /// `attributes` is null or points to attributes that a caller of NVTX has initialised.
     pub(super) unsafe fn read<'a>(attributes: *const Self) -> Option<&'a Self> {
@@ -104,14 +104,14 @@ impl Attributes {
     }
 }
 
-/// Types of [`Attributes::message`].
+/// Types of [`EventAttributes::message`].
 pub(super) mod message_type {
     pub(in super::super) const UTF8: i32 = 1;
     pub(in super::super) const WIDE: i32 = 2;
     pub(in super::super) const REGISTERED: i32 = 3;
 }
 
-/// Types of [`Attributes::payload`].
+/// Types of [`EventAttributes::payload`].
 pub(super) mod payload_type {
     pub(in super::super) const U64: i32 = 1;
     pub(in super::super) const I64: i32 = 2;
@@ -123,10 +123,10 @@ pub(super) mod payload_type {
 
 /// The handle of a domain or registered string. It is the name id in the recorder as a pointer
 /// value, and is never dereferenced. So a stale or invalid handle does no harm.
-pub(super) type Handle = *mut c_void;
+pub(super) type NameHandle = *mut c_void;
 
 /// Returns the handle of a name id.
-pub(super) fn handle_for_name(name_id: u32) -> Handle {
+pub(super) fn handle_for_name(name_id: u32) -> NameHandle {
     std::ptr::without_provenance_mut(name_id as usize)
 }
 
@@ -136,6 +136,6 @@ pub(super) fn name_id(handle: *const c_void) -> u32 {
 }
 
 /// A NUL-terminated string.
-pub(super) type Utf8 = *const c_char;
+pub(super) type Utf8Pointer = *const c_char;
 /// A NUL-terminated string in UTF-32, which is `wchar_t` on Linux.
-pub(super) type Wide = *const i32;
+pub(super) type WidePointer = *const i32;

@@ -18,7 +18,7 @@ mod start_end;
 
 pub use self::layout::GetExportTable;
 
-use self::layout::{CALLBACK_TABLE, CORE, CORE2, ExportTable, Slots};
+use self::layout::{CALLBACK_TABLE, CORE_MODULE, CORE2_MODULE, ExportTable, FunctionSlots};
 use marey_model::env;
 use marey_record::environment;
 use std::ffi::c_int;
@@ -35,13 +35,16 @@ pub unsafe fn initialize(get_export_table: Option<GetExportTable>) -> c_int {
     let Some(get_export_table) = get_export_table.filter(|_| is_enabled) else { return 0 };
     // SAFETY: guaranteed by the caller; NVTX returns a table that lives as long as its library, or
     // null.
-    let Some(export) = (unsafe { get_export_table(CALLBACK_TABLE).cast::<ExportTable>().as_ref() })
+    let Some(export_table) =
+        (unsafe { get_export_table(CALLBACK_TABLE).cast::<ExportTable>().as_ref() })
     else {
         return 0;
     };
-    for (module, functions) in [(CORE, calls::CORE), (CORE2, calls::CORE2)] {
+    for (module, functions) in [(CORE_MODULE, calls::CORE), (CORE2_MODULE, calls::CORE2)] {
         // SAFETY: the table is NVTX's.
-        let Some(slots) = (unsafe { Slots::for_module(export, module) }) else { return 0 };
+        let Some(slots) = (unsafe { FunctionSlots::for_module(export_table, module) }) else {
+            return 0;
+        };
         for &(slot, function) in functions {
             // SAFETY: the lists pair each slot with a function of its type.
             unsafe { slots.set(slot, function) };

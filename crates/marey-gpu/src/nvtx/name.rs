@@ -3,7 +3,7 @@
 //! The handle of a registered string or domain is its name id, so a push with a registered string
 //! needs no lookup.
 
-use super::layout::{Attributes, Handle, Utf8, Wide, message_type, name_id};
+use super::layout::{EventAttributes, NameHandle, Utf8Pointer, WidePointer, message_type, name_id};
 use marey_record::api;
 use std::borrow::Cow;
 use std::ffi::CStr;
@@ -19,30 +19,33 @@ pub(super) const DEFAULT_DOMAIN: u32 = 0;
 /// # Safety
 /// The message has the type in the attributes.
 #[expect(unsafe_code, reason = "reads strings of NVTX's caller")]
-pub(super) unsafe fn id_for_attributes(domain: u32, attributes: Option<&Attributes>) -> u32 {
-    let Some(attributes) = attributes else { return id_for_text(domain, None) };
+pub(super) unsafe fn id_for_attributes(
+    domain_id: u32,
+    attributes: Option<&EventAttributes>,
+) -> u32 {
+    let Some(attributes) = attributes else { return id_for_text(domain_id, None) };
     let message = attributes.message;
     match attributes.message_type {
         message_type::REGISTERED if name_id(message) != 0 => name_id(message),
         // SAFETY: guaranteed by the caller.
-        message_type::UTF8 => id_for_text(domain, unsafe { utf8(message.cast()) }.as_deref()),
+        message_type::UTF8 => id_for_text(domain_id, unsafe { utf8(message.cast()) }.as_deref()),
         // SAFETY: guaranteed by the caller.
-        message_type::WIDE => id_for_text(domain, unsafe { wide(message.cast()) }.as_deref()),
-        _ => id_for_text(domain, None),
+        message_type::WIDE => id_for_text(domain_id, unsafe { wide(message.cast()) }.as_deref()),
+        _ => id_for_text(domain_id, None),
     }
 }
 
 /// Returns the name id for a message in a domain.
-pub(super) fn id_for_text(domain: u32, message: Option<&str>) -> u32 {
+pub(super) fn id_for_text(domain_id: u32, message: Option<&str>) -> u32 {
     let message = message.filter(|message| !message.is_empty()).unwrap_or(UNNAMED);
-    if domain == DEFAULT_DOMAIN {
+    if domain_id == DEFAULT_DOMAIN {
         return api::intern(message);
     }
-    api::intern(&format!("{}::{message}", api::name(domain)))
+    api::intern(&format!("{}::{message}", api::name(domain_id)))
 }
 
 /// Returns the name id of a domain.
-pub(super) fn domain_id(handle: Handle) -> u32 {
+pub(super) fn domain_id(handle: NameHandle) -> u32 {
     name_id(handle)
 }
 
@@ -51,7 +54,7 @@ pub(super) fn domain_id(handle: Handle) -> u32 {
 /// # Safety
 /// `text` is null or points to a NUL-terminated string that does not change.
 #[expect(unsafe_code, reason = "reads a string of NVTX's caller")]
-pub(super) unsafe fn utf8<'a>(text: Utf8) -> Option<Cow<'a, str>> {
+pub(super) unsafe fn utf8<'a>(text: Utf8Pointer) -> Option<Cow<'a, str>> {
     // SAFETY: guaranteed by the caller.
     (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy())
 }
@@ -61,7 +64,7 @@ pub(super) unsafe fn utf8<'a>(text: Utf8) -> Option<Cow<'a, str>> {
 /// # Safety
 /// `text` is null or points to a NUL-terminated string.
 #[expect(unsafe_code, reason = "reads a string of NVTX's caller")]
-pub(super) unsafe fn wide<'a>(text: Wide) -> Option<Cow<'a, str>> {
+pub(super) unsafe fn wide<'a>(text: WidePointer) -> Option<Cow<'a, str>> {
     if text.is_null() {
         return None;
     }

@@ -1,6 +1,6 @@
 //! Converts the payloads of NVTX ranges and marks, which are numbers, to metric values.
 
-use super::layout::{Attributes, payload_type};
+use super::layout::{EventAttributes, payload_type};
 use marey_model::metric::MetricValue;
 use marey_record::api;
 use std::sync::OnceLock;
@@ -10,7 +10,9 @@ use std::sync::OnceLock;
 const METRIC: &str = "payload (exc)";
 
 /// Returns the metric values of a scope with these attributes, if any.
-pub(super) fn metric_values(attributes: Option<&Attributes>) -> Option<[(u32, MetricValue); 1]> {
+pub(super) fn metric_values(
+    attributes: Option<&EventAttributes>,
+) -> Option<[(u32, MetricValue); 1]> {
     static METRIC_ID: OnceLock<Option<u32>> = OnceLock::new();
     let value = payload_value(attributes?)?;
     let metric_id = *METRIC_ID.get_or_init(|| api::intern_metric(METRIC));
@@ -18,7 +20,7 @@ pub(super) fn metric_values(attributes: Option<&Attributes>) -> Option<[(u32, Me
 }
 
 /// Converts a payload. An unsigned number above `i64::MAX` saturates.
-fn payload_value(attributes: &Attributes) -> Option<MetricValue> {
+fn payload_value(attributes: &EventAttributes) -> Option<MetricValue> {
     let bits = attributes.payload;
     let low_bits = bits as u32;
     Some(match attributes.payload_type {

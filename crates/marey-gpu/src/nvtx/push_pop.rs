@@ -15,11 +15,11 @@ const NOT_PUSHED: c_int = -1;
 
 /// A pushed range.
 struct PushedRange {
-    domain: u32,
+    domain_id: u32,
     /// Number of enclosing ranges in the same domain.
     level: c_int,
     /// Scope id; 0 if it was not recorded.
-    scope: u64,
+    scope_id: u64,
 }
 
 thread_local! {
@@ -29,27 +29,27 @@ thread_local! {
 
 /// Pushes a range; `name` is called only if the range is recorded. Returns its level, and whether
 /// it is recorded.
-pub(super) fn push(domain: u32, name: impl FnOnce() -> u32) -> (c_int, bool) {
+pub(super) fn push(domain_id: u32, name: impl FnOnce() -> u32) -> (c_int, bool) {
     let push_range = |stack: &mut Vec<PushedRange>| {
-        let enclosing = stack.iter().rev().find(|range| range.domain == domain);
+        let enclosing = stack.iter().rev().find(|range| range.domain_id == domain_id);
         let level = enclosing.map_or(0, |range| range.level.saturating_add(1));
-        let scope = if api::is_live() { api::enter(name(), NodeKind::Scope) } else { 0 };
-        stack.push(PushedRange { domain, level, scope });
-        (level, scope != 0)
+        let scope_id = if api::is_live() { api::enter(name(), NodeKind::Scope) } else { 0 };
+        stack.push(PushedRange { domain_id, level, scope_id });
+        (level, scope_id != 0)
     };
     with_stack(push_range).unwrap_or((NOT_TRACKED, false))
 }
 
 /// Pops the innermost range of a domain and returns its level.
-pub(super) fn pop(domain: u32) -> c_int {
+pub(super) fn pop(domain_id: u32) -> c_int {
     let pop_range = |stack: &mut Vec<PushedRange>| {
-        let Some(index) = stack.iter().rposition(|range| range.domain == domain) else {
+        let Some(index) = stack.iter().rposition(|range| range.domain_id == domain_id) else {
             api::count_unmatched_exit();
             return NOT_PUSHED;
         };
-        let PushedRange { level, scope, .. } = stack.remove(index);
-        if scope != 0 {
-            api::exit_only(scope);
+        let PushedRange { level, scope_id, .. } = stack.remove(index);
+        if scope_id != 0 {
+            api::exit_only(scope_id);
         }
         level
     };

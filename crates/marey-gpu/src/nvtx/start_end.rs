@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 /// Maximum number of open ranges.
-const SLOTS: usize = 1 << 14;
+const MAX_OPEN_RANGES: usize = 1 << 14;
 
 /// Id of a free slot.
 const FREE: u64 = 0;
@@ -17,13 +17,13 @@ const LOCKED: u64 = u64::MAX;
 
 struct Slot {
     /// Id of the range in this slot.
-    range: AtomicU64,
+    range_id: AtomicU64,
     scope: AtomicPtr<Detached>,
 }
 
-static TABLE: [Slot; SLOTS] =
-    [const { Slot { range: AtomicU64::new(FREE), scope: AtomicPtr::new(std::ptr::null_mut()) } };
-        SLOTS];
+static TABLE: [Slot; MAX_OPEN_RANGES] = [const {
+    Slot { range_id: AtomicU64::new(FREE), scope: AtomicPtr::new(std::ptr::null_mut()) }
+}; MAX_OPEN_RANGES];
 
 static OPEN_RANGES: AtomicUsize = AtomicUsize::new(0);
 static LAST_RANGE_ID: AtomicU64 = AtomicU64::new(FREE);
@@ -33,32 +33,32 @@ static LAST_RANGE_ID: AtomicU64 = AtomicU64::new(FREE);
 pub(super) fn start(name: impl FnOnce() -> u32) -> (u64, Option<Arc<Detached>>) {
     let scope = api::is_live().then(|| api::enter_detached(None, name(), NodeKind::Scope));
     let Some(scope) = scope.flatten() else { return (next_range_id(), None) };
-    if OPEN_RANGES.fetch_add(1, Ordering::Relaxed) >= SLOTS {
+    if OPEN_RANGES.fetch_add(1, Ordering::Relaxed) >= MAX_OPEN_RANGES {
         OPEN_RANGES.fetch_sub(1, Ordering::Relaxed);
         api::count_lost_range();
         return (next_range_id(), None);
     }
     // There are fewer open ranges than slots, so one of the next ids has a free slot.
     loop {
-        let range = next_range_id();
-        let slot = slot_for(range);
+        let range_id = next_range_id();
+        let slot = slot_for(range_id);
         if try_exchange(slot, FREE, LOCKED) {
             slot.scope.store(Arc::into_raw(Arc::clone(&scope)).cast_mut(), Ordering::Relaxed);
-            slot.range.store(range, Ordering::Release);
-            return (range, Some(scope));
+            slot.range_id.store(range_id, Ordering::Release);
+            return (range_id, Some(scope));
         }
     }
 }
 
 /// Ends a range. Does nothing if no open range has this id.
 #[expect(unsafe_code, reason = "takes back the scope that `start` leaked")]
-pub(super) fn end(range: u64) {
-    let slot = slot_for(range);
-    if range == FREE || range == LOCKED || !try_exchange(slot, range, LOCKED) {
+pub(super) fn end(range_id: u64) {
+    let slot = slot_for(range_id);
+    if range_id == FREE || range_id == LOCKED || !try_exchange(slot, range_id, LOCKED) {
         return;
     }
     let scope = slot.scope.swap(std::ptr::null_mut(), Ordering::Relaxed);
-    slot.range.store(FREE, Ordering::Release);
+    slot.range_id.store(FREE, Ordering::Release);
     OPEN_RANGES.fetch_sub(1, Ordering::Relaxed);
     if !scope.is_null() {
         // SAFETY: `start` stored it with `Arc::into_raw`, and the exchange gave this thread
@@ -71,10 +71,10 @@ fn next_range_id() -> u64 {
     LAST_RANGE_ID.fetch_add(1, Ordering::Relaxed) + 1
 }
 
-fn slot_for(range: u64) -> &'static Slot {
-    &TABLE[range as usize % SLOTS]
+fn slot_for(range_id: u64) -> &'static Slot {
+    &TABLE[range_id as usize % MAX_OPEN_RANGES]
 }
 
 fn try_exchange(slot: &Slot, from: u64, to: u64) -> bool {
-    slot.range.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    slot.range_id.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed).is_ok()
 }

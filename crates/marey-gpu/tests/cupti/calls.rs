@@ -1,12 +1,12 @@
 //! Recording of every driver and runtime call as a span, and external correlation ids.
 
 use crate::harness::{Recorded, Trace, call_count, in_own_process, play};
-use marey_gpu::cupti::interfaces::Interfaces;
+use marey_gpu::cupti::interfaces::CudaInterfaces;
 use marey_model::context::NodeKind;
 use marey_record::api;
 
 /// Plays the part `go` inside a scope `step`, and returns the recording.
-fn record(interfaces: Interfaces) -> Recorded {
+fn record(interfaces: CudaInterfaces) -> Recorded {
     let trace = Trace::start(interfaces).unwrap();
     let step = api::intern("step");
     api::enter(step, NodeKind::Scope);
@@ -15,9 +15,9 @@ fn record(interfaces: Interfaces) -> Recorded {
     trace.finish()
 }
 
-const DRIVER: Interfaces = Interfaces { has_driver: true, has_runtime: false };
-const RUNTIME: Interfaces = Interfaces { has_driver: false, has_runtime: true };
-const BOTH: Interfaces = Interfaces { has_driver: true, has_runtime: true };
+const DRIVER: CudaInterfaces = CudaInterfaces { has_driver: true, has_runtime: false };
+const RUNTIME: CudaInterfaces = CudaInterfaces { has_driver: false, has_runtime: true };
+const BOTH: CudaInterfaces = CudaInterfaces { has_driver: true, has_runtime: true };
 
 /// A launch through the runtime, as by torch, and a capture, in which no call launches.
 const SCRIPT: &str = "
@@ -86,7 +86,7 @@ fn only_launches_are_recorded_by_default() {
     }
     record(BOTH);
     let domain_calls = call_count("cuptiEnableDomain");
-    let recorded = record(Interfaces::default());
+    let recorded = record(CudaInterfaces::default());
     let paths: Vec<_> = recorded.call_paths().into_iter().map(|path| path.0).collect();
     let launches = ["step/cuLaunchKernel", "step/cuLaunchKernel", "step/cuGraphLaunch"];
     assert_eq!(paths, launches, "not even our own synchronization");
@@ -116,5 +116,5 @@ fn an_external_correlation_id_of_a_call_applies_to_its_kernel() {
     let ids: Vec<_> =
         recorded.kernels.iter().map(|kernel| (kernel.name.as_str(), kernel.external)).collect();
     assert_eq!(ids, [("inner", Some(77)), ("outer", None)]);
-    assert_eq!(record(Interfaces::default()).kernels[0].external, None);
+    assert_eq!(record(CudaInterfaces::default()).kernels[0].external, None);
 }

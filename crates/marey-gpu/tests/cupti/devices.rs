@@ -1,7 +1,7 @@
 //! Attribution of activities to several devices.
 
 use crate::harness::{Trace, in_own_process, play};
-use marey_gpu::cupti::interfaces::Interfaces;
+use marey_gpu::cupti::interfaces::CudaInterfaces;
 
 #[test]
 fn synchronizations_and_overhead_are_attributed_to_devices() {
@@ -19,7 +19,7 @@ fn synchronizations_and_overhead_are_attributed_to_devices() {
     if !in_own_process(test, script) {
         return;
     }
-    let trace = Trace::start(Interfaces::default()).unwrap();
+    let trace = Trace::start(CudaInterfaces::default()).unwrap();
     play("go");
     let recorded = trace.finish();
     let activities: Vec<_> =
@@ -40,7 +40,7 @@ fn our_own_synchronizations_are_not_recorded() {
     if !in_own_process("devices::our_own_synchronizations_are_not_recorded", &script) {
         return;
     }
-    let trace = Trace::start(Interfaces::default()).unwrap();
+    let trace = Trace::start(CudaInterfaces::default()).unwrap();
     for _ in 0..10 {
         play("go");
         trace.advance_phase();

@@ -1,7 +1,7 @@
 //! Exit of a process while a device hangs.
 
 use crate::harness::{in_own_process, play};
-use marey_gpu::cupti::interfaces::Interfaces;
+use marey_gpu::cupti::interfaces::CudaInterfaces;
 use marey_gpu::cupti::search::Hints;
 use marey_gpu::level::{self, Request};
 use marey_record::{SessionOptions, api};
@@ -35,7 +35,7 @@ fn a_process_exits_although_a_device_hangs() {
         libc::atexit(check_profile);
     }
     api::start(&SessionOptions::named(folder().join("profile").to_str().unwrap())).unwrap();
-    let (calls, hints) = (Interfaces::default(), Hints::from_env(Vec::new()));
+    let (calls, hints) = (CudaInterfaces::default(), Hints::from_env(Vec::new()));
     let request = Request { is_required: true, keeps_activities: false, calls, hints };
     level::start(&request).unwrap();
     play("go");

@@ -1,6 +1,6 @@
 //! Test processes that play a script, and their recordings.
 
-use marey_gpu::cupti::interfaces::Interfaces;
+use marey_gpu::cupti::interfaces::CudaInterfaces;
 use marey_gpu::cupti::search::Hints;
 use marey_gpu::cupti::unavailable::Unavailable;
 use marey_gpu::level::{self, Level, Request};
@@ -94,7 +94,7 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    pub(crate) fn start(calls: Interfaces) -> Result<Self, Unavailable> {
+    pub(crate) fn start(calls: CudaInterfaces) -> Result<Self, Unavailable> {
         let folder = TempDir::new().unwrap();
         let name = folder.path().join("trace");
         let options =

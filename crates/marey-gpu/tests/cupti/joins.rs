@@ -1,16 +1,16 @@
 //! The join of records with the call that launched them, and the names of kernels.
 
 use crate::harness::{Recorded, Trace, in_own_process, play};
-use marey_gpu::cupti::interfaces::Interfaces;
+use marey_gpu::cupti::interfaces::CudaInterfaces;
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_record::api;
 
-const LAUNCHES_ONLY: Interfaces = Interfaces { has_driver: false, has_runtime: false };
-const BOTH: Interfaces = Interfaces { has_driver: true, has_runtime: true };
+const LAUNCHES_ONLY: CudaInterfaces = CudaInterfaces { has_driver: false, has_runtime: false };
+const BOTH: CudaInterfaces = CudaInterfaces { has_driver: true, has_runtime: true };
 
 /// Plays the part `go` inside a scope `step`, and returns the recording.
-fn record(interfaces: Interfaces) -> Recorded {
+fn record(interfaces: CudaInterfaces) -> Recorded {
     let trace = Trace::start(interfaces).unwrap();
     let step = api::intern("step");
     api::enter(step, NodeKind::Scope);

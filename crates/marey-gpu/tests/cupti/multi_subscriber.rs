@@ -3,7 +3,7 @@
 use crate::harness::{Trace, call_count, in_own_process, level_text, play};
 use crate::other_tool::{self, kernel_count};
 use marey_gpu::cupti::abi::result;
-use marey_gpu::cupti::interfaces::Interfaces;
+use marey_gpu::cupti::interfaces::CudaInterfaces;
 use marey_gpu::cupti::unavailable::Unavailable;
 
 /// Returns a script with `kernels` launches, on a library and driver that support several
@@ -13,7 +13,7 @@ fn script(kernels: u32) -> String {
 }
 
 fn start() -> Result<Trace, Unavailable> {
-    Trace::start(Interfaces::default())
+    Trace::start(CudaInterfaces::default())
 }
 
 /// Returns the error of a failing start.

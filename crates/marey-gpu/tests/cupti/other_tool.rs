@@ -38,16 +38,17 @@ pub(crate) fn subscribe(name: &CStr, allows_others: bool) -> (u32, Subscriber) {
     let mut params = SubscriberParams {
         struct_size: size_of::<SubscriberParams>(),
         name: name.as_ptr(),
-        holder: std::ptr::null_mut(),
-        holder_bytes: 0,
+        existing_name: std::ptr::null_mut(),
+        existing_name_bytes: 0,
         allows_others: allows_others.into(),
         padding: [0; 7],
     };
     let mut subscriber = std::ptr::null_mut();
-    let scoped = library().scoped.as_ref().unwrap();
+    let shared_mode = library().shared_mode.as_ref().unwrap();
     // SAFETY: the callback lives as long as the process, the handle is writable, and the parameters are
     // initialised.
-    let code = unsafe { (scoped.subscribe)(&raw mut subscriber, on_call, UNUSED, &raw mut params) };
+    let code =
+        unsafe { (shared_mode.subscribe)(&raw mut subscriber, on_call, UNUSED, &raw mut params) };
     (code, subscriber)
 }
 
@@ -55,12 +56,12 @@ pub(crate) fn subscribe(name: &CStr, allows_others: bool) -> (u32, Subscriber) {
 #[expect(unsafe_code, reason = "calls of the C interface")]
 pub(crate) fn record_kernels(subscriber: Subscriber) {
     SUBSCRIBER.store(subscriber.expose_provenance(), Ordering::SeqCst);
-    let scoped = library().scoped.as_ref().unwrap();
+    let shared_mode = library().shared_mode.as_ref().unwrap();
     // SAFETY: the functions live as long as the process, and the subscriber is valid.
     let codes = unsafe {
         [
-            (scoped.activity_register_callbacks)(subscriber, on_requested, on_completed),
-            (scoped.activity_enable)(subscriber, kind::CONCURRENT_KERNEL, UNUSED),
+            (shared_mode.activity_register_callbacks)(subscriber, on_requested, on_completed),
+            (shared_mode.activity_enable)(subscriber, kind::CONCURRENT_KERNEL, UNUSED),
         ]
     };
     assert_eq!(codes, [0, 0]);
@@ -123,12 +124,13 @@ unsafe extern "C" fn on_process_requested(
 
 #[expect(unsafe_code, reason = "the library's own interface")]
 unsafe extern "C" fn on_completed(buffer: *mut u8, _: usize, valid: usize, _: *mut c_void) {
-    let scoped = library().scoped.as_ref().unwrap();
+    let shared_mode = library().shared_mode.as_ref().unwrap();
     let subscriber = std::ptr::with_exposed_provenance_mut(SUBSCRIBER.load(Ordering::SeqCst));
     let mut record = std::ptr::null_mut();
     // SAFETY: the buffer was provided by `on_requested`, and `valid` bytes of it contain records.
-    while unsafe { (scoped.activity_get_next_record)(subscriber, buffer, valid, &raw mut record) }
-        == 0
+    while unsafe {
+        (shared_mode.activity_get_next_record)(subscriber, buffer, valid, &raw mut record)
+    } == 0
     {
         KERNELS.fetch_add(1, Ordering::SeqCst);
     }

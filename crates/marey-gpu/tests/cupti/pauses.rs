@@ -2,7 +2,7 @@
 
 use crate::harness::{Trace, in_own_process, level_text, play};
 use crate::other_tool;
-use marey_gpu::cupti::interfaces::Interfaces;
+use marey_gpu::cupti::interfaces::CudaInterfaces;
 use marey_gpu::level::{self, Level};
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ fn another_tool_has_cupti_in_a_pause_and_no_kernel_before_or_after_is_lost() {
     if !in_own_process(test, EXCLUSIVE) {
         return;
     }
-    let trace = Trace::start(Interfaces::default()).unwrap();
+    let trace = Trace::start(CudaInterfaces::default()).unwrap();
     play("go");
     assert!(level::pause());
     let (code, other) = other_tool::subscribe_exclusive();
@@ -39,7 +39,7 @@ fn cupti_is_taken_back_when_the_other_tool_gives_it_up_later() {
     if !in_own_process(test, EXCLUSIVE) {
         return;
     }
-    let trace = Trace::start(Interfaces::default()).unwrap();
+    let trace = Trace::start(CudaInterfaces::default()).unwrap();
     assert!(level::pause());
     let (code, other) = other_tool::subscribe_exclusive();
     assert_eq!(code, 0, "the subscription is free");
@@ -61,7 +61,7 @@ fn a_pause_that_is_not_ended_ends_with_the_session() {
     if !in_own_process("pauses::a_pause_that_is_not_ended_ends_with_the_session", EXCLUSIVE) {
         return;
     }
-    let trace = Trace::start(Interfaces::default()).unwrap();
+    let trace = Trace::start(CudaInterfaces::default()).unwrap();
     play("go");
     assert!(level::pause());
     assert!(!level::pause(), "there is nothing to pause");
@@ -75,7 +75,7 @@ fn recording_beside_other_tools_is_not_paused() {
     if !in_own_process("pauses::recording_beside_other_tools_is_not_paused", SHARED) {
         return;
     }
-    let trace = Trace::start(Interfaces::default()).unwrap();
+    let trace = Trace::start(CudaInterfaces::default()).unwrap();
     assert!(!level::pause());
     play("go");
     level::resume();

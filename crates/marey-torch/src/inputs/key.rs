@@ -31,9 +31,9 @@ pub(super) const MAX_DIMENSIONS: u64 = 64;
 /// The words of a call: the number of the operator's name, then for each input a word with a kind
 /// in the lowest byte, and its sizes or value.
 #[derive(Debug)]
-pub(super) struct Key {
+pub(super) struct InputKey {
     words: [u64; MAX_WORDS],
-    len: usize,
+    word_count: usize,
 }
 
 // The kinds of inputs, in the lowest byte of a word.
@@ -45,12 +45,12 @@ const BOOL: u64 = 5;
 const SCALARS: u64 = 6;
 const OTHER: u64 = 7;
 
-impl Key {
+impl InputKey {
     /// Creates the key of an operator without inputs.
-    pub(super) fn new(name: u32) -> Self {
+    pub(super) fn new(name_id: u32) -> Self {
         let mut words = [0; MAX_WORDS];
-        words[0] = name.into();
-        Self { words, len: 1 }
+        words[0] = name_id.into();
+        Self { words, word_count: 1 }
     }
 
     /// Adds an input. Returns whether it fits.
@@ -70,17 +70,17 @@ impl Key {
     }
 
     fn push_words(&mut self, head: u64, words: &[u64]) -> bool {
-        let end = self.len + 1 + words.len();
-        let Some(free) = self.words.get_mut(self.len..end) else { return false };
+        let end = self.word_count + 1 + words.len();
+        let Some(free) = self.words.get_mut(self.word_count..end) else { return false };
         free[0] = head;
         free[1..].copy_from_slice(words);
-        self.len = end;
+        self.word_count = end;
         true
     }
 
     /// Returns the words.
     pub(super) fn words(&self) -> &[u64] {
-        &self.words[..self.len]
+        &self.words[..self.word_count]
     }
 
     /// Returns the inputs as PyTorch's profiler writes them: `Input Dims`, `Input type` and, of
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn inputs_are_written_as_pytorchs_profiler_writes_them() {
-        let mut key = Key::new(7);
+        let mut key = InputKey::new(7);
         let inputs = [
             Input::Tensor { dtype: 15, sizes: &[1, 2, 9, 9] },
             Input::Tensors(2),
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn shapes_alone_have_no_values() {
-        let mut key = Key::new(7);
+        let mut key = InputKey::new(7);
         assert!(key.push(Input::Tensor { dtype: 6, sizes: &[2, 3] }));
         assert!(key.push(Input::Scalars(0)));
         let expected = r#"{"Input Dims":[[2,3],[]],"Input type":["float","ScalarList"]}"#;
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn inputs_that_do_not_fit_are_refused() {
-        let mut key = Key::new(7);
+        let mut key = InputKey::new(7);
         while key.push(Input::Tensor { dtype: 6, sizes: &[1; 20] }) {}
         assert!(!key.push(Input::Tensor { dtype: 6, sizes: &[1; 20] }));
         assert!(key.words().len() <= MAX_WORDS);

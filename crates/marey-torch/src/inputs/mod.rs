@@ -1,17 +1,18 @@
 //! Inputs of operators: the arguments of their spans, and what their calls cost.
 //!
 //! A call's text and cost follow from its inputs and are computed once for each combination
-//! ([`known`]). Operators call other operators, and each has a cost. If the operators inside an
-//! operator compute at least half as much as it does, the work is theirs: the outer one has no cost.
+//! ([`known_inputs`]). Operators call other operators, and each has a cost. If the operators inside
+//! an operator compute at least half as much as it does, the work is theirs: the outer one has no
+//! cost.
 
 mod key;
-mod known;
+mod known_inputs;
 mod read;
 
 pub use self::read::InputFields;
 pub(crate) use self::read::set_fields;
 
-use self::known::Known;
+use self::known_inputs::KnownInputs;
 use crate::library::RecordFunction;
 use crate::names::IGNORED;
 use marey_record::api::{self, OperatorCall};
@@ -22,7 +23,7 @@ use std::ptr::null;
 #[derive(Clone, Copy)]
 struct OpenCall {
     function: *const RecordFunction,
-    recorded: Option<(OperatorCall, &'static Known)>,
+    recorded: Option<(OperatorCall, &'static KnownInputs)>,
     /// The floating-point operations of the operators inside it.
     inner_flops: f64,
 }
@@ -49,13 +50,14 @@ thread_local! {
 ///
 /// # Safety
 /// PyTorch is calling a callback that needs inputs with this function.
-pub(crate) unsafe fn begin(name: u32, function: *const RecordFunction) {
-    if name == IGNORED {
+pub(crate) unsafe fn begin(name_id: u32, function: *const RecordFunction) {
+    if name_id == IGNORED {
         return;
     }
     // SAFETY: guaranteed by the caller.
-    let known = unsafe { known::find(name, function) };
-    let recorded = known.and_then(|known| Some((api::record_inputs(name, known.args)?, known)));
+    let inputs = unsafe { known_inputs::find(name_id, function) };
+    let recorded =
+        inputs.and_then(|inputs| Some((api::record_inputs(name_id, inputs.args_text_id)?, inputs)));
     let call = OpenCall { function, recorded, inner_flops: 0.0 };
     // Fails while the thread ends; then the call has no inputs.
     OPEN_CALLS.try_with(|open| open.push(call)).unwrap_or_default();
@@ -64,15 +66,15 @@ pub(crate) unsafe fn begin(name: u32, function: *const RecordFunction) {
 /// Adds the cost of an operator whose inputs were recorded.
 pub(crate) fn end(function: *const RecordFunction) {
     let Ok(Some(call)) = OPEN_CALLS.try_with(|open| open.pop(function)) else { return };
-    let Some((operator, known)) = call.recorded else { return };
+    let Some((operator, inputs)) = call.recorded else { return };
     // The first value counts the call, whether it has a cost itself or not.
-    let num_values = if call.has_own_cost() { known.values().len() } else { 1 };
-    api::add_to_operator(operator, known.values().get(..num_values).unwrap_or_default());
+    let num_values = if call.has_own_cost() { inputs.values().len() } else { 1 };
+    api::add_to_operator(operator, inputs.values().get(..num_values).unwrap_or_default());
 }
 
 impl OpenCall {
     fn known_flops(&self) -> f64 {
-        self.recorded.map_or(0.0, |(_, known)| known.flops)
+        self.recorded.map_or(0.0, |(_, inputs)| inputs.flops)
     }
 
     /// Whether the operator itself does most of what it costs.

@@ -4,7 +4,7 @@
 //! sizes are symbols. Reading the objects does neither. A tensor with symbolic sizes, which only a
 //! compiler's trace has, is read as empty.
 
-use super::key::{Input, Key, MAX_DIMENSIONS};
+use super::key::{Input, InputKey, MAX_DIMENSIONS};
 use crate::library::RecordFunction;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -60,7 +60,7 @@ pub(crate) fn set_fields(fields: InputFields) {
     FIELDS.store(fields.pack(), Ordering::Relaxed);
 }
 
-/// Adds the inputs of a function to a key, with the values of numbers if `has_values`. Returns
+/// Adds the inputs of a function to a key, with the values of numbers if `reads_values`. Returns
 /// whether there are inputs and all of them fit.
 ///
 /// # Safety
@@ -68,19 +68,20 @@ pub(crate) fn set_fields(fields: InputFields) {
 /// its version.
 pub(super) unsafe fn read_inputs(
     function: *const RecordFunction,
-    has_values: bool,
-    key: &mut Key,
+    reads_values: bool,
+    key: &mut InputKey,
 ) -> bool {
     let fields = InputFields::from_packed(FIELDS.load(Ordering::Relaxed));
     let words = function.cast::<u64>();
     // SAFETY: the field is inside the object, which PyTorch keeps during the callback, with the
     // inputs that it points to.
     unsafe {
-        let first = words.add(fields.inputs.into()).read() as *const u64;
+        let first_value = words.add(fields.inputs.into()).read() as *const u64;
         let count = words.add(usize::from(fields.inputs) + 1).read();
         count > 0
-            && (0..count as usize)
-                .all(|index| read_value(first.add(index * IVALUE_WORDS), fields, has_values, key))
+            && (0..count as usize).all(|index| {
+                read_value(first_value.add(index * IVALUE_WORDS), fields, reads_values, key)
+            })
     }
 }
 
@@ -89,23 +90,23 @@ pub(super) unsafe fn read_inputs(
 unsafe fn read_value(
     value: *const u64,
     fields: InputFields,
-    has_values: bool,
-    key: &mut Key,
+    reads_values: bool,
+    key: &mut InputKey,
 ) -> bool {
     // SAFETY: guaranteed by the caller.
     let (payload, tag) = unsafe { (value.read(), value.add(1).read() & u64::from(u32::MAX)) };
     match tag {
         // SAFETY: the payload is the address of a tensor's implementation.
         TENSOR_TAG => unsafe { read_tensor(payload as *const u64, fields, key) },
-        INT_TAG if has_values => key.push(Input::Int(payload.cast_signed())),
+        INT_TAG if reads_values => key.push(Input::Int(payload.cast_signed())),
         INT_TAG | DOUBLE_TAG => key.push(Input::Scalar),
-        _ if tag == u64::from(fields.bool_tag) && has_values => {
+        _ if tag == u64::from(fields.bool_tag) && reads_values => {
             key.push(Input::Bool(payload & 1 == 1))
         }
         _ if tag == u64::from(fields.bool_tag) => key.push(Input::Scalar),
         // SAFETY: the payload is the address of a list.
         _ if tag == u64::from(fields.list_tag) => unsafe {
-            read_list(payload as *const u64, fields, has_values, key)
+            read_list(payload as *const u64, fields, reads_values, key)
         },
         _ => key.push(Input::Other),
     }
@@ -116,30 +117,31 @@ unsafe fn read_value(
 unsafe fn read_list(
     list: *const u64,
     fields: InputFields,
-    has_values: bool,
-    key: &mut Key,
+    reads_values: bool,
+    key: &mut InputKey,
 ) -> bool {
     // SAFETY: guaranteed by the caller.
-    let (first, end) = unsafe { (list.add(LIST_BEGIN).read(), list.add(LIST_END).read()) };
-    let count = (end.wrapping_sub(first) / size_of::<[u64; IVALUE_WORDS]>() as u64) as usize;
+    let (first_value, end) = unsafe { (list.add(LIST_BEGIN).read(), list.add(LIST_END).read()) };
+    let count = (end.wrapping_sub(first_value) / size_of::<[u64; IVALUE_WORDS]>() as u64) as usize;
     // A list of numbers has no shape, so its length matters only with its values.
-    let first = first as *const u64;
+    let first_value = first_value as *const u64;
     // SAFETY: the list's values are stored one after another.
-    let is_tensors = count > 0 && unsafe { first.add(1).read() & 0xffff_ffff == TENSOR_TAG };
-    if !is_tensors && !has_values {
+    let holds_tensors =
+        count > 0 && unsafe { first_value.add(1).read() & 0xffff_ffff == TENSOR_TAG };
+    if !holds_tensors && !reads_values {
         return key.push(Input::Scalars(0));
     }
-    let head = if is_tensors { Input::Tensors(count) } else { Input::Scalars(count) };
+    let head = if holds_tensors { Input::Tensors(count) } else { Input::Scalars(count) };
     key.push(head)
         // SAFETY: as above.
         && (0..count).all(|index| unsafe {
-            read_value(first.add(index * IVALUE_WORDS), fields, has_values, key)
+            read_value(first_value.add(index * IVALUE_WORDS), fields, reads_values, key)
         })
 }
 
 /// # Safety
 /// As for [`read_inputs`], with the address of a tensor's implementation.
-unsafe fn read_tensor(tensor: *const u64, fields: InputFields, key: &mut Key) -> bool {
+unsafe fn read_tensor(tensor: *const u64, fields: InputFields, key: &mut InputKey) -> bool {
     // SAFETY: both fields are inside the object.
     let (dimensions, dtype) = unsafe {
         (tensor.add(fields.sizes.into()).read(), tensor.add(fields.dtype.into()).read() as u16)
@@ -149,8 +151,12 @@ unsafe fn read_tensor(tensor: *const u64, fields: InputFields, key: &mut Key) ->
     }
     // SAFETY: a tensor has this many sizes, inside the object or where the word points to.
     unsafe {
-        let inside = tensor.add(usize::from(fields.sizes) + 1);
-        let sizes = if dimensions > INLINE_SIZES { inside.read() as *const u64 } else { inside };
+        let inline_sizes = tensor.add(usize::from(fields.sizes) + 1);
+        let sizes = if dimensions > INLINE_SIZES {
+            inline_sizes.read() as *const u64
+        } else {
+            inline_sizes
+        };
         let sizes = std::slice::from_raw_parts(sizes, dimensions as usize);
         key.push(Input::Tensor { dtype, sizes })
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum, ValueHint};
 use marey_analysis::section::{self, Section};
-use marey_analysis::{Options, Thresholds};
+use marey_analysis::{ReportOptions, Thresholds};
 
 use crate::limits::parse_size;
 use crate::output::Failure;
@@ -100,7 +100,7 @@ impl AnalyzeArgs {
     }
 
     /// Returns the options of the report.
-    pub(super) fn options(&self) -> Result<Options, Failure> {
+    pub(super) fn options(&self) -> Result<ReportOptions, Failure> {
         let max_rows = match (self.top, self.format()) {
             (Some(rows), _) => rows.into(),
             (None, ReportFormat::Txt | ReportFormat::Md) => ROWS_FOR_PEOPLE,
@@ -112,11 +112,11 @@ impl AnalyzeArgs {
         if sections.is_empty() {
             sections.extend(section::ALL);
         }
-        Ok(Options {
+        Ok(ReportOptions {
             thresholds: parse_thresholds(&self.threshold)?,
             sections,
-            has_sections_only: self.has_sections(),
-            has_charts: matches!(self.format(), ReportFormat::Html | ReportFormat::Json)
+            is_sections_only: self.has_sections(),
+            includes_charts: matches!(self.format(), ReportFormat::Html | ReportFormat::Json)
                 && !self.has_sections(),
             max_rows,
         })

@@ -1,7 +1,7 @@
 //! Formats the headings and cells of the tables of a report, for all its text formats.
 
 use marey_analysis::report::SectionRows;
-use marey_analysis::{Cell, Shown};
+use marey_analysis::{Cell, FormattedCell};
 
 use crate::text::printable;
 
@@ -28,7 +28,7 @@ pub(super) fn row_values<'a>(
     row: &'a [Cell],
 ) -> impl Iterator<Item = String> + 'a {
     table.columns.iter().zip(row).map(|(column, cell)| {
-        let value = Shown { column: &column.name, cell }.to_string();
+        let value = FormattedCell { column: &column.name, cell }.to_string();
         printable(&value).into_owned()
     })
 }

@@ -24,7 +24,7 @@ use args::ReportFormat;
 use crate::aligned::TextLayout;
 use crate::limits::limits;
 use crate::out_file::OutFile;
-use crate::output::{Failure, Output, PLAIN, Paint, Stop};
+use crate::output::{CommandError, Failure, Output, PLAIN, Paint};
 use crate::progress::Progress;
 use crate::runs;
 
@@ -32,7 +32,7 @@ use crate::runs;
 const REFRESH_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Runs `marey analyze`.
-pub(crate) fn analyze(args: &AnalyzeArgs, output: &mut Output) -> Result<(), Stop> {
+pub(crate) fn analyze(args: &AnalyzeArgs, output: &mut Output) -> Result<(), CommandError> {
     let mut file = args.output.as_deref().map(OutFile::create).transpose()?;
     if args.rules {
         match &mut file {
@@ -63,11 +63,11 @@ pub(crate) fn analyze(args: &AnalyzeArgs, output: &mut Output) -> Result<(), Sto
     Ok(())
 }
 
-fn write_rules(args: &AnalyzeArgs, paint: Paint, out: &mut impl Write) -> Result<(), Stop> {
+fn write_rules(args: &AnalyzeArgs, paint: Paint, out: &mut impl Write) -> Result<(), CommandError> {
     match args.format() {
         ReportFormat::Txt => Ok(rules::write(out, paint)?),
         ReportFormat::Md => Ok(rules::write_markdown(out)?),
-        ReportFormat::Html | ReportFormat::Json => Err(Stop::Failed(Failure {
+        ReportFormat::Html | ReportFormat::Json => Err(CommandError::Failed(Failure {
             message: "--rules supports the formats txt and md only".into(),
             hint: None,
         })),
@@ -101,7 +101,7 @@ fn title(report: &Report) -> String {
 pub(crate) fn with_progress<T: Send>(
     questions: &Questions<'_>,
     work: impl FnOnce() -> Result<T, SqlError> + Send,
-) -> Result<T, Stop> {
+) -> Result<T, CommandError> {
     let mut bar = Progress::analyzing();
     let waiting_thread = thread::current();
     let result = thread::scope(|scope| {

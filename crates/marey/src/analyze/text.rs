@@ -70,13 +70,13 @@ fn write_top_operations(
     write_heading("Top Operations", layout, out)?;
     let column_index =
         |name| table.columns.iter().position(|column| column.name == name).unwrap_or(0);
-    let (name, time, count) =
+    let (name_index, time_index, count_index) =
         (column_index("name"), column_index("self_nanos"), column_index("count"));
     for (position, row) in table.rows.iter().take(TOP_OPERATIONS).enumerate() {
-        let time = Nanos(row[time].number().unwrap_or(0.0));
-        let count = row[count].integer().unwrap_or(0);
+        let time = Nanos(row[time_index].number().unwrap_or(0.0));
+        let count = row[count_index].integer().unwrap_or(0);
         let calls = if count == 1 { "call" } else { "calls" };
-        let name = printable(row[name].text()).into_owned();
+        let name = printable(row[name_index].text()).into_owned();
         let (position, count) = (position + 1, Grouped(count.into()));
         writeln!(
             out,
@@ -133,8 +133,8 @@ pub(super) fn describe_impact(finding: &Finding) -> String {
         parts.push(format!("{time} {period}{share}"));
     }
     if let Some(gain) = finding.gain_nanos.filter(|gain| *gain > 0.0) {
-        let times = finding.speedup.map(|times| format!(", {times:.2}x as fast"));
-        parts.push(format!("fixing it saves up to {}{}", Nanos(gain), times.unwrap_or_default()));
+        let speedup = finding.speedup.map(|times| format!(", {times:.2}x as fast"));
+        parts.push(format!("fixing it saves up to {}{}", Nanos(gain), speedup.unwrap_or_default()));
     }
     parts.push(finding.confidence.as_str().to_owned());
     parts.join("; ")

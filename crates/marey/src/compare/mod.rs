@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum, ValueHint};
 use marey_analysis::compare::{Tolerance, compare as compare_runs};
-use marey_analysis::{Comparison, Measured, Questions, tables};
+use marey_analysis::{Comparison, Questions, RunMeasurements, tables};
 use marey_query::sql::Database;
 use serde_json::json;
 
@@ -16,7 +16,7 @@ use crate::aligned::TextLayout;
 use crate::analyze::with_progress;
 use crate::limits::limits;
 use crate::out_file::OutFile;
-use crate::output::{Output, PLAIN, Stop};
+use crate::output::{CommandError, Output, PLAIN};
 use crate::runs;
 
 pub(crate) use text::write_metrics;
@@ -81,7 +81,7 @@ fn parse_percent(text: &str) -> Result<f64, String> {
 }
 
 /// Runs `marey compare`.
-pub(crate) fn compare(args: &CompareArgs, output: &mut Output) -> Result<(), Stop> {
+pub(crate) fn compare(args: &CompareArgs, output: &mut Output) -> Result<(), CommandError> {
     let file = args.output.as_deref().map(OutFile::create).transpose()?;
     let before = measure(&args.before, output)?;
     let after = measure(&args.after, output)?;
@@ -98,13 +98,13 @@ pub(crate) fn compare(args: &CompareArgs, output: &mut Output) -> Result<(), Sto
 }
 
 /// Opens a run and measures it.
-pub(crate) fn measure(path: &Path, output: &mut Output) -> Result<Measured, Stop> {
+pub(crate) fn measure(path: &Path, output: &mut Output) -> Result<RunMeasurements, CommandError> {
     let opened = runs::open(path, output)?;
     let name = opened.name().to_string_lossy().into_owned();
     let run = opened.into_run();
     let database = Database::new(Arc::new(run), limits(None, None)?);
     let questions = Questions::new(&database);
-    with_progress(&questions, || Measured::query(&questions, name))
+    with_progress(&questions, || RunMeasurements::query(&questions, name))
 }
 
 impl CompareArgs {

@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 
 use marey_analysis::Comparison;
-use marey_analysis::compare::{Category, Difference, Rename, Significance};
+use marey_analysis::compare::{ChangeCategory, OperationDifference, Rename, Significance};
 use marey_analysis::render::show;
-use marey_analysis::tables::reason;
+use marey_analysis::tables::reason_text;
 use marey_model::quantity::{Nanos, Real};
 
 use crate::aligned::{Align, HEADING_RULE, TextLayout, write_rows};
@@ -41,7 +41,7 @@ pub(crate) fn write_metrics(
     out: &mut impl Write,
 ) -> io::Result<()> {
     let heading = ["Metric", "Before", "After", "Change", "%", "95 % interval", "Significant"];
-    let row = |row: &marey_analysis::compare::Change| {
+    let row = |row: &marey_analysis::compare::MetricChange| {
         let unit = row.metric.unit();
         vec![
             row.metric.to_string(),
@@ -68,7 +68,7 @@ pub(crate) fn write_metrics(
 
 fn write_differences(
     heading: &str,
-    differences: &[Difference],
+    differences: &[OperationDifference],
     max_rows: usize,
     layout: TextLayout,
     out: &mut impl Write,
@@ -76,17 +76,17 @@ fn write_differences(
     if differences.is_empty() {
         return Ok(());
     }
-    let changed: Vec<&Difference> =
-        differences.iter().filter(|row| row.category != Category::Unchanged).collect();
+    let changed: Vec<&OperationDifference> =
+        differences.iter().filter(|row| row.category != ChangeCategory::Unchanged).collect();
     let count = |category| changed.iter().filter(|row| row.category == category).count();
     writeln!(
         out,
         "{} ({} added, {} removed, {} increased, {} decreased, {} unchanged)",
         layout.paint.with(Style::Bold, heading),
-        count(Category::Added),
-        count(Category::Removed),
-        count(Category::Increased),
-        count(Category::Decreased),
+        count(ChangeCategory::Added),
+        count(ChangeCategory::Removed),
+        count(ChangeCategory::Increased),
+        count(ChangeCategory::Decreased),
         differences.len() - changed.len(),
     )?;
     let columns = ["Change", "%", "Before", "After", "Count", "", "Where"];
@@ -105,7 +105,7 @@ fn write_differences(
     writeln!(out)
 }
 
-fn difference_row(row: &Difference) -> Vec<String> {
+fn difference_row(row: &OperationDifference) -> Vec<String> {
     let sign = if row.change_nanos() > 0.0 { "+" } else { "" };
     let (before, after) = (row.before.as_ref(), row.after.as_ref());
     let time = |nanos: Option<f64>| nanos.map_or("-".into(), |nanos| Nanos(nanos).to_string());
@@ -128,7 +128,7 @@ fn difference_row(row: &Difference) -> Vec<String> {
 }
 
 fn write_renames(
-    differences: &[Difference],
+    differences: &[OperationDifference],
     renames: &[Rename],
     max_rows: usize,
     layout: TextLayout,
@@ -140,8 +140,8 @@ fn write_renames(
     writeln!(out, "{}", layout.paint.with(Style::Bold, "Renamed?"))?;
     for rename in renames.iter().take(max_rows) {
         let path = |index: usize| printable(&differences[index].path.join("/")).into_owned();
-        let (before, after) = (path(rename.before), path(rename.after));
-        writeln!(out, "  {before} -> {after} ({})", reason(rename.reason))?;
+        let (before, after) = (path(rename.removed_index), path(rename.added_index));
+        writeln!(out, "  {before} -> {after} ({})", reason_text(rename.reason))?;
     }
     if renames.len() > max_rows {
         let more_line = format!("  … {} more: --top N", renames.len() - max_rows);

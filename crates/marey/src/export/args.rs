@@ -10,7 +10,7 @@ use marey_model::quantity::Size;
 use super::selection::{Moment, TimeRange, parse_ranks, parse_steps};
 use super::{Export, ExportFailure, describe_left_out, format};
 use crate::foreign::STDIN as STDOUT;
-use crate::output::{Failure, Output, Stop};
+use crate::output::{CommandError, Failure, Output};
 use crate::runs;
 use crate::text::quote_path;
 
@@ -78,7 +78,7 @@ fn format_parser() -> impl TypedValueParser<Value = Format> {
 }
 
 /// Runs `marey export`.
-pub(crate) fn export(args: &ExportArgs, output: &mut Output) -> Result<(), Stop> {
+pub(crate) fn export(args: &ExportArgs, output: &mut Output) -> Result<(), CommandError> {
     let run = runs::open(&args.run, output)?;
     let export = Export {
         run: &run,
@@ -103,17 +103,17 @@ pub(crate) fn export(args: &ExportArgs, output: &mut Output) -> Result<(), Stop>
     Ok(())
 }
 
-fn write_to_stdout(export: &Export<'_>, output: &mut Output) -> Result<(), Stop> {
+fn write_to_stdout(export: &Export<'_>, output: &mut Output) -> Result<(), CommandError> {
     let Some(format) = export.format else { return Err(format::missing_format(export.out).into()) };
     if output.is_terminal && format::is_binary(format) {
-        return Err(Stop::Failed(Failure {
+        return Err(CommandError::Failed(Failure {
             message: "a binary format cannot be written to a terminal".into(),
             hint: Some("write to a file or a pipe".into()),
         }));
     }
     let left_out = export.write_to(format, output.data()).map_err(|failure| match failure {
-        ExportFailure::Failed(failure) => Stop::Failed(failure),
-        ExportFailure::Output(error) => Stop::Output(error),
+        ExportFailure::Failed(failure) => CommandError::Failed(failure),
+        ExportFailure::Output(error) => CommandError::Output(error),
     })?;
     Ok(describe_left_out(format, &left_out).try_for_each(|warning| output.warning(warning))?)
 }

@@ -49,9 +49,9 @@ pub struct Export<'a> {
 pub struct WrittenFile {
     /// The file.
     pub path: PathBuf,
-    /// Its format.
+    /// The format of the file.
     pub format: Format,
-    /// Its length.
+    /// The length of the file.
     pub bytes: u64,
     /// Counts of data that the format cannot represent.
     pub left_out: LeftOut,

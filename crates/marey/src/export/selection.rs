@@ -73,19 +73,19 @@ pub(super) fn parse_steps(text: &str) -> Result<(u32, u32), String> {
 
 /// Parses `0,2-3`.
 pub(super) fn parse_ranks(text: &str) -> Result<std::sync::Arc<[u32]>, String> {
-    const MAX_NUMBERS: u32 = 1 << 20;
+    const MAX_RANGE_LENGTH: u32 = 1 << 20;
     let error = || "expected numbers such as `0,2-3`".to_owned();
-    let mut numbers = BTreeSet::new();
+    let mut ranks = BTreeSet::new();
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         match (first.trim().parse::<u32>(), last.trim().parse::<u32>()) {
-            (Ok(first), Ok(last)) if first <= last && last - first < MAX_NUMBERS => {
-                numbers.extend(first..=last);
+            (Ok(first), Ok(last)) if first <= last && last - first < MAX_RANGE_LENGTH => {
+                ranks.extend(first..=last);
             }
             _ => return Err(error()),
         }
     }
-    Ok(numbers.into_iter().collect())
+    Ok(ranks.into_iter().collect())
 }
 
 /// Returns the selection of an export.
@@ -94,23 +94,23 @@ pub(super) fn select_rows(
     range: &TimeRange,
     ranks: Option<&[u32]>,
 ) -> Result<Selection, Failure> {
-    let processes = ranks.map(|ranks| processes_of_ranks(run, ranks)).transpose()?;
+    let process_ids = ranks.map(|ranks| processes_of_ranks(run, ranks)).transpose()?;
     let (from_nanos, until_nanos) = match *range {
         TimeRange::Times { from, to } => time_range(run, from, to)?,
         TimeRange::Steps { first, last } => {
-            time_range_of_steps(run, processes.as_ref(), first, last)?
+            time_range_of_steps(run, process_ids.as_ref(), first, last)?
         }
     };
-    Ok(Selection { from_nanos, until_nanos, processes })
+    Ok(Selection { from_nanos, until_nanos, processes: process_ids })
 }
 
 /// Returns the processes of some ranks. Fails if the run lacks a rank.
 fn processes_of_ranks(run: &Run, ranks: &[u32]) -> Result<HashSet<u32>, Failure> {
     let processes = &run.manifest().processes;
-    let known: BTreeSet<u32> = processes.iter().filter_map(|process| process.rank).collect();
-    if let Some(rank) = ranks.iter().find(|rank| !known.contains(rank)) {
+    let known_ranks: BTreeSet<u32> = processes.iter().filter_map(|process| process.rank).collect();
+    if let Some(rank) = ranks.iter().find(|rank| !known_ranks.contains(rank)) {
         let message = format!("the run has no rank {rank}");
-        let hint = match (known.first(), known.last()) {
+        let hint = match (known_ranks.first(), known_ranks.last()) {
             (Some(first), Some(last)) if first == last => format!("its only rank is {first}"),
             (Some(first), Some(last)) => format!("its ranks are {first} to {last}"),
             _ => "its processes have no ranks".to_owned(),
@@ -128,13 +128,14 @@ fn processes_of_ranks(run: &Run, ranks: &[u32]) -> Result<HashSet<u32>, Failure>
 fn time_range(run: &Run, from: Option<Moment>, to: Option<Moment>) -> Result<(i64, i64), Failure> {
     let starts = run.manifest().processes.iter().map(|process| process.start_unix_nanos);
     let start_nanos = starts.min().unwrap_or(0);
-    let nanos = |moment| match moment {
+    let unix_nanos = |moment| match moment {
         Moment::SinceStart(nanos) => start_nanos.saturating_add(nanos),
         Moment::Since1970(nanos) => nanos,
     };
-    let (from, to) = (from.map_or(i64::MIN, nanos), to.map_or(i64::MAX, nanos));
-    if from < to {
-        return Ok((from, to));
+    let (from_nanos, until_nanos) =
+        (from.map_or(i64::MIN, unix_nanos), to.map_or(i64::MAX, unix_nanos));
+    if from_nanos < until_nanos {
+        return Ok((from_nanos, until_nanos));
     }
     Err(Failure { message: "the start must be before the end".to_owned(), hint: None })
 }
@@ -147,21 +148,21 @@ fn time_range_of_steps(
 ) -> Result<(i64, i64), Failure> {
     let selection = Selection { processes: processes.cloned(), ..Selection::default() };
     let reader = Reader::new(run, selection).map_err(Failure::from)?;
-    let mut numbers: Option<(u32, u32)> = None;
-    let mut time: Option<(i64, i64)> = None;
+    let mut step_range: Option<(u32, u32)> = None;
+    let mut time_range_nanos: Option<(i64, i64)> = None;
     for step in reader.rows::<Step>().map_err(Failure::from)? {
         let Step { start_nanos, duration_nanos, number, .. } = step.map_err(Failure::from)?;
-        let (min, max) = numbers.unwrap_or((number, number));
-        numbers = Some((min.min(number), max.max(number)));
+        let (min, max) = step_range.unwrap_or((number, number));
+        step_range = Some((min.min(number), max.max(number)));
         if (first..=last).contains(&number) {
             let end_nanos = start_nanos.saturating_add(duration_nanos);
-            let (start, end) = time.unwrap_or((start_nanos, end_nanos));
-            time = Some((start.min(start_nanos), end.max(end_nanos)));
+            let (start, end) = time_range_nanos.unwrap_or((start_nanos, end_nanos));
+            time_range_nanos = Some((start.min(start_nanos), end.max(end_nanos)));
         }
     }
-    time.ok_or_else(|| Failure {
+    time_range_nanos.ok_or_else(|| Failure {
         message: "the run has none of the selected steps".to_owned(),
-        hint: Some(match numbers {
+        hint: Some(match step_range {
             Some((min, max)) => format!("its steps are {min} to {max}"),
             None => "it has no steps".to_owned(),
         }),

@@ -20,12 +20,12 @@ use crate::text::printable;
 const SSH_OPTIONS: [&str; 4] =
     ["BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=5", "ServerAliveCountMax=3"];
 /// The characters besides letters and digits that need no quotes in a shell.
-const PLAIN: &str = "-_./:,@%+=";
+const UNQUOTED_PUNCTUATION: &str = "-_./:,@%+=";
 /// The time between two checks whether ssh has ended.
 const POLL_PERIOD: Duration = Duration::from_millis(10);
 
 /// The answer of a host that has not arrived yet.
-pub(super) struct Pending {
+pub(super) struct PendingAnswer {
     ssh: Result<Ssh, String>,
     start: Instant,
     timeout: Duration,
@@ -41,11 +41,11 @@ struct Ssh {
 
 /// Begins to ask all hosts of the arguments for the ranks of a job. Returns the name of each host
 /// with its pending answer.
-pub(super) fn ask(
+pub(super) fn ask_hosts(
     args: &HangArgs,
     job: Option<&str>,
     timeout: Duration,
-) -> Result<Vec<(String, Pending)>, Failure> {
+) -> Result<Vec<(String, PendingAnswer)>, Failure> {
     let Some(job) = job else { return Ok(Vec::new()) };
     let hosts = || args.hosts.iter().map(|host| host.trim());
     // ssh would read a name with a leading `-` as an option.
@@ -56,14 +56,14 @@ pub(super) fn ask(
             hint: Some("name hosts as ssh knows them: --hosts node2,node3".to_owned()),
         });
     }
-    let line = remote_line(args, job);
+    let command = remote_command(args, job);
     let start = Instant::now();
-    let pending = |host| Pending { ssh: Ssh::start(host, &line), start, timeout };
-    Ok(hosts().map(|host| (host.to_owned(), pending(host))).collect())
+    let start_asking = |host| PendingAnswer { ssh: Ssh::start(host, &command), start, timeout };
+    Ok(hosts().map(|host| (host.to_owned(), start_asking(host))).collect())
 }
 
 /// Returns the command line for the shell of a host.
-fn remote_line(args: &HangArgs, job: &str) -> String {
+fn remote_command(args: &HangArgs, job: &str) -> String {
     let interval = format!("--interval={}", args.interval);
     let job = format!("--job={job}");
     let mut words = vec![&*args.remote_marey, "hang", "--json", &interval, &job];
@@ -75,14 +75,15 @@ fn remote_line(args: &HangArgs, job: &str) -> String {
 
 /// Returns a word, in quotes if a POSIX shell needs them.
 fn quoted(word: &str) -> String {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || PLAIN.contains(letter);
+    let is_plain =
+        |letter: char| letter.is_ascii_alphanumeric() || UNQUOTED_PUNCTUATION.contains(letter);
     if !word.is_empty() && word.chars().all(is_plain) {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-impl Pending {
+impl PendingAnswer {
     /// Waits for the answer until the timeout. The error is the reason why there is no answer.
     pub(super) fn wait(self) -> Result<Hang, String> {
         let mut ssh = self.ssh?;
@@ -90,7 +91,7 @@ impl Pending {
             return Err(format!("no answer within {} s", self.timeout.as_secs_f64()));
         };
         if !status.success() {
-            return Err(reason(status, &contents(ssh.stderr)?));
+            return Err(failure_reason(status, &contents(ssh.stderr)?));
         }
         serde_json::from_slice(&contents(ssh.stdout)?).map_err(|_invalid| {
             "its marey answers in another form: is it another version?".to_owned()
@@ -99,20 +100,20 @@ impl Pending {
 }
 
 impl Ssh {
-    fn start(host: &str, line: &str) -> Result<Self, String> {
-        let mut command = Command::new("ssh");
+    fn start(host: &str, remote_command: &str) -> Result<Self, String> {
+        let mut ssh = Command::new("ssh");
         for option in SSH_OPTIONS {
-            command.args(["-o", option]);
+            ssh.args(["-o", option]);
         }
-        command.args(["--", host, line]).stdin(Stdio::null());
-        let file = || {
+        ssh.args(["--", host, remote_command]).stdin(Stdio::null());
+        let duplicated_file = || {
             let file = temp_file()?;
             Ok((file.try_clone()?, file))
         };
         let cannot_write = |error: io::Error| format!("no temporary file: {error}");
-        let (to_stdout, stdout) = file().map_err(cannot_write)?;
-        let (to_stderr, stderr) = file().map_err(cannot_write)?;
-        let child = command.stdout(to_stdout).stderr(to_stderr).spawn();
+        let (to_stdout, stdout) = duplicated_file().map_err(cannot_write)?;
+        let (to_stderr, stderr) = duplicated_file().map_err(cannot_write)?;
+        let child = ssh.stdout(to_stdout).stderr(to_stderr).spawn();
         let child = child.map_err(|error| match error.kind() {
             ErrorKind::NotFound => "there is no ssh on this machine".to_owned(),
             _ => format!("ssh cannot be started: {error}"),
@@ -127,14 +128,14 @@ impl Ssh {
             if let Some(status) = self.child.try_wait().map_err(|error| error.to_string())? {
                 return Ok(Some(status));
             }
-            let left = timeout.saturating_sub(start.elapsed());
-            if left.is_zero() {
+            let time_left = timeout.saturating_sub(start.elapsed());
+            if time_left.is_zero() {
                 // Errors are ignored, because it may have ended meanwhile.
                 drop(self.child.kill());
                 drop(self.child.wait());
                 return Ok(None);
             }
-            thread::park_timeout(left.min(POLL_PERIOD));
+            thread::park_timeout(time_left.min(POLL_PERIOD));
         }
     }
 }
@@ -147,11 +148,11 @@ fn contents(mut file: File) -> Result<Vec<u8>, String> {
 }
 
 /// Returns the line with an error that a command has printed, else its last line.
-fn reason(status: ExitStatus, stderr: &[u8]) -> String {
+fn failure_reason(status: ExitStatus, stderr: &[u8]) -> String {
     let text = String::from_utf8_lossy(stderr);
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let error = lines().find_map(|line| line.strip_prefix("error: "));
-    match error.or_else(|| lines().next_back()) {
+    let marey_error = lines().find_map(|line| line.strip_prefix("error: "));
+    match marey_error.or_else(|| lines().next_back()) {
         Some(line) => line.to_owned(),
         None => format!("ssh: {status}"),
     }

@@ -10,7 +10,7 @@ use marey_query::near::nearest;
 use serde::Serialize;
 
 use super::peer::Peer;
-use crate::output::{Failure, Output, Stop, Style};
+use crate::output::{CommandError, Failure, Output, Style};
 use crate::text::printable;
 
 const EXAMPLES: &str = "\
@@ -50,32 +50,37 @@ struct SettingEntry<'a> {
 }
 
 /// Runs `marey config`. Changes no setting if one is unknown or has an invalid value.
-pub(crate) fn config(args: &ConfigArgs, output: &mut Output) -> Result<(), Stop> {
+pub(crate) fn config(args: &ConfigArgs, output: &mut Output) -> Result<(), CommandError> {
     let requested: Vec<_> =
         args.settings.iter().map(|text| requested(text)).collect::<Result<_, _>>()?;
     let peer = Peer::find(args.pid)?;
-    for (declared, value) in &requested {
+    for (declaration, value) in &requested {
         if let Some(value) = value {
             let value = value.trim().to_owned();
-            let facts = peer.ask(&Request::Set { key: declared.key.to_owned(), value })?;
+            let facts = peer.ask(&Request::Set { key: declaration.key.to_owned(), value })?;
             if let Some(reason) = facts.get(SETTING_NOTE) {
-                output.warning(format_args!("`{}`: {}", declared.key, printable(reason)))?;
+                output.warning(format_args!("`{}`: {}", declaration.key, printable(reason)))?;
             }
         }
     }
     let facts = peer.ask(&Request::Settings)?;
-    let shown: Vec<_> = match requested.as_slice() {
+    let shown_settings: Vec<_> = match requested.as_slice() {
         [] => setting::ALL.iter().collect(),
-        _ => requested.iter().map(|(declared, _)| *declared).collect(),
+        _ => requested.iter().map(|(declaration, _)| *declaration).collect(),
     };
     if args.json {
-        return print_json(&shown, &facts, output);
+        return print_json(&shown_settings, &facts, output);
     }
-    for declared in shown {
-        let value = value_of(declared, &facts)?;
+    for declaration in shown_settings {
+        let value = value_of(declaration, &facts)?;
         match args.settings.as_slice() {
-            [] => print_setting(declared, value, output)?,
-            _ => writeln!(output.data(), "{} = {value}{}", declared.key, unit(declared))?,
+            [] => print_setting(declaration, value, output)?,
+            _ => writeln!(
+                output.data(),
+                "{} = {value}{}",
+                declaration.key,
+                unit_suffix(declaration)
+            )?,
         }
     }
     Ok(())
@@ -87,10 +92,10 @@ fn requested(text: &str) -> Result<(&'static Declaration, Option<&str>), Failure
         Some((key, value)) => (key.trim(), Some(value)),
         None => (text.trim(), None),
     };
-    let Some(declared) = setting::find(key) else {
+    let Some(declaration) = setting::find(key) else {
         let keys = setting::ALL
             .iter()
-            .flat_map(|declared| [&declared.key].into_iter().chain(declared.aliases));
+            .flat_map(|declaration| [&declaration.key].into_iter().chain(declaration.aliases));
         let similar = nearest(key, &keys.map(|&key| key.to_owned()).collect::<Vec<_>>());
         let hint = match similar.as_slice() {
             [] => "`marey config PID` lists the settings".to_owned(),
@@ -100,43 +105,47 @@ fn requested(text: &str) -> Result<(&'static Declaration, Option<&str>), Failure
     };
     if let Some(value) = value {
         let refused = |invalid: setting::InvalidValue| Failure { message: invalid.0, hint: None };
-        declared.parse(value).map_err(refused)?;
+        declaration.parse(value).map_err(refused)?;
     }
-    Ok((declared, value))
+    Ok((declaration, value))
 }
 
-fn value_of<'a>(declared: &Declaration, facts: &'a Facts) -> Result<&'a str, Failure> {
-    facts.get(declared.key).ok_or_else(|| Failure {
-        message: format!("the process has no setting `{}`", declared.key),
+fn value_of<'a>(declaration: &Declaration, facts: &'a Facts) -> Result<&'a str, Failure> {
+    facts.get(declaration.key).ok_or_else(|| Failure {
+        message: format!("the process has no setting `{}`", declaration.key),
         hint: Some("it records with another version of marey".to_owned()),
     })
 }
 
-fn unit(declared: &Declaration) -> String {
-    if declared.unit.is_empty() { String::new() } else { format!(" {}", declared.unit) }
+fn unit_suffix(declaration: &Declaration) -> String {
+    if declaration.unit.is_empty() { String::new() } else { format!(" {}", declaration.unit) }
 }
 
-fn print_setting(declared: &Declaration, value: &str, output: &mut Output) -> io::Result<()> {
-    let assignment = format!("{} = {value}{}", declared.key, unit(declared));
+fn print_setting(declaration: &Declaration, value: &str, output: &mut Output) -> io::Result<()> {
+    let assignment = format!("{} = {value}{}", declaration.key, unit_suffix(declaration));
     let assignment = output.paint.with(Style::Bold, assignment).to_string();
     writeln!(output.data(), "{assignment}")?;
-    let default = declared.format(declared.default);
-    let values = declared.describe_values();
-    writeln!(output.data(), "    {}\n    {values}; default {default}", declared.doc)
+    let default = declaration.format(declaration.default);
+    let values = declaration.describe_values();
+    writeln!(output.data(), "    {}\n    {values}; default {default}", declaration.doc)
 }
 
-fn print_json(shown: &[&Declaration], facts: &Facts, output: &mut Output) -> Result<(), Stop> {
+fn print_json(
+    shown_settings: &[&Declaration],
+    facts: &Facts,
+    output: &mut Output,
+) -> Result<(), CommandError> {
     let mut settings = BTreeMap::new();
-    for declared in shown {
+    for declaration in shown_settings {
         let entry = SettingEntry {
-            value: value_of(declared, facts)?,
-            unit: declared.unit,
-            values: declared.describe_values(),
-            range: declared.range.into(),
-            default: declared.format(declared.default),
-            description: declared.doc,
+            value: value_of(declaration, facts)?,
+            unit: declaration.unit,
+            values: declaration.describe_values(),
+            range: declaration.range.into(),
+            default: declaration.format(declaration.default),
+            description: declaration.doc,
         };
-        settings.insert(declared.key, entry);
+        settings.insert(declaration.key, entry);
     }
     serde_json::to_writer_pretty(output.data(), &settings).map_err(io::Error::from)?;
     Ok(writeln!(output.data())?)

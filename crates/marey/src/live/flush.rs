@@ -8,7 +8,7 @@ use marey_model::endpoint::{Request, SAVED};
 
 use super::peer::Peer;
 use super::sessions;
-use crate::output::{Failure, Output, Stop};
+use crate::output::{CommandError, Failure, Output};
 use crate::text::quote_path;
 
 const EXAMPLES: &str = "\
@@ -37,7 +37,7 @@ impl FlushArgs {
 }
 
 /// Runs `marey flush`. A process that fails does not stop the others.
-pub(crate) fn flush(args: &FlushArgs, output: &mut Output) -> Result<(), Stop> {
+pub(crate) fn flush(args: &FlushArgs, output: &mut Output) -> Result<(), CommandError> {
     for &pid in &args.pids {
         match flush_process(pid) {
             Ok(paths) => {
@@ -60,7 +60,7 @@ fn flush_process(pid: u32) -> Result<BTreeSet<PathBuf>, Failure> {
     let sessions = sessions(&facts);
     // The saved ring takes the place of the run of its session.
     let paths = sessions.iter().flat_map(|session| {
-        session.file.into_iter().chain(session.run.filter(|_| saved.is_none()))
+        session.profile.into_iter().chain(session.run.filter(|_| saved.is_none()))
     });
     let paths = paths.map(|path| peer.path_outside(path));
     Ok(paths.chain(saved.clone()).collect())

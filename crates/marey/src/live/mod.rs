@@ -2,8 +2,8 @@
 //! `sample`, `config` and `watch` use it, `hang` for the last collectives of ranks, and those that
 //! accept a process id in place of a run.
 
-mod at_once;
 mod collective;
+mod concurrent;
 mod config;
 mod flush;
 mod peer;
@@ -30,16 +30,16 @@ use crate::output::Failure;
 /// A session of a process, from the facts that the process states.
 struct Session<'a> {
     /// Path of the profile that it writes, if it writes one.
-    file: Option<&'a Path>,
+    profile: Option<&'a Path>,
     /// Path of the run with its events, if it traces.
     run: Option<&'a Path>,
     is_active: bool,
-    age_s: f64,
+    age_secs: f64,
 }
 
 /// Returns `run` itself, unless it is the id of a process. Then makes the process write all that it
 /// has recorded so far, and returns the path of the run or profile that it records.
-pub(crate) fn resolve(run: &Path) -> Result<Cow<'_, Path>, Failure> {
+pub(crate) fn resolve_run(run: &Path) -> Result<Cow<'_, Path>, Failure> {
     match pid_of(run) {
         Some(pid) => Ok(Cow::Owned(flushed_run(pid)?)),
         None => Ok(Cow::Borrowed(run)),
@@ -64,7 +64,7 @@ fn flushed_run(pid: u32) -> Result<PathBuf, Failure> {
     let facts = peer.ask(&Request::Flush)?;
     let sessions = sessions(&facts);
     let run = sessions.iter().find_map(|session| session.run);
-    match run.or_else(|| sessions.iter().find_map(|session| session.file)) {
+    match run.or_else(|| sessions.iter().find_map(|session| session.profile)) {
         Some(path) => Ok(peer.path_outside(path)),
         None => Err(Failure {
             message: format!("process {pid} has just ended its session"),
@@ -79,10 +79,10 @@ fn sessions(facts: &Facts) -> Vec<Session<'_>> {
         let id = key.strip_prefix("session.")?.strip_suffix(".active")?;
         let get = |name: &str| facts.get(&format!("session.{id}.{name}"));
         Some(Session {
-            file: get("file").map(Path::new),
+            profile: get("file").map(Path::new),
             run: get("run").map(Path::new),
             is_active: is_active == "true",
-            age_s: get("age_s")?.parse().ok()?,
+            age_secs: get("age_s")?.parse().ok()?,
         })
     });
     sessions.collect()
@@ -91,6 +91,6 @@ fn sessions(facts: &Facts) -> Vec<Session<'_>> {
 impl<'a> Session<'a> {
     /// Returns the paths of the run and the profile that the session writes.
     fn paths(&self) -> impl Iterator<Item = &'a Path> {
-        self.run.into_iter().chain(self.file)
+        self.run.into_iter().chain(self.profile)
     }
 }

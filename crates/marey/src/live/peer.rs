@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use marey_attach::process::{in_namespace, inner_pid, is_stopped, pid_namespace};
+use marey_attach::process::{inner_pid, is_stopped, pid_in_namespace, pid_namespace};
 use marey_model::endpoint::{self, Facts, MAX_ANSWER_BYTES, Request, SocketOwner};
 
 use crate::output::Failure;
@@ -34,19 +34,19 @@ pub(super) struct Peer {
 impl Peer {
     /// Returns a process that records. Fails with the reason if it does not.
     pub(super) fn find(pid: u32) -> Result<Self, Failure> {
-        let process = PathBuf::from(format!("/proc/{pid}"));
-        let Ok(owner) = fs::metadata(&process).map(|metadata| metadata.uid()) else {
+        let process_folder = PathBuf::from(format!("/proc/{pid}"));
+        let Ok(owner) = fs::metadata(&process_folder).map(|metadata| metadata.uid()) else {
             return Err(Failure { message: format!("there is no process {pid}"), hint: None });
         };
         // A process in a container has another id and another root folder there.
-        let (root, own_pid) = (process.join("root"), inner_pid(pid).unwrap_or(pid));
-        let names = [pid_namespace(pid), None]
+        let (root, own_pid) = (process_folder.join("root"), inner_pid(pid).unwrap_or(pid));
+        let socket_names = [pid_namespace(pid), None]
             .map(|pid_namespace| SocketOwner { pid: own_pid, pid_namespace }.socket_name());
         let deadline = Instant::now() + CONNECT_TIMEOUT;
         loop {
-            for folder in folders(owner, environment_of(&process, RUNTIME_DIR).as_deref()) {
+            for folder in folders(owner, environment_of(&process_folder, RUNTIME_DIR).as_deref()) {
                 let folder = root.join(folder.strip_prefix("/").unwrap_or(&folder));
-                let mut sockets = names.iter().map(|name| folder.join(name));
+                let mut sockets = socket_names.iter().map(|name| folder.join(name));
                 if is_private(&folder, owner)
                     && let Some(socket) = sockets.find(|path| UnixStream::connect(path).is_ok())
                 {
@@ -65,7 +65,7 @@ impl Peer {
     /// has got the id of a killed one, the socket stays and is returned. [`Self::status`] removes
     /// it.
     pub(super) fn all() -> Vec<Self> {
-        let mut found = Vec::new();
+        let mut peers = Vec::new();
         for (folder, owner) in all_folders() {
             let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
             for entry in entries.filter(|_| is_private(&folder, owner)) {
@@ -73,14 +73,14 @@ impl Peer {
                 let owner = name.to_str().and_then(SocketOwner::from_socket_name);
                 let Some(owner) = owner else { continue };
                 if let Some(pid) = pid_here(owner) {
-                    found.push(Self { pid, socket: entry.path() });
+                    peers.push(Self { pid, socket: entry.path() });
                 } else if is_abandoned(&entry.path()) {
                     drop(fs::remove_file(entry.path()));
                 }
             }
         }
-        found.sort_by_key(|peer| peer.pid);
-        found
+        peers.sort_by_key(|peer| peer.pid);
+        peers
     }
 
     /// Returns the facts about the process. If nobody listens at its socket, removes the socket and
@@ -104,7 +104,7 @@ impl Peer {
     }
 
     /// Returns the error for a process that does not answer.
-    pub(super) fn no_answer(&self, reason: &str) -> Failure {
+    pub(super) fn no_answer_failure(&self, reason: &str) -> Failure {
         let pid = self.pid;
         let state = if is_stopped(pid) { "it is stopped; " } else { "" };
         Failure {
@@ -121,8 +121,10 @@ impl Peer {
     fn facts(&self, answer: io::Result<String>) -> Result<Facts, Failure> {
         let pid = self.pid;
         let text = answer.map_err(|error| match error.kind() {
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => self.no_answer("no answer in time"),
-            _ => self.no_answer(&error.to_string()),
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                self.no_answer_failure("no answer in time")
+            }
+            _ => self.no_answer_failure(&error.to_string()),
         })?;
         match endpoint::parse_answer(&text) {
             Some(Ok(facts)) => Ok(facts),
@@ -154,12 +156,12 @@ impl Peer {
         let identity = |path: Option<&Path>| {
             fs::metadata(path?).map(|metadata| (metadata.dev(), metadata.ino())).ok()
         };
-        let (mut here, mut there) = (Some(path), Some(through_root.as_path()));
-        if identity(there).is_none() {
+        let (mut path_here, mut path_there) = (Some(path), Some(through_root.as_path()));
+        if identity(path_there).is_none() {
             // The file is not written yet, so the folders are compared.
-            (here, there) = (path.parent(), through_root.parent());
+            (path_here, path_there) = (path.parent(), through_root.parent());
         }
-        let is_same = identity(here) == identity(there) || identity(there).is_none();
+        let is_same = identity(path_here) == identity(path_there) || identity(path_there).is_none();
         if is_same { path.to_owned() } else { through_root }
     }
 }
@@ -169,7 +171,7 @@ impl Peer {
 fn pid_here(owner: SocketOwner) -> Option<u32> {
     let own_namespace = pid_namespace(std::process::id());
     match owner.pid_namespace.filter(|_| owner.pid_namespace != own_namespace) {
-        Some(namespace) => in_namespace(owner.pid, namespace),
+        Some(namespace) => pid_in_namespace(owner.pid, namespace),
         None => Some(owner.pid).filter(|pid| Path::new(&format!("/proc/{pid}")).exists()),
     }
 }
@@ -192,16 +194,16 @@ fn not_recording(pid: u32, owner: u32) -> Failure {
 
 /// Returns the folders in which a process of a user may have its socket.
 fn folders(owner: u32, runtime_dir: Option<&Path>) -> Vec<PathBuf> {
-    let login = PathBuf::from(format!("/run/user/{owner}"));
+    let login_folder = PathBuf::from(format!("/run/user/{owner}"));
     let mut folders = vec![
         endpoint::folder(runtime_dir, owner),
-        endpoint::folder(Some(&login), owner),
+        endpoint::folder(Some(&login_folder), owner),
         endpoint::folder(None, owner),
     ];
-    let mut seen = Vec::new();
+    let mut seen_folders = Vec::new();
     folders.retain(|folder| {
-        !seen.contains(folder) && {
-            seen.push(folder.clone());
+        !seen_folders.contains(folder) && {
+            seen_folders.push(folder.clone());
             true
         }
     });
@@ -211,23 +213,23 @@ fn folders(owner: u32, runtime_dir: Option<&Path>) -> Vec<PathBuf> {
 /// Returns the folders with sockets of this user, and for root those of all users, each with its
 /// owner.
 fn all_folders() -> Vec<(PathBuf, u32)> {
-    let own = own_uid();
-    let mut uids = vec![own];
-    if own == 0 {
-        uids.extend(uids_in("/run/user", ""));
-        uids.extend(uids_in("/tmp", "marey-"));
-        uids.sort_unstable();
-        uids.dedup();
+    let own_user_id = own_user_id();
+    let mut user_ids = vec![own_user_id];
+    if own_user_id == 0 {
+        user_ids.extend(user_ids_in("/run/user", ""));
+        user_ids.extend(user_ids_in("/tmp", "marey-"));
+        user_ids.sort_unstable();
+        user_ids.dedup();
     }
     let runtime_dir = environment_of(Path::new("/proc/self"), RUNTIME_DIR);
-    let folders_of_user = |uid: u32| {
-        let own_runtime_dir = runtime_dir.as_deref().filter(|_| uid == own);
-        folders(uid, own_runtime_dir).into_iter().map(move |folder| (folder, uid))
+    let folders_of_user = |user_id: u32| {
+        let own_runtime_dir = runtime_dir.as_deref().filter(|_| user_id == own_user_id);
+        folders(user_id, own_runtime_dir).into_iter().map(move |folder| (folder, user_id))
     };
-    uids.into_iter().flat_map(folders_of_user).collect()
+    user_ids.into_iter().flat_map(folders_of_user).collect()
 }
 
-fn uids_in(folder: &str, prefix: &str) -> Vec<u32> {
+fn user_ids_in(folder: &str, prefix: &str) -> Vec<u32> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries
         .filter_map(|entry| entry.file_name().to_str()?.strip_prefix(prefix)?.parse().ok())
@@ -242,10 +244,10 @@ fn is_private(folder: &Path, owner: u32) -> bool {
 }
 
 fn is_allowed(owner: u32) -> bool {
-    matches!(own_uid(), own if own == owner || own == 0)
+    matches!(own_user_id(), user if user == owner || user == 0)
 }
 
-fn own_uid() -> u32 {
+fn own_user_id() -> u32 {
     fs::metadata("/proc/self").map_or(u32::MAX, |metadata| metadata.uid())
 }
 

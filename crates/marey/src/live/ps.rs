@@ -11,9 +11,9 @@ use marey_model::quantity::Grouped;
 use serde::Serialize;
 
 use super::peer::Peer;
-use super::{Session, at_once, sessions};
+use super::{Session, concurrent, sessions};
 use crate::aligned::{self, Align};
-use crate::output::{Failure, Output, Stop, Style};
+use crate::output::{CommandError, Failure, Output, Style};
 use crate::text::printable;
 
 const EXAMPLES: &str = "\
@@ -52,7 +52,7 @@ struct RecordedProcess {
 }
 
 /// Runs `marey ps`.
-pub(crate) fn ps(args: &PsArgs, output: &mut Output) -> Result<(), Stop> {
+pub(crate) fn ps(args: &PsArgs, output: &mut Output) -> Result<(), CommandError> {
     let mut processes = Vec::new();
     for answer in ask_all(Peer::all()) {
         match answer {
@@ -77,14 +77,14 @@ pub(crate) fn ps(args: &PsArgs, output: &mut Output) -> Result<(), Stop> {
 /// Asks all processes at the same time. Returns the answers in the order of the processes, except
 /// those that have ended.
 fn ask_all(peers: Vec<Peer>) -> Vec<Result<(Arc<Peer>, Facts), Failure>> {
-    let late = || format!("no answer in {} s", at_once::TIMEOUT.as_secs());
-    let result = |(peer, answer): (Arc<Peer>, Option<_>)| match answer {
+    let timeout_text = || format!("no answer in {} s", concurrent::TIMEOUT.as_secs());
+    let peer_result = |(peer, answer): (Arc<Peer>, Option<_>)| match answer {
         Some(None) => None,
         Some(Some(Ok(facts))) => Some(Ok((peer, facts))),
         Some(Some(Err(failure))) => Some(Err(failure)),
-        None => Some(Err(peer.no_answer(&late()))),
+        None => Some(Err(peer.no_answer_failure(&timeout_text()))),
     };
-    at_once::ask_all(peers, Peer::status).into_iter().filter_map(result).collect()
+    concurrent::ask_all(peers, Peer::status).into_iter().filter_map(peer_result).collect()
 }
 
 impl RecordedProcess {
@@ -100,7 +100,7 @@ impl RecordedProcess {
             pid: peer.pid,
             rank: number("rank"),
             steps: number("steps").unwrap_or(0),
-            age_s: sessions.iter().map(|session| session.age_s).fold(0.0, f64::max),
+            age_s: sessions.iter().map(|session| session.age_secs).fold(0.0, f64::max),
             events: number("events").unwrap_or(0),
             losses: losses.collect(),
             refused_connections: number("refused_connections").unwrap_or(0),
@@ -116,10 +116,10 @@ impl RecordedProcess {
             self.pid.to_string(),
             self.rank.map_or_else(|| "-".to_owned(), |rank| rank.to_string()),
             Grouped(self.steps.into()).to_string(),
-            age(self.age_s),
+            format_age(self.age_s),
             Grouped(self.events.into()).to_string(),
             Grouped(i128::from(self.losses.values().sum::<u64>())).to_string(),
-            self.paths.iter().map(|path| relative(path)).collect::<Vec<_>>().join(", "),
+            self.paths.iter().map(|path| relative_path(path)).collect::<Vec<_>>().join(", "),
         ]
     }
 }
@@ -131,7 +131,7 @@ fn print(processes: &[RecordedProcess], output: &mut Output) -> io::Result<()> {
     // Numbers to the right, and the last column, paths, to the left.
     let mut aligns = [Align::Right; TITLES.len()];
     aligns[TITLES.len() - 1] = Align::Left;
-    let (title, rows) = aligned::lines(&TITLES.map(str::to_owned), &cells, &aligns);
+    let (title, rows) = aligned::aligned_lines(&TITLES.map(str::to_owned), &cells, &aligns);
     let title = output.paint.with(Style::Bold, title).to_string();
     writeln!(output.data(), "{title}")?;
     for (process, row) in processes.iter().zip(&rows) {
@@ -142,7 +142,7 @@ fn print(processes: &[RecordedProcess], output: &mut Output) -> io::Result<()> {
 }
 
 /// Returns a time as hours, minutes and seconds: `1:02:03`, or `3.4 s` below a minute.
-fn age(age_s: f64) -> String {
+fn format_age(age_s: f64) -> String {
     let whole = age_s as u64;
     match whole {
         0..60 => format!("{age_s:.1} s"),
@@ -152,7 +152,7 @@ fn age(age_s: f64) -> String {
 }
 
 /// Returns a path relative to the working directory, if it is inside.
-fn relative(path: &str) -> String {
+fn relative_path(path: &str) -> String {
     let folder = std::env::current_dir().unwrap_or_default();
     Path::new(path).strip_prefix(folder).unwrap_or(Path::new(path)).display().to_string()
 }
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn an_age_is_readable_at_every_length() {
-        let ages = [0.04, 59.9, 61.0, 3599.0, 3723.0, 90_000.0].map(age);
+        let ages = [0.04, 59.9, 61.0, 3599.0, 3723.0, 90_000.0].map(format_age);
         assert_eq!(ages, ["0.0 s", "59.9 s", "1:01", "59:59", "1:02:03", "25:00:00"]);
     }
 }

@@ -5,7 +5,7 @@ use marey_model::endpoint::{Request, SAMPLED};
 
 use super::peer::Peer;
 use super::sessions;
-use crate::output::{Failure, Output, Stop};
+use crate::output::{CommandError, Failure, Output};
 use crate::text::quote_path;
 
 const EXAMPLES: &str = "\
@@ -27,7 +27,7 @@ pub(crate) struct SampleArgs {
 }
 
 /// Runs `marey sample`. A process that fails does not stop the others.
-pub(crate) fn sample(args: &SampleArgs, output: &mut Output) -> Result<(), Stop> {
+pub(crate) fn sample(args: &SampleArgs, output: &mut Output) -> Result<(), CommandError> {
     for &pid in &args.pids {
         match sample_process(pid) {
             Ok(note) => output.note(note)?,

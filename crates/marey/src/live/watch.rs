@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::peer::Peer;
 use crate::aligned::{self, Align};
-use crate::output::{Failure, Output, Stop, Style};
+use crate::output::{CommandError, Failure, Output, Style};
 use crate::text::printable;
 
 const EXAMPLES: &str = "\
@@ -64,7 +64,7 @@ struct Watch {
 }
 
 /// Runs `marey watch`.
-pub(crate) fn watch(args: &WatchArgs, output: &mut Output) -> Result<(), Stop> {
+pub(crate) fn watch(args: &WatchArgs, output: &mut Output) -> Result<(), CommandError> {
     let spec = args.spec.clone().unwrap_or_default();
     if spec.contains('\n') {
         let message = "a watch is one line of text".to_owned();
@@ -111,7 +111,7 @@ const TITLES: [&str; 4] = ["RECORDED", "SKIPPED", "UNREAD", "WATCH"];
 fn print(watches: &[Watch], output: &mut Output) -> io::Result<()> {
     let cells: Vec<_> = watches.iter().map(Watch::cells).collect();
     let aligns = [Align::Right, Align::Right, Align::Right, Align::Left];
-    let (title, rows) = aligned::lines(&TITLES.map(str::to_owned), &cells, &aligns);
+    let (title, rows) = aligned::aligned_lines(&TITLES.map(str::to_owned), &cells, &aligns);
     let title = output.paint.with(Style::Bold, title).to_string();
     writeln!(output.data(), "{title}")?;
     for (watch, row) in watches.iter().zip(&rows) {

@@ -10,7 +10,7 @@ use rustyline::{Context, Helper};
 
 use super::prompt::{COMMAND_PREFIX, COMMANDS};
 use super::statement::is_complete;
-use crate::schema::MAIN;
+use crate::schema::MAIN_SCHEMA;
 
 /// The SQL keywords that are completed, which are the common ones.
 const KEYWORDS: [&str; 41] = [
@@ -85,7 +85,7 @@ impl Completions {
             None if before == COMMAND_PREFIX => {
                 COMMANDS.iter().map(|command| command.name).collect()
             }
-            None if before.starts_with(COMMAND_PREFIX) => self.names_in(MAIN),
+            None if before.starts_with(COMMAND_PREFIX) => self.names_in(MAIN_SCHEMA),
             None if word.is_empty() => Vec::new(),
             None => self.all_words(),
         };

@@ -22,17 +22,17 @@ pub(crate) use args::QueryArgs;
 use args::QuerySource;
 use format::RowFormat;
 use table::{StreamedTable, TableLayout};
-use write::{RowWriter, Sink};
+use write::{RowSink, RowWriter};
 
 use crate::interrupt;
 use crate::live;
 use crate::out_file::OutFile;
-use crate::output::{Failure, Output, PLAIN, Stop};
+use crate::output::{CommandError, Failure, Output, PLAIN};
 use crate::runs;
 use crate::text::printable;
 
 /// Runs `marey query`.
-pub(crate) fn query(args: &QueryArgs, output: &mut Output) -> Result<(), Stop> {
+pub(crate) fn query(args: &QueryArgs, output: &mut Output) -> Result<(), CommandError> {
     let source = args.source(output.is_terminal)?;
     let format = args.format(output.is_terminal)?;
     if let QuerySource::Sql(sql) = &source
@@ -58,10 +58,10 @@ pub(crate) fn query(args: &QueryArgs, output: &mut Output) -> Result<(), Stop> {
                 Some(path) => {
                     let mut file = OutFile::create(path)?;
                     let layout = TableLayout { paint: PLAIN, max_width: None };
-                    let sink = Sink { out: &mut file, layout, is_file: true };
-                    let written = write_rows(&database, &query, sink)?;
+                    let row_sink = RowSink { out: &mut file, layout, is_file: true };
+                    let written = write_rows(&database, &query, row_sink)?;
                     file.finish()?;
-                    report(&written, output)
+                    warn_if_cut(&written, output)
                 }
             }
         }
@@ -80,9 +80,9 @@ pub fn as_table(
     let written = batches.iter().try_for_each(|batch| table.write(batch));
     match written.and_then(|()| table.finish()) {
         Ok(()) => String::from_utf8(text).map_err(io::Error::other),
-        Err(Stop::Output(error)) => Err(error),
-        Err(Stop::Failed(failure)) => Err(io::Error::other(failure.message)),
-        Err(Stop::Interrupted) => Err(io::ErrorKind::Interrupted.into()),
+        Err(CommandError::Output(error)) => Err(error),
+        Err(CommandError::Failed(failure)) => Err(io::Error::other(failure.message)),
+        Err(CommandError::Interrupted) => Err(io::ErrorKind::Interrupted.into()),
     }
 }
 
@@ -94,7 +94,7 @@ struct Query<'a> {
 }
 
 /// The number of rows that a query has written.
-struct Written {
+struct WrittenRows {
     rows: u64,
     /// Whether the row limit has cut off rows.
     was_cut: bool,
@@ -106,34 +106,34 @@ fn query_to_stdout(
     query: &Query<'_>,
     max_width: Option<usize>,
     output: &mut Output,
-) -> Result<Written, Stop> {
+) -> Result<WrittenRows, CommandError> {
     let layout = TableLayout { paint: output.paint, max_width };
-    let sink = Sink { out: output.data(), layout, is_file: false };
-    let written = write_rows(database, query, sink)?;
-    report(&written, output)?;
+    let row_sink = RowSink { out: output.data(), layout, is_file: false };
+    let written = write_rows(database, query, row_sink)?;
+    warn_if_cut(&written, output)?;
     Ok(written)
 }
 
 fn write_rows<W: Write + Send>(
     database: &Database,
     query: &Query<'_>,
-    sink: Sink<W>,
-) -> Result<Written, Stop> {
+    row_sink: RowSink<W>,
+) -> Result<WrittenRows, CommandError> {
     let mut answer = database.query(query.sql, query.max_rows)?;
     interrupt::cancel_on_interrupt(answer.canceller())?;
-    let mut writer = sink.into_writer(query.format, &answer.schema())?;
-    let mut rows = 0;
+    let mut writer = row_sink.into_writer(query.format, &answer.schema())?;
+    let mut row_count = 0;
     for batch in &mut answer {
         let batch = batch?;
-        rows += batch.num_rows() as u64;
+        row_count += batch.num_rows() as u64;
         writer.write(&batch)?;
     }
     writer.finish()?;
-    Ok(Written { rows, was_cut: answer.was_cut() })
+    Ok(WrittenRows { rows: row_count, was_cut: answer.was_cut() })
 }
 
 /// Warns if the row limit has cut off rows.
-fn report(written: &Written, output: &mut Output) -> Result<(), Stop> {
+fn warn_if_cut(written: &WrittenRows, output: &mut Output) -> Result<(), CommandError> {
     if written.was_cut {
         let rows = Grouped(written.rows.into());
         output.warning(format_args!(
@@ -143,7 +143,7 @@ fn report(written: &Written, output: &mut Output) -> Result<(), Stop> {
     Ok(())
 }
 
-impl From<SqlError> for Stop {
+impl From<SqlError> for CommandError {
     fn from(error: SqlError) -> Self {
         if matches!(error, SqlError::Cancelled) {
             return Self::Interrupted;

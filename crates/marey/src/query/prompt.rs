@@ -17,7 +17,7 @@ use super::args::QueryArgs;
 use super::completion::Completions;
 use super::format::RowFormat;
 use super::{Query, query_to_stdout};
-use crate::output::{Failure, Output, Stop, Style};
+use crate::output::{CommandError, Failure, Output, Style};
 use crate::schema;
 use crate::text::printable;
 
@@ -76,7 +76,7 @@ impl<'a> Prompt<'a> {
         Ok(Self { database, args, format, editor, history })
     }
 
-    pub(super) fn run(mut self, output: &mut Output) -> Result<(), Stop> {
+    pub(super) fn run(mut self, output: &mut Output) -> Result<(), CommandError> {
         output.note("End a query with `;`. \\? lists commands, \\q quits")?;
         loop {
             match self.editor.readline(PROMPT) {
@@ -94,7 +94,7 @@ impl<'a> Prompt<'a> {
     }
 
     /// Saves a line to the history file at once, so that it is kept if the terminal is closed.
-    fn save_line(&mut self, text: &str, output: &mut Output) -> Result<(), Stop> {
+    fn save_line(&mut self, text: &str, output: &mut Output) -> Result<(), CommandError> {
         if let Err(error) = self.add_to_history(text) {
             output.warning(format_args!("cannot save the history: {error}"))?;
             self.history = None;
@@ -110,22 +110,22 @@ impl<'a> Prompt<'a> {
     }
 
     /// Runs a line. Errors are printed and do not end the prompt.
-    fn run_line(&mut self, text: &str, output: &mut Output) -> Result<(), Stop> {
+    fn run_line(&mut self, text: &str, output: &mut Output) -> Result<(), CommandError> {
         let result = match text.strip_prefix(COMMAND_PREFIX) {
             Some(command) => self.run_command(command, output),
             None if text.is_empty() => Ok(()),
             None => self.run_query(text, output),
         };
         match result {
-            Err(Stop::Failed(failure)) => output.print_error(&failure)?,
-            Err(Stop::Interrupted) => output.note("cancelled")?,
-            Err(Stop::Output(error)) => return Err(error.into()),
+            Err(CommandError::Failed(failure)) => output.print_error(&failure)?,
+            Err(CommandError::Interrupted) => output.note("cancelled")?,
+            Err(CommandError::Output(error)) => return Err(error.into()),
             Ok(()) => {}
         }
         Ok(output.data().flush()?)
     }
 
-    fn run_query(&mut self, sql: &str, output: &mut Output) -> Result<(), Stop> {
+    fn run_query(&mut self, sql: &str, output: &mut Output) -> Result<(), CommandError> {
         let max_rows = self.args.max_rows(self.format);
         let query = Query { sql, format: self.format, max_rows };
         let max_width = self.editor.dimensions().map(|(columns, _)| columns.into());
@@ -140,7 +140,7 @@ impl<'a> Prompt<'a> {
         Ok(output.note(footer)?)
     }
 
-    fn run_command(&mut self, command: &str, output: &mut Output) -> Result<(), Stop> {
+    fn run_command(&mut self, command: &str, output: &mut Output) -> Result<(), CommandError> {
         let (name, argument) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
         match (name, argument.trim()) {
             ("?", "") => Ok(write_help(output.data())?),
@@ -156,7 +156,7 @@ impl<'a> Prompt<'a> {
                 self.format = parse_text_format(format)?;
                 Ok(())
             }
-            _ => Err(Stop::Failed(Failure {
+            _ => Err(CommandError::Failed(Failure {
                 message: format!("unknown command `\\{}`", printable(command)),
                 hint: Some("list the commands with \\?".into()),
             })),

@@ -8,7 +8,7 @@ use arrow::datatypes::{FieldRef, SchemaRef};
 use arrow::util::display::ArrayFormatter;
 
 use super::write::{RowWriter, arrow_error, formatters};
-use crate::output::{Paint, Stop, Style};
+use crate::output::{CommandError, Paint, Style};
 use crate::text::{printable, truncate, width};
 
 /// The separator of columns.
@@ -40,9 +40,9 @@ pub(super) struct StreamedTable<W> {
     layout: TableLayout,
     columns: Vec<StreamedColumn>,
     /// Number of columns that fit.
-    shown: usize,
+    shown_columns: usize,
     /// Rows that are buffered until the widths are known.
-    waiting: Vec<Vec<StreamedCell>>,
+    buffered_rows: Vec<Vec<StreamedCell>>,
     is_measured: bool,
 }
 
@@ -65,30 +65,37 @@ impl<W: Write> StreamedTable<W> {
             StreamedColumn { title, is_number: field.data_type().is_numeric(), width }
         };
         let columns: Vec<_> = schema.fields().iter().map(column).collect();
-        Self { out, layout, shown: columns.len(), columns, waiting: Vec::new(), is_measured: false }
+        Self {
+            out,
+            layout,
+            shown_columns: columns.len(),
+            columns,
+            buffered_rows: Vec::new(),
+            is_measured: false,
+        }
     }
 
     /// Sets the widths by the buffered rows, and writes these rows.
-    fn measure(&mut self) -> Result<(), Stop> {
+    fn measure(&mut self) -> Result<(), CommandError> {
         if self.is_measured {
             return Ok(());
         }
         self.is_measured = true;
-        let waiting = std::mem::take(&mut self.waiting);
-        for (at, column) in self.columns.iter_mut().enumerate() {
-            let widest = waiting.iter().map(|row| width(&row[at].text)).max();
+        let buffered_rows = std::mem::take(&mut self.buffered_rows);
+        for (index, column) in self.columns.iter_mut().enumerate() {
+            let widest = buffered_rows.iter().map(|row| width(&row[index].text)).max();
             column.width = column.width.max(widest.unwrap_or(0));
         }
         if let Some(max_width) = self.layout.max_width {
-            self.shown = fit(&mut self.columns, max_width);
+            self.shown_columns = fit_columns(&mut self.columns, max_width);
         }
         let titles = self.columns.iter().map(|column| (column.title.as_str(), Some(Style::Dim)));
         let line = self.line(titles);
         self.out.write_all(line.as_bytes())?;
-        waiting.iter().try_for_each(|row| self.write_row(row))
+        buffered_rows.iter().try_for_each(|row| self.write_row(row))
     }
 
-    fn write_row(&mut self, row: &[StreamedCell]) -> Result<(), Stop> {
+    fn write_row(&mut self, row: &[StreamedCell]) -> Result<(), CommandError> {
         let cells = row.iter().map(|cell| (&*cell.text, cell.is_null.then_some(Style::Dim)));
         let line = self.line(cells);
         Ok(self.out.write_all(line.as_bytes())?)
@@ -97,38 +104,38 @@ impl<W: Write> StreamedTable<W> {
     /// Returns a line with the columns that fit.
     fn line<'a>(&self, cells: impl Iterator<Item = (&'a str, Option<Style>)>) -> String {
         let mut line = String::new();
-        let last = self.columns.len().saturating_sub(1);
-        for (at, (column, (text, style))) in
-            self.columns[..self.shown].iter().zip(cells).enumerate()
+        let last_index = self.columns.len().saturating_sub(1);
+        for (index, (column, (text, style))) in
+            self.columns[..self.shown_columns].iter().zip(cells).enumerate()
         {
             let is_cut = self.layout.max_width.is_some() && !column.is_number;
             let text = if is_cut { truncate(text, column.width) } else { text.into() };
-            let blanks = column.width.saturating_sub(width(&text));
-            let before = if column.is_number { blanks } else { 0 };
-            let after = if at == last { 0 } else { blanks - before };
-            line.push_str(if at == 0 { "" } else { GAP });
-            line.extend(std::iter::repeat_n(' ', before));
+            let padding = column.width.saturating_sub(width(&text));
+            let padding_before = if column.is_number { padding } else { 0 };
+            let padding_after = if index == last_index { 0 } else { padding - padding_before };
+            line.push_str(if index == 0 { "" } else { GAP });
+            line.extend(std::iter::repeat_n(' ', padding_before));
             match style {
                 Some(style) => line.push_str(&self.layout.paint.with(style, text).to_string()),
                 None => line.push_str(&text),
             }
-            line.extend(std::iter::repeat_n(' ', after));
+            line.extend(std::iter::repeat_n(' ', padding_after));
         }
-        line.push_str(if self.shown < self.columns.len() { ELLIPSIS } else { "" });
+        line.push_str(if self.shown_columns < self.columns.len() { ELLIPSIS } else { "" });
         line.push('\n');
         line
     }
 }
 
 impl<W: Write> RowWriter for StreamedTable<W> {
-    fn write(&mut self, batch: &RecordBatch) -> Result<(), Stop> {
+    fn write(&mut self, batch: &RecordBatch) -> Result<(), CommandError> {
         for row in rows(batch)? {
             let row = row?;
             if self.is_measured {
                 self.write_row(&row)?;
             } else {
-                self.waiting.push(row);
-                if self.waiting.len() == MEASURED_ROWS {
+                self.buffered_rows.push(row);
+                if self.buffered_rows.len() == MEASURED_ROWS {
                     self.measure()?;
                 }
             }
@@ -136,7 +143,7 @@ impl<W: Write> RowWriter for StreamedTable<W> {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>) -> Result<(), Stop> {
+    fn finish(mut self: Box<Self>) -> Result<(), CommandError> {
         self.measure()?;
         Ok(self.out.flush()?)
     }
@@ -145,7 +152,7 @@ impl<W: Write> RowWriter for StreamedTable<W> {
 /// Returns the cells of a batch, row by row.
 fn rows(
     batch: &RecordBatch,
-) -> Result<impl Iterator<Item = Result<Vec<StreamedCell>, Stop>>, Stop> {
+) -> Result<impl Iterator<Item = Result<Vec<StreamedCell>, CommandError>>, CommandError> {
     let columns = formatters(batch, NULL)?;
     Ok((0..batch.num_rows()).map(move |row| {
         let cells = columns.iter().zip(batch.columns());
@@ -154,7 +161,11 @@ fn rows(
 }
 
 impl StreamedCell {
-    fn new(column: &ArrayFormatter<'_>, array: &dyn Array, row: usize) -> Result<Self, Stop> {
+    fn new(
+        column: &ArrayFormatter<'_>,
+        array: &dyn Array,
+        row: usize,
+    ) -> Result<Self, CommandError> {
         let text = column.value(row).try_to_string().map_err(arrow_error)?;
         let text = printable(&text).into_owned();
         Ok(Self { text, is_null: array.is_null(row) })
@@ -163,27 +174,27 @@ impl StreamedCell {
 
 /// Shortens the widest text columns until all columns fit. If that does not suffice, drops columns
 /// on the right. Returns the number of columns that remain.
-fn fit(columns: &mut [StreamedColumn], max_width: usize) -> usize {
+fn fit_columns(columns: &mut [StreamedColumn], max_width: usize) -> usize {
     for column in columns.iter_mut().filter(|column| !column.is_number) {
         column.width = column.width.min(max_width);
     }
-    let mut needed = width_of(columns);
-    while needed > max_width {
-        let texts = columns.iter_mut().filter(|column| !column.is_number);
-        match texts.max_by_key(|column| column.width) {
+    let mut needed_width = total_width(columns);
+    while needed_width > max_width {
+        let text_columns = columns.iter_mut().filter(|column| !column.is_number);
+        match text_columns.max_by_key(|column| column.width) {
             Some(widest) if widest.width > MIN_TEXT_WIDTH => widest.width -= 1,
             _ => break,
         }
-        needed -= 1;
+        needed_width -= 1;
     }
-    let fits = |shown: &usize| width_of(&columns[..*shown]) + width(ELLIPSIS) <= max_width;
+    let fits = |count: &usize| total_width(&columns[..*count]) + width(ELLIPSIS) <= max_width;
     match columns.len() {
-        all if needed <= max_width => all,
+        all if needed_width <= max_width => all,
         all => (1..all).rev().find(fits).unwrap_or(all.min(1)),
     }
 }
 
-fn width_of(columns: &[StreamedColumn]) -> usize {
+fn total_width(columns: &[StreamedColumn]) -> usize {
     let gaps = columns.len().saturating_sub(1) * GAP.len();
     columns.iter().map(|column| column.width).sum::<usize>() + gaps
 }

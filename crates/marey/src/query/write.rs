@@ -18,36 +18,36 @@ use parquet::file::properties::WriterProperties;
 
 use super::format::RowFormat;
 use super::table::{StreamedTable, TableLayout};
-use crate::output::{Failure, Stop};
+use crate::output::{CommandError, Failure};
 
 /// Writes the rows of a result, batch by batch.
 pub(super) trait RowWriter {
-    fn write(&mut self, batch: &RecordBatch) -> Result<(), Stop>;
+    fn write(&mut self, batch: &RecordBatch) -> Result<(), CommandError>;
 
     /// Writes the end of the output.
-    fn finish(self: Box<Self>) -> Result<(), Stop>;
+    fn finish(self: Box<Self>) -> Result<(), CommandError>;
 }
 
 /// The destination of rows.
-pub(super) struct Sink<W> {
+pub(super) struct RowSink<W> {
     pub(super) out: W,
     pub(super) layout: TableLayout,
     /// Whether `out` is a file, which allows random access, and not a stream.
     pub(super) is_file: bool,
 }
 
-impl<'a, W: Write + Send + 'a> Sink<W> {
+impl<'a, W: Write + Send + 'a> RowSink<W> {
     /// Creates a writer of rows and writes the heading.
     pub(super) fn into_writer(
         self,
         format: RowFormat,
         schema: &SchemaRef,
-    ) -> Result<Box<dyn RowWriter + 'a>, Stop> {
+    ) -> Result<Box<dyn RowWriter + 'a>, CommandError> {
         Ok(match format {
             RowFormat::Table => Box::new(StreamedTable::new(self.out, schema, self.layout)),
-            RowFormat::Csv => Box::new(Csv::new(self.out, schema)?),
-            RowFormat::Json => Box::new(Json::<_, JsonArray>::new(self.out, "\n")),
-            RowFormat::Jsonl => Box::new(Json::<_, LineDelimited>::new(self.out, "")),
+            RowFormat::Csv => Box::new(CsvRows::new(self.out, schema)?),
+            RowFormat::Json => Box::new(JsonRows::<_, JsonArray>::new(self.out, "\n")),
+            RowFormat::Jsonl => Box::new(JsonRows::<_, LineDelimited>::new(self.out, "")),
             RowFormat::Arrow if self.is_file => {
                 Box::new(FileWriter::try_new(self.out, schema).map_err(arrow_error)?)
             }
@@ -65,13 +65,13 @@ impl<'a, W: Write + Send + 'a> Sink<W> {
 }
 
 /// Writes CSV with one line for each row. Null is an empty cell.
-struct Csv<W: Write> {
+struct CsvRows<W: Write> {
     writer: csv::Writer<W>,
     cell: String,
 }
 
-impl<W: Write> Csv<W> {
-    fn new(out: W, schema: &SchemaRef) -> Result<Self, Stop> {
+impl<W: Write> CsvRows<W> {
+    fn new(out: W, schema: &SchemaRef) -> Result<Self, CommandError> {
         let mut writer = csv::Writer::from_writer(out);
         let names = schema.fields().iter().map(|field| field.name());
         writer.write_record(names).map_err(csv_error)?;
@@ -79,8 +79,8 @@ impl<W: Write> Csv<W> {
     }
 }
 
-impl<W: Write> RowWriter for Csv<W> {
-    fn write(&mut self, batch: &RecordBatch) -> Result<(), Stop> {
+impl<W: Write> RowWriter for CsvRows<W> {
+    fn write(&mut self, batch: &RecordBatch) -> Result<(), CommandError> {
         let columns = formatters(batch, "")?;
         for row in 0..batch.num_rows() {
             for column in &columns {
@@ -93,7 +93,7 @@ impl<W: Write> RowWriter for Csv<W> {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>) -> Result<(), Stop> {
+    fn finish(mut self: Box<Self>) -> Result<(), CommandError> {
         Ok(self.writer.flush()?)
     }
 }
@@ -102,91 +102,91 @@ impl<W: Write> RowWriter for Csv<W> {
 pub(super) fn formatters<'a>(
     batch: &'a RecordBatch,
     null: &'a str,
-) -> Result<Vec<ArrayFormatter<'a>>, Stop> {
+) -> Result<Vec<ArrayFormatter<'a>>, CommandError> {
     let options = FormatOptions::new().with_null(null).with_display_error(false);
     let formatter = |column: &'a Arc<dyn Array>| ArrayFormatter::try_new(column, &options);
     batch.columns().iter().map(formatter).collect::<Result<_, _>>().map_err(arrow_error)
 }
 
 /// Writes JSON objects with all columns. Null, and a number that is not finite, are `null`.
-struct Json<W: Write, F: JsonFormat> {
+struct JsonRows<W: Write, F: JsonFormat> {
     writer: JsonWriter<W, F>,
     /// The text after the last object.
-    end: &'static str,
+    end_text: &'static str,
 }
 
-impl<W: Write, F: JsonFormat> Json<W, F> {
-    fn new(out: W, end: &'static str) -> Self {
-        Self { writer: WriterBuilder::new().with_explicit_nulls(true).build(out), end }
+impl<W: Write, F: JsonFormat> JsonRows<W, F> {
+    fn new(out: W, end_text: &'static str) -> Self {
+        Self { writer: WriterBuilder::new().with_explicit_nulls(true).build(out), end_text }
     }
 }
 
-impl<W: Write, F: JsonFormat> RowWriter for Json<W, F> {
-    fn write(&mut self, batch: &RecordBatch) -> Result<(), Stop> {
+impl<W: Write, F: JsonFormat> RowWriter for JsonRows<W, F> {
+    fn write(&mut self, batch: &RecordBatch) -> Result<(), CommandError> {
         self.writer.write(batch).map_err(arrow_error)
     }
 
-    fn finish(mut self: Box<Self>) -> Result<(), Stop> {
+    fn finish(mut self: Box<Self>) -> Result<(), CommandError> {
         self.writer.finish().map_err(arrow_error)?;
-        Ok(self.writer.into_inner().write_all(self.end.as_bytes())?)
+        Ok(self.writer.into_inner().write_all(self.end_text.as_bytes())?)
     }
 }
 
 impl<W: Write> RowWriter for FileWriter<W> {
-    fn write(&mut self, batch: &RecordBatch) -> Result<(), Stop> {
+    fn write(&mut self, batch: &RecordBatch) -> Result<(), CommandError> {
         self.write(batch).map_err(arrow_error)
     }
 
-    fn finish(mut self: Box<Self>) -> Result<(), Stop> {
+    fn finish(mut self: Box<Self>) -> Result<(), CommandError> {
         FileWriter::finish(&mut self).map_err(arrow_error)
     }
 }
 
 impl<W: Write> RowWriter for StreamWriter<W> {
-    fn write(&mut self, batch: &RecordBatch) -> Result<(), Stop> {
+    fn write(&mut self, batch: &RecordBatch) -> Result<(), CommandError> {
         self.write(batch).map_err(arrow_error)
     }
 
-    fn finish(mut self: Box<Self>) -> Result<(), Stop> {
+    fn finish(mut self: Box<Self>) -> Result<(), CommandError> {
         StreamWriter::finish(&mut self).map_err(arrow_error)
     }
 }
 
 impl<W: Write + Send> RowWriter for ArrowWriter<W> {
-    fn write(&mut self, batch: &RecordBatch) -> Result<(), Stop> {
+    fn write(&mut self, batch: &RecordBatch) -> Result<(), CommandError> {
         self.write(batch).map_err(parquet_error)
     }
 
-    fn finish(self: Box<Self>) -> Result<(), Stop> {
+    fn finish(self: Box<Self>) -> Result<(), CommandError> {
         self.close().map(drop).map_err(parquet_error)
     }
 }
 
-pub(super) fn arrow_error(error: ArrowError) -> Stop {
+pub(super) fn arrow_error(error: ArrowError) -> CommandError {
     match error {
-        ArrowError::IoError(_, error) => Stop::Output(error),
+        ArrowError::IoError(_, error) => CommandError::Output(error),
         other => cannot_write(&other),
     }
 }
 
-fn parquet_error(error: ParquetError) -> Stop {
+fn parquet_error(error: ParquetError) -> CommandError {
     match error {
         ParquetError::External(inner) => match inner.downcast::<io::Error>() {
-            Ok(error) => Stop::Output(*error),
+            Ok(error) => CommandError::Output(*error),
             Err(inner) => cannot_write(&inner),
         },
         other => cannot_write(&other),
     }
 }
 
-fn csv_error(error: csv::Error) -> Stop {
+fn csv_error(error: csv::Error) -> CommandError {
     match error.into_kind() {
-        csv::ErrorKind::Io(error) => Stop::Output(error),
+        csv::ErrorKind::Io(error) => CommandError::Output(error),
         other => cannot_write(&format_args!("{other:?}")),
     }
 }
 
-fn cannot_write(reason: &dyn std::fmt::Display) -> Stop {
+fn cannot_write(reason: &dyn std::fmt::Display) -> CommandError {
     let message = format!("cannot write the rows in this format: {reason}");
-    Stop::Failed(Failure { message, hint: None })
+    CommandError::Failed(Failure { message, hint: None })
 }

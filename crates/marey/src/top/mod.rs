@@ -15,7 +15,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use marey_attach::{Options, Target, Usage};
+use marey_attach::{ReadOptions, Target, Usage};
 use marey_model::quantity::{Grouped, Size};
 use serde::Serialize;
 
@@ -26,7 +26,7 @@ use self::screen::Screen;
 use crate::aligned::{Align, TextLayout, write_rows};
 use crate::export::{Export, TimeRange};
 use crate::interrupt;
-use crate::output::{Failure, Output, Stop, Style};
+use crate::output::{CommandError, Failure, Output, Style};
 use crate::record::seconds;
 use crate::runs;
 use crate::text::printable;
@@ -83,24 +83,24 @@ pub(crate) struct TopArgs {
 }
 
 /// Runs `marey top`.
-pub(crate) fn top(args: &TopArgs, output: &mut Output) -> Result<(), Stop> {
+pub(crate) fn top(args: &TopArgs, output: &mut Output) -> Result<(), CommandError> {
     let duration = seconds("--duration", args.duration)?;
-    let mut target = Target::open(args.pid, Options::default()).map_err(Failure::from)?;
+    let mut target = Target::open(args.pid, ReadOptions::default()).map_err(Failure::from)?;
     target.python_threads().map_err(Failure::from)?;
     let python = target.python_version();
-    let stop = interrupt::stop_on_interrupt()?;
+    let interrupt = interrupt::stop_on_interrupt()?;
     let sampler = marey_attach::Sampler::new(&target, args.idle).map_err(Failure::from)?;
     let sampler = BackgroundSampler::begin(sampler, args.rate)?;
     if output.is_terminal && !args.once && !args.json {
         let flame_graph = PathBuf::from(format!("process-{}.svg", args.pid));
         let screen = Screen::new(&sampler, args, &python, &flame_graph);
-        return screen.run(&stop);
+        return screen.run(&interrupt);
     }
-    let mut meter = LoadMeter::begin(args.pid);
-    if stop.recv_timeout(duration) != Err(RecvTimeoutError::Timeout) {
-        return Err(Stop::Interrupted);
+    let mut load_meter = LoadMeter::begin(args.pid);
+    if interrupt.recv_timeout(duration) != Err(RecvTimeoutError::Timeout) {
+        return Err(CommandError::Interrupted);
     }
-    let load = meter.load();
+    let load = load_meter.load();
     let profile = sampler.profile();
     let rows = profile.rows(args.by, args.sort, "");
     let report = TopReport::new(args.pid, &python, load, &profile, rows);
@@ -109,7 +109,7 @@ pub(crate) fn top(args: &TopArgs, output: &mut Output) -> Result<(), Stop> {
         writeln!(output.data())?;
         return Ok(());
     }
-    print(&report, &profile, args, output)
+    print_report(&report, &profile, args, output)
 }
 
 /// The resources that a process has used per second, and those that it has now.
@@ -155,40 +155,40 @@ impl Load {
 /// Measures the resources that a process uses between two calls.
 struct LoadMeter {
     pid: u32,
-    time: Instant,
-    last: Usage,
+    last_time: Instant,
+    last_usage: Usage,
     devices: Devices,
 }
 
 impl LoadMeter {
     fn begin(pid: u32) -> Self {
         let devices = Devices::open();
-        let last = Usage::of_process(pid).unwrap_or_default();
-        Self { pid, time: Instant::now(), last, devices }
+        let last_usage = Usage::of_process(pid).unwrap_or_default();
+        Self { pid, last_time: Instant::now(), last_usage, devices }
     }
 
     /// Returns the resources that the process used since the last call.
     fn load(&mut self) -> Load {
-        let now = Usage::of_process(self.pid).unwrap_or(self.last);
-        let seconds = self.time.elapsed().as_secs_f64();
+        let now = Usage::of_process(self.pid).unwrap_or(self.last_usage);
+        let seconds = self.last_time.elapsed().as_secs_f64();
         let per_sec = |now: u64, last: u64| now.saturating_sub(last) as f64 / seconds;
         let load = Load {
-            cpu: now.cpu.saturating_sub(self.last.cpu).as_secs_f64() / seconds,
+            cpu: now.cpu_time.saturating_sub(self.last_usage.cpu_time).as_secs_f64() / seconds,
             resident_bytes: now.resident_bytes,
             threads: now.threads,
-            read_bytes_per_sec: per_sec(now.read_bytes, self.last.read_bytes),
-            written_bytes_per_sec: per_sec(now.written_bytes, self.last.written_bytes),
-            received_bytes_per_sec: per_sec(now.received_bytes, self.last.received_bytes),
-            sent_bytes_per_sec: per_sec(now.sent_bytes, self.last.sent_bytes),
+            read_bytes_per_sec: per_sec(now.read_bytes, self.last_usage.read_bytes),
+            written_bytes_per_sec: per_sec(now.written_bytes, self.last_usage.written_bytes),
+            received_bytes_per_sec: per_sec(now.received_bytes, self.last_usage.received_bytes),
+            sent_bytes_per_sec: per_sec(now.sent_bytes, self.last_usage.sent_bytes),
             seconds,
             devices: self.devices.read(self.pid),
         };
-        (self.time, self.last) = (Instant::now(), now);
+        (self.last_time, self.last_usage) = (Instant::now(), now);
         load
     }
 
     fn elapsed(&self) -> Duration {
-        self.time.elapsed()
+        self.last_time.elapsed()
     }
 }
 
@@ -240,12 +240,12 @@ impl<'a> TopReport<'a> {
     }
 }
 
-fn print(
+fn print_report(
     report: &TopReport,
     profile: &SampledProfile,
     args: &TopArgs,
     output: &mut Output,
-) -> Result<(), Stop> {
+) -> Result<(), CommandError> {
     let paint = output.paint;
     let [title, facts, machine] = report.heading();
     writeln!(output.data(), "{}\n{facts}\n{machine}\n", paint.with(Style::Bold, title))?;

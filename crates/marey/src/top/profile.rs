@@ -34,12 +34,12 @@ pub(super) struct SampledProfile {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Stack {
     thread: Arc<str>,
-    calls: Box<[Call]>,
+    calls: Box<[StackCall]>,
 }
 
 /// A call of a stack.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Call {
+struct StackCall {
     function: Arc<str>,
     file: Arc<str>,
     line: i32,
@@ -110,7 +110,7 @@ impl SampledProfile {
     }
 
     fn stack(&mut self, thread: Thread) -> Stack {
-        let call = |frame: Frame| Call {
+        let call = |frame: Frame| StackCall {
             function: self.text(frame.function),
             file: self.text(frame.file),
             line: frame.line,
@@ -120,19 +120,19 @@ impl SampledProfile {
     }
 
     fn text(&mut self, text: String) -> Arc<str> {
-        if let Some(known) = self.texts.get(text.as_str()) {
-            return Arc::clone(known);
+        if let Some(stored_text) = self.texts.get(text.as_str()) {
+            return Arc::clone(stored_text);
         }
         let text: Arc<str> = text.into();
         self.texts.insert(Arc::clone(&text));
         text
     }
 
-    /// Keeps the `kept` stacks with the most samples, and counts the samples of the others.
-    fn drop_rare_stacks(&mut self, kept: usize) {
+    /// Keeps the `kept_count` stacks with the most samples, and counts the samples of the others.
+    fn drop_rare_stacks(&mut self, kept_count: usize) {
         let mut stacks: Vec<(Stack, u64)> = self.stacks.drain().collect();
         stacks.sort_by_key(|&(_, count)| Reverse(count));
-        let rare = stacks.split_off(kept.min(stacks.len()));
+        let rare = stacks.split_off(kept_count.min(stacks.len()));
         self.dropped += rare.iter().map(|(_, count)| count).sum::<u64>();
         drop(rare);
         self.stacks.extend(stacks);
@@ -155,22 +155,22 @@ impl SampledProfile {
         let mut rows: BTreeMap<(String, String), (u64, u64)> = BTreeMap::new();
         for (Stack { thread, calls }, count) in &self.stacks {
             let keys = calls.iter().map(|call| call.key(grouping, thread));
-            let mut seen = BTreeSet::new();
+            let mut seen_keys = BTreeSet::new();
             for (index, key) in keys.enumerate() {
                 let row = rows.entry(key.clone()).or_default();
                 row.0 += if index == 0 { *count } else { 0 };
                 // A recursive function counts once per stack.
-                row.1 += if seen.insert(key) { *count } else { 0 };
+                row.1 += if seen_keys.insert(key) { *count } else { 0 };
             }
         }
         let search = search.to_lowercase();
-        let is_found = |row: &ProfileRow| {
+        let matches_search = |row: &ProfileRow| {
             row.name.to_lowercase().contains(&search) || row.place.to_lowercase().contains(&search)
         };
         let mut rows: Vec<ProfileRow> = rows
             .into_iter()
             .map(|((name, place), (own, total))| ProfileRow { own, total, name, place })
-            .filter(is_found)
+            .filter(matches_search)
             .collect();
         // The rows are ordered by name already, and the sort is stable.
         match order {
@@ -186,7 +186,7 @@ impl SampledProfile {
         let mut lines: Vec<String> = Vec::new();
         for (Stack { thread, calls }, count) in &self.stacks {
             let calls = calls.iter().rev().map(|call| {
-                let Call { function, file, line } = call;
+                let StackCall { function, file, line } = call;
                 format!("{file}:{line}@{function}")
             });
             let names: Vec<String> = std::iter::once(thread.to_string())
@@ -200,7 +200,7 @@ impl SampledProfile {
     }
 }
 
-impl Call {
+impl StackCall {
     /// Returns the name and place of the row of this call.
     fn key(&self, grouping: Grouping, thread: &str) -> (String, String) {
         match grouping {
@@ -216,8 +216,11 @@ mod tests {
     use super::*;
 
     fn profile() -> SampledProfile {
-        let call =
-            |function: &str, line| Call { function: function.into(), file: "a.py".into(), line };
+        let call = |function: &str, line| StackCall {
+            function: function.into(),
+            file: "a.py".into(),
+            line,
+        };
         let mut profile = SampledProfile { readings: 10, ..SampledProfile::default() };
         for (calls, count) in [
             (vec![call("walk", 3), call("walk", 4), call("main", 9)], 6),
@@ -263,7 +266,7 @@ mod tests {
         for line in (0..).take(2 * MAX_STACKS) {
             let text = |text: &str, profile: &mut SampledProfile| profile.text(text.to_owned());
             let (function, file) = (text("run", &mut profile), text("b.py", &mut profile));
-            let calls = Box::new([Call { function, file, line }]);
+            let calls = Box::new([StackCall { function, file, line }]);
             let stack = Stack { thread: text("worker", &mut profile), calls };
             profile.stacks.insert(stack, 1);
         }

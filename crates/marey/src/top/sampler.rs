@@ -13,13 +13,13 @@ use super::profile::SampledProfile;
 
 /// Samples a process on a thread until it is dropped.
 pub(super) struct BackgroundSampler {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     /// Ends the thread when it is dropped.
-    stop: Option<SyncSender<()>>,
+    stop_sender: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-struct Shared {
+struct SharedState {
     profile: Mutex<SampledProfile>,
     is_paused: AtomicBool,
 }
@@ -28,30 +28,30 @@ impl BackgroundSampler {
     /// Starts the thread, which samples `rate_hz` times a second.
     pub(super) fn begin(mut sampler: marey_attach::Sampler, rate_hz: u32) -> io::Result<Self> {
         let shared =
-            Arc::new(Shared { profile: Mutex::default(), is_paused: AtomicBool::new(false) });
-        let (stop, is_stopped) = mpsc::sync_channel(1);
-        let own = Arc::clone(&shared);
+            Arc::new(SharedState { profile: Mutex::default(), is_paused: AtomicBool::new(false) });
+        let (stop_sender, stop_receiver) = mpsc::sync_channel(1);
+        let thread_shared = Arc::clone(&shared);
         let sample = move || {
             let mut schedule = Schedule::begin(rate_hz);
             loop {
                 let tick = schedule.next(Instant::now());
-                if is_stopped.recv_timeout(tick.wait) != Err(RecvTimeoutError::Timeout) {
+                if stop_receiver.recv_timeout(tick.wait) != Err(RecvTimeoutError::Timeout) {
                     return;
                 }
-                if own.is_paused.load(Ordering::Relaxed) {
+                if thread_shared.is_paused.load(Ordering::Relaxed) {
                     continue;
                 }
-                let read = sampler.sample();
-                let mut profile = own.profile();
+                let reading = sampler.sample();
+                let mut profile = thread_shared.profile();
                 profile.skipped += tick.skipped;
-                match read {
+                match reading {
                     Ok(threads) => profile.add(threads),
                     Err(_) => profile.failed += 1,
                 }
             }
         };
         let thread = thread::Builder::new().name("marey-top".into()).spawn(sample)?;
-        Ok(Self { shared, stop: Some(stop), thread: Some(thread) })
+        Ok(Self { shared, stop_sender: Some(stop_sender), thread: Some(thread) })
     }
 
     /// Returns the samples so far. Sampling waits while the caller holds them.
@@ -69,7 +69,7 @@ impl BackgroundSampler {
     }
 }
 
-impl Shared {
+impl SharedState {
     fn profile(&self) -> MutexGuard<'_, SampledProfile> {
         self.profile.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -77,7 +77,7 @@ impl Shared {
 
 impl Drop for BackgroundSampler {
     fn drop(&mut self) {
-        drop(self.stop.take());
+        drop(self.stop_sender.take());
         if let Some(thread) = self.thread.take() {
             // The thread ends at its next sample. It cannot panic, so the result is ignored.
             drop(thread.join());

@@ -20,7 +20,7 @@ use ratatui::widgets::{Row, Table};
 use super::profile::{Grouping, ProfileOrder, SampledProfile};
 use super::sampler::BackgroundSampler;
 use super::{Load, LoadMeter, TopArgs, TopReport, cells, write_flame_graph};
-use crate::output::Stop;
+use crate::output::CommandError;
 
 /// The time between two updates of the screen.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(250);
@@ -30,7 +30,7 @@ const LOAD_INTERVAL: Duration = Duration::from_secs(1);
 const SHARE_COLUMNS: u16 = 8;
 
 /// The number of keys that can wait to be handled. The reader waits when there are more.
-const KEYS: usize = 64;
+const MAX_WAITING_KEYS: usize = 64;
 
 /// A terminal without echo, on a screen of its own. Its drop restores the terminal.
 type RawScreen = Terminal<TermionBackend<AlternateScreen<RawTerminal<Stdout>>>>;
@@ -47,13 +47,13 @@ pub(super) struct Screen<'a> {
     is_typing: bool,
     first_row: usize,
     message: String,
-    meter: LoadMeter,
+    load_meter: LoadMeter,
     load: Load,
 }
 
 /// Whether the screen stays after a key.
 #[derive(PartialEq, Eq)]
-enum Next {
+enum AfterKey {
     Stay,
     Leave,
 }
@@ -76,28 +76,28 @@ impl<'a> Screen<'a> {
             is_typing: false,
             first_row: 0,
             message: String::new(),
-            meter: LoadMeter::begin(args.pid),
+            load_meter: LoadMeter::begin(args.pid),
             load: Load::default(),
         }
     }
 
     /// Shows the process until the user leaves or the process ends.
-    pub(super) fn run(mut self, stop: &Receiver<()>) -> Result<(), Stop> {
+    pub(super) fn run(mut self, interrupt: &Receiver<()>) -> Result<(), CommandError> {
         let screen = io::stdout().into_raw_mode()?.into_alternate_screen()?;
         let mut terminal = Terminal::new(TermionBackend::new(screen))?;
         let keys = read_keys()?;
         loop {
-            if self.meter.elapsed() >= LOAD_INTERVAL {
-                self.load = self.meter.load();
+            if self.load_meter.elapsed() >= LOAD_INTERVAL {
+                self.load = self.load_meter.load();
             }
             self.draw(&mut terminal)?;
             match keys.recv_timeout(REFRESH_INTERVAL) {
-                Ok(key) if self.press(key) == Next::Leave => return Ok(()),
+                Ok(key) if self.press(key) == AfterKey::Leave => return Ok(()),
                 // The terminal is closed.
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
                 Ok(_) | Err(RecvTimeoutError::Timeout) => {}
             }
-            if stop.try_recv().is_ok() {
+            if interrupt.try_recv().is_ok() {
                 return Ok(());
             }
             if !marey_attach::is_alive(self.pid) {
@@ -117,23 +117,23 @@ impl<'a> Screen<'a> {
         let dim = Style::new().add_modifier(Modifier::DIM);
         terminal.draw(|frame| {
             let line = Constraint::Length(1);
-            let [top, second, third, state, body, keys] =
+            let [title_area, facts_area, machine_area, status_area, body_area, keys_area] =
                 Layout::vertical([line, line, line, line, Constraint::Min(1), line])
                     .areas(frame.area());
-            frame.render_widget(Line::styled(title, bold), top);
-            frame.render_widget(Line::from(facts), second);
-            frame.render_widget(Line::from(machine), third);
-            frame.render_widget(Line::from(self.state()), state);
-            frame.render_widget(table, body);
+            frame.render_widget(Line::styled(title, bold), title_area);
+            frame.render_widget(Line::from(facts), facts_area);
+            frame.render_widget(Line::from(machine), machine_area);
+            frame.render_widget(Line::from(self.status_line()), status_area);
+            frame.render_widget(table, body_area);
             let help = "Tab rows  s order  / search  Space pause  r reset  f flame graph  q quit";
-            frame.render_widget(Line::styled(help, dim), keys);
+            frame.render_widget(Line::styled(help, dim), keys_area);
         })?;
         Ok(())
     }
 
     fn table(&self, rows: &[super::ProfileRow], profile: &SampledProfile) -> Table<'static> {
-        let shown = rows.iter().skip(self.first_row.min(rows.len().saturating_sub(1)));
-        let shown = shown.map(|row| Row::new(cells(row, profile)));
+        let shown_rows = rows.iter().skip(self.first_row.min(rows.len().saturating_sub(1)));
+        let shown_rows = shown_rows.map(|row| Row::new(cells(row, profile)));
         let widths = [
             Constraint::Length(SHARE_COLUMNS),
             Constraint::Length(SHARE_COLUMNS),
@@ -142,11 +142,11 @@ impl<'a> Screen<'a> {
         ];
         let heading = Row::new(["own", "total", self.grouping.title(), ""]);
         let heading = heading.style(Style::new().add_modifier(Modifier::BOLD));
-        Table::new(shown, widths).header(heading)
+        Table::new(shown_rows, widths).header(heading)
     }
 
     /// Returns the line with the order, the search, the pause and the last message.
-    fn state(&self) -> String {
+    fn status_line(&self) -> String {
         let order = match self.order {
             ProfileOrder::Own => "by own time",
             ProfileOrder::Total => "by total time",
@@ -165,14 +165,14 @@ impl<'a> Screen<'a> {
         parts.join("; ")
     }
 
-    fn press(&mut self, key: Key) -> Next {
+    fn press(&mut self, key: Key) -> AfterKey {
         self.message.clear();
         if self.is_typing && key != Key::Ctrl('c') {
             self.type_search(key);
-            return Next::Stay;
+            return AfterKey::Stay;
         }
         match key {
-            Key::Char('q') | Key::Esc | Key::Ctrl('c') => return Next::Leave,
+            Key::Char('q') | Key::Esc | Key::Ctrl('c') => return AfterKey::Leave,
             Key::Char(' ') => self.sampler.toggle_pause(),
             Key::Char('s') => self.order = following(&ProfileOrder::ALL, self.order),
             Key::Char('/') => self.is_typing = true,
@@ -186,7 +186,7 @@ impl<'a> Screen<'a> {
             Key::Up => self.first_row = self.first_row.saturating_sub(1),
             _ => {}
         }
-        Next::Stay
+        AfterKey::Stay
     }
 
     fn type_search(&mut self, key: Key) {
@@ -221,14 +221,14 @@ fn following<T: Copy + PartialEq>(all: &[T], value: T) -> T {
 
 /// Returns a channel of the pressed keys. A thread reads them until the process ends.
 fn read_keys() -> io::Result<Receiver<Key>> {
-    let (sender, keys) = mpsc::sync_channel(KEYS);
-    let read = move || {
+    let (sender, keys) = mpsc::sync_channel(MAX_WAITING_KEYS);
+    let forward_keys = move || {
         for key in io::stdin().keys().map_while(Result::ok) {
             if sender.send(key).is_err() {
                 return;
             }
         }
     };
-    thread::Builder::new().name("marey-keys".into()).spawn(read)?;
+    thread::Builder::new().name("marey-keys".into()).spawn(forward_keys)?;
     Ok(keys)
 }

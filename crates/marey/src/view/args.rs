@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, ValueHint};
 use marey_query::graph::{Filter, NameStyle, Threshold};
 
-use super::choose::Request;
-use super::rows::Order;
+use super::choose::MetricRequest;
+use super::rows::SiblingOrder;
 use crate::output::Failure;
 
 const EXAMPLES: &str = "\
@@ -101,7 +101,7 @@ pub(crate) struct ViewArgs {
 
 /// Output form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum OutputForm {
     Lines,
     Table,
     Json,
@@ -146,24 +146,24 @@ impl ViewArgs {
         Ok(())
     }
 
-    pub(super) fn form(&self, is_terminal: bool) -> Form {
+    pub(super) fn form(&self, is_terminal: bool) -> OutputForm {
         match self.layout {
-            _ if self.json => Form::Json,
-            _ if self.csv => Form::Csv,
-            Some(TextForm::Lines) => Form::Lines,
+            _ if self.json => OutputForm::Json,
+            _ if self.csv => OutputForm::Csv,
+            Some(TextForm::Lines) => OutputForm::Lines,
             // Columns of several files need headings.
             None if self.requested_metrics().is_some() && !is_terminal && self.files.len() < 2 => {
-                Form::Lines
+                OutputForm::Lines
             }
-            Some(TextForm::Table) | None => Form::Table,
+            Some(TextForm::Table) | None => OutputForm::Table,
         }
     }
 
-    pub(super) fn request(&self, form: Form) -> Request<'_> {
+    pub(super) fn request(&self, form: OutputForm) -> MetricRequest<'_> {
         match (self.requested_metrics(), form) {
-            (Some(metrics), _) => Request::Named(metrics.split(',').collect()),
-            (None, Form::Json | Form::Csv) => Request::All,
-            (None, Form::Lines | Form::Table) => Request::Default,
+            (Some(metrics), _) => MetricRequest::Named(metrics.split(',').collect()),
+            (None, OutputForm::Json | OutputForm::Csv) => MetricRequest::All,
+            (None, OutputForm::Lines | OutputForm::Table) => MetricRequest::Default,
         }
     }
 
@@ -171,19 +171,19 @@ impl ViewArgs {
         non_empty(self.metrics.as_deref())
     }
 
-    pub(super) fn order(&self, form: Form) -> Order {
+    pub(super) fn order(&self, form: OutputForm) -> SiblingOrder {
         match self.sort {
-            Some(Sort::Name) => Order::Name,
-            Some(Sort::Value) => Order::Value,
-            None if form == Form::Lines => Order::Name,
-            Some(Sort::FirstSeen) | None => Order::FirstSeen,
+            Some(Sort::Name) => SiblingOrder::Name,
+            Some(Sort::Value) => SiblingOrder::Value,
+            None if form == OutputForm::Lines => SiblingOrder::Name,
+            Some(Sort::FirstSeen) | None => SiblingOrder::FirstSeen,
         }
     }
 
-    pub(super) fn max_levels(&self, form: Form) -> usize {
+    pub(super) fn max_levels(&self, form: OutputForm) -> usize {
         match self.depth {
             Some(levels) => usize::try_from(levels).unwrap_or(0),
-            None if matches!(form, Form::Json | Form::Csv) => usize::MAX,
+            None if matches!(form, OutputForm::Json | OutputForm::Csv) => usize::MAX,
             None => DEFAULT_LEVELS,
         }
     }

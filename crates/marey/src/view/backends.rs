@@ -25,7 +25,7 @@ const FOLDERS: [&str; 8] = [
 const HOST_ONLY: &str = "this version records the host side only";
 
 #[derive(Serialize)]
-struct Entry {
+struct BackendEntry {
     /// `None` stands for a session without a backend.
     backend: Option<&'static str>,
     records: &'static str,
@@ -47,15 +47,16 @@ pub(super) fn write(out: &mut impl Write, paint: Paint, wants_json: bool) -> io:
 
 #[expect(clippy::disallowed_methods, reason = "this process is our own")]
 fn folders() -> Vec<PathBuf> {
-    let configured = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let configured_folders = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     // The linker takes an empty entry for the working directory. That is rarely intended, so such
     // entries are left out.
-    let configured = env::split_paths(&configured).filter(|folder| !folder.as_os_str().is_empty());
-    configured.chain(FOLDERS.map(PathBuf::from)).collect()
+    let configured_folders =
+        env::split_paths(&configured_folders).filter(|folder| !folder.as_os_str().is_empty());
+    configured_folders.chain(FOLDERS.map(PathBuf::from)).collect()
 }
 
-fn entries(folders: &[PathBuf]) -> Vec<Entry> {
-    let host = Entry {
+fn entries(folders: &[PathBuf]) -> Vec<BackendEntry> {
+    let host = BackendEntry {
         backend: None,
         records: HOST_DOC,
         library: None,
@@ -66,14 +67,14 @@ fn entries(folders: &[PathBuf]) -> Vec<Entry> {
     [host].into_iter().chain(ALL.iter().map(|backend| entry(backend, folders))).collect()
 }
 
-fn entry(backend: &Backend, folders: &[PathBuf]) -> Entry {
+fn entry(backend: &Backend, folders: &[PathBuf]) -> BackendEntry {
     let library_path =
         folders.iter().map(|folder| folder.join(backend.library)).find(|path| path.exists());
     let reason = match &library_path {
         Some(_) => HOST_ONLY.to_owned(),
         None => format!("{} was not found, and {HOST_ONLY}", backend.library),
     };
-    Entry {
+    BackendEntry {
         backend: Some(backend.name),
         records: backend.doc,
         library: Some(backend.library),
@@ -83,12 +84,13 @@ fn entry(backend: &Backend, folders: &[PathBuf]) -> Entry {
     }
 }
 
-fn write_table(out: &mut impl Write, paint: Paint, entries: &[Entry]) -> io::Result<()> {
-    let name = |entry: &Entry| entry.backend.unwrap_or("(none)");
-    let max_length =
-        |length: &dyn Fn(&Entry) -> usize| entries.iter().map(length).max().unwrap_or_default();
-    let name_width = max_length(&|entry| name(entry).len());
-    let records = max_length(&|entry| entry.records.len());
+fn write_table(out: &mut impl Write, paint: Paint, entries: &[BackendEntry]) -> io::Result<()> {
+    let name = |entry: &BackendEntry| entry.backend.unwrap_or("(none)");
+    let max_width = |length: &dyn Fn(&BackendEntry) -> usize| {
+        entries.iter().map(length).max().unwrap_or_default()
+    };
+    let name_width = max_width(&|entry| name(entry).len());
+    let records = max_width(&|entry| entry.records.len());
     let header = format!("{:name_width$}  {:records$}  can start here", "backend", "records");
     writeln!(out, "{}", paint.with(Style::Dim, header))?;
     for entry in entries {

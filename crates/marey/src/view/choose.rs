@@ -23,7 +23,7 @@ const MAX_COLUMNS: usize = 1_000;
 const MAX_CELLS: usize = 50_000_000;
 
 /// A request for metrics.
-pub(super) enum Request<'a> {
+pub(super) enum MetricRequest<'a> {
     /// The metrics that the user names.
     Named(Vec<&'a str>),
     /// The default metrics.
@@ -34,7 +34,7 @@ pub(super) enum Request<'a> {
 
 /// The chosen metrics.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Choice {
+pub(super) struct MetricChoice {
     pub(super) metrics: Vec<ChosenMetric>,
     /// Warnings about the chosen metrics.
     pub(super) notes: Vec<String>,
@@ -45,11 +45,11 @@ pub(super) struct Choice {
 /// A chosen metric.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ChosenMetric {
-    /// Label of its column in the graph.
+    /// The label of the metric's column in the graph.
     pub(super) label: String,
-    /// Its short name in a header.
+    /// The short name of the metric in a header.
     pub(super) title: String,
-    /// The unit of its values.
+    /// The unit of the metric's values.
     pub(super) unit: Unit,
 }
 
@@ -84,48 +84,53 @@ impl ChosenMetric {
 }
 
 /// Returns the requested metrics. Derives those that the file lacks.
-pub(super) fn choose(graph: &mut Graph, request: &Request<'_>) -> Result<Choice, MetricError> {
+pub(super) fn choose(
+    graph: &mut Graph,
+    request: &MetricRequest<'_>,
+) -> Result<MetricChoice, MetricError> {
     match request {
-        Request::Named(names) => {
+        MetricRequest::Named(names) => {
             let derived = graph.derive(names)?;
             let pairs = derived.labels.into_iter().zip(names);
             let metrics = pairs.map(|(label, name)| ChosenMetric::from_name(label, name)).collect();
-            Ok(Choice { metrics, notes: derived.notes, omitted_metrics: 0 })
+            Ok(MetricChoice { metrics, notes: derived.notes, omitted_metrics: 0 })
         }
-        Request::Default => Ok(default_metrics(all_metrics(graph))),
-        Request::All => Ok(Choice { metrics: all_metrics(graph), ..Choice::default() }),
+        MetricRequest::Default => Ok(default_metrics(all_metrics(graph))),
+        MetricRequest::All => {
+            Ok(MetricChoice { metrics: all_metrics(graph), ..MetricChoice::default() })
+        }
     }
 }
 
 /// Returns the default metrics among `all`, or the first ones if there are none.
-pub(super) fn default_metrics(mut all: Vec<ChosenMetric>) -> Choice {
+pub(super) fn default_metrics(mut all: Vec<ChosenMetric>) -> MetricChoice {
     let find =
         |request: &&str| all.iter().find(|chosen| metric_key(&chosen.label) == *request).cloned();
-    let known: Vec<ChosenMetric> = DEFAULT_METRICS.iter().filter_map(find).collect();
-    if !known.is_empty() {
-        return Choice { metrics: known, ..Choice::default() };
+    let found_defaults: Vec<ChosenMetric> = DEFAULT_METRICS.iter().filter_map(find).collect();
+    if !found_defaults.is_empty() {
+        return MetricChoice { metrics: found_defaults, ..MetricChoice::default() };
     }
     let omitted_metrics = all.len().saturating_sub(MAX_FALLBACK_METRICS);
     all.truncate(MAX_FALLBACK_METRICS);
-    Choice { metrics: all, notes: Vec::new(), omitted_metrics }
+    MetricChoice { metrics: all, notes: Vec::new(), omitted_metrics }
 }
 
 /// Returns each metric once. A metric may have been requested by several names.
 pub(super) fn distinct_metrics<'a>(
     metrics: impl IntoIterator<Item = &'a ChosenMetric>,
 ) -> Vec<ChosenMetric> {
-    let mut seen = HashSet::new();
-    metrics.into_iter().filter(|metric| seen.insert(&*metric.label)).cloned().collect()
+    let mut seen_labels = HashSet::new();
+    metrics.into_iter().filter(|metric| seen_labels.insert(&*metric.label)).cloned().collect()
 }
 
 /// Fails if the output would be huge although the file is not.
 pub(super) fn check_size(
-    request: &Request<'_>,
+    request: &MetricRequest<'_>,
     columns: usize,
     rows: usize,
 ) -> Result<(), Failure> {
     let cells = columns.saturating_mul(rows);
-    if matches!(request, Request::Named(_)) || columns <= MAX_COLUMNS || cells <= MAX_CELLS {
+    if matches!(request, MetricRequest::Named(_)) || columns <= MAX_COLUMNS || cells <= MAX_CELLS {
         return Ok(());
     }
     let [columns, rows, cells] = [columns, rows, cells].map(|count| Grouped(count as i128));
@@ -188,10 +193,10 @@ mod tests {
             let choice = choose(&mut graph.clone(), &request).unwrap();
             choice.metrics.into_iter().map(|chosen| chosen.label).collect()
         };
-        assert_eq!(labels(Request::Default), ["time (ns)"]);
-        assert_eq!(labels(Request::All), ["time (ns)", "note", "shape"]);
-        assert_eq!(labels(Request::Named(vec!["shape", "note"])), ["shape", "note"]);
-        assert!(choose(&mut graph, &Request::Named(vec!["nope"])).is_err());
+        assert_eq!(labels(MetricRequest::Default), ["time (ns)"]);
+        assert_eq!(labels(MetricRequest::All), ["time (ns)", "note", "shape"]);
+        assert_eq!(labels(MetricRequest::Named(vec!["shape", "note"])), ["shape", "note"]);
+        assert!(choose(&mut graph, &MetricRequest::Named(vec!["nope"])).is_err());
     }
 
     #[test]
@@ -216,11 +221,11 @@ mod tests {
 
     #[test]
     fn only_requested_metrics_may_be_huge() {
-        assert!(check_size(&Request::All, 1_000, 1_000_000).is_ok());
-        assert!(check_size(&Request::All, 10_000, 5_000).is_ok());
-        let refused = check_size(&Request::All, 10_000, 5_001).unwrap_err();
+        assert!(check_size(&MetricRequest::All, 1_000, 1_000_000).is_ok());
+        assert!(check_size(&MetricRequest::All, 10_000, 5_000).is_ok());
+        let refused = check_size(&MetricRequest::All, 10_000, 5_001).unwrap_err();
         assert_eq!(refused.message, "10,000 columns for 5,001 nodes are 50,010,000 cells");
         assert_eq!(refused.hint.as_deref(), Some("select metrics with --metrics"));
-        assert!(check_size(&Request::Named(vec!["m"]), 10_000, 5_001).is_ok());
+        assert!(check_size(&MetricRequest::Named(vec!["m"]), 10_000, 5_001).is_ok());
     }
 }

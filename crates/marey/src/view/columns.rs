@@ -66,8 +66,8 @@ impl TableColumn {
     }
 
     fn new(graph: &Graph, label: &str, title: &str, form: ValueForm) -> Self {
-        let empty = || Cells::Values(vec![None; graph.nodes().len()]);
-        let cells = graph.column(label).unwrap_or_else(empty);
+        let empty_cells = || Cells::Values(vec![None; graph.nodes().len()]);
+        let cells = graph.column(label).unwrap_or_else(empty_cells);
         Self { title: printable(title).into_owned(), cells, form }
     }
 

@@ -15,7 +15,7 @@ use super::number::push;
 use super::rows::Rows;
 
 /// The rows of one profile, or of the difference of two.
-pub(super) struct Part<'a> {
+pub(super) struct CsvPart<'a> {
     pub(super) file: &'a Path,
     pub(super) graph: &'a Graph,
     pub(super) rows: &'a Rows,
@@ -26,7 +26,7 @@ const FIXED_COLUMNS: [&str; 6] = ["file", "id", "parent", "depth", "name", "kind
 /// Writes a header and one row for each node. The cell of a metric that a part lacks is empty.
 pub(super) fn write(
     out: &mut impl Write,
-    parts: &[Part<'_>],
+    parts: &[CsvPart<'_>],
     metrics: &[ChosenMetric],
     is_difference: bool,
 ) -> io::Result<()> {
@@ -57,7 +57,7 @@ pub(super) fn write(
 
 fn write_part<W: Write>(
     writer: &mut Writer<W>,
-    part: &Part<'_>,
+    part: &CsvPart<'_>,
     labels: &[String],
     is_difference: bool,
 ) -> csv::Result<()> {
@@ -66,9 +66,9 @@ fn write_part<W: Write>(
     let file = part.file.to_string_lossy();
     let mut cell = String::new();
     for row in &part.rows.rows {
-        let node = &part.graph.nodes()[row.node];
+        let node = &part.graph.nodes()[row.node_index];
         writer.write_field(&*file)?;
-        for number in [Some(row.node), node.parent, Some(node.depth)] {
+        for number in [Some(row.node_index), node.parent, Some(node.depth)] {
             cell.clear();
             if let Some(number) = number {
                 push(&mut cell, format_args!("{number}"));
@@ -80,7 +80,7 @@ fn write_part<W: Write>(
         if is_difference {
             writer.write_field(change_word(node.side).unwrap_or_default())?;
         }
-        let mut values = cells.node_cells(row.node).peekable();
+        let mut values = cells.node_cells(row.node_index).peekable();
         for column in 0..labels.len() {
             cell.clear();
             if let Some((_, value)) = values.next_if(|(index, _)| *index == column) {

@@ -6,60 +6,64 @@ use std::path::Path;
 
 use marey_query::graph::{ColumnOperator, DifferenceLabels, Filter, Graph};
 
-use super::args::{Form, ViewArgs};
-use super::choose::{ChosenMetric, Request, check_size, default_metrics, distinct_metrics};
+use super::args::{OutputForm, ViewArgs};
+use super::choose::{ChosenMetric, MetricRequest, check_size, default_metrics, distinct_metrics};
 use super::columns::TableColumn;
-use super::load::Loaded;
+use super::load::LoadedProfile;
 use super::rows::Rows;
 use super::shared_threshold::SharedThreshold;
 use super::show::{self, TableColumns};
 use super::{csv, json, load, report};
-use crate::output::{Failure, Output, Stop};
+use crate::output::{CommandError, Failure, Output};
 use crate::text::{printable, quote_path};
 
 /// The number of columns of a metric: before, after, difference and ratio.
 const COLUMNS_PER_METRIC: usize = 4;
 
 /// Shows the difference of the positional file and `before`.
-pub(super) fn view(args: &ViewArgs, before: &Path, output: &mut Output) -> Result<(), Stop> {
+pub(super) fn view(
+    args: &ViewArgs,
+    before: &Path,
+    output: &mut Output,
+) -> Result<(), CommandError> {
     let form = args.form(output.is_terminal);
     let request = args.request(form);
     let file_request = match &request {
-        Request::Named(_) => &request,
-        Request::Default | Request::All => &Request::All,
+        MetricRequest::Named(_) => &request,
+        MetricRequest::Default | MetricRequest::All => &MetricRequest::All,
     };
-    let mut after = Loaded::new(&args.files[0], file_request)?;
-    let mut before = Loaded::new(before, file_request)?;
+    let mut after = LoadedProfile::new(&args.files[0], file_request)?;
+    let mut before = LoadedProfile::new(before, file_request)?;
     match_metrics(&mut after, &mut before, &request)?;
-    if matches!(form, Form::Json | Form::Csv) {
+    if matches!(form, OutputForm::Json | OutputForm::Csv) {
         after.metrics = distinct_metrics(&after.metrics);
         let rows = after.graph.nodes().len().max(before.graph.nodes().len());
         check_size(&request, COLUMNS_PER_METRIC * after.metrics.len(), rows)?;
     }
-    if form == Form::Lines {
-        (after, before) = narrow_both(after, before, &args.filter())?;
+    if form == OutputForm::Lines {
+        (after, before) = filter_both(after, before, &args.filter())?;
         write_lines(args, output, &after, &before)?;
     } else {
-        (after, before) = narrow_both(after, before, &args.name_filter())?;
+        (after, before) = filter_both(after, before, &args.name_filter())?;
         let mut graph = after.graph.difference(&before.graph, &labels(&after.metrics));
         let union_count = graph.nodes().len();
         if let Some(threshold) = args.threshold() {
             let difference_labels = DifferenceLabels::new(&after.metrics[0].label);
             let limit = SharedThreshold::new(threshold, &[&after, &before])?;
-            graph = limit.narrow(&graph, &[difference_labels.after, difference_labels.before])?;
+            graph = limit.filter(&graph, &[difference_labels.after, difference_labels.before])?;
         }
         graph.style_names(args.name_style());
         let difference = FileDifference { after: &after, before: &before, graph, union_count };
         difference.write(args, form, output)?;
     }
     report::note_omitted_metrics(output, "", after.omitted_metrics)?;
-    for shown in [&after, &before] {
-        let file_prefix = format!("{}: ", quote_path(shown.file));
-        for note in &shown.notes {
+    for profile in [&after, &before] {
+        let file_prefix = format!("{}: ", quote_path(profile.file));
+        for note in &profile.notes {
             output.warning(format_args!("{file_prefix}{}", printable(note)))?;
         }
-        if matches!(form, Form::Lines | Form::Table) {
-            report::warn_of_losses(output, &file_prefix, shown.graph.meta())?;
+        if matches!(form, OutputForm::Lines | OutputForm::Table) {
+            report::warn_of_losses(output, &file_prefix, profile.graph.meta())?;
         }
     }
     Ok(())
@@ -68,11 +72,11 @@ pub(super) fn view(args: &ViewArgs, before: &Path, output: &mut Output) -> Resul
 /// Checks that each metric means the same on both sides. Without `--metrics`, keeps the numeric
 /// metrics that both sides have.
 fn match_metrics(
-    after: &mut Loaded<'_>,
-    before: &mut Loaded<'_>,
-    request: &Request<'_>,
+    after: &mut LoadedProfile<'_>,
+    before: &mut LoadedProfile<'_>,
+    request: &MetricRequest<'_>,
 ) -> Result<(), Failure> {
-    if matches!(request, Request::Named(_)) {
+    if matches!(request, MetricRequest::Named(_)) {
         let mut pairs = after.metrics.iter().zip(&before.metrics);
         if let Some((left, right)) = pairs.find(|(left, right)| left.label != right.label) {
             return Err(Failure {
@@ -94,11 +98,12 @@ fn match_metrics(
         }
         return Ok(());
     }
-    let numeric = [after.graph.numeric_labels(), before.graph.numeric_labels()];
+    let numeric_labels = [after.graph.numeric_labels(), before.graph.numeric_labels()];
     let is_common =
-        |metric: &&ChosenMetric| numeric.iter().all(|labels| labels.contains(&metric.label));
-    let common: Vec<ChosenMetric> = after.metrics.iter().filter(is_common).cloned().collect();
-    if common.is_empty() {
+        |metric: &&ChosenMetric| numeric_labels.iter().all(|labels| labels.contains(&metric.label));
+    let common_metrics: Vec<ChosenMetric> =
+        after.metrics.iter().filter(is_common).cloned().collect();
+    if common_metrics.is_empty() {
         return Err(Failure {
             message: format!(
                 "{} and {} have no metric in common",
@@ -109,11 +114,11 @@ fn match_metrics(
         });
     }
     (after.metrics, after.omitted_metrics) = match request {
-        Request::Default => {
-            let choice = default_metrics(common);
+        MetricRequest::Default => {
+            let choice = default_metrics(common_metrics);
             (choice.metrics, choice.omitted_metrics)
         }
-        Request::All | Request::Named(_) => (common, 0),
+        MetricRequest::All | MetricRequest::Named(_) => (common_metrics, 0),
     };
     before.metrics.clone_from(&after.metrics);
     Ok(())
@@ -123,24 +128,24 @@ fn match_metrics(
 fn write_lines(
     args: &ViewArgs,
     output: &mut Output,
-    after: &Loaded<'_>,
-    before: &Loaded<'_>,
+    after: &LoadedProfile<'_>,
+    before: &LoadedProfile<'_>,
 ) -> io::Result<()> {
     let labels = labels(&after.metrics);
     let mut graph = after.graph.combine(&before.graph, ColumnOperator::Subtract, Some(&labels));
     graph.style_names(args.name_style());
     let shown_count = show::write_lines(args, output, &graph, &after.metrics, true)?;
-    let filtered = after.hidden + before.hidden;
-    report::note_hidden(args, output, filtered, graph.nodes().len() - shown_count)
+    let filtered_count = after.hidden_nodes + before.hidden_nodes;
+    report::note_hidden(args, output, filtered_count, graph.nodes().len() - shown_count)
 }
 
 /// Filters each side separately.
-fn narrow_both<'a, 'b>(
-    after: Loaded<'a>,
-    before: Loaded<'b>,
+fn filter_both<'a, 'b>(
+    after: LoadedProfile<'a>,
+    before: LoadedProfile<'b>,
     filter: &Filter,
-) -> Result<(Loaded<'a>, Loaded<'b>), Failure> {
-    Ok((after.narrow(filter)?, before.narrow(filter)?))
+) -> Result<(LoadedProfile<'a>, LoadedProfile<'b>), Failure> {
+    Ok((after.filter(filter)?, before.filter(filter)?))
 }
 
 fn labels(metrics: &[ChosenMetric]) -> Vec<String> {
@@ -149,35 +154,40 @@ fn labels(metrics: &[ChosenMetric]) -> Vec<String> {
 
 /// Two files, and the graph of their differences.
 struct FileDifference<'a> {
-    after: &'a Loaded<'a>,
-    before: &'a Loaded<'a>,
+    after: &'a LoadedProfile<'a>,
+    before: &'a LoadedProfile<'a>,
     graph: Graph,
     /// Number of nodes before the threshold was applied.
     union_count: usize,
 }
 
 impl FileDifference<'_> {
-    fn write(&self, args: &ViewArgs, form: Form, output: &mut Output) -> Result<(), Stop> {
-        if form == Form::Table {
+    fn write(
+        &self,
+        args: &ViewArgs,
+        form: OutputForm,
+        output: &mut Output,
+    ) -> Result<(), CommandError> {
+        if form == OutputForm::Table {
             return self.write_table(args, output);
         }
         let Self { after, before, graph, .. } = self;
         let sort_metric = self.sort_metric();
-        let first = graph.column(&sort_metric.label);
-        let rows = Rows::new(graph, args.order(form), first.as_ref(), args.max_levels(form));
+        let sort_cells = graph.column(&sort_metric.label);
+        let rows = Rows::new(graph, args.order(form), sort_cells.as_ref(), args.max_levels(form));
         let (file, metrics, rows) = (after.file, &*after.metrics, &rows);
-        if form == Form::Json {
-            let hidden = self.filtered() + graph.nodes().len() - rows.len();
+        if form == OutputForm::Json {
+            let hidden_nodes = self.filtered_count() + graph.nodes().len() - rows.len();
             let before = Some(before.file);
-            json::JsonDocument { file, before, graph, metrics, rows, hidden }
+            json::JsonDocument { file, before, graph, metrics, rows, hidden_nodes }
                 .write(output.data())?;
         } else {
-            csv::write(output.data(), &[csv::Part { file, graph, rows }], metrics, true)?;
+            csv::write(output.data(), &[csv::CsvPart { file, graph, rows }], metrics, true)?;
         }
         Ok(())
     }
 
-    fn write_table(&self, args: &ViewArgs, output: &mut Output) -> Result<(), Stop> {
+    fn write_table(&self, args: &ViewArgs, output: &mut Output) -> Result<(), CommandError> {
         let Self { after, before, graph, .. } = self;
         let paint = output.paint;
         for (word, side) in [("before", before), ("after", after)] {
@@ -189,15 +199,22 @@ impl FileDifference<'_> {
         let columns: Vec<TableColumn> =
             compared.chain([TableColumn::change_marks(graph)]).collect();
         let sort_metric = self.sort_metric();
-        let table = TableColumns { columns: &columns, first: Some(&sort_metric), total: None };
+        let table =
+            TableColumns { columns: &columns, sort_metric: Some(&sort_metric), total: None };
         let shown_count = show::write_table(args, output, graph, &table)?;
-        Ok(report::note_hidden(args, output, self.filtered(), graph.nodes().len() - shown_count)?)
+        Ok(report::note_hidden(
+            args,
+            output,
+            self.filtered_count(),
+            graph.nodes().len() - shown_count,
+        )?)
     }
 
     /// Returns the number of nodes that the filters have removed: by name on each side, and by
     /// value in the union.
-    fn filtered(&self) -> usize {
-        self.after.hidden + self.before.hidden + self.union_count - self.graph.nodes().len()
+    fn filtered_count(&self) -> usize {
+        self.after.hidden_nodes + self.before.hidden_nodes + self.union_count
+            - self.graph.nodes().len()
     }
 
     /// Returns the difference of the first metric, by which rows are sorted.

@@ -24,7 +24,7 @@ pub(super) struct JsonDocument<'a> {
     pub(super) metrics: &'a [ChosenMetric],
     pub(super) rows: &'a Rows,
     /// Number of nodes that are not shown.
-    pub(super) hidden: usize,
+    pub(super) hidden_nodes: usize,
 }
 
 #[derive(Serialize)]
@@ -123,7 +123,7 @@ impl JsonDocument<'_> {
             overhead: overhead.as_ref().map(overhead_fields),
             losses,
             devices: self.graph.devices().iter().map(device_fields).collect(),
-            hidden_nodes: self.hidden,
+            hidden_nodes: self.hidden_nodes,
             nodes: NodeList { document: self, columns: self.columns() },
         };
         serde_json::to_writer(&mut *out, &fields)?;
@@ -137,8 +137,8 @@ impl JsonDocument<'_> {
             let cells = self.graph.cells_by_node(&labels);
             return JsonColumns::Values { labels, cells };
         }
-        let empty = || Cells::Values(vec![None; self.graph.nodes().len()]);
-        let cells = |label: &str| self.graph.column(label).unwrap_or_else(empty);
+        let empty_cells = || Cells::Values(vec![None; self.graph.nodes().len()]);
+        let cells = |label: &str| self.graph.column(label).unwrap_or_else(empty_cells);
         let changes = |label: &str| {
             let labels_of_metric = DifferenceLabels::new(label);
             [
@@ -193,15 +193,15 @@ impl Serialize for NodeList<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let JsonDocument { graph, before, rows, .. } = self.document;
         serializer.collect_seq(rows.rows.iter().map(|row| {
-            let node = &graph.nodes()[row.node];
+            let node = &graph.nodes()[row.node_index];
             NodeFields {
-                id: row.node,
+                id: row.node_index,
                 parent: node.parent,
                 depth: node.depth,
                 name: &node.name,
                 kind: node.kind.map(NodeKind::as_str),
                 change: before.map(|_| NodeChange(change_word(node.side))),
-                metrics: NodeMetrics { columns: &self.columns, node: row.node },
+                metrics: NodeMetrics { columns: &self.columns, node: row.node_index },
             }
         }))
     }

@@ -14,7 +14,7 @@ use super::number;
 use super::rows::{TreeLines, compare_descending};
 use crate::text::printable;
 
-pub use super::rows::{Order, Rows};
+pub use super::rows::{Rows, SiblingOrder};
 
 /// Style of a line.
 #[derive(Clone, Copy, Debug)]
@@ -47,11 +47,11 @@ pub fn write_tree(
     let mut tree_lines = TreeLines::default();
     let mut line = String::new();
     for row in &rows.rows {
-        let node = &graph.nodes()[row.node];
+        let node = &graph.nodes()[row.node_index];
         line.clear();
         tree_lines.push(&mut line, node.depth, row.is_last);
         for cells in columns {
-            push_cell(&mut line, cells, row.node, style.precision);
+            push_cell(&mut line, cells, row.node_index, style.precision);
             line.push(' ');
         }
         push_name(&mut line, &node.name, style.has_short_names);
@@ -135,13 +135,14 @@ impl<T: Display> Display for Joined<'_, T> {
 }
 
 fn push_name(line: &mut String, name: &str, is_short: bool) {
-    let byte_offset =
-        |node: usize| name.char_indices().nth(node).map_or(name.len(), |(start, _)| start);
-    let count = if is_short { name.chars().count() } else { 0 };
-    if count > MAX_SHORT_CHARS {
+    let byte_offset = |char_index: usize| {
+        name.char_indices().nth(char_index).map_or(name.len(), |(start, _)| start)
+    };
+    let char_count = if is_short { name.chars().count() } else { 0 };
+    if char_count > MAX_SHORT_CHARS {
         line.push_str(&printable(&name[..byte_offset(SHORT_END_CHARS)]));
         line.push_str("...");
-        line.push_str(&printable(&name[byte_offset(count - SHORT_END_CHARS)..]));
+        line.push_str(&printable(&name[byte_offset(char_count - SHORT_END_CHARS)..]));
     } else {
         line.push_str(&printable(name));
     }
@@ -156,7 +157,7 @@ mod tests {
 
     fn tree(graph: &Graph, labels: &[&str], style: LineStyle) -> String {
         let columns: Vec<Cells> = labels.iter().map(|label| graph.column(label).unwrap()).collect();
-        let rows = Rows::new(graph, Order::Name, None, 100);
+        let rows = Rows::new(graph, SiblingOrder::Name, None, 100);
         let mut text = Vec::new();
         write_tree(&mut text, graph, &columns, &rows, style).unwrap();
         String::from_utf8(text).unwrap()

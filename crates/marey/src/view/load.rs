@@ -10,7 +10,7 @@ use marey_model::quantity::Grouped;
 use marey_query::graph::{Filter, FilterError, Graph, MetricError};
 use marey_store::{Reader, Run, Selection};
 
-use super::choose::{Choice, ChosenMetric, Request, choose};
+use super::choose::{ChosenMetric, MetricChoice, MetricRequest, choose};
 use crate::foreign;
 use crate::live;
 use crate::output::Failure;
@@ -23,10 +23,10 @@ use crate::text::{printable, quote_path};
 const EXPECTED_FIRST_VALUE: &str = "the list [ROOT, DEVICES]";
 
 /// The maximum number of names in a hint.
-const MAX_LISTED: usize = 20;
+const MAX_LISTED_NAMES: usize = 20;
 
 /// A loaded file.
-pub(super) struct Loaded<'a> {
+pub(super) struct LoadedProfile<'a> {
     pub(super) file: &'a Path,
     pub(super) graph: Graph,
     pub(super) metrics: Vec<ChosenMetric>,
@@ -35,35 +35,35 @@ pub(super) struct Loaded<'a> {
     /// Number of further metrics that were not chosen by default.
     pub(super) omitted_metrics: usize,
     /// Number of nodes that the filter has removed.
-    pub(super) hidden: usize,
+    pub(super) hidden_nodes: usize,
 }
 
-impl<'a> Loaded<'a> {
-    pub(super) fn new(file: &'a Path, request: &Request<'_>) -> Result<Self, Failure> {
+impl<'a> LoadedProfile<'a> {
+    pub(super) fn new(file: &'a Path, request: &MetricRequest<'_>) -> Result<Self, Failure> {
         let (mut graph, mut notes) = open(file)?;
         let choice = choose(&mut graph, request).map_err(|error| cannot_show(file, &error))?;
-        let Choice { metrics, notes: metric_notes, omitted_metrics } = choice;
+        let MetricChoice { metrics, notes: metric_notes, omitted_metrics } = choice;
         notes.extend(metric_notes);
-        Ok(Self { file, graph, metrics, notes, omitted_metrics, hidden: 0 })
+        Ok(Self { file, graph, metrics, notes, omitted_metrics, hidden_nodes: 0 })
     }
 
     /// Applies a filter. A threshold refers to the first metric.
-    pub(super) fn narrow(mut self, filter: &Filter) -> Result<Self, Failure> {
+    pub(super) fn filter(mut self, filter: &Filter) -> Result<Self, Failure> {
         if *filter == Filter::default() {
             return Ok(self);
         }
         let metric = self.metrics.first().map_or("", |metric| &metric.label);
-        let filtered = self.graph.filter(filter, metric);
-        let filtered = filtered.map_err(|error| cannot_filter(self.file, &error))?;
-        self.hidden += self.graph.nodes().len() - filtered.nodes().len();
-        self.graph = filtered;
+        let filtered_graph = self.graph.filter(filter, metric);
+        let filtered_graph = filtered_graph.map_err(|error| cannot_filter(self.file, &error))?;
+        self.hidden_nodes += self.graph.nodes().len() - filtered_graph.nodes().len();
+        self.graph = filtered_graph;
         Ok(self)
     }
 }
 
 /// Returns the graph of a profile, a run, or a file that can be imported, and warnings about it.
 pub(super) fn open(file: &Path) -> Result<(Graph, Vec<String>), Failure> {
-    let file = &*live::resolve(file)?;
+    let file = &*live::resolve_run(file)?;
     let profile = if is_profile(file) { read_profile(file) } else { profile_of_run(file) };
     profile.map(|(profile, notes)| (Graph::new(profile), notes))
 }
@@ -170,7 +170,7 @@ pub(super) fn cannot_filter(file: &Path, error: &FilterError) -> Failure {
 
 fn list_names<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
     let mut names = names.into_iter().map(|name| format!("`{}`", printable(name)));
-    let listed_names: Vec<String> = names.by_ref().take(MAX_LISTED).collect();
+    let listed_names: Vec<String> = names.by_ref().take(MAX_LISTED_NAMES).collect();
     let listed_names = listed_names.join(", ");
     match names.count() {
         0 => listed_names,

@@ -30,11 +30,11 @@ use std::io::Write;
 pub(crate) use args::{ViewArgs, convert_diff_option};
 pub(crate) use report::describe_loss;
 
-use crate::output::{Output, Stop, Style};
+use crate::output::{CommandError, Output, Style};
 use crate::text::quote_path;
 
 /// Runs `marey view`.
-pub(crate) fn view(args: &ViewArgs, output: &mut Output) -> Result<(), Stop> {
+pub(crate) fn view(args: &ViewArgs, output: &mut Output) -> Result<(), CommandError> {
     if args.list_backends {
         let paint = output.paint;
         return Ok(backends::write(output.data(), paint, args.json)?);
@@ -49,7 +49,7 @@ pub(crate) fn view(args: &ViewArgs, output: &mut Output) -> Result<(), Stop> {
     }
 }
 
-fn list(args: &ViewArgs, output: &mut Output) -> Result<(), Stop> {
+fn list(args: &ViewArgs, output: &mut Output) -> Result<(), CommandError> {
     for file in &args.files {
         match load::open(file) {
             Err(failure) => output.error(&failure)?,

@@ -27,7 +27,7 @@ pub(super) fn push_fixed(out: &mut String, value: f64, precision: usize) {
 }
 
 /// The number of significant digits of [`push_general`].
-const DIGITS: i32 = 4;
+const SIGNIFICANT_DIGITS: i32 = 4;
 
 /// Appends `format(value, ".4")`. The number has four significant digits, and no trailing zeros
 /// except one after the point. It has an exponent if it is below 1e-4 or has four digits before the
@@ -37,13 +37,13 @@ pub(super) fn push_general(out: &mut String, value: f64) {
         return out.push_str(non_finite_word(value));
     }
     let start = out.len();
-    push(out, format_args!("{value:.0$e}", DIGITS as usize - 1));
+    push(out, format_args!("{value:.0$e}", SIGNIFICANT_DIGITS as usize - 1));
     let exponent_start =
         out[start..].find('e').map_or(out.len(), |exponent_start| start + exponent_start);
     let exponent: i32 = out[exponent_start..].trim_start_matches('e').parse().unwrap_or_default();
-    if (-DIGITS..DIGITS - 1).contains(&exponent) {
+    if (-SIGNIFICANT_DIGITS..SIGNIFICANT_DIGITS - 1).contains(&exponent) {
         out.truncate(start);
-        push(out, format_args!("{value:.0$}", (DIGITS - 1 - exponent) as usize));
+        push(out, format_args!("{value:.0$}", (SIGNIFICANT_DIGITS - 1 - exponent) as usize));
         trim_zeros(out);
         if out.ends_with('.') {
             out.push('0');

@@ -57,11 +57,11 @@ fn describe_process(process: &Process) -> String {
 pub(super) fn note_hidden(
     args: &ViewArgs,
     output: &mut Output,
-    filtered: usize,
-    too_deep: usize,
+    filtered_count: usize,
+    too_deep_count: usize,
 ) -> io::Result<()> {
     for (count, options) in
-        [(filtered, args.filter_options().join(" and ")), (too_deep, "--depth".into())]
+        [(filtered_count, args.filter_options().join(" and ")), (too_deep_count, "--depth".into())]
     {
         if count > 0 {
             output.note(format_args!("nodes hidden by {options}: {}", Grouped(count as i128)))?;
@@ -128,9 +128,10 @@ pub(super) fn note_overhead(output: &mut Output, file_prefix: &str, meta: &Meta)
 
 /// Describes a loss and its cause.
 pub(crate) fn describe_loss(cause: &str, count: u64) -> String {
-    let known = LossCause::ALL.into_iter().find(|known| known.as_str() == cause);
-    let doc =
-        known.map_or_else(String::new, |known| format!(": {}", known.doc().trim_end_matches('.')));
+    let loss_cause = LossCause::ALL.into_iter().find(|loss_cause| loss_cause.as_str() == cause);
+    let doc = loss_cause.map_or_else(String::new, |loss_cause| {
+        format!(": {}", loss_cause.doc().trim_end_matches('.'))
+    });
     format!("{} {}{doc}", Grouped(count.into()), printable(&cause.replace('_', " ")))
 }
 

@@ -8,7 +8,7 @@ use super::number;
 
 /// The order of siblings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum SiblingOrder {
     /// By name.
     Name,
     /// In the order of recording.
@@ -26,41 +26,52 @@ pub struct Rows {
 /// A node to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TreeRow {
-    pub(super) node: usize,
+    pub(super) node_index: usize,
     /// Whether the node is the last of its siblings.
     pub(super) is_last: bool,
 }
 
 impl Rows {
-    /// Selects the top `levels` of the graph. [`Order::Value`] sorts by `sort_column`.
-    pub fn new(graph: &Graph, order: Order, sort_column: Option<&Cells>, levels: usize) -> Self {
+    /// Selects the top `levels` of the graph. [`SiblingOrder::Value`] sorts by `sort_column`.
+    pub fn new(
+        graph: &Graph,
+        order: SiblingOrder,
+        sort_column: Option<&Cells>,
+        levels: usize,
+    ) -> Self {
         let nodes = graph.nodes();
         let value = |row: &TreeRow| {
-            sort_column.map_or(f64::NAN, |cells| number::from_cell(cells, row.node))
+            sort_column.map_or(f64::NAN, |cells| number::from_cell(cells, row.node_index))
         };
         let compare = |a: &TreeRow, b: &TreeRow| match order {
-            Order::Name => a.node.cmp(&b.node),
-            Order::FirstSeen => nodes[a.node].creation_rank.cmp(&nodes[b.node].creation_rank),
-            Order::Value => compare_descending(value(a), value(b)).then(a.node.cmp(&b.node)),
+            SiblingOrder::Name => a.node_index.cmp(&b.node_index),
+            SiblingOrder::FirstSeen => {
+                nodes[a.node_index].creation_rank.cmp(&nodes[b.node_index].creation_rank)
+            }
+            SiblingOrder::Value => {
+                compare_descending(value(a), value(b)).then(a.node_index.cmp(&b.node_index))
+            }
         };
         let mut rows = Vec::new();
         // This is a stack, so siblings are pushed in reverse order.
-        let mut pending: Vec<TreeRow> = Vec::new();
-        let push_children = |pending: &mut Vec<TreeRow>, parent: Option<usize>| {
-            let start = pending.len();
-            pending.extend(graph.children(parent).map(|node| TreeRow { node, is_last: false }));
-            pending[start..].sort_unstable_by(|a, b| compare(b, a));
-            if let Some(last) = pending.get_mut(start) {
+        let mut row_stack: Vec<TreeRow> = Vec::new();
+        let push_children = |row_stack: &mut Vec<TreeRow>, parent: Option<usize>| {
+            let first_child_index = row_stack.len();
+            row_stack.extend(
+                graph.children(parent).map(|node_index| TreeRow { node_index, is_last: false }),
+            );
+            row_stack[first_child_index..].sort_unstable_by(|a, b| compare(b, a));
+            if let Some(last) = row_stack.get_mut(first_child_index) {
                 last.is_last = true;
             }
         };
         if levels > 0 {
-            push_children(&mut pending, None);
+            push_children(&mut row_stack, None);
         }
-        while let Some(row) = pending.pop() {
+        while let Some(row) = row_stack.pop() {
             rows.push(row);
-            if nodes[row.node].depth + 1 < levels {
-                push_children(&mut pending, Some(row.node));
+            if nodes[row.node_index].depth + 1 < levels {
+                push_children(&mut row_stack, Some(row.node_index));
             }
         }
         Self { rows }
@@ -102,14 +113,14 @@ mod tests {
     use super::*;
     use crate::view::fixture;
 
-    fn render(order: Order, levels: usize) -> String {
+    fn render(order: SiblingOrder, levels: usize) -> String {
         let graph = fixture::graph();
         let first = graph.column("time (ns)").unwrap();
         let rows = Rows::new(&graph, order, Some(&first), levels);
         let mut tree_lines = TreeLines::default();
         let mut text = String::new();
         for row in &rows.rows {
-            let node = &graph.nodes()[row.node];
+            let node = &graph.nodes()[row.node_index];
             tree_lines.push(&mut text, node.depth, row.is_last);
             text.push_str(&node.name);
             text.push('\n');
@@ -119,16 +130,16 @@ mod tests {
 
     #[test]
     fn siblings_are_in_the_requested_order() {
-        assert_eq!(render(Order::Name, 9), "ROOT\n├─ a\n│  └─ x\n├─ b\n└─ c\n");
-        assert_eq!(render(Order::FirstSeen, 9), "ROOT\n├─ c\n├─ a\n│  └─ x\n└─ b\n");
-        assert_eq!(render(Order::Value, 9), "ROOT\n├─ b\n├─ c\n└─ a\n   └─ x\n");
+        assert_eq!(render(SiblingOrder::Name, 9), "ROOT\n├─ a\n│  └─ x\n├─ b\n└─ c\n");
+        assert_eq!(render(SiblingOrder::FirstSeen, 9), "ROOT\n├─ c\n├─ a\n│  └─ x\n└─ b\n");
+        assert_eq!(render(SiblingOrder::Value, 9), "ROOT\n├─ b\n├─ c\n└─ a\n   └─ x\n");
     }
 
     #[test]
     fn deep_levels_are_cut() {
-        assert_eq!(render(Order::Name, 2), "ROOT\n├─ a\n├─ b\n└─ c\n");
-        assert_eq!(render(Order::Name, 1), "ROOT\n");
-        assert_eq!(render(Order::Name, 0), "");
+        assert_eq!(render(SiblingOrder::Name, 2), "ROOT\n├─ a\n├─ b\n└─ c\n");
+        assert_eq!(render(SiblingOrder::Name, 1), "ROOT\n");
+        assert_eq!(render(SiblingOrder::Name, 0), "");
     }
 
     #[test]

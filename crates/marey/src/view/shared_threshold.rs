@@ -7,7 +7,7 @@ use std::path::Path;
 
 use marey_query::graph::{Graph, Threshold};
 
-use super::load::{Loaded, cannot_filter, cannot_show};
+use super::load::{LoadedProfile, cannot_filter, cannot_show};
 use crate::output::Failure;
 
 /// A limit on the first metric of several profiles.
@@ -21,26 +21,29 @@ pub(super) struct SharedThreshold<'a> {
 
 impl<'a> SharedThreshold<'a> {
     /// Creates a limit. A percentage refers to the largest total.
-    pub(super) fn new(threshold: Threshold, sides: &[&'a Loaded<'a>]) -> Result<Self, Failure> {
-        let label = sides[0].metrics.first().map_or("", |metric| &metric.label);
-        let limit = threshold.limit(totals(sides)?);
-        Ok(Self { file: sides[0].file, label, limit })
+    pub(super) fn new(
+        threshold: Threshold,
+        profiles: &[&'a LoadedProfile<'a>],
+    ) -> Result<Self, Failure> {
+        let label = profiles[0].metrics.first().map_or("", |metric| &metric.label);
+        let limit = threshold.limit(totals(profiles)?);
+        Ok(Self { file: profiles[0].file, label, limit })
     }
 
     /// Filters `graph`. `labels` are those of the metric, one for each profile.
-    pub(super) fn narrow(&self, graph: &Graph, labels: &[String]) -> Result<Graph, Failure> {
+    pub(super) fn filter(&self, graph: &Graph, labels: &[String]) -> Result<Graph, Failure> {
         let filtered = graph.filter_any(labels, self.limit, self.label);
         filtered.map_err(|error| cannot_filter(self.file, &error))
     }
 }
 
-fn totals(sides: &[&Loaded<'_>]) -> Result<Vec<f64>, Failure> {
+fn totals(profiles: &[&LoadedProfile<'_>]) -> Result<Vec<f64>, Failure> {
     let mut totals = Vec::new();
-    for side in sides {
-        let Some(metric) = side.metrics.first() else { continue };
-        let values = side.graph.numbers(&metric.label);
-        let values = values.map_err(|error| cannot_show(side.file, &error))?;
-        totals.push(side.graph.total(&metric.label, &values));
+    for profile in profiles {
+        let Some(metric) = profile.metrics.first() else { continue };
+        let values = profile.graph.numbers(&metric.label);
+        let values = values.map_err(|error| cannot_show(profile.file, &error))?;
+        totals.push(profile.graph.total(&metric.label, &values));
     }
     Ok(totals)
 }

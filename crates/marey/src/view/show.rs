@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use marey_query::graph::{Cells, Graph};
 
-use super::args::{Form, ViewArgs};
+use super::args::{OutputForm, ViewArgs};
 use super::choose::ChosenMetric;
 use super::columns::TableColumn;
 use super::lines::{self, Rows};
@@ -27,8 +27,8 @@ pub(super) fn write_lines(
     has_marks: bool,
 ) -> io::Result<usize> {
     let columns: Vec<Cells> = metrics.iter().map(|metric| metric_cells(graph, metric)).collect();
-    let order = args.order(Form::Lines);
-    let rows = Rows::new(graph, order, columns.first(), args.max_levels(Form::Lines));
+    let order = args.order(OutputForm::Lines);
+    let rows = Rows::new(graph, order, columns.first(), args.max_levels(OutputForm::Lines));
     let out = output.data();
     lines::write_tree(out, graph, &columns, &rows, lines::LineStyle { has_marks, ..LINES })?;
     writeln!(out)?;
@@ -43,7 +43,7 @@ pub(super) fn write_lines(
 pub(super) struct TableColumns<'a> {
     pub(super) columns: &'a [TableColumn],
     /// The metric for `--sort` and `--print-sorted`.
-    pub(super) first: Option<&'a ChosenMetric>,
+    pub(super) sort_metric: Option<&'a ChosenMetric>,
     /// The value of a full bar beside the first column. `None` for no bars.
     pub(super) total: Option<f64>,
 }
@@ -55,10 +55,10 @@ pub(super) fn write_table(
     graph: &Graph,
     table: &TableColumns<'_>,
 ) -> io::Result<usize> {
-    let first = table.first.map(|metric| metric_cells(graph, metric));
-    let order = args.order(Form::Table);
-    let rows = Rows::new(graph, order, first.as_ref(), args.max_levels(Form::Table));
-    let bar = match (&first, table.total) {
+    let sort_cells = table.sort_metric.map(|metric| metric_cells(graph, metric));
+    let order = args.order(OutputForm::Table);
+    let rows = Rows::new(graph, order, sort_cells.as_ref(), args.max_levels(OutputForm::Table));
+    let bar = match (&sort_cells, table.total) {
         (Some(cells), Some(total)) if output.is_terminal => Some(Bar { cells, total }),
         _ => None,
     };
@@ -68,7 +68,7 @@ pub(super) fn write_table(
     if args.print_sorted {
         writeln!(out)?;
     }
-    write_sorted(args, out, graph, table.first, first.as_ref())?;
+    write_sorted(args, out, graph, table.sort_metric, sort_cells.as_ref())?;
     Ok(rows.len())
 }
 
@@ -95,6 +95,6 @@ pub(super) fn overflows(graph: &Graph, metric: &ChosenMetric) -> bool {
 }
 
 fn metric_cells(graph: &Graph, metric: &ChosenMetric) -> Cells {
-    let empty = || Cells::Values(vec![None; graph.nodes().len()]);
-    graph.column(&metric.label).unwrap_or_else(empty)
+    let empty_cells = || Cells::Values(vec![None; graph.nodes().len()]);
+    graph.column(&metric.label).unwrap_or_else(empty_cells)
 }

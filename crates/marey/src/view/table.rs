@@ -26,8 +26,8 @@ impl TreeTable<'_> {
     pub(super) fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let widths: Vec<usize> = self.columns.iter().map(|column| self.width(column)).collect();
         let mut line = String::new();
-        for (column, columns) in self.columns.iter().zip(&widths) {
-            pad(&mut line, &column.title, *columns);
+        for (column, column_width) in self.columns.iter().zip(&widths) {
+            pad(&mut line, &column.title, *column_width);
             line.push_str(&column.title);
             line.push_str(GAP);
         }
@@ -41,18 +41,18 @@ impl TreeTable<'_> {
         let mut tree_lines = TreeLines::default();
         let mut cell = String::new();
         for row in &self.rows.rows {
-            let node = &self.graph.nodes()[row.node];
+            let node = &self.graph.nodes()[row.node_index];
             line.clear();
-            for (column, columns) in self.columns.iter().zip(&widths) {
+            for (column, column_width) in self.columns.iter().zip(&widths) {
                 cell.clear();
-                column.push_cell(&mut cell, row.node);
-                pad(&mut line, &cell, *columns);
-                self.push(&mut line, column.style(row.node), &cell);
+                column.push_cell(&mut cell, row.node_index);
+                pad(&mut line, &cell, *column_width);
+                self.push(&mut line, column.style(row.node_index), &cell);
                 line.push_str(GAP);
             }
             if let Some(bar) = &self.bar {
                 cell.clear();
-                let style = bar.push(&mut cell, row.node);
+                let style = bar.push(&mut cell, row.node_index);
                 self.push(&mut line, style, &cell);
                 line.push_str(GAP);
             }
@@ -71,7 +71,7 @@ impl TreeTable<'_> {
         let mut widest = width(&column.title);
         for row in &self.rows.rows {
             cell.clear();
-            column.push_cell(&mut cell, row.node);
+            column.push_cell(&mut cell, row.node_index);
             widest = widest.max(width(&cell));
         }
         widest
@@ -100,17 +100,19 @@ impl Bar<'_> {
 
     /// Appends the bar of a node. Returns its colour.
     fn push(&self, out: &mut String, node: usize) -> Option<Style> {
-        const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+        const EIGHTH_BLOCKS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
         let share = number::from_cell(self.cells, node) / self.total;
         // NaN is converted to 0, which is an empty bar.
-        let eighths = (share.clamp(0.0, 1.0) * (Self::WIDTH * PARTS.len()) as f64).round() as usize;
-        let (full, part) = (eighths / PARTS.len(), eighths % PARTS.len());
-        out.extend(std::iter::repeat_n('█', full));
-        out.push_str(PARTS[part]);
-        let filled = full + usize::from(part > 0);
-        out.extend(std::iter::repeat_n(' ', Self::WIDTH - filled));
+        let eighths =
+            (share.clamp(0.0, 1.0) * (Self::WIDTH * EIGHTH_BLOCKS.len()) as f64).round() as usize;
+        let (full_blocks, part_eighths) =
+            (eighths / EIGHTH_BLOCKS.len(), eighths % EIGHTH_BLOCKS.len());
+        out.extend(std::iter::repeat_n('█', full_blocks));
+        out.push_str(EIGHTH_BLOCKS[part_eighths]);
+        let filled_columns = full_blocks + usize::from(part_eighths > 0);
+        out.extend(std::iter::repeat_n(' ', Self::WIDTH - filled_columns));
         match share {
-            _ if filled == 0 => None,
+            _ if filled_columns == 0 => None,
             share if share >= 0.5 => Some(Style::Red),
             share if share >= 0.1 => Some(Style::Yellow),
             _ => Some(Style::Green),
@@ -118,8 +120,8 @@ impl Bar<'_> {
     }
 }
 
-fn pad(line: &mut String, cell: &str, columns: usize) {
-    line.extend(std::iter::repeat_n(' ', columns - width(cell)));
+fn pad(line: &mut String, cell: &str, column_width: usize) {
+    line.extend(std::iter::repeat_n(' ', column_width - width(cell)));
 }
 
 #[cfg(test)]
@@ -127,13 +129,13 @@ mod tests {
     use super::*;
     use crate::view::choose::ChosenMetric;
     use crate::view::fixture;
-    use crate::view::rows::Order;
+    use crate::view::rows::SiblingOrder;
 
     fn table(paint: Paint) -> String {
         let graph = fixture::graph();
         let time = ChosenMetric::from_file("time (ns)".into());
         let cells = graph.column(&time.label).unwrap();
-        let rows = Rows::new(&graph, Order::Name, None, 2);
+        let rows = Rows::new(&graph, SiblingOrder::Name, None, 2);
         let columns = [TableColumn::from_metric(&graph, &time)];
         let bar = Some(Bar { cells: &cells, total: 10.5 });
         let mut text = Vec::new();

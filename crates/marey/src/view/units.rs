@@ -13,7 +13,7 @@ pub(super) enum Unit {
     /// Time.
     Time {
         /// Nanoseconds in a unit.
-        nanos: f64,
+        nanos_per_unit: f64,
     },
     /// Anything else.
     Plain,
@@ -23,7 +23,8 @@ impl Unit {
     /// Returns the unit that the key of a metric has in parentheses.
     pub(super) fn from_key(key: &str) -> Self {
         // Rounded, because negative powers of ten are inexact.
-        unit_secs(key).map_or(Self::Plain, |secs| Self::Time { nanos: (secs * 1e9).round() })
+        unit_secs(key)
+            .map_or(Self::Plain, |secs| Self::Time { nanos_per_unit: (secs * 1e9).round() })
     }
 }
 
@@ -57,7 +58,9 @@ fn push_value(out: &mut String, value: &MetricValue, unit: Unit) {
 
 fn push_int(out: &mut String, value: i64, unit: Unit) {
     match unit {
-        Unit::Time { nanos } => push(out, format_args!("{}", Nanos(value as f64 * nanos))),
+        Unit::Time { nanos_per_unit } => {
+            push(out, format_args!("{}", Nanos(value as f64 * nanos_per_unit)));
+        }
         Unit::Plain => push(out, format_args!("{}", Grouped(value.into()))),
     }
 }
@@ -65,7 +68,9 @@ fn push_int(out: &mut String, value: i64, unit: Unit) {
 /// Appends a number with its unit.
 pub(super) fn push_real(out: &mut String, value: f64, unit: Unit) {
     match unit {
-        Unit::Time { nanos } => push(out, format_args!("{}", Nanos(value * nanos))),
+        Unit::Time { nanos_per_unit } => {
+            push(out, format_args!("{}", Nanos(value * nanos_per_unit)));
+        }
         Unit::Plain => push(out, format_args!("{}", Real(value))),
     }
 }
@@ -85,14 +90,18 @@ mod tests {
 
     #[test]
     fn units_come_from_the_key() {
-        assert_eq!(Unit::from_key("cpu_time (ns)(exc)"), Unit::Time { nanos: 1.0 });
-        assert_eq!(Unit::from_key("wait (ms)"), Unit::Time { nanos: 1e6 });
-        assert_eq!(Unit::from_key("wait (µs)"), Unit::Time { nanos: 1e3 });
-        assert_eq!(Unit::from_key("wait (ms) (inc)"), Unit::Time { nanos: 1e6 });
+        assert_eq!(Unit::from_key("cpu_time (ns)(exc)"), Unit::Time { nanos_per_unit: 1.0 });
+        assert_eq!(Unit::from_key("wait (ms)"), Unit::Time { nanos_per_unit: 1e6 });
+        assert_eq!(Unit::from_key("wait (µs)"), Unit::Time { nanos_per_unit: 1e3 });
+        assert_eq!(Unit::from_key("wait (ms) (inc)"), Unit::Time { nanos_per_unit: 1e6 });
         assert_eq!(Unit::from_key("time/ms (inc)"), Unit::Plain);
         assert_eq!(Unit::from_key("count"), Unit::Plain);
         let mut text = String::new();
-        push_value(&mut text, &MetricValue::Floats(vec![0.5, 2.0]), Unit::Time { nanos: 1e9 });
+        push_value(
+            &mut text,
+            &MetricValue::Floats(vec![0.5, 2.0]),
+            Unit::Time { nanos_per_unit: 1e9 },
+        );
         assert_eq!(text, "[500 ms, 2.00 s]");
     }
 }

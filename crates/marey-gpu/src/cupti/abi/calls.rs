@@ -7,7 +7,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
     /// Callback id (`cbid`) in its domain.
-    pub id: u32,
+    pub callback_id: u32,
     /// Name in the vendor's enumeration, without the prefix.
     pub name: &'static str,
     /// First API version with the call; 0 for all.
@@ -16,39 +16,39 @@ pub struct Call {
 
 /// A group of calls.
 #[derive(Clone, Copy, Debug)]
-pub struct Calls {
+pub struct CallGroup {
     /// Prefix of the names in the vendor's enumeration.
     pub prefix: &'static str,
     /// The calls.
     pub calls: &'static [Call],
 }
 
-impl Calls {
+impl CallGroup {
     /// Returns the calls that exist in an API version.
     pub fn known_to(self, api_version: u32) -> impl Iterator<Item = Call> {
         self.calls.iter().copied().filter(move |call| call.since <= api_version)
     }
 }
 
-const fn call(id: u32, name: &'static str) -> Call {
-    call_since(0, id, name)
+const fn call(callback_id: u32, name: &'static str) -> Call {
+    call_since(0, callback_id, name)
 }
 
-const fn call_since(since: u32, id: u32, name: &'static str) -> Call {
-    Call { id, name, since }
+const fn call_since(since: u32, callback_id: u32, name: &'static str) -> Call {
+    Call { callback_id, name, since }
 }
 
 /// Calls of the driver API, in
 /// [`domain::DRIVER_API`](crate::cupti::abi::constants::domain::DRIVER_API).
 pub mod driver {
-    use super::{Call, Calls, call, call_since};
+    use super::{Call, CallGroup, call, call_since};
 
-    const fn group(calls: &'static [Call]) -> Calls {
-        Calls { prefix: "CUPTI_DRIVER_TRACE_CBID_", calls }
+    const fn group(calls: &'static [Call]) -> CallGroup {
+        CallGroup { prefix: "CUPTI_DRIVER_TRACE_CBID_", calls }
     }
 
     /// Calls that launch a kernel.
-    pub const LAUNCHES: Calls = group(&[
+    pub const LAUNCHES: CallGroup = group(&[
         call(115, "cuLaunch"),
         call(116, "cuLaunchGrid"),
         call(117, "cuLaunchGridAsync"),
@@ -62,11 +62,11 @@ pub mod driver {
     ]);
 
     /// Calls that launch a graph.
-    pub const GRAPH_LAUNCHES: Calls =
+    pub const GRAPH_LAUNCHES: CallGroup =
         group(&[call(514, "cuGraphLaunch"), call(515, "cuGraphLaunch_ptsz")]);
 
     /// Calls that begin the capture of a stream into a graph.
-    pub const BEGIN_CAPTURES: Calls = group(&[
+    pub const BEGIN_CAPTURES: CallGroup = group(&[
         call(495, "cuStreamBeginCapture"),
         call(496, "cuStreamBeginCapture_ptsz"),
         call(539, "cuStreamBeginCapture_v2"),
@@ -78,7 +78,7 @@ pub mod driver {
     ]);
 
     /// Calls that end the capture of a stream.
-    pub const END_CAPTURES: Calls = group(&[
+    pub const END_CAPTURES: CallGroup = group(&[
         call(497, "cuStreamEndCapture"),
         call(498, "cuStreamEndCapture_ptsz"),
         call_since(130_101, 815, "cuStreamEndCaptureToCig"),
@@ -86,7 +86,7 @@ pub mod driver {
     ]);
 
     /// Calls that instantiate a graph.
-    pub const INSTANTIATIONS: Calls = group(&[
+    pub const INSTANTIATIONS: CallGroup = group(&[
         call(513, "cuGraphInstantiate"),
         call(578, "cuGraphInstantiate_v2"),
         call(643, "cuGraphInstantiateWithFlags"),
@@ -95,7 +95,7 @@ pub mod driver {
     ]);
 
     /// Calls that copy memory.
-    pub const COPIES: Calls = group(&[
+    pub const COPIES: CallGroup = group(&[
         call(43, "cuMemcpyHtoD"),
         call(45, "cuMemcpyDtoH"),
         call(47, "cuMemcpyDtoD"),
@@ -177,7 +177,7 @@ pub mod driver {
     ]);
 
     /// Calls that set memory.
-    pub const SETS: Calls = group(&[
+    pub const FILLS: CallGroup = group(&[
         call(71, "cuMemsetD8"),
         call(73, "cuMemsetD16"),
         call(75, "cuMemsetD32"),
@@ -212,7 +212,7 @@ pub mod driver {
 
     /// Calls that copy or set memory and whose third argument is the size, in bytes or elements. It
     /// has eight bytes, like the two before it.
-    pub const SIZED: Calls = group(&[
+    pub const SIZED_TRANSFERS: CallGroup = group(&[
         call(216, "cuMemsetD8Async"),
         call(218, "cuMemsetD16Async"),
         call(220, "cuMemsetD32Async"),
@@ -244,7 +244,7 @@ pub mod driver {
     ]);
 
     /// Calls that synchronise.
-    pub const WAITS: Calls = group(&[
+    pub const SYNCHRONIZATIONS: CallGroup = group(&[
         call(17, "cuCtxSynchronize"),
         call(121, "cuEventSynchronize"),
         call(126, "cuStreamSynchronize"),
@@ -253,7 +253,7 @@ pub mod driver {
     ]);
 
     /// Calls that allocate or free device memory.
-    pub const ALLOCATIONS: Calls = group(&[
+    pub const ALLOCATIONS: CallGroup = group(&[
         call(29, "cuMemAlloc"),
         call(31, "cuMemAllocPitch"),
         call(33, "cuMemFree"),
@@ -270,16 +270,16 @@ pub mod driver {
     ]);
 
     /// Every group.
-    pub const ALL: &[Calls] = &[
+    pub const ALL: &[CallGroup] = &[
         LAUNCHES,
         GRAPH_LAUNCHES,
         BEGIN_CAPTURES,
         END_CAPTURES,
         INSTANTIATIONS,
         COPIES,
-        SETS,
-        SIZED,
-        WAITS,
+        FILLS,
+        SIZED_TRANSFERS,
+        SYNCHRONIZATIONS,
         ALLOCATIONS,
     ];
 }
@@ -287,14 +287,14 @@ pub mod driver {
 /// Calls of the runtime API, in
 /// [`domain::RUNTIME_API`](crate::cupti::abi::constants::domain::RUNTIME_API).
 pub mod runtime {
-    use super::{Call, Calls, call, call_since};
+    use super::{Call, CallGroup, call, call_since};
 
-    const fn group(calls: &'static [Call]) -> Calls {
-        Calls { prefix: "CUPTI_RUNTIME_TRACE_CBID_", calls }
+    const fn group(calls: &'static [Call]) -> CallGroup {
+        CallGroup { prefix: "CUPTI_RUNTIME_TRACE_CBID_", calls }
     }
 
     /// Calls that launch a kernel.
-    pub const LAUNCHES: Calls = group(&[
+    pub const LAUNCHES: CallGroup = group(&[
         call(13, "cudaLaunch_v3020"),
         call(211, "cudaLaunchKernel_v7000"),
         call(213, "cudaLaunch_ptsz_v7000"),
@@ -309,11 +309,11 @@ pub mod runtime {
     ]);
 
     /// Calls that launch a graph.
-    pub const GRAPH_LAUNCHES: Calls =
+    pub const GRAPH_LAUNCHES: CallGroup =
         group(&[call(311, "cudaGraphLaunch_v10000"), call(312, "cudaGraphLaunch_ptsz_v10000")]);
 
     /// Calls that begin the capture of a stream into a graph.
-    pub const BEGIN_CAPTURES: Calls = group(&[
+    pub const BEGIN_CAPTURES: CallGroup = group(&[
         call(315, "cudaStreamBeginCapture_v10000"),
         call(316, "cudaStreamBeginCapture_ptsz_v10000"),
         call_since(22, 452, "cudaStreamBeginCaptureToGraph_v12030"),
@@ -321,13 +321,13 @@ pub mod runtime {
     ]);
 
     /// Calls that end the capture of a stream.
-    pub const END_CAPTURES: Calls = group(&[
+    pub const END_CAPTURES: CallGroup = group(&[
         call(319, "cudaStreamEndCapture_v10000"),
         call(320, "cudaStreamEndCapture_ptsz_v10000"),
     ]);
 
     /// Calls that instantiate a graph.
-    pub const INSTANTIATIONS: Calls = group(&[
+    pub const INSTANTIATIONS: CallGroup = group(&[
         call(310, "cudaGraphInstantiate_v10000"),
         call(418, "cudaGraphInstantiateWithFlags_v11040"),
         call(436, "cudaGraphInstantiateWithParams_v12000"),
@@ -336,7 +336,7 @@ pub mod runtime {
     ]);
 
     /// Calls that copy memory.
-    pub const COPIES: Calls = group(&[
+    pub const COPIES: CallGroup = group(&[
         call(31, "cudaMemcpy_v3020"),
         call(32, "cudaMemcpy2D_v3020"),
         call(33, "cudaMemcpyToArray_v3020"),
@@ -398,7 +398,7 @@ pub mod runtime {
     ]);
 
     /// Calls that set memory.
-    pub const SETS: Calls = group(&[
+    pub const FILLS: CallGroup = group(&[
         call(49, "cudaMemset_v3020"),
         call(50, "cudaMemset2D_v3020"),
         call(51, "cudaMemsetAsync_v3020"),
@@ -414,7 +414,7 @@ pub mod runtime {
     ]);
 
     /// Calls that synchronise.
-    pub const WAITS: Calls = group(&[
+    pub const SYNCHRONIZATIONS: CallGroup = group(&[
         call(126, "cudaThreadSynchronize_v3020"),
         call(131, "cudaStreamSynchronize_v3020"),
         call(137, "cudaEventSynchronize_v3020"),
@@ -424,7 +424,7 @@ pub mod runtime {
     ]);
 
     /// Calls that allocate or free device memory.
-    pub const ALLOCATIONS: Calls = group(&[
+    pub const ALLOCATIONS: CallGroup = group(&[
         call(20, "cudaMalloc_v3020"),
         call(21, "cudaMallocPitch_v3020"),
         call(22, "cudaFree_v3020"),
@@ -439,15 +439,15 @@ pub mod runtime {
     ]);
 
     /// Every group.
-    pub const ALL: &[Calls] = &[
+    pub const ALL: &[CallGroup] = &[
         LAUNCHES,
         GRAPH_LAUNCHES,
         BEGIN_CAPTURES,
         END_CAPTURES,
         INSTANTIATIONS,
         COPIES,
-        SETS,
-        WAITS,
+        FILLS,
+        SYNCHRONIZATIONS,
         ALLOCATIONS,
     ];
 }

@@ -10,7 +10,7 @@ pub struct Constant {
     /// First API version with the constant; 0 for all.
     pub since: u32,
     /// Description.
-    pub text: &'static str,
+    pub description: &'static str,
 }
 
 /// Declares enumerations. Each has the prefix of the vendor's names, then for each constant marey's
@@ -19,7 +19,10 @@ macro_rules! constants {
     ($(
         #[doc = $doc:literal]
         $module:ident: $prefix:literal
-        { $($name:ident = $rest:literal $value:literal $text:literal $(since $since:literal)?;)+ }
+        { $(
+            $name:ident = $suffix:literal $value:literal $description:literal
+            $(since $since:literal)?;
+        )+ }
     )+) => {
         $(
             #[doc = $doc]
@@ -27,23 +30,24 @@ macro_rules! constants {
                 use super::Constant;
 
                 $(
-                    #[doc = concat!("`", $prefix, $rest, "`: ", $text, ".")]
+                    #[doc = concat!("`", $prefix, $suffix, "`: ", $description, ".")]
                     pub const $name: u32 = $value;
                 )+
 
                 /// Every constant.
                 pub static ALL: &[Constant] = &[$(
                     Constant {
-                        c_name: concat!($prefix, $rest),
+                        c_name: concat!($prefix, $suffix),
                         value: $name,
                         since: 0 $(+ $since)?,
-                        text: $text,
+                        description: $description,
                     }
                 ),+];
 
                 /// Returns the description of a value.
-                pub fn text(value: u32) -> Option<&'static str> {
-                    ALL.iter().find(|one| one.value == value).map(|one| one.text)
+                pub fn description(value: u32) -> Option<&'static str> {
+                    let constant = ALL.iter().find(|constant| constant.value == value);
+                    constant.map(|constant| constant.description)
                 }
             }
         )+

@@ -10,14 +10,14 @@ pub struct RecordLayout {
     /// Name of the layout.
     pub name: &'static str,
     /// Structures in the vendor's headers, oldest first.
-    pub structs: &'static [Struct],
+    pub structs: &'static [StructVersion],
     /// The fields that marey uses.
-    pub fields: &'static [Named],
+    pub fields: &'static [NamedField],
 }
 
 /// One version of a record.
 #[derive(Clone, Copy, Debug)]
-pub struct Struct {
+pub struct StructVersion {
     /// Name in the vendor's headers.
     pub c_name: &'static str,
     /// Size.
@@ -28,7 +28,7 @@ pub struct Struct {
 
 /// A field with its name.
 #[derive(Clone, Copy, Debug)]
-pub struct Named {
+pub struct NamedField {
     /// Name in the vendor's headers.
     pub c_name: &'static str,
     /// Offset, size and version.
@@ -37,7 +37,7 @@ pub struct Named {
 
 impl RecordLayout {
     /// Returns the structure that a library of this API version writes.
-    pub fn written_by(&self, api_version: u32) -> &Struct {
+    pub fn written_by(&self, api_version: u32) -> &StructVersion {
         let newest = self.structs.iter().rev().find(|version| version.since <= api_version);
         newest.unwrap_or(&self.structs[0])
     }
@@ -59,7 +59,7 @@ macro_rules! layouts {
         $(
             #[doc = $doc]
             pub mod $module {
-                use super::{Field, RecordLayout, Named, Struct};
+                use super::{Field, RecordLayout, NamedField, StructVersion};
 
                 $(
                     #[doc = concat!("`", $c_field, "`.")]
@@ -70,8 +70,10 @@ macro_rules! layouts {
                 /// The layout.
                 pub static LAYOUT: RecordLayout = RecordLayout {
                     name: stringify!($module),
-                    structs: &[$(Struct { c_name: $c_name, bytes: $bytes, since: 0 $(+ $since)? }),+],
-                    fields: &[$(Named { c_name: $c_field, field: $field }),+],
+                    structs: &[$(
+                        StructVersion { c_name: $c_name, bytes: $bytes, since: 0 $(+ $since)? }
+                    ),+],
+                    fields: &[$(NamedField { c_name: $c_field, field: $field }),+],
                 };
             }
         )+

@@ -40,12 +40,16 @@ impl<'a> Record<'a> {
     ///
     /// # Safety
     ///
-    /// `valid` bytes from `address` on are readable and unchanged during `'a`.
+    /// `valid_bytes` bytes from `address` on are readable and unchanged during `'a`.
     #[inline]
     #[expect(unsafe_code, reason = "the library gives records by their address")]
-    pub const unsafe fn from_address(address: *const u8, valid: usize, api_version: u32) -> Self {
+    pub const unsafe fn from_address(
+        address: *const u8,
+        valid_bytes: usize,
+        api_version: u32,
+    ) -> Self {
         // SAFETY: guaranteed by the caller.
-        Self::new(unsafe { std::slice::from_raw_parts(address, valid) }, api_version)
+        Self::new(unsafe { std::slice::from_raw_parts(address, valid_bytes) }, api_version)
     }
 
     /// Limits the record to the size of this layout, so that reads cannot reach data after it.

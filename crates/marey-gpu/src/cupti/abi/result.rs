@@ -23,13 +23,13 @@ pub const MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED: u32 = 39;
 pub const UNKNOWN: u32 = 999;
 
 macro_rules! codes {
-    ($($value:literal $name:literal $(since $since:literal)?, $text:literal;)+) => {
+    ($($value:literal $name:literal $(since $since:literal)?, $description:literal;)+) => {
         /// Every code.
         pub static ALL: &[Constant] = &[$(Constant {
             c_name: concat!("CUPTI_", $name),
             value: $value,
             since: 0 $(+ $since)?,
-            text: $text,
+            description: $description,
         }),+];
     };
 }
@@ -79,12 +79,12 @@ codes! {
 
 /// Returns the vendor's name of a code.
 pub fn name(code: u32) -> &'static str {
-    find(code).map_or("unknown error code", |known| known.c_name)
+    find(code).map_or("unknown error code", |constant| constant.c_name)
 }
 
 /// Returns the description of a code.
-pub fn text(code: u32) -> &'static str {
-    find(code).map_or("unknown", |known| known.text)
+pub fn description(code: u32) -> &'static str {
+    find(code).map_or("unknown", |constant| constant.description)
 }
 
 /// Whether a code means that the driver is not accessible: 15 up to CUDA 12, 999 later.
@@ -93,7 +93,7 @@ pub const fn is_driver_inaccessible(code: u32) -> bool {
 }
 
 fn find(code: u32) -> Option<&'static Constant> {
-    ALL.iter().find(|known| known.value == code)
+    ALL.iter().find(|constant| constant.value == code)
 }
 
 #[cfg(test)]
@@ -104,8 +104,8 @@ mod tests {
     fn codes_are_in_order_and_have_names_and_descriptions() {
         assert!(ALL.is_sorted_by(|a, b| a.value < b.value));
         assert_eq!(name(39), "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED");
-        assert_eq!(text(MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED), "another tool has subscribed");
-        assert_eq!(text(77), "unknown");
+        assert_eq!(description(MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED), "another tool has subscribed");
+        assert_eq!(description(77), "unknown");
         assert!(
             is_driver_inaccessible(15)
                 && is_driver_inaccessible(999)

@@ -1,12 +1,12 @@
-//! [`Measured`], the measurements of a run as plain numbers. Comparisons and gates take two of
-//! them.
+//! [`RunMeasurements`], the measurements of a run as plain numbers. Comparisons and gates take two
+//! of them.
 
 use crate::metric::{Metric, Quantity, Summary};
 use crate::stats::Stat;
 
 /// The measurements of a run. Times are nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Measured {
+pub struct RunMeasurements {
     /// The name of the run, as the user gave it.
     pub name: String,
     /// The duration of each step, in the order of the steps.
@@ -62,32 +62,32 @@ pub(crate) struct Measurement {
     pub(crate) steps: Option<(Stat, Vec<f64>)>,
 }
 
-impl Measured {
+impl RunMeasurements {
     /// Returns the value of a metric: a statistic over the steps if there are any, otherwise the
     /// value over the whole recording.
     pub(crate) fn measurement(&self, metric: Metric) -> Option<Measurement> {
         if let Summary::OfSteps(stat) = metric.summary {
-            let finite = |value: &f64| value.is_finite();
+            let is_finite = |value: &f64| value.is_finite();
             let sample = self.sample(metric.quantity);
-            let steps: Vec<f64> = sample.iter().copied().filter(finite).collect();
+            let steps: Vec<f64> = sample.iter().copied().filter(is_finite).collect();
             if let Some(value) = stat.compute(&steps) {
                 return Some(Measurement { value, steps: Some((stat, steps)) });
             }
         }
-        let value = self.scalars.iter().find(|(known, value)| *known == metric && value.is_some());
+        let value = self.scalars.iter().find(|(other, value)| *other == metric && value.is_some());
         let value = value.and_then(|(_, value)| *value).filter(|value| value.is_finite());
-        let derived = || match metric.quantity {
+        let derived_value = || match metric.quantity {
             Quantity::Steps => Some(self.step_nanos.len() as f64),
             _ => None,
         };
-        Some(Measurement { value: value.or_else(derived)?, steps: None })
+        Some(Measurement { value: value.or_else(derived_value)?, steps: None })
     }
 
     fn sample(&self, quantity: Quantity) -> &[f64] {
         if quantity == Quantity::StepTime {
             return &self.step_nanos;
         }
-        self.series.iter().find(|(known, _)| *known == quantity).map_or(&[], |(_, steps)| steps)
+        self.series.iter().find(|(other, _)| *other == quantity).map_or(&[], |(_, steps)| steps)
     }
 }
 
@@ -95,16 +95,16 @@ impl Measured {
 mod tests {
     use super::*;
 
-    fn value(run: &Measured, metric: Metric) -> Option<f64> {
+    fn value(run: &RunMeasurements, metric: Metric) -> Option<f64> {
         run.measurement(metric).map(|measurement| measurement.value)
     }
 
     #[test]
     fn a_statistic_over_steps_ignores_steps_without_a_number() {
-        let run = Measured {
+        let run = RunMeasurements {
             step_nanos: vec![1.0, f64::NAN, 3.0],
             series: vec![(Quantity::GpuIdle, vec![5.0]), (Quantity::GpuBusy, vec![7.0, 9.0])],
-            ..Measured::default()
+            ..RunMeasurements::default()
         };
         let steps = run.measurement(Metric::mean(Quantity::StepTime)).unwrap();
         assert_eq!(steps, Measurement { value: 2.0, steps: Some((Stat::Mean, vec![1.0, 3.0])) });
@@ -116,14 +116,14 @@ mod tests {
     #[test]
     fn a_number_of_the_recording_replaces_a_statistic_without_steps() {
         let idle = Metric::mean(Quantity::GpuIdle);
-        let run = Measured {
+        let run = RunMeasurements {
             scalars: vec![
                 (Metric::percent(Quantity::GpuIdle), Some(1.0)),
                 (idle, None),
                 (idle, Some(4.0)),
                 (Metric::percent(Quantity::GpuBusy), Some(f64::INFINITY)),
             ],
-            ..Measured::default()
+            ..RunMeasurements::default()
         };
         assert_eq!(run.measurement(idle), Some(Measurement { value: 4.0, steps: None }));
         assert_eq!(value(&run, Metric::percent(Quantity::GpuBusy)), None);
