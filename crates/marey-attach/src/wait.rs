@@ -30,49 +30,65 @@ impl fmt::Display for Wait {
     }
 }
 
-/// A system call in which threads wait: its number, its name, the thing that they wait for, and
-/// whether its first argument is a file descriptor.
-type WaitCall = (libc::c_long, &'static str, &'static str, bool);
+/// A system call in which threads wait.
+struct WaitCall {
+    number: libc::c_long,
+    name: &'static str,
+    /// The thing that they wait for.
+    target: &'static str,
+    /// Whether its first argument is a file descriptor.
+    has_file: bool,
+}
+
+/// Returns a call that waits for the file of its first argument.
+const fn on_file(number: libc::c_long, name: &'static str, target: &'static str) -> WaitCall {
+    WaitCall { number, name, target, has_file: true }
+}
+
+/// Returns a call that waits for no single file.
+const fn elsewhere(number: libc::c_long, name: &'static str, target: &'static str) -> WaitCall {
+    WaitCall { number, name, target, has_file: false }
+}
 
 const CALLS: [WaitCall; 29] = [
-    (libc::SYS_futex, "futex", "a lock", false),
-    (libc::SYS_read, "read", "data", true),
-    (libc::SYS_readv, "readv", "data", true),
-    (libc::SYS_pread64, "pread64", "a file", true),
-    (libc::SYS_write, "write", "a reader of its data", true),
-    (libc::SYS_writev, "writev", "a reader of its data", true),
-    (libc::SYS_recvfrom, "recvfrom", "data", true),
-    (libc::SYS_recvmsg, "recvmsg", "data", true),
-    (libc::SYS_sendto, "sendto", "a reader of its data", true),
-    (libc::SYS_sendmsg, "sendmsg", "a reader of its data", true),
-    (libc::SYS_accept, "accept", "a connection", true),
-    (libc::SYS_accept4, "accept4", "a connection", true),
-    (libc::SYS_connect, "connect", "a connection", true),
-    (libc::SYS_ppoll, "ppoll", "one of several files", false),
-    (libc::SYS_pselect6, "pselect6", "one of several files", false),
-    (libc::SYS_epoll_pwait, "epoll_pwait", "one of several files", false),
-    (libc::SYS_nanosleep, "nanosleep", "a timer", false),
-    (libc::SYS_clock_nanosleep, "clock_nanosleep", "a timer", false),
-    (libc::SYS_wait4, "wait4", "a child process", false),
-    (libc::SYS_waitid, "waitid", "a child process", false),
-    (libc::SYS_rt_sigtimedwait, "rt_sigtimedwait", "a signal", false),
-    (libc::SYS_rt_sigsuspend, "rt_sigsuspend", "a signal", false),
-    (libc::SYS_flock, "flock", "a lock on a file", true),
-    (libc::SYS_fcntl, "fcntl", "a lock on a file", true),
-    (libc::SYS_fsync, "fsync", "a disk", true),
-    (libc::SYS_fdatasync, "fdatasync", "a disk", true),
-    (libc::SYS_ioctl, "ioctl", "a device", true),
-    (libc::SYS_semtimedop, "semtimedop", "a semaphore", false),
-    (libc::SYS_mq_timedreceive, "mq_timedreceive", "a message", false),
+    elsewhere(libc::SYS_futex, "futex", "a lock"),
+    on_file(libc::SYS_read, "read", "data"),
+    on_file(libc::SYS_readv, "readv", "data"),
+    on_file(libc::SYS_pread64, "pread64", "a file"),
+    on_file(libc::SYS_write, "write", "a reader of its data"),
+    on_file(libc::SYS_writev, "writev", "a reader of its data"),
+    on_file(libc::SYS_recvfrom, "recvfrom", "data"),
+    on_file(libc::SYS_recvmsg, "recvmsg", "data"),
+    on_file(libc::SYS_sendto, "sendto", "a reader of its data"),
+    on_file(libc::SYS_sendmsg, "sendmsg", "a reader of its data"),
+    on_file(libc::SYS_accept, "accept", "a connection"),
+    on_file(libc::SYS_accept4, "accept4", "a connection"),
+    on_file(libc::SYS_connect, "connect", "a connection"),
+    elsewhere(libc::SYS_ppoll, "ppoll", "one of several files"),
+    elsewhere(libc::SYS_pselect6, "pselect6", "one of several files"),
+    elsewhere(libc::SYS_epoll_pwait, "epoll_pwait", "one of several files"),
+    elsewhere(libc::SYS_nanosleep, "nanosleep", "a timer"),
+    elsewhere(libc::SYS_clock_nanosleep, "clock_nanosleep", "a timer"),
+    elsewhere(libc::SYS_wait4, "wait4", "a child process"),
+    elsewhere(libc::SYS_waitid, "waitid", "a child process"),
+    elsewhere(libc::SYS_rt_sigtimedwait, "rt_sigtimedwait", "a signal"),
+    elsewhere(libc::SYS_rt_sigsuspend, "rt_sigsuspend", "a signal"),
+    on_file(libc::SYS_flock, "flock", "a lock on a file"),
+    on_file(libc::SYS_fcntl, "fcntl", "a lock on a file"),
+    on_file(libc::SYS_fsync, "fsync", "a disk"),
+    on_file(libc::SYS_fdatasync, "fdatasync", "a disk"),
+    on_file(libc::SYS_ioctl, "ioctl", "a device"),
+    elsewhere(libc::SYS_semtimedop, "semtimedop", "a semaphore"),
+    elsewhere(libc::SYS_mq_timedreceive, "mq_timedreceive", "a message"),
 ];
 
 /// Old system calls that only x86-64 has.
 #[cfg(target_arch = "x86_64")]
 const OLD_CALLS: &[WaitCall] = &[
-    (libc::SYS_poll, "poll", "one of several files", false),
-    (libc::SYS_select, "select", "one of several files", false),
-    (libc::SYS_epoll_wait, "epoll_wait", "one of several files", false),
-    (libc::SYS_pause, "pause", "a signal", false),
+    elsewhere(libc::SYS_poll, "poll", "one of several files"),
+    elsewhere(libc::SYS_select, "select", "one of several files"),
+    elsewhere(libc::SYS_epoll_wait, "epoll_wait", "one of several files"),
+    elsewhere(libc::SYS_pause, "pause", "a signal"),
 ];
 #[cfg(not(target_arch = "x86_64"))]
 const OLD_CALLS: &[WaitCall] = &[];
@@ -104,13 +120,12 @@ pub(crate) fn of_call(
     first_argument: Option<u64>,
     file_of: impl FnOnce(u64) -> Option<String>,
 ) -> Option<Wait> {
-    let call = CALLS.iter().chain(OLD_CALLS).find(|(call, ..)| *call == call_number)?;
-    let (_, call, target, has_file) = *call;
+    let call = CALLS.iter().chain(OLD_CALLS).find(|call| call.number == call_number)?;
     // CPython 3.10 sleeps by a `select` of no files.
-    let is_sleep = matches!(call, "select" | "pselect6") && first_argument == Some(0);
-    let target = if is_sleep { "a timer" } else { target };
-    let file = first_argument.filter(|_| has_file).and_then(file_of);
-    Some(Wait { target: target.into(), call: call.into(), file })
+    let is_sleep = matches!(call.name, "select" | "pselect6") && first_argument == Some(0);
+    let target = if is_sleep { "a timer" } else { call.target };
+    let file = first_argument.filter(|_| call.has_file).and_then(file_of);
+    Some(Wait { target: target.into(), call: call.name.into(), file })
 }
 
 fn file_of(pid: u32, descriptor: u64) -> Option<String> {

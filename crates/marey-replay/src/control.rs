@@ -4,7 +4,7 @@
 
 use crate::api::{self, CallArguments};
 use crate::buffers::FlushMode;
-use crate::ffi::{INVALID, Out, Text};
+use crate::ffi::{INVALID_VALUE, Out, Text};
 use crate::name::Name;
 use crate::operation::{GraphIds, Kernel, Operation, TargetIds, Work};
 use crate::script::Script;
@@ -68,7 +68,9 @@ extern "C" fn replay_run() -> i32 {
 #[unsafe(no_mangle)]
 extern "C" fn replay_play(name: Text) -> i32 {
     let script = settings::script();
-    let Some(statements) = play::find_part(&script.statements, name.get()) else { return INVALID };
+    let Some(statements) = play::find_part(&script.statements, name.get()) else {
+        return INVALID_VALUE;
+    };
     play::play(statements);
     0
 }

@@ -9,10 +9,10 @@ use std::ffi::{CStr, c_char, c_void};
 pub(crate) struct Out<T>(*mut T);
 
 impl<T> Out<T> {
-    /// Writes the value; returns [`INVALID`] for NULL.
+    /// Writes the value; returns [`INVALID_VALUE`] for NULL.
     pub(crate) fn set(&self, value: T) -> i32 {
         if self.0.is_null() {
-            return INVALID;
+            return INVALID_VALUE;
         }
         // SAFETY: a C caller passes NULL or a writable `T`, as the interface requires.
         unsafe { self.0.write(value) };
@@ -118,7 +118,7 @@ unsafe impl<T: Sync> Sync for Handle<T> {}
 pub(crate) type Address = *mut c_void;
 
 /// `CUPTI_ERROR_INVALID_PARAMETER` and `CUDA_ERROR_INVALID_VALUE`.
-pub(crate) const INVALID: i32 = 1;
+pub(crate) const INVALID_VALUE: i32 = 1;
 
 /// Declares functions of the C interface. Each counts its calls and fails if the script says so.
 macro_rules! exports {

@@ -144,7 +144,7 @@ pub(crate) fn launch(
     stream: usize,
     arguments: CallArguments,
 ) -> i32 {
-    let Some(launched) = executable.get() else { return crate::ffi::INVALID };
+    let Some(launched) = executable.get() else { return crate::ffi::INVALID_VALUE };
     let parameters = LaunchParameters { executable, stream };
     let arguments =
         CallArguments { parameters: std::ptr::from_ref(&parameters).cast(), ..arguments };

@@ -4,7 +4,7 @@
 
 use super::{code, start};
 use crate::device::Device;
-use crate::ffi::{INVALID, Out, Text, exports};
+use crate::ffi::{INVALID_VALUE, Out, Text, exports};
 use crate::{context, settings};
 use std::ffi::{CStr, c_char, c_void};
 
@@ -79,7 +79,7 @@ exports! {
     fn cuDeviceGetName(name: Out<c_char>, size: i32, index: i32) {
         let Some((_, device)) = device(index) else { return code::INVALID_DEVICE };
         let Some(capacity) = usize::try_from(size).ok().and_then(|size| size.checked_sub(1)) else {
-            return INVALID;
+            return INVALID_VALUE;
         };
         let bytes = device.name.bytes().take(capacity).chain([0]);
         bytes.enumerate().for_each(|(index, byte)| name.set_at(index, byte.cast_signed()));

@@ -4,7 +4,7 @@
 
 use crate::api::{self, CallArguments};
 use crate::context;
-use crate::ffi::{Handle, INVALID, Out, exports};
+use crate::ffi::{Handle, INVALID_VALUE, Out, exports};
 use crate::output::output;
 use crate::stream::StreamHandle;
 use crate::wait::Wait;
@@ -34,7 +34,7 @@ exports! {
     }
 
     fn cuEventRecord(event: Handle<Event>, stream: StreamHandle) {
-        let (Some(event), stream) = (event.get(), stream.get()) else { return INVALID };
+        let (Some(event), stream) = (event.get(), stream.get()) else { return INVALID_VALUE };
         api::call(&api::RECORD_EVENT, CallArguments::context(stream.context()), |_| {
             let (_, now_nanos) = output().occupy(stream.target().device, stream.id, 0, 0);
             event.time_nanos.store(now_nanos, Ordering::Release);
@@ -47,7 +47,7 @@ exports! {
     }
 
     fn cuEventSynchronize(event: Handle<Event>) {
-        let Some(event) = event.get() else { return INVALID };
+        let Some(event) = event.get() else { return INVALID_VALUE };
         let stream = StreamHandle::DEFAULT.get();
         let (id, until_nanos) = event.id_and_time_nanos();
         let context = Handle::to(context::current_or_first());
@@ -55,7 +55,7 @@ exports! {
     }
 
     fn cuStreamWaitEvent(stream: StreamHandle, event: Handle<Event>, _flags: u32) {
-        let Some(event) = event.get() else { return INVALID };
+        let Some(event) = event.get() else { return INVALID_VALUE };
         let address = stream.address();
         let stream = stream.get();
         let (id, until_nanos) = event.id_and_time_nanos();
@@ -73,7 +73,7 @@ exports! {
 }
 
 fn elapsed_time(millis: &Out<f32>, start: Handle<Event>, end: Handle<Event>) -> i32 {
-    let (Some(start), Some(end)) = (start.get(), end.get()) else { return INVALID };
+    let (Some(start), Some(end)) = (start.get(), end.get()) else { return INVALID_VALUE };
     let nanos = end.id_and_time_nanos().1.saturating_sub(start.id_and_time_nanos().1);
     millis.set(nanos as f32 / 1e6)
 }

@@ -5,7 +5,7 @@
 
 use crate::api::{self, CallArguments};
 use crate::context;
-use crate::ffi::{Address, Handle, INVALID, Out, exports};
+use crate::ffi::{Address, Handle, INVALID_VALUE, Out, exports};
 use crate::graph::{self, ExecutableGraph, Graph, Node, RecordIds};
 use crate::lock;
 use crate::stream::StreamHandle;
@@ -22,7 +22,7 @@ fn begin_capture(stream: StreamHandle) -> i32 {
 
 fn instantiate(executable: &Out<Handle<ExecutableGraph>>, graph: Handle<Graph>) -> i32 {
     if graph.get().is_none() {
-        return INVALID;
+        return INVALID_VALUE;
     }
     let arguments = CallArguments::context(Handle::to(context::current_or_first()));
     executable.set(graph::instantiate(graph, arguments))
@@ -94,7 +94,7 @@ exports! {
     }
 
     fn cuGraphGetNodes(graph: Handle<Graph>, nodes: Out<Handle<Node>>, count: Out<usize>) {
-        let (Some(graph), Some(capacity)) = (graph.get(), count.get()) else { return INVALID };
+        let (Some(graph), Some(capacity)) = (graph.get(), count.get()) else { return INVALID_VALUE };
         let graph_nodes = lock(&graph.nodes);
         let written = graph_nodes.iter().take(capacity).enumerate();
         written.for_each(|(index, node)| nodes.set_at(index, *node));
@@ -107,7 +107,7 @@ exports! {
     }
 
     fn cuGraphExecDestroy(executable: Handle<ExecutableGraph>) {
-        let Some(executable) = executable.get() else { return INVALID };
+        let Some(executable) = executable.get() else { return INVALID_VALUE };
         executable.destroy(Handle::to(context::current_or_first()));
         0
     }

@@ -4,7 +4,7 @@
 
 use super::module::Function;
 use crate::api::{self, ApiFunction, CallArguments};
-use crate::ffi::{Address, Handle, INVALID, In, Out, exports};
+use crate::ffi::{Address, Handle, INVALID_VALUE, In, Out, exports};
 use crate::operation::{Kernel, Operation, Work};
 use crate::stream::StreamHandle;
 
@@ -73,7 +73,7 @@ fn launch<P>(
     stream: StreamHandle,
     parameters: &P,
 ) -> i32 {
-    let Some(function) = function.get() else { return INVALID };
+    let Some(function) = function.get() else { return INVALID_VALUE };
     let stream = stream.get();
     let arguments = CallArguments {
         symbol: function.kernel.name.address(),
@@ -107,7 +107,7 @@ fn kernel_with_shape(
 fn launch_plain(api: &'static ApiFunction, parameters: &LaunchKernelParameters) -> i32 {
     let LaunchKernelParameters { function, grid, block, shared_bytes, stream, .. } = *parameters;
     let Some(kernel) = kernel_with_shape(function, grid, block, [0; 3], shared_bytes) else {
-        return INVALID;
+        return INVALID_VALUE;
     };
     launch(api, function, kernel, stream, parameters)
 }
@@ -173,7 +173,7 @@ exports! {
         arguments: Address,
         extra: Address,
     ) {
-        let Some(config) = config.get() else { return INVALID };
+        let Some(config) = config.get() else { return INVALID_VALUE };
         let kernel = kernel_with_shape(
             function,
             config.grid,
@@ -181,7 +181,7 @@ exports! {
             config.cluster(),
             config.shared_bytes,
         );
-        let Some(kernel) = kernel else { return INVALID };
+        let Some(kernel) = kernel else { return INVALID_VALUE };
         let parameters = LaunchExParameters { config, function, arguments, extra };
         launch(&api::LAUNCH_KERNEL_EX, function, kernel, config.stream, &parameters)
     }

@@ -5,7 +5,7 @@
 use super::code;
 use crate::api::{self, ApiFunction, CallArguments};
 use crate::context;
-use crate::ffi::{Address, Handle, INVALID, Out, exports};
+use crate::ffi::{Address, Handle, INVALID_VALUE, Out, exports};
 use crate::operation::{Copy, Fill, MemoryParameters, Operation, Work};
 use crate::stream::{Stream, StreamHandle};
 
@@ -175,7 +175,7 @@ exports! {
     ) {
         let count = count as usize;
         if attributes.is_null() || values.is_null() {
-            return INVALID;
+            return INVALID_VALUE;
         }
         // SAFETY: the caller passes arrays of this length.
         let (attributes, values) = unsafe {
@@ -188,7 +188,7 @@ exports! {
 
 fn pointer_attribute(value: Address, attribute: u32, address: Address) -> i32 {
     if value.is_null() || address.is_null() {
-        return INVALID;
+        return INVALID_VALUE;
     }
     let device = context::current_or_first();
     // SAFETY: the caller provides a value of the attribute's type: an address, or a 32-bit integer.
@@ -200,7 +200,7 @@ fn pointer_attribute(value: Address, attribute: u32, address: Address) -> i32 {
             8 => value.cast::<u32>().write(0),
             9 => value.cast::<u32>().write(device.device_id),
             13 => value.cast::<u32>().write(1),
-            _ => return INVALID,
+            _ => return INVALID_VALUE,
         }
     }
     0

@@ -5,7 +5,7 @@
 use crate::api::{self, CallArguments};
 use crate::callback::{ModuleData, notify_described, resource};
 use crate::context;
-use crate::ffi::{Address, Handle, INVALID, Out, Text, exports};
+use crate::ffi::{Address, Handle, INVALID_VALUE, Out, Text, exports};
 use crate::name::Name;
 use crate::operation::Kernel;
 use crate::script::DEFAULT_DURATION_NANOS;
@@ -66,7 +66,7 @@ exports! {
     }
 
     fn cuModuleUnload(module: Handle<Module>) {
-        let Some(module) = module.get() else { return INVALID };
+        let Some(module) = module.get() else { return INVALID_VALUE };
         let context = Handle::to(context::current_or_first());
         let data = ModuleData { id: module.id, size: 0, code: module.code };
         notify_described(resource::MODULE_UNLOAD_STARTING, context, &data);
@@ -78,7 +78,7 @@ exports! {
     }
 
     fn cuFuncGetAttribute(value: Out<i32>, attribute: u32, function: Handle<Function>) {
-        let Some(Function { kernel, .. }) = function.get() else { return INVALID };
+        let Some(Function { kernel, .. }) = function.get() else { return INVALID_VALUE };
         value.set(match attribute {
             0 => 1_024,
             1 => kernel.static_shared_bytes,
@@ -99,11 +99,11 @@ exports! {
     }
 
     fn cuFuncGetModule(module: Out<Handle<Module>>, function: Handle<Function>) {
-        function.get().map_or(INVALID, |function| module.set(function.module))
+        function.get().map_or(INVALID_VALUE, |function| module.set(function.module))
     }
 
     fn cuFuncGetName(name: Out<*const c_char>, function: Handle<Function>) {
-        let Some(function) = function.get() else { return INVALID };
+        let Some(function) = function.get() else { return INVALID_VALUE };
         name.set(function.kernel.name.address() as *const c_char)
     }
 }

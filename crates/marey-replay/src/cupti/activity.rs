@@ -10,7 +10,7 @@ use crate::buffers::{
 };
 use crate::callback::{self, Subscriber};
 use crate::context::Context;
-use crate::ffi::{Address, Handle, INVALID, Out, exports};
+use crate::ffi::{Address, Handle, INVALID_VALUE, Out, exports};
 use crate::record::kind_of;
 use crate::thread::{self, ExternalId};
 use crate::{activity, attribute, clock, output, settings, worker};
@@ -23,7 +23,7 @@ fn for_process(run: impl FnOnce() -> i32) -> i32 {
 /// Runs `run` for a subscriber in shared mode, unless records are enabled for the process.
 fn for_subscriber(subscriber: Handle<Subscriber>, run: impl FnOnce(usize) -> i32) -> i32 {
     let Some(subscriber) = subscriber.get().filter(|subscriber| subscriber.is_subscribed()) else {
-        return INVALID;
+        return INVALID_VALUE;
     };
     if !subscriber.is_shared() || is_process_recorded() {
         return code::NOT_COMPATIBLE;
@@ -52,9 +52,9 @@ fn pop_external(client: usize, kind: u32, popped_id: &Out<u64>) -> i32 {
 
 /// Advances in a buffer by the sizes of records in this version.
 fn next_record(buffer: *const u8, valid_bytes: usize, record: &Out<*const u8>) -> i32 {
-    let Some(previous_record) = record.get() else { return INVALID };
+    let Some(previous_record) = record.get() else { return INVALID_VALUE };
     if buffer.is_null() {
-        return INVALID;
+        return INVALID_VALUE;
     }
     // SAFETY: the caller passes one of its buffers, with `valid_bytes` bytes of records.
     let bytes = unsafe { std::slice::from_raw_parts(buffer, valid_bytes) };
@@ -62,9 +62,9 @@ fn next_record(buffer: *const u8, valid_bytes: usize, record: &Out<*const u8>) -
     let mut offset = 0;
     if !previous_record.is_null() {
         let Some(last_offset) = (previous_record as usize).checked_sub(buffer as usize) else {
-            return INVALID;
+            return INVALID_VALUE;
         };
-        let Some(previous_record) = bytes.get(last_offset..) else { return INVALID };
+        let Some(previous_record) = bytes.get(last_offset..) else { return INVALID_VALUE };
         let Some(size) = version.size_of(kind_of(previous_record)) else {
             return code::INVALID_KIND;
         };
@@ -84,7 +84,7 @@ exports! {
         request: Option<RequestCallback>,
         complete: Option<CompleteCallback>,
     ) {
-        let (Some(request), Some(complete)) = (request, complete) else { return INVALID };
+        let (Some(request), Some(complete)) = (request, complete) else { return INVALID_VALUE };
         for_process(|| {
             buffers::register(PROCESS_CLIENT, Some(BufferCallbacks::Process(request, complete)));
             0
@@ -96,7 +96,7 @@ exports! {
         request: Option<ScopedRequestCallback>,
         complete: Option<ScopedCompleteCallback>,
     ) {
-        let (Some(request), Some(complete)) = (request, complete) else { return INVALID };
+        let (Some(request), Some(complete)) = (request, complete) else { return INVALID_VALUE };
         for_subscriber(subscriber, |client| {
             buffers::register(client, Some(BufferCallbacks::Scoped(request, complete)));
             0
@@ -180,20 +180,20 @@ exports! {
     }
 
     fn cuptiActivitySetAttribute(number: u32, size: Out<usize>, value: *const u8) {
-        let Some(size) = size.get().filter(|size| (1..=8).contains(size)) else { return INVALID };
+        let Some(size) = size.get().filter(|size| (1..=8).contains(size)) else { return INVALID_VALUE };
         if value.is_null() {
-            return INVALID;
+            return INVALID_VALUE;
         }
         let mut word = [0; 8];
         // SAFETY: the caller passes a value of this size.
         word[..size].copy_from_slice(unsafe { std::slice::from_raw_parts(value, size) });
-        if attribute::set(number, u64::from_le_bytes(word)) { 0 } else { INVALID }
+        if attribute::set(number, u64::from_le_bytes(word)) { 0 } else { INVALID_VALUE }
     }
 
     fn cuptiActivityGetAttribute(number: u32, size: Out<usize>, value: Out<u64>) {
-        let Some(word) = attribute::get(number) else { return INVALID };
+        let Some(word) = attribute::get(number) else { return INVALID_VALUE };
         if size.get() != Some(size_of::<u64>()) {
-            return INVALID;
+            return INVALID_VALUE;
         }
         value.set(word)
     }
@@ -241,6 +241,6 @@ exports! {
 
     /// Accepted, but not called: records have timestamps of the script's clock.
     fn cuptiActivityRegisterTimestampCallback(callback: Address) {
-        if callback.is_null() { INVALID } else { 0 }
+        if callback.is_null() { INVALID_VALUE } else { 0 }
     }
 }

@@ -6,7 +6,7 @@ use super::code;
 use crate::activity::client_of_subscriber;
 use crate::buffers::FlushMode;
 use crate::callback::{self, Subscriber, SubscriberCallback};
-use crate::ffi::{Address, Handle, INVALID, In, Out, Text, exports};
+use crate::ffi::{Address, Handle, INVALID_VALUE, In, Out, Text, exports};
 use crate::{activity, buffers, output, settings};
 use std::ffi::c_char;
 
@@ -30,7 +30,7 @@ fn with_subscriber(
 ) -> i32 {
     match subscriber.get().filter(|subscriber| subscriber.is_subscribed()) {
         Some(subscriber) if run(subscriber) => 0,
-        _ => INVALID,
+        _ => INVALID_VALUE,
     }
 }
 
@@ -79,7 +79,7 @@ exports! {
         callback: Option<SubscriberCallback>,
         user_data: Address,
     ) {
-        let Some(callback) = callback else { return INVALID };
+        let Some(callback) = callback else { return INVALID_VALUE };
         match callback::subscribe(callback, user_data, "CUPTI", false) {
             Ok(new_subscriber) => subscriber.set(Handle::to(new_subscriber)),
             Err(_) => code::MULTIPLE_SUBSCRIBERS,
@@ -93,7 +93,7 @@ exports! {
         user_data: Address,
         parameters: In<SubscriberParameters>,
     ) {
-        let Some(callback) = callback else { return INVALID };
+        let Some(callback) = callback else { return INVALID_VALUE };
         subscribe_shared(&subscriber, callback, user_data, parameters.get())
     }
 
@@ -129,7 +129,7 @@ exports! {
         domain: u32,
         cbid: u32,
     ) {
-        let Some(subscriber) = subscriber.get() else { return INVALID };
+        let Some(subscriber) = subscriber.get() else { return INVALID_VALUE };
         enable.set(subscriber.is_enabled(domain, cbid).into())
     }
 

@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "functions of the C interface")]
 
 use crate::context::Context;
-use crate::ffi::{Handle, INVALID, Out, exports};
+use crate::ffi::{Handle, INVALID_VALUE, Out, exports};
 use crate::graph::{ExecutableGraph, Graph, Node};
 use crate::stream::StreamHandle;
 use crate::{context, settings};
@@ -58,14 +58,14 @@ exports! {
     }
 
     fn cuptiGetGraphId(graph: Handle<Graph>, id: Out<u32>) {
-        graph.get().map_or(INVALID, |graph| id.set(graph.id))
+        graph.get().map_or(INVALID_VALUE, |graph| id.set(graph.id))
     }
 
     fn cuptiGetGraphExecId(executable: Handle<ExecutableGraph>, id: Out<u32>) {
-        executable.get().map_or(INVALID, |executable| id.set(executable.id))
+        executable.get().map_or(INVALID_VALUE, |executable| id.set(executable.id))
     }
 
     fn cuptiGetGraphNodeId(node: Handle<Node>, id: Out<u64>) {
-        node.get().map_or(INVALID, |node| id.set(node.id))
+        node.get().map_or(INVALID_VALUE, |node| id.set(node.id))
     }
 }

@@ -10,7 +10,6 @@ use arrow::array::{ArrayRef, StringArray};
 
 use super::clock::Clock;
 use super::outline::Outline;
-use super::sessions::CollectedSession;
 use crate::columns::{flags, ids, ints, maybe_ids, maybe_ints, maybe_reals, texts};
 use crate::parts::{self, Parts};
 use crate::{ProcessEntry, StoreError};
@@ -69,13 +68,13 @@ pub(super) fn write(
     write(&stored::PHASES, phase_columns(outline, clock, process_id))?;
     write(&stored::LOSSES, loss_columns(outline, process_id))?;
     write(&stored::DEVICES, device_columns(outline, process_id))?;
-    write(&stored::METADATA, note_columns(outline, process_id))
+    write(&stored::METADATA, metadata_columns(outline, process_id))
 }
 
-fn device_columns(outline: &Outline, process: u32) -> Vec<ArrayRef> {
+fn device_columns(outline: &Outline, process_id: u32) -> Vec<ArrayRef> {
     let devices = outline.devices.values();
     vec![
-        ids(devices.clone().map(|_| process)),
+        ids(devices.clone().map(|_| process_id)),
         ids(devices.clone().map(|device| device.number)),
         texts(devices.clone().map(|device| device.device_type.as_str())),
         texts(devices.clone().map(|device| device.name.as_str())),
@@ -83,10 +82,10 @@ fn device_columns(outline: &Outline, process: u32) -> Vec<ArrayRef> {
     ]
 }
 
-fn note_columns(outline: &Outline, process: u32) -> Vec<ArrayRef> {
+fn metadata_columns(outline: &Outline, process_id: u32) -> Vec<ArrayRef> {
     let notes = outline.notes.iter();
     vec![
-        ids(notes.clone().map(|_| process)),
+        ids(notes.clone().map(|_| process_id)),
         maybe_ids(notes.clone().map(|_| None)),
         texts(notes.clone().map(|(key, _)| key.as_str())),
         texts(notes.map(|(_, value)| value.as_str())),
@@ -114,23 +113,23 @@ fn process_columns(process: &ProcessEntry, clock: &Clock) -> Vec<ArrayRef> {
     ]
 }
 
-fn thread_columns(outline: &Outline, ids_by_position: &[u32], process: u32) -> Vec<ArrayRef> {
+fn thread_columns(outline: &Outline, ids_by_position: &[u32], process_id: u32) -> Vec<ArrayRef> {
     let mut threads: Vec<_> = outline.threads.iter().collect();
     threads.sort_unstable_by_key(|thread| thread.position);
     let rows = threads.iter();
     vec![
         ids(rows.clone().map(|thread| ids_by_position[thread.position as usize])),
-        ids(rows.clone().map(|_| process)),
+        ids(rows.clone().map(|_| process_id)),
         ints(rows.clone().map(|thread| saturating_i64(thread.os_id))),
         texts(rows.map(|thread| thread.name.as_str())),
     ]
 }
 
-fn session_columns(outline: &Outline, clock: &Clock, process: u32) -> Vec<ArrayRef> {
+fn session_columns(outline: &Outline, clock: &Clock, process_id: u32) -> Vec<ArrayRef> {
     let sessions = outline.sessions.all().iter();
     let unix_nanos = |nanos| clock.unix_nanos(nanos, &mut 0);
     vec![
-        ids(sessions.clone().map(|_| process)),
+        ids(sessions.clone().map(|_| process_id)),
         ids(sessions.clone().map(|session| session.number)),
         texts(sessions.clone().map(|session| session.name.as_str())),
         ints(sessions.clone().map(|session| unix_nanos(session.start_nanos))),
@@ -138,28 +137,39 @@ fn session_columns(outline: &Outline, clock: &Clock, process: u32) -> Vec<ArrayR
     ]
 }
 
-fn phase_columns(outline: &Outline, clock: &Clock, process: u32) -> Vec<ArrayRef> {
-    let phases = outline.sessions.all().iter().flat_map(|session| {
-        let ends = session.phases.iter().skip(1).map(|phase| Some(phase.1));
-        let ends = ends.chain([session.end_nanos]);
-        session.phases.iter().zip(ends).map(move |(phase, end)| (session, *phase, end))
-    });
-    let phases: Vec<(&CollectedSession, (u32, i64), Option<i64>)> = phases.collect();
-    let phase_rows = phases.iter();
+/// A phase of a session, on the clock of the process.
+struct PhaseRow {
+    session: u32,
+    phase: u32,
+    start_nanos: i64,
+    end_nanos: Option<i64>,
+}
+
+fn phase_columns(outline: &Outline, clock: &Clock, process_id: u32) -> Vec<ArrayRef> {
+    let phases =
+        outline.sessions.all().iter().flat_map(|session| {
+            let ends = session.phases.iter().skip(1).map(|phase| Some(phase.1));
+            let ends = ends.chain([session.end_nanos]);
+            session.phases.iter().zip(ends).map(move |(&(phase, start_nanos), end_nanos)| {
+                PhaseRow { session: session.number, phase, start_nanos, end_nanos }
+            })
+        });
+    let phases: Vec<PhaseRow> = phases.collect();
+    let rows = phases.iter();
     let unix_nanos = |nanos| clock.unix_nanos(nanos, &mut 0);
     vec![
-        ids(phase_rows.clone().map(|_| process)),
-        ids(phase_rows.clone().map(|row| row.0.number)),
-        ids(phase_rows.clone().map(|row| row.1.0)),
-        ints(phase_rows.clone().map(|row| unix_nanos(row.1.1))),
-        maybe_ints(phase_rows.map(|row| row.2.map(unix_nanos))),
+        ids(rows.clone().map(|_| process_id)),
+        ids(rows.clone().map(|row| row.session)),
+        ids(rows.clone().map(|row| row.phase)),
+        ints(rows.clone().map(|row| unix_nanos(row.start_nanos))),
+        maybe_ints(rows.map(|row| row.end_nanos.map(unix_nanos))),
     ]
 }
 
-fn loss_columns(outline: &Outline, process: u32) -> Vec<ArrayRef> {
+fn loss_columns(outline: &Outline, process_id: u32) -> Vec<ArrayRef> {
     let losses = losses(outline);
     vec![
-        ids(losses.clone().map(|_| process)),
+        ids(losses.clone().map(|_| process_id)),
         texts(losses.clone().map(|(cause, _)| cause)),
         ints(losses.map(|(_, count)| saturating_i64(count))),
     ]

@@ -65,15 +65,16 @@ impl Sessions {
     }
 
     /// Returns the phase of the first session in a mask.
-    pub(super) fn phase(&self, sessions: u64) -> u32 {
-        let first = self.active.get(&sessions.trailing_zeros());
+    pub(super) fn phase(&self, session_mask: u64) -> u32 {
+        let first = self.active.get(&session_mask.trailing_zeros());
         first.and_then(|&index| self.sessions[index].phases.last()).map_or(0, |&(phase, _)| phase)
     }
 
     /// Returns the sessions of a mask that have not ended and were recording at `time_nanos`.
-    pub(super) fn recording_at(&self, sessions: u64, time_nanos: i64) -> u64 {
+    pub(super) fn recording_at(&self, session_mask: u64, time_nanos: i64) -> u64 {
         let recording = self.active.iter().filter(|&(&number, &index)| {
-            session_bit(number) & sessions != 0 && self.sessions[index].was_recording(time_nanos)
+            session_bit(number) & session_mask != 0
+                && self.sessions[index].was_recording(time_nanos)
         });
         recording.fold(0, |mask, (&number, _)| mask | session_bit(number))
     }

@@ -19,9 +19,9 @@ pub(super) struct KnownInputs {
     pub(super) args_text_id: u32,
     /// Floating-point operations, 0 if they are unknown.
     pub(super) flops: f64,
-    /// One call, then its FLOP and bytes if they are known, by the numbers of the metrics.
-    values: [(u32, f64); 3],
-    num_values: usize,
+    /// Id and value of each metric: one call, then its FLOP and bytes if they are known.
+    metric_values: [(u32, f64); 3],
+    num_metric_values: usize,
 }
 
 /// The number of slots in the table, a power of two. A step has a few hundred different inputs.
@@ -36,8 +36,8 @@ static TABLE: [AtomicPtr<KnownInputs>; TABLE_SLOTS] =
 
 impl KnownInputs {
     /// Returns the values that a call adds to metrics: the first one counts the call.
-    pub(super) fn values(&self) -> &[(u32, f64)] {
-        self.values.get(..self.num_values).unwrap_or_default()
+    pub(super) fn metric_values(&self) -> &[(u32, f64)] {
+        self.metric_values.get(..self.num_metric_values).unwrap_or_default()
     }
 }
 
@@ -81,8 +81,8 @@ fn add(slot: &AtomicPtr<KnownInputs>, name_id: u32, key: &InputKey) -> &'static 
         flops: flops.unwrap_or_default(),
         key: key.words().into(),
         args_text_id: api::intern_text(&json),
-        values: [(0, 0.0); 3],
-        num_values: 0,
+        metric_values: [(0, 0.0); 3],
+        num_metric_values: 0,
     };
     let flops_metric = op_cost::flops_metric(op_cost::operand_bits(&json));
     // Exclusive: the calls of one operator say nothing about those around it.
@@ -93,8 +93,8 @@ fn add(slot: &AtomicPtr<KnownInputs>, name_id: u32, key: &InputKey) -> &'static 
         (op_cost::BYTES, op_cost::bytes(&operator, &json)),
     ] {
         if let (Some(value), Some(metric_id)) = (value, api::intern_metric(metric_name)) {
-            inputs.values[inputs.num_values] = (metric_id, value);
-            inputs.num_values += 1;
+            inputs.metric_values[inputs.num_metric_values] = (metric_id, value);
+            inputs.num_metric_values += 1;
         }
     }
     let inputs: &'static KnownInputs = Box::leak(Box::new(inputs));
@@ -104,8 +104,8 @@ fn add(slot: &AtomicPtr<KnownInputs>, name_id: u32, key: &InputKey) -> &'static 
     inputs
 }
 
-/// Whether the cost of an operator depends on the values of numbers. The result is kept for names
-/// with small numbers, which an operator's name has.
+/// Whether the cost of an operator depends on the values of its arguments. The answer is kept for
+/// the first ids: the names of operators are interned early.
 fn needs_values(name_id: u32) -> bool {
     const NUM_NAMES: usize = 8192;
     const UNKNOWN: u8 = 0;
@@ -113,13 +113,13 @@ fn needs_values(name_id: u32) -> bool {
     const YES: u8 = 2;
     static ANSWERS: OnceLock<Box<[AtomicU8]>> = OnceLock::new();
     let answers = ANSWERS.get_or_init(|| (0..NUM_NAMES).map(|_| AtomicU8::new(UNKNOWN)).collect());
-    let find = || op_cost::needs_values(&api::name(name_id));
-    let Some(answer) = answers.get(name_id as usize) else { return find() };
+    let compute = || op_cost::needs_values(&api::name(name_id));
+    let Some(answer) = answers.get(name_id as usize) else { return compute() };
     match answer.load(Ordering::Relaxed) {
         UNKNOWN => {
-            let does_need = find();
-            answer.store(if does_need { YES } else { NO }, Ordering::Relaxed);
-            does_need
+            let is_needed = compute();
+            answer.store(if is_needed { YES } else { NO }, Ordering::Relaxed);
+            is_needed
         }
         known => known == YES,
     }

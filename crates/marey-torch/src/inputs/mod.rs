@@ -68,8 +68,8 @@ pub(crate) fn end(function: *const RecordFunction) {
     let Ok(Some(call)) = OPEN_CALLS.try_with(|open| open.pop(function)) else { return };
     let Some((operator, inputs)) = call.recorded else { return };
     // The first value counts the call, whether it has a cost itself or not.
-    let num_values = if call.has_own_cost() { inputs.values().len() } else { 1 };
-    api::add_to_operator(operator, inputs.values().get(..num_values).unwrap_or_default());
+    let num_values = if call.has_own_cost() { inputs.metric_values().len() } else { 1 };
+    api::add_to_operator(operator, inputs.metric_values().get(..num_values).unwrap_or_default());
 }
 
 impl OpenCall {
