@@ -17,6 +17,9 @@ const MAX_LOSS: Duration = Duration::from_secs(1);
 const NAMES: [&str; 3] = ["one", "two", "three"];
 /// The number of scopes between two reports of a process.
 const SCOPES_PER_REPORT: usize = 1000;
+/// The pause after a report. Without it the processes keep every core busy, and a thread that writes
+/// may wait for one longer than `MAX_LOSS`.
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// Enters scopes, and prints their number on request and after each step.
 fn record_until_killed(path: &str) {
@@ -53,6 +56,7 @@ fn run_and_kill(fixture: &Fixture, number: u64) -> usize {
         let mut line = String::new();
         out.read_line(&mut line).unwrap();
         reports.push((Instant::now(), line.trim().parse().unwrap()));
+        pause();
     }
     stdin.write_all(b"\n").unwrap();
     let kill_time = Instant::now() + Duration::from_micros(number * 31 % 300);
@@ -68,6 +72,11 @@ fn run_and_kill(fixture: &Fixture, number: u64) -> usize {
         .map(|(_, entered)| entered)
         .max()
         .unwrap_or(0)
+}
+
+#[expect(clippy::disallowed_methods, reason = "nothing is awaited")]
+fn pause() {
+    std::thread::sleep(PAUSE);
 }
 
 #[test]
