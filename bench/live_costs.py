@@ -229,8 +229,12 @@ def memory_row(title: str, sizes: list[float], barred: int | None = None) -> tup
 
 def startup_row(nanos: list[float]) -> tuple[str, ...]:
     base, *others = nanos
-    cells = [duration(base), *(f"+{duration(value - base)}" for value in others)]
+    cells = [duration(base), *(signed_duration(value - base) for value in others)]
     return ("CPU time before the program", *cells, NO_VALUE, "")
+
+
+def signed_duration(nanos: float) -> str:
+    return f"{'-' if nanos < 0 else '+'}{duration(abs(nanos))}"
 
 
 def call_row(title: str, values: list[float], barred: int | None = None) -> tuple[str, ...]:
