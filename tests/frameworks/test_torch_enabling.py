@@ -101,6 +101,8 @@ def test_disable_removes_all_hooks(imported: str) -> None:
 
         assert not hooks.is_enabled()
         assert not global_hooks()
+        has_any = getattr(torch.nn.modules.module, "_has_any_global_hook", None)
+        assert has_any is None or has_any.__module__ == "torch.nn.modules.module"
         optimizer = sys.modules["torch.optim.optimizer"]
         assert not optimizer._global_optimizer_pre_hooks
         assert not optimizer._global_optimizer_post_hooks

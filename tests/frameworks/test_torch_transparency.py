@@ -6,6 +6,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from marey import _torch_operators
 from torch_programs import (
     GPT,
     PRELUDE,
@@ -18,7 +19,7 @@ from torch_programs import (
 
 torch = pytest.importorskip("torch")
 
-MINOR = tuple(int(number) for number in torch.__version__.split(".")[:2])
+MINOR = _torch_operators.minor_of(torch.__version__) or (0, 0)
 
 
 def test_models_are_not_modified(tmp_path: Path) -> None:
@@ -209,8 +210,9 @@ def test_hooks_of_submodules_are_compiled_once_by_either_order(
         print(counters["stats"]["unique_graphs"], dict(counters["graph_break"]))
         """,
     )
-    # Without hooks, newer versions compile the class that calls what it overrides once more.
-    assert outcome.stdout in ("2\n2 {}\n", "2\n3 {}\n")
+    # Without hooks, the class that calls what it overrides is compiled once more, not by 2.8 yet.
+    graphs = {3} if MINOR >= (2, 15) else {2} if MINOR <= (2, 8) else {2, 3}
+    assert outcome.stdout in {f"2\n{count} {{}}\n" for count in graphs}
 
 
 def test_compile_with_breaks_keeps_scopes_in_order(tmp_path: Path) -> None:
