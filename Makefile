@@ -43,6 +43,8 @@ DEMO_WHEEL := build/demo-wheel
 LOCAL_WHEEL := build/local-wheel
 STORED := --config-settings=--build-option=--compression=stored
 install-wheel = $(PY) -m pip install --quiet --force-reinstall --no-deps $(1)/*.whl
+# It unpacks in parallel: PyTorch and the other peers take a minute, with pip five.
+uv = $(PY) -m uv pip install --quiet --python $(PY)
 log = 2>&1 | tee $(STAMPS)/$(1).log
 # Prints the thirty longest tests of the log $(1); the sed script $(2) prints `SECONDS s  TEST`.
 slowest = echo "$(1):"; if [ -e $(STAMPS)/$(1).log ]; then sed -nE '$(2)' $(STAMPS)/$(1).log | sort -rn | sed -n 1,30p; \
@@ -268,8 +270,9 @@ $(PY):
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV_READY): | $(PY)
-	$(PY) -m pip install --quiet --requirement tests/requirements.txt
-	$(PY) -m pip install --quiet --no-deps --requirement tests/requirements-alone.txt
+	$(PY) -m pip install --quiet uv
+	$(uv) --requirement tests/requirements.txt
+	$(uv) --no-deps --requirement tests/requirements-alone.txt
 	rm -f $(VENV)/.requirements-*
 	touch $@
 
