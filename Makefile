@@ -24,7 +24,6 @@ FUZZ_SECS ?= 300
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 LOCKED := $(if $(wildcard Cargo.lock),--locked)
 DEMO := build/demo
-CRATES := $(notdir $(wildcard crates/*))
 
 # All files below the folders $(1), without the folders themselves: one has the name of a target.
 files = $(shell find $(1) -mindepth 1 \( -name __pycache__ -o -name '*.egg-info' \) -prune -o ! -name '*.so' -print)
@@ -43,12 +42,15 @@ DEMO_WHEEL := build/demo-wheel
 LOCAL_WHEEL := build/local-wheel
 STORED := --config-settings=--build-option=--compression=stored
 install-wheel = $(PY) -m pip install --quiet --force-reinstall --no-deps $(1)/*.whl
-# It unpacks in parallel: PyTorch and the other peers take a minute, with pip five.
-uv = $(PY) -m uv pip install --quiet --python $(PY)
+# It unpacks in parallel, which takes a minute in place of five. Programs of tests write no bytecode.
+uv = $(PY) -m uv pip install --quiet --compile-bytecode --python $(PY)
 log = 2>&1 | tee $(STAMPS)/$(1).log
 # Prints the thirty longest tests of the log $(1); the sed script $(2) prints `SECONDS s  TEST`.
 slowest = echo "$(1):"; if [ -e $(STAMPS)/$(1).log ]; then sed -nE '$(2)' $(STAMPS)/$(1).log | sort -rn | sed -n 1,30p; \
     else echo "  no log: run make test-rust and make test-python first"; fi
+# The filter of cargo-nextest for the crates of the changed files; other files are of several.
+changed-crates = $(if $(filter-out crates/%,$?),all(),$(subst $() ,+,$(patsubst %,package(=%),$(sort \
+    $(foreach file,$?,$(word 2,$(subst /, ,$(file))))))))
 # Shows the lines of Cargo in the output of pip; if pip fails, the whole output.
 progress = 2>&1 | tee $(STAMPS)/wheel.log \
     | grep --line-buffered -E '^ *(Updating|Downloading|Downloaded|Compiling|Finished) ' \
@@ -75,7 +77,7 @@ wheel: $(STAMPS)/wheel ## Build the wheel into dist/
 # --- checks ------------------------------------------------------------------------------------
 
 .PHONY: check
-check: $(addprefix $(STAMPS)/,fmt clippy deps codegen ruff mypy) $(CRATES:%=$(STAMPS)/crate-%) ## Check a change: lints, types, and the tests of the changed crates
+check: $(addprefix $(STAMPS)/,fmt clippy deps codegen ruff mypy crates) ## Check a change: lints, types, and the tests of the changed crates
 
 .PHONY: test
 test: lint test-rust test-loom test-python test-wheel test-budget ## Run every check and every test
@@ -226,7 +228,7 @@ $(STAMPS)/cargo-test: $(RUST)
 	    $(CARGO) test --workspace --doc $(LOCKED); \
 	    $(CARGO) nextest run --workspace --no-fail-fast $(LOCKED) $(call log,cargo-test); \
 	else $(CARGO) test --workspace $(LOCKED) $(call log,cargo-test); fi
-	touch $(CRATES:%=$(STAMPS)/crate-%)
+	touch $(STAMPS)/crates
 	$(stamp)
 
 # `--cfg loom` recompiles everything, so loom has its own target directory.
@@ -280,11 +282,11 @@ $(VENV)/.demo: | $(PY)
 	$(PY) -m pip install torch numpy
 	touch $@
 
-# A change runs the tests of its crate alone: clippy has checked what depends on the crate.
-.SECONDEXPANSION:
-$(STAMPS)/crate-%: export MAREY_TEST_PYTHON := $(abspath $(PY))
-$(STAMPS)/crate-%: $$(call files,crates/$$*)
+# A change runs the tests of its crate alone: clippy has checked what depends on the crate. All are
+# built, as for `make test`: for one crate Cargo would compile DataFusion with other features.
+$(STAMPS)/crates: export MAREY_TEST_PYTHON := $(abspath $(PY))
+$(STAMPS)/crates: $(RUST)
 	if $(CARGO) nextest --version >/dev/null 2>&1; then \
-	    $(CARGO) nextest run --package $* --no-fail-fast --no-tests pass $(LOCKED); \
-	else $(CARGO) test --package $* $(LOCKED); fi
+	    $(CARGO) nextest run --workspace --no-fail-fast --no-tests pass $(LOCKED) -E '$(changed-crates)'; \
+	else $(CARGO) test --workspace $(LOCKED); fi
 	$(stamp)
