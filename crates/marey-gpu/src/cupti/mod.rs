@@ -19,7 +19,6 @@
 
 pub mod abi;
 mod activity;
-mod activity_calls;
 mod buffers;
 mod callback;
 mod clock;

@@ -7,8 +7,8 @@
 
 use super::abi::constants::{attribute, flush, kind};
 use super::abi::result;
-use super::activity_calls::ActivityCalls;
 use super::clock::Clock;
+use super::delivery;
 use super::functions::{Callback, Functions, SharedModeFunctions, Subscriber, SubscriberParams};
 use super::library::Library;
 use super::unavailable::{StartStep, Unavailable};
@@ -19,9 +19,9 @@ use std::ffi::{CStr, c_char, c_void};
 pub(super) struct Subscription {
     library: &'static Library,
     subscriber: Subscriber,
-    /// Activity functions, in the variant of the subscription.
-    activity_calls: &'static dyn ActivityCalls,
-    is_shared: bool,
+    /// The activity functions with a subscriber argument. `None` for an exclusive subscription,
+    /// whose activity functions apply to the process.
+    shared_mode: Option<&'static SharedModeFunctions>,
 }
 
 #[expect(unsafe_code, reason = "a handle of the library, which serves all threads")]
@@ -33,6 +33,9 @@ const SUBSCRIBER_NAME: &CStr = c"marey";
 
 /// Maximum size of a subscriber's name.
 const MAX_NAME_BYTES: usize = 64;
+
+/// All contexts, or the default configuration, as an argument of activity functions.
+const ALL_CONTEXTS: *mut c_void = std::ptr::null_mut();
 
 impl Subscription {
     /// Subscribes, in shared mode if possible. Also returns the clock of the records.
@@ -60,8 +63,7 @@ impl Subscription {
         let code =
             unsafe { (library.functions.subscribe)(&raw mut subscriber, callback, no_userdata) };
         check(library, code, StartStep::Subscribe, "cuptiSubscribe")?;
-        let activity_calls = &library.functions;
-        Ok(Self { library, subscriber, activity_calls, is_shared: false })
+        Ok(Self { library, subscriber, shared_mode: None })
     }
 
     /// Subscribes in shared mode. On failure, `existing_subscriber` is the name of the existing
@@ -91,7 +93,7 @@ impl Subscription {
         };
         *existing_subscriber = read_c_string(&name);
         check(library, code, StartStep::Subscribe, "cuptiSubscribe_v2")?;
-        Ok(Self { library, subscriber, activity_calls: shared_mode, is_shared: true })
+        Ok(Self { library, subscriber, shared_mode: Some(shared_mode) })
     }
 
     /// Registers the buffer callbacks and creates the clock. Unsubscribes on failure.
@@ -112,8 +114,20 @@ impl Subscription {
 
     #[expect(unsafe_code, reason = "a call of the library")]
     fn register_buffers(&self) -> Result<(), Unavailable> {
-        // SAFETY: the subscriber is valid.
-        let code = unsafe { self.activity_calls.register_buffers(self.subscriber) };
+        // SAFETY: the subscriber is valid, and the callbacks live as long as the process.
+        let code = unsafe {
+            match self.shared_mode {
+                Some(shared_mode) => (shared_mode.activity_register_callbacks)(
+                    self.subscriber,
+                    delivery::on_shared_buffer_requested,
+                    delivery::on_shared_buffer_completed,
+                ),
+                None => (self.functions().activity_register_callbacks)(
+                    delivery::on_buffer_requested,
+                    delivery::on_buffer_completed,
+                ),
+            }
+        };
         self.check(code, StartStep::Enable, "cuptiActivityRegisterCallbacks")
     }
 
@@ -135,7 +149,7 @@ impl Subscription {
 
     /// Whether other tools can record at the same time.
     pub(super) const fn is_shared(&self) -> bool {
-        self.is_shared
+        self.shared_mode.is_some()
     }
 
     /// Returns the API version, which determines the layout of the records.
@@ -178,7 +192,14 @@ impl Subscription {
     #[expect(unsafe_code, reason = "a call of the library")]
     pub(super) fn enable_kind(&self, kind: u32) -> Result<(), Unavailable> {
         // SAFETY: the subscriber is valid, and CUPTI accepts any number.
-        let code = unsafe { self.activity_calls.enable_kind(self.subscriber, kind) };
+        let code = unsafe {
+            match self.shared_mode {
+                Some(shared_mode) => {
+                    (shared_mode.activity_enable)(self.subscriber, kind, ALL_CONTEXTS)
+                }
+                None => (self.functions().activity_enable)(kind),
+            }
+        };
         self.check(code, StartStep::Enable, "cuptiActivityEnable")
     }
 
@@ -186,7 +207,14 @@ impl Subscription {
     #[expect(unsafe_code, reason = "a call of the library")]
     pub(super) fn disable_kind(&self, kind: u32) {
         // SAFETY: the subscriber is valid, and CUPTI accepts any number.
-        unsafe { self.activity_calls.disable_kind(self.subscriber, kind) };
+        unsafe {
+            match self.shared_mode {
+                Some(shared_mode) => {
+                    (shared_mode.activity_disable)(self.subscriber, kind, ALL_CONTEXTS)
+                }
+                None => (self.functions().activity_disable)(kind),
+            }
+        };
     }
 
     /// Sets the period after which CUPTI flushes buffers, full or not. It applies to the whole
@@ -241,7 +269,17 @@ impl Subscription {
         let mut next = previous;
         // SAFETY: guaranteed by the caller.
         let code = unsafe {
-            self.activity_calls.next_record(self.subscriber, buffer, valid_bytes, &mut next)
+            match self.shared_mode {
+                Some(shared_mode) => (shared_mode.activity_get_next_record)(
+                    self.subscriber,
+                    buffer,
+                    valid_bytes,
+                    &raw mut next,
+                ),
+                None => {
+                    (self.functions().activity_get_next_record)(buffer, valid_bytes, &raw mut next)
+                }
+            }
         };
         (code == result::SUCCESS && !next.is_null()).then_some(next)
     }
@@ -250,8 +288,19 @@ impl Subscription {
     #[expect(unsafe_code, reason = "a call of the library")]
     pub(super) fn take_dropped_count(&self) -> u64 {
         let mut dropped = 0;
-        // SAFETY: the subscriber is valid.
-        let code = unsafe { self.activity_calls.take_dropped_count(self.subscriber, &mut dropped) };
+        let count = &raw mut dropped;
+        // SAFETY: the subscriber is valid, and the number is writable.
+        let code = unsafe {
+            match self.shared_mode {
+                Some(shared_mode) => (shared_mode.activity_get_num_dropped_records)(
+                    self.subscriber,
+                    ALL_CONTEXTS,
+                    0,
+                    count,
+                ),
+                None => (self.functions().activity_get_num_dropped_records)(ALL_CONTEXTS, 0, count),
+            }
+        };
         if code == result::SUCCESS { dropped as u64 } else { 0 }
     }
 
@@ -259,8 +308,13 @@ impl Subscription {
     #[expect(unsafe_code, reason = "a call of the library")]
     pub(super) fn timestamp(&self) -> Result<u64, u32> {
         let mut nanos = 0;
-        // SAFETY: the subscriber is valid.
-        let code = unsafe { self.activity_calls.timestamp(self.subscriber, &mut nanos) };
+        // SAFETY: the subscriber is valid, and the number is writable.
+        let code = unsafe {
+            match self.shared_mode {
+                Some(shared_mode) => (shared_mode.get_timestamp)(self.subscriber, &raw mut nanos),
+                None => (self.functions().get_timestamp)(&raw mut nanos),
+            }
+        };
         if code == result::SUCCESS { Ok(nanos) } else { Err(code) }
     }
 
