@@ -1,6 +1,6 @@
 //! The data structures of NVTX 3 on 64-bit Linux, and the access to its function slots.
 
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ffi::{c_int, c_uint, c_void};
 
 /// Returns one of NVTX's export tables by its number.
 pub type GetExportTable = unsafe extern "C" fn(table: u32) -> *const c_void;
@@ -135,7 +135,5 @@ pub(super) fn name_id(handle: *const c_void) -> u32 {
     u32::try_from(handle.addr()).unwrap_or(0)
 }
 
-/// A NUL-terminated string.
-pub(super) type Utf8Pointer = *const c_char;
-/// A NUL-terminated string in UTF-32, which is `wchar_t` on Linux.
-pub(super) type WidePointer = *const i32;
+/// A character of UTF-32, which is `wchar_t` on Linux.
+pub(super) type WideCharacter = i32;
