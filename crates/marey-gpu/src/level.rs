@@ -17,7 +17,7 @@ use marey_record::device::{ActivitySource, FlushMode};
 use marey_record::{STOP, Worker, api, device};
 use std::any::Any;
 use std::mem;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 /// A request to record devices.
@@ -100,7 +100,7 @@ const NOTE_KEY: &str = "gpu";
 /// Locks the level, after registering the source with the recorder, which locks it around forks.
 fn lock() -> MutexGuard<'static, Level> {
     device::set_source(&Devices);
-    LEVEL.lock().unwrap_or_else(PoisonError::into_inner)
+    crate::lock(&LEVEL)
 }
 
 /// Returns how devices are recorded now.

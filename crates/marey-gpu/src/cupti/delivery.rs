@@ -13,26 +13,23 @@ use super::library;
 use super::names;
 use super::reader::{DRAIN, WORKER};
 use super::subscription::Subscription;
+use crate::lock;
 use marey_model::loss::LossCause;
 use marey_record::api;
 use std::ffi::c_void;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 /// The subscription whose buffers are completed; `None` between two sessions.
 static SUBSCRIPTION: Mutex<Option<Subscription>> = Mutex::new(None);
 
-fn current_subscription() -> MutexGuard<'static, Option<Subscription>> {
-    SUBSCRIPTION.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Sets the subscription before its first buffer is completed, and `None` at its end.
 pub(super) fn set_subscription(subscription: Option<Subscription>) {
-    *current_subscription() = subscription;
+    *lock(&SUBSCRIPTION) = subscription;
 }
 
 /// Locks the state for a fork.
 pub(super) fn lock_for_fork() -> impl Sized + use<> {
-    current_subscription()
+    lock(&SUBSCRIPTION)
 }
 
 /// The first API version that accepts a null buffer.
@@ -138,7 +135,7 @@ pub(super) unsafe extern "C" fn on_shared_buffer_completed(
 /// Finds nothing outside of a subscription.
 #[expect(unsafe_code, reason = "the library walks its own records, and gives names by address")]
 fn find_records(bytes: &[u8]) -> Vec<RecordPosition> {
-    let subscription = *current_subscription();
+    let subscription = *lock(&SUBSCRIPTION);
     let Some(subscription) = subscription else { return Vec::new() };
     let buffer_start = bytes.as_ptr().cast_mut();
     let mut previous = std::ptr::null_mut();

@@ -22,8 +22,8 @@ mod visible;
 pub use self::error::Unavailable;
 pub use self::probe::{DeviceProperties, Probe, ProbedDevice, probe};
 
-use self::library::lock;
 use self::sampler::NvmlSampler;
+use crate::lock;
 use marey_model::setting::Setting;
 use marey_record::{STOP, Worker, api, settings};
 use std::sync::Mutex;
