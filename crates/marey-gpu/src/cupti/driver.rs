@@ -43,8 +43,6 @@ functions! {
         device_primary_ctx_get_state = c"cuDevicePrimaryCtxGetState" (device: c_int, flags: *mut u32, is_active: *mut c_int);
         /// Writes the memory size of a device.
         device_total_mem = c"cuDeviceTotalMem_v2" (bytes: *mut usize, device: c_int);
-        /// Writes the device handle of the calling thread's context.
-        ctx_get_device = c"cuCtxGetDevice" (device: *mut c_int);
         /// Pushes a context onto the calling thread's stack.
         ctx_push_current = c"cuCtxPushCurrent_v2" (context: CuContext);
         /// Pops the context from the calling thread's stack.
@@ -108,7 +106,7 @@ impl Driver {
     #[expect(unsafe_code, reason = "a call of the driver")]
     pub fn is_started() -> bool {
         let Some(library) = LoadedLibrary::find_loaded(Path::new(SONAME)) else { return false };
-        let Ok(functions) = DriverFunctions::load(library) else { return false };
+        let Ok(functions) = DriverFunctions::load(&library) else { return false };
         let mut context = std::ptr::null_mut::<c_void>();
         // SAFETY: the context is writable; an uninitialised driver returns an error.
         let code = unsafe { (functions.ctx_get_current)(&raw mut context) };
@@ -119,7 +117,7 @@ impl Driver {
     #[expect(unsafe_code, reason = "a call of the driver")]
     pub(super) fn cuda_major_during_start() -> Option<u32> {
         let functions =
-            DriverFunctions::load(LoadedLibrary::find_loaded(Path::new(SONAME))?).ok()?;
+            DriverFunctions::load(&LoadedLibrary::find_loaded(Path::new(SONAME))?).ok()?;
         let mut version: c_int = 0;
         // SAFETY: the number is writable, and the driver need not be initialised for this call.
         let code = unsafe { (functions.driver_get_version)(&raw mut version) };
@@ -138,7 +136,7 @@ impl Driver {
     pub(super) fn load(path: &str) -> Result<Self, Unavailable> {
         let library =
             LoadedLibrary::open(path).map_err(|reason| Unavailable::NoDriver { reason })?;
-        let functions = DriverFunctions::load(library)
+        let functions = DriverFunctions::load(&library)
             .map_err(|function| Unavailable::DriverIncomplete { function })?;
         initialize(&functions)?;
         let device_count = query_number("cuDeviceGetCount", functions.device_get_count)?;

@@ -122,7 +122,7 @@ pub fn examine(location: &SearchLocation) -> Option<Result<LoadedCandidate, Reje
         Some(driver_major) => load_library(location, driver_major)
             .map(|library| LoadedCandidate { path: library.path.clone(), library: Some(library) }),
         None => load_file(location)
-            .and_then(|file| load_functions(file, location))
+            .and_then(|file| load_functions(&file, location))
             .map(|(path, _)| LoadedCandidate { path, library: None }),
     };
     let is_unresolved =
@@ -166,19 +166,19 @@ fn load_library(location: &SearchLocation, driver_major: u32) -> Result<Library,
         check_major(major, driver_major)?;
     }
     let file = load_file(location)?;
-    let (path, functions) = load_functions(file, location)?;
+    let (path, functions) = load_functions(&file, location)?;
     let api_version = query_version(&functions)?;
     if api_version < OLDEST_API {
         return Err(Rejection::TooOld(api_version));
     }
     check_major(cuda_major(api_version), driver_major)?;
     let shared_mode =
-        SharedModeFunctions::load(file).ok().filter(|_| api_version >= SHARED_MODE_SINCE);
+        SharedModeFunctions::load(&file).ok().filter(|_| api_version >= SHARED_MODE_SINCE);
     Ok(Library { path, origin: location.origin, api_version, functions, shared_mode })
 }
 
 fn load_functions(
-    file: LoadedLibrary,
+    file: &LoadedLibrary,
     location: &SearchLocation,
 ) -> Result<(PathBuf, Functions), Rejection> {
     let functions = Functions::load(file).map_err(Rejection::Incomplete)?;
