@@ -9,6 +9,8 @@
 
 mod harness;
 mod other_tool;
+#[path = "../support/own_process.rs"]
+mod own_process;
 
 mod calls;
 mod devices;

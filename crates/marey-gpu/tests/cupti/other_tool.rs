@@ -52,9 +52,17 @@ pub(crate) fn subscribe(name: &CStr, allows_others: bool) -> (u32, Subscriber) {
     (code, subscriber)
 }
 
+/// Subscribes beside other tools, and records kernels.
+pub(crate) fn start() -> Subscriber {
+    let (code, subscriber) = subscribe(c"other", true);
+    assert_eq!(code, 0);
+    record_kernels(subscriber);
+    subscriber
+}
+
 /// Records kernels for this subscriber.
 #[expect(unsafe_code, reason = "calls of the C interface")]
-pub(crate) fn record_kernels(subscriber: Subscriber) {
+fn record_kernels(subscriber: Subscriber) {
     SUBSCRIBER.store(subscriber.expose_provenance(), Ordering::SeqCst);
     let shared_mode = library().shared_mode.as_ref().unwrap();
     // SAFETY: the functions live as long as the process, and the subscriber is valid.

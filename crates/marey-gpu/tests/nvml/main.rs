@@ -7,6 +7,8 @@
 #![expect(clippy::float_cmp, reason = "values are passed through unchanged")]
 
 mod harness;
+#[path = "../support/own_process.rs"]
+mod own_process;
 mod script;
 mod visible;
 

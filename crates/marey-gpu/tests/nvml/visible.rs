@@ -1,6 +1,7 @@
 //! Selection and numbering of the devices that are read.
 
 use crate::harness::{Trace, in_own_process, wait_for};
+use crate::own_process;
 use crate::script::{set, wait_for_queries};
 use marey_gpu::nvml::{self, NvmlState, Unavailable};
 use marey_model::counter::DeviceCounter;
@@ -17,7 +18,6 @@ fn set_power() {
 
 #[test]
 fn the_variable_selects_and_orders_the_devices() {
-    const TEST: &str = "visible::the_variable_selects_and_orders_the_devices";
     let uuid = |kind, number: u32| format!("{kind}-00000000-0000-0000-0000-{number:012}");
     let cases = [
         ("3,1".to_owned(), vec![3, 1]),
@@ -30,7 +30,10 @@ fn the_variable_selects_and_orders_the_devices() {
         (String::new(), vec![]),
     ];
     for (variable, physical) in cases {
-        if !in_own_process(TEST, &[DEVICES, ("CUDA_VISIBLE_DEVICES", &variable)]) {
+        if !in_own_process(
+            the_variable_selects_and_orders_the_devices,
+            &[DEVICES, ("CUDA_VISIBLE_DEVICES", &variable)],
+        ) {
             continue;
         }
         if std::env::var("CUDA_VISIBLE_DEVICES").unwrap() != variable {
@@ -67,17 +70,15 @@ fn call_driver(call: impl FnOnce(&libloading::Library) -> u32) {
 #[test]
 #[expect(unsafe_code, reason = "calls of the double")]
 fn the_driver_determines_visible_and_used_devices() {
-    const TEST: &str = "visible::the_driver_determines_visible_and_used_devices";
     let folder = TempDir::new().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let double = std::env::current_exe().unwrap().with_file_name("libmarey_replay.so");
-    symlink(double, path("libcuda.so.1")).unwrap();
+    symlink(own_process::double_path("libmarey_replay.so"), path("libcuda.so.1")).unwrap();
     // The devices under CUDA_VISIBLE_DEVICES=3,1.
     std::fs::write(path("script"), "device a uuid 3\ndevice b uuid 1\n").unwrap();
     let library_path = path("");
     let env =
         [DEVICES, ("LD_LIBRARY_PATH", library_path.as_str()), ("MAREY_REPLAY", &path("script"))];
-    if !in_own_process(TEST, &env) {
+    if !in_own_process(the_driver_determines_visible_and_used_devices, &env) {
         return;
     }
     set_power();
