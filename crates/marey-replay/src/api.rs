@@ -174,49 +174,31 @@ pub(crate) fn call(
     }
     if activity::is_any_enabled(&[kind::DRIVER, kind::RUNTIME]) {
         let start_nanos = clock::call_start_nanos(call_number);
+        let write_record = |kind: u32, cbid: u32, correlation_id: u32| {
+            let record = ApiRecord {
+                kind,
+                cbid,
+                start_nanos,
+                end_nanos: clock::now_nanos(),
+                process_id: std::process::id(),
+                thread_id: thread::id(),
+                correlation_id,
+                result_code: result_code.get().cast_unsigned(),
+            };
+            output::send(output::output(), record);
+        };
         if separate_correlation_id.is_none() || activity::is_enabled(kind::DRIVER) {
             write_external_records(correlation_id);
         }
-        write_api_record(
-            kind::DRIVER,
-            Some(api.driver),
-            start_nanos,
-            correlation_id,
-            result_code.get(),
-        );
-        if separate_correlation_id.is_some() && activity::is_enabled(kind::RUNTIME) {
-            write_external_records(runtime_correlation_id);
+        if activity::is_enabled(kind::DRIVER) {
+            write_record(kind::DRIVER, api.driver.0, correlation_id);
         }
-        write_api_record(
-            kind::RUNTIME,
-            runtime,
-            start_nanos,
-            runtime_correlation_id,
-            result_code.get(),
-        );
+        if let Some((cbid, _)) = runtime.filter(|_| activity::is_enabled(kind::RUNTIME)) {
+            separate_correlation_id.into_iter().for_each(write_external_records);
+            write_record(kind::RUNTIME, cbid, runtime_correlation_id);
+        }
     }
     result_code.get()
-}
-
-fn write_api_record(
-    kind: u32,
-    api: Option<(u32, &CStr)>,
-    start_nanos: u64,
-    correlation_id: u32,
-    result_code: i32,
-) {
-    let Some((cbid, _)) = api.filter(|_| activity::is_enabled(kind)) else { return };
-    let record = ApiRecord {
-        kind,
-        cbid,
-        start_nanos,
-        end_nanos: clock::now_nanos(),
-        process_id: std::process::id(),
-        thread_id: thread::id(),
-        correlation_id,
-        result_code: result_code.cast_unsigned(),
-    };
-    output::send(output::output(), record);
 }
 
 /// Writes the external correlation records of a call, one per kind, before its API record.
