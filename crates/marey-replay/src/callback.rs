@@ -163,11 +163,7 @@ impl Subscriber {
 
     /// Enables or disables a callback. Returns whether it exists.
     pub(crate) fn enable(&self, domain: u32, cbid: u32, is_enabled: bool) -> bool {
-        let word = self
-            .enabled_callbacks
-            .get(domain as usize)
-            .and_then(|words| words.get(cbid as usize / 64));
-        let Some(word) = word else { return false };
+        let Some(word) = self.enabled_word(domain, cbid) else { return false };
         let bit = 1 << (cbid % 64);
         if is_enabled {
             word.fetch_or(bit, Ordering::Release);
@@ -195,11 +191,14 @@ impl Subscriber {
 
     #[inline]
     pub(crate) fn is_enabled(&self, domain: u32, cbid: u32) -> bool {
-        let word = self
-            .enabled_callbacks
-            .get(domain as usize)
-            .and_then(|words| words.get(cbid as usize / 64));
+        let word = self.enabled_word(domain, cbid);
         word.is_some_and(|word| word.load(Ordering::Acquire) & (1 << (cbid % 64)) != 0)
+    }
+
+    /// Returns the word with the bit of a callback, if the callback exists.
+    #[inline]
+    fn enabled_word(&self, domain: u32, cbid: u32) -> Option<&AtomicU64> {
+        self.enabled_callbacks.get(domain as usize)?.get(cbid as usize / 64)
     }
 
     #[inline]
@@ -255,6 +254,7 @@ pub(crate) struct ResourceData {
 }
 
 /// Descriptor of a graph callback: `CUpti_GraphData`.
+#[derive(Default)]
 #[repr(C)]
 pub(crate) struct GraphData {
     pub graph: Handle<Graph>,
@@ -273,20 +273,6 @@ const _: () = {
     assert!(std::mem::offset_of!(GraphData, executable) == 48);
     assert!(size_of::<GraphData>() == 56);
 };
-
-impl Default for GraphData {
-    fn default() -> Self {
-        Self {
-            graph: Handle::NULL,
-            original: Handle::NULL,
-            node: Handle::NULL,
-            original_node: Handle::NULL,
-            node_kind: 0,
-            dependency: Handle::NULL,
-            executable: Handle::NULL,
-        }
-    }
-}
 
 /// Descriptor of a module: `CUpti_ModuleResourceData`.
 #[repr(C)]

@@ -71,7 +71,7 @@ pub(crate) fn for_device(device_id: u32) -> Handle<Context> {
 
 /// Returns the calling thread's context, or NULL.
 pub(crate) fn current() -> Handle<Context> {
-    CONTEXT_STACK.with(|stack| stack.borrow().last().copied().unwrap_or(Handle::NULL))
+    CONTEXT_STACK.with(|stack| stack.borrow().last().copied()).unwrap_or_default()
 }
 
 /// Returns the calling thread's context, or else the context of device 0.
@@ -100,7 +100,7 @@ pub(crate) fn push_current(context: Handle<Context>) {
 }
 
 pub(crate) fn pop_current() -> Handle<Context> {
-    CONTEXT_STACK.with(|stack| stack.borrow_mut().pop()).unwrap_or(Handle::NULL)
+    CONTEXT_STACK.with(|stack| stack.borrow_mut().pop()).unwrap_or_default()
 }
 
 impl Context {

@@ -102,6 +102,12 @@ impl<T> Handle<T> {
     }
 }
 
+impl<T> Default for Handle<T> {
+    fn default() -> Self {
+        Self::NULL
+    }
+}
+
 impl<T> Clone for Handle<T> {
     fn clone(&self) -> Self {
         *self

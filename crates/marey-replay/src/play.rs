@@ -11,7 +11,6 @@ use crate::operation::{Copy, GraphIds, Operation, TargetIds, Work};
 use crate::output::{self, output};
 use crate::record::{MarkerRecord, NameRecord, OverheadRecord, kind};
 use crate::script::{CallMode, Statement};
-use crate::wait::Wait;
 use crate::{activity, clock, lock, thread, tool};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex};
@@ -54,8 +53,9 @@ fn play_statement(statement: &Statement) {
             run_operation(operation, *target, *call_mode);
         }
         Statement::RunTogether { operations } => run_together(operations),
-        Statement::SynchronizeStream { target } => wait(Wait::Stream, *target),
-        Statement::SynchronizeDevice { target } => wait(Wait::Context, *target),
+        Statement::Synchronize { wait, target } => {
+            wait.run(*target, 0, call_arguments(*target, None));
+        }
         Statement::Overhead { kind, nanos } => record_overhead(*kind, *nanos),
         Statement::Name { object_kind, object, name } => record_name(*object_kind, *object, name),
         Statement::Mark { name, domain, id, flags } => {
@@ -226,10 +226,6 @@ fn run_together(operations: &[(Operation, TargetIds)]) {
         }
         0
     });
-}
-
-fn wait(wait: Wait, target: TargetIds) {
-    wait.run(target, 0, call_arguments(target, None));
 }
 
 fn record_overhead(overhead_kind: u32, nanos: u64) {

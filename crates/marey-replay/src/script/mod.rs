@@ -8,6 +8,7 @@ use crate::operation::{Operation, TargetIds};
 use crate::output::RecordOrder;
 use crate::settings::Settings;
 use crate::thread::ExternalId;
+use crate::wait::Wait;
 pub(crate) use parse::DEFAULT_DURATION_NANOS;
 use std::sync::Arc;
 
@@ -41,10 +42,8 @@ pub(crate) enum Statement {
     RunTogether {
         operations: Vec<(Operation, TargetIds)>,
     },
-    SynchronizeStream {
-        target: TargetIds,
-    },
-    SynchronizeDevice {
+    Synchronize {
+        wait: Wait,
         target: TargetIds,
     },
     Overhead {

@@ -210,6 +210,19 @@ impl Client {
         lock(&CALLBACKS).clone()
     }
 
+    /// Returns domain, callback id, site and correlation id of each callback so far.
+    pub(crate) fn calls(&self) -> Vec<(u32, u32, u32, u32)> {
+        let callbacks = lock(&CALLBACKS);
+        callbacks.iter().map(|t| (t.domain, t.cbid, t.site, t.correlation)).collect()
+    }
+
+    /// Returns the graph of each callback of a resource so far.
+    pub(crate) fn graphs(&self, cbid: u32) -> Vec<[usize; 5]> {
+        let callbacks = lock(&CALLBACKS);
+        let of_resource = callbacks.iter().filter(|t| (t.domain, t.cbid) == (3, cbid));
+        of_resource.map(|t| t.graph).collect()
+    }
+
     /// Sets the size of buffers from now on, or provides none.
     pub(crate) fn provide_buffers(&self, bytes: Option<usize>) {
         HAS_BUFFERS.store(bytes.is_some(), SeqCst);
