@@ -12,7 +12,7 @@ const MAX_VARIABLES: u64 = 10_000;
 const MAX_VARIABLE_BYTES: usize = 256;
 
 /// The position of a process in a distributed job, as `torchrun` states it in the environment.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Rank {
     /// `RANK`.
     pub rank: u32,

@@ -119,9 +119,8 @@ impl Sampler {
                 name,
                 is_running,
                 holds_gil: state.holds_gil,
-                wait: None,
-                has_native_frames: false,
                 frames,
+                ..Thread::default()
             });
         }
         Ok(threads)

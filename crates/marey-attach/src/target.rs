@@ -73,7 +73,7 @@ pub struct Snapshot {
 }
 
 /// A thread at one time.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Thread {
     /// Thread id in the operating system; `None` if it is unknown, as in some builds of CPython
     /// 3.10.
@@ -97,7 +97,7 @@ pub struct Thread {
 }
 
 /// A frame of Python, or a native one.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Frame {
     /// Name of the function.
     pub function: String,
@@ -292,9 +292,8 @@ impl Target {
             name: name.or_else(|| self.kernel_name(os_id)).unwrap_or_default(),
             is_running: state.map_or(stack.active, |state| state == 'R'),
             holds_gil: stack.owns_gil,
-            wait: None,
-            has_native_frames: false,
             frames: stack.frames.into_iter().map(Frame::from).collect(),
+            ..Thread::default()
         }
     }
 
@@ -321,14 +320,19 @@ impl Target {
             process::threads(self.pid).into_iter().filter(|id| !known_ids.contains(id));
         threads.extend(native_ids.map(|id| Thread {
             os_id: Some(id),
-            ident: 0,
             name: process::thread_name(self.pid, id),
             is_running: process::state(self.pid, id) == Some('R'),
-            holds_gil: false,
-            wait: None,
-            has_native_frames: false,
-            frames: Vec::new(),
+            ..Thread::default()
         }));
+    }
+}
+
+#[cfg(test)]
+impl Frame {
+    /// Returns a frame of Python that native code has called.
+    pub(crate) fn of_python(function: &str, file: &str, line: i32) -> Self {
+        let (function, file) = (function.into(), file.into());
+        Self { function, file, line, is_entry: true, ..Self::default() }
     }
 }
 

@@ -231,13 +231,10 @@ fn native_thread(os_id: Option<u64>, name: String, core_thread: Option<&CoreThre
     });
     Thread {
         os_id,
-        ident: 0,
         name,
         is_running: core_thread.is_some_and(|core_thread| core_thread.system_call.is_none()),
-        holds_gil: false,
         wait,
-        has_native_frames: false,
-        frames: Vec::new(),
+        ..Thread::default()
     }
 }
 
