@@ -1,5 +1,6 @@
 //! Reads the memory of another process, its mapped files, and the addresses of symbols in them.
 
+use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -64,8 +65,8 @@ pub struct MappedFile {
 
 impl MappedFile {
     /// Returns the name of the file without its folder.
-    pub(crate) fn name(&self) -> String {
-        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    pub fn name(&self) -> Cow<'_, str> {
+        self.path.file_name().unwrap_or_default().to_string_lossy()
     }
 
     /// Whether the file has the name of a Python interpreter, or of `libpython`.

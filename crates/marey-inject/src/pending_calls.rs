@@ -289,9 +289,8 @@ impl PendingCalls {
                 Ok(self.memory.read_i32(semaphore)? == 0)
             }
             QueueLock::Mutex(offset) => {
-                let mut byte = [0];
-                self.memory.read(self.queue() + offset, &mut byte)?;
-                Ok(byte[0] & 1 == 1)
+                let [byte] = self.memory.read_bytes(self.queue() + offset)?;
+                Ok(byte & 1 == 1)
             }
         }
     }
