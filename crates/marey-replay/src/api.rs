@@ -213,7 +213,7 @@ fn write_external_records(correlation_id: u32) {
             external_kind: external.kind,
             external_id: external.id,
             correlation_id,
-            reserved: 0,
+            ..ExternalRecord::default()
         };
         output::send_to(output::output(), clients.restricted_to(external.client), record);
     }

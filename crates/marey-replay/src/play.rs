@@ -247,8 +247,13 @@ fn record_overhead(overhead_kind: u32, nanos: u64) {
 
 fn record_name(object_kind: u32, object: [u32; 3], name: &str) {
     if activity::is_enabled(kind::NAME) {
-        let name = name_address(name);
-        let record = NameRecord { kind: kind::NAME, object_kind, object, padding: 0, name };
+        let record = NameRecord {
+            kind: kind::NAME,
+            object_kind,
+            object,
+            name: name_address(name),
+            ..NameRecord::default()
+        };
         output::send(output(), record);
     }
 }
@@ -262,9 +267,9 @@ fn record_mark(name: &str, domain: Option<&str>, id: u32, flags: u32) {
             id,
             object_kind: 2,
             object: [std::process::id(), thread::id(), 0],
-            padding: 0,
             name: name_address(name),
             domain: domain.map_or(0, name_address),
+            ..MarkerRecord::default()
         };
         output::send(output(), record);
     }
