@@ -142,16 +142,10 @@ pub(super) fn filled_count() -> u64 {
 /// Waits until there were more than `filled_count` buffers with records, or until a deadline.
 /// Returns whether there were.
 pub(super) fn wait_for_more(filled_count: u64, deadline: Instant) -> bool {
-    let mut pool = lock(&POOL);
-    while pool.filled_count == filled_count {
-        let timeout = deadline.saturating_duration_since(Instant::now());
-        if timeout.is_zero() {
-            return false;
-        }
-        let waited = FILLED.wait_timeout(pool, timeout);
-        (pool, _) = waited.unwrap_or_else(PoisonError::into_inner);
-    }
-    true
+    let timeout = deadline.saturating_duration_since(Instant::now());
+    let is_unchanged = |pool: &mut BufferPool| pool.filled_count == filled_count;
+    let waited = FILLED.wait_timeout_while(lock(&POOL), timeout, is_unchanged);
+    !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
 }
 
 /// Returns a buffer to the pool. It is zeroed here, on the decoder's thread, rather than on a

@@ -105,8 +105,7 @@ impl Driver {
     /// it.
     #[expect(unsafe_code, reason = "a call of the driver")]
     pub fn is_started() -> bool {
-        let Some(library) = LoadedLibrary::find_loaded(Path::new(SONAME)) else { return false };
-        let Ok(functions) = DriverFunctions::load(&library) else { return false };
+        let Some(functions) = Self::loaded_functions() else { return false };
         let mut context = std::ptr::null_mut::<c_void>();
         // SAFETY: the context is writable; an uninitialised driver returns an error.
         let code = unsafe { (functions.ctx_get_current)(&raw mut context) };
@@ -116,12 +115,16 @@ impl Driver {
     /// Returns the major CUDA version. Also works while the driver is being initialised.
     #[expect(unsafe_code, reason = "a call of the driver")]
     pub(super) fn cuda_major_during_start() -> Option<u32> {
-        let functions =
-            DriverFunctions::load(&LoadedLibrary::find_loaded(Path::new(SONAME))?).ok()?;
+        let functions = Self::loaded_functions()?;
         let mut version: c_int = 0;
         // SAFETY: the number is writable, and the driver need not be initialised for this call.
         let code = unsafe { (functions.driver_get_version)(&raw mut version) };
         (code == error::SUCCESS).then(|| version.cast_unsigned() / 1000)
+    }
+
+    /// Returns the functions of the driver if the process has loaded it.
+    fn loaded_functions() -> Option<DriverFunctions> {
+        DriverFunctions::load(&LoadedLibrary::find_loaded(Path::new(SONAME))?).ok()
     }
 
     /// Loads and initialises the driver once, and caches the result.

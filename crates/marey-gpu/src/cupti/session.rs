@@ -1,7 +1,7 @@
 //! A recording through CUPTI, from its subscription to its end: what is enabled, flushes, and
 //! forks.
 
-use super::abi::calls::{Call, driver};
+use super::abi::calls::driver;
 use super::abi::constants::{domain, kind, resource};
 use super::buffers;
 use super::callback;
@@ -114,19 +114,13 @@ impl Session {
     }
 
     fn enable(&mut self, options: RecordingOptions) -> Result<(), Unavailable> {
-        let api_version = self.library.api_version;
-        let mut calls: Vec<Call> = [driver::LAUNCHES, driver::GRAPH_LAUNCHES]
-            .into_iter()
-            .flat_map(|calls| calls.known_to(api_version))
-            .collect();
+        let mut groups = vec![driver::LAUNCHES, driver::GRAPH_LAUNCHES];
         if options.keeps_activities {
-            let copies_and_waits = [driver::COPIES, driver::FILLS, driver::SYNCHRONIZATIONS];
-            calls
-                .extend(copies_and_waits.into_iter().flat_map(|calls| calls.known_to(api_version)));
+            groups.extend([driver::COPIES, driver::FILLS, driver::SYNCHRONIZATIONS]);
         }
-        let captures = [driver::BEGIN_CAPTURES, driver::END_CAPTURES];
-        calls.extend(captures.into_iter().flat_map(|calls| calls.known_to(api_version)));
-        for call in calls {
+        groups.extend([driver::BEGIN_CAPTURES, driver::END_CAPTURES]);
+        let api_version = self.library.api_version;
+        for call in groups.into_iter().flat_map(|group| group.known_to(api_version)) {
             self.enable_callback(domain::DRIVER_API, call.callback_id)?;
         }
         for cbid in RESOURCE_CALLBACKS {
