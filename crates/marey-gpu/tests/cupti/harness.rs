@@ -1,6 +1,6 @@
 //! Test processes that play a script, and their recordings.
 
-use crate::own_process;
+use crate::{double, own_process};
 use marey_gpu::cupti::interfaces::CudaInterfaces;
 use marey_gpu::cupti::search::Hints;
 use marey_gpu::cupti::unavailable::Unavailable;
@@ -36,7 +36,7 @@ pub(crate) fn in_own_process(test: impl Fn(), script: &str) -> bool {
 }
 
 fn double_path() -> PathBuf {
-    own_process::double_path("libmarey_replay.so")
+    double::path("libmarey_replay.so")
 }
 
 /// Plays a part of the script.
@@ -44,7 +44,8 @@ fn double_path() -> PathBuf {
 pub(crate) fn play(part: &str) {
     let name = CString::new(part).unwrap();
     // SAFETY: the function takes a string and returns a number.
-    let play_part: unsafe extern "C" fn(*const c_char) -> i32 = unsafe { function(c"replay_play") };
+    let play_part: unsafe extern "C" fn(*const c_char) -> i32 =
+        unsafe { double::function(double_path(), c"replay_play") };
     // SAFETY: the string is NUL-terminated.
     assert_eq!(unsafe { play_part(name.as_ptr()) }, 0, "the script has no part {part}");
 }
@@ -54,25 +55,10 @@ pub(crate) fn play(part: &str) {
 pub(crate) fn call_count(function_name: &str) -> u64 {
     let name = CString::new(function_name).unwrap();
     // SAFETY: the function takes a string and returns a number.
-    let count: unsafe extern "C" fn(*const c_char) -> u64 = unsafe { function(c"replay_calls") };
+    let count: unsafe extern "C" fn(*const c_char) -> u64 =
+        unsafe { double::function(double_path(), c"replay_calls") };
     // SAFETY: the string is NUL-terminated.
     unsafe { count(name.as_ptr()) }
-}
-
-/// Returns a function of the double.
-///
-/// # Safety
-/// `F` is the function pointer type of the function with this name.
-#[expect(unsafe_code, reason = "the address of a function becomes a function")]
-unsafe fn function<F: Copy>(name: &std::ffi::CStr) -> F {
-    // SAFETY: the double is trusted.
-    let library = unsafe { libloading::os::unix::Library::new(double_path()) }.unwrap();
-    // SAFETY: guaranteed by the caller.
-    let address = unsafe { library.get::<F>(name.to_bytes_with_nul()) }.unwrap();
-    let function = *address;
-    // Stays loaded.
-    let _ = library.into_raw();
-    function
 }
 
 /// Argument for an unused parameter.

@@ -1,7 +1,7 @@
 //! Test processes, their recordings, and the values of the double's devices.
 
-use crate::own_process;
 use crate::script::set;
+use crate::{double, own_process};
 use marey_gpu::nvml::{self, NvmlState};
 use marey_model::counter::DeviceCounter;
 use marey_model::loss::LossCause;
@@ -31,7 +31,7 @@ pub(crate) fn in_own_process(test: impl Fn(), variables: &[(&'static str, &str)]
 }
 
 pub(crate) fn double_path() -> PathBuf {
-    own_process::double_path("libmarey_replay_nvml.so")
+    double::path("libmarey_replay_nvml.so")
 }
 
 /// Waits until the thread is in a state.

@@ -1,11 +1,10 @@
 //! Selection and numbering of the devices that are read.
 
+use crate::double;
 use crate::harness::{Trace, in_own_process, wait_for};
-use crate::own_process;
 use crate::script::{set, wait_for_queries};
 use marey_gpu::nvml::{self, NvmlState, Unavailable};
 use marey_model::counter::DeviceCounter;
-use std::mem::ManuallyDrop;
 use std::os::unix::fs::symlink;
 use tempfile::TempDir;
 
@@ -57,22 +56,12 @@ fn the_variable_selects_and_orders_the_devices() {
     }
 }
 
-/// Calls a driver function of the double.
-#[expect(unsafe_code, reason = "a call of the double")]
-fn call_driver(call: impl FnOnce(&libloading::Library) -> u32) {
-    // SAFETY: the double has no initialisers.
-    let library = unsafe { libloading::Library::new("libcuda.so.1") }.unwrap();
-    // Stays loaded, like the driver.
-    let library = ManuallyDrop::new(library);
-    assert_eq!(call(&library), 0);
-}
-
 #[test]
 #[expect(unsafe_code, reason = "calls of the double")]
 fn the_driver_determines_visible_and_used_devices() {
     let folder = TempDir::new().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    symlink(own_process::double_path("libmarey_replay.so"), path("libcuda.so.1")).unwrap();
+    symlink(double::path("libmarey_replay.so"), path("libcuda.so.1")).unwrap();
     // The devices under CUDA_VISIBLE_DEVICES=3,1.
     std::fs::write(path("script"), "device a uuid 3\ndevice b uuid 1\n").unwrap();
     let library_path = path("");
@@ -85,20 +74,16 @@ fn the_driver_determines_visible_and_used_devices() {
     let trace = Trace::start();
     nvml::start().unwrap();
     wait_for(|state| *state == NvmlState::Reading { devices: 4 });
-    call_driver(|library| {
-        // SAFETY: the function takes and returns a number.
-        let init = unsafe { library.get::<extern "C" fn(u32) -> u32>(b"cuInit") }.unwrap();
-        init(0)
-    });
+    // SAFETY: the function takes and returns a number.
+    let init: extern "C" fn(u32) -> u32 = unsafe { double::function("libcuda.so.1", c"cuInit") };
+    assert_eq!(init(0), 0);
     wait_for(|state| *state == NvmlState::Reading { devices: 2 });
     nvml::stop();
-    call_driver(|library| {
-        type Retain = extern "C" fn(*mut *mut u8, i32) -> u32;
-        let mut context = std::ptr::null_mut();
-        // SAFETY: the function takes the address of a context, and a number.
-        let retain = unsafe { library.get::<Retain>(b"cuDevicePrimaryCtxRetain") }.unwrap();
-        retain(&raw mut context, 0)
-    });
+    let mut context = std::ptr::null_mut();
+    // SAFETY: the function takes the address of a context, and a number.
+    let retain: extern "C" fn(*mut *mut u8, i32) -> u32 =
+        unsafe { double::function("libcuda.so.1", c"cuDevicePrimaryCtxRetain") };
+    assert_eq!(retain(&raw mut context, 0), 0);
     nvml::start().unwrap();
     wait_for(|state| *state == NvmlState::Reading { devices: 1 });
     let recorded = trace.finish();

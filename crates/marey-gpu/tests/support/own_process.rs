@@ -2,7 +2,6 @@
 
 use std::any::type_name;
 use std::ffi::OsStr;
-use std::path::PathBuf;
 use std::process::Command;
 
 /// Set in the own process of a test.
@@ -31,9 +30,4 @@ pub(crate) fn run<F: Fn(), V: AsRef<OsStr>>(
     let printed = String::from_utf8_lossy(&printed);
     assert!(output.status.success(), "{printed}");
     assert!(printed.contains("1 passed"), "there is no test {test}: {printed}");
-}
-
-/// Returns the path of a double, which is next to the test binary.
-pub(crate) fn double_path(file: &str) -> PathBuf {
-    std::env::current_exe().unwrap().with_file_name(file)
 }
