@@ -82,7 +82,6 @@ pub(super) fn prepare(functions: &Functions) {
         (driver::GRAPH_LAUNCHES, LAUNCHES_GRAPH),
         (driver::COPIES, MOVES_MEMORY),
         (driver::FILLS, MOVES_MEMORY),
-        (driver::SIZED_TRANSFERS, MOVES_SIZED),
         (driver::SYNCHRONIZATIONS, SYNCHRONIZES),
         (driver::BEGIN_CAPTURES, BEGINS_CAPTURE),
         (driver::END_CAPTURES, ENDS_CAPTURE),
@@ -90,6 +89,7 @@ pub(super) fn prepare(functions: &Functions) {
     for (calls, kind) in kinds {
         for call in calls.calls {
             if let Some(entry) = CALL_KINDS.get(call.callback_id as usize) {
+                let kind = if call.has_size { MOVES_SIZED } else { kind };
                 entry.store(kind, Ordering::Relaxed);
             }
         }
