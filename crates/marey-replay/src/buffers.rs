@@ -301,16 +301,9 @@ impl Buffers {
             return spare.into_iter().chain(withheld).chain(current.into_values()).collect();
         }
         let is_ready = |buffer: &mut Buffer| buffer.is_complete() && !buffer.is_empty();
-        let mut ready: Vec<_> = self.withheld.extract_if(.., is_ready).collect();
-        let current = std::mem::take(&mut self.current);
-        for (lane, mut buffer) in current {
-            if is_ready(&mut buffer) {
-                ready.push(buffer);
-            } else {
-                self.current.insert(lane, buffer);
-            }
-        }
-        ready
+        let withheld = self.withheld.extract_if(.., is_ready);
+        let current = self.current.extract_if(.., |_lane, buffer| is_ready(buffer));
+        withheld.chain(current.map(|(_lane, buffer)| buffer)).collect()
     }
 
     /// Forgets the buffers of a client that has left.

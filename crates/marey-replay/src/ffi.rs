@@ -44,6 +44,17 @@ impl<T> Out<T> {
     }
 }
 
+impl Out<c_char> {
+    /// Writes a NUL-terminated text, of which at most `bytes` bytes are written. Returns
+    /// [`INVALID_VALUE`] if not even the NUL fits.
+    pub(crate) fn set_text(&self, text: &str, bytes: usize) -> i32 {
+        let Some(capacity) = bytes.checked_sub(1) else { return INVALID_VALUE };
+        let written = text.bytes().take(capacity).chain([0]);
+        written.enumerate().for_each(|(index, byte)| self.set_at(index, byte.cast_signed()));
+        0
+    }
+}
+
 /// An input structure.
 #[repr(transparent)]
 pub(crate) struct In<T>(*const T);

@@ -56,20 +56,11 @@ fn subscribe_shared(
     if let (Some(parameters), Some(first)) =
         (parameters, first.or_else(|| result.as_ref().err().cloned()))
     {
-        write_existing_name(parameters, &first);
+        parameters.existing_name.set_text(&first, parameters.existing_name_size);
     }
     match result {
         Ok(new_subscriber) => subscriber.set(Handle::to(new_subscriber)),
         Err(_) => code::MULTIPLE_SUBSCRIBERS,
-    }
-}
-
-/// Writes the NUL-terminated name of the existing subscriber.
-fn write_existing_name(parameters: &SubscriberParameters, name: &str) {
-    let Some(capacity) = parameters.existing_name_size.checked_sub(1) else { return };
-    let bytes = name.bytes().take(capacity).chain([0]);
-    for (index, byte) in bytes.enumerate() {
-        parameters.existing_name.set_at(index, byte.cast_signed());
     }
 }
 
