@@ -6,8 +6,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-use object::elf::{FileHeader64, gnu_hash};
-use object::read::elf::{ElfFile, Sym, VersionTable};
+use object::elf::gnu_hash;
+use object::read::elf::{ElfFile64, Sym, VersionTable};
 use object::{Endianness, Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache};
 
 use crate::object::ReadMemory;
@@ -183,7 +183,7 @@ impl<'a> MapsLine<'a> {
 /// Returns the address of a variable that a mapped file exports.
 pub(crate) fn exported_address(file: &MappedFile, name: &str) -> Option<u64> {
     let cache = ReadCache::new(file.open().ok()?);
-    let elf = ElfFile::<FileHeader64<Endianness>, _>::parse(&cache).ok()?;
+    let elf = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
     let sections = elf.elf_section_table();
     let address = if let Some((table, _)) = sections.gnu_hash(elf.endian(), elf.data()).ok()? {
         // The hash table avoids a comparison of thousands of names, each of which reads the file.
@@ -201,7 +201,7 @@ pub(crate) fn exported_address(file: &MappedFile, name: &str) -> Option<u64> {
 /// Returns the address of a section of a mapped file.
 pub(crate) fn section_address(file: &MappedFile, name: &str) -> Option<u64> {
     let cache = ReadCache::new(file.open().ok()?);
-    let elf = ElfFile::<FileHeader64<Endianness>, _>::parse(&cache).ok()?;
+    let elf = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
     let section = elf.section_by_name(name)?;
     Some(load_bias(file, &elf)?.wrapping_add(section.address()))
 }

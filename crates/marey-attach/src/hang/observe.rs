@@ -91,17 +91,15 @@ impl FirstLook {
     /// for a moment, and its native frames are read.
     pub(crate) fn look_again(self, reads_native_frames: bool) -> Member {
         let process = self.process;
-        let (mut target, first) = match self.read {
-            Ok(read) => read,
+        let read_again = |(mut target, first): (Target, Snapshot)| {
+            let second = target.snapshot()?;
+            let is_same = process.still_has_id();
+            is_same.then_some((first, second)).ok_or(AttachError::NoProcess(process.pid))
+        };
+        let (first, second) = match self.read.and_then(read_again) {
+            Ok(snapshots) => snapshots,
             Err(error) => return unreadable_member(&process, &error),
         };
-        let second = match target.snapshot() {
-            Ok(second) => second,
-            Err(error) => return unreadable_member(&process, &error),
-        };
-        if !process.still_has_id() {
-            return unreadable_member(&process, &AttachError::NoProcess(process.pid));
-        }
         let thread_id = judged_thread(&first, process.pid);
         let elapsed = self.taken_at.elapsed();
         let second_times = process::times(process.pid, thread_id).unwrap_or_default();
