@@ -155,3 +155,11 @@ macro_rules! exports {
     )*};
 }
 pub(crate) use exports;
+
+/// Declares functions of the C interface that succeed without an effect, whatever their arguments.
+macro_rules! ignored_exports {
+    ($($(#[$meta:meta])* $name:ident;)*) => {
+        exports! { $($(#[$meta])* fn $name() { 0 })* }
+    };
+}
+pub(crate) use ignored_exports;
