@@ -90,7 +90,7 @@ pub struct Thread {
     /// The wait, if the thread sleeps in a known system call.
     pub wait: Option<Wait>,
     /// Whether `frames` has the native frames.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_native_frames: bool,
     /// Frames of Python, and native ones if they were asked for, the innermost first.
     pub frames: Vec<Frame>,
@@ -106,7 +106,7 @@ pub struct Frame {
     /// Line in progress, from 1; 0 in a native frame.
     pub line: i32,
     /// Whether it is a native frame.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_native: bool,
     /// Whether native code has called this Python frame.
     #[serde(skip)]
@@ -354,11 +354,6 @@ impl From<py_spy::Frame> for Frame {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(value: &usize) -> bool {
     *value == 0
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_false(value: &bool) -> bool {
-    !value
 }
 
 /// Returns why a process cannot be read at all, before anything else is tried.

@@ -438,8 +438,6 @@ fn count_capture(call_kind: u8, data: Record) {
     }
     // A failed call ends the capture too. A capture that began before the subscription was not
     // counted.
-    let count_before =
-        CAPTURE_COUNT
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |captures| captures.checked_sub(1));
-    count_before.unwrap_or(0);
+    let one_less = |captures: usize| captures.checked_sub(1);
+    CAPTURE_COUNT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).unwrap_or(0);
 }

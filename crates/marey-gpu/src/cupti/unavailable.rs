@@ -103,14 +103,8 @@ impl Unavailable {
 
     /// Returns the name of the error code.
     pub fn code_name(&self) -> Option<&'static str> {
-        match self {
-            Self::DriverFailed { code, .. } => Some(driver_error::name(*code)),
-            Self::CallFailed { code, .. }
-            | Self::UnusableSelection { reason: Rejection::NoVersion { code }, .. } => {
-                Some(result::name(*code))
-            }
-            _ => None,
-        }
+        let is_of_driver = matches!(self, Self::DriverFailed { .. });
+        self.code().map(if is_of_driver { driver_error::name } else { result::name })
     }
 
     /// Returns a hint how to resolve the problem.
