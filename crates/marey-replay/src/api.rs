@@ -68,12 +68,10 @@ pub(crate) fn configure(calls_go_through_runtime: bool, has_separate_runtime_ids
     set_next_correlation_id(1);
 }
 
-/// Sets the correlation id of the next call.
 pub(crate) fn set_next_correlation_id(correlation_id: u32) {
     FIRST_CORRELATION_ID.store(correlation_id.wrapping_sub(clock::call_count() as u32), Relaxed);
 }
 
-/// Returns the correlation id of the next call.
 pub(crate) fn next_correlation_id() -> u32 {
     correlation_id_of_call(clock::call_count())
 }

@@ -14,7 +14,6 @@ pub(crate) fn set(attribute: u32, value: u64) -> bool {
     lock(&ATTRIBUTES).get_mut(attribute as usize).map(|stored| *stored = value).is_some()
 }
 
-/// Returns the value of an attribute.
 pub(crate) fn get(attribute: u32) -> Option<u64> {
     lock(&ATTRIBUTES).get(attribute as usize).copied()
 }

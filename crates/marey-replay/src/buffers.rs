@@ -37,7 +37,6 @@ pub(crate) struct CompleteInfo {
     layout_count: usize,
 }
 
-/// The two callbacks of a client.
 #[derive(Clone, Copy)]
 pub(crate) enum BufferCallbacks {
     Process(RequestCallback, CompleteCallback),

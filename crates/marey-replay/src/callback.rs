@@ -44,7 +44,6 @@ const WORDS_PER_DOMAIN: usize = 20;
 /// Subscriber callback: user data, domain, callback id, data.
 pub(crate) type SubscriberCallback = extern "C" fn(Address, u32, u32, *const c_void);
 
-/// Maximum number of subscribers.
 pub(crate) const MAX_SUBSCRIBERS: usize = 4;
 
 /// A subscriber. The profiler's handle is its address.
@@ -95,12 +94,10 @@ pub(crate) fn first_name() -> Option<String> {
     first_subscriber.map(|first_subscriber| lock(&first_subscriber.name).clone())
 }
 
-/// Whether any subscriber is in shared mode.
 pub(crate) fn is_any_shared() -> bool {
     subscribers().any(|subscriber| subscriber.is_subscribed() && subscriber.is_shared())
 }
 
-/// Removes all subscribers.
 pub(crate) fn unsubscribe_all() {
     for subscriber in &SUBSCRIBERS {
         subscriber.leave();

@@ -53,12 +53,10 @@ pub(crate) fn set_devices(devices: &[Device]) {
     *lock(&DEVICES) = devices.to_vec();
 }
 
-/// Returns the number of devices.
 pub(crate) fn device_count() -> usize {
     lock(&DEVICES).len()
 }
 
-/// Returns the device with this number.
 pub(crate) fn device(index: u32) -> Option<Device> {
     lock(&DEVICES).get(index as usize).cloned()
 }

@@ -63,7 +63,6 @@ impl Copy {
     }
 }
 
-/// A fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fill {
     pub value: u32,
@@ -126,7 +125,6 @@ struct Execution {
     end_nanos: u64,
 }
 
-/// Outcome of an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Outcome {
     #[default]
@@ -205,7 +203,6 @@ impl Operation {
     }
 }
 
-/// Returns the enabled kernel kind, if any.
 #[inline]
 fn enabled_kernel_kind() -> Option<u32> {
     let kinds = [kind::CONCURRENT_KERNEL, kind::KERNEL];

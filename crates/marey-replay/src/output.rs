@@ -11,7 +11,6 @@ use std::sync::{Mutex, MutexGuard};
 const STREAM_SLOTS: usize = 4096;
 const STREAM_SLOTS_PER_DEVICE: usize = 256;
 
-/// Order of records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum RecordOrder {
     #[default]
@@ -300,14 +299,12 @@ pub(crate) fn flush(flush: FlushMode) {
     }
 }
 
-/// Completes buffers.
 pub(crate) fn complete_buffers(flush: FlushMode) {
     for client in 0..CLIENT_COUNT {
         complete_buffers_of(client, flush);
     }
 }
 
-/// Completes a client's buffers.
 pub(crate) fn complete_buffers_of(client: usize, flush: FlushMode) {
     let buffers = output().buffers[client].remove_ready(flush);
     buffers.into_iter().for_each(Buffer::complete);

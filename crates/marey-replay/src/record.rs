@@ -142,7 +142,6 @@ macro_rules! records {
 }
 
 records! {
-    /// A kernel.
     struct KernelRecord(248) {
         kind: u32 = 0,
         zeros_4: [u8; 2] = 4,
@@ -176,7 +175,6 @@ records! {
         source_node_id: u64 = 240,
     }
 
-    /// A copy.
     struct CopyRecord(112) {
         kind: u32 = 0,
         copy_kind: u8 = 4,
@@ -224,7 +222,6 @@ records! {
         zeros_84: [u32; 3] = 84,
     }
 
-    /// A fill.
     struct FillRecord(104) {
         kind: u32 = 0,
         value: u32 = 4,
@@ -283,7 +280,6 @@ records! {
         result_code: u32 = 36,
     }
 
-    /// An external correlation id of a call.
     struct ExternalRecord(24) {
         kind: u32 = 0,
         external_kind: u32 = 4,
@@ -292,7 +288,6 @@ records! {
         zeros_20: u32 = 20,
     }
 
-    /// A marker.
     struct MarkerRecord(56) {
         kind: u32 = 0,
         flags: u32 = 4,
@@ -320,7 +315,6 @@ records! {
         end_context_id: u32 = 52,
     }
 
-    /// A device.
     struct DeviceRecord(192) {
         kind: u32 = 0,
         zeros_4: u32 = 4,
@@ -357,7 +351,6 @@ records! {
         zeros_188: u32 = 188,
     }
 
-    /// A context.
     struct ContextRecord(40) {
         kind: u32 = 0,
         context_id: u32 = 4,

@@ -74,7 +74,6 @@ pub(crate) fn is_buffer_per_thread() -> bool {
     IS_BUFFER_PER_THREAD.load(Ordering::Relaxed)
 }
 
-/// Returns the current script.
 pub(crate) fn script() -> Arc<Script> {
     ensure_loaded();
     Arc::clone(lock(&SCRIPT).get_or_insert_default())

@@ -12,7 +12,6 @@ use crate::wait::Wait;
 pub(crate) use parse::DEFAULT_DURATION_NANOS;
 use std::sync::Arc;
 
-/// A script.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Script {
     pub settings: Settings,
@@ -30,7 +29,6 @@ pub(crate) enum CallMode {
     NoCall { correlation_id: u32 },
 }
 
-/// A statement.
 #[derive(Clone, Debug)]
 pub(crate) enum Statement {
     Run {

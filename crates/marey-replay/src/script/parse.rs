@@ -21,7 +21,6 @@ type Result<T> = std::result::Result<T, ScriptError>;
 /// The target of operations; context 0 stands for that of the device.
 const DEFAULT_TARGET: TargetIds = TargetIds { device: 0, context: 0, stream: DEFAULT_STREAM };
 
-/// Default duration of operations.
 pub(crate) const DEFAULT_DURATION_NANOS: u64 = 1_000;
 
 impl Script {

@@ -46,7 +46,6 @@ unsafe extern "C" {
     pub(crate) safe fn cuptiGetGraphExecId(executable: usize, id: &mut u32) -> i32;
 }
 
-/// A callback.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CallbackCall {
     pub domain: u32,
