@@ -130,10 +130,6 @@ impl Buffer {
         true
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.used_bytes == 0
-    }
-
     /// Whether all activities in the buffer have ended.
     const fn is_complete(&self) -> bool {
         self.unfinished_records == 0
@@ -299,14 +295,9 @@ impl Buffers {
             let Self { current, spare, withheld } = std::mem::take(self);
             return spare.into_iter().chain(withheld).chain(current.into_values()).collect();
         }
-        let is_ready = |buffer: &mut Buffer| buffer.is_complete() && !buffer.is_empty();
+        let is_ready = |buffer: &mut Buffer| buffer.is_complete() && buffer.used_bytes > 0;
         let withheld = self.withheld.extract_if(.., is_ready);
         let current = self.current.extract_if(.., |_lane, buffer| is_ready(buffer));
         withheld.chain(current.map(|(_lane, buffer)| buffer)).collect()
-    }
-
-    /// Forgets the buffers of a client that has left.
-    pub(crate) fn forget(&mut self) {
-        *self = Self::new();
     }
 }

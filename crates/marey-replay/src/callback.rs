@@ -72,9 +72,8 @@ pub(crate) fn subscribe(
     is_shared: bool,
 ) -> Result<&'static Subscriber, String> {
     let _guard = lock(&SUBSCRIBE_LOCK);
-    let first_subscriber = SUBSCRIBERS.iter().find(|subscriber| subscriber.is_subscribed());
     let allows = |other: &Subscriber| is_shared && other.is_shared();
-    if let Some(other) = first_subscriber.filter(|other| !allows(other)) {
+    if let Some(other) = first_subscriber().filter(|other| !allows(other)) {
         return Err(lock(&other.name).clone());
     }
     let free_index = SUBSCRIBERS.iter().position(|subscriber| !subscriber.is_subscribed());
@@ -90,8 +89,11 @@ pub(crate) fn subscribe(
 
 /// Returns the name of the first subscriber.
 pub(crate) fn first_name() -> Option<String> {
-    let first_subscriber = SUBSCRIBERS.iter().find(|subscriber| subscriber.is_subscribed());
-    first_subscriber.map(|first_subscriber| lock(&first_subscriber.name).clone())
+    first_subscriber().map(|subscriber| lock(&subscriber.name).clone())
+}
+
+fn first_subscriber() -> Option<&'static Subscriber> {
+    SUBSCRIBERS.iter().find(|subscriber| subscriber.is_subscribed())
 }
 
 pub(crate) fn is_any_shared() -> bool {
