@@ -65,14 +65,12 @@ impl Sampler {
     /// expected now and then because the process runs meanwhile.
     pub fn sample(&mut self) -> Result<Vec<Thread>, &'static str> {
         // Most failures are of stacks that change fast, which the samples would otherwise lack.
-        let mut result = self.try_sample();
         for _ in 1..MAX_ATTEMPTS {
-            if result.is_ok() {
-                break;
+            if let Ok(threads) = self.try_sample() {
+                return Ok(threads);
             }
-            result = self.try_sample();
         }
-        result
+        self.try_sample()
     }
 
     fn try_sample(&mut self) -> Result<Vec<Thread>, &'static str> {
