@@ -136,7 +136,7 @@ pub(super) fn record_all_calls(domain_id: u32, is_recorded: bool) {
 }
 
 /// Makes CUDA calls that are not recorded as calls of the program.
-pub(super) fn without_recording<T>(calls: impl FnOnce() -> T) -> T {
+pub(crate) fn without_recording<T>(calls: impl FnOnce() -> T) -> T {
     IS_INTERNAL.set(true);
     let result = calls();
     IS_INTERNAL.set(false);

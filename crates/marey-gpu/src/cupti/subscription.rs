@@ -62,8 +62,9 @@ impl Subscription {
         // SAFETY: the callback lives as long as the process, and the handle is writable.
         let code =
             unsafe { (library.functions.subscribe)(&raw mut subscriber, callback, no_userdata) };
-        check(library, code, StartStep::Subscribe, "cuptiSubscribe")?;
-        Ok(Self { library, subscriber, shared_mode: None })
+        let subscription = Self { library, subscriber, shared_mode: None };
+        subscription.check(code, StartStep::Subscribe, "cuptiSubscribe")?;
+        Ok(subscription)
     }
 
     /// Subscribes in shared mode. On failure, `existing_subscriber` is the name of the existing
@@ -92,8 +93,9 @@ impl Subscription {
             (shared_mode.subscribe)(&raw mut subscriber, callback, no_userdata, &raw mut params)
         };
         *existing_subscriber = read_c_string(&name);
-        check(library, code, StartStep::Subscribe, "cuptiSubscribe_v2")?;
-        Ok(Self { library, subscriber, shared_mode: Some(shared_mode) })
+        let subscription = Self { library, subscriber, shared_mode: Some(shared_mode) };
+        subscription.check(code, StartStep::Subscribe, "cuptiSubscribe_v2")?;
+        Ok(subscription)
     }
 
     /// Registers the buffer callbacks and creates the clock. Unsubscribes on failure.
@@ -107,9 +109,8 @@ impl Subscription {
     }
 
     fn clock(&self) -> Result<Clock, Unavailable> {
-        Clock::new(|| self.timestamp()).map_err(|code| {
-            call_failure(self.library, code, StartStep::Enable, "cuptiGetTimestamp")
-        })
+        Clock::new(|| self.timestamp())
+            .map_err(|code| self.call_failure(code, StartStep::Enable, "cuptiGetTimestamp"))
     }
 
     #[expect(unsafe_code, reason = "a call of the library")]
@@ -162,7 +163,12 @@ impl Subscription {
     }
 
     fn check(&self, code: u32, step: StartStep, call: &'static str) -> Result<(), Unavailable> {
-        check(self.library, code, step, call)
+        if code == result::SUCCESS { Ok(()) } else { Err(self.call_failure(code, step, call)) }
+    }
+
+    fn call_failure(&self, code: u32, step: StartStep, call: &'static str) -> Unavailable {
+        let library = self.library.path.clone();
+        Unavailable::CallFailed { step, library, call, code, existing_subscriber: None }
     }
 
     /// Enables a callback.
@@ -343,37 +349,17 @@ pub(crate) fn try_subscribe(library: &'static Library) -> Result<bool, Unavailab
 #[expect(unsafe_code, reason = "the library's own interface")]
 const unsafe extern "C" fn ignore_callback(_: *mut c_void, _: u32, _: u32, _: *const c_void) {}
 
-fn check(
-    library: &Library,
-    code: u32,
-    step: StartStep,
-    call: &'static str,
-) -> Result<(), Unavailable> {
-    if code == result::SUCCESS { Ok(()) } else { Err(call_failure(library, code, step, call)) }
-}
-
-fn call_failure(library: &Library, code: u32, step: StartStep, call: &'static str) -> Unavailable {
-    Unavailable::CallFailed {
-        step,
-        library: library.path.clone(),
-        call,
-        code,
-        existing_subscriber: None,
-    }
-}
-
 /// Adds the name of the existing subscriber to an error that is due to another tool.
-fn with_existing_subscriber(error: Unavailable, name: Option<String>) -> Unavailable {
-    match error {
-        Unavailable::CallFailed {
-            step,
-            library,
-            call,
-            code: code @ (result::MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED | result::NOT_COMPATIBLE),
-            ..
-        } => Unavailable::CallFailed { step, library, call, code, existing_subscriber: name },
-        other => other,
+fn with_existing_subscriber(mut error: Unavailable, name: Option<String>) -> Unavailable {
+    if let Unavailable::CallFailed {
+        code: result::MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED | result::NOT_COMPATIBLE,
+        existing_subscriber,
+        ..
+    } = &mut error
+    {
+        *existing_subscriber = name;
     }
+    error
 }
 
 /// Returns a NUL-terminated string; `None` if it is empty.

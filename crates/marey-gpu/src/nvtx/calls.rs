@@ -2,7 +2,9 @@
 
 #![expect(unsafe_code, reason = "C functions with pointers from NVTX's caller")]
 
-use super::layout::{EventAttributes, Function, NameHandle, WideCharacter, handle_for_name};
+use super::layout::{
+    EventAttributes, Function, NameHandle, WideCharacter, handle_for_name, name_id,
+};
 use super::name::{self, Character, DEFAULT_DOMAIN};
 use super::{payload, push_pop, start_end};
 use marey_record::api;
@@ -62,7 +64,7 @@ unsafe extern "C" fn domain_push(domain: NameHandle, attributes: *const EventAtt
     catch_panic(push_pop::NOT_TRACKED, || {
         // SAFETY: NVTX's caller passes attributes or null.
         let attributes = unsafe { EventAttributes::read(attributes) };
-        let domain = name::domain_id(domain);
+        let domain = name_id(domain);
         // SAFETY: NVTX's caller passes a message of the type in the attributes.
         let (level, is_recorded) =
             push_pop::push(domain, || unsafe { name::id_for_attributes(domain, attributes) });
@@ -75,7 +77,7 @@ unsafe extern "C" fn domain_push(domain: NameHandle, attributes: *const EventAtt
 }
 
 extern "C" fn domain_pop(domain: NameHandle) -> c_int {
-    catch_panic(push_pop::NOT_TRACKED, || push_pop::pop(name::domain_id(domain)))
+    catch_panic(push_pop::NOT_TRACKED, || push_pop::pop(name_id(domain)))
 }
 
 // Start/end ranges.
@@ -101,7 +103,7 @@ unsafe extern "C" fn domain_start(domain: NameHandle, attributes: *const EventAt
         // SAFETY: NVTX's caller passes attributes or null.
         let attributes = unsafe { EventAttributes::read(attributes) };
         // SAFETY: NVTX's caller passes a message of the type in the attributes.
-        let name = || unsafe { name::id_for_attributes(name::domain_id(domain), attributes) };
+        let name = || unsafe { name::id_for_attributes(name_id(domain), attributes) };
         let (range, scope) = start_end::start(name);
         if let Some(scope) = scope
             && let Some(values) = payload::metric_values(attributes)
@@ -143,7 +145,7 @@ unsafe extern "C" fn domain_mark(domain: NameHandle, attributes: *const EventAtt
         let payload = payload::metric_values(attributes);
         let values = payload.as_ref().map_or([].as_slice(), |values| values);
         // SAFETY: NVTX's caller passes a message of the type in the attributes.
-        let name = unsafe { name::id_for_attributes(name::domain_id(domain), attributes) };
+        let name = unsafe { name::id_for_attributes(name_id(domain), attributes) };
         drop(api::record_instant(name, values));
     });
 }
@@ -153,7 +155,7 @@ unsafe extern "C" fn domain_mark(domain: NameHandle, attributes: *const EventAtt
 unsafe extern "C" fn register<C: Character>(domain: NameHandle, text: *const C) -> NameHandle {
     catch_panic(null_mut(), || {
         // SAFETY: NVTX's caller passes a string or null.
-        handle_for_name(unsafe { name::id_for_string(name::domain_id(domain), text) })
+        handle_for_name(unsafe { name::id_for_string(name_id(domain), text) })
     })
 }
 

@@ -3,7 +3,7 @@
 //! The handle of a registered string or domain is its name id, so a push with a registered string
 //! needs no lookup.
 
-use super::layout::{EventAttributes, NameHandle, WideCharacter, message_type, name_id};
+use super::layout::{EventAttributes, WideCharacter, message_type, name_id};
 use marey_record::api;
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char};
@@ -51,11 +51,6 @@ fn id_for_text(domain_id: u32, message: Option<&str>) -> u32 {
         return api::intern(message);
     }
     api::intern(&format!("{}::{message}", api::name(domain_id)))
-}
-
-/// Returns the name id of a domain.
-pub(super) fn domain_id(handle: NameHandle) -> u32 {
-    name_id(handle)
 }
 
 /// A character of NVTX's strings, which are NUL-terminated.
