@@ -4,6 +4,8 @@
 //! CUPTI's documentation does not say how long a name lives, and a program may unload the kernel's
 //! module. The decoder reads the other fields later.
 
+#![expect(unsafe_code, reason = "the library's own interface")]
+
 use super::abi::constants::kind;
 use super::abi::layout::kernel;
 use super::abi::record::Record;
@@ -43,7 +45,6 @@ const SUBSTITUTE_BUFFER_BYTES: usize = 4 << 10;
 ///
 /// # Safety
 /// The three addresses are writable.
-#[expect(unsafe_code, reason = "the library's own interface")]
 pub(super) unsafe extern "C" fn on_buffer_requested(
     buffer: *mut *mut u8,
     size: *mut usize,
@@ -74,7 +75,6 @@ pub(super) unsafe extern "C" fn on_buffer_requested(
 ///
 /// # Safety
 /// The first three addresses are writable.
-#[expect(unsafe_code, reason = "the library's own interface")]
 pub(super) unsafe extern "C" fn on_shared_buffer_requested(
     buffer: *mut *mut u8,
     size: *mut usize,
@@ -89,7 +89,6 @@ pub(super) unsafe extern "C" fn on_shared_buffer_requested(
 ///
 /// # Safety
 /// The buffer comes from [`on_buffer_requested`], has this size, and is no longer used by CUPTI.
-#[expect(unsafe_code, reason = "the library's own interface")]
 pub(super) unsafe extern "C" fn on_buffer_completed(
     _context: CuContext,
     _stream_id: u32,
@@ -105,7 +104,6 @@ pub(super) unsafe extern "C" fn on_buffer_completed(
 ///
 /// # Safety
 /// As for [`on_buffer_completed`].
-#[expect(unsafe_code, reason = "the library's own interface")]
 pub(super) unsafe extern "C" fn on_shared_buffer_completed(
     buffer: *mut u8,
     size: usize,
@@ -133,7 +131,6 @@ pub(super) unsafe extern "C" fn on_shared_buffer_completed(
 
 /// Returns the positions of the records in these bytes of a buffer, and the names of the kernels.
 /// Finds nothing outside of a subscription.
-#[expect(unsafe_code, reason = "the library walks its own records, and gives names by address")]
 fn find_records(bytes: &[u8]) -> Vec<RecordPosition> {
     let subscription = *lock(&SUBSCRIPTION);
     let Some(subscription) = subscription else { return Vec::new() };

@@ -1,5 +1,7 @@
 //! Access to the NVIDIA driver, `libcuda.so.1`, and the properties of its devices.
 
+#![expect(unsafe_code, reason = "calls of the driver")]
+
 use std::ffi::{c_char, c_int, c_void};
 use std::path::Path;
 use std::sync::OnceLock;
@@ -103,7 +105,6 @@ pub struct Device {
 impl Driver {
     /// Whether the program or marey has initialised the driver in this process. Does not initialise
     /// it.
-    #[expect(unsafe_code, reason = "a call of the driver")]
     pub fn is_started() -> bool {
         let Some(functions) = Self::loaded_functions() else { return false };
         let mut context = std::ptr::null_mut::<c_void>();
@@ -113,7 +114,6 @@ impl Driver {
     }
 
     /// Returns the major CUDA version. Also works while the driver is being initialised.
-    #[expect(unsafe_code, reason = "a call of the driver")]
     pub(super) fn cuda_major_during_start() -> Option<u32> {
         let functions = Self::loaded_functions()?;
         let mut version: c_int = 0;
@@ -155,7 +155,6 @@ impl Driver {
         self.version / 1000
     }
 
-    #[expect(unsafe_code, reason = "a call of the driver")]
     fn device_handle(&self, ordinal: u32) -> Option<c_int> {
         let mut handle = 0;
         // SAFETY: the driver is initialised, and the handle is writable.
@@ -170,7 +169,6 @@ impl Driver {
     }
 
     /// Whether the primary context of a device is active in this process; false if unknown.
-    #[expect(unsafe_code, reason = "a call of the driver")]
     pub fn has_active_context(&self, ordinal: u32) -> bool {
         let get = self.functions.device_primary_ctx_get_state;
         let Some((get, handle)) = get.zip(self.device_handle(ordinal)) else { return false };
@@ -181,7 +179,6 @@ impl Driver {
     }
 
     /// Returns the properties of a device, or `None` if there is no device with this number.
-    #[expect(unsafe_code, reason = "calls of the driver")]
     pub fn device(&self, ordinal: u32) -> Option<Device> {
         let handle = self.device_handle(ordinal)?;
         let query_attribute = |attribute| {
@@ -210,19 +207,12 @@ impl Driver {
         (0..self.device_count).filter_map(|ordinal| self.device(ordinal))
     }
 
-    /// Whether the calling thread has a context.
-    #[expect(unsafe_code, reason = "a call of the driver")]
-    pub fn has_current_context(&self) -> bool {
+    /// Waits for all work in the calling thread's context, if any. The error is the driver's code.
+    pub fn synchronize(&self) -> Result<(), u32> {
         let mut context = std::ptr::null_mut::<c_void>();
         // SAFETY: the context is writable.
         let code = unsafe { (self.functions.ctx_get_current)(&raw mut context) };
-        code == error::SUCCESS && !context.is_null()
-    }
-
-    /// Waits for all work in the calling thread's context, if any. The error is the driver's code.
-    #[expect(unsafe_code, reason = "a call of the driver")]
-    pub fn synchronize(&self) -> Result<(), u32> {
-        if !self.has_current_context() {
+        if code != error::SUCCESS || context.is_null() {
             return Ok(());
         }
         // SAFETY: the driver is initialised, and the thread has a context.
@@ -232,7 +222,6 @@ impl Driver {
         }
     }
 
-    #[expect(unsafe_code, reason = "a call of the driver")]
     fn query_name(&self, handle: c_int) -> String {
         let mut name = [0_u8; 256];
         let Some(get) = self.functions.device_get_name else { return String::new() };
@@ -246,7 +235,6 @@ impl Driver {
         String::from_utf8_lossy(&name[..end]).into_owned()
     }
 
-    #[expect(unsafe_code, reason = "a call of the driver")]
     fn query_uuid(&self, handle: c_int) -> String {
         let mut uuid = [0; 16];
         let Some(get) = self.functions.device_get_uuid else { return String::new() };
@@ -260,7 +248,6 @@ impl Driver {
         parts.join("-")
     }
 
-    #[expect(unsafe_code, reason = "a call of the driver")]
     fn query_memory_bytes(&self, handle: c_int) -> u64 {
         let mut bytes = 0;
         let Some(get) = self.functions.device_total_mem else { return 0 };
@@ -270,7 +257,6 @@ impl Driver {
     }
 }
 
-#[expect(unsafe_code, reason = "a call of the driver")]
 fn initialize(functions: &DriverFunctions) -> Result<(), Unavailable> {
     // SAFETY: may be called at any time and repeatedly; the flags must be 0.
     match unsafe { (functions.init)(0) } {
@@ -279,7 +265,6 @@ fn initialize(functions: &DriverFunctions) -> Result<(), Unavailable> {
     }
 }
 
-#[expect(unsafe_code, reason = "a call of the driver")]
 fn query_number(
     call: &'static str,
     get: unsafe extern "C" fn(*mut c_int) -> u32,

@@ -5,6 +5,8 @@
 //! subscribers, which is tried first. It fails with an old driver, or beside a tool that uses the
 //! older functions. Then the older functions are tried, and their error is reported.
 
+#![expect(unsafe_code, reason = "calls of the library")]
+
 use super::abi::constants::{attribute, flush, kind};
 use super::abi::result;
 use super::clock::Clock;
@@ -24,7 +26,6 @@ pub(super) struct Subscription {
     shared_mode: Option<&'static SharedModeFunctions>,
 }
 
-#[expect(unsafe_code, reason = "a handle of the library, which serves all threads")]
 // SAFETY: CUPTI accepts the handle on any thread, and it is only passed to CUPTI.
 unsafe impl Send for Subscription {}
 
@@ -55,7 +56,6 @@ impl Subscription {
         exclusive.map_err(|error| with_existing_subscriber(error, existing_subscriber))
     }
 
-    #[expect(unsafe_code, reason = "a call of the library")]
     fn subscribe(library: &'static Library, callback: Callback) -> Result<Self, Unavailable> {
         let mut subscriber = std::ptr::null_mut();
         let no_userdata = std::ptr::null_mut();
@@ -69,7 +69,6 @@ impl Subscription {
 
     /// Subscribes in shared mode. On failure, `existing_subscriber` is the name of the existing
     /// subscriber, if known.
-    #[expect(unsafe_code, reason = "a call of the library")]
     fn subscribe_shared(
         library: &'static Library,
         shared_mode: &'static SharedModeFunctions,
@@ -113,7 +112,6 @@ impl Subscription {
             .map_err(|code| self.call_failure(code, StartStep::Enable, "cuptiGetTimestamp"))
     }
 
-    #[expect(unsafe_code, reason = "a call of the library")]
     fn register_buffers(&self) -> Result<(), Unavailable> {
         // SAFETY: the subscriber is valid, and the callbacks live as long as the process.
         let code = unsafe {
@@ -135,7 +133,6 @@ impl Subscription {
     /// Tells CUPTI whether marey's buffers are already zeroed. If not, CUPTI zeroes them on the
     /// program's threads. The attribute applies to the process, so it stays unchanged in shared
     /// mode, where other tools' buffers may not be zeroed.
-    #[expect(unsafe_code, reason = "a call of the library")]
     fn set_zeroed_buffers(&self, are_zeroed: bool) {
         if self.is_shared() {
             return;
@@ -172,7 +169,6 @@ impl Subscription {
     }
 
     /// Enables a callback.
-    #[expect(unsafe_code, reason = "a call of the library")]
     pub(super) fn enable_callback(&self, domain: u32, cbid: u32) -> Result<(), Unavailable> {
         // SAFETY: the subscriber is valid.
         let code = unsafe { (self.functions().enable_callback)(1, self.subscriber, domain, cbid) };
@@ -180,7 +176,6 @@ impl Subscription {
     }
 
     /// Enables all callbacks of a domain.
-    #[expect(unsafe_code, reason = "a call of the library")]
     pub(super) fn enable_domain(&self, domain: u32) -> Result<(), Unavailable> {
         // SAFETY: the subscriber is valid.
         let code = unsafe { (self.functions().enable_domain)(1, self.subscriber, domain) };
@@ -188,14 +183,12 @@ impl Subscription {
     }
 
     /// Disables all callbacks of a domain.
-    #[expect(unsafe_code, reason = "a call of the library")]
     pub(super) fn disable_domain(&self, domain: u32) {
         // SAFETY: the subscriber is valid. Callbacks that stay enabled end with the subscription.
         unsafe { (self.functions().enable_domain)(0, self.subscriber, domain) };
     }
 
     /// Enables an activity kind.
-    #[expect(unsafe_code, reason = "a call of the library")]
     pub(super) fn enable_kind(&self, kind: u32) -> Result<(), Unavailable> {
         // SAFETY: the subscriber is valid, and CUPTI accepts any number.
         let code = unsafe {
@@ -210,7 +203,6 @@ impl Subscription {
     }
 
     /// Disables an activity kind.
-    #[expect(unsafe_code, reason = "a call of the library")]
     pub(super) fn disable_kind(&self, kind: u32) {
         // SAFETY: the subscriber is valid, and CUPTI accepts any number.
         unsafe {
@@ -225,7 +217,6 @@ impl Subscription {
 
     /// Sets the period after which CUPTI flushes buffers, full or not. It applies to the whole
     /// process, even in shared mode.
-    #[expect(unsafe_code, reason = "a call of the library")]
     pub(super) fn set_flush_period(&self, millis: u32) {
         if let Some(set) = self.functions().activity_flush_period {
             // SAFETY: CUPTI accepts any period. If it is rejected, records only arrive later.
@@ -251,7 +242,6 @@ impl Subscription {
         self.flush_with(if self.is_shared() { 0 } else { flush::FORCED });
     }
 
-    #[expect(unsafe_code, reason = "a call of the library")]
     fn flush_with(&self, flags: u32) {
         // SAFETY: CUPTI accepts any flags. Records that cannot be delivered now are delivered
         // later.
@@ -265,7 +255,6 @@ impl Subscription {
     /// CUPTI has completed the buffer with this length, nothing writes to it any more, and
     /// `previous` is null or was returned by this function for the same buffer.
     #[inline]
-    #[expect(unsafe_code, reason = "the library walks its own records")]
     pub(super) unsafe fn next_record(
         &self,
         buffer: *mut u8,
@@ -291,7 +280,6 @@ impl Subscription {
     }
 
     /// Returns the number of records dropped since the last call.
-    #[expect(unsafe_code, reason = "a call of the library")]
     pub(super) fn take_dropped_count(&self) -> u64 {
         let mut dropped = 0;
         let count = &raw mut dropped;
@@ -311,7 +299,6 @@ impl Subscription {
     }
 
     /// Returns the current time of the clock that timestamps records, or CUPTI's error code.
-    #[expect(unsafe_code, reason = "a call of the library")]
     pub(super) fn timestamp(&self) -> Result<u64, u32> {
         let mut nanos = 0;
         // SAFETY: the subscriber is valid, and the number is writable.
@@ -326,7 +313,6 @@ impl Subscription {
 
     /// Unsubscribes. The library stays loaded and is not finalized, because another tool may use
     /// it. Copies of this subscription must not be used afterwards.
-    #[expect(unsafe_code, reason = "a call of the library")]
     pub(super) fn end(self) {
         self.set_zeroed_buffers(false);
         // SAFETY: the subscriber is valid, and is not used after this.
@@ -346,7 +332,6 @@ pub(crate) fn try_subscribe(library: &'static Library) -> Result<bool, Unavailab
     enabled.map(|()| subscription.is_shared())
 }
 
-#[expect(unsafe_code, reason = "the library's own interface")]
 const unsafe extern "C" fn ignore_callback(_: *mut c_void, _: u32, _: u32, _: *const c_void) {}
 
 /// Adds the name of the existing subscriber to an error that is due to another tool.

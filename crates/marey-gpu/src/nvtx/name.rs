@@ -3,6 +3,8 @@
 //! The handle of a registered string or domain is its name id, so a push with a registered string
 //! needs no lookup.
 
+#![expect(unsafe_code, reason = "reads strings of NVTX's caller")]
+
 use super::layout::{EventAttributes, WideCharacter, message_type, name_id};
 use marey_record::api;
 use std::borrow::Cow;
@@ -18,7 +20,6 @@ pub(super) const DEFAULT_DOMAIN: u32 = 0;
 ///
 /// # Safety
 /// The message has the type in the attributes.
-#[expect(unsafe_code, reason = "reads strings of NVTX's caller")]
 pub(super) unsafe fn id_for_attributes(
     domain_id: u32,
     attributes: Option<&EventAttributes>,
@@ -39,7 +40,6 @@ pub(super) unsafe fn id_for_attributes(
 ///
 /// # Safety
 /// As for [`Character::decode`].
-#[expect(unsafe_code, reason = "reads a string of NVTX's caller")]
 pub(super) unsafe fn id_for_string<C: Character>(domain_id: u32, message: *const C) -> u32 {
     // SAFETY: guaranteed by the caller.
     id_for_text(domain_id, unsafe { C::decode(message) }.as_deref())
@@ -54,7 +54,6 @@ fn id_for_text(domain_id: u32, message: Option<&str>) -> u32 {
 }
 
 /// A character of NVTX's strings, which are NUL-terminated.
-#[expect(unsafe_code, reason = "reads a string of NVTX's caller")]
 pub(super) trait Character: Sized {
     /// Converts a string; invalid characters are replaced. Returns `None` for null.
     ///
@@ -63,7 +62,6 @@ pub(super) trait Character: Sized {
     unsafe fn decode<'a>(text: *const Self) -> Option<Cow<'a, str>>;
 }
 
-#[expect(unsafe_code, reason = "reads a string of NVTX's caller")]
 impl Character for c_char {
     unsafe fn decode<'a>(text: *const Self) -> Option<Cow<'a, str>> {
         // SAFETY: guaranteed by the caller.
@@ -71,7 +69,6 @@ impl Character for c_char {
     }
 }
 
-#[expect(unsafe_code, reason = "reads a string of NVTX's caller")]
 impl Character for WideCharacter {
     unsafe fn decode<'a>(text: *const Self) -> Option<Cow<'a, str>> {
         if text.is_null() {
