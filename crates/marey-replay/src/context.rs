@@ -4,12 +4,10 @@ use crate::callback::{notify_resource, resource};
 use crate::cuda::start;
 use crate::device::Device;
 use crate::ffi::Handle;
-use crate::lock;
 use crate::record::{ContextRecord, kind};
-use crate::{activity, output};
+use crate::{activity, output, settings};
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// `CUpti_ActivityComputeApiKind` of CUDA.
@@ -39,8 +37,6 @@ static CONTEXTS: [Context; MAX_DEVICES] = {
     contexts
 };
 
-static DEVICES: Mutex<Vec<Device>> = Mutex::new(Vec::new());
-
 thread_local! {
     /// Whether a context was made current on this thread, by the program or by us.
     static HAS_CURRENT_CONTEXT: Cell<bool> = const { Cell::new(false) };
@@ -49,16 +45,12 @@ thread_local! {
         const { ManuallyDrop::new(RefCell::new(Vec::new())) };
 }
 
-pub(crate) fn set_devices(devices: &[Device]) {
-    *lock(&DEVICES) = devices.to_vec();
-}
-
 pub(crate) fn device_count() -> usize {
-    lock(&DEVICES).len()
+    settings::script().settings.devices.len()
 }
 
 pub(crate) fn device(index: u32) -> Option<Device> {
-    lock(&DEVICES).get(index as usize).cloned()
+    settings::script().settings.devices.get(index as usize).cloned()
 }
 
 /// Returns the context of a device; for an invalid number, the context of device 0.
