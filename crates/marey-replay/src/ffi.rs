@@ -55,17 +55,6 @@ impl Out<c_char> {
     }
 }
 
-/// An input structure.
-#[repr(transparent)]
-pub(crate) struct In<T>(*const T);
-
-impl<T> In<T> {
-    pub(crate) fn get(&self) -> Option<&T> {
-        // SAFETY: a C caller passes NULL or a `T` that is valid during the call.
-        unsafe { self.0.as_ref() }
-    }
-}
-
 /// An input string.
 #[repr(transparent)]
 #[derive(Clone, Copy)]

@@ -4,7 +4,7 @@
 
 use super::module::Function;
 use crate::api::{self, ApiFunction, CallArguments};
-use crate::ffi::{Address, Handle, INVALID_VALUE, In, Out, exports};
+use crate::ffi::{Address, Handle, INVALID_VALUE, Out, exports};
 use crate::operation::{Kernel, Operation, Work};
 use crate::stream::StreamHandle;
 
@@ -151,12 +151,12 @@ exports! {
     }
 
     fn cuLaunchKernelEx(
-        config: In<LaunchConfig>,
+        config: Option<&LaunchConfig>,
         function: Handle<Function>,
         arguments: Address,
         extra: Address,
     ) {
-        let Some(config) = config.get() else { return INVALID_VALUE };
+        let Some(config) = config else { return INVALID_VALUE };
         let parameters = LaunchExParameters { config, function, arguments, extra };
         launch(&api::LAUNCH_KERNEL_EX, function, config, &parameters)
     }
@@ -164,7 +164,7 @@ exports! {
     fn cuOccupancyMaxActiveClusters(
         clusters: Out<i32>,
         _function: Handle<Function>,
-        _config: In<LaunchConfig>,
+        _config: Option<&LaunchConfig>,
     ) {
         clusters.set(132)
     }

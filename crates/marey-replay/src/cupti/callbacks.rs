@@ -6,7 +6,7 @@ use super::code;
 use crate::activity::client_of_subscriber;
 use crate::buffers::FlushMode;
 use crate::callback::{self, Subscriber, SubscriberCallback};
-use crate::ffi::{Address, Handle, INVALID_VALUE, In, Out, Text, exports};
+use crate::ffi::{Address, Handle, INVALID_VALUE, Out, Text, exports};
 use crate::{activity, buffers, output, settings};
 use std::ffi::c_char;
 
@@ -82,10 +82,10 @@ exports! {
         subscriber: Out<Handle<Subscriber>>,
         callback: Option<SubscriberCallback>,
         user_data: Address,
-        parameters: In<SubscriberParameters>,
+        parameters: Option<&SubscriberParameters>,
     ) {
         let Some(callback) = callback else { return INVALID_VALUE };
-        subscribe_shared(&subscriber, callback, user_data, parameters.get())
+        subscribe_shared(&subscriber, callback, user_data, parameters)
     }
 
     /// Ends the subscription; in shared mode its records too. Process-wide records continue.
