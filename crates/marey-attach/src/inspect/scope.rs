@@ -70,16 +70,10 @@ impl Scope {
             let object = objects.local_value(local.addr as u64)?;
             return Ok(Root { object, module_steps: 0 });
         }
-        let module = objects.module_of_file(modules, &frame.filename)?;
+        let module = objects.module_of_file(modules, &frame.filename)?.unwrap_or_default();
         let names = locals.iter().map(|local| local.name.clone()).collect();
         let place = "local or global variable";
-        objects.find_global(
-            modules,
-            module.as_deref().unwrap_or_default(),
-            expression,
-            names,
-            place,
-        )
+        objects.find_global(modules, &module, expression, names, place)
     }
 
     fn find_frame<'a>(&self, target: &Target, stacks: &'a [StackTrace]) -> Result<&'a Frame> {

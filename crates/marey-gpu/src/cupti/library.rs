@@ -213,13 +213,19 @@ fn query_version(functions: &Functions) -> Result<u32, Rejection> {
 mod tests {
     use super::super::fake_library;
     use super::*;
+    use std::ffi::CStr;
 
     /// Compiles a libcupti that returns this code and version.
     fn compile_cupti(path: impl AsRef<Path>, code: u32, version: u32) -> PathBuf {
+        compile_shared_mode(path.as_ref(), code, version, &[])
+    }
+
+    /// Compiles a libcupti that has these functions of shared mode too.
+    fn compile_shared_mode(path: &Path, code: u32, version: u32, functions: &[&CStr]) -> PathBuf {
         let source = format!(
             "unsigned cuptiGetVersion(unsigned *version) {{ *version = {version}; return {code}; }}"
         );
-        fake_library::compile(path.as_ref(), Functions::REQUIRED, &source)
+        fake_library::compile(path, &[Functions::REQUIRED, functions].concat(), &source)
     }
 
     fn site_hints(site: &Path) -> Hints {
@@ -319,12 +325,8 @@ mod tests {
     #[test]
     fn shared_mode_requires_version_and_all_functions() {
         let root = tempfile::tempdir().unwrap();
-        let supports_shared_mode = |name: &str, version: u32, shared_mode: &[&std::ffi::CStr]| {
-            let source = format!(
-                "unsigned cuptiGetVersion(unsigned *version) {{ *version = {version}; return 0; }}"
-            );
-            let functions = [Functions::REQUIRED, shared_mode].concat();
-            let path = fake_library::compile(&root.path().join(name), &functions, &source);
+        let supports_shared_mode = |name: &str, version: u32, functions: &[&CStr]| {
+            let path = compile_shared_mode(&root.path().join(name), 0, version, functions);
             choose_named(&path, 13).unwrap().shared_mode.is_some()
         };
         let (last, all_but_last) = SharedModeFunctions::REQUIRED.split_last().unwrap();
