@@ -174,12 +174,8 @@ pub(super) fn lock_for_fork() -> impl Sized + use<> {
     (contexts, lock(&CONTEXT_DEVICES), lock(&INTERNAL_SYNCS))
 }
 
-/// Resets all state in the child of a fork, which has no contexts.
-pub(super) fn begin_child() {
-    clear_state();
-}
-
-fn clear_state() {
+/// Resets all state, as in the child of a fork, which has no contexts.
+pub(super) fn clear_state() {
     lock(&CONTEXTS).clear();
     for entry in &CONTEXT_CACHE {
         entry.store(std::ptr::null_mut(), Ordering::Relaxed);

@@ -137,10 +137,8 @@ impl Driver {
     }
 
     pub(super) fn load(path: &str) -> Result<Self, Unavailable> {
-        let library =
-            LoadedLibrary::open(path).map_err(|reason| Unavailable::NoDriver { reason })?;
-        let functions = DriverFunctions::load(&library)
-            .map_err(|function| Unavailable::DriverIncomplete { function })?;
+        let library = LoadedLibrary::open(path).map_err(Unavailable::NoDriver)?;
+        let functions = DriverFunctions::load(&library).map_err(Unavailable::DriverIncomplete)?;
         initialize(&functions)?;
         let device_count = query_number("cuDeviceGetCount", functions.device_get_count)?;
         if device_count == 0 {

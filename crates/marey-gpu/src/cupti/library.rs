@@ -61,12 +61,9 @@ pub enum Rejection {
     /// A required function is missing.
     #[error("it has no `{0}`")]
     Incomplete(&'static str),
-    /// `cuptiGetVersion` failed.
-    #[error("`cuptiGetVersion` returned {code} ({})", result::name(*.code))]
-    NoVersion {
-        /// Code that it returned.
-        code: u32,
-    },
+    /// `cuptiGetVersion` failed with this code.
+    #[error("`cuptiGetVersion` returned {code} ({name})", code = .0, name = result::name(*.0))]
+    NoVersion(u32),
     /// The API version is older than the supported ones.
     #[error("its API version is {0}; the oldest supported one is {OLDEST_API}, of CUDA 12.0")]
     TooOld(u32),
@@ -205,7 +202,7 @@ fn query_version(functions: &Functions) -> Result<u32, Rejection> {
     // SAFETY: there is a driver, and the version is writable.
     match unsafe { (functions.get_version)(&raw mut version) } {
         result::SUCCESS => Ok(version),
-        code => Err(Rejection::NoVersion { code }),
+        code => Err(Rejection::NoVersion(code)),
     }
 }
 
@@ -311,7 +308,7 @@ mod tests {
         let ancient = compile_cupti(root.path().join("ancient.so"), 0, 17);
         assert_eq!(reason(&ancient, 12), Rejection::TooOld(17));
         let silent = compile_cupti(root.path().join("silent.so"), 999, 0);
-        assert_eq!(reason(&silent, 12), Rejection::NoVersion { code: 999 });
+        assert_eq!(reason(&silent, 12), Rejection::NoVersion(999));
         let newer = compile_cupti(root.path().join("newer.so"), 0, 130_001);
         assert_eq!(reason(&newer, 12), Rejection::NewerThanDriver { major: 13, driver: 12 });
         let newer_by_name = root.path().join("libcupti.so.13");

@@ -302,7 +302,7 @@ pub(crate) fn begin_child() {
     *lock(&SESSION) = None;
     delivery::set_subscription(None);
     buffers::begin_child();
-    callback::begin_child();
+    callback::clear_state();
     reader::begin_child();
 }
 

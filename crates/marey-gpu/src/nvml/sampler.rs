@@ -58,11 +58,8 @@ impl NvmlSampler {
             .map_err(|error| Unavailable::not_started(&library::name(), &error))?;
         let devices: Vec<_> = visible::devices(nvml).into_iter().map(SampledDevice::new).collect();
         if devices.is_empty() {
-            let library = library::name();
-            return Err(match count {
-                0 => Unavailable::NoDevice { library },
-                _ => Unavailable::Hidden { library },
-            });
+            let reason = if count == 0 { Unavailable::NoDevice } else { Unavailable::Hidden };
+            return Err(reason(library::name()));
         }
         let name_ids =
             DeviceCounter::ALL.iter().map(|counter| api::intern(counter.name())).collect();

@@ -49,7 +49,7 @@ fn the_reason_for_missing_counters_has_a_hint() {
             assert_eq!(reason.to_string(), text);
             assert_eq!(reason.hint(), Some("load the driver: `modprobe nvidia`"));
         } else {
-            assert_eq!(reason_of_end(), Unavailable::NoDevice { library });
+            assert_eq!(reason_of_end(), Unavailable::NoDevice(library));
             assert!(nvml::probe().unwrap().devices.is_empty());
         }
         return;

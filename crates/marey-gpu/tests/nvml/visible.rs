@@ -42,7 +42,7 @@ fn the_variable_selects_and_orders_the_devices() {
         let trace = Trace::start();
         nvml::start().unwrap();
         if physical.is_empty() {
-            wait_for(|state| matches!(state, NvmlState::Ended(Unavailable::Hidden { .. })));
+            wait_for(|state| matches!(state, NvmlState::Ended(Unavailable::Hidden(_))));
         } else {
             wait_for_queries(*physical.last().unwrap(), "power", 2);
         }
