@@ -153,10 +153,9 @@ impl Buffer {
         // SAFETY: `append` has written this many bytes, and only we access the buffer.
         let mut remaining =
             unsafe { std::slice::from_raw_parts_mut(self.address, self.used_bytes) };
-        while let Some(size) = version.size_of(record::kind_of(remaining)) {
-            let Some((record, remaining_after)) = remaining.split_at_mut_checked(size) else {
-                break;
-            };
+        while let Some(size) = version.size_of(record::kind_of(remaining))
+            && let Some((record, remaining_after)) = remaining.split_at_mut_checked(size)
+        {
             record::finish_kernel(record, now_nanos);
             remaining = remaining_after;
         }
