@@ -58,6 +58,12 @@ pub(super) fn library_file(address: *const c_void) -> Option<PathBuf> {
     Some(PathBuf::from(OsStr::from_bytes(name.to_bytes())))
 }
 
+/// Returns a NUL-terminated string; `None` if it is empty.
+pub(super) fn read_c_string(bytes: &[u8]) -> Option<String> {
+    let text = CStr::from_bytes_until_nul(bytes).ok()?.to_string_lossy();
+    (!text.is_empty()).then(|| text.into_owned())
+}
+
 /// Declares a table of functions with their C names: required ones, then optional ones.
 macro_rules! functions {
     (

@@ -6,7 +6,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::path::Path;
 use std::sync::OnceLock;
 
-use super::dl::{LoadedLibrary, functions};
+use super::dl::{LoadedLibrary, functions, read_c_string};
 use super::driver_error as error;
 use super::functions::CuContext;
 use super::unavailable::Unavailable;
@@ -163,7 +163,7 @@ impl Driver {
     /// Returns the UUID of a device, or of the MIG instance visible to the process; `None` if
     /// unknown.
     pub fn uuid(&self, ordinal: u32) -> Option<String> {
-        Some(self.query_uuid(self.device_handle(ordinal)?)).filter(|uuid| !uuid.is_empty())
+        self.query_uuid(self.device_handle(ordinal)?)
     }
 
     /// Whether the primary context of a device is active in this process; false if unknown.
@@ -188,8 +188,8 @@ impl Driver {
         };
         Some(Device {
             ordinal,
-            name: self.query_name(handle),
-            uuid: self.query_uuid(handle),
+            name: self.query_name(handle).unwrap_or_default(),
+            uuid: self.query_uuid(handle).unwrap_or_default(),
             arch: query_attribute(attribute::COMPUTE_CAPABILITY_MAJOR) * 10
                 + query_attribute(attribute::COMPUTE_CAPABILITY_MINOR),
             bus_width_bits: query_attribute(attribute::GLOBAL_MEMORY_BUS_WIDTH),
@@ -220,30 +220,23 @@ impl Driver {
         }
     }
 
-    fn query_name(&self, handle: c_int) -> String {
+    fn query_name(&self, handle: c_int) -> Option<String> {
         let mut name = [0_u8; 256];
-        let Some(get) = self.functions.device_get_name else { return String::new() };
+        let get = self.functions.device_get_name?;
         // SAFETY: the buffer is writable, and one byte longer than the length passed, so the string
         // is NUL-terminated.
         let code = unsafe { get(name.as_mut_ptr().cast(), 255, handle) };
-        if code != error::SUCCESS {
-            return String::new();
-        }
-        let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
-        String::from_utf8_lossy(&name[..end]).into_owned()
+        (code == error::SUCCESS).then(|| read_c_string(&name)).flatten()
     }
 
-    fn query_uuid(&self, handle: c_int) -> String {
+    fn query_uuid(&self, handle: c_int) -> Option<String> {
         let mut uuid = [0; 16];
-        let Some(get) = self.functions.device_get_uuid else { return String::new() };
+        let get = self.functions.device_get_uuid?;
         // SAFETY: `CUuuid` is sixteen bytes, which are writable.
         let code = unsafe { get(&raw mut uuid, handle) };
-        if code != error::SUCCESS {
-            return String::new();
-        }
         let digits = format!("{:032x}", u128::from_be_bytes(uuid));
         let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &digits[part]);
-        parts.join("-")
+        (code == error::SUCCESS).then(|| parts.join("-"))
     }
 
     fn query_memory_bytes(&self, handle: c_int) -> u64 {

@@ -11,6 +11,7 @@ use super::abi::constants::{attribute, flush, kind};
 use super::abi::result;
 use super::clock::Clock;
 use super::delivery;
+use super::dl::read_c_string;
 use super::functions::{Callback, Functions, SharedModeFunctions, Subscriber, SubscriberParams};
 use super::library::Library;
 use super::unavailable::{StartStep, Unavailable};
@@ -345,10 +346,4 @@ fn with_existing_subscriber(mut error: Unavailable, name: Option<String>) -> Una
         *existing_subscriber = name;
     }
     error
-}
-
-/// Returns a NUL-terminated string; `None` if it is empty.
-fn read_c_string(bytes: &[u8]) -> Option<String> {
-    let text = CStr::from_bytes_until_nul(bytes).ok()?.to_string_lossy();
-    (!text.is_empty()).then(|| text.into_owned())
 }
