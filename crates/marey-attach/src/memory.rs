@@ -1,12 +1,13 @@
 //! Reads the memory of another process, its mapped files, and the addresses of symbols in them.
 
+use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-use object::elf::{FileHeader64, gnu_hash};
-use object::read::elf::{ElfFile, Sym, VersionTable};
+use object::elf::gnu_hash;
+use object::read::elf::{ElfFile64, Sym, VersionTable};
 use object::{Endianness, Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache};
 
 use crate::object::ReadMemory;
@@ -64,8 +65,8 @@ pub struct MappedFile {
 
 impl MappedFile {
     /// Returns the name of the file without its folder.
-    pub(crate) fn name(&self) -> String {
-        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    pub fn name(&self) -> Cow<'_, str> {
+        self.path.file_name().unwrap_or_default().to_string_lossy()
     }
 
     /// Whether the file has the name of a Python interpreter, or of `libpython`.
@@ -182,7 +183,7 @@ impl<'a> MapsLine<'a> {
 /// Returns the address of a variable that a mapped file exports.
 pub(crate) fn exported_address(file: &MappedFile, name: &str) -> Option<u64> {
     let cache = ReadCache::new(file.open().ok()?);
-    let elf = ElfFile::<FileHeader64<Endianness>, _>::parse(&cache).ok()?;
+    let elf = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
     let sections = elf.elf_section_table();
     let address = if let Some((table, _)) = sections.gnu_hash(elf.endian(), elf.data()).ok()? {
         // The hash table avoids a comparison of thousands of names, each of which reads the file.
@@ -200,7 +201,7 @@ pub(crate) fn exported_address(file: &MappedFile, name: &str) -> Option<u64> {
 /// Returns the address of a section of a mapped file.
 pub(crate) fn section_address(file: &MappedFile, name: &str) -> Option<u64> {
     let cache = ReadCache::new(file.open().ok()?);
-    let elf = ElfFile::<FileHeader64<Endianness>, _>::parse(&cache).ok()?;
+    let elf = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
     let section = elf.section_by_name(name)?;
     Some(load_bias(file, &elf)?.wrapping_add(section.address()))
 }

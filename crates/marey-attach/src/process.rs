@@ -40,20 +40,21 @@ pub fn descendants(pid: u32) -> Vec<u32> {
 
 /// Returns the processes of this machine, lowest id first.
 pub(crate) fn all_pids() -> Vec<u32> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut ids: Vec<u32> = names.filter_map(|name| name.parse().ok()).collect();
-    ids.sort_unstable();
-    ids
+    numbers_in("/proc")
 }
 
 /// Returns the ids of a process's threads in the operating system, lowest first.
 pub fn threads(pid: u32) -> Vec<u64> {
-    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut ids: Vec<u64> = names.filter_map(|name| name.parse().ok()).collect();
-    ids.sort_unstable();
-    ids
+    numbers_in(&format!("/proc/{pid}/task"))
+}
+
+/// Returns the names in a folder that are numbers, lowest first.
+fn numbers_in<T: FromStr + Ord>(folder: &str) -> Vec<T> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let mut numbers: Vec<T> = numbers.collect();
+    numbers.sort_unstable();
+    numbers
 }
 
 /// Whether a process exists and has not ended.
@@ -170,8 +171,7 @@ pub fn pid_namespace(pid: u32) -> Option<u64> {
 
 /// Returns the process that has this id in a pid namespace, such as that of a container.
 pub fn pid_in_namespace(own_pid: u32, namespace: u64) -> Option<u32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let mut pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let mut pids = all_pids().into_iter();
     pids.find(|&pid| pid_namespace(pid) == Some(namespace) && inner_pid(pid) == Some(own_pid))
 }
 

@@ -12,7 +12,7 @@ const MAX_VARIABLES: u64 = 10_000;
 const MAX_VARIABLE_BYTES: usize = 256;
 
 /// The position of a process in a distributed job, as `torchrun` states it in the environment.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Rank {
     /// `RANK`.
     pub rank: u32,
@@ -72,7 +72,7 @@ fn variables(pid: u32) -> Option<Vec<Vec<u8>>> {
     // is then the one in use, so the program is searched before the library.
     let program = files.iter().filter(|file| file.path == executable);
     let library = files.iter().filter(|file| {
-        let name = file.path.file_name().unwrap_or_default().to_string_lossy();
+        let name = file.name();
         name.starts_with("libc.so") || name.starts_with("libc-") || name.starts_with("ld-musl")
     });
     let list = program.chain(library).find_map(|file| exported_address(file, "environ"))?;

@@ -65,43 +65,31 @@ impl Sampler {
     /// expected now and then because the process runs meanwhile.
     pub fn sample(&mut self) -> Result<Vec<Thread>, &'static str> {
         // Most failures are of stacks that change fast, which the samples would otherwise lack.
-        let mut result = self.try_sample();
         for _ in 1..MAX_ATTEMPTS {
-            if result.is_ok() {
-                break;
+            if let Ok(threads) = self.try_sample() {
+                return Ok(threads);
             }
-            result = self.try_sample();
         }
-        result
+        self.try_sample()
     }
 
     fn try_sample(&mut self) -> Result<Vec<Thread>, &'static str> {
-        let Self {
-            memory,
-            layout,
-            interpreter,
-            gil_struct,
-            samples_idle,
-            thread_ids,
-            state_files,
-            names,
-        } = self;
         let began = Instant::now();
-        memory.begin_pass();
-        let objects = Objects::new(&*memory, layout, MAX_READS);
+        self.memory.begin_pass();
+        let objects = Objects::new(&self.memory, &self.layout, MAX_READS);
         let mut python_states = Vec::new();
-        let listed = objects.thread_states(*gil_struct, *interpreter, &mut python_states);
+        let listed = objects.thread_states(self.gil_struct, self.interpreter, &mut python_states);
         listed.map_err(|_changed| "the list of threads changed")?;
-        thread_ids.update(python_states.iter().filter_map(|state| state.os_id));
+        self.thread_ids.update(python_states.iter().filter_map(|state| state.os_id));
         let mut threads = Vec::new();
         for mut state in python_states {
-            state.os_id = state.os_id.and_then(|id| thread_ids.outer_id(id));
-            let is_running = state.os_id.and_then(|id| state_files.is_running(id));
+            state.os_id = state.os_id.and_then(|id| self.thread_ids.outer_id(id));
+            let is_running = state.os_id.and_then(|id| self.state_files.is_running(id));
             if is_running.is_none() {
                 state.os_id = None;
             }
             let is_running = is_running.unwrap_or(state.holds_gil);
-            if !is_running && !*samples_idle {
+            if !is_running && !self.samples_idle {
                 continue;
             }
             let mut frames = Vec::new();
@@ -110,8 +98,8 @@ impl Sampler {
             if frames.is_empty() {
                 continue;
             }
-            let name = names.of_thread(&state, began, |memory| {
-                Objects::new(memory, layout, MAX_READS).thread_names(*interpreter)
+            let name = self.names.of_thread(&state, began, |memory| {
+                Objects::new(memory, &self.layout, MAX_READS).thread_names(self.interpreter)
             });
             threads.push(Thread {
                 os_id: state.os_id,
@@ -119,9 +107,8 @@ impl Sampler {
                 name,
                 is_running,
                 holds_gil: state.holds_gil,
-                wait: None,
-                has_native_frames: false,
                 frames,
+                ..Thread::default()
             });
         }
         Ok(threads)

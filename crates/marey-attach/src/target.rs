@@ -73,7 +73,7 @@ pub struct Snapshot {
 }
 
 /// A thread at one time.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Thread {
     /// Thread id in the operating system; `None` if it is unknown, as in some builds of CPython
     /// 3.10.
@@ -90,14 +90,14 @@ pub struct Thread {
     /// The wait, if the thread sleeps in a known system call.
     pub wait: Option<Wait>,
     /// Whether `frames` has the native frames.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_native_frames: bool,
     /// Frames of Python, and native ones if they were asked for, the innermost first.
     pub frames: Vec<Frame>,
 }
 
 /// A frame of Python, or a native one.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Frame {
     /// Name of the function.
     pub function: String,
@@ -106,7 +106,7 @@ pub struct Frame {
     /// Line in progress, from 1; 0 in a native frame.
     pub line: i32,
     /// Whether it is a native frame.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_native: bool,
     /// Whether native code has called this Python frame.
     #[serde(skip)]
@@ -292,9 +292,8 @@ impl Target {
             name: name.or_else(|| self.kernel_name(os_id)).unwrap_or_default(),
             is_running: state.map_or(stack.active, |state| state == 'R'),
             holds_gil: stack.owns_gil,
-            wait: None,
-            has_native_frames: false,
             frames: stack.frames.into_iter().map(Frame::from).collect(),
+            ..Thread::default()
         }
     }
 
@@ -321,14 +320,19 @@ impl Target {
             process::threads(self.pid).into_iter().filter(|id| !known_ids.contains(id));
         threads.extend(native_ids.map(|id| Thread {
             os_id: Some(id),
-            ident: 0,
             name: process::thread_name(self.pid, id),
             is_running: process::state(self.pid, id) == Some('R'),
-            holds_gil: false,
-            wait: None,
-            has_native_frames: false,
-            frames: Vec::new(),
+            ..Thread::default()
         }));
+    }
+}
+
+#[cfg(test)]
+impl Frame {
+    /// Returns a frame of Python that native code has called.
+    pub(crate) fn of_python(function: &str, file: &str, line: i32) -> Self {
+        let (function, file) = (function.into(), file.into());
+        Self { function, file, line, is_entry: true, ..Self::default() }
     }
 }
 
@@ -350,11 +354,6 @@ impl From<py_spy::Frame> for Frame {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(value: &usize) -> bool {
     *value == 0
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_false(value: &bool) -> bool {
-    !value
 }
 
 /// Returns why a process cannot be read at all, before anything else is tried.

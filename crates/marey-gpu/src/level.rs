@@ -17,7 +17,7 @@ use marey_record::device::{ActivitySource, FlushMode};
 use marey_record::{STOP, Worker, api, device};
 use std::any::Any;
 use std::mem;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 /// A request to record devices.
@@ -100,7 +100,7 @@ const NOTE_KEY: &str = "gpu";
 /// Locks the level, after registering the source with the recorder, which locks it around forks.
 fn lock() -> MutexGuard<'static, Level> {
     device::set_source(&Devices);
-    LEVEL.lock().unwrap_or_else(PoisonError::into_inner)
+    crate::lock(&LEVEL)
 }
 
 /// Returns how devices are recorded now.
@@ -184,7 +184,7 @@ fn resume_late() {
     }
     let mut level = lock();
     if let Level::Paused(request) = &*level {
-        *level = begin_recording(&request.clone(), LATE_RESUME_SUFFIX);
+        *level = begin_recording(request, LATE_RESUME_SUFFIX);
     }
 }
 
@@ -194,7 +194,7 @@ fn try_resume(suffix: &str) -> bool {
     let mut level = lock();
     let Level::Paused(request) = &*level else { return true };
     match api::call_library(|| session::start(&request.hints, request.options())) {
-        Ok(library) => *level = cupti_level(library, &request.clone(), suffix),
+        Ok(library) => *level = cupti_level(library, request, suffix),
         Err(reason) if reason.step() == StartStep::Subscribe => {
             device::note(NOTE_KEY, format!("{reason}; paused since a window of torch.profiler"));
             return false;
@@ -251,12 +251,9 @@ fn begin_during_driver_start() -> bool {
     let Ok(mut level) = LEVEL.try_lock() else { return false };
     let Level::Waiting(request) = &*level else { return false };
     let start = || session::start_during_driver_start(&request.hints, request.options());
-    let started = api::call_library(start).map(|library| cupti_level(library, request, ""));
-    let has_started = started.is_some();
-    if let Some(started) = started {
-        *level = started;
-    }
-    has_started
+    let Some(library) = api::call_library(start) else { return false };
+    *level = cupti_level(library, request, "");
+    true
 }
 
 /// Appended to the note if launches may have preceded the start of recording.
@@ -269,6 +266,6 @@ fn begin_late() {
     if let Level::Waiting(request) = &*level
         && api::is_live()
     {
-        *level = begin_recording(&request.clone(), LATE_START_SUFFIX);
+        *level = begin_recording(request, LATE_START_SUFFIX);
     }
 }

@@ -16,3 +16,10 @@ pub mod level;
 pub mod nvml;
 pub mod nvtx;
 pub mod probe;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks a mutex and ignores poisoning.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -72,7 +72,7 @@ impl Rows {
 
     fn add_unavailable(&mut self, reason: &Unavailable) {
         let step = match reason.step() {
-            StartStep::Driver if matches!(reason, Unavailable::NoDriver { .. }) => "driver",
+            StartStep::Driver if matches!(reason, Unavailable::NoDriver(_)) => "driver",
             // A driver that lacks a function is installed, but cannot be initialised.
             StartStep::Driver | StartStep::Init => "init",
             StartStep::Device => "device",
@@ -144,7 +144,7 @@ const fn rejection_key(rejection: &Rejection) -> &'static str {
         Rejection::Missing => "missing",
         Rejection::NotLoadable(_) => "not_loadable",
         Rejection::Incomplete(_) => "incomplete",
-        Rejection::NoVersion { .. } => "no_version",
+        Rejection::NoVersion(_) => "no_version",
         Rejection::TooOld(_) => "too_old",
         Rejection::NewerThanDriver { .. } => "newer_than_driver",
     }

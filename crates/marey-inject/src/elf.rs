@@ -2,9 +2,8 @@
 
 use std::fs::File;
 use std::io;
-use std::path::Path;
 
-use marey_attach::{AddressRange, MappedFile, load_bias, mapped_files};
+use marey_attach::{AddressRange, MappedFile, load_bias};
 use object::elf::{PF_W, PT_LOAD, ProgramFlags};
 use object::read::elf::{ElfFile64, ProgramHeader as _};
 use object::{Endianness, Object as _, ObjectSymbol as _, ReadCache};
@@ -15,73 +14,50 @@ const PAGE_BYTES: u64 = 4096;
 
 type Elf<'a> = ElfFile64<'a, Endianness, &'a ReadCache<File>>;
 
-/// A program or library that a process has loaded.
-#[derive(Clone, Debug)]
-pub(crate) struct Image(MappedFile);
-
-impl Image {
-    /// Returns all images of a process, in the order of their addresses.
-    pub(crate) fn all(pid: u32) -> Vec<Self> {
-        mapped_files(pid).into_iter().map(Self).collect()
-    }
-
-    /// Returns the path of the file, as the process sees it.
-    pub(crate) fn path(&self) -> &Path {
-        &self.0.path
-    }
-
-    /// Returns the name of the file.
-    pub(crate) fn name(&self) -> &str {
-        self.path().file_name().and_then(|name| name.to_str()).unwrap_or_default()
-    }
-
-    /// Returns the addresses of symbols in the order of `names`, `None` for those that the image
-    /// does not define.
-    pub(crate) fn symbols<const N: usize>(&self, names: [&str; N]) -> io::Result<[Option<u64>; N]> {
-        let mut addresses = [None; N];
-        let cache = self.open()?;
-        let file = parse(&cache)?;
-        let load_bias = self.load_bias(&file)?;
-        for symbol in file.dynamic_symbols().chain(file.symbols()) {
-            let Ok(name) = symbol.name_bytes() else { continue };
-            let wanted = names.iter().position(|wanted| wanted.as_bytes() == name);
-            if let Some(index) = wanted.filter(|_| symbol.is_definition()) {
-                addresses[index].get_or_insert(symbol.address().wrapping_add(load_bias));
-                if addresses.iter().all(Option::is_some) {
-                    break;
-                }
+/// Returns the addresses of symbols in the order of `names`, `None` for those that the program or
+/// library does not define.
+pub(crate) fn symbols<const N: usize>(
+    image: &MappedFile,
+    names: [&str; N],
+) -> io::Result<[Option<u64>; N]> {
+    let mut addresses = [None; N];
+    let cache = ReadCache::new(image.open()?);
+    let file = parse(&cache)?;
+    let load_bias = known_load_bias(image, &file)?;
+    for symbol in file.dynamic_symbols().chain(file.symbols()) {
+        let Ok(name) = symbol.name_bytes() else { continue };
+        let wanted = names.iter().position(|wanted| wanted.as_bytes() == name);
+        if let Some(index) = wanted.filter(|_| symbol.is_definition()) {
+            addresses[index].get_or_insert(symbol.address().wrapping_add(load_bias));
+            if addresses.iter().all(Option::is_some) {
+                break;
             }
         }
-        Ok(addresses)
     }
+    Ok(addresses)
+}
 
-    /// Returns the range of addresses between the end of the writable segments and the end of their
-    /// page. No variable is there.
-    pub(crate) fn unused_range(&self) -> io::Result<Option<AddressRange>> {
-        let cache = self.open()?;
-        let file = parse(&cache)?;
-        let endian = file.endian();
-        let writable = file.elf_program_headers().iter().filter(|header| {
-            header.p_type(endian) == PT_LOAD && header.p_flags(endian) & PF_W != ProgramFlags(0)
-        });
-        let ends =
-            writable.map(|header| header.p_vaddr(endian).wrapping_add(header.p_memsz(endian)));
-        let load_bias = self.load_bias(&file)?;
-        Ok(ends.max().and_then(|end| {
-            let end = end.wrapping_add(load_bias);
-            Some((end, end.checked_next_multiple_of(PAGE_BYTES)?))
-        }))
-    }
+/// Returns the range of addresses between the end of the writable segments and the end of their
+/// page. No variable is there.
+pub(crate) fn unused_range(image: &MappedFile) -> io::Result<Option<AddressRange>> {
+    let cache = ReadCache::new(image.open()?);
+    let file = parse(&cache)?;
+    let endian = file.endian();
+    let writable = file.elf_program_headers().iter().filter(|header| {
+        header.p_type(endian) == PT_LOAD && header.p_flags(endian) & PF_W != ProgramFlags(0)
+    });
+    let ends = writable.map(|header| header.p_vaddr(endian).wrapping_add(header.p_memsz(endian)));
+    let load_bias = known_load_bias(image, &file)?;
+    Ok(ends.max().and_then(|end| {
+        let end = end.wrapping_add(load_bias);
+        Some((end, end.checked_next_multiple_of(PAGE_BYTES)?))
+    }))
+}
 
-    fn open(&self) -> io::Result<ReadCache<File>> {
-        self.0.open().map(ReadCache::new)
-    }
-
-    /// Returns the load bias: the difference between an address in the process and in the file.
-    fn load_bias(&self, file: &Elf<'_>) -> io::Result<u64> {
-        let unknown = || io::Error::other("it was replaced since the process has loaded it");
-        load_bias(&self.0, file).ok_or_else(unknown)
-    }
+/// Returns the load bias: the difference between an address in the process and in the file.
+fn known_load_bias(image: &MappedFile, file: &Elf<'_>) -> io::Result<u64> {
+    let unknown = || io::Error::other("it was replaced since the process has loaded it");
+    load_bias(image, file).ok_or_else(unknown)
 }
 
 fn parse(cache: &ReadCache<File>) -> io::Result<Elf<'_>> {
@@ -93,6 +69,8 @@ mod tests {
     use std::fs;
     use std::io::{BufRead as _, BufReader};
     use std::process::{Command, Stdio};
+
+    use marey_attach::mapped_files;
 
     use super::*;
 
@@ -132,9 +110,9 @@ mod tests {
             let mut line = String::new();
             BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
             let address = u64::from_str_radix(line.trim().trim_start_matches("0x"), 16).unwrap();
-            let images = Image::all(child.id());
-            let image = images.iter().find(|image| image.path() == path).unwrap();
-            assert_eq!(image.symbols(["marker"]).unwrap(), [Some(address)], "{options:?}");
+            let images = mapped_files(child.id());
+            let image = images.iter().find(|image| image.path == path).unwrap();
+            assert_eq!(symbols(image, ["marker"]).unwrap(), [Some(address)], "{options:?}");
             drop(child.stdin.take());
             assert!(child.wait().unwrap().success());
         }

@@ -104,14 +104,8 @@ impl Injection {
                 None if !marey_attach::is_alive(self.pid) => {
                     return Err(InjectError::Ended(self.pid));
                 }
-                None if pause.is_zero() => {
-                    let is_running = self.has_begun;
-                    return Ok(if is_running {
-                        CallProgress::Running
-                    } else {
-                        CallProgress::Waiting
-                    });
-                }
+                None if pause.is_zero() && self.has_begun => return Ok(CallProgress::Running),
+                None if pause.is_zero() => return Ok(CallProgress::Waiting),
                 None if self.has_begun => {}
                 None => self.request_place.remind(),
             }

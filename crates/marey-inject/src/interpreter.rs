@@ -3,10 +3,10 @@
 use std::io;
 
 use marey_attach::process::is_free_threaded;
-use marey_attach::{AddressRange, writable_memory};
+use marey_attach::{AddressRange, MappedFile, mapped_files, writable_memory};
 
 use crate::InjectError;
-use crate::elf::Image;
+use crate::elf;
 use crate::memory::Memory;
 use crate::pending_calls::{PendingCalls, PendingCallsLayout};
 use crate::remote_exec::RemoteExec;
@@ -37,7 +37,7 @@ impl RequestPlace {
     /// Finds the interpreter of a process.
     pub(crate) fn find(pid: u32) -> Result<Self, InjectError> {
         let unsupported = |reason: String| InjectError::Unsupported { pid, reason };
-        let images = Image::all(pid);
+        let images = mapped_files(pid);
         check_libc(&images).map_err(unsupported)?;
         let python = PythonRuntime::find(pid, &images).map_err(unsupported)?;
         match python.minor {
@@ -102,19 +102,18 @@ struct PythonRuntime {
 }
 
 impl PythonRuntime {
-    fn find(pid: u32, images: &[Image]) -> Result<Self, String> {
+    fn find(pid: u32, images: &[MappedFile]) -> Result<Self, String> {
         let memory = Memory::new(pid);
-        let is_library = |image: &&Image| image.name().starts_with("libpython3");
+        let is_library = |image: &&MappedFile| image.name().starts_with("libpython3");
         let program = std::fs::read_link(format!("/proc/{pid}/exe"));
         let program = program.map_err(|error| error.to_string())?;
         let candidates = images.iter().filter(is_library);
-        for image in candidates.chain(images.iter().filter(|image| image.path() == program)) {
+        for image in candidates.chain(images.iter().filter(|image| image.path == program)) {
             let symbol_names = ["_PyRuntime", "PyRun_SimpleString", "Py_Version", "PyIter_Send"];
-            let addresses = image.symbols(symbol_names);
+            let addresses = elf::symbols(image, symbol_names);
             let [runtime_address, run_string_address, version_address, iter_send_address] =
-                addresses.map_err(|error| {
-                    format!("{} cannot be read: {error}", image.path().display())
-                })?;
+                addresses
+                    .map_err(|error| format!("{} cannot be read: {error}", image.path.display()))?;
             let Some(runtime_address) = runtime_address else { continue };
             let minor = match (version_address, iter_send_address) {
                 (Some(address), _) => minor_of(memory.read_u64(address))?,
@@ -123,7 +122,7 @@ impl PythonRuntime {
                 (None, Some(_)) => 10,
                 (None, None) => return Err(format!("it runs CPython 3.9 or older; {SUPPORTED}")),
             };
-            if is_free_threaded(image.name()) {
+            if is_free_threaded(&image.name()) {
                 return Err("free-threaded builds of CPython are not supported yet".to_owned());
             }
             return Ok(Self { memory, runtime_address, run_string_address, minor });
@@ -142,7 +141,7 @@ fn minor_of(version: io::Result<u64>) -> Result<u8, String> {
 }
 
 /// Returns an error if the process uses another C library than marey's own libraries.
-fn check_libc(images: &[Image]) -> Result<(), String> {
+fn check_libc(images: &[MappedFile]) -> Result<(), String> {
     let uses_musl = images.iter().any(|image| image.name().starts_with("ld-musl"));
     match (uses_musl, cfg!(target_env = "musl")) {
         (true, false) => Err("it uses musl, and this marey is built for glibc".to_owned()),
@@ -153,7 +152,7 @@ fn check_libc(images: &[Image]) -> Result<(), String> {
 
 /// Returns unused memory of libraries. The memory of the loader is left out, because the loader
 /// uses it, and so is the program's, because the heap may begin there.
-fn unused_ranges(pid: u32, images: &[Image]) -> io::Result<Vec<AddressRange>> {
+fn unused_ranges(pid: u32, images: &[MappedFile]) -> io::Result<Vec<AddressRange>> {
     let writable = writable_memory(pid)?;
     let is_writable = |range: &AddressRange| {
         writable.iter().any(|memory| memory.0 <= range.0 && range.1 <= memory.1)
@@ -162,7 +161,7 @@ fn unused_ranges(pid: u32, images: &[Image]) -> io::Result<Vec<AddressRange>> {
         .iter()
         .filter(|image| image.name().contains(".so") && !image.name().starts_with("ld"));
     Ok(libraries
-        .filter_map(|image| image.unused_range().ok().flatten())
+        .filter_map(|image| elf::unused_range(image).ok().flatten())
         .filter(is_writable)
         .collect())
 }

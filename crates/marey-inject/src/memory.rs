@@ -27,24 +27,26 @@ impl Memory {
         complete(process_vm_writev(self.0, &[IoSlice::new(bytes)], &[remote])?, bytes.len())
     }
 
-    pub(crate) fn read_u64(self, address: u64) -> io::Result<u64> {
-        let mut bytes = [0; 8];
+    /// Reads `N` bytes.
+    pub(crate) fn read_bytes<const N: usize>(self, address: u64) -> io::Result<[u8; N]> {
+        let mut bytes = [0; N];
         self.read(address, &mut bytes)?;
-        Ok(u64::from_ne_bytes(bytes))
+        Ok(bytes)
+    }
+
+    pub(crate) fn read_u64(self, address: u64) -> io::Result<u64> {
+        self.read_bytes(address).map(u64::from_ne_bytes)
     }
 
     /// Reads `N` consecutive words.
     pub(crate) fn read_words<const N: usize>(self, address: u64) -> io::Result<[u64; N]> {
-        let mut bytes = vec![0; 8 * N];
-        self.read(address, &mut bytes)?;
-        let mut words = bytes.chunks_exact(8).map(|word| word.try_into().map(u64::from_ne_bytes));
-        Ok(std::array::from_fn(|_| words.next().and_then(Result::ok).unwrap_or_default()))
+        let mut words = [[0; 8]; N];
+        self.read(address, words.as_flattened_mut())?;
+        Ok(words.map(u64::from_ne_bytes))
     }
 
     pub(crate) fn read_i32(self, address: u64) -> io::Result<i32> {
-        let mut bytes = [0; 4];
-        self.read(address, &mut bytes)?;
-        Ok(i32::from_ne_bytes(bytes))
+        self.read_bytes(address).map(i32::from_ne_bytes)
     }
 
     pub(crate) fn write_u64(self, address: u64, value: u64) -> io::Result<()> {

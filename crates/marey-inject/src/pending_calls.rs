@@ -166,15 +166,16 @@ impl PendingCalls {
         layout: &'static PendingCallsLayout,
         unused_ranges: Vec<AddressRange>,
     ) -> Result<Self, String> {
-        let unreadable = |error: io::Error| format!("its interpreter cannot be read: {error}");
-        let interpreter =
-            memory.read_u64(runtime_address + layout.main_interpreter).map_err(unreadable)?;
+        let read = |address| {
+            let unreadable = |error| format!("its interpreter cannot be read: {error}");
+            memory.read_u64(address).map_err(unreadable)
+        };
+        let interpreter = read(runtime_address + layout.main_interpreter)?;
         if interpreter == 0 {
             return Err("its interpreter has not started yet, or has ended".to_owned());
         }
-        let stated_runtime =
-            memory.read_u64(interpreter + layout.interpreter_runtime).map_err(unreadable)?;
-        let id = memory.read_u64(interpreter + layout.interpreter_id).map_err(unreadable)?;
+        let stated_runtime = read(interpreter + layout.interpreter_runtime)?;
+        let id = read(interpreter + layout.interpreter_id)?;
         if (stated_runtime, id) != (runtime_address, 0) {
             return Err("its build of CPython has an unknown layout".to_owned());
         }
@@ -289,9 +290,8 @@ impl PendingCalls {
                 Ok(self.memory.read_i32(semaphore)? == 0)
             }
             QueueLock::Mutex(offset) => {
-                let mut byte = [0];
-                self.memory.read(self.queue() + offset, &mut byte)?;
-                Ok(byte[0] & 1 == 1)
+                let [byte] = self.memory.read_bytes(self.queue() + offset)?;
+                Ok(byte & 1 == 1)
             }
         }
     }

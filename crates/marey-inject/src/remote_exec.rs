@@ -45,15 +45,11 @@ struct OffsetTable([u8; TABLE_BYTES]);
 
 impl OffsetTable {
     fn read(memory: Memory, runtime_address: u64) -> io::Result<Self> {
-        let mut table = Self([0; TABLE_BYTES]);
-        memory.read(runtime_address, &mut table.0)?;
-        Ok(table)
+        memory.read_bytes(runtime_address).map(Self)
     }
 
     fn word(&self, field: usize) -> u64 {
-        let mut bytes = [0; 8];
-        bytes.copy_from_slice(&self.0[field..field + 8]);
-        u64::from_ne_bytes(bytes)
+        self.0[field..].first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes))
     }
 
     /// Returns the reason why the table cannot be used, if there is one.

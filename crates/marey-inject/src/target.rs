@@ -60,13 +60,10 @@ pub(crate) fn path_through_proc(pid: u32, path: &Path) -> PathBuf {
 /// Whether a path means the same file here and in the process, which is so unless the process is in
 /// another container.
 pub fn is_same_file_system(pid: u32) -> bool {
-    let root_inode =
-        |pid: &str| fs::metadata(format!("/proc/{pid}/root/")).map(|it| (it.dev(), it.ino()));
-    let mount_namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/mnt"));
-    let pid = pid.to_string();
-    matches!((root_inode(&pid), root_inode("self")), (Ok(theirs), Ok(ours)) if theirs == ours)
-        && matches!(
-            (mount_namespace(&pid), mount_namespace("self")),
-            (Ok(theirs), Ok(ours)) if theirs == ours
-        )
+    let file_system = |pid: &str| {
+        let root = fs::metadata(format!("/proc/{pid}/root/")).ok()?;
+        let mount_namespace = fs::read_link(format!("/proc/{pid}/ns/mnt")).ok()?;
+        Some((root.dev(), root.ino(), mount_namespace))
+    };
+    file_system(&pid.to_string()).is_some_and(|theirs| Some(theirs) == file_system("self"))
 }

@@ -315,16 +315,10 @@ extern "C" fn nvmlGpmSampleFree(sample: *mut GpmSample) -> u32 {
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlGpmSampleGet(device: Device, sample: *mut GpmSample) -> u32 {
-    match script::query(device_number(device), "gpm") {
-        Ok(_) => {
-            let sequence_number = script::next_sequence_number();
-            write_result(
-                sample,
-                Ok(GpmSample { origin: Some((device_number(device), sequence_number)) }),
-            )
-        }
-        Err(code) => code,
-    }
+    let device = device_number(device);
+    let taken = script::query(device, "gpm")
+        .map(|_| GpmSample { origin: Some((device, script::next_sequence_number())) });
+    write_result(sample, taken)
 }
 
 /// Fails unless the second sample is a later one of the same device.

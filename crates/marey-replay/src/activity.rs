@@ -7,10 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// in shared mode.
 pub(crate) const CLIENT_COUNT: usize = 1 + MAX_SUBSCRIBERS;
 
-/// Client index of the process.
 pub(crate) const PROCESS_CLIENT: usize = 0;
 
-/// Returns the client index of a subscriber.
 pub(crate) const fn client_of_subscriber(subscriber: usize) -> usize {
     1 + subscriber
 }
@@ -60,7 +58,6 @@ pub(crate) fn disable(client: usize) {
     update_enabled_for_any_client();
 }
 
-/// Disables all kinds of all clients.
 pub(crate) fn disable_all() {
     (0..CLIENT_COUNT).for_each(disable);
 }
@@ -86,7 +83,6 @@ pub(crate) fn is_any_enabled(kinds: &[u32]) -> bool {
     ENABLED_FOR_ANY_CLIENT.load(Ordering::Acquire) & wanted != 0
 }
 
-/// Returns the clients that have enabled a kind.
 #[inline]
 pub(crate) fn enabled_clients(kind: u32) -> Clients {
     let clients = ENABLED_KINDS.iter().enumerate();

@@ -68,12 +68,10 @@ pub(crate) fn configure(calls_go_through_runtime: bool, has_separate_runtime_ids
     set_next_correlation_id(1);
 }
 
-/// Sets the correlation id of the next call.
 pub(crate) fn set_next_correlation_id(correlation_id: u32) {
     FIRST_CORRELATION_ID.store(correlation_id.wrapping_sub(clock::call_count() as u32), Relaxed);
 }
 
-/// Returns the correlation id of the next call.
 pub(crate) fn next_correlation_id() -> u32 {
     correlation_id_of_call(clock::call_count())
 }
@@ -174,49 +172,31 @@ pub(crate) fn call(
     }
     if activity::is_any_enabled(&[kind::DRIVER, kind::RUNTIME]) {
         let start_nanos = clock::call_start_nanos(call_number);
+        let write_record = |kind: u32, cbid: u32, correlation_id: u32| {
+            let record = ApiRecord {
+                kind,
+                cbid,
+                start_nanos,
+                end_nanos: clock::now_nanos(),
+                process_id: std::process::id(),
+                thread_id: thread::id(),
+                correlation_id,
+                result_code: result_code.get().cast_unsigned(),
+            };
+            output::send(output::output(), record);
+        };
         if separate_correlation_id.is_none() || activity::is_enabled(kind::DRIVER) {
             write_external_records(correlation_id);
         }
-        write_api_record(
-            kind::DRIVER,
-            Some(api.driver),
-            start_nanos,
-            correlation_id,
-            result_code.get(),
-        );
-        if separate_correlation_id.is_some() && activity::is_enabled(kind::RUNTIME) {
-            write_external_records(runtime_correlation_id);
+        if activity::is_enabled(kind::DRIVER) {
+            write_record(kind::DRIVER, api.driver.0, correlation_id);
         }
-        write_api_record(
-            kind::RUNTIME,
-            runtime,
-            start_nanos,
-            runtime_correlation_id,
-            result_code.get(),
-        );
+        if let Some((cbid, _)) = runtime.filter(|_| activity::is_enabled(kind::RUNTIME)) {
+            separate_correlation_id.into_iter().for_each(write_external_records);
+            write_record(kind::RUNTIME, cbid, runtime_correlation_id);
+        }
     }
     result_code.get()
-}
-
-fn write_api_record(
-    kind: u32,
-    api: Option<(u32, &CStr)>,
-    start_nanos: u64,
-    correlation_id: u32,
-    result_code: i32,
-) {
-    let Some((cbid, _)) = api.filter(|_| activity::is_enabled(kind)) else { return };
-    let record = ApiRecord {
-        kind,
-        cbid,
-        start_nanos,
-        end_nanos: clock::now_nanos(),
-        process_id: std::process::id(),
-        thread_id: thread::id(),
-        correlation_id,
-        result_code: result_code.cast_unsigned(),
-    };
-    output::send(output::output(), record);
 }
 
 /// Writes the external correlation records of a call, one per kind, before its API record.
@@ -231,7 +211,7 @@ fn write_external_records(correlation_id: u32) {
             external_kind: external.kind,
             external_id: external.id,
             correlation_id,
-            reserved: 0,
+            ..ExternalRecord::default()
         };
         output::send_to(output::output(), clients.restricted_to(external.client), record);
     }

@@ -37,7 +37,6 @@ pub(crate) struct CompleteInfo {
     layout_count: usize,
 }
 
-/// The two callbacks of a client.
 #[derive(Clone, Copy)]
 pub(crate) enum BufferCallbacks {
     Process(RequestCallback, CompleteCallback),
@@ -131,10 +130,6 @@ impl Buffer {
         true
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.used_bytes == 0
-    }
-
     /// Whether all activities in the buffer have ended.
     const fn is_complete(&self) -> bool {
         self.unfinished_records == 0
@@ -158,10 +153,9 @@ impl Buffer {
         // SAFETY: `append` has written this many bytes, and only we access the buffer.
         let mut remaining =
             unsafe { std::slice::from_raw_parts_mut(self.address, self.used_bytes) };
-        while let Some(size) = version.size_of(record::kind_of(remaining)) {
-            let Some((record, remaining_after)) = remaining.split_at_mut_checked(size) else {
-                break;
-            };
+        while let Some(size) = version.size_of(record::kind_of(remaining))
+            && let Some((record, remaining_after)) = remaining.split_at_mut_checked(size)
+        {
             record::finish_kernel(record, now_nanos);
             remaining = remaining_after;
         }
@@ -300,21 +294,9 @@ impl Buffers {
             let Self { current, spare, withheld } = std::mem::take(self);
             return spare.into_iter().chain(withheld).chain(current.into_values()).collect();
         }
-        let is_ready = |buffer: &mut Buffer| buffer.is_complete() && !buffer.is_empty();
-        let mut ready: Vec<_> = self.withheld.extract_if(.., is_ready).collect();
-        let current = std::mem::take(&mut self.current);
-        for (lane, mut buffer) in current {
-            if is_ready(&mut buffer) {
-                ready.push(buffer);
-            } else {
-                self.current.insert(lane, buffer);
-            }
-        }
-        ready
-    }
-
-    /// Forgets the buffers of a client that has left.
-    pub(crate) fn forget(&mut self) {
-        *self = Self::new();
+        let is_ready = |buffer: &mut Buffer| buffer.is_complete() && buffer.used_bytes > 0;
+        let withheld = self.withheld.extract_if(.., is_ready);
+        let current = self.current.extract_if(.., |_lane, buffer| is_ready(buffer));
+        withheld.chain(current.map(|(_lane, buffer)| buffer)).collect()
     }
 }

@@ -44,7 +44,6 @@ const WORDS_PER_DOMAIN: usize = 20;
 /// Subscriber callback: user data, domain, callback id, data.
 pub(crate) type SubscriberCallback = extern "C" fn(Address, u32, u32, *const c_void);
 
-/// Maximum number of subscribers.
 pub(crate) const MAX_SUBSCRIBERS: usize = 4;
 
 /// A subscriber. The profiler's handle is its address.
@@ -73,9 +72,8 @@ pub(crate) fn subscribe(
     is_shared: bool,
 ) -> Result<&'static Subscriber, String> {
     let _guard = lock(&SUBSCRIBE_LOCK);
-    let first_subscriber = SUBSCRIBERS.iter().find(|subscriber| subscriber.is_subscribed());
     let allows = |other: &Subscriber| is_shared && other.is_shared();
-    if let Some(other) = first_subscriber.filter(|other| !allows(other)) {
+    if let Some(other) = first_subscriber().filter(|other| !allows(other)) {
         return Err(lock(&other.name).clone());
     }
     let free_index = SUBSCRIBERS.iter().position(|subscriber| !subscriber.is_subscribed());
@@ -91,16 +89,17 @@ pub(crate) fn subscribe(
 
 /// Returns the name of the first subscriber.
 pub(crate) fn first_name() -> Option<String> {
-    let first_subscriber = SUBSCRIBERS.iter().find(|subscriber| subscriber.is_subscribed());
-    first_subscriber.map(|first_subscriber| lock(&first_subscriber.name).clone())
+    first_subscriber().map(|subscriber| lock(&subscriber.name).clone())
 }
 
-/// Whether any subscriber is in shared mode.
+fn first_subscriber() -> Option<&'static Subscriber> {
+    SUBSCRIBERS.iter().find(|subscriber| subscriber.is_subscribed())
+}
+
 pub(crate) fn is_any_shared() -> bool {
     subscribers().any(|subscriber| subscriber.is_subscribed() && subscriber.is_shared())
 }
 
-/// Removes all subscribers.
 pub(crate) fn unsubscribe_all() {
     for subscriber in &SUBSCRIBERS {
         subscriber.leave();
@@ -163,11 +162,7 @@ impl Subscriber {
 
     /// Enables or disables a callback. Returns whether it exists.
     pub(crate) fn enable(&self, domain: u32, cbid: u32, is_enabled: bool) -> bool {
-        let word = self
-            .enabled_callbacks
-            .get(domain as usize)
-            .and_then(|words| words.get(cbid as usize / 64));
-        let Some(word) = word else { return false };
+        let Some(word) = self.enabled_word(domain, cbid) else { return false };
         let bit = 1 << (cbid % 64);
         if is_enabled {
             word.fetch_or(bit, Ordering::Release);
@@ -195,11 +190,14 @@ impl Subscriber {
 
     #[inline]
     pub(crate) fn is_enabled(&self, domain: u32, cbid: u32) -> bool {
-        let word = self
-            .enabled_callbacks
-            .get(domain as usize)
-            .and_then(|words| words.get(cbid as usize / 64));
+        let word = self.enabled_word(domain, cbid);
         word.is_some_and(|word| word.load(Ordering::Acquire) & (1 << (cbid % 64)) != 0)
+    }
+
+    /// Returns the word with the bit of a callback, if the callback exists.
+    #[inline]
+    fn enabled_word(&self, domain: u32, cbid: u32) -> Option<&AtomicU64> {
+        self.enabled_callbacks.get(domain as usize)?.get(cbid as usize / 64)
     }
 
     #[inline]
@@ -255,6 +253,7 @@ pub(crate) struct ResourceData {
 }
 
 /// Descriptor of a graph callback: `CUpti_GraphData`.
+#[derive(Default)]
 #[repr(C)]
 pub(crate) struct GraphData {
     pub graph: Handle<Graph>,
@@ -273,20 +272,6 @@ const _: () = {
     assert!(std::mem::offset_of!(GraphData, executable) == 48);
     assert!(size_of::<GraphData>() == 56);
 };
-
-impl Default for GraphData {
-    fn default() -> Self {
-        Self {
-            graph: Handle::NULL,
-            original: Handle::NULL,
-            node: Handle::NULL,
-            original_node: Handle::NULL,
-            node_kind: 0,
-            dependency: Handle::NULL,
-            executable: Handle::NULL,
-        }
-    }
-}
 
 /// Descriptor of a module: `CUpti_ModuleResourceData`.
 #[repr(C)]

@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Kind of clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clock {
     /// Begins at this time and is advanced only by the script.
@@ -39,7 +38,6 @@ pub(crate) fn configure(clock: Clock, call_nanos: u64) {
     }
 }
 
-/// Returns the number of calls so far.
 pub(crate) fn call_count() -> u64 {
     CALL_COUNT.load(Relaxed)
 }

@@ -4,12 +4,10 @@ use crate::callback::{notify_resource, resource};
 use crate::cuda::start;
 use crate::device::Device;
 use crate::ffi::Handle;
-use crate::lock;
 use crate::record::{ContextRecord, kind};
-use crate::{activity, output};
+use crate::{activity, output, settings};
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// `CUpti_ActivityComputeApiKind` of CUDA.
@@ -39,8 +37,6 @@ static CONTEXTS: [Context; MAX_DEVICES] = {
     contexts
 };
 
-static DEVICES: Mutex<Vec<Device>> = Mutex::new(Vec::new());
-
 thread_local! {
     /// Whether a context was made current on this thread, by the program or by us.
     static HAS_CURRENT_CONTEXT: Cell<bool> = const { Cell::new(false) };
@@ -49,18 +45,12 @@ thread_local! {
         const { ManuallyDrop::new(RefCell::new(Vec::new())) };
 }
 
-pub(crate) fn set_devices(devices: &[Device]) {
-    *lock(&DEVICES) = devices.to_vec();
-}
-
-/// Returns the number of devices.
 pub(crate) fn device_count() -> usize {
-    lock(&DEVICES).len()
+    settings::script().settings.devices.len()
 }
 
-/// Returns the device with this number.
 pub(crate) fn device(index: u32) -> Option<Device> {
-    lock(&DEVICES).get(index as usize).cloned()
+    settings::script().settings.devices.get(index as usize).cloned()
 }
 
 /// Returns the context of a device; for an invalid number, the context of device 0.
@@ -71,7 +61,7 @@ pub(crate) fn for_device(device_id: u32) -> Handle<Context> {
 
 /// Returns the calling thread's context, or NULL.
 pub(crate) fn current() -> Handle<Context> {
-    CONTEXT_STACK.with(|stack| stack.borrow().last().copied().unwrap_or(Handle::NULL))
+    CONTEXT_STACK.with(|stack| stack.borrow().last().copied()).unwrap_or_default()
 }
 
 /// Returns the calling thread's context, or else the context of device 0.
@@ -100,7 +90,7 @@ pub(crate) fn push_current(context: Handle<Context>) {
 }
 
 pub(crate) fn pop_current() -> Handle<Context> {
-    CONTEXT_STACK.with(|stack| stack.borrow_mut().pop()).unwrap_or(Handle::NULL)
+    CONTEXT_STACK.with(|stack| stack.borrow_mut().pop()).unwrap_or_default()
 }
 
 impl Context {

@@ -20,7 +20,6 @@ static SCRIPT_ERROR: LazyLock<Mutex<CString>> = LazyLock::new(Mutex::default);
 struct Stats {
     /// Calls of subscribers.
     callback_count: u64,
-    /// Records written to buffers.
     records_written: u64,
     /// Records lost for lack of room or by the script.
     records_dropped: u64,

@@ -4,7 +4,6 @@ use crate::{lock, settings};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, RwLock};
 
-/// An exported function.
 pub(crate) struct Export {
     name: &'static str,
     call_count: AtomicU64,
@@ -18,7 +17,6 @@ static HAS_FAILURES: AtomicBool = AtomicBool::new(false);
 /// Special code: the call does not return.
 pub(crate) const NEVER_RETURNS: i32 = i32::MIN;
 
-/// A scripted failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     /// Name of the function; a final star matches any suffix.

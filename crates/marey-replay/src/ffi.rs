@@ -44,14 +44,14 @@ impl<T> Out<T> {
     }
 }
 
-/// An input structure.
-#[repr(transparent)]
-pub(crate) struct In<T>(*const T);
-
-impl<T> In<T> {
-    pub(crate) fn get(&self) -> Option<&T> {
-        // SAFETY: a C caller passes NULL or a `T` that is valid during the call.
-        unsafe { self.0.as_ref() }
+impl Out<c_char> {
+    /// Writes a NUL-terminated text, of which at most `bytes` bytes are written. Returns
+    /// [`INVALID_VALUE`] if not even the NUL fits.
+    pub(crate) fn set_text(&self, text: &str, bytes: usize) -> i32 {
+        let Some(capacity) = bytes.checked_sub(1) else { return INVALID_VALUE };
+        let written = text.bytes().take(capacity).chain([0]);
+        written.enumerate().for_each(|(index, byte)| self.set_at(index, byte.cast_signed()));
+        0
     }
 }
 
@@ -102,6 +102,12 @@ impl<T> Handle<T> {
     }
 }
 
+impl<T> Default for Handle<T> {
+    fn default() -> Self {
+        Self::NULL
+    }
+}
+
 impl<T> Clone for Handle<T> {
     fn clone(&self) -> Self {
         *self
@@ -138,3 +144,11 @@ macro_rules! exports {
     )*};
 }
 pub(crate) use exports;
+
+/// Declares functions of the C interface that succeed without an effect, whatever their arguments.
+macro_rules! ignored_exports {
+    ($($(#[$meta:meta])* $name:ident;)*) => {
+        exports! { $($(#[$meta])* fn $name() { 0 })* }
+    };
+}
+pub(crate) use ignored_exports;

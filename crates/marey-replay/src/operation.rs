@@ -63,7 +63,6 @@ impl Copy {
     }
 }
 
-/// A fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fill {
     pub value: u32,
@@ -116,7 +115,16 @@ pub(crate) struct GraphIds {
     pub source_node: u64,
 }
 
-/// Outcome of an operation.
+/// What the record of an operation says beside its work.
+#[derive(Clone, Copy)]
+struct Execution {
+    target: TargetIds,
+    graph_ids: GraphIds,
+    correlation_id: u32,
+    start_nanos: u64,
+    end_nanos: u64,
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Outcome {
     #[default]
@@ -160,16 +168,17 @@ impl Operation {
         if !self.work.has_effect() {
             return span;
         }
-        let recorded_span = match self.outcome {
+        let (start_nanos, end_nanos) = match self.outcome {
             Outcome::Unrecorded => return span,
             Outcome::Untimed => (0, 0),
             Outcome::Backwards => (span.1, span.0),
             Outcome::Recorded | Outcome::Unfinished => span,
         };
+        let execution = Execution { target, graph_ids, correlation_id, start_nanos, end_nanos };
         match &self.work {
             Work::Kernel(kernel) => {
                 let Some(kind) = enabled_kernel_kind() else { return span };
-                let record = kernel.record(kind, target, graph_ids, correlation_id, recorded_span);
+                let record = kernel.record(kind, execution);
                 if self.outcome == Outcome::Unfinished {
                     output::begin_kernel(output, record);
                 } else {
@@ -178,27 +187,15 @@ impl Operation {
             }
             Work::Copy(copy) => match copy.peer_device_id {
                 Some(peer_device_id) if activity::is_enabled(kind::PEER_COPY) => {
-                    output::send(
-                        output,
-                        copy.peer_record(
-                            peer_device_id,
-                            target,
-                            graph_ids,
-                            correlation_id,
-                            recorded_span,
-                        ),
-                    );
+                    output::send(output, copy.peer_record(peer_device_id, execution));
                 }
                 None if activity::is_enabled(kind::COPY) => {
-                    output::send(
-                        output,
-                        copy.record(target, graph_ids, correlation_id, recorded_span),
-                    );
+                    output::send(output, copy.record(execution));
                 }
                 _ => {}
             },
             Work::Fill(fill) if activity::is_enabled(kind::FILL) => {
-                output::send(output, fill.record(target, graph_ids, correlation_id, recorded_span));
+                output::send(output, fill.record(execution));
             }
             Work::Fill(_) => {}
         }
@@ -206,7 +203,6 @@ impl Operation {
     }
 }
 
-/// Returns the enabled kernel kind, if any.
 #[inline]
 fn enabled_kernel_kind() -> Option<u32> {
     let kinds = [kind::CONCURRENT_KERNEL, kind::KERNEL];
@@ -215,14 +211,8 @@ fn enabled_kernel_kind() -> Option<u32> {
 
 impl Kernel {
     #[inline]
-    fn record(
-        &self,
-        kind: u32,
-        target: TargetIds,
-        graph_ids: GraphIds,
-        correlation_id: u32,
-        (start_nanos, end_nanos): (u64, u64),
-    ) -> KernelRecord {
+    fn record(&self, kind: u32, execution: Execution) -> KernelRecord {
+        let Execution { target, graph_ids, correlation_id, start_nanos, end_nanos } = execution;
         KernelRecord {
             kind,
             registers: self.registers,
@@ -255,13 +245,8 @@ impl Kernel {
 }
 
 impl Copy {
-    fn record(
-        &self,
-        target: TargetIds,
-        graph_ids: GraphIds,
-        correlation_id: u32,
-        (start_nanos, end_nanos): (u64, u64),
-    ) -> CopyRecord {
+    fn record(&self, execution: Execution) -> CopyRecord {
+        let Execution { target, graph_ids, correlation_id, start_nanos, end_nanos } = execution;
         CopyRecord {
             kind: kind::COPY,
             copy_kind: self.kind,
@@ -284,16 +269,10 @@ impl Copy {
         }
     }
 
-    fn peer_record(
-        &self,
-        peer_device_id: u32,
-        target: TargetIds,
-        graph_ids: GraphIds,
-        correlation_id: u32,
-        (start_nanos, end_nanos): (u64, u64),
-    ) -> PeerRecord {
+    fn peer_record(&self, peer_device_id: u32, execution: Execution) -> PeerRecord {
         /// `CUPTI_ACTIVITY_MEMCPY_KIND_PTOP`.
         const FROM_PEER_TO_PEER: u8 = 10;
+        let Execution { target, graph_ids, correlation_id, start_nanos, end_nanos } = execution;
         PeerRecord {
             kind: kind::PEER_COPY,
             copy_kind: FROM_PEER_TO_PEER,
@@ -321,13 +300,8 @@ impl Copy {
 }
 
 impl Fill {
-    fn record(
-        &self,
-        target: TargetIds,
-        graph_ids: GraphIds,
-        correlation_id: u32,
-        (start_nanos, end_nanos): (u64, u64),
-    ) -> FillRecord {
+    fn record(&self, execution: Execution) -> FillRecord {
+        let Execution { target, graph_ids, correlation_id, start_nanos, end_nanos } = execution;
         FillRecord {
             kind: kind::FILL,
             value: self.value,

@@ -11,7 +11,6 @@ use std::sync::{Mutex, MutexGuard};
 const STREAM_SLOTS: usize = 4096;
 const STREAM_SLOTS_PER_DEVICE: usize = 256;
 
-/// Order of records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum RecordOrder {
     #[default]
@@ -49,13 +48,15 @@ pub(crate) struct Output {
     pub(crate) staging: worker::Staging,
 }
 
+const NO_BUFFERS: [Buffers; CLIENT_COUNT] = [const { Buffers::new() }; CLIENT_COUNT];
+
 static OUTPUT: Mutex<Output> = Mutex::new(Output {
     stream_free_nanos: [0; STREAM_SLOTS],
     records_to_drop: 0,
     written_records: 0,
     order: RecordOrder::AsTheyCome,
     held_records: Vec::new(),
-    buffers: [const { Buffers::new() }; CLIENT_COUNT],
+    buffers: NO_BUFFERS,
     staging: worker::Staging::new(),
 });
 
@@ -86,7 +87,7 @@ pub(crate) fn reset() {
 /// Forgets the buffers of profilers that have left.
 pub(crate) fn forget_buffers() {
     let mut output = output();
-    output.buffers.iter_mut().for_each(Buffers::forget);
+    output.buffers = NO_BUFFERS;
     output.held_records.clear();
 }
 
@@ -212,7 +213,7 @@ pub(crate) fn begin_kernel(output: MutexGuard<'_, Output>, kernel: KernelRecord)
     let kernel = KernelRecord { end_nanos: 0, completed_nanos: 0, ..kernel };
     let (clients, bytes) =
         (activity::enabled_clients(kernel.kind), kernel.bytes(settings::version()));
-    write_record(output, clients, buffers::lane(), bytes, RecordState::Unfinished);
+    write(output, clients, buffers::lane(), bytes, RecordState::Unfinished);
 }
 
 /// Passes a record to the worker, or writes it.
@@ -221,18 +222,13 @@ fn deliver(output: MutexGuard<'_, Output>, clients: Clients, lane: u32, bytes: &
     if settings::is_delivered_by_worker() {
         worker::stage(output, clients, lane, bytes);
     } else {
-        write(output, clients, lane, bytes);
+        write(output, clients, lane, bytes, RecordState::Ended);
     }
 }
 
 /// Writes a record to the buffers of these clients.
 #[inline]
-pub(crate) fn write(output: MutexGuard<'_, Output>, clients: Clients, lane: u32, bytes: &[u8]) {
-    write_record(output, clients, lane, bytes, RecordState::Ended);
-}
-
-#[inline]
-fn write_record(
+pub(crate) fn write(
     output: MutexGuard<'_, Output>,
     clients: Clients,
     lane: u32,
@@ -300,14 +296,12 @@ pub(crate) fn flush(flush: FlushMode) {
     }
 }
 
-/// Completes buffers.
 pub(crate) fn complete_buffers(flush: FlushMode) {
     for client in 0..CLIENT_COUNT {
         complete_buffers_of(client, flush);
     }
 }
 
-/// Completes a client's buffers.
 pub(crate) fn complete_buffers_of(client: usize, flush: FlushMode) {
     let buffers = output().buffers[client].remove_ready(flush);
     buffers.into_iter().for_each(Buffer::complete);

@@ -11,7 +11,6 @@ use crate::operation::{Copy, GraphIds, Operation, TargetIds, Work};
 use crate::output::{self, output};
 use crate::record::{MarkerRecord, NameRecord, OverheadRecord, kind};
 use crate::script::{CallMode, Statement};
-use crate::wait::Wait;
 use crate::{activity, clock, lock, thread, tool};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex};
@@ -54,8 +53,9 @@ fn play_statement(statement: &Statement) {
             run_operation(operation, *target, *call_mode);
         }
         Statement::RunTogether { operations } => run_together(operations),
-        Statement::SynchronizeStream { target } => wait(Wait::Stream, *target),
-        Statement::SynchronizeDevice { target } => wait(Wait::Context, *target),
+        Statement::Synchronize { wait, target } => {
+            wait.run(*target, 0, call_arguments(*target, None));
+        }
         Statement::Overhead { kind, nanos } => record_overhead(*kind, *nanos),
         Statement::Name { object_kind, object, name } => record_name(*object_kind, *object, name),
         Statement::Mark { name, domain, id, flags } => {
@@ -228,10 +228,6 @@ fn run_together(operations: &[(Operation, TargetIds)]) {
     });
 }
 
-fn wait(wait: Wait, target: TargetIds) {
-    wait.run(target, 0, call_arguments(target, None));
-}
-
 fn record_overhead(overhead_kind: u32, nanos: u64) {
     let start_nanos = clock::advance(nanos);
     if activity::is_enabled(kind::OVERHEAD) {
@@ -251,8 +247,13 @@ fn record_overhead(overhead_kind: u32, nanos: u64) {
 
 fn record_name(object_kind: u32, object: [u32; 3], name: &str) {
     if activity::is_enabled(kind::NAME) {
-        let name = name_address(name);
-        let record = NameRecord { kind: kind::NAME, object_kind, object, padding: 0, name };
+        let record = NameRecord {
+            kind: kind::NAME,
+            object_kind,
+            object,
+            name: name_address(name),
+            ..NameRecord::default()
+        };
         output::send(output(), record);
     }
 }
@@ -266,9 +267,9 @@ fn record_mark(name: &str, domain: Option<&str>, id: u32, flags: u32) {
             id,
             object_kind: 2,
             object: [std::process::id(), thread::id(), 0],
-            padding: 0,
             name: name_address(name),
             domain: domain.map_or(0, name_address),
+            ..MarkerRecord::default()
         };
         output::send(output(), record);
     }

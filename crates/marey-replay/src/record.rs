@@ -1,5 +1,6 @@
 //! Layouts of activity records: every field at its offset, without gaps, fields of newer versions
-//! last. The record of an older version is a prefix of the newest one.
+//! last. The record of an older version is a prefix of the newest one. Adjacent fields that no
+//! record of the double sets are one field, `zeros_OFFSET`.
 
 #![expect(unsafe_code, reason = "views records as bytes")]
 
@@ -141,14 +142,11 @@ macro_rules! records {
 }
 
 records! {
-    /// A kernel.
     struct KernelRecord(248) {
         kind: u32 = 0,
-        cache_config: u8 = 4,
-        shared_memory_config: u8 = 5,
+        zeros_4: [u8; 2] = 4,
         registers: u16 = 6,
-        partitioned_requested: u32 = 8,
-        partitioned_executed: u32 = 12,
+        zeros_8: [u32; 2] = 8,
         start_nanos: u64 = 16,
         end_nanos: u64 = 24,
         completed_nanos: u64 = 32,
@@ -160,41 +158,23 @@ records! {
         static_shared_bytes: i32 = 76,
         dynamic_shared_bytes: i32 = 80,
         local_bytes_per_thread: u32 = 84,
-        local_bytes: u32 = 88,
+        zeros_88: u32 = 88,
         correlation_id: u32 = 92,
         grid_id: i64 = 96,
         name: usize = 104,
-        reserved: usize = 112,
-        queued: u64 = 120,
-        submitted: u64 = 128,
-        launch_type: u8 = 136,
-        is_carveout_requested: u8 = 137,
-        carveout: u8 = 138,
-        padding: u8 = 139,
+        zeros_112: [u32; 7] = 112,
         shared_bytes_executed: u32 = 140,
         graph_node_id: u64 = 144,
-        shared_limit: u32 = 152,
+        zeros_152: u32 = 152,
         graph_id: u32 = 156,
-        access_policy: usize = 160,
-        channel: u32 = 168,
-        channel_type: u32 = 172,
+        zeros_160: [u32; 4] = 160,
         cluster: [u32; 3] = 176,
-        cluster_policy: u32 = 188,
-        local_total_wide: u64 = 192,
-        cluster_potential: u32 = 200,
-        clusters_active: u32 = 204,
-        is_device_launched: u8 = 208,
-        padding3: [u8; 7] = 209,
-        priority: i32 = 216,
-        padding4: u32 = 220,
-        execution_model: u32 = 224,
-        padding5: u32 = 228,
+        zeros_188: [u32; 11] = 188,
         source_graph_id: u32 = 232,
-        padding6: u32 = 236,
+        zeros_236: u32 = 236,
         source_node_id: u64 = 240,
     }
 
-    /// A copy.
     struct CopyRecord(112) {
         kind: u32 = 0,
         copy_kind: u8 = 4,
@@ -208,18 +188,13 @@ records! {
         context_id: u32 = 36,
         stream_id: u32 = 40,
         correlation_id: u32 = 44,
-        runtime_correlation_id: u32 = 48,
-        padding: u32 = 52,
-        reserved: usize = 56,
+        zeros_48: [u32; 4] = 48,
         graph_node_id: u64 = 64,
         graph_id: u32 = 72,
-        channel: u32 = 76,
-        channel_type: u32 = 80,
-        is_device_launched: u8 = 84,
-        padding2: [u8; 3] = 85,
+        zeros_76: [u32; 3] = 76,
         copies: u64 = 88,
         source_graph_id: u32 = 96,
-        padding3: u32 = 100,
+        zeros_100: u32 = 100,
         source_node_id: u64 = 104,
     }
 
@@ -241,15 +216,12 @@ records! {
         target_device_id: u32 = 52,
         target_context_id: u32 = 56,
         correlation_id: u32 = 60,
-        reserved: usize = 64,
+        zeros_64: u64 = 64,
         graph_node_id: u64 = 72,
         graph_id: u32 = 80,
-        channel: u32 = 84,
-        channel_type: u32 = 88,
-        padding: u32 = 92,
+        zeros_84: [u32; 3] = 84,
     }
 
-    /// A fill.
     struct FillRecord(104) {
         kind: u32 = 0,
         value: u32 = 4,
@@ -260,18 +232,14 @@ records! {
         context_id: u32 = 36,
         stream_id: u32 = 40,
         correlation_id: u32 = 44,
-        flags: u16 = 48,
+        zeros_48: u16 = 48,
         memory_kind: u16 = 50,
-        padding: u32 = 52,
-        reserved: usize = 56,
+        zeros_52: [u32; 3] = 52,
         graph_node_id: u64 = 64,
         graph_id: u32 = 72,
-        channel: u32 = 76,
-        channel_type: u32 = 80,
-        is_device_launched: u8 = 84,
-        padding2: [u8; 3] = 85,
+        zeros_76: [u32; 3] = 76,
         source_graph_id: u32 = 88,
-        padding3: u32 = 92,
+        zeros_92: u32 = 92,
         source_node_id: u64 = 96,
     }
 
@@ -285,9 +253,7 @@ records! {
         context_id: u32 = 28,
         stream_id: u32 = 32,
         event_id: u32 = 36,
-        event_sync: u64 = 40,
-        result_code: u32 = 48,
-        padding: u32 = 52,
+        zeros_40: [u64; 2] = 40,
     }
 
     /// Overhead of the driver or libcupti.
@@ -299,8 +265,7 @@ records! {
         start_nanos: u64 = 24,
         end_nanos: u64 = 32,
         correlation_id: u32 = 40,
-        reserved: u32 = 44,
-        data: usize = 48,
+        zeros_44: [u32; 3] = 44,
     }
 
     /// A driver or runtime call.
@@ -315,16 +280,14 @@ records! {
         result_code: u32 = 36,
     }
 
-    /// An external correlation id of a call.
     struct ExternalRecord(24) {
         kind: u32 = 0,
         external_kind: u32 = 4,
         external_id: u64 = 8,
         correlation_id: u32 = 16,
-        reserved: u32 = 20,
+        zeros_20: u32 = 20,
     }
 
-    /// A marker.
     struct MarkerRecord(56) {
         kind: u32 = 0,
         flags: u32 = 4,
@@ -332,7 +295,7 @@ records! {
         id: u32 = 16,
         object_kind: u32 = 20,
         object: [u32; 3] = 24,
-        padding: u32 = 36,
+        zeros_36: u32 = 36,
         name: usize = 40,
         domain: usize = 48,
     }
@@ -347,15 +310,14 @@ records! {
         graph_id: u32 = 28,
         context_id: u32 = 32,
         stream_id: u32 = 36,
-        reserved: usize = 40,
+        zeros_40: u64 = 40,
         end_device_id: u32 = 48,
         end_context_id: u32 = 52,
     }
 
-    /// A device.
     struct DeviceRecord(192) {
         kind: u32 = 0,
-        flags: u32 = 4,
+        zeros_4: u32 = 4,
         memory_kilobytes_per_sec: u64 = 8,
         memory_bytes: u64 = 16,
         constant_bytes: u32 = 24,
@@ -381,18 +343,14 @@ records! {
         uuid: [u8; 16] = 120,
         name: usize = 136,
         is_visible: u8 = 144,
-        is_mig: u8 = 145,
-        reserved: [u8; 6] = 146,
+        zeros_145: [u8; 7] = 145,
         gpu_instance: u32 = 152,
         compute_instance: u32 = 156,
-        mig_uuid: [u8; 16] = 160,
-        is_numa: u32 = 176,
-        numa: u32 = 180,
+        zeros_160: [u32; 6] = 160,
         texture_clusters: u32 = 184,
-        reserved0: u32 = 188,
+        zeros_188: u32 = 188,
     }
 
-    /// A context.
     struct ContextRecord(40) {
         kind: u32 = 0,
         context_id: u32 = 4,
@@ -400,11 +358,7 @@ records! {
         api: u16 = 12,
         null_stream_id: u16 = 14,
         parent: u32 = 16,
-        is_green: u8 = 20,
-        padding: u8 = 21,
-        multiprocessors: u16 = 22,
-        cig_mode: u32 = 24,
-        padding2: u32 = 28,
+        zeros_20: [u32; 3] = 20,
         process_id: u64 = 32,
     }
 
@@ -413,7 +367,7 @@ records! {
         kind: u32 = 0,
         object_kind: u32 = 4,
         object: [u32; 3] = 8,
-        padding: u32 = 20,
+        zeros_20: u32 = 20,
         name: usize = 24,
     }
 }

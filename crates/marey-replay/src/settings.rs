@@ -6,7 +6,7 @@ use crate::export::{self, Failure};
 use crate::operation::Kernel;
 use crate::record::Version;
 use crate::script::Script;
-use crate::{api, context, graph, lock, name, output, play, thread, tool, worker};
+use crate::{api, graph, lock, name, output, play, thread, tool, worker};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Once};
 
@@ -74,7 +74,6 @@ pub(crate) fn is_buffer_per_thread() -> bool {
     IS_BUFFER_PER_THREAD.load(Ordering::Relaxed)
 }
 
-/// Returns the current script.
 pub(crate) fn script() -> Arc<Script> {
     ensure_loaded();
     Arc::clone(lock(&SCRIPT).get_or_insert_default())
@@ -116,7 +115,6 @@ fn apply(script: Script) {
     clock::configure(settings.clock, settings.call_nanos);
     api::configure(settings.calls_go_through_runtime, settings.has_separate_runtime_ids);
     name::set_temporary(settings.are_names_temporary);
-    context::set_devices(&settings.devices);
     graph::reset();
     play::reset();
     tool::leave();

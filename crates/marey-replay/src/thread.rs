@@ -17,7 +17,6 @@ impl Count {
     }
 }
 
-/// Counters of a thread.
 #[derive(Default)]
 pub(crate) struct Counts {
     pub callback_count: Count,
@@ -37,7 +36,6 @@ thread_local! {
         const { ManuallyDrop::new(RefCell::new(Vec::new())) };
 }
 
-/// Returns the calling thread's counters.
 #[inline]
 pub(crate) fn counts() -> &'static Counts {
     COUNTS.get().unwrap_or_else(new_counts)

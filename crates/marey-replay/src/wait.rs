@@ -7,7 +7,7 @@ use crate::output::{self, output};
 use crate::record::{SynchronizationRecord, kind};
 use crate::{activity, clock};
 
-/// Kind of synchronisation: `CUpti_ActivitySynchronizationType`.
+/// Kind of synchronisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
     Event { id: u32, until_nanos: u64 },
@@ -19,47 +19,41 @@ pub(crate) enum Wait {
 const NO_STREAM: u32 = u32::MAX;
 
 impl Wait {
-    const fn api(self) -> &'static ApiFunction {
+    /// Returns the function, the `CUpti_ActivitySynchronizationType`, and the
+    /// `CUpti_CallbackIdSync` for kinds with a callback.
+    const fn api(self) -> (&'static ApiFunction, u32, Option<u32>) {
         match self {
-            Self::Event { .. } => &api::SYNCHRONIZE_EVENT,
-            Self::StreamForEvent { .. } => &api::WAIT_FOR_EVENT,
-            Self::Stream => &api::SYNCHRONIZE_STREAM,
-            Self::Context => &api::SYNCHRONIZE_CONTEXT,
-        }
-    }
-
-    /// Returns the `CUpti_CallbackIdSync`, for kinds with a callback.
-    const fn cbid(self) -> Option<u32> {
-        match self {
-            Self::Stream => Some(1),
-            Self::Context => Some(2),
-            Self::Event { .. } | Self::StreamForEvent { .. } => None,
+            Self::Event { .. } => (&api::SYNCHRONIZE_EVENT, 1, None),
+            Self::StreamForEvent { .. } => (&api::WAIT_FOR_EVENT, 2, None),
+            Self::Stream => (&api::SYNCHRONIZE_STREAM, 3, Some(1)),
+            Self::Context => (&api::SYNCHRONIZE_CONTEXT, 4, Some(2)),
         }
     }
 
     /// Synchronises: advances the clock until the device has finished.
     pub(crate) fn run(self, target: TargetIds, stream: usize, arguments: CallArguments) -> i32 {
-        api::call(self.api(), arguments, |correlation_id| {
+        let (api, wait_kind, cbid) = self.api();
+        api::call(api, arguments, |correlation_id| {
             let start_nanos = clock::now_nanos();
-            let (wait_kind, event_id) = match self {
+            let event_id = match self {
                 Self::Event { id, until_nanos } => {
                     clock::advance_to(until_nanos);
-                    (1, id)
+                    id
                 }
                 Self::StreamForEvent { id, until_nanos } => {
                     output().wait_until(target.device, target.stream, until_nanos);
-                    (2, id)
+                    id
                 }
                 Self::Stream => {
                     clock::advance_to(output().stream_free_at_nanos(target.device, target.stream));
-                    (3, 0)
+                    0
                 }
                 Self::Context => {
                     clock::advance_to(output().device_free_at_nanos(target.device));
-                    (4, 0)
+                    0
                 }
             };
-            if let Some(cbid) = self.cbid() {
+            if let Some(cbid) = cbid {
                 let data = SynchronizeData { context: arguments.context, stream };
                 notify(domain::SYNCHRONIZE, cbid, &data);
             }

@@ -4,7 +4,7 @@
 #![expect(unsafe_code, reason = "pthread_atfork and atexit")]
 
 use crate::activity::Clients;
-use crate::buffers::FlushMode;
+use crate::buffers::{FlushMode, RecordState};
 use crate::output::{self, Output, output};
 use crate::{lock, settings};
 use std::cell::Cell;
@@ -195,7 +195,8 @@ fn deliver(mut records: &[u8], flush: Option<FlushMode>) {
         && let Some((lane, bytes)) = bytes.split_first_chunk()
         && let Some((record, rest)) = output::split_record(bytes, version)
     {
-        output::write(output(), Clients(*clients), u32::from_ne_bytes(*lane), record);
+        let (clients, lane) = (Clients(*clients), u32::from_ne_bytes(*lane));
+        output::write(output(), clients, lane, record, RecordState::Ended);
         records = rest;
     }
     if let Some(flush) = flush {

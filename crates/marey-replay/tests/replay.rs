@@ -70,10 +70,8 @@ fn records_have_the_sizes_and_fields_of_their_version() {
 fn callbacks_precede_and_follow_the_record_of_a_call() {
     let client = Client::new("launch k\nlaunch k", &[KERNEL]);
     let records = client.play();
-    let callbacks = client.callbacks();
-    let callbacks: Vec<_> =
-        callbacks.iter().map(|t| (t.domain, t.cbid, t.site, t.correlation)).collect();
-    assert_eq!(callbacks, [(1, 307, 0, 1), (1, 307, 1, 1), (1, 307, 0, 2), (1, 307, 1, 2)]);
+    let expected = [(1, 307, 0, 1), (1, 307, 1, 1), (1, 307, 0, 2), (1, 307, 1, 2)];
+    assert_eq!(client.calls(), expected);
     assert_eq!(correlations(&records), [1, 2]);
 }
 
@@ -81,10 +79,8 @@ fn callbacks_precede_and_follow_the_record_of_a_call() {
 fn the_runtime_calls_the_driver_under_one_id() {
     let client = Client::new("api runtime\nlaunch k", &[KERNEL, DRIVER, RUNTIME]);
     let records = client.play();
-    let callbacks = client.callbacks();
-    let callbacks: Vec<_> =
-        callbacks.iter().map(|t| (t.domain, t.cbid, t.site, t.correlation)).collect();
-    assert_eq!(callbacks, [(2, 211, 0, 1), (1, 307, 0, 1), (1, 307, 1, 1), (2, 211, 1, 1)]);
+    let expected = [(2, 211, 0, 1), (1, 307, 0, 1), (1, 307, 1, 1), (2, 211, 1, 1)];
+    assert_eq!(client.calls(), expected);
     let calls: Vec<_> = records[1..].iter().map(|r| (r.kind(), r.word(4), r.word(32))).collect();
     assert_eq!(calls, [(DRIVER, 307, 1), (RUNTIME, 211, 1)]);
     assert_eq!((records[1].long(8), records[1].long(16)), (1_000_000_000, 1_000_001_000));
@@ -316,7 +312,7 @@ fn streams_run_concurrently() {
     let script =
         "call 0\nlaunch a duration 10\nlaunch b duration 10 gap 2\nlaunch c stream 9 duration 1";
     let client = Client::new(script, &[KERNEL]);
-    let spans: Vec<_> = client.play().iter().map(|k| (k.long(16), k.long(24))).collect();
+    let spans: Vec<_> = client.play().iter().map(span).collect();
     let start = 1_000_000_000;
     let expected = [(0, 10), (12, 22), (0, 1)].map(|(from, to)| (start + from, start + to));
     assert_eq!(spans, expected);
@@ -334,25 +330,21 @@ fn a_graph_launch_is_one_call_and_a_record_per_node() {
     let client = Client::new(script, &[KERNEL, COPY]);
     let records = client.play();
     let callbacks = client.callbacks();
-    let callbacks_of = |cbid| {
-        callbacks.iter().filter(move |callback| callback.domain == 3 && callback.cbid == cbid)
-    };
     let mut captured = 0;
-    let first = callbacks_of(13).next().unwrap();
-    assert_eq!(cuptiGetGraphId(first.graph[0], &mut captured), 0);
+    let first = client.graphs(13)[0];
+    assert_eq!(cuptiGetGraphId(first[0], &mut captured), 0);
     let (mut graph, mut executable, mut node, mut original, mut source) = (0, 0, 0, 0, 0);
-    let clone = callbacks_of(20).next().unwrap();
-    assert_eq!(cuptiGetGraphId(clone.graph[0], &mut graph), 0);
-    assert_eq!(cuptiGetGraphId(clone.graph[1], &mut original), 0);
-    assert_eq!(cuptiGetGraphNodeId(clone.graph[2], &mut node), 0);
-    assert_eq!(cuptiGetGraphNodeId(first.graph[2], &mut source), 0);
-    assert_eq!(cuptiGetGraphExecId(callbacks_of(18).next().unwrap().graph[4], &mut executable), 0);
+    let clone = client.graphs(20)[0];
+    assert_eq!(cuptiGetGraphId(clone[0], &mut graph), 0);
+    assert_eq!(cuptiGetGraphId(clone[1], &mut original), 0);
+    assert_eq!(cuptiGetGraphNodeId(clone[2], &mut node), 0);
+    assert_eq!(cuptiGetGraphNodeId(first[2], &mut source), 0);
+    assert_eq!(cuptiGetGraphExecId(client.graphs(18)[0][4], &mut executable), 0);
     assert_eq!((captured, graph), (original, executable));
     assert_ne!(node, source);
     // A copied node is reported as created and as a clone of its original.
-    let copied = callbacks
-        .iter()
-        .filter(|callback| callback.domain == 3 && callback.graph[2] == clone.graph[2]);
+    let copied =
+        callbacks.iter().filter(|callback| callback.domain == 3 && callback.graph[2] == clone[2]);
     assert_eq!(copied.map(|callback| callback.cbid).collect::<Vec<_>>(), [13, 20]);
     let launches: Vec<_> =
         callbacks.iter().filter(|t| t.cbid == 514 && t.site == 0).map(|t| t.correlation).collect();
@@ -385,13 +377,9 @@ fn a_destroyed_graph_reports_its_nodes_and_is_instantiated_again() {
         graph g";
     let client = Client::new(script, &[KERNEL]);
     let records = client.play();
-    let callbacks = client.callbacks();
-    let callbacks_of = |cbid| {
-        callbacks.iter().filter(move |callback| callback.domain == 3 && callback.cbid == cbid)
-    };
-    let destroyed: Vec<_> = callbacks_of(14).map(|callback| callback.graph[2]).collect();
-    let copies: Vec<_> = callbacks_of(20).map(|callback| callback.graph[2]).collect();
-    assert_eq!((callbacks_of(19).count(), destroyed.len(), copies.len()), (1, 2, 4));
+    let nodes_of = |cbid| client.graphs(cbid).iter().map(|graph| graph[2]).collect::<Vec<_>>();
+    let (destroyed, copies) = (nodes_of(14), nodes_of(20));
+    assert_eq!((client.graphs(19).len(), destroyed.len(), copies.len()), (1, 2, 4));
     assert_eq!(destroyed, copies[..2]);
     let nodes: Vec<_> = records.iter().map(|kernel| kernel.long(144)).collect();
     assert_eq!(nodes.len(), 4);

@@ -127,7 +127,7 @@ impl CoreImage {
     fn read_process_info(&mut self, description: &[u8]) {
         const PID_OFFSET: usize = 24;
         const ARGUMENTS_OFFSET: usize = 56;
-        self.pid = number_at(description, PID_OFFSET).unwrap_or(0);
+        self.pid = bytes_at(description, PID_OFFSET).map_or(0, u32::from_ne_bytes);
         let arguments = description.get(ARGUMENTS_OFFSET..).unwrap_or_default();
         let arguments = arguments.split(|&byte| byte == 0).next().unwrap_or_default();
         String::from_utf8_lossy(arguments).trim_end().clone_into(&mut self.command);
@@ -216,8 +216,8 @@ impl CoreThread {
     fn parse(description: &[u8]) -> Option<Self> {
         const SIGNAL_OFFSET: usize = 12;
         const THREAD_ID_OFFSET: usize = 32;
-        let signal: u16 = number_at(description, SIGNAL_OFFSET)?;
-        let os_id: u32 = number_at(description, THREAD_ID_OFFSET)?;
+        let signal = u16::from_ne_bytes(bytes_at(description, SIGNAL_OFFSET)?);
+        let os_id = u32::from_ne_bytes(bytes_at(description, THREAD_ID_OFFSET)?);
         Some(Self {
             os_id: os_id.into(),
             signal: signal.into(),
@@ -232,8 +232,9 @@ impl CoreThread {
 fn system_call(description: &[u8]) -> Option<(i64, u64)> {
     const FIRST_ARGUMENT_OFFSET: usize = 112 + 14 * 8;
     const CALL_NUMBER_OFFSET: usize = 112 + 15 * 8;
-    let system_call: i64 = number_at(description, CALL_NUMBER_OFFSET)?;
-    (system_call >= 0).then_some((system_call, number_at(description, FIRST_ARGUMENT_OFFSET)?))
+    let call_number = i64::from_ne_bytes(bytes_at(description, CALL_NUMBER_OFFSET)?);
+    let first_argument = u64::from_ne_bytes(bytes_at(description, FIRST_ARGUMENT_OFFSET)?);
+    (call_number >= 0).then_some((call_number, first_argument))
 }
 
 #[cfg(not(target_arch = "x86_64"))]
@@ -246,18 +247,18 @@ fn system_call(_: &[u8]) -> Option<(i64, u64)> {
 fn file_mappings(description: &[u8]) -> Option<Vec<CoreFileMapping>> {
     const HEAD_BYTES: usize = 16;
     const ENTRY_BYTES: usize = 24;
-    let count: u64 = number_at(description, 0)?;
-    let page_bytes: u64 = number_at(description, 8)?;
+    let word_at = |note: &[u8], offset| bytes_at(note, offset).map(u64::from_ne_bytes);
+    let count = word_at(description, 0)?;
+    let page_bytes = word_at(description, 8)?;
     let entries = description.get(HEAD_BYTES..)?;
     let (entries, paths) =
         entries.split_at_checked(usize::try_from(count).ok()?.checked_mul(ENTRY_BYTES)?)?;
     let paths = paths.split(|&byte| byte == 0);
     let mappings = entries.chunks_exact(ENTRY_BYTES).zip(paths).filter_map(|(entry, path)| {
-        let offset: u64 = number_at(entry, 16)?;
         Some(CoreFileMapping {
-            start: number_at(entry, 0)?,
-            end: number_at(entry, 8)?,
-            offset: offset.checked_mul(page_bytes)?,
+            start: word_at(entry, 0)?,
+            end: word_at(entry, 8)?,
+            offset: word_at(entry, 16)?.checked_mul(page_bytes)?,
             path: OsString::from_vec(path.to_vec()).into(),
             file: OnceCell::new(),
         })
@@ -265,23 +266,7 @@ fn file_mappings(description: &[u8]) -> Option<Vec<CoreFileMapping>> {
     Some(mappings.collect())
 }
 
-/// A number of fixed size in the notes of a core file.
-trait Number: Sized {
-    /// Returns the number at the beginning of `bytes`.
-    fn parse(bytes: &[u8]) -> Option<Self>;
-}
-
-macro_rules! numbers {
-    ($($number:ty),*) => {$(
-        impl Number for $number {
-            fn parse(bytes: &[u8]) -> Option<Self> {
-                bytes.first_chunk().map(|&bytes| Self::from_ne_bytes(bytes))
-            }
-        }
-    )*};
-}
-numbers!(u16, u32, u64, i64);
-
-fn number_at<T: Number>(bytes: &[u8], offset: usize) -> Option<T> {
-    T::parse(bytes.get(offset..)?)
+/// Returns the bytes of a number in a note.
+fn bytes_at<const N: usize>(note: &[u8], offset: usize) -> Option<[u8; N]> {
+    note.get(offset..)?.first_chunk().copied()
 }

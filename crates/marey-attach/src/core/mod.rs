@@ -197,8 +197,6 @@ fn python_threads(
     interpreter: Address,
 ) -> Vec<Thread> {
     let names: HashMap<u64, String> = objects.thread_names(interpreter).into_iter().collect();
-    let core_threads: HashMap<u64, &CoreThread> =
-        image.threads.iter().map(|thread| (thread.os_id, thread)).collect();
     let gil_struct = if objects.layout.minor < 12 { runtime } else { interpreter };
     let mut states = Vec::new();
     // Threads and frames whose memory the core file lacks are left out.
@@ -206,10 +204,9 @@ fn python_threads(
     let thread = |ThreadState { address, ident, os_id, holds_gil }| {
         let mut frames = Vec::new();
         objects.read_frames(address, &mut frames).unwrap_or_default();
-        let os_id = os_id.filter(|id| core_threads.contains_key(id));
-        let core_thread = os_id.and_then(|id| core_threads.get(&id).copied());
+        let core_thread = image.threads.iter().find(|thread| Some(thread.os_id) == os_id);
         let name = names.get(&ident).cloned().unwrap_or_default();
-        Thread { ident, holds_gil, frames, ..native_thread(os_id, name, core_thread) }
+        Thread { ident, holds_gil, frames, ..native_thread(name, core_thread) }
     };
     states.into_iter().map(thread).collect()
 }
@@ -219,25 +216,20 @@ fn add_native_threads(threads: &mut Vec<Thread>, core_threads: &[CoreThread]) {
     let known_ids: HashSet<u64> = threads.iter().filter_map(|thread| thread.os_id).collect();
     let native_threads = core_threads.iter().filter(|thread| !known_ids.contains(&thread.os_id));
     // The names are empty, because a core file has none.
-    threads.extend(
-        native_threads.map(|thread| native_thread(Some(thread.os_id), String::new(), Some(thread))),
-    );
+    threads.extend(native_threads.map(|thread| native_thread(String::new(), Some(thread))));
 }
 
-fn native_thread(os_id: Option<u64>, name: String, core_thread: Option<&CoreThread>) -> Thread {
+fn native_thread(name: String, core_thread: Option<&CoreThread>) -> Thread {
     let system_call = core_thread.and_then(|core_thread| core_thread.system_call);
     let wait = system_call.and_then(|(call_number, first_argument)| {
         wait::of_call(call_number, Some(first_argument), |_| None)
     });
     Thread {
-        os_id,
-        ident: 0,
+        os_id: core_thread.map(|core_thread| core_thread.os_id),
         name,
         is_running: core_thread.is_some_and(|core_thread| core_thread.system_call.is_none()),
-        holds_gil: false,
         wait,
-        has_native_frames: false,
-        frames: Vec::new(),
+        ..Thread::default()
     }
 }
 

@@ -52,18 +52,6 @@ impl Process {
 }
 
 impl Job {
-    /// Returns the processes of this host that are ranks of the job with this
-    /// `MASTER_ADDR:MASTER_PORT`, lowest id first.
-    pub(crate) fn pids_of_ranks(rendezvous: &str) -> Vec<u32> {
-        let shares_job = |&pid: &u32| {
-            let rank = Rank::of_process(pid).filter(|_| process::is_alive(pid));
-            let has_same_rendezvous =
-                rank.is_some_and(|rank| rank.rendezvous.as_deref() == Some(rendezvous));
-            has_same_rendezvous && pid != std::process::id()
-        };
-        process::all_pids().into_iter().filter(shares_job).collect()
-    }
-
     /// Finds the job of some processes: the ranks below each. A process that is a rank itself stands
     /// for all ranks of its job that its parent has started.
     pub(crate) fn find(pids: &[u32]) -> Self {
@@ -97,6 +85,18 @@ impl Job {
             .unwrap_or_default();
         Self { members, ended_pids: ended_pids.into_iter().collect(), absent_ranks, world_size }
     }
+}
+
+/// Returns the processes of this host that are ranks of the job with this
+/// `MASTER_ADDR:MASTER_PORT`, lowest id first.
+pub fn ranks_of_job(rendezvous: &str) -> Vec<u32> {
+    let shares_job = |&pid: &u32| {
+        let rank = Rank::of_process(pid).filter(|_| process::is_alive(pid));
+        let has_same_rendezvous =
+            rank.is_some_and(|rank| rank.rendezvous.as_deref() == Some(rendezvous));
+        has_same_rendezvous && pid != std::process::id()
+    };
+    process::all_pids().into_iter().filter(shares_job).collect()
 }
 
 /// Returns the processes that may be ranks of the job of a process. For a rank these are the processes of its job that

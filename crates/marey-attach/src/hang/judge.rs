@@ -247,41 +247,18 @@ mod tests {
 
     const TRAIN: &str = "/app/train.py";
 
-    fn frame(function: &str, file: &str, line: i32) -> Frame {
-        let (function, file) = (function.into(), file.into());
-        Frame { function, file, line, is_native: false, is_entry: true, locals: Vec::new() }
-    }
-
     fn member(number: u32, state: MemberState, frames: Vec<Frame>) -> Member {
-        let rank = Rank {
-            rank: number,
-            local_rank: None,
-            world_size: None,
-            local_world_size: None,
-            rendezvous: None,
-        };
-        Member {
-            host: None,
-            pid: 100 + number,
-            rank: Some(rank),
-            state,
-            place: Place::of_frames(&frames),
-            is_moving: false,
-            wait: None,
-            idle_secs: None,
-            frames,
-            other_threads: Vec::new(),
-            children: Vec::new(),
-            problem: None,
-            hint: None,
-        }
+        let rank = Rank { rank: number, ..Rank::default() };
+        let member = Member::with_state(100 + number, Some(rank), state);
+        Member { place: Place::of_frames(&frames), frames, ..member }
     }
 
     /// A rank in `torch.cuda.synchronize`, a collective, or the program.
     fn at(number: u32, place: &str) -> Member {
-        let step = frame("step", TRAIN, 7);
+        let step = Frame::of_python("step", TRAIN, 7);
         let frames_in_torch = |function, file: &str| {
-            vec![frame(function, &format!("/v/site-packages/torch/{file}"), 1), step.clone()]
+            let file = format!("/v/site-packages/torch/{file}");
+            vec![Frame::of_python(function, &file, 1), step.clone()]
         };
         match place {
             "gpu" => member(

@@ -19,6 +19,7 @@ use crate::AttachError;
 use crate::process;
 use crate::rank::Rank;
 
+pub use self::job::ranks_of_job;
 pub use self::judge::HangCause;
 pub use self::observe::{Member, MemberState};
 pub use self::place::Place;
@@ -89,12 +90,6 @@ pub struct Host {
 pub fn rendezvous(pids: &[u32]) -> Option<String> {
     let mut ranks = Job::find(pids).members.into_iter().filter_map(|member| member.rank);
     ranks.find_map(|rank| rank.rendezvous)
-}
-
-/// Returns the processes of this host that are ranks of the job with this
-/// `MASTER_ADDR:MASTER_PORT`, lowest id first.
-pub fn ranks_of_job(rendezvous: &str) -> Vec<u32> {
-    Job::pids_of_ranks(rendezvous)
 }
 
 /// A process and its rank.

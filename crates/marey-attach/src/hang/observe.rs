@@ -91,17 +91,15 @@ impl FirstLook {
     /// for a moment, and its native frames are read.
     pub(crate) fn look_again(self, reads_native_frames: bool) -> Member {
         let process = self.process;
-        let (mut target, first) = match self.read {
-            Ok(read) => read,
+        let read_again = |(mut target, first): (Target, Snapshot)| {
+            let second = target.snapshot()?;
+            let is_same = process.still_has_id();
+            is_same.then_some((first, second)).ok_or(AttachError::NoProcess(process.pid))
+        };
+        let (first, second) = match self.read.and_then(read_again) {
+            Ok(snapshots) => snapshots,
             Err(error) => return unreadable_member(&process, &error),
         };
-        let second = match target.snapshot() {
-            Ok(second) => second,
-            Err(error) => return unreadable_member(&process, &error),
-        };
-        if !process.still_has_id() {
-            return unreadable_member(&process, &AttachError::NoProcess(process.pid));
-        }
         let thread_id = judged_thread(&first, process.pid);
         let elapsed = self.taken_at.elapsed();
         let second_times = process::times(process.pid, thread_id).unwrap_or_default();
@@ -120,25 +118,16 @@ impl FirstLook {
 /// Returns the member of a process that cannot be read.
 fn unreadable_member(process: &Process, error: &AttachError) -> Member {
     let pid = process.pid;
+    let state = match process::state(pid, pid.into()) {
+        _ if !process.still_has_id() => MemberState::Ended,
+        None | Some('Z' | 'X') => MemberState::Ended,
+        Some('T' | 't') => MemberState::Stopped,
+        Some(_) => MemberState::Unreadable,
+    };
     Member {
-        host: None,
-        pid,
-        rank: process.rank.clone(),
-        state: match process::state(pid, pid.into()) {
-            _ if !process.still_has_id() => MemberState::Ended,
-            None | Some('Z' | 'X') => MemberState::Ended,
-            Some('T' | 't') => MemberState::Stopped,
-            Some(_) => MemberState::Unreadable,
-        },
-        place: Place::Program,
-        is_moving: false,
-        wait: None,
-        idle_secs: None,
-        frames: Vec::new(),
-        other_threads: Vec::new(),
-        children: Vec::new(),
         problem: Some(error.to_string()),
         hint: error.hint(),
+        ..Member::with_state(pid, process.rank.clone(), state)
     }
 }
 
@@ -180,19 +169,13 @@ impl TwoLooks {
         let is_shown = |thread: &Thread| !thread.frames.is_empty() && !place::is_of_pool(thread);
         let wait = judged_threads.into_iter().find_map(|thread| thread.wait);
         Member {
-            host: None,
-            pid,
-            rank: process.rank,
-            state,
             place,
             is_moving,
             wait: wait.filter(|_| state == MemberState::Waits),
             idle_secs: idle.map(|idle| idle.as_secs_f64()),
             frames,
             other_threads: other_threads.into_iter().filter(is_shown).collect(),
-            children: Vec::new(),
-            problem: None,
-            hint: None,
+            ..Member::with_state(pid, process.rank, state)
         }
     }
 
@@ -230,6 +213,25 @@ impl TwoLooks {
 }
 
 impl Member {
+    /// Returns a process of this host of which nothing else is known.
+    pub(super) const fn with_state(pid: u32, rank: Option<Rank>, state: MemberState) -> Self {
+        Self {
+            host: None,
+            pid,
+            rank,
+            state,
+            place: Place::Program,
+            is_moving: false,
+            wait: None,
+            idle_secs: None,
+            frames: Vec::new(),
+            other_threads: Vec::new(),
+            children: Vec::new(),
+            problem: None,
+            hint: None,
+        }
+    }
+
     /// Looks at the processes that this one has started.
     pub(crate) fn add_children(&mut self, interval: Duration) {
         let children = process::descendants(self.pid).into_iter();
@@ -307,15 +309,7 @@ mod tests {
     #[test]
     fn frames_up_to_the_first_that_moved_are_common() {
         let stack = |calls: &[(&str, i32)]| -> Vec<Frame> {
-            let frame = |&(function, line): &(&str, i32)| Frame {
-                function: function.into(),
-                file: "f".into(),
-                line,
-                is_native: false,
-                is_entry: true,
-                locals: Vec::new(),
-            };
-            calls.iter().map(frame).collect()
+            calls.iter().map(|&(function, line)| Frame::of_python(function, "f", line)).collect()
         };
         let before = stack(&[("inner", 1), ("step", 5), ("main", 9)]);
         for (after, expected) in [

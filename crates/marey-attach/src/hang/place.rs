@@ -132,14 +132,7 @@ mod tests {
     use super::*;
 
     fn frame(function: &str, file: &str) -> Frame {
-        Frame {
-            function: function.into(),
-            file: file.into(),
-            line: 1,
-            is_native: false,
-            is_entry: true,
-            locals: Vec::new(),
-        }
+        Frame::of_python(function, file, 1)
     }
 
     #[test]

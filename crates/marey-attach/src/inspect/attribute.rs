@@ -12,8 +12,8 @@ const SLOT_OFFSET_OFFSET: u64 = 16;
 const OBJECT_SLOT_TYPES: [u32; 2] = [6, 16];
 /// In a field of a named tuple: the index.
 const FIELD_INDEX_OFFSET: u64 = 16;
-/// Names that are looked through for similar ones.
-const MAX_CANDIDATE_NAMES: usize = 10_000;
+/// Names that are looked through for similar ones, and modules for a file.
+pub(super) const MAX_CANDIDATE_NAMES: usize = 10_000;
 
 /// The class of PyTorch's modules, which keep their attributes in dictionaries by kind.
 const TORCH_MODULE: &str = "torch.nn.modules.module.Module";
@@ -173,14 +173,19 @@ impl Objects<'_> {
 
     /// Returns the names of the attributes of an object and of its classes.
     pub(super) fn attribute_names(&self, object: u64) -> Result<Vec<String>> {
-        let mut attributes = self.attributes(object, MAX_CANDIDATE_NAMES)?;
+        let attributes = self.attributes(object, MAX_CANDIDATE_NAMES)?;
+        let mut names: Vec<_> = attributes.into_iter().map(|(name, _)| name).collect();
         let class = self.class_of(object)?;
         let class = if class.has_flag(ClassFlag::Class) { self.class(object)? } else { class };
         for base in self.mro(&class)?.iter().filter(|base| base.dictionary != 0) {
-            attributes.extend(
-                self.named_entries(&self.dictionary(base.dictionary)?, MAX_CANDIDATE_NAMES)?,
-            );
+            names.extend(self.candidate_names(&self.dictionary(base.dictionary)?)?);
         }
-        Ok(attributes.into_iter().map(|(name, _)| name).collect())
+        Ok(names)
+    }
+
+    /// Returns the names in a table, for a suggestion.
+    pub(super) fn candidate_names(&self, table: &DictTable) -> Result<Vec<String>> {
+        let entries = self.named_entries(table, MAX_CANDIDATE_NAMES)?;
+        Ok(entries.into_iter().map(|(name, _)| name).collect())
     }
 }

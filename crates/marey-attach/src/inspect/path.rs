@@ -5,9 +5,6 @@ use super::expression::{Expression, PathStep};
 use super::{InspectError, Result};
 use crate::object::{Class, ClassFlag, Objects};
 
-/// Names that are looked through for similar ones.
-const MAX_CANDIDATE_NAMES: usize = 10_000;
-
 /// Classes of PyTorch whose items are their submodules, in order.
 const TORCH_SEQUENCE_CLASSES: [&str; 2] =
     ["torch.nn.modules.container.Sequential", "torch.nn.modules.container.ModuleList"];
@@ -94,9 +91,7 @@ impl Objects<'_> {
         if let Some(value) = self.find_text(&table, key)? {
             return Ok(value);
         }
-        let names = self.named_entries(&table, MAX_CANDIDATE_NAMES)?;
-        let names = names.into_iter().map(|(name, _)| name).collect();
-        Err(no_key(path, super::text::quoted(key), names))
+        Err(no_key(path, super::text::quoted(key), self.candidate_names(&table)?))
     }
 
     /// Returns the dictionary of the submodules of a PyTorch module of one of some classes.

@@ -2,6 +2,7 @@
 
 use py_spy::{Frame, StackTrace};
 
+use super::attribute::MAX_CANDIDATE_NAMES;
 use super::expression::{Expression, PathStep};
 use super::{InspectError, Result};
 use crate::Target;
@@ -9,8 +10,6 @@ use crate::object::{ClassFlag, Objects};
 
 /// In a cell, which holds a variable that functions share: the address of the value.
 const CELL_VALUE_OFFSET: u64 = 16;
-/// Names that are looked through for similar ones, and modules for a file.
-const MAX_CANDIDATE_NAMES: usize = 10_000;
 
 /// The place of the first name: the variables of a frame, or else those of `__main__`.
 #[derive(Clone, Debug, Default)]
@@ -71,16 +70,10 @@ impl Scope {
             let object = objects.local_value(local.addr as u64)?;
             return Ok(Root { object, module_steps: 0 });
         }
-        let module = objects.module_of_file(modules, &frame.filename)?;
+        let module = objects.module_of_file(modules, &frame.filename)?.unwrap_or_default();
         let names = locals.iter().map(|local| local.name.clone()).collect();
         let place = "local or global variable";
-        objects.find_global(
-            modules,
-            module.as_deref().unwrap_or_default(),
-            expression,
-            names,
-            place,
-        )
+        objects.find_global(modules, &module, expression, names, place)
     }
 
     fn find_frame<'a>(&self, target: &Target, stacks: &'a [StackTrace]) -> Result<&'a Frame> {
@@ -143,18 +136,15 @@ impl Objects<'_> {
             if let Some(object) = self.find_text(&table, expression.name())? {
                 return Ok(Root { object, module_steps: 0 });
             }
-            names.extend(
-                self.named_entries(&table, MAX_CANDIDATE_NAMES)?.into_iter().map(|(name, _)| name),
-            );
+            names.extend(self.candidate_names(&table)?);
         }
         for (module_steps, name) in module_names(expression).into_iter().enumerate().rev() {
             if let Some(object) = self.find_text(&modules, &name)? {
                 return Ok(Root { object, module_steps });
             }
         }
-        let loaded_names =
-            self.named_entries(&modules, MAX_CANDIDATE_NAMES)?.into_iter().map(|(name, _)| name);
-        names.extend(loaded_names.filter(|name| !name.contains('.')));
+        let loaded_names = self.candidate_names(&modules)?;
+        names.extend(loaded_names.into_iter().filter(|name| !name.contains('.')));
         Err(InspectError::NoName { place, name: expression.name().to_owned(), names })
     }
 

@@ -1,6 +1,6 @@
 //! Values as text, in the form of Python.
 
-use std::fmt::{self, Display, Write};
+use std::fmt::{self, Display};
 
 use super::value::{Content, Value};
 
@@ -19,25 +19,21 @@ impl Display for Value {
             }
             Content::Text(text) => {
                 f.write_str(&quoted(text))?;
-                self.write_text_ellipsis(f, text.chars().count())
+                self.write_ellipsis(f, text.chars().count())
             }
             Content::Bytes(bytes) => {
                 write!(f, "b'{}'", bytes.escape_ascii())?;
-                self.write_text_ellipsis(f, bytes.len())
+                self.write_ellipsis(f, bytes.len())
             }
-            Content::List(items) => self.write_items(f, ("[", "]"), items),
+            Content::List(items) => self.write_items(f, ("[", "]"), items, Display::fmt),
             Content::Tuple(items) if items.len() == 1 && self.length == Some(1) => {
                 write!(f, "({},)", items[0])
             }
-            Content::Tuple(items) => self.write_items(f, ("(", ")"), items),
+            Content::Tuple(items) => self.write_items(f, ("(", ")"), items, Display::fmt),
             Content::Dictionary(entries) => {
-                f.write_char('{')?;
-                for (index, (key, value)) in entries.iter().enumerate() {
-                    let separator = if index > 0 { ", " } else { "" };
-                    write!(f, "{separator}{key}: {value}")?;
-                }
-                self.write_item_ellipsis(f, entries.len())?;
-                f.write_char('}')
+                self.write_items(f, ("{", "}"), entries, |(key, value), f| {
+                    write!(f, "{key}: {value}")
+                })
             }
             Content::Class(name) => write!(f, "<class {name}>"),
             Content::Module(name) => write!(f, "<module {name}>"),
@@ -52,34 +48,33 @@ impl Display for Value {
 }
 
 impl Value {
-    fn write_items(
+    /// Writes the items that were read, and whether there are more.
+    fn write_items<T>(
         &self,
         f: &mut fmt::Formatter<'_>,
         (open, close): (&str, &str),
-        items: &[Self],
+        items: &[T],
+        write_item: impl Fn(&T, &mut fmt::Formatter<'_>) -> fmt::Result,
     ) -> fmt::Result {
         f.write_str(open)?;
         for (index, item) in items.iter().enumerate() {
-            let separator = if index > 0 { ", " } else { "" };
-            write!(f, "{separator}{item}")?;
+            f.write_str(if index > 0 { ", " } else { "" })?;
+            write_item(item, f)?;
         }
-        self.write_item_ellipsis(f, items.len())?;
+        if !self.is_whole(items.len()) && !items.is_empty() {
+            f.write_str(", ")?;
+        }
+        self.write_ellipsis(f, items.len())?;
         f.write_str(close)
     }
 
-    /// Writes that there are more items than those that were read.
-    fn write_item_ellipsis(&self, f: &mut fmt::Formatter<'_>, read_count: usize) -> fmt::Result {
-        let is_whole = self.length.is_none_or(|length| length <= read_count as u64);
-        f.write_str(match (is_whole, read_count) {
-            (true, _) => "",
-            (false, 0) => "…",
-            (false, _) => ", …",
-        })
+    fn write_ellipsis(&self, f: &mut fmt::Formatter<'_>, read_count: usize) -> fmt::Result {
+        f.write_str(if self.is_whole(read_count) { "" } else { "…" })
     }
 
-    fn write_text_ellipsis(&self, f: &mut fmt::Formatter<'_>, read_count: usize) -> fmt::Result {
-        let is_whole = self.length.is_none_or(|length| length <= read_count as u64);
-        f.write_str(if is_whole { "" } else { "…" })
+    /// Whether no more items or characters exist than those that were read.
+    fn is_whole(&self, read_count: usize) -> bool {
+        self.length.is_none_or(|length| length <= read_count as u64)
     }
 }
 

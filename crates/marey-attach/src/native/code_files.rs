@@ -7,8 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use addr2line::Loader;
-use object::elf::FileHeader64;
-use object::read::elf::ElfFile;
+use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ReadCache};
 
 use super::symbols::demangle;
@@ -47,7 +46,7 @@ impl CodeFile {
             return None;
         }
         let cache = ReadCache::new(fs::File::open(path).ok()?);
-        let elf = ElfFile::<FileHeader64<Endianness>, _>::parse(&cache).ok()?;
+        let elf = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
         let bytes = elf.build_id().ok()?.unwrap_or_default();
         let build_id = bytes.iter().flat_map(|byte| hex_digits(*byte)).collect();
         Some(Self { build_id, loader: Loader::new(path).ok()? })

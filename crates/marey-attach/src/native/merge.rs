@@ -52,10 +52,8 @@ impl NativeFrame<'_> {
         Frame {
             function: self.name().map_or_else(address, str::to_owned),
             file: self.file.to_string_lossy().into_owned(),
-            line: 0,
-            locals: Vec::new(),
             is_native: true,
-            is_entry: false,
+            ..Frame::default()
         }
     }
 }
@@ -98,14 +96,7 @@ mod tests {
     use super::*;
 
     fn python(function: &str, is_entry: bool) -> Frame {
-        Frame {
-            function: function.into(),
-            file: "a.py".into(),
-            line: 1,
-            locals: Vec::new(),
-            is_native: false,
-            is_entry,
-        }
+        Frame { is_entry, ..Frame::of_python(function, "a.py", 1) }
     }
 
     fn merged(native: &[(&str, &str)], frames: &[Frame]) -> Option<Vec<String>> {

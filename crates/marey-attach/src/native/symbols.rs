@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::fs::File;
 
 use cpp_demangle::DemangleOptions;
-use object::elf::FileHeader64;
-use object::read::elf::ElfFile;
+use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSymbol, ReadCache, SymbolKind};
 
 use crate::memory::{MappedFile, load_bias};
@@ -44,7 +43,7 @@ pub(crate) fn functions(files: &[MappedFile], addresses: &[u64]) -> HashMap<u64,
 /// Returns the names of the functions at these addresses of a file, which ascend.
 fn function_names(file: &MappedFile, addresses: &[u64]) -> Option<Vec<Option<String>>> {
     let cache: ReadCache<File> = ReadCache::new(file.open().ok()?);
-    let elf = ElfFile::<FileHeader64<Endianness>, _>::parse(&cache).ok()?;
+    let elf = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
     let load_bias = load_bias(file, &elf)?;
     // For each address, the start and the name of the nearest symbol before it that contains it.
     let mut nearest: Vec<Option<(u64, &str)>> = vec![None; addresses.len()];

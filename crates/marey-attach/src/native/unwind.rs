@@ -4,10 +4,10 @@
 use std::fs::File;
 
 use framehop::{
-    ExplicitModuleSectionInfo, FrameAddress, MayAllocateDuringUnwind, Module, Unwinder,
+    ExplicitModuleSectionInfo, FrameAddress, MayAllocateDuringUnwind, Module, UnwindRegsNative,
+    Unwinder,
 };
-use object::elf::FileHeader64;
-use object::read::elf::ElfFile;
+use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSection, ReadCache};
 
 use crate::memory::{AddressRange, MappedFile, ProcessMemory, load_bias};
@@ -18,14 +18,8 @@ const MAX_STACK_BYTES: usize = 1 << 19;
 /// The maximum number of frames that are unwound of a stack.
 const MAX_FRAMES: usize = 1_024;
 
-#[cfg(target_arch = "x86_64")]
-type NativeUnwinder = framehop::x86_64::UnwinderX86_64<Vec<u8>, MayAllocateDuringUnwind>;
-#[cfg(target_arch = "x86_64")]
-type NativeCache = framehop::x86_64::CacheX86_64<MayAllocateDuringUnwind>;
-#[cfg(target_arch = "aarch64")]
-type NativeUnwinder = framehop::aarch64::UnwinderAarch64<Vec<u8>, MayAllocateDuringUnwind>;
-#[cfg(target_arch = "aarch64")]
-type NativeCache = framehop::aarch64::CacheAarch64<MayAllocateDuringUnwind>;
+type NativeUnwinder = framehop::UnwinderNative<Vec<u8>, MayAllocateDuringUnwind>;
+type NativeCache = framehop::CacheNative<MayAllocateDuringUnwind>;
 
 /// A copy of the stack of a stopped thread.
 pub(crate) struct StackCopy {
@@ -84,14 +78,10 @@ fn is_on_stack(file: &MappedFile, stacks: &[StackCopy]) -> bool {
 fn unwind_stack(unwinder: &NativeUnwinder, cache: &mut NativeCache, stack: &StackCopy) -> Vec<u64> {
     let Registers { instruction_pointer, stack_pointer, frame_pointer, return_address } =
         stack.registers;
-    #[cfg(target_arch = "x86_64")]
-    let registers =
-        framehop::x86_64::UnwindRegsX86_64::new(instruction_pointer, stack_pointer, frame_pointer);
-    #[cfg(target_arch = "x86_64")]
-    let _ = return_address;
-    #[cfg(target_arch = "aarch64")]
-    let registers =
-        framehop::aarch64::UnwindRegsAarch64::new(return_address, stack_pointer, frame_pointer);
+    // The return address of the innermost frame is on the stack on x86-64.
+    let first_register =
+        if cfg!(target_arch = "aarch64") { return_address } else { instruction_pointer };
+    let registers = UnwindRegsNative::new(first_register, stack_pointer, frame_pointer);
     let mut read = |address| stack.word_at(address).ok_or(());
     let mut frames = unwinder.iter_frames(instruction_pointer, registers, cache, &mut read);
     let mut addresses = Vec::new();
@@ -107,7 +97,7 @@ fn unwind_stack(unwinder: &NativeUnwinder, cache: &mut NativeCache, stack: &Stac
 /// Reads the unwind tables of a file.
 fn unwind_module(file: &MappedFile) -> Option<Module<Vec<u8>>> {
     let cache: ReadCache<File> = ReadCache::new(file.open().ok()?);
-    let elf = ElfFile::<FileHeader64<Endianness>, _>::parse(&cache).ok()?;
+    let elf = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
     let section = |name: &str| elf.section_by_name(name);
     let range = |name: &str| {
         let section = section(name)?;

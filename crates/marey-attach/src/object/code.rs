@@ -31,9 +31,7 @@ impl Objects<'_> {
             function: code.function.clone(),
             file: code.file.clone(),
             line: line.unwrap_or(code.first_line),
-            is_native: false,
-            is_entry: false,
-            locals: Vec::new(),
+            ..Frame::default()
         }))
     }
 

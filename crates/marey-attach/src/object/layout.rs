@@ -297,12 +297,9 @@ impl OffsetTable {
 
     /// Reads the table. Returns `None` if there is none, as before 3.13.
     pub(crate) fn read(memory: &dyn ReadMemory, runtime: Address) -> Option<Self> {
-        let mut bytes = [0; 8 * Self::WORDS];
-        memory.read_into(runtime, &mut bytes)?;
-        let mut words = [0; Self::WORDS];
-        for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
-            *word = u64::from_ne_bytes(*bytes);
-        }
+        let mut words = [[0; 8]; Self::WORDS];
+        memory.read_into(runtime, words.as_flattened_mut())?;
+        let words = words.map(u64::from_ne_bytes);
         (words[0] == Self::COOKIE).then_some(Self(words))
     }
 

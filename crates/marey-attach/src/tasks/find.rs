@@ -26,7 +26,7 @@ pub(super) struct FoundTasks {
 }
 
 impl FoundTasks {
-    fn add(&mut self, list: Result<TaskList, Torn>) {
+    fn add(&mut self, list: Result<Self, Torn>) {
         match list {
             Ok(list) => {
                 self.tasks.extend(list.tasks);
@@ -35,13 +35,6 @@ impl FoundTasks {
             Err(Torn) => self.torn += 1,
         }
     }
-}
-
-/// The tasks of one register or list.
-struct TaskList {
-    tasks: Vec<Address>,
-    /// Number of references in it that could not be read.
-    torn: usize,
 }
 
 /// Returns the tasks of an interpreter.
@@ -66,31 +59,31 @@ pub(super) fn tasks(
 }
 
 /// Returns the result of the first attempt that succeeds.
-fn retry(read: impl Fn() -> Result<TaskList, Torn>) -> Result<TaskList, Torn> {
+fn retry(read: impl Fn() -> Result<FoundTasks, Torn>) -> Result<FoundTasks, Torn> {
     (0..MAX_ATTEMPTS).find_map(|_| read().ok()).ok_or(Torn)
 }
 
 /// Returns the tasks of a `set`, or of a `WeakSet`.
-fn tasks_of_register(objects: &Objects<'_>, register: Address) -> Result<TaskList, Torn> {
+fn tasks_of_register(objects: &Objects<'_>, register: Address) -> Result<FoundTasks, Torn> {
     if objects.type_name(register).as_deref() == Some("set") {
-        return Ok(TaskList {
-            tasks: objects.set_elements(register, MAX_FOUND_TASKS).ok_or(Torn)?,
-            torn: 0,
-        });
+        let tasks = objects.set_elements(register, MAX_FOUND_TASKS).ok_or(Torn)?;
+        return Ok(FoundTasks { tasks: tasks.into_iter().collect(), torn: 0 });
     }
     let data = objects.instance_attribute(register, "data");
     let references =
         data.and_then(|data| objects.set_elements(data, MAX_FOUND_TASKS)).ok_or(Torn)?;
-    let mut list = TaskList { tasks: Vec::new(), torn: 0 };
+    let mut found = FoundTasks::default();
     for task in references.into_iter().filter_map(|reference| objects.referent(reference)) {
         match objects.type_name(task).as_deref() {
             // A reference to a task that has ended refers to None.
             Some("NoneType") => {}
-            Some(_) => list.tasks.push(task),
-            None => list.torn += 1,
+            Some(_) => {
+                found.tasks.insert(task);
+            }
+            None => found.torn += 1,
         }
     }
-    Ok(list)
+    Ok(found)
 }
 
 /// Offsets of fields that the module `_asyncio` publishes in its section `.AsyncioDebug`.
@@ -136,13 +129,13 @@ impl AsyncioOffsets {
     }
 
     /// Returns the tasks of a circular list.
-    fn tasks_of_list(&self, objects: &Objects<'_>, head: Address) -> Result<TaskList, Torn> {
+    fn tasks_of_list(&self, objects: &Objects<'_>, head: Address) -> Result<FoundTasks, Torn> {
         let mut tasks = Vec::new();
         let mut node = objects.reference(head, 0).ok_or(Torn)?;
         while node != head && tasks.len() < MAX_FOUND_TASKS {
             tasks.extend(node.checked_sub(self.task_node));
             node = objects.reference(node, 0).ok_or(Torn)?;
         }
-        Ok(TaskList { tasks, torn: 0 })
+        Ok(FoundTasks { tasks: tasks.into_iter().collect(), torn: 0 })
     }
 }

@@ -31,13 +31,31 @@ pub(super) struct ActivityReader {
 /// to calls without activities.
 const MAX_EXTERNAL_IDS: usize = 1 << 18;
 
-/// The fields that most kinds of records have.
+/// The fields that records of kernels, copies and fills have.
 struct CommonFields {
     start: Field,
     end: Field,
     device: Field,
     stream: Field,
     correlation: Field,
+    graph_node: Field,
+    /// The size of a copy or fill.
+    bytes: Option<Field>,
+}
+
+/// Returns the common fields of a layout.
+macro_rules! common_fields {
+    ($layout:ident, $bytes:expr) => {
+        CommonFields {
+            start: $layout::START,
+            end: $layout::END,
+            device: $layout::DEVICE_ID,
+            stream: $layout::STREAM_ID,
+            correlation: $layout::CORRELATION_ID,
+            graph_node: $layout::GRAPH_NODE_ID,
+            bytes: $bytes,
+        }
+    };
 }
 
 impl ActivityReader {
@@ -89,23 +107,16 @@ impl ActivityReader {
         clock: &Clock,
         batch: &mut ActivityBatch,
     ) {
-        const FIELDS: CommonFields = CommonFields {
-            start: kernel::START,
-            end: kernel::END,
-            device: kernel::DEVICE_ID,
-            stream: kernel::STREAM_ID,
-            correlation: kernel::CORRELATION_ID,
-        };
+        const FIELDS: CommonFields = common_fields!(kernel, None);
         let name_id = name_id.unwrap_or_else(|| self.synthetic_name_id(ActivityKind::Kernel, 0, 0));
-        let graph_node_id = record.read_u64(kernel::GRAPH_NODE_ID).unwrap_or(0);
         self.details.clear();
         if batch.keeps_activities() {
-            self.push_kernel_details(record, graph_node_id);
+            self.push_kernel_details(record);
         }
-        self.add(record, &FIELDS, ActivityKind::Kernel, name_id, 0, graph_node_id, clock, batch);
+        self.add(record, &FIELDS, ActivityKind::Kernel, name_id, clock, batch);
     }
 
-    fn push_kernel_details(&mut self, record: Record, graph_node_id: u64) {
+    fn push_kernel_details(&mut self, record: Record) {
         const U32_FIELDS: [(Detail, Field); 16] = [
             (Detail::GridX, kernel::GRID_X),
             (Detail::GridY, kernel::GRID_Y),
@@ -136,20 +147,13 @@ impl ActivityReader {
             Detail::Priority,
             priority.map(|priority| i64::from(priority).cast_unsigned()),
         );
-        self.push_graph(record, kernel::GRAPH_ID, graph_node_id);
+        self.push_graph(record, kernel::GRAPH_ID, kernel::GRAPH_NODE_ID);
         self.push_graph_source(record, kernel::SOURCE_GRAPH_ID, kernel::SOURCE_GRAPH_NODE_ID);
         self.push_nonzero(Detail::DeviceLaunched, record.read_u8(kernel::IS_DEVICE_LAUNCHED));
     }
 
     fn read_memcpy(&mut self, record: Record, clock: &Clock, batch: &mut ActivityBatch) {
-        const FIELDS: CommonFields = CommonFields {
-            start: memcpy::START,
-            end: memcpy::END,
-            device: memcpy::DEVICE_ID,
-            stream: memcpy::STREAM_ID,
-            correlation: memcpy::CORRELATION_ID,
-        };
-        let graph_node_id = record.read_u64(memcpy::GRAPH_NODE_ID).unwrap_or(0);
+        const FIELDS: CommonFields = common_fields!(memcpy, Some(memcpy::BYTES));
         self.details.clear();
         self.push_nonzero(Detail::Context, record.read_u32(memcpy::CONTEXT_ID));
         self.push_memory_kinds(record, memcpy::SRC_KIND, memcpy::DST_KIND);
@@ -159,33 +163,16 @@ impl ActivityReader {
             record.read_u64(memcpy::COPY_COUNT).filter(|&copies| copies > 1),
         );
         self.push_channel(record, memcpy::CHANNEL_ID, memcpy::CHANNEL_TYPE);
-        self.push_graph(record, memcpy::GRAPH_ID, graph_node_id);
+        self.push_graph(record, memcpy::GRAPH_ID, memcpy::GRAPH_NODE_ID);
         self.push_graph_source(record, memcpy::SOURCE_GRAPH_ID, memcpy::SOURCE_GRAPH_NODE_ID);
         self.push_nonzero(Detail::DeviceLaunched, record.read_u8(memcpy::IS_DEVICE_LAUNCHED));
         let name_id =
             self.copy_name_id(record, memcpy::COPY_KIND, memcpy::SRC_KIND, memcpy::DST_KIND);
-        let bytes = record.read_u64(memcpy::BYTES).unwrap_or(0);
-        self.add(
-            record,
-            &FIELDS,
-            ActivityKind::Memcpy,
-            name_id,
-            bytes,
-            graph_node_id,
-            clock,
-            batch,
-        );
+        self.add(record, &FIELDS, ActivityKind::Memcpy, name_id, clock, batch);
     }
 
     fn read_memcpy_peer(&mut self, record: Record, clock: &Clock, batch: &mut ActivityBatch) {
-        const FIELDS: CommonFields = CommonFields {
-            start: memcpy_peer::START,
-            end: memcpy_peer::END,
-            device: memcpy_peer::DEVICE_ID,
-            stream: memcpy_peer::STREAM_ID,
-            correlation: memcpy_peer::CORRELATION_ID,
-        };
-        let graph_node_id = record.read_u64(memcpy_peer::GRAPH_NODE_ID).unwrap_or(0);
+        const FIELDS: CommonFields = common_fields!(memcpy_peer, Some(memcpy_peer::BYTES));
         self.details.clear();
         self.push_nonzero(Detail::Context, record.read_u32(memcpy_peer::CONTEXT_ID));
         self.push_present(Detail::SourceDevice, record.read_u32(memcpy_peer::SRC_DEVICE_ID));
@@ -195,35 +182,18 @@ impl ActivityReader {
         self.push_memory_kinds(record, memcpy_peer::SRC_KIND, memcpy_peer::DST_KIND);
         self.push_nonzero(Detail::Flags, record.read_u8(memcpy_peer::FLAGS));
         self.push_channel(record, memcpy_peer::CHANNEL_ID, memcpy_peer::CHANNEL_TYPE);
-        self.push_graph(record, memcpy_peer::GRAPH_ID, graph_node_id);
+        self.push_graph(record, memcpy_peer::GRAPH_ID, memcpy_peer::GRAPH_NODE_ID);
         let name_id = self.copy_name_id(
             record,
             memcpy_peer::COPY_KIND,
             memcpy_peer::SRC_KIND,
             memcpy_peer::DST_KIND,
         );
-        let bytes = record.read_u64(memcpy_peer::BYTES).unwrap_or(0);
-        self.add(
-            record,
-            &FIELDS,
-            ActivityKind::Memcpy,
-            name_id,
-            bytes,
-            graph_node_id,
-            clock,
-            batch,
-        );
+        self.add(record, &FIELDS, ActivityKind::Memcpy, name_id, clock, batch);
     }
 
     fn read_memset(&mut self, record: Record, clock: &Clock, batch: &mut ActivityBatch) {
-        const FIELDS: CommonFields = CommonFields {
-            start: memset::START,
-            end: memset::END,
-            device: memset::DEVICE_ID,
-            stream: memset::STREAM_ID,
-            correlation: memset::CORRELATION_ID,
-        };
-        let graph_node_id = record.read_u64(memset::GRAPH_NODE_ID).unwrap_or(0);
+        const FIELDS: CommonFields = common_fields!(memset, Some(memset::BYTES));
         let memory_kind = record.read_u16(memset::MEMORY_KIND).map_or(0, u32::from);
         self.details.clear();
         self.push_nonzero(Detail::Context, record.read_u32(memset::CONTEXT_ID));
@@ -231,21 +201,11 @@ impl ActivityReader {
         self.push_nonzero(Detail::TargetKind, Some(memory_kind));
         self.push_nonzero(Detail::Flags, record.read_u16(memset::FLAGS));
         self.push_channel(record, memset::CHANNEL_ID, memset::CHANNEL_TYPE);
-        self.push_graph(record, memset::GRAPH_ID, graph_node_id);
+        self.push_graph(record, memset::GRAPH_ID, memset::GRAPH_NODE_ID);
         self.push_graph_source(record, memset::SOURCE_GRAPH_ID, memset::SOURCE_GRAPH_NODE_ID);
         self.push_nonzero(Detail::DeviceLaunched, record.read_u8(memset::IS_DEVICE_LAUNCHED));
         let name_id = self.synthetic_name_id(ActivityKind::Memset, memory_kind, 0);
-        let bytes = record.read_u64(memset::BYTES).unwrap_or(0);
-        self.add(
-            record,
-            &FIELDS,
-            ActivityKind::Memset,
-            name_id,
-            bytes,
-            graph_node_id,
-            clock,
-            batch,
-        );
+        self.add(record, &FIELDS, ActivityKind::Memset, name_id, clock, batch);
     }
 
     fn read_synchronization(&mut self, record: Record, clock: &Clock, batch: &mut ActivityBatch) {
@@ -321,7 +281,6 @@ impl ActivityReader {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the fields of one record")]
     #[inline]
     fn add(
         &mut self,
@@ -329,8 +288,6 @@ impl ActivityReader {
         fields: &CommonFields,
         kind: ActivityKind,
         name_id: u32,
-        bytes: u64,
-        graph_node_id: u64,
         clock: &Clock,
         batch: &mut ActivityBatch,
     ) {
@@ -345,9 +302,9 @@ impl ActivityReader {
             stream: record.read_u32(fields.stream).unwrap_or(u32::MAX),
             start_ticks: 0,
             duration_nanos: None,
-            bytes,
+            bytes: fields.bytes.and_then(|field| record.read_u64(field)).unwrap_or(0),
             correlation_id: correlation,
-            graph_node: graph_node_id,
+            graph_node: record.read_u64(fields.graph_node).unwrap_or(0),
             details: &self.details,
         };
         let (start, end) = (fields.start, fields.end);
@@ -365,10 +322,10 @@ impl ActivityReader {
     }
 
     /// Adds the graph of the activity, if it belongs to one.
-    fn push_graph(&mut self, record: Record, graph: Field, node_id: u64) {
-        if node_id != 0 {
+    fn push_graph(&mut self, record: Record, graph: Field, node: Field) {
+        if let Some(node_id @ 1..) = record.read_u64(node) {
             self.push_nonzero(Detail::Graph, record.read_u32(graph));
-            self.push_nonzero(Detail::GraphNode, Some(node_id));
+            self.details.push((Detail::GraphNode, node_id));
         }
     }
 

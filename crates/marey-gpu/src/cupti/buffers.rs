@@ -5,10 +5,11 @@
 //! is in progress. Therefore buffers are large while half of the pool is free. After that they are
 //! small, so that they suffice for as many threads as possible.
 
+use crate::lock;
 use marey_model::env;
 use marey_record::environment;
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 /// The size of a large buffer, which holds about 5,000 kernels.
@@ -71,10 +72,6 @@ static POOL: Mutex<BufferPool> = Mutex::new(BufferPool::EMPTY);
 /// Notified when a buffer with records arrives.
 static FILLED: Condvar = Condvar::new();
 
-fn lock_pool() -> MutexGuard<'static, BufferPool> {
-    POOL.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Returns the maximum total size of all buffers.
 fn pool_bytes() -> usize {
     static BYTES: OnceLock<usize> = OnceLock::new();
@@ -86,7 +83,7 @@ fn pool_bytes() -> usize {
 
 /// Returns a zeroed buffer for CUPTI, or `None` if the pool is exhausted.
 pub(super) fn acquire() -> Option<Buffer> {
-    let mut pool = lock_pool();
+    let mut pool = lock(&POOL);
     let is_large = pool.used_bytes + LARGE_BUFFER_BYTES <= pool_bytes() / 2;
     let bytes = if is_large { LARGE_BUFFER_BYTES } else { SMALL_BUFFER_BYTES };
     let free = pool.free_list(bytes).pop();
@@ -105,18 +102,18 @@ pub(super) fn allocate(bytes: usize) -> Buffer {
 
 /// Counts a buffer lent to CUPTI, whether or not it belongs to the pool.
 pub(super) fn count_lent() {
-    lock_pool().lent_count += 1;
+    lock(&POOL).lent_count += 1;
 }
 
 /// Counts a buffer returned by CUPTI.
 pub(super) fn count_returned() {
-    let mut pool = lock_pool();
+    let mut pool = lock(&POOL);
     pool.lent_count = pool.lent_count.saturating_sub(1);
 }
 
 /// Whether buffers are lent to CUPTI, in which activities may be in progress.
 pub(super) fn any_lent() -> bool {
-    lock_pool().lent_count > 0
+    lock(&POOL).lent_count > 0
 }
 
 /// Queues a completed buffer for the decoder.
@@ -124,7 +121,7 @@ pub(super) fn push_full(full: FullBuffer) {
     if full.records.is_empty() {
         recycle(full.words);
     } else {
-        let mut pool = lock_pool();
+        let mut pool = lock(&POOL);
         pool.full.push_back(full);
         pool.filled_count += 1;
         drop(pool);
@@ -134,34 +131,28 @@ pub(super) fn push_full(full: FullBuffer) {
 
 /// Takes the buffers with records, the oldest first.
 pub(super) fn take_full() -> VecDeque<FullBuffer> {
-    std::mem::take(&mut lock_pool().full)
+    std::mem::take(&mut lock(&POOL).full)
 }
 
 /// Returns the number of buffers with records so far.
 pub(super) fn filled_count() -> u64 {
-    lock_pool().filled_count
+    lock(&POOL).filled_count
 }
 
 /// Waits until there were more than `filled_count` buffers with records, or until a deadline.
 /// Returns whether there were.
 pub(super) fn wait_for_more(filled_count: u64, deadline: Instant) -> bool {
-    let mut pool = lock_pool();
-    while pool.filled_count == filled_count {
-        let timeout = deadline.saturating_duration_since(Instant::now());
-        if timeout.is_zero() {
-            return false;
-        }
-        let waited = FILLED.wait_timeout(pool, timeout);
-        (pool, _) = waited.unwrap_or_else(PoisonError::into_inner);
-    }
-    true
+    let timeout = deadline.saturating_duration_since(Instant::now());
+    let is_unchanged = |pool: &mut BufferPool| pool.filled_count == filled_count;
+    let waited = FILLED.wait_timeout_while(lock(&POOL), timeout, is_unchanged);
+    !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
 }
 
 /// Returns a buffer to the pool. It is zeroed here, on the decoder's thread, rather than on a
 /// thread of the program.
 pub(super) fn recycle(mut words: Buffer) {
     words.fill(0);
-    lock_pool().release(words);
+    lock(&POOL).release(words);
 }
 
 impl BufferPool {
@@ -200,7 +191,7 @@ impl BufferPool {
 /// Frees all unused buffers, and the full ones: their records cannot be read after the subscriber's
 /// end.
 pub(super) fn free_unused() {
-    let mut pool = lock_pool();
+    let mut pool = lock(&POOL);
     while let Some(full) = pool.full.pop_front() {
         pool.release(full.words);
     }
@@ -210,13 +201,13 @@ pub(super) fn free_unused() {
 
 /// Locks the pool for a fork.
 pub(super) fn lock_for_fork() -> impl Sized + use<> {
-    lock_pool()
+    lock(&POOL)
 }
 
 /// Resets the pool in the child of a fork.
 pub(super) fn begin_child() {
     // CUPTI's buffers belong to the parent; CUPTI does not write to any in the child.
-    *lock_pool() = BufferPool::EMPTY;
+    *lock(&POOL) = BufferPool::EMPTY;
 }
 
 #[cfg(test)]
@@ -236,13 +227,13 @@ mod tests {
             buffer.fill(7);
         }
         acquired.drain(..).for_each(recycle);
-        assert_eq!(lock_pool().used_bytes, 0);
+        assert_eq!(lock(&POOL).used_bytes, 0);
         // Buffers are large again while few are in use.
         let again = acquire().unwrap();
         assert_eq!(size_of_val(&*again), LARGE_BUFFER_BYTES);
         assert!(again.iter().all(|&word| word == 0), "buffers are zeroed before reuse");
         recycle(again);
         free_unused();
-        assert_eq!(lock_pool().total_bytes, 0);
+        assert_eq!(lock(&POOL).total_bytes, 0);
     }
 }

@@ -10,6 +10,7 @@ use super::abi::constants::{domain, resource, site};
 use super::abi::layout::{callback_data, graph_data, resource_data};
 use super::abi::record::{Field, Record};
 use super::functions::{CuContext, Functions};
+use crate::lock;
 use marey_record::api::CudaApi;
 use marey_record::device::LaunchKind;
 use marey_record::{api, device};
@@ -17,7 +18,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 
 /// CUPTI functions that query ids of devices and graph nodes.
 static FUNCTIONS: OnceLock<Functions> = OnceLock::new();
@@ -81,7 +82,6 @@ pub(super) fn prepare(functions: &Functions) {
         (driver::GRAPH_LAUNCHES, LAUNCHES_GRAPH),
         (driver::COPIES, MOVES_MEMORY),
         (driver::FILLS, MOVES_MEMORY),
-        (driver::SIZED_TRANSFERS, MOVES_SIZED),
         (driver::SYNCHRONIZATIONS, SYNCHRONIZES),
         (driver::BEGIN_CAPTURES, BEGINS_CAPTURE),
         (driver::END_CAPTURES, ENDS_CAPTURE),
@@ -89,6 +89,7 @@ pub(super) fn prepare(functions: &Functions) {
     for (calls, kind) in kinds {
         for call in calls.calls {
             if let Some(entry) = CALL_KINDS.get(call.callback_id as usize) {
+                let kind = if call.has_size { MOVES_SIZED } else { kind };
                 entry.store(kind, Ordering::Relaxed);
             }
         }
@@ -101,14 +102,10 @@ static INTERNAL_SYNCS: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 /// The maximum number of these ids. Each context and flush adds one, whose record arrives soon.
 const MAX_INTERNAL_SYNCS: usize = 4096;
 
-fn internal_syncs() -> MutexGuard<'static, BTreeSet<u32>> {
-    INTERNAL_SYNCS.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Whether a synchronisation record is of a call that marey made. Forgets the call, because it has
 /// only one record.
 pub(super) fn take_internal_sync(correlation_id: u32) -> bool {
-    internal_syncs().remove(&correlation_id)
+    lock(&INTERNAL_SYNCS).remove(&correlation_id)
 }
 
 /// Remembers that the calling thread synchronises on behalf of marey.
@@ -117,7 +114,7 @@ fn remember_internal_sync(data: Record) {
         return;
     }
     if let Some(correlation_id) = data.read_u32(callback_data::CORRELATION_ID) {
-        let mut syncs = internal_syncs();
+        let mut syncs = lock(&INTERNAL_SYNCS);
         if syncs.len() == MAX_INTERNAL_SYNCS {
             // The remembered ids are those whose records never arrived.
             syncs.clear();
@@ -139,7 +136,7 @@ pub(super) fn record_all_calls(domain_id: u32, is_recorded: bool) {
 }
 
 /// Makes CUDA calls that are not recorded as calls of the program.
-pub(super) fn without_recording<T>(calls: impl FnOnce() -> T) -> T {
+pub(crate) fn without_recording<T>(calls: impl FnOnce() -> T) -> T {
     IS_INTERNAL.set(true);
     let result = calls();
     IS_INTERNAL.set(false);
@@ -154,19 +151,15 @@ const fn domain_index(domain_id: u32) -> usize {
 /// Returns the device of a context, by context id. For an unknown context, returns the device with
 /// the lowest context id.
 pub(super) fn device_of_context(context_id: Option<u32>) -> u32 {
-    let devices = context_devices();
+    let devices = lock(&CONTEXT_DEVICES);
     let device_of_id = context_id.and_then(|context_id| devices.get(&context_id));
     let first_device = || devices.first_key_value().map(|(_, device)| device);
     device_of_id.or_else(first_device).copied().unwrap_or(0)
 }
 
-fn context_devices() -> MutexGuard<'static, BTreeMap<u32, u32>> {
-    CONTEXT_DEVICES.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Returns the existing contexts that have launched something.
 pub(super) fn contexts() -> Vec<CuContext> {
-    let contexts = CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let contexts = lock(&CONTEXTS);
     contexts.iter().map(|&address| std::ptr::with_exposed_provenance_mut(address)).collect()
 }
 
@@ -177,23 +170,19 @@ pub(super) fn is_capturing() -> bool {
 
 /// Locks all state for a fork.
 pub(super) fn lock_for_fork() -> impl Sized + use<> {
-    let contexts = CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);
-    (contexts, context_devices(), internal_syncs())
+    let contexts = lock(&CONTEXTS);
+    (contexts, lock(&CONTEXT_DEVICES), lock(&INTERNAL_SYNCS))
 }
 
-/// Resets all state in the child of a fork, which has no contexts.
-pub(super) fn begin_child() {
-    clear_state();
-}
-
-fn clear_state() {
-    CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner).clear();
+/// Resets all state, as in the child of a fork, which has no contexts.
+pub(super) fn clear_state() {
+    lock(&CONTEXTS).clear();
     for entry in &CONTEXT_CACHE {
         entry.store(std::ptr::null_mut(), Ordering::Relaxed);
     }
     CAPTURE_COUNT.store(0, Ordering::Relaxed);
-    context_devices().clear();
-    internal_syncs().clear();
+    lock(&CONTEXT_DEVICES).clear();
+    lock(&INTERNAL_SYNCS).clear();
 }
 
 /// The subscriber's callback.
@@ -361,13 +350,13 @@ fn store_context_device(context: CuContext, context_id: u32) {
     let mut device = 0;
     // SAFETY: the context is current in the call of this callback, and the number is writable.
     if unsafe { get_device_id(context, &raw mut device) } == 0 {
-        context_devices().insert(context_id, device);
+        lock(&CONTEXT_DEVICES).insert(context_id, device);
     }
 }
 
 #[cold]
 fn add_context(context: CuContext) {
-    let mut contexts = CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut contexts = lock(&CONTEXTS);
     let address = context.expose_provenance();
     if !contexts.contains(&address) {
         contexts.push(address);
@@ -384,7 +373,7 @@ fn context_cache_entry(context: CuContext) -> &'static AtomicPtr<c_void> {
 }
 
 fn forget_context(context: CuContext) {
-    let mut contexts = CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut contexts = lock(&CONTEXTS);
     contexts.retain(|&address| address != context.addr());
     context_cache_entry(context).store(std::ptr::null_mut(), Ordering::Relaxed);
 }
@@ -445,8 +434,6 @@ fn count_capture(call_kind: u8, data: Record) {
     }
     // A failed call ends the capture too. A capture that began before the subscription was not
     // counted.
-    let count_before =
-        CAPTURE_COUNT
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |captures| captures.checked_sub(1));
-    count_before.unwrap_or(0);
+    let one_less = |captures: usize| captures.checked_sub(1);
+    CAPTURE_COUNT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).unwrap_or(0);
 }

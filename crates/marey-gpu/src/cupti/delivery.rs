@@ -4,6 +4,8 @@
 //! CUPTI's documentation does not say how long a name lives, and a program may unload the kernel's
 //! module. The decoder reads the other fields later.
 
+#![expect(unsafe_code, reason = "the library's own interface")]
+
 use super::abi::constants::kind;
 use super::abi::layout::kernel;
 use super::abi::record::Record;
@@ -13,26 +15,23 @@ use super::library;
 use super::names;
 use super::reader::{DRAIN, WORKER};
 use super::subscription::Subscription;
+use crate::lock;
 use marey_model::loss::LossCause;
 use marey_record::api;
 use std::ffi::c_void;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 /// The subscription whose buffers are completed; `None` between two sessions.
 static SUBSCRIPTION: Mutex<Option<Subscription>> = Mutex::new(None);
 
-fn current_subscription() -> MutexGuard<'static, Option<Subscription>> {
-    SUBSCRIPTION.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Sets the subscription before its first buffer is completed, and `None` at its end.
 pub(super) fn set_subscription(subscription: Option<Subscription>) {
-    *current_subscription() = subscription;
+    *lock(&SUBSCRIPTION) = subscription;
 }
 
 /// Locks the state for a fork.
 pub(super) fn lock_for_fork() -> impl Sized + use<> {
-    current_subscription()
+    lock(&SUBSCRIPTION)
 }
 
 /// The first API version that accepts a null buffer.
@@ -46,7 +45,6 @@ const SUBSTITUTE_BUFFER_BYTES: usize = 4 << 10;
 ///
 /// # Safety
 /// The three addresses are writable.
-#[expect(unsafe_code, reason = "the library's own interface")]
 pub(super) unsafe extern "C" fn on_buffer_requested(
     buffer: *mut *mut u8,
     size: *mut usize,
@@ -77,7 +75,6 @@ pub(super) unsafe extern "C" fn on_buffer_requested(
 ///
 /// # Safety
 /// The first three addresses are writable.
-#[expect(unsafe_code, reason = "the library's own interface")]
 pub(super) unsafe extern "C" fn on_shared_buffer_requested(
     buffer: *mut *mut u8,
     size: *mut usize,
@@ -92,7 +89,6 @@ pub(super) unsafe extern "C" fn on_shared_buffer_requested(
 ///
 /// # Safety
 /// The buffer comes from [`on_buffer_requested`], has this size, and is no longer used by CUPTI.
-#[expect(unsafe_code, reason = "the library's own interface")]
 pub(super) unsafe extern "C" fn on_buffer_completed(
     _context: CuContext,
     _stream_id: u32,
@@ -108,7 +104,6 @@ pub(super) unsafe extern "C" fn on_buffer_completed(
 ///
 /// # Safety
 /// As for [`on_buffer_completed`].
-#[expect(unsafe_code, reason = "the library's own interface")]
 pub(super) unsafe extern "C" fn on_shared_buffer_completed(
     buffer: *mut u8,
     size: usize,
@@ -136,9 +131,8 @@ pub(super) unsafe extern "C" fn on_shared_buffer_completed(
 
 /// Returns the positions of the records in these bytes of a buffer, and the names of the kernels.
 /// Finds nothing outside of a subscription.
-#[expect(unsafe_code, reason = "the library walks its own records, and gives names by address")]
 fn find_records(bytes: &[u8]) -> Vec<RecordPosition> {
-    let subscription = *current_subscription();
+    let subscription = *lock(&SUBSCRIPTION);
     let Some(subscription) = subscription else { return Vec::new() };
     let buffer_start = bytes.as_ptr().cast_mut();
     let mut previous = std::ptr::null_mut();

@@ -2,14 +2,15 @@
 //! callbacks may live as long as the process.
 
 use std::ffi::{CStr, OsStr, c_int, c_void};
+use std::mem::ManuallyDrop;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use libloading::os::unix;
 
 /// A library that stays loaded.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LoadedLibrary(*mut c_void);
+#[derive(Debug)]
+pub(super) struct LoadedLibrary(ManuallyDrop<unix::Library>);
 
 impl LoadedLibrary {
     /// Loads a file, or a name that the loader resolves. The error is the loader's message.
@@ -27,15 +28,17 @@ impl LoadedLibrary {
         // SAFETY: the initialisers of NVIDIA's libraries do no more than set up their own state; a
         // file that the user names instead is trusted as `LD_LIBRARY_PATH` is.
         let library = unsafe { unix::Library::open(Some(path), flags) };
-        library.map(|library| Self(library.into_raw())).map_err(|error| error.to_string())
+        library.map(|library| Self(ManuallyDrop::new(library))).map_err(|error| error.to_string())
     }
 
-    /// Returns the address of a function, if the library exports it.
-    #[expect(unsafe_code, reason = "dlsym")]
-    pub(super) fn symbol(self, name: &CStr) -> Option<*mut c_void> {
-        // SAFETY: the handle is open, and the name is NUL-terminated.
-        let address = unsafe { libc::dlsym(self.0, name.as_ptr()) };
-        (!address.is_null()).then_some(address)
+    /// Returns a function, if the library exports it.
+    ///
+    /// # Safety
+    /// `F` is the type of the function with this name.
+    #[expect(unsafe_code, reason = "the address of a function becomes a function")]
+    pub(super) unsafe fn function<F: Copy>(&self, name: &CStr) -> Option<F> {
+        // SAFETY: guaranteed by the caller; an address of 0 is `None`.
+        *unsafe { self.0.get::<Option<F>>(name.to_bytes_with_nul()) }.ok()?
     }
 }
 
@@ -53,6 +56,12 @@ pub(super) fn library_file(address: *const c_void) -> Option<PathBuf> {
     // unloaded.
     let name = unsafe { CStr::from_ptr(info.dli_fname) };
     Some(PathBuf::from(OsStr::from_bytes(name.to_bytes())))
+}
+
+/// Returns a NUL-terminated string; `None` if it is empty.
+pub(super) fn read_c_string(bytes: &[u8]) -> Option<String> {
+    let text = CStr::from_bytes_until_nul(bytes).ok()?.to_string_lossy();
+    (!text.is_empty()).then(|| text.into_owned())
 }
 
 /// Declares a table of functions with their C names: required ones, then optional ones.
@@ -89,27 +98,16 @@ macro_rules! functions {
 
             /// Loads the functions of a library. The error is the first missing required function.
             #[expect(unsafe_code, reason = "the address of a function becomes a function")]
-            pub(super) fn load(library: $crate::cupti::dl::LoadedLibrary) -> Result<Self, &'static str> {
-                Ok(Self {
-                    $($field: {
-                        let address = library.symbol($symbol);
-                        let address = address.ok_or($symbol.to_str().unwrap_or_default())?;
-                        // SAFETY: the vendor documents the function of this name with this signature.
-                        unsafe {
-                            std::mem::transmute::<
-                                *mut std::ffi::c_void,
-                                unsafe extern "C" fn($($type),*) -> $result,
-                            >(address)
-                        }
-                    },)+
-                    // SAFETY: the vendor documents the function of this name with this signature.
-                    $($optional_field: library.symbol($optional_symbol).map(|address| unsafe {
-                        std::mem::transmute::<
-                            *mut std::ffi::c_void,
-                            unsafe extern "C" fn($($optional_type),*) -> $result,
-                        >(address)
-                    }),)*
-                })
+            pub(super) fn load(library: &$crate::cupti::dl::LoadedLibrary) -> Result<Self, &'static str> {
+                // SAFETY: the vendor documents the functions of these names with these signatures.
+                unsafe {
+                    Ok(Self {
+                        $($field: library
+                            .function($symbol)
+                            .ok_or($symbol.to_str().unwrap_or_default())?,)+
+                        $($optional_field: library.function($optional_symbol),)*
+                    })
+                }
             }
         }
     };

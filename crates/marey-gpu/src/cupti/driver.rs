@@ -1,10 +1,12 @@
 //! Access to the NVIDIA driver, `libcuda.so.1`, and the properties of its devices.
 
+#![expect(unsafe_code, reason = "calls of the driver")]
+
 use std::ffi::{c_char, c_int, c_void};
 use std::path::Path;
 use std::sync::OnceLock;
 
-use super::dl::{LoadedLibrary, functions};
+use super::dl::{LoadedLibrary, functions, read_c_string};
 use super::driver_error as error;
 use super::functions::CuContext;
 use super::unavailable::Unavailable;
@@ -43,8 +45,6 @@ functions! {
         device_primary_ctx_get_state = c"cuDevicePrimaryCtxGetState" (device: c_int, flags: *mut u32, is_active: *mut c_int);
         /// Writes the memory size of a device.
         device_total_mem = c"cuDeviceTotalMem_v2" (bytes: *mut usize, device: c_int);
-        /// Writes the device handle of the calling thread's context.
-        ctx_get_device = c"cuCtxGetDevice" (device: *mut c_int);
         /// Pushes a context onto the calling thread's stack.
         ctx_push_current = c"cuCtxPushCurrent_v2" (context: CuContext);
         /// Pops the context from the calling thread's stack.
@@ -105,10 +105,8 @@ pub struct Device {
 impl Driver {
     /// Whether the program or marey has initialised the driver in this process. Does not initialise
     /// it.
-    #[expect(unsafe_code, reason = "a call of the driver")]
     pub fn is_started() -> bool {
-        let Some(library) = LoadedLibrary::find_loaded(Path::new(SONAME)) else { return false };
-        let Ok(functions) = DriverFunctions::load(library) else { return false };
+        let Some(functions) = Self::loaded_functions() else { return false };
         let mut context = std::ptr::null_mut::<c_void>();
         // SAFETY: the context is writable; an uninitialised driver returns an error.
         let code = unsafe { (functions.ctx_get_current)(&raw mut context) };
@@ -116,14 +114,17 @@ impl Driver {
     }
 
     /// Returns the major CUDA version. Also works while the driver is being initialised.
-    #[expect(unsafe_code, reason = "a call of the driver")]
     pub(super) fn cuda_major_during_start() -> Option<u32> {
-        let functions =
-            DriverFunctions::load(LoadedLibrary::find_loaded(Path::new(SONAME))?).ok()?;
+        let functions = Self::loaded_functions()?;
         let mut version: c_int = 0;
         // SAFETY: the number is writable, and the driver need not be initialised for this call.
         let code = unsafe { (functions.driver_get_version)(&raw mut version) };
         (code == error::SUCCESS).then(|| version.cast_unsigned() / 1000)
+    }
+
+    /// Returns the functions of the driver if the process has loaded it.
+    fn loaded_functions() -> Option<DriverFunctions> {
+        DriverFunctions::load(&LoadedLibrary::find_loaded(Path::new(SONAME))?).ok()
     }
 
     /// Loads and initialises the driver once, and caches the result.
@@ -136,10 +137,8 @@ impl Driver {
     }
 
     pub(super) fn load(path: &str) -> Result<Self, Unavailable> {
-        let library =
-            LoadedLibrary::open(path).map_err(|reason| Unavailable::NoDriver { reason })?;
-        let functions = DriverFunctions::load(library)
-            .map_err(|function| Unavailable::DriverIncomplete { function })?;
+        let library = LoadedLibrary::open(path).map_err(Unavailable::NoDriver)?;
+        let functions = DriverFunctions::load(&library).map_err(Unavailable::DriverIncomplete)?;
         initialize(&functions)?;
         let device_count = query_number("cuDeviceGetCount", functions.device_get_count)?;
         if device_count == 0 {
@@ -154,7 +153,6 @@ impl Driver {
         self.version / 1000
     }
 
-    #[expect(unsafe_code, reason = "a call of the driver")]
     fn device_handle(&self, ordinal: u32) -> Option<c_int> {
         let mut handle = 0;
         // SAFETY: the driver is initialised, and the handle is writable.
@@ -165,11 +163,10 @@ impl Driver {
     /// Returns the UUID of a device, or of the MIG instance visible to the process; `None` if
     /// unknown.
     pub fn uuid(&self, ordinal: u32) -> Option<String> {
-        Some(self.query_uuid(self.device_handle(ordinal)?)).filter(|uuid| !uuid.is_empty())
+        self.query_uuid(self.device_handle(ordinal)?)
     }
 
     /// Whether the primary context of a device is active in this process; false if unknown.
-    #[expect(unsafe_code, reason = "a call of the driver")]
     pub fn has_active_context(&self, ordinal: u32) -> bool {
         let get = self.functions.device_primary_ctx_get_state;
         let Some((get, handle)) = get.zip(self.device_handle(ordinal)) else { return false };
@@ -180,7 +177,6 @@ impl Driver {
     }
 
     /// Returns the properties of a device, or `None` if there is no device with this number.
-    #[expect(unsafe_code, reason = "calls of the driver")]
     pub fn device(&self, ordinal: u32) -> Option<Device> {
         let handle = self.device_handle(ordinal)?;
         let query_attribute = |attribute| {
@@ -192,8 +188,8 @@ impl Driver {
         };
         Some(Device {
             ordinal,
-            name: self.query_name(handle),
-            uuid: self.query_uuid(handle),
+            name: self.query_name(handle).unwrap_or_default(),
+            uuid: self.query_uuid(handle).unwrap_or_default(),
             arch: query_attribute(attribute::COMPUTE_CAPABILITY_MAJOR) * 10
                 + query_attribute(attribute::COMPUTE_CAPABILITY_MINOR),
             bus_width_bits: query_attribute(attribute::GLOBAL_MEMORY_BUS_WIDTH),
@@ -209,19 +205,12 @@ impl Driver {
         (0..self.device_count).filter_map(|ordinal| self.device(ordinal))
     }
 
-    /// Whether the calling thread has a context.
-    #[expect(unsafe_code, reason = "a call of the driver")]
-    pub fn has_current_context(&self) -> bool {
+    /// Waits for all work in the calling thread's context, if any. The error is the driver's code.
+    pub fn synchronize(&self) -> Result<(), u32> {
         let mut context = std::ptr::null_mut::<c_void>();
         // SAFETY: the context is writable.
         let code = unsafe { (self.functions.ctx_get_current)(&raw mut context) };
-        code == error::SUCCESS && !context.is_null()
-    }
-
-    /// Waits for all work in the calling thread's context, if any. The error is the driver's code.
-    #[expect(unsafe_code, reason = "a call of the driver")]
-    pub fn synchronize(&self) -> Result<(), u32> {
-        if !self.has_current_context() {
+        if code != error::SUCCESS || context.is_null() {
             return Ok(());
         }
         // SAFETY: the driver is initialised, and the thread has a context.
@@ -231,35 +220,25 @@ impl Driver {
         }
     }
 
-    #[expect(unsafe_code, reason = "a call of the driver")]
-    fn query_name(&self, handle: c_int) -> String {
+    fn query_name(&self, handle: c_int) -> Option<String> {
         let mut name = [0_u8; 256];
-        let Some(get) = self.functions.device_get_name else { return String::new() };
+        let get = self.functions.device_get_name?;
         // SAFETY: the buffer is writable, and one byte longer than the length passed, so the string
         // is NUL-terminated.
         let code = unsafe { get(name.as_mut_ptr().cast(), 255, handle) };
-        if code != error::SUCCESS {
-            return String::new();
-        }
-        let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
-        String::from_utf8_lossy(&name[..end]).into_owned()
+        (code == error::SUCCESS).then(|| read_c_string(&name)).flatten()
     }
 
-    #[expect(unsafe_code, reason = "a call of the driver")]
-    fn query_uuid(&self, handle: c_int) -> String {
+    fn query_uuid(&self, handle: c_int) -> Option<String> {
         let mut uuid = [0; 16];
-        let Some(get) = self.functions.device_get_uuid else { return String::new() };
+        let get = self.functions.device_get_uuid?;
         // SAFETY: `CUuuid` is sixteen bytes, which are writable.
         let code = unsafe { get(&raw mut uuid, handle) };
-        if code != error::SUCCESS {
-            return String::new();
-        }
         let digits = format!("{:032x}", u128::from_be_bytes(uuid));
         let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &digits[part]);
-        parts.join("-")
+        (code == error::SUCCESS).then(|| parts.join("-"))
     }
 
-    #[expect(unsafe_code, reason = "a call of the driver")]
     fn query_memory_bytes(&self, handle: c_int) -> u64 {
         let mut bytes = 0;
         let Some(get) = self.functions.device_total_mem else { return 0 };
@@ -269,7 +248,6 @@ impl Driver {
     }
 }
 
-#[expect(unsafe_code, reason = "a call of the driver")]
 fn initialize(functions: &DriverFunctions) -> Result<(), Unavailable> {
     // SAFETY: may be called at any time and repeatedly; the flags must be 0.
     match unsafe { (functions.init)(0) } {
@@ -278,7 +256,6 @@ fn initialize(functions: &DriverFunctions) -> Result<(), Unavailable> {
     }
 }
 
-#[expect(unsafe_code, reason = "a call of the driver")]
 fn query_number(
     call: &'static str,
     get: unsafe extern "C" fn(*mut c_int) -> u32,

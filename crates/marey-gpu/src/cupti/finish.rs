@@ -6,6 +6,7 @@
 
 use super::callback;
 use super::driver::Driver;
+use crate::lock;
 use marey_record::{Worker, api, device};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -39,7 +40,7 @@ pub(super) fn wait_for_devices() -> bool {
         callback::without_recording(synchronize);
         return true;
     }
-    let mut progress = PROGRESS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut progress = lock(&PROGRESS);
     if *progress == Progress::GivenUp {
         return false;
     }
@@ -62,7 +63,7 @@ pub(super) fn wait_for_devices() -> bool {
 
 fn wait_and_notify() {
     callback::without_recording(synchronize);
-    *PROGRESS.lock().unwrap_or_else(PoisonError::into_inner) = Progress::Done;
+    *lock(&PROGRESS) = Progress::Done;
     PROGRESS_CHANGED.notify_all();
 }
 

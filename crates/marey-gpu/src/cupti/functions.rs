@@ -11,8 +11,6 @@ use super::dl::functions;
 pub type Subscriber = *mut c_void;
 /// A CUDA context.
 pub type CuContext = *mut c_void;
-/// A CUDA stream.
-pub type CuStream = *mut c_void;
 
 /// The subscriber's callback, called at entry and exit of API calls and for resources. Its
 /// arguments are the user data of the subscription, the domain, the callback id, and data whose
@@ -154,25 +152,9 @@ functions! {
     optional {
         /// Sets a period after which buffers are flushed; 0 disables it.
         activity_flush_period = c"cuptiActivityFlushPeriod" (millis: u32);
-        /// Enables hardware timestamps of kernels, on Blackwell and later.
-        activity_enable_hw_trace = c"cuptiActivityEnableHWTrace" (enable: u8);
-        /// Writes the description of a code. Some versions fail without a driver: see
-        /// [`result`](super::abi::result).
-        get_result_string = c"cuptiGetResultString" (result: u32, text: *mut *const c_char);
-        /// Writes the name of a call, by domain and callback id.
-        get_callback_name = c"cuptiGetCallbackName" (domain: u32, cbid: u32, name: *mut *const c_char);
-        /// Writes the id of a graph, as in records.
-        get_graph_id = c"cuptiGetGraphId" (graph: *mut c_void, id: *mut u32);
-        /// Writes the id of an executable graph.
-        get_graph_exec_id = c"cuptiGetGraphExecId" (graph_exec: *mut c_void, id: *mut u32);
         /// Writes the id of a graph node.
         get_graph_node_id = c"cuptiGetGraphNodeId" (node: *mut c_void, id: *mut u64);
-        /// Writes the id of a context.
-        get_context_id = c"cuptiGetContextId" (context: CuContext, id: *mut u32);
         /// Writes the device number of a context.
         get_device_id = c"cuptiGetDeviceId" (context: CuContext, id: *mut u32);
-        /// Writes the id of a stream; `per_thread_stream` is 1 if the null stream is the per-thread
-        /// default stream.
-        get_stream_id_ex = c"cuptiGetStreamIdEx" (context: CuContext, stream: CuStream, per_thread_stream: u8, id: *mut u32);
     }
 }

@@ -33,20 +33,14 @@ impl CudaInterfaces {
 
     /// Parses a list of interfaces. Also returns the unknown words.
     pub fn parse(text: &str) -> (Self, Vec<&str>) {
-        let mut interfaces = Self::default();
-        let words = text.split([',', ' ']).filter(|word| !word.is_empty());
-        let unknown_words = words.filter(|word| match word.to_ascii_lowercase().as_str() {
-            "driver" => {
-                interfaces.has_driver = true;
-                false
+        let (mut interfaces, mut unknown_words) = (Self::default(), Vec::new());
+        for word in text.split([',', ' ']).filter(|word| !word.is_empty()) {
+            match word.to_ascii_lowercase().as_str() {
+                "driver" => interfaces.has_driver = true,
+                "runtime" => interfaces.has_runtime = true,
+                _ => unknown_words.push(word),
             }
-            "runtime" => {
-                interfaces.has_runtime = true;
-                false
-            }
-            _ => true,
-        });
-        let unknown_words = unknown_words.collect();
+        }
         (interfaces, unknown_words)
     }
 

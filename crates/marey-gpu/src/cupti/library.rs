@@ -61,12 +61,9 @@ pub enum Rejection {
     /// A required function is missing.
     #[error("it has no `{0}`")]
     Incomplete(&'static str),
-    /// `cuptiGetVersion` failed.
-    #[error("`cuptiGetVersion` returned {code} ({})", result::name(*.code))]
-    NoVersion {
-        /// Code that it returned.
-        code: u32,
-    },
+    /// `cuptiGetVersion` failed with this code.
+    #[error("`cuptiGetVersion` returned {code} ({name})", code = .0, name = result::name(*.0))]
+    NoVersion(u32),
     /// The API version is older than the supported ones.
     #[error("its API version is {0}; the oldest supported one is {OLDEST_API}, of CUDA 12.0")]
     TooOld(u32),
@@ -122,7 +119,7 @@ pub fn examine(location: &SearchLocation) -> Option<Result<LoadedCandidate, Reje
         Some(driver_major) => load_library(location, driver_major)
             .map(|library| LoadedCandidate { path: library.path.clone(), library: Some(library) }),
         None => load_file(location)
-            .and_then(|file| load_functions(file, location))
+            .and_then(|file| load_functions(&file, location))
             .map(|(path, _)| LoadedCandidate { path, library: None }),
     };
     let is_unresolved =
@@ -166,19 +163,19 @@ fn load_library(location: &SearchLocation, driver_major: u32) -> Result<Library,
         check_major(major, driver_major)?;
     }
     let file = load_file(location)?;
-    let (path, functions) = load_functions(file, location)?;
+    let (path, functions) = load_functions(&file, location)?;
     let api_version = query_version(&functions)?;
     if api_version < OLDEST_API {
         return Err(Rejection::TooOld(api_version));
     }
     check_major(cuda_major(api_version), driver_major)?;
     let shared_mode =
-        SharedModeFunctions::load(file).ok().filter(|_| api_version >= SHARED_MODE_SINCE);
+        SharedModeFunctions::load(&file).ok().filter(|_| api_version >= SHARED_MODE_SINCE);
     Ok(Library { path, origin: location.origin, api_version, functions, shared_mode })
 }
 
 fn load_functions(
-    file: LoadedLibrary,
+    file: &LoadedLibrary,
     location: &SearchLocation,
 ) -> Result<(PathBuf, Functions), Rejection> {
     let functions = Functions::load(file).map_err(Rejection::Incomplete)?;
@@ -205,7 +202,7 @@ fn query_version(functions: &Functions) -> Result<u32, Rejection> {
     // SAFETY: there is a driver, and the version is writable.
     match unsafe { (functions.get_version)(&raw mut version) } {
         result::SUCCESS => Ok(version),
-        code => Err(Rejection::NoVersion { code }),
+        code => Err(Rejection::NoVersion(code)),
     }
 }
 
@@ -213,13 +210,19 @@ fn query_version(functions: &Functions) -> Result<u32, Rejection> {
 mod tests {
     use super::super::fake_library;
     use super::*;
+    use std::ffi::CStr;
 
     /// Compiles a libcupti that returns this code and version.
     fn compile_cupti(path: impl AsRef<Path>, code: u32, version: u32) -> PathBuf {
+        compile_shared_mode(path.as_ref(), code, version, &[])
+    }
+
+    /// Compiles a libcupti that has these functions of shared mode too.
+    fn compile_shared_mode(path: &Path, code: u32, version: u32, functions: &[&CStr]) -> PathBuf {
         let source = format!(
             "unsigned cuptiGetVersion(unsigned *version) {{ *version = {version}; return {code}; }}"
         );
-        fake_library::compile(path.as_ref(), Functions::REQUIRED, &source)
+        fake_library::compile(path, &[Functions::REQUIRED, functions].concat(), &source)
     }
 
     fn site_hints(site: &Path) -> Hints {
@@ -305,7 +308,7 @@ mod tests {
         let ancient = compile_cupti(root.path().join("ancient.so"), 0, 17);
         assert_eq!(reason(&ancient, 12), Rejection::TooOld(17));
         let silent = compile_cupti(root.path().join("silent.so"), 999, 0);
-        assert_eq!(reason(&silent, 12), Rejection::NoVersion { code: 999 });
+        assert_eq!(reason(&silent, 12), Rejection::NoVersion(999));
         let newer = compile_cupti(root.path().join("newer.so"), 0, 130_001);
         assert_eq!(reason(&newer, 12), Rejection::NewerThanDriver { major: 13, driver: 12 });
         let newer_by_name = root.path().join("libcupti.so.13");
@@ -319,12 +322,8 @@ mod tests {
     #[test]
     fn shared_mode_requires_version_and_all_functions() {
         let root = tempfile::tempdir().unwrap();
-        let supports_shared_mode = |name: &str, version: u32, shared_mode: &[&std::ffi::CStr]| {
-            let source = format!(
-                "unsigned cuptiGetVersion(unsigned *version) {{ *version = {version}; return 0; }}"
-            );
-            let functions = [Functions::REQUIRED, shared_mode].concat();
-            let path = fake_library::compile(&root.path().join(name), &functions, &source);
+        let supports_shared_mode = |name: &str, version: u32, functions: &[&CStr]| {
+            let path = compile_shared_mode(&root.path().join(name), 0, version, functions);
             choose_named(&path, 13).unwrap().shared_mode.is_some()
         };
         let (last, all_but_last) = SharedModeFunctions::REQUIRED.split_last().unwrap();

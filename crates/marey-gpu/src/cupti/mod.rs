@@ -19,7 +19,6 @@
 
 pub mod abi;
 mod activity;
-mod activity_calls;
 mod buffers;
 mod callback;
 mod clock;
@@ -40,7 +39,4 @@ pub mod session;
 pub(crate) mod subscription;
 pub mod unavailable;
 
-/// Makes CUDA calls that are not recorded as the program's.
-pub(crate) fn without_recording<T>(calls: impl FnOnce() -> T) -> T {
-    callback::without_recording(calls)
-}
+pub(crate) use self::callback::without_recording;

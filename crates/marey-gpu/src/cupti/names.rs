@@ -1,9 +1,10 @@
 //! A cache from the addresses of kernel names, which records contain, to interned name ids.
 
+use crate::lock;
 use marey_record::{NumberHash, api};
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, Mutex};
 
 /// Maximum number of cached names.
 const MAX_CACHED_NAMES: usize = 1 << 16;
@@ -19,10 +20,6 @@ struct KernelNames {
 
 static KERNEL_NAMES: LazyLock<Mutex<KernelNames>> = LazyLock::new(Mutex::default);
 
-fn names() -> MutexGuard<'static, KernelNames> {
-    KERNEL_NAMES.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Returns the name id of the string at this address.
 ///
 /// # Safety
@@ -30,12 +27,12 @@ fn names() -> MutexGuard<'static, KernelNames> {
 #[expect(unsafe_code, reason = "records give names by their address")]
 pub(super) unsafe fn intern(address: *const c_char) -> u32 {
     // SAFETY: guaranteed by the caller.
-    unsafe { names().intern(address) }
+    unsafe { lock(&KERNEL_NAMES).intern(address) }
 }
 
 /// Locks the cache for a fork.
 pub(super) fn lock_for_fork() -> impl Sized + use<> {
-    names()
+    lock(&KERNEL_NAMES)
 }
 
 impl KernelNames {

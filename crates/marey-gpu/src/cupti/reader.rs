@@ -6,10 +6,11 @@ use super::activity::ActivityReader;
 use super::buffers::{self, FullBuffer};
 use super::clock::Clock;
 use super::subscription::Subscription;
+use crate::lock;
 use marey_model::loss::LossCause;
 use marey_record::device::{ActivityBatch, ActivityDecoder};
 use marey_record::{STOP, Worker, api};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 /// The decoder's thread. No thread of the program waits for it.
@@ -37,13 +38,9 @@ struct Reader {
     expects_external_ids: bool,
 }
 
-fn reader() -> MutexGuard<'static, Option<Reader>> {
-    READER.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Begins to read the records of a subscription.
 pub(super) fn begin(subscription: Subscription, clock: Clock) {
-    let mut reader = reader();
+    let mut reader = lock(&READER);
     let decoder = reader.take().map_or_else(ActivityDecoder::default, |previous| previous.decoder);
     let activities = ActivityReader::new(subscription.api_version());
     *reader = Some(Reader {
@@ -57,7 +54,7 @@ pub(super) fn begin(subscription: Subscription, clock: Clock) {
 
 /// Expects external correlation records from now on.
 pub(super) fn expect_external_ids() {
-    if let Some(reader) = reader().as_mut() {
+    if let Some(reader) = lock(&READER).as_mut() {
         reader.expects_external_ids = true;
     }
 }
@@ -65,7 +62,7 @@ pub(super) fn expect_external_ids() {
 /// Reads the remaining buffers, and ends reading for this subscription.
 pub(super) fn end() {
     read_all();
-    if let Some(reader) = reader().as_mut() {
+    if let Some(reader) = lock(&READER).as_mut() {
         reader.subscription = None;
     }
 }
@@ -78,7 +75,7 @@ fn run_decoder() {
 
 /// Reads all completed buffers and logged launches.
 pub(super) fn read_all() {
-    let mut reader = reader();
+    let mut reader = lock(&READER);
     let Some(reader) = reader.as_mut() else { return };
     let Some(subscription) = reader.subscription else { return };
     reader.clock.update(|| subscription.timestamp());
@@ -142,10 +139,10 @@ fn records(buffer: &FullBuffer) -> impl Iterator<Item = (&[u8], Option<u32>)> {
 
 /// Locks the decoder for a fork.
 pub(super) fn lock_for_fork() -> impl Sized + use<> {
-    reader()
+    lock(&READER)
 }
 
 /// Resets the decoder in the child of a fork, where CUPTI does not work.
 pub(super) fn begin_child() {
-    *reader() = None;
+    *lock(&READER) = None;
 }

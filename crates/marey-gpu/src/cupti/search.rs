@@ -103,7 +103,11 @@ pub(super) fn locations(hints: &Hints, newest_major: u32) -> Vec<SearchLocation>
     let majors = (OLDEST_MAJOR..=newest_major).rev();
     add(Origin::Loader, majors.map(|major| format!("{FILE_NAME}.{major}").into()).collect());
     add(Origin::Loader, vec![FILE_NAME.into()]);
-    deduplicated(locations)
+    let mut seen = std::collections::HashSet::new();
+    locations.retain(|SearchLocation { path, .. }| {
+        seen.insert(std::fs::canonicalize(path).unwrap_or_else(|_| path.clone()))
+    });
+    locations
 }
 
 /// Returns the major version in a file name, such as 13 in `libcupti.so.13`.
@@ -169,17 +173,6 @@ fn is_library(path: &Path) -> bool {
 fn newest_first(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
     paths.sort_by_key(|path| std::cmp::Reverse(major_in_name(path)));
     paths
-}
-
-fn deduplicated(locations: Vec<SearchLocation>) -> Vec<SearchLocation> {
-    let mut seen = std::collections::HashSet::new();
-    locations
-        .into_iter()
-        .filter(|location| {
-            let file = std::fs::canonicalize(&location.path);
-            seen.insert(file.unwrap_or_else(|_| location.path.clone()))
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! A recording through CUPTI, from its subscription to its end: what is enabled, flushes, and
 //! forks.
 
-use super::abi::calls::{Call, driver};
+use super::abi::calls::driver;
 use super::abi::constants::{domain, kind, resource};
 use super::buffers;
 use super::callback;
@@ -15,11 +15,12 @@ use super::reader::{self, DRAIN, WORKER};
 use super::search::Hints;
 use super::subscription::Subscription;
 use super::unavailable::Unavailable;
+use crate::lock;
 use marey_model::loss::LossCause;
 use marey_record::api;
 use marey_record::device::{self, DeviceInfo, FlushMode};
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// Recording options.
@@ -45,10 +46,6 @@ struct Session {
     are_devices_announced: bool,
 }
 
-fn session() -> MutexGuard<'static, Option<Session>> {
-    SESSION.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Begins recording, or extends it. Initialises the driver if the program has not.
 pub fn start(hints: &Hints, options: RecordingOptions) -> Result<&'static Library, Unavailable> {
     let library = library::open(hints)?;
@@ -72,7 +69,7 @@ fn start_with_library(
     library: &'static Library,
     options: RecordingOptions,
 ) -> Result<(), Unavailable> {
-    let mut session = session();
+    let mut session = lock(&SESSION);
     let is_new = session.is_none();
     if is_new {
         *session = Some(Session::begin(library)?);
@@ -92,12 +89,12 @@ fn start_with_library(
 
 /// Whether devices are being recorded.
 pub fn is_running() -> bool {
-    session().is_some()
+    lock(&SESSION).is_some()
 }
 
 /// Whether other tools can record devices at the same time.
 pub fn is_shared() -> bool {
-    session().as_ref().is_some_and(|session| session.subscription.is_shared())
+    lock(&SESSION).as_ref().is_some_and(|session| session.subscription.is_shared())
 }
 
 impl Session {
@@ -117,19 +114,13 @@ impl Session {
     }
 
     fn enable(&mut self, options: RecordingOptions) -> Result<(), Unavailable> {
-        let api_version = self.library.api_version;
-        let mut calls: Vec<Call> = [driver::LAUNCHES, driver::GRAPH_LAUNCHES]
-            .into_iter()
-            .flat_map(|calls| calls.known_to(api_version))
-            .collect();
+        let mut groups = vec![driver::LAUNCHES, driver::GRAPH_LAUNCHES];
         if options.keeps_activities {
-            let copies_and_waits = [driver::COPIES, driver::FILLS, driver::SYNCHRONIZATIONS];
-            calls
-                .extend(copies_and_waits.into_iter().flat_map(|calls| calls.known_to(api_version)));
+            groups.extend([driver::COPIES, driver::FILLS, driver::SYNCHRONIZATIONS]);
         }
-        let captures = [driver::BEGIN_CAPTURES, driver::END_CAPTURES];
-        calls.extend(captures.into_iter().flat_map(|calls| calls.known_to(api_version)));
-        for call in calls {
+        groups.extend([driver::BEGIN_CAPTURES, driver::END_CAPTURES]);
+        let api_version = self.library.api_version;
+        for call in groups.into_iter().flat_map(|group| group.known_to(api_version)) {
             self.enable_callback(domain::DRIVER_API, call.callback_id)?;
         }
         for cbid in RESOURCE_CALLBACKS {
@@ -219,7 +210,7 @@ const RESOURCE_CALLBACKS: [u32; 4] = [
 fn announce_devices() {
     let mark_announced =
         |session: &mut Session| std::mem::replace(&mut session.are_devices_announced, true);
-    if session().as_mut().is_none_or(mark_announced) {
+    if lock(&SESSION).as_mut().is_none_or(mark_announced) {
         return;
     }
     let Ok(driver) = Driver::get() else { return };
@@ -252,7 +243,7 @@ const RETRY_PERIOD: Duration = Duration::from_millis(5);
 /// delivers activities in progress without an end, and delivers them only once. So it is used only
 /// for the last flush of an exclusive subscriber.
 pub(crate) fn flush(flush_mode: FlushMode) {
-    let subscription = session().as_ref().map(|session| session.subscription);
+    let subscription = lock(&SESSION).as_ref().map(|session| session.subscription);
     let Some(subscription) = subscription else { return };
     let stamp = device::begin_flush();
     let have_devices_finished = flush_mode == FlushMode::CompletedOnly || {
@@ -285,7 +276,7 @@ pub(crate) fn request_drain() {
 /// Ends recording and unsubscribes.
 pub(crate) fn stop() {
     // Hold the lock throughout, so that no recording begins meanwhile.
-    let mut session = session();
+    let mut session = lock(&SESSION);
     WORKER.stop();
     if let Some(ended) = session.take() {
         ended.end();
@@ -297,7 +288,7 @@ pub(crate) fn stop() {
 /// then.
 pub(crate) fn lock_for_fork() -> impl Sized + use<> {
     (
-        session(),
+        lock(&SESSION),
         reader::lock_for_fork(),
         delivery::lock_for_fork(),
         names::lock_for_fork(),
@@ -308,10 +299,10 @@ pub(crate) fn lock_for_fork() -> impl Sized + use<> {
 
 /// Resets all state in the child of a fork, where CUPTI does not work.
 pub(crate) fn begin_child() {
-    *session() = None;
+    *lock(&SESSION) = None;
     delivery::set_subscription(None);
     buffers::begin_child();
-    callback::begin_child();
+    callback::clear_state();
     reader::begin_child();
 }
 

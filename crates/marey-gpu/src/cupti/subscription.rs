@@ -5,10 +5,13 @@
 //! subscribers, which is tried first. It fails with an old driver, or beside a tool that uses the
 //! older functions. Then the older functions are tried, and their error is reported.
 
+#![expect(unsafe_code, reason = "calls of the library")]
+
 use super::abi::constants::{attribute, flush, kind};
 use super::abi::result;
-use super::activity_calls::ActivityCalls;
 use super::clock::Clock;
+use super::delivery;
+use super::dl::read_c_string;
 use super::functions::{Callback, Functions, SharedModeFunctions, Subscriber, SubscriberParams};
 use super::library::Library;
 use super::unavailable::{StartStep, Unavailable};
@@ -19,12 +22,11 @@ use std::ffi::{CStr, c_char, c_void};
 pub(super) struct Subscription {
     library: &'static Library,
     subscriber: Subscriber,
-    /// Activity functions, in the variant of the subscription.
-    activity_calls: &'static dyn ActivityCalls,
-    is_shared: bool,
+    /// The activity functions with a subscriber argument. `None` for an exclusive subscription,
+    /// whose activity functions apply to the process.
+    shared_mode: Option<&'static SharedModeFunctions>,
 }
 
-#[expect(unsafe_code, reason = "a handle of the library, which serves all threads")]
 // SAFETY: CUPTI accepts the handle on any thread, and it is only passed to CUPTI.
 unsafe impl Send for Subscription {}
 
@@ -33,6 +35,9 @@ const SUBSCRIBER_NAME: &CStr = c"marey";
 
 /// Maximum size of a subscriber's name.
 const MAX_NAME_BYTES: usize = 64;
+
+/// All contexts, or the default configuration, as an argument of activity functions.
+const ALL_CONTEXTS: *mut c_void = std::ptr::null_mut();
 
 impl Subscription {
     /// Subscribes, in shared mode if possible. Also returns the clock of the records.
@@ -52,21 +57,19 @@ impl Subscription {
         exclusive.map_err(|error| with_existing_subscriber(error, existing_subscriber))
     }
 
-    #[expect(unsafe_code, reason = "a call of the library")]
     fn subscribe(library: &'static Library, callback: Callback) -> Result<Self, Unavailable> {
         let mut subscriber = std::ptr::null_mut();
         let no_userdata = std::ptr::null_mut();
         // SAFETY: the callback lives as long as the process, and the handle is writable.
         let code =
             unsafe { (library.functions.subscribe)(&raw mut subscriber, callback, no_userdata) };
-        check(library, code, StartStep::Subscribe, "cuptiSubscribe")?;
-        let activity_calls = &library.functions;
-        Ok(Self { library, subscriber, activity_calls, is_shared: false })
+        let subscription = Self { library, subscriber, shared_mode: None };
+        subscription.check(code, StartStep::Subscribe, "cuptiSubscribe")?;
+        Ok(subscription)
     }
 
     /// Subscribes in shared mode. On failure, `existing_subscriber` is the name of the existing
     /// subscriber, if known.
-    #[expect(unsafe_code, reason = "a call of the library")]
     fn subscribe_shared(
         library: &'static Library,
         shared_mode: &'static SharedModeFunctions,
@@ -90,8 +93,9 @@ impl Subscription {
             (shared_mode.subscribe)(&raw mut subscriber, callback, no_userdata, &raw mut params)
         };
         *existing_subscriber = read_c_string(&name);
-        check(library, code, StartStep::Subscribe, "cuptiSubscribe_v2")?;
-        Ok(Self { library, subscriber, activity_calls: shared_mode, is_shared: true })
+        let subscription = Self { library, subscriber, shared_mode: Some(shared_mode) };
+        subscription.check(code, StartStep::Subscribe, "cuptiSubscribe_v2")?;
+        Ok(subscription)
     }
 
     /// Registers the buffer callbacks and creates the clock. Unsubscribes on failure.
@@ -105,22 +109,31 @@ impl Subscription {
     }
 
     fn clock(&self) -> Result<Clock, Unavailable> {
-        Clock::new(|| self.timestamp()).map_err(|code| {
-            call_failure(self.library, code, StartStep::Enable, "cuptiGetTimestamp")
-        })
+        Clock::new(|| self.timestamp())
+            .map_err(|code| self.call_failure(code, StartStep::Enable, "cuptiGetTimestamp"))
     }
 
-    #[expect(unsafe_code, reason = "a call of the library")]
     fn register_buffers(&self) -> Result<(), Unavailable> {
-        // SAFETY: the subscriber is valid.
-        let code = unsafe { self.activity_calls.register_buffers(self.subscriber) };
+        // SAFETY: the subscriber is valid, and the callbacks live as long as the process.
+        let code = unsafe {
+            match self.shared_mode {
+                Some(shared_mode) => (shared_mode.activity_register_callbacks)(
+                    self.subscriber,
+                    delivery::on_shared_buffer_requested,
+                    delivery::on_shared_buffer_completed,
+                ),
+                None => (self.functions().activity_register_callbacks)(
+                    delivery::on_buffer_requested,
+                    delivery::on_buffer_completed,
+                ),
+            }
+        };
         self.check(code, StartStep::Enable, "cuptiActivityRegisterCallbacks")
     }
 
     /// Tells CUPTI whether marey's buffers are already zeroed. If not, CUPTI zeroes them on the
     /// program's threads. The attribute applies to the process, so it stays unchanged in shared
     /// mode, where other tools' buffers may not be zeroed.
-    #[expect(unsafe_code, reason = "a call of the library")]
     fn set_zeroed_buffers(&self, are_zeroed: bool) {
         if self.is_shared() {
             return;
@@ -135,7 +148,7 @@ impl Subscription {
 
     /// Whether other tools can record at the same time.
     pub(super) const fn is_shared(&self) -> bool {
-        self.is_shared
+        self.shared_mode.is_some()
     }
 
     /// Returns the API version, which determines the layout of the records.
@@ -148,11 +161,15 @@ impl Subscription {
     }
 
     fn check(&self, code: u32, step: StartStep, call: &'static str) -> Result<(), Unavailable> {
-        check(self.library, code, step, call)
+        if code == result::SUCCESS { Ok(()) } else { Err(self.call_failure(code, step, call)) }
+    }
+
+    fn call_failure(&self, code: u32, step: StartStep, call: &'static str) -> Unavailable {
+        let library = self.library.path.clone();
+        Unavailable::CallFailed { step, library, call, code, existing_subscriber: None }
     }
 
     /// Enables a callback.
-    #[expect(unsafe_code, reason = "a call of the library")]
     pub(super) fn enable_callback(&self, domain: u32, cbid: u32) -> Result<(), Unavailable> {
         // SAFETY: the subscriber is valid.
         let code = unsafe { (self.functions().enable_callback)(1, self.subscriber, domain, cbid) };
@@ -160,7 +177,6 @@ impl Subscription {
     }
 
     /// Enables all callbacks of a domain.
-    #[expect(unsafe_code, reason = "a call of the library")]
     pub(super) fn enable_domain(&self, domain: u32) -> Result<(), Unavailable> {
         // SAFETY: the subscriber is valid.
         let code = unsafe { (self.functions().enable_domain)(1, self.subscriber, domain) };
@@ -168,30 +184,40 @@ impl Subscription {
     }
 
     /// Disables all callbacks of a domain.
-    #[expect(unsafe_code, reason = "a call of the library")]
     pub(super) fn disable_domain(&self, domain: u32) {
         // SAFETY: the subscriber is valid. Callbacks that stay enabled end with the subscription.
         unsafe { (self.functions().enable_domain)(0, self.subscriber, domain) };
     }
 
     /// Enables an activity kind.
-    #[expect(unsafe_code, reason = "a call of the library")]
     pub(super) fn enable_kind(&self, kind: u32) -> Result<(), Unavailable> {
         // SAFETY: the subscriber is valid, and CUPTI accepts any number.
-        let code = unsafe { self.activity_calls.enable_kind(self.subscriber, kind) };
+        let code = unsafe {
+            match self.shared_mode {
+                Some(shared_mode) => {
+                    (shared_mode.activity_enable)(self.subscriber, kind, ALL_CONTEXTS)
+                }
+                None => (self.functions().activity_enable)(kind),
+            }
+        };
         self.check(code, StartStep::Enable, "cuptiActivityEnable")
     }
 
     /// Disables an activity kind.
-    #[expect(unsafe_code, reason = "a call of the library")]
     pub(super) fn disable_kind(&self, kind: u32) {
         // SAFETY: the subscriber is valid, and CUPTI accepts any number.
-        unsafe { self.activity_calls.disable_kind(self.subscriber, kind) };
+        unsafe {
+            match self.shared_mode {
+                Some(shared_mode) => {
+                    (shared_mode.activity_disable)(self.subscriber, kind, ALL_CONTEXTS)
+                }
+                None => (self.functions().activity_disable)(kind),
+            }
+        };
     }
 
     /// Sets the period after which CUPTI flushes buffers, full or not. It applies to the whole
     /// process, even in shared mode.
-    #[expect(unsafe_code, reason = "a call of the library")]
     pub(super) fn set_flush_period(&self, millis: u32) {
         if let Some(set) = self.functions().activity_flush_period {
             // SAFETY: CUPTI accepts any period. If it is rejected, records only arrive later.
@@ -217,7 +243,6 @@ impl Subscription {
         self.flush_with(if self.is_shared() { 0 } else { flush::FORCED });
     }
 
-    #[expect(unsafe_code, reason = "a call of the library")]
     fn flush_with(&self, flags: u32) {
         // SAFETY: CUPTI accepts any flags. Records that cannot be delivered now are delivered
         // later.
@@ -231,7 +256,6 @@ impl Subscription {
     /// CUPTI has completed the buffer with this length, nothing writes to it any more, and
     /// `previous` is null or was returned by this function for the same buffer.
     #[inline]
-    #[expect(unsafe_code, reason = "the library walks its own records")]
     pub(super) unsafe fn next_record(
         &self,
         buffer: *mut u8,
@@ -241,32 +265,55 @@ impl Subscription {
         let mut next = previous;
         // SAFETY: guaranteed by the caller.
         let code = unsafe {
-            self.activity_calls.next_record(self.subscriber, buffer, valid_bytes, &mut next)
+            match self.shared_mode {
+                Some(shared_mode) => (shared_mode.activity_get_next_record)(
+                    self.subscriber,
+                    buffer,
+                    valid_bytes,
+                    &raw mut next,
+                ),
+                None => {
+                    (self.functions().activity_get_next_record)(buffer, valid_bytes, &raw mut next)
+                }
+            }
         };
         (code == result::SUCCESS && !next.is_null()).then_some(next)
     }
 
     /// Returns the number of records dropped since the last call.
-    #[expect(unsafe_code, reason = "a call of the library")]
     pub(super) fn take_dropped_count(&self) -> u64 {
         let mut dropped = 0;
-        // SAFETY: the subscriber is valid.
-        let code = unsafe { self.activity_calls.take_dropped_count(self.subscriber, &mut dropped) };
+        let count = &raw mut dropped;
+        // SAFETY: the subscriber is valid, and the number is writable.
+        let code = unsafe {
+            match self.shared_mode {
+                Some(shared_mode) => (shared_mode.activity_get_num_dropped_records)(
+                    self.subscriber,
+                    ALL_CONTEXTS,
+                    0,
+                    count,
+                ),
+                None => (self.functions().activity_get_num_dropped_records)(ALL_CONTEXTS, 0, count),
+            }
+        };
         if code == result::SUCCESS { dropped as u64 } else { 0 }
     }
 
     /// Returns the current time of the clock that timestamps records, or CUPTI's error code.
-    #[expect(unsafe_code, reason = "a call of the library")]
     pub(super) fn timestamp(&self) -> Result<u64, u32> {
         let mut nanos = 0;
-        // SAFETY: the subscriber is valid.
-        let code = unsafe { self.activity_calls.timestamp(self.subscriber, &mut nanos) };
+        // SAFETY: the subscriber is valid, and the number is writable.
+        let code = unsafe {
+            match self.shared_mode {
+                Some(shared_mode) => (shared_mode.get_timestamp)(self.subscriber, &raw mut nanos),
+                None => (self.functions().get_timestamp)(&raw mut nanos),
+            }
+        };
         if code == result::SUCCESS { Ok(nanos) } else { Err(code) }
     }
 
     /// Unsubscribes. The library stays loaded and is not finalized, because another tool may use
     /// it. Copies of this subscription must not be used afterwards.
-    #[expect(unsafe_code, reason = "a call of the library")]
     pub(super) fn end(self) {
         self.set_zeroed_buffers(false);
         // SAFETY: the subscriber is valid, and is not used after this.
@@ -286,44 +333,17 @@ pub(crate) fn try_subscribe(library: &'static Library) -> Result<bool, Unavailab
     enabled.map(|()| subscription.is_shared())
 }
 
-#[expect(unsafe_code, reason = "the library's own interface")]
 const unsafe extern "C" fn ignore_callback(_: *mut c_void, _: u32, _: u32, _: *const c_void) {}
 
-fn check(
-    library: &Library,
-    code: u32,
-    step: StartStep,
-    call: &'static str,
-) -> Result<(), Unavailable> {
-    if code == result::SUCCESS { Ok(()) } else { Err(call_failure(library, code, step, call)) }
-}
-
-fn call_failure(library: &Library, code: u32, step: StartStep, call: &'static str) -> Unavailable {
-    Unavailable::CallFailed {
-        step,
-        library: library.path.clone(),
-        call,
-        code,
-        existing_subscriber: None,
-    }
-}
-
 /// Adds the name of the existing subscriber to an error that is due to another tool.
-fn with_existing_subscriber(error: Unavailable, name: Option<String>) -> Unavailable {
-    match error {
-        Unavailable::CallFailed {
-            step,
-            library,
-            call,
-            code: code @ (result::MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED | result::NOT_COMPATIBLE),
-            ..
-        } => Unavailable::CallFailed { step, library, call, code, existing_subscriber: name },
-        other => other,
+fn with_existing_subscriber(mut error: Unavailable, name: Option<String>) -> Unavailable {
+    if let Unavailable::CallFailed {
+        code: result::MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED | result::NOT_COMPATIBLE,
+        existing_subscriber,
+        ..
+    } = &mut error
+    {
+        *existing_subscriber = name;
     }
-}
-
-/// Returns a NUL-terminated string; `None` if it is empty.
-fn read_c_string(bytes: &[u8]) -> Option<String> {
-    let text = CStr::from_bytes_until_nul(bytes).ok()?.to_string_lossy();
-    (!text.is_empty()).then(|| text.into_owned())
+    error
 }

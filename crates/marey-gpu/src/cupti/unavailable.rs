@@ -27,18 +27,12 @@ pub enum StartStep {
 /// The reason why activities of devices cannot be recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Unavailable {
-    /// The driver's library cannot be loaded.
-    #[error("no NVIDIA driver: {reason}")]
-    NoDriver {
-        /// Error message of the loader.
-        reason: String,
-    },
+    /// The driver's library cannot be loaded, with the error message of the loader.
+    #[error("no NVIDIA driver: {0}")]
+    NoDriver(String),
     /// A driver function is missing.
-    #[error("the NVIDIA driver lacks `{function}`")]
-    DriverIncomplete {
-        /// Name of the function.
-        function: &'static str,
-    },
+    #[error("the NVIDIA driver lacks `{0}`")]
+    DriverIncomplete(&'static str),
     /// A driver call failed.
     #[error("`{call}` of the NVIDIA driver returned {code} ({})", driver_error::name(*.code))]
     DriverFailed {
@@ -81,7 +75,7 @@ impl Unavailable {
     /// Returns the failing step.
     pub const fn step(&self) -> StartStep {
         match self {
-            Self::NoDriver { .. } | Self::DriverIncomplete { .. } => StartStep::Driver,
+            Self::NoDriver(_) | Self::DriverIncomplete(_) => StartStep::Driver,
             Self::DriverFailed { code: driver_error::NO_DEVICE, .. } | Self::NoDevice => {
                 StartStep::Device
             }
@@ -96,27 +90,21 @@ impl Unavailable {
         match self {
             Self::DriverFailed { code, .. }
             | Self::CallFailed { code, .. }
-            | Self::UnusableSelection { reason: Rejection::NoVersion { code }, .. } => Some(*code),
+            | Self::UnusableSelection { reason: Rejection::NoVersion(code), .. } => Some(*code),
             _ => None,
         }
     }
 
     /// Returns the name of the error code.
     pub fn code_name(&self) -> Option<&'static str> {
-        match self {
-            Self::DriverFailed { code, .. } => Some(driver_error::name(*code)),
-            Self::CallFailed { code, .. }
-            | Self::UnusableSelection { reason: Rejection::NoVersion { code }, .. } => {
-                Some(result::name(*code))
-            }
-            _ => None,
-        }
+        let is_of_driver = matches!(self, Self::DriverFailed { .. });
+        self.code().map(if is_of_driver { driver_error::name } else { result::name })
     }
 
     /// Returns a hint how to resolve the problem.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::NoDriver { .. } | Self::DriverIncomplete { .. } => {
+            Self::NoDriver(_) | Self::DriverIncomplete(_) => {
                 "install NVIDIA's driver; start a container with `--gpus all` or the equivalent of its runtime"
             }
             Self::NoDevice => NO_DEVICE_HINT,

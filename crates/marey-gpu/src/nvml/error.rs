@@ -27,18 +27,12 @@ pub enum Unavailable {
         /// How to resolve the problem, if known.
         hint: Option<&'static str>,
     },
-    /// There is no device, or none is accessible.
-    #[error("NVML in `{library}` finds no device")]
-    NoDevice {
-        /// Path or name of the library.
-        library: String,
-    },
-    /// No device is visible to the process.
-    #[error("`CUDA_VISIBLE_DEVICES` selects none of the devices of NVML in `{library}`")]
-    Hidden {
-        /// Path or name of the library.
-        library: String,
-    },
+    /// There is no device in the library with this path or name, or none is accessible.
+    #[error("NVML in `{0}` finds no device")]
+    NoDevice(String),
+    /// No device of the library with this path or name is visible to the process.
+    #[error("`CUDA_VISIBLE_DEVICES` selects none of the devices of NVML in `{0}`")]
+    Hidden(String),
     /// All devices were lost or do not respond.
     #[error("no device responds to NVML any more")]
     DevicesLost,
@@ -68,10 +62,10 @@ impl Unavailable {
                 "install NVIDIA's driver, start the container with `--gpus all`, or set `MAREY_NVML_LIB`",
             ),
             Self::NotStarted { hint, .. } => *hint,
-            Self::NoDevice { .. } => {
+            Self::NoDevice(_) => {
                 Some("start the container with `--gpus all`, or check `nvidia-smi`")
             }
-            Self::Hidden { .. } => Some("check `CUDA_VISIBLE_DEVICES`, and `nvidia-smi -L`"),
+            Self::Hidden(_) => Some("check `CUDA_VISIBLE_DEVICES`, and `nvidia-smi -L`"),
             Self::DevicesLost => Some("search the system log for `Xid`"),
         }
     }

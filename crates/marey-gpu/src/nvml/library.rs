@@ -1,13 +1,14 @@
 //! Loads and initialises the NVML library, once per process, and never unloads it.
 
 use super::error::Unavailable;
+use crate::lock;
 use libloading::Library;
 use marey_model::env;
 use marey_record::environment;
 use nvml_wrapper::Nvml;
 use std::ffi::{OsStr, OsString};
 use std::mem::ManuallyDrop;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 /// The name that the system's loader resolves.
 const DEFAULT_LIBRARY: &str = "libnvidia-ml.so.1";
@@ -74,9 +75,4 @@ fn no_library(path: &OsStr, error: &libloading::Error) -> Unavailable {
     let reason =
         std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
     Unavailable::NoLibrary { library, reason }
-}
-
-/// Locks a mutex and ignores poisoning.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

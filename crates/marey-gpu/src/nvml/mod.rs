@@ -22,8 +22,8 @@ mod visible;
 pub use self::error::Unavailable;
 pub use self::probe::{DeviceProperties, Probe, ProbedDevice, probe};
 
-use self::library::lock;
 use self::sampler::NvmlSampler;
+use crate::lock;
 use marey_model::setting::Setting;
 use marey_record::{STOP, Worker, api, settings};
 use std::sync::Mutex;
@@ -56,23 +56,16 @@ pub enum NvmlState {
     Ended(Unavailable),
 }
 
-/// The settings of the running thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Started {
-    /// Period of readings.
-    pub period: Duration,
-}
-
 /// Starts reading devices while trace sessions record. Does not wait for the driver: [`state`]
-/// returns the result. Does nothing if it is already running.
-pub fn start() -> Result<Started, Unavailable> {
+/// returns the result. Does nothing if it is already running. Returns the period of readings.
+pub fn start() -> Result<Duration, Unavailable> {
     let period = period().ok_or(Unavailable::TurnedOff)?;
     library::load()?;
     if state() == NvmlState::Idle {
         set_state(NvmlState::Starting);
     }
     api::start_source(&READER);
-    Ok(Started { period })
+    Ok(period)
 }
 
 /// Stops reading, after the current reading.

@@ -58,26 +58,21 @@ impl NvmlSampler {
             .map_err(|error| Unavailable::not_started(&library::name(), &error))?;
         let devices: Vec<_> = visible::devices(nvml).into_iter().map(SampledDevice::new).collect();
         if devices.is_empty() {
-            let library = library::name();
-            return Err(match count {
-                0 => Unavailable::NoDevice { library },
-                _ => Unavailable::Hidden { library },
-            });
+            let reason = if count == 0 { Unavailable::NoDevice } else { Unavailable::Hidden };
+            return Err(reason(library::name()));
         }
         let name_ids =
             DeviceCounter::ALL.iter().map(|counter| api::intern(counter.name())).collect();
         let readings_per_slow = (SLOW_PERIOD.as_millis() / period.as_millis().max(1)).max(1) as u32;
-        let pid = std::process::id();
-        let (lost_uuids, values) = (Vec::new(), Vec::new());
         Ok(Self {
-            pid,
+            pid: std::process::id(),
             nvml,
             devices,
-            lost_uuids,
+            lost_uuids: Vec::new(),
             name_ids,
             readings_until_slow: 0,
             readings_per_slow,
-            values,
+            values: Vec::new(),
         })
     }
 
@@ -106,35 +101,26 @@ impl NvmlSampler {
 
     /// Reads every device once.
     pub(super) fn read(&mut self) {
-        if self.readings_until_slow == 0 {
+        let is_slow_due = self.readings_until_slow == 0;
+        if is_slow_due {
             self.find_devices();
+            self.readings_until_slow = self.readings_per_slow;
         }
-        let Self {
-            devices,
-            lost_uuids,
-            name_ids,
-            readings_until_slow,
-            readings_per_slow,
-            values,
-            ..
-        } = self;
-        let is_slow_due = *readings_until_slow == 0;
-        *readings_until_slow =
-            if is_slow_due { *readings_per_slow - 1 } else { *readings_until_slow - 1 };
+        self.readings_until_slow -= 1;
         let time_ticks = api::now_ticks();
-        for device in devices.iter_mut() {
+        for device in &mut self.devices {
             let number = Some(device.number);
             device.read(is_slow_due, &mut |counter, value| {
-                let name_id = name_ids[counter as usize];
-                values.push(CounterSample { name_id, device: number, time_ticks, value });
+                let name_id = self.name_ids[counter as usize];
+                self.values.push(CounterSample { name_id, device: number, time_ticks, value });
             });
         }
-        api::record_counters(values);
-        values.clear();
-        let newly_lost = devices.extract_if(.., |device| device.is_lost).map(|device| device.uuid);
-        let lost_before = lost_uuids.len();
-        lost_uuids.extend(newly_lost);
-        api::count_losses(LossCause::CountersEnded, (lost_uuids.len() - lost_before) as u64);
+        api::record_counters(&self.values);
+        self.values.clear();
+        let lost_before = self.lost_uuids.len();
+        let newly_lost = self.devices.extract_if(.., |device| device.is_lost);
+        self.lost_uuids.extend(newly_lost.map(|device| device.uuid));
+        api::count_losses(LossCause::CountersEnded, (self.lost_uuids.len() - lost_before) as u64);
     }
 }
 

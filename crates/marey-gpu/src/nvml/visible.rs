@@ -57,17 +57,19 @@ fn driver_devices(nvml: &'static Nvml) -> Option<Vec<VisibleDevice>> {
 }
 
 fn environment_devices(nvml: &'static Nvml) -> Vec<VisibleDevice> {
-    let every_device =
-        || (0..nvml.device_count().unwrap_or(0)).filter_map(|it| nvml.device_by_index(it).ok());
     let variable = environment::text(VISIBLE_DEVICES);
     let devices: Vec<_> = match variable.as_deref() {
-        None => every_device().collect(),
+        None => every_device(nvml).collect(),
         // As in CUDA, names after an invalid one are ignored.
         Some(names) => {
             names.split(',').map_while(|name| device_by_name(nvml, name.trim())).collect()
         }
     };
     (0..).zip(devices).filter_map(|(number, device)| VisibleDevice::new(number, device)).collect()
+}
+
+fn every_device(nvml: &'static Nvml) -> impl Iterator<Item = Device<'static>> {
+    (0..nvml.device_count().unwrap_or(0)).filter_map(|index| nvml.device_by_index(index).ok())
 }
 
 impl VisibleDevice {
@@ -84,10 +86,8 @@ fn device_by_name(nvml: &'static Nvml, name: &str) -> Option<Device<'static>> {
     if name.starts_with(MIG_PREFIX) {
         return gpu_by_uuid(nvml, name);
     }
-    let devices =
-        (0..nvml.device_count().ok()?).filter_map(|index| nvml.device_by_index(index).ok());
     let matches_name = |device: &Device<'_>| device.uuid().is_ok_and(|uuid| uuid.starts_with(name));
-    let mut matching = devices.filter(matches_name);
+    let mut matching = every_device(nvml).filter(matches_name);
     matching.next().filter(|_| name.starts_with(GPU_PREFIX) && matching.next().is_none())
 }
 

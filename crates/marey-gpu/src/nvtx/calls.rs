@@ -3,13 +3,12 @@
 #![expect(unsafe_code, reason = "C functions with pointers from NVTX's caller")]
 
 use super::layout::{
-    EventAttributes, Function, NameHandle, Utf8Pointer, WidePointer, handle_for_name,
+    EventAttributes, Function, NameHandle, WideCharacter, handle_for_name, name_id,
 };
-use super::name::{self, DEFAULT_DOMAIN};
+use super::name::{self, Character, DEFAULT_DOMAIN};
 use super::{payload, push_pop, start_end};
 use marey_record::api;
-use std::borrow::Cow;
-use std::ffi::c_int;
+use std::ffi::{c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 
@@ -17,15 +16,15 @@ use std::ptr::null_mut;
 /// because categories are ignored.
 pub(super) const CORE: &[(u32, Function)] = &[
     (1, mark_ex as Function),
-    (2, mark_utf8 as Function),
-    (3, mark_wide as Function),
+    (2, mark_text::<c_char> as Function),
+    (3, mark_text::<WideCharacter> as Function),
     (4, start_ex as Function),
-    (5, start_utf8 as Function),
-    (6, start_wide as Function),
+    (5, start_text::<c_char> as Function),
+    (6, start_text::<WideCharacter> as Function),
     (7, end as Function),
     (8, push_ex as Function),
-    (9, push_utf8 as Function),
-    (10, push_wide as Function),
+    (9, push_text::<c_char> as Function),
+    (10, push_text::<WideCharacter> as Function),
     (11, pop as Function),
 ];
 
@@ -37,10 +36,10 @@ pub(super) const CORE2: &[(u32, Function)] = &[
     (3, domain_end as Function),
     (4, domain_push as Function),
     (5, domain_pop as Function),
-    (10, register_utf8 as Function),
-    (11, register_wide as Function),
-    (12, domain_create_utf8 as Function),
-    (13, domain_create_wide as Function),
+    (10, register::<c_char> as Function),
+    (11, register::<WideCharacter> as Function),
+    (12, domain_create::<c_char> as Function),
+    (13, domain_create::<WideCharacter> as Function),
 ];
 
 // Push/pop ranges, on the thread's stack.
@@ -50,14 +49,11 @@ unsafe extern "C" fn push_ex(attributes: *const EventAttributes) -> c_int {
     unsafe { domain_push(null_mut(), attributes) }
 }
 
-unsafe extern "C" fn push_utf8(message: Utf8Pointer) -> c_int {
-    // SAFETY: NVTX's caller passes a string or null.
-    push_text(|| unsafe { name::utf8(message) })
-}
-
-unsafe extern "C" fn push_wide(message: WidePointer) -> c_int {
-    // SAFETY: NVTX's caller passes a string or null.
-    push_text(|| unsafe { name::wide(message) })
+unsafe extern "C" fn push_text<C: Character>(message: *const C) -> c_int {
+    catch_panic(push_pop::NOT_TRACKED, || {
+        // SAFETY: NVTX's caller passes a string or null.
+        push_pop::push(DEFAULT_DOMAIN, || unsafe { name::id_for_string(DEFAULT_DOMAIN, message) }).0
+    })
 }
 
 extern "C" fn pop() -> c_int {
@@ -68,7 +64,7 @@ unsafe extern "C" fn domain_push(domain: NameHandle, attributes: *const EventAtt
     catch_panic(push_pop::NOT_TRACKED, || {
         // SAFETY: NVTX's caller passes attributes or null.
         let attributes = unsafe { EventAttributes::read(attributes) };
-        let domain = name::domain_id(domain);
+        let domain = name_id(domain);
         // SAFETY: NVTX's caller passes a message of the type in the attributes.
         let (level, is_recorded) =
             push_pop::push(domain, || unsafe { name::id_for_attributes(domain, attributes) });
@@ -81,13 +77,7 @@ unsafe extern "C" fn domain_push(domain: NameHandle, attributes: *const EventAtt
 }
 
 extern "C" fn domain_pop(domain: NameHandle) -> c_int {
-    catch_panic(push_pop::NOT_TRACKED, || push_pop::pop(name::domain_id(domain)))
-}
-
-fn push_text<'a>(message: impl FnOnce() -> Option<Cow<'a, str>>) -> c_int {
-    catch_panic(push_pop::NOT_TRACKED, || {
-        push_pop::push(DEFAULT_DOMAIN, || name::id_for_text(DEFAULT_DOMAIN, message().as_deref())).0
-    })
+    catch_panic(push_pop::NOT_TRACKED, || push_pop::pop(name_id(domain)))
 }
 
 // Start/end ranges.
@@ -97,14 +87,11 @@ unsafe extern "C" fn start_ex(attributes: *const EventAttributes) -> u64 {
     unsafe { domain_start(null_mut(), attributes) }
 }
 
-unsafe extern "C" fn start_utf8(message: Utf8Pointer) -> u64 {
-    // SAFETY: NVTX's caller passes a string or null.
-    start_text(|| unsafe { name::utf8(message) })
-}
-
-unsafe extern "C" fn start_wide(message: WidePointer) -> u64 {
-    // SAFETY: NVTX's caller passes a string or null.
-    start_text(|| unsafe { name::wide(message) })
+unsafe extern "C" fn start_text<C: Character>(message: *const C) -> u64 {
+    catch_panic(0, || {
+        // SAFETY: NVTX's caller passes a string or null.
+        start_end::start(|| unsafe { name::id_for_string(DEFAULT_DOMAIN, message) }).0
+    })
 }
 
 extern "C" fn end(range: u64) {
@@ -116,7 +103,7 @@ unsafe extern "C" fn domain_start(domain: NameHandle, attributes: *const EventAt
         // SAFETY: NVTX's caller passes attributes or null.
         let attributes = unsafe { EventAttributes::read(attributes) };
         // SAFETY: NVTX's caller passes a message of the type in the attributes.
-        let name = || unsafe { name::id_for_attributes(name::domain_id(domain), attributes) };
+        let name = || unsafe { name::id_for_attributes(name_id(domain), attributes) };
         let (range, scope) = start_end::start(name);
         if let Some(scope) = scope
             && let Some(values) = payload::metric_values(attributes)
@@ -131,12 +118,6 @@ extern "C" fn domain_end(_domain: NameHandle, range: u64) {
     end(range);
 }
 
-fn start_text<'a>(message: impl FnOnce() -> Option<Cow<'a, str>>) -> u64 {
-    catch_panic(0, || {
-        start_end::start(|| name::id_for_text(DEFAULT_DOMAIN, message().as_deref())).0
-    })
-}
-
 // Marks.
 
 unsafe extern "C" fn mark_ex(attributes: *const EventAttributes) {
@@ -144,14 +125,14 @@ unsafe extern "C" fn mark_ex(attributes: *const EventAttributes) {
     unsafe { domain_mark(null_mut(), attributes) };
 }
 
-unsafe extern "C" fn mark_utf8(message: Utf8Pointer) {
-    // SAFETY: NVTX's caller passes a string or null.
-    mark_text(|| unsafe { name::utf8(message) });
-}
-
-unsafe extern "C" fn mark_wide(message: WidePointer) {
-    // SAFETY: NVTX's caller passes a string or null.
-    mark_text(|| unsafe { name::wide(message) });
+unsafe extern "C" fn mark_text<C: Character>(message: *const C) {
+    catch_panic((), || {
+        if api::is_live() {
+            // SAFETY: NVTX's caller passes a string or null.
+            let name = unsafe { name::id_for_string(DEFAULT_DOMAIN, message) };
+            drop(api::record_instant(name, &[]));
+        }
+    });
 }
 
 unsafe extern "C" fn domain_mark(domain: NameHandle, attributes: *const EventAttributes) {
@@ -164,50 +145,24 @@ unsafe extern "C" fn domain_mark(domain: NameHandle, attributes: *const EventAtt
         let payload = payload::metric_values(attributes);
         let values = payload.as_ref().map_or([].as_slice(), |values| values);
         // SAFETY: NVTX's caller passes a message of the type in the attributes.
-        let name = unsafe { name::id_for_attributes(name::domain_id(domain), attributes) };
+        let name = unsafe { name::id_for_attributes(name_id(domain), attributes) };
         drop(api::record_instant(name, values));
-    });
-}
-
-fn mark_text<'a>(message: impl FnOnce() -> Option<Cow<'a, str>>) {
-    catch_panic((), || {
-        if api::is_live() {
-            drop(api::record_instant(name::id_for_text(DEFAULT_DOMAIN, message().as_deref()), &[]));
-        }
     });
 }
 
 // Registered strings and domains.
 
-unsafe extern "C" fn register_utf8(domain: NameHandle, text: Utf8Pointer) -> NameHandle {
-    // SAFETY: NVTX's caller passes a string or null.
-    register(domain, || unsafe { name::utf8(text) })
-}
-
-unsafe extern "C" fn register_wide(domain: NameHandle, text: WidePointer) -> NameHandle {
-    // SAFETY: NVTX's caller passes a string or null.
-    register(domain, || unsafe { name::wide(text) })
-}
-
-fn register<'a>(domain: NameHandle, text: impl FnOnce() -> Option<Cow<'a, str>>) -> NameHandle {
+unsafe extern "C" fn register<C: Character>(domain: NameHandle, text: *const C) -> NameHandle {
     catch_panic(null_mut(), || {
-        handle_for_name(name::id_for_text(name::domain_id(domain), text().as_deref()))
+        // SAFETY: NVTX's caller passes a string or null.
+        handle_for_name(unsafe { name::id_for_string(name_id(domain), text) })
     })
 }
 
-unsafe extern "C" fn domain_create_utf8(text: Utf8Pointer) -> NameHandle {
-    // SAFETY: NVTX's caller passes a string or null.
-    domain_create(|| unsafe { name::utf8(text) })
-}
-
-unsafe extern "C" fn domain_create_wide(text: WidePointer) -> NameHandle {
-    // SAFETY: NVTX's caller passes a string or null.
-    domain_create(|| unsafe { name::wide(text) })
-}
-
-fn domain_create<'a>(text: impl FnOnce() -> Option<Cow<'a, str>>) -> NameHandle {
+unsafe extern "C" fn domain_create<C: Character>(text: *const C) -> NameHandle {
     catch_panic(null_mut(), || {
-        handle_for_name(name::id_for_text(DEFAULT_DOMAIN, text().as_deref()))
+        // SAFETY: NVTX's caller passes a string or null.
+        handle_for_name(unsafe { name::id_for_string(DEFAULT_DOMAIN, text) })
     })
 }
 

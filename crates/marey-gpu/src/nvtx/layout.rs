@@ -1,6 +1,6 @@
 //! The data structures of NVTX 3 on 64-bit Linux, and the access to its function slots.
 
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ffi::{c_int, c_uint, c_void};
 
 /// Returns one of NVTX's export tables by its number.
 pub type GetExportTable = unsafe extern "C" fn(table: u32) -> *const c_void;
@@ -29,40 +29,37 @@ pub(super) struct ExportTable {
     >,
 }
 
-/// The function slots of a module. They are pointers to NVTX's function variables.
-pub(super) struct FunctionSlots {
-    first: *mut *mut Function,
-    count: u32,
-}
-
 #[expect(unsafe_code, reason = "reads and writes NVTX's tables")]
-impl FunctionSlots {
+impl ExportTable {
+    /// Sets functions of a module by their slots, if the slots exist. Returns whether the module
+    /// exists.
+    ///
     /// # Safety
-    /// The table is NVTX's.
-    pub(super) unsafe fn for_module(export: &ExportTable, module: c_int) -> Option<Self> {
-        let module_slots = export.module_slots.filter(|_| export.bytes >= size_of_val(export))?;
+    /// The table is NVTX's, and each function has the type of its slot.
+    pub(super) unsafe fn set_functions(
+        &self,
+        module: c_int,
+        functions: &[(u32, Function)],
+    ) -> bool {
+        let module_slots = self.module_slots.filter(|_| self.bytes >= size_of_val(self));
+        let Some(module_slots) = module_slots else { return false };
         let (mut first, mut count) = (std::ptr::null_mut(), 0);
         // SAFETY: the function is NVTX's, and writes to these two variables.
         let exists = unsafe { module_slots(module, &raw mut first, &raw mut count) } != 0;
-        (exists && !first.is_null()).then_some(Self { first, count })
-    }
-
-    /// Sets the function of a slot, if the slot exists.
-    ///
-    /// # Safety
-    /// The function has the type of the slot.
-    pub(super) unsafe fn set(&self, slot: u32, function: Function) {
-        if slot >= self.count {
-            return;
+        if !exists || first.is_null() {
+            return false;
         }
-        // SAFETY: NVTX provides `count` pointers to variables of its own, or null, which no other
-        // thread accesses before initialisation has finished.
-        unsafe {
-            let variable = *self.first.add(slot as usize);
-            if !variable.is_null() {
-                *variable = function;
+        for &(slot, function) in functions.iter().filter(|(slot, _)| *slot < count) {
+            // SAFETY: NVTX provides `count` pointers to variables of its own, or null, which no
+            // other thread accesses before initialisation has finished.
+            unsafe {
+                let variable = *first.add(slot as usize);
+                if !variable.is_null() {
+                    *variable = function;
+                }
             }
         }
+        true
     }
 }
 
@@ -135,7 +132,5 @@ pub(super) fn name_id(handle: *const c_void) -> u32 {
     u32::try_from(handle.addr()).unwrap_or(0)
 }
 
-/// A NUL-terminated string.
-pub(super) type Utf8Pointer = *const c_char;
-/// A NUL-terminated string in UTF-32, which is `wchar_t` on Linux.
-pub(super) type WidePointer = *const i32;
+/// A character of UTF-32, which is `wchar_t` on Linux.
+pub(super) type WideCharacter = i32;

@@ -18,7 +18,7 @@ mod start_end;
 
 pub use self::layout::GetExportTable;
 
-use self::layout::{CALLBACK_TABLE, CORE_MODULE, CORE2_MODULE, ExportTable, FunctionSlots};
+use self::layout::{CALLBACK_TABLE, CORE_MODULE, CORE2_MODULE, ExportTable};
 use marey_model::env;
 use marey_record::environment;
 use std::ffi::c_int;
@@ -41,13 +41,9 @@ pub unsafe fn initialize(get_export_table: Option<GetExportTable>) -> c_int {
         return 0;
     };
     for (module, functions) in [(CORE_MODULE, calls::CORE), (CORE2_MODULE, calls::CORE2)] {
-        // SAFETY: the table is NVTX's.
-        let Some(slots) = (unsafe { FunctionSlots::for_module(export_table, module) }) else {
+        // SAFETY: the table is NVTX's, and the lists pair each slot with a function of its type.
+        if !unsafe { export_table.set_functions(module, functions) } {
             return 0;
-        };
-        for &(slot, function) in functions {
-            // SAFETY: the lists pair each slot with a function of its type.
-            unsafe { slots.set(slot, function) };
         }
     }
     1

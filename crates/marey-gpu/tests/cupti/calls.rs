@@ -1,23 +1,6 @@
 //! Recording of every driver and runtime call as a span, and external correlation ids.
 
-use crate::harness::{Recorded, Trace, call_count, in_own_process, play};
-use marey_gpu::cupti::interfaces::CudaInterfaces;
-use marey_model::context::NodeKind;
-use marey_record::api;
-
-/// Plays the part `go` inside a scope `step`, and returns the recording.
-fn record(interfaces: CudaInterfaces) -> Recorded {
-    let trace = Trace::start(interfaces).unwrap();
-    let step = api::intern("step");
-    api::enter(step, NodeKind::Scope);
-    play("go");
-    api::exit(step);
-    trace.finish()
-}
-
-const DRIVER: CudaInterfaces = CudaInterfaces { has_driver: true, has_runtime: false };
-const RUNTIME: CudaInterfaces = CudaInterfaces { has_driver: false, has_runtime: true };
-const BOTH: CudaInterfaces = CudaInterfaces { has_driver: true, has_runtime: true };
+use crate::harness::{BOTH, DRIVER, LAUNCHES_ONLY, RUNTIME, call_count, in_own_process, record};
 
 /// A launch through the runtime, as by torch, and a capture, in which no call launches.
 const SCRIPT: &str = "
@@ -34,8 +17,7 @@ part go {
 
 #[test]
 fn calls_with_same_id_interfaces_nest_and_kernels_are_attributed_once() {
-    let test = "calls::calls_with_same_id_interfaces_nest_and_kernels_are_attributed_once";
-    if !in_own_process(test, SCRIPT) {
+    if !in_own_process(calls_with_same_id_interfaces_nest_and_kernels_are_attributed_once, SCRIPT) {
         return;
     }
     let recorded = record(BOTH);
@@ -62,7 +44,7 @@ fn calls_with_same_id_interfaces_nest_and_kernels_are_attributed_once() {
 
 #[test]
 fn only_calls_of_the_selected_interface_are_recorded() {
-    if !in_own_process("calls::only_calls_of_the_selected_interface_are_recorded", SCRIPT) {
+    if !in_own_process(only_calls_of_the_selected_interface_are_recorded, SCRIPT) {
         return;
     }
     let recorded = record(DRIVER);
@@ -81,12 +63,12 @@ fn only_calls_of_the_selected_interface_are_recorded() {
 
 #[test]
 fn only_launches_are_recorded_by_default() {
-    if !in_own_process("calls::only_launches_are_recorded_by_default", SCRIPT) {
+    if !in_own_process(only_launches_are_recorded_by_default, SCRIPT) {
         return;
     }
     record(BOTH);
     let domain_calls = call_count("cuptiEnableDomain");
-    let recorded = record(CudaInterfaces::default());
+    let recorded = record(LAUNCHES_ONLY);
     let paths: Vec<_> = recorded.call_paths().into_iter().map(|path| path.0).collect();
     let launches = ["step/cuLaunchKernel", "step/cuLaunchKernel", "step/cuGraphLaunch"];
     assert_eq!(paths, launches, "not even our own synchronization");
@@ -108,13 +90,12 @@ fn an_external_correlation_id_of_a_call_applies_to_its_kernel() {
             pop 3
             launch outer
         }";
-    if !in_own_process("calls::an_external_correlation_id_of_a_call_applies_to_its_kernel", script)
-    {
+    if !in_own_process(an_external_correlation_id_of_a_call_applies_to_its_kernel, script) {
         return;
     }
     let recorded = record(RUNTIME);
     let ids: Vec<_> =
         recorded.kernels.iter().map(|kernel| (kernel.name.as_str(), kernel.external)).collect();
     assert_eq!(ids, [("inner", Some(77)), ("outer", None)]);
-    assert_eq!(record(CudaInterfaces::default()).kernels[0].external, None);
+    assert_eq!(record(LAUNCHES_ONLY).kernels[0].external, None);
 }

@@ -1,11 +1,9 @@
 //! Attribution of activities to several devices.
 
 use crate::harness::{Trace, in_own_process, play};
-use marey_gpu::cupti::interfaces::CudaInterfaces;
 
 #[test]
 fn synchronizations_and_overhead_are_attributed_to_devices() {
-    let test = "devices::synchronizations_and_overhead_are_attributed_to_devices";
     let script = "
         devices 4
         part go {
@@ -16,10 +14,10 @@ fn synchronizations_and_overhead_are_attributed_to_devices() {
             synchronize device device 2
             overhead buffer-flush 500
         }";
-    if !in_own_process(test, script) {
+    if !in_own_process(synchronizations_and_overhead_are_attributed_to_devices, script) {
         return;
     }
-    let trace = Trace::start(CudaInterfaces::default()).unwrap();
+    let trace = Trace::start();
     play("go");
     let recorded = trace.finish();
     let activities: Vec<_> =
@@ -37,10 +35,10 @@ fn synchronizations_and_overhead_are_attributed_to_devices() {
 fn our_own_synchronizations_are_not_recorded() {
     let launches: Vec<_> = (0..16).map(|device| format!("launch k device {device}")).collect();
     let script = format!("devices 16\npart go {{\n{}\n}}", launches.join("\n"));
-    if !in_own_process("devices::our_own_synchronizations_are_not_recorded", &script) {
+    if !in_own_process(our_own_synchronizations_are_not_recorded, &script) {
         return;
     }
-    let trace = Trace::start(CudaInterfaces::default()).unwrap();
+    let trace = Trace::start();
     for _ in 0..10 {
         play("go");
         trace.advance_phase();

@@ -25,7 +25,7 @@ fn folder() -> PathBuf {
 #[test]
 #[expect(unsafe_code, reason = "atexit takes a C function")]
 fn a_process_exits_although_a_device_hangs() {
-    if !in_own_process("ends::a_process_exits_although_a_device_hangs", SCRIPT) {
+    if !in_own_process(a_process_exits_although_a_device_hangs, SCRIPT) {
         return;
     }
     // SAFETY: a plain number, and a function that lives as long as the process. It runs after the

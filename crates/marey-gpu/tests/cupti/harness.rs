@@ -1,5 +1,6 @@
 //! Test processes that play a script, and their recordings.
 
+use crate::{double, own_process};
 use marey_gpu::cupti::interfaces::CudaInterfaces;
 use marey_gpu::cupti::search::Hints;
 use marey_gpu::cupti::unavailable::Unavailable;
@@ -13,39 +14,29 @@ use std::ffi::{CString, c_char, c_void};
 use std::fs::File;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use tempfile::TempDir;
 
 /// Runs a test in its own process, with the double and this script. Returns whether this is that
 /// process.
-pub(crate) fn in_own_process(test: &str, script: &str) -> bool {
-    const OWN_PROCESS: &str = "MAREY_TEST_OWN_PROCESS";
-    if std::env::var_os(OWN_PROCESS).is_some() {
+pub(crate) fn in_own_process(test: impl Fn(), script: &str) -> bool {
+    if own_process::is_own_process() {
         return true;
     }
     let folder = TempDir::new().unwrap();
     symlink(double_path(), folder.path().join("libcuda.so.1")).unwrap();
     let script_file = folder.path().join("script");
     std::fs::write(&script_file, script).unwrap();
-    let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--nocapture", "--test-threads=1"])
-        .env(OWN_PROCESS, "1")
-        .env("LD_LIBRARY_PATH", folder.path())
-        .env("MAREY_CUPTI_LIB", double_path())
-        .env("MAREY_KEEP_SPOOL", "1")
-        .env("MAREY_REPLAY", script_file)
-        .output()
-        .unwrap();
-    let printed = [output.stdout, output.stderr].concat();
-    let printed = String::from_utf8_lossy(&printed);
-    assert!(output.status.success(), "{printed}");
-    assert!(printed.contains("1 passed"), "there is no test {test}: {printed}");
+    let variables: [(&str, &Path); 3] = [
+        ("LD_LIBRARY_PATH", folder.path()),
+        ("MAREY_CUPTI_LIB", &double_path()),
+        ("MAREY_REPLAY", &script_file),
+    ];
+    own_process::run(test, variables);
     false
 }
 
-/// Returns the path of the double, which is next to the test binary.
 fn double_path() -> PathBuf {
-    std::env::current_exe().unwrap().with_file_name("libmarey_replay.so")
+    double::path("libmarey_replay.so")
 }
 
 /// Plays a part of the script.
@@ -53,7 +44,8 @@ fn double_path() -> PathBuf {
 pub(crate) fn play(part: &str) {
     let name = CString::new(part).unwrap();
     // SAFETY: the function takes a string and returns a number.
-    let play_part: unsafe extern "C" fn(*const c_char) -> i32 = unsafe { function(c"replay_play") };
+    let play_part: unsafe extern "C" fn(*const c_char) -> i32 =
+        unsafe { double::function(double_path(), c"replay_play") };
     // SAFETY: the string is NUL-terminated.
     assert_eq!(unsafe { play_part(name.as_ptr()) }, 0, "the script has no part {part}");
 }
@@ -63,25 +55,10 @@ pub(crate) fn play(part: &str) {
 pub(crate) fn call_count(function_name: &str) -> u64 {
     let name = CString::new(function_name).unwrap();
     // SAFETY: the function takes a string and returns a number.
-    let count: unsafe extern "C" fn(*const c_char) -> u64 = unsafe { function(c"replay_calls") };
+    let count: unsafe extern "C" fn(*const c_char) -> u64 =
+        unsafe { double::function(double_path(), c"replay_calls") };
     // SAFETY: the string is NUL-terminated.
     unsafe { count(name.as_ptr()) }
-}
-
-/// Returns a function of the double.
-///
-/// # Safety
-/// `F` is the function pointer type of the function with this name.
-#[expect(unsafe_code, reason = "the address of a function becomes a function")]
-unsafe fn function<F: Copy>(name: &std::ffi::CStr) -> F {
-    // SAFETY: the double is trusted.
-    let library = unsafe { libloading::os::unix::Library::new(double_path()) }.unwrap();
-    // SAFETY: guaranteed by the caller.
-    let address = unsafe { library.get::<F>(name.to_bytes_with_nul()) }.unwrap();
-    let function = *address;
-    // Stays loaded.
-    let _ = library.into_raw();
-    function
 }
 
 /// Argument for an unused parameter.
@@ -93,8 +70,30 @@ pub(crate) struct Trace {
     session: SessionId,
 }
 
+pub(crate) const LAUNCHES_ONLY: CudaInterfaces =
+    CudaInterfaces { has_driver: false, has_runtime: false };
+pub(crate) const DRIVER: CudaInterfaces = CudaInterfaces { has_driver: true, has_runtime: false };
+pub(crate) const RUNTIME: CudaInterfaces = CudaInterfaces { has_driver: false, has_runtime: true };
+pub(crate) const BOTH: CudaInterfaces = CudaInterfaces { has_driver: true, has_runtime: true };
+
+/// Plays the part `go` inside a scope `step`, and returns the recording.
+pub(crate) fn record(interfaces: CudaInterfaces) -> Recorded {
+    let trace = Trace::start_with(interfaces).unwrap();
+    let step = api::intern("step");
+    api::enter(step, NodeKind::Scope);
+    play("go");
+    api::exit(step);
+    trace.finish()
+}
+
 impl Trace {
-    pub(crate) fn start(calls: CudaInterfaces) -> Result<Self, Unavailable> {
+    /// Starts a recording of launches.
+    pub(crate) fn start() -> Self {
+        Self::start_with(LAUNCHES_ONLY).unwrap()
+    }
+
+    /// Starts a recording of launches and of the calls of these interfaces.
+    pub(crate) fn start_with(calls: CudaInterfaces) -> Result<Self, Unavailable> {
         let folder = TempDir::new().unwrap();
         let name = folder.path().join("trace");
         let options =

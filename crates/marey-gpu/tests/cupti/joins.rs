@@ -1,23 +1,7 @@
 //! The join of records with the call that launched them, and the names of kernels.
 
-use crate::harness::{Recorded, Trace, in_own_process, play};
-use marey_gpu::cupti::interfaces::CudaInterfaces;
-use marey_model::context::NodeKind;
+use crate::harness::{BOTH, LAUNCHES_ONLY, Recorded, in_own_process, record};
 use marey_model::loss::LossCause;
-use marey_record::api;
-
-const LAUNCHES_ONLY: CudaInterfaces = CudaInterfaces { has_driver: false, has_runtime: false };
-const BOTH: CudaInterfaces = CudaInterfaces { has_driver: true, has_runtime: true };
-
-/// Plays the part `go` inside a scope `step`, and returns the recording.
-fn record(interfaces: CudaInterfaces) -> Recorded {
-    let trace = Trace::start(interfaces).unwrap();
-    let step = api::intern("step");
-    api::enter(step, NodeKind::Scope);
-    play("go");
-    api::exit(step);
-    trace.finish()
-}
 
 /// Returns name, device, correlation id and path of each kernel.
 fn kernels(recorded: &Recorded) -> Vec<(&str, u32, u32, String)> {
@@ -36,8 +20,7 @@ fn every_kernel_of_a_launch_on_several_devices_is_recorded() {
             }
             launch c device 1
         }";
-    let test = "joins::every_kernel_of_a_launch_on_several_devices_is_recorded";
-    if !in_own_process(test, script) {
+    if !in_own_process(every_kernel_of_a_launch_on_several_devices_is_recorded, script) {
         return;
     }
     let recorded = record(LAUNCHES_ONLY);
@@ -58,8 +41,7 @@ fn an_unfinished_kernel_of_a_launch_on_several_devices_is_a_loss() {
                 launch b device 1 unfinished
             }
         }";
-    let test = "joins::an_unfinished_kernel_of_a_launch_on_several_devices_is_a_loss";
-    if !in_own_process(test, script) {
+    if !in_own_process(an_unfinished_kernel_of_a_launch_on_several_devices_is_a_loss, script) {
         return;
     }
     let recorded = record(LAUNCHES_ONLY);
@@ -77,7 +59,7 @@ fn every_part_of_a_divided_copy_is_recorded() {
                 copy to-device 500
             }
         }";
-    if !in_own_process("joins::every_part_of_a_divided_copy_is_recorded", script) {
+    if !in_own_process(every_part_of_a_divided_copy_is_recorded, script) {
         return;
     }
     let recorded = record(LAUNCHES_ONLY);
@@ -98,7 +80,7 @@ fn kernels_of_a_graph_without_node_ids_belong_to_its_launch() {
             graph g without-ids
             graph g without-ids
         }";
-    if !in_own_process("joins::kernels_of_a_graph_without_node_ids_belong_to_its_launch", script) {
+    if !in_own_process(kernels_of_a_graph_without_node_ids_belong_to_its_launch, script) {
         return;
     }
     let recorded = record(LAUNCHES_ONLY);
@@ -119,7 +101,7 @@ fn kernels_of_a_graph_without_node_ids_belong_to_its_launch() {
 }
 
 /// Records kernels whose names CUPTI overwrites as soon as it has delivered them.
-fn record_temporary_names(test: &str, settings: &str) {
+fn record_temporary_names(test: impl Fn(), settings: &str) {
     let script = format!(
         "{settings}
         names temporary
@@ -141,20 +123,23 @@ fn record_temporary_names(test: &str, settings: &str) {
 
 #[test]
 fn names_are_read_before_the_delivery_of_a_buffer_ends() {
-    let test = "joins::names_are_read_before_the_delivery_of_a_buffer_ends";
-    record_temporary_names(test, "delivery inline");
+    record_temporary_names(names_are_read_before_the_delivery_of_a_buffer_ends, "delivery inline");
 }
 
 #[test]
 fn names_are_read_before_the_delivery_of_a_buffer_by_a_worker_ends() {
-    let test = "joins::names_are_read_before_the_delivery_of_a_buffer_by_a_worker_ends";
-    record_temporary_names(test, "delivery worker");
+    record_temporary_names(
+        names_are_read_before_the_delivery_of_a_buffer_by_a_worker_ends,
+        "delivery worker",
+    );
 }
 
 #[test]
 fn names_are_read_before_a_shared_subscribers_delivery_ends() {
-    let test = "joins::names_are_read_before_a_shared_subscribers_delivery_ends";
-    record_temporary_names(test, "version 130500\ndriver 13050");
+    record_temporary_names(
+        names_are_read_before_a_shared_subscribers_delivery_ends,
+        "version 130500\ndriver 13050",
+    );
 }
 
 #[test]
@@ -168,8 +153,8 @@ fn kernels_belong_to_the_driver_call_if_the_runtime_call_has_its_own_id() {
             pop 3
             launch outer
         }";
-    let test = "joins::kernels_belong_to_the_driver_call_if_the_runtime_call_has_its_own_id";
-    if !in_own_process(test, script) {
+    if !in_own_process(kernels_belong_to_the_driver_call_if_the_runtime_call_has_its_own_id, script)
+    {
         return;
     }
     let recorded = record(BOTH);

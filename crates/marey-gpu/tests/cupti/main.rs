@@ -7,8 +7,12 @@
 #![expect(clippy::disallowed_methods, reason = "no other thread sets variables in these tests")]
 #![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
 
+#[path = "../support/double.rs"]
+mod double;
 mod harness;
 mod other_tool;
+#[path = "../support/own_process.rs"]
+mod own_process;
 
 mod calls;
 mod devices;

@@ -1,9 +1,8 @@
 //! Several subscribers at the same time, and tools that do not allow others.
 
-use crate::harness::{Trace, call_count, in_own_process, level_text, play};
+use crate::harness::{LAUNCHES_ONLY, Trace, call_count, in_own_process, level_text, play};
 use crate::other_tool::{self, kernel_count};
 use marey_gpu::cupti::abi::result;
-use marey_gpu::cupti::interfaces::CudaInterfaces;
 use marey_gpu::cupti::unavailable::Unavailable;
 
 /// Returns a script with `kernels` launches, on a library and driver that support several
@@ -12,28 +11,19 @@ fn script(kernels: u32) -> String {
     format!("version 130500\ndriver 13050\npart go {{\nrepeat {kernels} {{\nlaunch k\n}}\n}}\n")
 }
 
-fn start() -> Result<Trace, Unavailable> {
-    Trace::start(CudaInterfaces::default())
-}
-
 /// Returns the error of a failing start.
 fn refusal() -> Unavailable {
-    start().err().unwrap()
+    Trace::start_with(LAUNCHES_ONLY).err().unwrap()
 }
 
 #[test]
 fn two_tools_record_every_kernel_at_the_same_time() {
-    if !in_own_process(
-        "multi_subscriber::two_tools_record_every_kernel_at_the_same_time",
-        &script(500),
-    ) {
+    if !in_own_process(two_tools_record_every_kernel_at_the_same_time, &script(500)) {
         return;
     }
-    let (code, other) = other_tool::subscribe(c"other", true);
-    assert_eq!(code, 0);
-    other_tool::record_kernels(other);
+    let other = other_tool::start();
     play("go");
-    let trace = start().unwrap();
+    let trace = Trace::start();
     assert!(level_text().ends_with(", beside other tools"), "{}", level_text());
     play("go");
     other_tool::flush();
@@ -46,20 +36,18 @@ fn two_tools_record_every_kernel_at_the_same_time() {
     assert_eq!(kernel_count(), 1000);
     assert_eq!((call_count("cuptiActivityEnable"), call_count("cuptiGetTimestamp")), (0, 0));
 
-    let again = start().unwrap();
+    let again = Trace::start();
     play("go");
     assert_eq!(again.finish().kernels.len(), 500);
 }
 
 #[test]
 fn a_later_tool_can_subscribe_too() {
-    if !in_own_process("multi_subscriber::a_later_tool_can_subscribe_too", &script(50)) {
+    if !in_own_process(a_later_tool_can_subscribe_too, &script(50)) {
         return;
     }
-    let trace = start().unwrap();
-    let (code, other) = other_tool::subscribe(c"other", true);
-    assert_eq!(code, 0);
-    other_tool::record_kernels(other);
+    let trace = Trace::start();
+    other_tool::start();
     play("go");
     assert_eq!(trace.finish().kernels.len(), 50);
     play("go");
@@ -69,7 +57,7 @@ fn a_later_tool_can_subscribe_too() {
 
 #[test]
 fn an_exclusive_tool_is_named_in_the_error() {
-    if !in_own_process("multi_subscriber::an_exclusive_tool_is_named_in_the_error", &script(1)) {
+    if !in_own_process(an_exclusive_tool_is_named_in_the_error, &script(1)) {
         return;
     }
     let (code, other) = other_tool::subscribe(c"lonely", false);
@@ -84,16 +72,16 @@ fn an_exclusive_tool_is_named_in_the_error() {
     assert_eq!(code, 0);
     assert_eq!(refusal().code(), Some(result::MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED));
     other_tool::unsubscribe(exclusive);
-    assert!(start().is_ok(), "a failed start can be repeated");
+    assert!(Trace::start_with(LAUNCHES_ONLY).is_ok(), "a failed start can be repeated");
 }
 
 #[test]
 fn an_old_driver_has_one_subscriber() {
     let script = "version 130500\ndriver 13000\npart go {\nlaunch k\n}\n";
-    if !in_own_process("multi_subscriber::an_old_driver_has_one_subscriber", script) {
+    if !in_own_process(an_old_driver_has_one_subscriber, script) {
         return;
     }
-    let trace = start().unwrap();
+    let trace = Trace::start();
     assert!(!level_text().contains("beside"), "{}", level_text());
     assert_eq!(other_tool::subscribe_exclusive().0, result::MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
     play("go");
@@ -104,10 +92,10 @@ fn an_old_driver_has_one_subscriber() {
 #[test]
 fn older_libraries_use_the_exclusive_functions() {
     let script = "version 130001\ndriver 13050\npart go {\nlaunch k\n}\n";
-    if !in_own_process("multi_subscriber::older_libraries_use_the_exclusive_functions", script) {
+    if !in_own_process(older_libraries_use_the_exclusive_functions, script) {
         return;
     }
-    let trace = start().unwrap();
+    let trace = Trace::start();
     play("go");
     assert_eq!(trace.finish().kernels.len(), 1);
     assert_eq!(call_count("cuptiSubscribe_v2"), 0);
@@ -115,12 +103,11 @@ fn older_libraries_use_the_exclusive_functions() {
 
 #[test]
 fn process_wide_records_of_another_tool_select_exclusive_mode() {
-    let test = "multi_subscriber::process_wide_records_of_another_tool_select_exclusive_mode";
-    if !in_own_process(test, &script(3)) {
+    if !in_own_process(process_wide_records_of_another_tool_select_exclusive_mode, &script(3)) {
         return;
     }
     assert_eq!(other_tool::record_kernels_of_process(), [0, 0]);
-    let trace = start().unwrap();
+    let trace = Trace::start();
     assert_eq!(call_count("cuptiSubscribe_v2"), 1);
     assert!(!level_text().contains("beside"), "{}", level_text());
     play("go");
@@ -130,10 +117,10 @@ fn process_wide_records_of_another_tool_select_exclusive_mode() {
 #[test]
 fn a_failure_after_subscribing_falls_back_too() {
     let script = format!("fail cuptiGetTimestamp_v2 27\n{}", script(2));
-    if !in_own_process("multi_subscriber::a_failure_after_subscribing_falls_back_too", &script) {
+    if !in_own_process(a_failure_after_subscribing_falls_back_too, &script) {
         return;
     }
-    let trace = start().unwrap();
+    let trace = Trace::start();
     assert!(!level_text().contains("beside"), "{}", level_text());
     play("go");
     assert_eq!(trace.finish().kernels.len(), 2);
@@ -143,14 +130,11 @@ fn a_failure_after_subscribing_falls_back_too() {
 fn our_end_delivers_no_unfinished_record_to_others() {
     let script = "version 130500\ndriver 13050\npart go {\nlaunch k unfinished\n}\n\
         part end {\nfinish\n}\n";
-    if !in_own_process("multi_subscriber::our_end_delivers_no_unfinished_record_to_others", script)
-    {
+    if !in_own_process(our_end_delivers_no_unfinished_record_to_others, script) {
         return;
     }
-    let (code, other) = other_tool::subscribe(c"other", true);
-    assert_eq!(code, 0);
-    other_tool::record_kernels(other);
-    let trace = start().unwrap();
+    other_tool::start();
+    let trace = Trace::start();
     play("go");
     trace.finish();
     assert_eq!(kernel_count(), 0);
@@ -161,10 +145,10 @@ fn our_end_delivers_no_unfinished_record_to_others() {
 
 #[test]
 fn a_later_exclusive_tool_is_rejected() {
-    if !in_own_process("multi_subscriber::a_later_exclusive_tool_is_rejected", &script(4)) {
+    if !in_own_process(a_later_exclusive_tool_is_rejected, &script(4)) {
         return;
     }
-    let trace = start().unwrap();
+    let trace = Trace::start();
     assert_eq!(other_tool::subscribe_exclusive().0, result::MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
     assert_eq!(other_tool::record_kernels_of_process(), [result::NOT_COMPATIBLE; 2]);
     play("go");

@@ -1,5 +1,7 @@
 //! Another tool in the process that records kernels with CUPTI.
 
+#![expect(unsafe_code, reason = "calls of the C interface")]
+
 use crate::harness::UNUSED;
 use marey_gpu::cupti::abi::constants::kind;
 use marey_gpu::cupti::functions::{Subscriber, SubscriberParams};
@@ -24,7 +26,6 @@ fn library() -> &'static Library {
 }
 
 /// Subscribes exclusively. Returns the code.
-#[expect(unsafe_code, reason = "calls of the C interface")]
 pub(crate) fn subscribe_exclusive() -> (u32, Subscriber) {
     let mut subscriber = std::ptr::null_mut();
     // SAFETY: the callback lives as long as the process, and the handle is writable.
@@ -33,7 +34,6 @@ pub(crate) fn subscribe_exclusive() -> (u32, Subscriber) {
 }
 
 /// Subscribes with the per-subscriber functions. Returns the code.
-#[expect(unsafe_code, reason = "calls of the C interface")]
 pub(crate) fn subscribe(name: &CStr, allows_others: bool) -> (u32, Subscriber) {
     let mut params = SubscriberParams {
         struct_size: size_of::<SubscriberParams>(),
@@ -52,9 +52,16 @@ pub(crate) fn subscribe(name: &CStr, allows_others: bool) -> (u32, Subscriber) {
     (code, subscriber)
 }
 
+/// Subscribes beside other tools, and records kernels.
+pub(crate) fn start() -> Subscriber {
+    let (code, subscriber) = subscribe(c"other", true);
+    assert_eq!(code, 0);
+    record_kernels(subscriber);
+    subscriber
+}
+
 /// Records kernels for this subscriber.
-#[expect(unsafe_code, reason = "calls of the C interface")]
-pub(crate) fn record_kernels(subscriber: Subscriber) {
+fn record_kernels(subscriber: Subscriber) {
     SUBSCRIBER.store(subscriber.expose_provenance(), Ordering::SeqCst);
     let shared_mode = library().shared_mode.as_ref().unwrap();
     // SAFETY: the functions live as long as the process, and the subscriber is valid.
@@ -68,7 +75,6 @@ pub(crate) fn record_kernels(subscriber: Subscriber) {
 }
 
 /// Records kernels with the process-wide functions, without a subscriber. Returns the codes.
-#[expect(unsafe_code, reason = "calls of the C interface")]
 pub(crate) fn record_kernels_of_process() -> [u32; 2] {
     let functions = &library().functions;
     // SAFETY: the functions live as long as the process.
@@ -80,13 +86,11 @@ pub(crate) fn record_kernels_of_process() -> [u32; 2] {
     }
 }
 
-#[expect(unsafe_code, reason = "calls of the C interface")]
 pub(crate) fn unsubscribe(subscriber: Subscriber) {
     // SAFETY: the subscriber is valid, and not used afterwards.
     assert_eq!(unsafe { (library().functions.unsubscribe)(subscriber) }, 0);
 }
 
-#[expect(unsafe_code, reason = "calls of the C interface")]
 pub(crate) fn flush() {
     // SAFETY: CUPTI accepts any flags.
     assert_eq!(unsafe { (library().functions.activity_flush_all)(0) }, 0);
@@ -94,7 +98,6 @@ pub(crate) fn flush() {
 
 extern "C" fn on_call(_: *mut c_void, _: u32, _: u32, _: *const c_void) {}
 
-#[expect(unsafe_code, reason = "the library's own interface")]
 unsafe extern "C" fn on_requested(
     buffer: *mut *mut u8,
     size: *mut usize,
@@ -107,7 +110,6 @@ unsafe extern "C" fn on_requested(
     unsafe { on_process_requested(buffer, size, max_records) }
 }
 
-#[expect(unsafe_code, reason = "the library's own interface")]
 unsafe extern "C" fn on_process_requested(
     buffer: *mut *mut u8,
     size: *mut usize,
@@ -122,7 +124,6 @@ unsafe extern "C" fn on_process_requested(
     }
 }
 
-#[expect(unsafe_code, reason = "the library's own interface")]
 unsafe extern "C" fn on_completed(buffer: *mut u8, _: usize, valid: usize, _: *mut c_void) {
     let shared_mode = library().shared_mode.as_ref().unwrap();
     let subscriber = std::ptr::with_exposed_provenance_mut(SUBSCRIBER.load(Ordering::SeqCst));
@@ -136,5 +137,4 @@ unsafe extern "C" fn on_completed(buffer: *mut u8, _: usize, valid: usize, _: *m
     }
 }
 
-#[expect(unsafe_code, reason = "the library's own interface")]
 unsafe extern "C" fn on_process_completed(_: *mut c_void, _: u32, _: *mut u8, _: usize, _: usize) {}

@@ -2,7 +2,6 @@
 
 use crate::harness::{Trace, in_own_process, level_text, play};
 use crate::other_tool;
-use marey_gpu::cupti::interfaces::CudaInterfaces;
 use marey_gpu::level::{self, Level};
 use std::time::{Duration, Instant};
 
@@ -14,11 +13,13 @@ const SHARED: &str = "version 130500\ndriver 13050\npart go {\nrepeat 3 {\nlaunc
 
 #[test]
 fn another_tool_has_cupti_in_a_pause_and_no_kernel_before_or_after_is_lost() {
-    let test = "pauses::another_tool_has_cupti_in_a_pause_and_no_kernel_before_or_after_is_lost";
-    if !in_own_process(test, EXCLUSIVE) {
+    if !in_own_process(
+        another_tool_has_cupti_in_a_pause_and_no_kernel_before_or_after_is_lost,
+        EXCLUSIVE,
+    ) {
         return;
     }
-    let trace = Trace::start(CudaInterfaces::default()).unwrap();
+    let trace = Trace::start();
     play("go");
     assert!(level::pause());
     let (code, other) = other_tool::subscribe_exclusive();
@@ -35,11 +36,10 @@ fn another_tool_has_cupti_in_a_pause_and_no_kernel_before_or_after_is_lost() {
 
 #[test]
 fn cupti_is_taken_back_when_the_other_tool_gives_it_up_later() {
-    let test = "pauses::cupti_is_taken_back_when_the_other_tool_gives_it_up_later";
-    if !in_own_process(test, EXCLUSIVE) {
+    if !in_own_process(cupti_is_taken_back_when_the_other_tool_gives_it_up_later, EXCLUSIVE) {
         return;
     }
-    let trace = Trace::start(CudaInterfaces::default()).unwrap();
+    let trace = Trace::start();
     assert!(level::pause());
     let (code, other) = other_tool::subscribe_exclusive();
     assert_eq!(code, 0, "the subscription is free");
@@ -58,10 +58,10 @@ fn cupti_is_taken_back_when_the_other_tool_gives_it_up_later() {
 
 #[test]
 fn a_pause_that_is_not_ended_ends_with_the_session() {
-    if !in_own_process("pauses::a_pause_that_is_not_ended_ends_with_the_session", EXCLUSIVE) {
+    if !in_own_process(a_pause_that_is_not_ended_ends_with_the_session, EXCLUSIVE) {
         return;
     }
-    let trace = Trace::start(CudaInterfaces::default()).unwrap();
+    let trace = Trace::start();
     play("go");
     assert!(level::pause());
     assert!(!level::pause(), "there is nothing to pause");
@@ -72,10 +72,10 @@ fn a_pause_that_is_not_ended_ends_with_the_session() {
 
 #[test]
 fn recording_beside_other_tools_is_not_paused() {
-    if !in_own_process("pauses::recording_beside_other_tools_is_not_paused", SHARED) {
+    if !in_own_process(recording_beside_other_tools_is_not_paused, SHARED) {
         return;
     }
-    let trace = Trace::start(CudaInterfaces::default()).unwrap();
+    let trace = Trace::start();
     assert!(!level::pause());
     play("go");
     level::resume();

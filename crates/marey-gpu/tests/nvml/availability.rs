@@ -6,7 +6,6 @@ use marey_gpu::nvml::{self, NvmlState, ProbedDevice, Unavailable};
 
 #[test]
 fn the_reason_for_missing_counters_has_a_hint() {
-    const TEST: &str = "availability::the_reason_for_missing_counters_has_a_hint";
     let executable = std::env::current_exe().unwrap();
     let executable = executable.to_str().unwrap();
     let refused = DRIVER_NOT_LOADED.to_string();
@@ -17,7 +16,7 @@ fn the_reason_for_missing_counters_has_a_hint() {
         ("REPLAY_NVML_INIT", &refused),
         ("REPLAY_NVML_DEVICES", "0"),
     ] {
-        if !in_own_process(TEST, &[env]) {
+        if !in_own_process(the_reason_for_missing_counters_has_a_hint, &[env]) {
             continue;
         }
         let variable = |name| std::env::var(name).unwrap();
@@ -50,7 +49,7 @@ fn the_reason_for_missing_counters_has_a_hint() {
             assert_eq!(reason.to_string(), text);
             assert_eq!(reason.hint(), Some("load the driver: `modprobe nvidia`"));
         } else {
-            assert_eq!(reason_of_end(), Unavailable::NoDevice { library });
+            assert_eq!(reason_of_end(), Unavailable::NoDevice(library));
             assert!(nvml::probe().unwrap().devices.is_empty());
         }
         return;
@@ -59,10 +58,7 @@ fn the_reason_for_missing_counters_has_a_hint() {
 
 #[test]
 fn a_probe_lists_each_device_or_its_error() {
-    if !in_own_process(
-        "availability::a_probe_lists_each_device_or_its_error",
-        &[("REPLAY_NVML_DEVICES", "3")],
-    ) {
+    if !in_own_process(a_probe_lists_each_device_or_its_error, &[("REPLAY_NVML_DEVICES", "3")]) {
         return;
     }
     (0..2).for_each(|device| set(device, "name", 7.0));

@@ -10,10 +10,7 @@ use std::time::Duration;
 
 #[test]
 fn every_counter_of_every_device_is_recorded() {
-    if !in_own_process(
-        "counters::every_counter_of_every_device_is_recorded",
-        &[("REPLAY_NVML_DEVICES", "2")],
-    ) {
+    if !in_own_process(every_counter_of_every_device_is_recorded, &[("REPLAY_NVML_DEVICES", "2")]) {
         return;
     }
     (0..2).for_each(set_fields);
@@ -24,7 +21,7 @@ fn every_counter_of_every_device_is_recorded() {
     set(1, "nvlink_rx", 1_000.0);
     set(1, "nvlink_tx", 1_000.0);
     let trace = Trace::start();
-    assert_eq!(nvml::start().unwrap().period, Duration::from_millis(10));
+    assert_eq!(nvml::start().unwrap(), Duration::from_millis(10));
     wait_for_queries(1, "nvlink_tx", 2);
     set(1, "nvlink_rx", 1_000_001_000.0);
     wait_for_queries(1, "nvlink_tx", 5);
@@ -75,7 +72,7 @@ fn a_reading_costs_little() {
     const DEVICES: u32 = 8;
     const READINGS: u64 = 300;
     const MAX_COST: Duration = Duration::from_millis(5);
-    if !in_own_process("counters::a_reading_costs_little", &[("REPLAY_NVML_DEVICES", "8")]) {
+    if !in_own_process(a_reading_costs_little, &[("REPLAY_NVML_DEVICES", "8")]) {
         return;
     }
     for device in 0..DEVICES {

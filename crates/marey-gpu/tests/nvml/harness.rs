@@ -1,6 +1,7 @@
 //! Test processes, their recordings, and the values of the double's devices.
 
 use crate::script::set;
+use crate::{double, own_process};
 use marey_gpu::nvml::{self, NvmlState};
 use marey_model::counter::DeviceCounter;
 use marey_model::loss::LossCause;
@@ -9,36 +10,28 @@ use marey_record::{Format, SessionId, SessionOptions, api};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Runs a test in its own process, with this environment. Returns whether this is that process.
-pub(crate) fn in_own_process(test: &str, env: &[(&str, &str)]) -> bool {
-    const OWN_PROCESS: &str = "MAREY_TEST_OWN_PROCESS";
-    if std::env::var_os(OWN_PROCESS).is_some() {
+/// Runs a test in its own process, with these variables. Returns whether this is that process.
+pub(crate) fn in_own_process(test: impl Fn(), variables: &[(&'static str, &str)]) -> bool {
+    if own_process::is_own_process() {
         return true;
     }
-    let finished = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--nocapture", "--test-threads=1", "--include-ignored"])
-        .env(OWN_PROCESS, "1")
-        .env("MAREY_NVML_LIB", double_path())
-        .env("MAREY_NVML_PERIOD_MS", "10")
-        .env("MAREY_SYSTEM_METRICS_SECS", "0") // counters without a device
-        .env("MAREY_ENDPOINT", "0") // a thread
-        .env("MAREY_KEEP_SPOOL", "1")
-        .env("REPLAY_NVML_DEVICES", "1")
-        .envs(env.iter().copied())
-        .output()
-        .unwrap();
-    let output = [finished.stdout, finished.stderr].concat();
-    assert!(finished.status.success(), "{}", String::from_utf8_lossy(&output));
+    let double = double_path();
+    let defaults = [
+        ("MAREY_NVML_LIB", double.to_str().unwrap()),
+        ("MAREY_NVML_PERIOD_MS", "10"),
+        ("MAREY_SYSTEM_METRICS_SECS", "0"), // counters without a device
+        ("MAREY_ENDPOINT", "0"),            // a thread
+        ("REPLAY_NVML_DEVICES", "1"),
+    ];
+    own_process::run(test, defaults.into_iter().chain(variables.iter().copied()));
     false
 }
 
-/// Returns the path of the double, which is next to the test binary.
 pub(crate) fn double_path() -> PathBuf {
-    std::env::current_exe().unwrap().with_file_name("libmarey_replay_nvml.so")
+    double::path("libmarey_replay_nvml.so")
 }
 
 /// Waits until the thread is in a state.

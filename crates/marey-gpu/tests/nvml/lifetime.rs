@@ -8,7 +8,7 @@ use std::path::Path;
 
 #[test]
 fn devices_are_not_read_unless_a_trace_records() {
-    if !in_own_process("lifetime::devices_are_not_read_unless_a_trace_records", &[]) {
+    if !in_own_process(devices_are_not_read_unless_a_trace_records, &[]) {
         return;
     }
     set_fields(0);
@@ -46,8 +46,7 @@ fn fork(child: fn() -> i32) -> i32 {
 
 #[test]
 fn the_parent_of_a_fork_continues_and_the_child_starts_on_request() {
-    const TEST: &str = "lifetime::the_parent_of_a_fork_continues_and_the_child_starts_on_request";
-    if !in_own_process(TEST, &[]) {
+    if !in_own_process(the_parent_of_a_fork_continues_and_the_child_starts_on_request, &[]) {
         return;
     }
     set(0, "power", 1000.0);
@@ -75,7 +74,7 @@ fn the_parent_of_a_fork_continues_and_the_child_starts_on_request() {
 
 #[test]
 fn the_thread_does_not_delay_exit() {
-    if in_own_process("lifetime::the_thread_does_not_delay_exit", &[]) {
+    if in_own_process(the_thread_does_not_delay_exit, &[]) {
         set_fields(0);
         let trace = Trace::start();
         nvml::start().unwrap();

@@ -6,7 +6,11 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
 #![expect(clippy::float_cmp, reason = "values are passed through unchanged")]
 
+#[path = "../support/double.rs"]
+mod double;
 mod harness;
+#[path = "../support/own_process.rs"]
+mod own_process;
 mod script;
 mod visible;
 

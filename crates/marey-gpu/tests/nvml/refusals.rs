@@ -9,7 +9,7 @@ use marey_model::counter::DeviceCounter;
 
 #[test]
 fn unsupported_queries_are_not_repeated() {
-    if !in_own_process("refusals::unsupported_queries_are_not_repeated", &[]) {
+    if !in_own_process(unsupported_queries_are_not_repeated, &[]) {
         return;
     }
     set(0, "power", 1000.0);
@@ -40,7 +40,7 @@ fn unsupported_queries_are_not_repeated() {
 
 #[test]
 fn a_device_that_loses_gpm_uses_the_other_queries() {
-    if !in_own_process("refusals::a_device_that_loses_gpm_uses_the_other_queries", &[]) {
+    if !in_own_process(a_device_that_loses_gpm_uses_the_other_queries, &[]) {
         return;
     }
     set(0, "power", 1000.0);
@@ -60,7 +60,7 @@ fn a_device_that_loses_gpm_uses_the_other_queries() {
 
 #[test]
 fn a_lost_device_is_counted_once() {
-    if !in_own_process("refusals::a_lost_device_is_counted_once", &[("REPLAY_NVML_DEVICES", "2")]) {
+    if !in_own_process(a_lost_device_is_counted_once, &[("REPLAY_NVML_DEVICES", "2")]) {
         return;
     }
     (0..2).for_each(set_fields);
@@ -84,7 +84,7 @@ fn a_lost_device_is_counted_once() {
 
 #[test]
 fn forbidden_queries_are_counted_once() {
-    if !in_own_process("refusals::forbidden_queries_are_counted_once", &[]) {
+    if !in_own_process(forbidden_queries_are_counted_once, &[]) {
         return;
     }
     set_fields(0);

@@ -1,10 +1,10 @@
 //! Selection and numbering of the devices that are read.
 
+use crate::double;
 use crate::harness::{Trace, in_own_process, wait_for};
 use crate::script::{set, wait_for_queries};
 use marey_gpu::nvml::{self, NvmlState, Unavailable};
 use marey_model::counter::DeviceCounter;
-use std::mem::ManuallyDrop;
 use std::os::unix::fs::symlink;
 use tempfile::TempDir;
 
@@ -17,7 +17,6 @@ fn set_power() {
 
 #[test]
 fn the_variable_selects_and_orders_the_devices() {
-    const TEST: &str = "visible::the_variable_selects_and_orders_the_devices";
     let uuid = |kind, number: u32| format!("{kind}-00000000-0000-0000-0000-{number:012}");
     let cases = [
         ("3,1".to_owned(), vec![3, 1]),
@@ -30,7 +29,10 @@ fn the_variable_selects_and_orders_the_devices() {
         (String::new(), vec![]),
     ];
     for (variable, physical) in cases {
-        if !in_own_process(TEST, &[DEVICES, ("CUDA_VISIBLE_DEVICES", &variable)]) {
+        if !in_own_process(
+            the_variable_selects_and_orders_the_devices,
+            &[DEVICES, ("CUDA_VISIBLE_DEVICES", &variable)],
+        ) {
             continue;
         }
         if std::env::var("CUDA_VISIBLE_DEVICES").unwrap() != variable {
@@ -40,7 +42,7 @@ fn the_variable_selects_and_orders_the_devices() {
         let trace = Trace::start();
         nvml::start().unwrap();
         if physical.is_empty() {
-            wait_for(|state| matches!(state, NvmlState::Ended(Unavailable::Hidden { .. })));
+            wait_for(|state| matches!(state, NvmlState::Ended(Unavailable::Hidden(_))));
         } else {
             wait_for_queries(*physical.last().unwrap(), "power", 2);
         }
@@ -54,50 +56,34 @@ fn the_variable_selects_and_orders_the_devices() {
     }
 }
 
-/// Calls a driver function of the double.
-#[expect(unsafe_code, reason = "a call of the double")]
-fn call_driver(call: impl FnOnce(&libloading::Library) -> u32) {
-    // SAFETY: the double has no initialisers.
-    let library = unsafe { libloading::Library::new("libcuda.so.1") }.unwrap();
-    // Stays loaded, like the driver.
-    let library = ManuallyDrop::new(library);
-    assert_eq!(call(&library), 0);
-}
-
 #[test]
 #[expect(unsafe_code, reason = "calls of the double")]
 fn the_driver_determines_visible_and_used_devices() {
-    const TEST: &str = "visible::the_driver_determines_visible_and_used_devices";
     let folder = TempDir::new().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let double = std::env::current_exe().unwrap().with_file_name("libmarey_replay.so");
-    symlink(double, path("libcuda.so.1")).unwrap();
+    symlink(double::path("libmarey_replay.so"), path("libcuda.so.1")).unwrap();
     // The devices under CUDA_VISIBLE_DEVICES=3,1.
     std::fs::write(path("script"), "device a uuid 3\ndevice b uuid 1\n").unwrap();
     let library_path = path("");
     let env =
         [DEVICES, ("LD_LIBRARY_PATH", library_path.as_str()), ("MAREY_REPLAY", &path("script"))];
-    if !in_own_process(TEST, &env) {
+    if !in_own_process(the_driver_determines_visible_and_used_devices, &env) {
         return;
     }
     set_power();
     let trace = Trace::start();
     nvml::start().unwrap();
     wait_for(|state| *state == NvmlState::Reading { devices: 4 });
-    call_driver(|library| {
-        // SAFETY: the function takes and returns a number.
-        let init = unsafe { library.get::<extern "C" fn(u32) -> u32>(b"cuInit") }.unwrap();
-        init(0)
-    });
+    // SAFETY: the function takes and returns a number.
+    let init: extern "C" fn(u32) -> u32 = unsafe { double::function("libcuda.so.1", c"cuInit") };
+    assert_eq!(init(0), 0);
     wait_for(|state| *state == NvmlState::Reading { devices: 2 });
     nvml::stop();
-    call_driver(|library| {
-        type Retain = extern "C" fn(*mut *mut u8, i32) -> u32;
-        let mut context = std::ptr::null_mut();
-        // SAFETY: the function takes the address of a context, and a number.
-        let retain = unsafe { library.get::<Retain>(b"cuDevicePrimaryCtxRetain") }.unwrap();
-        retain(&raw mut context, 0)
-    });
+    let mut context = std::ptr::null_mut();
+    // SAFETY: the function takes the address of a context, and a number.
+    let retain: extern "C" fn(*mut *mut u8, i32) -> u32 =
+        unsafe { double::function("libcuda.so.1", c"cuDevicePrimaryCtxRetain") };
+    assert_eq!(retain(&raw mut context, 0), 0);
     nvml::start().unwrap();
     wait_for(|state| *state == NvmlState::Reading { devices: 1 });
     let recorded = trace.finish();

@@ -72,10 +72,6 @@ exports! {
         value.set(1 << 20)
     }
 
-    fn cuCtxSetLimit(_limit: i32, _value: usize) {
-        0
-    }
-
     fn cuCtxSynchronize() {
         let context = context::current_or_first();
         let target = TargetIds { device: context.device_id, context: context.id, stream: 0 };

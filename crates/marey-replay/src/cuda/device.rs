@@ -4,7 +4,7 @@
 
 use super::{code, start};
 use crate::device::Device;
-use crate::ffi::{INVALID_VALUE, Out, Text, exports};
+use crate::ffi::{Out, Text, exports};
 use crate::{context, settings};
 use std::ffi::{CStr, c_char, c_void};
 
@@ -27,6 +27,13 @@ fn code_name(code: i32) -> &'static CStr {
         code::NOT_SUPPORTED => c"CUDA_ERROR_NOT_SUPPORTED",
         _ => c"CUDA_ERROR_UNKNOWN",
     }
+}
+
+/// Writes the address of a function of this library. Returns a code.
+fn get_function(symbol: Text, address: &Out<*mut c_void>) -> i32 {
+    let found = find_function(symbol.get());
+    let code = address.set(found);
+    if found.is_null() { code::NOT_FOUND } else { code }
 }
 
 /// Finds a function of this library, by its name or the name of a newer version.
@@ -78,12 +85,7 @@ exports! {
 
     fn cuDeviceGetName(name: Out<c_char>, size: i32, index: i32) {
         let Some((_, device)) = device(index) else { return code::INVALID_DEVICE };
-        let Some(capacity) = usize::try_from(size).ok().and_then(|size| size.checked_sub(1)) else {
-            return INVALID_VALUE;
-        };
-        let bytes = device.name.bytes().take(capacity).chain([0]);
-        bytes.enumerate().for_each(|(index, byte)| name.set_at(index, byte.cast_signed()));
-        0
+        name.set_text(&device.name, usize::try_from(size).unwrap_or(0))
     }
 
     fn cuDeviceGetAttribute(value: Out<i32>, attribute: u32, index: i32) {
@@ -118,9 +120,7 @@ exports! {
     }
 
     fn cuGetProcAddress(symbol: Text, address: Out<*mut c_void>, _version: i32, _flags: u64) {
-        let found = find_function(symbol.get());
-        let code = address.set(found);
-        if found.is_null() { code::NOT_FOUND } else { code }
+        get_function(symbol, &address)
     }
 
     fn cuGetProcAddress_v2(
@@ -130,10 +130,9 @@ exports! {
         _flags: u64,
         status: Out<i32>,
     ) {
-        let found = find_function(symbol.get());
+        let code = get_function(symbol, &address);
         // 0: found, 1: unknown symbol.
-        status.set_if_not_null(found.is_null().into());
-        let code = address.set(found);
-        if found.is_null() { code::NOT_FOUND } else { code }
+        status.set_if_not_null((code == code::NOT_FOUND).into());
+        code
     }
 }

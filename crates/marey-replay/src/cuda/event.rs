@@ -29,10 +29,6 @@ exports! {
         event.set(Handle::new(Event { id, time_nanos: AtomicU64::new(0) }))
     }
 
-    fn cuEventDestroy_v2(_event: Handle<Event>) {
-        0
-    }
-
     fn cuEventRecord(event: Handle<Event>, stream: StreamHandle) {
         let (Some(event), stream) = (event.get(), stream.get()) else { return INVALID_VALUE };
         api::call(&api::RECORD_EVENT, CallArguments::context(stream.context()), |_| {
@@ -40,10 +36,6 @@ exports! {
             event.time_nanos.store(now_nanos, Ordering::Release);
             0
         })
-    }
-
-    fn cuEventQuery(_event: Handle<Event>) {
-        0
     }
 
     fn cuEventSynchronize(event: Handle<Event>) {

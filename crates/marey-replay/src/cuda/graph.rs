@@ -1,5 +1,4 @@
-//! Graphs: captured on streams, instantiated, launched. Also tensor map descriptors, which are only
-//! passed as arguments.
+//! Graphs: captured on streams, instantiated, launched.
 
 #![expect(unsafe_code, reason = "functions of the C interface")]
 
@@ -109,15 +108,6 @@ exports! {
     fn cuGraphExecDestroy(executable: Handle<ExecutableGraph>) {
         let Some(executable) = executable.get() else { return INVALID_VALUE };
         executable.destroy(Handle::to(context::current_or_first()));
-        0
-    }
-
-    /// The descriptor is not written, because nothing reads it.
-    fn cuTensorMapEncodeTiled(_map: Address) {
-        0
-    }
-
-    fn cuTensorMapEncodeIm2col(_map: Address) {
         0
     }
 }

@@ -4,7 +4,7 @@
 
 use super::module::Function;
 use crate::api::{self, ApiFunction, CallArguments};
-use crate::ffi::{Address, Handle, INVALID_VALUE, In, Out, exports};
+use crate::ffi::{Address, Handle, INVALID_VALUE, Out, exports};
 use crate::operation::{Kernel, Operation, Work};
 use crate::stream::StreamHandle;
 
@@ -69,12 +69,18 @@ struct LaunchExParameters {
 fn launch<P>(
     api: &'static ApiFunction,
     function: Handle<Function>,
-    kernel: Kernel,
-    stream: StreamHandle,
+    config: &LaunchConfig,
     parameters: &P,
 ) -> i32 {
     let Some(function) = function.get() else { return INVALID_VALUE };
-    let stream = stream.get();
+    let kernel = Kernel {
+        grid: config.grid.map(u32::cast_signed),
+        block: config.block.map(u32::cast_signed),
+        cluster: config.cluster(),
+        dynamic_shared_bytes: config.shared_bytes.cast_signed(),
+        ..function.kernel
+    };
+    let stream = config.stream.get();
     let arguments = CallArguments {
         symbol: function.kernel.name.address(),
         parameters: std::ptr::from_ref(parameters).cast(),
@@ -87,29 +93,11 @@ fn launch<P>(
     })
 }
 
-/// Returns the kernel of a function with this launch shape.
-fn kernel_with_shape(
-    function: Handle<Function>,
-    grid: [u32; 3],
-    block: [u32; 3],
-    cluster: [u32; 3],
-    shared_bytes: u32,
-) -> Option<Kernel> {
-    Some(Kernel {
-        grid: grid.map(u32::cast_signed),
-        block: block.map(u32::cast_signed),
-        cluster,
-        dynamic_shared_bytes: shared_bytes.cast_signed(),
-        ..function.get()?.kernel
-    })
-}
-
 fn launch_plain(api: &'static ApiFunction, parameters: &LaunchKernelParameters) -> i32 {
     let LaunchKernelParameters { function, grid, block, shared_bytes, stream, .. } = *parameters;
-    let Some(kernel) = kernel_with_shape(function, grid, block, [0; 3], shared_bytes) else {
-        return INVALID_VALUE;
-    };
-    launch(api, function, kernel, stream, parameters)
+    let attributes = std::ptr::null();
+    let config = LaunchConfig { grid, block, shared_bytes, stream, attributes, attribute_count: 0 };
+    launch(api, function, &config, parameters)
 }
 
 exports! {
@@ -126,12 +114,10 @@ exports! {
         arguments: Address,
         extra: Address,
     ) {
-        let grid = [grid_x, grid_y, grid_z];
-        let block = [block_x, block_y, block_z];
         let parameters = LaunchKernelParameters {
             function,
-            grid,
-            block,
+            grid: [grid_x, grid_y, grid_z],
+            block: [block_x, block_y, block_z],
             shared_bytes,
             stream,
             arguments,
@@ -152,44 +138,33 @@ exports! {
         stream: StreamHandle,
         arguments: Address,
     ) {
-        let grid = [grid_x, grid_y, grid_z];
-        let block = [block_x, block_y, block_z];
-        let extra = std::ptr::null_mut();
         let parameters = LaunchKernelParameters {
             function,
-            grid,
-            block,
+            grid: [grid_x, grid_y, grid_z],
+            block: [block_x, block_y, block_z],
             shared_bytes,
             stream,
             arguments,
-            extra,
+            extra: std::ptr::null_mut(),
         };
         launch_plain(&api::LAUNCH_COOPERATIVE, &parameters)
     }
 
     fn cuLaunchKernelEx(
-        config: In<LaunchConfig>,
+        config: Option<&LaunchConfig>,
         function: Handle<Function>,
         arguments: Address,
         extra: Address,
     ) {
-        let Some(config) = config.get() else { return INVALID_VALUE };
-        let kernel = kernel_with_shape(
-            function,
-            config.grid,
-            config.block,
-            config.cluster(),
-            config.shared_bytes,
-        );
-        let Some(kernel) = kernel else { return INVALID_VALUE };
+        let Some(config) = config else { return INVALID_VALUE };
         let parameters = LaunchExParameters { config, function, arguments, extra };
-        launch(&api::LAUNCH_KERNEL_EX, function, kernel, config.stream, &parameters)
+        launch(&api::LAUNCH_KERNEL_EX, function, config, &parameters)
     }
 
     fn cuOccupancyMaxActiveClusters(
         clusters: Out<i32>,
         _function: Handle<Function>,
-        _config: In<LaunchConfig>,
+        _config: Option<&LaunchConfig>,
     ) {
         clusters.set(132)
     }

@@ -41,12 +41,12 @@ fn copy(
     api: &'static ApiFunction,
     to: Address,
     from: Address,
-    bytes: usize,
+    copy: Copy,
     stream: StreamHandle,
-    kind: Copy,
 ) -> i32 {
     let stream = stream.get();
-    let work = Work::Copy(kind);
+    let bytes = copy.bytes as usize;
+    let work = Work::Copy(copy);
     let parameters = work.parameters(to as u64, from as u64);
     api::call(api, call_arguments(stream, &parameters), |correlation_id| {
         // SAFETY: the caller guarantees the size of both buffers; device memory is host memory.
@@ -110,39 +110,39 @@ exports! {
     }
 
     fn cuMemcpyHtoD_v2(to: Address, from: Address, bytes: usize) {
-        let kind = Copy::to_device(bytes as u64, false);
-        copy(&api::COPY_TO_DEVICE, to, from, bytes, StreamHandle::DEFAULT, kind)
+        let blocking = Copy::to_device(bytes as u64, false);
+        copy(&api::COPY_TO_DEVICE, to, from, blocking, StreamHandle::DEFAULT)
     }
 
     fn cuMemcpyHtoDAsync_v2(to: Address, from: Address, bytes: usize, stream: StreamHandle) {
-        copy(&api::COPY_TO_DEVICE_ASYNC, to, from, bytes, stream, Copy::to_device(bytes as u64, true))
+        copy(&api::COPY_TO_DEVICE_ASYNC, to, from, Copy::to_device(bytes as u64, true), stream)
     }
 
     fn cuMemcpyDtoH_v2(to: Address, from: Address, bytes: usize) {
-        let kind = Copy::to_host(bytes as u64, false);
-        copy(&api::COPY_TO_HOST, to, from, bytes, StreamHandle::DEFAULT, kind)
+        let blocking = Copy::to_host(bytes as u64, false);
+        copy(&api::COPY_TO_HOST, to, from, blocking, StreamHandle::DEFAULT)
     }
 
     fn cuMemcpyDtoHAsync_v2(to: Address, from: Address, bytes: usize, stream: StreamHandle) {
-        copy(&api::COPY_TO_HOST_ASYNC, to, from, bytes, stream, Copy::to_host(bytes as u64, true))
+        copy(&api::COPY_TO_HOST_ASYNC, to, from, Copy::to_host(bytes as u64, true), stream)
     }
 
     fn cuMemcpyDtoD_v2(to: Address, from: Address, bytes: usize) {
-        let kind = Copy::on_device(bytes as u64, false);
-        copy(&api::COPY_ON_DEVICE, to, from, bytes, StreamHandle::DEFAULT, kind)
+        let blocking = Copy::on_device(bytes as u64, false);
+        copy(&api::COPY_ON_DEVICE, to, from, blocking, StreamHandle::DEFAULT)
     }
 
     fn cuMemcpyDtoDAsync_v2(to: Address, from: Address, bytes: usize, stream: StreamHandle) {
-        copy(&api::COPY_ON_DEVICE_ASYNC, to, from, bytes, stream, Copy::on_device(bytes as u64, true))
+        copy(&api::COPY_ON_DEVICE_ASYNC, to, from, Copy::on_device(bytes as u64, true), stream)
     }
 
     fn cuMemcpy(to: Address, from: Address, bytes: usize) {
-        let kind = Copy::on_device(bytes as u64, false);
-        copy(&api::COPY, to, from, bytes, StreamHandle::DEFAULT, kind)
+        let blocking = Copy::on_device(bytes as u64, false);
+        copy(&api::COPY, to, from, blocking, StreamHandle::DEFAULT)
     }
 
     fn cuMemcpyAsync(to: Address, from: Address, bytes: usize, stream: StreamHandle) {
-        copy(&api::COPY_ASYNC, to, from, bytes, stream, Copy::on_device(bytes as u64, true))
+        copy(&api::COPY_ASYNC, to, from, Copy::on_device(bytes as u64, true), stream)
     }
 
     fn cuMemsetD8_v2(to: Address, value: u8, count: usize) {

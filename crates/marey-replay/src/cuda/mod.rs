@@ -1,5 +1,9 @@
 //! The C interface of libcuda, as far as profilers and Triton's launchers use it.
 
+#![expect(unsafe_code, reason = "functions of the C interface")]
+
+use crate::ffi::{exports, ignored_exports};
+
 mod context;
 mod device;
 mod event;
@@ -19,4 +23,18 @@ pub(crate) mod code {
     pub(crate) const OUT_OF_MEMORY: i32 = 2;
     pub(crate) const NO_DEVICE: i32 = 100;
     pub(crate) const NOT_SUPPORTED: i32 = 801;
+}
+
+ignored_exports! {
+    cuCtxSetLimit;
+    cuEventDestroy_v2;
+    /// Always finished, because nothing runs.
+    cuEventQuery;
+    cuFuncSetAttribute;
+    cuFuncSetCacheConfig;
+    /// Always finished, because nothing runs.
+    cuStreamQuery;
+    cuTensorMapEncodeIm2col;
+    /// The descriptor is not written, because nothing reads it.
+    cuTensorMapEncodeTiled;
 }

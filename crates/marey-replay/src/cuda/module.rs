@@ -90,14 +90,6 @@ exports! {
         })
     }
 
-    fn cuFuncSetAttribute(_function: Handle<Function>, _attribute: u32, _value: i32) {
-        0
-    }
-
-    fn cuFuncSetCacheConfig(_function: Handle<Function>, _config: u32) {
-        0
-    }
-
     fn cuFuncGetModule(module: Out<Handle<Module>>, function: Handle<Function>) {
         function.get().map_or(INVALID_VALUE, |function| module.set(function.module))
     }

@@ -36,9 +36,4 @@ exports! {
         let stream = stream.get();
         Wait::Stream.run(stream.target(), address, CallArguments::context(stream.context()))
     }
-
-    /// Always finished, because nothing runs.
-    fn cuStreamQuery(_stream: StreamHandle) {
-        0
-    }
 }

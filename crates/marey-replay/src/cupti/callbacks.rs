@@ -6,7 +6,7 @@ use super::code;
 use crate::activity::client_of_subscriber;
 use crate::buffers::FlushMode;
 use crate::callback::{self, Subscriber, SubscriberCallback};
-use crate::ffi::{Address, Handle, INVALID_VALUE, In, Out, Text, exports};
+use crate::ffi::{Address, Handle, INVALID_VALUE, Out, Text, exports};
 use crate::{activity, buffers, output, settings};
 use std::ffi::c_char;
 
@@ -56,20 +56,11 @@ fn subscribe_shared(
     if let (Some(parameters), Some(first)) =
         (parameters, first.or_else(|| result.as_ref().err().cloned()))
     {
-        write_existing_name(parameters, &first);
+        parameters.existing_name.set_text(&first, parameters.existing_name_size);
     }
     match result {
         Ok(new_subscriber) => subscriber.set(Handle::to(new_subscriber)),
         Err(_) => code::MULTIPLE_SUBSCRIBERS,
-    }
-}
-
-/// Writes the NUL-terminated name of the existing subscriber.
-fn write_existing_name(parameters: &SubscriberParameters, name: &str) {
-    let Some(capacity) = parameters.existing_name_size.checked_sub(1) else { return };
-    let bytes = name.bytes().take(capacity).chain([0]);
-    for (index, byte) in bytes.enumerate() {
-        parameters.existing_name.set_at(index, byte.cast_signed());
     }
 }
 
@@ -91,10 +82,10 @@ exports! {
         subscriber: Out<Handle<Subscriber>>,
         callback: Option<SubscriberCallback>,
         user_data: Address,
-        parameters: In<SubscriberParameters>,
+        parameters: Option<&SubscriberParameters>,
     ) {
         let Some(callback) = callback else { return INVALID_VALUE };
-        subscribe_shared(&subscriber, callback, user_data, parameters.get())
+        subscribe_shared(&subscriber, callback, user_data, parameters)
     }
 
     /// Ends the subscription; in shared mode its records too. Process-wide records continue.

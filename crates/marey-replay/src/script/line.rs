@@ -1,5 +1,6 @@
 //! Lines of a script and their words.
 
+use std::collections::VecDeque;
 use std::str::FromStr;
 
 /// A syntax error in a script.
@@ -15,14 +16,14 @@ pub(crate) struct ScriptError {
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     number: usize,
-    words: Vec<String>,
-    next_word_index: usize,
+    /// The words that were not parsed yet.
+    words: VecDeque<String>,
 }
 
 impl Line {
     /// Parses a line; `None` if it is empty or a comment.
     pub(crate) fn parse(number: usize, text: &str) -> Result<Option<Self>, ScriptError> {
-        let mut words = Vec::new();
+        let mut words = VecDeque::new();
         let mut remaining = text.trim_start();
         while !remaining.is_empty() && !remaining.starts_with('#') {
             let (word, after_word) = if let Some(quoted) = remaining.strip_prefix('"') {
@@ -33,10 +34,10 @@ impl Line {
             } else {
                 remaining.split_at(remaining.find(char::is_whitespace).unwrap_or(remaining.len()))
             };
-            words.push(word.to_owned());
+            words.push_back(word.to_owned());
             remaining = after_word.trim_start();
         }
-        Ok((!words.is_empty()).then_some(Self { number, words, next_word_index: 0 }))
+        Ok((!words.is_empty()).then_some(Self { number, words }))
     }
 
     pub(crate) fn error(&self, problem: impl Into<String>) -> ScriptError {
@@ -45,16 +46,12 @@ impl Line {
 
     /// Returns the next word, if any.
     pub(crate) fn next_word(&mut self) -> Option<String> {
-        let word = self.words.get(self.next_word_index).cloned();
-        self.next_word_index += 1;
-        word
+        self.words.pop_front()
     }
 
     /// Skips the next word if it is this one. Returns whether it was.
     pub(crate) fn skip_word(&mut self, word: &str) -> bool {
-        let is_next = self.words.get(self.next_word_index).is_some_and(|next| next == word);
-        self.next_word_index += usize::from(is_next);
-        is_next
+        self.words.pop_front_if(|next| next == word).is_some()
     }
 
     /// Returns the next word, or an error if there is none.
@@ -92,15 +89,11 @@ impl Line {
 
     /// Whether the line opens a block. Removes the brace.
     pub(crate) fn opens_block(&mut self) -> bool {
-        let opens = self.words.last().is_some_and(|word| word == "{");
-        if opens {
-            self.words.pop();
-        }
-        opens
+        self.words.pop_back_if(|word| word == "{").is_some()
     }
 
     pub(crate) fn closes_block(&self) -> bool {
-        self.words.len() == 1 && self.words[0] == "}"
+        self.words == ["}"]
     }
 
     /// Fails if a word is left.

@@ -8,10 +8,10 @@ use crate::operation::{Operation, TargetIds};
 use crate::output::RecordOrder;
 use crate::settings::Settings;
 use crate::thread::ExternalId;
+use crate::wait::Wait;
 pub(crate) use parse::DEFAULT_DURATION_NANOS;
 use std::sync::Arc;
 
-/// A script.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Script {
     pub settings: Settings,
@@ -29,7 +29,6 @@ pub(crate) enum CallMode {
     NoCall { correlation_id: u32 },
 }
 
-/// A statement.
 #[derive(Clone, Debug)]
 pub(crate) enum Statement {
     Run {
@@ -41,10 +40,8 @@ pub(crate) enum Statement {
     RunTogether {
         operations: Vec<(Operation, TargetIds)>,
     },
-    SynchronizeStream {
-        target: TargetIds,
-    },
-    SynchronizeDevice {
+    Synchronize {
+        wait: Wait,
         target: TargetIds,
     },
     Overhead {

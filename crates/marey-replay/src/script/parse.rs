@@ -14,10 +14,13 @@ use crate::output::RecordOrder;
 use crate::record::Version;
 use crate::settings::Settings;
 use crate::thread::ExternalId;
+use crate::wait::Wait;
 
 type Result<T> = std::result::Result<T, ScriptError>;
 
-/// Default duration of operations.
+/// The target of operations; context 0 stands for that of the device.
+const DEFAULT_TARGET: TargetIds = TargetIds { device: 0, context: 0, stream: DEFAULT_STREAM };
+
 pub(crate) const DEFAULT_DURATION_NANOS: u64 = 1_000;
 
 impl Script {
@@ -58,14 +61,11 @@ impl Parser {
             "driver" => settings.driver_version = line.number("the driver's version")?,
             "delivery" => {
                 settings.is_delivered_by_worker =
-                    parse_keyword(line, "the delivery", &[("inline", false), ("worker", true)])?;
+                    parse_switch(line, "the delivery", "inline", "worker")?;
             }
             "buffers" => {
-                settings.is_buffer_per_thread = parse_keyword(
-                    line,
-                    "whose buffers",
-                    &[("shared", false), ("each-thread", true)],
-                )?;
+                settings.is_buffer_per_thread =
+                    parse_switch(line, "whose buffers", "shared", "each-thread")?;
             }
             "clock" => settings.clock = parse_clock(line)?,
             "devices" => {
@@ -103,15 +103,15 @@ impl Parser {
             "call" => settings.call_nanos = line.number("the time of a call")?,
             "ids" => {
                 settings.has_separate_runtime_ids =
-                    parse_keyword(line, "the ids", &[("shared", false), ("separate", true)])?;
+                    parse_switch(line, "the ids", "shared", "separate")?;
             }
             "names" => {
                 settings.are_names_temporary =
-                    parse_keyword(line, "the names", &[("permanent", false), ("temporary", true)])?;
+                    parse_switch(line, "the names", "permanent", "temporary")?;
             }
             "api" => {
                 settings.calls_go_through_runtime =
-                    parse_keyword(line, "the interface", &[("driver", false), ("runtime", true)])?;
+                    parse_switch(line, "the interface", "driver", "runtime")?;
             }
             _ => {
                 *line = unchanged_line;
@@ -137,11 +137,12 @@ impl Parser {
             "synchronize" => {
                 let waited_for = line.required_word("what to wait for")?;
                 let target = parse_target(&mut line)?;
-                match waited_for.as_str() {
-                    "stream" => Statement::SynchronizeStream { target },
-                    "device" => Statement::SynchronizeDevice { target },
+                let wait = match waited_for.as_str() {
+                    "stream" => Wait::Stream,
+                    "device" => Wait::Context,
                     _ => return Err(line.error("only a stream or a device is waited for")),
-                }
+                };
+                Statement::Synchronize { wait, target }
             }
             "overhead" => Statement::Overhead {
                 kind: parse_overhead(&mut line)?,
@@ -255,6 +256,11 @@ fn parse_keyword<T: std::marker::Copy>(
     })
 }
 
+/// Parses one of two words. Returns whether it is the second one.
+fn parse_switch(line: &mut Line, what: &str, off: &str, on: &str) -> Result<bool> {
+    parse_keyword(line, what, &[(off, false), (on, true)])
+}
+
 fn parse_flag(line: &mut Line, name: &str) -> Result<bool> {
     match line.next_word() {
         None => Ok(false),
@@ -264,7 +270,7 @@ fn parse_flag(line: &mut Line, name: &str) -> Result<bool> {
 }
 
 fn parse_clock(line: &mut Line) -> Result<Clock> {
-    let is_real = parse_keyword(line, "the clock", &[("virtual", false), ("real", true)])?;
+    let is_real = parse_switch(line, "the clock", "virtual", "real")?;
     let (mut start_nanos, mut offset_nanos, mut drift_parts_per_million) = (1_000_000_000, 0, 0);
     while let Some(option) = line.next_word() {
         match option.as_str() {
@@ -321,7 +327,7 @@ fn parse_work(verb: &str, line: &mut Line) -> Result<Work> {
 /// Parses the options of an operation, up to the end of the line.
 fn parse_operation(line: &mut Line, work: Work) -> Result<(Operation, TargetIds, CallMode)> {
     let mut operation = Operation::new(work, DEFAULT_DURATION_NANOS);
-    let mut target = TargetIds { device: 0, context: 0, stream: DEFAULT_STREAM };
+    let mut target = DEFAULT_TARGET;
     let mut call_mode = CallMode::Call;
     while let Some(option) = line.next_word() {
         if parse_target_option(&option, line, &mut target)?
@@ -386,7 +392,7 @@ fn parse_target_option(option: &str, line: &mut Line, target: &mut TargetIds) ->
 }
 
 fn parse_target(line: &mut Line) -> Result<TargetIds> {
-    let mut target = TargetIds { device: 0, context: 0, stream: DEFAULT_STREAM };
+    let mut target = DEFAULT_TARGET;
     while let Some(option) = line.next_word() {
         if !parse_target_option(&option, line, &mut target)? {
             return Err(line.error(format!("unknown option {option:?}")));

@@ -46,7 +46,6 @@ unsafe extern "C" {
     pub(crate) safe fn cuptiGetGraphExecId(executable: usize, id: &mut u32) -> i32;
 }
 
-/// A callback.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CallbackCall {
     pub domain: u32,
@@ -208,6 +207,19 @@ impl Client {
     /// Returns the callbacks so far.
     pub(crate) fn callbacks(&self) -> Vec<CallbackCall> {
         lock(&CALLBACKS).clone()
+    }
+
+    /// Returns domain, callback id, site and correlation id of each callback so far.
+    pub(crate) fn calls(&self) -> Vec<(u32, u32, u32, u32)> {
+        let callbacks = lock(&CALLBACKS);
+        callbacks.iter().map(|t| (t.domain, t.cbid, t.site, t.correlation)).collect()
+    }
+
+    /// Returns the graph of each callback of a resource so far.
+    pub(crate) fn graphs(&self, cbid: u32) -> Vec<[usize; 5]> {
+        let callbacks = lock(&CALLBACKS);
+        let of_resource = callbacks.iter().filter(|t| (t.domain, t.cbid) == (3, cbid));
+        of_resource.map(|t| t.graph).collect()
     }
 
     /// Sets the size of buffers from now on, or provides none.

@@ -12,6 +12,9 @@ pub struct Call {
     pub name: &'static str,
     /// First API version with the call; 0 for all.
     pub since: u32,
+    /// Whether the third argument is the size of a transfer, in bytes or elements. It has eight
+    /// bytes, like the two before it.
+    pub has_size: bool,
 }
 
 /// A group of calls.
@@ -35,13 +38,17 @@ const fn call(callback_id: u32, name: &'static str) -> Call {
 }
 
 const fn call_since(since: u32, callback_id: u32, name: &'static str) -> Call {
-    Call { callback_id, name, since }
+    Call { callback_id, name, since, has_size: false }
+}
+
+const fn sized_call(callback_id: u32, name: &'static str) -> Call {
+    Call { has_size: true, ..call(callback_id, name) }
 }
 
 /// Calls of the driver API, in
 /// [`domain::DRIVER_API`](crate::cupti::abi::constants::domain::DRIVER_API).
 pub mod driver {
-    use super::{Call, CallGroup, call, call_since};
+    use super::{Call, CallGroup, call, call_since, sized_call};
 
     const fn group(calls: &'static [Call]) -> CallGroup {
         CallGroup { prefix: "CUPTI_DRIVER_TRACE_CBID_", calls }
@@ -114,12 +121,12 @@ pub mod driver {
         call(67, "cuMemcpyAtoHAsync"),
         call(68, "cuMemcpy2DAsync"),
         call(69, "cuMemcpy3DAsync"),
-        call(276, "cuMemcpyHtoD_v2"),
-        call(277, "cuMemcpyHtoDAsync_v2"),
-        call(278, "cuMemcpyDtoH_v2"),
-        call(279, "cuMemcpyDtoHAsync_v2"),
-        call(280, "cuMemcpyDtoD_v2"),
-        call(281, "cuMemcpyDtoDAsync_v2"),
+        sized_call(276, "cuMemcpyHtoD_v2"),
+        sized_call(277, "cuMemcpyHtoDAsync_v2"),
+        sized_call(278, "cuMemcpyDtoH_v2"),
+        sized_call(279, "cuMemcpyDtoHAsync_v2"),
+        sized_call(280, "cuMemcpyDtoD_v2"),
+        sized_call(281, "cuMemcpyDtoDAsync_v2"),
         call(282, "cuMemcpyAtoH_v2"),
         call(283, "cuMemcpyAtoHAsync_v2"),
         call(284, "cuMemcpyAtoD_v2"),
@@ -132,15 +139,15 @@ pub mod driver {
         call(291, "cuMemcpy3DAsync_v2"),
         call(292, "cuMemcpyHtoA_v2"),
         call(293, "cuMemcpyHtoAAsync_v2"),
-        call(305, "cuMemcpy"),
-        call(306, "cuMemcpyAsync"),
+        sized_call(305, "cuMemcpy"),
+        sized_call(306, "cuMemcpyAsync"),
         call(318, "cuMemcpyPeer"),
         call(319, "cuMemcpyPeerAsync"),
         call(320, "cuMemcpy3DPeer"),
         call(321, "cuMemcpy3DPeerAsync"),
-        call(397, "cuMemcpyHtoD_v2_ptds"),
-        call(398, "cuMemcpyDtoH_v2_ptds"),
-        call(399, "cuMemcpyDtoD_v2_ptds"),
+        sized_call(397, "cuMemcpyHtoD_v2_ptds"),
+        sized_call(398, "cuMemcpyDtoH_v2_ptds"),
+        sized_call(399, "cuMemcpyDtoD_v2_ptds"),
         call(400, "cuMemcpyDtoA_v2_ptds"),
         call(401, "cuMemcpyAtoD_v2_ptds"),
         call(402, "cuMemcpyHtoA_v2_ptds"),
@@ -149,15 +156,15 @@ pub mod driver {
         call(405, "cuMemcpy2D_v2_ptds"),
         call(406, "cuMemcpy2DUnaligned_v2_ptds"),
         call(407, "cuMemcpy3D_v2_ptds"),
-        call(408, "cuMemcpy_ptds"),
+        sized_call(408, "cuMemcpy_ptds"),
         call(409, "cuMemcpyPeer_ptds"),
         call(410, "cuMemcpy3DPeer_ptds"),
-        call(418, "cuMemcpyAsync_ptsz"),
+        sized_call(418, "cuMemcpyAsync_ptsz"),
         call(419, "cuMemcpyHtoAAsync_v2_ptsz"),
         call(420, "cuMemcpyAtoHAsync_v2_ptsz"),
-        call(421, "cuMemcpyHtoDAsync_v2_ptsz"),
-        call(422, "cuMemcpyDtoHAsync_v2_ptsz"),
-        call(423, "cuMemcpyDtoDAsync_v2_ptsz"),
+        sized_call(421, "cuMemcpyHtoDAsync_v2_ptsz"),
+        sized_call(422, "cuMemcpyDtoHAsync_v2_ptsz"),
+        sized_call(423, "cuMemcpyDtoDAsync_v2_ptsz"),
         call(424, "cuMemcpy2DAsync_v2_ptsz"),
         call(425, "cuMemcpy3DAsync_v2_ptsz"),
         call(426, "cuMemcpyPeerAsync_ptsz"),
@@ -184,63 +191,30 @@ pub mod driver {
         call(77, "cuMemsetD2D8"),
         call(79, "cuMemsetD2D16"),
         call(81, "cuMemsetD2D32"),
-        call(216, "cuMemsetD8Async"),
-        call(218, "cuMemsetD16Async"),
-        call(220, "cuMemsetD32Async"),
+        sized_call(216, "cuMemsetD8Async"),
+        sized_call(218, "cuMemsetD16Async"),
+        sized_call(220, "cuMemsetD32Async"),
         call(222, "cuMemsetD2D8Async"),
         call(224, "cuMemsetD2D16Async"),
         call(226, "cuMemsetD2D32Async"),
-        call(249, "cuMemsetD8_v2"),
-        call(250, "cuMemsetD16_v2"),
-        call(251, "cuMemsetD32_v2"),
+        sized_call(249, "cuMemsetD8_v2"),
+        sized_call(250, "cuMemsetD16_v2"),
+        sized_call(251, "cuMemsetD32_v2"),
         call(252, "cuMemsetD2D8_v2"),
         call(253, "cuMemsetD2D16_v2"),
         call(254, "cuMemsetD2D32_v2"),
-        call(411, "cuMemsetD8_v2_ptds"),
-        call(412, "cuMemsetD16_v2_ptds"),
-        call(413, "cuMemsetD32_v2_ptds"),
+        sized_call(411, "cuMemsetD8_v2_ptds"),
+        sized_call(412, "cuMemsetD16_v2_ptds"),
+        sized_call(413, "cuMemsetD32_v2_ptds"),
         call(414, "cuMemsetD2D8_v2_ptds"),
         call(415, "cuMemsetD2D16_v2_ptds"),
         call(416, "cuMemsetD2D32_v2_ptds"),
-        call(428, "cuMemsetD8Async_ptsz"),
-        call(429, "cuMemsetD16Async_ptsz"),
-        call(430, "cuMemsetD32Async_ptsz"),
+        sized_call(428, "cuMemsetD8Async_ptsz"),
+        sized_call(429, "cuMemsetD16Async_ptsz"),
+        sized_call(430, "cuMemsetD32Async_ptsz"),
         call(431, "cuMemsetD2D8Async_ptsz"),
         call(432, "cuMemsetD2D16Async_ptsz"),
         call(433, "cuMemsetD2D32Async_ptsz"),
-    ]);
-
-    /// Calls that copy or set memory and whose third argument is the size, in bytes or elements. It
-    /// has eight bytes, like the two before it.
-    pub const SIZED_TRANSFERS: CallGroup = group(&[
-        call(216, "cuMemsetD8Async"),
-        call(218, "cuMemsetD16Async"),
-        call(220, "cuMemsetD32Async"),
-        call(249, "cuMemsetD8_v2"),
-        call(250, "cuMemsetD16_v2"),
-        call(251, "cuMemsetD32_v2"),
-        call(276, "cuMemcpyHtoD_v2"),
-        call(277, "cuMemcpyHtoDAsync_v2"),
-        call(278, "cuMemcpyDtoH_v2"),
-        call(279, "cuMemcpyDtoHAsync_v2"),
-        call(280, "cuMemcpyDtoD_v2"),
-        call(281, "cuMemcpyDtoDAsync_v2"),
-        call(305, "cuMemcpy"),
-        call(306, "cuMemcpyAsync"),
-        call(397, "cuMemcpyHtoD_v2_ptds"),
-        call(398, "cuMemcpyDtoH_v2_ptds"),
-        call(399, "cuMemcpyDtoD_v2_ptds"),
-        call(408, "cuMemcpy_ptds"),
-        call(411, "cuMemsetD8_v2_ptds"),
-        call(412, "cuMemsetD16_v2_ptds"),
-        call(413, "cuMemsetD32_v2_ptds"),
-        call(418, "cuMemcpyAsync_ptsz"),
-        call(421, "cuMemcpyHtoDAsync_v2_ptsz"),
-        call(422, "cuMemcpyDtoHAsync_v2_ptsz"),
-        call(423, "cuMemcpyDtoDAsync_v2_ptsz"),
-        call(428, "cuMemsetD8Async_ptsz"),
-        call(429, "cuMemsetD16Async_ptsz"),
-        call(430, "cuMemsetD32Async_ptsz"),
     ]);
 
     /// Calls that synchronise.
@@ -278,7 +252,6 @@ pub mod driver {
         INSTANTIATIONS,
         COPIES,
         FILLS,
-        SIZED_TRANSFERS,
         SYNCHRONIZATIONS,
         ALLOCATIONS,
     ];

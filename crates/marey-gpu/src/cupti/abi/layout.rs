@@ -1,7 +1,6 @@
 //! The offsets of the fields of activity records and callback data, and the API version since which
 //! each field exists.
 
-use super::constants::kind;
 pub use super::record::Field;
 
 /// The layout of one kind of record.
@@ -433,27 +432,4 @@ layouts! {
         OLD_SUBSCRIBER_SIZE = "oldSubscriberSize" @ 24 + 8 since 130_000;
         ALLOW_MULTIPLE_SUBSCRIBERS = "allowMultipleSubscribers" @ 32 + 1 since 130_202;
     }
-}
-
-/// Returns the layout of an activity kind, if known.
-pub fn for_kind(kind: u32) -> Option<&'static RecordLayout> {
-    Some(match kind {
-        kind::KERNEL | kind::CONCURRENT_KERNEL => &kernel::LAYOUT,
-        kind::MEMCPY => &memcpy::LAYOUT,
-        kind::MEMCPY2 => &memcpy_peer::LAYOUT,
-        kind::MEMSET => &memset::LAYOUT,
-        kind::SYNCHRONIZATION => &synchronization::LAYOUT,
-        kind::DRIVER | kind::RUNTIME | kind::INTERNAL_LAUNCH_API => &api::LAYOUT,
-        kind::OVERHEAD => &overhead::LAYOUT,
-        kind::EXTERNAL_CORRELATION => &external_correlation::LAYOUT,
-        kind::MARKER => &marker::LAYOUT,
-        kind::MARKER_DATA => &marker_data::LAYOUT,
-        kind::GRAPH_TRACE => &graph_trace::LAYOUT,
-        kind::GRAPH_HOST_NODE => &graph_host_node::LAYOUT,
-        kind::DEVICE => &device::LAYOUT,
-        kind::CONTEXT => &context::LAYOUT,
-        kind::NAME => &name::LAYOUT,
-        kind::STREAM => &stream::LAYOUT,
-        _ => return None,
-    })
 }

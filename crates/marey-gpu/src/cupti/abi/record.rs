@@ -84,12 +84,6 @@ impl<'a> Record<'a> {
         self.read(field).map(u32::from_ne_bytes)
     }
 
-    /// Reads a signed field of four bytes.
-    #[inline]
-    pub fn read_i32(self, field: Field) -> Option<i32> {
-        self.read(field).map(i32::from_ne_bytes)
-    }
-
     /// Reads a field of eight bytes.
     #[inline]
     pub fn read_u64(self, field: Field) -> Option<u64> {
