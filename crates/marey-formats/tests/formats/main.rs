@@ -4,6 +4,7 @@
 
 mod build;
 mod dump;
+mod faults;
 
 mod chrome_trace;
 mod collapsed;

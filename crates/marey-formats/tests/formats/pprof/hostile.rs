@@ -6,6 +6,7 @@ use prost::Message as _;
 
 use super::message::{Function, Label, Line, Location, Profile, Sample, ValueType};
 use crate::dump::{dump, import_bytes};
+use crate::faults::{damaged, losses, warnings};
 
 /// Returns a small valid profile with one value type and a stack of two.
 pub(super) fn small() -> Profile {
@@ -30,11 +31,7 @@ fn warning(profile: &Profile) -> String {
     let mut profile = profile.clone();
     let value = vec![1; profile.sample_type.len()];
     profile.sample.push(Sample { location_id: Vec::new(), value, label: Vec::new() });
-    let imported = import_bytes(&profile.encode_to_vec()).unwrap().imported;
-    let warnings = &imported.files[0].warnings;
-    let lines =
-        warnings.iter().map(|w| format!("{}: {}x {}", w.loss.as_str(), w.count, w.first.cause));
-    lines.collect::<Vec<_>>().join("; ")
+    losses(&import_bytes(&profile.encode_to_vec()).unwrap()).join("; ")
 }
 
 #[test]
@@ -45,53 +42,52 @@ fn losses_are_reported() {
         change(&mut profile);
         cases.push((profile, cause));
     };
-    case(|p| p.sample[0].location_id = vec![1, 99], "unreadable_events: 1x location 99 is missing");
-    case(|p| p.sample[0].location_id = vec![0], "unreadable_events: 1x location 0 is missing");
+    case(|p| p.sample[0].location_id = vec![1, 99], "unreadable_events 1 location 99 is missing");
+    case(|p| p.sample[0].location_id = vec![0], "unreadable_events 1 location 0 is missing");
     case(
         |p| p.sample[0].value = vec![1, 2],
-        "unreadable_events: 1x the sample has 2 values and the file 1 types",
+        "unreadable_events 1 the sample has 2 values and the file 1 types",
     );
     case(
         |p| p.sample[0].value.clear(),
-        "unreadable_events: 1x the sample has 0 values and the file 1 types",
+        "unreadable_events 1 the sample has 0 values and the file 1 types",
     );
-    case(|p| p.function[0].id = 9, "unreadable_events: 1x function 1 is missing");
+    case(|p| p.function[0].id = 9, "unreadable_events 1 function 1 is missing");
     // The frame is then named by its address.
-    case(|p| p.function[0].name = 77, "unreadable_events: 2x text 77 is missing");
-    case(|p| p.function[0].name = -1, "unreadable_events: 2x text -1 is missing");
-    case(|p| p.location[1].id = 1, "unreadable_events: 2x location 1 appears twice");
+    case(|p| p.function[0].name = 77, "unreadable_events 2 text 77 is missing");
+    case(|p| p.function[0].name = -1, "unreadable_events 2 text -1 is missing");
+    case(|p| p.location[1].id = 1, "unreadable_events 2 location 1 appears twice");
     case(
         |p| {
             p.sample_type.push(p.sample_type[0].clone());
             p.sample[0].value.push(6);
         },
-        "unsupported_events: 1x two value types have the name `cpu`",
+        "unsupported_events 1 two value types have the name `cpu`",
     );
     case(
         |p| {
             p.string_table.push("pprof.locations".to_owned());
             p.sample[0].label.push(Label { key: 5, text: 1, num: 0, num_unit: 0 });
         },
-        "unsupported_events: 1x a label has the reserved name `pprof.locations`",
+        "unsupported_events 1 a label has the reserved name `pprof.locations`",
     );
     case(
         |p| p.sample[0].location_id = vec![1; 10_001],
-        "unsupported_events: 1x the stack has more than 10000 frames",
+        "unsupported_events 1 the stack has more than 10000 frames",
     );
-    let warnings: Vec<String> = cases.iter().map(|(profile, _)| warning(profile)).collect();
-    assert_eq!(warnings, cases.iter().map(|(_, cause)| *cause).collect::<Vec<_>>());
+    let found: Vec<String> = cases.iter().map(|(profile, _)| warning(profile)).collect();
+    assert_eq!(found, cases.iter().map(|(_, cause)| *cause).collect::<Vec<_>>());
 }
 
 #[test]
 fn unknown_and_malformed_fields_are_counted() {
     let mut bytes = small().encode_to_vec();
     bytes.extend([0xa0, 0x01, 5, 0x12, 2, 0x0a, 9]);
-    let imported = import_bytes(&bytes).unwrap().imported;
-    let warnings: Vec<_> = imported.files[0].warnings.iter().map(|w| w.first.to_string()).collect();
-    assert_eq!(
-        warnings,
-        ["byte 84: the sample is malformed", "byte 81: profiles have no field 20"]
-    );
+    let expected = [
+        "unreadable_events 1 byte 84: the sample is malformed",
+        "unsupported_events 1 byte 81: profiles have no field 20",
+    ];
+    assert_eq!(warnings(&import_bytes(&bytes).unwrap()), expected);
 }
 
 #[test]
@@ -158,12 +154,7 @@ fn every_truncation_is_a_fault_or_a_warning() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
-    fn damaged_files_never_panic(flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8)) {
-        let mut bytes = small().encode_to_vec();
-        for (index, byte) in flips {
-            let index = index.index(bytes.len());
-            bytes[index] = byte;
-        }
+    fn damaged_files_never_panic(bytes in damaged(small().encode_to_vec())) {
         // The result is a run or an error.
         let result = import_bytes(&bytes).map(|run| dump(&run.run).len());
         prop_assert!(result.map_or_else(|error| !error.to_string().is_empty(), |length| length > 0));
