@@ -5,8 +5,11 @@
 //! again by `go tool pprof -proto`.
 
 mod hostile;
+#[expect(dead_code, reason = "tests decode and encode whole messages")]
+#[path = "../../src/pprof/message.rs"]
 mod message;
 mod round_trip;
+mod text;
 
 use std::io::Read as _;
 
@@ -24,12 +27,17 @@ use crate::dump::{dump, export_bytes, import_bytes, import_data, reader};
 
 use self::message::Profile;
 
-/// Exports a run as an uncompressed profile.
+/// Exports a run as a profile.
 fn export_profile(run: &Run) -> (Profile, LeftOut) {
     let (packed, left_out) = export_bytes(run, Format::Pprof);
+    (unpack(&packed), left_out)
+}
+
+/// Returns the profile in a compressed file.
+fn unpack(packed: &[u8]) -> Profile {
     let mut bytes = Vec::new();
-    GzDecoder::new(packed.as_slice()).read_to_end(&mut bytes).unwrap();
-    (Profile::decode(bytes.as_slice()).unwrap(), left_out)
+    GzDecoder::new(packed).read_to_end(&mut bytes).unwrap();
+    Profile::decode(bytes.as_slice()).unwrap()
 }
 
 #[test]
@@ -129,10 +137,8 @@ fn spans_become_self_times_with_kernels_below_their_launches() {
     let window = Selection { from_nanos: 1020, until_nanos: 1050, ..Selection::default() };
     let mut packed = Vec::new();
     export(&marey_store::Reader::new(&run, window).unwrap(), Format::Pprof, &mut packed).unwrap();
-    let mut bytes = Vec::new();
-    GzDecoder::new(packed.as_slice()).read_to_end(&mut bytes).unwrap();
     assert_eq!(
-        Profile::decode(bytes.as_slice()).unwrap().stacks(),
+        unpack(&packed).stacks(),
         [
             "gemm < aten::matmul < step (train.py:12) [0, 0, 30]",
             "aten::matmul < step (train.py:12) [1, 20, 0] thread=main tid=8",

@@ -11,17 +11,14 @@ use crate::faults::{damaged, losses, warnings};
 /// Returns a small valid profile with one value type and a stack of two.
 pub(super) fn small() -> Profile {
     let texts = ["", "cpu", "nanoseconds", "inner", "outer"];
-    let function = |id, name| Function { id, name, filename: 0 };
-    let location =
-        |id, function_id| Location { id, address: 0, line: vec![Line { function_id, number: 1 }] };
+    let location = |id, function_id| location(id, vec![line(function_id)]);
     Profile {
         sample_type: vec![ValueType { kind: 1, unit: 2 }],
-        sample: vec![Sample { location_id: vec![1, 2], value: vec![5], label: Vec::new() }],
+        sample: vec![Sample { value: vec![5], ..sample(vec![1, 2]) }],
         location: vec![location(1, 1), location(2, 2)],
         function: vec![function(1, 3), function(2, 4)],
         string_table: texts.map(str::to_owned).to_vec(),
-        time_nanos: 0,
-        duration_nanos: 0,
+        ..Profile::default()
     }
 }
 
@@ -30,7 +27,7 @@ fn warning(profile: &Profile) -> String {
     // A profile that loses all samples is refused, so one is added.
     let mut profile = profile.clone();
     let value = vec![1; profile.sample_type.len()];
-    profile.sample.push(Sample { location_id: Vec::new(), value, label: Vec::new() });
+    profile.sample.push(Sample { value, ..Sample::default() });
     losses(&import_bytes(&profile.encode_to_vec()).unwrap()).join("; ")
 }
 
@@ -59,7 +56,7 @@ fn losses_are_reported() {
     case(|p| p.location[1].id = 1, "unreadable_events 2 location 1 appears twice");
     case(
         |p| {
-            p.sample_type.push(p.sample_type[0].clone());
+            p.sample_type.push(p.sample_type[0]);
             p.sample[0].value.push(6);
         },
         "unsupported_events 1 two value types have the name `cpu`",
@@ -104,11 +101,9 @@ fn texts_that_are_not_utf8_are_repaired_and_counted() {
 #[test]
 fn references_do_not_expand_without_limit() {
     let mut frames = small();
-    let many = vec![Line { function_id: 1, number: 1 }; 400];
-    let location = |id| Location { id, address: 0, line: many.clone() };
-    frames.location = (1..=10).map(location).collect();
+    frames.location = (1..=10).map(|id| location(id, vec![line(1); 400])).collect();
     let functions = (1..=10).zip(1..);
-    frames.function = functions.map(|(id, name)| Function { id, name, filename: 0 }).collect();
+    frames.function = functions.map(|(id, name)| function(id, name)).collect();
     frames.string_table.extend((0..10).map(|n| n.to_string()));
     for (location, id) in frames.location.iter_mut().zip(1..) {
         location.line[0].function_id = id;
@@ -117,7 +112,7 @@ fn references_do_not_expand_without_limit() {
     frames.sample = stacks.map(sample).collect();
     let mut texts = small();
     texts.string_table[3] = "x".repeat(1 << 16);
-    texts.function = (1..=400).map(|id| Function { id, name: 3, filename: 0 }).collect();
+    texts.function = (1..=400).map(|id| function(id, 3)).collect();
     for profile in [frames, texts] {
         let fault = match import_bytes(&profile.encode_to_vec()) {
             Err(ImportError::Unusable { fault, .. }) => fault.cause,
@@ -126,6 +121,18 @@ fn references_do_not_expand_without_limit() {
         };
         assert_eq!(fault, "the references of the profile expand to far more than the profile");
     }
+}
+
+fn function(id: u64, name: i64) -> Function {
+    Function { id, name, ..Function::default() }
+}
+
+fn location(id: u64, line: Vec<Line>) -> Location {
+    Location { id, line, ..Location::default() }
+}
+
+fn line(function_id: u64) -> Line {
+    Line { function_id, number: 1, ..Line::default() }
 }
 
 fn sample(location_id: Vec<u64>) -> Sample {
