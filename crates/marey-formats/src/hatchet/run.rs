@@ -193,16 +193,8 @@ fn add_metrics(profile: &Profile, process_id: u32, import: &mut Import) -> Resul
         let node = NodeId(index as u32);
         let mut add_sample = |name_id, value, args: &mut NewArgs| -> Result<(), ReaderError> {
             let args = import.run.args(args)?;
-            let (thread_id, time_nanos) = (None, None);
-            Ok(import.run.add_sample(&Sample {
-                process_id,
-                thread_id,
-                context_id,
-                name_id,
-                time_nanos,
-                value,
-                args,
-            })?)
+            let row = Sample::new(process_id, context_id, name_id, value);
+            Ok(import.run.add_sample(&Sample { args, ..row })?)
         };
         for ((metric, next_index), &name) in
             profile.metrics.iter().zip(&mut next_indices).zip(&name_ids)

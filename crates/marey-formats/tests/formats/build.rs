@@ -1,10 +1,7 @@
 //! Runs and rows that tests build.
 
 use marey_model::context::NodeKind;
-use marey_model::metric::MetricValue;
-use marey_store::row::{
-    ActivityKind, Args, AsyncSpan, GpuActivity, Instant, InstantScope, Metric, Sample,
-};
+use marey_store::row::{ActivityKind, Args, AsyncSpan, GpuActivity, Metadata};
 use marey_store::{Assembler, Run, Slice};
 use tempfile::TempDir;
 
@@ -35,40 +32,6 @@ pub(crate) fn kernel(
     }
 }
 
-pub(crate) fn metric(
-    thread_id: u32,
-    context_id: u32,
-    name_id: u32,
-    time_nanos: i64,
-    value: MetricValue,
-) -> Metric {
-    Metric { time_nanos, thread_id, context_id, name_id, sessions: 0, phase: 0, value }
-}
-
-pub(crate) fn sample(process_id: u32, context_id: u32, name_id: u32, value: MetricValue) -> Sample {
-    Sample {
-        process_id,
-        thread_id: None,
-        context_id,
-        name_id,
-        time_nanos: None,
-        value,
-        args: Args::default(),
-    }
-}
-
-pub(crate) fn instant(process_id: u32, name_id: u32, time_nanos: i64) -> Instant {
-    Instant {
-        time_nanos,
-        process_id,
-        thread_id: None,
-        scope: InstantScope::Process,
-        name_id,
-        category_id: None,
-        args: Args::default(),
-    }
-}
-
 pub(crate) fn async_span(
     process_id: u32,
     track_id: u32,
@@ -85,4 +48,8 @@ pub(crate) fn async_span(
         category_id: None,
         args: Args::default(),
     }
+}
+
+pub(crate) fn metadata(process_id: u32, key: &str, value: &str) -> Metadata {
+    Metadata { process_id, thread_id: None, key: key.into(), value: value.into() }
 }

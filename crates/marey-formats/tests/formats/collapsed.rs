@@ -3,10 +3,11 @@
 use marey_formats::{Format, ImportError, LeftOut};
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
+use marey_store::row::Sample;
 use marey_store::{Assembler, NewProcess, Run};
 use proptest::prelude::*;
 
-use crate::build::{build_run, sample};
+use crate::build::build_run;
 use crate::dump::{dump, export_bytes, import_bytes, import_data};
 use crate::faults::warnings;
 
@@ -56,7 +57,7 @@ fn build_samples(stacks: &[(Vec<&str>, MetricValue)]) -> (tempfile::TempDir, Run
                 let name_id = run.text_id(frame);
                 run.context_id(context, NodeKind::Frame, name_id)
             });
-            run.add_sample(&sample(process_id, context_id, name_id, value.clone())).unwrap();
+            run.add_sample(&Sample::new(process_id, context_id, name_id, value.clone())).unwrap();
         }
     })
 }

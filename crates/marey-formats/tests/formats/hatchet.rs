@@ -9,11 +9,11 @@ use marey_formats::{ExportError, Format, LeftOut, TemporaryRun, export, hatchet}
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
 use marey_model::profile::{NodeId, Profile};
-use marey_store::row::{ActivityKind, Device, GpuActivity, Metric};
+use marey_store::row::{ActivityKind, Device, GpuActivity, Instant, Metric};
 use marey_store::{Assembler, NewProcess, Reader, Run, Selection, Slice};
 use proptest::prelude::*;
 
-use crate::build::{build_run, instant, kernel, metric, slice};
+use crate::build::{build_run, kernel, slice};
 use crate::dump::{dump, export_bytes, import_bytes, import_data, reader};
 use crate::faults::{fault, warnings};
 
@@ -174,8 +174,8 @@ fn traced() -> (tempfile::TempDir, Run) {
             properties: r#"{"computeMajor": 9, "computeMinor": 0, "numSms": 132}"#.into(),
         })
         .unwrap();
-        run.add_instant(&instant(process, step, 5)).unwrap();
-        let counter = metric(thread, Assembler::ROOT, gemm, 5, MetricValue::Int(1));
+        run.add_instant(&Instant::new(process, step, 5)).unwrap();
+        let counter = Metric::new(thread, Assembler::ROOT, gemm, 5, MetricValue::Int(1));
         run.add_metric(&counter.clone()).unwrap();
         for value in [2, 3] {
             let value = MetricValue::Int(value);

@@ -22,7 +22,7 @@ use marey_store::row::{GpuActivity, Sample};
 use marey_store::{Assembler, NewProcess, Run, Selection, Slice};
 use prost::Message as _;
 
-use crate::build::{build_run, kernel, sample, slice};
+use crate::build::{build_run, kernel, slice};
 use crate::dump::{dump, export_bytes, import_bytes, import_data, reader};
 
 use self::message::Profile;
@@ -162,8 +162,13 @@ fn excess_value_types_and_out_of_range_numbers_are_counted() {
         let context_id = run.context_id(Assembler::ROOT, NodeKind::Frame, frame);
         let add = |run: &mut Assembler, number: usize, value: f64| {
             let name_id = run.text_id(&format!("type {number}"));
-            run.add_sample(&sample(process_id, context_id, name_id, MetricValue::Float(value)))
-                .unwrap();
+            run.add_sample(&Sample::new(
+                process_id,
+                context_id,
+                name_id,
+                MetricValue::Float(value),
+            ))
+            .unwrap();
         };
         for number in 0..70 {
             add(run, number, number as f64);
@@ -191,7 +196,7 @@ fn lone_surrogates_are_replaced_and_invalid_arguments_counted() {
             args.int("n", 5);
             args.json("what", json);
             let args = run.args(&mut args).unwrap();
-            let sample = sample(process_id, Assembler::ROOT, name_id, MetricValue::Int(1));
+            let sample = Sample::new(process_id, Assembler::ROOT, name_id, MetricValue::Int(1));
             run.add_sample(&Sample { args, ..sample }).unwrap();
         }
     });

@@ -3,12 +3,12 @@
 use marey_formats::{ExportError, Format, ImportError, LeftOut, export};
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
-use marey_store::row::GpuActivity;
+use marey_store::row::{GpuActivity, Sample};
 use marey_store::{Assembler, NewProcess, Run, Slice};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::build::{build_run, kernel, sample, slice};
+use crate::build::{build_run, kernel, slice};
 use crate::dump::{dump, export_bytes, import_bytes, import_data, reader};
 use crate::faults::losses;
 
@@ -463,7 +463,7 @@ fn threads_streams_and_values_are_profiles() {
                 MetricValue::Int(-1),
                 MetricValue::Text("x".into()),
             ] {
-                run.add_sample(&sample(process, context_id, cpu, value)).unwrap();
+                run.add_sample(&Sample::new(process, context_id, cpu, value)).unwrap();
             }
         }
     });

@@ -6,11 +6,11 @@ use flate2::read::ZlibDecoder;
 use marey_formats::{ExportError, Format, LeftOut, export};
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
-use marey_store::row::{ActivityKind, GpuActivity};
+use marey_store::row::{ActivityKind, GpuActivity, Metric};
 use marey_store::{Assembler, NewProcess, Run, Slice};
 use prost::Message;
 
-use crate::build::{build_run, kernel, metric, slice};
+use crate::build::{build_run, kernel, slice};
 use crate::dump::{export_bytes, import_data, reader};
 
 /// The fields of messages that these tests check.
@@ -111,7 +111,7 @@ fn run(ranks: u32) -> (tempfile::TempDir, Run) {
                 add_slice(NodeKind::Operator, linear, start + MS, 3 * MS, None);
                 add_slice(NodeKind::Operator, linear, start + 2 * MS, MS, None);
                 let metric =
-                    |value| metric(thread_id, Assembler::ROOT, loss, start + 2 * MS, value);
+                    |value| Metric::new(thread_id, Assembler::ROOT, loss, start + 2 * MS, value);
                 run.add_metric(&metric(MetricValue::Float(0.5 / (number + 1) as f64))).unwrap();
                 run.add_metric(&metric(MetricValue::Text("not a number".into()))).unwrap();
                 // Two overlapping activities, 5 ms together, the last of which reaches into the
@@ -166,7 +166,8 @@ fn values_are_numbered_without_steps() {
         let thread_id = run.add_thread(process, 1, "");
         let name_id = run.text_id("bytes");
         for value in [3, 4, 4] {
-            let row = metric(thread_id, Assembler::ROOT, name_id, value, MetricValue::Int(value));
+            let row =
+                Metric::new(thread_id, Assembler::ROOT, name_id, value, MetricValue::Int(value));
             run.add_metric(&row).unwrap();
         }
     });

@@ -440,15 +440,8 @@ impl EventConverter<'_> {
             Some(TYPE_COUNTER) => self.stack_context(sequence, event),
             _ => None,
         };
-        self.import.run.add_metric(&Metric {
-            time_nanos,
-            thread_id,
-            context_id: context_id.unwrap_or(Assembler::ROOT),
-            name_id,
-            sessions: 0,
-            phase: 0,
-            value,
-        })
+        let context_id = context_id.unwrap_or(Assembler::ROOT);
+        self.import.run.add_metric(&Metric::new(thread_id, context_id, name_id, time_nanos, value))
     }
 }
 

@@ -187,21 +187,14 @@ fn reading_row(
 ) -> MemoryEvent {
     let [allocated_bytes, peak_bytes, reserved_bytes] =
         totals.map(|bytes| Some(bytes).filter(|&bytes| bytes >= 0));
+    let device_type = Arc::clone(&memory.device_type);
     MemoryEvent {
-        time_nanos,
-        process_id,
         thread_id: Some(node.thread),
-        action: MemoryAction::Reading,
-        device_type: Arc::clone(&memory.device_type),
         device: memory.device,
-        stream: None,
-        address: None,
-        bytes: 0,
         allocated_bytes,
         reserved_bytes,
         peak_bytes,
         context_id: Some(node.context_id),
-        category_id: None,
-        args: row::Args::default(),
+        ..MemoryEvent::new(process_id, device_type, MemoryAction::Reading, time_nanos, 0)
     }
 }

@@ -9,9 +9,7 @@ use std::path::Path;
 use marey_model::args::NewArgs;
 use marey_model::context::NodeKind;
 use marey_model::spool::{NodeDef, SessionEvent, SpoolFrame};
-use marey_store::row::{
-    ActivityKind, Args, GpuActivity, MemoryAction, MemoryEvent, Metadata, Span,
-};
+use marey_store::row::{ActivityKind, GpuActivity, MemoryAction, MemoryEvent, Metadata, Span};
 use marey_store::{Assembler, NewProcess, Reader, Run, Selection, Slice, open};
 
 use super::spools::{Recorded, UNIX, no_trace, session, spans};
@@ -92,56 +90,35 @@ fn add_slice(run: &mut Assembler, thread_id: u32, order: u64, traced: Traced) {
     let category = if kind == NodeKind::Frame { "python_function" } else { "cpu_op" };
     let mut args = NewArgs::default();
     args.int("Record function id", start);
+    let slice = Slice::new(thread_id, kind, run.text_id(name), traced_time(start), end - start);
     let slice = Slice {
-        thread_id,
-        start_nanos: traced_time(start),
-        duration_nanos: end - start,
         order,
-        kind,
-        name_id: run.text_id(name),
-        step: None,
-        is_open: false,
         category_id: Some(run.text_id(category)),
         correlation_id: (kind == NodeKind::Runtime).then_some(77),
         external_id: (kind == NodeKind::Operator).then_some(5),
         args: run.args(&mut args).unwrap(),
+        ..slice
     };
     run.add_slice(&slice).unwrap();
 }
 
 /// Returns an allocation of 64 bytes.
 fn allocation(time_nanos: i64, process_id: u32, thread_id: u32) -> MemoryEvent {
+    let time_nanos = traced_time(time_nanos);
     MemoryEvent {
-        time_nanos: traced_time(time_nanos),
-        process_id,
         thread_id: Some(thread_id),
-        action: MemoryAction::Alloc,
-        device_type: "cpu".into(),
-        device: None,
-        stream: None,
         address: Some(16),
-        bytes: 64,
-        allocated_bytes: None,
-        reserved_bytes: None,
-        peak_bytes: None,
-        context_id: None,
-        category_id: None,
-        args: Args::default(),
+        ..MemoryEvent::new(process_id, "cpu".into(), MemoryAction::Alloc, time_nanos, 64)
     }
 }
 
 /// Returns a kernel that the call 77 launched.
 fn kernel(run: &mut Assembler, process_id: u32) -> GpuActivity {
+    let (name_id, start_nanos) = (run.text_id("gemm"), traced_time(300_000));
     GpuActivity {
         stream: 7,
         correlation_id: Some(77),
-        ..GpuActivity::new(
-            process_id,
-            ActivityKind::Kernel,
-            run.text_id("gemm"),
-            traced_time(300_000),
-            10,
-        )
+        ..GpuActivity::new(process_id, ActivityKind::Kernel, name_id, start_nanos, 10)
     }
 }
 
