@@ -10,9 +10,10 @@ use marey_model::args::NewArgs;
 use marey_model::context::NodeKind;
 use marey_model::spool::{NodeDef, SessionEvent, SpoolFrame};
 use marey_store::row::{ActivityKind, GpuActivity, MemoryAction, MemoryEvent, Metadata, Span};
-use marey_store::{Assembler, NewProcess, Reader, Run, Selection, Slice, open};
+use marey_store::{Assembler, NewProcess, Reader, Run, Slice, open};
 
-use super::spools::{Recorded, UNIX, no_trace, session, spans};
+use super::spools::{Recorded, UNIX, collect_run, session, spans};
+use crate::read::{self, reader, rows};
 use marey_model::profile::Process;
 
 /// The profiler's clock is ahead of the recorder's by this.
@@ -156,22 +157,24 @@ fn collect_with(frames: &[SpoolFrame], slices: &[Traced], add_more: AddMore) -> 
     (recorded, run)
 }
 
+/// Returns what a run notes about its first window.
+fn note(run: &Run) -> serde_json::Value {
+    let notes: Vec<Metadata> = rows(&reader(run));
+    serde_json::from_str(&notes[0].value).unwrap()
+}
+
 /// Returns each span as its path, start on the recorder's clock, exclusive time and arguments.
 fn span_rows(run: &Run) -> Vec<(String, i64, i64, String)> {
-    let reader = Reader::new(run, Selection::default()).unwrap();
-    let rows = reader.rows::<Span>().unwrap().map(|span| {
-        let span = span.unwrap();
-        let mut args = String::new();
-        reader.args(&span.args, &mut args);
-        (path(&reader, span.context_id), span.start_nanos - UNIX, span.self_nanos(), args)
-    });
-    rows.collect()
+    let reader = reader(run);
+    let row = |span: Span| {
+        let (path, args) = (path(&reader, span.context_id), read::args(&reader, &span.args));
+        (path, span.start_nanos - UNIX, span.self_nanos(), args)
+    };
+    rows(&reader).into_iter().map(row).collect()
 }
 
 fn path(reader: &Reader, context: u32) -> String {
-    let path = reader.path(context);
-    let names: Vec<&str> = path.iter().map(|&id| reader.text(reader.context(id).name_id)).collect();
-    names.join(" > ")
+    read::path(reader, context).join(" > ")
 }
 
 fn row(path: &str, start: i64, self_nanos: i64, args: &str) -> (String, i64, i64, String) {
@@ -217,12 +220,12 @@ fn a_span_that_only_the_profiler_has_stands_between_those_of_the_recorder() {
             row(&operator, 160_000, 30_000, "{}"),
         ]
     );
-    let reader = Reader::new(&run, Selection::default()).unwrap();
-    let event = reader.rows::<MemoryEvent>().unwrap().next().unwrap().unwrap();
+    let reader = reader(&run);
+    let event = &rows::<MemoryEvent>(&reader)[0];
     let launch = format!("{operator} > cudaLaunchKernel");
     assert_eq!(path(&reader, event.context_id.unwrap()), launch);
     assert_eq!(event.time_nanos, UNIX + 120_000);
-    let kernel = reader.rows::<GpuActivity>().unwrap().next().unwrap().unwrap();
+    let kernel = &rows::<GpuActivity>(&reader)[0];
     assert_eq!(path(&reader, kernel.context_id.unwrap()), operator);
     assert_eq!(kernel.start_nanos, UNIX + 300_000);
 }
@@ -245,10 +248,8 @@ fn the_measured_offset_and_the_counts_are_in_the_metadata() {
         ("aten::mm", NodeKind::Operator, 100_300, 149_600),
         ("other", NodeKind::Scope, 300_000, 310_000),
     ]);
-    let reader = Reader::new(&run, Selection::default()).unwrap();
-    let note = reader.rows::<Metadata>().unwrap().map(Result::unwrap).next().unwrap();
-    assert_eq!(&*note.key, "torch_window.1");
-    let note: serde_json::Value = serde_json::from_str(&note.value).unwrap();
+    assert_eq!(&*rows::<Metadata>(&reader(&run))[0].key, "torch_window.1");
+    let note = note(&run);
     assert_eq!(note["clock_offset_nanos"], -AHEAD);
     assert_eq!((&note["recorded_by_both"], &note["added_spans"]), (&1.into(), &1.into()));
     assert_eq!(note["end_nanos"].as_i64().unwrap() - UNIX, 900_000);
@@ -266,5 +267,5 @@ fn a_trace_that_cannot_be_read_is_a_loss_and_the_recording_stays() {
     assert_eq!(run.manifest().losses["torch_windows"], 1);
     assert!(!trace_path.exists());
     // Collected once.
-    open(recorded.path(), &no_trace, &mut |_| ()).unwrap();
+    collect_run(&recorded);
 }
