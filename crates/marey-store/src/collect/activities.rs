@@ -67,25 +67,18 @@ impl Shapes {
         let is_kernel = shape.kind == ActivityKind::Kernel;
         let shared = [Detail::StaticSharedBytes, Detail::DynamicSharedBytes].map(value_of);
         let shared_bytes = shared.into_iter().flatten().fold(0, u64::saturating_add);
+        let name_id = outline.texts.get(shape.name_id).copied().unwrap_or_default();
         GpuActivity {
-            start_nanos: 0,
-            duration_nanos: 0,
-            process_id,
             device: shape.device,
             stream: shape.stream,
-            kind: row_kind(shape.kind),
-            name_id: outline.texts.get(shape.name_id).copied().unwrap_or_default(),
-            context_id: None,
-            correlation_id: None,
             graph_node_id: value_of(Detail::GraphNode),
             grid: axes(Detail::GridX, Detail::GridY, Detail::GridZ),
             block: axes(Detail::BlockX, Detail::BlockY, Detail::BlockZ),
             registers: small_value_of(Detail::Registers),
             shared_bytes: is_kernel.then(|| saturating_i64(shared_bytes)),
-            bytes: None,
-            category_id: None,
             external_id: value_of(Detail::ExternalId),
             args: self.detail_args(shape),
+            ..GpuActivity::new(process_id, row_kind(shape.kind), name_id, 0, 0)
         }
     }
 
