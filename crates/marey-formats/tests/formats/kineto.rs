@@ -418,15 +418,6 @@ fn an_empty_window_is_refused() {
 }
 
 #[test]
-fn a_run_without_events_is_refused() {
-    let (_folder, run) = build_process(NewProcess::default(), |_, _| ());
-    let reader = crate::dump::reader(&run);
-    let error = marey_formats::export(&reader, Format::Kineto, &mut Vec::new()).unwrap_err();
-    let expected = "the run has no events, which a trace of torch.profiler consists of";
-    assert_eq!(error.to_string(), expected);
-}
-
-#[test]
 fn times_of_the_longest_runs_do_not_overflow() {
     let (_folder, run) =
         build_process(NewProcess { pid: 20, ..NewProcess::default() }, |run, process| {

@@ -15,6 +15,7 @@ mod hatchet;
 mod json;
 mod kineto;
 mod memory_snapshot;
+mod no_data;
 mod perfetto;
 mod pprof;
 mod ptx;

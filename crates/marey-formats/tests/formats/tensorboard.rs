@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use flate2::read::ZlibDecoder;
-use marey_formats::{ExportError, Format, LeftOut, export};
+use marey_formats::{Format, LeftOut};
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
 use marey_store::row::{ActivityKind, GpuActivity, Metric};
@@ -11,7 +11,7 @@ use marey_store::{Assembler, NewProcess, Run, Slice};
 use prost::Message;
 
 use crate::build::{build_run, kernel, slice};
-use crate::dump::{export_bytes, import_data, reader};
+use crate::dump::{export_bytes, import_data};
 
 /// The fields of messages that these tests check.
 #[derive(Clone, PartialEq, Message)]
@@ -218,15 +218,6 @@ fn the_picture_is_the_flame_graph() {
     assert_eq!([0, 1, 2, 3].map(coloured), [1199, 239, 179, 59]);
     let (_, picture, _) = content(&import_data("speedscope/mixed.json").run);
     assert_eq!(picture.unwrap().height, 3 * 16);
-}
-
-#[test]
-fn an_empty_run_is_refused() {
-    let (_folder, run) = build_run(|run| {
-        run.add_process(NewProcess::default());
-    });
-    let error = export(&reader(&run), Format::TensorBoard, &mut Vec::new()).unwrap_err();
-    assert!(matches!(error, ExportError::NoData { format: Format::TensorBoard, .. }));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use marey_formats::{Format, export};
+use marey_formats::Format;
 use marey_model::args::NewArgs;
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use crate::build::{async_span, build_run, metadata, slice};
-use crate::dump::{dump, export_bytes, import_bytes, import_data, reader};
+use crate::dump::{dump, export_bytes, import_bytes, import_data};
 
 /// Returns the dump of a run after a round trip.
 fn through_perfetto(run: &Run) -> String {
@@ -34,14 +34,6 @@ fn without_losses(dumped: &str) -> String {
 fn a_foreign_trace_survives_a_round_trip() {
     let run = import_data("perfetto/foreign.pftrace").run;
     assert_eq!(through_perfetto(&run), without_losses(&dump(&run)));
-}
-
-#[test]
-fn an_empty_run_is_refused() {
-    let (_folder, run) = build_run(|_| ());
-    let error = export(&reader(&run), Format::Perfetto, &mut Vec::new()).unwrap_err();
-    let expected = "the run has no events, which a Perfetto trace consists of";
-    assert_eq!(error.to_string(), expected);
 }
 
 #[test]
