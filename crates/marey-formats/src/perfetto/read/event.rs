@@ -224,10 +224,8 @@ impl EventConverter<'_> {
         let (extras, annotations) = Extras::split_from(event, sequence);
         let mut args = NewArgs::default();
         self.add_args(sequence, event, annotations, &mut args);
-        if let Some(value) = extras.int("sample").map(MetricValue::Int) {
-            return self.add_marey_sample(sequence, header, event, &extras, value, &mut args);
-        }
-        if let Some(value) = extras.float("sample").map(MetricValue::Float) {
+        let sampled = extras.int("sample").map(MetricValue::Int);
+        if let Some(value) = sampled.or(extras.float("sample").map(MetricValue::Float)) {
             return self.add_marey_sample(sequence, header, event, &extras, value, &mut args);
         }
         if let Some(action) = extras.text("memory") {
