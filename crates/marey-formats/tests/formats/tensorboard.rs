@@ -13,46 +13,10 @@ use prost::Message;
 use crate::build::{build_run, kernel, slice};
 use crate::dump::{export_bytes, import_data};
 
-/// The fields of messages that these tests check.
-#[derive(Clone, PartialEq, Message)]
-struct Event {
-    #[prost(double, tag = "1")]
-    wall_time: f64,
-    #[prost(int64, tag = "2")]
-    step: i64,
-    #[prost(string, optional, tag = "3")]
-    file_version: Option<String>,
-    #[prost(message, optional, tag = "5")]
-    summary: Option<Summary>,
-}
+#[path = "../../src/tensorboard/message.rs"]
+mod message;
 
-#[derive(Clone, PartialEq, Message)]
-struct Summary {
-    #[prost(message, repeated, tag = "1")]
-    value: Vec<Value>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Value {
-    #[prost(string, tag = "1")]
-    tag: String,
-    #[prost(float, optional, tag = "2")]
-    simple: Option<f32>,
-    #[prost(message, optional, tag = "4")]
-    image: Option<Image>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Image {
-    #[prost(int32, tag = "1")]
-    height: i32,
-    #[prost(int32, tag = "2")]
-    width: i32,
-    #[prost(int32, tag = "3")]
-    colorspace: i32,
-    #[prost(bytes = "vec", tag = "4")]
-    encoded_image_string: Vec<u8>,
-}
+use self::message::{Content, Event, Image, Payload, Value};
 
 /// Returns the messages of a file.
 fn events(mut bytes: &[u8]) -> Vec<Event> {
@@ -73,15 +37,20 @@ type Scalar = (String, i64, f64, f32);
 fn content(run: &Run) -> (Vec<Scalar>, Option<Image>, LeftOut) {
     let (bytes, left_out) = export_bytes(run, Format::TensorBoard);
     let mut events = events(&bytes).into_iter();
-    assert_eq!(events.next().unwrap().file_version.as_deref(), Some("brain.Event:2"));
+    let version = Payload::FileVersion("brain.Event:2".to_owned());
+    assert_eq!(events.next().unwrap().payload, Some(version));
     let (mut scalars, mut picture) = (Vec::new(), None);
     for event in events {
-        for Value { tag, simple, image } in event.summary.unwrap().value {
-            if let Some(value) = simple {
-                scalars.push((tag, event.step, event.wall_time, value));
-            } else {
-                assert_eq!(tag, "marey/flame");
-                picture = image;
+        let Some(Payload::Summary(summary)) = event.payload else { panic!("{event:?}") };
+        for Value { tag, content } in summary.value {
+            match content.unwrap() {
+                Content::SimpleValue(value) => {
+                    scalars.push((tag, event.step, event.wall_time_secs, value));
+                }
+                Content::Image(image) => {
+                    assert_eq!(tag, "marey/flame");
+                    picture = Some(image);
+                }
             }
         }
     }
