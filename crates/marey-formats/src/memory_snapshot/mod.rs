@@ -13,9 +13,6 @@
 mod segment;
 mod trace;
 
-use std::collections::HashSet;
-use std::sync::Arc;
-
 use marey_model::args::NewArgs;
 use marey_model::loss::LossCause;
 use marey_store::NewProcess;
@@ -23,6 +20,7 @@ use marey_store::row::MemoryBlock;
 
 use crate::shared::import::{Import, ReaderError};
 use crate::shared::input::Input;
+use crate::shared::interned::InternedTexts;
 use crate::shared::pickle::{Document, Row, RowList, Value, Values, read_document};
 use crate::shared::rank_in_name::rank_after_word;
 
@@ -44,7 +42,7 @@ pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderE
         process_id,
         args: NewArgs::default(),
         blocks: Vec::new(),
-        interned: HashSet::new(),
+        interned: InternedTexts::default(),
         last_nanos: 0,
         captured_nanos: None,
         events_without_time: 0,
@@ -63,7 +61,7 @@ struct Snapshot<'a> {
     /// The blocks so far, whose time is not known yet.
     blocks: Vec<MemoryBlock>,
     /// Interned states of blocks and types of segments.
-    interned: HashSet<Arc<str>>,
+    interned: InternedTexts,
     /// The time of the latest event in the traces.
     last_nanos: i64,
     /// The time of the latest event that is a snapshot.
