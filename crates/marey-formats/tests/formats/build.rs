@@ -1,7 +1,7 @@
 //! Runs and rows that tests build.
 
 use marey_model::context::NodeKind;
-use marey_store::row::{ActivityKind, Args, AsyncSpan, GpuActivity, Metadata};
+use marey_store::row::{ActivityKind, Args, AsyncSpan, GpuActivity};
 use marey_store::{Assembler, Run, Slice};
 use tempfile::TempDir;
 
@@ -48,8 +48,4 @@ pub(crate) fn async_span(
         category_id: None,
         args: Args::default(),
     }
-}
-
-pub(crate) fn metadata(process_id: u32, key: &str, value: &str) -> Metadata {
-    Metadata { process_id, thread_id: None, key: key.into(), value: value.into() }
 }

@@ -3,13 +3,13 @@
 use marey_formats::{Format, LeftOut, export};
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
-use marey_store::row::{Device, Metric, Sample};
+use marey_store::row::{Device, Metadata, Metric, Sample};
 use marey_store::{Assembler, NewProcess, Reader, Run, Selection};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::csv::SPECIAL_CHARACTERS;
-use crate::build::{self, build_run};
+use crate::build::build_run;
 use crate::dump::{export_bytes, import_data};
 
 fn lines(run: &Run) -> Vec<Value> {
@@ -87,7 +87,7 @@ fn values(name: &str, reals: &[f64], metadata: &str) -> (tempfile::TempDir, Run)
                 run.add_metric(&row).unwrap();
                 run.add_sample(&Sample::new(process_id, context_id, name_id, value)).unwrap();
             }
-            run.add_metadata(&build::metadata(process_id, name, metadata)).unwrap();
+            run.add_metadata(&Metadata::new(process_id, name, metadata)).unwrap();
             let (device_type, properties) = (name.into(), metadata.into());
             run.add_device(&Device {
                 process_id,

@@ -190,7 +190,7 @@ fn the_rank_is_written_where_analysers_search_for_it() {
             let slice = slice(run, thread, NodeKind::Scope, "a", (0, 1));
             run.add_slice(&slice).unwrap();
             if let Some(value) = stored {
-                run.add_metadata(&build::metadata(process, "distributedInfo", value)).unwrap();
+                run.add_metadata(&Metadata::new(process, "distributedInfo", value)).unwrap();
             }
         });
         let (text, ..) = export(&run);
@@ -251,7 +251,7 @@ pub(crate) fn ranks(ranks: &[u32]) -> (TempDir, Run) {
                 .unwrap();
             }
             for (key, value) in [("schemaVersion", "1"), ("of", &*rank.to_string())] {
-                run.add_metadata(&build::metadata(process_id, key, value)).unwrap();
+                run.add_metadata(&Metadata::new(process_id, key, value)).unwrap();
             }
             run.add_device(&Device {
                 process_id,
@@ -358,7 +358,7 @@ fn metadata_that_the_format_cannot_hold_is_counted() {
                 (other, None, "c", "4"),
                 (other, None, "a", "1"),
             ] {
-                let row = build::metadata(process_id, key, value);
+                let row = Metadata::new(process_id, key, value);
                 run.add_metadata(&Metadata { thread_id, ..row }).unwrap();
             }
         });

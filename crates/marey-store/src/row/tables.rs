@@ -295,6 +295,13 @@ impl MemoryEvent {
     }
 }
 
+impl Metadata {
+    /// Returns an entry of a process. The value is JSON.
+    pub fn new(process_id: u32, key: &str, value: &str) -> Self {
+        Self { process_id, thread_id: None, key: key.into(), value: value.into() }
+    }
+}
+
 impl GpuActivity {
     /// The stream of activities without one.
     pub const NO_STREAM: u32 = u32::MAX;

@@ -28,8 +28,8 @@ fn create_run(pid: i64, names: &[&str]) -> (tempfile::TempDir, Run) {
         })
         .unwrap();
     }
-    let (thread_id, key, value) = (Some(thread_id), "k".into(), "1".into());
-    run.add_metadata(&Metadata { process_id: process, thread_id, key, value }).unwrap();
+    let thread_id = Some(thread_id);
+    run.add_metadata(&Metadata { thread_id, ..Metadata::new(process, "k", "1") }).unwrap();
     run.lose(process, LossCause::Unsupported, 2);
     run.finish(None).unwrap();
     let run = Run::open(folder.path()).unwrap();

@@ -8,13 +8,13 @@ use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
 use marey_store::row::{
     ActivityKind, AsyncSpan, Flow, FlowPoint, GpuActivity, Instant, InstantScope, MemoryAction,
-    MemoryEvent, Metric, Sample,
+    MemoryEvent, Metadata, Metric, Sample,
 };
 use marey_store::{Assembler, NewProcess, Run, Slice};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-use crate::build::{async_span, build_run, metadata, slice};
+use crate::build::{async_span, build_run, slice};
 use crate::dump::{dump, export_bytes, import_bytes, import_data};
 
 /// Returns the dump of a run after a round trip.
@@ -58,7 +58,7 @@ fn rows_that_the_format_cannot_hold_are_counted() {
         for value in [MetricValue::Text("x".into()), MetricValue::Ints(vec![1])] {
             run.add_metric(&Metric::new(thread, Assembler::ROOT, name, 5, value)).unwrap();
         }
-        run.add_metadata(&metadata(process, "k", "1")).unwrap();
+        run.add_metadata(&Metadata::new(process, "k", "1")).unwrap();
     });
     assert_eq!(left_out, r#"{"metadata entries": 1, "values that are not numbers": 2}"#);
 }

@@ -28,15 +28,9 @@ fn anchors_that_the_recorder_has_of_the_profiler_too_are_not_counted() {
 #[test]
 fn the_flops_of_operators_are_arguments() {
     let (_folder, run) = collect_with(&recorded_frames(), &[MM], &|run, process, _| {
-        let flops = Metadata {
-            process_id: process,
-            thread_id: None,
-            key: "marey_flops".into(),
-            value: r#"{"4": 3, "5": 1000}"#.into(),
-        };
-        let other = Metadata { key: "other".into(), value: r#"{"5": 7}"#.into(), ..flops.clone() };
-        run.add_metadata(&flops).unwrap();
-        run.add_metadata(&other).unwrap();
+        for (key, value) in [("marey_flops", r#"{"4": 3, "5": 1000}"#), ("other", r#"{"5": 7}"#)] {
+            run.add_metadata(&Metadata::new(process, key, value)).unwrap();
+        }
     });
     let operator = span_rows(&run).into_iter().find(|row| row.1 == 100_000).unwrap();
     assert_eq!(operator.3, r#"{"Record function id":100300,"flops":1000}"#);
